@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every bound of the runtime in one place. Full means an explicit refusal and a counter.
+#pragma once
+
+#include <cstdint>
+
+namespace rubato::limits {
+
+inline constexpr uint32_t kMaxWorkers = 256;        // worker seats of one process
+inline constexpr uint32_t kPriorityLevels = 8;      // prioritised wait queues (Synergy 7.4)
+inline constexpr uint32_t kBurst = 32;              // requests taken from a datapath at once
+inline constexpr uint32_t kInboxCapacity = 16384;   // requests waiting at one worker
+inline constexpr uint32_t kSharedCapacity = 16384;  // requests in one global queue
+inline constexpr uint32_t kStealMax = 32;           // requests moved by one steal
+inline constexpr uint32_t kCacheLineBytes = 64;
+
+}  // namespace rubato::limits

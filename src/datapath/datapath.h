@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a datapath does for the runtime: one DatapathQueue per worker (burst in, reply out), and the
+// Datapath that owns them. Virtual calls are per burst or per request, never per byte.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "datapath/request.h"
+
+namespace rubato {
+
+// One worker's receive queue.
+class DatapathQueue {
+ public:
+  virtual ~DatapathQueue() = default;
+
+  // Takes requests that have arrived, at most out.size(), with `arrived` set as truly as is known
+  // (kernel timestamp, else the time of this poll). Normally called by the queue's own worker;
+  // an idle worker may call it for a worker that is stuck. One caller at a time: a second
+  // concurrent caller gets 0 at once.
+  virtual uint32_t poll(std::span<Request*> out) = 0;
+
+  // True if poll would probably find something (looks into the kernel). Any thread.
+  virtual bool pending() const = 0;
+
+  // The request has been handled and its reply appended. Called by the worker that ran it. Returns
+  // the next complete request of the same flow if its bytes are already here (its replies are then
+  // coalesced until the flow runs dry, `flush`, or a size bound), else sends and returns null; the
+  // request object belongs to the datapath again.
+  virtual Request* finish(Request& request) = 0;
+
+  // Sends what the flow of this unfinished request has unsent. Called by its owner.
+  virtual void flush(Request& request) = 0;
+
+  // Blocks the owner until something arrived, wake() was called, or `limit` has passed.
+  virtual void wait(Nanos limit) = 0;
+
+  // Ends the owner's present or next wait. Any thread.
+  virtual void wake() = 0;
+};
+
+// What CLIENT LIST and the metrics show of one flow.
+struct FlowInfo {
+  uint64_t flow = 0;
+  std::string peer;
+  std::string local;
+  int fd = -1;
+  Nanos age;
+  Nanos idle;
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+  size_t unsent_bytes = 0;
+  Session* session = nullptr;  // only for fields that the session itself guards
+};
+
+struct DatapathStats {
+  uint64_t flows_open = 0;
+  uint64_t flows_accepted = 0;
+  uint64_t flows_refused = 0;       // over max_flows
+  uint64_t flows_timed_out = 0;     // idle longer than idle_timeout
+  uint64_t flows_overflowed = 0;    // reply buffer over its limit
+  uint64_t flows_input_limit = 0;   // unframed input over its limit
+  uint64_t requests = 0;
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+};
+
+class Datapath {
+ public:
+  virtual ~Datapath() = default;
+
+  virtual uint32_t queues() const = 0;
+  virtual DatapathQueue& queue(WorkerId worker) = 0;
+
+  // Draining: take no new flows and no new requests; requests in flight still finish. Any thread.
+  virtual void drain() = 0;
+  // Requests polled and not yet finished, plus replies not yet sent. Any thread.
+  virtual uint64_t in_flight() const = 0;
+
+  // Any thread.
+  virtual DatapathStats stats() const = 0;
+  virtual void for_each_flow(const std::function<void(const FlowInfo&)>& visit) = 0;
+  // Closes the flow soon; false = no such flow. Any thread.
+  virtual bool close_flow(uint64_t flow) = 0;
+};
+
+}  // namespace rubato

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Request: a Job with its bytes; and Session, the application's state of one flow (connection).
+//
+// A flow has at most one Request in flight: the next one is framed only when the previous one is
+// finished. So the replies of a flow leave in order, a pipelined command sees the effects of the
+// one before it, and everything here (request, session, reply buffer) has exactly one owner at a
+// time: the queue that holds the request, or the worker that runs it. The datapath owns the memory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "datapath/reply_buffer.h"
+#include "policy/job.h"
+
+namespace rubato {
+
+class DatapathQueue;
+class Session;
+
+struct Request : Job {
+  std::string_view payload;          // one whole request; valid until the request is finished
+  ReplyBuffer* reply = nullptr;      // append the reply here while the request runs
+  Session* session = nullptr;        // the application's state of the flow
+  DatapathQueue* datapath = nullptr; // where to finish it
+  void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
+  bool close_after = false;          // close the flow once the reply has left
+};
+
+enum class FrameState : uint8_t {
+  kComplete,    // `length_bytes` of the input are one request
+  kIncomplete,  // more input is needed; `length_bytes` is a hint how much in all, 0 = unknown
+};
+
+struct Frame {
+  FrameState state = FrameState::kIncomplete;
+  size_t length_bytes = 0;
+};
+
+// Per-flow state made by the application's protocol. All calls come from the flow's owner of the
+// moment, never two at once.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // Finds the first request in `unread`; it starts at unread[0]. If complete, may set type, control
+  // and nothing else of `request`; views into `unread` stay valid until the request is finished.
+  // Malformed input is a complete request too: the application answers it with an error and sets
+  // close_after when it runs. Called again with more input after kIncomplete.
+  virtual Frame frame(std::string_view unread, Request& request) = 0;
+
+  // The runtime cannot take the request (queues full, or draining): append an explicit refusal.
+  virtual void refuse(Request& request) = 0;
+};
+
+// Who is at the other end of a flow.
+struct Peer {
+  uint64_t flow = 0;    // unique within the process life, starts at 1
+  std::string address;  // "127.0.0.1:54321", or a name for in-process peers
+};
+
+// Makes sessions. Called from any worker; must be thread safe.
+class Protocol {
+ public:
+  virtual ~Protocol() = default;
+  virtual std::unique_ptr<Session> open(const Peer& peer) = 0;
+};
+
+}  // namespace rubato

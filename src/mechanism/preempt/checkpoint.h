@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// checkpoint(): the place where a running request lets itself be preempted. Not taken, it is one
+// decrement of a per-thread word and a branch that is predicted not taken. The word counts down to
+// the next look at the clock (self-preemption), or is overwritten by the timer core.
+//
+// The decrement is one instruction on x86-64, so that the compiler cannot keep the address of a
+// thread's word across a call that may resume on another thread. A store by the timer core can lose
+// against it; the timer core therefore stores again until the worker has answered.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+// Checkpoints left until the slow path is taken. Written by its thread, and by the timer core
+// through the address that the thread has published.
+extern thread_local int32_t rubato_checkpoint_budget __attribute__((tls_model("initial-exec")));
+
+// Asks the runtime; returns on the same fiber, perhaps much later and on another thread.
+void rubato_checkpoint_slow(void);
+
+// The same as an ordinary call, for callers without the inline form.
+void rubato_checkpoint(void);
+}
+
+namespace rubato {
+
+#if defined(__x86_64__)
+[[gnu::always_inline]] inline void checkpoint() {
+  bool taken;
+  asm volatile(
+      "movq rubato_checkpoint_budget@gottpoff(%%rip), %%rax\n\t"
+      "decl %%fs:(%%rax)"
+      : "=@ccs"(taken)
+      :
+      : "rax");
+  if (__builtin_expect(taken, 0)) rubato_checkpoint_slow();
+}
+#else
+inline void checkpoint() { rubato_checkpoint(); }
+#endif
+
+}  // namespace rubato

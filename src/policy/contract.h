@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The policy contract: what a scheduling policy says, and what a host does for it.
+//
+// A policy is plain data plus member templates over a Host. It owns no queue, reads no clock, holds
+// no atomic, allocates nothing. The host owns the queues, the clock, randomness and memory order,
+// and lends the policy only what its seat may touch:
+//   * a `Worker&` is lent on that worker only,
+//   * a `Central&` is lent to one seat at a time (timer core, dispatcher),
+//   * the `Plan` is a small trivially copyable value that `adapt` returns and the host publishes;
+//     every seat reads it as `host.plan()`, possibly one period old.
+// So a policy cannot race. `policy/fcfs.h` is the template to start a new policy from.
+//
+// Hooks, in the order in which one request meets them. Only `next` is required; the free functions
+// of namespace `hook` hold the defaults, written once, and hosts call only those:
+//   route(job, at, host)            -> QueueRef   a request arrived at worker `at`
+//   next(worker, me, host)          -> Job*       worker `me` is free; null = nothing to do
+//   quantum(worker, job, host)      -> Nanos      a slice starts; Nanos::max() = no end
+//   expired(running, host)          -> Verdict    its slice has ended (worker or timer core)
+//   requeue(job, why, me, host)     -> QueueRef   it goes back
+//   finished(worker, job, service)                it is done, after `service` on workers in all
+//   dispatch(central, host)                       push-style policies move jobs between queues
+//   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
+// Hooks run with preemption off and must be bounded.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "policy/job.h"
+
+namespace rubato {
+
+enum class Scope : uint8_t {
+  kPerWorker,  // one queue per worker
+  kGlobal,     // `lanes` queues shared by all
+};
+
+enum class Sharing : uint8_t {
+  kOwner,      // only its worker puts and takes; depth may be read by all
+  kStealable,  // its worker puts; every worker takes
+  kShared,     // everybody puts and takes
+};
+
+// One declared queue (or row of queues). All queues are FIFO and bounded by the host.
+struct QueueSpec {
+  const char* name;
+  Scope scope;
+  Sharing sharing;
+  uint32_t lanes = 1;  // of a global spec: how many queues it stands for
+};
+
+// Names one queue: `spec` indexes the policy's kQueues, `lane` is the worker or the lane.
+struct QueueRef {
+  uint32_t spec = 0;
+  uint32_t lane = 0;
+  friend constexpr bool operator==(QueueRef, QueueRef) = default;
+};
+
+enum class Why : uint8_t { kPreempted, kYielded };
+
+enum class Verdict : uint8_t {
+  kContinue,  // renew the slice: nobody would gain
+  kPreempt,   // put the job back and choose again
+};
+
+// Which jobs get a slice whose end is looked at.
+enum class Preempts : uint8_t { kNothing, kLong, kEverything };
+
+// What the timer core may know of a running job.
+struct Running {
+  WorkerId worker;
+  uint8_t priority = 0;
+};
+
+// Everything a policy may ask of its host. Depths and indices are hints: they may be stale.
+// `steal` moves up to `max` jobs from the head of `victim`: the first is returned, the others are
+// appended to `into`, in order; null = it was empty or a race was lost. `put` is false when the
+// queue is full. `take` is null when the queue is empty or a race was lost.
+template <class H, class Plan>
+concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
+  { host.now() } -> std::same_as<Instant>;
+  { host.workers() } -> std::same_as<uint32_t>;
+  { host.depth(q) } -> std::same_as<uint32_t>;
+  { host.produced(q) } -> std::same_as<uint64_t>;
+  { host.consumed(q) } -> std::same_as<uint64_t>;
+  { host.take(q) } -> std::same_as<Job*>;
+  { host.put(q, job) } -> std::same_as<bool>;
+  { host.steal(q, q, n) } -> std::same_as<Job*>;
+  { host.random(n) } -> std::same_as<uint32_t>;
+  { host.plan() } -> std::same_as<const Plan&>;
+};
+
+// Every policy names itself, its tunables and its queues.
+template <class P>
+concept Policy = requires(typename P::Config config) {
+  { P::kName } -> std::convertible_to<const char*>;
+  { P::kSummary } -> std::convertible_to<const char*>;
+  { P::kSource } -> std::convertible_to<const char*>;
+  { P::kPreempts } -> std::convertible_to<Preempts>;
+  { std::span<const QueueSpec>(P::kQueues) };
+  typename P::Worker;
+  typename P::Central;
+  typename P::Plan;
+  requires std::constructible_from<P, typename P::Config>;
+};
+
+// Empty state for policies that need none.
+struct None {};
+
+// One tunable as `--set name=value` sees it. Policies list theirs in `visit`:
+//   template <class V> static void visit(Config& c, V&& v) { v(option("steal_threshold", ...)); }
+struct OptionInfo {
+  const char* name;
+  const char* unit;  // "", "us", ...
+  double low;
+  double high;
+  const char* help;
+};
+
+namespace hook {
+
+template <Policy P, class H>
+QueueRef route(const P& policy, const Job& job, WorkerId at, H& host) {
+  if constexpr (requires { policy.route(job, at, host); }) {
+    return policy.route(job, at, host);
+  } else {
+    return {0, P::kQueues[0].scope == Scope::kPerWorker ? at.value : 0};
+  }
+}
+
+template <Policy P, class H>
+Job* next(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
+  return policy.next(worker, me, host);
+}
+
+template <Policy P, class H>
+Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
+  if constexpr (requires { policy.quantum(worker, job, host); }) {
+    return policy.quantum(worker, job, host);
+  } else {
+    return Nanos::max();
+  }
+}
+
+template <Policy P, class H>
+Verdict expired(const P& policy, Running running, H& host) {
+  if constexpr (requires { policy.expired(running, host); }) {
+    return policy.expired(running, host);
+  } else {
+    return Verdict::kContinue;
+  }
+}
+
+// Default: back to the tail of where it would arrive.
+template <Policy P, class H>
+QueueRef requeue(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
+  if constexpr (requires { policy.requeue(job, why, me, host); }) {
+    return policy.requeue(job, why, me, host);
+  } else {
+    return hook::route(policy, job, me, host);
+  }
+}
+
+template <Policy P>
+void finished(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
+  if constexpr (requires { policy.finished(worker, job, service); }) {
+    policy.finished(worker, job, service);
+  }
+}
+
+template <Policy P, class H>
+void dispatch(const P& policy, typename P::Central& central, H& host) {
+  if constexpr (requires { policy.dispatch(central, host); }) policy.dispatch(central, host);
+}
+
+template <Policy P, class H>
+typename P::Plan adapt(const P& policy, typename P::Central& central, H& host) {
+  if constexpr (requires { policy.adapt(central, host); }) {
+    return policy.adapt(central, host);
+  } else {
+    return host.plan();
+  }
+}
+
+template <Policy P>
+Nanos adapt_period(const P& policy) {
+  if constexpr (requires { policy.adapt_period(); }) {
+    return policy.adapt_period();
+  } else {
+    return Nanos::max();
+  }
+}
+
+// The Plan before the first adapt.
+template <Policy P>
+typename P::Plan initial_plan(const P& policy) {
+  if constexpr (requires { policy.initial_plan(); }) {
+    return policy.initial_plan();
+  } else {
+    return typename P::Plan{};
+  }
+}
+
+}  // namespace hook
+}  // namespace rubato

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job: what a policy may know of a request. Hosts derive their own request types from it and own
+// the memory; a policy only passes Job pointers between queues and reads or bumps nothing else.
+// A Job has exactly one owner at any time (a queue, or the worker that runs it), so its fields are
+// plain. Times are on the host's Instant line.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace rubato {
+
+// Synergy 5.1.2: a request is short until the application (or its age) says otherwise.
+enum class JobClass : uint8_t {
+  kShort,  // runs to completion
+  kLong,   // may be preempted
+};
+
+struct Job {
+  Instant arrived;           // reached the server; waits count from here
+  Instant started;           // first given to a worker
+  Nanos attained;            // service received in slices that have ended
+  uint64_t flow = 0;         // connection or flow; requests of one flow keep their order
+  uint32_t type = 0;         // the application's request type, 0 = unknown
+  uint32_t preemptions = 0;  // times put back before it was done
+  JobClass job_class = JobClass::kShort;
+  uint8_t priority = 0;  // of long jobs: 0 is the most urgent level (Synergy 7.4)
+  bool control = false;  // control-plane request: served from the host's reserved share
+};
+
+}  // namespace rubato

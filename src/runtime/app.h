@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What application code may call while it runs a request, and what it implements. Everything here
+// is called on a worker, from the fiber that runs the request.
+#pragma once
+
+#include "base/time.h"
+#include "datapath/request.h"
+#include "mechanism/preempt/checkpoint.h"
+
+namespace rubato {
+
+// What is known of a request when it is done.
+struct Completion {
+  Nanos wait;                 // from arrival to its end, less service
+  Nanos service;              // time on workers
+  uint32_t preemptions = 0;
+  uint32_t culprit_type = 0;  // type of the request that held the worker longest meanwhile
+  Nanos culprit_service;      // how long that one held it; 0 = nobody in particular
+};
+
+class Application {
+ public:
+  virtual ~Application() = default;
+
+  // Handles one request: append the reply to *request.reply. May be suspended at any checkpoint and
+  // continue on another worker; must not hold a lock across a checkpoint (see NoPreempt).
+  virtual void handle(Request& request) = 0;
+
+  // A request whose wait + service reached the slow threshold of the runtime is done. Runs on the
+  // worker, before the reply leaves.
+  virtual void slow(const Request&, const Completion&) {}
+};
+
+// Synergy 5.1: the paper's synergy_feedback_start and synergy_feedback_finished. From long_begin on
+// the request may be preempted at checkpoints. `priority` 0 is the most urgent level (7.4). Without
+// a current request both do nothing.
+void long_begin(uint8_t priority = 0);
+void long_end();
+
+// The request this worker is running, null outside of one.
+Request* current_request();
+
+// No preemption while one of these lives; a preemption that falls due meanwhile happens at the
+// first checkpoint after the last one ends (the destructor checks).
+class NoPreempt {
+ public:
+  NoPreempt();
+  ~NoPreempt();
+  NoPreempt(const NoPreempt&) = delete;
+  NoPreempt& operator=(const NoPreempt&) = delete;
+};
+
+}  // namespace rubato
