@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The four kinds of target this project has. All include relative to src/ and include/.
+#
+#   rubato_library(NAME [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
+#       Static library; without SOURCES a header-only one.
+#   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
+#       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
+#       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS.
+#   rubato_bench(NAME SOURCES ... [DEPS ...])
+#       Google Benchmark program, built into <build>/benchmarks.
+#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder])
+#       LLVMFuzzerTestOneInput. With RUBATO_FUZZ a libFuzzer program in <build>/fuzzers; else a
+#       ctest test that replays the corpus and some seeded mutations of it.
+
+set(RUBATO_ROOT ${CMAKE_CURRENT_LIST_DIR}/..)
+cmake_path(NORMAL_PATH RUBATO_ROOT)
+set(RUBATO_TEST_TIMEOUT 60)
+# Sanitizers slow code down by about this factor.
+set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
+
+function(_rubato_include_roots name visibility)
+  target_include_directories(${name} ${visibility}
+    $<BUILD_INTERFACE:${RUBATO_ROOT}/src>
+    $<BUILD_INTERFACE:${RUBATO_ROOT}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endfunction()
+
+function(rubato_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  if(arg_SOURCES)
+    add_library(${name} STATIC ${arg_SOURCES})
+    _rubato_include_roots(${name} PUBLIC)
+    target_compile_features(${name} PUBLIC cxx_std_20)
+    target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    _rubato_include_roots(${name} INTERFACE)
+    target_compile_features(${name} INTERFACE cxx_std_20)
+    target_link_libraries(${name} INTERFACE ${arg_DEPS})
+  endif()
+endfunction()
+
+# `src/runtime/x` -> runtime, `apps/kv_server` -> kv_server, `cli` -> cli.
+function(_rubato_folder_label out)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${RUBATO_ROOT}
+             OUTPUT_VARIABLE folder)
+  string(REGEX REPLACE "^(src|apps)/" "" folder "${folder}")
+  string(REGEX REPLACE "/.*$" "" folder "${folder}")
+  set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
+
+function(_rubato_timeout out wanted)
+  if(NOT wanted)
+    set(wanted ${RUBATO_TEST_TIMEOUT})
+  endif()
+  if(RUBATO_SANITIZE)
+    math(EXPR wanted "${wanted} * ${RUBATO_SANITIZED_TIMEOUT_FACTOR}")
+  endif()
+  set(${out} ${wanted} PARENT_SCOPE)
+endfunction()
+
+function(rubato_test name)
+  if(NOT RUBATO_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  add_executable(${name} ${arg_SOURCES})
+  _rubato_include_roots(${name} PRIVATE)
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main Threads::Threads)
+  _rubato_folder_label(folder)
+  _rubato_timeout(timeout "${arg_TIMEOUT}")
+  # gtest_discover_tests passes properties through one more list expansion than they survive, so
+  # the separator of several labels is escaped.
+  list(JOIN arg_LABELS "\\;" labels)
+  string(JOIN "\\;" labels ${folder} ${labels})
+  include(GoogleTest)
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
+                       DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${labels}" TIMEOUT ${timeout})
+endfunction()
+
+function(rubato_bench name)
+  if(NOT RUBATO_BENCH)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  add_executable(${name} ${arg_SOURCES})
+  _rubato_include_roots(${name} PRIVATE)
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} benchmark::benchmark benchmark::benchmark_main
+                                        Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/benchmarks)
+  set_property(GLOBAL APPEND PROPERTY RUBATO_BENCHES ${name})
+endfunction()
+
+function(rubato_fuzz name)
+  if(NOT RUBATO_FUZZ AND NOT RUBATO_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS" "SOURCES;DEPS")
+  add_executable(${name} ${arg_SOURCES})
+  _rubato_include_roots(${name} PRIVATE)
+  target_link_libraries(${name} PRIVATE ${arg_DEPS} Threads::Threads)
+  set(corpus)
+  if(arg_CORPUS)
+    cmake_path(ABSOLUTE_PATH arg_CORPUS NORMALIZE OUTPUT_VARIABLE corpus)
+  endif()
+  if(RUBATO_FUZZ)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+    set_property(GLOBAL APPEND PROPERTY RUBATO_FUZZERS ${name})
+    file(WRITE ${CMAKE_BINARY_DIR}/fuzzers/${name}.corpus "${corpus}\n")
+  else()
+    target_sources(${name} PRIVATE ${RUBATO_ROOT}/tools/fuzz_replay.cc)
+    _rubato_folder_label(folder)
+    _rubato_timeout(timeout "")
+    add_test(NAME ${name}.replay COMMAND ${name} ${corpus})
+    set_tests_properties(${name}.replay PROPERTIES LABELS "${folder};fuzz" TIMEOUT ${timeout})
+  endif()
+endfunction()

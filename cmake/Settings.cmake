@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Compiler settings of every target of this build.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(PROJECT_IS_TOP_LEVEL)
+  # `cmake --compile-no-warning-as-error` turns this off for compilers newer than ours.
+  if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)
+    set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
+  endif()
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-Wall;-Wextra;-Wpedantic;-Wshadow>"
+                      "$<$<COMPILE_LANGUAGE:CXX,C>:-Wconversion;-Wsign-conversion>")
+endif()
+
+if(RUBATO_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "RUBATO_FUZZ takes clang++ (libFuzzer); use the preset `fuzz`")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+elseif(RUBATO_SANITIZE)
+  add_compile_options(-fsanitize=${RUBATO_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${RUBATO_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Instrumented code makes GCC 12 warn of values that the plain build proves initialised, and
+    # GCC's TSan does not know fences, which -Wtsan reports at each of them.
+    add_compile_options(-Wno-maybe-uninitialized)
+    if(RUBATO_SANITIZE MATCHES "thread")
+      add_compile_options(-Wno-tsan)
+    endif()
+  endif()
+endif()
+
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED ENV{CMAKE_CXX_COMPILER_LAUNCHER})
+  find_program(RUBATO_CCACHE ccache)
+  if(RUBATO_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER ${RUBATO_CCACHE})
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${RUBATO_CCACHE})
+  endif()
+endif()
