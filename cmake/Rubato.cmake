@@ -19,6 +19,10 @@ set(RUBATO_TEST_TIMEOUT 60)
 # Sanitizers slow code down by about this factor.
 set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
 
+if(RUBATO_BENCH AND NOT TARGET benches)
+  add_custom_target(benches)
+endif()
+
 function(_rubato_include_roots name visibility)
   target_include_directories(${name} ${visibility}
     $<BUILD_INTERFACE:${RUBATO_ROOT}/src>
@@ -50,6 +54,15 @@ function(_rubato_folder_label out)
   set(${out} "${folder}" PARENT_SCOPE)
 endfunction()
 
+# `tests_LABEL` builds the programs with the tests of that label, so that a sanitizer run need not
+# build everything.
+function(_rubato_add_to_label label name)
+  if(NOT TARGET tests_${label})
+    add_custom_target(tests_${label})
+  endif()
+  add_dependencies(tests_${label} ${name})
+endfunction()
+
 function(_rubato_timeout out wanted)
   if(NOT wanted)
     set(wanted ${RUBATO_TEST_TIMEOUT})
@@ -70,13 +83,18 @@ function(rubato_test name)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main Threads::Threads)
   _rubato_folder_label(folder)
   _rubato_timeout(timeout "${arg_TIMEOUT}")
-  # gtest_discover_tests passes properties through one more list expansion than they survive, so
-  # the separator of several labels is escaped.
-  list(JOIN arg_LABELS "\\;" labels)
-  string(JOIN "\\;" labels ${folder} ${labels})
   include(GoogleTest)
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-                       DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${labels}" TIMEOUT ${timeout})
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       TEST_LIST ${name}_CASES PROPERTIES TIMEOUT ${timeout})
+  list(PREPEND arg_LABELS ${folder})
+  # gtest_discover_tests loses all but the first of several labels, so they are set afterwards.
+  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
+  file(WRITE ${labels_file} "if(${name}_CASES)\n  set_tests_properties(\${${name}_CASES}\n"
+       "    PROPERTIES LABELS \"${arg_LABELS}\")\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
+  foreach(label IN LISTS arg_LABELS)
+    _rubato_add_to_label(${label} ${name})
+  endforeach()
 endfunction()
 
 function(rubato_bench name)
@@ -89,7 +107,10 @@ function(rubato_bench name)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} benchmark::benchmark benchmark::benchmark_main
                                         Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/benchmarks)
-  set_property(GLOBAL APPEND PROPERTY RUBATO_BENCHES ${name})
+  add_dependencies(benches ${name})
+  # A short run, so that benchmarks cannot rot; numbers worth quoting come from `make bench`.
+  add_test(NAME ${name}.smoke COMMAND ${name} --benchmark_min_time=0.01)
+  set_tests_properties(${name}.smoke PROPERTIES LABELS bench TIMEOUT 120)
 endfunction()
 
 function(rubato_fuzz name)
@@ -107,8 +128,14 @@ function(rubato_fuzz name)
   if(RUBATO_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
-    set_property(GLOBAL APPEND PROPERTY RUBATO_FUZZERS ${name})
-    file(WRITE ${CMAKE_BINARY_DIR}/fuzzers/${name}.corpus "${corpus}\n")
+    # The first folder takes what libFuzzer finds, the second is only read.
+    set(found ${CMAKE_BINARY_DIR}/fuzzers/${name}.found)
+    file(MAKE_DIRECTORY ${found})
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=${RUBATO_FUZZ_SECONDS} -timeout=10
+             -rss_limit_mb=2048 -print_final_stats=1 ${found} ${corpus}
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+    math(EXPR timeout "${RUBATO_FUZZ_SECONDS} * 2 + 60")
+    set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
   else()
     target_sources(${name} PRIVATE ${RUBATO_ROOT}/tools/fuzz_replay.cc)
     _rubato_folder_label(folder)
