@@ -22,11 +22,21 @@
 //   dispatch(central, host)                       push-style policies move jobs between queues
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
 // Hooks run with preemption off and must be bounded.
+//
+// What the host does around them:
+//   * It puts the job where route or requeue said. If that queue is full, an arrival is refused
+//     (and counted), a preempted job keeps its worker for another slice.
+//   * `quantum` is asked only of jobs that kPreempts covers: when such a job is given to a worker,
+//     or when it becomes long there. On kContinue the slice is renewed with the same length.
+//   * `expired` may run on another core than the job: it may read depths and the plan, no more.
+//   * A hook that is declared with other parameters than these would be skipped in silence;
+//     policy/archetype.h refuses to compile it.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/ids.h"
 #include "base/time.h"
@@ -76,10 +86,17 @@ struct Running {
   uint8_t priority = 0;
 };
 
-// Everything a policy may ask of its host. Depths and indices are hints: they may be stale.
-// `steal` moves up to `max` jobs from the head of `victim`: the first is returned, the others are
-// appended to `into`, in order; null = it was empty or a race was lost. `put` is false when the
-// queue is full. `take` is null when the queue is empty or a race was lost.
+// Everything a policy may ask of its host.
+//   depth(q)                jobs waiting in q. A hint: it may be stale. Where the host can see them
+//                           it counts requests of that worker still in the kernel or the NIC
+//   produced(q)             jobs ever put into q, and
+//   consumed(q)             ever taken from it; hints as well, but they never go back
+//   take(q)                 null = empty, or a race was lost
+//   put(q, job)             false = full; the caller still owns the job
+//   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
+//                           the others are appended to `into`, in order; null = empty, or a race
+//                           was lost. Requires room for n-1 jobs in `into`
+//   random(n)               uniform in 0 .. n-1. Requires n > 0
 template <class H, class Plan>
 concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.now() } -> std::same_as<Instant>;
@@ -94,7 +111,9 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.plan() } -> std::same_as<const Plan&>;
 };
 
-// Every policy names itself, its tunables and its queues.
+// Every policy names itself, its tunables and its queues. kQueues[0] is where requests arrive,
+// unless `route` says otherwise. A policy may also claim, by `static constexpr bool
+// kWorkConserving`, that no worker idles while a job waits; the conformance tests hold it to that.
 template <class P>
 concept Policy = requires(typename P::Config config) {
   { P::kName } -> std::convertible_to<const char*>;
@@ -105,19 +124,33 @@ concept Policy = requires(typename P::Config config) {
   typename P::Worker;
   typename P::Central;
   typename P::Plan;
+  requires std::is_trivially_copyable_v<typename P::Plan>;
   requires std::constructible_from<P, typename P::Config>;
 };
+
+template <Policy P>
+inline constexpr bool kClaimsWorkConserving = [] {
+  if constexpr (requires { P::kWorkConserving; }) {
+    return P::kWorkConserving;
+  } else {
+    return false;
+  }
+}();
 
 // Empty state for policies that need none.
 struct None {};
 
-// One tunable as `--set name=value` sees it. Policies list theirs in `visit`:
-//   template <class V> static void visit(Config& c, V&& v) { v(option("steal_threshold", ...)); }
+// One tunable as `--set name=value` sees it. Policies list theirs in `visit`, each with the field
+// it sets (bool, uint32_t, double or Nanos; policy/options.h reads and checks them):
+//   template <class V>
+//   static void visit(Config& c, V&& v) {
+//     v(OptionInfo{"quantum", "us", 0.1, 1e6, "time before a request is cut"}, c.quantum);
+//   }
 struct OptionInfo {
   const char* name;
-  const char* unit;  // "", "us", ...
-  double low;
-  double high;
+  const char* unit;  // of bare numbers and of the range: "" or, for a Nanos, "ns", "us", "ms", "s"
+  double low;        // least and
+  double high;       // greatest value that is accepted
   const char* help;
 };
 

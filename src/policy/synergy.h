@@ -88,7 +88,8 @@ class Synergy {
   Nanos quantum(const Worker& worker, const Job&, H& host) const {
     const Nanos ema =
         worker.short_service > Nanos() ? worker.short_service : config_.quantum_initial;
-    return std::clamp(ema * host.plan().factor, config_.quantum_min, config_.quantum_max);
+    const Nanos wanted = std::max(ema * host.plan().factor, config_.quantum_min);
+    return std::min(wanted, config_.quantum_max);  // which wins if the bounds contradict
   }
 
   // Algorithm 5.3, lines 14-18: preempt only if a new request waits at that worker. Waiting jobs
@@ -97,8 +98,7 @@ class Synergy {
   template <class H>
   Verdict expired(Running running, H& host) const {
     if (host.depth(inbox(running.worker.value)) > 0) return Verdict::kPreempt;
-    for (uint32_t level = 0; level < std::min<uint32_t>(running.priority, config_.levels);
-         ++level) {
+    for (uint32_t level = 0; level < level_of(running.priority); ++level) {
       if (host.depth(waiting(level)) > 0) return Verdict::kPreempt;
     }
     return Verdict::kContinue;
@@ -106,7 +106,7 @@ class Synergy {
 
   template <class H>
   QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
-    return waiting(std::min<uint32_t>(job.priority, config_.levels - 1));
+    return waiting(level_of(job.priority));
   }
 
   void finished(Worker& worker, const Job& job, Nanos service) const {
@@ -135,6 +135,11 @@ class Synergy {
  private:
   static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
   static constexpr QueueRef waiting(uint32_t level) { return {1, level}; }
+
+  // Less urgent priorities than there are levels share the last one.
+  uint32_t level_of(uint8_t priority) const {
+    return std::min<uint32_t>(priority, config_.levels - 1);
+  }
 
   template <class H>
   Job* take_waiting(H& host) const {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processor sharing by a fixed quantum: one queue for all, every request is cut after `quantum` and
+// goes to the tail, whatever its kind, unless nothing else waits. What a blindly preemptive server
+// does (Shinjuku with one queue), and the baseline that Synergy is compared with. Pure; see
+// policy/contract.h for who calls what.
+#pragma once
+
+#include <array>
+
+#include "policy/contract.h"
+
+namespace rubato {
+
+class Ps {
+ public:
+  static constexpr const char* kName = "ps";
+  static constexpr const char* kSummary = "one global queue, fixed quantum, preempted to the tail";
+  static constexpr const char* kSource = "Shinjuku, NSDI 2019, section 3.3 (single queue)";
+  static constexpr Preempts kPreempts = Preempts::kEverything;
+  static constexpr bool kWorkConserving = true;
+  static constexpr std::array<QueueSpec, 1> kQueues{{
+      {"global", Scope::kGlobal, Sharing::kShared},
+  }};
+
+  struct Config {
+    Nanos quantum = Nanos::micros(10);
+  };
+
+  template <class V>
+  static void visit(Config& c, V&& v) {
+    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
+      c.quantum);
+  }
+
+  using Worker = None;
+  using Central = None;
+  using Plan = None;
+
+  explicit constexpr Ps(Config config) : config_(config) {}
+
+  template <class H>
+  Job* next(Worker&, WorkerId, H& host) const {
+    return host.take(kGlobal);
+  }
+
+  template <class H>
+  Nanos quantum(const Worker&, const Job&, H&) const {
+    return config_.quantum;
+  }
+
+  // A cut is worth its cost only if somebody waits.
+  template <class H>
+  Verdict expired(Running, H& host) const {
+    return host.depth(kGlobal) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  }
+
+  // No `requeue`: the default, back to where it would arrive, is the tail of the global queue.
+
+ private:
+  static constexpr QueueRef kGlobal{0, 0};
+
+  Config config_;
+};
+
+}  // namespace rubato

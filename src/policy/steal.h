@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work stealing without preemption: a worker serves its own inbox, and when that is empty takes
+// half of another's. Victims are tried in ring order from a random start, so that thieves spread
+// (ZygOS walks the other cores in random order; Shenango takes half of the victim's queue). Pure;
+// see policy/contract.h for who calls what.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "base/limits.h"
+#include "policy/contract.h"
+
+namespace rubato {
+
+class Steal {
+ public:
+  static constexpr const char* kName = "steal";
+  static constexpr const char* kSummary = "inbox per worker; an idle worker steals half of another";
+  static constexpr const char* kSource = "ZygOS, SOSP 2017, section 4; Shenango, NSDI 2019";
+  static constexpr Preempts kPreempts = Preempts::kNothing;
+  static constexpr bool kWorkConserving = true;
+  static constexpr std::array<QueueSpec, 1> kQueues{{
+      {"inbox", Scope::kPerWorker, Sharing::kStealable},
+  }};
+
+  using Config = None;
+  using Worker = None;
+  using Central = None;
+  using Plan = None;
+
+  explicit constexpr Steal(Config) {}
+
+  template <class H>
+  Job* next(Worker&, WorkerId me, H& host) const {
+    if (Job* job = host.take(inbox(me.value))) return job;
+    return steal(me, host);
+  }
+
+ private:
+  static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
+
+  template <class H>
+  Job* steal(WorkerId me, H& host) const {
+    const uint32_t others = host.workers() - 1;
+    if (others == 0) return nullptr;
+    const uint32_t start = host.random(others);
+    for (uint32_t i = 0; i < others; ++i) {
+      const uint32_t step = 1 + (start + i) % others;  // 1 .. others: never myself
+      const QueueRef victim = inbox((me.value + step) % host.workers());
+      const uint32_t depth = host.depth(victim);
+      if (depth == 0) continue;
+      const uint32_t batch = std::min(depth - depth / 2, limits::kStealMax);
+      if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace rubato
