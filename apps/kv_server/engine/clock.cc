@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ctime>
+
+#include "kv_server/engine/engine.h"
+
+namespace rubato::kv {
+
+namespace {
+
+class SystemClock final : public Clock {
+ public:
+  int64_t now_ms() override {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  }
+};
+
+}  // namespace
+
+Clock& system_clock() {
+  static SystemClock clock;
+  return clock;
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine: where the keys and values of the server live. Two of them exist, `memory` and `rocksdb`.
+//
+// Thread safety: every method may be called by many workers at once. Every method on one key is
+// atomic; update_many and set_many are atomic across their keys; scan, keys, range, count and flush
+// are not one atomic step (see each).
+//
+// Checkpoints: methods under "iterating" call Options::checkpoint once per item they look at, never
+// with a lock held, so the fiber may be suspended there and go on in another thread. No other
+// method calls it. Callbacks run with a lock held unless their method says otherwise: they must be
+// short, must not call the engine, and must not reach a checkpoint. Views handed to a callback are
+// valid during the callback only.
+//
+// Expiry: absolute unix time in milliseconds by Options::clock, kNoExpiry = none. An expired key
+// does not exist for any method. Sizes are in bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kv_server/engine/function_ref.h"
+#include "base/result.h"
+
+namespace rubato::kv {
+
+inline constexpr int64_t kNoExpiry = 0;
+inline constexpr size_t kMaxValueBytes = size_t{512} << 20;  // as Redis; keys have the same bound
+
+enum class Outcome : uint8_t {
+  kDone,
+  kNone,         // no such key, or the condition did not hold: nothing changed
+  kOutOfMemory,  // would grow past maxmemory (or the heap is exhausted): nothing changed
+  kFailed,       // the storage failed; error() has the line. The engine goes on.
+};
+
+// What a key holds, as shown to an update.
+struct Current {
+  bool exists = false;
+  std::string_view value;
+  int64_t expires_at_ms = kNoExpiry;
+};
+
+// What an update makes of it. An expiry in the past erases. Views must live until update returns;
+// they may point into Current::value (of this key, or of one that the same call does not change or
+// erases).
+struct Change {
+  enum class Kind : uint8_t { kKeep, kPut, kSplice, kExpiry, kErase };
+  Kind kind = Kind::kKeep;
+  std::string_view value;
+  size_t offset = 0;
+  int64_t expires_at_ms = kNoExpiry;
+
+  static Change keep() { return {}; }
+  static Change put(std::string_view value, int64_t expires_at_ms = kNoExpiry) {
+    return {Kind::kPut, value, 0, expires_at_ms};
+  }
+  // Writes `bytes` at `offset`, extending with zero bytes; keeps the expiry; creates the key. For
+  // APPEND (offset = current size) and SETRANGE, cheaper than put. Requires offset + bytes.size()
+  // <= kMaxValueBytes.
+  static Change splice(size_t offset, std::string_view bytes) {
+    return {Kind::kSplice, bytes, offset, kNoExpiry};
+  }
+  // Changes the expiry only; kNoExpiry persists the key. Of a key that does not exist: keep.
+  static Change expire(int64_t expires_at_ms) { return {Kind::kExpiry, {}, 0, expires_at_ms}; }
+  static Change erase() { return {Kind::kErase, {}, 0, kNoExpiry}; }
+};
+
+struct Info {
+  size_t value_bytes = 0;
+  int64_t expires_at_ms = kNoExpiry;
+};
+
+struct KeyValue {
+  std::string_view key;
+  std::string_view value;
+};
+
+// Keys in byte order, from `start` to `end` (no value: to the last key).
+struct KeyRange {
+  std::string_view start;  // inclusive
+  std::optional<std::string_view> end;
+  bool end_inclusive = true;
+};
+
+using ValueSink = FunctionRef<void(std::string_view value)>;
+using Updater = FunctionRef<Change(const Current&)>;
+using ManyUpdater = FunctionRef<void(std::span<const Current>, std::span<Change>)>;
+// False = stop here.
+using KeyVisitor = FunctionRef<bool(std::string_view key)>;
+using ItemVisitor = FunctionRef<bool(std::string_view key, std::string_view value)>;
+
+struct SetOptions {
+  enum class When : uint8_t { kAlways, kIfAbsent, kIfPresent };
+  When when = When::kAlways;
+  bool keep_expiry = false;  // KEEPTTL; expires_at_ms is then ignored
+  int64_t expires_at_ms = kNoExpiry;
+  // Shown the old state whether or not the condition holds (SET ... GET, GETSET).
+  std::optional<FunctionRef<void(const Current&)>> old;
+};
+
+struct EngineStats {
+  uint64_t keys = 0;
+  uint64_t volatile_keys = 0;  // keys with an expiry
+  uint64_t used_bytes = 0;
+  uint64_t maxmemory_bytes = 0;  // 0 = unlimited
+  uint64_t hits = 0;             // get and info that found their key
+  uint64_t misses = 0;
+  uint64_t expired = 0;          // keys removed because their time was over
+  bool keys_exact = true;        // false while a recount after a crash is running
+};
+
+// Unix time; injected so that tests can turn it. Thread safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t now_ms() = 0;
+};
+
+// CLOCK_REALTIME. Lives as long as the process.
+Clock& system_clock();
+
+enum class Durability : uint8_t {
+  kSync,   // the log is on stable storage before a write is acknowledged; concurrent writers share
+           // one fsync. Nothing acknowledged is lost by kill -9 or power loss.
+  kAsync,  // the log is with the operating system before a write is acknowledged: survives kill -9,
+           // power loss or a kernel crash loses the last seconds.
+};
+
+struct EngineOptions {
+  Clock* clock = nullptr;         // null = system_clock()
+  void (*checkpoint)() = nullptr; // null = none; the server passes rubato::checkpoint
+  uint64_t maxmemory_bytes = 0;   // 0 = unlimited; only the memory engine has a bound
+  uint64_t hash_seed = 0;         // 0 = random; tests fix it
+  std::string dir;                // rocksdb only: created if missing (its parent is not)
+  Durability durability = Durability::kSync;  // rocksdb only
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // --- One key. -------------------------------------------------------------------------------
+
+  // Hands the value to `sink`, once. kDone, kNone, kFailed. Allocates nothing (memory engine).
+  virtual Outcome get(std::string_view key, ValueSink sink) = 0;
+
+  // Size and expiry without the value: STRLEN, TTL, EXISTS, TYPE, TOUCH.
+  virtual Outcome info(std::string_view key, Info& out) = 0;
+
+  // kNone = the condition did not hold. Requires value.size() <= kMaxValueBytes.
+  virtual Outcome set(std::string_view key, std::string_view value, const SetOptions& options) = 0;
+  Outcome set(std::string_view key, std::string_view value) { return set(key, value, {}); }
+
+  virtual Outcome erase(std::string_view key) = 0;
+
+  // Read-modify-write: shows `updater` what the key holds, applies the change it returns. Called
+  // once. kDone = changed, kNone = kept (or erased a key that was not there).
+  virtual Outcome update(std::string_view key, Updater updater) = 0;
+
+  // --- Several keys, atomically; time and memory grow with their number. ----------------------
+
+  // As update, for all keys at once: fill the changes (all kKeep at first, same order). Either
+  // every change is applied or none. Requires distinct keys. kNone = all kept.
+  virtual Outcome update_many(std::span<const std::string_view> keys, ManyUpdater updater) = 0;
+
+  // MSET; with `only_if_none_exists` MSETNX (kNone = some key exists). Of a key given twice the
+  // last value counts. Drops expiries.
+  virtual Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists) = 0;
+
+  // --- Iterating: a checkpoint per item looked at, no lock held there. ------------------------
+
+  // SCAN. Start with cursor 0; finished when it is 0 again. Looks at about `count` keys. A key that
+  // exists during the whole iteration is visited, exactly once; others perhaps. The cursor is a
+  // stateless position, below 2^48; every value is acceptable. The visitor runs without a lock and
+  // may reach a checkpoint; returning false ends this call early and its page is lost.
+  virtual Outcome scan(uint64_t& cursor, size_t count, KeyVisitor visit) = 0;
+
+  // Keys in byte order. The visitor runs without a lock and may reach a checkpoint. Not a snapshot
+  // (memory) or one (rocksdb): a key that exists throughout is visited exactly once.
+  virtual Outcome keys(const KeyRange& range, KeyVisitor visit) = 0;
+
+  // Keys and values in byte order, at most `limit`. As keys, but the visitor may run with a lock
+  // held: it must not reach a checkpoint.
+  virtual Outcome range(const KeyRange& range, uint64_t limit, ItemVisitor visit) = 0;
+
+  virtual Outcome count(const KeyRange& range, uint64_t& out) = 0;
+
+  // Removes every key that exists when it is called; returns when their memory is given back.
+  virtual Outcome flush() = 0;
+
+  // --- Housekeeping. --------------------------------------------------------------------------
+
+  // Some key, about uniformly; kNone = there is none. `sink` gets the key.
+  virtual Outcome random_key(ValueSink sink) = 0;
+
+  // Number of keys; may still count keys that are expired and not yet removed.
+  virtual uint64_t size() const = 0;
+
+  // Active expiry: removes at most `limit` keys whose time is over, returns how many. Call it about
+  // ten times a second; again at once while it returns `limit`. Checkpoints as the iterating ones.
+  virtual uint64_t expire_some(uint32_t limit) = 0;
+
+  virtual EngineStats stats() const = 0;
+  virtual void set_maxmemory(uint64_t bytes) = 0;
+  virtual std::string_view name() const = 0;
+
+  // The last storage error as one line, empty if there was none.
+  virtual std::string error() const { return {}; }
+};
+
+Result<std::unique_ptr<Engine>> open_memory_engine(const EngineOptions& options);
+
+// Fails with one line when the directory is locked by another process, not writable, or damaged.
+Result<std::unique_ptr<Engine>> open_rocksdb_engine(const EngineOptions& options);
+
+}  // namespace rubato::kv
