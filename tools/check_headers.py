@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles every header on its own, twice included: a header brings what it needs."""
+
+import argparse
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from source_tree import Finding, list_files, read, report
+
+FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow",
+         "-Wconversion", "-Wsign-conversion", "-Werror"]
+C_FLAGS = ["-std=c11", *[f for f in FLAGS if not f.startswith("-std=")]]
+FOLDERS = ("src", "include", "apps", ".")
+SHOWN_LINES = 6
+DEADLINE_S = 120
+
+
+def headers(root):
+    checked = ("src/", "include/", "apps/", "cli/", "bench/", "tests/")
+    return [f for f in list_files(root) if f.endswith(".h") and f.startswith(checked)]
+
+
+def compile_alone(root, path, compiler, language):
+    """The first lines of what the compiler says, empty if it takes the header."""
+    source = f'#include "{path}"\n' * 2
+    flags = FLAGS if language == "c++" else C_FLAGS
+    done = subprocess.run(
+        [*compiler, *flags, *[f"-I{Path(root) / f}" for f in FOLDERS], "-x", language, "-"],
+        input=source, capture_output=True, text=True, timeout=DEADLINE_S, cwd=root, check=False)
+    return "\n".join(done.stderr.splitlines()[:SHOWN_LINES]) if done.returncode else ""
+
+
+def check_header(root, path, cxx, cc):
+    trouble = compile_alone(root, path, [cxx], "c++")
+    if not trouble and cc and path.startswith("include/") and 'extern "C"' in read(root, path):
+        trouble = compile_alone(root, path, [cc], "c")
+    return [Finding(path, 1, "self-contained", trouble)] if trouble else []
+
+
+def check(root, cxx="c++", cc="cc", jobs=2):
+    root = Path(root).resolve()
+    with ThreadPoolExecutor(jobs) as pool:
+        results = pool.map(lambda path: check_header(root, path, cxx, cc), headers(root))
+        return [finding for result in results for finding in result]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", default=".")
+    parser.add_argument("--cxx", default="c++")
+    parser.add_argument("--cc", default="cc")
+    parser.add_argument("--jobs", type=int, default=2)
+    args = parser.parse_args()
+    return report(check(args.root, args.cxx, args.cc, args.jobs), "headers")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in the documentation that a command prints. `--check` fails when one is stale, `--write`
+renews it. In the file, a table stands between
+
+    <!-- generated: NAME -->
+    <!-- end of NAME -->
+
+and ENTRIES says which command prints NAME; `{rubato}` stands for the built program."""
+
+import argparse
+import difflib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SKIPPED = 77
+DEADLINE_S = 30
+
+# (file, name, command)
+ENTRIES = [
+    ("README.md", "policies", ["{rubato}", "policies", "--markdown"]),
+]
+
+
+class Stale(Exception):
+    """The file has no such markers."""
+
+
+def pattern(name):
+    return re.compile(rf"(<!-- generated: {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
+
+
+def replace(text, name, table):
+    if not pattern(name).search(text):
+        raise Stale(f"no markers for the generated part `{name}`")
+    return pattern(name).sub(lambda m: m.group(1) + table.rstrip("\n") + "\n" + m.group(3), text)
+
+
+def output_of(command, rubato):
+    command = [word.replace("{rubato}", str(rubato)) for word in command]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+    return done.stdout
+
+
+def process(root, rubato, write, entries=None):
+    """Returns one line of trouble per stale part."""
+    trouble = []
+    for file, name, command in ENTRIES if entries is None else entries:
+        path = Path(root) / file
+        old = path.read_text()
+        try:
+            new = replace(old, name, output_of(command, rubato))
+        except (Stale, subprocess.SubprocessError, OSError) as error:
+            trouble.append(f"{file}: {error}")
+            continue
+        if new != old and write:
+            path.write_text(new)
+        elif new != old:
+            diff = difflib.unified_diff(old.splitlines(), new.splitlines(), "in the file",
+                                        "as generated", lineterm="", n=0)
+            trouble.append(f"{file}: `{name}` is stale; run tools/generated_docs.py --write\n"
+                           + "\n".join(diff))
+    return trouble
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--check", action="store_true")
+    mode.add_argument("--write", action="store_true")
+    parser.add_argument("--root", default=".")
+    parser.add_argument("--rubato", default="build/release/bin/rubato")
+    args = parser.parse_args()
+    if not Path(args.rubato).exists():
+        print(f"skipped: {args.rubato} is not built")
+        return SKIPPED
+    trouble = process(args.root, args.rubato, args.write)
+    print("\n".join(trouble) or "generated parts are up to date")
+    return 1 if trouble else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
