@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bucket layout that Histogram and SharedHistogram share: log-linear, after Tene's HdrHistogram.
+// The bucket layout that Histogram and SharedHistogram share: log-linear, after Tene's
+// HdrHistogram.
 //
 // Values are non-negative integers (nanoseconds, or thousandths of a slowdown). Below 2^34 (17 s)
 // an octave has 64 buckets, so that a bucket's middle is within 2^-7 (0.8 %) of every value in it;
@@ -14,8 +15,8 @@
 
 namespace rubato::buckets {
 
-inline constexpr int kFineBits = 6;     // 64 buckets in a fine octave
-inline constexpr int kCoarseBits = 3;   // 8 buckets in a coarse octave
+inline constexpr int kFineBits = 6;      // 64 buckets in a fine octave
+inline constexpr int kCoarseBits = 3;    // 8 buckets in a coarse octave
 inline constexpr int kFineTopBits = 34;  // fine below 2^34
 inline constexpr int kTopBits = 42;      // representable below 2^42
 inline constexpr uint64_t kFineTop = uint64_t{1} << kFineTopBits;

@@ -145,9 +145,11 @@ class SharedHistogram {
   // The writing thread only. The first call allocates; prepare() moves that off the hot path.
   void record(Nanos value) {
     Cells* cells = cells_.load(std::memory_order_relaxed);
-    if (cells == nullptr) [[unlikely]] cells = allocate();
+    if (cells == nullptr) [[unlikely]]
+      cells = allocate();
     const uint64_t ns = Histogram::clamped(value);
-    if (value.count() >= static_cast<int64_t>(buckets::kTop)) [[unlikely]] bump(cells->overflow);
+    if (value.count() >= static_cast<int64_t>(buckets::kTop)) [[unlikely]]
+      bump(cells->overflow);
     bump(cells->counts[buckets::index_of(ns)]);
     const double sum = cells->sum_ns.load(std::memory_order_relaxed);
     cells->sum_ns.store(sum + static_cast<double>(ns), std::memory_order_relaxed);
@@ -170,8 +172,8 @@ class SharedHistogram {
     copy.overflow_ = cells->overflow.load(std::memory_order_relaxed);
     copy.sum_ns_ = cells->sum_ns.load(std::memory_order_relaxed);
     copy.min_ns_ = cells->min_ns.load(std::memory_order_relaxed);
-    copy.max_ns_ = std::max(cells->max_ns.load(std::memory_order_relaxed),
-                            copy.empty() ? 0 : copy.min_ns_);
+    copy.max_ns_ =
+        std::max(cells->max_ns.load(std::memory_order_relaxed), copy.empty() ? 0 : copy.min_ns_);
     return copy;
   }
 

@@ -27,10 +27,14 @@ Json slowdown_json(const std::optional<SlowdownSummary>& s) {
 }
 
 Json type_json(const TypeReport& t) {
-  Json json = {{"name", t.name},       {"service_us", or_null(t.service_us)},
-               {"share", t.share},     {"count", t.count},
-               {"refused", t.refused}, {"errors", t.errors},
-               {"lost", t.lost},       {"latency_us", latency_json(t.latency)},
+  Json json = {{"name", t.name},
+               {"service_us", or_null(t.service_us)},
+               {"share", t.share},
+               {"count", t.count},
+               {"refused", t.refused},
+               {"errors", t.errors},
+               {"lost", t.lost},
+               {"latency_us", latency_json(t.latency)},
                {"slowdown", slowdown_json(t.slowdown)}};
   if (!t.ccdf.empty()) json["ccdf"] = t.ccdf;
   return json;
@@ -84,9 +88,8 @@ void add_live_parts(Json& json, const RunReport& r) {
   if (!r.target.empty()) json["target"] = r.target;
   if (!r.arrivals.empty()) json["arrivals"] = r.arrivals;
   if (r.send_lag) {
-    json["send_lag_us"] = {{"p99", r.send_lag->p99_us},
-                           {"max", r.send_lag->max_us},
-                           {"unsent", r.send_lag->unsent}};
+    json["send_lag_us"] = {
+        {"p99", r.send_lag->p99_us}, {"max", r.send_lag->max_us}, {"unsent", r.send_lag->unsent}};
   }
   if (r.noise) json["noise"] = noise_json(*r.noise);
   if (!r.timeline.empty()) json["timeline"] = timeline_json(r);
@@ -100,7 +103,7 @@ void add_live_parts(Json& json, const RunReport& r) {
 }  // namespace
 
 LatencySummary summarize_latency(const Histogram& h) {
-  return {h.mean_ns() / 1e3,          h.percentile(50).micros(),   h.percentile(90).micros(),
+  return {h.mean_ns() / 1e3,         h.percentile(50).micros(),   h.percentile(90).micros(),
           h.percentile(99).micros(), h.percentile(99.9).micros(), h.max().micros()};
 }
 

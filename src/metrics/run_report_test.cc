@@ -16,17 +16,23 @@ RunReport small_report() {
   r.workers = 2;
   r.workload = "get:0.99,range:0.01";
   r.offered_rps = 1000;
-  r.types.push_back({.name = "get", .service_us = {}, .share = 0.99, .count = 5, .latency = {},
-                     .slowdown = {}, .ccdf = {}});
+  r.types.push_back({.name = "get",
+                     .service_us = {},
+                     .share = 0.99,
+                     .count = 5,
+                     .latency = {},
+                     .slowdown = {},
+                     .ccdf = {}});
   return r;
 }
 
 TEST(RunReport, writes_every_key_of_the_contract) {
   const Json json = Json::parse(to_json(small_report()));
   for (const char* key :
-       {"schema", "kind", "policy", "workers", "workload", "seed", "offered_rps", "achieved_rps",
-        "load", "requests", "refused", "lost", "valid", "latency_us", "slowdown", "types",
-        "counters", "utilization", "wall_s", "cost_model", "machine", "version"}) {
+       {"schema",      "kind",         "policy",   "workers",  "workload", "seed",
+        "offered_rps", "achieved_rps", "load",     "requests", "refused",  "lost",
+        "valid",       "latency_us",   "slowdown", "types",    "counters", "utilization",
+        "wall_s",      "cost_model",   "machine",  "version"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["schema"], "rubato.run/1");

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload/duration.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+TEST(Duration, units_are_understood) {
+  EXPECT_EQ(parse_duration("850ns"), Nanos(850));
+  EXPECT_EQ(parse_duration("0.5us"), Nanos(500));
+  EXPECT_EQ(parse_duration("2ms"), Nanos::millis(2));
+  EXPECT_EQ(parse_duration("1.5s"), Nanos::millis(1500));
+}
+
+TEST(Duration, a_bare_number_is_in_the_unit_asked_for) {
+  EXPECT_EQ(parse_duration("10"), Nanos::micros(10));
+  EXPECT_EQ(parse_duration("10", Nanos::seconds(1)), Nanos::seconds(10));
+}
+
+TEST(Duration, anything_else_is_refused) {
+  for (const char* bad : {"", "us", "-1us", "1 us", "1m", "nan", "inf", "1e3us", "0x1us", "-0",
+                          "99999999999s", "1us1"}) {
+    EXPECT_FALSE(parse_duration(bad)) << bad;
+  }
+}
+
+TEST(Number, takes_decimals_only) {
+  EXPECT_EQ(parse_number("0.25"), 0.25);
+  for (const char* bad : {"", "-1", "+1", "1.2.3", "x", "1x"}) EXPECT_FALSE(parse_number(bad));
+}
+
+TEST(Trimmed, drops_blanks_at_both_ends) {
+  EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trimmed("  "), "");
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload/mix.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+TEST(Mix, every_named_mix_parses_and_keeps_its_name) {
+  for (const NamedMix& named : named_mixes()) {
+    const Result<Mix> mix = parse_mix(named.name);
+    ASSERT_TRUE(mix.ok()) << named.name << ": " << mix.error();
+    EXPECT_EQ(mix.value().name(), named.name);
+    double total = 0;
+    for (const RequestType& type : mix.value().types()) total += type.share;
+    EXPECT_NEAR(total, 1.0, 1e-12);
+  }
+}
+
+TEST(Mix, the_papers_means_come_out) {
+  const auto mean = [](const char* name) { return parse_mix(name).value().mean_service_ns(); };
+  EXPECT_NEAR(mean("bimodal-10"), 10000, 1e-6);
+  EXPECT_NEAR(mean("high-bimodal"), 50500, 1e-6);
+  EXPECT_NEAR(mean("extreme-bimodal"), 2997.5, 1e-6);
+  EXPECT_NEAR(mean("zippydb"), 15865, 1e-6);
+  EXPECT_NEAR(mean("fixed-850ns"), 850, 1e-6);
+}
+
+TEST(Mix, inline_specs_take_units_and_any_weights) {
+  const Mix mix = parse_mix("short:0.5us:99.5, long:exp(500us):0.5").value();
+  ASSERT_EQ(mix.types().size(), 2u);
+  EXPECT_EQ(mix.types()[0].name, "short");
+  EXPECT_EQ(mix.types()[0].service.mean, Nanos(500));
+  EXPECT_NEAR(mix.types()[1].share, 0.005, 1e-12);
+  EXPECT_EQ(mix.types()[1].service.shape, ServiceTime::Shape::kExponential);
+  EXPECT_EQ(parse_mix("a:3:1").value().types()[0].service.mean, Nanos::micros(3));
+  EXPECT_EQ(parse_mix("fixed-7").value().types()[0].service.mean, Nanos::micros(7));
+  EXPECT_EQ(parse_mix("exp-2ms").value().types()[0].service.mean, Nanos::millis(2));
+}
+
+TEST(Mix, errors_are_one_line_that_names_the_part) {
+  for (const char* bad : {"", "nonsense", "a:1us", "a:1us:0", "a:1us:-1", "a:x:1", "a:0:1",
+                          ":1us:1", "a:1us:1,", "a:1us:1,a:2us:1", "fixed-x", "a:exp(1us:1"}) {
+    const Result<Mix> mix = parse_mix(bad);
+    ASSERT_FALSE(mix.ok()) << bad;
+    EXPECT_EQ(mix.error().find('\n'), std::string::npos);
+    EXPECT_NE(mix.error().find("workload: '"), std::string::npos);
+  }
+  EXPECT_NE(parse_mix("a:1us:1,b:2us:x").error().find("b:2us:x"), std::string::npos);
+  std::string many = "t0:1:1";
+  for (int i = 1; i <= 64; ++i) many += ",t" + std::to_string(i) + ":1:1";
+  EXPECT_FALSE(parse_mix(many).ok());
+}
+
+TEST(Mix, samples_follow_shares_and_service_times) {
+  const Mix mix = parse_mix("bimodal-10").value();
+  Prng prng(3);
+  constexpr int kCount = 100000;
+  double sum = 0;
+  int longs = 0;
+  for (int i = 0; i < kCount; ++i) {
+    const Mix::Draw draw = mix.sample(prng);
+    longs += draw.type == 1;
+    sum += static_cast<double>(draw.service.count());
+  }
+  EXPECT_NEAR(longs / double{kCount}, 0.2, 0.01);
+  EXPECT_NEAR(sum / kCount, 10000, 250);
+}
+
+TEST(Mix, golden_draws_are_the_same_everywhere) {
+  const Mix mix = parse_mix("a:1us:1,b:exp(10us):1").value();
+  Prng prng(9);
+  const std::pair<uint32_t, int64_t> want[] = {{1, 10689}, {0, 1000},  {0, 1000},
+                                               {1, 7254},  {1, 32021}, {0, 1000}};
+  for (const auto& [type, ns] : want) {
+    const Mix::Draw draw = mix.sample(prng);
+    EXPECT_EQ(draw.type, type);
+    EXPECT_EQ(draw.service, Nanos(ns));
+  }
+}
+
+}  // namespace
+}  // namespace rubato
