@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ArchetypeHost: a host with exactly the members of concept Host and nothing else. A policy whose
+// hooks compile with it asks of a host no more than the contract gives. For compile-time checks
+// only: every member aborts when it is called.
+//
+//   static_assert(kHooksFit<P>);   every hook that P names has the contract's parameters and result
+//   instantiate_hooks<P>();        every hook body compiles with the archetype
+#pragma once
+
+#include <concepts>
+#include <tuple>
+
+#include "base/check.h"
+#include "policy/contract.h"
+
+namespace rubato {
+
+template <class P>
+class ArchetypeHost {
+ public:
+  ArchetypeHost() = default;
+  ArchetypeHost(const ArchetypeHost&) = delete;
+  ArchetypeHost& operator=(const ArchetypeHost&) = delete;
+
+  Instant now() { called(); }
+  uint32_t workers() { called(); }
+  uint32_t depth(QueueRef) { called(); }
+  uint64_t produced(QueueRef) { called(); }
+  uint64_t consumed(QueueRef) { called(); }
+  Job* take(QueueRef) { called(); }
+  bool put(QueueRef, Job*) { called(); }
+  Job* steal(QueueRef, QueueRef, uint32_t) { called(); }
+  uint32_t random(uint32_t) { called(); }
+  const typename P::Plan& plan() { called(); }
+
+ private:
+  [[noreturn]] static void called() { check_failed(__FILE__, __LINE__, "archetype was called"); }
+};
+
+namespace internal {
+
+// A name found in two bases is ambiguous, so `&Named<P>::route` is ill-formed exactly if P declares
+// some `route`, template or not, whatever its parameters.
+struct HookNames {
+  void route() {}
+  void quantum() {}
+  void expired() {}
+  void requeue() {}
+  void finished() {}
+  void dispatch() {}
+  void adapt() {}
+  void adapt_period() {}
+  void initial_plan() {}
+};
+
+template <class P>
+struct Named : P, HookNames {};
+
+// Each reads: P declares no such name, or the call of namespace hook compiles.
+template <class P, class H>
+concept RouteFits = requires { &Named<P>::route; } ||
+                    requires(const P& policy, const Job& job, WorkerId at, H& host) {
+                      { policy.route(job, at, host) } -> std::same_as<QueueRef>;
+                    };
+template <class P, class H>
+concept NextFits =
+    requires(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
+      { policy.next(worker, me, host) } -> std::same_as<Job*>;
+    };
+template <class P, class H>
+concept QuantumFits =
+    requires { &Named<P>::quantum; } ||
+    requires(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
+      { policy.quantum(worker, job, host) } -> std::same_as<Nanos>;
+    };
+template <class P, class H>
+concept ExpiredFits = requires { &Named<P>::expired; } ||
+                      requires(const P& policy, Running running, H& host) {
+                        { policy.expired(running, host) } -> std::same_as<Verdict>;
+                      };
+template <class P, class H>
+concept RequeueFits = requires { &Named<P>::requeue; } ||
+                      requires(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
+                        { policy.requeue(job, why, me, host) } -> std::same_as<QueueRef>;
+                      };
+template <class P>
+concept FinishedFits =
+    requires { &Named<P>::finished; } ||
+    requires(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
+      policy.finished(worker, job, service);
+    };
+template <class P, class H>
+concept DispatchFits = requires { &Named<P>::dispatch; } ||
+                       requires(const P& policy, typename P::Central& central, H& host) {
+                         policy.dispatch(central, host);
+                       };
+template <class P, class H>
+concept AdaptFits = requires { &Named<P>::adapt; } ||
+                    requires(const P& policy, typename P::Central& central, H& host) {
+                      { policy.adapt(central, host) } -> std::same_as<typename P::Plan>;
+                    };
+template <class P>
+concept PeriodFits = requires { &Named<P>::adapt_period; } || requires(const P& policy) {
+  { policy.adapt_period() } -> std::same_as<Nanos>;
+};
+template <class P>
+concept InitialPlanFits = requires { &Named<P>::initial_plan; } || requires(const P& policy) {
+  { policy.initial_plan() } -> std::same_as<typename P::Plan>;
+};
+
+}  // namespace internal
+
+template <Policy P, class H = ArchetypeHost<P>>
+inline constexpr bool kHooksFit =
+    internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::QuantumFits<P, H> &&
+    internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> && internal::FinishedFits<P> &&
+    internal::DispatchFits<P, H> && internal::AdaptFits<P, H> && internal::PeriodFits<P> &&
+    internal::InitialPlanFits<P>;
+
+// Compiles every hook of P with the archetype; the result is of no other use.
+template <Policy P>
+constexpr auto instantiate_hooks() {
+  using H = ArchetypeHost<P>;
+  static_assert(Host<H, typename P::Plan>);
+  return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::quantum<P, H>,
+                    &hook::expired<P, H>, &hook::requeue<P, H>, &hook::finished<P>,
+                    &hook::dispatch<P, H>, &hook::adapt<P, H>);
+}
+
+}  // namespace rubato

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/archetype.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "policy/all.h"
+
+namespace rubato {
+namespace {
+
+// The least a policy may be; the policies below each get one thing wrong.
+struct Least {
+  static constexpr const char* kName = "least";
+  static constexpr const char* kSummary = "";
+  static constexpr const char* kSource = "";
+  static constexpr Preempts kPreempts = Preempts::kNothing;
+  static constexpr std::array<QueueSpec, 1> kQueues{{
+      {"inbox", Scope::kPerWorker, Sharing::kOwner},
+  }};
+  using Config = None;
+  using Worker = None;
+  using Central = None;
+  using Plan = None;
+  explicit constexpr Least(Config) {}
+
+  template <class H>
+  Job* next(Worker&, WorkerId, H&) const {
+    return nullptr;
+  }
+};
+
+struct WithoutNext : Least {
+  using Least::Least;
+  void next() const;
+};
+
+struct RouteOfOldTimes : Least {
+  using Least::Least;
+  template <class H>
+  QueueRef route(WorkerId, H&) const;
+};
+
+struct ExpiredSaysBool : Least {
+  using Least::Least;
+  template <class H>
+  bool expired(Running, H&) const;
+};
+
+struct FinishedIsNotConst : Least {
+  using Least::Least;
+  void finished(Worker&, const Job&, Nanos);
+};
+
+struct HostWithoutPut {
+  Instant now();
+};
+
+static_assert(kHooksFit<Least>);
+static_assert(!kHooksFit<WithoutNext>);
+static_assert(!kHooksFit<RouteOfOldTimes>);
+static_assert(!kHooksFit<ExpiredSaysBool>);
+static_assert(!kHooksFit<FinishedIsNotConst>);
+static_assert(!Host<HostWithoutPut, None>);
+
+TEST(Archetype, every_hook_of_every_policy_compiles_with_nothing_but_the_contract) {
+  int policies = 0;
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    static_assert(kHooksFit<P>);
+    const auto hooks = instantiate_hooks<P>();
+    EXPECT_NE(std::get<1>(hooks), nullptr) << P::kName;
+    ++policies;
+  });
+  EXPECT_EQ(policies, static_cast<int>(AllPolicies::kSize));
+}
+
+TEST(ArchetypeDeathTest, may_not_be_called) {
+  ArchetypeHost<Least> host;
+  EXPECT_DEATH(host.now(), "archetype was called");
+}
+
+}  // namespace
+}  // namespace rubato

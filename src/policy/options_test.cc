@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/options.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "policy/all.h"
+
+namespace rubato {
+namespace {
+
+std::string error_of(Synergy::Config& config, const char* name, const char* value) {
+  const Status status = set_option<Synergy>(config, name, value);
+  return status.ok() ? "" : status.error();
+}
+
+TEST(PolicyOptions, a_time_takes_a_unit_or_a_bare_number_in_its_own) {
+  Ps::Config config;
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "5us").ok());
+  EXPECT_EQ(config.quantum, Nanos::micros(5));
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "1ms").ok());
+  EXPECT_EQ(config.quantum, Nanos::millis(1));
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "2.5").ok());
+  EXPECT_EQ(config.quantum, Nanos(2'500));
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "750ns").ok());
+  EXPECT_EQ(config.quantum, Nanos(750));
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "1s").ok());
+  EXPECT_EQ(config.quantum, Nanos::seconds(1));
+}
+
+TEST(PolicyOptions, bounds_are_inclusive_in_every_unit) {
+  Ps::Config config;
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "100ns").ok());
+  EXPECT_TRUE(set_option<Ps>(config, "quantum", "0.1").ok());
+  EXPECT_FALSE(set_option<Ps>(config, "quantum", "99ns").ok());
+  EXPECT_FALSE(set_option<Ps>(config, "quantum", "1.1s").ok());
+}
+
+TEST(PolicyOptions, an_error_names_the_option_its_range_and_what_it_got) {
+  Synergy::Config config;
+  EXPECT_EQ(error_of(config, "quantum_initial", "2s"),
+            "quantum_initial takes a time from 100ns to 1s (bare numbers are us), not '2s'");
+  EXPECT_EQ(error_of(config, "levels", "9"), "levels takes a whole number from 1 to 8, not '9'");
+}
+
+TEST(PolicyOptions, a_refused_value_changes_nothing) {
+  Synergy::Config config;
+  for (const char* value : {"", " ", "x", "-1", "1.5", "3us", "nan", "inf", "1e99", "0x1", "1 "}) {
+    EXPECT_NE(error_of(config, "quantum_factor", value), "") << "'" << value << "'";
+    EXPECT_EQ(config.quantum_factor, Synergy::Config{}.quantum_factor);
+  }
+  for (const char* value : {"", "us", "5min", "5 us", "-1us", "nan", "inf", "5usx"}) {
+    EXPECT_NE(error_of(config, "quantum_initial", value), "") << "'" << value << "'";
+    EXPECT_EQ(config.quantum_initial, Synergy::Config{}.quantum_initial);
+  }
+}
+
+TEST(PolicyOptions, a_misspelt_name_gets_a_suggestion) {
+  Synergy::Config config;
+  EXPECT_EQ(error_of(config, "quantum_facter", "2"),
+            "synergy has no option 'quantum_facter'; did you mean quantum_factor?");
+  EXPECT_EQ(error_of(config, "level", "2"),
+            "synergy has no option 'level'; did you mean levels?");
+}
+
+TEST(PolicyOptions, a_name_like_no_other_gets_the_list) {
+  Ps::Config config;
+  EXPECT_EQ(set_option<Ps>(config, "colour", "red").error(),
+            "ps has no option 'colour'; it has quantum");
+  Fcfs::Config none;
+  EXPECT_EQ(set_option<Fcfs>(none, "quantum", "1").error(),
+            "fcfs has no option 'quantum'; it takes none");
+}
+
+TEST(PolicyOptions, numbers_and_flags_have_their_own_forms) {
+  const OptionInfo ratio{"ratio", "", 0, 1, ""};
+  double number = 0.25;
+  EXPECT_TRUE(internal::set_field(ratio, "0.5", number).ok());
+  EXPECT_EQ(number, 0.5);
+  EXPECT_EQ(internal::set_field(ratio, "1.5", number).error(),
+            "ratio takes a number from 0 to 1, not '1.5'");
+  const OptionInfo flag{"flag", "", 0, 1, ""};
+  bool on = false;
+  EXPECT_TRUE(internal::set_field(flag, "on", on).ok());
+  EXPECT_TRUE(on);
+  EXPECT_TRUE(internal::set_field(flag, "0", on).ok());
+  EXPECT_FALSE(on);
+  EXPECT_EQ(internal::set_field(flag, "maybe", on).error(), "flag takes on or off, not 'maybe'");
+  EXPECT_EQ(internal::describe_field(flag, true).default_value, "on");
+  EXPECT_EQ(internal::describe_field(ratio, 0.5).kind, "number");
+}
+
+TEST(PolicyOptions, a_description_reads_as_it_would_be_typed) {
+  const std::vector<OptionDescription> options = describe<Ps>();
+  ASSERT_EQ(options.size(), 1u);
+  EXPECT_STREQ(options[0].name, "quantum");
+  EXPECT_EQ(options[0].kind, "time");
+  EXPECT_EQ(options[0].low, "100ns");
+  EXPECT_EQ(options[0].high, "1s");
+  EXPECT_EQ(options[0].default_value, "10us");
+}
+
+TEST(PolicyOptions, every_default_and_every_bound_of_every_policy_is_accepted) {
+  for_each_policy([]<class P>(std::type_identity<P>) {
+    typename P::Config config{};
+    for (const OptionDescription& option : describe<P>()) {
+      SCOPED_TRACE(std::string(P::kName) + "." + option.name);
+      EXPECT_STRNE(option.help, "");
+      EXPECT_TRUE(set_option<P>(config, option.name, option.low).ok());
+      EXPECT_TRUE(set_option<P>(config, option.name, option.high).ok());
+      EXPECT_TRUE(set_option<P>(config, option.name, option.default_value).ok());
+    }
+  });
+}
+
+TEST(PolicyOptions, times_print_in_the_unit_that_fits) {
+  EXPECT_EQ(format_time(Nanos()), "0ns");
+  EXPECT_EQ(format_time(Nanos(999)), "999ns");
+  EXPECT_EQ(format_time(Nanos(1'500)), "1.5us");
+  EXPECT_EQ(format_time(Nanos::millis(20)), "20ms");
+  EXPECT_EQ(format_time(Nanos::seconds(3)), "3s");
+}
+
+TEST(PolicyOptions, closest_name_gives_up_on_strangers) {
+  const std::array<const char*, 3> names{"fcfs", "synergy", "ps"};
+  EXPECT_EQ(closest_name("sinergy", names), "synergy");
+  EXPECT_EQ(closest_name("fcf", names), "fcfs");
+  EXPECT_EQ(closest_name("redis", names), "");
+  EXPECT_EQ(closest_name("", {}), "");
+}
+
+}  // namespace
+}  // namespace rubato
