@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The four kinds of target this project has. All include relative to src/ and include/.
+# The four kinds of target this project has. All include relative to src/, include/ and apps/.
 #
 #   rubato_library(NAME [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
 #       Static library; without SOURCES a header-only one.
@@ -27,6 +27,7 @@ function(_rubato_include_roots name visibility)
   target_include_directories(${name} ${visibility}
     $<BUILD_INTERFACE:${RUBATO_ROOT}/src>
     $<BUILD_INTERFACE:${RUBATO_ROOT}/include>
+    $<BUILD_INTERFACE:${RUBATO_ROOT}/apps>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 

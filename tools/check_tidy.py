@@ -179,7 +179,7 @@ def check_policy(path, code):
         if re.match(r"inline (?!constexpr|const\b|namespace)[\w:<>]+ \w+\s*[={;]", line):
             yield Finding(path, number, "policy-state", "a policy has no global variables")
         if re.search(r"\b(new\s+\w|malloc\s*\(|std::(atomic|thread|mutex|chrono)\b)", line):
-            yield Finding(path, number, "policy-pure", "a policy allocates and synchronises nothing")
+            yield Finding(path, number, "policy-pure", "no memory or locks of its own")
 
 
 def check_dead_files(root, files):

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The verbs of this project. CMake does the building; see docs/HACKING.md.
+.PHONY: help demo test build bench asan tsan fuzz setup clean
+.DEFAULT_GOAL := help
+
+RUBATO := build/release/bin/rubato
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 600
+
+help:
+	@echo 'make demo    what scans do to GETs, with and without Rubato (3 minutes after the build)'
+	@echo 'make test    every test, the sanitizers, every fuzz target and benchmark for a moment'
+	@echo 'make build   $(RUBATO)'
+	@echo 'make bench   the benchmarks, in full'
+	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
+	@echo 'make tsan    all tests under ThreadSanitizer'
+	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make setup   installs the Debian packages all this needs'
+
+setup:
+	@tools/setup.sh
+
+build: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target rubato_cli -j $(JOBS)
+
+demo: build
+	@python3 tools/demo.py
+
+test: setup
+	@JOBS=$(JOBS) tools/test.sh
+
+bench: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target benches -j $(JOBS)
+	@for bench in build/release/benchmarks/*; do "$$bench" || exit 1; done
+
+asan tsan: setup
+	@cmake --preset $@ >/dev/null
+	@cmake --build --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $(JOBS)
+
+fuzz: setup
+	@cmake --preset fuzz -DRUBATO_FUZZ_SECONDS=$(FUZZ_SECONDS) >/dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+	@ctest --test-dir build/fuzz --output-on-failure
+
+clean:
+	rm -rf build

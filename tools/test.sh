@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Everything `make test` runs: all tests, the tests that sanitizers are for under each of them,
+# every fuzz target and every benchmark for a moment. Goes on after a failure, ends with one line
+# 'N passed, N failed' over all of it, and with status 1 if anything failed or did not run.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=${JOBS:-$(nproc)}
+results=build/results
+# Folders (which are labels) and labels whose tests run under the sanitizers.
+sanitized=${SANITIZED_LABELS:-"concurrency runtime mechanism datapath kv_server"}
+files=()
+mkdir -p "$results"
+rm -f "$results"/*.xml
+
+say() { printf '\n== %s (at %dm%02ds)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+configure() { # PRESET OPTION...
+  local preset=$1
+  shift
+  cmake --preset "$preset" "$@" >"$results/$preset-configure.log" 2>&1 \
+    || { tail -20 "$results/$preset-configure.log"; return 1; }
+}
+
+build() { # PRESET TARGET...
+  local preset=$1
+  shift
+  cmake --build "build/$preset" -j "$jobs" ${@:+--target "$@"} >"$results/$preset-build.log" 2>&1 \
+    || { grep -E -A5 'error|FAILED' "$results/$preset-build.log" | head -60; return 1; }
+}
+
+# run PRESET CTEST-ARGUMENT...: ctest into a junit file, which counts even if it never appears.
+run() {
+  local preset=$1
+  shift
+  files+=("$results/$preset.xml")
+  [ -f "build/$preset/CTestTestfile.cmake" ] || return 1
+  "${wrap[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
+    --output-junit "$PWD/$results/$preset.xml" "$@" >"$results/$preset-ctest.log" 2>&1 </dev/null
+  local status=$?
+  if [ $status -ne 0 ]; then grep -vE '^ *Start |Passed' "$results/$preset-ctest.log" | tail -150; fi
+  grep -E 'tests passed|tests failed' "$results/$preset-ctest.log"
+  return $status
+}
+
+# The targets tests_LABEL of the labels that have tests.
+label_targets() { # PRESET
+  local label
+  for label in $sanitized; do
+    if ninja -C "build/$1" -t targets all | grep -q "^tests_$label:"; then echo "tests_$label"; fi
+  done
+}
+
+sanitizer_run() { # PRESET
+  local targets
+  configure "$1" -DRUBATO_BENCH=OFF || { files+=("$results/$1.xml"); return 1; }
+  mapfile -t targets < <(label_targets "$1")
+  build "$1" "${targets[@]}" || { files+=("$results/$1.xml"); return 1; }
+  run "$1" -L "^(${sanitized// /|})\$"
+}
+
+wrap=()
+say "build and test"
+configure dev -DRUBATO_BENCH=OFF && build dev
+run dev
+
+say "address and undefined behaviour"
+sanitizer_run asan
+
+say "threads"
+# GCC 12's ThreadSanitizer cannot place its shadow on kernels that randomise more address bits.
+if setarch -R true 2>/dev/null; then wrap=(setarch -R); fi
+sanitizer_run tsan
+wrap=()
+
+if command -v clang++-19 >/dev/null; then
+  say "fuzz targets, briefly"
+  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-10}" && build fuzz
+  run fuzz -L '^fuzz$'
+else
+  say "no clang++-19: fuzz targets only replayed their corpus"
+fi
+
+say "release build, benchmarks, briefly"
+configure release && build release
+run release -L '^bench$' -j 1
+
+say "all"
+grep -hE 'tests passed|tests failed' "$results/dev-ctest.log"
+exec python3 tools/sum_tests.py "${files[@]}"

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+
+from support import TreeTest
+
+import generated_docs
+
+TEXT = "before\n<!-- generated: t -->\nold\n<!-- end of t -->\nafter\n"
+
+
+class GeneratedDocs(TreeTest):
+    def entries(self, output):
+        return [("a.md", "t", [sys.executable, "-c", f"print({output!r})"])]
+
+    def test_a_stale_table_is_found_and_left_alone(self):
+        self.write("a.md", TEXT)
+        trouble = generated_docs.process(self.root, "", False, self.entries("new"))
+        self.assertIn("stale", trouble[0])
+        self.assertEqual((self.root / "a.md").read_text(), TEXT)
+
+    def test_writing_renews_it_and_nothing_else(self):
+        self.write("a.md", TEXT)
+        self.assertEqual(generated_docs.process(self.root, "", True, self.entries("new")), [])
+        self.assertEqual((self.root / "a.md").read_text(), TEXT.replace("old", "new"))
+
+    def test_a_table_that_is_up_to_date_passes(self):
+        self.write("a.md", TEXT)
+        self.assertEqual(generated_docs.process(self.root, "", False, self.entries("old")), [])
+
+    def test_missing_markers_are_found(self):
+        self.write("a.md", "nothing here\n")
+        self.assertIn("no markers", generated_docs.process(
+            self.root, "", False, self.entries("x"))[0])
+
+    def test_a_failing_command_is_found(self):
+        self.write("a.md", TEXT)
+        entries = [("a.md", "t", [sys.executable, "-c", "raise SystemExit(3)"])]
+        self.assertEqual(len(generated_docs.process(self.root, "", False, entries)), 1)
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()
