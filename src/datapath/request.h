@@ -27,6 +27,7 @@ struct Request : Job {
   Session* session = nullptr;        // the application's state of the flow
   DatapathQueue* datapath = nullptr; // where to finish it
   void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
+  Nanos promoted_after;              // the runtime's: became long by age then; 0 = it did not
   bool close_after = false;          // close the flow once the reply has left
 };
 

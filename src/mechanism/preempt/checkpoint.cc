@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/checkpoint.h"
 
-#include <limits>
-
-thread_local int32_t rubato_checkpoint_budget = std::numeric_limits<int32_t>::max();
+thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
 
 // Never inlined, so that the thread's word is looked up afresh at every call.
 [[gnu::noinline]] void rubato_checkpoint(void) {
   asm volatile("" ::: "memory");
-  if (--rubato_checkpoint_budget < 0) rubato_checkpoint_slow();
+  const int32_t left = __atomic_load_n(&rubato_checkpoint_budget, __ATOMIC_RELAXED) - 1;
+  __atomic_store_n(&rubato_checkpoint_budget, left, __ATOMIC_RELAXED);
+  if (left < 0) rubato_checkpoint_slow();
 }
+
+namespace rubato {
+
+[[gnu::noinline]] void checkpoint_budget_set(int32_t checkpoints) {
+  __atomic_store_n(&rubato_checkpoint_budget, checkpoints, __ATOMIC_RELAXED);
+}
+
+[[gnu::noinline]] int32_t* checkpoint_budget_address() { return &rubato_checkpoint_budget; }
+
+void checkpoint_expire(int32_t* budget) { __atomic_store_n(budget, 0, __ATOMIC_RELAXED); }
+
+}  // namespace rubato

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 extern "C" {
 // Checkpoints left until the slow path is taken. Written by its thread, and by the timer core
@@ -24,6 +25,20 @@ void rubato_checkpoint(void);
 }
 
 namespace rubato {
+
+// A budget that no request lives long enough to use up.
+inline constexpr int32_t kCheckpointNever = std::numeric_limits<int32_t>::max();
+
+// Sets the calling thread's budget: the slow path is taken at checkpoint number `checkpoints` + 1.
+void checkpoint_budget_set(int32_t checkpoints);
+
+// Where the calling thread's budget lives, for checkpoint_expire from another thread. Valid as long
+// as the thread.
+int32_t* checkpoint_budget_address();
+
+// Makes the owner of `budget` take the slow path at its next checkpoint, unless the owner's own
+// decrement overwrites it: repeat until answered. Any thread.
+void checkpoint_expire(int32_t* budget);
 
 #if defined(__x86_64__)
 [[gnu::always_inline]] inline void checkpoint() {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/fiber_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace rubato {
+
+FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers)
+    : stacks_(stack_bytes, max_fibers), parked_(std::bit_ceil(max_fibers)) {}
+
+FiberPool::~FiberPool() {
+  // Fibers that are left were abandoned at a forced stop, with a request half done: nobody can
+  // unwind them, and their stacks go with the pool.
+  for (auto& loop : all_) fiber_finish(loop->fiber);
+}
+
+LoopFiber* FiberPool::make(FiberEntry entry, void* runtime) {
+  std::scoped_lock lock(mutex_);
+  Stack* stack = stacks_.take();
+  if (stack == nullptr) return nullptr;
+  all_.push_back(std::make_unique<LoopFiber>());
+  LoopFiber* loop = all_.back().get();
+  loop->runtime = runtime;
+  fiber_start(loop->fiber, stack, entry, loop);
+  ++made_;
+  return loop;
+}
+
+void FiberPool::park(LoopFiber* fiber) {
+  // The queue holds as many as the pool can make, so there is room.
+  RUBATO_CHECK(parked_.put(fiber));
+}
+
+LoopFiber* FiberPool::take_parked() {
+  LoopFiber* fiber = nullptr;
+  return parked_.take(fiber) ? fiber : nullptr;
+}
+
+void FiberPool::ended(LoopFiber* fiber) {
+  std::scoped_lock lock(mutex_);
+  fiber_finish(fiber->fiber);
+  stacks_.give(fiber->fiber.stack);
+  const auto it = std::find_if(all_.begin(), all_.end(),
+                               [fiber](const auto& owned) { return owned.get() == fiber; });
+  RUBATO_CHECK(it != all_.end());
+  all_.erase(it);
+}
+
+uint64_t FiberPool::made() const {
+  std::scoped_lock lock(mutex_);
+  return made_;
+}
+
+}  // namespace rubato

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveHost<P>: the verbs of policy/contract.h over real queues, as one seat (worker or timer core)
+// sees them. One per seat, used by that seat's thread only; the queues behind it are shared.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/prng.h"
+#include "metrics/counter.h"
+#include "policy/contract.h"
+#include "runtime/plan_cell.h"
+#include "runtime/queue_set.h"
+
+namespace rubato {
+
+template <Policy P>
+class LiveHost {
+ public:
+  using Plan = typename P::Plan;
+
+  LiveHost(QueueSet<P>& queues, const PlanCell<Plan>& cell, const Plan& initial, uint32_t workers,
+           uint64_t seed)
+      : queues_(queues), cell_(cell), plan_(initial), workers_(workers), prng_(seed) {}
+
+  Instant now() const { return now_; }
+  uint32_t workers() const { return workers_; }
+  uint32_t depth(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) { return queue.depth(); });
+  }
+  uint64_t produced(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) { return queue.produced(); });
+  }
+  uint64_t consumed(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) { return queue.consumed(); });
+  }
+  Job* take(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) {
+      Job* job = nullptr;
+      return queue.take(job) ? job : nullptr;
+    });
+  }
+  bool put(QueueRef q, Job* job) {
+    return queues_.visit(q, [job](auto& queue) { return queue.put(job); });
+  }
+
+  // The batch lands in a buffer of this seat first, because `victim` and `into` may be of different
+  // types. `into` is the thief's own queue and has room: a thief steals when it is empty.
+  Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
+    std::array<Job*, limits::kStealMax> batch;
+    const std::span<Job*> room(batch.data(), std::min(max, limits::kStealMax));
+    const uint32_t n = queues_.visit(victim, [room](auto& q) { return take_some(q, room); });
+    if (n == 0) return nullptr;
+    ++steals_;
+    stolen_ += n;
+    for (uint32_t i = 1; i < n; ++i) RUBATO_CHECK(put(into, batch[i]));
+    return batch[0];
+  }
+
+  uint32_t random(uint32_t bound) { return prng_.below(bound); }
+  const Plan& plan() const { return plan_; }
+
+  // What the seat itself does between decisions. Counters are read by any thread.
+  void set_now(Instant now) { now_ = now; }
+  void refresh_plan() { cell_.refresh(plan_, plan_version_); }
+  const Counter& steals() const { return steals_; }
+  const Counter& stolen() const { return stolen_; }
+
+ private:
+  template <class Q>
+  static uint32_t take_some(Q& queue, std::span<Job*> room) {
+    if constexpr (requires { queue.steal(room); }) {
+      return queue.steal(room);
+    } else {
+      return queue.take(room[0]) ? 1u : 0u;
+    }
+  }
+
+  QueueSet<P>& queues_;
+  const PlanCell<Plan>& cell_;
+  Plan plan_;
+  uint32_t plan_version_ = 0;
+  uint32_t workers_;
+  Prng prng_;
+  Instant now_;
+  Counter steals_;
+  Counter stolen_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveRuntime<P>: the Runtime of one policy: threads, and sums over workers. See runtime/runtime.h.
+#pragma once
+
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/runtime.h"
+#include "runtime/timer_core.h"
+#include "runtime/worker.h"
+
+namespace rubato {
+
+template <Policy P>
+class LiveRuntime final : public Runtime {
+ public:
+  LiveRuntime(P policy, const RuntimeOptions& options, std::vector<uint32_t> cpus,
+              Datapath& datapath, Application& application)
+      : shared_(policy, options, datapath, application),
+        cpus_(std::move(cpus)),
+        timer_core_(shared_, workers_) {
+    for (uint32_t i = 0; i < options.workers; ++i) {
+      workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, i + 1));
+    }
+    for (auto& worker : workers_) {
+      for (auto& other : workers_) {
+        if (other != worker) worker->others.push_back(other.get());
+      }
+    }
+    shared_.server_loop = [&application] {
+      while (Request* request = rubato::recv()) {
+        application.handle(*request);
+        rubato::send(*request);
+      }
+    };
+  }
+
+  void set_server_loop(std::function<void()> loop) override {
+    shared_.server_loop = std::move(loop);
+  }
+
+  bool run() override {
+    std::vector<std::thread> threads;
+    for (uint32_t i = 0; i < workers_.size(); ++i) threads.emplace_back([this, i] { work(i); });
+    std::atomic<bool> workers_left{true};
+    std::thread timer;
+    if (shared_.options.preemption_clock == PreemptionClock::kTimerCore) {
+      timer = std::thread([this, &workers_left] { tick(workers_left); });
+    }
+    // The timer core writes to words of the workers' threads, so it stops before they do.
+    while (timer.joinable() && shared_.state() != RunState::kStopped) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    workers_left.store(false, std::memory_order_release);
+    if (timer.joinable()) timer.join();
+    timer_gone_.store(true, std::memory_order_release);
+    timer_gone_.notify_all();
+    for (auto& thread : threads) thread.join();
+    return !shared_.drain_failed.load(std::memory_order_relaxed);
+  }
+
+  void stop() override { shared_.ask_to_stop(); }
+  void poll_timer() override { timer_core_.poll(); }
+
+  RuntimeStats stats() const override;
+  std::vector<QueueDepth> queue_depths() const override;
+
+  Histogram latency(uint32_t type) const override {
+    return merged(type, [](const TypeStats& stats) { return stats.latency.snapshot(); });
+  }
+  Histogram service(uint32_t type) const override {
+    return merged(type, [](const TypeStats& stats) { return stats.service.snapshot(); });
+  }
+  const RuntimeOptions& options() const override { return shared_.options; }
+
+ private:
+  void work(uint32_t index) {
+    if (!cpus_.empty()) static_cast<void>(pin_this_thread(cpus_[index]).ok());
+    workers_[index]->run();
+    timer_gone_.wait(false, std::memory_order_acquire);
+  }
+
+  // Polls without rest while a slice is armed, and naps otherwise unless told to spin.
+  void tick(const std::atomic<bool>& workers_left) {
+    while (workers_left.load(std::memory_order_acquire)) {
+      if (timer_core_.poll() || shared_.options.idle == Idle::kSpin) {
+        cpu_relax();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    }
+  }
+
+  template <class F>
+  Histogram merged(uint32_t type, F&& snapshot) const {
+    Histogram sum;
+    for (const auto& worker : workers_) {
+      const TypeStats* stats = worker->stats().find_type(type);
+      if (stats != nullptr) sum.merge(snapshot(*stats));
+    }
+    return sum;
+  }
+
+  mutable Shared<P> shared_;
+  std::vector<uint32_t> cpus_;
+  std::vector<std::unique_ptr<LiveWorker<P>>> workers_;
+  TimerCore<P> timer_core_;
+  std::atomic<bool> timer_gone_{false};
+};
+
+template <Policy P>
+RuntimeStats LiveRuntime<P>::stats() const {
+  RuntimeStats sum;
+  for (const auto& worker : workers_) {
+    const WorkerStats& one = worker->stats();
+    sum.requests += one.requests.value();
+    sum.refused += one.refused.value();
+    sum.preemptions += one.preemptions.value();
+    sum.preemptions_avoided += one.preemptions_avoided.value();
+    sum.preemptions_denied += one.preemptions_denied.value();
+    sum.resumed += one.resumed.value();
+    sum.long_by_feedback += one.long_by_feedback.value();
+    sum.long_by_age += one.long_by_age.value();
+    sum.long_learned += one.long_learned.value();
+    sum.helped += one.helped.value();
+    sum.parked += one.parked.value();
+    sum.busy_ns += one.busy_ns.value();
+    sum.steals += worker->host().steals().value();
+    sum.stolen += worker->host().stolen().value();
+  }
+  sum.fibers = shared_.fibers.made();
+  sum.stack_high_water_bytes = shared_.fibers.stack_high_water_bytes();
+  return sum;
+}
+
+template <Policy P>
+std::vector<QueueDepth> LiveRuntime<P>::queue_depths() const {
+  std::vector<QueueDepth> depths;
+  for (uint32_t spec = 0; spec < std::size(P::kQueues); ++spec) {
+    for (uint32_t lane = 0; lane < shared_.queues.lanes(spec); ++lane) {
+      depths.push_back({P::kQueues[spec].name, lane, shared_.queues.depth({spec, lane})});
+    }
+  }
+  return depths;
+}
+
+}  // namespace rubato

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settings of one live runtime. Plain data, read once by Runtime::create.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "base/limits.h"
+#include "base/time.h"
+
+namespace rubato {
+
+// Who may say that a request is long.
+enum class Classify : uint8_t {
+  kFeedback,  // the application alone (Synergy 5.1.2)
+  kAge,       // and its attained service: whatever outlives a quantum is long
+  kLearned,   // and what requests of its type and size took before
+};
+
+// Who looks at the clock while a long request runs.
+enum class PreemptionClock : uint8_t {
+  kSelf,       // its own worker, at checkpoints; no timer core (SBB 4.3)
+  kTimerCore,  // a thread of the runtime polls all workers (Synergy 5.1.3)
+  kEmbedded,   // the embedder calls Runtime::poll_timer()
+};
+
+enum class Idle : uint8_t {
+  kAdaptive,  // spin briefly, then sleep until something arrives
+  kSpin,      // never sleep: for isolated cores
+};
+
+struct RuntimeOptions {
+  std::string policy = "synergy";
+  std::map<std::string, std::string> policy_settings;  // --set name=value
+  uint32_t workers = 1;                                // 1 .. limits::kMaxWorkers
+  Classify classify = Classify::kAge;
+  PreemptionClock preemption_clock = PreemptionClock::kSelf;
+  Idle idle = Idle::kAdaptive;
+  Nanos idle_spin = Nanos::micros(50);
+  bool pin = false;          // worker i on the i-th allowed CPU
+  uint32_t pin_first = 0;    // index of the first CPU used, among the allowed ones
+  size_t stack_bytes = size_t{64} * 1024;
+  uint32_t max_fibers = 4096;  // suspended requests plus one loop fiber per worker
+  Nanos drain_limit = Nanos::seconds(10);
+  Nanos slow_threshold = Nanos::millis(10);  // Application::slow is told of these
+  uint32_t inbox_capacity = limits::kInboxCapacity;
+  uint32_t shared_capacity = limits::kSharedCapacity;
+};
+
+}  // namespace rubato

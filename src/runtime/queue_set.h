@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// QueueSet<P>: the queues that policy P declares, each of the type that its Sharing needs, picked at
+// compile time. Built before the workers start and never resized. Who may call what is the queue's
+// own rule: put on kOwner and kStealable queues by the lane's worker only, everything else by all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "mechanism/queue/local_queue.h"
+#include "mechanism/queue/mpmc_queue.h"
+#include "mechanism/queue/steal_queue.h"
+#include "policy/contract.h"
+
+namespace rubato {
+
+template <Sharing S>
+using QueueFor = std::conditional_t<
+    S == Sharing::kOwner, LocalQueue<Job*>,
+    std::conditional_t<S == Sharing::kStealable, StealQueue<Job*>, MpmcQueue<Job*>>>;
+
+template <Policy P>
+class QueueSet {
+  static constexpr size_t kSpecs = std::span<const QueueSpec>(P::kQueues).size();
+
+ public:
+  QueueSet(uint32_t workers, uint32_t inbox_capacity, uint32_t shared_capacity) {
+    build(workers, inbox_capacity, shared_capacity, std::make_index_sequence<kSpecs>());
+  }
+
+  // Calls f with the queue. The branch on q.spec folds away where the policy's QueueRef is constant.
+  template <class F>
+  decltype(auto) visit(QueueRef q, F&& f) {
+    return visit_from<0>(q, std::forward<F>(f));
+  }
+
+  uint32_t depth(QueueRef q) {
+    return visit(q, [](auto& queue) { return queue.depth(); });
+  }
+
+  // True if some queue that a worker other than its owner may take from holds anything.
+  bool anything_shared() {
+    for (uint32_t spec = 0; spec < kSpecs; ++spec) {
+      if (P::kQueues[spec].sharing == Sharing::kOwner) continue;
+      for (uint32_t lane = 0; lane < lanes_[spec]; ++lane) {
+        if (depth({spec, lane}) > 0) return true;
+      }
+    }
+    return false;
+  }
+
+  uint32_t lanes(uint32_t spec) const { return lanes_[spec]; }
+
+ private:
+  template <size_t I>
+  using Row = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing>>>;
+
+  template <size_t... I>
+  static auto rows_of(std::index_sequence<I...>) -> std::tuple<Row<I>...>;
+
+  template <size_t... I>
+  void build(uint32_t workers, uint32_t inbox, uint32_t shared, std::index_sequence<I...>) {
+    (build_row<I>(workers, inbox, shared), ...);
+  }
+
+  template <size_t I>
+  void build_row(uint32_t workers, uint32_t inbox, uint32_t shared) {
+    constexpr QueueSpec kSpec = P::kQueues[I];
+    const bool per_worker = kSpec.scope == Scope::kPerWorker;
+    lanes_[I] = per_worker ? workers : kSpec.lanes;
+    for (uint32_t lane = 0; lane < lanes_[I]; ++lane) {
+      std::get<I>(rows_).push_back(
+          std::make_unique<QueueFor<kSpec.sharing>>(per_worker ? inbox : shared));
+    }
+  }
+
+  template <size_t I, class F>
+  decltype(auto) visit_from(QueueRef q, F&& f) {
+    if constexpr (I + 1 == kSpecs) {
+      RUBATO_DCHECK(q.spec == I && q.lane < lanes_[I]);
+      return f(*std::get<I>(rows_)[q.lane]);
+    } else {
+      if (q.spec == I) return f(*std::get<I>(rows_)[q.lane]);
+      return visit_from<I + 1>(q, std::forward<F>(f));
+    }
+  }
+
+  decltype(rows_of(std::make_index_sequence<kSpecs>())) rows_;
+  std::array<uint32_t, kSpecs> lanes_{};
+};
+
+}  // namespace rubato

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runtime: the live host. It runs an Application's requests from a Datapath on worker threads under
+// one policy, chosen by name. Create, run (blocks), stop from any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "datapath/datapath.h"
+#include "metrics/histogram.h"
+#include "runtime/app.h"
+#include "runtime/options.h"
+
+namespace rubato {
+
+// Sums over all workers since the start.
+struct RuntimeStats {
+  uint64_t requests = 0;
+  uint64_t refused = 0;
+  uint64_t preemptions = 0;
+  uint64_t preemptions_avoided = 0;
+  uint64_t preemptions_denied = 0;
+  uint64_t resumed = 0;
+  uint64_t long_by_feedback = 0;
+  uint64_t long_by_age = 0;
+  uint64_t long_learned = 0;
+  uint64_t steals = 0;
+  uint64_t stolen = 0;
+  uint64_t helped = 0;
+  uint64_t parked = 0;
+  uint64_t busy_ns = 0;
+  uint64_t fibers = 0;             // made so far, suspended or running
+  uint64_t stack_high_water_bytes = 0;
+};
+
+// One declared queue and how much waits in it now.
+struct QueueDepth {
+  std::string name;
+  uint32_t lane = 0;
+  uint32_t depth = 0;
+};
+
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  // `datapath` must have options.workers queues; it and `application` outlive the runtime. Fails
+  // with one line for an unknown policy or setting, or bounds that do not fit.
+  static Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options, Datapath& datapath,
+                                                 Application& application);
+
+  // What a worker's fiber runs instead of the default loop: recv, handle, send until recv returns
+  // null. Set before run(). Synergy, Algorithm 5.1.
+  virtual void set_server_loop(std::function<void()> loop) = 0;
+
+  // Starts the workers and blocks until they have stopped. True = everything in flight was answered
+  // before the drain limit.
+  virtual bool run() = 0;
+
+  // Drain: no new requests, finish those in flight, then stop; at the latest after the drain limit.
+  // Any thread, any number of times; safe in a signal handler.
+  virtual void stop() = 0;
+
+  // One step of the timer core, for PreemptionClock::kEmbedded. One thread at a time.
+  virtual void poll_timer() = 0;
+
+  // Any thread.
+  virtual RuntimeStats stats() const = 0;
+  virtual std::vector<QueueDepth> queue_depths() const = 0;
+  // Arrival-to-reply and on-worker times of one request type over all workers.
+  virtual Histogram latency(uint32_t type) const = 0;
+  virtual Histogram service(uint32_t type) const = 0;
+  virtual const RuntimeOptions& options() const = 0;
+};
+
+// What the default server loop is made of, for loops of the application's own. On a worker's fiber
+// only. recv returns null when the runtime stops. Between the two calls the request may move to
+// another worker. Locals of a loop are kept while another fiber serves.
+Request* recv();
+void send(Request& request);
+
+}  // namespace rubato

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared<P>: what the seats of one runtime share: queues, the published plan, the central seat's
+// state behind a try-lock, the fibers, and the run state. Built before the workers start.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "datapath/datapath.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/queue/steal_queue.h"
+#include "policy/contract.h"
+#include "runtime/app.h"
+#include "runtime/fiber_pool.h"
+#include "runtime/learned.h"
+#include "runtime/live_host.h"
+#include "runtime/options.h"
+#include "runtime/plan_cell.h"
+#include "runtime/queue_set.h"
+
+namespace rubato {
+
+// kRunning -> kDraining (stop was asked for) -> kStopped (nothing left, or the limit has passed).
+enum class RunState : uint8_t { kRunning, kDraining, kStopped };
+
+template <Policy P>
+class Shared {
+ public:
+  Shared(P the_policy, const RuntimeOptions& opts, Datapath& dp, Application& app)
+      : policy(the_policy),
+        options(opts),
+        datapath(dp),
+        application(app),
+        queues(opts.workers, opts.inbox_capacity, opts.shared_capacity),
+        fibers(opts.stack_bytes, opts.max_fibers),
+        central_host_(queues, plan, hook::initial_plan(policy), opts.workers, 0) {
+    plan.publish(hook::initial_plan(policy));
+    for (uint32_t i = 0; i < opts.workers; ++i) {
+      control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
+    }
+  }
+
+  // The slow path of the policy, if it is due and nobody else is at it. Ordering: the flag is taken
+  // with acquire and cleared with release, so each holder sees the state of the one before.
+  void adapt_if_due(Instant at) {
+    if (at.ns() < next_adapt_ns_.load(std::memory_order_relaxed)) return;
+    if (central_busy_.test_and_set(std::memory_order_acquire)) return;
+    central_host_.set_now(at);
+    central_host_.refresh_plan();
+    hook::dispatch(policy, central_, central_host_);
+    const Nanos period = hook::adapt_period(policy);
+    if (period != Nanos::max()) {
+      plan.publish(hook::adapt(policy, central_, central_host_));
+      next_adapt_ns_.store((at + period).ns(), std::memory_order_relaxed);
+    } else {
+      next_adapt_ns_.store(Instant::never().ns(), std::memory_order_relaxed);
+    }
+    central_busy_.clear(std::memory_order_release);
+  }
+
+  RunState state() const { return state_.load(std::memory_order_acquire); }
+
+  // Any thread; safe in a signal handler.
+  void ask_to_stop() {
+    RunState expected = RunState::kRunning;
+    state_.compare_exchange_strong(expected, RunState::kDraining, std::memory_order_acq_rel);
+    wake_all();
+  }
+
+  // Workers call this while draining. True = stop now.
+  bool drained(Instant at) {
+    if (!drain_started_.test_and_set(std::memory_order_acq_rel)) {
+      drain_deadline_ns_.store((at + options.drain_limit).ns(), std::memory_order_release);
+      datapath.drain();
+    }
+    const bool empty = datapath.in_flight() == 0;
+    const int64_t deadline = drain_deadline_ns_.load(std::memory_order_acquire);
+    if (!empty && at.ns() < deadline) return false;
+    if (!empty) drain_failed.store(true, std::memory_order_relaxed);
+    state_.store(RunState::kStopped, std::memory_order_release);
+    wake_all();
+    return true;
+  }
+
+  void wake_all() {
+    for (uint32_t i = 0; i < options.workers; ++i) datapath.queue({i}).wake();
+  }
+
+  const P policy;
+  const RuntimeOptions options;
+  Datapath& datapath;
+  Application& application;
+  QueueSet<P> queues;
+  PlanCell<typename P::Plan> plan;
+  // Control-plane requests wait apart, one queue per worker, open to thieves.
+  std::vector<std::unique_ptr<StealQueue<Job*>>> control;
+  FiberPool fibers;
+  Learned learned;
+  std::function<void()> server_loop;
+  std::atomic<bool> drain_failed{false};
+  std::atomic<uint32_t> parked_workers{0};
+
+ private:
+  std::atomic<RunState> state_{RunState::kRunning};
+  std::atomic_flag drain_started_{};
+  std::atomic<int64_t> drain_deadline_ns_{Instant::never().ns()};
+  std::atomic_flag central_busy_{};
+  std::atomic<int64_t> next_adapt_ns_{0};
+  typename P::Central central_{};
+  LiveHost<P> central_host_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SliceClock: when does the running request's slice end? One per worker. Two ways, chosen at start:
+//   * self: the worker looks at the clock at checkpoints. It does so not at every one, but after a
+//     stride of checkpoints that it fits to their measured distance.
+//   * timer core: the worker publishes each slice in a slot on a cache line of its own, the timer
+//     core compares deadlines and, when the policy agrees, asks for the preemption by writing the
+//     slice's number and the worker's checkpoint budget (Synergy 5.1.3).
+// The worker's calls come from its thread; those of TimerSlot from the timer core.
+//
+// Ordering: `armed` is stored with release after deadline and priority and loaded with acquire by
+// the timer core. `asked` is stored with release and loaded with acquire by the worker; it names the
+// slice, so an answer that comes too late is for a number that is over and is ignored. The budget
+// store can be lost against the worker's own decrement; the timer core repeats it at every poll for
+// as long as the slice is armed, so no request for preemption is lost.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/limits.h"
+#include "base/time.h"
+#include "mechanism/preempt/checkpoint.h"
+
+namespace rubato {
+
+struct alignas(limits::kCacheLineBytes) TimerSlot {
+  std::atomic<uint64_t> armed{0};  // number of the running slice, 0 = none
+  std::atomic<uint64_t> asked{0};  // number of the slice that shall end
+  std::atomic<int64_t> deadline_ns{0};
+  std::atomic<int64_t> quantum_ns{0};
+  std::atomic<int32_t*> budget{nullptr};
+  std::atomic<uint8_t> priority{0};
+};
+
+class SliceClock {
+ public:
+  explicit SliceClock(bool timer_core) : timer_core_(timer_core) {}
+
+  // On the worker's own thread, before its first slice.
+  void attach() { slot_.budget.store(checkpoint_budget_address(), std::memory_order_relaxed); }
+
+  // A slice starts. Nanos::max() = it never ends.
+  void start(Instant now, Nanos quantum, uint8_t priority) {
+    if (quantum == Nanos::max()) return stop();
+    quantum_ = quantum;
+    end_ = now + quantum;
+    if (timer_core_) {
+      publish(priority);
+      checkpoint_budget_set(kCheckpointNever);
+    } else {
+      last_look_ = now;
+      stride_ = 0;
+      checkpoint_budget_set(0);
+    }
+  }
+
+  // No slice runs.
+  void stop() {
+    end_ = Instant::never();
+    if (timer_core_) slot_.armed.store(0, std::memory_order_release);
+    checkpoint_budget_set(kCheckpointNever);
+  }
+
+  // The budget is used up: is the slice over? If not, the next look is scheduled.
+  bool over(Instant now) {
+    if (timer_core_) return asked_to_end();
+    if (now >= end_) return true;
+    schedule_look(now);
+    return false;
+  }
+
+  Nanos quantum() const { return quantum_; }
+  Instant end() const { return end_; }
+  TimerSlot& slot() { return slot_; }
+
+ private:
+  static constexpr Nanos kLongestLook = Nanos::micros(2);
+  static constexpr int64_t kLongestStride = 4096;
+
+  void publish(uint8_t priority) {
+    slot_.deadline_ns.store(end_.ns(), std::memory_order_relaxed);
+    slot_.quantum_ns.store(quantum_.count(), std::memory_order_relaxed);
+    slot_.priority.store(priority, std::memory_order_relaxed);
+    slot_.armed.store(++slice_, std::memory_order_release);
+  }
+
+  bool asked_to_end() {
+    if (slot_.asked.load(std::memory_order_acquire) == slice_ && end_ != Instant::never()) {
+      return true;
+    }
+    checkpoint_budget_set(kCheckpointNever);
+    return false;
+  }
+
+  // Half of what is left, so that checkpoints that grow dearer cannot overshoot by much.
+  void schedule_look(Instant now) {
+    const int64_t per_checkpoint = std::max<int64_t>(1, (now - last_look_).count() / (stride_ + 1));
+    const int64_t ahead = std::min((end_ - now).count() / 2, kLongestLook.count());
+    stride_ = std::min(ahead / per_checkpoint, kLongestStride);
+    last_look_ = now;
+    checkpoint_budget_set(static_cast<int32_t>(stride_));
+  }
+
+  bool timer_core_;
+  Nanos quantum_ = Nanos::max();
+  Instant end_ = Instant::never();
+  Instant last_look_;
+  int64_t stride_ = 0;
+  uint64_t slice_ = 0;
+  TimerSlot slot_;
+};
+
+}  // namespace rubato

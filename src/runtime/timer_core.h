@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TimerCore<P>: Algorithm 5.3 of Synergy as one poll() step. It watches the wait queue (adapt) and
+// asks workers whose slice is over to preempt, if the policy sees a gain. A thread of the runtime
+// runs it in a loop, or the embedder calls it; one caller at a time. Never blocks.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/worker.h"
+
+namespace rubato {
+
+template <Policy P>
+class TimerCore {
+ public:
+  TimerCore(Shared<P>& shared, std::vector<std::unique_ptr<LiveWorker<P>>>& workers)
+      : shared_(shared),
+        workers_(workers),
+        host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
+              shared.options.workers, 0) {}
+
+  // True if some slice is armed, that is, the next poll should come soon.
+  bool poll() {
+    host_.set_now(now());
+    shared_.adapt_if_due(host_.now());
+    host_.refresh_plan();
+    bool armed = false;
+    for (uint32_t i = 0; i < workers_.size(); ++i) armed |= look_at({i});
+    return armed;
+  }
+
+ private:
+  bool look_at(WorkerId id) {
+    TimerSlot& slot = workers_[id.value]->timer_slot();
+    const uint64_t slice = slot.armed.load(std::memory_order_acquire);
+    if (slice == 0) return false;
+    int64_t deadline = slot.deadline_ns.load(std::memory_order_relaxed);
+    if (host_.now().ns() < deadline) return true;
+    if (somebody_waits(id, slot.priority.load(std::memory_order_relaxed))) {
+      slot.asked.store(slice, std::memory_order_release);
+      checkpoint_expire(slot.budget.load(std::memory_order_relaxed));
+    } else {
+      // Renewed, unless the worker has started another slice meanwhile.
+      const int64_t quantum = slot.quantum_ns.load(std::memory_order_relaxed);
+      slot.deadline_ns.compare_exchange_strong(deadline, host_.now().ns() + quantum,
+                                               std::memory_order_relaxed);
+    }
+    return true;
+  }
+
+  bool somebody_waits(WorkerId id, uint8_t priority) {
+    return shared_.control[id.value]->depth() > 0 ||
+           hook::expired(shared_.policy, {id, priority}, host_) == Verdict::kPreempt ||
+           shared_.datapath.queue(id).pending();
+  }
+
+  Shared<P>& shared_;
+  std::vector<std::unique_ptr<LiveWorker<P>>>& workers_;
+  LiveHost<P> host_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveWorker<P>: one worker thread of the live host. It takes bursts from its datapath queue,
+// routes them, asks the policy for the next job and runs it on a reused fiber (Synergy 5.2.2):
+//
+//   * short requests run on the fiber that called recv(), no switch at all;
+//   * a preempted request keeps its fiber; the worker goes on with a parked or a new one, and that
+//     one publishes the request, so nobody can resume it before it has been left;
+//   * resuming switches straight into the request's fiber; the loop fiber that did it is parked
+//     inside recv() and used again later, perhaps by another worker.
+//
+// Everything here runs on the worker's thread, except the const accessors named "any thread".
+// Members that may switch end by looking the worker up again: `this` may be another one afterwards.
+#pragma once
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/cpu/pin.h"
+#include "mechanism/cpu/relax.h"
+#include "runtime/idling.h"
+#include "runtime/seat.h"
+#include "runtime/shared.h"
+#include "runtime/slice_clock.h"
+#include "runtime/worker_stats.h"
+
+namespace rubato {
+
+template <Policy P>
+class LiveWorker final : public Seat {
+ public:
+  LiveWorker(Shared<P>& shared, WorkerId id, uint64_t seed)
+      : shared_(shared),
+        id_(id),
+        host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
+              shared.options.workers, seed),
+        datapath_(shared.datapath.queue(id)),
+        control_(*shared.control[id.value]),
+        slice_(shared.options.preemption_clock != PreemptionClock::kSelf),
+        idling_(shared.options.idle, shared.options.idle_spin) {}
+
+  // The thread's main function: returns when the runtime has stopped.
+  void run();
+
+  Request* recv() override { return recv_here(); }
+  void send(Request& request) override;
+  void checkpoint_slow() override;
+  void long_begin(uint8_t priority) override;
+  void long_end() override;
+
+  // Any thread.
+  const WorkerStats& stats() const { return stats_; }
+  const LiveHost<P>& host() const { return host_; }
+  TimerSlot& timer_slot() { return slice_.slot(); }
+  bool is_parked() const { return parked_flag_.load(std::memory_order_relaxed); }
+  bool wake_if_parked();
+  // When the request it runs started; 0 = it runs none.
+  int64_t busy_since_ns() const { return busy_since_ns_.load(std::memory_order_relaxed); }
+
+  // Set once by the runtime before the threads start.
+  std::vector<LiveWorker*> others;
+
+ private:
+  // After so many picks from other queues a waiting control-plane request is next, which keeps a
+  // share of 1/8 of the picks for the control plane under any load.
+  static constexpr uint32_t kControlShare = 8;
+  // Commands of one pipeline that may follow each other before the flow goes to the tail.
+  static constexpr uint32_t kFlowRun = 32;
+  static constexpr uint32_t kPicksPerPoll = 32;
+  static constexpr Nanos kPollInterval = Nanos::micros(50);
+  // A worker that has been on one request for so long may be helped with its arrivals.
+  static constexpr Nanos kStuck = Nanos::micros(100);
+  static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
+  static constexpr Nanos kQuietSleep = Nanos::millis(250);
+  static constexpr Nanos kQuietAfter = Nanos::millis(500);
+  static constexpr size_t kParkedHere = 16;
+
+  static LiveWorker& here() { return static_cast<LiveWorker&>(*this_seat()); }
+  static void fiber_main(void* argument);
+  static Request* recv_here();
+
+  uint32_t own_lane() const {
+    return P::kQueues[0].scope == Scope::kPerWorker ? id_.value : 0;
+  }
+
+  Instant step() {
+    const Instant at = now();
+    host_.set_now(at);
+    return at;
+  }
+
+  // Arrivals.
+  void poll_if_due();
+  uint32_t ingest(DatapathQueue& from);
+  void admit(Request& request);
+  void refuse(Request& request);
+  void follow(Request& next);
+
+  // Choice and slices.
+  Request* pick();
+  Request* pick_control();
+  void begin(Request& request);
+  void start_slice(Request& request);
+  void slice_over();
+  void account_slice(Request& request, Instant at);
+  void complete(Request& request, Nanos service);
+  void learn(const Job& done, size_t payload_bytes, Nanos service, Nanos promoted_after);
+
+  // Fibers.
+  void preempt(Instant at);
+  void resume(Request& request);
+  LoopFiber* take_fiber();
+  void after_switch();
+
+  // Idleness and the end.
+  bool stopping();
+  void idle();
+  void help_stuck();
+  void park();
+  void wake_somebody();
+
+  Shared<P>& shared_;
+  WorkerId id_;
+  LiveHost<P> host_;
+  DatapathQueue& datapath_;
+  StealQueue<Job*>& control_;
+  typename P::Worker state_{};
+  SliceClock slice_;
+  Idling idling_;
+  RecentSlices recent_;
+  WorkerStats stats_;
+
+  Instant slice_start_;
+  Instant last_poll_;
+  Instant last_work_;
+  uint32_t picks_since_poll_ = 0;
+  uint32_t picks_since_control_ = 0;
+  uint32_t flow_run_ = 0;
+  Request* flow_next_ = nullptr;      // the next command of the pipeline just served
+  std::vector<Request*> overflow_;    // preempted, but their queue was full: next to run
+
+  Fiber thread_fiber_{};
+  LoopFiber* running_ = nullptr;
+  std::vector<LoopFiber*> parked_;    // suspended inside recv()
+  Request* publish_ = nullptr;        // done by the fiber switched to: put this back
+  LoopFiber* shelve_ = nullptr;       // done by the fiber switched to: park this for everybody
+
+  std::atomic<bool> parked_flag_{false};
+  std::atomic<int64_t> busy_since_ns_{0};
+};
+
+}  // namespace rubato
+
+#include "runtime/worker_fibers.h"
+#include "runtime/worker_idle.h"
+#include "runtime/worker_requests.h"

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveWorker<P>, the part that switches fibers. Included by runtime/worker.h only; see there.
+#pragma once
+
+#include "runtime/worker.h"
+
+namespace rubato {
+
+template <Policy P>
+void LiveWorker<P>::run() {
+  set_this_seat(this);
+  fiber_adopt_thread(thread_fiber_);
+  slice_.attach();
+  last_poll_ = last_work_ = step();
+  overflow_.reserve(shared_.options.max_fibers);
+  running_ = shared_.fibers.make(&fiber_main, &shared_);
+  RUBATO_CHECK(running_ != nullptr);
+  while (running_ != nullptr) {
+    LoopFiber* loop = running_;
+    fiber_switch(thread_fiber_, loop->fiber);
+    // Only an ended loop comes back here, and not always the one that was switched to.
+    shared_.fibers.ended(std::exchange(running_, nullptr));
+    if (parked_.empty()) {
+      running_ = shared_.fibers.take_parked();
+    } else {
+      running_ = parked_.back();
+      parked_.pop_back();
+    }
+  }
+  set_this_seat(nullptr);
+}
+
+// Runs the server loop until recv() says that the runtime has stopped.
+template <Policy P>
+void LiveWorker<P>::fiber_main(void* argument) {
+  auto* self = static_cast<LoopFiber*>(argument);
+  fiber_entered(self->fiber);
+  here().after_switch();
+  static_cast<Shared<P>*>(self->runtime)->server_loop();
+  fiber_switch_final(self->fiber, here().thread_fiber_);
+}
+
+template <Policy P>
+Request* LiveWorker<P>::recv_here() {
+  for (;;) {
+    LiveWorker& worker = here();
+    if (worker.stopping()) return nullptr;
+    worker.poll_if_due();
+    Request* request = worker.pick();
+    if (request == nullptr) {
+      worker.idle();
+      continue;
+    }
+    worker.idling_.found_work(worker.host_.now());
+    if (request->fiber == nullptr) {
+      worker.begin(*request);
+      return request;
+    }
+    worker.resume(*request);
+  }
+}
+
+template <Policy P>
+void LiveWorker<P>::preempt(Instant at) {
+  LoopFiber* to = take_fiber();
+  Request& request = *current_;
+  if (to == nullptr) {
+    ++stats_.preemptions_denied;
+    start_slice(request);
+    return;
+  }
+  account_slice(request, at);
+  ++request.preemptions;
+  ++stats_.preemptions;
+  slice_.stop();
+  busy_since_ns_.store(0, std::memory_order_relaxed);
+  request.fiber = running_;
+  current_ = nullptr;
+  publish_ = &request;
+  LoopFiber* from = running_;
+  running_ = to;
+  fiber_switch(from->fiber, to->fiber);
+  here().after_switch();
+}
+
+template <Policy P>
+void LiveWorker<P>::resume(Request& request) {
+  auto* to = static_cast<LoopFiber*>(request.fiber);
+  LoopFiber* from = running_;
+  if (parked_.size() < kParkedHere) {
+    parked_.push_back(from);
+  } else {
+    shelve_ = from;
+  }
+  request.fiber = nullptr;
+  ++stats_.resumed;
+  begin(request);
+  running_ = to;
+  fiber_switch(from->fiber, to->fiber);
+  here().after_switch();
+}
+
+template <Policy P>
+LoopFiber* LiveWorker<P>::take_fiber() {
+  if (!parked_.empty()) {
+    LoopFiber* parked = parked_.back();
+    parked_.pop_back();
+    return parked;
+  }
+  if (LoopFiber* parked = shared_.fibers.take_parked()) return parked;
+  return shared_.fibers.make(&fiber_main, &shared_);
+}
+
+// First thing on every fiber that is switched to: what the previous one could not do while it was
+// still on its own stack.
+template <Policy P>
+void LiveWorker<P>::after_switch() {
+  if (shelve_ != nullptr) shared_.fibers.park(std::exchange(shelve_, nullptr));
+  Request* request = std::exchange(publish_, nullptr);
+  if (request == nullptr) return;
+  const QueueRef queue = hook::requeue(shared_.policy, *request, Why::kPreempted, id_, host_);
+  if (!host_.put(queue, request)) overflow_.push_back(request);
+  wake_somebody();
+}
+
+}  // namespace rubato

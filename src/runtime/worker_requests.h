@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveWorker<P>, the part that takes in, chooses, times and finishes requests. Included by
+// runtime/worker.h only; see there.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/worker.h"
+
+namespace rubato {
+
+// The kernel is asked when the worker's own queue has run dry, and every now and then otherwise.
+template <Policy P>
+void LiveWorker<P>::poll_if_due() {
+  const bool dry = flow_next_ == nullptr && host_.depth({0, own_lane()}) == 0 &&
+                   control_.depth() == 0;
+  if (!dry && ++picks_since_poll_ < kPicksPerPoll && host_.now() - last_poll_ < kPollInterval) {
+    return;
+  }
+  ingest(datapath_);
+  if (shared_.options.preemption_clock == PreemptionClock::kSelf) shared_.adapt_if_due(host_.now());
+  host_.refresh_plan();
+}
+
+template <Policy P>
+uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
+  std::array<Request*, limits::kBurst> burst;
+  const uint32_t n = from.poll(burst);
+  for (uint32_t i = 0; i < n; ++i) admit(*burst[i]);
+  picks_since_poll_ = 0;
+  last_poll_ = step();
+  if (n > 1) wake_somebody();
+  return n;
+}
+
+template <Policy P>
+void LiveWorker<P>::admit(Request& request) {
+  if (request.control) {
+    if (!control_.put(&request)) refuse(request);
+    return;
+  }
+  const QueueRef queue = hook::route(shared_.policy, request, id_, host_);
+  if (!host_.put(queue, &request)) refuse(request);
+}
+
+// Full means an explicit refusal and a counter. The flow's next command gets its own chance.
+template <Policy P>
+void LiveWorker<P>::refuse(Request& request) {
+  Request* refused = &request;
+  while (refused != nullptr) {
+    ++stats_.refused;
+    refused->session->refuse(*refused);
+    refused = refused->datapath->finish(*refused);
+  }
+}
+
+template <Policy P>
+Request* LiveWorker<P>::pick() {
+  if (flow_next_ != nullptr) return std::exchange(flow_next_, nullptr);
+  if (++picks_since_control_ >= kControlShare) {
+    if (Request* request = pick_control()) return request;
+  }
+  if (!overflow_.empty()) {
+    Request* request = overflow_.back();
+    overflow_.pop_back();
+    return request;
+  }
+  Job* job = hook::next(shared_.policy, state_, id_, host_);
+  return job != nullptr ? static_cast<Request*>(job) : pick_control();
+}
+
+template <Policy P>
+Request* LiveWorker<P>::pick_control() {
+  picks_since_control_ = 0;
+  Job* job = nullptr;
+  for (uint32_t i = 0; i < host_.workers(); ++i) {
+    StealQueue<Job*>& queue = *shared_.control[(id_.value + i) % host_.workers()];
+    if (queue.depth() > 0 && queue.take(job)) return static_cast<Request*>(job);
+  }
+  return nullptr;
+}
+
+// A request starts, or goes on after a preemption.
+template <Policy P>
+void LiveWorker<P>::begin(Request& request) {
+  current_ = &request;
+  slice_start_ = host_.now();
+  busy_since_ns_.store(slice_start_.ns(), std::memory_order_relaxed);
+  if (request.preemptions == 0) request.started = slice_start_;
+  if constexpr (P::kPreempts != Preempts::kNothing) {
+    if (shared_.options.classify == Classify::kLearned && request.preemptions == 0) {
+      const Nanos expected = shared_.learned.expected(request.type, request.payload.size());
+      if (expected > hook::quantum(shared_.policy, state_, request, host_)) {
+        request.job_class = JobClass::kLong;
+        ++stats_.long_learned;
+      }
+    }
+    start_slice(request);
+  }
+}
+
+// A slice whose end will be looked at, if the policy can preempt this request at all.
+template <Policy P>
+void LiveWorker<P>::start_slice(Request& request) {
+  if constexpr (P::kPreempts == Preempts::kNothing) return;
+  const bool timed = P::kPreempts == Preempts::kEverything ||
+                     request.job_class == JobClass::kLong ||
+                     shared_.options.classify != Classify::kFeedback;
+  if (timed) {
+    slice_.start(host_.now(), hook::quantum(shared_.policy, state_, request, host_),
+                 request.priority);
+  } else {
+    slice_.stop();
+  }
+}
+
+template <Policy P>
+void LiveWorker<P>::checkpoint_slow() {
+  if (current_ == nullptr) return checkpoint_budget_set(kCheckpointNever);
+  if (no_preempt_ > 0) {
+    preemption_owed_ = true;
+    return checkpoint_budget_set(kCheckpointNever);
+  }
+  preemption_owed_ = false;
+  if (slice_.over(step())) slice_over();
+}
+
+// What waits in the kernel counts as waiting, so it is taken in before the policy is asked
+// (Synergy 5.1.3.2 looks at the NIC queue too).
+template <Policy P>
+void LiveWorker<P>::slice_over() {
+  Request& request = *current_;
+  if (P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort) {
+    request.job_class = JobClass::kLong;
+    request.promoted_after = request.attained + (host_.now() - slice_start_);
+    ++stats_.long_by_age;
+  }
+  ingest(datapath_);
+  if (shared_.options.preemption_clock == PreemptionClock::kSelf) shared_.adapt_if_due(host_.now());
+  host_.refresh_plan();
+  const Running running{id_, request.priority};
+  const bool gain = control_.depth() > 0 ||
+                    hook::expired(shared_.policy, running, host_) == Verdict::kPreempt;
+  if (gain) return preempt(host_.now());
+  ++stats_.preemptions_avoided;
+  start_slice(request);
+}
+
+template <Policy P>
+void LiveWorker<P>::account_slice(Request& request, Instant at) {
+  request.attained += at - slice_start_;
+  stats_.busy_ns += static_cast<uint64_t>((at - slice_start_).count());
+  recent_.note(slice_start_, at, request.type);
+}
+
+template <Policy P>
+void LiveWorker<P>::long_begin(uint8_t priority) {
+  if (current_ == nullptr) return;
+  current_->priority = priority;
+  if (current_->job_class == JobClass::kLong && current_->promoted_after == Nanos()) return;
+  current_->job_class = JobClass::kLong;
+  current_->promoted_after = Nanos();
+  ++stats_.long_by_feedback;
+  current_->datapath->flush(*current_);
+  step();
+  start_slice(*current_);
+}
+
+// The rest is short again: it runs to the end, unless age says otherwise. The request stays marked,
+// as its service time says nothing about short ones.
+template <Policy P>
+void LiveWorker<P>::long_end() {
+  if (current_ == nullptr) return;
+  if (shared_.options.classify == Classify::kFeedback) slice_.stop();
+}
+
+template <Policy P>
+void LiveWorker<P>::send(Request& request) {
+  RUBATO_DCHECK(&request == current_);
+  const Instant handled = step();
+  complete(request, request.attained + (handled - slice_start_));
+  slice_.stop();
+  account_slice(request, handled);
+  const Job done = request;
+  const size_t payload_bytes = request.payload.size();
+  const Nanos promoted_after = request.promoted_after;
+  current_ = nullptr;
+  no_preempt_ = 0;
+  Request* next = request.datapath->finish(request);
+  // Sending the reply is part of what a request costs the ones behind it.
+  const Nanos flush_cost = next != nullptr ? Nanos() : step() - handled;
+  stats_.busy_ns += static_cast<uint64_t>(flush_cost.count());
+  busy_since_ns_.store(0, std::memory_order_relaxed);
+  learn(done, payload_bytes, done.attained + flush_cost, promoted_after);
+  last_work_ = host_.now();
+  if (next != nullptr) {
+    follow(*next);
+  } else {
+    flow_run_ = 0;
+  }
+}
+
+// A request that became long only by age counts as a short one of at most that age: were it left
+// out, the average could only ever fall and the quantum with it.
+template <Policy P>
+void LiveWorker<P>::learn(const Job& done, size_t payload_bytes, Nanos service,
+                          Nanos promoted_after) {
+  if (shared_.options.classify == Classify::kLearned) {
+    shared_.learned.add(done.type, payload_bytes, service);
+  }
+  if (promoted_after == Nanos()) {
+    hook::finished(shared_.policy, state_, done, service);
+  } else {
+    Job as_short = done;
+    as_short.job_class = JobClass::kShort;
+    hook::finished(shared_.policy, state_, as_short, promoted_after);
+  }
+}
+
+template <Policy P>
+void LiveWorker<P>::complete(Request& request, Nanos service) {
+  const Nanos latency = host_.now() - request.arrived;
+  ++stats_.requests;
+  TypeStats& type = stats_.of_type(request.type);
+  type.latency.record(latency);
+  type.service.record(service);
+  // A request without checkpoints that took long is noticed only now.
+  if (P::kPreempts == Preempts::kLong && shared_.options.classify != Classify::kFeedback &&
+      request.job_class == JobClass::kShort && service > slice_.quantum()) {
+    request.promoted_after = slice_.quantum();
+  }
+  if (latency < shared_.options.slow_threshold) return;
+  const auto culprit = recent_.worst_between(request.arrived, request.started);
+  shared_.application.slow(request, {latency - service, service, request.preemptions,
+                                     culprit.type, culprit.held});
+}
+
+// The next command of a pipeline follows at once while its turn lasts, so that its replies leave
+// together; a pipeline without end goes to the tail.
+template <Policy P>
+void LiveWorker<P>::follow(Request& next) {
+  if (!next.control && ++flow_run_ < kFlowRun) {
+    flow_next_ = &next;
+    return;
+  }
+  flow_run_ = 0;
+  if (host_.depth({0, own_lane()}) > 0) next.datapath->flush(next);
+  admit(next);
+}
+
+}  // namespace rubato

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one worker counts. Written by that worker only, read by anyone: every field is a relaxed
+// counter or a shared histogram, so a snapshot may be torn between fields but never within one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "base/limits.h"
+#include "base/time.h"
+#include "metrics/counter.h"
+#include "metrics/histogram.h"
+
+namespace rubato {
+
+inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
+
+struct TypeStats {
+  SharedHistogram latency;  // arrival to reply, as the client feels it
+  SharedHistogram service;  // time on workers
+};
+
+class alignas(limits::kCacheLineBytes) WorkerStats {
+ public:
+  ~WorkerStats();
+
+  Counter requests;             // finished
+  Counter refused;              // answered with an explicit refusal, queues full or draining
+  Counter preemptions;
+  Counter preemptions_avoided;  // slice over, but nobody would have gained
+  Counter preemptions_denied;   // no fiber left to switch to
+  Counter resumed;
+  Counter long_by_feedback;
+  Counter long_by_age;
+  Counter long_learned;
+  Counter helped;               // requests polled for a worker that was stuck
+  Counter parked;               // times it went to sleep
+  Counter busy_ns;              // time spent on requests, polling excluded
+
+  // The worker itself, on the first request of a type: allocates. Never null.
+  TypeStats& of_type(uint32_t type) {
+    const uint32_t slot = type < kRequestTypes ? type : kRequestTypes - 1;
+    TypeStats* stats = types_[slot].load(std::memory_order_relaxed);
+    return stats != nullptr ? *stats : make(slot);
+  }
+
+  // Any thread; null = this worker has seen none. The release is in make().
+  const TypeStats* find_type(uint32_t type) const {
+    return types_[type].load(std::memory_order_acquire);
+  }
+
+ private:
+  TypeStats& make(uint32_t slot);
+
+  std::array<std::atomic<TypeStats*>, kRequestTypes> types_{};
+};
+
+// The last long slices that one worker ran, to tell a delayed request who held it up. Plain memory
+// of one worker.
+class RecentSlices {
+ public:
+  static constexpr Nanos kWorthNoting = Nanos::micros(100);
+
+  struct Culprit {
+    uint32_t type = 0;
+    Nanos held;  // 0 = nobody
+  };
+
+  void note(Instant start, Instant end, uint32_t type) {
+    if (end - start < kWorthNoting) return;
+    slices_[next_++ % slices_.size()] = {start, end, type};
+  }
+
+  // Who ran longest between `from` and `to`.
+  Culprit worst_between(Instant from, Instant to) const;
+
+ private:
+  struct Slice {
+    Instant start;
+    Instant end;
+    uint32_t type = 0;
+  };
+  std::array<Slice, 16> slices_{};
+  size_t next_ = 0;
+};
+
+}  // namespace rubato
