@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of clock calibration, apart from any clock so that it can be tested: what rate do
+// a handful of paired readings of two clocks agree on? Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace rubato {
+
+// One simultaneous reading of both clocks, as good as it could be had.
+struct ClockPair {
+  uint64_t cycles = 0;
+  int64_t ns = 0;
+};
+
+// Nanoseconds per cycle: the median of the slopes of all pairs of readings that lie at least half
+// the whole span apart (the Theil-Sen estimator), so that a third of the readings may be spoilt by
+// an interruption without effect. 0 if no slope is positive. Requires pairs.size() <= 64.
+double nanos_per_cycle(std::span<const ClockPair> pairs);
+
+}  // namespace rubato

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fiber: a context, its stack, and what else of a thread's state has to follow it: the exception
+// state of the C++ runtime and the sanitizers' bookkeeping. A fiber may be resumed on any thread.
+//
+// Life of one:  fiber_start -> fiber_switch to it, back, to it, ... -> the fiber itself calls
+// fiber_switch_final -> fiber_start again (reuse), or fiber_finish.
+// The entry function calls fiber_entered first and never returns.
+//
+// Thread safety: none of its own. At any time one thread owns a Fiber: the one that runs it, or the
+// one that took it from a queue. A fiber must not become visible to other threads before the switch
+// away from it is complete: publish it from the fiber that was switched to, not from itself.
+// Ownership: the Fiber does not own its stack; who took it from the StackPool gives it back, after
+// the final switch.
+//
+// Not carried along: errno, the signal mask, thread_local variables (see context.h).
+#pragma once
+
+#include <cstdint>
+
+#include "base/limits.h"
+#include "mechanism/fiber/context.h"
+#include "mechanism/fiber/stack.h"
+
+namespace rubato {
+
+// The Itanium C++ ABI's __cxa_eh_globals (2.2.2), one per thread: exceptions being handled, and the
+// number thrown but not yet caught. It belongs to the stack that throws, so it moves with it: else
+// a fiber that waits inside a catch block would find another fiber's exception in `throw;`.
+struct ExceptionState {
+  void* caught_exceptions = nullptr;
+  uint64_t uncaught_exceptions = 0;  // an unsigned int and its padding
+};
+
+struct alignas(limits::kCacheLineBytes) Fiber {
+  Context context;                  // valid while the fiber is not running
+  ExceptionState exceptions;        // valid while the fiber is not running
+  Stack* stack = nullptr;           // null for an adopted thread
+  void* tsan_fiber = nullptr;       // ThreadSanitizer builds only
+  void* asan_fake_stack = nullptr;  // these three: AddressSanitizer builds only
+  const void* asan_stack_low = nullptr;
+  size_t asan_stack_size_bytes = 0;
+};
+static_assert(sizeof(Fiber) == sizeof(Context) + limits::kCacheLineBytes);
+
+// Makes `fiber` ready to run entry(argument) on `stack`. Costs two cache lines of writes and two
+// words at the top of the stack. Requires that the fiber is not running and holds nothing
+// unfinished: it is new, or has made its final switch.
+void fiber_start(Fiber& fiber, Stack* stack, FiberEntry entry, void* argument);
+
+// The first call in every entry function. `self` is the fiber that was started.
+void fiber_entered(Fiber& self);
+
+// Leaves `from`, which must be the running fiber, for `to`. Returns when somebody switches to
+// `from` again, perhaps on another thread. Requires from != to.
+void fiber_switch(Fiber& from, Fiber& to);
+
+// The same, but `from` will never be resumed. `to` may give its stack back or start it anew. The
+// frames left on it are not unwound: destructors of what is alive there do not run.
+[[noreturn]] void fiber_switch_final(Fiber& from, Fiber& to);
+
+// Makes `fiber` stand for the calling thread on its own stack, so that it can be switched from and
+// later back to. To be called once per thread that runs fibers, on that thread.
+void fiber_adopt_thread(Fiber& fiber);
+
+// Releases what fiber_start took (sanitizer builds only). Requires that the fiber is not running;
+// an adopted thread needs no call.
+void fiber_finish(Fiber& fiber);
+
+}  // namespace rubato

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the sanitizers must be told about fibers, as functions that are empty in other builds. Used
+// by fiber.cc and stack.cc only.
+//
+// AddressSanitizer keeps the bounds of the running stack and a "fake stack" per fiber;
+// ThreadSanitizer keeps a clock and a shadow call stack per fiber. Both must hear of a switch just
+// before it happens, on the stack that is left.
+#pragma once
+
+#include <cstddef>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define RUBATO_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RUBATO_ASAN 1
+#endif
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define RUBATO_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RUBATO_TSAN 1
+#endif
+#endif
+
+#if defined(RUBATO_ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(RUBATO_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace rubato::sanitizer {
+
+#if defined(RUBATO_ASAN)
+// `save` null tells that the stack being left will never be used again.
+inline void leave_stack(void** save, const void* next_low, size_t next_size_bytes) {
+  __sanitizer_start_switch_fiber(save, next_low, next_size_bytes);
+}
+inline void arrive_on_stack(void* saved) {
+  __sanitizer_finish_switch_fiber(saved, nullptr, nullptr);
+}
+// A fiber that ended without returning left its frames' red zones poisoned.
+inline void forget_stack(void* low, size_t size_bytes) {
+  __asan_unpoison_memory_region(low, size_bytes);
+}
+#else
+inline void leave_stack(void**, const void*, size_t) {}
+inline void arrive_on_stack(void*) {}
+inline void forget_stack(void*, size_t) {}
+#endif
+
+#if defined(RUBATO_TSAN)
+inline void* create_fiber() { return __tsan_create_fiber(0); }
+inline void destroy_fiber(void* fiber) { __tsan_destroy_fiber(fiber); }
+inline void* current_fiber() { return __tsan_get_current_fiber(); }
+inline void switch_to_fiber(void* fiber) { __tsan_switch_to_fiber(fiber, 0); }
+#else
+inline void* create_fiber() { return nullptr; }
+inline void destroy_fiber(void*) {}
+inline void* current_fiber() { return nullptr; }
+inline void switch_to_fiber(void*) {}
+#endif
+
+#if defined(RUBATO_ASAN) || defined(RUBATO_TSAN)
+inline constexpr size_t kStackFactor = 4;  // instrumented frames are about this much larger
+#else
+inline constexpr size_t kStackFactor = 1;
+#endif
+
+}  // namespace rubato::sanitizer

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism/fiber/stack.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "mechanism/fiber/context.h"
+#include "mechanism/fiber/sanitizer.h"
+
+namespace rubato {
+namespace {
+
+size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Stacks lie a whole number of pages apart, so without an offset the hot frames of all fibers
+// would compete for the same few sets of the first-level cache. Moving each top down by a multiple
+// of some lines ("colouring") spreads them.
+size_t colour_bytes(uint32_t index) { return (index % kStackColours) * kStackColourBytes; }
+
+// A small pool must not end up in one worker's cache.
+uint32_t batch_for(uint32_t capacity) { return std::clamp(capacity / 16, 1u, kStackBatch); }
+
+}  // namespace
+
+StackPool::StackPool(size_t stack_size_bytes, uint32_t capacity)
+    : page_bytes_(page_size()),
+      stack_bytes_(round_up(stack_size_bytes * sanitizer::kStackFactor, page_size())),
+      capacity_(capacity),
+      stacks_(std::make_unique<Stack[]>(capacity)) {
+  static_assert(kStackColours * kStackColourBytes <= 4096);
+  RUBATO_CHECK(capacity > 0);
+  RUBATO_CHECK(stack_size_bytes >= kStackColours * kStackColourBytes + kContextStackMin);
+  void* region = mmap(nullptr, stride_bytes() * capacity, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (region == MAP_FAILED) return;
+  region_ = static_cast<std::byte*>(region);
+  // A huge page would make a whole stack resident at its first byte.
+  static_cast<void>(madvise(region_, stride_bytes() * capacity, MADV_NOHUGEPAGE));
+}
+
+StackPool::~StackPool() {
+  RUBATO_CHECK(caches_ == nullptr);
+  if (region_ == nullptr) return;
+  sanitizer::forget_stack(region_, stride_bytes() * capacity_);
+  RUBATO_CHECK(munmap(region_, stride_bytes() * capacity_) == 0);
+}
+
+size_t StackPool::stride_bytes() const { return page_bytes_ + stack_bytes_; }
+
+// The next stack that was never used, or null. Requires the lock.
+Stack* StackPool::carve() {
+  if (region_ == nullptr || carved_ == capacity_) return nullptr;
+  std::byte* low = region_ + carved_ * stride_bytes() + page_bytes_;
+  if (mprotect(low, stack_bytes_, PROT_READ | PROT_WRITE) != 0) return nullptr;
+  Stack* stack = &stacks_[carved_];
+  *stack = {low, stack_bytes_ - colour_bytes(carved_), nullptr};
+  ++carved_;
+  return stack;
+}
+
+uint32_t StackPool::refill(uint32_t wanted, Stack*& list) {
+  const std::lock_guard lock(mutex_);
+  uint32_t count = 0;
+  list = nullptr;
+  while (count < wanted) {
+    Stack* stack = free_;
+    if (stack != nullptr) {
+      free_ = stack->next;
+      --free_count_;
+    } else if ((stack = carve()) == nullptr) {
+      break;
+    }
+    stack->next = list;
+    list = stack;
+    ++count;
+  }
+  out_max_ = std::max(out_max_, carved_ - free_count_);
+  return count;
+}
+
+void StackPool::put_back(Stack* list, uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  while (list != nullptr) {
+    Stack* stack = list;
+    list = stack->next;
+    stack->next = free_;
+    free_ = stack;
+  }
+  free_count_ += count;
+}
+
+Stack* StackPool::take() {
+  Stack* stack = nullptr;
+  if (refill(1, stack) == 0) {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  stack->next = nullptr;
+  const std::lock_guard lock(mutex_);
+  ++direct_in_use_;
+  return stack;
+}
+
+void StackPool::give(Stack* stack) {
+  RUBATO_DCHECK(stack != nullptr && stack->next == nullptr);
+  put_back(stack, 1);
+  const std::lock_guard lock(mutex_);
+  --direct_in_use_;
+}
+
+void StackPool::attach(StackCache& cache) {
+  const std::lock_guard lock(mutex_);
+  cache.next_ = caches_;
+  if (caches_ != nullptr) caches_->previous_ = &cache;
+  caches_ = &cache;
+}
+
+void StackPool::detach(StackCache& cache) {
+  const std::lock_guard lock(mutex_);
+  direct_in_use_ += cache.in_use_.load(std::memory_order_relaxed);
+  (cache.previous_ != nullptr ? cache.previous_->next_ : caches_) = cache.next_;
+  if (cache.next_ != nullptr) cache.next_->previous_ = cache.previous_;
+}
+
+uint32_t StackPool::in_use() const {
+  const std::lock_guard lock(mutex_);
+  int64_t sum = direct_in_use_;
+  for (const StackCache* cache = caches_; cache != nullptr; cache = cache->next_) {
+    sum += cache->in_use_.load(std::memory_order_relaxed);
+  }
+  return static_cast<uint32_t>(std::clamp<int64_t>(sum, 0, capacity_));
+}
+
+uint32_t StackPool::in_use_max() const {
+  const std::lock_guard lock(mutex_);
+  return out_max_;
+}
+
+// From the top of the stack down to the deepest page that is resident. `residency` has room for one
+// byte per page of a stack.
+size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const {
+  std::byte* low = region_ + index * stride_bytes() + page_bytes_;
+  if (mincore(low, stack_bytes_, residency) != 0) return 0;
+  const size_t pages = stack_bytes_ / page_bytes_;
+  size_t deepest = 0;
+  while (deepest < pages && (residency[deepest] & 1) == 0) ++deepest;
+  const size_t from_region_top = (pages - deepest) * page_bytes_;
+  const size_t colour = colour_bytes(index);
+  return from_region_top > colour ? from_region_top - colour : 0;
+}
+
+size_t StackPool::high_water_bytes() const {
+  std::vector<unsigned char> residency(stack_bytes_ / page_bytes_);
+  uint32_t carved = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    carved = carved_;
+  }
+  size_t deepest = 0;
+  for (uint32_t i = 0; i < carved; ++i) {
+    deepest = std::max(deepest, touched_bytes(i, residency.data()));
+  }
+  return deepest;
+}
+
+StackCache::StackCache(StackPool& pool) : pool_(pool), batch_(batch_for(pool.capacity())) {
+  pool_.attach(*this);
+}
+
+StackCache::~StackCache() {
+  pool_.put_back(idle_, idle_count_);
+  pool_.detach(*this);
+}
+
+Stack* StackCache::take() {
+  if (idle_ == nullptr) idle_count_ = pool_.refill(batch_, idle_);
+  Stack* stack = idle_;
+  if (stack == nullptr) {
+    pool_.refused_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  idle_ = stack->next;
+  --idle_count_;
+  stack->next = nullptr;
+  in_use_.store(in_use_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return stack;
+}
+
+void StackCache::give(Stack* stack) {
+  RUBATO_DCHECK(stack != nullptr && stack->next == nullptr);
+  stack->next = idle_;
+  idle_ = stack;
+  ++idle_count_;
+  in_use_.store(in_use_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  if (idle_count_ <= 2 * batch_) return;
+  // The newest stay: their lines are still in this core's cache. The older half goes.
+  Stack* last_kept = idle_;
+  for (uint32_t kept = 1; kept < batch_; ++kept) last_kept = last_kept->next;
+  Stack* surplus = last_kept->next;
+  last_kept->next = nullptr;
+  pool_.put_back(surplus, idle_count_ - batch_);
+  idle_count_ = batch_;
+}
+
+}  // namespace rubato

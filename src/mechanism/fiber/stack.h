@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StackPool: the stacks of all fibers of a process, and StackCache: one worker's share of the idle
+// ones. Every stack has an inaccessible guard page below it, so that an overflow faults instead of
+// corrupting a neighbour. Memory is reserved as a whole but becomes resident page by page, when a
+// stack is first used that deep; an idle stack keeps what it has touched.
+//
+// Thread safety: every method of StackPool may be called from any thread. A StackCache belongs to
+// one worker: take and give only there. A stack may be given back on another worker than took it.
+// Ownership: the pool owns the stacks and must outlive its caches and all fibers on its stacks.
+//
+// Bounds: `capacity` stacks, and full is a null from take() that is counted. Up to kStackCacheMax
+// idle stacks rest in each cache, out of reach of the other workers, so leave that much room. Each
+// stack is two memory mappings; Linux allows 65,530 per process (vm.max_map_count), so about 32,000
+// stacks; what the kernel refuses is refused and counted like a full pool.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/limits.h"
+
+namespace rubato {
+
+inline constexpr size_t kStackDefaultBytes = 64 * 1024;
+inline constexpr uint32_t kStackBatch = 8;  // moved per visit to the pool
+inline constexpr uint32_t kStackCacheMax = 2 * kStackBatch;  // idle stacks in one cache
+inline constexpr uint32_t kStackColours = 16;  // offsets of stack tops
+inline constexpr size_t kStackColourBytes = 4 * limits::kCacheLineBytes;
+
+// A stack that is taken. Fixed for the life of the pool, except `next`, which whoever holds the
+// stack may use to link it.
+struct Stack {
+  std::byte* low = nullptr;  // the lowest usable byte; the guard page ends here
+  size_t size_bytes = 0;
+  Stack* next = nullptr;
+};
+
+class StackCache;
+
+class StackPool {
+ public:
+  // Each stack is stack_size_bytes rounded up to pages, of which up to 4 KiB at the top are left
+  // out to spread the stacks over cache sets; four times as much under a sanitizer. If the address
+  // space cannot be reserved, every take() is refused.
+  explicit StackPool(size_t stack_size_bytes = kStackDefaultBytes, uint32_t capacity = 1024);
+  ~StackPool();
+  StackPool(const StackPool&) = delete;
+  StackPool& operator=(const StackPool&) = delete;
+
+  // A stack straight from the shared list, under its lock: for callers that need few and have no
+  // cache. Null if the pool is exhausted, which is counted.
+  Stack* take();
+
+  // `stack` came from this pool or one of its caches, and nothing runs on it.
+  void give(Stack* stack);
+
+  uint32_t capacity() const { return capacity_; }
+
+  // Stacks taken and not yet given back, over all caches. A snapshot: exact when nobody is moving.
+  uint32_t in_use() const;
+
+  // The most stacks that were ever out of the shared list at once: in use or idle in a cache. It is
+  // the figure to hold against capacity(); in_use() never exceeded it.
+  uint32_t in_use_max() const;
+
+  // Calls of take() answered with null.
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
+  // How deep any stack has been used since the pool was made, in bytes, rounded up to pages. Found
+  // by asking the kernel which pages were ever touched: nothing is painted and take() pays nothing,
+  // but the call itself costs about a microsecond per stack. 0 if the kernel does not tell.
+  size_t high_water_bytes() const;
+
+ private:
+  friend class StackCache;
+
+  Stack* carve();
+  size_t stride_bytes() const;
+  size_t touched_bytes(uint32_t index, unsigned char* residency) const;
+  void attach(StackCache& cache);
+  void detach(StackCache& cache);
+  // Up to `wanted` stacks as a list, and their number.
+  uint32_t refill(uint32_t wanted, Stack*& list);
+  void put_back(Stack* list, uint32_t count);
+
+  const size_t page_bytes_;
+  const size_t stack_bytes_;  // whole pages, without the guard
+  const uint32_t capacity_;
+  std::byte* region_ = nullptr;
+  std::unique_ptr<Stack[]> stacks_;
+  std::atomic<uint64_t> refused_{0};
+
+  mutable std::mutex mutex_;  // guards all below
+  Stack* free_ = nullptr;
+  uint32_t free_count_ = 0;
+  uint32_t carved_ = 0;  // stacks made accessible so far, a prefix of stacks_
+  uint32_t out_max_ = 0;
+  int64_t direct_in_use_ = 0;  // taken minus given past the live caches
+  StackCache* caches_ = nullptr;
+};
+
+class StackCache {
+ public:
+  explicit StackCache(StackPool& pool);
+  // Gives all idle stacks back to the pool.
+  ~StackCache();
+  StackCache(const StackCache&) = delete;
+  StackCache& operator=(const StackCache&) = delete;
+
+  // The most recently given stack, which is the warmest. Null if the pool is exhausted, which is
+  // counted. Takes the pool's lock once per batch of stacks at most.
+  Stack* take();
+
+  // `stack` came from a cache of the same pool and nothing runs on it.
+  void give(Stack* stack);
+
+ private:
+  friend class StackPool;
+
+  StackPool& pool_;
+  const uint32_t batch_;
+  Stack* idle_ = nullptr;
+  uint32_t idle_count_ = 0;
+  // Taken minus given here; negative where fibers that were started elsewhere finish. Written by
+  // the owner, read by in_use() from any thread; a figure of its own, so relaxed.
+  std::atomic<int64_t> in_use_{0};
+  StackCache* next_ = nullptr;      // guarded by the pool's mutex
+  StackCache* previous_ = nullptr;  // guarded by the pool's mutex
+};
+
+}  // namespace rubato

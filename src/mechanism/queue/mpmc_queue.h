@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MpmcQueue: a bounded FIFO ring for any number of producers and consumers, after D. Vyukov's
+// "Bounded MPMC queue" (2010), with batches added. It is the global wait queue of the policies.
+//
+// Thread safety: every method from any thread. Owns its slots; items are copied in and out.
+//
+// Every slot carries a number that says whose turn it is. For the item with index i, in slot
+// i mod slots:   number == i           free, for the producer of item i
+//                number == i + 1       filled, for the consumer of item i
+//                number == i + slots   free, for the producer of item i + slots
+// A thread claims indices by moving produced_ or consumed_ with a compare-exchange, then has the
+// slots for itself. Only the claimer of index i ever changes the number away from "i" or "i + 1",
+// therefore slots seen ready stay ready until the claim, and a run of ready slots can be claimed
+// at once. Indices have 64 bits and never wrap, so a compare-exchange cannot succeed on a number
+// that came round again.
+//
+// Memory order, all of it:
+//   A  producer stores number = i + 1 (release) -> consumer loads it (acquire): item is there.
+//   B  consumer stores number = i + slots (release) -> producer loads it (acquire): item was read.
+// The two indices carry no data and are relaxed throughout; A and B order everything.
+//
+// Not lock-free in the strict sense: a producer that is stopped between its claim and its store
+// holds up the consumers behind it (they see "empty"), though never the other producers. Workers
+// are not preempted inside a queue operation by this runtime; the kernel may still do it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "mechanism/queue/sync.h"
+
+namespace rubato {
+
+template <QueueItem T, class Sync = StdSync>
+class MpmcQueue {
+ public:
+  // Requires a power of two. Holds two items if asked for one.
+  explicit MpmcQueue(uint32_t capacity)
+      : slots_(queue_slots(capacity)), mask_(slots_ - 1), ring_(std::make_unique<Slot[]>(slots_)) {
+    for (uint64_t i = 0; i < slots_; ++i) ring_[i].number.store(i, std::memory_order_relaxed);
+  }
+  MpmcQueue(const MpmcQueue&) = delete;
+  MpmcQueue& operator=(const MpmcQueue&) = delete;
+
+  // False = full, nothing was put.
+  bool put(T item) { return put_batch({&item, 1}) == 1; }
+
+  // Puts a prefix of `items`, next to each other in the queue; returns its length, shorter only if
+  // the queue was full (or a consumer has not finished with the slot that comes next).
+  uint32_t put_batch(std::span<const T> items) {
+    uint64_t first = 0;
+    const uint64_t count = claim(produced_, 0, items.size(), first);
+    for (uint64_t i = 0; i < count; ++i) {
+      Slot& slot = ring_[(first + i) & mask_];
+      slot.item = items[i];
+      slot.number.store(first + i + 1, std::memory_order_release);  // A
+    }
+    return static_cast<uint32_t>(count);
+  }
+
+  // False = empty, or the next item's producer has not finished; `item` is untouched.
+  bool take(T& item) { return take_batch({&item, 1}) == 1; }
+
+  // Fills a prefix of `items` with neighbours in order; returns its length, shorter only if the
+  // queue was empty (or a producer has not finished with the slot that comes next).
+  uint32_t take_batch(std::span<T> items) {
+    uint64_t first = 0;
+    const uint64_t count = claim(consumed_, 1, items.size(), first);
+    for (uint64_t i = 0; i < count; ++i) {
+      Slot& slot = ring_[(first + i) & mask_];
+      items[i] = slot.item;
+      slot.number.store(first + i + slots_, std::memory_order_release);  // B
+    }
+    return static_cast<uint32_t>(count);
+  }
+
+  // A hint, exact when nobody moves. Counts items whose producer or consumer is not yet done.
+  uint32_t depth() const { return queue_depth(produced(), consumed()); }
+
+  // Items ever claimed by producers and by consumers: the two indices that Synergy's congestion
+  // test compares over time (Synergy 5.2.3).
+  uint64_t produced() const { return produced_.load(std::memory_order_relaxed); }
+  uint64_t consumed() const { return consumed_.load(std::memory_order_relaxed); }
+  uint32_t capacity() const { return static_cast<uint32_t>(slots_); }
+
+ private:
+  template <class U>
+  using Atomic = typename Sync::template Atomic<U>;
+
+  struct Slot {
+    Atomic<uint64_t> number;
+    typename Sync::template Plain<T> item;
+  };
+
+  // How many slots from index `first` on, at most `wanted`, are ready for this side: their number
+  // is their index plus `ahead`, 0 for producers and 1 for consumers.
+  uint64_t ready(uint64_t first, uint64_t ahead, uint64_t wanted) const {
+    uint64_t count = 0;
+    while (count < wanted && ring_[(first + count) & mask_].number.load(
+                                 std::memory_order_acquire) == first + count + ahead) {
+      ++count;
+    }
+    return count;
+  }
+
+  // True if another thread has moved on past index `first`, so that `first` is to be read again;
+  // false if the slot there is simply not ready.
+  bool overtaken(uint64_t first, uint64_t ahead) const {
+    const uint64_t number = ring_[first & mask_].number.load(std::memory_order_acquire);
+    return static_cast<int64_t>(number - (first + ahead)) > 0;
+  }
+
+  // Claims up to `wanted` ready slots by moving `index`; returns how many and sets `first`.
+  uint64_t claim(Atomic<uint64_t>& index, uint64_t ahead, uint64_t wanted, uint64_t& first) {
+    first = index.load(std::memory_order_relaxed);
+    for (;;) {
+      const uint64_t count = ready(first, ahead, std::min(wanted, slots_));
+      if (count == 0) {
+        if (wanted == 0 || !overtaken(first, ahead)) return 0;
+        first = index.load(std::memory_order_relaxed);
+      } else if (index.compare_exchange_weak(first, first + count, std::memory_order_relaxed)) {
+        return count;
+      }
+    }
+  }
+
+  // Written by nobody after construction.
+  alignas(limits::kCacheLineBytes) const uint64_t slots_;
+  const uint64_t mask_;
+  const std::unique_ptr<Slot[]> ring_;
+  // The producers' line, then the consumers'.
+  alignas(limits::kCacheLineBytes) Atomic<uint64_t> produced_{0};
+  alignas(limits::kCacheLineBytes) Atomic<uint64_t> consumed_{0};
+};
+
+static_assert(sizeof(MpmcQueue<void*>) == 3 * limits::kCacheLineBytes);
+
+}  // namespace rubato

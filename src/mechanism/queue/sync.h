@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StdSync: the seam through which the queues reach memory that several threads share. Programs use
+// this one; the tests put testing/model.h in its place, which explores every interleaving and every
+// stale value that the C++ memory model permits. Also the few things all queues have in common.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/check.h"
+#include "base/limits.h"
+
+namespace rubato {
+
+struct StdSync {
+  template <class T>
+  using Atomic = std::atomic<T>;
+
+  // Memory that the queue's own protocol keeps from being touched by two threads at once. The model
+  // checks the claim.
+  template <class T>
+  using Plain = T;
+};
+
+// Queues carry small trivial values, in practice pointers.
+template <class T>
+concept QueueItem = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> &&
+                    sizeof(T) <= limits::kCacheLineBytes;
+
+// What a queue makes of the capacity it is asked for. Requires a power of two, so that an index
+// becomes a slot by masking; a queue of one is made to hold two, which MpmcQueue's numbering needs.
+inline uint64_t queue_slots(uint32_t capacity) {
+  RUBATO_CHECK(std::has_single_bit(capacity));
+  return capacity < 2 ? 2 : capacity;
+}
+
+// Items between two indices that were read at different times, each possibly stale.
+constexpr uint32_t queue_depth(uint64_t produced, uint64_t consumed) {
+  return produced > consumed ? static_cast<uint32_t>(produced - consumed) : 0;
+}
+
+}  // namespace rubato
