@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlowGate: who owns a flow. One atomic state, moved by a poller of the flow's home queue (one at a
+// time, it holds the queue's poll lock) and by the flow's owner (whoever runs its request, perhaps
+// a thief on another worker).
+//
+//            event()                    event()
+//   kIdle ------------> kScheduled ----------------> kScheduledReadable
+//     ^   (poller owns)  |  |   ^                        |     |
+//     |     release()    |  |   |   release() == false   |     |
+//     +------------------+  |   +------------------------+     |
+//                           |  close()              close()    |
+//                           +----------> kClosing <------------+
+//
+// No wakeup is lost. Let E be an event: its bytes are in the socket before the poller calls
+// event(). Both sides change the state only by read-modify-writes with acq_rel order (event()
+// rewrites even kScheduledReadable), so each event() stands either before or after each release()
+// in the one modification order of the state:
+//   - event() after release() moved to kIdle: it reads kIdle, and the poller becomes the owner and
+//     receives;
+//   - event() before release(): it left kScheduledReadable, so release() returns false; the owner's
+//     exchange reads that value or a later one, so E happens before the owner's next receive, which
+//     sees the bytes.
+// There is no third case, so an owner never leaves a flow idle with an unseen event.
+// The release half of every change publishes the plain fields of the flow to the next owner.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace rubato {
+
+enum class FlowState : uint8_t {
+  kIdle,               // no owner; a poller may take it
+  kScheduled,          // has an owner
+  kScheduledReadable,  // has an owner, who must look at the socket again before letting go
+  kClosing,            // given up for good; freed by its home queue
+};
+
+// The only moves there are.
+constexpr bool flow_may_move(FlowState from, FlowState to) {
+  switch (from) {
+    case FlowState::kIdle: return to == FlowState::kScheduled;
+    case FlowState::kScheduled:
+      return to == FlowState::kIdle || to == FlowState::kScheduledReadable ||
+             to == FlowState::kClosing;
+    case FlowState::kScheduledReadable:
+      return to == FlowState::kScheduledReadable || to == FlowState::kScheduled ||
+             to == FlowState::kClosing;
+    case FlowState::kClosing: return false;
+  }
+  return false;
+}
+
+class FlowGate {
+ public:
+  // Something happened at the socket. True: the flow was idle and the caller now owns it. Called by
+  // the holder of the home queue's poll lock.
+  bool event() {
+    FlowState seen = state_.load(std::memory_order_relaxed);
+    for (;;) {
+      if (seen == FlowState::kClosing) return false;
+      const FlowState to =
+          seen == FlowState::kIdle ? FlowState::kScheduled : FlowState::kScheduledReadable;
+      if (move(seen, to)) return to == FlowState::kScheduled;
+    }
+  }
+
+  // Takes an idle flow; false if it has an owner or is closing. Called like event(), by sweeps.
+  bool claim() {
+    FlowState seen = FlowState::kIdle;
+    return move(seen, FlowState::kScheduled);
+  }
+
+  // The owner lets go. False: an event came meanwhile, the caller still owns the flow and must look
+  // at the socket again.
+  bool release() {
+    FlowState seen = FlowState::kScheduled;
+    if (move(seen, FlowState::kIdle)) return true;
+    settle(FlowState::kScheduled);
+    return false;
+  }
+
+  // The owner gives the flow up; events are ignored from now on.
+  void close() { settle(FlowState::kClosing); }
+
+  FlowState state() const { return state_.load(std::memory_order_acquire); }
+
+ private:
+  bool move(FlowState& seen, FlowState to) {
+    RUBATO_DCHECK(flow_may_move(seen, to));
+    return state_.compare_exchange_strong(seen, to, std::memory_order_acq_rel,
+                                          std::memory_order_acquire);
+  }
+  void settle(FlowState to) {
+    const FlowState from = state_.exchange(to, std::memory_order_acq_rel);
+    RUBATO_CHECK(flow_may_move(from, to));
+  }
+
+  std::atomic<FlowState> state_{FlowState::kIdle};
+};
+
+}  // namespace rubato

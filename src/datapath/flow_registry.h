@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlowRegistry: the open flows of one queue, for connecting, disconnecting, inspection and the slow
+// sweep that looks for idle ones. Guarded by one mutex that no request takes. A flow in the
+// registry is not freed while the mutex is held.
+#pragma once
+
+#include <mutex>
+#include <vector>
+
+#include "datapath/stream_flow.h"
+
+namespace rubato {
+
+struct SweepRule {
+  Nanos idle_timeout;         // zero = none
+  Nanos shrink_after;         // idle flows give their reply buffer back after this
+  bool draining = false;      // close every idle flow
+};
+
+class FlowRegistry {
+ public:
+  void add(StreamFlow& flow);
+  // Afterwards the caller may free the flow.
+  void remove(StreamFlow& flow);
+
+  // Looks at the next `count` flows in turn; returns how many it closed for idling. Called by the
+  // holder of the queue's poll lock. Skips its turn when somebody else inspects the registry.
+  uint32_t sweep(size_t count, Instant now, const SweepRule& rule);
+
+  // Adds the flows' counters to `stats`. Any thread.
+  void add_to(DatapathStats& stats) const;
+  uint64_t in_flight() const;
+  size_t size() const;
+
+  // Calls visit(flow) for each; false from visit ends the walk. Any thread.
+  template <class Visit>
+  bool visit(Visit&& visit_flow) const {
+    std::lock_guard lock(mutex_);
+    for (StreamFlow* flow : flows_) {
+      if (!visit_flow(*flow)) return false;
+    }
+    return true;
+  }
+
+  static FlowInfo describe(const StreamFlow& flow, Instant now);
+
+ private:
+  bool sweep_one(StreamFlow& flow, Instant now, const SweepRule& rule);
+
+  mutable std::mutex mutex_;
+  std::vector<StreamFlow*> flows_;
+  size_t cursor_ = 0;
+  DatapathStats gone_;  // sums of the flows that were removed
+};
+
+}  // namespace rubato

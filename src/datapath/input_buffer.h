@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// InputBuffer: received bytes of one flow that are not yet a finished request; BufferPool: blocks
+// that flows borrow while they have input, so that an idle flow holds none.
+//
+// An InputBuffer belongs to the flow's owner of the moment. A BufferPool may be used from any
+// thread: it is guarded by a try-lock, and who does not get it uses the heap. Units: bytes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace rubato {
+
+class BufferPool {
+ public:
+  static constexpr size_t kBlockBytes = 16 * 1024;
+  static constexpr uint32_t kBlocksKept = 64;
+
+  BufferPool() = default;
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  char* take();
+  void give(char* block);
+
+ private:
+  // Acquire in try_lock pairs with release in unlock; both guard count_ and blocks_.
+  bool try_lock() { return !busy_.exchange(true, std::memory_order_acquire); }
+  void unlock() { busy_.store(false, std::memory_order_release); }
+
+  std::atomic<bool> busy_{false};
+  uint32_t count_ = 0;
+  std::array<char*, kBlocksKept> blocks_{};
+};
+
+class InputBuffer {
+ public:
+  // Up to this much of an unfinished request is kept in a block of its own size while idle.
+  static constexpr size_t kStashBytes = 1024;
+
+  explicit InputBuffer(BufferPool& pool) : pool_(pool) {}
+  ~InputBuffer() { drop(); }
+  InputBuffer(const InputBuffer&) = delete;
+  InputBuffer& operator=(const InputBuffer&) = delete;
+
+  std::string_view unread() const { return {data_ + begin_, end_ - begin_}; }
+  size_t capacity() const { return capacity_; }
+
+  // The first `size` unread bytes are done with. Requires size <= unread().size().
+  void consume(size_t size) {
+    begin_ += size;
+    if (begin_ == end_) begin_ = end_ = 0;
+  }
+
+  // Makes room at the end for at least one byte, moving or growing the buffer as needed; views into
+  // it end. `wanted` is how much the whole request takes, 0 if unknown: a bound for growth, not a
+  // promise of the peer that is paid for in advance.
+  void make_room(size_t wanted);
+  char* room() { return data_ + end_; }
+  size_t room_size() const { return capacity_ - end_; }
+  void received(size_t size) { end_ += size; }
+
+  // The flow goes idle: gives back what it need not hold. Views into the buffer end.
+  void rest();
+
+ private:
+  void drop();
+  void move_to(char* data, size_t capacity);
+
+  BufferPool& pool_;
+  char* data_ = nullptr;
+  size_t capacity_ = 0;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+};
+
+}  // namespace rubato

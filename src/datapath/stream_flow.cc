@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/stream_flow.h"
+
+#include <utility>
+
+#include "datapath/time_source.h"
+
+namespace rubato {
+namespace {
+
+// Bytes that waited for longer than this behind a running request are dated by the kernel.
+constexpr Nanos kLate = Nanos::micros(50);
+
+void add(std::atomic<uint64_t>& counter, uint64_t n) {
+  counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void FlowList::push(StreamFlow& flow) {
+  StreamFlow* head = head_.load(std::memory_order_relaxed);
+  do {
+    flow.next_in_list = head;
+  } while (!head_.compare_exchange_weak(head, &flow, std::memory_order_release,
+                                        std::memory_order_relaxed));
+}
+
+StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened)
+    : idle_since(opened),
+      host_(host),
+      input_(host.pool),
+      reply_buffer_(host.limits.output_bytes),
+      id_(id),
+      peer_(std::move(peer)),
+      opened_(opened) {
+  reply = &reply_buffer_;
+  datapath = host.queue;
+}
+
+void StreamFlow::attach(std::unique_ptr<Session> session_to_own) {
+  session_ = std::move(session_to_own);
+  session = session_.get();
+}
+
+bool StreamFlow::busy() const {
+  const FlowState state = gate_.state();
+  return state == FlowState::kScheduled || state == FlowState::kScheduledReadable ||
+         (state == FlowState::kIdle && unsent_bytes() > 0);
+}
+
+Request* StreamFlow::on_event(Instant now, bool late, bool writable_only) {
+  if (!gate_.event()) return nullptr;
+  // The kernel reports every new connection writable; with nothing to send that means nothing.
+  if (writable_only && reply_buffer_.empty() && drained_) {
+    if (let_go()) return nullptr;
+  } else if (!writable_only) {
+    drained_ = false;
+  }
+  return advance({now, late});
+}
+
+Request* StreamFlow::finished() {
+  add(requests_, 1);
+  input_.consume(frame_length_);
+  frame_length_ = 0;
+  if (reply_buffer_.overflowed()) {
+    host_.overflowed.fetch_add(1, std::memory_order_relaxed);
+    broken_ = true;
+  }
+  close_when_sent_ |= close_after;
+  if (reply_buffer_.size() < kCoalesceBytes && may_frame()) {
+    if (Request* next = frame_next()) return next;
+  }
+  return advance({Instant::never()});
+}
+
+bool StreamFlow::may_frame() const {
+  return !broken_ && !close_when_sent_ && !doomed_.load(std::memory_order_relaxed) &&
+         !host_.draining->load(std::memory_order_relaxed);
+}
+
+// Owner's loop: send, frame, receive, until there is a request, or nothing to do before the next
+// event. Replies come first: while some are unsent no request is taken, which is the back-pressure.
+Request* StreamFlow::advance(Turn turn) {
+  for (;;) {
+    if (broken_ || !push_out()) return close();
+    if (!reply_buffer_.empty()) {
+      if (let_go()) return nullptr;
+      continue;
+    }
+    if (!may_frame()) return close();
+    if (Request* next = frame_next()) return next;
+    if (ended_) return close();
+    if (drained_) {
+      if (let_go()) return nullptr;
+      continue;
+    }
+    const Pull pull = pull_in(turn);
+    if (pull == Pull::kClose) return close();
+    if (pull == Pull::kYield) {
+      host_.yielded.push(*this);
+      host_.queue->wake();
+      return nullptr;
+    }
+  }
+}
+
+Request* StreamFlow::frame_next() {
+  const std::string_view unread = input_.unread();
+  if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return nullptr;
+  static_cast<Job&>(*this) = Job{};
+  close_after = false;
+  fiber = nullptr;
+  const Frame frame = session->frame(unread, *this);
+  if (frame.state == FrameState::kIncomplete) {
+    // A hint that is not ahead of what is here says nothing.
+    frame_wanted_ = frame.length_bytes > unread.size() ? frame.length_bytes : 0;
+    frame_tried_ = unread.size();
+    return nullptr;
+  }
+  RUBATO_DCHECK(frame.length_bytes > 0 && frame.length_bytes <= unread.size());
+  frame_wanted_ = frame_tried_ = 0;
+  frame_length_ = frame.length_bytes;
+  arrived = received_at_;
+  Job::flow = id_;
+  payload = unread.substr(0, frame.length_bytes);
+  return this;
+}
+
+StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
+  if (input_.unread().size() >= host_.limits.input_bytes) {
+    host_.input_limit.fetch_add(1, std::memory_order_relaxed);
+    return Pull::kClose;
+  }
+  if (turn.received >= kTurnBytes) return Pull::kYield;
+  if (turn.now == Instant::never()) {
+    turn.now = datapath_now();
+    turn.late = turn.now - received_at_ > kLate;
+  }
+  input_.make_room(frame_wanted_);
+  const size_t room = input_.room_size();
+  Instant when = turn.now;
+  const Transfer got = receive(input_.room(), room, turn.late, when);
+  switch (got.state) {
+    case Transfer::State::kMoved:
+      input_.received(got.bytes);
+      add(input_bytes_, got.bytes);
+      turn.received += got.bytes;
+      received_at_ = when;
+      // A short read has emptied the socket, and what comes later is a new event. Only an end of
+      // stream that was announced together with these bytes is still to be received.
+      drained_ = got.bytes < room && !peer_closed_.load(std::memory_order_relaxed);
+      return Pull::kGoOn;
+    case Transfer::State::kWait: drained_ = true; return Pull::kGoOn;
+    case Transfer::State::kEnd: ended_ = true; return Pull::kGoOn;
+    case Transfer::State::kBroken: break;
+  }
+  return Pull::kClose;
+}
+
+// False: the connection is gone. Else what is left in the buffer waits for the peer to read; the
+// last attempt has then been refused by the wire, which promises an event.
+bool StreamFlow::push_out() {
+  while (!reply_buffer_.empty()) {
+    const Transfer sent = transmit(reply_buffer_.unsent());
+    if (sent.state == Transfer::State::kWait) break;
+    if (sent.state != Transfer::State::kMoved) return false;
+    reply_buffer_.consume(sent.bytes);
+    add(output_bytes_, sent.bytes);
+  }
+  return true;
+}
+
+void StreamFlow::flush() {
+  if (!broken_ && !reply_buffer_.overflowed() && !push_out()) broken_ = true;
+}
+
+bool StreamFlow::let_go() {
+  input_.rest();
+  if (reply_buffer_.capacity() > kReplyKeptBytes) reply_buffer_.shrink(kReplyKeptBytes);
+  if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
+    unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
+  }
+  if (gate_.release()) return true;
+  drained_ = false;
+  return false;
+}
+
+Request* StreamFlow::close() {
+  hang_up();
+  gate_.close();
+  // From the push on, the flow may be freed by the home queue.
+  host_.closed.push(*this);
+  return nullptr;
+}
+
+void StreamFlow::close_idle(bool after_replies) {
+  if (!gate_.claim()) return;
+  if (after_replies && !reply_buffer_.empty()) {
+    // An event cannot come between: the caller is the only poller.
+    const bool idle = gate_.release();
+    RUBATO_CHECK(idle);
+    return;
+  }
+  close();
+}
+
+void StreamFlow::shrink_idle() {
+  if (!gate_.claim()) return;
+  reply_buffer_.shrink(0);
+  const bool idle = gate_.release();
+  RUBATO_CHECK(idle);
+}
+
+}  // namespace rubato

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/tcp.h"
+
+#include "datapath/tcp_queue.h"
+#include "datapath/time_source.h"
+
+namespace rubato {
+
+TcpDatapath::Shared::Shared(TcpOptions options_in, Protocol& protocol_in)
+    : options(std::move(options_in)),
+      protocol(protocol_in),
+      max_flows(options.max_flows),
+      idle_timeout_ns(options.idle_timeout.count()) {}
+
+TcpDatapath::TcpDatapath(TcpOptions options, Protocol& protocol)
+    : shared_(std::move(options), protocol) {}
+
+TcpDatapath::~TcpDatapath() = default;
+
+Result<std::unique_ptr<TcpDatapath>> TcpDatapath::open(TcpOptions options, Protocol& protocol) {
+  if (options.queues == 0 || options.queues > limits::kMaxWorkers) {
+    return Error{"queues must be 1 to " + std::to_string(limits::kMaxWorkers)};
+  }
+  std::unique_ptr<TcpDatapath> datapath(new TcpDatapath(std::move(options), protocol));
+  const Status started = datapath->start();
+  if (!started.ok()) return Error{started.error()};
+  return datapath;
+}
+
+Status TcpDatapath::start() {
+  const TcpOptions& options = shared_.options;
+  const Result<SocketAddress> wanted = resolve(options.bind, options.port);
+  if (!wanted.ok()) return Error{wanted.error()};
+  const Result<SocketAddress> address = claim_address(wanted.value());
+  if (!address.ok()) return Error{address.error()};
+  port_ = address.value().port();
+  const ListenOptions listen{options.backlog, options.kernel_timestamps};
+  for (uint32_t i = 0; i < options.queues; ++i) {
+    Result<Fd> listener = listen_on(address.value(), listen);
+    if (!listener.ok()) return Error{listener.error()};
+    queues_.push_back(std::make_unique<TcpQueue>(shared_));
+    const Status started = queues_.back()->start(std::move(listener).value());
+    if (!started.ok()) return started;
+  }
+  return Done{};
+}
+
+uint32_t TcpDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }
+
+DatapathQueue& TcpDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
+
+void TcpDatapath::drain() {
+  if (shared_.draining.exchange(true, std::memory_order_seq_cst)) return;
+  for (auto& queue : queues_) queue->drain();
+}
+
+uint64_t TcpDatapath::in_flight() const {
+  uint64_t sum = 0;
+  for (const auto& queue : queues_) sum += queue->registry().in_flight();
+  return sum;
+}
+
+DatapathStats TcpDatapath::stats() const {
+  DatapathStats stats;
+  for (const auto& queue : queues_) queue->add_to(stats);
+  return stats;
+}
+
+void TcpDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visit) {
+  const Instant now = datapath_now();
+  for (const auto& queue : queues_) {
+    queue->registry().visit([&](StreamFlow& flow) {
+      if (flow.state() == FlowState::kClosing) return true;
+      FlowInfo info = FlowRegistry::describe(flow, now);
+      info.fd = static_cast<TcpFlow&>(flow).fd();
+      info.local = local_text(info.fd);
+      visit(info);
+      return true;
+    });
+  }
+}
+
+bool TcpDatapath::close_flow(uint64_t flow_id) {
+  bool found = false;
+  for (const auto& queue : queues_) {
+    queue->registry().visit([&](StreamFlow& flow) {
+      if (flow.id() != flow_id || flow.state() == FlowState::kClosing) return true;
+      flow.doom();
+      static_cast<TcpFlow&>(flow).abort();
+      found = true;
+      return false;
+    });
+  }
+  return found;
+}
+
+}  // namespace rubato

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpDatapath: kernel TCP sockets. Each queue (one per worker) has an epoll instance, a listener of
+// its own on the shared port (SO_REUSEPORT) and an eventfd to be woken by. Connections stay with
+// the queue that accepted them; their requests may run and finish anywhere.
+//
+// A request costs its share of an epoll_wait, one recv and one send; nothing is allocated and no
+// lock is taken. Registration with epoll is edge-triggered and made once per connection.
+//
+// Threads: as datapath.h says. The Protocol must outlive the datapath. No worker may call anything
+// while the datapath is destroyed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "datapath/stream_flow.h"
+
+namespace rubato {
+
+struct TcpOptions {
+  std::string bind = "127.0.0.1";  // address or host name; "*" = all addresses
+  uint16_t port = 0;               // 0 = any free one, see TcpDatapath::port
+  uint32_t queues = 1;
+  int backlog = 511;
+  uint32_t max_flows = 10000;
+  std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
+  Nanos idle_timeout;              // zero = none
+  FlowLimits limits;
+  bool kernel_timestamps = true;   // date requests that waited unpolled by the kernel's receive time
+};
+
+class TcpQueue;
+
+class TcpDatapath : public Datapath {
+ public:
+  // Fails when the address does not resolve or is in use, with one line that names it.
+  static Result<std::unique_ptr<TcpDatapath>> open(TcpOptions options, Protocol& protocol);
+  ~TcpDatapath() override;
+
+  // The port that clients connect to.
+  uint16_t port() const { return port_; }
+
+  uint32_t queues() const override;
+  DatapathQueue& queue(WorkerId worker) override;
+  void drain() override;
+  uint64_t in_flight() const override;
+  DatapathStats stats() const override;
+  void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override;
+  bool close_flow(uint64_t flow) override;
+
+  // What the limit on flows and the idle timeout are now; may be changed while running. Any thread.
+  void set_max_flows(uint32_t flows) { shared_.max_flows.store(flows, std::memory_order_relaxed); }
+  void set_idle_timeout(Nanos timeout) {
+    shared_.idle_timeout_ns.store(timeout.count(), std::memory_order_relaxed);
+  }
+
+  // What all queues share.
+  struct Shared {
+    Shared(TcpOptions options_in, Protocol& protocol_in);
+    const TcpOptions options;
+    Protocol& protocol;
+    std::atomic<uint32_t> max_flows;
+    std::atomic<int64_t> idle_timeout_ns;
+    std::atomic<uint64_t> next_flow{1};
+    std::atomic<uint32_t> open_flows{0};
+    std::atomic<bool> draining{false};
+  };
+
+ private:
+  TcpDatapath(TcpOptions options, Protocol& protocol);
+  Status start();
+
+  Shared shared_;
+  std::vector<std::unique_ptr<TcpQueue>> queues_;
+  uint16_t port_ = 0;
+};
+
+}  // namespace rubato

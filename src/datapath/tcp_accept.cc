@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a TcpQueue takes connections in: within the limit on flows, and within that on descriptors.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "datapath/tcp_queue.h"
+
+namespace rubato {
+namespace {
+
+// When even refusing is impossible for want of descriptors, the listener rests for this long.
+constexpr Nanos kAcceptPause = Nanos::millis(100);
+
+Fd accept_socket(int listener) {
+  for (;;) {
+    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    // A connection that was reset while it waited is not the listener's trouble.
+    if (fd >= 0 || (errno != EINTR && errno != ECONNABORTED)) return Fd(fd);
+  }
+}
+
+}  // namespace
+
+void TcpQueue::accept_burst(Instant now) {
+  if (shared_.draining.load(std::memory_order_relaxed)) return;
+  for (uint32_t i = 0; i < kAcceptBurst; ++i) {
+    if (!accept_one(now)) return;
+  }
+}
+
+// False: nobody else to accept now.
+bool TcpQueue::accept_one(Instant now) {
+  Fd socket = accept_socket(listener_.get());
+  if (!socket.valid()) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      out_of_descriptors(now);
+    }
+    return false;
+  }
+  const uint32_t open = shared_.open_flows.fetch_add(1, std::memory_order_relaxed);
+  if (open >= shared_.max_flows.load(std::memory_order_relaxed)) {
+    shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
+    refuse(std::move(socket));
+  } else {
+    admit(std::move(socket), now);
+  }
+  return true;
+}
+
+void TcpQueue::admit(Fd socket, Instant now) {
+  const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed),
+                  peer_text(socket.get())};
+  std::unique_ptr<Session> session = shared_.protocol.open(peer);
+  const int fd = socket.get();
+  auto flow = std::make_unique<TcpFlow>(host_, peer.flow, peer.address, now, std::move(socket),
+                                        shared_.options.kernel_timestamps);
+  epoll_event events{EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.ptr = flow.get()}};
+  if (session == nullptr || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &events) != 0) {
+    shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  flow->attach(std::move(session));
+  registry_.add(*flow.release());
+}
+
+void TcpQueue::refuse(Fd socket) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
+  const std::string& reply = shared_.options.over_limit_reply;
+  if (reply.empty()) return;
+  ::send(socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::shutdown(socket.get(), SHUT_WR);
+  // Unread input would turn the close into a reset, which may overtake the reply.
+  ::recv(socket.get(), nullptr, StreamFlow::kCoalesceBytes, MSG_TRUNC | MSG_DONTWAIT);
+}
+
+// The waiting connection cannot be accepted, and would be reported again at once: a spinning
+// server. The reserve descriptor is given up so that it can be accepted and refused.
+void TcpQueue::out_of_descriptors(Instant now) {
+  if (reserve_.valid()) {
+    reserve_.reset();
+    if (Fd socket = accept_socket(listener_.get()); socket.valid()) refuse(std::move(socket));
+    reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  accept_again_ = now + kAcceptPause;
+}
+
+// Draining: the listener was shut by drain(), which may still be at it, so the descriptor stays.
+void TcpQueue::leave_listener() {
+  if (!accepts_) return;
+  accepts_ = false;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+}
+
+}  // namespace rubato

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/tcp_flow.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "datapath/time_source.h"
+
+namespace rubato {
+namespace {
+
+// Discarded before a close, so that the kernel does not answer unread input with a reset that
+// overtakes the last reply.
+constexpr size_t kDiscardBytes = 256 * 1024;
+// A receive time that lies further back than this comes from a wall clock that was set.
+constexpr Nanos kOldest = Nanos::seconds(60);
+
+int64_t to_ns(const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; }
+
+Transfer outcome(ssize_t n, bool receiving) {
+  if (n > 0) return {Transfer::State::kMoved, static_cast<size_t>(n)};
+  if (n == 0) return {receiving ? Transfer::State::kEnd : Transfer::State::kBroken, 0};
+  const bool later = errno == EAGAIN || errno == EWOULDBLOCK;
+  return {later ? Transfer::State::kWait : Transfer::State::kBroken, 0};
+}
+
+// The kernel stamps with the wall clock; the distance to now is the same on every clock.
+Instant on_process_clock(const timespec& stamp) {
+  timespec wall{};
+  ::clock_gettime(CLOCK_REALTIME, &wall);
+  const Instant present = datapath_now();
+  const Nanos ago(to_ns(wall) - to_ns(stamp));
+  return ago < Nanos(0) || ago > kOldest ? present : present - ago;
+}
+
+}  // namespace
+
+Transfer TcpFlow::receive(char* to, size_t room, bool exact, Instant& when) {
+  if (exact && timestamps_) return receive_dated(to, room, when);
+  for (;;) {
+    const ssize_t n = ::recv(fd(), to, room, 0);
+    if (n >= 0 || errno != EINTR) return outcome(n, true);
+  }
+}
+
+Transfer TcpFlow::receive_dated(char* to, size_t room, Instant& when) {
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(timespec))];
+  iovec part{to, room};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t n = 0;
+  do {
+    message.msg_control = ancillary;
+    message.msg_controllen = sizeof ancillary;
+    n = ::recvmsg(fd(), &message, 0);
+  } while (n < 0 && errno == EINTR);
+  if (n > 0) {
+    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS) continue;
+      timespec stamp{};
+      std::memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+      when = on_process_clock(stamp);
+    }
+  }
+  return outcome(n, true);
+}
+
+Transfer TcpFlow::transmit(std::string_view bytes) {
+  for (;;) {
+    const ssize_t n = ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0 || errno != EINTR) return outcome(n, false);
+  }
+}
+
+void TcpFlow::hang_up() {
+  size_t discarded = 0;
+  while (discarded < kDiscardBytes) {
+    // With MSG_TRUNC a TCP receive drops bytes in the kernel; the buffer is not touched.
+    const ssize_t n = ::recv(fd(), nullptr, kDiscardBytes, MSG_TRUNC | MSG_DONTWAIT);
+    if (n <= 0) break;
+    discarded += static_cast<size_t>(n);
+  }
+  abort();
+}
+
+void TcpFlow::abort() { ::shutdown(fd(), SHUT_RDWR); }
+
+}  // namespace rubato

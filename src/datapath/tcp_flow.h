@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpFlow: a StreamFlow over a connected socket. Owns the socket, which is closed only with the
+// flow, so that a descriptor in use never names another connection. Threads: as StreamFlow.
+#pragma once
+
+#include "datapath/stream_flow.h"
+#include "datapath/tcp_socket.h"
+
+namespace rubato {
+
+class TcpFlow final : public StreamFlow {
+ public:
+  TcpFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened, Fd socket,
+          bool kernel_timestamps)
+      : StreamFlow(host, id, std::move(peer), opened),
+        socket_(std::move(socket)),
+        timestamps_(kernel_timestamps) {}
+
+  int fd() const { return socket_.get(); }
+  // Ends the connection under its owner, who then finds it gone. Any thread that keeps the flow
+  // from being freed.
+  void abort();
+
+ protected:
+  Transfer receive(char* to, size_t room, bool exact, Instant& when) override;
+  Transfer transmit(std::string_view bytes) override;
+  void hang_up() override;
+
+ private:
+  Transfer receive_dated(char* to, size_t room, Instant& when);
+
+  Fd socket_;
+  const bool timestamps_;
+};
+
+}  // namespace rubato

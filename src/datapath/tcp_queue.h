@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TcpQueue: one worker's epoll instance, listener and connections. See tcp.h for the whole and
+// stream_flow.h for what happens on one connection.
+//
+// poll and wait hold the poll lock (a try-lock: who fails gets nothing). It guards everything here
+// that is not atomic, in particular the remembered events: a closed flow is freed only while none
+// are remembered, so no event ever names a freed flow.
+//
+// Waking. wake() stores `woken_` and then loads `waiting_`; wait() stores `waiting_` and then loads
+// `woken_`; all four are seq_cst, so at least one side sees the other: the waker writes the
+// eventfd, or the waiter does not sleep. wake() is remembered for the next wait.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+
+#include "base/limits.h"
+#include "datapath/flow_registry.h"
+#include "datapath/tcp.h"
+#include "datapath/tcp_flow.h"
+
+namespace rubato {
+
+class TcpQueue final : public DatapathQueue {
+ public:
+  static constexpr uint32_t kEventBurst = 64;   // events taken from the kernel at once
+  static constexpr uint32_t kAcceptBurst = 16;  // connections accepted per listener event
+
+  explicit TcpQueue(TcpDatapath::Shared& shared);
+  ~TcpQueue() override;
+
+  // Set-up, before any other call: takes the listener into service.
+  Status start(Fd listener);
+
+  uint32_t poll(std::span<Request*> out) override;
+  bool pending() const override;
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  void wait(Nanos limit) override;
+  void wake() override;
+
+  // Any thread: no new connections from now on; the next poll closes idle flows.
+  void drain();
+
+  const FlowRegistry& registry() const { return registry_; }
+  // Any thread; for stats.
+  void add_to(DatapathStats& stats) const;
+
+ private:
+  class PollLock;
+
+  bool harvest(uint32_t most, Nanos limit);
+  bool remembers() const { return next_event_ < event_count_; }
+  uint32_t take_yielded(std::span<Request*> out, Instant now, bool late);
+  uint32_t take_events(std::span<Request*> out, Instant now, bool late);
+  Request* take_event(const epoll_event& event, Instant now, bool late);
+  void housekeep(Instant now, size_t most);
+  void reap();
+  void note_unfinished();
+
+  void accept_burst(Instant now);
+  bool accept_one(Instant now);
+  void admit(Fd socket, Instant now);
+  void refuse(Fd socket);
+  void out_of_descriptors(Instant now);
+  void leave_listener();
+
+  TcpDatapath::Shared& shared_;
+  FlowHost host_;
+  FlowRegistry registry_;
+  Fd epoll_;
+  Fd event_;
+  Fd listener_;
+  Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
+  StreamFlow* yielded_ = nullptr;  // taken from the host's list, not yet advanced
+  Instant last_poll_;
+  Instant last_sweep_;
+  Instant accept_again_;           // the listener is out of epoll until then; zero = it is in
+  bool accepts_ = true;            // the listener is in service
+  uint32_t next_event_ = 0;
+  uint32_t event_count_ = 0;
+  std::array<epoll_event, kEventBurst> events_;
+
+  alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
+  std::atomic<bool> unfinished_{false};  // events or yielded flows are remembered; for pending
+  std::atomic<uint64_t> refused_{0};     // the writer of these two holds the poll lock
+  std::atomic<uint64_t> timed_out_{0};
+  alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
+  std::atomic<bool> woken_{false};
+};
+
+}  // namespace rubato

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/tcp_socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace rubato {
+namespace {
+
+constexpr int kKeepAliveSeconds = 300;
+
+Error system_error(const std::string& what, int error) {
+  return Error{what + ": " + std::strerror(error)};
+}
+
+bool set_flag(int fd, int level, int name, int value) {
+  return ::setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+const sockaddr* raw(const SocketAddress& address) {
+  return reinterpret_cast<const sockaddr*>(&address.storage);
+}
+sockaddr* raw(SocketAddress& address) { return reinterpret_cast<sockaddr*>(&address.storage); }
+
+// A bound, not yet listening socket. `::` takes IPv4 as well.
+Result<Fd> bind_socket(const SocketAddress& address, bool share_port) {
+  const std::string name = "cannot listen on " + to_text(address);
+  Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return system_error(name, errno);
+  bool ok = set_flag(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (address.storage.ss_family == AF_INET6) set_flag(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+  if (share_port) ok = ok && set_flag(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+  if (!ok || ::bind(fd.get(), raw(address), address.length) != 0) return system_error(name, errno);
+  return fd;
+}
+
+std::string name_of(int fd, int (*ask)(int, sockaddr*, socklen_t*)) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (ask(fd, raw(address), &address.length) != 0) return "?:0";
+  return to_text(address);
+}
+
+}  // namespace
+
+void Fd::reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+uint16_t SocketAddress::port() const {
+  // Both families keep the port at the same place.
+  sockaddr_in in{};
+  std::memcpy(&in, &storage, sizeof in);
+  return ntohs(in.sin_port);
+}
+
+void SocketAddress::set_port(uint16_t port) {
+  sockaddr_in in{};
+  std::memcpy(&in, &storage, sizeof in);
+  in.sin_port = htons(port);
+  std::memcpy(&storage, &in, sizeof in);
+}
+
+std::string to_text(const SocketAddress& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  const std::string port = ":" + std::to_string(address.port());
+  if (address.storage.ss_family == AF_INET) {
+    sockaddr_in in{};
+    std::memcpy(&in, &address.storage, sizeof in);
+    ::inet_ntop(AF_INET, &in.sin_addr, text, sizeof text);
+    return text + port;
+  }
+  if (address.storage.ss_family != AF_INET6) return "?:0";
+  sockaddr_in6 in{};
+  std::memcpy(&in, &address.storage, sizeof in);
+  if (IN6_IS_ADDR_V4MAPPED(&in.sin6_addr)) {
+    ::inet_ntop(AF_INET, &in.sin6_addr.s6_addr[12], text, sizeof text);
+    return text + port;
+  }
+  ::inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof text);
+  return "[" + std::string(text) + "]" + port;
+}
+
+Result<SocketAddress> resolve(const std::string& host, uint16_t port) {
+  if (host == "*" || host.empty()) {
+    // Without IPv6 in the kernel, `::` resolves but cannot be bound.
+    Result<SocketAddress> any = resolve("::", 0);
+    const bool has_ipv6 = any.ok() && bind_socket(any.value(), true).ok();
+    return resolve(has_ipv6 ? "::" : "0.0.0.0", port);
+  }
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (rc != 0) return Error{"cannot resolve address '" + host + "': " + ::gai_strerror(rc)};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  SocketAddress address;
+  address.length = found->ai_addrlen;
+  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
+  return address;
+}
+
+Result<SocketAddress> claim_address(SocketAddress address) {
+  Result<Fd> probe = bind_socket(address, false);
+  if (!probe.ok()) return Error{probe.error()};
+  address.length = sizeof address.storage;
+  if (::getsockname(probe->get(), raw(address), &address.length) != 0) {
+    return system_error("getsockname", errno);
+  }
+  return address;
+}
+
+Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options) {
+  Result<Fd> fd = bind_socket(address, true);
+  if (!fd.ok()) return fd;
+  set_flag(fd->get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  set_flag(fd->get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_flag(fd->get(), IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveSeconds);
+  if (options.timestamps) set_flag(fd->get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  if (::listen(fd->get(), options.backlog) != 0) {
+    return system_error("cannot listen on " + to_text(address), errno);
+  }
+  return fd;
+}
+
+std::string peer_text(int fd) { return name_of(fd, &::getpeername); }
+std::string local_text(int fd) { return name_of(fd, &::getsockname); }
+
+}  // namespace rubato

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sockets, for the TCP datapath: an owned descriptor, listeners that share a port, addresses as
+// text. Functions are safe on every thread.
+#pragma once
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace rubato {
+
+// Owns a file descriptor; -1 = none.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) reset(std::exchange(other.fd_, -1));
+    return *this;
+  }
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  uint16_t port() const;
+  void set_port(uint16_t port);
+};
+
+// "127.0.0.1:80" or "[::1]:80"; "?:0" if the family is neither.
+std::string to_text(const SocketAddress& address);
+
+// The first address of `host`; "*" is every local one.
+Result<SocketAddress> resolve(const std::string& host, uint16_t port);
+
+// Finds whether somebody, be it another server of this user, holds the address; with port 0 picks
+// a free one. Returns the address with its port. SO_REUSEPORT would let two servers share a port
+// silently, each with part of the connections.
+Result<SocketAddress> claim_address(SocketAddress address);
+
+struct ListenOptions {
+  int backlog = 511;
+  bool timestamps = false;
+};
+
+// A non-blocking listener that shares its port with others of this user. Connections inherit
+// TCP_NODELAY, keep-alive and time stamps.
+Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options);
+
+// The other or this end of a connected socket.
+std::string peer_text(int fd);
+std::string local_text(int fd);
+
+}  // namespace rubato
