@@ -140,7 +140,7 @@ def check_names(path, code):
             match = pattern.match(line)
             if match and not re.fullmatch(shape, match.group(1)):
                 yield Finding(path, number, "naming", f"{match.group(1)}: {what}")
-        if path.endswith(".h") and re.match(r"\s*using namespace\b", line):
+        if path.endswith(".h") and re.match(r"using namespace\b", line):
             yield Finding(path, number, "naming", "no using-directive in a header")
 
 

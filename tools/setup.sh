@@ -49,7 +49,7 @@ fi
 
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
-    -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold install "$@" </dev/null >build/setup.log
+    -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold install "$@" </dev/null >>build/setup.log
 }
 
 mkdir -p build

@@ -40,7 +40,7 @@ run() {
   "${wrap[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
     --output-junit "$PWD/$results/$preset.xml" "$@" >"$results/$preset-ctest.log" 2>&1 </dev/null
   local status=$?
-  if [ $status -ne 0 ]; then grep -vE '^ *Start |Passed' "$results/$preset-ctest.log" | tail -150; fi
+  [ $status -eq 0 ] || grep -vE '^ *Start |Passed' "$results/$preset-ctest.log" | tail -150
   grep -E 'tests passed|tests failed' "$results/$preset-ctest.log"
   return $status
 }
