@@ -63,6 +63,10 @@ class LiveRuntime final : public Runtime {
   }
 
   void stop() override { shared_.ask_to_stop(); }
+  void set_slow_threshold(Nanos threshold) override {
+    shared_.slow_threshold_ns.store(threshold.count(), std::memory_order_relaxed);
+  }
+  bool serving() const override { return shared_.state() == RunState::kRunning; }
   void poll_timer() override { timer_core_.poll(); }
 
   RuntimeStats stats() const override;
@@ -128,6 +132,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.helped += one.helped.value();
     sum.parked += one.parked.value();
     sum.busy_ns += one.busy_ns.value();
+    sum.quanta.emplace_back(one.quantum_ns.load(std::memory_order_relaxed));
     sum.steals += worker->host().steals().value();
     sum.stolen += worker->host().stolen().value();
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "mechanism/cpu/topology.h"
+#include "mechanism/cpu/pin.h"
 #include "policy/all.h"
 #include "policy/options.h"
 #include "runtime/live_runtime.h"

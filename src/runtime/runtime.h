@@ -34,6 +34,7 @@ struct RuntimeStats {
   uint64_t helped = 0;
   uint64_t parked = 0;
   uint64_t busy_ns = 0;
+  std::vector<Nanos> quanta;       // of the last slice, one per worker
   uint64_t fibers = 0;             // made so far, suspended or running
   uint64_t stack_high_water_bytes = 0;
 };
@@ -65,6 +66,12 @@ class Runtime {
   // Drain: no new requests, finish those in flight, then stop; at the latest after the drain limit.
   // Any thread, any number of times; safe in a signal handler.
   virtual void stop() = 0;
+
+  // From now on Application::slow is told of requests that took this long. Any thread.
+  virtual void set_slow_threshold(Nanos threshold) = 0;
+
+  // True between the start of run() and stop(). Any thread.
+  virtual bool serving() const = 0;
 
   // One step of the timer core, for PreemptionClock::kEmbedded. One thread at a time.
   virtual void poll_timer() = 0;

@@ -36,6 +36,7 @@ class Shared {
         application(app),
         queues(opts.workers, opts.inbox_capacity, opts.shared_capacity),
         fibers(opts.stack_bytes, opts.max_fibers),
+        slow_threshold_ns(opts.slow_threshold.count()),
         central_host_(queues, plan, hook::initial_plan(policy), opts.workers, 0) {
     plan.publish(hook::initial_plan(policy));
     for (uint32_t i = 0; i < opts.workers; ++i) {
@@ -98,6 +99,7 @@ class Shared {
   // Control-plane requests wait apart, one queue per worker, open to thieves.
   std::vector<std::unique_ptr<StealQueue<Job*>>> control;
   FiberPool fibers;
+  std::atomic<int64_t> slow_threshold_ns;
   Learned learned;
   std::function<void()> server_loop;
   std::atomic<bool> drain_failed{false};

@@ -109,8 +109,9 @@ void LiveWorker<P>::start_slice(Request& request) {
                      request.job_class == JobClass::kLong ||
                      shared_.options.classify != Classify::kFeedback;
   if (timed) {
-    slice_.start(host_.now(), hook::quantum(shared_.policy, state_, request, host_),
-                 request.priority);
+    const Nanos quantum = hook::quantum(shared_.policy, state_, request, host_);
+    stats_.quantum_ns.store(quantum.count(), std::memory_order_relaxed);
+    slice_.start(host_.now(), quantum, request.priority);
   } else {
     slice_.stop();
   }
@@ -231,7 +232,7 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
       request.job_class == JobClass::kShort && service > slice_.quantum()) {
     request.promoted_after = slice_.quantum();
   }
-  if (latency < shared_.options.slow_threshold) return;
+  if (latency.count() < shared_.slow_threshold_ns.load(std::memory_order_relaxed)) return;
   const auto culprit = recent_.worst_between(request.arrived, request.started);
   shared_.application.slow(request, {latency - service, service, request.preemptions,
                                      culprit.type, culprit.held});

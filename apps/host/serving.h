@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serving: what every server program does around a runtime: signals, the metrics port, and the
+// metrics themselves. Called from main's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "metrics/open_metrics.h"
+#include "runtime/runtime.h"
+
+namespace rubato {
+
+struct ServingOptions {
+  std::string metrics_bind = "127.0.0.1";
+  int metrics_port = -1;  // -1 = none, 0 = any free one
+  // Name of a request type in the metrics; empty = the type is not shown.
+  std::function<std::string(uint32_t)> type_name;
+  uint32_t types = 0;
+  // Appends families of the application's own.
+  std::function<void(OpenMetrics&)> more_metrics;
+};
+
+// Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. Returns
+// the exit status: 0 = everything in flight was answered. Fails if the metrics port is in use.
+Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
+
+// The scheduler's state as name and value, names in snake case with their unit at the end.
+std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime);
+
+}  // namespace rubato

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "spin_server/spin_server.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "kv_server/resp/parser.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato::spin {
+namespace {
+
+constexpr Nanos kWorkUnit(100);
+
+bool same_word(std::string_view a, std::string_view upper) {
+  return std::equal(a.begin(), a.end(), upper.begin(), upper.end(), [](char x, char y) {
+    return (x >= 'a' && x <= 'z' ? static_cast<char>(x - 'a' + 'A') : x) == y;
+  });
+}
+
+class SpinSession final : public Session {
+ public:
+  explicit SpinSession(const SpinOptions& options) : options_(options) {}
+
+  Frame frame(std::string_view unread, Request& request) override {
+    const auto state = parser_.parse(unread, true);
+    if (state == kv::RequestParser::State::kIncomplete) {
+      return {FrameState::kIncomplete, parser_.length()};
+    }
+    failed_ = state == kv::RequestParser::State::kError;
+    const size_t length = failed_ ? unread.size() : parser_.length();
+    understand(request);
+    return {FrameState::kComplete, length};
+  }
+
+  void refuse(Request& request) override {
+    request.reply->append("-OVERLOADED the server's queues are full, or it is stopping\r\n");
+    parser_.reset();
+  }
+
+  void answer(Request& request) {
+    if (service_ > Nanos()) {
+      if (long_) long_begin();
+      busy_work(service_);
+      if (long_) long_end();
+    }
+    request.reply->append(text_);
+    request.close_after = closes_;
+    parser_.reset();
+  }
+
+ private:
+  // Fixes the answer and the service time; errors are answers too.
+  void understand(Request& request) {
+    service_ = Nanos();
+    closes_ = failed_;
+    request.type = kControl;
+    request.control = true;
+    const auto argv = parser_.argv();
+    if (failed_) {
+      text_ = "-ERR " + std::string(parser_.error()) + "\r\n";
+    } else if (argv.empty()) {
+      text_.clear();
+    } else if (same_word(argv[0], "SPIN")) {
+      understand_spin(request);
+    } else if (same_word(argv[0], "PING")) {
+      text_ = "+PONG\r\n";
+    } else if (same_word(argv[0], "COMMAND")) {
+      text_ = "*0\r\n";
+    } else if (same_word(argv[0], "QUIT")) {
+      text_ = "+OK\r\n";
+      closes_ = true;
+    } else {
+      text_ = "-ERR unknown command; this server takes SPIN nanoseconds [SHORT|LONG], PING, QUIT\r\n";
+    }
+  }
+
+  void understand_spin(Request& request) {
+    const auto argv = parser_.argv();
+    int64_t ns = -1;
+    if (argv.size() >= 2) {
+      const char* end = argv[1].data() + argv[1].size();
+      const auto [stop, error] = std::from_chars(argv[1].data(), end, ns);
+      if (error != std::errc() || stop != end) ns = -1;
+    }
+    const bool class_given = argv.size() == 3;
+    const bool says_long = class_given && same_word(argv[2], "LONG");
+    const bool good_class = !class_given || says_long || same_word(argv[2], "SHORT");
+    if (argv.size() < 2 || argv.size() > 3 || ns < 0 || ns > options_.longest.count() ||
+        !good_class) {
+      text_ = "-ERR SPIN takes nanoseconds (0 .. " + std::to_string(options_.longest.count()) +
+              ") and optionally SHORT or LONG\r\n";
+      return;
+    }
+    service_ = Nanos(ns);
+    long_ = class_given ? says_long : service_ >= options_.long_from;
+    request.type = long_ ? kLong : kShort;
+    request.control = false;
+    text_ = "+OK\r\n";
+  }
+
+  const SpinOptions& options_;
+  kv::RequestParser parser_;
+  bool failed_ = false;
+  bool closes_ = false;
+  bool long_ = false;
+  Nanos service_;
+  std::string text_;
+};
+
+}  // namespace
+
+void busy_work(Nanos service) {
+  Nanos left = service;
+  while (left > Nanos()) {
+    const Nanos unit = std::min(left, kWorkUnit);
+    const Instant start = now();
+    Instant at = start;
+    while (at - start < unit) at = now();
+    left -= at - start;
+    checkpoint();
+  }
+}
+
+std::unique_ptr<Session> SpinServer::open(const Peer&) {
+  return std::make_unique<SpinSession>(options_);
+}
+
+void SpinServer::handle(Request& request) {
+  static_cast<SpinSession&>(*request.session).answer(request);
+}
+
+}  // namespace rubato::spin

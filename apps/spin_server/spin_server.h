@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The synthetic server: each request names the service time it wants and gets it as busy work with
+// checkpoints. Speaks RESP (requests as arrays or inline), so redis-cli can talk to it:
+//   SPIN nanoseconds [SHORT|LONG]  -> +OK    class default: long from `long_from` on
+//   PING, QUIT, COMMAND
+// Anything else gets -ERR. Thread safe as Application and Protocol ask.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/app.h"
+
+namespace rubato::spin {
+
+// Request types, as the runtime's statistics number them.
+inline constexpr uint32_t kControl = 0;
+inline constexpr uint32_t kShort = 1;
+inline constexpr uint32_t kLong = 2;
+
+struct SpinOptions {
+  Nanos long_from = Nanos::micros(10);  // the thesis' fake application marks these long
+  Nanos longest = Nanos::seconds(10);   // asked for more: refused with an error
+};
+
+class SpinServer final : public Application, public Protocol {
+ public:
+  explicit SpinServer(SpinOptions options) : options_(options) {}
+
+  std::unique_ptr<Session> open(const Peer& peer) override;
+  void handle(Request& request) override;
+
+ private:
+  SpinOptions options_;
+};
+
+// Occupies the worker for `service` of its own time (time spent preempted does not count), with a
+// checkpoint about every 100 ns.
+void busy_work(Nanos service);
+
+}  // namespace rubato::spin
