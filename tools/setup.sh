@@ -47,12 +47,15 @@ if [ ! -e "$no_services" ]; then
   "${as_root[@]}" chmod 755 "$no_services"
 fi
 
+log=build/setup.log
+mkdir -p build
+
 install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
-    -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold install "$@" </dev/null >>build/setup.log
+    -o Dpkg::Use-Pty=0 -o Dpkg::Options::=--force-confold install "$@" </dev/null >>"$log" 2>&1 \
+    || { tail -5 "$log" >&2; return 1; }
 }
 
-mkdir -p build
 "${as_root[@]}" apt-get -qq update </dev/null || echo "setup: no fresh package lists" >&2
 if [ ${#required[@]} -gt 0 ]; then
   install "${required[@]}" || { echo "setup: cannot install ${required[*]}" >&2; exit 1; }
