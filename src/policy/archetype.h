@@ -64,37 +64,33 @@ concept RouteFits = requires { &Named<P>::route; } ||
                       { policy.route(job, at, host) } -> std::same_as<QueueRef>;
                     };
 template <class P, class H>
-concept NextFits =
-    requires(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
-      { policy.next(worker, me, host) } -> std::same_as<Job*>;
-    };
+concept NextFits = requires(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
+  { policy.next(worker, me, host) } -> std::same_as<Job*>;
+};
 template <class P, class H>
-concept QuantumFits =
-    requires { &Named<P>::quantum; } ||
-    requires(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
-      { policy.quantum(worker, job, host) } -> std::same_as<Nanos>;
-    };
+concept QuantumFits = requires {
+  &Named<P>::quantum;
+} || requires(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
+  { policy.quantum(worker, job, host) } -> std::same_as<Nanos>;
+};
 template <class P, class H>
-concept ExpiredFits = requires { &Named<P>::expired; } ||
-                      requires(const P& policy, Running running, H& host) {
-                        { policy.expired(running, host) } -> std::same_as<Verdict>;
-                      };
+concept ExpiredFits =
+    requires { &Named<P>::expired; } || requires(const P& policy, Running running, H& host) {
+      { policy.expired(running, host) } -> std::same_as<Verdict>;
+    };
 template <class P, class H>
 concept RequeueFits = requires { &Named<P>::requeue; } ||
                       requires(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
                         { policy.requeue(job, why, me, host) } -> std::same_as<QueueRef>;
                       };
 template <class P>
-concept FinishedFits =
-    requires { &Named<P>::finished; } ||
-    requires(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
-      policy.finished(worker, job, service);
-    };
+concept FinishedFits = requires { &Named<P>::finished; } ||
+                       requires(const P& policy, typename P::Worker& worker, const Job& job,
+                                Nanos service) { policy.finished(worker, job, service); };
 template <class P, class H>
-concept DispatchFits = requires { &Named<P>::dispatch; } ||
-                       requires(const P& policy, typename P::Central& central, H& host) {
-                         policy.dispatch(central, host);
-                       };
+concept DispatchFits =
+    requires { &Named<P>::dispatch; } || requires(const P& policy, typename P::Central& central,
+                                                  H& host) { policy.dispatch(central, host); };
 template <class P, class H>
 concept AdaptFits = requires { &Named<P>::adapt; } ||
                     requires(const P& policy, typename P::Central& central, H& host) {

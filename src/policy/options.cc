@@ -57,8 +57,7 @@ Error wrong(const OptionInfo& info, const std::string& takes, std::string_view g
 }
 
 std::string takes_number(const OptionInfo& info, const char* kind) {
-  return std::string(kind) + " from " + format_number(info.low) + " to " +
-         format_number(info.high);
+  return std::string(kind) + " from " + format_number(info.low) + " to " + format_number(info.high);
 }
 
 bool in_range(const OptionInfo& info, double value) {
@@ -66,7 +65,7 @@ bool in_range(const OptionInfo& info, double value) {
 }
 
 OptionDescription describe_number(const OptionInfo& info, const char* kind, double value) {
-  return {info.name, info.help, kind, format_number(info.low), format_number(info.high),
+  return {info.name,           info.help, kind, format_number(info.low), format_number(info.high),
           format_number(value)};
 }
 
@@ -155,8 +154,12 @@ Status set_field(const OptionInfo& info, std::string_view value, bool& field) {
 }
 
 OptionDescription describe_field(const OptionInfo& info, Nanos value) {
-  return {info.name, info.help, "time", format_bound(info, info.low),
-          format_bound(info, info.high), format_time(value)};
+  return {info.name,
+          info.help,
+          "time",
+          format_bound(info, info.low),
+          format_bound(info, info.high),
+          format_time(value)};
 }
 
 OptionDescription describe_field(const OptionInfo& info, uint32_t value) {
@@ -178,8 +181,11 @@ Error no_such_option(const char* policy, std::string_view name,
   if (const std::string near = closest_name(name, options); !near.empty()) {
     return {text + "; did you mean " + near + "?"};
   }
-  text += "; it has";
-  for (size_t i = 0; i < options.size(); ++i) text += (i == 0 ? " " : ", ") + std::string(options[i]);
+  text += "; it has ";
+  for (const char* option : options) {
+    if (option != options[0]) text += ", ";
+    text += option;
+  }
   return {text};
 }
 

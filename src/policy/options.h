@@ -22,8 +22,8 @@ namespace rubato {
 struct OptionDescription {
   const char* name = nullptr;
   const char* help = nullptr;
-  std::string kind;           // "time", "whole number", "number" or "flag"
-  std::string low;            // as a value that would be accepted: "100ns"
+  std::string kind;  // "time", "whole number", "number" or "flag"
+  std::string low;   // as a value that would be accepted: "100ns"
   std::string high;
   std::string default_value;  // likewise
 };

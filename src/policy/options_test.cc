@@ -61,8 +61,7 @@ TEST(PolicyOptions, a_misspelt_name_gets_a_suggestion) {
   Synergy::Config config;
   EXPECT_EQ(error_of(config, "quantum_facter", "2"),
             "synergy has no option 'quantum_facter'; did you mean quantum_factor?");
-  EXPECT_EQ(error_of(config, "level", "2"),
-            "synergy has no option 'level'; did you mean levels?");
+  EXPECT_EQ(error_of(config, "level", "2"), "synergy has no option 'level'; did you mean levels?");
 }
 
 TEST(PolicyOptions, a_name_like_no_other_gets_the_list) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Seeded arrivals for conformance tests: Poisson, mostly short jobs, some long ones of several
+// priorities, each at a random worker. For tests, single-threaded.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "base/prng.h"
+#include "policy/testing/drive.h"
+
+namespace rubato::testing {
+
+struct Mix {
+  uint32_t jobs = 4000;
+  uint32_t workers = 4;
+  double load = 0.6;  // of all workers
+  double long_share = 0.05;
+  Nanos short_service = Nanos::micros(1);
+  Nanos long_service = Nanos::micros(50);
+  uint32_t priorities = 3;  // long jobs get 0 .. priorities-1
+};
+
+inline std::vector<Arrival> make_arrivals(uint64_t seed, const Mix& mix = {}) {
+  Prng prng(seed);
+  const double mean_service =
+      (1 - mix.long_share) * static_cast<double>(mix.short_service.count()) +
+      mix.long_share * static_cast<double>(mix.long_service.count());
+  const double mean_gap = mean_service / (mix.load * mix.workers);
+  std::vector<Arrival> arrivals;
+  Instant at;
+  for (uint32_t i = 0; i < mix.jobs; ++i) {
+    at = at + Nanos(1 + static_cast<int64_t>(-mean_gap * std::log(1.0 - prng.uniform())));
+    const bool is_long = prng.uniform() < mix.long_share;
+    arrivals.push_back({.at = at,
+                        .worker = WorkerId{prng.below(mix.workers)},
+                        .service = is_long ? mix.long_service : mix.short_service,
+                        .job_class = is_long ? JobClass::kLong : JobClass::kShort,
+                        .priority = static_cast<uint8_t>(prng.below(mix.priorities))});
+  }
+  return arrivals;
+}
+
+}  // namespace rubato::testing

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ChaosHost<P, Inner>: another host that uses every licence the contract gives. Takes and steals
+// lose races, a steal moves fewer jobs than asked, depths and indices are old, puts find the queue
+// full. Seeded: the same calls with the same seed go wrong in the same way. Single-threaded;
+// borrows the inner host.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "base/prng.h"
+#include "policy/contract.h"
+#include "policy/testing/script_host.h"
+
+namespace rubato::testing {
+
+// How often each thing goes wrong, of 1000 calls.
+struct ChaosRates {
+  uint32_t lost_race = 200;
+  uint32_t short_steal = 300;
+  uint32_t stale_hint = 300;
+  uint32_t refused_put = 50;
+};
+
+template <Policy P, class Inner>
+class ChaosHost {
+ public:
+  using Plan = typename P::Plan;
+
+  ChaosHost(Inner& inner, uint64_t seed, ChaosRates rates = {})
+      : inner_(inner), prng_(seed), rates_(rates) {
+    for (const QueueSpec& spec : P::kQueues) {
+      seen_.emplace_back(lanes_of(spec, inner.workers()));
+    }
+  }
+
+  Instant now() { return inner_.now(); }
+  uint32_t workers() { return inner_.workers(); }
+  uint32_t random(uint32_t n) { return inner_.random(n); }
+  const Plan& plan() { return inner_.plan(); }
+
+  uint32_t depth(QueueRef q) { return hint(seen(q).depth, inner_.depth(q)); }
+  uint64_t produced(QueueRef q) { return hint(seen(q).produced, inner_.produced(q)); }
+  uint64_t consumed(QueueRef q) { return hint(seen(q).consumed, inner_.consumed(q)); }
+
+  Job* take(QueueRef q) { return happens(rates_.lost_race) ? nullptr : inner_.take(q); }
+  bool put(QueueRef q, Job* job) { return !happens(rates_.refused_put) && inner_.put(q, job); }
+  Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
+    if (happens(rates_.lost_race)) return nullptr;
+    if (max > 0 && happens(rates_.short_steal)) max = 1 + prng_.below(max);
+    return inner_.steal(victim, into, max);
+  }
+
+  const std::deque<Job*>& waiting(QueueRef q) { return inner_.waiting(q); }
+  uint64_t mishaps() const { return mishaps_; }
+
+ private:
+  struct Seen {
+    uint32_t depth = 0;
+    uint64_t produced = 0;
+    uint64_t consumed = 0;
+  };
+
+  Seen& seen(QueueRef q) { return seen_[q.spec][q.lane]; }
+
+  bool happens(uint32_t per_mille) {
+    const bool now = prng_.below(1000) < per_mille;
+    mishaps_ += now ? 1 : 0;
+    return now;
+  }
+
+  // The truth, or what it was when it was last told.
+  template <class T>
+  T hint(T& last_told, T truth) {
+    if (!happens(rates_.stale_hint)) last_told = truth;
+    return last_told;
+  }
+
+  Inner& inner_;
+  Prng prng_;
+  ChaosRates rates_;
+  uint64_t mishaps_ = 0;
+  std::vector<std::vector<Seen>> seen_;
+};
+
+}  // namespace rubato::testing

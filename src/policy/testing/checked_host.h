@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CheckedHost<P, Inner>: passes every verb on to another host and writes down what a policy may not
+// do: lose or double a job, touch a queue from a seat that its Sharing does not allow, use more
+// verbs in one hook than is bounded, leave a job behind while others pass. Violations are sentences
+// in `violations()`; a clean run has none. Single-threaded; borrows the inner host and the jobs.
+//
+// The one who runs the hooks tells who calls:  host.sit(Seat::worker(me));  before each hook, and
+// who enters and leaves:  host.admit(job);  host.retire(job);
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/limits.h"
+#include "policy/contract.h"
+#include "policy/testing/script_host.h"
+
+namespace rubato::testing {
+
+// Who runs the hook.
+struct Seat {
+  enum class Kind : uint8_t {
+    kWorker,
+    kCentral,   // timer core or dispatcher: adapt, dispatch
+    kObserver,  // expired, wherever it runs: may read depths and the plan
+  };
+  Kind kind = Kind::kObserver;
+  WorkerId who;
+
+  static Seat worker(WorkerId who) { return {Kind::kWorker, who}; }
+  static Seat central() { return {Kind::kCentral, {}}; }
+  static Seat observer() { return {}; }
+};
+
+template <Policy P, class Inner>
+class CheckedHost {
+ public:
+  using Plan = typename P::Plan;
+
+  // `patience`: how many other jobs may be taken while one waits in a queue.
+  CheckedHost(Inner& inner, uint64_t patience) : inner_(inner), patience_(patience) {
+    for (const QueueSpec& spec : P::kQueues) queues_ += lanes_of(spec, inner.workers());
+  }
+
+  // The verbs of the contract.
+  Instant now() { return inner_.now(); }
+  uint32_t workers() { return inner_.workers(); }
+  uint32_t random(uint32_t n) {
+    count_verb();
+    require(n > 0, "random(0)");
+    return n > 0 ? inner_.random(n) : 0;
+  }
+  const Plan& plan() { return inner_.plan(); }
+  uint32_t depth(QueueRef q) { return legal(q) ? inner_.depth(q) : 0; }
+  uint64_t produced(QueueRef q) { return legal(q) ? inner_.produced(q) : 0; }
+  uint64_t consumed(QueueRef q) { return legal(q) ? inner_.consumed(q) : 0; }
+
+  Job* take(QueueRef q) {
+    if (!legal(q) || !require(may_take(q), "take from " + name(q) + " from the wrong seat")) {
+      return nullptr;
+    }
+    Job* const job = inner_.take(q);
+    if (job != nullptr) granted(job, q);
+    return job;
+  }
+
+  bool put(QueueRef q, Job* job) {
+    if (!legal(q) || !require(may_put(q), "put into " + name(q) + " from the wrong seat")) {
+      return false;
+    }
+    if (!require(jobs_.contains(job) && jobs_[job].held, "put of a job that is not held")) {
+      return false;
+    }
+    if (!inner_.put(q, job)) return false;
+    jobs_[job] = {.held = false, .queue = q, .grants_before = grants_};
+    return true;
+  }
+
+  Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
+    if (!legal(victim) || !legal(into)) return nullptr;
+    const std::string from = name(victim) + " into " + name(into);
+    if (!require(may_steal(victim) && may_put(into), "steal from " + from + ": wrong seat") ||
+        !require(max >= 1 && max <= limits::kStealMax, "steal of " + std::to_string(max)) ||
+        !require(!(victim == into), "steal from " + from)) {
+      return nullptr;
+    }
+    const size_t landed_before = inner_.waiting(into).size();
+    Job* const first = inner_.steal(victim, into, max);
+    const std::deque<Job*>& landed = inner_.waiting(into);
+    for (size_t i = landed_before; i < landed.size(); ++i) jobs_[landed[i]].queue = into;
+    if (first != nullptr) granted(first, victim);
+    return first;
+  }
+
+  // For the one who runs the hooks.
+  void sit(Seat seat) {
+    seat_ = seat;
+    verbs_ = 0;
+  }
+  void admit(Job* job) {
+    require(!jobs_.contains(job), "a job was admitted twice");
+    jobs_[job] = {};
+  }
+  void retire(Job* job) {
+    require(jobs_.contains(job) && jobs_[job].held, "a job left that was not held");
+    jobs_.erase(job);
+  }
+  bool held(Job* job) const { return jobs_.contains(job) && jobs_.at(job).held; }
+  void complain(const std::string& what) { violations_.push_back(what); }
+
+  // For the test.
+  const std::deque<Job*>& waiting(QueueRef q) { return inner_.waiting(q); }
+  const std::vector<std::string>& violations() const { return violations_; }
+  size_t inside() const { return jobs_.size(); }  // admitted and not yet retired
+  uint64_t longest_passed_over() const { return longest_passed_over_; }
+
+ private:
+  struct Place {
+    bool held = true;  // by a worker or the seat; else in `queue`
+    QueueRef queue;
+    uint64_t grants_before = 0;
+  };
+
+  Sharing sharing(QueueRef q) const { return P::kQueues[q.spec].sharing; }
+  bool owns(QueueRef q) const {
+    return seat_.kind == Seat::Kind::kWorker && q.lane == seat_.who.value;
+  }
+  bool acts() const { return seat_.kind != Seat::Kind::kObserver; }
+  bool may_put(QueueRef q) const { return sharing(q) == Sharing::kShared ? acts() : owns(q); }
+  bool may_steal(QueueRef q) const { return sharing(q) != Sharing::kOwner && acts(); }
+  bool may_take(QueueRef q) const {
+    if (sharing(q) == Sharing::kOwner) return owns(q);
+    return sharing(q) == Sharing::kShared ? acts() : seat_.kind == Seat::Kind::kWorker;
+  }
+
+  std::string name(QueueRef q) const {
+    return std::string(P::kQueues[q.spec].name) + "[" + std::to_string(q.lane) + "]";
+  }
+
+  bool require(bool condition, const std::string& what) {
+    if (!condition) complain(what);
+    return condition;
+  }
+
+  // Bounded means: at most a few looks at every queue and every worker.
+  void count_verb() {
+    const uint64_t bound = 16 + 4 * (uint64_t{queues_} + inner_.workers());
+    if (++verbs_ != bound + 1) return;
+    complain("a hook used more than " + std::to_string(bound) + " verbs");
+  }
+
+  bool legal(QueueRef q) {
+    count_verb();
+    if (q.spec >= P::kQueues.size()) return require(false, "a queue that was not declared");
+    const uint32_t lanes = lanes_of(P::kQueues[q.spec], inner_.workers());
+    return require(q.lane < lanes, "no lane " + name(q));
+  }
+
+  void granted(Job* job, QueueRef from) {
+    if (!require(jobs_.contains(job), "a job came out of " + name(from) + " that never went in")) {
+      return;
+    }
+    Place& place = jobs_[job];
+    require(!place.held && place.queue == from, "a job was doubled at " + name(from));
+    const uint64_t passed_over = grants_ - place.grants_before;
+    longest_passed_over_ = std::max(longest_passed_over_, passed_over);
+    require(passed_over <= patience_, "a job in " + name(from) + " starved");
+    place.held = true;
+    ++grants_;
+  }
+
+  Inner& inner_;
+  uint64_t patience_;
+  uint32_t queues_ = 0;
+  Seat seat_;
+  uint64_t verbs_ = 0;
+  uint64_t grants_ = 0;
+  uint64_t longest_passed_over_ = 0;
+  std::unordered_map<Job*, Place> jobs_;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace rubato::testing

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// drive<P>: runs a policy in virtual time over N workers, calling its hooks as contract.h says a
+// host does: no costs, no queueing outside of the policy's own queues, jobs become long the moment
+// they start (the application's feedback). For conformance tests, not for performance: the
+// simulator (src/sim) is the place for that. Deterministic: same policy, arrivals, options, same
+// report. Single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "policy/contract.h"
+#include "policy/testing/chaos_host.h"
+#include "policy/testing/checked_host.h"
+#include "policy/testing/script_host.h"
+
+namespace rubato::testing {
+
+struct Arrival {
+  Instant at{};
+  WorkerId worker{};  // whose datapath queue it comes in by
+  Nanos service{};
+  JobClass job_class = JobClass::kShort;
+  uint8_t priority = 0;
+};
+
+struct DriveOptions {
+  uint32_t workers = 4;
+  size_t queue_capacity = limits::kSharedCapacity;
+  uint64_t seed = 1;
+  bool chaos = false;
+  uint64_t patience = UINT64_MAX;  // see CheckedHost
+};
+
+struct Departure {
+  uint32_t arrival = 0;  // index into the arrivals
+  Instant at{};
+  uint32_t preemptions = 0;
+  friend bool operator==(const Departure&, const Departure&) = default;
+};
+
+struct DriveReport {
+  std::vector<Departure> departures;    // in the order in which jobs were done
+  std::vector<uint32_t> refused;        // arrivals that met a full queue
+  std::vector<std::string> violations;  // see CheckedHost; and of the driver, if it did not end
+  uint64_t idle_while_waiting = 0;      // moments at which a worker idled and a job waited
+  uint64_t preemptions = 0;
+  uint64_t kept_on = 0;  // slices that ended in kContinue
+  uint64_t mishaps = 0;  // what chaos did
+  friend bool operator==(const DriveReport&, const DriveReport&) = default;
+};
+
+template <Policy P>
+class Driver {
+ public:
+  Driver(const typename P::Config& config, std::span<const Arrival> arrivals, DriveOptions options)
+      : policy_(config),
+        arrivals_(arrivals),
+        options_(options),
+        script_(options.workers, options.seed, hook::initial_plan(policy_)),
+        chaos_(script_, options.seed, options.chaos ? ChaosRates{} : ChaosRates{0, 0, 0, 0}),
+        host_(chaos_, options.patience),
+        seats_(options.workers),
+        jobs_(arrivals.size()) {
+    script_.set_capacity(options.queue_capacity);
+  }
+
+  DriveReport run() {
+    for (uint32_t i = 0; i < arrivals_.size(); ++i) schedule(arrivals_[i].at, Kind::kArrival, i);
+    schedule_adapt();
+    const uint64_t most_events = 10'000 + 1'000 * uint64_t{arrivals_.size()};
+    for (uint64_t n = 0; !events_.empty() && unfinished() > 0; ++n) {
+      if (n == most_events) {
+        host_.complain("the run does not end");
+        break;
+      }
+      step();
+    }
+    if (events_.empty() && unfinished() > 0) {
+      host_.complain(std::to_string(unfinished()) + " jobs were left behind");
+    }
+    report_.violations = host_.violations();
+    report_.mishaps = chaos_.mishaps();
+    return report_;
+  }
+
+ private:
+  using Host = CheckedHost<P, ChaosHost<P, ScriptHost<P>>>;
+
+  struct DrivenJob : Job {
+    uint32_t arrival = 0;
+    Nanos left;
+  };
+  struct WorkerSeat {
+    typename P::Worker state{};
+    DrivenJob* running = nullptr;
+    Nanos quantum;  // of the slice in force
+    Nanos slice;    // what of it the job will use
+  };
+  enum class Kind : uint8_t { kArrival, kSliceEnd, kAdapt, kRetry };
+  struct Event {
+    Instant at;
+    uint64_t order;
+    Kind kind;
+    uint32_t index;
+    bool operator>(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
+  };
+
+  static constexpr Nanos kRetryAfter = Nanos(100);  // how soon an idle worker asks again, in chaos
+
+  size_t unfinished() const {
+    return arrivals_.size() - report_.departures.size() - report_.refused.size();
+  }
+
+  void schedule(Instant at, Kind kind, uint32_t index = 0) {
+    events_.push({at, next_order_++, kind, index});
+  }
+
+  void schedule_adapt() {
+    const Nanos period = hook::adapt_period(policy_);
+    if (period != Nanos::max()) schedule(script_.now() + period, Kind::kAdapt);
+  }
+
+  void step() {
+    const Event event = events_.top();
+    events_.pop();
+    script_.set_now(event.at);
+    switch (event.kind) {
+      case Kind::kArrival:
+        arrive(event.index);
+        break;
+      case Kind::kSliceEnd:
+        end_slice(event.index);
+        break;
+      case Kind::kAdapt:
+        adapt();
+        break;
+      case Kind::kRetry:
+        retry_scheduled_ = false;
+        break;
+    }
+    host_.sit(Seat::central());
+    hook::dispatch(policy_, central_, host_);
+    give_work_to_idle_workers();
+  }
+
+  void arrive(uint32_t index) {
+    const Arrival& arrival = arrivals_[index];
+    DrivenJob& job = jobs_[index];
+    job.arrival = index;
+    job.arrived = script_.now();
+    job.flow = index;
+    job.left = arrival.service;
+    job.priority = arrival.priority;
+    host_.sit(Seat::worker(arrival.worker));
+    host_.admit(&job);
+    const QueueRef q = hook::route(policy_, job, arrival.worker, host_);
+    if (host_.put(q, &job)) return;
+    host_.retire(&job);
+    report_.refused.push_back(index);
+  }
+
+  void give_work_to_idle_workers() {
+    for (bool somebody_got_work = true; somebody_got_work;) {
+      somebody_got_work = false;
+      for (uint32_t w = 0; w < options_.workers; ++w) {
+        if (seats_[w].running == nullptr) somebody_got_work |= ask_next(WorkerId{w});
+      }
+    }
+    if (jobs_waiting() == 0 || !somebody_idles()) return;
+    ++report_.idle_while_waiting;
+    if (!options_.chaos || retry_scheduled_) return;
+    schedule(script_.now() + kRetryAfter, Kind::kRetry);
+    retry_scheduled_ = true;
+  }
+
+  bool ask_next(WorkerId me) {
+    WorkerSeat& seat = seats_[me.value];
+    host_.sit(Seat::worker(me));
+    Job* const job = hook::next(policy_, seat.state, me, host_);
+    if (job == nullptr) return false;
+    if (!host_.held(job)) {
+      host_.complain("next gave a job that is not held");
+      return false;
+    }
+    start(static_cast<DrivenJob&>(*job), me);
+    return true;
+  }
+
+  void start(DrivenJob& job, WorkerId me) {
+    WorkerSeat& seat = seats_[me.value];
+    if (job.started == Instant()) {
+      job.started = script_.now();
+      job.job_class = arrivals_[job.arrival].job_class;
+    }
+    seat.running = &job;
+    seat.quantum = Nanos::max();
+    if (covered(job)) {
+      host_.sit(Seat::worker(me));
+      seat.quantum = hook::quantum(policy_, seat.state, job, host_);
+      if (seat.quantum <= Nanos()) host_.complain("a quantum of nothing");
+    }
+    begin_slice(me);
+  }
+
+  static bool covered(const Job& job) {
+    if (P::kPreempts == Preempts::kLong) return job.job_class == JobClass::kLong;
+    return P::kPreempts == Preempts::kEverything;
+  }
+
+  void begin_slice(WorkerId me) {
+    WorkerSeat& seat = seats_[me.value];
+    seat.slice = std::min(seat.quantum, seat.running->left);
+    schedule(script_.now() + seat.slice, Kind::kSliceEnd, me.value);
+  }
+
+  void end_slice(uint32_t worker) {
+    WorkerSeat& seat = seats_[worker];
+    DrivenJob& job = *seat.running;
+    job.left -= seat.slice;
+    job.attained += seat.slice;
+    if (job.left == Nanos()) {
+      finish(job, WorkerId{worker});
+    } else if (expired(job, WorkerId{worker}) == Verdict::kPreempt && put_back(job, worker)) {
+      seat.running = nullptr;
+    } else {
+      begin_slice(WorkerId{worker});
+    }
+  }
+
+  Verdict expired(const DrivenJob& job, WorkerId worker) {
+    host_.sit(Seat::observer());
+    const Verdict verdict =
+        hook::expired(policy_, Running{.worker = worker, .priority = job.priority}, host_);
+    report_.kept_on += verdict == Verdict::kContinue ? 1 : 0;
+    return verdict;
+  }
+
+  // False = the queue is full, the job stays where it is.
+  bool put_back(DrivenJob& job, uint32_t worker) {
+    host_.sit(Seat::worker(WorkerId{worker}));
+    ++job.preemptions;
+    const QueueRef q = hook::requeue(policy_, job, Why::kPreempted, WorkerId{worker}, host_);
+    if (!host_.put(q, &job)) {
+      --job.preemptions;
+      return false;
+    }
+    ++report_.preemptions;
+    return true;
+  }
+
+  void finish(DrivenJob& job, WorkerId me) {
+    WorkerSeat& seat = seats_[me.value];
+    host_.sit(Seat::worker(me));
+    hook::finished(policy_, seat.state, job, job.attained);
+    host_.retire(&job);
+    report_.departures.push_back({job.arrival, script_.now(), job.preemptions});
+    seat.running = nullptr;
+  }
+
+  void adapt() {
+    host_.sit(Seat::central());
+    script_.publish(hook::adapt(policy_, central_, host_));
+    schedule_adapt();
+  }
+
+  size_t jobs_waiting() {
+    size_t sum = 0;
+    for (uint32_t spec = 0; spec < P::kQueues.size(); ++spec) {
+      for (uint32_t lane = 0; lane < lanes_of(P::kQueues[spec], options_.workers); ++lane) {
+        sum += script_.waiting(QueueRef{spec, lane}).size();
+      }
+    }
+    return sum;
+  }
+
+  bool somebody_idles() const {
+    for (const WorkerSeat& seat : seats_) {
+      if (seat.running == nullptr) return true;
+    }
+    return false;
+  }
+
+  P policy_;
+  std::span<const Arrival> arrivals_;
+  DriveOptions options_;
+  ScriptHost<P> script_;
+  ChaosHost<P, ScriptHost<P>> chaos_;
+  Host host_;
+  typename P::Central central_{};
+  std::vector<WorkerSeat> seats_;
+  std::vector<DrivenJob> jobs_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  uint64_t next_order_ = 0;
+  bool retry_scheduled_ = false;
+  DriveReport report_;
+};
+
+template <Policy P>
+DriveReport drive(const typename P::Config& config, std::span<const Arrival> arrivals,
+                  DriveOptions options = {}) {
+  return Driver<P>(config, arrivals, options).run();
+}
+
+}  // namespace rubato::testing

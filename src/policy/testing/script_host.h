@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ScriptHost<P>: the plainest true host. One deque per queue, a clock that the test moves, a plan
+// that the test publishes, and a record of every verb the policy used. Single-threaded; owns its
+// queues, never the jobs.
+//
+// Beside the verbs of the contract it has, as all hosts of this folder do, `waiting(q)`: what is in
+// a queue, exactly. Tests read it, policies cannot.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/prng.h"
+#include "policy/contract.h"
+
+namespace rubato::testing {
+
+// How many queues `spec` stands for.
+constexpr uint32_t lanes_of(const QueueSpec& spec, uint32_t workers) {
+  return spec.scope == Scope::kPerWorker ? workers : spec.lanes;
+}
+
+template <Policy P>
+class ScriptHost {
+ public:
+  using Plan = typename P::Plan;
+
+  explicit ScriptHost(uint32_t workers, uint64_t seed = 1, Plan plan = {})
+      : workers_(workers), plan_(plan), prng_(seed) {
+    RUBATO_CHECK(workers >= 1 && workers <= limits::kMaxWorkers);
+    for (const QueueSpec& spec : P::kQueues) queues_.emplace_back(lanes_of(spec, workers));
+  }
+
+  Instant now() { return now_; }
+  uint32_t workers() { return workers_; }
+  uint32_t depth(QueueRef q) {
+    record("depth", q);
+    return static_cast<uint32_t>(at(q).jobs.size());
+  }
+  uint64_t produced(QueueRef q) {
+    record("produced", q);
+    return at(q).produced;
+  }
+  uint64_t consumed(QueueRef q) {
+    record("consumed", q);
+    return at(q).consumed;
+  }
+  Job* take(QueueRef q) {
+    record("take", q);
+    return pop(q);
+  }
+  bool put(QueueRef q, Job* job) {
+    record("put", q);
+    return push(q, job);
+  }
+  Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
+    record("steal", victim);
+    Job* const first = max > 0 ? pop(victim) : nullptr;
+    if (first == nullptr) return nullptr;
+    for (uint32_t moved = 1; moved < max && !at(victim).jobs.empty(); ++moved) {
+      RUBATO_CHECK(push(into, pop(victim)));
+    }
+    return first;
+  }
+  uint32_t random(uint32_t n) {
+    RUBATO_CHECK(n > 0);
+    return prng_.below(n);
+  }
+  const Plan& plan() { return plan_; }
+
+  // For the test.
+  void set_now(Instant now) { now_ = now; }
+  void publish(const Plan& plan) { plan_ = plan; }
+  void set_capacity(size_t jobs_per_queue) { capacity_ = jobs_per_queue; }
+  void record_verbs() { recording_ = true; }
+  const std::vector<std::string>& verbs() const { return verbs_; }  // "take waiting[0]"
+  void forget_verbs() { verbs_.clear(); }
+  const std::deque<Job*>& waiting(QueueRef q) { return at(q).jobs; }
+
+  // False = full. Not recorded.
+  bool push(QueueRef q, Job* job) {
+    Queue& queue = at(q);
+    if (queue.jobs.size() >= capacity_) return false;
+    queue.jobs.push_back(job);
+    ++queue.produced;
+    return true;
+  }
+
+ private:
+  struct Queue {
+    std::deque<Job*> jobs;
+    uint64_t produced = 0;
+    uint64_t consumed = 0;
+  };
+
+  Queue& at(QueueRef q) {
+    RUBATO_CHECK(q.spec < queues_.size() && q.lane < queues_[q.spec].size());
+    return queues_[q.spec][q.lane];
+  }
+
+  Job* pop(QueueRef q) {
+    Queue& queue = at(q);
+    if (queue.jobs.empty()) return nullptr;
+    Job* const job = queue.jobs.front();
+    queue.jobs.pop_front();
+    ++queue.consumed;
+    return job;
+  }
+
+  void record(const char* verb, QueueRef q) {
+    if (!recording_) return;
+    verbs_.push_back(std::string(verb) + " " + P::kQueues[q.spec].name + "[" +
+                     std::to_string(q.lane) + "]");
+  }
+
+  uint32_t workers_;
+  Plan plan_;
+  Prng prng_;
+  Instant now_;
+  size_t capacity_ = limits::kSharedCapacity;
+  bool recording_ = false;
+  std::vector<std::string> verbs_;
+  std::vector<std::vector<Queue>> queues_;
+};
+
+}  // namespace rubato::testing
