@@ -43,7 +43,7 @@ asan tsan: setup
 
 fuzz: setup
 	@cmake --preset fuzz -DRUBATO_FUZZ_SECONDS=$(FUZZ_SECONDS) >/dev/null
-	@cmake --build --preset fuzz -j $(JOBS)
+	@cmake --build --preset fuzz --target fuzzers -j $(JOBS)
 	@ctest --test-dir build/fuzz --output-on-failure
 
 clean:

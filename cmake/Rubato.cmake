@@ -19,9 +19,12 @@ set(RUBATO_TEST_TIMEOUT 60)
 # Sanitizers slow code down by about this factor.
 set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
 
-if(RUBATO_BENCH AND NOT TARGET benches)
-  add_custom_target(benches)
-endif()
+# What the verbs of the Makefile build.
+foreach(kind benches fuzzers)
+  if(NOT TARGET ${kind})
+    add_custom_target(${kind})
+  endif()
+endforeach()
 
 function(_rubato_include_roots name visibility)
   target_include_directories(${name} ${visibility}
@@ -129,6 +132,7 @@ function(rubato_fuzz name)
   if(RUBATO_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+    add_dependencies(fuzzers ${name})
     # The first folder takes what libFuzzer finds, the second is only read.
     set(found ${CMAKE_BINARY_DIR}/fuzzers/${name}.found)
     file(MAKE_DIRECTORY ${found})

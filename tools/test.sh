@@ -77,14 +77,14 @@ wrap=()
 
 if command -v clang++-19 >/dev/null; then
   say "fuzz targets, briefly"
-  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-10}" && build fuzz
+  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-10}" && build fuzz fuzzers
   run fuzz -L '^fuzz$'
 else
   say "no clang++-19: fuzz targets only replayed their corpus"
 fi
 
 say "release build, benchmarks, briefly"
-configure release && build release
+configure release && build release rubato_cli benches
 run release -L '^bench$' -j 1
 
 say "all"
