@@ -114,7 +114,7 @@ TYPE = re.compile(r"^\s*(?:class|struct|enum class|enum)\s+"
 CONSTANT = re.compile(r"^\s*(?:inline |static )+constexpr [\w:<>*, ]+?[ *](\w+)"
                       r"(?:\[[^\]]*\])*\s*[={]")
 # Names that other people's interfaces prescribe.
-FOREIGN = "LLVMFuzzerTestOneInput|SetUp|TearDown|SetUpTestSuite|TearDownTestSuite"
+FOREIGN = "LLVMFuzzerTestOneInput|SetUp|TearDown|SetUpTestSuite|TearDownTestSuite|GetName"
 MACRO = re.compile(r"^\s*#\s*define\s+(\w+)")
 FUNCTION = re.compile(r"^ *(?:(?:inline|static|constexpr|virtual|explicit|extern) )*"
                       r"(?:void|bool|int|size_t|u?int\d+_t|double|std::\w+(?:<[^;=]*>)?) "

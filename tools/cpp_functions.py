@@ -31,12 +31,12 @@ def without_preprocessor(code):
 
 
 def _kind(head):
+    head = re.sub(r"\balignas\s*\([^)]*\)", "", head)
     stripped = head.rstrip()
     if INITIALISER_LIST.search(head) and re.search(r"[\w>]$", stripped):
         return "initialiser"
     if NOT_A_FUNCTION.match(head):
         return "block"
-    # `struct X f() {` is a function, `class X : public Y(...) {` does not exist.
     if ")" in head and not re.match(r"^\s*(?:inline\s+)?namespace\b", head):
         if re.search(r"[=,(]\s*$", stripped):
             return "block"

@@ -31,6 +31,9 @@ class Functions(unittest.TestCase):
     def test_aggregates_are_no_functions(self):
         self.assertEqual(lengths("constexpr A kTable[] = {{f(1), 2}, {3, 4}};\nA b{1};\n"), [])
 
+    def test_aligned_types_are_no_functions(self):
+        self.assertEqual(lengths("class alignas(kLine) A {\n  int f() {\n  }\n};\n"), [2])
+
     def test_macros_with_braces_do_not_confuse(self):
         self.assertEqual(lengths("#define X(a) { \\\n  a {\nvoid f() {\n}\n"), [2])
 
