@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/config_file.h"
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+#include <toml++/toml.h>
+
+namespace rubato::cli {
+namespace {
+
+Error at(const std::string& path, const toml::node& node, const std::string& what) {
+  return Error{path + ":" + std::to_string(node.source().begin.line) + ": " + what};
+}
+
+// The value as the command line would have it; empty optional for tables and arrays.
+std::optional<std::string> as_text(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (!node.is_value()) return std::nullopt;
+  std::ostringstream text;
+  node.visit([&text](const auto& value) { text << value; });
+  return text.str();
+}
+
+// Options given on the command line keep their value.
+Status apply_value(const std::string& path, CLI::App& command, const std::string& key,
+                   const toml::node& node) {
+  CLI::Option* option = command.get_option_no_throw("--" + key);
+  if (option == nullptr || key == "config" || key == "help") {
+    return at(path, node, "'" + key + "' is not an option of " + command.get_name());
+  }
+  const std::optional<std::string> text = as_text(node);
+  if (!text) return at(path, node, "'" + key + "' takes a single value");
+  if (option->count() > 0) return Done{};
+  try {
+    option->add_result(*text);
+    option->run_callback();
+  } catch (const CLI::Error& error) {
+    return at(path, node, error.what());
+  }
+  return Done{};
+}
+
+Status apply_settings(const std::string& path, CLI::App& command, const toml::table& settings) {
+  CLI::Option* option = command.get_option_no_throw("--set");
+  for (const auto& [key, node] : settings) {
+    const std::optional<std::string> text = as_text(node);
+    if (option == nullptr || !text) {
+      return at(path, node, "'" + std::string(key) + "' takes a single value");
+    }
+    option->add_result(std::string(key) + "=" + *text);
+  }
+  if (option != nullptr && option->count() > 0) option->run_callback();
+  return Done{};
+}
+
+}  // namespace
+
+Status apply_config_file(const std::string& path, CLI::App& command) {
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    return Error{path + ":" + std::to_string(error.source().begin.line) + ": " +
+                 std::string(error.description())};
+  }
+  for (const auto& [key, node] : table) {
+    const std::string name(key);
+    Status applied = name == "set" && node.is_table()
+                         ? apply_settings(path, command, *node.as_table())
+                         : apply_value(path, command, name, node);
+    if (!applied.ok()) return applied;
+  }
+  return Done{};
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve_options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "cli/config_file.h"
+#include "mechanism/cpu/pin.h"
+
+namespace rubato::cli {
+namespace {
+
+const std::map<std::string, Classify> kClassify{{"feedback", Classify::kFeedback},
+                                                {"age", Classify::kAge},
+                                                {"learned", Classify::kLearned}};
+const std::map<std::string, PreemptionClock> kClock{{"self", PreemptionClock::kSelf},
+                                                    {"timer-core", PreemptionClock::kTimerCore}};
+const std::map<std::string, Idle> kIdle{{"adaptive", Idle::kAdaptive}, {"spin", Idle::kSpin}};
+
+void add_runtime_options(CLI::App& command, ServeOptions& o) {
+  command.add_option("--policy", o.runtime.policy, "Scheduling policy, see `rubato policies`")
+      ->capture_default_str();
+  command.add_option("--set", o.settings, "Setting of the policy, name=value; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--workers", o.runtime.workers, "Worker threads")
+      ->check(CLI::Range(1u, limits::kMaxWorkers))
+      ->capture_default_str();
+  command.add_option("--classify", o.classify,
+                     "Who says that a request is long: feedback (the application alone), age (or "
+                     "it outlives a quantum), learned (or its kind did so before)")
+      ->check(CLI::IsMember({"feedback", "age", "learned"}))
+      ->capture_default_str();
+  command.add_option("--preempt-clock", o.preempt_clock,
+                     "Who watches long requests: self (each worker), timer-core (a thread)")
+      ->check(CLI::IsMember({"self", "timer-core"}))
+      ->capture_default_str();
+  command.add_option("--stack-kib", o.stack_kib, "Stack of a fiber")
+      ->check(CLI::Range(16, 8192))
+      ->capture_default_str();
+  command.add_option("--max-fibers", o.runtime.max_fibers, "Requests that can be suspended at once")
+      ->check(CLI::Range(2, 32768))
+      ->capture_default_str();
+}
+
+void add_thread_options(CLI::App& command, ServeOptions& o) {
+  command.add_option("--idle", o.idle, "Idle workers: adaptive (spin, then sleep), spin (never sleep)")
+      ->check(CLI::IsMember({"adaptive", "spin"}))
+      ->capture_default_str();
+  command.add_option("--idle-spin-us", o.idle_spin_us, "How long an idle worker spins before it sleeps")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command.add_flag("--pin", o.runtime.pin, "Pin worker i to the i-th allowed CPU");
+  command.add_option("--pin-first", o.runtime.pin_first, "First CPU used by --pin, as an index")
+      ->capture_default_str();
+  command.add_option("--drain-limit-s", o.drain_limit_s,
+                     "Longest time between SIGTERM and the end")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+}
+
+void add_network_options(CLI::App& command, ServeOptions& o) {
+  command.add_option("--bind", o.tcp.bind, "Address to listen on; * = all")->capture_default_str();
+  command.add_option("--port", o.tcp.port, "TCP port; 0 = any free one")->capture_default_str();
+  command.add_option("--maxclients", o.tcp.max_flows, "Connections at most")
+      ->check(CLI::Range(1u, 1'000'000u))
+      ->capture_default_str();
+  command.add_option("--timeout", o.timeout_s, "Close idle connections after so many seconds; 0 = never")
+      ->capture_default_str();
+  command.add_option("--metrics-port", o.serving.metrics_port,
+                     "Port of /metrics, /healthz, /readyz; 0 = any free one; none by default")
+      ->check(CLI::Range(0, 65535));
+  command.add_option("--metrics-bind", o.serving.metrics_bind, "Address of the metrics port")
+      ->capture_default_str();
+  command.add_option("--config", o.config_file, "TOML file with these options as keys")
+      ->check(CLI::ExistingFile);
+}
+
+Status resolve_settings(ServeOptions& o) {
+  for (const std::string& setting : o.settings) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return Error{"--set: takes name=value, got '" + setting + "'"};
+    }
+    // The command line comes first in the list, and wins over the file.
+    o.runtime.policy_settings.emplace(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& command, ServeOptions& options) {
+  add_runtime_options(command, options);
+  add_thread_options(command, options);
+  add_network_options(command, options);
+}
+
+Status finish_serve_options(CLI::App& command, ServeOptions& o) {
+  if (!o.config_file.empty()) {
+    Status applied = apply_config_file(o.config_file, command);
+    if (!applied.ok()) return applied;
+  }
+  o.runtime.classify = kClassify.at(o.classify);
+  o.runtime.preemption_clock = kClock.at(o.preempt_clock);
+  o.runtime.idle = kIdle.at(o.idle);
+  o.runtime.idle_spin = Nanos::from_micros(o.idle_spin_us);
+  o.runtime.drain_limit = Nanos::from_seconds(o.drain_limit_s);
+  o.runtime.stack_bytes = size_t{o.stack_kib} * 1024;
+  o.tcp.queues = o.runtime.workers;
+  o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);
+  return resolve_settings(o);
+}
+
+}  // namespace rubato::cli

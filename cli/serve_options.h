@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that all `rubato serve` programs share: policy, workers, address, preemption, idling,
+// limits, metrics. Main thread, at start.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "datapath/tcp.h"
+#include "host/serving.h"
+#include "runtime/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace rubato::cli {
+
+struct ServeOptions {
+  RuntimeOptions runtime;
+  TcpOptions tcp;
+  ServingOptions serving;
+  std::string config_file;
+
+  // Raw values of the command line, resolved by finish_serve_options.
+  std::string classify = "age";
+  std::string preempt_clock = "self";
+  std::string idle = "adaptive";
+  double idle_spin_us = 50;
+  double drain_limit_s = 10;
+  uint32_t stack_kib = 64;
+  uint32_t timeout_s = 0;
+  std::vector<std::string> settings;
+};
+
+// Adds the options to `command`; `options` must outlive the parse.
+void add_serve_options(CLI::App& command, ServeOptions& options);
+
+// After the parse: reads the config file, then resolves the raw values. Fails with one line.
+Status finish_serve_options(CLI::App& command, ServeOptions& options);
+
+}  // namespace rubato::cli

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve_spin.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/serve_options.h"
+#include "runtime/runtime.h"
+#include "spin_server/spin_server.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr uint16_t kDefaultPort = 7379;
+
+struct SpinCommand {
+  ServeOptions options;
+  double long_from_us = 10;
+};
+
+int fail(int status, const std::string& message) {
+  std::fprintf(stderr, "rubato serve spin: %s\n", message.c_str());
+  return status;
+}
+
+int run(CLI::App& command, SpinCommand& spin) {
+  ServeOptions& options = spin.options;
+  Status finished = finish_serve_options(command, options);
+  if (!finished.ok()) return fail(2, finished.error());
+  spin::SpinServer application({Nanos::from_micros(spin.long_from_us), Nanos::seconds(10)});
+  auto datapath = TcpDatapath::open(options.tcp, application);
+  if (!datapath.ok()) return fail(1, datapath.error());
+  auto runtime = Runtime::create(options.runtime, **datapath, application);
+  if (!runtime.ok()) return fail(2, runtime.error());
+  options.serving.types = 3;
+  options.serving.type_name = [](uint32_t type) {
+    return std::string(type == spin::kShort ? "short" : type == spin::kLong ? "long" : "control");
+  };
+  std::printf("rubato serve spin: policy %s, %u worker(s), on %s:%u\n",
+              options.runtime.policy.c_str(), options.runtime.workers, options.tcp.bind.c_str(),
+              (*datapath)->port());
+  std::fflush(stdout);
+  auto served = serve_until_signal(**runtime, **datapath, options.serving);
+  return served.ok() ? *served : fail(1, served.error());
+}
+
+}  // namespace
+
+void add_serve_spin(CLI::App& serve, int& status) {
+  CLI::App* command = serve.add_subcommand(
+      "spin", "Synthetic server: SPIN nanoseconds [SHORT|LONG] over RESP, busy for that long");
+  auto spin = std::make_shared<SpinCommand>();
+  spin->options.tcp.port = kDefaultPort;
+  add_serve_options(*command, spin->options);
+  command->add_option("--long-from-us", spin->long_from_us,
+                      "Requests from this service time on are long unless they say otherwise")
+      ->capture_default_str();
+  command->callback([command, spin, &status] { status = run(*command, *spin); });
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The small parts of a worker: idling, culprits, learned service times.
+#include <gtest/gtest.h>
+
+#include "runtime/idling.h"
+#include "runtime/learned.h"
+#include "runtime/worker_stats.h"
+
+namespace rubato {
+namespace {
+
+constexpr Nanos kSpin = Nanos::micros(50);
+
+TEST(Idling, spins_for_its_time_and_then_parks) {
+  Idling idling(Idle::kAdaptive, kSpin);
+  EXPECT_FALSE(idling.should_park(Instant(0)));
+  EXPECT_FALSE(idling.should_park(Instant(49'999)));
+  EXPECT_TRUE(idling.should_park(Instant(50'000)));
+}
+
+TEST(Idling, never_parks_when_told_to_spin) {
+  Idling idling(Idle::kSpin, kSpin);
+  EXPECT_FALSE(idling.should_park(Instant(0)));
+  EXPECT_FALSE(idling.should_park(Instant(1'000'000'000)));
+}
+
+TEST(Idling, vain_spins_make_later_ones_short_and_a_hit_restores_them) {
+  Idling idling(Idle::kAdaptive, kSpin);
+  int64_t at = 0;
+  for (int i = 0; i < 20; ++i) {
+    while (!idling.should_park(Instant(at))) at += 1'000;
+    idling.parked();
+  }
+  idling.should_park(Instant(at));
+  EXPECT_TRUE(idling.should_park(Instant(at + 5'000)));
+  idling.found_work(Instant(at + 6'000));
+  at += 10'000;
+  idling.should_park(Instant(at));
+  EXPECT_FALSE(idling.should_park(Instant(at + 5'000)));
+}
+
+TEST(RecentSlices, names_who_held_the_worker_longest_while_one_waited) {
+  RecentSlices recent;
+  recent.note(Instant(0), Instant(500'000), 7);
+  recent.note(Instant(500'000), Instant(800'000), 9);
+  const auto culprit = recent.worst_between(Instant(450'000), Instant(900'000));
+  EXPECT_EQ(culprit.type, 9u);
+  EXPECT_EQ(culprit.held, Nanos(300'000));
+}
+
+TEST(RecentSlices, short_slices_are_nobodys_fault) {
+  RecentSlices recent;
+  recent.note(Instant(0), Instant(99'999), 7);
+  EXPECT_EQ(recent.worst_between(Instant(0), Instant(99'999)).held, Nanos());
+}
+
+TEST(Learned, averages_per_type_and_size) {
+  Learned learned;
+  EXPECT_EQ(learned.expected(3, 100), Nanos());
+  learned.add(3, 100, Nanos(800));
+  EXPECT_EQ(learned.expected(3, 100), Nanos(800));
+  learned.add(3, 120, Nanos(1'600));
+  EXPECT_EQ(learned.expected(3, 100), Nanos(900));
+  EXPECT_EQ(learned.expected(3, 5'000), Nanos());
+  EXPECT_EQ(learned.expected(4, 100), Nanos());
+}
+
+TEST(WorkerStats, type_statistics_exist_from_the_first_use_on) {
+  WorkerStats stats;
+  EXPECT_EQ(stats.find_type(5), nullptr);
+  stats.of_type(5).latency.record(Nanos(10));
+  ASSERT_NE(stats.find_type(5), nullptr);
+  EXPECT_EQ(stats.find_type(5)->latency.snapshot().count(), 1u);
+  EXPECT_EQ(&stats.of_type(1'000), &stats.of_type(kRequestTypes - 1));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/slice_clock.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+constexpr Instant kStart(1'000'000);
+
+int32_t budget() { return *checkpoint_budget_address(); }
+
+TEST(SliceClock, first_checkpoint_of_a_slice_looks_at_the_clock) {
+  SliceClock slice(false);
+  slice.start(kStart, Nanos::micros(10), 0);
+  EXPECT_EQ(budget(), 0);
+  slice.stop();
+}
+
+TEST(SliceClock, stride_grows_with_the_density_of_checkpoints_and_ends_with_the_slice) {
+  SliceClock slice(false);
+  slice.start(kStart, Nanos::micros(10), 0);
+  EXPECT_FALSE(slice.over(kStart + Nanos(10)));  // one checkpoint per 10 ns
+  EXPECT_GT(budget(), 50);
+  EXPECT_LE(budget(), 200);  // at most 2 us ahead
+  EXPECT_TRUE(slice.over(kStart + Nanos::micros(10)));
+  slice.stop();
+}
+
+TEST(SliceClock, looks_come_closer_as_the_end_nears) {
+  SliceClock slice(false);
+  slice.start(kStart, Nanos::micros(10), 0);
+  EXPECT_FALSE(slice.over(kStart + Nanos(100)));
+  const int32_t early = budget();
+  const int64_t passed = 100 * (early + 1);
+  EXPECT_FALSE(slice.over(kStart + Nanos(100 + passed)));
+  EXPECT_FALSE(slice.over(kStart + Nanos(9'800)));
+  EXPECT_LT(budget(), early);
+  slice.stop();
+}
+
+TEST(SliceClock, slice_without_end_never_looks) {
+  SliceClock slice(false);
+  slice.start(kStart, Nanos::max(), 0);
+  EXPECT_EQ(budget(), kCheckpointNever);
+}
+
+TEST(SliceClock, stopped_slice_never_looks) {
+  SliceClock slice(false);
+  slice.start(kStart, Nanos::micros(1), 0);
+  slice.stop();
+  EXPECT_EQ(budget(), kCheckpointNever);
+}
+
+TEST(SliceClock, timer_core_is_told_of_the_slice_and_its_request_is_honoured) {
+  SliceClock slice(true);
+  slice.attach();
+  slice.start(kStart, Nanos::micros(10), 3);
+  TimerSlot& slot = slice.slot();
+  EXPECT_EQ(slot.deadline_ns.load(), (kStart + Nanos::micros(10)).ns());
+  EXPECT_EQ(slot.priority.load(), 3);
+  EXPECT_EQ(budget(), kCheckpointNever);
+  EXPECT_FALSE(slice.over(kStart));
+  slot.asked.store(slot.armed.load());
+  checkpoint_expire(slot.budget.load());
+  EXPECT_EQ(budget(), 0);
+  EXPECT_TRUE(slice.over(kStart));
+  slice.stop();
+}
+
+TEST(SliceClock, request_for_a_slice_that_has_ended_is_ignored) {
+  SliceClock slice(true);
+  slice.attach();
+  slice.start(kStart, Nanos::micros(10), 0);
+  const uint64_t first = slice.slot().armed.load();
+  slice.start(kStart, Nanos::micros(10), 0);
+  slice.slot().asked.store(first);
+  EXPECT_FALSE(slice.over(kStart));
+  slice.stop();
+  EXPECT_FALSE(slice.over(kStart));
+}
+
+}  // namespace
+}  // namespace rubato
