@@ -36,6 +36,7 @@ def summarise(paths):
         if passed + failed + skipped == 0:
             lines.append(f"{name}: no test ran")
             total_failed += 1
+            continue
         lines.append(f"{name}: {passed} passed, {failed} failed, {skipped} skipped")
         lines += [f"  failed: {n}" for n in names]
         total_passed += passed

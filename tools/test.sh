@@ -47,9 +47,10 @@ run() {
 
 # The targets tests_LABEL of the labels that have tests.
 label_targets() { # PRESET
-  local label
+  local label all
+  all=$(ninja -C "build/$1" -t targets all)
   for label in $sanitized; do
-    if ninja -C "build/$1" -t targets all | grep -q "^tests_$label:"; then echo "tests_$label"; fi
+    if grep -q "^tests_$label:" <<<"$all"; then echo "tests_$label"; fi
   done
 }
 
