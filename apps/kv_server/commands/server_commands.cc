@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "kv_server/commands/helpers.h"
+#include "kv_server/server/info.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr int64_t kMicrosPerSecond = 1'000'000;
+
+void info(Context& c) { c.reply.verbatim("txt", info_text(c.server, c.argv.subspan(1))); }
+
+void dbsize(Context& c) { c.reply.integer(static_cast<int64_t>(c.engine.size())); }
+
+// Memory is given back before the reply, with ASYNC as well: the work is preemptible.
+void flush(Context& c) {
+  const bool plain = c.argv.size() == 1;
+  const bool named = c.argv.size() == 2 &&
+                     (same_word(c.argv[1], "async") || same_word(c.argv[1], "sync"));
+  if (!plain && !named) return c.error(kSyntaxError);
+  long_begin();
+  if (c.good(c.engine.flush())) c.reply.ok();
+}
+
+void time(Context& c) {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t us = std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
+  c.reply.array(2);
+  c.reply.bulk_integer(us / kMicrosPerSecond);
+  c.reply.bulk_integer(us % kMicrosPerSecond);
+}
+
+// There are no replicas, so every wait is over at once.
+void wait(Context& c) {
+  int64_t replicas = 0;
+  int64_t timeout_ms = 0;
+  if (!read_integer(c, c.argv[1], replicas)) return;
+  if (!read_integer(c, c.argv[2], timeout_ms, "ERR timeout is not an integer or out of range")) {
+    return;
+  }
+  if (timeout_ms < 0) return c.error("ERR timeout is negative");
+  c.reply.integer(0);
+}
+
+void shutdown(Context& c) {
+  for (const std::string_view word : c.argv.subspan(1)) {
+    const bool known = same_word(word, "nosave") || same_word(word, "save") ||
+                       same_word(word, "now") || same_word(word, "force");
+    if (!known) return c.error(kSyntaxError);
+  }
+  if (c.server.host().control == nullptr) {
+    return c.error("ERR Errors trying to SHUTDOWN. Check logs.");
+  }
+  c.request.close_after = true;
+  c.server.host().control->shut_down();
+}
+
+// Burns time on the worker, as a heavy request does; can be preempted like one.
+void debug_sleep(Context& c) {
+  double seconds = 0;
+  if (!parse_double(c.argv[2], seconds)) seconds = 0;
+  constexpr double kMaxSeconds = 3600;
+  seconds = std::clamp(seconds, 0.0, kMaxSeconds);
+  long_begin();
+  using SteadyClock = std::chrono::steady_clock;
+  const auto span = std::chrono::duration_cast<SteadyClock::duration>(
+      std::chrono::duration<double>(seconds));
+  const auto end = SteadyClock::now() + span;
+  while (SteadyClock::now() < end) checkpoint();
+  c.reply.ok();
+}
+
+void debug_set_active_expire(Context& c) {
+  c.server.set_active_expiry(c.argv[2] != "0");
+  c.reply.ok();
+}
+
+void debug_ok(Context& c) { c.reply.ok(); }
+
+// Suites written for Redis empty the function library between tests; there is none here.
+void function_flush(Context& c) { c.reply.ok(); }
+
+void object_of(Context& c, void (*answer)(Context&, const Info&)) {
+  Info found;
+  const Outcome outcome = c.engine.info(c.argv[2], found);
+  if (outcome == Outcome::kNone) return c.reply.null();
+  if (c.good(outcome)) answer(c, found);
+}
+
+// What Redis would say of the value; here every value is plain bytes.
+void object_encoding(Context& c) {
+  constexpr size_t kEmbeddedBytes = 44;
+  std::string_view encoding;
+  const Outcome outcome = c.engine.get(c.argv[2], [&encoding](std::string_view value) {
+    int64_t number = 0;
+    encoding = parse_integer(value, number)        ? "int"
+               : value.size() <= kEmbeddedBytes    ? "embstr"
+                                                   : "raw";
+  });
+  if (outcome == Outcome::kNone) return c.reply.null();
+  if (c.good(outcome)) c.reply.bulk(encoding);
+}
+
+void object_freq(Context& c) {
+  object_of(c, [](Context& context, const Info&) {
+    context.error(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note "
+        "that when switching between policies at runtime LRU and LFU data will take some time to "
+        "adjust.");
+  });
+}
+void object_idletime(Context& c) {
+  object_of(c, [](Context& context, const Info&) { context.reply.integer(0); });
+}
+void object_refcount(Context& c) {
+  object_of(c, [](Context& context, const Info&) { context.reply.integer(1); });
+}
+
+// The entry's own bytes, about: key, value, and what the table keeps beside them.
+void memory_usage(Context& c) {
+  constexpr size_t kEntryBytes = 48;
+  object_of(c, [](Context& context, const Info& found) {
+    context.reply.integer(
+        static_cast<int64_t>(context.argv[2].size() + found.value_bytes + kEntryBytes));
+  });
+}
+
+constexpr uint32_t kManage = kControl | kAdmin | kNoScript;
+constexpr uint32_t kRead = kReadOnly;
+constexpr KeyPositions kSubKey{2, 2, 1};
+constexpr Group kServerGroup = Group::kServer;
+constexpr Group kGenericGroup = Group::kGeneric;
+
+constexpr Command kCommands[] = {
+    {"info", -1, kControl | kDangerous, {}, info, kServerGroup, "1.0.0",
+     "About the server, by section", {}},
+    {"dbsize", 1, kRead | kFast, {}, dbsize, kServerGroup, "1.0.0", "How many keys there are", {}},
+    {"flushdb", -1, kWrite | kDangerous, {}, flush, kServerGroup, "1.0.0",
+     "Removes all keys; option ASYNC or SYNC", {}},
+    {"flushall", -1, kWrite | kDangerous, {}, flush, kServerGroup, "1.0.0",
+     "Removes all keys; option ASYNC or SYNC", {}},
+    {"time", 1, kFast | kControl, {}, time, kServerGroup, "2.6.0",
+     "Unix time: seconds and microseconds", {}},
+    {"wait", 3, kNoScript, {}, wait, kGenericGroup, "3.0.0", "Answers 0: there are no replicas",
+     {}},
+    {"shutdown", -1, kManage, {}, shutdown, kServerGroup, "1.0.0", "Drains and ends the server",
+     {}},
+    {"debug", -2, kAdmin | kNoScript, {}, nullptr, kServerGroup, "1.0.0", "For tests", {}},
+    {"sleep", 3, kAdmin, {}, debug_sleep, kServerGroup, "1.0.0",
+     "Works for that many seconds; can be preempted", "debug"},
+    {"set-active-expire", 3, kAdmin, {}, debug_set_active_expire, kServerGroup, "1.0.0",
+     "0 stops the removal of expired keys that nobody asks for", "debug"},
+    {"jmap", 2, kAdmin, {}, debug_ok, kServerGroup, "1.0.0", "Does nothing", "debug"},
+    {"help", 2, kAdmin, {}, reply_help, kServerGroup, "5.0.0", "This help", "debug"},
+    {"function", -2, kNoScript, {}, nullptr, kServerGroup, "7.0.0", "There are no functions", {}},
+    {"flush", -2, kNoScript, {}, function_flush, kServerGroup, "7.0.0", "Does nothing",
+     "function"},
+    {"object", -2, kRead, {}, nullptr, kGenericGroup, "2.2.3", "About the value of a key", {}},
+    {"encoding", 3, kRead, kSubKey, object_encoding, kGenericGroup, "2.2.3",
+     "How Redis would keep it", "object"},
+    {"freq", 3, kRead, kSubKey, object_freq, kGenericGroup, "4.0.0", "Not tracked", "object"},
+    {"idletime", 3, kRead, kSubKey, object_idletime, kGenericGroup, "2.2.3", "Not tracked: 0",
+     "object"},
+    {"refcount", 3, kRead, kSubKey, object_refcount, kGenericGroup, "2.2.3", "Always 1",
+     "object"},
+    {"help", 2, kRead, {}, reply_help, kGenericGroup, "6.2.0", "This help", "object"},
+    {"memory", -2, kRead, {}, nullptr, kServerGroup, "4.0.0", "About memory", {}},
+    {"usage", -3, kRead, kSubKey, memory_usage, kServerGroup, "4.0.0",
+     "About how many bytes a key takes", "memory"},
+    {"help", 2, kRead, {}, reply_help, kServerGroup, "4.0.0", "This help", "memory"},
+};
+
+}  // namespace
+
+std::span<const Command> server_commands() { return kCommands; }
+
+}  // namespace rubato::kv

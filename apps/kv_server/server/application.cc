@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/server/application.h"
+
+#include <algorithm>
+
+#include "kv_server/server/session.h"
+#include "kv_server/text/words.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr int64_t kMillisPerSecond = 1000;
+constexpr size_t kMaxShownBytes = 128;  // of a client's words in an error text
+
+// A web browser that was led to this port must not get commands through by its headers.
+bool is_http(std::string_view name) { return same_word(name, "post") || same_word(name, "host:"); }
+
+std::string unknown_text(const CommandTable& table, uint32_t type,
+                         std::span<const std::string_view> argv) {
+  if (table.is_container(type)) {
+    return "ERR unknown subcommand '" + std::string(argv[1].substr(0, kMaxShownBytes)) +
+           "'. Try " + upper_case(argv[0]) + " HELP.";
+  }
+  std::string args;
+  for (size_t i = 1; i < argv.size() && args.size() < kMaxShownBytes; ++i) {
+    args += "'" + std::string(argv[i].substr(0, kMaxShownBytes - args.size())) + "' ";
+  }
+  return "ERR unknown command '" + std::string(argv[0].substr(0, kMaxShownBytes)) +
+         "', with args beginning with: " + args;
+}
+
+// Passwords do not go into the slow log.
+void redact(std::string_view command, std::vector<std::string>& argv) {
+  size_t hidden = command == "auth" ? argv.size() : 0;  // of the arguments that follow
+  for (size_t i = 1; i < argv.size(); ++i) {
+    if (hidden > 0) {
+      argv[i] = "(redacted)";
+      --hidden;
+    } else if (command == "hello" && same_word(argv[i], "auth")) {
+      hidden = 2;
+    } else if (command == "config|set" && same_word(argv[i], "requirepass")) {
+      hidden = 1;
+    }
+  }
+}
+
+}  // namespace
+
+void Context::error(std::string_view text) {
+  server.calls().fail(request.type);
+  server.errors().count(text);
+  reply.error(text);
+}
+
+bool Context::good(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kDone:
+    case Outcome::kNone:
+      return true;
+    case Outcome::kOutOfMemory:
+      error("OOM command not allowed when used memory > 'maxmemory'.");
+      return false;
+    case Outcome::kFailed:
+      error("IOERR " + engine.error());
+      return false;
+  }
+  return false;
+}
+
+KvApplication::KvApplication(Engine& engine, const KvOptions& options)
+    : server_(engine, options), table_(&command_table()) {}
+
+std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
+  return std::make_unique<KvSession>(server_, peer);
+}
+
+void KvApplication::handle(Request& request) {
+  auto& session = static_cast<KvSession&>(*request.session);
+  if (!session.protocol_error().empty()) return end_broken_stream(request, session);
+  const auto argv = session.argv();
+  if (argv.empty()) return;
+  const Command& command = (*table_)[request.type];
+  if (command.handler == nullptr) return reject_unknown(request, session);
+  if (!arity_fits(command, argv.size())) {
+    return reject(request, session, "ERR wrong number of arguments for '" +
+                                        table_->full_name(request.type) + "' command");
+  }
+  if ((command.flags & kNoAuth) == 0 && !session.authenticated()) {
+    return reject(request, session, "NOAUTH Authentication required.");
+  }
+  session.note_command(request.type);
+  Context context{server_, server_.engine(), session,
+                  request, command,          argv,
+                  Reply(*request.reply, session.version())};
+  command.handler(context);
+}
+
+void KvApplication::reject(Request& request, KvSession& session, std::string_view text) {
+  server_.calls().reject(request.type);
+  server_.errors().count(text);
+  Reply(*request.reply, session.version()).error(text);
+}
+
+void KvApplication::reject_unknown(Request& request, KvSession& session) {
+  const auto argv = session.argv();
+  if (is_http(argv[0])) {
+    request.close_after = true;
+    return;
+  }
+  if (table_->is_container(request.type) && argv.size() < 2) {
+    return reject(request, session, "ERR wrong number of arguments for '" +
+                                        table_->full_name(request.type) + "' command");
+  }
+  reject(request, session, unknown_text(*table_, request.type, argv));
+}
+
+void KvApplication::end_broken_stream(Request& request, KvSession& session) {
+  request.close_after = true;
+  std::string text = "ERR ";
+  text += session.protocol_error();
+  server_.errors().count(text);
+  Reply(*request.reply, session.version()).error(text);
+}
+
+void KvApplication::slow(const Request& request, const Completion& times) {
+  const auto& session = static_cast<const KvSession&>(*request.session);
+  if (session.argv().empty()) return;
+  const Nanos total = times.wait + times.service;
+  const int64_t now_s = server_.now_ms() / kMillisPerSecond;
+  const int64_t threshold_ms = server_.config().latency_threshold_ms();
+  if (threshold_ms > 0 && total >= Nanos::millis(threshold_ms)) {
+    const bool fast = ((*table_)[request.type].flags & kFast) != 0;
+    server_.latency_monitor().add(fast ? "fast-command" : "command", now_s,
+                                  total.count() / Nanos::millis(1).count());
+  }
+  const int64_t slower_than_us = server_.config().slowlog_slower_than_us();
+  if (slower_than_us < 0 || total < Nanos::micros(slower_than_us)) return;
+  SlowEntry entry;
+  entry.unix_time_s = now_s;
+  entry.times = times;
+  entry.argv = SlowLog::trim(session.argv());
+  redact(table_->full_name(request.type), entry.argv);
+  entry.client_address = session.address();
+  entry.client_name = session.name();
+  server_.slowlog().add(std::move(entry),
+                        static_cast<size_t>(std::max<int64_t>(server_.config().slowlog_max_len(), 0)));
+}
+
+bool KvApplication::expire_some(uint32_t limit) {
+  return server_.active_expiry() && server_.engine().expire_some(limit) >= limit;
+}
+
+}  // namespace rubato::kv

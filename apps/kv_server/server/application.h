@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// KvApplication: the key-value server as the runtime sees it: makes sessions, runs requests, hears
+// of slow ones. Thread safe: every worker calls it. Borrows the engine.
+#pragma once
+
+#include <memory>
+
+#include "datapath/request.h"
+#include "kv_server/commands/table.h"
+#include "kv_server/server/server.h"
+#include "runtime/app.h"
+
+namespace rubato::kv {
+
+class KvApplication final : public Application, public Protocol {
+ public:
+  KvApplication(Engine& engine, const KvOptions& options);
+
+  // Lends what the host has; before the first request.
+  void connect(const Host& host) { server_.connect(host); }
+
+  std::unique_ptr<Session> open(const Peer& peer) override;
+  void handle(Request& request) override;
+  void slow(const Request& request, const Completion& times) override;
+
+  // Removes keys whose time is over, about `limit` at most; call it about ten times a second, and
+  // again soon while it returns true.
+  bool expire_some(uint32_t limit);
+
+  Server& server() { return server_; }
+
+  // Request types run from 0 (unknown command) to request_types()-1; any thread.
+  static uint32_t request_types() { return command_table().size(); }
+  static const std::string& type_name(uint32_t type) { return command_table().full_name(type); }
+
+ private:
+  void reject(Request& request, KvSession& session, std::string_view text);
+  void reject_unknown(Request& request, KvSession& session);
+  void end_broken_stream(Request& request, KvSession& session);
+
+  Server server_;
+  const CommandTable* table_;
+};
+
+}  // namespace rubato::kv

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/server/config.h"
+
+#include <limits>
+
+#include "kv_server/text/glob.h"
+#include "kv_server/text/number.h"
+#include "kv_server/text/words.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMinBulkBytes = 1024 * 1024;
+constexpr size_t kMaxPasswordBytes = 512;
+
+std::string range_error(int64_t low, int64_t high, std::string_view unit) {
+  return "argument must be between " + std::to_string(low) + " and " + std::to_string(high) +
+         " inclusive" + std::string(unit);
+}
+
+bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != name.npos; }
+
+}  // namespace
+
+Config::Config(const KvOptions& options) {
+  add_live(options);
+  add_told(options);
+  for (Param& param : params_) store(param, param.value);
+}
+
+// What can be changed while the server runs.
+void Config::add_live(const KvOptions& options) {
+  const auto text = [](auto number) { return std::to_string(number); };
+  params_ = {
+      {"maxmemory", Kind::kMemory, text(options.maxmemory_bytes), 0, kMaxInt64},
+      {"maxclients", Kind::kNumber, text(options.maxclients), 1, kMaxInt32},
+      {"timeout", Kind::kNumber, text(options.timeout_s), 0, kMaxInt32},
+      {"requirepass", Kind::kText, options.requirepass},
+      {"slowlog-log-slower-than", Kind::kNumber, text(options.slowlog_log_slower_than_us), -1,
+       kMaxInt64, &Config::slower_than_us_},
+      {"slowlog-max-len", Kind::kNumber, text(options.slowlog_max_len), 0, kMaxInt64,
+       &Config::slowlog_max_len_},
+      {"latency-monitor-threshold", Kind::kNumber, "0", 0, kMaxInt64,
+       &Config::latency_threshold_ms_},
+      {"latency-tracking", Kind::kBool, "yes", 0, 1, &Config::latency_tracking_},
+      {"latency-tracking-info-percentiles", Kind::kText, "50 99 99.9"},
+      {"proto-max-bulk-len", Kind::kMemory, text(kMaxValueBytes), kMinBulkBytes,
+       static_cast<int64_t>(kMaxValueBytes), &Config::max_bulk_bytes_},
+  };
+}
+
+// What is true of this server and stays so.
+void Config::add_told(const KvOptions& options) {
+  const bool persistent = options.engine == "rocksdb";
+  const auto fixed = [this](const char* name, std::string value) {
+    params_.push_back({name, Kind::kFixed, std::move(value)});
+  };
+  fixed("maxmemory-policy", "noeviction");
+  fixed("save", "");
+  fixed("appendonly", persistent ? "yes" : "no");
+  fixed("appendfsync", options.durability == Durability::kSync ? "always" : "everysec");
+  fixed("dir", persistent ? options.dir : "");
+  fixed("databases", "1");
+  fixed("port", std::to_string(options.port));
+  fixed("bind", options.bind);
+  fixed("tcp-keepalive", "300");
+  fixed("tcp-backlog", "511");
+  fixed("protected-mode", "no");
+  fixed("enable-debug-command", "yes");
+  fixed("cluster-enabled", "no");
+  fixed("activedefrag", "no");
+  fixed("io-threads", "1");
+  fixed("notify-keyspace-events", "");
+  fixed("client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 0 0 0");
+  fixed("loglevel", "notice");
+  fixed("hz", "10");
+  fixed("engine", options.engine);
+  fixed("durability", options.durability == Durability::kSync ? "sync" : "async");
+}
+
+Config::Param* Config::find(std::string_view name) {
+  for (Param& param : params_) {
+    if (same_word(param.name, name)) return &param;
+  }
+  return nullptr;
+}
+
+Config::Pairs Config::get(std::span<const std::string_view> patterns) const {
+  const std::lock_guard lock(mutex_);
+  Pairs found;
+  std::vector<bool> taken(params_.size());
+  for (const std::string_view pattern : patterns) {
+    for (size_t i = 0; i < params_.size(); ++i) {
+      const Param& param = params_[i];
+      const bool fits = is_pattern(pattern) ? glob_match(pattern, param.name, GlobCase::kIgnore)
+                                            : same_word(pattern, param.name);
+      if (!fits || taken[i]) continue;
+      taken[i] = true;
+      found.emplace_back(is_pattern(pattern) ? param.name : std::string(pattern), param.value);
+    }
+  }
+  return found;
+}
+
+std::string Config::text_of(std::string_view name) const {
+  const auto found = get(std::span(&name, 1));
+  return found.empty() ? "" : found[0].second;
+}
+
+std::string Config::canonical(const Param& param, std::string_view value, std::string& error) {
+  switch (param.kind) {
+    case Kind::kFixed:
+      if (value != param.value) error = "can't set immutable config";
+      return std::string(value);
+    case Kind::kText:
+      if (value.size() > kMaxPasswordBytes) error = "argument is too long";
+      return std::string(value);
+    case Kind::kBool:
+      if (!same_word(value, "yes") && !same_word(value, "no")) {
+        error = "argument must be 'yes' or 'no'";
+      }
+      return lower_case(value);
+    case Kind::kNumber: {
+      int64_t number = 0;
+      if (!parse_integer(value, number)) {
+        error = "argument couldn't be parsed into an integer";
+      } else if (number < param.low || number > param.high) {
+        error = range_error(param.low, param.high, "");
+      }
+      return std::to_string(number);
+    }
+    case Kind::kMemory: {
+      uint64_t bytes = 0;
+      if (!parse_memory(value, bytes)) {
+        error = "argument must be a memory value";
+      } else if (bytes > static_cast<uint64_t>(param.high) ||
+                 bytes < static_cast<uint64_t>(param.low)) {
+        error = range_error(param.low, param.high, "");
+      }
+      return std::to_string(bytes);
+    }
+  }
+  return {};
+}
+
+std::string Config::set(std::span<const std::string_view> pairs) {
+  std::vector<std::pair<Param*, std::string>> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+      if (find(pairs[i]) != nullptr) continue;
+      return "ERR Unknown option or number of arguments for CONFIG SET - '" +
+             std::string(pairs[i]) + "'";
+    }
+    for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+      Param* param = find(pairs[i]);
+      std::string error;
+      std::string value = canonical(*param, pairs[i + 1], error);
+      for (const auto& [other, _] : changes) {
+        if (other == param) error = "duplicate parameter";
+      }
+      if (!error.empty()) {
+        return "ERR CONFIG SET failed (possibly related to argument '" + std::string(pairs[i]) +
+               "') - " + error;
+      }
+      changes.emplace_back(param, std::move(value));
+    }
+    for (const auto& [param, value] : changes) store(*param, value);
+  }
+  if (observer_) {
+    for (const auto& [param, value] : changes) observer_(param->name, value);
+  }
+  return {};
+}
+
+void Config::store(Param& param, std::string value) {
+  if (param.live != nullptr) {
+    int64_t number = same_word(value, "yes") ? 1 : 0;
+    if (param.kind != Kind::kBool) parse_integer(value, number);
+    (this->*param.live).store(number, std::memory_order_relaxed);
+  }
+  if (std::string_view(param.name) == "requirepass") {
+    password_required_.store(!value.empty(), std::memory_order_relaxed);
+  }
+  param.value = std::move(value);
+}
+
+bool Config::password_is(std::string_view given) const {
+  const std::string wanted = text_of("requirepass");
+  size_t different = wanted.size() ^ given.size();
+  for (size_t i = 0; i < kMaxPasswordBytes; ++i) {
+    const char a = i < wanted.size() ? wanted[i] : '\0';
+    const char b = i < given.size() ? given[i] : '\0';
+    different |= static_cast<size_t>(static_cast<unsigned char>(a ^ b));
+  }
+  return different == 0;
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the application counts itself: refused and failed calls per command, and error replies by
+// their code. Only error paths write here. Any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rubato::kv {
+
+class CallCounters {
+ public:
+  explicit CallCounters(uint32_t commands) : rejected_(commands), failed_(commands) {}
+
+  // Not run: wrong arity, not allowed, refused by an overloaded server.
+  void reject(uint32_t command) { rejected_[command].fetch_add(1, std::memory_order_relaxed); }
+  // Run, and answered with an error.
+  void fail(uint32_t command) { failed_[command].fetch_add(1, std::memory_order_relaxed); }
+
+  uint64_t rejected(uint32_t command) const {
+    return rejected_[command].load(std::memory_order_relaxed);
+  }
+  uint64_t failed(uint32_t command) const {
+    return failed_[command].load(std::memory_order_relaxed);
+  }
+  void reset() {
+    for (auto& count : rejected_) count.store(0, std::memory_order_relaxed);
+    for (auto& count : failed_) count.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<std::atomic<uint64_t>> rejected_;
+  std::vector<std::atomic<uint64_t>> failed_;
+};
+
+class ErrorCounters {
+ public:
+  static constexpr size_t kMaxCodes = 128;
+
+  // Counts an error reply by the first word of its text.
+  void count(std::string_view text) {
+    const std::string_view code = text.substr(0, text.find(' '));
+    const std::lock_guard lock(mutex_);
+    ++total_;
+    const auto found = counts_.find(code);
+    if (found != counts_.end()) {
+      ++found->second;
+    } else if (counts_.size() < kMaxCodes) {
+      counts_.emplace(code, 1);
+    }
+  }
+  std::map<std::string, uint64_t, std::less<>> snapshot() const {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+  uint64_t total() const {
+    const std::lock_guard lock(mutex_);
+    return total_;
+  }
+  void reset() {
+    const std::lock_guard lock(mutex_);
+    counts_.clear();
+    total_ = 0;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, uint64_t, std::less<>> counts_;
+  uint64_t total_ = 0;
+};
+
+}  // namespace rubato::kv

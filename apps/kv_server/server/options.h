@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// KvOptions: how `rubato serve kv` is set up. A plain value, filled by the command line before the
+// application is made; what can be changed later is changed through CONFIG SET.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kv_server/engine/engine.h"
+
+namespace rubato::kv {
+
+inline constexpr uint64_t kDefaultMaxReplyBytes = uint64_t{1} << 30;
+inline constexpr uint32_t kDefaultMaxClients = 10'000;
+
+struct KvOptions {
+  std::string engine = "memory";  // "memory" or "rocksdb"
+  std::string dir = "rubato-data";  // rocksdb only
+  Durability durability = Durability::kSync;
+  uint64_t maxmemory_bytes = 0;  // 0 = unlimited
+  std::string requirepass;       // empty = none
+  std::string bind = "127.0.0.1";
+  uint16_t port = 6379;
+  uint32_t maxclients = kDefaultMaxClients;
+  uint32_t timeout_s = 0;                    // idle clients are closed after it, 0 = never
+  int64_t slowlog_log_slower_than_us = 10'000;  // negative = off
+  uint32_t slowlog_max_len = 128;
+  uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
+  std::string config_file;  // shown by INFO
+};
+
+// The engine that the options ask for; fails with one line that names what does not fit.
+// `checkpoint` is called by iterating methods once per item.
+Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, void (*checkpoint)());
+
+}  // namespace rubato::kv

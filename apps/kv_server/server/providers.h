@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the key-value application asks of the program that hosts it. The program implements both
+// and lends them for the life of the application. All methods may be called from any worker; none
+// is on the hot path.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "metrics/histogram.h"
+
+namespace rubato::kv {
+
+// Per request type (an index into the command table), over all workers.
+class LatencySource {
+ public:
+  virtual ~LatencySource() = default;
+
+  // Wait + service of the finished requests of a type: the time as the client feels it.
+  virtual Histogram total_time(uint32_t type) = 0;
+  // Time on workers alone; CONFIG RESETSTAT and LATENCY RESET do not clear what they do not name.
+  virtual Nanos service_time(uint32_t type) = 0;
+  // Starts both again from zero: CONFIG RESETSTAT.
+  virtual void reset() = 0;
+};
+
+class HostControl {
+ public:
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+
+  virtual ~HostControl() = default;
+
+  // What INFO scheduler shows: keys in snake case, with their unit at the end.
+  virtual Lines scheduler_info() = 0;
+
+  // From now on Application::slow is called for requests whose wait + service is at least this
+  // (Nanos::max() = never).
+  virtual void set_slow_threshold(Nanos threshold) = 0;
+
+  // CONFIG SET maxclients and timeout (0 = never).
+  virtual void set_max_flows(uint32_t flows) = 0;
+  virtual void set_idle_timeout(Nanos limit) = 0;
+
+  // SHUTDOWN: drain and end, as SIGTERM does.
+  virtual void shut_down() = 0;
+};
+
+}  // namespace rubato::kv

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/server/server.h"
+
+#include <algorithm>
+#include <random>
+
+#include "kv_server/commands/table.h"
+#include "kv_server/text/number.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr size_t kRunIdBytes = 40;
+
+std::string random_run_id() {
+  std::random_device random;
+  std::string id;
+  while (id.size() < kRunIdBytes) id.push_back("0123456789abcdef"[random() % 16]);
+  return id;
+}
+
+int64_t number_in(std::string_view value) {
+  int64_t number = 0;
+  parse_integer(value, number);
+  return number;
+}
+
+}  // namespace
+
+Server::Server(Engine& engine, const KvOptions& options)
+    : engine_(&engine),
+      options_(options),
+      config_(options),
+      calls_(command_table().size()),
+      clock_(&system_clock()),
+      started_ms_(clock_->now_ms()),
+      run_id_(random_run_id()) {
+  config_.set_observer(
+      [this](std::string_view name, std::string_view value) { changed(name, value); });
+}
+
+void Server::connect(const Host& host) {
+  host_ = host;
+  if (host.clock != nullptr) clock_ = host.clock;
+  apply_slow_threshold();
+}
+
+void Server::changed(std::string_view name, std::string_view value) {
+  if (name == "maxmemory") engine_->set_maxmemory(static_cast<uint64_t>(number_in(value)));
+  if (name == "slowlog-log-slower-than" || name == "latency-monitor-threshold") {
+    apply_slow_threshold();
+  }
+  if (host_.control == nullptr) return;
+  if (name == "maxclients") host_.control->set_max_flows(static_cast<uint32_t>(number_in(value)));
+  if (name == "timeout") host_.control->set_idle_timeout(Nanos::seconds(number_in(value)));
+}
+
+// The host calls back at the lower of the two thresholds that are on.
+void Server::apply_slow_threshold() {
+  if (host_.control == nullptr) return;
+  Nanos threshold = Nanos::max();
+  const int64_t slowlog_us = config_.slowlog_slower_than_us();
+  const int64_t monitor_ms = config_.latency_threshold_ms();
+  if (slowlog_us >= 0) threshold = std::min(threshold, Nanos::micros(slowlog_us));
+  if (monitor_ms > 0) threshold = std::min(threshold, Nanos::millis(monitor_ms));
+  host_.control->set_slow_threshold(threshold);
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Server: what all connections of the key-value server share: engine, configuration, logs,
+// counters, and what the host has lent. Made at start, then used by every worker; each part is
+// thread safe by itself. Owns nothing that the host lends.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "datapath/datapath.h"
+#include "kv_server/engine/engine.h"
+#include "kv_server/server/config.h"
+#include "kv_server/server/counters.h"
+#include "kv_server/server/latency_monitor.h"
+#include "kv_server/server/options.h"
+#include "kv_server/server/providers.h"
+#include "kv_server/server/slowlog.h"
+
+namespace rubato::kv {
+
+// The Redis version whose replies this server gives.
+inline constexpr const char* kRedisVersion = "7.0.15";
+
+// What the host lends; each may be null, and what needs it then shows nothing or does nothing.
+// Set once, before the first request; all must outlive the application.
+struct Host {
+  Datapath* datapath = nullptr;
+  LatencySource* latency = nullptr;
+  HostControl* control = nullptr;
+  Clock* clock = nullptr;  // null = system_clock()
+};
+
+class Server {
+ public:
+  Server(Engine& engine, const KvOptions& options);
+
+  void connect(const Host& host);
+  const Host& host() const { return host_; }
+
+  Engine& engine() { return *engine_; }
+  const KvOptions& options() const { return options_; }
+  Config& config() { return config_; }
+  const Config& config() const { return config_; }
+  SlowLog& slowlog() { return slowlog_; }
+  LatencyMonitor& latency_monitor() { return latency_monitor_; }
+  CallCounters& calls() { return calls_; }
+  ErrorCounters& errors() { return errors_; }
+
+  int64_t now_ms() const { return clock_->now_ms(); }
+  int64_t started_ms() const { return started_ms_; }
+  const std::string& run_id() const { return run_id_; }
+
+  // DEBUG SET-ACTIVE-EXPIRE; the host asks before each Engine::expire_some.
+  bool active_expiry() const { return active_expiry_.load(std::memory_order_relaxed); }
+  void set_active_expiry(bool on) { active_expiry_.store(on, std::memory_order_relaxed); }
+
+ private:
+  void changed(std::string_view name, std::string_view value);
+  void apply_slow_threshold();
+
+  Engine* engine_;
+  KvOptions options_;
+  Config config_;
+  SlowLog slowlog_;
+  LatencyMonitor latency_monitor_;
+  CallCounters calls_;
+  ErrorCounters errors_;
+  Host host_;
+  Clock* clock_;
+  int64_t started_ms_;
+  std::string run_id_;
+  std::atomic<bool> active_expiry_{true};
+};
+
+}  // namespace rubato::kv

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/server/session.h"
+
+#include "kv_server/server/server.h"
+
+namespace rubato::kv {
+
+KvSession::KvSession(Server& server, const Peer& peer)
+    : server_(&server),
+      table_(&command_table()),
+      id_(peer.flow),
+      address_(peer.address),
+      authenticated_(!server.config().password_required()) {
+  ParserLimits limits;
+  limits.bulk_bytes = server.config().max_bulk_bytes();
+  parser_ = RequestParser(limits);
+}
+
+bool KvSession::authenticated() const {
+  return authenticated_ || !server_->config().password_required();
+}
+
+Frame KvSession::frame(std::string_view unread, Request& request) {
+  if (done_) {
+    parser_.reset();
+    done_ = false;
+  }
+  switch (parser_.parse(unread, authenticated())) {
+    case RequestParser::State::kIncomplete:
+      return {FrameState::kIncomplete, parser_.length()};
+    case RequestParser::State::kError:
+      broken_ = true;
+      done_ = true;
+      request.type = kUnknownCommand;
+      request.control = false;
+      return {FrameState::kComplete, unread.size()};
+    case RequestParser::State::kComplete:
+      break;
+  }
+  done_ = true;
+  request.type = argv().empty() ? kUnknownCommand : table_->resolve(argv());
+  request.control = ((*table_)[request.type].flags & kControl) != 0;
+  return {FrameState::kComplete, parser_.length()};
+}
+
+void KvSession::refuse(Request& request) {
+  constexpr std::string_view kText = "OVERLOADED the server has more work than it can take";
+  server_->calls().reject(request.type);
+  server_->errors().count(kText);
+  Reply(*request.reply, version_).error(kText);
+}
+
+void KvSession::set_version(RespVersion version) {
+  version_ = version;
+  shown_version_.store(static_cast<uint8_t>(version), std::memory_order_relaxed);
+}
+
+void KvSession::reset() {
+  set_version(RespVersion::k2);
+  set_name("");
+  set_no_evict(false);
+  authenticated_ = !server_->config().password_required();
+}
+
+std::string KvSession::name() const {
+  const std::lock_guard lock(mutex_);
+  return name_;
+}
+
+void KvSession::set_name(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  name_ = name;
+}
+
+void KvSession::set_library(std::string_view name_or_empty, std::string_view version_or_empty) {
+  const std::lock_guard lock(mutex_);
+  if (!name_or_empty.empty()) library_name_ = name_or_empty;
+  if (!version_or_empty.empty()) library_version_ = version_or_empty;
+}
+
+std::pair<std::string, std::string> KvSession::library() const {
+  const std::lock_guard lock(mutex_);
+  return {library_name_, library_version_};
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// KvSession: one client connection: its parser, its protocol version, whether it has
+// authenticated, its name. Used by the flow's owner of the moment; what CLIENT LIST reads from
+// other threads is atomic or under a lock (see `Shown`).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "datapath/request.h"
+#include "kv_server/commands/table.h"
+#include "kv_server/resp/parser.h"
+#include "kv_server/resp/reply.h"
+
+namespace rubato::kv {
+
+class Server;
+
+class KvSession final : public Session {
+ public:
+  KvSession(Server& server, const Peer& peer);
+
+  Frame frame(std::string_view unread, Request& request) override;
+  void refuse(Request& request) override;
+
+  // The request that frame() has found last; valid until the next call.
+  std::span<const std::string_view> argv() const { return parser_.argv(); }
+  // What is wrong with it, empty = nothing.
+  std::string_view protocol_error() const { return broken_ ? parser_.error() : ""; }
+
+  RespVersion version() const { return version_; }
+  bool authenticated() const;
+  uint64_t id() const { return id_; }
+  const std::string& address() const { return address_; }
+
+  void set_version(RespVersion version);
+  void set_authenticated(bool yes) { authenticated_ = yes; }
+  // HELLO, AUTH and the like back to how the connection began.
+  void reset();
+
+  // Shown to CLIENT LIST of any thread.
+  std::string name() const;
+  void set_name(std::string_view name);
+  void set_library(std::string_view name_or_empty, std::string_view version_or_empty);
+  std::pair<std::string, std::string> library() const;
+  void set_no_evict(bool on) { no_evict_.store(on, std::memory_order_relaxed); }
+  bool no_evict() const { return no_evict_.load(std::memory_order_relaxed); }
+  void note_command(uint32_t number) { last_command_.store(number, std::memory_order_relaxed); }
+  uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
+  uint8_t shown_version() const { return shown_version_.load(std::memory_order_relaxed); }
+
+ private:
+  Server* server_;
+  const CommandTable* table_;
+  RequestParser parser_;
+  uint64_t id_;
+  std::string address_;
+  RespVersion version_ = RespVersion::k2;
+  bool authenticated_ = false;
+  bool done_ = false;    // argv() belongs to a request that frame() has handed out
+  bool broken_ = false;  // the stream cannot be read on
+
+  std::atomic<uint32_t> last_command_{kUnknownCommand};
+  std::atomic<uint8_t> shown_version_{2};
+  std::atomic<bool> no_evict_{false};
+  mutable std::mutex mutex_;  // guards the strings below
+  std::string name_;
+  std::string library_name_;
+  std::string library_version_;
+};
+
+}  // namespace rubato::kv
