@@ -29,7 +29,7 @@ class Synergy {
     uint32_t steal_threshold = 1;  // steal only from inboxes deeper than this (5.1.1.1)
     uint32_t quantum_factor = 2;
     uint32_t congested_quantum_factor = 8;
-    Nanos thresh_wqd;  // wait-queue check interval; 0 = best effort, never congested (5.1.3.1)
+    Nanos thresh_wqd{};  // wait-queue check interval; 0 = best effort, never congested (5.1.3.1)
     Nanos quantum_initial = Nanos::micros(5);
     Nanos quantum_min = Nanos::micros(1);  // ours: bounds of the product EMA * factor
     Nanos quantum_max = Nanos::micros(200);
