@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runs say together: medians over repeats, ratios to the baseline, verdicts, noise."""
+
+from dataclasses import dataclass, field
+
+from rubato_lab import stats
+from rubato_lab.contenders import GET
+
+BASELINE = "fcfs"
+SUBJECT = "synergy"
+# (figure, at least or at most this, how the figure is told)
+GET_TARGET = 10.0
+SCAN_TARGET = 1.5
+THROUGHPUT_TARGET = 0.97
+# Beyond this much of a core used by others, or stolen, a figure is of the machine's neighbours.
+DIRTY_CORES = 0.05
+
+
+@dataclass
+class Attempts:
+    """All runs of one contender: `opened[i]` is repeat i, the last try of it. `discarded` holds
+    tries that were invalid and repeated. `closed` is the closed-loop run, if any."""
+
+    scan: str
+    opened: list = field(default_factory=list)
+    discarded: list = field(default_factory=list)
+    closed: object = None
+    failure: str = ""
+
+    def good(self):
+        return [m for m in self.opened if m is not None and m.report.valid]
+
+    def used(self):
+        """The valid runs; when there is none, the invalid ones, which `flagged` tells."""
+        return self.good() or [m for m in self.opened if m is not None]
+
+    @property
+    def flagged(self):
+        return bool(self.used()) and not self.good()
+
+    def per_repeat(self, figure):
+        """One value per repeat, None where the repeat is not used."""
+        used = {id(m) for m in self.used()}
+        return [figure(m.report) if m is not None and id(m) in used else None
+                for m in self.opened]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. Latencies in microseconds, all as stats.Spread or None."""
+
+    name: str
+    get_p50: stats.Spread | None
+    get_p99: stats.Spread | None
+    get_p999: stats.Spread | None
+    lower: stats.Spread | None  # GET p99.9 of the baseline over this one's
+    scan_p99: stats.Spread | None
+    refused: int
+    lost: int
+    achieved_rps: stats.Spread | None
+    closed_p99: float | None
+    closed_rps: float | None
+    flagged: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One promise held against the runs. `met` is None when there is nothing to judge by."""
+
+    what: str
+    ratio: stats.Spread | None
+    target: str
+    met: bool | None
+
+
+def _ratio(attempts, over, figure_of):
+    """figure(attempts)/figure(over), repeat by repeat; figure_of(attempts) reads a report."""
+    return stats.spread(stats.ratios(attempts.per_repeat(figure_of(attempts)),
+                                     over.per_repeat(figure_of(over))))
+
+
+def _get(which):
+    return lambda _: lambda report: report.latency(GET, which)
+
+
+def _scan(which):
+    return lambda attempts: lambda report: report.latency(attempts.scan, which)
+
+
+def row_of(name, attempts, baseline):
+    def over_repeats(figure_of):
+        return stats.spread(attempts.per_repeat(figure_of(attempts)))
+
+    used = [m.report for m in attempts.used()]
+    closed = attempts.closed.report if attempts.closed else None
+    return Row(
+        name=name, get_p50=over_repeats(_get("p50")), get_p99=over_repeats(_get("p99")),
+        get_p999=over_repeats(_get("p999")),
+        lower=_ratio(baseline, attempts, _get("p999")) if baseline else None,
+        scan_p99=over_repeats(_scan("p99")), refused=sum(r.refused for r in used),
+        lost=sum(r.lost for r in used),
+        achieved_rps=stats.spread(r.achieved_rps for r in used),
+        closed_p99=closed.latency(GET, "p99") if closed else None,
+        closed_rps=closed.achieved_rps if closed else None, flagged=attempts.flagged)
+
+
+def rows(attempts_by_name):
+    baseline = attempts_by_name.get(BASELINE)
+    return [row_of(name, attempts, baseline) for name, attempts in attempts_by_name.items()
+            if attempts.used()]
+
+
+def _judge(what, ratio, target, holds):
+    return Verdict(what, ratio, target, holds(ratio.mid) if ratio else None)
+
+
+def verdicts(attempts_by_name):
+    """Empty unless both the baseline and the subject ran."""
+    base = attempts_by_name.get(BASELINE)
+    subject = attempts_by_name.get(SUBJECT)
+    if not base or not subject or not base.used() or not subject.used():
+        return []
+    def rate(_):
+        return lambda report: report.achieved_rps
+
+    return [
+        _judge("GET p99.9, times lower", _ratio(base, subject, _get("p999")),
+               f">= {GET_TARGET:g}", lambda r: r >= GET_TARGET),
+        _judge("scan p99, times that of fcfs", _ratio(subject, base, _scan("p99")),
+               f"<= {SCAN_TARGET:g}", lambda r: r <= SCAN_TARGET),
+        _judge("throughput, times that of fcfs", _ratio(subject, base, rate),
+               f">= {THROUGHPUT_TARGET:g}", lambda r: r >= THROUGHPUT_TARGET),
+    ]
+
+
+@dataclass(frozen=True)
+class NoiseSummary:
+    """Of the open-loop runs: medians, and the worst where that says more."""
+
+    foreign_cores: float
+    foreign_worst: float
+    steal_percent: float
+    gaps_over_100us_per_s: float | None
+    max_gap_us: float | None
+    discarded: int
+    invalid: int
+
+    @property
+    def is_dirty(self):
+        return (self.foreign_cores > DIRTY_CORES or self.steal_percent > DIRTY_CORES * 100
+                or self.invalid > 0)
+
+
+def noise_summary(attempts_by_name):
+    everything = [m for a in attempts_by_name.values() for m in a.opened if m is not None]
+    if not everything:
+        return None
+    def gaps(key):
+        return [m.report.noise.get(key) for m in everything]
+
+    foreign = stats.spread(m.noise.foreign for m in everything)
+    worst_gap = stats.spread(gaps("max_gap_us"))
+    per_s = stats.spread(gaps("gaps_over_100us_per_s"))
+    return NoiseSummary(
+        foreign.mid, foreign.high, 100 * stats.spread(m.noise.steal for m in everything).mid,
+        per_s.mid if per_s else None, worst_gap.high if worst_gap else None,
+        sum(len(a.discarded) for a in attempts_by_name.values()),
+        sum(not m.report.valid for m in everything))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's figures from its record. Their titles are what was found, not what is drawn."""
+
+from rubato_lab import charts, comparison, stats, units
+from rubato_lab.comparison import BASELINE, SUBJECT
+from rubato_lab.contenders import GET
+
+# Colour and dash of each contender; those not named here share the last.
+SLOTS = {"fcfs": 0, "ps": 1, "synergy": 2, "redis": 3}
+LAST_SLOT = 3
+# Below this ratio the title claims nothing.
+WORTH_A_CLAIM = 1.5
+
+
+def slot_of(name):
+    return SLOTS.get(name, LAST_SLOT)
+
+
+def scan_text(settings):
+    share = units.percent(settings["scan_share"])
+    return f"{share} of requests are scans of about {units.latency(settings['scan_us'])}"
+
+
+def ratio_of(attempts):
+    """How many times lower the subject's GET p99.9 is, as the table has it; None if unknown."""
+    for row in comparison.rows(attempts):
+        if row.name == SUBJECT and row.lower:
+            return row.lower.mid
+    return None
+
+
+def finding(record):
+    """The finding in one sentence without a full stop."""
+    by_name = {row.name: row for row in comparison.rows(record.attempts)}
+    base, subject = by_name.get(BASELINE), by_name.get(SUBJECT)
+    if not base or not subject or not base.get_p999 or not subject.get_p999:
+        return "GET latency while scans run"
+    slow, fast = units.latency(base.get_p999.mid), units.latency(subject.get_p999.mid)
+    ratio = ratio_of(record.attempts)
+    if ratio is None or ratio < WORTH_A_CLAIM:
+        return f"GET p99.9 with scans: {slow} under {BASELINE}, {fast} under {SUBJECT}"
+    return (f"A scan no longer blocks a GET: p99.9 falls from {slow} to {fast}, "
+            f"{units.times(ratio)} lower")
+
+
+def series_of(record, kind):
+    """kind(attempts) names the request type whose latencies are drawn."""
+    found = []
+    for name, attempts in record.attempts.items():
+        types = [m.report.type_named(kind(attempts)) for m in attempts.used()]
+        runs = [(t.ccdf, t.count) for t in types if t is not None and t.ccdf]
+        if runs:
+            middle = stats.spread(m.report.latency(kind(attempts), "p999")
+                                  for m in attempts.used())
+            found.append(charts.Series(name, slot_of(name), runs, middle and middle.mid))
+    return found
+
+
+def _subtitle(record):
+    rate = units.count(record.settings["rate_rps"])
+    return f"{rate} requests/s, open loop, one worker; {scan_text(record.settings)}"
+
+
+def get_ccdf(record, title=""):
+    words = charts.Words(
+        title or finding(record), _subtitle(record),
+        "GET latency, from the scheduled send to the reply", "share of GETs slower than x")
+    return charts.ccdf(series_of(record, lambda _: GET), words,
+                       (BASELINE, SUBJECT, ratio_of(record.attempts)))
+
+
+def scan_ccdf(record):
+    by_name = {row.name: row for row in comparison.rows(record.attempts)}
+    base, subject = by_name.get(BASELINE), by_name.get(SUBJECT)
+    title = "Scan latency"
+    if base and subject and base.scan_p99 and subject.scan_p99:
+        title = (f"What the scans pay: p99 {units.latency(subject.scan_p99.mid)} under {SUBJECT}, "
+                 f"{units.latency(base.scan_p99.mid)} under {BASELINE}")
+    words = charts.Words(title, _subtitle(record),
+                         "scan latency, from the scheduled send to the last byte of the reply",
+                         "share of scans slower than x")
+    return charts.ccdf(series_of(record, lambda a: a.scan), words, height=396)
+
+
+def typical(attempts):
+    """The run whose GET p99.9 is nearest to the median of its contender's."""
+    used = attempts.used()
+    middle = stats.spread(m.report.latency(GET, "p999") for m in used)
+    if middle is None:
+        return None
+    return min(used, key=lambda m: abs((m.report.latency(GET, "p999") or 0) - middle.mid))
+
+
+def get_timeline(record):
+    strips = []
+    slice_s = 0.1
+    for name, attempts in record.attempts.items():
+        run = typical(attempts)
+        if run is None:
+            continue
+        slice_s = run.report.slice_s or slice_s
+        points = [(start, types[GET]["p99"]) for start, types in run.report.timeline
+                  if types.get(GET, {}).get("count")]
+        strips.append((name, slot_of(name), points))
+    words = charts.Words("GET p99 over one run", f"one value per {slice_s * 1000:g} ms; "
+                         "the run nearest to its policy's median", "seconds into the run",
+                         "GET p99")
+    return charts.timeline(strips, words)

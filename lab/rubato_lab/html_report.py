@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's report: one HTML file that needs no network and no script."""
+
+import shlex
+from html import escape
+
+from rubato_lab import comparison, figures, table, units
+
+STYLE = """
+:root { color-scheme: light dark; --ink:#1d2127; --soft:#5b6470; --rule:#dde1e6; --paper:#fff;
+ --good:#00704f; --bad:#b53d00; }
+@media (prefers-color-scheme: dark) { :root { --ink:#e8eaed; --soft:#a3abb5; --rule:#33393f;
+ --paper:#14171a; --good:#3ccaa2; --bad:#ff8b4d; } }
+body { margin: 0 auto; padding: 40px 20px 80px; max-width: 860px; color: var(--ink);
+ background: var(--paper); font: 15px/1.55 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans',
+ sans-serif; }
+h1 { font-size: 26px; line-height: 1.25; margin: 0 0 10px; } h2 { font-size: 18px;
+ margin: 44px 0 8px; } p { margin: 8px 0; } .soft { color: var(--soft); }
+figure { margin: 26px -20px; } svg { width: 100%; height: auto; display: block; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
+ font-size: 13.5px; width: 100%; } th, td { text-align: right; padding: 5px 7px;
+ border-bottom: 1px solid var(--rule); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+th { font-weight: 600; color: var(--soft); vertical-align: bottom; } td small { color: var(--soft);
+ display: block; font-size: 11.5px; }
+table.facts td, table.facts th { text-align: left; white-space: normal; }
+.met { color: var(--good); } .missed { color: var(--bad); } pre { font-size: 12px; overflow-x: auto; padding: 12px 14px;
+ border: 1px solid var(--rule); border-radius: 6px; line-height: 1.5; }
+"""
+
+
+def _range(spread, text):
+    if spread is None:
+        return "<td>-</td>"
+    ends = f"{text(spread.low)} – {text(spread.high)}"
+    low_high = "" if spread.is_point else f"<small>{ends}</small>"
+    return f"<td>{text(spread.mid)}{low_high}</td>"
+
+
+def _row(row):
+    mark = ' <span class="missed">invalid</span>' if row.flagged else ""
+    return ("<tr><td>" + escape(row.name) + mark + "</td>"
+            + "".join(_range(s, units.latency) for s in (row.get_p50, row.get_p99, row.get_p999))
+            + _range(row.lower, units.times) + _range(row.scan_p99, units.latency)
+            + f"<td>{units.count(row.refused + row.lost)}</td>"
+            + _range(row.achieved_rps, units.count)
+            + f"<td>{units.latency(row.closed_p99)}</td>"
+            + f"<td>{units.count(row.closed_rps)}</td></tr>")
+
+
+def results_table(rows):
+    heads = ("policy", "GET p50", "GET p99", "GET p99.9", "times lower<br>than fcfs", "scan p99",
+             "refused<br>or lost", "served<br>per s", "closed loop<br>GET p99",
+             "closed loop<br>per s")
+    head = "".join(f"<th>{h}</th>" for h in heads)
+    return (f'<div class="scroll"><table><tr>{head}</tr>'
+            + "".join(_row(row) for row in rows) + "</table></div>")
+
+
+def verdict_table(verdicts):
+    lines = []
+    for v in verdicts:
+        class_, word = {True: ("met", "met"), False: ("missed", "not met"),
+                        None: ("missed", "not judged")}[v.met]
+        lines.append(f"<tr><td>{escape(v.what)}</td><td>{units.spread_of(v.ratio)}</td>"
+                     f'<td>{escape(v.target)}</td><td class="{class_}">{word}</td></tr>')
+    return ('<table class="facts"><tr><th>promise</th><th>measured</th><th>target</th><th></th>'
+            "</tr>" + "".join(lines) + "</table>") if lines else ""
+
+
+def _noise_row(name, number, measured, remark):
+    noise, report = measured.noise, measured.report
+    gaps = report.noise.get("gaps_over_100us_per_s")
+    lag = report.send_lag_us
+    state = remark or ("valid" if report.valid else f"INVALID: {report.invalid_reason}")
+    cells = (f"{name} {number}", f"{noise.foreign:.2f}", f"{100 * noise.steal:.1f} %",
+             "-" if gaps is None else f"{gaps:.0f}",
+             units.latency(report.noise.get("max_gap_us")), units.latency(lag.get("p99")),
+             units.latency(report.latency("get", "p999")), state)
+    return "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
+
+
+def noise_table(attempts_by_name):
+    heads = ("run", "cores used<br>by others", "steal", "gaps &gt; 100 µs<br>per s",
+             "longest<br>gap", "send lag<br>p99", "GET p99.9", "")
+    lines = []
+    for name, attempts in attempts_by_name.items():
+        lines += [_noise_row(name, i + 1, m, "") for i, m in enumerate(attempts.opened)
+                  if m is not None]
+        lines += [_noise_row(name, "discarded", m, f"repeated: {m.report.invalid_reason}")
+                  for m in attempts.discarded]
+    head = "".join(f"<th>{h}</th>" for h in heads)
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def facts_table(record):
+    facts = {**record.machine, **record.settings}
+    lines = [f"<tr><td>{escape(key.replace('_', ' '))}</td><td>{escape(str(value))}</td></tr>"
+             for key, value in facts.items()]
+    return f'<table class="facts">{"".join(lines)}</table>'
+
+
+def commands_text(record):
+    lines = []
+    for name, attempts in record.attempts.items():
+        lines.append(f"# {name}")
+        if name in record.server_commands:
+            lines.append(shlex.join(record.server_commands[name]))
+        lines += [shlex.join(m.command) for m in [*attempts.used()[:1], attempts.closed] if m]
+    return "<pre>" + escape("\n".join(lines)) + "</pre>"
+
+
+METHOD = """<p>Each policy served the same seeded arrivals in turn, one after the other and then
+again, each time by a fresh server with one worker on one core; the generator had another core.
+Latency runs from the moment a request was <em>scheduled</em> to be sent until its reply was
+complete, so that a stalled server cannot thin out its own measurement. Cells show the median of
+the repeats, the range below it; a ratio is taken repeat by repeat, between runs that were
+neighbours in time. The first tenth of each run is warm-up and left out.</p>"""
+CLOSED = """<p>“Closed loop” is what a classic tool reports: a fixed number of clients, each of
+which waits for its reply before it sends again. While a scan holds the server these clients send
+nothing, so the requests that would have suffered are never counted.</p>"""
+
+
+def render(record):
+    """The whole page."""
+    title = figures.finding(record)
+    scans = figures.scan_text(record.settings)
+    intro = (f"{units.count(record.settings['rate_rps'])} requests per second, open loop; {scans}."
+             f" {escape(record.machine['cpu'])}, {record.machine['cores']} cores.")
+    failures = "".join(
+        f'<p class="missed">{escape(name)} was not measured: {escape(a.failure)}</p>'
+        for name, a in record.attempts.items() if a.failure)
+    drawings = [f"<figure>{drawing}</figure>" if drawing else "" for drawing in (
+        figures.get_ccdf(record, "How many GETs waited, and how long"),
+        figures.get_timeline(record), figures.scan_ccdf(record))]
+    noise = table.noise_line(comparison.noise_summary(record.attempts))
+    return "\n".join([
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>Rubato: {escape(title)}</title><style>{STYLE}</style></head><body>",
+        f'<h1>{escape(title)}</h1><p class="soft">{intro}</p>{failures}', drawings[0],
+        results_table(comparison.rows(record.attempts)),
+        verdict_table(comparison.verdicts(record.attempts)),
+        f"<h2>How it was measured</h2>{METHOD}{CLOSED}", drawings[1], drawings[2],
+        f"<h2>Noise of this machine</h2><p>{escape(noise)}.</p>",
+        "<p>None of it was subtracted from any figure. On a busy or virtual machine p99.9 of"
+        " the fastest policy shows the machine more than the server.</p>",
+        noise_table(record.attempts), f"<h2>Settings</h2>{facts_table(record)}",
+        f"<h2>Commands</h2>{commands_text(record)}", "</body></html>\n"])

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+import re
+import unittest
+from xml.etree import ElementTree
+
+import samples
+from rubato_lab import (charts, comparison, figures, html_report, labels, machine, record,
+                        run_report, svg, table)
+from rubato_lab.comparison import Attempts
+from rubato_lab.generator import Measured
+
+QUIET = machine.Noise(0.01, 0.001, 7.0)
+
+
+def measured(noise=QUIET, **figures_wanted):
+    report = run_report.from_object(samples.report_object(**figures_wanted))
+    return Measured(report, ["rubato", "load", "--mix", "get:0.99,range:0.01"], noise, "a.json")
+
+
+def attempts(*p999s, scan_us=4000.0, **more):
+    found = Attempts("range", [measured(p999_us=v, scan_p999_us=scan_us, **more) for v in p999s])
+    found.closed = measured(p999_us=900.0, rps=40000.0)
+    return found
+
+
+def three():
+    return {"fcfs": attempts(7000.0, 6000.0, 8000.0), "ps": attempts(700.0, 600.0, 500.0),
+            "synergy": attempts(350.0, 300.0, 200.0, scan_us=4800.0)}
+
+
+def demo_record(by_name=None):
+    settings = {"rate_rps": 20000.0, "scan_share": 0.01, "scan_us": 1012,
+                "closed_loop_clients": 8}
+    return record.Record(settings, {"cpu": "made <up>", "cores": 2}, by_name or three(),
+                         {"fcfs": ["rubato", "serve", "kv"]})
+
+
+class Comparing(unittest.TestCase):
+    def test_ratios_are_taken_repeat_by_repeat(self):
+        subject = {row.name: row for row in comparison.rows(three())}["synergy"]
+        self.assertEqual((subject.lower.low, subject.lower.mid, subject.lower.high),
+                         (20.0, 20.0, 40.0))
+        self.assertEqual(subject.get_p999.mid, 300.0)
+
+    def test_promises_kept_are_met(self):
+        self.assertEqual([v.met for v in comparison.verdicts(three())], [True, True, True])
+
+    def test_promises_broken_are_told(self):
+        by_name = {"fcfs": attempts(1000.0), "synergy": attempts(900.0, scan_us=40000.0,
+                                                                 rps=5000.0)}
+        self.assertEqual([v.met for v in comparison.verdicts(by_name)], [False, False, False])
+        self.assertIn("NOT MET", table.verdict_lines(comparison.verdicts(by_name))[0])
+
+    def test_without_a_baseline_there_is_no_verdict_and_no_ratio(self):
+        by_name = {"synergy": attempts(300.0)}
+        self.assertEqual(comparison.verdicts(by_name), [])
+        self.assertIsNone(comparison.rows(by_name)[0].lower)
+
+    def test_invalid_runs_are_left_out_of_medians_but_counted(self):
+        by_name = three()
+        by_name["fcfs"].opened[0] = measured(p999_us=1.0, valid=False)
+        row = comparison.rows(by_name)[0]
+        self.assertEqual(row.get_p999.low, 6000.0)
+        self.assertFalse(row.flagged)
+        noise = comparison.noise_summary(by_name)
+        self.assertEqual(noise.invalid, 1)
+        self.assertTrue(noise.is_dirty)
+        self.assertIn("INVALID", table.noise_line(noise))
+
+    def test_a_contender_with_no_valid_run_is_shown_and_flagged(self):
+        by_name = {"fcfs": attempts(7000.0), "synergy": attempts(300.0, valid=False)}
+        rows = comparison.rows(by_name)
+        self.assertTrue(rows[1].flagged)
+        self.assertIn("synergy !", table.render(rows))
+
+    def test_busy_neighbours_make_the_machine_dirty(self):
+        noisy = Attempts("range", [measured(machine.Noise(0.4, 0.02, 7.0))])
+        noise = comparison.noise_summary({"fcfs": noisy})
+        self.assertIn("not a quiet machine", table.noise_line(noise))
+        quiet = table.noise_line(comparison.noise_summary(three()))
+        self.assertIn("noise: a quiet machine", quiet)
+        self.assertIn("4 times a second", quiet)
+
+
+class Table(unittest.TestCase):
+    def test_it_fits_a_terminal_and_its_columns_line_up(self):
+        by_name = three()
+        by_name["synergy"].closed = None
+        lines = table.render(comparison.rows(by_name)).split("\n")
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertEqual(len(lines), 6)
+        self.assertIn("20 [20-40]", lines[-1])
+        ends = [re.search(r"(7|600 µs|300 µs)", line) for line in lines[3:]]
+        self.assertTrue(all(ends))
+
+    def test_the_worst_case_still_fits(self):
+        wild = {"synergy-long-name": attempts(99_999_000.0, 1.2)}
+        wild["fcfs"] = attempts(7_777_000.0, 88_888_000.0)
+        self.assertLessEqual(
+            max(map(len, table.render(comparison.rows(wild)).split("\n"))), 110)
+
+
+class Drawing(unittest.TestCase):
+    def test_scales_and_ticks(self):
+        scale = svg.LogScale(1, 100, 0, 200)
+        self.assertEqual([scale(v) for v in (0.1, 1, 10, 100, 1e9)], [0, 0, 100, 200, 200])
+        self.assertEqual(svg.decades(0.0001, 1), [0.0001, 0.001, 0.01, 0.1, 1.0])
+        self.assertEqual((svg.snap_down(37), svg.snap_up(37), svg.snap_up(50)), (20, 50, 50))
+
+    def test_text_is_escaped(self):
+        self.assertIn("a &lt; &amp; b", svg.text(0, 0, "a < & b", "t"))
+
+    def test_a_label_avoids_a_taken_place(self):
+        frame, taken = labels.Box(0, 0, 400, 400), []
+        for _ in range(4):
+            box = labels.place([(100, 100), (100, 200), (100, 300)], (80, 30), frame, [], taken)
+            self.assertFalse(any(box.overlaps(t) for t in taken))
+            taken.append(box)
+
+    def test_every_figure_is_well_formed_and_names_every_contender(self):
+        for drawing in (figures.get_ccdf(demo_record()), figures.scan_ccdf(demo_record()),
+                        figures.get_timeline(demo_record())):
+            root = ElementTree.fromstring(drawing)
+            words = " ".join(t.text for t in root.iter("{http://www.w3.org/2000/svg}text"))
+            for name in three():
+                self.assertIn(name, words)
+            self.assertNotIn("nan", drawing.lower().replace("lucida", ""))
+            self.assertIn("prefers-color-scheme: dark", drawing)
+
+    def test_the_title_is_the_finding(self):
+        self.assertIn("p99.9 falls from 7 ms to 300 µs, 20x lower",
+                      figures.finding(demo_record()))
+
+    def test_no_claim_is_made_where_there_is_no_difference(self):
+        same = {"fcfs": attempts(300.0), "synergy": attempts(290.0)}
+        self.assertNotIn("lower", figures.finding(demo_record(same)))
+        self.assertNotIn("x lower", figures.get_ccdf(demo_record(same)))
+
+    def test_nothing_to_draw_is_no_drawing(self):
+        self.assertEqual(charts.ccdf([], charts.Words("", "", "", "")), "")
+        self.assertEqual(charts.timeline([], charts.Words("", "", "", "")), "")
+
+
+class Page(unittest.TestCase):
+    def test_it_is_self_contained_and_escapes(self):
+        page = html_report.render(demo_record())
+        elsewhere = page.replace("http://www.w3.org/2000/svg", "")
+        self.assertNotRegex(elsewhere, r"https?://|<script|src=")
+        self.assertEqual(page.count("<svg "), 3)
+        self.assertIn("made &lt;up&gt;", page)
+        self.assertIn("rubato serve kv", page)
+
+    def test_failures_and_invalid_runs_are_not_hidden(self):
+        by_name = three()
+        by_name["ps"].discarded.append(measured(valid=False))
+        by_name["redis"] = Attempts("lrange", failure="would not start")
+        page = html_report.render(demo_record(by_name))
+        self.assertIn("redis was not measured: would not start", page)
+        self.assertIn("repeated: fell behind its schedule", page)
+
+
+if __name__ == "__main__":
+    unittest.main()
