@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/serve_options.h"
+#include "serve_options.h"
 
 #include <CLI/CLI.hpp>
 #include <map>
 
-#include "cli/config_file.h"
+#include "config_file.h"
 #include "mechanism/cpu/pin.h"
 
 namespace rubato::cli {

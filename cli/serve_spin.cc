@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/serve_spin.h"
-
+//
+// `rubato serve spin`: the synthetic server (apps/spin_server) on TCP.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
-#include "cli/serve_options.h"
+#include "cli/command.h"
+#include "serve_options.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 
@@ -19,7 +20,7 @@ struct SpinCommand {
   double long_from_us = 10;
 };
 
-int fail(int status, const std::string& message) {
+int refuse(int status, const std::string& message) {
   std::fprintf(stderr, "rubato serve spin: %s\n", message.c_str());
   return status;
 }
@@ -27,12 +28,12 @@ int fail(int status, const std::string& message) {
 int run(CLI::App& command, SpinCommand& spin) {
   ServeOptions& options = spin.options;
   Status finished = finish_serve_options(command, options);
-  if (!finished.ok()) return fail(2, finished.error());
+  if (!finished.ok()) return refuse(kBadArguments, finished.error());
   spin::SpinServer application({Nanos::from_micros(spin.long_from_us), Nanos::seconds(10)});
   auto datapath = TcpDatapath::open(options.tcp, application);
-  if (!datapath.ok()) return fail(1, datapath.error());
+  if (!datapath.ok()) return refuse(kFailed, datapath.error());
   auto runtime = Runtime::create(options.runtime, **datapath, application);
-  if (!runtime.ok()) return fail(2, runtime.error());
+  if (!runtime.ok()) return refuse(kBadArguments, runtime.error());
   options.serving.types = 3;
   options.serving.type_name = [](uint32_t type) {
     return std::string(type == spin::kShort ? "short" : type == spin::kLong ? "long" : "control");
@@ -42,13 +43,11 @@ int run(CLI::App& command, SpinCommand& spin) {
               (*datapath)->port());
   std::fflush(stdout);
   auto served = serve_until_signal(**runtime, **datapath, options.serving);
-  return served.ok() ? *served : fail(1, served.error());
+  return served.ok() ? *served : refuse(kFailed, served.error());
 }
 
-}  // namespace
-
-void add_serve_spin(CLI::App& serve, int& status) {
-  CLI::App* command = serve.add_subcommand(
+void add_spin(CLI::App& parent, int& status) {
+  CLI::App* command = parent.add_subcommand(
       "spin", "Synthetic server: SPIN nanoseconds [SHORT|LONG] over RESP, busy for that long");
   auto spin = std::make_shared<SpinCommand>();
   spin->options.tcp.port = kDefaultPort;
@@ -59,4 +58,7 @@ void add_serve_spin(CLI::App& serve, int& status) {
   command->callback([command, spin, &status] { status = run(*command, *spin); });
 }
 
+const Command kSpin("serve", "spin", add_spin);
+
+}  // namespace
 }  // namespace rubato::cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/kv_host.h"
+
+#include <chrono>
+
+#include "host/serving.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr auto kExpiryPeriod = std::chrono::milliseconds(100);
+constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
+
+}  // namespace
+
+KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application)
+    : runtime_(runtime),
+      datapath_(datapath),
+      application_(application),
+      marks_(KvApplication::request_types()) {
+  application_.connect({&datapath_, this, this, nullptr});
+  expiry_ = std::thread([this] { expire_keys(); });
+}
+
+KvHost::~KvHost() {
+  stopping_.store(true, std::memory_order_relaxed);
+  expiry_.join();
+}
+
+void KvHost::expire_keys() {
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    while (application_.server().active_expiry() && application_.expire_some(kExpiryBudget) &&
+           !stopping_.load(std::memory_order_relaxed)) {
+      std::this_thread::yield();
+    }
+    std::this_thread::sleep_for(kExpiryPeriod);
+  }
+}
+
+Histogram KvHost::total_time(uint32_t type) {
+  const std::scoped_lock lock(mutex_);
+  return runtime_.latency(type).since(marks_[type].latency);
+}
+
+Nanos KvHost::service_time(uint32_t type) {
+  const std::scoped_lock lock(mutex_);
+  return Nanos(static_cast<int64_t>(runtime_.service(type).sum_ns() - marks_[type].service_ns));
+}
+
+void KvHost::reset() {
+  const std::scoped_lock lock(mutex_);
+  for (uint32_t type = 0; type < marks_.size(); ++type) {
+    marks_[type] = {runtime_.latency(type), runtime_.service(type).sum_ns()};
+  }
+}
+
+HostControl::Lines KvHost::scheduler_info() { return scheduler_lines(runtime_); }
+
+}  // namespace rubato::kv

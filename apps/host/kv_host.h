@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// KvHost: what a live runtime and a TCP datapath lend to the key-value application: latencies as
+// the client feels them, the scheduler's state, limits that CONFIG SET changes, SHUTDOWN. Any
+// thread; borrows all three and owns the thread that expires keys.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "datapath/tcp.h"
+#include "kv_server/server/application.h"
+#include "kv_server/server/providers.h"
+#include "runtime/runtime.h"
+
+namespace rubato::kv {
+
+class KvHost final : public LatencySource, public HostControl {
+ public:
+  KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application);
+  ~KvHost() override;
+
+  Histogram total_time(uint32_t type) override;
+  Nanos service_time(uint32_t type) override;
+  void reset() override;
+
+  Lines scheduler_info() override;
+  void set_slow_threshold(Nanos threshold) override { runtime_.set_slow_threshold(threshold); }
+  void set_max_flows(uint32_t flows) override { datapath_.set_max_flows(flows); }
+  void set_idle_timeout(Nanos limit) override { datapath_.set_idle_timeout(limit); }
+  void shut_down() override { runtime_.stop(); }
+
+ private:
+  // Where a type stood at the last reset.
+  struct Mark {
+    Histogram latency;
+    double service_ns = 0;
+  };
+
+  void expire_keys();
+
+  Runtime& runtime_;
+  TcpDatapath& datapath_;
+  KvApplication& application_;
+  std::mutex mutex_;  // guards marks_
+  std::vector<Mark> marks_;
+  std::atomic<bool> stopping_{false};
+  std::thread expiry_;
+};
+
+}  // namespace rubato::kv

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `rubato serve kv`: the key-value server on TCP, speaking RESP.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "datapath/tcp.h"
+#include "host/kv_host.h"
+#include "host/serving.h"
+#include "kv_server/server/application.h"
+#include "runtime/runtime.h"
+#include "serve_options.h"
+
+namespace rubato::cli {
+namespace {
+
+struct KvCommand {
+  ServeOptions options;
+  kv::KvOptions kv;
+  std::string durability = "sync";
+  std::string maxmemory = "0";
+};
+
+int refuse(int status, const std::string& message) {
+  std::fprintf(stderr, "rubato serve kv: %s\n", message.c_str());
+  return status;
+}
+
+// One source for what both the datapath and the application must know.
+void share_options(KvCommand& command) {
+  ServeOptions& options = command.options;
+  kv::KvOptions& kv = command.kv;
+  kv.durability = command.durability == "sync" ? kv::Durability::kSync : kv::Durability::kAsync;
+  kv.bind = options.tcp.bind;
+  kv.port = options.tcp.port;
+  kv.maxclients = options.tcp.max_flows;
+  kv.timeout_s = options.timeout_s;
+  kv.config_file = options.config_file;
+  options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
+  options.tcp.limits.output_bytes = kv.max_reply_bytes;
+  options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
+                                       ? Nanos::max()
+                                       : Nanos::micros(kv.slowlog_log_slower_than_us);
+  options.serving.types = kv::KvApplication::request_types();
+  options.serving.type_name = [](uint32_t type) { return kv::KvApplication::type_name(type); };
+}
+
+void announce(const KvCommand& command, uint16_t port) {
+  const char* durability = command.kv.engine == "memory"        ? "none: data is in memory only"
+                           : command.durability == "sync" ? "sync: no acknowledged write is lost"
+                                                          : "async: a power cut loses recent writes";
+  std::printf("rubato serve kv: policy %s, %u worker(s), engine %s (durability %s), on %s:%u\n",
+              command.options.runtime.policy.c_str(), command.options.runtime.workers,
+              command.kv.engine.c_str(), durability, command.options.tcp.bind.c_str(), port);
+  std::fflush(stdout);
+}
+
+int run(CLI::App& app, KvCommand& command) {
+  Status finished = finish_serve_options(app, command.options);
+  if (!finished.ok()) return refuse(kBadArguments, finished.error());
+  share_options(command);
+  auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
+  if (!engine.ok()) return refuse(kFailed, engine.error());
+  kv::KvApplication application(**engine, command.kv);
+  auto datapath = TcpDatapath::open(command.options.tcp, application);
+  if (!datapath.ok()) return refuse(kFailed, datapath.error());
+  auto runtime = Runtime::create(command.options.runtime, **datapath, application);
+  if (!runtime.ok()) return refuse(kBadArguments, runtime.error());
+  kv::KvHost host(**runtime, **datapath, application);
+  announce(command, (*datapath)->port());
+  auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
+  return served.ok() ? *served : refuse(kFailed, served.error());
+}
+
+void add_kv_options(CLI::App& app, KvCommand& command) {
+  app.add_option("--engine", command.kv.engine, "Where data lives: rocksdb (on disk) or memory")
+      ->check(CLI::IsMember({"rocksdb", "memory"}))
+      ->capture_default_str();
+  app.add_option("--dir", command.kv.dir, "Data folder of the rocksdb engine")
+      ->capture_default_str();
+  app.add_option("--durability", command.durability,
+                 "rocksdb: sync = a write is on disk before it is acknowledged; async = it is with "
+                 "the kernel, which survives a crash of the server but not of the machine")
+      ->check(CLI::IsMember({"sync", "async"}))
+      ->capture_default_str();
+  app.add_option("--maxmemory", command.kv.maxmemory_bytes,
+                 "memory engine: bytes at most (1gb, 512mb, ...); writes beyond it fail; 0 = no limit")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
+  app.add_option("--slowlog-log-slower-than", command.kv.slowlog_log_slower_than_us,
+                 "SLOWLOG takes requests whose wait + service is at least so many us; negative = off")
+      ->capture_default_str();
+  app.add_option("--slowlog-max-len", command.kv.slowlog_max_len, "Entries that SLOWLOG keeps")
+      ->capture_default_str();
+}
+
+void add_kv(CLI::App& parent, int& status) {
+  CLI::App* app = parent.add_subcommand("kv", "Key-value server that speaks RESP (Redis clients)");
+  auto command = std::make_shared<KvCommand>();
+  command->options.tcp.port = command->kv.port;
+  add_serve_options(*app, command->options);
+  add_kv_options(*app, *command);
+  app->callback([app, command, &status] { status = run(*app, *command); });
+}
+
+const Command kKv("serve", "kv", add_kv);
+
+}  // namespace
+}  // namespace rubato::cli
