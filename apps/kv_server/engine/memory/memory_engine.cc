@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands on one key, and what they are made of.
+#include "kv_server/engine/memory/memory_engine.h"
+
+#include <cstring>
+#include <mutex>
+#include <random>
+
+#include "base/check.h"
+#include "kv_server/engine/hash.h"
+
+namespace rubato::kv {
+
+namespace {
+
+constexpr size_t kPinBytes = size_t{16} << 10;       // larger values are read without the lock
+constexpr int64_t kReportBytes = int64_t{8} << 10;   // unreported bytes of a shard, at most
+constexpr int64_t kHeapItemBytes = 16;
+
+uint64_t random_word() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+MemoryEngine::MemoryEngine(const EngineOptions& options)
+    : clock_(options.clock != nullptr ? *options.clock : system_clock()),
+      checkpoint_(options.checkpoint),
+      seed_(options.hash_seed != 0 ? options.hash_seed : random_word()),
+      max_bytes_(options.maxmemory_bytes),
+      random_(seed_),
+      shards_(std::make_unique<Shard[]>(kShards)) {
+  for (uint32_t i = 0; i < kShards; ++i) {
+    account(shards_[i], static_cast<int64_t>(shards_[i].table.cost_bytes()));
+  }
+}
+
+MemoryEngine::~MemoryEngine() {
+  for (uint32_t i = 0; i < kShards; ++i) {
+    auto [now, old] = shards_[i].table.detach();
+    for (BucketArray* array : {&now, &old}) {
+      for (uint64_t b = 0; *array && b < array->size(); ++b) {
+        for (Entry* entry = (*array)[b]; entry != nullptr;) {
+          Entry::drop(std::exchange(entry, entry->next));
+        }
+      }
+    }
+  }
+}
+
+MemoryEngine::Step MemoryEngine::step_for(std::string_view key) {
+  Step step;
+  step.key = key;
+  step.hash = hash_key(key, seed_);
+  step.shard = &shard_of(step.hash);
+  return step;
+}
+
+Outcome MemoryEngine::get(std::string_view key, ValueSink sink) {
+  const uint64_t hash = hash_key(key, seed_);
+  Shard& shard = shard_of(hash);
+  Trash trash;
+  Blob* pinned = nullptr;
+  size_t size_bytes = 0;
+  {
+    const std::lock_guard guard(shard.lock);
+    Entry* const entry = find_live(shard, hash, key, trash);
+    if (entry == nullptr) {
+      ++shard.misses;
+      return Outcome::kNone;
+    }
+    ++shard.hits;
+    if (entry->value_bytes <= kPinBytes) {
+      sink(entry->value());
+      return Outcome::kDone;
+    }
+    pinned = entry->blob;
+    pinned->refs.fetch_add(1, std::memory_order_relaxed);
+    size_bytes = entry->value_bytes;
+  }
+  sink({pinned->bytes(), size_bytes});
+  Blob::drop(pinned);
+  return Outcome::kDone;
+}
+
+Outcome MemoryEngine::info(std::string_view key, Info& out) {
+  const uint64_t hash = hash_key(key, seed_);
+  Shard& shard = shard_of(hash);
+  Trash trash;
+  const std::lock_guard guard(shard.lock);
+  Entry* const entry = find_live(shard, hash, key, trash);
+  if (entry == nullptr) {
+    ++shard.misses;
+    return Outcome::kNone;
+  }
+  ++shard.hits;
+  out = {entry->value_bytes, entry->expiry()};
+  return Outcome::kDone;
+}
+
+Outcome MemoryEngine::set(std::string_view key, std::string_view value,
+                          const SetOptions& options) {
+  using When = SetOptions::When;
+  Step step = step_for(key);
+  if (value.size() > Entry::kInlineMax) {
+    step.blob = Blob::make(value.size());
+    if (step.blob == nullptr) return Outcome::kOutOfMemory;
+    std::memcpy(step.blob->bytes(), value.data(), value.size());
+  }
+  Outcome outcome = Outcome::kNone;
+  Trash trash;
+  {
+    const std::lock_guard guard(step.shard->lock);
+    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, trash);
+    if (options.old) {
+      (*options.old)(entry == nullptr ? Current{}
+                                      : Current{true, entry->value(), entry->expiry()});
+    }
+    const bool holds = options.when == When::kAlways ||
+                       (entry != nullptr) == (options.when == When::kIfPresent);
+    if (holds) {
+      const int64_t kept = entry != nullptr ? entry->expiry() : kNoExpiry;
+      const int64_t expires_at = options.keep_expiry ? kept : options.expires_at_ms;
+      if (entry != nullptr && entry->blob == nullptr && value.size() <= entry->room_bytes &&
+          (expires_at | kept) == kNoExpiry) {
+        if (!value.empty()) std::memcpy(entry->value_data(), value.data(), value.size());
+        entry->value_bytes = static_cast<uint32_t>(value.size());
+        outcome = Outcome::kDone;
+      } else {
+        step.change = Change::put(value, expires_at);
+        outcome = run(step, trash);
+        // Its time is over already, and there was nothing to erase: that is done, too.
+        if (outcome == Outcome::kNone) outcome = Outcome::kDone;
+      }
+    }
+  }
+  abandon(step);
+  return outcome;
+}
+
+Outcome MemoryEngine::erase(std::string_view key) {
+  return update(key, [](const Current&) { return Change::erase(); });
+}
+
+Outcome MemoryEngine::update(std::string_view key, Updater updater) {
+  Step step = step_for(key);
+  Outcome outcome;
+  Trash trash;
+  {
+    const std::lock_guard guard(step.shard->lock);
+    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, trash);
+    step.change = updater(entry == nullptr ? Current{}
+                                           : Current{true, entry->value(), entry->expiry()});
+    step.may_move_blob = true;
+    outcome = run(step, trash);
+  }
+  abandon(step);
+  return outcome;
+}
+
+Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key, Trash& trash) {
+  Entry* const entry = shard.table.find(hash, key);
+  if (entry == nullptr || !is_past(entry->expiry())) return entry;
+  remove_entry(shard, entry, trash);
+  ++shard.expired;
+  return nullptr;
+}
+
+void MemoryEngine::insert_entry(Shard& shard, Entry* entry, Trash& trash) {
+  const size_t table_bytes = shard.table.cost_bytes();
+  trash.add(shard.table.insert(entry));
+  index_.insert(entry);
+  account(shard, static_cast<int64_t>(entry->cost_bytes() + shard.table.cost_bytes()) -
+                     static_cast<int64_t>(table_bytes));
+  shard.keys.store(shard.table.size(), std::memory_order_relaxed);
+}
+
+void MemoryEngine::remove_entry(Shard& shard, Entry* entry, Trash& trash) {
+  set_expiry(shard, entry, kNoExpiry);
+  index_.erase(entry);
+  const size_t table_bytes = shard.table.cost_bytes() + entry->cost_bytes();
+  trash.add(shard.table.remove(entry));
+  account(shard,
+          static_cast<int64_t>(shard.table.cost_bytes()) - static_cast<int64_t>(table_bytes));
+  shard.keys.store(shard.table.size(), std::memory_order_relaxed);
+  entry->dead = true;
+  if (entry->blob != nullptr) trash.add(std::exchange(entry->blob, nullptr));
+  entry->value_bytes = 0;
+  trash.add(entry);
+}
+
+void MemoryEngine::set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms) {
+  if (entry->expiry() == expires_at_ms) return;
+  const size_t before = shard.heap.size();
+  entry->expires_at.store(expires_at_ms, std::memory_order_relaxed);
+  shard.heap.update(entry);
+  if (shard.heap.size() != before) {
+    account(shard, shard.heap.size() > before ? kHeapItemBytes : -kHeapItemBytes);
+  }
+}
+
+void MemoryEngine::set_blob(Shard& shard, Entry* entry, Blob* blob, Trash& trash) {
+  int64_t growth = blob != nullptr ? static_cast<int64_t>(blob->cost_bytes()) : 0;
+  if (entry->blob != nullptr) {
+    growth -= static_cast<int64_t>(entry->blob->cost_bytes());
+    trash.add(entry->blob);
+  }
+  entry->blob = blob;
+  account(shard, growth);
+}
+
+void MemoryEngine::account(Shard& shard, int64_t bytes) {
+  shard.bytes += bytes;
+  shard.unreported += bytes;
+  // With a bound every byte is reported, so that it holds; without, most need not be.
+  if (max_bytes_.load(std::memory_order_relaxed) == 0 && shard.unreported < kReportBytes &&
+      shard.unreported > -kReportBytes) {
+    return;
+  }
+  used_bytes_.fetch_add(std::exchange(shard.unreported, 0), std::memory_order_relaxed);
+}
+
+bool MemoryEngine::allows(const Shard& shard, int64_t growth_bytes) const {
+  const uint64_t max = max_bytes_.load(std::memory_order_relaxed);
+  if (max == 0 || growth_bytes <= 0) return true;
+  const int64_t used = used_bytes_.load(std::memory_order_relaxed) + shard.unreported +
+                       static_cast<int64_t>(index_.cost_bytes());
+  return used + growth_bytes <= static_cast<int64_t>(max);
+}
+
+Outcome MemoryEngine::run(Step& step, Trash& trash) {
+  settle(step);
+  if (step.change.kind == Change::Kind::kKeep) return Outcome::kNone;
+  if (!prepare(step) || !allows(*step.shard, step.growth_bytes) || !commit(step, trash)) {
+    return Outcome::kOutOfMemory;
+  }
+  return Outcome::kDone;
+}
+
+uint64_t MemoryEngine::size() const {
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < kShards; ++i) keys += shards_[i].keys.load(std::memory_order_relaxed);
+  return keys;
+}
+
+EngineStats MemoryEngine::stats() const {
+  EngineStats sum;
+  int64_t bytes = static_cast<int64_t>(index_.cost_bytes());
+  for (uint32_t i = 0; i < kShards; ++i) {
+    const Shard& shard = shards_[i];
+    const std::lock_guard guard(shard.lock);
+    sum.keys += shard.table.size();
+    sum.volatile_keys += shard.heap.size();
+    sum.hits += shard.hits;
+    sum.misses += shard.misses;
+    sum.expired += shard.expired;
+    bytes += shard.bytes;
+  }
+  sum.used_bytes = static_cast<uint64_t>(bytes);
+  sum.maxmemory_bytes = max_bytes_.load(std::memory_order_relaxed);
+  return sum;
+}
+
+void MemoryEngine::set_maxmemory(uint64_t bytes) {
+  max_bytes_.store(bytes, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < kShards; ++i) {
+    const std::lock_guard guard(shards_[i].lock);
+    account(shards_[i], 0);
+  }
+}
+
+void MemoryEngine::check() const {
+  uint64_t keys = 0;
+  for (uint32_t i = 0; i < kShards; ++i) {
+    RUBATO_CHECK(shards_[i].keys.load(std::memory_order_relaxed) == shards_[i].table.size());
+    keys += shards_[i].table.size();
+  }
+  RUBATO_CHECK(index_.check() == keys);
+}
+
+Result<std::unique_ptr<Engine>> open_memory_engine(const EngineOptions& options) {
+  return std::unique_ptr<Engine>(std::make_unique<MemoryEngine>(options));
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trash: what an operation unlinked under a lock, given back when the lock is free again. Declare
+// it before the lock guard. Not thread safe: one per operation.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "kv_server/engine/memory/bucket_array.h"
+#include "kv_server/engine/memory/entry.h"
+
+namespace rubato::kv {
+
+class Trash {
+ public:
+  Trash() = default;
+  Trash(const Trash&) = delete;
+  Trash& operator=(const Trash&) = delete;
+  ~Trash() {
+    if (entries_ != nullptr || blobs_ != nullptr) empty();
+  }
+
+  // Each takes over the reference of the table.
+  void add(Entry* entry) { entry->next = std::exchange(entries_, entry); }
+  void add(Blob* blob) { blob->next = std::exchange(blobs_, blob); }
+  void add(BucketArray array) {
+    if (array) arrays_.push_back(std::move(array));
+  }
+
+ private:
+  void empty();
+
+  Entry* entries_ = nullptr;
+  Blob* blobs_ = nullptr;
+  std::vector<BucketArray> arrays_;
+};
+
+}  // namespace rubato::kv
