@@ -17,7 +17,7 @@ double nanos_per_cycle(std::span<const ClockPair> pairs) {
   RUBATO_CHECK(pairs.size() <= kPairsMax);
   std::vector<double> slopes;
   for (size_t i = 0; i < pairs.size(); ++i) {
-    for (size_t j = i + (pairs.size() + 1) / 2; j < pairs.size(); ++j) {
+    for (size_t j = i + (pairs.size() + 2) / 3; j < pairs.size(); ++j) {
       if (pairs[j].cycles <= pairs[i].cycles || pairs[j].ns <= pairs[i].ns) continue;
       slopes.push_back(static_cast<double>(pairs[j].ns - pairs[i].ns) /
                        static_cast<double>(pairs[j].cycles - pairs[i].cycles));

@@ -15,9 +15,9 @@ struct ClockPair {
   int64_t ns = 0;
 };
 
-// Nanoseconds per cycle: the median of the slopes of all pairs of readings that lie at least half
-// the whole span apart (the Theil-Sen estimator), so that a third of the readings may be spoilt by
-// an interruption without effect. 0 if no slope is positive. Requires pairs.size() <= 64.
+// Nanoseconds per cycle: the median of the slopes of all pairs of readings at least a third of them
+// apart (the Theil-Sen estimator), so that two of nine readings may be spoilt by an interruption
+// without effect. 0 if no slope is positive. Requires pairs.size() <= 64.
 double nanos_per_cycle(std::span<const ClockPair> pairs);
 
 }  // namespace rubato

@@ -15,7 +15,9 @@
 // Thread safety: a Context belongs to whoever may run the fiber next. It may be loaded on another
 // thread than the one that saved it if the hand-over between them synchronises (a queue does).
 // Code that stays on the stack across a switch must not keep the address of a thread_local, for it
-// may wake on another thread; compilers do cache such addresses, so read it in a fresh function.
+// may wake on another thread. Compilers do cache such addresses, and the results of pthread_self()
+// and __errno_location(), which glibc declares `const`: read all these in a function that is not
+// inlined and does not switch.
 //
 // Ownership: the Context's owner keeps both it and the stack alive until the fiber is done.
 #pragma once

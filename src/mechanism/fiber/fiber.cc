@@ -78,7 +78,7 @@ void fiber_entered(Fiber&) { sanitizer::arrive_on_stack(nullptr); }
   sanitizer::leave_stack(nullptr, to.asan_stack_low, to.asan_stack_size_bytes);
   sanitizer::switch_to_fiber(to.tsan_fiber);
   rubato_context_switch(&from.context, &to.context);
-  __builtin_unreachable();
+  check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
 }
 
 void fiber_adopt_thread(Fiber& fiber) {
