@@ -141,6 +141,8 @@ class Synergy {
     return std::min<uint32_t>(priority, config_.levels - 1);
   }
 
+  // Levels are strict: while a more urgent one has jobs, the others wait (7.4 gives them priorities,
+  // not shares).
   template <class H>
   Job* take_waiting(H& host) const {
     for (uint32_t level = 0; level < config_.levels; ++level) {

@@ -275,7 +275,7 @@ TEST_F(SynergyTimerCore, the_flag_and_the_factor_fall_back_when_congestion_ends)
 
 TEST_F(SynergyTimerCore, congestion_of_any_level_counts) {
   const Synergy::Config config{.thresh_wqd = Nanos::micros(1), .levels = 3};
-  fill(waiting(2), 1);
+  fill(waiting(1), 1);
   check(config);
   EXPECT_TRUE(check(config).check_wait_queue);
 }
