@@ -56,7 +56,7 @@ void TcpQueue::admit(Fd socket, Instant now) {
                   peer_text(socket.get())};
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   const int fd = socket.get();
-  auto flow = std::make_unique<TcpFlow>(host_, peer.flow, peer.address, now, std::move(socket),
+  auto flow = std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
                                         shared_.options.kernel_timestamps);
   epoll_event events{EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.ptr = flow.get()}};
   if (session == nullptr || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &events) != 0) {
@@ -65,7 +65,7 @@ void TcpQueue::admit(Fd socket, Instant now) {
     return;
   }
   flow->attach(std::move(session));
-  registry_.add(*flow.release());
+  home_.add(std::move(flow));
 }
 
 void TcpQueue::refuse(Fd socket) {

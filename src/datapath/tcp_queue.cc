@@ -18,16 +18,6 @@ namespace {
 
 // A queue that was not polled for longer than this asks the kernel when its bytes arrived.
 constexpr Nanos kLate = Nanos::micros(50);
-// Every flow is looked at about once per round, a step at a time.
-constexpr Nanos kSweepRound = Nanos::seconds(1);
-constexpr Nanos kSweepStep = Nanos::millis(5);
-constexpr size_t kSweepInPoll = 64;
-constexpr size_t kSweepInWait = 4096;
-constexpr Nanos kShrinkAfter = Nanos::seconds(2);
-
-void bump(std::atomic<uint64_t>& counter, uint64_t n = 1) {
-  counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
 
 int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
   if (limit <= Nanos(0)) return ::epoll_wait(epoll, events, most, 0);
@@ -41,39 +31,8 @@ int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
 
 }  // namespace
 
-// Acquire pairs with release of the previous holder, whoever that was.
-class TcpQueue::PollLock {
- public:
-  explicit PollLock(std::atomic<bool>& flag) : flag_(flag) {
-    held_ = !flag_.load(std::memory_order_relaxed) &&
-            !flag_.exchange(true, std::memory_order_acquire);
-  }
-  ~PollLock() {
-    if (held_) flag_.store(false, std::memory_order_release);
-  }
-  PollLock(const PollLock&) = delete;
-  PollLock& operator=(const PollLock&) = delete;
-  bool held() const { return held_; }
-
- private:
-  std::atomic<bool>& flag_;
-  bool held_;
-};
-
-TcpQueue::TcpQueue(TcpDatapath::Shared& shared) : shared_(shared) {
-  host_.queue = this;
-  host_.limits = shared.options.limits;
-  host_.draining = &shared.draining;
-}
-
-TcpQueue::~TcpQueue() {
-  std::vector<StreamFlow*> flows;
-  registry_.visit([&](StreamFlow& flow) {
-    flows.push_back(&flow);
-    return true;
-  });
-  for (StreamFlow* flow : flows) delete flow;
-}
+TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
+    : shared_(shared), home_(*this, shared.options.limits, shared.draining) {}
 
 Status TcpQueue::start(Fd listener) {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
@@ -88,21 +47,21 @@ Status TcpQueue::start(Fd listener) {
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &accept) != 0) {
     return Error{std::string("cannot set up epoll: ") + std::strerror(errno)};
   }
-  last_poll_ = last_sweep_ = datapath_now();
+  last_poll_ = datapath_now();
   return Done{};
 }
 
 uint32_t TcpQueue::poll(std::span<Request*> out) {
-  const PollLock lock(polling_);
+  const FlowHome::PollLock lock(home_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
   const bool late = now - last_poll_ > kLate;
   last_poll_ = now;
   if (!remembers()) {
     reap();
-    housekeep(now, kSweepInPoll);
+    housekeep(now, FlowHome::kSweepInPoll);
   }
-  uint32_t taken = take_yielded(out, now, late);
+  uint32_t taken = home_.take_yielded(out, now, late);
   bool more = true;
   while (taken < out.size()) {
     if (!remembers()) {
@@ -119,7 +78,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
 
 // Leaves the line alone while nothing changes: other workers read it.
 void TcpQueue::note_unfinished() {
-  const bool unfinished = remembers() || yielded_ != nullptr;
+  const bool unfinished = remembers();
   if (unfinished_.load(std::memory_order_relaxed) != unfinished) {
     unfinished_.store(unfinished, std::memory_order_relaxed);
   }
@@ -152,67 +111,38 @@ Request* TcpQueue::take_event(const epoll_event& event, Instant now, bool late) 
   return flow.on_event(now, late, event.events == EPOLLOUT);
 }
 
-uint32_t TcpQueue::take_yielded(std::span<Request*> out, Instant now, bool late) {
-  if (yielded_ == nullptr) {
-    yielded_ = host_.yielded.take_all();
-    if (yielded_ == nullptr) return 0;
-  }
-  uint32_t taken = 0;
-  while (yielded_ != nullptr && taken < out.size()) {
-    StreamFlow* flow = std::exchange(yielded_, yielded_->next_in_list);
-    if (Request* request = flow->resume(now, late)) out[taken++] = request;
-  }
-  return taken;
-}
-
 // Frees closed flows. Requires that no event is remembered: the last batch may have named them.
 void TcpQueue::reap() {
-  StreamFlow* flow = host_.closed.take_all();
-  while (flow != nullptr) {
-    StreamFlow* next = flow->next_in_list;
-    registry_.remove(*flow);
-    delete flow;  // closes the socket, which takes it out of epoll
-    shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
-    flow = next;
-  }
+  const uint32_t freed = home_.reap();
+  if (freed > 0) shared_.open_flows.fetch_sub(freed, std::memory_order_relaxed);
 }
 
 void TcpQueue::housekeep(Instant now, size_t most) {
-  SweepRule rule;
-  rule.draining = shared_.draining.load(std::memory_order_relaxed);
-  if (rule.draining) {
+  if (home_.draining()) {
     leave_listener();
-    registry_.sweep(~size_t{0}, now, rule);
-    return;
-  }
-  const Nanos since = now - last_sweep_;
-  if (since < kSweepStep) return;
-  last_sweep_ = now;
-  if (accept_again_ != Instant() && now >= accept_again_) {
+  } else if (accept_again_ != Instant() && now >= accept_again_) {
     accept_again_ = Instant();
     epoll_event accept{EPOLLIN, {.ptr = &listener_}};
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &accept);
   }
-  rule.idle_timeout = Nanos(shared_.idle_timeout_ns.load(std::memory_order_relaxed));
-  rule.shrink_after = kShrinkAfter;
-  const double share = std::min(1.0, since.seconds() / kSweepRound.seconds());
-  const auto due = static_cast<size_t>(share * static_cast<double>(registry_.size())) + 1;
-  bump(timed_out_, registry_.sweep(std::min(due, most), now, rule));
+  home_.sweep(now, most, Nanos(shared_.idle_timeout_ns.load(std::memory_order_relaxed)));
 }
 
 bool TcpQueue::pending() const {
-  if (unfinished_.load(std::memory_order_relaxed) || !host_.yielded.empty()) return true;
+  if (unfinished_.load(std::memory_order_relaxed) || home_.may_have_yielded()) return true;
   pollfd p{epoll_.get(), POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
 }
 
 void TcpQueue::wait(Nanos limit) {
-  const PollLock lock(polling_);
-  if (!lock.held() || remembers() || yielded_ != nullptr || !host_.yielded.empty()) return;
+  const FlowHome::PollLock lock(home_);
+  if (!lock.held() || remembers() || home_.has_yielded()) return;
   reap();
-  housekeep(datapath_now(), kSweepInWait);
+  housekeep(datapath_now(), FlowHome::kSweepInWait);
   // The sweep must go on while anybody is connected.
-  if (shared_.open_flows.load(std::memory_order_relaxed) > 0) limit = std::min(limit, kSweepRound);
+  if (shared_.open_flows.load(std::memory_order_relaxed) > 0) {
+    limit = std::min(limit, FlowHome::kSweepRound);
+  }
   waiting_.store(true, std::memory_order_seq_cst);
   if (!woken_.load(std::memory_order_seq_cst)) harvest(kEventBurst, limit);
   waiting_.store(false, std::memory_order_relaxed);
@@ -235,11 +165,8 @@ void TcpQueue::drain() {
 }
 
 void TcpQueue::add_to(DatapathStats& stats) const {
-  registry_.add_to(stats);
+  home_.add_to(stats);
   stats.flows_refused += refused_.load(std::memory_order_relaxed);
-  stats.flows_timed_out += timed_out_.load(std::memory_order_relaxed);
-  stats.flows_overflowed += host_.overflowed.load(std::memory_order_relaxed);
-  stats.flows_input_limit += host_.input_limit.load(std::memory_order_relaxed);
 }
 
 }  // namespace rubato

@@ -17,7 +17,7 @@
 #include <array>
 
 #include "base/limits.h"
-#include "datapath/flow_registry.h"
+#include "datapath/flow_home.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_flow.h"
 
@@ -29,7 +29,6 @@ class TcpQueue final : public DatapathQueue {
   static constexpr uint32_t kAcceptBurst = 16;  // connections accepted per listener event
 
   explicit TcpQueue(TcpDatapath::Shared& shared);
-  ~TcpQueue() override;
 
   // Set-up, before any other call: takes the listener into service.
   Status start(Fd listener);
@@ -44,16 +43,13 @@ class TcpQueue final : public DatapathQueue {
   // Any thread: no new connections from now on; the next poll closes idle flows.
   void drain();
 
-  const FlowRegistry& registry() const { return registry_; }
+  const FlowRegistry& registry() const { return home_.registry(); }
   // Any thread; for stats.
   void add_to(DatapathStats& stats) const;
 
  private:
-  class PollLock;
-
   bool harvest(uint32_t most, Nanos limit);
   bool remembers() const { return next_event_ < event_count_; }
-  uint32_t take_yielded(std::span<Request*> out, Instant now, bool late);
   uint32_t take_events(std::span<Request*> out, Instant now, bool late);
   Request* take_event(const epoll_event& event, Instant now, bool late);
   void housekeep(Instant now, size_t most);
@@ -68,25 +64,20 @@ class TcpQueue final : public DatapathQueue {
   void leave_listener();
 
   TcpDatapath::Shared& shared_;
-  FlowHost host_;
-  FlowRegistry registry_;
+  FlowHome home_;  // its poll lock guards all that is not atomic
   Fd epoll_;
   Fd event_;
   Fd listener_;
   Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
-  StreamFlow* yielded_ = nullptr;  // taken from the host's list, not yet advanced
   Instant last_poll_;
-  Instant last_sweep_;
-  Instant accept_again_;           // the listener is out of epoll until then; zero = it is in
-  bool accepts_ = true;            // the listener is in service
+  Instant accept_again_;  // the listener is out of epoll until then; zero = it is in
+  bool accepts_ = true;   // the listener is in service
   uint32_t next_event_ = 0;
   uint32_t event_count_ = 0;
   std::array<epoll_event, kEventBurst> events_;
 
-  alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
-  std::atomic<bool> unfinished_{false};  // events or yielded flows are remembered; for pending
-  std::atomic<uint64_t> refused_{0};     // the writer of these two holds the poll lock
-  std::atomic<uint64_t> timed_out_{0};
+  alignas(limits::kCacheLineBytes) std::atomic<bool> unfinished_{false};  // remembers(), for pending
+  std::atomic<uint64_t> refused_{0};
   alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
   std::atomic<bool> woken_{false};
 };

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every stream datapath does, run on each of them.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "datapath/testing/bed.h"
+
+namespace rubato::testing {
+namespace {
+
+class DatapathContract : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Bed> bed(const BedOptions& options = {}) { return make_bed(GetParam(), options); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DatapathContract, ::testing::Values("tcp", "loopback"),
+                         [](const auto& kind) { return kind.param; });
+
+std::string numbers(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += std::to_string(i) + "\n";
+  return text;
+}
+
+TEST_P(DatapathContract, replies_leave_in_request_order) {
+  auto b = bed();
+  auto client = b->connect();
+  const std::string text = numbers(5000);
+  ASSERT_TRUE(client->send(text));
+  EXPECT_TRUE(b->echo(5000));
+  EXPECT_EQ(client->receive(text.size()), text);
+  EXPECT_EQ(b->datapath().stats().requests, 5000u);
+}
+
+TEST_P(DatapathContract, one_request_per_flow_is_in_flight) {
+  auto b = bed();
+  auto first = b->connect();
+  auto second = b->connect();
+  ASSERT_TRUE(first->send("a\nb\nc\n"));
+  ASSERT_TRUE(second->send("x\n"));
+  std::vector<Request*> taken;
+  ASSERT_TRUE(b->poll_until([&] { return taken.size() >= 2; }, &taken));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(b->poll().empty());
+  EXPECT_NE(taken[0]->flow, taken[1]->flow);
+  EXPECT_EQ(b->datapath().in_flight(), 2u);
+  for (Request* request : taken) {
+    while (request != nullptr) request = Bed::finish(request, request->payload);
+  }
+  EXPECT_EQ(b->datapath().in_flight(), 0u);
+}
+
+TEST_P(DatapathContract, pipelined_replies_are_sent_together) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\nc\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  request = Bed::finish(request, "A");
+  ASSERT_NE(request, nullptr);
+  request = Bed::finish(request, "B");
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->payload, "c\n");
+  EXPECT_EQ(b->datapath().stats().output_bytes, 0u);
+  EXPECT_EQ(Bed::finish(request, "C"), nullptr);
+  EXPECT_EQ(b->datapath().stats().output_bytes, 3u);
+  EXPECT_EQ(client->receive(3), "ABC");
+}
+
+TEST_P(DatapathContract, flush_sends_before_the_request_is_done) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  request->reply->append("part");
+  request->datapath->flush(*request);
+  EXPECT_EQ(client->receive(4), "part");
+  EXPECT_EQ(Bed::finish(request, "rest"), nullptr);
+  EXPECT_EQ(client->receive(4), "rest");
+}
+
+TEST_P(DatapathContract, long_pipeline_is_sent_before_it_runs_dry) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\nc\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  const std::string big(StreamFlow::kCoalesceBytes, 'x');
+  request = Bed::finish(request, big);
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->payload, "b\n");
+  EXPECT_EQ(client->receive(big.size()), big);
+  while (request != nullptr) request = Bed::finish(request, "y");
+  EXPECT_EQ(client->receive(2), "yy");
+}
+
+TEST_P(DatapathContract, request_fields_start_fresh) {
+  auto b = bed();
+  auto client = b->connect();
+  const Instant before = datapath_now();
+  ASSERT_TRUE(client->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->type, 7u);
+  EXPECT_EQ(request->flow, b->protocol.last_flow);
+  EXPECT_GE(request->arrived, before);
+  EXPECT_LE(request->arrived, datapath_now());
+  request->preemptions = 3;
+  request->job_class = JobClass::kLong;
+  request->fiber = request;
+  request = Bed::finish(request, "x");
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->preemptions, 0u);
+  EXPECT_EQ(request->job_class, JobClass::kShort);
+  EXPECT_EQ(request->fiber, nullptr);
+  EXPECT_EQ(Bed::finish(request, "y"), nullptr);
+}
+
+TEST_P(DatapathContract, input_during_a_request_is_seen_when_another_thread_finishes_it) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  ASSERT_TRUE(client->send("b\n"));
+  // The event of the second line is taken while the first is in flight.
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(b->poll().empty());
+  Request* second = nullptr;
+  std::thread([&] { second = Bed::finish(request, "A"); }).join();
+  if (second == nullptr) second = b->next();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->payload, "b\n");
+  std::thread([&] { EXPECT_EQ(Bed::finish(second, "B"), nullptr); }).join();
+  EXPECT_EQ(client->receive(2), "AB");
+}
+
+TEST_P(DatapathContract, unread_replies_hold_back_their_flow_only) {
+  auto b = bed();
+  auto deaf = b->connect();
+  auto other = b->connect();
+  constexpr size_t kReply = size_t{24} << 20;
+  ASSERT_TRUE(deaf->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(Bed::finish(request, std::string(kReply, 'A')), nullptr);
+  EXPECT_GT(b->datapath().in_flight(), 0u);
+  ASSERT_TRUE(other->send("1\n2\n"));
+  EXPECT_TRUE(b->echo(2));
+  EXPECT_EQ(other->receive(4), "1\n2\n");
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(b->poll().empty());
+
+  std::string got;
+  std::thread reader([&] { got = deaf->receive(kReply + 1); });
+  Request* next = b->next();
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(next->payload, "b\n");
+  EXPECT_EQ(Bed::finish(next, "B"), nullptr);
+  reader.join();
+  EXPECT_EQ(got.size(), kReply + 1);
+  EXPECT_EQ(got.back(), 'B');
+  EXPECT_EQ(b->datapath().in_flight(), 0u);
+}
+
+TEST_P(DatapathContract, half_closed_client_gets_its_replies_then_the_end) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\n"));
+  client->half_close();
+  EXPECT_TRUE(b->echo(2));
+  EXPECT_EQ(client->receive(100), "a\nb\n");
+  EXPECT_TRUE(b->all_closed());
+}
+
+TEST_P(DatapathContract, half_close_during_a_request_is_noticed) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  ASSERT_TRUE(client->send("b\nincomplete"));
+  client->half_close();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(b->poll().empty());
+  Request* second = Bed::finish(request, "A");
+  if (second == nullptr) second = b->next();
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(Bed::finish(second, "B"), nullptr);
+  EXPECT_TRUE(b->all_closed());
+  EXPECT_EQ(client->receive(100), "AB");
+}
+
+TEST_P(DatapathContract, reset_during_a_request_ends_quietly) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  client->reset();
+  for (int i = 0; i < 10; ++i) b->poll();
+  while (request != nullptr) request = Bed::finish(request, "A");
+  EXPECT_TRUE(b->all_closed());
+  EXPECT_EQ(b->datapath().stats().flows_open, 0u);
+}
+
+TEST_P(DatapathContract, close_after_takes_effect_when_the_reply_has_left) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  request->close_after = true;
+  const std::string reply(size_t{24} << 20, 'x');
+  EXPECT_EQ(Bed::finish(request, reply), nullptr);
+  std::string got;
+  std::thread reader([&] { got = client->receive(reply.size() + 1); });
+  EXPECT_TRUE(b->all_closed());
+  reader.join();
+  EXPECT_EQ(got.size(), reply.size());
+}
+
+TEST_P(DatapathContract, large_request_arrives_in_turns) {
+  auto b = bed();
+  auto client = b->connect();
+  const std::string body(size_t{5} << 20, 'z');
+  std::thread writer([&] {
+    EXPECT_TRUE(client->send("#" + std::to_string(body.size()) + "\n" + body + "next\n"));
+  });
+  Request* request = b->next();
+  writer.join();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->payload.size(), body.size() + 9);
+  Request* after = Bed::finish(request, "1");
+  if (after == nullptr) after = b->next();
+  ASSERT_NE(after, nullptr);
+  EXPECT_EQ(after->payload, "next\n");
+  EXPECT_EQ(Bed::finish(after, "2"), nullptr);
+  EXPECT_EQ(client->receive(2), "12");
+}
+
+TEST_P(DatapathContract, slow_sender_is_not_framed_for_every_byte) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("#200\n"));
+  b->poll_until([&] { return b->datapath().stats().input_bytes == 5; });
+  for (size_t i = 0; i < 199; ++i) {
+    ASSERT_TRUE(client->send("x"));
+    b->poll_until([&] { return b->datapath().stats().input_bytes == i + 6; });
+  }
+  ASSERT_TRUE(client->send("x"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->payload.size(), 205u);
+  EXPECT_EQ(static_cast<LineSession*>(request->session)->frames, 2);
+  EXPECT_EQ(Bed::finish(request, "ok"), nullptr);
+}
+
+TEST_P(DatapathContract, too_much_unframed_input_closes_the_flow) {
+  BedOptions options;
+  options.limits.input_bytes = 100'000;
+  auto b = bed(options);
+  auto client = b->connect();
+  client->send(std::string(400'000, 'x'));
+  EXPECT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_input_limit == 1; }));
+  EXPECT_TRUE(b->all_closed());
+}
+
+TEST_P(DatapathContract, too_much_output_closes_the_flow) {
+  BedOptions options;
+  options.limits.output_bytes = 100'000;
+  auto b = bed(options);
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(Bed::finish(request, std::string(100'001, 'x')), nullptr);
+  EXPECT_EQ(b->datapath().stats().flows_overflowed, 1u);
+  EXPECT_TRUE(b->all_closed());
+}
+
+TEST_P(DatapathContract, drain_closes_idle_flows_and_finishes_those_in_flight) {
+  auto b = bed();
+  auto idle = b->connect();
+  auto busy = b->connect();
+  ASSERT_TRUE(idle->send("x\n"));
+  ASSERT_TRUE(b->echo(1));
+  EXPECT_EQ(idle->receive(2), "x\n");
+  ASSERT_TRUE(busy->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  b->datapath().drain();
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+  EXPECT_EQ(b->datapath().in_flight(), 1u);
+  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_TRUE(b->all_closed());
+  EXPECT_EQ(b->datapath().in_flight(), 0u);
+  EXPECT_EQ(busy->receive(10), "A");
+  EXPECT_EQ(idle->receive(1), "");
+  EXPECT_FALSE(b->connect()->connected());
+}
+
+TEST_P(DatapathContract, flows_over_the_limit_are_refused_and_counted) {
+  BedOptions options;
+  options.max_flows = 2;
+  auto b = bed(options);
+  auto one = b->connect();
+  auto two = b->connect();
+  ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 2; }));
+  auto three = b->connect();
+  ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_refused == 1; }));
+  if (three->connected()) {
+    EXPECT_EQ(three->receive(100), "too many\n");
+  }
+  one->reset();
+  ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+  auto four = b->connect();
+  ASSERT_TRUE(four->send("ok\n"));
+  EXPECT_TRUE(b->echo(1));
+  EXPECT_EQ(four->receive(3), "ok\n");
+}
+
+TEST_P(DatapathContract, close_flow_ends_idle_and_busy_flows) {
+  auto b = bed();
+  auto idle = b->connect();
+  auto busy = b->connect();
+  ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 2; }));
+  ASSERT_TRUE(busy->send("a\nb\n"));
+  Request* request = b->next();
+  ASSERT_NE(request, nullptr);
+  std::vector<uint64_t> flows;
+  b->datapath().for_each_flow([&](const FlowInfo& info) { flows.push_back(info.flow); });
+  ASSERT_EQ(flows.size(), 2u);
+  for (const uint64_t flow : flows) EXPECT_TRUE(b->datapath().close_flow(flow));
+  EXPECT_FALSE(b->datapath().close_flow(12345));
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_TRUE(b->all_closed());
+}
+
+TEST_P(DatapathContract, idle_flows_time_out) {
+  BedOptions options;
+  options.idle_timeout = Nanos::millis(20);
+  auto b = bed(options);
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\n"));
+  ASSERT_TRUE(b->echo(1));
+  EXPECT_TRUE(b->all_closed());
+  EXPECT_EQ(b->datapath().stats().flows_timed_out, 1u);
+}
+
+TEST_P(DatapathContract, flows_are_described) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("abc\n"));
+  ASSERT_TRUE(b->echo(1));
+  int seen = 0;
+  b->datapath().for_each_flow([&](const FlowInfo& info) {
+    ++seen;
+    EXPECT_EQ(info.flow, b->protocol.last_flow);
+    EXPECT_FALSE(info.peer.empty());
+    EXPECT_EQ(info.input_bytes, 4u);
+    EXPECT_EQ(info.output_bytes, 4u);
+    EXPECT_EQ(info.unsent_bytes, 0u);
+    EXPECT_NE(info.session, nullptr);
+  });
+  EXPECT_EQ(seen, 1);
+  EXPECT_EQ(b->datapath().stats().flows_open, 1u);
+  EXPECT_EQ(b->datapath().stats().flows_accepted, 1u);
+}
+
+TEST_P(DatapathContract, pending_sees_what_nobody_has_polled) {
+  auto b = bed();
+  auto client = b->connect();
+  DatapathQueue& queue = b->datapath().queue(WorkerId{0});
+  ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+  ASSERT_TRUE(b->poll_until([&] { return !queue.pending(); }));
+  ASSERT_TRUE(client->send("a\n"));
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (!queue.pending() && datapath_now() < deadline) {
+  }
+  EXPECT_TRUE(queue.pending());
+  EXPECT_TRUE(b->echo(1));
+  EXPECT_FALSE(queue.pending());
+}
+
+TEST_P(DatapathContract, burst_is_bounded_and_the_rest_is_kept) {
+  auto b = bed();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 10; ++i) {
+    clients.push_back(b->connect());
+    ASSERT_TRUE(clients.back()->send("a\n"));
+  }
+  DatapathQueue& queue = b->datapath().queue(WorkerId{0});
+  queue.wait(Nanos::seconds(1));
+  std::array<Request*, 3> burst{};
+  uint32_t taken = 0;
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (taken < 10 && datapath_now() < deadline) {
+    const uint32_t n = queue.poll(burst);
+    ASSERT_LE(n, burst.size());
+    for (uint32_t i = 0; i < n; ++i) EXPECT_EQ(Bed::finish(burst[i], "b"), nullptr);
+    taken += n;
+  }
+  EXPECT_EQ(taken, 10u);
+}
+
+TEST_P(DatapathContract, wake_is_kept_for_the_next_wait) {
+  auto b = bed();
+  DatapathQueue& queue = b->datapath().queue(WorkerId{0});
+  queue.wake();
+  queue.wait(Nanos::seconds(100));
+  std::thread sleeper([&] { queue.wait(Nanos::seconds(100)); });
+  queue.wake();
+  sleeper.join();
+}
+
+TEST_P(DatapathContract, another_thread_may_poll_for_the_owner) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\n"));
+  Request* request = nullptr;
+  std::thread([&] { request = b->next(); }).join();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->datapath, &b->datapath().queue(WorkerId{0}));
+  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(client->receive(1), "A");
+}
+
+TEST_P(DatapathContract, unfinished_requests_do_not_leak_at_the_end) {
+  auto b = bed();
+  auto client = b->connect();
+  ASSERT_TRUE(client->send("a\n"));
+  EXPECT_NE(b->next(), nullptr);
+}
+
+}  // namespace
+}  // namespace rubato::testing

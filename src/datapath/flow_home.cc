@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/flow_home.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "datapath/time_source.h"
+
+namespace rubato {
+namespace {
+
+constexpr Nanos kSweepStep = Nanos::millis(5);
+constexpr Nanos kShrinkAfter = Nanos::seconds(2);
+
+}  // namespace
+
+FlowHome::FlowHome(DatapathQueue& queue, const FlowLimits& limits,
+                   const std::atomic<bool>& draining)
+    : last_sweep_(datapath_now()) {
+  host_.queue = &queue;
+  host_.limits = limits;
+  host_.draining = &draining;
+}
+
+FlowHome::~FlowHome() {
+  std::vector<StreamFlow*> flows;
+  registry_.visit([&](StreamFlow& flow) {
+    flows.push_back(&flow);
+    return true;
+  });
+  for (StreamFlow* flow : flows) delete flow;
+}
+
+uint32_t FlowHome::take_yielded(std::span<Request*> out, Instant now, bool late) {
+  if (yielded_ == nullptr) {
+    yielded_ = host_.yielded.take_all();
+    if (yielded_ == nullptr) return 0;
+  }
+  uint32_t taken = 0;
+  while (yielded_ != nullptr && taken < out.size()) {
+    StreamFlow* flow = std::exchange(yielded_, yielded_->next_in_list);
+    if (Request* request = flow->resume(now, late)) out[taken++] = request;
+  }
+  left_over_.store(yielded_ != nullptr, std::memory_order_relaxed);
+  return taken;
+}
+
+uint32_t FlowHome::reap() {
+  StreamFlow* flow = host_.closed.take_all();
+  uint32_t count = 0;
+  for (; flow != nullptr; ++count) {
+    StreamFlow* next = flow->next_in_list;
+    registry_.remove(*flow);
+    delete flow;
+    flow = next;
+  }
+  return count;
+}
+
+void FlowHome::sweep(Instant now, size_t most, Nanos timeout) {
+  SweepRule rule{timeout, kShrinkAfter, draining()};
+  if (rule.draining) {
+    registry_.sweep(~size_t{0}, now, rule);
+    return;
+  }
+  const Nanos since = now - last_sweep_;
+  if (since < kSweepStep) return;
+  last_sweep_ = now;
+  const double share = std::min(1.0, since.seconds() / kSweepRound.seconds());
+  const auto due = static_cast<size_t>(share * static_cast<double>(registry_.size())) + 1;
+  const uint32_t closed = registry_.sweep(std::min(due, most), now, rule);
+  if (closed > 0) timed_out_.fetch_add(closed, std::memory_order_relaxed);
+}
+
+void FlowHome::add_to(DatapathStats& stats) const {
+  registry_.add_to(stats);
+  stats.flows_timed_out += timed_out_.load(std::memory_order_relaxed);
+  stats.flows_overflowed += host_.overflowed.load(std::memory_order_relaxed);
+  stats.flows_input_limit += host_.input_limit.load(std::memory_order_relaxed);
+}
+
+}  // namespace rubato

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlowHome: the part of a stream queue that does not depend on the wire: the poll lock, the open
+// flows, those that yielded or closed, and the slow sweep. Owns the flows. All but the methods
+// marked "any thread" are for the holder of the poll lock.
+#pragma once
+
+#include <span>
+
+#include "base/limits.h"
+#include "datapath/flow_registry.h"
+
+namespace rubato {
+
+class FlowHome {
+ public:
+  static constexpr size_t kSweepInPoll = 64;    // flows looked at by a poll, at most
+  static constexpr size_t kSweepInWait = 4096;  // by a wait, which has nothing better to do
+  // Every flow is looked at about once in this time, so no wait should be longer.
+  static constexpr Nanos kSweepRound = Nanos::seconds(1);
+
+  FlowHome(DatapathQueue& queue, const FlowLimits& limits, const std::atomic<bool>& draining);
+  ~FlowHome();
+  FlowHome(const FlowHome&) = delete;
+  FlowHome& operator=(const FlowHome&) = delete;
+
+  FlowHost& host() { return host_; }
+  const FlowRegistry& registry() const { return registry_; }
+
+  // Takes ownership.
+  void add(std::unique_ptr<StreamFlow> flow) { registry_.add(*flow.release()); }
+
+  // Advances flows that yielded their turn; returns the requests that came of it.
+  uint32_t take_yielded(std::span<Request*> out, Instant now, bool late);
+  bool has_yielded() const { return yielded_ != nullptr || !host_.yielded.empty(); }
+  // Any thread; may lag.
+  bool may_have_yielded() const {
+    return left_over_.load(std::memory_order_relaxed) || !host_.yielded.empty();
+  }
+
+  // Frees closed flows and returns how many. Requires that the caller holds no event of them.
+  uint32_t reap();
+
+  // Closes flows that idle for longer than `timeout` (zero = never), all idle ones when draining,
+  // and shrinks others. Looks at no more than `most` flows, and at a time at no more than are due.
+  void sweep(Instant now, size_t most, Nanos timeout);
+  bool draining() const { return host_.draining->load(std::memory_order_relaxed); }
+
+  // Any thread.
+  void add_to(DatapathStats& stats) const;
+
+  // Who does not get the lock gets nothing done. Acquire pairs with the release of the holder
+  // before, whichever thread that was.
+  class PollLock {
+   public:
+    explicit PollLock(FlowHome& home) : flag_(home.polling_) {
+      held_ = !flag_.load(std::memory_order_relaxed) &&
+              !flag_.exchange(true, std::memory_order_acquire);
+    }
+    ~PollLock() {
+      if (held_) flag_.store(false, std::memory_order_release);
+    }
+    PollLock(const PollLock&) = delete;
+    PollLock& operator=(const PollLock&) = delete;
+    bool held() const { return held_; }
+
+   private:
+    std::atomic<bool>& flag_;
+    bool held_;
+  };
+
+ private:
+  FlowHost host_;
+  FlowRegistry registry_;
+  StreamFlow* yielded_ = nullptr;  // taken from the host's list, not yet advanced
+  Instant last_sweep_;
+  alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
+  std::atomic<bool> left_over_{false};  // mirrors yielded_ for other threads
+  std::atomic<uint64_t> timed_out_{0};
+};
+
+}  // namespace rubato

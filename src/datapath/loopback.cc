@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/loopback.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "datapath/loopback_queue.h"
+
+namespace rubato {
+
+LoopbackDatapath::LoopbackDatapath(LoopbackOptions options, Protocol& protocol)
+    : shared_{std::move(options), protocol} {
+  RUBATO_CHECK(shared_.options.queues > 0 && shared_.options.queues <= limits::kMaxWorkers);
+  for (uint32_t i = 0; i < shared_.options.queues; ++i) {
+    queues_.push_back(std::make_unique<LoopbackQueue>(shared_, i));
+  }
+}
+
+LoopbackDatapath::~LoopbackDatapath() = default;
+
+uint64_t LoopbackDatapath::connect() {
+  const uint64_t next = next_flow_.load(std::memory_order_relaxed);
+  return connect(WorkerId{static_cast<uint32_t>((next - 1) % queues_.size())});
+}
+
+uint64_t LoopbackDatapath::connect(WorkerId queue) {
+  std::shared_ptr<LoopbackWire> wire;
+  {
+    std::lock_guard lock(wires_mutex_);
+    if (wires_.size() >= shared_.options.max_flows ||
+        shared_.draining.load(std::memory_order_relaxed)) {
+      refused_.fetch_add(1, std::memory_order_relaxed);
+      return 0;
+    }
+    const uint64_t flow = next_flow_.fetch_add(1, std::memory_order_relaxed);
+    wire = std::make_shared<LoopbackWire>(flow, *queues_[queue.value], shared_.options.wire_bytes);
+    wires_.emplace(flow, wire);
+  }
+  wire->queue().raise(wire);
+  return wire->id();
+}
+
+std::shared_ptr<LoopbackWire> LoopbackDatapath::find(uint64_t flow) const {
+  std::shared_lock lock(wires_mutex_);
+  const auto at = wires_.find(flow);
+  return at == wires_.end() ? nullptr : at->second;
+}
+
+bool LoopbackDatapath::submit(uint64_t flow, std::string_view bytes) {
+  const std::shared_ptr<LoopbackWire> wire = find(flow);
+  if (wire == nullptr) return false;
+  bool full = false;
+  if (!wire->reserve(bytes.size(), full)) {
+    if (full) wire->queue().count_refused();
+    return false;
+  }
+  wire->queue().send(wire, bytes);
+  return true;
+}
+
+bool LoopbackDatapath::finish_sending(uint64_t flow) {
+  const std::shared_ptr<LoopbackWire> wire = find(flow);
+  if (wire == nullptr) return false;
+  wire->queue().send_end(wire);
+  return true;
+}
+
+bool LoopbackDatapath::take(uint64_t flow, std::string& to) {
+  const std::shared_ptr<LoopbackWire> wire = find(flow);
+  if (wire == nullptr) return false;
+  bool resumed = false;
+  const bool more = wire->take(to, resumed);
+  if (resumed) wire->queue().raise(wire);
+  return more;
+}
+
+std::string LoopbackDatapath::receive(uint64_t flow, size_t size_bytes, Nanos limit) {
+  std::string got;
+  const Instant deadline = datapath_now() + limit;
+  while (got.size() < size_bytes && datapath_now() < deadline) {
+    const std::shared_ptr<LoopbackWire> wire = find(flow);
+    if (wire == nullptr) break;
+    wire->await(size_bytes - got.size(), deadline - datapath_now());
+    if (!take(flow, got)) break;
+  }
+  return got;
+}
+
+bool LoopbackDatapath::closed(uint64_t flow) const {
+  const std::shared_ptr<LoopbackWire> wire = find(flow);
+  return wire == nullptr || wire->closed();
+}
+
+void LoopbackDatapath::forget(uint64_t flow) {
+  std::shared_ptr<LoopbackWire> wire;
+  {
+    std::lock_guard lock(wires_mutex_);
+    const auto at = wires_.find(flow);
+    if (at == wires_.end()) return;
+    wire = std::move(at->second);
+    wires_.erase(at);
+  }
+  wire->reset();
+  wire->queue().raise(wire);
+}
+
+LoopbackFaults LoopbackDatapath::faults() const {
+  LoopbackFaults sum;
+  for (const auto& queue : queues_) queue->add_to(sum);
+  return sum;
+}
+
+uint32_t LoopbackDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }
+
+DatapathQueue& LoopbackDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
+
+void LoopbackDatapath::drain() {
+  shared_.draining.store(true, std::memory_order_seq_cst);
+  for (auto& queue : queues_) queue->wake();
+}
+
+uint64_t LoopbackDatapath::in_flight() const {
+  uint64_t sum = 0;
+  for (const auto& queue : queues_) sum += queue->registry().in_flight();
+  return sum;
+}
+
+DatapathStats LoopbackDatapath::stats() const {
+  DatapathStats stats;
+  for (const auto& queue : queues_) queue->add_to(stats);
+  stats.flows_refused += refused_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+void LoopbackDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visit) {
+  const Instant now = shared_.options.now();
+  for (const auto& queue : queues_) {
+    queue->registry().visit([&](StreamFlow& flow) {
+      if (flow.state() != FlowState::kClosing) visit(FlowRegistry::describe(flow, now));
+      return true;
+    });
+  }
+}
+
+bool LoopbackDatapath::close_flow(uint64_t flow_id) {
+  bool found = false;
+  for (const auto& queue : queues_) {
+    queue->registry().visit([&](StreamFlow& flow) {
+      if (flow.id() != flow_id || flow.state() == FlowState::kClosing) return true;
+      flow.doom();
+      found = true;
+      return false;
+    });
+  }
+  if (!found) return false;
+  if (const std::shared_ptr<LoopbackWire> wire = find(flow_id)) {
+    wire->close();
+    wire->queue().raise(wire);
+  }
+  return true;
+}
+
+}  // namespace rubato

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoopbackQueue: one worker's in-process connections: a list of wires with events, where TCP has
+// epoll, and the submits still in transit, where faults are injected.
+//
+// `mutex_` guards the events, what is in transit, the dice and the sleep; the poll lock of `home_`
+// guards the flows. Threads: as datapath.h says; raise, send and send_end from any.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <queue>
+
+#include "base/prng.h"
+#include "datapath/flow_home.h"
+#include "datapath/loopback_wire.h"
+
+namespace rubato {
+
+class LoopbackQueue final : public DatapathQueue {
+ public:
+  LoopbackQueue(LoopbackDatapath::Shared& shared, uint32_t index);
+
+  uint32_t poll(std::span<Request*> out) override;
+  bool pending() const override;
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  void wait(Nanos limit) override;
+  void wake() override;
+
+  // Something happened on the wire: the next poll looks at it.
+  void raise(const std::shared_ptr<LoopbackWire>& wire);
+  // Bytes set out; they arrive now, later or never.
+  void send(const std::shared_ptr<LoopbackWire>& wire, std::string_view bytes);
+  // The end of the stream sets out; it comes after all bytes before it.
+  void send_end(const std::shared_ptr<LoopbackWire>& wire);
+  void count_refused();
+
+  const FlowRegistry& registry() const { return home_.registry(); }
+  void add_to(DatapathStats& stats) const { home_.add_to(stats); }
+  void add_to(LoopbackFaults& faults) const;
+
+ private:
+  struct Parcel {
+    Instant due;
+    uint64_t number = 0;
+    std::shared_ptr<LoopbackWire> wire;
+    std::string bytes;
+    bool end = false;
+  };
+  struct Later {
+    bool operator()(const Parcel& a, const Parcel& b) const {
+      return a.due != b.due ? a.due > b.due : a.number > b.number;
+    }
+  };
+
+  bool faulty() const;
+  void dispatch(Parcel parcel);
+  void deliver_due(Instant at);
+  void deliver(const Parcel& parcel, Instant at);
+  std::shared_ptr<LoopbackWire> next_event();
+  Request* take_event(const std::shared_ptr<LoopbackWire>& wire, Instant now);
+  bool accept(const std::shared_ptr<LoopbackWire>& wire, Instant now);
+
+  LoopbackDatapath::Shared& shared_;
+  FlowHome home_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable something_;
+  std::deque<std::shared_ptr<LoopbackWire>> events_;
+  std::priority_queue<Parcel, std::vector<Parcel>, Later> transit_;
+  Prng dice_;
+  uint64_t next_number_ = 0;
+  bool woken_ = false;
+  LoopbackFaults faults_;
+
+  // Mirrors of events_ and transit_ for a look without the mutex; written under it. A poll that
+  // reads an old value finds the event in its next turn, a wait looks under the mutex.
+  std::atomic<size_t> event_count_{0};
+  std::atomic<int64_t> first_due_ns_{Instant::never().ns()};
+};
+
+}  // namespace rubato
