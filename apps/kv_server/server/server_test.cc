@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kv_server/testing/harness.h"
+
+namespace rubato::kv {
+namespace {
+
+using testing::bulk;
+using testing::Client;
+using testing::Harness;
+
+TEST(KvServer, pipelined_requests_are_answered_in_order) {
+  Harness h;
+  EXPECT_EQ(h.client.send("*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\nGET a\r\nINCR a\r\nPI"),
+            "+OK\r\n$1\r\n1\r\n:2\r\n");
+  EXPECT_EQ(h.client.send("NG\r\n"), "+PONG\r\n");
+}
+
+TEST(KvServer, empty_requests_get_no_reply) {
+  Harness h;
+  EXPECT_EQ(h.client.send("\r\n*0\r\n*-1\r\nPING\r\n"), "+PONG\r\n");
+}
+
+TEST(KvServer, a_protocol_error_is_answered_and_ends_the_connection) {
+  Harness h;
+  EXPECT_EQ(h.client.send("PING\r\n*x\r\nPING\r\n"),
+            "+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n");
+  EXPECT_TRUE(h.client.closed());
+}
+
+TEST(KvServer, unknown_commands_and_wrong_arity_read_as_in_redis) {
+  Harness h;
+  EXPECT_EQ(h.call({"nope", "a", "b"}),
+            "-ERR unknown command 'nope', with args beginning with: 'a' 'b' \r\n");
+  EXPECT_EQ(h.call({"LPUSH", "l", "x"}),
+            "-ERR unknown command 'LPUSH', with args beginning with: 'l' 'x' \r\n");
+  EXPECT_EQ(h.call({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n");
+  EXPECT_EQ(h.call({"config"}), "-ERR wrong number of arguments for 'config' command\r\n");
+  EXPECT_EQ(h.call({"config", "nope"}),
+            "-ERR unknown subcommand 'nope'. Try CONFIG HELP.\r\n");
+  EXPECT_EQ(h.call({"config", "get"}),
+            "-ERR wrong number of arguments for 'config|get' command\r\n");
+}
+
+TEST(KvServer, http_requests_close_the_connection_without_a_word) {
+  Harness h;
+  EXPECT_EQ(h.client.send("POST / HTTP/1.1\r\nSET a b\r\n"), "");
+  EXPECT_TRUE(h.client.closed());
+}
+
+TEST(KvServer, without_password_nothing_but_auth_works) {
+  KvOptions options;
+  options.requirepass = "secret";
+  Harness h(options);
+  EXPECT_EQ(h.call({"GET", "a"}), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(h.call({"PING"}), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(h.call({"nope"}),
+            "-ERR unknown command 'nope', with args beginning with: \r\n");
+  EXPECT_EQ(h.call({"AUTH", "wrong"}),
+            "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  EXPECT_EQ(h.call({"AUTH", "secret"}), "+OK\r\n");
+  EXPECT_EQ(h.call({"GET", "a"}), "$-1\r\n");
+  EXPECT_EQ(h.call({"RESET"}), "+RESET\r\n");
+  EXPECT_EQ(h.call({"GET", "a"}), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(h.call({"HELLO", "3", "AUTH", "default", "secret", "SETNAME", "me"}).substr(0, 2),
+            "%7");
+  EXPECT_EQ(h.call({"CLIENT", "GETNAME"}), bulk("me"));
+}
+
+TEST(KvServer, hello_switches_the_protocol_and_reset_switches_back) {
+  Harness h;
+  EXPECT_EQ(h.call({"HELLO", "4"}), "-NOPROTO unsupported protocol version\r\n");
+  h.call({"HELLO", "3"});
+  EXPECT_EQ(h.call({"GET", "none"}), "_\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "GET", "timeout"}), "%1\r\n$7\r\ntimeout\r\n$1\r\n0\r\n");
+  EXPECT_EQ(h.call({"RESET"}), "+RESET\r\n");
+  EXPECT_EQ(h.call({"GET", "none"}), "$-1\r\n");
+}
+
+TEST(KvServer, quit_answers_and_closes) {
+  Harness h;
+  EXPECT_EQ(h.client.send("QUIT\r\nPING\r\n"), "+OK\r\n");
+  EXPECT_TRUE(h.client.closed());
+}
+
+TEST(KvServer, a_refused_request_says_overloaded) {
+  Harness h;
+  h.client.refuse_next();
+  EXPECT_EQ(h.client.send("GET a\r\n").substr(0, 12), "-OVERLOADED ");
+  EXPECT_EQ(h.client.send("PING\r\n"), "+PONG\r\n");
+}
+
+TEST(KvServer, frame_marks_type_and_control_plane) {
+  Harness h;
+  Peer peer;
+  peer.flow = 9;
+  const auto session = h.app.open(peer);
+  const auto framed = [&](std::string_view bytes) {
+    Request request;
+    EXPECT_EQ(session->frame(bytes, request).state, FrameState::kComplete);
+    return request;
+  };
+  EXPECT_EQ(KvApplication::type_name(framed("gEt a\r\n").type), "get");
+  EXPECT_FALSE(framed("GET a\r\n").control);
+  EXPECT_EQ(KvApplication::type_name(framed("config SET a b\r\n").type), "config|set");
+  EXPECT_EQ(KvApplication::type_name(framed("nope\r\n").type), "unknown");
+  for (const char* name : {"PING\r\n", "INFO\r\n", "CLIENT ID\r\n", "CONFIG GET x\r\n",
+                           "HELLO\r\n", "AUTH x\r\n", "ECHO a\r\n", "COMMAND COUNT\r\n",
+                           "QUIT\r\n", "RESET\r\n", "SELECT 0\r\n"}) {
+    EXPECT_TRUE(framed(name).control) << name;
+  }
+}
+
+TEST(KvServer, every_command_is_found_by_its_name_in_any_case) {
+  const CommandTable& table = command_table();
+  for (uint32_t number = 1; number < table.size(); ++number) {
+    if (table.is_subcommand(number)) continue;
+    std::string name = table.full_name(number);
+    EXPECT_EQ(table.find(name), number);
+    for (char& c : name) c = static_cast<char>(std::toupper(c));
+    EXPECT_EQ(table.find(name), number);
+    EXPECT_EQ(table.find(name + "X"), kUnknownCommand);
+  }
+  EXPECT_EQ(table.find(""), kUnknownCommand);
+  EXPECT_EQ(table.find(std::string(100, 'a')), kUnknownCommand);
+}
+
+TEST(KvServer, config_set_is_all_or_nothing) {
+  Harness h;
+  EXPECT_EQ(h.call({"CONFIG", "SET", "maxclients", "7", "timeout", "3"}), "+OK\r\n");
+  EXPECT_EQ(h.control.max_flows, 7U);
+  EXPECT_EQ(h.control.idle_timeout, Nanos::seconds(3));
+  EXPECT_EQ(h.call({"CONFIG", "SET", "timeout", "9", "nope", "1"}),
+            "-ERR Unknown option or number of arguments for CONFIG SET - 'nope'\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "GET", "timeout"}), "*2\r\n$7\r\ntimeout\r\n$1\r\n3\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "timeout", "x"}),
+            "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't "
+            "be parsed into an integer\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "maxmemory", "2mb"}), "+OK\r\n");
+  EXPECT_EQ(h.engine->stats().maxmemory_bytes, 2U * 1024 * 1024);
+}
+
+TEST(KvServer, slow_requests_are_logged_with_their_wait_and_culprit) {
+  Harness h;
+  EXPECT_EQ(h.control.slow_threshold, Nanos::millis(10));
+  Completion times;
+  times.wait = Nanos::millis(30);
+  times.service = Nanos::micros(5);
+  times.preemptions = 2;
+  times.culprit_type = command_table().find("keys");
+  times.culprit_service = Nanos::millis(29);
+  h.client.set_times(times);
+  h.call({"GET", "a"});
+  h.call({"AUTH", "user", "password"});
+  const std::string log = h.call({"SLOWLOG", "GET"});
+  EXPECT_NE(log.find("$10\r\n(redacted)"), std::string::npos);
+  EXPECT_EQ(log.find("password"), std::string::npos);
+  EXPECT_NE(log.find(":5\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n$13\r\n10.0.0.1:1001\r\n$0\r\n\r\n"
+                     ":30000\r\n:5\r\n:2\r\n$4\r\nkeys\r\n:29000\r\n"),
+            std::string::npos);
+  EXPECT_EQ(h.call({"SLOWLOG", "RESET"}), "+OK\r\n");
+}
+
+TEST(KvServer, latency_histogram_counts_in_powers_of_two) {
+  Harness h;
+  const uint32_t get = command_table().find("get");
+  h.latency.times[get].record_many(Nanos(500), 3);
+  h.latency.times[get].record_many(Nanos::micros(3), 2);
+  EXPECT_EQ(h.call({"LATENCY", "HISTOGRAM", "get", "set", "nope"}),
+            "*2\r\n$3\r\nget\r\n*4\r\n$5\r\ncalls\r\n:5\r\n$14\r\nhistogram_usec\r\n*4\r\n:1\r\n:"
+            "3\r\n:4\r\n:5\r\n");
+}
+
+TEST(KvServer, info_has_the_sections_asked_for) {
+  Harness h;
+  h.call({"SET", "a", "1", "EX", "100"});
+  EXPECT_NE(h.call({"INFO", "keyspace"}).find("db0:keys=1,expires=1"), std::string::npos);
+  EXPECT_NE(h.call({"INFO", "scheduler"}).find("policy:synergy"), std::string::npos);
+  h.call({"GET"});
+  EXPECT_NE(h.call({"INFO", "errorstats"}).find("errorstat_ERR:count=1"), std::string::npos);
+  EXPECT_NE(h.call({"INFO", "commandstats"}).find("cmdstat_get:calls=0,usec=10,usec_per_call="
+                                                  "0.00,rejected_calls=1,failed_calls=0"),
+            std::string::npos);
+}
+
+TEST(KvServer, clients_are_listed_and_killed) {
+  Harness h;
+  Client other(h.app, 2);
+  FlowInfo me;
+  me.flow = 1;
+  me.peer = "10.0.0.1:1001";
+  FlowInfo them;
+  them.flow = 2;
+  them.peer = "10.0.0.1:1002";
+  h.datapath.flows = {me, them};
+  const std::string list = h.call({"CLIENT", "LIST"});
+  EXPECT_NE(list.find("id=1 addr=10.0.0.1:1001"), std::string::npos);
+  EXPECT_NE(list.find("id=2 addr=10.0.0.1:1002"), std::string::npos);
+  EXPECT_EQ(h.call({"CLIENT", "KILL", "ID", "2"}), ":1\r\n");
+  EXPECT_EQ(h.datapath.closed, std::vector<uint64_t>{2});
+  EXPECT_EQ(h.call({"CLIENT", "KILL", "1.1.1.1:1"}), "-ERR No such client\r\n");
+  EXPECT_EQ(h.call({"CLIENT", "KILL", "10.0.0.1:1001"}), "+OK\r\n");
+  EXPECT_TRUE(h.client.closed());
+}
+
+TEST(KvServer, shutdown_asks_the_host) {
+  Harness h;
+  EXPECT_EQ(h.call({"SHUTDOWN", "NOSAVE"}), "");
+  EXPECT_TRUE(h.control.down);
+}
+
+}  // namespace
+}  // namespace rubato::kv
