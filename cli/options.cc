@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <utility>
+
+#include "workload/duration.h"
+
+namespace rubato::cli {
+namespace {
+
+template <class Integer>
+CLI::Option* add_integer(CLI::App& app, const std::string& name, Integer& value, Integer low,
+                         Integer high, const std::string& what, const std::string& help) {
+  auto parse = [&value, low, high, what](const std::string& text) -> Status {
+    Integer parsed = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, parsed);
+    if (problem != std::errc() || stop != end || parsed < low || parsed > high) {
+      return Error{fmt::format("takes {} of {} to {}, not '{}'", what, low, high, text)};
+    }
+    value = parsed;
+    return Done{};
+  };
+  return add_parsed(app, name, "N", parse, help)->default_str(std::to_string(value));
+}
+
+}  // namespace
+
+void bad_value(const std::string& name, const std::string& message) {
+  // Parsers name what they parse ("mix: ..."); the option's name says that already.
+  const std::string prefix = name.substr(name.find_first_not_of('-')) + ": ";
+  throw CLI::ValidationError(name,
+                             message.starts_with(prefix) ? message.substr(prefix.size()) : message);
+}
+
+CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::string& placeholder,
+                        std::function<Status(const std::string&)> parse, const std::string& help) {
+  auto take = [name, parse = std::move(parse)](const std::string& text) {
+    if (Status parsed = parse(text); !parsed) bad_value(name, parsed.error());
+  };
+  return app.add_option_function<std::string>(name, take, help)->type_name(placeholder);
+}
+
+CLI::Option* add_number(CLI::App& app, const std::string& name, double& value, double low,
+                        double high, const std::string& what, const std::string& help) {
+  auto parse = [&value, low, high, what](const std::string& text) -> Status {
+    const auto parsed = parse_number(text);
+    if (!parsed || *parsed < low || *parsed > high) {
+      return Error{fmt::format("takes {} of {:g} to {:.0f}, not '{}'", what, low, high, text)};
+    }
+    value = *parsed;
+    return Done{};
+  };
+  return add_parsed(app, name, "R", parse, help)->default_str(fmt::format("{:g}", value));
+}
+
+CLI::Option* add_count(CLI::App& app, const std::string& name, uint64_t& value, uint64_t low,
+                       uint64_t high, const std::string& what, const std::string& help) {
+  return add_integer(app, name, value, low, high, what, help);
+}
+
+CLI::Option* add_count(CLI::App& app, const std::string& name, uint32_t& value, uint32_t low,
+                       uint32_t high, const std::string& what, const std::string& help) {
+  return add_integer(app, name, value, low, high, what, help);
+}
+
+CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, Nanos low,
+                         Nanos high, const std::string& help) {
+  auto parse = [&value, low, high](const std::string& text) -> Status {
+    const auto parsed = parse_duration(text, Nanos::seconds(1));
+    if (!parsed || *parsed < low || *parsed > high) {
+      return Error{fmt::format("takes seconds, or a time like 500ms, of {:g}s to {:g}s, not '{}'",
+                               low.seconds(), high.seconds(), text)};
+    }
+    value = *parsed;
+    return Done{};
+  };
+  return add_parsed(app, name, "S", parse, help);
+}
+
+}  // namespace rubato::cli

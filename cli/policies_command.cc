@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato policies: every policy there is, with its source and options, as text, Markdown (the table
+// of docs/) or JSON. All of it comes from policy/all.h.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "policy/all.h"
+#include "policy/options.h"
+
+namespace rubato::cli {
+namespace {
+
+struct Entry {
+  std::string name, summary, source;
+  std::vector<OptionDescription> options;
+};
+
+std::vector<Entry> all_policies() {
+  std::vector<Entry> entries;
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    entries.push_back({P::kName, P::kSummary, P::kSource, describe<P>()});
+  });
+  return entries;
+}
+
+std::string as_text(const std::vector<Entry>& entries) {
+  std::string text;
+  for (const Entry& entry : entries) {
+    text += fmt::format("{}\n    {}\n    from: {}\n", entry.name, entry.summary, entry.source);
+    for (const OptionDescription& option : entry.options) {
+      const std::string range = fmt::format("{} {}..{}", option.kind, option.low, option.high);
+      text += fmt::format("    --set {:<38}{} ({})\n",
+                          fmt::format("{}={}", option.name, option.default_value), option.help,
+                          option.kind == "flag" ? option.kind : range);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+// A cell must not end early.
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
+  return text;
+}
+
+std::string as_markdown(const std::vector<Entry>& entries) {
+  std::string text = "| policy | what it does | from |\n|---|---|---|\n";
+  for (const Entry& entry : entries) {
+    text +=
+        fmt::format("| `{}` | {} | {} |\n", entry.name, cell(entry.summary), cell(entry.source));
+  }
+  for (const Entry& entry : entries) {
+    if (entry.options.empty()) continue;
+    text += fmt::format("\n**Options of `{}`** (`--set NAME=VALUE`)\n\n", entry.name);
+    text += "| option | default | takes | meaning |\n|---|---|---|---|\n";
+    for (const OptionDescription& o : entry.options) {
+      const std::string takes =
+          o.kind == "flag" ? o.kind : fmt::format("{}, {} to {}", o.kind, o.low, o.high);
+      text +=
+          fmt::format("| `{}` | {} | {} | {} |\n", o.name, o.default_value, takes, cell(o.help));
+    }
+  }
+  return text;
+}
+
+std::string as_json(const std::vector<Entry>& entries) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Entry& entry : entries) {
+    auto options = nlohmann::ordered_json::array();
+    for (const OptionDescription& o : entry.options) {
+      options.push_back({{"name", o.name},
+                         {"help", o.help},
+                         {"kind", o.kind},
+                         {"low", o.low},
+                         {"high", o.high},
+                         {"default", o.default_value}});
+    }
+    list.push_back({{"name", entry.name},
+                    {"summary", entry.summary},
+                    {"source", entry.source},
+                    {"options", std::move(options)}});
+  }
+  return list.dump(1) + "\n";
+}
+
+void add_policies(CLI::App& parent, int&) {
+  CLI::App* app =
+      parent.add_subcommand("policies", "List the scheduling policies and their options");
+  auto markdown = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false);
+  CLI::Option* as_table =
+      app->add_flag("--markdown", *markdown, "As the tables of the documentation");
+  app->add_flag("--json", *json, "As JSON")->excludes(as_table);
+  app->callback([markdown, json] {
+    const std::vector<Entry> entries = all_policies();
+    const std::string text = *markdown ? as_markdown(entries)
+                             : *json   ? as_json(entries)
+                                       : as_text(entries);
+    std::fputs(text.c_str(), stdout);
+  });
+}
+
+const Command kPolicies("", "policies", add_policies);
+
+}  // namespace
+}  // namespace rubato::cli

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/flow_set.h"
+
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "load/request_source.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato::load {
+namespace {
+
+constexpr uint32_t kSpareFiles = 64;
+
+// Lifts the soft limit of open files to what `flows` connections need, as far as allowed.
+void allow_files(uint32_t flows) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= flows + kSpareFiles) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, flows + kSpareFiles);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+}  // namespace
+
+Outstanding OutstandingFifo::pop() {
+  const Outstanding first = items_[head_++];
+  if (head_ == items_.size()) {
+    items_.clear();
+    head_ = 0;
+  } else if (head_ >= kCompactFrom && head_ * 2 > items_.size()) {
+    items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
+    head_ = 0;
+  }
+  return first;
+}
+
+FlowSet::FlowSet(Endpoint endpoint, std::string password, FlowEvents& events)
+    : endpoint_(std::move(endpoint)),
+      events_(events),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      buffer_(std::make_unique<char[]>(kReceiveBytes)) {
+  if (!password.empty()) append_command(auth_, {"AUTH", password});
+}
+
+FlowSet::~FlowSet() = default;
+
+Status FlowSet::open_all(uint32_t count) {
+  allow_files(count);
+  if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
+  flows_.resize(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    Result<Fd> fd = connect_now(endpoint_, kConnectTimeout);
+    if (!fd) return Error{fd.error()};
+    flows_[i].fd = std::move(*fd);
+    if (!watch(i, true))
+      return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
+    ready(i);
+  }
+  return Done{};
+}
+
+bool FlowSet::watch(uint32_t index, bool add) {
+  const Flow& flow = flows_[index];
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (flow.state == State::kConnecting || !flow.unsent.empty()) event.events |= EPOLLOUT;
+  event.data.u32 = index;
+  const int operation = add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  return ::epoll_ctl(epoll_.get(), operation, flow.fd.get(), &event) == 0;
+}
+
+void FlowSet::set_idle(uint32_t index) {
+  flows_[index].idle_slot = static_cast<uint32_t>(idle_.size());
+  idle_.push_back(index);
+}
+
+void FlowSet::unset_idle(uint32_t index) {
+  const uint32_t slot = flows_[index].idle_slot;
+  if (slot == kNoFlow) return;
+  idle_[slot] = idle_.back();
+  flows_[idle_[slot]].idle_slot = slot;
+  idle_.pop_back();
+  flows_[index].idle_slot = kNoFlow;
+}
+
+// The connection stands: say who we are, or take requests at once.
+void FlowSet::ready(uint32_t index) {
+  flows_[index].state = State::kReady;
+  if (auth_.empty()) {
+    set_idle(index);
+  } else {
+    send(index, auth_, {.due = {}, .service = {}, .type = 0, .measured = false, .setup = true});
+  }
+}
+
+uint32_t FlowSet::pick_idle(Prng& prng) const {
+  if (idle_.empty()) return kNoFlow;
+  return idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
+}
+
+uint32_t FlowSet::pick_any(Prng& prng) const {
+  const uint32_t count = static_cast<uint32_t>(flows_.size());
+  const uint32_t first = prng.below(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t index = first + i < count ? first + i : first + i - count;
+    if (flows_[index].state == State::kReady) return index;
+  }
+  return kNoFlow;
+}
+
+void FlowSet::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
+  Flow& flow = flows_[index];
+  unset_idle(index);
+  flow.waiting.push(request);
+  ++outstanding_;
+  if (!flow.unsent.empty()) {
+    flow.unsent.append(bytes);
+    return;
+  }
+  const ssize_t sent = ::send(flow.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return;
+  // A dead connection shows up in the next poll, which then accounts for the request.
+  if (sent < 0 && !would_block()) return;
+  flow.unsent.assign(bytes.substr(sent > 0 ? static_cast<size_t>(sent) : 0));
+  watch(index, false);
+}
+
+void FlowSet::flush(uint32_t index) {
+  Flow& flow = flows_[index];
+  const ssize_t sent = ::send(flow.fd.get(), flow.unsent.data(), flow.unsent.size(), MSG_NOSIGNAL);
+  if (sent < 0) {
+    if (!would_block()) close_flow(index);
+    return;
+  }
+  flow.unsent.erase(0, static_cast<size_t>(sent));
+  if (flow.unsent.empty()) watch(index, false);
+}
+
+void FlowSet::close_flow(uint32_t index) {
+  Flow& flow = flows_[index];
+  if (flow.state == State::kReady) events_.on_closed();
+  unset_idle(index);
+  flow.fd.reset();
+  flow.state = State::kDown;
+  flow.parser = ReplyParser();
+  flow.unsent.clear();
+  while (!flow.waiting.empty()) {
+    const Outstanding request = flow.waiting.pop();
+    --outstanding_;
+    if (!request.setup) events_.on_lost(request);
+  }
+  if (++flow.reconnects > kMaxReconnects) {
+    ++gone_;
+    flow.retry_at = Instant::never();
+    return;
+  }
+  ++down_;
+  flow.retry_at = now_ + kReconnectPause;
+}
+
+void FlowSet::reconnect_due(Instant now) {
+  for (uint32_t i = 0; i < flows_.size(); ++i) {
+    Flow& flow = flows_[i];
+    if (flow.state != State::kDown || flow.retry_at > now) continue;
+    --down_;
+    flow.fd = begin_connect(endpoint_);
+    flow.state = State::kConnecting;
+    if (!flow.fd.open() || !watch(i, true)) close_flow(i);
+  }
+}
+
+void FlowSet::connected(uint32_t index) {
+  if (connect_error(flows_[index].fd.get()) != 0) {
+    close_flow(index);
+    return;
+  }
+  ready(index);
+  if (flows_[index].state == State::kReady) watch(index, false);
+}
+
+void FlowSet::take_reply(Flow& flow, Instant at) {
+  if (flow.waiting.empty()) {
+    // Redis answers a connection beyond its limit with an error nobody asked for, then closes.
+    last_notice_ = std::string(flow.parser.error_text());
+    return;
+  }
+  const Outstanding request = flow.waiting.pop();
+  --outstanding_;
+  if (!request.setup) {
+    events_.on_reply(request, flow.parser, at);
+  } else if (flow.parser.is_error()) {
+    fatal_ = "the server refused the password: " + std::string(flow.parser.error_text());
+  }
+}
+
+void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at) {
+  Flow& flow = flows_[index];
+  while (size > 0) {
+    size_t used = 0;
+    const ReplyParser::Status status = flow.parser.feed(data, size, used);
+    if (status == ReplyParser::Status::kBroken) {
+      fatal_ = "what " + endpoint_.text + " sends is not RESP: is this the right port?";
+      return;
+    }
+    if (status == ReplyParser::Status::kReply) take_reply(flow, at);
+    data += used;
+    size -= used;
+  }
+  if (flow.waiting.empty() && flow.idle_slot == kNoFlow) set_idle(index);
+}
+
+void FlowSet::receive(uint32_t index) {
+  while (true) {
+    const ssize_t got = ::recv(flows_[index].fd.get(), buffer_.get(), kReceiveBytes, 0);
+    if (got == 0 || (got < 0 && !would_block())) {
+      close_flow(index);
+      return;
+    }
+    if (got < 0) return;
+    consume(index, buffer_.get(), static_cast<size_t>(got), rubato::now());
+    if (static_cast<size_t>(got) < kReceiveBytes || !fatal_.empty()) return;
+  }
+}
+
+Status FlowSet::poll(Instant now) {
+  now_ = now;
+  if (down_ > 0) reconnect_due(now);
+  std::array<epoll_event, kEventsPerPoll> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerPoll, 0);
+  for (int i = 0; i < count && fatal_.empty(); ++i) {
+    const epoll_event& event = events[static_cast<size_t>(i)];
+    const uint32_t index = event.data.u32;
+    if (flows_[index].state == State::kConnecting) {
+      connected(index);
+      continue;
+    }
+    if ((event.events & EPOLLOUT) != 0 && !flows_[index].unsent.empty()) flush(index);
+    const bool readable = (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0;
+    if (readable && flows_[index].state == State::kReady) receive(index);
+  }
+  if (!fatal_.empty()) return Error{fatal_};
+  if (gone_ == flows_.size()) {
+    const std::string why = last_notice_.empty() ? "" : " (it said: " + last_notice_ + ")";
+    return Error{endpoint_.text + " closed every connection, and reconnecting failed" + why};
+  }
+  return Done{};
+}
+
+void FlowSet::abandon() {
+  for (Flow& flow : flows_) {
+    while (!flow.waiting.empty()) {
+      const Outstanding request = flow.waiting.pop();
+      --outstanding_;
+      if (!request.setup) events_.on_lost(request);
+    }
+  }
+}
+
+}  // namespace rubato::load

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "load/steal_time.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato::load {
+namespace {
+
+constexpr int kSendsPerTurn = 32;  // then look for replies
+constexpr uint64_t kMostCounted = 10'000'000;
+
+}  // namespace
+
+Generator::Generator(const LoadOptions& options, RequestSource& source, Arrivals arrivals)
+    : options_(options),
+      source_(source),
+      arrivals_(std::move(arrivals)),
+      recorder_(options, source.types()),
+      request_prng_(options.seed + 1),
+      flow_prng_(options.seed + 2) {}
+
+Nanos Generator::elapsed() const { return rubato::now() - start_; }
+
+void Generator::on_reply(const Outstanding& request, const ReplyParser& reply, Instant at) {
+  if (reply.is_error()) {
+    const std::string_view text = reply.error_text();
+    recorder_.failed(request.type, classify_error(text), text, request.measured);
+    return;
+  }
+  recorder_.replied(request.type, at - start_, at - request.due, request.service, request.measured);
+}
+
+void Generator::on_lost(const Outstanding& request) {
+  recorder_.lost(request.type, timed_out_, request.measured);
+}
+
+void Generator::send_one(uint32_t flow, Nanos due, Nanos lag) {
+  bytes_.clear();
+  const RequestSource::Draw draw = source_.draw(request_prng_, bytes_);
+  const bool measured = recorder_.measured(due);
+  if (measured) recorder_.sent(draw.type, lag);
+  flows_->send(flow, bytes_,
+               {.due = start_ + due,
+                .service = draw.service,
+                .type = draw.type,
+                .measured = measured,
+                .setup = false});
+}
+
+void Generator::send_due(Nanos now) {
+  for (int i = 0; i < kSendsPerTurn && next_due_ <= now && !schedule_done(); ++i) {
+    const uint32_t flow =
+        options_.pick == Pick::kIdle ? flows_->pick_idle(flow_prng_) : flows_->pick_any(flow_prng_);
+    if (flow == kNoFlow) {
+      blocked_until_ = now;
+      if (!next_waited_) recorder_.waited_for_flow();
+      next_waited_ = true;
+      return;
+    }
+    // Waiting for a connection is the server's doing; only the rest of the delay is ours.
+    send_one(flow, next_due_, now - std::max(next_due_, std::min(blocked_until_, now)));
+    next_due_ = arrivals_.next();
+    next_waited_ = false;
+    now = elapsed();
+  }
+}
+
+void Generator::send_closed(Nanos now) {
+  for (uint32_t i = 0; i < options_.closed_clients && now < options_.duration; ++i) {
+    const uint32_t flow = flows_->pick_idle(flow_prng_);
+    if (flow == kNoFlow) return;
+    send_one(flow, now, Nanos(0));
+    now = elapsed();
+  }
+}
+
+bool Generator::schedule_done() const { return next_due_ >= options_.duration; }
+
+// What was due but never left. Beyond kMostCounted the rest is estimated from the rate.
+void Generator::count_unsent() {
+  uint64_t count = 0;
+  while (!schedule_done() && count < kMostCounted) {
+    if (recorder_.measured(next_due_)) ++count;
+    next_due_ = arrivals_.next();
+  }
+  if (!schedule_done()) {
+    const double rest = (options_.duration - next_due_).seconds() * options_.rate;
+    count += static_cast<uint64_t>(rest);
+  }
+  recorder_.unsent(count);
+}
+
+void Generator::show_progress(Nanos now) {
+  if (now < next_progress_) return;
+  next_progress_ = now + Nanos::seconds(1);
+  const Histogram recent = recorder_.take_recent();
+  std::fprintf(stderr, "\r%4.0f s  %9llu/s  p50 %.1f us  p99 %.1f us  max %.1f us  failed %llu   ",
+               now.seconds(),
+               static_cast<unsigned long long>(recorder_.replies() - progress_replies_),
+               recent.percentile(50).micros(), recent.percentile(99).micros(),
+               recent.max().micros(), static_cast<unsigned long long>(recorder_.failures()));
+  std::fflush(stderr);
+  progress_replies_ = recorder_.replies();
+}
+
+Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
+  Result<Endpoint> endpoint = resolve(options_.target);
+  if (!endpoint) return Error{endpoint.error()};
+  flows_.emplace(*endpoint, options_.password, static_cast<FlowEvents&>(*this));
+  const uint32_t flows = closed_loop() ? options_.closed_clients : options_.flows;
+  if (Status opened = flows_->open_all(flows); !opened) return Error{opened.error()};
+
+  const StealTime steal_before = read_steal_time();
+  start_ = rubato::now();
+  next_due_ = arrivals_.next();
+  const Nanos deadline = options_.duration + options_.reply_timeout;
+  Nanos last;
+  std::string broke;
+  while (true) {
+    const Nanos now = elapsed();
+    recorder_.turn(now - last);
+    last = now;
+    if (*stop != 0 || now >= deadline) break;
+    closed_loop() ? send_closed(now) : send_due(now);
+    const Status polled = flows_->poll(start_ + now);
+    if (!polled) {
+      broke = polled.error();
+      break;
+    }
+    const bool all_sent = closed_loop() || schedule_done();
+    if (now >= options_.duration && all_sent && flows_->outstanding() == 0) break;
+    if (options_.progress) show_progress(now);
+  }
+  if (options_.progress) std::fputs("\r\033[K", stderr);
+  if (!broke.empty() && recorder_.replies() == 0) return Error{broke};
+
+  const bool cut_short = *stop != 0 && last < options_.duration;
+  if (cut_short) {
+    recorder_.interrupted();
+  } else {
+    timed_out_ = true;
+    flows_->abandon();
+    if (!closed_loop()) count_unsent();
+  }
+  RunReport report = recorder_.report(cut_short ? last : options_.duration);
+  if (!broke.empty()) {
+    report.valid = false;
+    report.invalid_reason = broke;
+  }
+  report.noise->steal_percent = steal_percent(steal_before, read_steal_time());
+  return report;
+}
+
+}  // namespace rubato::load

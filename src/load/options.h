@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LoadOptions: everything that decides a run. A plain value; bounds are checked by whoever fills it
+// (the command line) and named here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "load/target.h"
+
+namespace rubato::load {
+
+// Which connection a request of an open-loop run goes on.
+//   kIdle    one without an outstanding request, chosen at random; if there is none the request
+//            waits here, and its wait counts. A stream protocol answers in order, so a GET behind
+//            a scan on its own connection would wait whatever the server's scheduler does.
+//   kRandom  any, chosen at random: requests pipeline
+enum class Pick : uint8_t { kIdle, kRandom };
+
+inline constexpr uint32_t kMaxFlows = 60000;
+inline constexpr double kMaxRate = 1e7;
+inline constexpr double kMaxDurationSeconds = 86400;
+
+struct LoadOptions {
+  Target target;
+  double rate = 1000;  // requests per second, open loop
+  Nanos duration = Nanos::seconds(10);
+  std::optional<Nanos> warmup;              // default: the first tenth of the duration
+  Nanos reply_timeout = Nanos::seconds(5);  // for the last replies, after the last request
+  uint32_t flows = 64;
+  uint64_t seed = 1;
+  Pick pick = Pick::kIdle;
+  uint32_t closed_clients = 0;  // > 0: closed loop with that many clients instead
+  std::string password;
+  bool timeline = false;  // keep figures per 100 ms
+  bool ccdf = false;      // write the latency distributions
+  bool progress = false;  // a line per second on stderr
+
+  Nanos warmup_length() const { return warmup.value_or(duration / 10); }
+};
+
+}  // namespace rubato::load

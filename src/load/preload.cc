@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/preload.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "load/flow_set.h"
+#include "load/reply_parser.h"
+#include "load/socket.h"
+
+namespace rubato::load {
+namespace {
+
+constexpr uint64_t kBatchCommands = 500;
+constexpr size_t kBatchBytes = 256 * 1024;
+constexpr Nanos kStallTimeout = Nanos::seconds(30);
+
+// One connection on which batches of commands are sent and their replies awaited.
+class Pipeline {
+ public:
+  explicit Pipeline(Fd fd) : fd_(std::move(fd)) {}
+
+  Status add(std::initializer_list<std::string_view> args) {
+    append_command(batch_, args);
+    if (++commands_ < kBatchCommands && batch_.size() < kBatchBytes) return Done{};
+    return finish();
+  }
+
+  Status finish() {
+    if (!send_all(fd_.get(), batch_, kStallTimeout)) return lost();
+    batch_.clear();
+    while (commands_ > 0) {
+      if (Status read = read_some(); !read) return read;
+    }
+    return Done{};
+  }
+
+ private:
+  static Error lost() { return {"loading the keys: the server closed the connection or stalled"}; }
+
+  Status read_some() {
+    if (!wait_readable(fd_.get(), kStallTimeout)) return lost();
+    const ssize_t got = ::recv(fd_.get(), buffer_.data(), buffer_.size(), 0);
+    if (got <= 0) return lost();
+    for (size_t at = 0; at < static_cast<size_t>(got);) {
+      size_t used = 0;
+      const auto status = parser_.feed(buffer_.data() + at, static_cast<size_t>(got) - at, used);
+      at += used;
+      if (status == ReplyParser::Status::kBroken) {
+        return Error{"loading the keys: what the server sends is not RESP"};
+      }
+      if (status != ReplyParser::Status::kReply) continue;
+      if (parser_.is_error()) {
+        return Error{"loading the keys: the server said " + std::string(parser_.error_text())};
+      }
+      if (commands_ > 0) --commands_;
+    }
+    return Done{};
+  }
+
+  Fd fd_;
+  std::string batch_;
+  uint64_t commands_ = 0;
+  ReplyParser parser_;
+  std::array<char, 65536> buffer_{};
+};
+
+// Items of the largest `verb` or `verb/N` in the mix; 0 if it is not there.
+uint64_t items_of(std::string_view mix, std::string_view verb, uint64_t bare) {
+  uint64_t most = 0;
+  while (!mix.empty()) {
+    const size_t comma = std::min(mix.find(','), mix.size());
+    std::string_view item = mix.substr(0, comma);
+    mix.remove_prefix(std::min(comma + 1, mix.size()));
+    item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
+    if (!item.starts_with(verb)) continue;
+    item.remove_prefix(verb.size());
+    uint64_t size = bare;
+    if (item.starts_with('/')) std::from_chars(item.data() + 1, item.data() + item.size(), size);
+    most = std::max(most, size);
+  }
+  return most;
+}
+
+Status refill(Pipeline& pipeline, std::string_view key, std::string_view add, uint64_t items) {
+  if (items == 0) return Done{};
+  if (Status done = pipeline.add({"DEL", key}); !done) return done;
+  for (uint64_t i = 0; i < items; ++i) {
+    if (Status done = pipeline.add({add, key, key_name(i)}); !done) return done;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+PreloadPlan plan_preload(std::string_view mix, const KvShape& shape) {
+  return {shape, items_of(mix, "lrange", shape.scan_limit),
+          items_of(mix, "smembers", shape.scan_limit)};
+}
+
+Status preload(const Target& target, const std::string& password, const PreloadPlan& plan) {
+  Result<Endpoint> endpoint = resolve(target);
+  if (!endpoint) return Error{endpoint.error()};
+  Result<Fd> fd = connect_now(*endpoint, kConnectTimeout);
+  if (!fd) return Error{fd.error()};
+  Pipeline pipeline(std::move(*fd));
+  if (!password.empty()) {
+    if (Status done = pipeline.add({"AUTH", password}); !done) return done;
+  }
+  const std::string value(plan.shape.value_size_bytes, 'v');
+  for (uint64_t i = 0; i < plan.shape.keys; ++i) {
+    if (Status done = pipeline.add({"SET", key_name(i), value}); !done) return done;
+  }
+  if (Status done = refill(pipeline, kListKey, "RPUSH", plan.list_items); !done) return done;
+  if (Status done = refill(pipeline, kSetKey, "SADD", plan.set_members); !done) return done;
+  return pipeline.finish();
+}
+
+}  // namespace rubato::load

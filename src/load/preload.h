@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fills a store before a run: SET key:%012d for every key, in pipelined batches over one
+// connection; for mixes that need them also a list and a set. Blocks until done. Not thread safe
+// with itself on the same target only in that both would write the same keys.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "load/request_source.h"
+#include "load/target.h"
+
+namespace rubato::load {
+
+struct PreloadPlan {
+  KvShape shape;
+  uint64_t list_items = 0;   // elements of kListKey; 0 = do not touch it
+  uint64_t set_members = 0;  // members of kSetKey
+};
+
+// The plan that serves `mix` (not checked here).
+PreloadPlan plan_preload(std::string_view mix, const KvShape& shape);
+
+// Fails with one line at the first error the server answers or when the connection breaks.
+Status preload(const Target& target, const std::string& password, const PreloadPlan& plan);
+
+}  // namespace rubato::load

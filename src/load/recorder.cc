@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rubato::load {
+namespace {
+
+double share_of(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+double per_second(uint64_t count, Nanos span) {
+  return span > Nanos(0) ? static_cast<double>(count) / span.seconds() : 0;
+}
+
+}  // namespace
+
+Recorder::Recorder(const LoadOptions& options, const std::vector<SourceType>& types)
+    : options_(options), types_(types), warmup_(options.warmup_length()), books_(types.size()) {}
+
+void Recorder::sent(uint32_t type, Nanos lag) {
+  ++books_[type].sent;
+  send_lag_.record(lag);
+}
+
+void Recorder::replied(uint32_t type, Nanos at, Nanos latency, Nanos service, bool is_measured) {
+  ++replies_;
+  in_window_ += at >= warmup_ && at < options_.duration ? 1u : 0u;
+  Book& book = books_[type];
+  if (options_.timeline) {
+    close_slices_before(at);
+    book.slice.record(latency);
+  }
+  if (options_.progress) recent_.record(latency);
+  if (!is_measured) return;
+  book.latency.record(latency);
+  if (service > Nanos(0)) record_slowdown(book.slowdown, latency, service);
+}
+
+void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, bool is_measured) {
+  ++failures_;
+  if (outcome == Outcome::kError && first_error_.empty()) first_error_ = text;
+  if (!is_measured) return;
+  ++(outcome == Outcome::kRefused ? books_[type].refused : books_[type].errors);
+}
+
+void Recorder::lost(uint32_t type, bool timed_out, bool is_measured) {
+  ++failures_;
+  if (!is_measured) return;
+  ++books_[type].lost;
+  timeouts_ += timed_out ? 1u : 0u;
+}
+
+void Recorder::turn(Nanos gap) {
+  if (gap <= Nanos::micros(50)) return;
+  ++gaps_50us_;
+  gaps_100us_ += gap > Nanos::micros(100) ? 1u : 0u;
+  gaps_1ms_ += gap > Nanos::millis(1) ? 1u : 0u;
+  max_gap_ = std::max(max_gap_, gap);
+}
+
+Histogram Recorder::take_recent() { return std::exchange(recent_, Histogram()); }
+
+void Recorder::close_slices_before(Nanos at) {
+  while (at >= slice_end_) {
+    TimelineSlice slice{.start_s = (slice_end_ - kTimelineSlice).seconds(), .types = {}};
+    for (Book& book : books_) {
+      const Histogram& h = book.slice;
+      slice.types.push_back(
+          {h.count(), h.percentile(50).micros(), h.percentile(99).micros(), h.max().micros()});
+      if (!h.empty()) book.slice.clear();
+    }
+    timeline_.push_back(std::move(slice));
+    slice_end_ += kTimelineSlice;
+  }
+}
+
+std::string Recorder::invalid_reason(uint64_t requests, uint64_t lost_count) const {
+  if (interrupted_) return "interrupted before its end";
+  if (requests == 0) return "no request was due after the warm-up";
+  if (options_.closed_clients == 0 && send_lag_.percentile(99) > kMaxSendLagP99) {
+    return fmt::format("the generator fell behind its schedule: p99 of its send lag is {:.1f} ms",
+                       send_lag_.percentile(99).seconds() * 1e3);
+  }
+  if (share_of(unsent_, requests) > kMaxUnsentShare) {
+    return fmt::format(
+        "{:.2f} % of the requests were never sent: no connection was free for them "
+        "(the server is slower than the offered rate, or --flows is too small)",
+        100 * share_of(unsent_, requests));
+  }
+  if (share_of(lost_count, requests) > kMaxLostShare) {
+    return fmt::format("{:.2f} % of the requests got no reply",
+                       100 * share_of(lost_count, requests));
+  }
+  uint64_t errors = 0;
+  for (const Book& book : books_) errors += book.errors;
+  if (share_of(errors, requests) > kMaxLostShare) {
+    return fmt::format("{:.2f} % of the requests got an error: {}",
+                       100 * share_of(errors, requests), first_error_);
+  }
+  return "";
+}
+
+void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns) const {
+  for (size_t i = 0; i < types_.size(); ++i) {
+    const Book& book = books_[i];
+    TypeReport type{.name = types_[i].name,
+                    .service_us = {},
+                    .share = types_[i].share,
+                    .count = book.latency.count(),
+                    .refused = book.refused,
+                    .errors = book.errors,
+                    .lost = book.lost,
+                    .latency = summarize_latency(book.latency),
+                    .slowdown = {},
+                    .ccdf = {}};
+    if (types_[i].service_mean) type.service_us = types_[i].service_mean->micros();
+    if (!book.slowdown.empty()) type.slowdown = summarize_slowdown(book.slowdown);
+    if (options_.ccdf) type.ccdf = ccdf_of(book.latency);
+    report.types.push_back(std::move(type));
+    report.requests += book.sent;
+    report.refused += book.refused;
+    report.errors += book.errors;
+    report.lost += book.lost;
+    all.merge(book.latency);
+    slowdowns.merge(book.slowdown);
+  }
+}
+
+void Recorder::add_live_figures(RunReport& report, Nanos ran) const {
+  report.timeouts = timeouts_;
+  if (options_.closed_clients == 0) {
+    report.send_lag = SendLag{.p99_us = send_lag_.percentile(99).micros(),
+                              .max_us = send_lag_.max().micros(),
+                              .unsent = unsent_};
+  }
+  report.noise = NoiseReport{.over_50us_per_s = per_second(gaps_50us_, ran),
+                             .over_100us_per_s = per_second(gaps_100us_, ran),
+                             .over_1ms_per_s = per_second(gaps_1ms_, ran),
+                             .max_gap_us = max_gap_.micros(),
+                             .steal_percent = {}};
+  report.timeline_slice_s = kTimelineSlice.seconds();
+  report.timeline = timeline_;
+  if (!first_error_.empty()) report.settings.emplace_back("first_error", first_error_);
+  report.settings.emplace_back("waited_for_a_connection", std::to_string(waited_for_flow_));
+  report.settings.emplace_back("connections_closed_by_server", std::to_string(closed_by_peer_));
+}
+
+RunReport Recorder::report(Nanos ran) const {
+  RunReport report;
+  Histogram all, slowdowns;
+  add_types(report, all, slowdowns);
+  report.requests += unsent_;
+  const Nanos window = ran - warmup_;
+  report.offered_rps = per_second(report.requests, window);
+  report.achieved_rps = per_second(in_window_, window);
+  report.latency = summarize_latency(all);
+  if (!slowdowns.empty()) report.slowdown = summarize_slowdown(slowdowns);
+  report.wall_s = ran.seconds();
+  report.seed = options_.seed;
+  report.loop = options_.closed_clients > 0 ? "closed" : "open";
+  report.invalid_reason = invalid_reason(report.requests, report.lost);
+  report.valid = report.invalid_reason.empty();
+  add_live_figures(report, ran);
+  return report;
+}
+
+}  // namespace rubato::load

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: the books of one run. The generator tells it what happened and when; it keeps the
+// histograms and the counts, decides whether the run is valid, and fills a RunReport. Times are
+// since the start of the run. Requests due before the warm-up ended are not in the figures. One
+// owner at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "load/options.h"
+#include "load/reply_parser.h"
+#include "load/request_source.h"
+#include "metrics/histogram.h"
+#include "metrics/run_report.h"
+
+namespace rubato::load {
+
+// A run is invalid when it could not keep its schedule or lost too much.
+inline constexpr Nanos kMaxSendLagP99 = Nanos::millis(1);
+inline constexpr double kMaxUnsentShare = 0.001;
+inline constexpr double kMaxLostShare = 0.001;
+inline constexpr Nanos kTimelineSlice = Nanos::millis(100);
+
+class Recorder {
+ public:
+  Recorder(const LoadOptions& options, const std::vector<SourceType>& types);
+
+  // True for requests whose due time belongs into the figures.
+  bool measured(Nanos due) const { return due >= warmup_; }
+
+  // A measured request of `type` was due; `lag` is how late it was sent by the generator's fault.
+  void sent(uint32_t type, Nanos lag);
+  // Measured requests that were due but could not be sent before the end.
+  void unsent(uint64_t count) { unsent_ += count; }
+  // A reply came at `at`. Service 0 = nominal service time unknown.
+  void replied(uint32_t type, Nanos at, Nanos latency, Nanos service, bool is_measured);
+  void failed(uint32_t type, Outcome outcome, std::string_view text, bool is_measured);
+  // The connection closed before the reply, or the reply did not come in time.
+  void lost(uint32_t type, bool timed_out, bool is_measured);
+  // One turn of the poll loop took `gap`.
+  void turn(Nanos gap);
+  // Requests that waited here for an idle connection.
+  void waited_for_flow() { ++waited_for_flow_; }
+  void closed_by_peer() { ++closed_by_peer_; }
+  void interrupted() { interrupted_ = true; }
+
+  // `ran` is how long requests were due (the duration, or less if interrupted).
+  RunReport report(Nanos ran) const;
+
+  // For the progress line: all replies so far, and what one type looked like since the last call.
+  uint64_t replies() const { return replies_; }
+  uint64_t failures() const { return failures_; }
+  Histogram take_recent();
+
+  // For the percentile dump.
+  const Histogram& latency_of(uint32_t type) const { return books_[type].latency; }
+
+ private:
+  struct Book {
+    Histogram latency, slowdown, slice;
+    uint64_t sent = 0, refused = 0, errors = 0, lost = 0;
+  };
+
+  void close_slices_before(Nanos at);
+  std::string invalid_reason(uint64_t requests, uint64_t lost_count) const;
+  void add_types(RunReport& report, Histogram& all, Histogram& slowdowns) const;
+  void add_live_figures(RunReport& report, Nanos ran) const;
+
+  const LoadOptions options_;
+  const std::vector<SourceType> types_;
+  const Nanos warmup_;
+  std::vector<Book> books_;
+  std::vector<TimelineSlice> timeline_;
+  Nanos slice_end_ = kTimelineSlice;
+  Histogram send_lag_, recent_;
+  uint64_t in_window_ = 0;  // replies between warm-up and end, whenever due
+  uint64_t unsent_ = 0, timeouts_ = 0, replies_ = 0, failures_ = 0;
+  uint64_t waited_for_flow_ = 0, closed_by_peer_ = 0;
+  uint64_t gaps_50us_ = 0, gaps_100us_ = 0, gaps_1ms_ = 0;
+  Nanos max_gap_;
+  bool interrupted_ = false;
+  std::string first_error_;
+};
+
+}  // namespace rubato::load

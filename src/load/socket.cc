@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace rubato::load {
+namespace {
+
+Error connect_failure(const Endpoint& endpoint, int code) {
+  return {"cannot connect to " + endpoint.text + ": " + std::strerror(code)};
+}
+
+// True when the event came in time.
+bool wait_for(int fd, short events, Nanos timeout) {
+  pollfd entry{fd, events, 0};
+  const int milliseconds = static_cast<int>(timeout.count() / Nanos::millis(1).count());
+  int ready = 0;
+  do { ready = ::poll(&entry, 1, milliseconds); } while (ready < 0 && errno == EINTR);
+  return ready > 0;
+}
+
+}  // namespace
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+void Fd::reset() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Result<Endpoint> resolve(const Target& target) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(target.port);
+  const int code = ::getaddrinfo(target.host.c_str(), port.c_str(), &hints, &found);
+  if (code != 0) {
+    return Error{"cannot find host '" + target.host + "': " + ::gai_strerror(code)};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  Endpoint endpoint;
+  std::memcpy(&endpoint.address, found->ai_addr, found->ai_addrlen);
+  endpoint.length = found->ai_addrlen;
+  endpoint.text = target.host + ":" + port;
+  return endpoint;
+}
+
+Fd begin_connect(const Endpoint& endpoint) {
+  Fd fd(::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.open()) return fd;
+  const int on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
+  if (::connect(fd.get(), address, endpoint.length) == 0 || errno == EINPROGRESS) return fd;
+  const int code = errno;
+  fd.reset();
+  errno = code;
+  return fd;
+}
+
+int connect_error(int fd) {
+  int code = 0;
+  socklen_t length = sizeof code;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &length) != 0) return errno;
+  return code;
+}
+
+Result<Fd> connect_now(const Endpoint& endpoint, Nanos timeout) {
+  Fd fd = begin_connect(endpoint);
+  if (!fd.open()) return connect_failure(endpoint, errno);
+  if (!wait_for(fd.get(), POLLOUT, timeout)) return connect_failure(endpoint, ETIMEDOUT);
+  if (const int code = connect_error(fd.get()); code != 0) return connect_failure(endpoint, code);
+  return fd;
+}
+
+bool send_all(int fd, std::string_view bytes, Nanos timeout) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(fd, POLLOUT, timeout)) return false;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool wait_readable(int fd, Nanos timeout) { return wait_for(fd, POLLIN, timeout); }
+
+}  // namespace rubato::load

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The few socket calls a generator needs. All sockets are TCP, close-on-exec and TCP_NODELAY.
+// Any thread; a Fd owns its descriptor.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "load/target.h"
+
+namespace rubato::load {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+  std::string text;  // host:port, for messages
+};
+
+// The target's first address.
+Result<Endpoint> resolve(const Target& target);
+
+// A connected non-blocking socket. Fails with one line naming the endpoint and why.
+Result<Fd> connect_now(const Endpoint& endpoint, Nanos timeout);
+
+// Starts connecting without waiting; not open if that failed at once. When the socket becomes
+// writable, connect_error() is 0 or says why it failed.
+Fd begin_connect(const Endpoint& endpoint);
+int connect_error(int fd);
+
+// Sends all of `bytes` on a non-blocking socket, waiting for room. False if the peer went away or
+// took nothing for `timeout`.
+bool send_all(int fd, std::string_view bytes, Nanos timeout);
+
+// Waits until there is something to read (or an end). False after `timeout`.
+bool wait_readable(int fd, Nanos timeout);
+
+}  // namespace rubato::load
