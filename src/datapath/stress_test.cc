@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several threads poll every queue, hand requests around and finish each other's, while clients
+// pipeline, vanish, half-close and stop reading. Replies must come in order and nothing may leak.
+// RUBATO_SEED replays a run's choices (not its thread timing).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "base/prng.h"
+#include "datapath/testing/bed.h"
+
+namespace rubato::testing {
+namespace {
+
+uint64_t seed_of_run() {
+  const char* given = std::getenv("RUBATO_SEED");
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0)
+                                         : static_cast<uint64_t>(datapath_now().ns());
+  std::printf("RUBATO_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  return seed;
+}
+
+// Requests in nobody's hands.
+class Pool {
+ public:
+  void put(Request* request) {
+    std::lock_guard lock(mutex_);
+    requests_.push_back(request);
+  }
+  Request* take(Prng& dice) {
+    std::lock_guard lock(mutex_);
+    if (requests_.empty()) return nullptr;
+    const uint32_t at = dice.below(static_cast<uint32_t>(requests_.size()));
+    std::swap(requests_[at], requests_.back());
+    Request* request = requests_.back();
+    requests_.pop_back();
+    return request;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Request*> requests_;
+};
+
+class Workers {
+ public:
+  Workers(Bed& bed, uint32_t count, uint64_t seed) : bed_(bed) {
+    for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this, i, seed] { run(i, seed); });
+  }
+  ~Workers() {
+    stop_ = true;
+    for (uint32_t q = 0; q < bed_.datapath().queues(); ++q) {
+      bed_.datapath().queue(WorkerId{q}).wake();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void run(uint32_t index, uint64_t seed) {
+    Prng dice(seed + index);
+    const uint32_t queues = bed_.datapath().queues();
+    while (!stop_) {
+      std::array<Request*, 8> burst{};
+      DatapathQueue& queue = bed_.datapath().queue(WorkerId{dice.below(queues)});
+      const uint32_t n = queue.poll(std::span(burst).first(1 + dice.below(8)));
+      for (uint32_t i = 0; i < n; ++i) pool_.put(burst[i]);
+      Request* request = pool_.take(dice);
+      if (request != nullptr) {
+        serve(*request, dice);
+      } else if (index < queues && n == 0) {
+        bed_.datapath().queue(WorkerId{index}).wait(Nanos::millis(1));
+      }
+      if (dice.below(64) == 0) bed_.datapath().queue(WorkerId{dice.below(queues)}).wake();
+    }
+  }
+
+  void serve(Request& request, Prng& dice) {
+    if (request.payload == "quit\n") request.close_after = true;
+    request.reply->append(request.payload);
+    if (dice.below(16) == 0) request.datapath->flush(request);
+    if (Request* next = request.datapath->finish(request)) pool_.put(next);
+  }
+
+  Bed& bed_;
+  Pool pool_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+// One client's life; false if a reply was wrong.
+bool live(TestClient& client, Prng& dice) {
+  std::string sent;
+  std::string got;
+  const uint32_t rounds = 1 + dice.below(6);
+  int number = 0;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    std::string text;
+    const uint32_t lines = 1 + dice.below(40);
+    for (uint32_t i = 0; i < lines; ++i) text += std::to_string(number++) + "\n";
+    // Cut anywhere, so that requests arrive in pieces.
+    const size_t cut = dice.below(static_cast<uint32_t>(text.size()));
+    if (!client.send(text.substr(0, cut)) || !client.send(text.substr(cut))) return false;
+    sent += text;
+    if (dice.below(2) == 0) got += client.receive(sent.size() - got.size());
+  }
+  switch (dice.below(4)) {
+    case 0: client.reset(); return true;
+    case 1: client.half_close(); break;
+    case 2:
+      if (!client.send("quit\n")) return false;
+      sent += "quit\n";
+      break;
+    default: break;
+  }
+  got += client.receive(sent.size() - got.size());
+  EXPECT_EQ(got, sent);
+  return got == sent;
+}
+
+class DatapathStress : public ::testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DatapathStress, ::testing::Values("tcp", "loopback"),
+                         [](const auto& kind) { return kind.param; });
+
+TEST_P(DatapathStress, flows_survive_many_threads) {
+  const uint64_t seed = seed_of_run();
+  BedOptions options;
+  options.queues = 2;
+  auto bed = make_bed(GetParam(), options);
+  {
+    Workers workers(*bed, 4, seed);
+    std::vector<std::thread> clients;
+    for (uint64_t c = 0; c < 6; ++c) {
+      clients.emplace_back([&bed, c, seed] {
+        Prng dice(seed * 31 + c);
+        for (int life = 0; life < 40; ++life) {
+          auto client = bed->connect();
+          ASSERT_TRUE(client->connected());
+          if (!live(*client, dice)) return;
+          client->reset();
+        }
+      });
+    }
+    std::thread inspector([&] {
+      Prng dice(seed ^ 0xabcdef);
+      for (int i = 0; i < 200; ++i) {
+        bed->datapath().for_each_flow([](const FlowInfo& info) { EXPECT_GT(info.flow, 0u); });
+        bed->datapath().stats();
+        bed->datapath().in_flight();
+        std::this_thread::yield();
+      }
+    });
+    for (std::thread& client : clients) client.join();
+    inspector.join();
+  }
+  EXPECT_TRUE(bed->all_closed());
+  EXPECT_EQ(bed->datapath().stats().flows_open, 0u);
+}
+
+TEST_P(DatapathStress, flows_are_closed_and_drained_under_load) {
+  const uint64_t seed = seed_of_run();
+  BedOptions options;
+  options.queues = 2;
+  auto bed = make_bed(GetParam(), options);
+  {
+    Workers workers(*bed, 3, seed);
+    std::vector<std::thread> clients;
+    for (uint64_t c = 0; c < 4; ++c) {
+      clients.emplace_back([&bed, c] {
+        for (int life = 0; life < 200; ++life) {
+          auto client = bed->connect();
+          if (!client->connected()) break;
+          // Replies may be cut off anywhere, but what comes is a prefix of the truth.
+          const std::string text = "a\nb\nc\nd\ne\nf\n";
+          if (!client->send(text)) continue;
+          const std::string got = client->receive(text.size());
+          EXPECT_EQ(got, text.substr(0, got.size())) << c;
+        }
+      });
+    }
+    Prng dice(seed);
+    for (int i = 0; i < 300; ++i) {
+      std::vector<uint64_t> flows;
+      bed->datapath().for_each_flow([&](const FlowInfo& info) { flows.push_back(info.flow); });
+      if (!flows.empty()) {
+        bed->datapath().close_flow(flows[dice.below(static_cast<uint32_t>(flows.size()))]);
+      }
+      std::this_thread::yield();
+    }
+    bed->datapath().drain();
+    for (std::thread& client : clients) client.join();
+  }
+  EXPECT_TRUE(bed->all_closed());
+  EXPECT_EQ(bed->datapath().in_flight(), 0u);
+}
+
+}  // namespace
+}  // namespace rubato::testing
