@@ -24,8 +24,9 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { font-weight: 600; color: var(--soft); vertical-align: bottom; } td small { color: var(--soft);
  display: block; font-size: 11.5px; }
 table.facts td, table.facts th { text-align: left; white-space: normal; }
-.met { color: var(--good); } .missed { color: var(--bad); } pre { font-size: 12px; overflow-x: auto; padding: 12px 14px;
- border: 1px solid var(--rule); border-radius: 6px; line-height: 1.5; }
+.met { color: var(--good); } .missed { color: var(--bad); }
+pre { font-size: 12px; overflow-x: auto; padding: 12px 14px; line-height: 1.5;
+ border: 1px solid var(--rule); border-radius: 6px; }
 """
 
 
