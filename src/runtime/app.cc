@@ -6,6 +6,15 @@
 namespace rubato {
 namespace {
 thread_local Seat* t_seat = nullptr;
+
+void checkpoint_taken() {
+  if (Seat* seat = this_seat()) {
+    seat->checkpoint_slow();
+  } else {
+    checkpoint_budget_set(kCheckpointNever);
+  }
+}
+
 }  // namespace
 
 [[gnu::noinline]] Seat* this_seat() {
@@ -16,6 +25,7 @@ thread_local Seat* t_seat = nullptr;
 [[gnu::noinline]] void set_this_seat(Seat* seat) {
   asm volatile("");
   t_seat = seat;
+  checkpoint_set_handler(&checkpoint_taken);
 }
 
 void long_begin(uint8_t priority) {
@@ -41,12 +51,3 @@ NoPreempt::~NoPreempt() {
 }
 
 }  // namespace rubato
-
-void rubato_checkpoint_slow(void) {
-  rubato::Seat* seat = rubato::this_seat();
-  if (seat == nullptr) {
-    rubato::checkpoint_budget_set(rubato::kCheckpointNever);
-  } else {
-    seat->checkpoint_slow();
-  }
-}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/checkpoint.h"
 
+#include <atomic>
+
 thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
 
 // Never inlined, so that the thread's word is looked up afresh at every call.
@@ -11,7 +13,22 @@ thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
   if (left < 0) rubato_checkpoint_slow();
 }
 
+namespace {
+// Written once at start and read by threads that are made later, or long after: relaxed would do,
+// release and acquire cost nothing here.
+std::atomic<void (*)()> g_handler{nullptr};
+}  // namespace
+
+void rubato_checkpoint_slow(void) {
+  if (void (*handler)() = g_handler.load(std::memory_order_acquire)) return handler();
+  rubato::checkpoint_budget_set(rubato::kCheckpointNever);
+}
+
 namespace rubato {
+
+void checkpoint_set_handler(void (*handler)()) {
+  g_handler.store(handler, std::memory_order_release);
+}
 
 [[gnu::noinline]] void checkpoint_budget_set(int32_t checkpoints) {
   __atomic_store_n(&rubato_checkpoint_budget, checkpoints, __ATOMIC_RELAXED);

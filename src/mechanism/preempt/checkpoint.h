@@ -17,7 +17,7 @@ extern "C" {
 // through the address that the thread has published.
 extern thread_local int32_t rubato_checkpoint_budget __attribute__((tls_model("initial-exec")));
 
-// Asks the runtime; returns on the same fiber, perhaps much later and on another thread.
+// Asks the handler; returns on the same fiber, perhaps much later and on another thread.
 void rubato_checkpoint_slow(void);
 
 // The same as an ordinary call, for callers without the inline form.
@@ -31,6 +31,10 @@ inline constexpr int32_t kCheckpointNever = std::numeric_limits<int32_t>::max();
 
 // Sets the calling thread's budget: the slow path is taken at checkpoint number `checkpoints` + 1.
 void checkpoint_budget_set(int32_t checkpoints);
+
+// What the slow path calls on every thread; without one, checkpoints do nothing. Set before the
+// first request runs.
+void checkpoint_set_handler(void (*handler)());
 
 // Where the calling thread's budget lives, for checkpoint_expire from another thread. Valid as long
 // as the thread.

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The live runtime on a loopback datapath: what a request meets, policy by policy.
+#include "runtime/runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "mechanism/clock/clock.h"
+#include "runtime/testing/letter_app.h"
+
+namespace rubato {
+namespace {
+
+using testing::checkpoints_until;
+using testing::LetterServer;
+
+// A long request that ends only when a short one has run: it hangs unless it is preempted.
+void expect_short_overtakes_long(LetterServer& server) {
+  std::atomic<bool> long_runs{false};
+  std::atomic<bool> short_ran{false};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    long_runs = true;
+    checkpoints_until([&] { return short_ran.load(); });
+    long_end();
+  };
+  server.app.on('S') = [&](Request&) { short_ran = true; };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!long_runs) std::this_thread::yield();
+  EXPECT_EQ(server.call(fast, "S\n"), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_GE(server.runtime->stats().preemptions, 1u);
+  EXPECT_EQ(server.runtime->stats().preemptions, server.runtime->stats().resumed);
+}
+
+TEST(Runtime, short_request_overtakes_a_long_one_under_synergy) {
+  LetterServer server("synergy");
+  expect_short_overtakes_long(server);
+}
+
+TEST(Runtime, short_request_overtakes_a_long_one_under_ps) {
+  LetterServer server("ps");
+  expect_short_overtakes_long(server);
+}
+
+TEST(Runtime, timer_core_thread_preempts) {
+  LetterServer server("synergy");
+  server.options.preemption_clock = PreemptionClock::kTimerCore;
+  expect_short_overtakes_long(server);
+}
+
+TEST(Runtime, feedback_alone_makes_a_request_preemptible) {
+  LetterServer server("synergy");
+  server.options.classify = Classify::kFeedback;
+  expect_short_overtakes_long(server);
+}
+
+TEST(Runtime, embedded_timer_core_preempts_when_polled) {
+  LetterServer server("synergy");
+  server.options.preemption_clock = PreemptionClock::kEmbedded;
+  std::atomic<bool> long_runs{false};
+  std::atomic<bool> short_ran{false};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    long_runs = true;
+    checkpoints_until([&] { return short_ran.load(); });
+  };
+  server.app.on('S') = [&](Request&) { short_ran = true; };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!long_runs) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  while (!short_ran) server.runtime->poll_timer();
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+}
+
+TEST(Runtime, request_becomes_long_by_age_without_feedback) {
+  LetterServer server("synergy");
+  std::atomic<bool> runs{false};
+  std::atomic<bool> short_ran{false};
+  server.app.on('X') = [&](Request&) {
+    runs = true;
+    checkpoints_until([&] { return short_ran.load(); });
+  };
+  server.app.on('S') = [&](Request&) { short_ran = true; };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "X\n");
+  while (!runs) std::this_thread::yield();
+  EXPECT_EQ(server.call(fast, "S\n"), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "X\n");
+  EXPECT_GE(server.runtime->stats().long_by_age, 1u);
+}
+
+TEST(Runtime, unmarked_request_is_never_preempted_under_feedback) {
+  LetterServer server("synergy");
+  server.options.classify = Classify::kFeedback;
+  std::atomic<bool> runs{false};
+  std::atomic<bool> submitted{false};
+  std::atomic<uint32_t> preemptions{0};
+  server.app.on('X') = [&](Request& request) {
+    runs = true;
+    checkpoints_until([&] { return submitted.load(); });
+    for (int i = 0; i < 100'000; ++i) checkpoint();
+    preemptions = request.preemptions;
+  };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "X\n");
+  while (!runs) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  submitted = true;
+  EXPECT_EQ(server.receive(slow, 2), "X\n");
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(preemptions, 0u);
+}
+
+TEST(Runtime, long_request_is_not_preempted_for_nobody) {
+  LetterServer server("synergy");
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    for (int i = 0; i < 1'000'000; ++i) checkpoint();
+  };
+  server.start();
+  const uint64_t flow = server.connect();
+  EXPECT_EQ(server.call(flow, "L\n"), "L\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(server.runtime->stats().preemptions, 0u);
+  EXPECT_GT(server.runtime->stats().preemptions_avoided, 0u);
+}
+
+TEST(Runtime, preemption_waits_for_the_end_of_a_forbidden_stretch) {
+  LetterServer server("synergy");
+  std::atomic<bool> runs{false};
+  std::atomic<bool> submitted{false};
+  std::atomic<bool> short_ran{false};
+  std::atomic<bool> ran_inside{false};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    {
+      const NoPreempt guard;
+      runs = true;
+      checkpoints_until([&] { return submitted.load(); });
+      for (int i = 0; i < 100'000; ++i) checkpoint();
+      ran_inside = short_ran.load();
+    }
+    checkpoints_until([&] { return short_ran.load(); });
+  };
+  server.app.on('S') = [&](Request&) { short_ran = true; };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!runs) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  submitted = true;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_FALSE(ran_inside);
+}
+
+TEST(Runtime, more_long_requests_than_fibers_all_finish_and_are_counted) {
+  LetterServer server("ps");
+  server.options.max_fibers = 3;
+  server.options.policy_settings["quantum"] = "1us";
+  constexpr int kFlows = 12;
+  server.app.on('L') = [&](Request&) {
+    for (int i = 0; i < 200'000; ++i) checkpoint();
+  };
+  server.start();
+  std::vector<uint64_t> flows;
+  for (int i = 0; i < kFlows; ++i) flows.push_back(server.connect());
+  for (const uint64_t flow : flows) server.submit(flow, "L\n");
+  for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_GT(server.runtime->stats().preemptions_denied, 0u);
+  EXPECT_LE(server.runtime->stats().fibers, 3u);
+}
+
+TEST(Runtime, full_inbox_refuses_explicitly_and_loses_nothing) {
+  LetterServer server("fcfs");
+  server.options.inbox_capacity = 4;
+  std::atomic<bool> release{false};
+  std::atomic<bool> blocked{false};
+  server.app.on('B') = [&](Request&) {
+    blocked = true;
+    while (!release) std::this_thread::yield();
+  };
+  server.start();
+  const uint64_t first = server.connect();
+  server.submit(first, "B\n");
+  while (!blocked) std::this_thread::yield();
+  std::vector<uint64_t> flows;
+  for (int i = 0; i < 20; ++i) flows.push_back(server.connect());
+  for (const uint64_t flow : flows) server.submit(flow, "S\n");
+  release = true;
+  EXPECT_EQ(server.receive(first, 2), "B\n");
+  int served = 0;
+  int refused = 0;
+  for (const uint64_t flow : flows) {
+    const std::string reply = server.receive(flow, 2);
+    served += reply == "S\n" ? 1 : 0;
+    refused += reply.starts_with("re") ? 1 : 0;
+  }
+  EXPECT_EQ(served + refused, 20);
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(server.runtime->stats().refused, static_cast<uint64_t>(refused));
+}
+
+TEST(Runtime, control_plane_is_served_before_a_long_queue) {
+  LetterServer server("fcfs");
+  std::atomic<bool> release{false};
+  std::atomic<bool> blocked{false};
+  std::atomic<int> served{0};
+  std::atomic<int> served_before_control{-1};
+  server.app.on('B') = [&](Request&) {
+    blocked = true;
+    while (!release) std::this_thread::yield();
+  };
+  server.app.on('S') = [&](Request&) { ++served; };
+  server.app.on('C') = [&](Request&) { served_before_control = served.load(); };
+  server.start();
+  const uint64_t first = server.connect();
+  server.submit(first, "B\n");
+  while (!blocked) std::this_thread::yield();
+  std::vector<uint64_t> flows;
+  for (int i = 0; i < 30; ++i) flows.push_back(server.connect());
+  for (const uint64_t flow : flows) server.submit(flow, "S\n");
+  const uint64_t control = server.connect();
+  server.submit(control, "C\n");
+  release = true;
+  EXPECT_EQ(server.receive(control, 2), "C\n");
+  for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), "S\n");
+  EXPECT_LE(served_before_control, 8);
+}
+
+TEST(Runtime, drain_answers_what_is_in_flight) {
+  LetterServer server("synergy");
+  std::atomic<bool> runs{false};
+  std::atomic<bool> release{false};
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    checkpoints_until([&] { return release.load(); });
+  };
+  server.start();
+  const uint64_t flow = server.connect();
+  server.submit(flow, "L\n");
+  while (!runs) std::this_thread::yield();
+  server.runtime->stop();
+  release = true;
+  EXPECT_EQ(server.receive(flow, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+}
+
+TEST(Runtime, drain_limit_ends_a_server_whose_request_never_ends) {
+  LetterServer server("synergy");
+  server.options.drain_limit = Nanos::millis(20);
+  std::atomic<bool> runs{false};
+  std::atomic<bool> keep_arriving{true};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    runs = true;
+    checkpoints_until([&] { return !keep_arriving.load(); });
+  };
+  server.start();
+  const uint64_t slow = server.connect();
+  server.submit(slow, "L\n");
+  while (!runs) std::this_thread::yield();
+  server.runtime->stop();
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  keep_arriving = false;
+  server.stop();
+}
+
+TEST(Runtime, server_loop_of_the_application_runs_on_every_fiber) {
+  LetterServer server("synergy");
+  std::atomic<int> loops{0};
+  server.loop = [&] {
+    ++loops;
+    while (Request* request = recv()) {
+      server.app.handle(*request);
+      send(*request);
+    }
+    --loops;
+  };
+  expect_short_overtakes_long(server);
+  EXPECT_EQ(loops, 0);
+}
+
+TEST(Runtime, victim_is_told_its_culprit_and_its_wait_counts) {
+  LetterServer server("fcfs");
+  server.options.slow_threshold = Nanos::millis(1);
+  std::atomic<bool> runs{false};
+  std::atomic<bool> submitted{false};
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    while (!submitted) std::this_thread::yield();
+    const Instant until = now() + Nanos::millis(5);
+    while (now() < until) checkpoint();
+  };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!runs) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  submitted = true;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_TRUE(server.stop());
+  const auto slow_ones = server.app.slow_ones();
+  ASSERT_EQ(slow_ones.size(), 2u);
+  EXPECT_EQ(slow_ones[1].first, 'S');
+  EXPECT_EQ(slow_ones[1].second.culprit_type, static_cast<uint32_t>('L'));
+  EXPECT_GE(slow_ones[1].second.wait, Nanos::millis(4));
+  EXPECT_GE(server.runtime->latency('S').max(), Nanos::millis(4));
+}
+
+TEST(Runtime, unknown_policy_and_setting_are_refused_with_one_line) {
+  LetterServer server("nosuch");
+  LoopbackDatapath datapath({}, server.app);
+  auto unknown = Runtime::create(server.options, datapath, server.app);
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().find("'nosuch' is not one of fcfs"), std::string::npos);
+  server.options.policy = "synergy";
+  server.options.policy_settings["quantum_fatcor"] = "2";
+  auto setting = Runtime::create(server.options, datapath, server.app);
+  ASSERT_FALSE(setting.ok());
+  EXPECT_NE(setting.error().find("quantum_fatcor"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rubato

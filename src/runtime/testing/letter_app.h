@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For runtime tests: a line protocol whose first letter is the request's type ('C' is control
+// plane), an application whose behaviour per letter a test sets, and a runtime on a loopback
+// datapath that runs in a thread of its own until the end of the test. Settings are made before
+// start(); handlers run on the workers.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "datapath/loopback.h"
+#include "runtime/runtime.h"
+
+namespace rubato::testing {
+
+class LetterSession final : public Session {
+ public:
+  Frame frame(std::string_view unread, Request& request) override {
+    const size_t end = unread.find('\n');
+    if (end == std::string_view::npos) return {};
+    request.type = static_cast<uint8_t>(unread[0]);
+    request.control = unread[0] == 'C';
+    return {FrameState::kComplete, end + 1};
+  }
+  void refuse(Request& request) override { request.reply->append("refused\n"); }
+};
+
+class LetterApp final : public Application, public Protocol {
+ public:
+  using Handler = std::function<void(Request&)>;
+
+  // What requests of this letter do before they are echoed.
+  Handler& on(char letter) { return handlers_[static_cast<uint8_t>(letter)]; }
+
+  std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<LetterSession>(); }
+
+  void handle(Request& request) override {
+    if (const Handler& handler = handlers_[request.type]) handler(request);
+    request.reply->append(request.payload);
+  }
+
+  void slow(const Request& request, const Completion& completion) override {
+    const std::scoped_lock lock(mutex_);
+    slow_.emplace_back(static_cast<char>(request.type), completion);
+  }
+
+  std::vector<std::pair<char, Completion>> slow_ones() {
+    const std::scoped_lock lock(mutex_);
+    return slow_;
+  }
+
+ private:
+  std::array<Handler, 256> handlers_;
+  std::mutex mutex_;  // guards slow_
+  std::vector<std::pair<char, Completion>> slow_;
+};
+
+// Spins through checkpoints until `done` says so.
+template <class F>
+void checkpoints_until(F&& done) {
+  while (!done()) checkpoint();
+}
+
+class LetterServer {
+ public:
+  explicit LetterServer(std::string policy, uint32_t workers = 1) {
+    options.policy = std::move(policy);
+    options.workers = workers;
+  }
+  ~LetterServer() {
+    if (thread_.joinable()) stop();
+  }
+
+  void start() {
+    LoopbackOptions wire;
+    wire.queues = options.workers;
+    datapath = std::make_unique<LoopbackDatapath>(wire, app);
+    auto made = Runtime::create(options, *datapath, app);
+    RUBATO_CHECK(made.ok());
+    runtime = std::move(*made);
+    if (loop) runtime->set_server_loop(loop);
+    thread_ = std::thread([this] { drained_ = runtime->run(); });
+  }
+
+  // True = everything in flight was answered.
+  bool stop() {
+    runtime->stop();
+    thread_.join();
+    return drained_;
+  }
+
+  uint64_t connect(uint32_t worker = 0) { return datapath->connect(WorkerId{worker}); }
+  void submit(uint64_t flow, std::string_view bytes) { RUBATO_CHECK(datapath->submit(flow, bytes)); }
+  std::string receive(uint64_t flow, size_t bytes) { return datapath->receive(flow, bytes); }
+  std::string call(uint64_t flow, std::string_view line) {
+    submit(flow, line);
+    return receive(flow, line.size());
+  }
+
+  RuntimeOptions options;
+  LetterApp app;
+  std::function<void()> loop;
+  std::unique_ptr<LoopbackDatapath> datapath;
+  std::unique_ptr<Runtime> runtime;
+
+ private:
+  std::thread thread_;
+  bool drained_ = false;
+};
+
+}  // namespace rubato::testing
