@@ -101,7 +101,7 @@ struct SetOptions {
   bool keep_expiry = false;  // KEEPTTL; expires_at_ms is then ignored
   int64_t expires_at_ms = kNoExpiry;
   // Shown the old state whether or not the condition holds (SET ... GET, GETSET).
-  std::optional<FunctionRef<void(const Current&)>> old;
+  std::optional<FunctionRef<void(const Current&)>> old = std::nullopt;
 };
 
 struct EngineStats {

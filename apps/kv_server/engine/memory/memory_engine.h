@@ -109,7 +109,7 @@ class MemoryEngine final : public Engine {
   void lock_shards(uint64_t mask);
   void unlock_shards(uint64_t mask);
   bool show(Entry& entry, ItemVisitor visit, bool& stopped);
-  uint64_t collect_at(uint64_t position, size_t max_buckets, size_t max_keys,
+  uint64_t collect_at(uint64_t position, size_t& buckets, size_t max_keys,
                       std::vector<Pinned>& out);
   uint32_t expire_shard(Shard& shard, uint32_t limit);
   void free_chains(BucketArray& array);

@@ -21,14 +21,16 @@ constexpr size_t kPinBytes = size_t{16} << 10;
 }  // namespace
 
 // Pins what lies from `position` on, whole buckets of one shard, and returns the position behind
-// them, 0 = the end. At least one bucket, and no more than either bound asks for.
-uint64_t MemoryEngine::collect_at(uint64_t position, size_t max_buckets, size_t max_keys,
+// them, 0 = the end. Looks at up to `buckets` buckets and takes their number off it; stops after
+// the bucket with which `out` holds `max_keys`. An empty shard costs nothing.
+uint64_t MemoryEngine::collect_at(uint64_t position, size_t& buckets, size_t max_keys,
                                   std::vector<Pinned>& out) {
   Shard& shard = shard_of(position);
   const uint64_t shard_end = ((position >> (64 - kShardBits)) + 1) << (64 - kShardBits);
   if (shard.keys.load(std::memory_order_relaxed) == 0) return shard_end;
   const std::lock_guard guard(shard.lock);
-  for (size_t n = 0; n < max_buckets && out.size() < max_keys; ++n) {
+  while (buckets > 0 && out.size() < max_keys) {
+    --buckets;
     const Table::Bucket bucket = shard.table.bucket_at(position);
     for (Entry* entry = bucket.first; entry != nullptr; entry = entry->next) {
       // `end - 1`: the last end wraps to 0.
@@ -43,20 +45,16 @@ uint64_t MemoryEngine::collect_at(uint64_t position, size_t max_buckets, size_t 
 Outcome MemoryEngine::scan(uint64_t& cursor, size_t count, KeyVisitor visit) {
   // Any number is a position; one that is no start of a bucket only begins in the middle of one.
   uint64_t position = cursor << kCursorShift;
-  size_t buckets_left = std::max<size_t>(count, 1);
-  buckets_left = buckets_left < SIZE_MAX / kBucketsPerCount ? buckets_left * kBucketsPerCount
-                                                            : SIZE_MAX;
-  size_t keys_left = std::max<size_t>(count, 1);
+  size_t keys_left = std::clamp<size_t>(count, 1, SIZE_MAX / kBucketsPerCount);
+  size_t buckets_left = keys_left * kBucketsPerCount;
   std::vector<Pinned> batch;
   batch.reserve(kBatch);
   do {
     batch.clear();
-    const bool empty =
-        shard_of(position).keys.load(std::memory_order_relaxed) == 0;
-    const size_t buckets = empty ? 0 : std::min(buckets_left, kBucketsAtOnce);
-    position = collect_at(position, std::max<size_t>(buckets, 1), std::min(keys_left, kBatch),
-                          batch);
-    buckets_left -= buckets;
+    const size_t allowed = std::min(buckets_left, kBucketsAtOnce);
+    size_t unused = allowed;
+    position = collect_at(position, unused, std::min(keys_left, kBatch), batch);
+    buckets_left -= allowed - unused;
     keys_left -= std::min(keys_left, batch.size());
     cursor = position >> kCursorShift;
     pause();
@@ -177,7 +175,8 @@ Outcome MemoryEngine::random_key(ValueSink sink) {
   uint64_t position = start;
   bool wrapped = false;
   while (!wrapped || position <= start) {
-    position = collect_at(position, kBucketsAtOnce, 1, found);
+    size_t buckets = kBucketsAtOnce;
+    position = collect_at(position, buckets, 1, found);
     const auto past = [&](const Pinned& entry) { return is_past(entry->expiry()); };
     found.erase(std::remove_if(found.begin(), found.end(), past), found.end());
     if (!found.empty()) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bytes of the records that RocksEngine stores. Pure.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rubato::kv {
+
+inline constexpr size_t kWordBytes = 8;
+static_assert(std::endian::native == std::endian::little, "values are stored little endian");
+
+// Big endian, so that the order of the bytes is the order of the numbers.
+inline std::string ordered_word(uint64_t word) {
+  const uint64_t swapped = __builtin_bswap64(word);
+  std::string bytes(kWordBytes, '\0');
+  std::memcpy(bytes.data(), &swapped, kWordBytes);
+  return bytes;
+}
+
+inline std::string ordered_key(uint64_t word, std::string_view key) {
+  std::string bytes = ordered_word(word);
+  bytes.append(key);
+  return bytes;
+}
+
+struct OrderedKey {
+  uint64_t word = 0;
+  std::string_view key;
+};
+
+inline std::optional<OrderedKey> parse_ordered_key(std::string_view bytes) {
+  if (bytes.size() < kWordBytes) return std::nullopt;
+  uint64_t swapped;
+  std::memcpy(&swapped, bytes.data(), kWordBytes);
+  return OrderedKey{__builtin_bswap64(swapped), bytes.substr(kWordBytes)};
+}
+
+inline std::string value_header(int64_t expires_at_ms) {
+  std::string bytes(kWordBytes, '\0');
+  std::memcpy(bytes.data(), &expires_at_ms, kWordBytes);
+  return bytes;
+}
+
+struct StoredValue {
+  int64_t expires_at_ms = 0;
+  std::string_view value;
+};
+
+inline std::optional<StoredValue> parse_value(std::string_view bytes) {
+  if (bytes.size() < kWordBytes) return std::nullopt;
+  StoredValue stored;
+  std::memcpy(&stored.expires_at_ms, bytes.data(), kWordBytes);
+  stored.value = bytes.substr(kWordBytes);
+  return stored;
+}
+
+}  // namespace rubato::kv

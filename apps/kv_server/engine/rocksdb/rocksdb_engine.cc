@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands on one key and on several.
+#include "kv_server/engine/rocksdb/rocksdb_engine.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kv_server/engine/hash.h"
+#include "kv_server/engine/rocksdb/encoding.h"
+
+namespace rubato::kv {
+
+namespace {
+
+constexpr int64_t kResumeEveryMs = 1000;
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+}  // namespace
+
+// Reads what is stored; `out` points into `raw`. False = the storage failed (fail was called).
+bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out) {
+  const rocksdb::Status status =
+      db_->Get(rocksdb::ReadOptions(), family(kData), slice(key), &raw);
+  if (status.IsNotFound()) return true;
+  const auto stored = status.ok() ? parse_value({raw.data(), raw.size()}) : std::nullopt;
+  if (!stored) {
+    fail(status.ok() ? rocksdb::Status::Corruption("a value without a header") : status);
+    return false;
+  }
+  out.is_there = true;
+  out.expires_at_ms = stored->expires_at_ms;
+  if (!is_past(stored->expires_at_ms)) {
+    out.current = {true, stored->value, stored->expires_at_ms};
+  }
+  return true;
+}
+
+Outcome RocksEngine::get(std::string_view key, ValueSink sink) {
+  rocksdb::PinnableSlice raw;
+  Stored stored;
+  if (!load(key, raw, stored)) return Outcome::kFailed;
+  (stored.current.exists ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
+  if (!stored.current.exists) return Outcome::kNone;
+  sink(stored.current.value);
+  return Outcome::kDone;
+}
+
+Outcome RocksEngine::info(std::string_view key, Info& out) {
+  const auto measure = [&](std::string_view value) { out.value_bytes = value.size(); };
+  rocksdb::PinnableSlice raw;
+  Stored stored;
+  if (!load(key, raw, stored)) return Outcome::kFailed;
+  (stored.current.exists ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
+  if (!stored.current.exists) return Outcome::kNone;
+  measure(stored.current.value);
+  out.expires_at_ms = stored.current.expires_at_ms;
+  return Outcome::kDone;
+}
+
+Outcome RocksEngine::set(std::string_view key, std::string_view value,
+                         const SetOptions& options) {
+  using When = SetOptions::When;
+  bool holds = false;
+  const Outcome outcome = update(key, [&](const Current& now) {
+    if (options.old) (*options.old)(now);
+    holds = options.when == When::kAlways || now.exists == (options.when == When::kIfPresent);
+    if (!holds) return Change::keep();
+    return Change::put(value, options.keep_expiry ? now.expires_at_ms : options.expires_at_ms);
+  });
+  // Its time was over already, and there was nothing to erase: that is done, too.
+  return holds && outcome == Outcome::kNone ? Outcome::kDone : outcome;
+}
+
+Outcome RocksEngine::erase(std::string_view key) {
+  return update(key, [](const Current&) { return Change::erase(); });
+}
+
+Outcome RocksEngine::update(std::string_view key, Updater updater) {
+  const uint64_t hash = hash_key(key, seed_);
+  const std::lock_guard guard(stripe(hash));
+  rocksdb::PinnableSlice raw;
+  Stored stored;
+  if (!load(key, raw, stored)) return Outcome::kFailed;
+  rocksdb::WriteBatch batch;
+  Delta delta;
+  if (!add(batch, key, hash, stored, updater(stored.current), delta)) return Outcome::kNone;
+  return write(batch, delta, Sync::kAsDurability);
+}
+
+Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpdater updater) {
+  const size_t size = keys.size();
+  std::vector<uint64_t> hashes(size);
+  std::vector<size_t> locked(size);
+  for (size_t i = 0; i < size; ++i) {
+    hashes[i] = hash_key(keys[i], seed_);
+    locked[i] = hashes[i] % kStripes;
+  }
+  std::sort(locked.begin(), locked.end());
+  locked.erase(std::unique(locked.begin(), locked.end()), locked.end());
+  std::vector<std::unique_lock<std::mutex>> guards;
+  guards.reserve(locked.size());
+  for (const size_t i : locked) guards.emplace_back(stripes_[i]);
+
+  std::vector<rocksdb::PinnableSlice> raw(size);
+  std::vector<Stored> stored(size);
+  std::vector<Current> currents(size);
+  std::vector<Change> changes(size);
+  for (size_t i = 0; i < size; ++i) {
+    if (!load(keys[i], raw[i], stored[i])) return Outcome::kFailed;
+    currents[i] = stored[i].current;
+  }
+  updater(currents, changes);
+  rocksdb::WriteBatch batch;
+  Delta delta;
+  bool changed = false;
+  for (size_t i = 0; i < size; ++i) {
+    changed = add(batch, keys[i], hashes[i], stored[i], changes[i], delta) || changed;
+  }
+  return changed ? write(batch, delta, Sync::kAsDurability) : Outcome::kNone;
+}
+
+Outcome RocksEngine::set_many(std::span<const KeyValue> items, bool only_if_none_exists) {
+  // The last of equal keys, in the order of the keys.
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int by_key = items[a].key.compare(items[b].key);
+    return by_key != 0 ? by_key < 0 : a > b;
+  });
+  const auto same = [&](size_t a, size_t b) { return items[a].key == items[b].key; };
+  order.erase(std::unique(order.begin(), order.end(), same), order.end());
+  std::vector<std::string_view> keys;
+  keys.reserve(order.size());
+  for (const size_t i : order) keys.push_back(items[i].key);
+  return update_many(keys, [&](std::span<const Current> now, std::span<Change> changes) {
+    const auto exists = [](const Current& current) { return current.exists; };
+    if (only_if_none_exists && std::any_of(now.begin(), now.end(), exists)) return;
+    for (size_t i = 0; i < order.size(); ++i) changes[i] = Change::put(items[order[i]].value);
+  });
+}
+
+bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+                      const Stored& old, const Change& change, Delta& delta) {
+  using Kind = Change::Kind;
+  const Current& now = old.current;
+  const bool timed = change.kind == Kind::kPut || change.kind == Kind::kExpiry;
+  const bool erases = change.kind == Kind::kErase || (timed && is_past(change.expires_at_ms));
+  if (change.kind == Kind::kKeep || (change.kind == Kind::kExpiry && !now.exists)) return false;
+  if (erases) {
+    if (old.is_there) add_erase(batch, key, hash, old, delta);
+    return now.exists;
+  }
+  if (old.is_there && !now.exists) ++delta.expired;
+  if (change.kind == Kind::kPut) {
+    add_put(batch, key, hash, old, change.value, change.expires_at_ms, delta);
+  } else if (change.kind == Kind::kExpiry) {
+    add_put(batch, key, hash, old, now.value, change.expires_at_ms, delta);
+  } else {
+    std::string value(now.value);
+    value.resize(std::max(value.size(), change.offset + change.value.size()), '\0');
+    value.replace(change.offset, change.value.size(), change.value);
+    add_put(batch, key, hash, old, value, now.expires_at_ms, delta);
+  }
+  return true;
+}
+
+void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+                          const Stored& old, std::string_view value, int64_t expires_at_ms,
+                          Delta& delta) {
+  const std::string header = value_header(expires_at_ms);
+  const rocksdb::Slice key_slice = slice(key);
+  const rocksdb::Slice value_parts[2] = {header, slice(value)};
+  batch.Put(family(kData), rocksdb::SliceParts(&key_slice, 1),
+            rocksdb::SliceParts(value_parts, 2)).PermitUncheckedError();
+  if (!old.is_there) {
+    batch.Put(family(kOrder), ordered_key(hash, key), "").PermitUncheckedError();
+    ++delta.keys;
+  }
+  if (old.expires_at_ms == expires_at_ms) return;
+  if (old.expires_at_ms != kNoExpiry) {
+    const auto word = static_cast<uint64_t>(old.expires_at_ms);
+    batch.Delete(family(kExpiry), ordered_key(word, key)).PermitUncheckedError();
+    --delta.volatile_keys;
+  }
+  if (expires_at_ms != kNoExpiry) {
+    const auto word = static_cast<uint64_t>(expires_at_ms);
+    batch.Put(family(kExpiry), ordered_key(word, key), "").PermitUncheckedError();
+    ++delta.volatile_keys;
+  }
+}
+
+void RocksEngine::add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+                            const Stored& old, Delta& delta) {
+  batch.Delete(family(kData), slice(key)).PermitUncheckedError();
+  batch.Delete(family(kOrder), ordered_key(hash, key)).PermitUncheckedError();
+  --delta.keys;
+  if (!old.current.exists) ++delta.expired;
+  if (old.expires_at_ms == kNoExpiry) return;
+  const auto word = static_cast<uint64_t>(old.expires_at_ms);
+  batch.Delete(family(kExpiry), ordered_key(word, key)).PermitUncheckedError();
+  --delta.volatile_keys;
+}
+
+// RocksDB writes waiting batches of all threads as one group with one fsync.
+Outcome RocksEngine::write(rocksdb::WriteBatch& batch, const Delta& delta, Sync sync) {
+  rocksdb::WriteOptions options;
+  options.sync = sync_ && sync == Sync::kAsDurability;
+  const rocksdb::Status status = db_->Write(options, &batch);
+  if (!status.ok()) {
+    broken_.store(true, std::memory_order_relaxed);
+    return fail(status);
+  }
+  keys_.fetch_add(delta.keys, std::memory_order_relaxed);
+  volatile_keys_.fetch_add(delta.volatile_keys, std::memory_order_relaxed);
+  expired_.fetch_add(static_cast<uint64_t>(delta.expired), std::memory_order_relaxed);
+  return Outcome::kDone;
+}
+
+Outcome RocksEngine::fail(const rocksdb::Status& status) {
+  std::string text = status.ToString();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const std::lock_guard guard(error_lock_);
+  error_ = std::move(text);
+  return Outcome::kFailed;
+}
+
+// After a failed write RocksDB takes no more until it is told that the trouble may be over.
+void RocksEngine::try_to_resume() {
+  if (!broken_.load(std::memory_order_relaxed)) return;
+  const int64_t now_ms = clock_.now_ms();
+  if (now_ms < resume_at_ms_.load(std::memory_order_relaxed)) return;
+  resume_at_ms_.store(now_ms + kResumeEveryMs, std::memory_order_relaxed);
+  if (db_->Resume().ok()) broken_.store(false, std::memory_order_relaxed);
+}
+
+std::string RocksEngine::error() const {
+  const std::lock_guard guard(error_lock_);
+  return error_;
+}
+
+uint64_t RocksEngine::size() const {
+  int64_t keys = keys_.load(std::memory_order_relaxed);
+  if (!exact_.load(std::memory_order_acquire)) keys += estimate_.load(std::memory_order_relaxed);
+  return static_cast<uint64_t>(std::max<int64_t>(keys, 0));
+}
+
+EngineStats RocksEngine::stats() const {
+  EngineStats stats;
+  stats.keys = size();
+  stats.volatile_keys = static_cast<uint64_t>(
+      std::max<int64_t>(volatile_keys_.load(std::memory_order_relaxed), 0));
+  uint64_t tables = 0;
+  db_->GetAggregatedIntProperty("rocksdb.cur-size-all-mem-tables", &tables);
+  stats.used_bytes = tables + cache_->GetUsage();
+  stats.hits = hits_.load(std::memory_order_relaxed);
+  stats.misses = misses_.load(std::memory_order_relaxed);
+  stats.expired = expired_.load(std::memory_order_relaxed);
+  stats.keys_exact = exact_.load(std::memory_order_acquire);
+  return stats;
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RocksEngine: keys and values on disk. Thread safety and failures: see Engine. Owns the database
+// and, after a crash, a thread that counts its keys.
+//
+// Four column families:
+//   default  key -> expiry (8 bytes, little endian), value
+//   order    hash (8 bytes, big endian), key -> ""     the order of SCAN, whose cursor is a hash
+//   expiry   expiry (8 bytes, big endian), key -> ""   what is due, soonest first
+//   meta     format, hash seed, and the number of keys if the last run ended cleanly
+// Each change is one write batch over all of them, so they agree after every crash. An expired key
+// is removed by the expiry cycle, not by a compaction filter: a filter sees single versions of a
+// key, cannot tell whether a newer one exists, and so could not keep the number of keys exact.
+//
+// Writers read before they write (the old expiry and whether the key is new) under a striped lock,
+// which they hold until the batch is written. Readers take none. No checkpoint is reached inside
+// RocksDB or under a lock; an iterator may live across checkpoints and change threads.
+//
+// DBSIZE is exact: counted with each batch, stored at a clean close, and after a crash recounted in
+// the background from the snapshot at open; until then it is an estimate and stats() says so.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kv_server/engine/engine.h"
+
+namespace rocksdb {
+class Cache;
+class ColumnFamilyHandle;
+class DB;
+class Iterator;
+class PinnableSlice;
+class Snapshot;
+class Status;
+class WriteBatch;
+struct ReadOptions;
+}  // namespace rocksdb
+
+namespace rubato::kv {
+
+class RocksEngine final : public Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  ~RocksEngine() override;
+
+  Outcome get(std::string_view key, ValueSink sink) override;
+  Outcome info(std::string_view key, Info& out) override;
+  Outcome set(std::string_view key, std::string_view value, const SetOptions& options) override;
+  Outcome erase(std::string_view key) override;
+  Outcome update(std::string_view key, Updater updater) override;
+  Outcome update_many(std::span<const std::string_view> keys, ManyUpdater updater) override;
+  Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists) override;
+  Outcome scan(uint64_t& cursor, size_t count, KeyVisitor visit) override;
+  Outcome keys(const KeyRange& range, KeyVisitor visit) override;
+  Outcome range(const KeyRange& range, uint64_t limit, ItemVisitor visit) override;
+  Outcome count(const KeyRange& range, uint64_t& out) override;
+  Outcome flush() override;
+  Outcome random_key(ValueSink sink) override;
+  uint64_t size() const override;
+  uint64_t expire_some(uint32_t limit) override;
+  EngineStats stats() const override;
+  void set_maxmemory(uint64_t) override {}
+  std::string_view name() const override { return "rocksdb"; }
+  std::string error() const override;
+
+ private:
+  static constexpr size_t kStripes = 1024;
+  enum Family : size_t { kData, kOrder, kExpiry, kMeta, kFamilies };
+  enum class Sync : bool { kNo, kAsDurability };
+
+  // What is stored under a key, and how the counts change with a batch.
+  struct Stored {
+    bool is_there = false;  // perhaps expired
+    int64_t expires_at_ms = kNoExpiry;
+    Current current;        // as an update sees it; points into the slice that was read into
+  };
+  struct Delta {
+    int64_t keys = 0;
+    int64_t volatile_keys = 0;
+    int64_t expired = 0;
+  };
+
+  explicit RocksEngine(const EngineOptions& options);
+  Status start();
+  Status read_meta(uint64_t& seed, bool& counted);
+  Status put_meta(std::string_view name, uint64_t word);
+  void recount(const rocksdb::Snapshot* snapshot);
+  void stop_recount();
+  void close();
+
+  rocksdb::ColumnFamilyHandle* family(Family f) const { return families_[f]; }
+  bool is_past(int64_t expires_at_ms) const {
+    return expires_at_ms != kNoExpiry && expires_at_ms <= clock_.now_ms();
+  }
+  void pause() const {
+    if (checkpoint_ != nullptr) checkpoint_();
+  }
+  std::mutex& stripe(uint64_t hash) { return stripes_[hash % kStripes]; }
+
+  bool load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out);
+  bool may_have_expired() const;
+  // Adds the change to the batch; false = nothing to do.
+  bool add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
+           const Change& change, Delta& delta);
+  void add_put(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
+               std::string_view value, int64_t expires_at_ms, Delta& delta);
+  void add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+                 const Stored& old, Delta& delta);
+  Outcome write(rocksdb::WriteBatch& batch, const Delta& delta, Sync sync);
+  Outcome fail(const rocksdb::Status& status);
+  uint32_t expire_batch(uint32_t limit);
+  void try_to_resume();
+  Outcome walk(const KeyRange& range, bool values, ItemVisitor visit);
+  bool is_live(std::string_view key);
+
+  Clock& clock_;
+  void (*const checkpoint_)();
+  const std::string dir_;
+  const bool sync_;
+  uint64_t seed_ = 0;
+  std::shared_ptr<rocksdb::Cache> cache_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  std::array<std::mutex, kStripes> stripes_;
+
+  std::thread counter_;
+  std::mutex counter_lock_;  // guards the joining of counter_
+  std::atomic<bool> stop_counter_{false};
+  std::atomic<bool> exact_{true};
+  std::atomic<int64_t> estimate_{0};  // of the keys at open, until they are counted
+
+  std::atomic<int64_t> keys_{0};
+  std::atomic<int64_t> volatile_keys_{0};
+  std::atomic<uint64_t> hits_{0};
+  std::atomic<uint64_t> misses_{0};
+  std::atomic<uint64_t> expired_{0};
+  std::atomic<uint64_t> random_;
+  std::atomic<int64_t> expire_from_ms_{0};  // no expiry before this is left
+
+  std::atomic<bool> broken_{false};  // a write failed since the last success
+  std::atomic<int64_t> resume_at_ms_{0};
+  mutable std::mutex error_lock_;
+  std::string error_;
+};
+
+}  // namespace rubato::kv

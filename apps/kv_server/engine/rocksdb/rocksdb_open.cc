@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening, closing, and counting after a crash.
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "kv_server/engine/rocksdb/encoding.h"
+#include "kv_server/engine/rocksdb/rocksdb_engine.h"
+
+namespace rubato::kv {
+
+namespace {
+
+constexpr size_t kCacheBytes = size_t{64} << 20;
+constexpr size_t kWriteBufferBytes = size_t{32} << 20;
+constexpr int kBloomBits = 10;
+constexpr int kOpenFiles = 512;
+constexpr int kLogFiles = 2;
+constexpr uint64_t kFormat = 1;
+constexpr uint64_t kCountStep = 1024;  // keys counted between two looks at the stop flag
+
+constexpr std::string_view kFormatName = "format";
+constexpr std::string_view kSeedName = "seed";
+constexpr std::string_view kKeysName = "keys";
+constexpr std::string_view kVolatileName = "volatile";
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+Error open_error(const std::string& dir, const rocksdb::Status& status) {
+  const std::string text = one_line(status.ToString());
+  const bool locked = text.find("lock file") != std::string::npos ||
+                      text.find("lock hold") != std::string::npos;
+  if (locked && text.find("ermission") == std::string::npos) {
+    return {"the database in " + dir + " is in use by another process"};
+  }
+  if (status.IsCorruption()) return {"the database in " + dir + " is damaged: " + text};
+  if (status.IsInvalidArgument()) {
+    return {"the database in " + dir + " was not written by this server: " + text};
+  }
+  return {"cannot open the database in " + dir + ": " + text};
+}
+
+rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache,
+                                            bool bloom) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  if (bloom) table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
+  rocksdb::ColumnFamilyOptions options;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.write_buffer_size = kWriteBufferBytes;
+  options.level_compaction_dynamic_level_bytes = true;
+  return options;
+}
+
+rocksdb::DBOptions database_options() {
+  rocksdb::DBOptions options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.max_open_files = kOpenFiles;
+  options.keep_log_file_num = kLogFiles;
+  options.bytes_per_sync = 1 << 20;
+  return options;
+}
+
+}  // namespace
+
+RocksEngine::RocksEngine(const EngineOptions& options)
+    : clock_(options.clock != nullptr ? *options.clock : system_clock()),
+      checkpoint_(options.checkpoint),
+      dir_(options.dir),
+      sync_(options.durability == Durability::kSync),
+      seed_(options.hash_seed),
+      random_(std::random_device{}()) {}
+
+Result<std::unique_ptr<Engine>> open_rocksdb_engine(const EngineOptions& options) {
+  return RocksEngine::open(options);
+}
+
+Result<std::unique_ptr<Engine>> RocksEngine::open(const EngineOptions& options) {
+  if (options.dir.empty()) return Error{"the rocksdb engine takes a directory (--dir PATH)"};
+  std::error_code trouble;
+  std::filesystem::create_directory(options.dir, trouble);
+  if (!std::filesystem::is_directory(options.dir)) {
+    return Error{"cannot create the directory " + options.dir + ": " +
+                 (trouble ? trouble.message() : std::strerror(ENOTDIR))};
+  }
+  auto engine = std::unique_ptr<RocksEngine>(new RocksEngine(options));
+  Status started = engine->start();
+  if (!started.ok()) return Error{started.error()};
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+Status RocksEngine::start() {
+  cache_ = rocksdb::NewLRUCache(kCacheBytes);
+  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
+  const char* const names[kFamilies] = {"default", "order", "expiry", "meta"};
+  for (size_t f = 0; f < kFamilies; ++f) {
+    wanted.emplace_back(names[f], family_options(cache_, f == kData));
+  }
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status =
+      rocksdb::DB::Open(database_options(), dir_, wanted, &families_, &db);
+  if (!status.ok()) return open_error(dir_, status);
+  db_.reset(db);
+
+  uint64_t seed = 0;
+  bool counted = false;
+  Status read = read_meta(seed, counted);
+  if (!read.ok()) return read;
+  seed_ = seed;
+  exact_ = counted;
+  if (counted) return Done{};
+  uint64_t estimate = 0;
+  db_->GetIntProperty(family(kOrder), "rocksdb.estimate-num-keys", &estimate);
+  estimate_ = static_cast<int64_t>(estimate);
+  counter_ = std::thread([this, snapshot = db_->GetSnapshot()] { recount(snapshot); });
+  return Done{};
+}
+
+// Reads the words of the meta family and takes the counts out, so that after a crash they are
+// missed. Makes them in a new database.
+Status RocksEngine::read_meta(uint64_t& seed, bool& counted) {
+  const auto word = [&](std::string_view name, uint64_t& out) {
+    std::string bytes;
+    const rocksdb::Status status =
+        db_->Get(rocksdb::ReadOptions(), family(kMeta), slice(name), &bytes);
+    if (!status.ok() || bytes.size() != kWordBytes) return false;
+    std::memcpy(&out, bytes.data(), kWordBytes);
+    return true;
+  };
+  uint64_t format = 0;
+  if (!word(kFormatName, format)) {
+    std::unique_ptr<rocksdb::Iterator> any(
+        db_->NewIterator(rocksdb::ReadOptions(), family(kData)));
+    any->SeekToFirst();
+    if (any->Valid()) return Error{"the database in " + dir_ + " was not written by this server"};
+    std::random_device device;
+    seed = seed_ != 0 ? seed_ : (uint64_t{device()} << 32) | device();
+    counted = true;
+    Status stored = put_meta(kSeedName, seed);
+    return stored.ok() ? put_meta(kFormatName, kFormat) : stored;
+  }
+  if (format != kFormat) {
+    return Error{"the database in " + dir_ + " has format " + std::to_string(format) +
+                 ", this server reads format " + std::to_string(kFormat)};
+  }
+  if (!word(kSeedName, seed)) return Error{"the database in " + dir_ + " has lost its hash seed"};
+  uint64_t keys = 0;
+  uint64_t volatile_keys = 0;
+  counted = word(kKeysName, keys) && word(kVolatileName, volatile_keys);
+  if (!counted) return Done{};
+  keys_ = static_cast<int64_t>(keys);
+  volatile_keys_ = static_cast<int64_t>(volatile_keys);
+  rocksdb::WriteOptions durable;
+  durable.sync = true;
+  const rocksdb::Status status = db_->Delete(durable, family(kMeta), slice(kKeysName));
+  if (!status.ok()) return open_error(dir_, status);
+  return Done{};
+}
+
+Status RocksEngine::put_meta(std::string_view name, uint64_t word) {
+  rocksdb::WriteOptions durable;
+  durable.sync = true;
+  const std::string bytes = value_header(static_cast<int64_t>(word));
+  const rocksdb::Status status = db_->Put(durable, family(kMeta), slice(name), bytes);
+  if (!status.ok()) return open_error(dir_, status);
+  return Done{};
+}
+
+void RocksEngine::recount(const rocksdb::Snapshot* snapshot) {
+  rocksdb::ReadOptions options;
+  options.snapshot = snapshot;
+  options.fill_cache = false;
+  bool whole = true;
+  int64_t counts[2] = {0, 0};
+  const Family families[2] = {kOrder, kExpiry};
+  for (size_t i = 0; i < 2 && whole; ++i) {
+    std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, family(families[i])));
+    uint64_t step = 0;
+    for (it->SeekToFirst(); it->Valid() && whole; it->Next()) {
+      ++counts[i];
+      whole = ++step % kCountStep != 0 || !stop_counter_.load(std::memory_order_relaxed);
+    }
+    whole = whole && it->status().ok();
+  }
+  db_->ReleaseSnapshot(snapshot);
+  if (!whole) return;
+  // The counters hold what changed since the snapshot.
+  keys_.fetch_add(counts[0], std::memory_order_relaxed);
+  volatile_keys_.fetch_add(counts[1], std::memory_order_relaxed);
+  exact_.store(true, std::memory_order_release);
+}
+
+void RocksEngine::stop_recount() {
+  const std::lock_guard guard(counter_lock_);
+  stop_counter_.store(true, std::memory_order_relaxed);
+  if (counter_.joinable()) counter_.join();
+}
+
+RocksEngine::~RocksEngine() {
+  stop_recount();
+  if (db_ != nullptr) close();
+}
+
+void RocksEngine::close() {
+  if (exact_ && put_meta(kVolatileName, static_cast<uint64_t>(volatile_keys_.load())).ok()) {
+    static_cast<void>(put_meta(kKeysName, static_cast<uint64_t>(keys_.load())));
+  }
+  for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
+  db_->Close().PermitUncheckedError();
+}
+
+}  // namespace rubato::kv
