@@ -2,11 +2,14 @@
 """A B C, A B C, ...: every contender once per repeat, so that a slow minute of the machine hits
 all of them. An invalid run is told, repeated once, and kept in the record either way."""
 
+import textwrap
+
 from rubato_lab import units
 from rubato_lab.bench import get_p999
 from rubato_lab.generator import LoadFailed
 from rubato_lab.servers import ServerFailed
 
+COLUMNS = 100
 # Starting a server, loading keys and stopping it, for estimates.
 OVERHEAD_S = 2.0
 
@@ -71,7 +74,9 @@ class Alternation:
 
     def tell(self, repeat, attempt, contender, measured):
         report = measured.report
-        state = "" if report.valid else f"  INVALID: {report.invalid_reason or 'no reason given'}"
+        state = "" if report.valid else f"  INVALID: {report.invalid_reason or 'no reason'}"
         again = " again" if attempt else ""
-        self.say(f"  {repeat + 1}/{self.bench.options.repeats} {contender.name:<10}"
-                 f" GET p99.9 {units.latency(get_p999(measured)):>8}{again}{state}")
+        self.say(textwrap.fill(
+            f"  {repeat + 1}/{self.bench.options.repeats} {contender.name:<10} GET p99.9 "
+            f"{units.latency(get_p999(measured)):>8}{again}{state}", COLUMNS,
+            subsequent_indent=" " * 17))

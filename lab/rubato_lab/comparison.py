@@ -110,8 +110,9 @@ def rows(attempts_by_name):
             if attempts.used()]
 
 
-def _judge(what, ratio, target, holds):
-    return Verdict(what, ratio, target, holds(ratio.mid) if ratio else None)
+def _judge(what, ratio, target, holds, by_valid_runs):
+    met = holds(ratio.mid) if ratio and by_valid_runs else None
+    return Verdict(what, ratio, target, met)
 
 
 def verdicts(attempts_by_name):
@@ -120,16 +121,18 @@ def verdicts(attempts_by_name):
     subject = attempts_by_name.get(SUBJECT)
     if not base or not subject or not base.used() or not subject.used():
         return []
+    valid = not base.flagged and not subject.flagged
+
     def rate(_):
         return lambda report: report.achieved_rps
 
     return [
         _judge("GET p99.9, times lower", _ratio(base, subject, _get("p999")),
-               f">= {GET_TARGET:g}", lambda r: r >= GET_TARGET),
+               f">= {GET_TARGET:g}", lambda r: r >= GET_TARGET, valid),
         _judge("scan p99, times that of fcfs", _ratio(subject, base, _scan("p99")),
-               f"<= {SCAN_TARGET:g}", lambda r: r <= SCAN_TARGET),
+               f"<= {SCAN_TARGET:g}", lambda r: r <= SCAN_TARGET, valid),
         _judge("throughput, times that of fcfs", _ratio(subject, base, rate),
-               f">= {THROUGHPUT_TARGET:g}", lambda r: r >= THROUGHPUT_TARGET),
+               f">= {THROUGHPUT_TARGET:g}", lambda r: r >= THROUGHPUT_TARGET, valid),
     ]
 
 

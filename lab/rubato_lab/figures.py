@@ -24,7 +24,7 @@ def scan_text(settings):
 def ratio_of(attempts):
     """How many times lower the subject's GET p99.9 is, as the table has it; None if unknown."""
     for row in comparison.rows(attempts):
-        if row.name == SUBJECT and row.lower:
+        if row.name == SUBJECT and row.lower and not row.flagged:
             return row.lower.mid
     return None
 
@@ -35,6 +35,8 @@ def finding(record):
     base, subject = by_name.get(BASELINE), by_name.get(SUBJECT)
     if not base or not subject or not base.get_p999 or not subject.get_p999:
         return "GET latency while scans run"
+    if base.flagged or subject.flagged:
+        return "No valid run: the generator could not keep its schedule"
     slow, fast = units.latency(base.get_p999.mid), units.latency(subject.get_p999.mid)
     ratio = ratio_of(record.attempts)
     if ratio is None or ratio < WORTH_A_CLAIM:

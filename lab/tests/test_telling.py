@@ -72,6 +72,8 @@ class Comparing(unittest.TestCase):
         rows = comparison.rows(by_name)
         self.assertTrue(rows[1].flagged)
         self.assertIn("synergy !", table.render(rows))
+        self.assertEqual({v.met for v in comparison.verdicts(by_name)}, {None})
+        self.assertIn("No valid run", figures.finding(demo_record(by_name)))
 
     def test_busy_neighbours_make_the_machine_dirty(self):
         noisy = Attempts("range", [measured(machine.Noise(0.4, 0.02, 7.0))])
