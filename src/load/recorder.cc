@@ -81,6 +81,12 @@ void Recorder::close_slices_before(Nanos at) {
 std::string Recorder::invalid_reason(uint64_t requests, uint64_t lost_count) const {
   if (interrupted_) return "interrupted before its end";
   if (requests == 0) return "no request was due after the warm-up";
+  uint64_t errors = 0;
+  for (const Book& book : books_) errors += book.errors;
+  if (share_of(errors, requests) > kMaxLostShare) {
+    return fmt::format("{:.2f} % of the requests got an error: {}",
+                       100 * share_of(errors, requests), first_error_);
+  }
   if (options_.closed_clients == 0 && send_lag_.percentile(99) > kMaxSendLagP99) {
     return fmt::format("the generator fell behind its schedule: p99 of its send lag is {:.1f} ms",
                        send_lag_.percentile(99).seconds() * 1e3);
@@ -94,12 +100,6 @@ std::string Recorder::invalid_reason(uint64_t requests, uint64_t lost_count) con
   if (share_of(lost_count, requests) > kMaxLostShare) {
     return fmt::format("{:.2f} % of the requests got no reply",
                        100 * share_of(lost_count, requests));
-  }
-  uint64_t errors = 0;
-  for (const Book& book : books_) errors += book.errors;
-  if (share_of(errors, requests) > kMaxLostShare) {
-    return fmt::format("{:.2f} % of the requests got an error: {}",
-                       100 * share_of(errors, requests), first_error_);
   }
   return "";
 }

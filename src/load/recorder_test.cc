@@ -1,1 +1,130 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "load/recorder.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato::load {
+namespace {
+
+LoadOptions ten_seconds() {
+  LoadOptions options;
+  options.duration = Nanos::seconds(10);
+  return options;
+}
+
+const std::vector<SourceType> kOneType = {{"get", 1.0, Nanos::micros(10)}};
+
+// `count` requests, each sent `lag` late and answered after 20 us.
+void fill(Recorder& recorder, int count, Nanos lag = Nanos(0)) {
+  for (int i = 0; i < count; ++i) {
+    recorder.sent(0, lag);
+    recorder.replied(0, Nanos::seconds(5), Nanos::micros(20), Nanos::micros(10), true);
+  }
+}
+
+TEST(Recorder, a_run_that_went_well_is_valid) {
+  Recorder recorder(ten_seconds(), kOneType);
+  fill(recorder, 9000);
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_TRUE(report.valid) << report.invalid_reason;
+  EXPECT_EQ(report.requests, 9000u);
+  EXPECT_DOUBLE_EQ(report.offered_rps, 1000);
+  EXPECT_DOUBLE_EQ(report.achieved_rps, 1000);
+  EXPECT_NEAR(report.slowdown->mean, 2.0, 0.01);
+  EXPECT_EQ(report.types[0].service_us, 10.0);
+}
+
+TEST(Recorder, the_first_tenth_is_warm_up) {
+  Recorder recorder(ten_seconds(), kOneType);
+  EXPECT_FALSE(recorder.measured(Nanos::millis(999)));
+  EXPECT_TRUE(recorder.measured(Nanos::millis(1000)));
+  recorder.replied(0, Nanos::millis(500), Nanos::seconds(1), Nanos(0), false);
+  EXPECT_EQ(recorder.report(Nanos::seconds(10)).types[0].count, 0u);
+}
+
+TEST(Recorder, a_late_generator_makes_the_run_invalid) {
+  Recorder recorder(ten_seconds(), kOneType);
+  fill(recorder, 900);
+  fill(recorder, 100, Nanos::millis(2));
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_FALSE(report.valid);
+  EXPECT_NE(report.invalid_reason.find("schedule"), std::string::npos);
+  EXPECT_NEAR(report.send_lag->p99_us, 2000, 20);
+}
+
+TEST(Recorder, one_lost_in_a_thousand_is_allowed_and_two_are_not) {
+  for (int lost : {1, 2}) {
+    Recorder recorder(ten_seconds(), kOneType);
+    fill(recorder, 1000 - lost);
+    for (int i = 0; i < lost; ++i) recorder.sent(0, Nanos(0)), recorder.lost(0, false, true);
+    const RunReport report = recorder.report(Nanos::seconds(10));
+    EXPECT_EQ(report.valid, lost == 1);
+    EXPECT_EQ(report.lost, static_cast<uint64_t>(lost));
+    EXPECT_EQ(report.timeouts, 0u);
+  }
+}
+
+TEST(Recorder, unsent_requests_count_as_offered_and_make_the_run_invalid) {
+  Recorder recorder(ten_seconds(), kOneType);
+  fill(recorder, 990);
+  recorder.unsent(10);
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_EQ(report.requests, 1000u);
+  EXPECT_FALSE(report.valid);
+  EXPECT_NE(report.invalid_reason.find("--flows"), std::string::npos);
+}
+
+TEST(Recorder, refusals_by_plan_do_not_make_a_run_invalid) {
+  Recorder recorder(ten_seconds(), kOneType);
+  fill(recorder, 500);
+  for (int i = 0; i < 500; ++i) {
+    recorder.sent(0, Nanos(0));
+    recorder.failed(0, Outcome::kRefused, "OVERLOADED", true);
+  }
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_TRUE(report.valid) << report.invalid_reason;
+  EXPECT_EQ(report.refused, 500u);
+}
+
+TEST(Recorder, no_request_is_no_valid_run) {
+  Recorder recorder(ten_seconds(), kOneType);
+  EXPECT_FALSE(recorder.report(Nanos::seconds(10)).valid);
+}
+
+TEST(Recorder, a_closed_loop_has_no_schedule_to_keep) {
+  LoadOptions options = ten_seconds();
+  options.closed_clients = 3;
+  Recorder recorder(options, kOneType);
+  fill(recorder, 10, Nanos::seconds(1));
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_TRUE(report.valid);
+  EXPECT_EQ(report.loop, "closed");
+  EXPECT_FALSE(report.send_lag.has_value());
+}
+
+TEST(Recorder, gaps_of_the_poll_loop_are_noise) {
+  Recorder recorder(ten_seconds(), kOneType);
+  for (int us : {10, 60, 150, 5000}) recorder.turn(Nanos::micros(us));
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_DOUBLE_EQ(report.noise->over_50us_per_s, 0.3);
+  EXPECT_DOUBLE_EQ(report.noise->over_100us_per_s, 0.2);
+  EXPECT_DOUBLE_EQ(report.noise->over_1ms_per_s, 0.1);
+  EXPECT_DOUBLE_EQ(report.noise->max_gap_us, 5000);
+}
+
+TEST(Recorder, the_timeline_has_a_slice_per_tenth_of_a_second) {
+  LoadOptions options = ten_seconds();
+  options.timeline = true;
+  Recorder recorder(options, kOneType);
+  for (int ms : {10, 20, 150, 310}) {
+    recorder.replied(0, Nanos::millis(ms), Nanos::micros(ms), Nanos(0), true);
+  }
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  ASSERT_EQ(report.timeline.size(), 3u);
+  EXPECT_EQ(report.timeline[0].types[0].count, 2u);
+  EXPECT_EQ(report.timeline[1].types[0].count, 1u);
+  EXPECT_EQ(report.timeline[2].types[0].count, 0u);
+}
+
+}  // namespace
+}  // namespace rubato::load

@@ -1,1 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The generator against a server that nobody here wrote: Debian's redis-server, if it is installed.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "load/generator.h"
+#include "load/preload.h"
+
+extern char** environ;
+
+namespace rubato::load {
+namespace {
+
+constexpr const char* kServer = "/usr/bin/redis-server";
+
+uint16_t free_port() {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  return ntohs(address.sin_port);
+}
+
+// A redis-server of this test's own, without persistence.
+class RedisTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (::access(kServer, X_OK) != 0) GTEST_SKIP() << kServer << " is not installed";
+    target_ = {Protocol::kResp, "127.0.0.1", free_port()};
+    const std::string port = std::to_string(target_.port);
+    const std::string folder = std::filesystem::temp_directory_path().string();
+    const char* const arguments[] = {
+        kServer,  "--port",       port.c_str(), "--bind", "127.0.0.1",    "--save",
+        "",       "--appendonly", "no",         "--dir",  folder.c_str(), "--requirepass",
+        "secret", "--logfile",    "/dev/null",  nullptr};
+    ASSERT_EQ(::posix_spawn(&child_, kServer, nullptr, nullptr, const_cast<char* const*>(arguments),
+                            environ),
+              0);
+    const Endpoint endpoint = resolve(target_).value();
+    for (int i = 0; i < 2000 && !connect_now(endpoint, Nanos::seconds(1)).ok(); ++i) ::usleep(5000);
+  }
+
+  void TearDown() override {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+
+  Result<RunReport> run(std::string_view mix, const std::string& password, uint32_t clients = 0) {
+    LoadOptions options;
+    options.target = target_;
+    options.rate = 500;
+    options.duration = Nanos::millis(500);
+    options.flows = 8;
+    options.closed_clients = clients;
+    options.password = password;
+    auto source = make_kv_source(mix, shape_, "");
+    Generator generator(options, **source,
+                        Arrivals::generate(ArrivalShape::kPoisson, options.rate, 1));
+    const volatile std::sig_atomic_t stop = 0;
+    return generator.run(&stop);
+  }
+
+  static constexpr const char* kPassword = "secret";
+  const KvShape shape_{.keys = 2000, .value_size_bytes = 32, .scan_limit = 100};
+  Target target_;
+  pid_t child_ = -1;
+};
+
+TEST_F(RedisTest, answers_every_verb_that_redis_has_without_an_error) {
+  const std::string mix =
+      "get:9,set:9,incr:2,del:1,exists:1,ping:1,mget:2,mset:1,scan:1,keys:1,lrange:1,"
+      "smembers:1,eval/1000:1";
+  ASSERT_TRUE(preload(target_, kPassword, plan_preload(mix, shape_)).ok());
+  const Result<RunReport> report = run(mix, kPassword);
+  ASSERT_TRUE(report.ok()) << report.error();
+  EXPECT_EQ(report.value().errors + report.value().refused + report.value().lost, 0u);
+  uint64_t replies = 0;
+  for (const TypeReport& type : report.value().types) replies += type.count;
+  EXPECT_EQ(replies, report.value().requests);
+}
+
+TEST_F(RedisTest, an_unknown_command_makes_the_run_invalid_and_says_why) {
+  const Result<RunReport> report = run("range:1", kPassword);
+  ASSERT_TRUE(report.ok()) << report.error();
+  EXPECT_EQ(report.value().errors, report.value().requests);
+  EXPECT_NE(report.value().invalid_reason.find("unknown command"), std::string::npos);
+}
+
+TEST_F(RedisTest, a_wrong_password_is_one_line) {
+  const Result<RunReport> report = run("get:1", "wrong");
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(report.error().find("WRONGPASS"), std::string::npos);
+}
+
+TEST_F(RedisTest, serves_a_closed_loop) {
+  const Result<RunReport> report = run("get:1", kPassword, 4);
+  ASSERT_TRUE(report.ok()) << report.error();
+  EXPECT_GT(report.value().types[0].count, 0u);
+  EXPECT_EQ(report.value().loop, "closed");
+}
+
+}  // namespace
+}  // namespace rubato::load

@@ -1,1 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "load/target.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato::load {
+namespace {
+
+TEST(Target, is_a_protocol_a_host_and_a_port) {
+  const Target resp = parse_target("resp://localhost:6379").value();
+  EXPECT_EQ(resp.protocol, Protocol::kResp);
+  EXPECT_EQ(resp.host, "localhost");
+  EXPECT_EQ(resp.port, 6379);
+  EXPECT_EQ(parse_target("spin://10.0.0.1:1").value().protocol, Protocol::kSpin);
+  EXPECT_EQ(parse_target("resp://[::1]:65535").value().host, "::1");
+}
+
+TEST(Target, anything_else_is_refused_in_one_line) {
+  for (const char* bad : {"", "localhost:1", "http://a:1", "resp://a", "resp://:1", "resp://a:0",
+                          "resp://a:65536", "resp://a:1x", "resp://::1:1", "resp://a:"}) {
+    const Result<Target> target = parse_target(bad);
+    ASSERT_FALSE(target.ok()) << bad;
+    EXPECT_EQ(target.error().find('\n'), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace rubato::load
