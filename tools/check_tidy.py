@@ -182,6 +182,14 @@ def check_policy(path, code):
             yield Finding(path, number, "policy-pure", "no memory or locks of its own")
 
 
+def is_named(path, folder, cmake):
+    """Does the CMakeLists.txt of `folder` name this source, in full or by a glob?"""
+    if re.search(rf"(?<![\w.]){re.escape(Path(path).name)}\b", cmake):
+        return True
+    return any(Path(path).match(f"{folder}/{pattern}".removeprefix("./"))
+               for pattern in re.findall(r"[\w./]*\*[\w./*]*", cmake))
+
+
 def check_dead_files(root, files):
     """Every C++ source is named in the CMakeLists.txt of its folder or of one above."""
     lists = {str(Path(f).parent): read(root, f) for f in files if f.endswith("CMakeLists.txt")}
@@ -192,8 +200,7 @@ def check_dead_files(root, files):
         if not path.startswith(LINKED_FOLDERS) or Path(path).name in helpers:
             continue
         folders = [str(p) for p in Path(path).parents if str(p) in lists]
-        if not any(re.search(rf"(?<![\w.]){re.escape(Path(path).name)}\b", lists[f])
-                   for f in folders):
+        if not any(is_named(path, folder, lists[folder]) for folder in folders):
             yield Finding(path, 0, "dead-file", "named in no CMakeLists.txt above it")
 
 

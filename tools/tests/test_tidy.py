@@ -123,6 +123,13 @@ class Tidy(TreeTest):
         self.write("src/base/ived.cc", SPDX)
         self.assertEqual(self.rules(check_tidy.check(self.root)), ["dead-file"])
 
+    def test_a_source_may_be_named_by_a_glob_of_its_folder(self):
+        self.write("cli/CMakeLists.txt", "# " + SPDX[3:] + "file(GLOB sources *.cc)\n")
+        self.write("cli/main.cc", SPDX)
+        self.assertEqual(check_tidy.check(self.root), [])
+        self.write("cli/deeper/other.cc", SPDX)
+        self.assertEqual(self.rules(check_tidy.check(self.root)), ["dead-file"])
+
     def test_links_of_documents_lead_somewhere(self):
         self.assertEqual(self.found("a.md", "[x](b.md) [y](https://example.org)\n"), ["link"])
         self.write("b.md", "")
