@@ -229,7 +229,7 @@ constexpr Command kCommands[] = {
      "command"},
     {"list", -2, kTell, {}, command_list, kGroup, "7.0.0",
      "Names; option FILTERBY MODULE|ACLCAT|PATTERN value", "command"},
-    {"getkeys", -3, kTell, {}, command_getkeys, kGroup, "2.8.13",
+    {"getkeys", -4, kTell, {}, command_getkeys, kGroup, "2.8.13",
      "Which arguments of a request are keys", "command"},
     {"help", 2, kTell, {}, reply_help, kGroup, "5.0.0", "This help", "command"},
 };

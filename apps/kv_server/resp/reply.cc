@@ -50,6 +50,7 @@ void Reply::line(char kind, std::string_view text) {
 }
 
 void Reply::error(std::string_view text) {
+  while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
   char* const to = out_->reserve(1 + text.size() + kLineEndBytes);
   if (to == nullptr) return;
   *to = '-';

@@ -33,7 +33,8 @@ class Reply {
   void ok() { raw("+OK\r\n"); }
   // `text` has no line end.
   void simple(std::string_view text) { line('+', text); }
-  // `text` starts with its code ("ERR ..."); line ends in it become spaces.
+  // `text` starts with its code ("ERR ..."); line ends in it become spaces, and those at
+  // its end are left out.
   void error(std::string_view text);
   void integer(int64_t value) {
     if (value >= 0 && value <= 9) {
