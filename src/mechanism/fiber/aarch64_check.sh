@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Cross-compiles the fiber code for AArch64 and runs it under an emulator. Prints why and exits 77,
-# which ctest counts as skipped, where the tools are absent (Debian: g++-aarch64-linux-gnu qemu-user).
+# which ctest counts as skipped, where a tool is absent (Debian: g++-aarch64-linux-gnu, qemu-user).
 #   aarch64_check.sh SOURCE_ROOT WORK_FOLDER
 set -eu
 source_root=$1
