@@ -19,17 +19,11 @@ import sys
 import tempfile
 import time
 
+from compat_requests import Pick, random_request
+
 SKIPPED = 77
 START_LIMIT_S = 20
 REPLY_LIMIT_S = 30
-KEYS = [b"a", b"b", b"c", b"key:1", b"key:2", b"empty", b"", b"user:1", b"user:2", b"\x00\xff"]
-NUMBERS = [b"0", b"1", b"-1", b"2", b"10", b"100", b"-100", b"9223372036854775807",
-           b"-9223372036854775808", b"9223372036854775808", b"1.5", b"abc", b"", b" 1", b"01",
-           b"-0", b"3.0e3", b"nan", b"inf", b"0.1", b"1e-5", b"536870912"]
-VALUES = [b"", b"x", b"hello world", b"12345", b"-7", b"10.5", b"v" * 44, b"v" * 45, b"y" * 5000,
-          b"\r\n$1\r\n", b"\x00\x01\x02"]
-PATTERNS = [b"*", b"key:*", b"?", b"[ab]", b"[^a]", b"user:[1-2]", b"\\a", b"*:*", b"", b"k*1",
-            b"[", b"[a-", b"a**"]
 
 
 class Connection:
@@ -104,107 +98,6 @@ def strings_of(reply):
     return out
 
 
-def words_generator(rng):
-    """A random request over the shared keys."""
-    key = lambda: rng.choice(KEYS)
-    value = lambda: rng.choice(VALUES)
-    # For error texts: Redis cuts them at a zero byte, which says nothing.
-    shown = lambda: rng.choice(VALUES[:-1])
-    number = lambda: rng.choice(NUMBERS)
-    small = lambda: str(rng.randint(-12, 12)).encode()
-    soon = lambda: str(rng.choice([-1, 0, 1000, 2000, 100000])).encode()
-    pattern = lambda: rng.choice(PATTERNS)
-    now = int(time.time())
-    moment = lambda: str(now + rng.choice([-100, 1000, 5000])).encode()
-    moment_ms = lambda: str((now + rng.choice([-100, 1000, 5000])) * 1000).encode()
-
-    def set_options():
-        words = []
-        for _ in range(rng.randint(0, 3)):
-            words += rng.choice([[b"NX"], [b"XX"], [b"GET"], [b"KEEPTTL"], [b"EX", soon()],
-                                 [b"PX", soon()], [b"EXAT", moment()], [b"PXAT", moment_ms()],
-                                 [b"bogus"], [b"EX"], [b"ex", number()]])
-        return words
-
-    def getex_options():
-        return rng.choice([[], [b"PERSIST"], [b"EX", soon()], [b"PX", soon()],
-                           [b"EXAT", moment()], [b"PXAT", moment_ms()], [b"NX"], [b"EX", b"x"],
-                           [b"EX", b"100", b"PERSIST"], [b"KEEPTTL"]])
-
-    def expire_options():
-        return rng.choice([[], [], [], [b"NX"], [b"XX"], [b"GT"], [b"LT"], [b"NX", b"GT"],
-                           [b"GT", b"LT"], [b"bogus"], [b"XX", b"GT"]])
-
-    many = lambda f: [f() for _ in range(rng.randint(1, 4))]
-    pairs = lambda: sum([[key(), value()] for _ in range(rng.randint(1, 3))], [])
-    choices = [
-        lambda: [b"SET", key(), value()], lambda: [b"SET", key(), number()],
-        lambda: [b"SET", key(), value()] + set_options(),
-        lambda: [b"SETNX", key(), value()], lambda: [b"SETEX", key(), soon(), value()],
-        lambda: [b"PSETEX", key(), soon(), value()], lambda: [b"GETSET", key(), value()],
-        lambda: [b"GET", key()], lambda: [b"GETDEL", key()],
-        lambda: [b"GETEX", key()] + getex_options(),
-        lambda: [b"APPEND", key(), value()], lambda: [b"STRLEN", key()],
-        lambda: [b"GETRANGE", key(), small(), small()], lambda: [b"SUBSTR", key(), small(), small()],
-        lambda: [b"GETRANGE", key(), number(), number()],
-        lambda: [b"SETRANGE", key(), str(rng.randint(-1, 20)).encode(), value()],
-        lambda: [b"SETRANGE", key(), number(), rng.choice([b"", b"abc"])]
-        if rng.random() < 0.1 else [b"STRLEN", key()],
-        lambda: [b"INCR", key()], lambda: [b"DECR", key()],
-        lambda: [b"INCRBY", key(), number()], lambda: [b"DECRBY", key(), number()],
-        lambda: [b"INCRBYFLOAT", key(), number()],
-        lambda: [b"MGET"] + many(key), lambda: [b"MSET"] + pairs(), lambda: [b"MSETNX"] + pairs(),
-        lambda: [b"DEL"] + many(key), lambda: [b"UNLINK"] + many(key),
-        lambda: [b"EXISTS"] + many(key), lambda: [b"TOUCH"] + many(key), lambda: [b"TYPE", key()],
-        lambda: [b"EXPIRE", key(), soon()] + expire_options(),
-        lambda: [b"PEXPIRE", key(), soon()] + expire_options(),
-        lambda: [b"EXPIREAT", key(), moment()] + expire_options(),
-        lambda: [b"PEXPIREAT", key(), moment_ms()] + expire_options(),
-        lambda: [b"EXPIRE", key(), number()], lambda: [b"PERSIST", key()],
-        lambda: [b"TTL", key()], lambda: [b"PTTL", key()], lambda: [b"EXPIRETIME", key()],
-        lambda: [b"PEXPIRETIME", key()], lambda: [b"KEYS", pattern()],
-        lambda: [b"RENAME", key(), key()], lambda: [b"RENAMENX", key(), key()],
-        lambda: [b"COPY", key(), key()] + rng.choice([[], [b"REPLACE"], [b"bogus"], [b"DB", b"x"]]),
-        lambda: [b"DBSIZE"], lambda: [b"ECHO", value()], lambda: [b"PING"],
-        lambda: [b"PING", value()], lambda: [b"OBJECT", b"FREQ", key()],
-        lambda: [b"OBJECT", b"REFCOUNT", b"none"], lambda: [b"CLIENT", b"GETNAME"],
-        lambda: [b"CLIENT", b"SETNAME", rng.choice([b"x", b"a b", b""])],
-        lambda: [b"SELECT", rng.choice([b"0", b"99", b"x", b"-1"])],
-        lambda: [b"CONFIG", b"GET", rng.choice([b"maxmemory", b"save", b"timeout", b"nope"])],
-        lambda: [b"CONFIG", b"SET", rng.choice([b"nope", b"timeout"]), rng.choice([b"x", b"0"])],
-        lambda: [b"SLOWLOG", rng.choice([b"LEN", b"RESET", b"bogus"])],
-        lambda: [b"SLOWLOG", b"GET", b"-2"], lambda: [b"LATENCY", b"LATEST"],
-        lambda: [b"LATENCY", b"HISTORY", b"command"], lambda: [b"LATENCY", b"RESET"],
-        lambda: [b"SCAN", rng.choice([b"x", b"0"]), rng.choice([b"COUNT", b"MATCH", b"bogus"])],
-        lambda: [b"SCAN", b"0", b"COUNT", rng.choice([b"0", b"-1", b"x"])],
-        lambda: [b"COMMAND", b"GETKEYS", b"GET", b"a"], lambda: [b"COMMAND", b"GETKEYS", b"bogus"],
-        lambda: [b"COMMAND", b"bogus"], lambda: [b"CONFIG", b"bogus", b"x"],
-        lambda: [b"OBJECT", b"bogus"], lambda: [b"OBJECT", b"ENCODING"], lambda: [b"CLIENT"],
-        lambda: [b"CLIENT", b"KILL", b"1.2.3.4:5"], lambda: [b"CLIENT", b"KILL", b"ID", b"x"],
-        lambda: [b"CLIENT", b"LIST", b"TYPE", b"bogus"], lambda: [b"CLIENT", b"NO-EVICT", b"on"],
-        lambda: [b"CLIENT", b"NO-EVICT", b"x"], lambda: [b"WAIT", b"0", b"0"],
-        lambda: [b"WAIT", b"0", b"-1"], lambda: [b"FLUSHALL", b"bogus"],
-        lambda: [b"AUTH", b"x"], lambda: [b"AUTH", b"u", b"p"], lambda: [b"AUTH", b"a", b"b", b"c"],
-        lambda: [b"HELLO", b"5"], lambda: [b"HELLO", b"x"], lambda: [b"HELLO", b"3", b"bogus"],
-        lambda: [rng.choice([b"nope", b"LOL\r\nX"])] + many(shown),
-        lambda: [b"FLUSHALL"] if rng.random() < 0.1 else [b"GET", key()],
-    ]
-    arity = [b"GET", b"SET", b"SETEX", b"MSET", b"DEL", b"EXPIRE", b"TTL", b"RENAME", b"COPY",
-             b"KEYS", b"SCAN", b"INCRBY", b"SELECT", b"CONFIG", b"OBJECT", b"ECHO", b"STRLEN",
-             b"GETEX", b"RANDOMKEY", b"DBSIZE", b"PING", b"MSETNX", b"HELLO", b"LATENCY"]
-
-    def make():
-        if rng.random() < 0.03:
-            return [rng.choice(arity)] + [shown() for _ in range(rng.randint(0, 6))]
-        words = rng.choice(choices)()
-        if rng.random() < 0.1:
-            words[0] = bytes(rng.choice([c, c ^ 0x20]) if chr(c).isalpha() else c
-                             for c in words[0])
-        return words
-
-    return make
-
-
 # DBSIZE may count keys that are expired and not yet removed.
 LOOSE = {b"TTL": 1, b"EXPIRETIME": 1, b"PTTL": 1500, b"PEXPIRETIME": 1500, b"DBSIZE": 5}
 # Replies that tell about the server itself: only their kind is compared.
@@ -226,11 +119,11 @@ def equal(words, ours, theirs):
 
 def compare_random(ours, theirs, rng, rounds):
     """Random requests, some of them pipelined."""
-    make = words_generator(rng)
+    pick = Pick(rng)
     failures = 0
     done = 0
     while done < rounds and failures < 10:
-        batch = [make() for _ in range(rng.choice([1, 1, 1, 16]))]
+        batch = [random_request(pick) for _ in range(rng.choice([1, 1, 1, 16]))]
         data = b"".join(encode(words) for words in batch)
         cut = rng.randint(0, len(data))
         for connection in (ours, theirs):
@@ -275,7 +168,8 @@ MALFORMED = [
     b"*1\r\n$2000000000\r\n", b"\"abc\r\n", b"'a'b\r\n", b"*" + b"1" * 70000,
     b"a" * 70000, b"*1\r\n$" + b"1" * 70000, b"*2\r\n$4\r\nPING\r\n:1\r\n", b"*01\r\n",
     b"PING\r\n*1\r\n\r\n", b"*1\r\n$4\r\nPING\r\n*x\r\n", b"POST / HTTP/1.1\r\nHost: x\r\n",
-    b"*0\r\n*-5\r\n\r\nPING\r\nQUIT\r\n", b"QUIT\r\nPING\r\n", b"SET \"a\\x41\" 'b\\'c'\r\nGET aA\r\nQUIT\r\n",
+    b"*0\r\n*-5\r\n\r\nPING\r\nQUIT\r\n", b"QUIT\r\nPING\r\n",
+    b"SET \"a\\x41\" 'b\\'c'\r\nGET aA\r\nQUIT\r\n",
 ]
 
 

@@ -142,8 +142,8 @@ void KvApplication::slow(const Request& request, const Completion& times) {
   redact(table_->full_name(request.type), entry.argv);
   entry.client_address = session.address();
   entry.client_name = session.name();
-  server_.slowlog().add(std::move(entry),
-                        static_cast<size_t>(std::max<int64_t>(server_.config().slowlog_max_len(), 0)));
+  const int64_t kept = std::max<int64_t>(server_.config().slowlog_max_len(), 0);
+  server_.slowlog().add(std::move(entry), static_cast<size_t>(kept));
 }
 
 bool KvApplication::expire_some(uint32_t limit) {
