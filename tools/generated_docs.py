@@ -6,7 +6,8 @@ renews it. In the file, a table stands between
     <!-- generated: NAME -->
     <!-- end of NAME -->
 
-and ENTRIES says which command prints NAME; `{rubato}` stands for the built program."""
+and ENTRIES says which command prints NAME, and whether all of its output is meant or only the
+part before the first empty line. `{rubato}` stands for the built program."""
 
 import argparse
 import difflib
@@ -18,9 +19,11 @@ from pathlib import Path
 SKIPPED = 77
 DEADLINE_S = 30
 
-# (file, name, command)
+# (file, name, command, part)
+ALL, FIRST = "all", "first"
 ENTRIES = [
-    ("README.md", "policies", ["{rubato}", "policies", "--markdown"]),
+    ("README.md", "policies", ["{rubato}", "policies", "--markdown"], FIRST),
+    ("docs/POLICIES.md", "policies", ["{rubato}", "policies", "--markdown"], ALL),
 ]
 
 
@@ -38,20 +41,20 @@ def replace(text, name, table):
     return pattern(name).sub(lambda m: m.group(1) + table.rstrip("\n") + "\n" + m.group(3), text)
 
 
-def output_of(command, rubato):
+def output_of(command, rubato, part):
     command = [word.replace("{rubato}", str(rubato)) for word in command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-    return done.stdout
+    return done.stdout if part == ALL else done.stdout.split("\n\n", maxsplit=1)[0]
 
 
 def process(root, rubato, write, entries=None):
     """Returns one line of trouble per stale part."""
     trouble = []
-    for file, name, command in ENTRIES if entries is None else entries:
+    for file, name, command, part in ENTRIES if entries is None else entries:
         path = Path(root) / file
         old = path.read_text()
         try:
-            new = replace(old, name, output_of(command, rubato))
+            new = replace(old, name, output_of(command, rubato, part))
         except (Stale, subprocess.SubprocessError, OSError) as error:
             trouble.append(f"{file}: {error}")
             continue

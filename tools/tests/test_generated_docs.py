@@ -9,8 +9,8 @@ TEXT = "before\n<!-- generated: t -->\nold\n<!-- end of t -->\nafter\n"
 
 
 class GeneratedDocs(TreeTest):
-    def entries(self, output):
-        return [("a.md", "t", [sys.executable, "-c", f"print({output!r})"])]
+    def entries(self, output, part=generated_docs.ALL):
+        return [("a.md", "t", [sys.executable, "-c", f"print({output!r})"], part)]
 
     def test_a_stale_table_is_found_and_left_alone(self):
         self.write("a.md", TEXT)
@@ -27,6 +27,12 @@ class GeneratedDocs(TreeTest):
         self.write("a.md", TEXT)
         self.assertEqual(generated_docs.process(self.root, "", False, self.entries("old")), [])
 
+    def test_the_first_part_ends_at_an_empty_line(self):
+        self.write("a.md", TEXT)
+        entries = self.entries("one\ntwo\n\nthree", generated_docs.FIRST)
+        self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
+        self.assertEqual((self.root / "a.md").read_text(), TEXT.replace("old", "one\ntwo"))
+
     def test_missing_markers_are_found(self):
         self.write("a.md", "nothing here\n")
         self.assertIn("no markers", generated_docs.process(
@@ -34,7 +40,7 @@ class GeneratedDocs(TreeTest):
 
     def test_a_failing_command_is_found(self):
         self.write("a.md", TEXT)
-        entries = [("a.md", "t", [sys.executable, "-c", "raise SystemExit(3)"])]
+        entries = [("a.md", "t", [sys.executable, "-c", "raise SystemExit(3)"], "all")]
         self.assertEqual(len(generated_docs.process(self.root, "", False, entries)), 1)
 
 
