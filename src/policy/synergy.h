@@ -34,6 +34,7 @@ class Synergy {
     Nanos quantum_min = Nanos::micros(1);  // ours: bounds of the product EMA * factor
     Nanos quantum_max = Nanos::micros(200);
     uint32_t ema_shift = 3;  // weight of a new sample is 2^-shift
+    uint32_t ema_clip = 4;   // ours: a sample counts as at most this many times the EMA; 0 = as it is
     uint32_t levels = 1;     // wait queues in use, most urgent first (7.4)
   };
 
@@ -53,6 +54,8 @@ class Synergy {
     v(OptionInfo{"quantum_min", "us", 0, 1e6, "lower bound of the quantum"}, c.quantum_min);
     v(OptionInfo{"quantum_max", "us", 0.1, 1e6, "upper bound of the quantum"}, c.quantum_max);
     v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new EMA sample is 2^-this"}, c.ema_shift);
+    v(OptionInfo{"ema_clip", "", 0, 1000, "samples count as at most this times the EMA; 0 = off"},
+      c.ema_clip);
     v(OptionInfo{"levels", "", 1, limits::kPriorityLevels, "priority levels of long requests"},
       c.levels);
   }
@@ -109,11 +112,15 @@ class Synergy {
     return waiting(level_of(job.priority));
   }
 
+  // 5.1.1.2. Where the operating system takes the core away for milliseconds, one such sample would
+  // stretch the quantum for many requests to come; clipped, it moves the EMA like a slow request.
   void finished(Worker& worker, const Job& job, Nanos service) const {
     if (job.job_class == JobClass::kLong) return;
-    const Nanos ema = worker.short_service;
-    worker.short_service =
-        ema == Nanos() ? service : ema + (service - ema) / (int64_t{1} << config_.ema_shift);
+    const bool first = worker.short_service == Nanos();
+    const Nanos ema = first ? config_.quantum_initial : worker.short_service;
+    const Nanos sample =
+        config_.ema_clip == 0 ? service : std::min(service, ema * int64_t{config_.ema_clip});
+    worker.short_service = first ? sample : ema + (sample - ema) / (int64_t{1} << config_.ema_shift);
   }
 
   // Algorithm 5.3, lines 5-12: congested if the consumer has not yet reached what had been

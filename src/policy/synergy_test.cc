@@ -206,6 +206,13 @@ TEST_F(SynergyQuantum, the_average_moves_by_its_weight) {
   EXPECT_EQ(after({Nanos(1'000), Nanos(2'000)}, {.ema_shift = 0}).short_service, Nanos(2'000));
 }
 
+TEST_F(SynergyQuantum, an_outlier_counts_as_a_few_averages) {
+  EXPECT_EQ(after({Nanos(1'000), Nanos::millis(4)}).short_service, Nanos(1'375));
+  EXPECT_EQ(after({Nanos::millis(4)}).short_service, Nanos::micros(20));
+  const Synergy::Config as_in_the_thesis{.ema_clip = 0};
+  EXPECT_EQ(after({Nanos::millis(4)}, as_in_the_thesis).short_service, Nanos::millis(4));
+}
+
 TEST_F(SynergyQuantum, long_requests_do_not_count) {
   Synergy::Worker worker = after({Nanos(1'000)});
   Job long_job;
