@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EndlessDatapath: a datapath for benchmarks that costs nearly nothing. One queue, one worker; every
-// poll hands out all requests that are not in flight, until `stop_after` have been finished; then it
-// calls `on_done` (which stops the runtime). Used from the one worker only.
+// EndlessDatapath: a datapath for benchmarks that costs nearly nothing. One queue, one worker;
+// every poll hands out all requests that are not in flight, until `stop_after` have been finished;
+// then it calls `on_done` (which stops the runtime). Used from the one worker only.
 #pragma once
 
 #include <cstdint>

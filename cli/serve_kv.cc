@@ -48,9 +48,9 @@ void share_options(KvCommand& command) {
 }
 
 void announce(const KvCommand& command, uint16_t port) {
-  const char* durability = command.kv.engine == "memory"        ? "none: data is in memory only"
+  const char* durability = command.kv.engine == "memory"  ? "none: data is in memory only"
                            : command.durability == "sync" ? "sync: no acknowledged write is lost"
-                                                          : "async: a power cut loses recent writes";
+                                                          : "async: a power cut can lose writes";
   std::printf("rubato serve kv: policy %s, %u worker(s), engine %s (durability %s), on %s:%u\n",
               command.options.runtime.policy.c_str(), command.options.runtime.workers,
               command.kv.engine.c_str(), durability, command.options.tcp.bind.c_str(), port);
@@ -86,11 +86,11 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
       ->check(CLI::IsMember({"sync", "async"}))
       ->capture_default_str();
   app.add_option("--maxmemory", command.kv.maxmemory_bytes,
-                 "memory engine: bytes at most (1gb, 512mb, ...); writes beyond it fail; 0 = no limit")
+                 "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
   app.add_option("--slowlog-log-slower-than", command.kv.slowlog_log_slower_than_us,
-                 "SLOWLOG takes requests whose wait + service is at least so many us; negative = off")
+                 "SLOWLOG takes requests whose wait + service is at least so many us; -1 = off")
       ->capture_default_str();
   app.add_option("--slowlog-max-len", command.kv.slowlog_max_len, "Entries that SLOWLOG keeps")
       ->capture_default_str();

@@ -44,10 +44,12 @@ void add_runtime_options(CLI::App& command, ServeOptions& o) {
 }
 
 void add_thread_options(CLI::App& command, ServeOptions& o) {
-  command.add_option("--idle", o.idle, "Idle workers: adaptive (spin, then sleep), spin (never sleep)")
+  command.add_option("--idle", o.idle,
+                     "Idle workers: adaptive (spin, then sleep), spin (never sleep)")
       ->check(CLI::IsMember({"adaptive", "spin"}))
       ->capture_default_str();
-  command.add_option("--idle-spin-us", o.idle_spin_us, "How long an idle worker spins before it sleeps")
+  command.add_option("--idle-spin-us", o.idle_spin_us,
+                     "How long an idle worker spins before it sleeps")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command.add_flag("--pin", o.runtime.pin, "Pin worker i to the i-th allowed CPU");
@@ -65,7 +67,8 @@ void add_network_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--maxclients", o.tcp.max_flows, "Connections at most")
       ->check(CLI::Range(1u, 1'000'000u))
       ->capture_default_str();
-  command.add_option("--timeout", o.timeout_s, "Close idle connections after so many seconds; 0 = never")
+  command.add_option("--timeout", o.timeout_s,
+                     "Close idle connections after so many seconds; 0 = never")
       ->capture_default_str();
   command.add_option("--metrics-port", o.serving.metrics_port,
                      "Port of /metrics, /healthz, /readyz; 0 = any free one; none by default")

@@ -72,7 +72,8 @@ class SpinSession final : public Session {
       text_ = "+OK\r\n";
       closes_ = true;
     } else {
-      text_ = "-ERR unknown command; this server takes SPIN nanoseconds [SHORT|LONG], PING, QUIT\r\n";
+      text_ =
+          "-ERR unknown command; this server takes SPIN nanoseconds [SHORT|LONG], PING, QUIT\r\n";
     }
   }
 

@@ -30,7 +30,7 @@ struct TcpOptions {
   std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
   Nanos idle_timeout;              // zero = none
   FlowLimits limits;
-  bool kernel_timestamps = true;   // date requests that waited unpolled by the kernel's receive time
+  bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
 };
 
 class TcpQueue;

@@ -56,8 +56,9 @@ void TcpQueue::admit(Fd socket, Instant now) {
                   peer_text(socket.get())};
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   const int fd = socket.get();
-  auto flow = std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
-                                        shared_.options.kernel_timestamps);
+  auto flow =
+      std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
+                                shared_.options.kernel_timestamps);
   epoll_event events{EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.ptr = flow.get()}};
   if (session == nullptr || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &events) != 0) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);

@@ -76,7 +76,8 @@ class TcpQueue final : public DatapathQueue {
   uint32_t event_count_ = 0;
   std::array<epoll_event, kEventBurst> events_;
 
-  alignas(limits::kCacheLineBytes) std::atomic<bool> unfinished_{false};  // remembers(), for pending
+  // remembers(), for pending
+  alignas(limits::kCacheLineBytes) std::atomic<bool> unfinished_{false};
   std::atomic<uint64_t> refused_{0};
   alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
   std::atomic<bool> woken_{false};

@@ -33,7 +33,9 @@ Result<int> listen_on(const std::string& bind_to, uint16_t port) {
   addrinfo* found = nullptr;
   const std::string where = bind_to + ":" + std::to_string(port);
   const int failed = getaddrinfo(bind_to.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (failed != 0) return Error{"metrics port: cannot resolve " + where + ": " + gai_strerror(failed)};
+  if (failed != 0) {
+    return Error{"metrics port: cannot resolve " + where + ": " + gai_strerror(failed)};
+  }
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exporter: a small HTTP server on a thread of its own for /metrics, /healthz and /readyz. It shares
-// nothing with the workers but what its callbacks read, so it answers while they are overloaded.
+// Exporter: a small HTTP server on a thread of its own for /metrics, /healthz and /readyz. It
+// shares nothing with the workers but what its callbacks read, so it answers while they are
+// overloaded.
 // GET only, one request per connection, slow or hostile clients are cut off after a second.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QueueSet<P>: the queues that policy P declares, each of the type that its Sharing needs, picked at
-// compile time. Built before the workers start and never resized. Who may call what is the queue's
+// QueueSet<P>: the queues that policy P declares, each of the type that its Sharing needs, picked
+// at compile time. Built before the workers start, never resized. Who may call what is the queue's
 // own rule: put on kOwner and kStealable queues by the lane's worker only, everything else by all.
 #pragma once
 
@@ -37,7 +37,7 @@ class QueueSet {
     build(workers, inbox_capacity, shared_capacity, std::make_index_sequence<kSpecs>());
   }
 
-  // Calls f with the queue. The branch on q.spec folds away where the policy's QueueRef is constant.
+  // Calls f with the queue. The branch on q.spec folds away where the QueueRef is constant.
   template <class F>
   decltype(auto) visit(QueueRef q, F&& f) {
     return visit_from<0>(q, std::forward<F>(f));

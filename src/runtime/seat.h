@@ -35,8 +35,8 @@ class Seat {
   bool preemption_owed_ = false;
 };
 
-// The seat of the calling thread, null off the workers. Never inlined: a fiber that moved to another
-// thread must not see an address that the compiler has kept from the thread before.
+// The seat of the calling thread, null off the workers. Never inlined: a fiber that moved to
+// another thread must not see an address that the compiler has kept from the thread before.
 Seat* this_seat();
 void set_this_seat(Seat* seat);
 

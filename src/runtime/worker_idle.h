@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LiveWorker<P>, the part that idles, helps and stops. Included by runtime/worker.h only; see there.
+// LiveWorker<P>, the part that idles, helps and stops. Included by runtime/worker.h only.
 #pragma once
 
 #include "runtime/worker.h"

@@ -98,7 +98,9 @@ class LetterServer {
   }
 
   uint64_t connect(uint32_t worker = 0) { return datapath->connect(WorkerId{worker}); }
-  void submit(uint64_t flow, std::string_view bytes) { RUBATO_CHECK(datapath->submit(flow, bytes)); }
+  void submit(uint64_t flow, std::string_view bytes) {
+    RUBATO_CHECK(datapath->submit(flow, bytes));
+  }
   std::string receive(uint64_t flow, size_t bytes) { return datapath->receive(flow, bytes); }
   std::string call(uint64_t flow, std::string_view line) {
     submit(flow, line);

@@ -20,7 +20,9 @@
 namespace rubato::kv {
 
 // What an allocation of `size` costs the heap: glibc keeps 8 bytes beside it, in steps of 16.
-inline constexpr size_t heap_bytes(size_t size) { return size <= 24 ? 32 : (size + 23) & ~size_t{15}; }
+inline constexpr size_t heap_bytes(size_t size) {
+  return size <= 24 ? 32 : (size + 23) & ~size_t{15};
+}
 
 struct Blob {
   std::atomic<uint32_t> refs{1};
