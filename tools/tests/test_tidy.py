@@ -104,6 +104,11 @@ class Tidy(TreeTest):
         self.assertEqual(self.found("src/a_test.cc", SPDX + "std::this_thread::sleep_for(x);\n"),
                          ["sleep"])
 
+    def test_a_loop_that_looks_again_may_pause(self):
+        self.assertEqual(self.found("src/a_test.cc", SPDX + "while (!done()) usleep(1);\n"), [])
+        self.assertEqual(self.found("src/a_test.cc", SPDX + "for (;;) {\n  f();\n  sleep(1);\n"),
+                         [])
+
     def test_policies_keep_no_state_of_their_own(self):
         for line in ("static int count = 0;", "static thread_local int x;", "inline int n = 0;"):
             self.assertEqual(self.found("src/policy/x.h", HEADER + line + "\n"),
