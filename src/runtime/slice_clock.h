@@ -11,8 +11,8 @@
 // Ordering: `armed` is stored with release after deadline and priority and loaded with acquire by
 // the timer core. `asked` is stored with release and loaded with acquire by the worker; it names
 // the slice, so an answer that comes too late is for a number that is over and is ignored. The
-// budget store can be lost against the worker's own decrement; the timer core repeats it at every poll for
-// as long as the slice is armed, so no request for preemption is lost.
+// budget store can be lost against the worker's own decrement; the timer core repeats it at every
+// poll for as long as the slice is armed, so no request for preemption is lost.
 #pragma once
 
 #include <algorithm>
