@@ -110,7 +110,7 @@ class FlowSet {
   void consume(uint32_t index, const char* data, size_t size, Instant at);
   void take_reply(Flow& flow, Instant at);
 
-  static constexpr size_t kReceiveBytes = 256 * 1024;
+  static constexpr size_t kReceiveBytes = 32 * 1024;
   static constexpr int kEventsPerPoll = 64;
 
   Endpoint endpoint_;
