@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The generator against a server that nobody here wrote: Debian's redis-server, if it is installed.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -42,14 +43,33 @@ class RedisTest : public ::testing::Test {
     const std::string port = std::to_string(target_.port);
     const std::string folder = std::filesystem::temp_directory_path().string();
     const char* const arguments[] = {
-        kServer,  "--port",       port.c_str(), "--bind", "127.0.0.1",    "--save",
-        "",       "--appendonly", "no",         "--dir",  folder.c_str(), "--requirepass",
-        "secret", "--logfile",    "/dev/null",  nullptr};
-    ASSERT_EQ(::posix_spawn(&child_, kServer, nullptr, nullptr, const_cast<char* const*>(arguments),
-                            environ),
-              0);
-    const Endpoint endpoint = resolve(target_).value();
-    for (int i = 0; i < 2000 && !connect_now(endpoint, Nanos::seconds(1)).ok(); ++i) ::usleep(5000);
+        kServer,   "--port",       port.c_str(), "--bind", "127.0.0.1",    "--save",
+        "",        "--appendonly", "no",         "--dir",  folder.c_str(), "--requirepass",
+        kPassword, nullptr};
+    int log[2] = {-1, -1};
+    ASSERT_EQ(::pipe2(log, O_CLOEXEC), 0);
+    log_ = Fd(log[0]);
+    Fd log_end(log[1]);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, log_end.get(), STDOUT_FILENO);
+    const int spawned = ::posix_spawn(&child_, kServer, &actions, nullptr,
+                                      const_cast<char* const*>(arguments), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ASSERT_EQ(spawned, 0);
+    log_end.reset();
+    await_ready();
+  }
+
+  // Its log says when it takes connections.
+  void await_ready() {
+    std::string text;
+    char piece[4096];
+    while (text.find("Ready to accept connections") == std::string::npos) {
+      const ssize_t got = ::read(log_.get(), piece, sizeof piece);
+      ASSERT_GT(got, 0) << "redis-server did not start: " << text;
+      text.append(piece, static_cast<size_t>(got));
+    }
   }
 
   void TearDown() override {
@@ -77,6 +97,7 @@ class RedisTest : public ::testing::Test {
   const KvShape shape_{.keys = 2000, .value_size_bytes = 32, .scan_limit = 100};
   Target target_;
   pid_t child_ = -1;
+  Fd log_;
 };
 
 TEST_F(RedisTest, answers_every_verb_that_redis_has_without_an_error) {

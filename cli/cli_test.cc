@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The binary as a user meets it: exit statuses, one-line errors, output that parses.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+struct Output {
+  int status = -1;
+  std::string text;
+};
+
+// Runs `rubato ARGUMENTS` in a shell; `stream` tells what to keep ("2>&1", "2>/dev/null", ...).
+Output rubato(const std::string& arguments, const std::string& stream = "2>&1") {
+  Output output;
+  std::FILE* pipe =
+      ::popen((std::string(RUBATO_BINARY) + " " + arguments + " " + stream).c_str(), "r");
+  if (pipe == nullptr) return output;
+  std::array<char, 4096> piece;
+  while (const size_t got = std::fread(piece.data(), 1, piece.size(), pipe)) {
+    output.text.append(piece.data(), got);
+  }
+  const int code = ::pclose(pipe);
+  output.status = WIFEXITED(code) ? WEXITSTATUS(code) : -1;
+  return output;
+}
+
+bool is_one_line(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n') == 1 && text.ends_with('\n');
+}
+
+TEST(Cli, says_its_version_and_its_help) {
+  const Output version = rubato("--version");
+  EXPECT_EQ(version.status, 0);
+  EXPECT_TRUE(version.text.starts_with("rubato ")) << version.text;
+  for (const char* command : {"", "load", "policies", "doctor"}) {
+    const Output help = rubato(std::string(command) + " --help");
+    EXPECT_EQ(help.status, 0) << command;
+    EXPECT_NE(help.text.find("Usage: rubato"), std::string::npos) << command;
+  }
+}
+
+TEST(Cli, without_a_command_it_shows_what_there_is) {
+  const Output output = rubato("");
+  EXPECT_EQ(output.status, 2);
+  EXPECT_NE(output.text.find("load"), std::string::npos);
+}
+
+TEST(Cli, bad_arguments_are_status_2_and_one_line_that_names_the_option) {
+  const std::string load = "load --target resp://127.0.0.1:1 ";
+  const std::pair<std::string, std::string> cases[] = {
+      {"load", "--target"},
+      {"load --target nonsense", "--target"},
+      {load + "--rate abc", "--rate"},
+      {load + "--rate 0", "--rate"},
+      {load + "--duration -1", "--duration"},
+      {load + "--flows 0", "--flows"},
+      {load + "--mix frob:1", "--mix"},
+      {load + "--service-us set=3", "--service-us"},
+      {load + "--arrivals often", "--arrivals"},
+      {load + "--arrivals trace:/nowhere", "--arrivals"},
+      {load + "--pick first", "--pick"},
+      {load + "--warmup 10", "--warmup"},
+      {load + "--workload fixed-1", "--workload"},
+      {load + "--frob", "--frob"},
+      {"load --target spin://127.0.0.1:1 --workload nonsense", "--workload"},
+      {"frob", "frob"},
+  };
+  for (const auto& [arguments, named] : cases) {
+    const Output output = rubato(arguments);
+    EXPECT_EQ(output.status, 2) << arguments;
+    EXPECT_TRUE(is_one_line(output.text)) << arguments << "\n" << output.text;
+    EXPECT_NE(output.text.find(named), std::string::npos) << output.text;
+  }
+}
+
+TEST(Cli, a_server_that_is_not_there_is_status_1_and_one_line) {
+  const Output output = rubato("load --target resp://127.0.0.1:1 --duration 1");
+  EXPECT_EQ(output.status, 1);
+  EXPECT_TRUE(is_one_line(output.text)) << output.text;
+  EXPECT_NE(output.text.find("cannot connect"), std::string::npos);
+}
+
+TEST(Cli, policies_are_listed_in_every_form) {
+  const Output text = rubato("policies");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.text.find("synergy"), std::string::npos);
+  const Output table = rubato("policies --markdown");
+  EXPECT_TRUE(table.text.starts_with("| policy |")) << table.text;
+  const auto json = nlohmann::json::parse(rubato("policies --json").text);
+  ASSERT_GE(json.size(), 5u);
+  for (const auto& policy : json) {
+    EXPECT_FALSE(policy["summary"].get<std::string>().empty());
+    EXPECT_FALSE(policy["source"].get<std::string>().empty());
+  }
+}
+
+TEST(Cli, doctor_never_fails_and_advises_on_everything) {
+  const Output output = rubato("doctor --json", "2>/dev/null");
+  EXPECT_EQ(output.status, 0);
+  const auto json = nlohmann::json::parse(output.text);
+  EXPECT_GE(json.size(), 12u);
+  for (const auto& finding : json) {
+    EXPECT_FALSE(finding["name"].get<std::string>().empty());
+    EXPECT_FALSE(finding["advice"].get<std::string>().empty()) << finding["name"];
+    const std::string status = finding["status"];
+    EXPECT_TRUE(status == "ok" || status == "info" || status == "warn") << status;
+  }
+}
+
+}  // namespace
