@@ -3,8 +3,8 @@
 // The queues under the model checker: every schedule and every stale value within the bounds, for
 // two or three threads with a few operations each, on rings so small that they wrap. Checked: no
 // item lost, none doubled, FIFO per producer, no data race. The last tests take orderings away and
-// expect the checker to notice. (What it cannot see is a load that takes effect after a later store;
-// that consumers of a StealQueue copy before they move on rests on the argument in steal_queue.h.)
+// expect the checker to notice. (It does not see a load that takes effect after a later store: that
+// consumers of a StealQueue copy before they move on rests on the argument in steal_queue.h.)
 #include <gtest/gtest.h>
 
 #include <algorithm>

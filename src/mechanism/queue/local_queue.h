@@ -25,7 +25,13 @@ class LocalQueue {
   LocalQueue& operator=(const LocalQueue&) = delete;
 
   // False = full, nothing was put.
-  bool put(T item) { return put_batch({&item, 1}) == 1; }
+  bool put(T item) {
+    const uint64_t tail = produced();
+    if (tail - consumed() == slots_) return false;
+    ring_[tail & mask_] = item;
+    produced_.store(tail + 1, std::memory_order_relaxed);
+    return true;
+  }
 
   // Puts a prefix of `items`; returns its length, shorter only if the queue is full.
   uint32_t put_batch(std::span<const T> items) {
@@ -37,7 +43,13 @@ class LocalQueue {
   }
 
   // False = empty, `item` is untouched.
-  bool take(T& item) { return steal({&item, 1}) == 1; }
+  bool take(T& item) {
+    const uint64_t head = consumed();
+    if (head == produced()) return false;
+    item = ring_[head & mask_];
+    consumed_.store(head + 1, std::memory_order_relaxed);
+    return true;
+  }
 
   // Takes up to out.size() of the oldest items in order; 0 = empty. By the owner only, in spite of
   // the name, which it shares with StealQueue.
