@@ -17,7 +17,7 @@ void for_each_flow(Context& c, const std::function<void(const FlowInfo&)>& visit
 }
 
 // The line of CLIENT LIST. Numbers of things that this server does not have are 0.
-std::string client_line(const FlowInfo& flow) {
+std::string client_line(const FlowInfo& flow, const Context& c) {
   const auto* session = static_cast<const KvSession*>(flow.session);
   std::string line = "id=" + std::to_string(flow.flow) + " addr=" + flow.peer +
                      " laddr=" + flow.local + " fd=" + std::to_string(flow.fd);
@@ -27,7 +27,9 @@ std::string client_line(const FlowInfo& flow) {
   line += " age=" + std::to_string(flow.age.count() / kNanosPerSecond);
   line += " idle=" + std::to_string(flow.idle.count() / kNanosPerSecond);
   line += session->no_evict() ? " flags=e" : " flags=N";
-  line += " db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0";
+  const size_t input = flow.flow == c.session.id() ? c.request.payload.size() : 0;
+  line += " db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf=" + std::to_string(input);
+  line += " qbuf-free=0 argv-mem=0 multi-mem=0";
   line += " rbs=0 rbp=0 obl=" + std::to_string(flow.unsent_bytes) + " oll=0 omem=0 tot-mem=0";
   line += " events=r cmd=";
   const uint32_t last = session->last_command();
@@ -42,7 +44,7 @@ void client_id(Context& c) { c.reply.integer(static_cast<int64_t>(c.session.id()
 void client_info(Context& c) {
   std::string line;
   for_each_flow(c, [&](const FlowInfo& flow) {
-    if (flow.flow == c.session.id()) line = client_line(flow);
+    if (flow.flow == c.session.id()) line = client_line(flow, c);
   });
   c.reply.verbatim("txt", line);
 }
@@ -76,7 +78,7 @@ void client_list(Context& c) {
   for_each_flow(c, [&](const FlowInfo& flow) {
     bool wanted = all;
     for (const int64_t id : ids) wanted |= static_cast<uint64_t>(id) == flow.flow;
-    if (wanted) lines += client_line(flow);
+    if (wanted) lines += client_line(flow, c);
   });
   c.reply.verbatim("txt", lines);
 }
@@ -193,10 +195,16 @@ void client_kill(Context& c) {
 }
 
 void client_reply(Context& c) {
-  if (!same_word(c.argv[2], "on")) {
-    return c.error("ERR CLIENT REPLY OFF and SKIP are not supported");
+  if (same_word(c.argv[2], "on")) {
+    c.session.set_replies(Replies::kOn);
+    c.reply.ok();
+  } else if (same_word(c.argv[2], "off")) {
+    c.session.set_replies(Replies::kOff);
+  } else if (same_word(c.argv[2], "skip")) {
+    if (c.session.replies() != Replies::kOff) c.session.set_replies(Replies::kSkipNext);
+  } else {
+    c.error(kSyntaxError);
   }
-  c.reply.ok();
 }
 
 constexpr uint32_t kTalk = kControl | kNoScript;
@@ -217,7 +225,8 @@ constexpr Command kCommands[] = {
      "Tells the client library: LIB-NAME or LIB-VER", "client"},
     {"no-evict", 3, kTalk | kAdmin, {}, client_no_evict, kGroup, "7.0.0",
      "ON or OFF; nothing is evicted here", "client"},
-    {"reply", 3, kTalk, {}, client_reply, kGroup, "3.2.0", "ON only", "client"},
+    {"reply", 3, kTalk, {}, client_reply, kGroup, "3.2.0",
+     "ON, OFF, or SKIP the next one", "client"},
     {"help", 2, kTalk, {}, reply_help, kGroup, "5.0.0", "This help", "client"},
 };
 

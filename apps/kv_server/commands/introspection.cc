@@ -194,7 +194,6 @@ void command_list(Context& c) {
   }
   std::vector<uint32_t> numbers;
   for (uint32_t number = 1; number < command_table().size(); ++number) {
-    if (!filtered && command_table().is_subcommand(number)) continue;
     if (!filtered || fits_filter(number, c.argv[3], c.argv[4])) numbers.push_back(number);
   }
   c.reply.array(numbers.size());

@@ -78,6 +78,29 @@ void debug_set_active_expire(Context& c) {
   c.reply.ok();
 }
 
+// Keys `prefix:0`, `prefix:1`, ... that do not exist yet, with values `value:N` or of a given size.
+void debug_populate(Context& c) {
+  int64_t count = 0;
+  int64_t size = 0;
+  if (!read_integer_between(c, c.argv[2], 0, INT64_MAX, count, kNotInteger)) return;
+  const std::string prefix(c.argv.size() > 3 ? c.argv[3] : "key");
+  constexpr auto kMaxSize = static_cast<int64_t>(kMaxValueBytes);
+  if (c.argv.size() > 4 &&
+      !read_integer_between(c, c.argv[4], 0, kMaxSize, size, kNotInteger)) {
+    return;
+  }
+  long_begin();
+  SetOptions options;
+  options.when = SetOptions::When::kIfAbsent;
+  for (int64_t i = 0; i < count; ++i) {
+    checkpoint();
+    std::string value = "value:" + std::to_string(i);
+    if (c.argv.size() > 4) value.resize(static_cast<size_t>(size));
+    if (!c.good(c.engine.set(prefix + ":" + std::to_string(i), value, options))) return;
+  }
+  c.reply.ok();
+}
+
 void debug_ok(Context& c) { c.reply.ok(); }
 
 // Suites written for Redis empty the function library between tests; there is none here.
@@ -153,6 +176,8 @@ constexpr Command kCommands[] = {
      "Works for that many seconds; can be preempted", "debug"},
     {"set-active-expire", 3, kAdmin, {}, debug_set_active_expire, kServerGroup, "1.0.0",
      "0 stops the removal of expired keys that nobody asks for", "debug"},
+    {"populate", -3, kAdmin | kWrite | kDenyOom, {}, debug_populate, kServerGroup, "1.0.0",
+     "Makes that many keys; then a prefix, then the size of the values", "debug"},
     {"jmap", 2, kAdmin, {}, debug_ok, kServerGroup, "1.0.0", "Does nothing", "debug"},
     {"help", 2, kAdmin, {}, reply_help, kServerGroup, "5.0.0", "This help", "debug"},
     {"function", -2, kNoScript, {}, nullptr, kServerGroup, "7.0.0", "There are no functions", {}},

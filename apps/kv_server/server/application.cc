@@ -77,8 +77,26 @@ std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
 void KvApplication::handle(Request& request) {
   auto& session = static_cast<KvSession&>(*request.session);
   if (!session.protocol_error().empty()) return end_broken_stream(request, session);
+  if (session.argv().empty()) return;
+  if (session.replies() != Replies::kOn) [[unlikely]] return run_muted(request, session);
+  run(request, session);
+}
+
+// Runs the request and lets its reply fall, except where CLIENT REPLY ON ends the silence.
+void KvApplication::run_muted(Request& request, KvSession& session) {
+  ReplyBuffer nowhere;
+  ReplyBuffer* const reply = request.reply;
+  const bool next_only = session.replies() == Replies::kSkipNext;
+  request.reply = &nowhere;
+  run(request, session);
+  request.reply = reply;
+  const bool ended = session.replies() == Replies::kOn;
+  if (next_only && session.replies() == Replies::kSkipNext) session.set_replies(Replies::kOn);
+  if (ended) reply->append(nowhere.unsent());
+}
+
+void KvApplication::run(Request& request, KvSession& session) {
   const auto argv = session.argv();
-  if (argv.empty()) return;
   const Command& command = (*table_)[request.type];
   if (command.handler == nullptr) return reject_unknown(request, session);
   if (!arity_fits(command, argv.size())) {

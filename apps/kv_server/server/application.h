@@ -35,6 +35,8 @@ class KvApplication final : public Application, public Protocol {
   static const std::string& type_name(uint32_t type) { return command_table().full_name(type); }
 
  private:
+  void run(Request& request, KvSession& session);
+  void run_muted(Request& request, KvSession& session);
   void reject(Request& request, KvSession& session, std::string_view text);
   void reject_unknown(Request& request, KvSession& session);
   void end_broken_stream(Request& request, KvSession& session);

@@ -206,6 +206,13 @@ TEST(KvServer, clients_are_listed_and_killed) {
   EXPECT_TRUE(h.client.closed());
 }
 
+TEST(KvServer, replies_can_be_muted_and_come_back) {
+  Harness h;
+  EXPECT_EQ(h.client.send("CLIENT REPLY SKIP\r\nPING\r\nPING\r\n"), "+PONG\r\n");
+  EXPECT_EQ(h.client.send("CLIENT REPLY OFF\r\nPING\r\nnope\r\nSET a 1\r\n"), "");
+  EXPECT_EQ(h.client.send("CLIENT REPLY ON\r\nGET a\r\n"), "+OK\r\n$1\r\n1\r\n");
+}
+
 TEST(KvServer, shutdown_asks_the_host) {
   Harness h;
   EXPECT_EQ(h.call({"SHUTDOWN", "NOSAVE"}), "");

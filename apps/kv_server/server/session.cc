@@ -59,6 +59,7 @@ void KvSession::reset() {
   set_version(RespVersion::k2);
   set_name("");
   set_no_evict(false);
+  set_replies(Replies::kOn);
   authenticated_ = !server_->config().password_required();
 }
 

@@ -22,6 +22,9 @@ namespace rubato::kv {
 
 class Server;
 
+// CLIENT REPLY.
+enum class Replies : uint8_t { kOn, kOff, kSkipNext };
+
 class KvSession final : public Session {
  public:
   KvSession(Server& server, const Peer& peer);
@@ -38,6 +41,9 @@ class KvSession final : public Session {
   bool authenticated() const;
   uint64_t id() const { return id_; }
   const std::string& address() const { return address_; }
+
+  Replies replies() const { return replies_; }
+  void set_replies(Replies replies) { replies_ = replies; }
 
   void set_version(RespVersion version);
   void set_authenticated(bool yes) { authenticated_ = yes; }
@@ -62,6 +68,7 @@ class KvSession final : public Session {
   uint64_t id_;
   std::string address_;
   RespVersion version_ = RespVersion::k2;
+  Replies replies_ = Replies::kOn;
   bool authenticated_ = false;
   bool done_ = false;    // argv() belongs to a request that frame() has handed out
   bool broken_ = false;  // the stream cannot be read on

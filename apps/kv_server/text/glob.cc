@@ -71,11 +71,14 @@ bool glob_match(std::string_view pattern, std::string_view text, GlobCase letter
   size_t pos = 0;
   size_t star = std::string_view::npos;  // behind the last star seen
   size_t star_pos = 0;                   // where its match ends at the moment
+  size_t stars = 0;
   while (pos < text.size()) {
     if (at < pattern.size() && pattern[at] == '*') {
-      star = ++at;
+      while (at < pattern.size() && pattern[at] == '*') ++at;
+      if (at == pattern.size()) return true;
+      if (++stars > kMaxGlobStars) return false;
+      star = at;
       star_pos = pos;
-      if (star == pattern.size()) return true;
       continue;
     }
     if (at < pattern.size() && matcher.match_one(at, text[pos])) {

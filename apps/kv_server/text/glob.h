@@ -3,14 +3,18 @@
 // Glob matching as KEYS, SCAN MATCH and CONFIG GET use it: `*`, `?`, `[abc]`, `[^a-z]`, and `\`
 // to take the next byte as it is. A pure function over bytes; safe on every thread.
 //
+// A pattern of more than kMaxGlobStars stars (runs of stars count once) matches nothing, as there.
 // Only the last `*` is ever tried again, because everything between two stars has a fixed length:
 // the time is at most pattern length times text length, whatever the pattern.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 namespace rubato::kv {
+
+inline constexpr size_t kMaxGlobStars = 1000;
 
 enum class GlobCase : uint8_t { kExact, kIgnore };
 

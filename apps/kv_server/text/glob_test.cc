@@ -44,6 +44,13 @@ TEST(Glob, a_pattern_of_many_stars_is_not_slow) {
   EXPECT_FALSE(glob_match(pattern + "b", std::string(10'000, 'a')));
 }
 
+TEST(Glob, a_pattern_of_too_many_stars_matches_nothing) {
+  std::string pattern;
+  for (size_t i = 0; i < kMaxGlobStars; ++i) pattern += "**a";
+  EXPECT_TRUE(glob_match(pattern + "*", std::string(kMaxGlobStars, 'a')));
+  EXPECT_FALSE(glob_match(pattern + "*a", std::string(kMaxGlobStars + 1, 'a')));
+}
+
 TEST(Glob, the_literal_prefix_ends_at_the_first_special_byte) {
   EXPECT_EQ(glob_literal_prefix("user:*"), "user:");
   EXPECT_EQ(glob_literal_prefix("plain"), "plain");
