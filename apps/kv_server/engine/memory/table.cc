@@ -38,7 +38,10 @@ BucketArray Table::step() {
     }
     return {};
   }
-  for (uint32_t i = 0; i < kMoveBuckets && moved_ < old_.size(); ++i) move_bucket();
+  uint32_t chains = 0;
+  for (uint32_t i = 0; i < kMoveBuckets && moved_ < old_.size() && chains < kMoveChains; ++i) {
+    if (move_bucket()) ++chains;
+  }
   if (moved_ < old_.size()) return {};
   moved_ = 0;
   return std::move(old_);
@@ -52,9 +55,11 @@ void Table::resize(uint32_t bits) {
   moved_ = 0;
 }
 
-void Table::move_bucket() {
+// False = it was empty.
+bool Table::move_bucket() {
   Entry* entry = std::exchange(old_[moved_], nullptr);
   ++moved_;
+  if (entry == nullptr) return false;
   while (entry != nullptr) {
     Entry* const next = entry->next;
     Entry*& head = now_[index(entry->hash, now_.bits())];
@@ -62,6 +67,7 @@ void Table::move_bucket() {
     head = entry;
     entry = next;
   }
+  return true;
 }
 
 Table::Bucket Table::bucket_at(uint64_t position) const {

@@ -2,8 +2,9 @@
 //
 // Table: chained hash table of one shard whose buckets are in the order of the hashes, so that a
 // hash is also a position that survives a resize; SCAN lives on that. It grows and shrinks in
-// steps: while two arrays exist, every insert and remove moves kMoveBuckets buckets, and a hash
-// lies in exactly one of them: in the old one if its old bucket has not been moved yet.
+// steps: while two arrays exist, every insert and remove moves up to kMoveChains chains (or passes
+// kMoveBuckets buckets), and a hash lies in exactly one of the arrays: in the old one if its old
+// bucket has not been moved yet.
 //
 // Protected by the lock of its shard. Owns the arrays; owns one reference of each entry, which
 // remove hands to the caller. The top kShardBits of a hash chose the shard and are skipped.
@@ -24,7 +25,8 @@ class Table {
  public:
   static constexpr uint32_t kMinBits = 2;
   static constexpr uint32_t kMaxBits = 40;      // keeps a SCAN cursor below 2^48
-  static constexpr uint32_t kMoveBuckets = 4;   // per insert or remove while resizing
+  static constexpr uint32_t kMoveChains = 4;    // per insert or remove while resizing
+  static constexpr uint32_t kMoveBuckets = 32;  // the same, counting empty ones
   static constexpr uint32_t kShrinkFactor = 8;  // shrinks when this sparse
 
   Table();
@@ -65,7 +67,7 @@ class Table {
   }
   BucketArray step();
   void resize(uint32_t bits);
-  void move_bucket();
+  bool move_bucket();
 
   // Mutable for chain(), which insert and remove write through and find does not.
   mutable BucketArray now_;

@@ -230,7 +230,9 @@ Outcome RocksEngine::fail(const rocksdb::Status& status) {
   return Outcome::kFailed;
 }
 
-// After a failed write RocksDB takes no more until it is told that the trouble may be over.
+// After a failed write RocksDB takes no more. It looks every five seconds whether a full disk has
+// room again by itself; of other trouble it must be told that it may be over, and after what it
+// calls fatal (a log that cannot be written for another reason) it must be opened again.
 void RocksEngine::try_to_resume() {
   if (!broken_.load(std::memory_order_relaxed)) return;
   const int64_t now_ms = clock_.now_ms();
