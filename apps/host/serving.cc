@@ -3,141 +3,17 @@
 
 #include <csignal>
 #include <cstdio>
-#include <unistd.h>
-
-#include <atomic>
 
 #include "runtime/exporter.h"
+#include "runtime/stop_signals.h"
 
 namespace rubato {
 namespace {
 
-std::atomic<Runtime*> g_running{nullptr};
-std::atomic<int> g_signals{0};
-
-// Only calls that are safe in a signal handler: Runtime::stop says that it is.
-void on_signal(int) {
-  if (g_signals.fetch_add(1) > 0) _exit(1);
-  if (Runtime* runtime = g_running.load()) runtime->stop();
-}
-
-void install_handlers() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGINT, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
-
-std::string micros(Nanos time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", time.micros());
-  return text;
-}
-
-const char* name_of(Classify classify) {
-  switch (classify) {
-    case Classify::kFeedback: return "feedback";
-    case Classify::kAge: return "age";
-    case Classify::kLearned: return "learned";
-  }
-  return "?";
-}
-
-const char* name_of(PreemptionClock clock) {
-  switch (clock) {
-    case PreemptionClock::kSelf: return "self";
-    case PreemptionClock::kTimerCore: return "timer-core";
-    case PreemptionClock::kEmbedded: return "embedded";
-  }
-  return "?";
-}
-
-struct NamedCounter {
-  const char* name;
-  const char* help;
-  uint64_t RuntimeStats::*value;
-};
-
-constexpr NamedCounter kCounters[] = {
-    {"requests", "Requests finished.", &RuntimeStats::requests},
-    {"refused", "Requests refused because a queue was full.", &RuntimeStats::refused},
-    {"preemptions", "Requests put back before they were done.", &RuntimeStats::preemptions},
-    {"preemptions_avoided", "Slices that ended with nobody waiting.",
-     &RuntimeStats::preemptions_avoided},
-    {"preemptions_denied", "Preemptions not done for want of a fiber.",
-     &RuntimeStats::preemptions_denied},
-    {"resumed", "Preempted requests taken up again.", &RuntimeStats::resumed},
-    {"long_by_feedback", "Requests that the application called long.",
-     &RuntimeStats::long_by_feedback},
-    {"long_by_age", "Requests that became long by attained service.", &RuntimeStats::long_by_age},
-    {"long_learned", "Requests expected to be long.", &RuntimeStats::long_learned},
-    {"steals", "Steals that found something.", &RuntimeStats::steals},
-    {"stolen", "Requests stolen.", &RuntimeStats::stolen},
-    {"helped", "Requests taken in for a stuck worker.", &RuntimeStats::helped},
-    {"parked", "Times a worker went to sleep.", &RuntimeStats::parked},
-};
-
-struct NamedFlowCounter {
-  const char* name;
-  const char* help;
-  uint64_t DatapathStats::*value;
-};
-
-constexpr NamedFlowCounter kFlowCounters[] = {
-    {"flows_accepted", "Connections accepted.", &DatapathStats::flows_accepted},
-    {"flows_refused", "Connections over the limit.", &DatapathStats::flows_refused},
-    {"flows_timed_out", "Connections closed for idleness.", &DatapathStats::flows_timed_out},
-    {"flows_overflowed", "Connections closed because their replies were not read.",
-     &DatapathStats::flows_overflowed},
-    {"flows_input_limit", "Connections closed for a request over the limit.",
-     &DatapathStats::flows_input_limit},
-    {"input_bytes", "Bytes received.", &DatapathStats::input_bytes},
-    {"output_bytes", "Bytes sent.", &DatapathStats::output_bytes},
-};
-
-void write_counters(OpenMetrics& out, const RuntimeStats& stats, const DatapathStats& flows) {
-  for (const NamedCounter& counter : kCounters) {
-    out.family(std::string("rubato_") + counter.name, "counter", counter.help);
-    out.counter(stats.*counter.value);
-  }
-  for (const NamedFlowCounter& counter : kFlowCounters) {
-    out.family(std::string("rubato_") + counter.name, "counter", counter.help);
-    out.counter(flows.*counter.value);
-  }
-  out.family("rubato_busy_seconds", "gauge", "Time that workers spent on requests, summed.");
-  out.gauge(static_cast<double>(stats.busy_ns) / 1e9);
-  out.family("rubato_flows_open", "gauge", "Connections open.");
-  out.gauge(static_cast<double>(flows.flows_open));
-  out.family("rubato_fibers", "gauge", "Fibers made so far.");
-  out.gauge(static_cast<double>(stats.fibers));
-}
-
-void write_types(OpenMetrics& out, const Runtime& runtime, const ServingOptions& options) {
-  const auto family = [&](const char* name, const char* help, auto&& histogram_of) {
-    out.family(name, "histogram", help);
-    for (uint32_t type = 0; type < options.types; ++type) {
-      const Histogram values = histogram_of(type);
-      if (values.empty()) continue;
-      out.histogram(values, OpenMetrics::label("type", options.type_name(type)));
-    }
-  };
-  family("rubato_latency_seconds", "From arrival to reply, waiting included.",
-         [&](uint32_t type) { return runtime.latency(type); });
-  family("rubato_service_seconds", "Time on workers.",
-         [&](uint32_t type) { return runtime.service(type); });
-}
-
 std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
                          const ServingOptions& options) {
   OpenMetrics out;
-  write_counters(out, runtime.stats(), datapath.stats());
-  out.family("rubato_queue_depth", "gauge", "Requests waiting, per queue.");
-  for (const QueueDepth& queue : runtime.queue_depths()) {
-    out.gauge(queue.depth, OpenMetrics::label("queue", queue.name) + "," +
-                               OpenMetrics::label("lane", std::to_string(queue.lane)));
-  }
-  write_types(out, runtime, options);
+  expose(out, runtime, datapath, {options.type_name, options.types});
   if (options.more_metrics) options.more_metrics(out);
   return std::move(out).finish();
 }
@@ -158,39 +34,12 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                 exporter->port());
     std::fflush(stdout);
   }
-  g_running.store(&runtime);
-  install_handlers();
+  auto signals = StopSignals::install(runtime);
+  if (!signals.ok()) return Error{signals.error()};
+  std::signal(SIGPIPE, SIG_IGN);
   const bool drained = runtime.run();
-  g_running.store(nullptr);
   if (!drained) std::fprintf(stderr, "rubato: the drain limit passed with requests unfinished\n");
   return drained ? 0 : 1;
-}
-
-std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime) {
-  const RuntimeStats stats = runtime.stats();
-  const RuntimeOptions& options = runtime.options();
-  std::vector<std::pair<std::string, std::string>> lines{
-      {"policy", options.policy},
-      {"workers", std::to_string(options.workers)},
-      {"classify", name_of(options.classify)},
-      {"preemption_clock", name_of(options.preemption_clock)},
-  };
-  for (const NamedCounter& counter : kCounters) {
-    lines.emplace_back(counter.name, std::to_string(stats.*counter.value));
-  }
-  for (size_t i = 0; i < stats.quanta.size(); ++i) {
-    lines.emplace_back("quantum_us_worker" + std::to_string(i), micros(stats.quanta[i]));
-  }
-  for (const QueueDepth& queue : runtime.queue_depths()) {
-    if (queue.depth == 0 && queue.lane > 0) continue;
-    lines.emplace_back("queue_" + queue.name + "_" + std::to_string(queue.lane),
-                       std::to_string(queue.depth));
-  }
-  lines.emplace_back("busy_us", micros(Nanos(static_cast<int64_t>(stats.busy_ns))));
-  lines.emplace_back("fibers", std::to_string(stats.fibers));
-  lines.emplace_back("stack_bytes", std::to_string(options.stack_bytes));
-  lines.emplace_back("stack_high_water_bytes", std::to_string(stats.stack_high_water_bytes));
-  return lines;
 }
 
 }  // namespace rubato

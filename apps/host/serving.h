@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "metrics/open_metrics.h"
+#include "runtime/exposition.h"
 #include "runtime/runtime.h"
 
 namespace rubato {
@@ -27,8 +28,5 @@ struct ServingOptions {
 // Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. Returns
 // the exit status: 0 = everything in flight was answered. Fails if the metrics port is in use.
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
-
-// The scheduler's state as name and value, names in snake case with their unit at the end.
-std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime);
 
 }  // namespace rubato

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a live runtime and its datapath show of themselves: as OpenMetrics for the metrics port, and
+// as name and value for status commands. Reads snapshots only; any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "metrics/open_metrics.h"
+#include "runtime/runtime.h"
+
+namespace rubato {
+
+struct ExposedTypes {
+  // Name of a request type in the metrics.
+  std::function<std::string(uint32_t)> name;
+  uint32_t count = 0;
+};
+
+// Appends every family of the runtime and the datapath.
+void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
+            const ExposedTypes& types);
+
+// The scheduler's state as name and value, names in snake case with their unit at the end.
+std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime);
+
+}  // namespace rubato

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StopSignals: while it lives, SIGTERM and SIGINT stop a runtime (which drains), and a second one
+// ends the process at once with status 1. One at a time per process, on the thread of main, which
+// owns it; the runtime outlives it.
+#pragma once
+
+#include <csignal>
+
+#include <memory>
+
+#include "base/result.h"
+#include "runtime/runtime.h"
+
+namespace rubato {
+
+class StopSignals {
+ public:
+  // Fails if there is one already.
+  static Result<std::unique_ptr<StopSignals>> install(Runtime& runtime);
+  // Restores what the signals did before.
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+ private:
+  StopSignals();
+
+  struct sigaction term_before_ {};
+  struct sigaction int_before_ {};
+};
+
+}  // namespace rubato
