@@ -4,10 +4,12 @@
 // decrement of a per-thread word and a branch that is predicted not taken. The word counts down to
 // the next look at the clock (self-preemption), or is overwritten by the timer core.
 //
-// The decrement is one instruction on x86-64, so that the compiler cannot keep the address of a
-// thread's word across a call that may resume on another thread. A store by the timer core can lose
-// against it; the timer core therefore stores again until the worker has answered.
+// The instruction itself is in <rubato/checkpoint.h>, which applications compile in too. A store by
+// the timer core can lose against the decrement; the timer core therefore stores again until the
+// worker has answered.
 #pragma once
+
+#include <rubato/checkpoint.h>
 
 #include <cstdint>
 #include <limits>
@@ -16,12 +18,6 @@ extern "C" {
 // Checkpoints left until the slow path is taken. Written by its thread, and by the timer core
 // through the address that the thread has published.
 extern thread_local int32_t rubato_checkpoint_budget __attribute__((tls_model("initial-exec")));
-
-// Asks the handler; returns on the same fiber, perhaps much later and on another thread.
-void rubato_checkpoint_slow(void);
-
-// The same as an ordinary call, for callers without the inline form.
-void rubato_checkpoint(void);
 }
 
 namespace rubato {
@@ -44,19 +40,6 @@ int32_t* checkpoint_budget_address();
 // decrement overwrites it: repeat until answered. Any thread.
 void checkpoint_expire(int32_t* budget);
 
-#if defined(__x86_64__)
-[[gnu::always_inline]] inline void checkpoint() {
-  bool taken;
-  asm volatile(
-      "movq rubato_checkpoint_budget@gottpoff(%%rip), %%rax\n\t"
-      "decl %%fs:(%%rax)"
-      : "=@ccs"(taken)
-      :
-      : "rax");
-  if (__builtin_expect(taken, 0)) rubato_checkpoint_slow();
-}
-#else
-inline void checkpoint() { rubato_checkpoint(); }
-#endif
+[[gnu::always_inline]] inline void checkpoint() { rubato_checkpoint_inline(); }
 
 }  // namespace rubato

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The checkpoint: the place where a running request lets itself be preempted (Synergy 5.1.3, SBB
+// 4.3). C and C++. May be called on every thread; off a worker it does nothing. May switch: the
+// code after it can run on another thread, so nothing that belongs to a thread (its id, the address
+// of a thread_local) is kept across it, and no lock is held. Owns nothing.
+//
+// Not taken, the inline form is one decrement of a per-thread word and a branch that is predicted
+// not taken, so it may stand in the inner loop of anything that can take more than some 100 us.
+//
+// The word, `rubato_checkpoint_budget`, is an initial-exec thread-local: it is reached through the
+// block of thread-local storage that the loader lays out at program start. Link against librubato,
+// shared or static; do not dlopen() it late, the loader may then refuse ("cannot allocate memory in
+// static TLS block"). In a plug-in that is itself dlopened late call rubato_checkpoint().
+#pragma once
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The checkpoint as an ordinary call.
+void rubato_checkpoint(void);
+
+// What a checkpoint does when its budget is used up; returns on the same fiber, perhaps much later
+// and on another thread. Not for direct use.
+void rubato_checkpoint_slow(void);
+
+// The decrement is one instruction, so that the compiler cannot keep the address of a thread's word
+// across a call that may resume on another thread.
+#if defined(__x86_64__)
+__attribute__((always_inline)) static inline void rubato_checkpoint_inline(void) {
+  bool taken;
+  __asm__ volatile(
+      "movq rubato_checkpoint_budget@gottpoff(%%rip), %%rax\n\t"
+      "decl %%fs:(%%rax)"
+      : "=@ccs"(taken)
+      :
+      : "rax");
+  if (__builtin_expect(taken, 0)) rubato_checkpoint_slow();
+}
+#else
+__attribute__((always_inline)) static inline void rubato_checkpoint_inline(void) {
+  rubato_checkpoint();
+}
+#endif
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
