@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato_options into the options of the runtime and the datapaths. For set-up; no shared state.
+#pragma once
+
+#include <rubato/rubato.h>
+
+#include "base/result.h"
+#include "datapath/loopback.h"
+#include "datapath/tcp.h"
+#include "runtime/options.h"
+
+namespace rubato::api {
+
+rubato_options default_options();
+
+// What a server is built from.
+struct Setup {
+  RuntimeOptions runtime;
+  bool loopback = false;
+  TcpOptions tcp;
+  LoopbackOptions wire;
+  size_t max_request_bytes = 0;
+  size_t max_reply_bytes = 0;
+  std::string metrics_bind;
+  int metrics_port = -1;
+  bool handle_signals = false;
+};
+
+// Fails with one line that names the option and what it takes. What the runtime and the datapath
+// check themselves (policy, settings, address) is left to them.
+Result<Setup> read_options(const rubato_options* given);
+
+}  // namespace rubato::api

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of <rubato/rubato.h>, which says what they do. What a failing allocation throws at
+// set-up becomes an error; in a callback it is the callback's request that fails.
+#include <rubato/rubato.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "api/options.h"
+#include "api/server.h"
+#include "api/service.h"
+#include "api/session.h"
+#include "api/versioned.h"
+
+using rubato::Nanos;
+using rubato::Request;
+using rubato::api::ApiSession;
+using rubato::api::from_c;
+using rubato::api::Service;
+
+namespace {
+
+void say(rubato_error* error, std::string_view message) {
+  if (error == nullptr) return;
+  const size_t size = std::min(message.size(), sizeof error->text - 1);
+  std::memcpy(error->text, message.data(), size);
+  error->text[size] = '\0';
+}
+
+}  // namespace
+
+void rubato_options_init(rubato_options* options, size_t size) {
+  rubato::api::write_versioned(rubato::api::default_options(), options, size);
+}
+
+void rubato_application_init(rubato_application* application, size_t size) {
+  rubato::api::write_versioned(rubato_application{}, application, size);
+}
+
+const char* rubato_version(void) { return RUBATO_VERSION; }
+
+rubato_server* rubato_server_create(const rubato_options* options,
+                                    const rubato_application* application, rubato_error* error) {
+  try {
+    auto created = rubato_server::create(options, application);
+    if (created.ok()) return created.value().release();
+    say(error, created.error());
+  } catch (const std::exception& trouble) {
+    say(error, trouble.what());
+  }
+  return nullptr;
+}
+
+int rubato_server_run(rubato_server* server, rubato_error* error) {
+  try {
+    const auto drained = server->run();
+    if (drained.ok()) return drained.value() ? RUBATO_OK : RUBATO_DRAIN_LIMIT;
+    say(error, drained.error());
+  } catch (const std::exception& trouble) {
+    say(error, trouble.what());
+  }
+  return RUBATO_ERROR;
+}
+
+void rubato_server_stop(rubato_server* server) { server->stop(); }
+
+void rubato_server_destroy(rubato_server* server) { delete server; }
+
+uint32_t rubato_server_port(const rubato_server* server) { return server->port(); }
+
+uint32_t rubato_server_metrics_port(const rubato_server* server) { return server->metrics_port(); }
+
+int rubato_server_is_serving(const rubato_server* server) { return server->is_serving() ? 1 : 0; }
+
+void rubato_server_poll_timer(rubato_server* server) { server->poll_timer(); }
+
+void rubato_server_stats(const rubato_server* server, rubato_stats* stats, size_t size) {
+  rubato::api::write_versioned(server->stats(), stats, size);
+}
+
+void rubato_server_times(const rubato_server* server, uint32_t type, rubato_times* latency,
+                         rubato_times* service) {
+  if (latency != nullptr) *latency = server->latency(type);
+  if (service != nullptr) *service = server->service(type);
+}
+
+const char* rubato_request_payload(const rubato_request* request, size_t* size) {
+  const Request& inner = from_c(request);
+  const std::string_view payload = ApiSession::of(inner).payload(inner);
+  if (size != nullptr) *size = payload.size();
+  return payload.data();
+}
+
+int rubato_request_reply(rubato_request* request, const void* bytes, size_t size) {
+  Request& inner = *from_c(request);
+  const std::string_view appended(static_cast<const char*>(bytes), size);
+  return ApiSession::of(inner).reply(inner, appended) ? RUBATO_OK : RUBATO_ERROR;
+}
+
+void rubato_request_close_after(rubato_request* request) { from_c(request)->close_after = true; }
+
+void rubato_request_fail(rubato_request* request) { ApiSession::of(*from_c(request)).fail(); }
+
+uint32_t rubato_request_type(const rubato_request* request) { return from_c(request).type; }
+
+uint32_t rubato_request_preemptions(const rubato_request* request) {
+  return from_c(request).preemptions;
+}
+
+uint64_t rubato_request_connection_id(const rubato_request* request) {
+  return from_c(request).flow;
+}
+
+void* rubato_request_connection(const rubato_request* request) {
+  return ApiSession::of(from_c(request)).state();
+}
+
+rubato_request* rubato_recv(void) { return rubato::api::to_c(Service::recv()); }
+
+int rubato_send(rubato_request* request) {
+  return Service::send(from_c(request)) ? RUBATO_OK : RUBATO_ERROR;
+}
+
+void rubato_long_begin(uint32_t priority) {
+  rubato::long_begin(
+      static_cast<uint8_t>(std::min(priority, rubato::limits::kPriorityLevels - 1)));
+}
+
+void rubato_long_end(void) { rubato::long_end(); }
+
+void rubato_preempt_forbid(void) {
+  if (rubato::Seat* seat = rubato::this_seat()) seat->forbid_preemption();
+}
+
+void rubato_preempt_allow(void) {
+  rubato::Seat* seat = rubato::this_seat();
+  if (seat != nullptr && seat->allow_preemption()) seat->checkpoint_slow();
+}
+
+uint64_t rubato_loopback_connect(rubato_server* server) {
+  return server->loopback() == nullptr ? 0 : server->loopback()->connect();
+}
+
+int rubato_loopback_send(rubato_server* server, uint64_t connection, const void* bytes,
+                         size_t size) {
+  if (server->loopback() == nullptr) return RUBATO_ERROR;
+  const std::string_view all(static_cast<const char*>(bytes), size);
+  return server->loopback()->submit(connection, all) ? RUBATO_OK : RUBATO_ERROR;
+}
+
+size_t rubato_loopback_receive(rubato_server* server, uint64_t connection, void* bytes, size_t size,
+                               int64_t limit_ns) {
+  if (server->loopback() == nullptr) return 0;
+  return server->loopback_receive(connection, static_cast<char*>(bytes), size, Nanos(limit_ns));
+}
+
+void rubato_loopback_close(rubato_server* server, uint64_t connection) {
+  if (server->loopback() != nullptr) server->loopback_close(connection);
+}

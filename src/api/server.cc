@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/server.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "api/versioned.h"
+#include "runtime/exposition.h"
+#include "runtime/stop_signals.h"
+#include "runtime/worker_stats.h"
+
+using rubato::Done;
+using rubato::Error;
+using rubato::Histogram;
+using rubato::LoopbackDatapath;
+using rubato::Nanos;
+using rubato::Result;
+using rubato::Status;
+using rubato::TcpDatapath;
+
+namespace {
+
+rubato_times times_of(const Histogram& values) {
+  return {values.count(),
+          values.mean().count(),
+          values.percentile(50).count(),
+          values.percentile(90).count(),
+          values.percentile(99).count(),
+          values.percentile(99.9).count(),
+          values.max().count()};
+}
+
+}  // namespace
+
+rubato_server::rubato_server(rubato::api::Setup setup, const rubato_application& application)
+    : setup_(std::move(setup)),
+      service_(application, setup_.max_request_bytes, setup_.max_reply_bytes) {}
+
+Result<std::unique_ptr<rubato_server>> rubato_server::create(
+    const rubato_options* options, const rubato_application* application) {
+  auto setup = rubato::api::read_options(options);
+  if (!setup.ok()) return Error{setup.error()};
+  rubato_application defaults{};
+  auto read = rubato::api::read_versioned(application, defaults, "application");
+  if (!read.ok()) return Error{read.error()};
+  Status good = rubato::api::Service::check(read.value());
+  if (!good.ok()) return Error{good.error()};
+  std::unique_ptr<rubato_server> server(new rubato_server(std::move(*setup), read.value()));
+  good = server->open();
+  if (!good.ok()) return Error{good.error()};
+  return server;
+}
+
+Status rubato_server::open() {
+  if (setup_.loopback) {
+    auto loopback = std::make_unique<LoopbackDatapath>(setup_.wire, service_);
+    loopback_ = loopback.get();
+    datapath_ = std::move(loopback);
+  } else {
+    auto tcp = TcpDatapath::open(setup_.tcp, service_);
+    if (!tcp.ok()) return Error{tcp.error()};
+    tcp_ = tcp.value().get();
+    datapath_ = std::move(*tcp);
+  }
+  auto runtime = rubato::Runtime::create(setup_.runtime, *datapath_, service_);
+  if (!runtime.ok()) return Error{runtime.error()};
+  runtime_ = std::move(*runtime);
+  if (service_.has_loop()) runtime_->set_server_loop([this] { service_.run_loop(); });
+  return Done{};
+}
+
+Result<bool> rubato_server::run() {
+  if (has_run_.exchange(true)) return Error{"run: a server runs once; create another one"};
+  if (Status good = service_.init(); !good.ok()) return Error{good.error()};
+  if (Status good = start_metrics(); !good.ok()) return Error{good.error()};
+  std::unique_ptr<rubato::StopSignals> signals;
+  if (setup_.handle_signals) {
+    auto installed = rubato::StopSignals::install(*runtime_);
+    if (!installed.ok()) return Error{installed.error()};
+    signals = std::move(*installed);
+  }
+  return runtime_->run();
+}
+
+Status rubato_server::start_metrics() {
+  if (setup_.metrics_port < 0) return Done{};
+  auto started = rubato::Exporter::start(
+      setup_.metrics_bind, static_cast<uint16_t>(setup_.metrics_port),
+      {[this] { return metrics_text(); }, [this] { return runtime_->serving(); }});
+  if (!started.ok()) return Error{started.error()};
+  exporter_ = std::move(*started);
+  metrics_port_.store(exporter_->port(), std::memory_order_relaxed);
+  return Done{};
+}
+
+std::string rubato_server::metrics_text() const {
+  rubato::OpenMetrics out;
+  rubato::expose(out, *runtime_, *datapath_,
+                 {[this](uint32_t type) { return service_.type_name(type); },
+                  rubato::kRequestTypes});
+  out.family("rubato_failed", "counter", "Requests that the application failed.");
+  out.counter(service_.failed());
+  out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");
+  out.counter(service_.malformed());
+  return std::move(out).finish();
+}
+
+rubato_stats rubato_server::stats() const {
+  const rubato::RuntimeStats runtime = runtime_->stats();
+  const rubato::DatapathStats datapath = datapath_->stats();
+  rubato_stats stats{};
+  stats.requests = runtime.requests;
+  stats.refused = runtime.refused;
+  stats.failed = service_.failed();
+  stats.malformed = service_.malformed();
+  stats.preemptions = runtime.preemptions;
+  stats.preemptions_avoided = runtime.preemptions_avoided;
+  stats.preemptions_denied = runtime.preemptions_denied;
+  stats.resumed = runtime.resumed;
+  stats.long_by_feedback = runtime.long_by_feedback;
+  stats.long_by_age = runtime.long_by_age;
+  stats.long_learned = runtime.long_learned;
+  stats.steals = runtime.steals;
+  stats.stolen = runtime.stolen;
+  stats.parked = runtime.parked;
+  stats.busy_ns = runtime.busy_ns;
+  stats.fibers = runtime.fibers;
+  stats.stack_high_water_bytes = runtime.stack_high_water_bytes;
+  stats.connections = datapath.flows_open;
+  stats.connections_accepted = datapath.flows_accepted;
+  stats.connections_refused = datapath.flows_refused;
+  stats.input_bytes = datapath.input_bytes;
+  stats.output_bytes = datapath.output_bytes;
+  return stats;
+}
+
+rubato_times rubato_server::latency(uint32_t type) const {
+  return times_of(runtime_->latency(type));
+}
+
+rubato_times rubato_server::service(uint32_t type) const {
+  return times_of(runtime_->service(type));
+}
+
+size_t rubato_server::loopback_receive(uint64_t flow, char* to, size_t size, Nanos limit) {
+  std::string got;
+  {
+    const std::scoped_lock lock(leftovers_mutex_);
+    got = std::exchange(leftovers_[flow], {});
+  }
+  if (got.size() < size) got += loopback_->receive(flow, size - got.size(), limit);
+  const size_t taken = std::min(size, got.size());
+  std::memcpy(to, got.data(), taken);
+  if (taken < got.size()) {
+    const std::scoped_lock lock(leftovers_mutex_);
+    leftovers_[flow] = got.substr(taken);
+  }
+  return taken;
+}
+
+void rubato_server::loopback_close(uint64_t flow) {
+  loopback_->forget(flow);
+  const std::scoped_lock lock(leftovers_mutex_);
+  leftovers_.erase(flow);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ApiSession: one connection of an embedded application. It frames requests, asks the classifier,
+// and puts the reply together as the framing wants it. Belongs to the flow's owner of the moment.
+//
+// Guarded: how the application's callbacks are called. What they throw stops here, because the
+// frames below are the runtime's; and those that run between requests may not be preempted, because
+// they may run inside another request's checkpoint.
+#pragma once
+
+#include <rubato/rubato.h>
+
+#include <string>
+#include <utility>
+
+#include "api/framing.h"
+#include "datapath/request.h"
+#include "runtime/seat.h"
+
+namespace rubato::api {
+
+class Service;
+
+// False = it threw.
+template <class F>
+bool guarded(F&& call) noexcept {
+  try {
+    call();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+// The same for callbacks between requests. A preemption that falls due meanwhile is not made up for:
+// whoever is running gets a new slice afterwards, or nobody is.
+template <class F>
+bool guarded_without_switch(F&& call) noexcept {
+  Seat* seat = this_seat();
+  if (seat != nullptr) seat->forbid_preemption();
+  const bool good = guarded(std::forward<F>(call));
+  if (seat != nullptr) static_cast<void>(seat->allow_preemption());
+  return good;
+}
+
+class ApiSession final : public Session {
+ public:
+  ApiSession(Service& service, const Peer& peer);
+  ~ApiSession() override;
+
+  Frame frame(std::string_view unread, Request& request) override;
+  void refuse(Request& request) override;
+
+  static ApiSession& of(const Request& request) {
+    return static_cast<ApiSession&>(*request.session);
+  }
+
+  // What follows is for the worker that runs the request.
+  std::string_view payload(const Request& request) const {
+    return request.payload.substr(found_.offset, found_.payload_bytes);
+  }
+  // False: nothing for the application to do, answered() refuses it.
+  bool good() const { return found_.state == Found::State::kComplete; }
+  const rubato_class& what() const { return what_; }
+  bool reply(Request& request, std::string_view bytes);
+  void fail() { failed_ = true; }
+  bool failed() const { return failed_; }
+  // The application is done: completes the reply, or refuses. Then the runtime may send it.
+  void answered(Request& request);
+
+  Service& service() const { return service_; }
+  void* state() const { return state_; }
+
+ private:
+  void find(std::string_view unread);
+  void find_as_user_says(std::string_view unread);
+  void classify(std::string_view payload, Request& request);
+  void refuse_because(Request& request, rubato_refusal reason);
+  void end_of_reply(Request& request);
+
+  Service& service_;
+  void* state_ = nullptr;
+  LineFinder lines_;
+  Found found_;
+  rubato_class what_{};
+  bool failed_ = false;
+  size_t replied_bytes_ = 0;  // by the application, for this request
+  std::string body_;          // of the reply, while its length is not known
+};
+
+}  // namespace rubato::api
