@@ -10,6 +10,8 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 24, 94, 58
 P999 = 0.001
 # A curve ends where fewer requests than this remain: what lies beyond is chance.
 LEAST_BEYOND = 10
+# A shorter arrow than this has no room for its words.
+LEAST_ARROW = 110
 LABEL_SHARES = (0.004, 0.002, 0.0015, 0.02, 0.01, 0.05, 0.0006, 0.0003, 0.15)
 
 
@@ -110,9 +112,9 @@ def _label(series, x, y, curves, taken):
 def _gap_arrow(base, subject, ratio, x, y, taken):
     """From the baseline's p99.9 to the subject's, with the ratio above it."""
     slow, fast = (stats.value_at(s.pooled, P999) for s in (base, subject))
-    if y.low > P999 or slow < fast * 1.5 or ratio < 1.5:
-        return []
     at, start, end = y(P999), x(slow) - 7, x(fast) + 7
+    if y.low > P999 or start - end < LEAST_ARROW or ratio < 1:
+        return []
     middle = (start + end) / 2
     taken.append(labels.Box(end, at - 20, start - end, 24))
     head = f"M{svg.number(end + 8)} {svg.number(at - 4)}l-8 4l8 4"

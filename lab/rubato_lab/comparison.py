@@ -12,6 +12,7 @@ SUBJECT = "synergy"
 GET_TARGET = 10.0
 SCAN_TARGET = 1.5
 THROUGHPUT_TARGET = 0.97
+P999 = 0.001
 # Beyond this much of a core used by others, or stolen, a figure is of the machine's neighbours.
 DIRTY_CORES = 0.05
 
@@ -74,9 +75,13 @@ class Verdict:
 
 
 def _ratio(attempts, over, figure_of):
-    """figure(attempts)/figure(over), repeat by repeat; figure_of(attempts) reads a report."""
-    return stats.spread(stats.ratios(attempts.per_repeat(figure_of(attempts)),
-                                     over.per_repeat(figure_of(over))))
+    """figure(attempts)/figure(over), repeat by repeat, or of the medians when no repeat is valid in
+    both; figure_of(attempts) reads a report."""
+    above, below = (a.per_repeat(figure_of(a)) for a in (attempts, over))
+    pairs = stats.ratios(above, below)
+    if not pairs and stats.spread(above) and stats.spread(below):
+        pairs = stats.ratios([stats.spread(above).mid], [stats.spread(below).mid])
+    return stats.spread(pairs)
 
 
 def _get(which):
@@ -144,14 +149,25 @@ class NoiseSummary:
     foreign_worst: float
     steal_percent: float
     gaps_over_100us_per_s: float | None
+    gaps_over_1ms_per_s: float | None
     max_gap_us: float | None
     discarded: int
     invalid: int
 
     @property
+    def floor_us(self):
+        """A latency that p99.9 can hardly be below here: gaps of this length take up a thousandth
+        of the generator's time, so that a request in a thousand falls due in one. None if none."""
+        if self.gaps_over_1ms_per_s and self.gaps_over_1ms_per_s * 1e-3 >= P999:
+            return 1000.0
+        if self.gaps_over_100us_per_s and self.gaps_over_100us_per_s * 1e-4 >= P999:
+            return 100.0
+        return None
+
+    @property
     def is_dirty(self):
         return (self.foreign_cores > DIRTY_CORES or self.steal_percent > DIRTY_CORES * 100
-                or self.invalid > 0)
+                or self.invalid > 0 or self.floor_us == 1000.0)
 
 
 def noise_summary(attempts_by_name):
@@ -164,8 +180,10 @@ def noise_summary(attempts_by_name):
     foreign = stats.spread(m.noise.foreign for m in everything)
     worst_gap = stats.spread(gaps("max_gap_us"))
     per_s = stats.spread(gaps("gaps_over_100us_per_s"))
+    long_per_s = stats.spread(gaps("gaps_over_1ms_per_s"))
     return NoiseSummary(
         foreign.mid, foreign.high, 100 * stats.spread(m.noise.steal for m in everything).mid,
-        per_s.mid if per_s else None, worst_gap.high if worst_gap else None,
+        per_s.mid if per_s else None, long_per_s.mid if long_per_s else None,
+        worst_gap.high if worst_gap else None,
         sum(len(a.discarded) for a in attempts_by_name.values()),
         sum(not m.report.valid for m in everything))

@@ -11,18 +11,18 @@ STYLE = """
  --good:#00704f; --bad:#b53d00; }
 @media (prefers-color-scheme: dark) { :root { --ink:#e8eaed; --soft:#a3abb5; --rule:#33393f;
  --paper:#14171a; --good:#3ccaa2; --bad:#ff8b4d; } }
-body { margin: 0 auto; padding: 40px 20px 80px; max-width: 860px; color: var(--ink);
+body { margin: 0 auto; padding: 40px 20px 80px; max-width: 880px; color: var(--ink);
  background: var(--paper); font: 15px/1.55 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans',
  sans-serif; }
 h1 { font-size: 26px; line-height: 1.25; margin: 0 0 10px; } h2 { font-size: 18px;
  margin: 44px 0 8px; } p { margin: 8px 0; } .soft { color: var(--soft); }
 figure { margin: 26px -20px; } svg { width: 100%; height: auto; display: block; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
- font-size: 13.5px; width: 100%; } th, td { text-align: right; padding: 5px 7px;
+ font-size: 13px; width: 100%; } th, td { text-align: right; padding: 5px 6px;
  border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { font-weight: 600; color: var(--soft); vertical-align: bottom; } td small { color: var(--soft);
- display: block; font-size: 11.5px; }
+ display: block; font-size: 11px; }
 table.facts td, table.facts th { text-align: left; white-space: normal; }
 .met { color: var(--good); } .missed { color: var(--bad); }
 pre { font-size: 12px; overflow-x: auto; padding: 12px 14px; line-height: 1.5;
@@ -33,8 +33,7 @@ pre { font-size: 12px; overflow-x: auto; padding: 12px 14px; line-height: 1.5;
 def _range(spread, text):
     if spread is None:
         return "<td>-</td>"
-    ends = f"{text(spread.low)} – {text(spread.high)}"
-    low_high = "" if spread.is_point else f"<small>{ends}</small>"
+    low_high = "" if spread.is_point else f"<small>{units.ends_of(spread, text)}</small>"
     return f"<td>{text(spread.mid)}{low_high}</td>"
 
 
@@ -63,7 +62,7 @@ def verdict_table(verdicts):
     for v in verdicts:
         class_, word = {True: ("met", "met"), False: ("missed", "not met"),
                         None: ("missed", "not judged")}[v.met]
-        lines.append(f"<tr><td>{escape(v.what)}</td><td>{units.spread_of(v.ratio)}</td>"
+        lines.append(f"<tr><td>{escape(v.what)}</td><td>{units.spread_of(v.ratio, units.times)}</td>"
                      f'<td>{escape(v.target)}</td><td class="{class_}">{word}</td></tr>')
     return ('<table class="facts"><tr><th>promise</th><th>measured</th><th>target</th><th></th>'
             "</tr>" + "".join(lines) + "</table>") if lines else ""

@@ -61,6 +61,8 @@ def noise_line(noise):
         parts.append(f"the generator lost its core for > 100 µs "
                      f"{noise.gaps_over_100us_per_s:.0f} times a second"
                      f" (worst {units.latency(noise.max_gap_us)})")
+    if noise.floor_us:
+        parts.append(f"a p99.9 below about {units.latency(noise.floor_us)} cannot be seen here now")
     if noise.discarded:
         parts.append(f"{noise.discarded} invalid run(s) repeated")
     if noise.invalid:

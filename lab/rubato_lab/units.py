@@ -37,6 +37,14 @@ def percent(share):
     return f"{significant(share * 100)} %"
 
 
+def ends_of(spread, text):
+    """'840–848 µs': the unit once when both ends have the same."""
+    low, high = text(spread.low), text(spread.high)
+    figure, _, unit = low.rpartition(" ")
+    same = unit and high.endswith(f" {unit}") and not unit.isdigit()
+    return f"{figure if same else low}–{high}"
+
+
 def spread_of(spread, text=significant):
     """'22.9 [18.2-27]', or the figure alone when there is but one."""
     if spread is None:

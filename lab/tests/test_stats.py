@@ -55,6 +55,11 @@ class Units(unittest.TestCase):
         self.assertEqual(units.spread_of(stats.Spread(22.94, 18.2, 27.0)), "22.9 [18.2-27]")
         self.assertEqual(units.spread_of(stats.Spread(1.0, 1.0, 1.0)), "1")
         self.assertEqual(units.spread_of(None), "-")
+        self.assertEqual(units.ends_of(stats.Spread(2, 840, 848), units.latency), "840–848 µs")
+        self.assertEqual(units.ends_of(stats.Spread(2, 840, 1200), units.latency),
+                         "840 µs–1.2 ms")
+        self.assertEqual(units.ends_of(stats.Spread(2, 25892, 25951), units.count),
+                         "25 892–25 951")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class Comparing(unittest.TestCase):
                          (20.0, 20.0, 40.0))
         self.assertEqual(subject.get_p999.mid, 300.0)
 
+    def test_without_a_common_valid_repeat_the_medians_are_compared(self):
+        by_name = {"fcfs": attempts(7000.0, 6000.0), "synergy": attempts(350.0, 300.0)}
+        by_name["fcfs"].opened[0] = measured(p999_us=1.0, valid=False)
+        by_name["synergy"].opened[1] = measured(p999_us=1.0, valid=False)
+        self.assertEqual(comparison.verdicts(by_name)[0].ratio.mid, 6000.0 / 350.0)
+
     def test_promises_kept_are_met(self):
         self.assertEqual([v.met for v in comparison.verdicts(three())], [True, True, True])
 
@@ -82,6 +88,18 @@ class Comparing(unittest.TestCase):
         quiet = table.noise_line(comparison.noise_summary(three()))
         self.assertIn("noise: a quiet machine", quiet)
         self.assertIn("4 times a second", quiet)
+
+
+    def test_gaps_of_the_generator_set_the_floor_of_what_p999_can_tell(self):
+        one = measured()
+        one.report.noise.update(gaps_over_1ms_per_s=2.0, gaps_over_100us_per_s=30.0)
+        noise = comparison.noise_summary({"fcfs": Attempts("range", [one])})
+        self.assertEqual(noise.floor_us, 1000.0)
+        self.assertIn("below about 1 ms cannot be seen", table.noise_line(noise))
+        one.report.noise.update(gaps_over_1ms_per_s=0.2)
+        noise = comparison.noise_summary({"fcfs": Attempts("range", [one])})
+        self.assertEqual(noise.floor_us, 100.0)
+        self.assertIsNone(comparison.noise_summary(three()).floor_us)
 
 
 class Table(unittest.TestCase):
@@ -132,6 +150,10 @@ class Drawing(unittest.TestCase):
     def test_the_title_is_the_finding(self):
         self.assertIn("p99.9 falls from 7 ms to 300 µs, 20x lower",
                       figures.finding(demo_record()))
+
+    def test_a_small_gain_is_a_small_claim(self):
+        some = {"fcfs": attempts(900.0), "synergy": attempts(300.0)}
+        self.assertIn("Scans delay GETs less", figures.finding(demo_record(some)))
 
     def test_no_claim_is_made_where_there_is_no_difference(self):
         same = {"fcfs": attempts(300.0), "synergy": attempts(290.0)}
