@@ -23,6 +23,7 @@ figure { margin: 26px -20px; } svg { width: 100%; height: auto; display: block; 
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { font-weight: 600; color: var(--soft); vertical-align: bottom; } td small { color: var(--soft);
  display: block; font-size: 11px; }
+table.facts { margin-top: 22px; }
 table.facts td, table.facts th { text-align: left; white-space: normal; }
 .met { color: var(--good); } .missed { color: var(--bad); }
 pre { font-size: 12px; overflow-x: auto; padding: 12px 14px; line-height: 1.5;
@@ -61,8 +62,9 @@ def verdict_table(verdicts):
     lines = []
     for v in verdicts:
         class_, word = {True: ("met", "met"), False: ("missed", "not met"),
-                        None: ("missed", "not judged")}[v.met]
-        lines.append(f"<tr><td>{escape(v.what)}</td><td>{units.spread_of(v.ratio, units.times)}</td>"
+                        None: ("missed", "not judged" if v.target else "")}[v.met]
+        measured = units.spread_of(v.ratio, units.times)
+        lines.append(f"<tr><td>{escape(v.what)}</td><td>{measured}</td>"
                      f'<td>{escape(v.target)}</td><td class="{class_}">{word}</td></tr>')
     return ('<table class="facts"><tr><th>promise</th><th>measured</th><th>target</th><th></th>'
             "</tr>" + "".join(lines) + "</table>") if lines else ""

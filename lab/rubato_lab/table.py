@@ -46,8 +46,8 @@ def verdict_lines(verdicts):
     lines = []
     for verdict in verdicts:
         word = {True: "met", False: "NOT MET", None: "not judged"}[verdict.met]
-        figure = units.spread_of(verdict.ratio)
-        lines.append(f"{verdict.what:<31} {figure:<20} target {verdict.target:<7} {word}")
+        judged = f"target {verdict.target:<7} {word}" if verdict.target else ""
+        lines.append(f"{verdict.what:<31} {units.spread_of(verdict.ratio):<20} {judged}".rstrip())
     return lines
 
 
