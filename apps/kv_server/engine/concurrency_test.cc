@@ -63,7 +63,7 @@ TEST_P(ConcurrencyTest, keys_set_together_are_read_together) {
 }
 
 TEST_P(ConcurrencyTest, readers_of_large_values_see_whole_ones) {
-  const int steps = scaled(2000);
+  const int steps = scaled(600);
   engine_->set("big", std::string(40000, 'a'));
   in_threads(4, [&](int thread) {
     std::string more;

@@ -206,16 +206,17 @@ TEST(RocksPersistence, a_failed_write_is_reported_and_reads_go_on) {
 int on_a_small_disk(const std::string& dir, const std::function<int()>& body) {
   if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
   mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-  if (mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=12m") != 0) return 77;
+  if (mount("tmpfs", dir.c_str(), "tmpfs", 0, "size=100m") != 0) return 77;
   return body();
 }
 
+// RocksDB wants as much room as one of its write buffers (32 MB) before it believes in it.
 TEST(RocksPersistence, writes_go_on_when_a_full_disk_has_room_again) {
   TempDir dir;
   const int result = in_child([&] {
     return on_a_small_disk(dir.path(), [&] {
       const std::string ballast = dir.path() + "/ballast";
-      std::ofstream(ballast) << std::string(6 << 20, 'b');
+      std::ofstream(ballast) << std::string(80 << 20, 'b');
       const auto engine = open_in(dir.path() + "/db", Durability::kSync);
       const int filled = fill_up(*engine);
       if (filled != 0) return filled;
