@@ -67,8 +67,10 @@ class LiveWorker final : public Seat {
   // After so many picks from other queues a waiting control-plane request is next, which keeps a
   // share of 1/8 of the picks for the control plane under any load.
   static constexpr uint32_t kControlShare = 8;
-  // Commands of one pipeline that may follow each other before the flow goes to the tail.
+  // Commands of one pipeline that may follow each other, and for how long, before the flow goes to
+  // the tail.
   static constexpr uint32_t kFlowRun = 32;
+  static constexpr Nanos kFlowTime = Nanos::micros(50);
   static constexpr uint32_t kPicksPerPoll = 32;
   static constexpr Nanos kPollInterval = Nanos::micros(50);
   // A worker that has been on one request for so long may be helped with its arrivals.
@@ -139,6 +141,7 @@ class LiveWorker final : public Seat {
   uint32_t picks_since_poll_ = 0;
   uint32_t picks_since_control_ = 0;
   uint32_t flow_run_ = 0;
+  Instant flow_run_start_;
   Request* flow_next_ = nullptr;      // the next command of the pipeline just served
   std::vector<Request*> overflow_;    // preempted, but their queue was full: next to run
 

@@ -58,10 +58,10 @@ void LiveWorker<P>::refuse(Request& request) {
 
 template <Policy P>
 Request* LiveWorker<P>::pick() {
-  if (flow_next_ != nullptr) return std::exchange(flow_next_, nullptr);
   if (++picks_since_control_ >= kControlShare) {
     if (Request* request = pick_control()) return request;
   }
+  if (flow_next_ != nullptr) return std::exchange(flow_next_, nullptr);
   if (!overflow_.empty()) {
     Request* request = overflow_.back();
     overflow_.pop_back();
@@ -129,7 +129,7 @@ void LiveWorker<P>::checkpoint_slow() {
 }
 
 // What waits in the kernel counts as waiting, so it is taken in before the policy is asked
-// (Synergy 5.1.3.2 looks at the NIC queue too).
+// (Synergy 5.1.3.2 looks at the NIC queue too). Past the drain limit a request is put back for good.
 template <Policy P>
 void LiveWorker<P>::slice_over() {
   Request& request = *current_;
@@ -142,7 +142,7 @@ void LiveWorker<P>::slice_over() {
   if (shared_.options.preemption_clock == PreemptionClock::kSelf) shared_.adapt_if_due(host_.now());
   host_.refresh_plan();
   const Running running{id_, request.priority};
-  const bool gain = control_.depth() > 0 ||
+  const bool gain = control_.depth() > 0 || stopping() ||
                     hook::expired(shared_.policy, running, host_) == Verdict::kPreempt;
   if (gain) return preempt(host_.now());
   ++stats_.preemptions_avoided;
@@ -242,7 +242,8 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
 // together; a pipeline without end goes to the tail.
 template <Policy P>
 void LiveWorker<P>::follow(Request& next) {
-  if (!next.control && ++flow_run_ < kFlowRun) {
+  if (flow_run_++ == 0) flow_run_start_ = host_.now();
+  if (flow_next_ == nullptr && !next.control && flow_run_ < kFlowRun && host_.now() - flow_run_start_ < kFlowTime) {
     flow_next_ = &next;
     return;
   }

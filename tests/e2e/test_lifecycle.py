@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start, configuration, idleness, signals and the metrics port."""
+
+import os
+import re
+import signal
+import socket
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from server import ReplyError, Server, refused
+
+
+class Start(unittest.TestCase):
+    def check_refused(self, status, pattern, *args):
+        code, text = refused(*args)
+        self.assertEqual(code, status, text)
+        self.assertEqual(len(text.strip().splitlines()), 1, text)
+        self.assertRegex(text, pattern)
+
+    def test_bad_arguments_get_one_line_and_status_2(self):
+        self.check_refused(2, "--workers", "serve", "kv", "--workers", "0")
+        self.check_refused(2, "--workers", "serve", "kv", "--workers", "many")
+        self.check_refused(2, "nosuch.*fcfs", "serve", "kv", "--engine", "memory", "--port", "0",
+                           "--policy", "nosuch")
+        self.check_refused(2, "quantum_fator", "serve", "kv", "--engine", "memory", "--port", "0",
+                           "--set", "quantum_fator=2")
+        self.check_refused(2, "name=value", "serve", "kv", "--engine", "memory", "--port", "0",
+                           "--set", "quantum_factor")
+        self.check_refused(2, "--engine", "serve", "kv", "--engine", "leveldb")
+        self.check_refused(2, "--no-such-flag", "serve", "spin", "--no-such-flag")
+
+    def test_port_in_use_is_one_line_and_status_1(self):
+        with Server() as server:
+            self.check_refused(1, str(server.port), "serve", "kv", "--engine", "memory", "--port",
+                               str(server.port))
+
+    def test_config_file_sets_options_and_the_command_line_wins(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            config.write('policy = "fcfs"\nclassify = "feedback"\nworkers = 2\n'
+                         '[set]\nquantum_factor = 3\n')
+            config.flush()
+            with Server("--config", config.name, "--policy", "synergy") as server:
+                scheduler = server.scheduler()
+                self.assertEqual(scheduler["policy"], "synergy")
+                self.assertEqual(scheduler["classify"], "feedback")
+                self.assertEqual(scheduler["workers"], "2")
+
+    def test_config_errors_name_file_and_line(self):
+        for text, pattern in (("workers = 1\nworkerz = 2\n", r":2: .*workerz"),
+                              ("workers = \n", r":1: "),
+                              ('workers = "many"\n', r":1: ")):
+            with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+                config.write(text)
+                config.flush()
+                self.check_refused(2, re.escape(config.name) + pattern, "serve", "kv", "--engine",
+                                   "memory", "--port", "0", "--config", config.name)
+
+    def test_quiet_server_uses_less_than_one_percent_of_a_cpu(self):
+        with Server("--workers", "2") as server:
+            time.sleep(1.0)
+            before = server.cpu_seconds()
+            time.sleep(3.0)
+            self.assertLess(server.cpu_seconds() - before, 0.03)
+
+    def test_password_is_asked_for(self):
+        with Server("--requirepass", "secret") as server, server.client() as client:
+            with self.assertRaisesRegex(ReplyError, "NOAUTH"):
+                client.call("GET", "k")
+            with self.assertRaisesRegex(ReplyError, "WRONGPASS"):
+                client.call("AUTH", "wrong")
+            self.assertEqual(client.call("AUTH", "secret"), b"OK")
+            self.assertIsNone(client.call("GET", "k"))
+
+    def test_connections_over_the_limit_are_told_so(self):
+        with Server("--maxclients", "3") as server:
+            clients = [server.client() for _ in range(3)]
+            for client in clients:
+                client.call("PING")
+            with server.client() as fourth, self.assertRaisesRegex(ReplyError, "max number"):
+                fourth.call("PING")
+            for client in clients:
+                self.assertEqual(client.call("PING"), b"PONG")
+                client.close()
+
+
+class Stop(unittest.TestCase):
+    def test_sigterm_answers_what_is_in_flight_and_exits_0(self):
+        with Server() as server, server.client() as client:
+            client.send("DEBUG", "SLEEP", "0.5")
+            time.sleep(0.1)
+            server.terminate()
+            self.assertEqual(client.reply(), b"OK")
+            self.assertEqual(server.wait(), 0)
+
+    def test_sigterm_ends_an_idle_server_at_once(self):
+        with Server() as server, server.client() as client:
+            client.call("PING")
+            start = time.monotonic()
+            server.terminate()
+            self.assertEqual(server.wait(), 0)
+            self.assertLess(time.monotonic() - start, 2.0)
+
+    def test_drain_limit_bounds_the_end(self):
+        with Server("--drain-limit-s", "0.2") as server, server.client() as client:
+            client.send("DEBUG", "SLEEP", "60")
+            other = server.client()
+            time.sleep(0.1)
+            server.terminate()
+            other.close()
+            self.assertEqual(server.wait(), 1)
+
+    def test_second_signal_exits_at_once(self):
+        with Server("--drain-limit-s", "60") as server, server.client() as client:
+            client.send("DEBUG", "SLEEP", "30")
+            time.sleep(0.1)
+            server.terminate()
+            time.sleep(0.1)
+            self.assertIsNone(server.process.poll())
+            start = time.monotonic()
+            server.process.send_signal(signal.SIGINT)
+            self.assertNotEqual(server.wait(), 0)
+            self.assertLess(time.monotonic() - start, 2.0)
+
+
+class Metrics(unittest.TestCase):
+    def get(self, port, path):
+        return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
+
+    def test_metrics_port_serves_openmetrics_health_and_readiness(self):
+        with Server("--metrics-port", "0") as server:
+            port = int(server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n"))
+            server.call("SET", "k", "v")
+            with self.get(port, "/metrics") as reply:
+                self.assertIn("openmetrics-text", reply.headers["Content-Type"])
+                text = reply.read().decode()
+            self.assertTrue(text.endswith("# EOF\n"))
+            self.assertIn('rubato_latency_seconds_count{type="set"} 1\n', text)
+            self.assertIn("rubato_queue_depth{", text)
+            self.assertEqual(self.get(port, "/healthz").read(), b"ok\n")
+            self.assertEqual(self.get(port, "/readyz").read(), b"ready\n")
+            with self.assertRaises(urllib.error.HTTPError) as missing:
+                self.get(port, "/nothing")
+            self.assertEqual(missing.exception.code, 404)
+            missing.exception.close()
+
+    def test_readiness_ends_with_the_drain(self):
+        with Server("--metrics-port", "0") as server, server.client() as client:
+            port = int(server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n"))
+            client.send("DEBUG", "SLEEP", "1.5")
+            time.sleep(0.1)
+            server.terminate()
+            with self.assertRaises(urllib.error.HTTPError) as unready:
+                self.get(port, "/readyz")
+            self.assertEqual(unready.exception.code, 503)
+            unready.exception.close()
+            self.assertEqual(client.reply(), b"OK")
+            self.assertEqual(server.wait(), 0)
+
+
+class Spin(unittest.TestCase):
+    def test_spin_server_is_busy_for_as_long_as_asked(self):
+        with Server(program="spin") as server, server.client() as client:
+            start = time.monotonic()
+            self.assertEqual(client.call("SPIN", "50000000"), b"OK")
+            self.assertGreaterEqual(time.monotonic() - start, 0.05)
+            with self.assertRaisesRegex(ReplyError, "SPIN takes nanoseconds"):
+                client.call("SPIN", "soon")
+
+
+if __name__ == "__main__":
+    unittest.main()
