@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/check.h"
+
 namespace rubato {
 
 class BufferPool {
@@ -53,6 +55,7 @@ class InputBuffer {
 
   // The first `size` unread bytes are done with. Requires size <= unread().size().
   void consume(size_t size) {
+    RUBATO_DCHECK(size <= end_ - begin_);
     begin_ += size;
     if (begin_ == end_) begin_ = end_ = 0;
   }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/tcp.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+
+#include <array>
 
 #include "datapath/tcp_socket.h"
 #include "datapath/testing/line_protocol.h"
@@ -76,6 +80,124 @@ TEST(Tcp, second_server_on_the_port_is_refused_with_one_line) {
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error(), "cannot listen on 127.0.0.1:" + std::to_string(options.port) +
                                 ": Address already in use");
+}
+
+TEST(Tcp, bad_address_is_one_line) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.bind = "300.1.2.3";
+  const auto opened = TcpDatapath::open(options, protocol);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().substr(0, 36), "cannot resolve address '300.1.2.3': ");
+  EXPECT_EQ(opened.error().find('\n'), std::string::npos);
+}
+
+TEST(Tcp, addresses_are_shown_as_clients_write_them) {
+  LineProtocol protocol;
+  auto tcp = open_tcp({}, protocol);
+  const Fd client = connect_to("127.0.0.1", tcp->port());
+  ASSERT_EQ(::send(client.get(), "a\n", 2, 0), 2);
+  echo(tcp->queue(WorkerId{0}), 1);
+  tcp->for_each_flow([&](const FlowInfo& info) {
+    EXPECT_EQ(info.peer, local_text(client.get()));
+    EXPECT_EQ(info.local, "127.0.0.1:" + std::to_string(tcp->port()));
+    EXPECT_GE(info.fd, 0);
+  });
+}
+
+// The kernel's stamp tells how long a request waited while nobody polled.
+TEST(Tcp, request_that_waited_unpolled_is_dated_by_the_kernel) {
+  LineProtocol protocol;
+  auto tcp = open_tcp({}, protocol);
+  DatapathQueue& queue = tcp->queue(WorkerId{0});
+  const Fd client = connect_to("127.0.0.1", tcp->port());
+  ASSERT_EQ(::send(client.get(), "a\n", 2, 0), 2);
+  echo(queue, 1);
+  ASSERT_EQ(receive(client.get(), 2), "a\n");
+
+  ASSERT_EQ(::send(client.get(), "b\n", 2, 0), 2);
+  const Instant sent = datapath_now();
+  const Nanos stuck = Nanos::millis(20);
+  while (datapath_now() - sent < stuck) {
+  }
+  std::array<Request*, 1> burst{};
+  ASSERT_EQ(queue.poll(burst), 1u);
+  EXPECT_LT(burst[0]->arrived, sent + Nanos::millis(10));
+  EXPECT_GT(burst[0]->arrived, sent - Nanos::millis(10));
+  EXPECT_EQ(queue.finish(*burst[0]), nullptr);
+}
+
+// Takes all descriptors but `spare` for as long as it lives.
+class DescriptorHog {
+ public:
+  explicit DescriptorHog(size_t spare) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit small{256, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &small);
+    for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) {
+      taken_.emplace_back(fd);
+    }
+    taken_.resize(taken_.size() - spare);
+  }
+  ~DescriptorHog() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<Fd> taken_;
+};
+
+TEST(Tcp, running_out_of_descriptors_refuses_and_recovers) {
+  LineProtocol protocol;
+  auto tcp = open_tcp({}, protocol);
+  DatapathQueue& queue = tcp->queue(WorkerId{0});
+  std::array<Request*, 4> burst{};
+  {
+    // One descriptor for the client, none for the server's end.
+    const DescriptorHog hog(1);
+    const Fd client = connect_to("127.0.0.1", tcp->port());
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (tcp->stats().flows_refused == 0 && datapath_now() < deadline) queue.poll(burst);
+    EXPECT_EQ(tcp->stats().flows_refused, 1u);
+    EXPECT_EQ(receive(client.get(), 1), "");
+  }
+  const Fd client = connect_to("127.0.0.1", tcp->port());
+  ASSERT_EQ(::send(client.get(), "a\n", 2, 0), 2);
+  echo(queue, 1);
+  EXPECT_EQ(receive(client.get(), 2), "a\n");
+}
+
+TEST(Tcp, port_is_free_again_after_the_datapath_is_gone) {
+  LineProtocol protocol;
+  TcpOptions options;
+  {
+    auto tcp = open_tcp({}, protocol);
+    options.port = tcp->port();
+    const Fd client = connect_to("127.0.0.1", tcp->port());
+    ASSERT_EQ(::send(client.get(), "a\n", 2, 0), 2);
+    echo(tcp->queue(WorkerId{0}), 1);
+  }
+  EXPECT_TRUE(TcpDatapath::open(options, protocol).ok());
+}
+
+TEST(Tcp, queues_share_the_port) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.queues = 4;
+  auto tcp = open_tcp(options, protocol);
+  std::vector<Fd> clients;
+  for (int i = 0; i < 64; ++i) clients.push_back(connect_to("127.0.0.1", tcp->port()));
+  std::array<Request*, 1> burst{};
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  std::array<int, 4> accepted{};
+  while (protocol.live < 64 && datapath_now() < deadline) {
+    for (uint32_t q = 0; q < 4; ++q) {
+      const int before = protocol.live;
+      tcp->queue(WorkerId{q}).poll(burst);
+      accepted[q] += protocol.live - before;
+    }
+  }
+  EXPECT_EQ(protocol.live, 64);
+  for (const int count : accepted) EXPECT_GT(count, 0);
 }
 
 }  // namespace
