@@ -131,13 +131,14 @@ def check_names(path, code):
     in_c = 'extern "' in code
     for number, line in enumerate(code.split("\n"), 1):
         for pattern, shape, what in (
-                (TYPE, r"[A-Z]\w*", "types are CamelCase"),
+                (TYPE, r"[A-Z]\w*|rubato_\w+", "types are CamelCase"),
                 (CONSTANT, r"k[A-Z]\w*|value|type|is_\w+", "constants are kCamel"),
                 (MACRO, r"RUBATO_[A-Z0-9_]+|_GNU_SOURCE", "macros are RUBATO_UPPER"),
                 (FUNCTION, r"[a-z_][a-z0-9_]*|" + FOREIGN, "functions are snake_case")):
             if in_c and pattern is TYPE:
                 continue
-            match = pattern.match(line)
+            # An override has the name that the interface gave it.
+            match = None if " override" in line else pattern.match(line)
             if match and not re.fullmatch(shape, match.group(1)):
                 yield Finding(path, number, "naming", f"{match.group(1)}: {what}")
         if path.endswith(".h") and re.match(r"using namespace\b", line):
