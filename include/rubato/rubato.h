@@ -274,13 +274,13 @@ rubato_request* rubato_recv(void);
 int rubato_send(rubato_request* request);
 
 // Feedback, Synergy 5.1: what follows is long and may be preempted, at checkpoints. What has been
-// replied so far is sent (except with RUBATO_FRAMING_LENGTH). `priority` as in rubato_class. Worker;
-// elsewhere they do nothing.
+// replied so far is sent (except with RUBATO_FRAMING_LENGTH). `priority` as in rubato_class.
+// Worker; elsewhere they do nothing.
 void rubato_long_begin(uint32_t priority);
 void rubato_long_end(void);
 
-// No preemption in between; may be nested. One that falls due is made up for by rubato_preempt_allow,
-// which may switch then. For critical sections. Worker; elsewhere they do nothing.
+// No preemption in between; may be nested. One that falls due is made up for by
+// rubato_preempt_allow, which may switch then. For critical sections. Worker; elsewhere they do nothing.
 void rubato_preempt_forbid(void);
 void rubato_preempt_allow(void);
 

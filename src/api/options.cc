@@ -136,7 +136,8 @@ Result<Setup> read_options(const rubato_options* given) {
   setup.max_request_bytes = o.max_request_bytes;
   setup.max_reply_bytes = o.max_reply_bytes;
   // Twice the largest request: the framing refuses first, and says why.
-  const FlowLimits limits{2 * (o.max_request_bytes + kPrefixBytes), o.max_reply_bytes + kPrefixBytes};
+  const FlowLimits limits{2 * (o.max_request_bytes + kPrefixBytes),
+                          o.max_reply_bytes + kPrefixBytes};
   setup.tcp.bind = o.bind;
   setup.tcp.port = static_cast<uint16_t>(o.port);
   setup.tcp.queues = o.workers;

@@ -32,8 +32,8 @@ bool guarded(F&& call) noexcept {
   }
 }
 
-// The same for callbacks between requests. A preemption that falls due meanwhile is not made up for:
-// whoever is running gets a new slice afterwards, or nobody is.
+// The same for callbacks between requests. A preemption that falls due meanwhile is not made up
+// for: whoever is running gets a new slice afterwards, or nobody is.
 template <class F>
 bool guarded_without_switch(F&& call) noexcept {
   Seat* seat = this_seat();

@@ -215,8 +215,8 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
   if (flow.waiting.empty() && flow.idle_slot == kNoFlow) set_idle(index);
 }
 
-// One bounded piece: the reply of a scan, a megabyte perhaps, must not keep this thread from sending
-// what falls due meanwhile. The rest stays readable, so the next poll() tells of it again.
+// One bounded piece: the reply of a scan, a megabyte perhaps, must not keep this thread from
+// sending what falls due meanwhile. The rest stays readable, so the next poll() tells of it again.
 void FlowSet::receive(uint32_t index) {
   const ssize_t got = ::recv(flows_[index].fd.get(), buffer_.get(), kReceiveBytes, 0);
   if (got == 0 || (got < 0 && !would_block())) {

@@ -34,7 +34,7 @@ class Synergy {
     Nanos quantum_min = Nanos::micros(1);  // ours: bounds of the product EMA * factor
     Nanos quantum_max = Nanos::micros(200);
     uint32_t ema_shift = 3;  // weight of a new sample is 2^-shift
-    uint32_t ema_clip = 4;   // ours: a sample counts as at most this many times the EMA; 0 = as it is
+    uint32_t ema_clip = 4;   // ours: a sample counts as at most this many EMAs; 0 = as it is
     uint32_t levels = 1;     // wait queues in use, most urgent first (7.4)
   };
 
@@ -120,7 +120,8 @@ class Synergy {
     const Nanos ema = first ? config_.quantum_initial : worker.short_service;
     const Nanos sample =
         config_.ema_clip == 0 ? service : std::min(service, ema * int64_t{config_.ema_clip});
-    worker.short_service = first ? sample : ema + (sample - ema) / (int64_t{1} << config_.ema_shift);
+    const int64_t weight = int64_t{1} << config_.ema_shift;
+    worker.short_service = first ? sample : ema + (sample - ema) / weight;
   }
 
   // Algorithm 5.3, lines 5-12: congested if the consumer has not yet reached what had been
@@ -148,8 +149,8 @@ class Synergy {
     return std::min<uint32_t>(priority, config_.levels - 1);
   }
 
-  // Levels are strict: while a more urgent one has jobs, the others wait (7.4 gives them priorities,
-  // not shares).
+  // Levels are strict: while a more urgent one has jobs, the others wait (7.4 gives them
+  // priorities, not shares).
   template <class H>
   Job* take_waiting(H& host) const {
     for (uint32_t level = 0; level < config_.levels; ++level) {
