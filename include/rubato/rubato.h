@@ -280,7 +280,8 @@ void rubato_long_begin(uint32_t priority);
 void rubato_long_end(void);
 
 // No preemption in between; may be nested. One that falls due is made up for by
-// rubato_preempt_allow, which may switch then. For critical sections. Worker; elsewhere they do nothing.
+// rubato_preempt_allow, which may switch then. For critical sections. Worker; elsewhere they do
+// nothing.
 void rubato_preempt_forbid(void);
 void rubato_preempt_allow(void);
 

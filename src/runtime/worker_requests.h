@@ -129,7 +129,8 @@ void LiveWorker<P>::checkpoint_slow() {
 }
 
 // What waits in the kernel counts as waiting, so it is taken in before the policy is asked
-// (Synergy 5.1.3.2 looks at the NIC queue too). Past the drain limit a request is put back for good.
+// (Synergy 5.1.3.2 looks at the NIC queue too). Past the drain limit a request is put back for
+// good.
 template <Policy P>
 void LiveWorker<P>::slice_over() {
   Request& request = *current_;
@@ -243,7 +244,8 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
 template <Policy P>
 void LiveWorker<P>::follow(Request& next) {
   if (flow_run_++ == 0) flow_run_start_ = host_.now();
-  if (flow_next_ == nullptr && !next.control && flow_run_ < kFlowRun && host_.now() - flow_run_start_ < kFlowTime) {
+  if (flow_next_ == nullptr && !next.control && flow_run_ < kFlowRun &&
+      host_.now() - flow_run_start_ < kFlowTime) {
     flow_next_ = &next;
     return;
   }
