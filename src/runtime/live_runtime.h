@@ -51,9 +51,7 @@ class LiveRuntime final : public Runtime {
       timer = std::thread([this, &workers_left] { tick(workers_left); });
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
-    while (timer.joinable() && shared_.state() != RunState::kStopped) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    shared_.wait_until_stopped();
     workers_left.store(false, std::memory_order_release);
     if (timer.joinable()) timer.join();
     timer_gone_.store(true, std::memory_order_release);
@@ -87,11 +85,13 @@ class LiveRuntime final : public Runtime {
     timer_gone_.wait(false, std::memory_order_acquire);
   }
 
-  // Polls without rest while a slice is armed, and naps otherwise unless told to spin.
+  // Polls without rest while a slice is armed, naps otherwise, and sleeps while all workers do.
   void tick(const std::atomic<bool>& workers_left) {
     while (workers_left.load(std::memory_order_acquire)) {
       if (timer_core_.poll() || shared_.options.idle == Idle::kSpin) {
         cpu_relax();
+      } else if (shared_.active_workers.load(std::memory_order_relaxed) == 0) {
+        shared_.active_workers.wait(0, std::memory_order_seq_cst);
       } else {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }

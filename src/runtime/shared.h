@@ -37,6 +37,7 @@ class Shared {
         queues(opts.workers, opts.inbox_capacity, opts.shared_capacity),
         fibers(opts.stack_bytes, opts.max_fibers),
         slow_threshold_ns(opts.slow_threshold.count()),
+        active_workers(opts.workers),
         central_host_(queues, plan, hook::initial_plan(policy), opts.workers, 0) {
     plan.publish(hook::initial_plan(policy));
     for (uint32_t i = 0; i < opts.workers; ++i) {
@@ -64,6 +65,12 @@ class Shared {
 
   RunState state() const { return state_.load(std::memory_order_acquire); }
 
+  void wait_until_stopped() const {
+    for (RunState seen = state(); seen != RunState::kStopped; seen = state()) {
+      state_.wait(seen, std::memory_order_acquire);
+    }
+  }
+
   // Any thread; safe in a signal handler.
   void ask_to_stop() {
     RunState expected = RunState::kRunning;
@@ -82,6 +89,7 @@ class Shared {
     if (!empty && at.ns() < deadline) return false;
     if (!empty) drain_failed.store(true, std::memory_order_relaxed);
     state_.store(RunState::kStopped, std::memory_order_release);
+    state_.notify_all();
     wake_all();
     return true;
   }
@@ -103,7 +111,9 @@ class Shared {
   Learned learned;
   std::function<void()> server_loop;
   std::atomic<bool> drain_failed{false};
-  std::atomic<uint32_t> parked_workers{0};
+  // Workers that are not asleep. The timer core sleeps on it while it is 0; the worker that raises
+  // it from 0 notifies, so the two orders of sleep and notification both end awake.
+  std::atomic<uint32_t> active_workers;
 
  private:
   std::atomic<RunState> state_{RunState::kRunning};

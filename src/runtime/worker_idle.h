@@ -43,13 +43,15 @@ void LiveWorker<P>::help_stuck() {
 template <Policy P>
 void LiveWorker<P>::park() {
   parked_flag_.store(true, std::memory_order_seq_cst);
-  shared_.parked_workers.fetch_add(1, std::memory_order_seq_cst);
+  shared_.active_workers.fetch_sub(1, std::memory_order_seq_cst);
   if (!shared_.queues.anything_shared() && control_.depth() == 0) {
     const bool quiet = others.empty() || host_.now() - last_work_ > kQuietAfter;
     ++stats_.parked;
     datapath_.wait(quiet ? kQuietSleep : kWatchfulSleep);
   }
-  shared_.parked_workers.fetch_sub(1, std::memory_order_relaxed);
+  if (shared_.active_workers.fetch_add(1, std::memory_order_seq_cst) == 0) {
+    shared_.active_workers.notify_all();
+  }
   parked_flag_.store(false, std::memory_order_relaxed);
   idling_.parked();
   step();
@@ -58,7 +60,7 @@ void LiveWorker<P>::park() {
 // One sleeping worker is enough: it wakes the next if it finds more than it can do.
 template <Policy P>
 void LiveWorker<P>::wake_somebody() {
-  if (shared_.parked_workers.load(std::memory_order_relaxed) == 0) return;
+  if (shared_.active_workers.load(std::memory_order_relaxed) == host_.workers()) return;
   for (LiveWorker* other : others) {
     if (other->wake_if_parked()) return;
   }

@@ -60,11 +60,12 @@ class Start(unittest.TestCase):
                                    "memory", "--port", "0", "--config", config.name)
 
     def test_quiet_server_uses_less_than_one_percent_of_a_cpu(self):
-        with Server("--workers", "2") as server:
-            time.sleep(1.0)
-            before = server.cpu_seconds()
-            time.sleep(3.0)
-            self.assertLess(server.cpu_seconds() - before, 0.03)
+        for clock in ("self", "timer-core"):
+            with Server("--workers", "2", "--preempt-clock", clock) as server:
+                time.sleep(1.0)
+                before = server.cpu_seconds()
+                time.sleep(3.0)
+                self.assertLess(server.cpu_seconds() - before, 0.03, clock)
 
     def test_password_is_asked_for(self):
         with Server("--requirepass", "secret") as server, server.client() as client:
