@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of one server. Plain data, read once by Server::create, which checks all of it. Times are
+// std::chrono, sizes bytes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <rubato/rubato.h>
+
+namespace rubato::inline v1 {
+
+enum class Transport : uint32_t {
+  kTcp = RUBATO_TCP,
+  kLoopback = RUBATO_LOOPBACK,  // in this process, see LoopbackClient: for tests
+};
+
+// Who may say that a request is long, and so can be preempted.
+enum class Classify : uint32_t {
+  kFeedback = RUBATO_CLASSIFY_FEEDBACK,  // only the application (Synergy 5.1.2)
+  kAge = RUBATO_CLASSIFY_AGE,            // and its age: whatever outlives a quantum is long
+  kLearned = RUBATO_CLASSIFY_LEARNED,    // and what requests of its type and size took before
+};
+
+// Who looks at the clock while a request runs.
+enum class Clock : uint32_t {
+  kSelf = RUBATO_CLOCK_SELF,             // its worker, at checkpoints (SBB 4.3)
+  kTimerCore = RUBATO_CLOCK_TIMER_CORE,  // a thread of the server (Synergy 5.1.3)
+  kEmbedded = RUBATO_CLOCK_EMBEDDED,     // the program, by Server::poll_timer
+};
+
+enum class Idle : uint32_t {
+  kAdaptive = RUBATO_IDLE_ADAPTIVE,  // spin briefly, then sleep: a quiet server uses no CPU
+  kSpin = RUBATO_IDLE_SPIN,          // never sleep: for isolated cores
+};
+
+struct Options {
+  std::string policy = "synergy";               // `rubato policies` lists them
+  std::map<std::string, std::string> settings;  // of the policy
+  uint32_t workers = 1;                         // 1 .. 256, one thread each
+  Classify classify = Classify::kAge;
+  Clock clock = Clock::kSelf;
+  Idle idle = Idle::kAdaptive;
+  std::chrono::nanoseconds idle_spin = std::chrono::microseconds(50);
+  bool pin = false;        // worker i runs on the allowed CPU number pin_first + i
+  uint32_t pin_first = 0;
+  size_t stack_bytes = size_t{64} * 1024;  // a request's stack, 16 KiB .. 64 MiB
+  uint32_t max_fibers = 4096;              // preempted requests plus workers, up to 30000
+  Transport transport = Transport::kTcp;
+  std::string bind = "127.0.0.1";          // address or host name, "*" = all addresses
+  uint32_t port = 0;                       // 0 = any free one, see Server::port
+  uint32_t max_connections = 10000;        // more are closed and counted
+  std::chrono::nanoseconds idle_timeout{};                // of a connection, zero = none
+  size_t max_request_bytes = size_t{16} * 1024 * 1024;    // more is refused, and closed
+  size_t max_reply_bytes = size_t{256} * 1024 * 1024;     // unread by one client, else closed
+  std::chrono::nanoseconds drain_limit = std::chrono::seconds(10);
+  std::string metrics_bind = "127.0.0.1";
+  int32_t metrics_port = -1;    // /metrics, /healthz, /readyz; -1 = none, 0 = any free one
+  bool handle_signals = false;  // SIGTERM and SIGINT stop the server, a second one at once
+};
+
+namespace detail {
+
+// Options as C has them. Points into `options` and itself, so it must not be moved.
+struct COptions {
+  explicit COptions(const Options& o) {
+    for (const auto& [name, value] : o.settings) texts.push_back(name + "=" + value);
+    for (const std::string& text : texts) pointers.push_back(text.c_str());
+    rubato_options_init(&c, sizeof c);
+    c.policy = o.policy.c_str();
+    c.settings = pointers.data();
+    c.settings_count = pointers.size();
+    c.workers = o.workers;
+    c.classify = static_cast<uint32_t>(o.classify);
+    c.clock = static_cast<uint32_t>(o.clock);
+    c.idle = static_cast<uint32_t>(o.idle);
+    c.idle_spin_ns = o.idle_spin.count();
+    c.pin = o.pin ? 1 : 0;
+    c.pin_first = o.pin_first;
+    c.stack_bytes = o.stack_bytes;
+    c.max_fibers = o.max_fibers;
+    c.transport = static_cast<uint32_t>(o.transport);
+    c.bind = o.bind.c_str();
+    c.port = o.port;
+    c.max_connections = o.max_connections;
+    c.idle_timeout_ns = o.idle_timeout.count();
+    c.max_request_bytes = o.max_request_bytes;
+    c.max_reply_bytes = o.max_reply_bytes;
+    c.drain_limit_ns = o.drain_limit.count();
+    c.metrics_bind = o.metrics_bind.c_str();
+    c.metrics_port = o.metrics_port;
+    c.handle_signals = o.handle_signals ? 1 : 0;
+  }
+  COptions(const COptions&) = delete;
+  COptions& operator=(const COptions&) = delete;
+
+  std::vector<std::string> texts;
+  std::vector<const char*> pointers;
+  rubato_options c;
+};
+
+}  // namespace detail
+
+}  // namespace rubato::inline v1

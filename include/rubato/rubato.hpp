@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All of Rubato for C++20 applications. Threads and ownership are said in each header.
+//
+//   rubato::Application app;
+//   app.framing = rubato::Framing::kLines;
+//   app.handle = [](rubato::Request& request) { request.reply(request.payload()); };
+//   auto server = rubato::Server::create({.workers = 2, .port = 7000}, std::move(app));
+//   if (!server) { ... server.error() ... }
+//   auto drained = server->run();
+#pragma once
+
+#include <rubato/feedback.hpp>
+#include <rubato/options.hpp>
+#include <rubato/request.hpp>
+#include <rubato/server.hpp>
+#include <rubato/status.hpp>
