@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The public C++ headers, and through them the C functions, over the loopback.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include <rubato/rubato.hpp>
+
+namespace {
+
+using rubato::Application;
+using rubato::Framing;
+using rubato::LoopbackClient;
+using rubato::Options;
+using rubato::Request;
+using rubato::Server;
+
+Application echo(Framing framing) {
+  Application app;
+  app.framing = framing;
+  app.handle = [](Request& request) { request.reply(request.payload()); };
+  return app;
+}
+
+Options loopback(uint32_t workers = 1) {
+  Options options;
+  options.transport = rubato::Transport::kLoopback;
+  options.workers = workers;
+  return options;
+}
+
+// A server in a thread of its own; stopped at the end.
+class Running {
+ public:
+  explicit Running(Application app, const Options& options = loopback())
+      : server_(Server::create(options, std::move(app))) {
+    EXPECT_TRUE(server_.ok()) << (server_.ok() ? "" : server_.error());
+    thread_ = std::thread([this] { drained_ = server_->run(); });
+  }
+  ~Running() { stop(); }
+  Server& operator*() { return *server_; }
+  Server* operator->() { return &*server_; }
+  // True: drained in time.
+  bool stop() {
+    server_->stop();
+    if (thread_.joinable()) thread_.join();
+    return drained_.ok() && *drained_;
+  }
+
+ private:
+  rubato::Result<Server> server_;
+  rubato::Result<bool> drained_ = rubato::Error{"still running"};
+  std::thread thread_;
+};
+
+std::string call(LoopbackClient& client, std::string_view bytes, size_t reply_bytes) {
+  EXPECT_TRUE(client.send(bytes));
+  return client.receive(reply_bytes);
+}
+
+std::string error_of(const Options& options, Application app) {
+  const auto server = Server::create(options, std::move(app));
+  return server.ok() ? "" : server.error();
+}
+
+// Spins through checkpoints until `done` says so.
+template <class F>
+void checkpoints_until(F&& done) {
+  while (!done()) rubato::checkpoint();
+}
+
+TEST(Framings, lines_get_their_newline_back) {
+  Running server(echo(Framing::kLines));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "one\r\ntwo\n", 8), "one\ntwo\n");
+}
+
+TEST(Framings, prefixed_replies_carry_their_length) {
+  Running server(echo(Framing::kLengthPrefix));
+  LoopbackClient client(*server);
+  const std::string bytes("\0\0\0\2hi\0\0\0\0", 10);
+  EXPECT_EQ(call(client, bytes, bytes.size()), bytes);
+}
+
+TEST(Framings, the_length_in_front_is_right_although_feedback_came_in_between) {
+  Application app;
+  app.handle = [](Request& request) {
+    request.reply("first ");
+    const rubato::LongSection section;
+    request.reply("second");
+  };
+  Running server(std::move(app));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, std::string(4, '\0'), 16), std::string("\0\0\0\14first second", 16));
+}
+
+TEST(Framings, a_user_function_may_say_where_requests_end) {
+  Application app = echo(Framing::kUser);
+  app.frame = [](std::string_view unread) {
+    const size_t end = unread.find(';');
+    return end == unread.npos ? rubato::Frame::incomplete()
+                              : rubato::Frame::complete(end + 1, 1, end - 1);
+  };
+  Running server(std::move(app));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "<ab;<c;", 3), "abc");
+}
+
+TEST(Framings, what_is_too_large_is_refused_and_the_connection_closed) {
+  Options options = loopback();
+  options.max_request_bytes = 8;
+  Running server(echo(Framing::kLines), options);
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "123456789\n", 100), "refused: too large\n");
+  EXPECT_EQ(server->stats().malformed, 1u);
+}
+
+TEST(Framings, malformed_input_is_refused_in_the_words_of_the_application) {
+  Application app = echo(Framing::kUser);
+  app.frame = [](std::string_view) { return rubato::Frame::malformed(); };
+  app.refuse = [](Request& request, rubato::Refusal reason) {
+    request.reply(reason == rubato::Refusal::kMalformed ? "what?" : "why?");
+  };
+  Running server(std::move(app));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "?", 100), "what?");
+}
+
+TEST(Handler, that_throws_fails_its_request_only) {
+  std::atomic<int> told{0};
+  Application app = echo(Framing::kLines);
+  app.handle = [](Request& request) {
+    if (request.payload() == "bad") throw std::runtime_error("no");
+    request.reply(request.payload());
+  };
+  app.on_exception = [&told](std::exception_ptr) { ++told; };
+  Running server(std::move(app));
+  LoopbackClient good(*server);
+  LoopbackClient bad(*server);
+  EXPECT_EQ(call(bad, "bad\n", 100), "refused: the request failed\n");
+  EXPECT_EQ(call(good, "good\n", 5), "good\n");
+  EXPECT_EQ(server->stats().failed, 1u);
+  EXPECT_EQ(told, 1);
+}
+
+TEST(Handler, that_throws_after_a_preemption_is_caught_on_its_own_stack) {
+  std::atomic<bool> overtaken{false};
+  Application app = echo(Framing::kLines);
+  app.handle = [&overtaken](Request& request) {
+    if (request.payload() == "short") overtaken = true;
+    if (request.payload() == "long") {
+      checkpoints_until([&overtaken] { return overtaken.load(); });
+      throw 1;
+    }
+    request.reply(request.payload());
+  };
+  Running server(std::move(app));
+  LoopbackClient slow(*server);
+  LoopbackClient quick(*server);
+  ASSERT_TRUE(slow.send("long\n"));
+  EXPECT_EQ(call(quick, "short\n", 6), "short\n");
+  EXPECT_EQ(slow.receive(100), "refused: the request failed\n");
+  EXPECT_GE(server->stats().preemptions, 1u);
+}
+
+TEST(Handler, is_told_what_the_classifier_said) {
+  std::atomic<bool> overtaken{false};
+  Application app = echo(Framing::kLines);
+  app.classify = [](std::string_view payload) {
+    return rubato::Class{.type = payload == "long" ? 7u : 3u, .is_long = payload == "long"};
+  };
+  app.handle = [&overtaken](Request& request) {
+    if (request.type() == 7) checkpoints_until([&overtaken] { return overtaken.load(); });
+    if (request.type() == 3) overtaken = true;
+    request.reply(std::to_string(request.type()));
+  };
+  Options options = loopback();
+  options.classify = rubato::Classify::kFeedback;
+  Running server(std::move(app), options);
+  LoopbackClient slow(*server);
+  LoopbackClient quick(*server);
+  ASSERT_TRUE(slow.send("long\n"));
+  EXPECT_EQ(call(quick, "short\n", 2), "3\n");
+  EXPECT_EQ(slow.receive(2), "7\n");
+  EXPECT_EQ(server->stats().long_by_feedback, 1u);
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(server->times(7).latency.count, 1u);
+  EXPECT_GT(server->times(7).service.max_ns, 0);
+}
+
+struct Counter final : rubato::Connection {
+  explicit Counter(std::atomic<int>& open) : open_(open) { ++open_; }
+  ~Counter() override { --open_; }
+  int requests = 0;
+
+ private:
+  std::atomic<int>& open_;
+};
+
+TEST(Connections, have_a_state_of_their_own) {
+  std::atomic<int> open{0};
+  {
+    Application app;
+    app.framing = Framing::kLines;
+    app.connected = [&open](uint64_t, std::string_view) {
+      return std::make_unique<Counter>(open);
+    };
+    app.handle = [](Request& request) {
+      request.reply(std::to_string(++request.connection<Counter>()->requests));
+    };
+    Running server(std::move(app));
+    LoopbackClient a(*server);
+    LoopbackClient b(*server);
+    EXPECT_EQ(call(a, "\n\n", 4), "1\n2\n");
+    EXPECT_EQ(call(b, "\n", 2), "1\n");
+    EXPECT_EQ(open, 2);
+  }
+  EXPECT_EQ(open, 0);
+}
+
+TEST(Loop, receives_and_sends_as_in_algorithm_5_1) {
+  Application app;
+  app.framing = Framing::kLines;
+  std::atomic<int> overtaken{0};
+  app.loop = [&overtaken] {
+    while (Request request = rubato::recv()) {
+      if (request.payload() == "long") {
+        const rubato::LongSection section;
+        checkpoints_until([&overtaken] { return overtaken.load() > 0; });
+      } else {
+        ++overtaken;
+      }
+      request.reply(request.payload());
+      EXPECT_TRUE(rubato::send(request));
+    }
+  };
+  Running server(std::move(app));
+  LoopbackClient slow(*server);
+  LoopbackClient quick(*server);
+  ASSERT_TRUE(slow.send("long\n"));
+  EXPECT_EQ(call(quick, "short\n", 6), "short\n");
+  EXPECT_EQ(slow.receive(5), "long\n");
+  EXPECT_TRUE(server.stop());
+}
+
+TEST(Loop, that_throws_or_returns_or_forgets_fails_a_request_and_goes_on) {
+  Application app;
+  app.framing = Framing::kLines;
+  app.loop = [] {
+    while (Request request = rubato::recv()) {
+      if (request.payload() == "throw") throw std::runtime_error("no");
+      if (request.payload() == "return") return;
+      if (request.payload() == "forget") continue;
+      request.reply(request.payload());
+      rubato::send(request);
+    }
+  };
+  Running server(std::move(app));
+  for (const char* word : {"throw\n", "return\n", "forget\nx\n"}) {
+    LoopbackClient client(*server);
+    EXPECT_EQ(call(client, word, 100), "refused: the request failed\n") << word;
+  }
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "ok\n", 3), "ok\n");
+  EXPECT_EQ(server->stats().failed, 3u);
+  EXPECT_TRUE(server.stop());
+}
+
+struct Doubling {
+  rubato::Status init() {
+    factor = 2;
+    return rubato::Done{};
+  }
+  int process(const Request& request) const { return factor * std::stoi(std::string(request.payload())); }
+  void build_response(Request& request, int result) const { request.reply(std::to_string(result)); }
+  int factor = 0;
+};
+
+TEST(ThreeHooks, run_in_order_and_hand_the_result_on) {
+  Doubling doubling;
+  Application app = rubato::hooks(doubling);
+  app.framing = Framing::kLines;
+  Running server(std::move(app));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "21\n", 3), "42\n");
+  EXPECT_EQ(call(client, "not a number\n", 100), "refused: the request failed\n");
+}
+
+TEST(ThreeHooks, init_that_fails_keeps_the_server_from_running) {
+  Application app = echo(Framing::kLines);
+  app.init = []() -> rubato::Status { return rubato::Error{"no data"}; };
+  auto server = Server::create(loopback(), std::move(app));
+  ASSERT_TRUE(server.ok());
+  const auto drained = server->run();
+  ASSERT_FALSE(drained.ok());
+  EXPECT_EQ(drained.error(), "init: no data");
+}
+
+TEST(NoPreempt, holds_off_a_preemption_until_it_ends) {
+  std::atomic<bool> inside{false};
+  std::atomic<bool> overtaken{false};
+  Application app = echo(Framing::kLines);
+  app.handle = [&](Request& request) {
+    if (request.payload() == "long") {
+      const rubato::LongSection section;
+      {
+        const rubato::NoPreempt whole;
+        inside = true;
+        for (int i = 0; i < 1'000'000; ++i) rubato::checkpoint();
+        EXPECT_FALSE(overtaken);
+      }
+      checkpoints_until([&] { return overtaken.load(); });
+    } else {
+      overtaken = true;
+    }
+    request.reply(request.payload());
+  };
+  Running server(std::move(app));
+  LoopbackClient slow(*server);
+  LoopbackClient quick(*server);
+  ASSERT_TRUE(slow.send("long\n"));
+  while (!inside) std::this_thread::yield();
+  EXPECT_EQ(call(quick, "short\n", 6), "short\n");
+  EXPECT_EQ(slow.receive(5), "long\n");
+}
+
+TEST(Errors, name_the_option_and_what_it_takes) {
+  const auto with = [](auto&& change) {
+    Options options = loopback();
+    change(options);
+    return error_of(options, echo(Framing::kLines));
+  };
+  EXPECT_EQ(with([](Options&) {}), "");
+  EXPECT_EQ(with([](Options& o) { o.workers = 0; }), "workers: 0 is not in 1 .. 256");
+  EXPECT_EQ(with([](Options& o) { o.port = 70000; }), "port: 70000 is not in 0 .. 65535");
+  EXPECT_NE(with([](Options& o) { o.policy = "magic"; }).find("policy: 'magic'"), std::string::npos);
+  EXPECT_NE(with([](Options& o) { o.settings["speed"] = "1"; }).find("speed"), std::string::npos);
+  EXPECT_NE(error_of(loopback(), Application{}).find("handle, loop"), std::string::npos);
+  EXPECT_NE(error_of(loopback(), echo(Framing::kUser)).find("frame:"), std::string::npos);
+}
+
+TEST(Errors, a_server_runs_once) {
+  auto server = Server::create(loopback(), echo(Framing::kLines));
+  ASSERT_TRUE(server.ok());
+  server->stop();
+  const auto first = server->run();
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(*first);
+  EXPECT_FALSE(server->run().ok());
+}
+
+TEST(VersionedStructs, of_an_older_program_are_filled_up_and_of_a_newer_one_looked_at) {
+  struct Newer {
+    rubato_options options;
+    uint64_t unknown;
+  } newer{};
+  rubato_options_init(&newer.options, sizeof newer);
+  newer.options.transport = RUBATO_LOOPBACK;
+  rubato_application app;
+  rubato_application_init(&app, sizeof app);
+  app.handle = [](void*, rubato_request*) -> int { return RUBATO_OK; };
+  rubato_error error{};
+  rubato_server* server = rubato_server_create(&newer.options, &app, &error);
+  EXPECT_NE(server, nullptr) << error.text;
+  rubato_server_destroy(server);
+  newer.unknown = 1;
+  EXPECT_EQ(rubato_server_create(&newer.options, &app, &error), nullptr);
+  EXPECT_STREQ(error.text, "options: made for a newer library");
+
+  rubato_options older = newer.options;
+  older.struct_size = offsetof(rubato_options, bind);
+  older.bind = nullptr;
+  server = rubato_server_create(&older, &app, &error);
+  EXPECT_NE(server, nullptr) << error.text;
+  rubato_server_destroy(server);
+}
+
+TEST(OffTheWorkers, feedback_does_nothing) {
+  rubato::long_begin();
+  rubato::long_end();
+  rubato::checkpoint();
+  const rubato::NoPreempt whole;
+  EXPECT_FALSE(rubato::recv());
+  EXPECT_FALSE(rubato::send(Request()));
+}
+
+}  // namespace
