@@ -59,7 +59,7 @@ std::string verb_help() {
       "Latency runs from the scheduled time of a request to its reply. A run that could not keep\n"
       "its schedule, lost more than 0.1 % or got that many errors is reported as invalid; it "
       "still\n"
-      "exits 0. Exit status: 0 done, 1 nothing could be measured, 2 bad arguments.\n";
+      "exits 0. Exit status: 0 done, 1 no connection or the server went away, 2 bad arguments.\n";
   return text;
 }
 
@@ -273,7 +273,8 @@ int run_load(Settings& s) {
   if (!report) return fail(report.error().c_str());
   describe_run(s, *report);
   const Status written = write_outputs(*report, generator.recorder(), s.json_file, s.hdr_file);
-  return written ? kDone : fail(written.error().c_str());
+  if (!written) return fail(written.error().c_str());
+  return generator.broke_off() ? fail(report->invalid_reason.c_str()) : kDone;
 }
 
 void add_load(CLI::App& parent, int& status) {

@@ -24,10 +24,11 @@ std::string time_text(double us) {
 
 std::string row(std::string_view name, uint64_t count, const LatencySummary& l, uint64_t refused,
                 uint64_t errors, uint64_t lost) {
-  return fmt::format("{:<14}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}\n", name, count,
-                     time_text(l.mean_us), time_text(l.p50_us), time_text(l.p90_us),
-                     time_text(l.p99_us), time_text(l.p999_us), time_text(l.max_us), refused,
-                     errors, lost);
+  std::string text = fmt::format("{:<14}{:>10}", name, count);
+  for (double us : {l.mean_us, l.p50_us, l.p90_us, l.p99_us, l.p999_us, l.max_us}) {
+    text += fmt::format("{:>9}", count > 0 ? time_text(us) : "-");
+  }
+  return text + fmt::format("{:>9}{:>8}{:>8}\n", refused, errors, lost);
 }
 
 std::string slowdown_lines(const RunReport& report) {

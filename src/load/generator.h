@@ -34,6 +34,9 @@ class Generator final : private FlowEvents {
 
   const Recorder& recorder() const { return recorder_; }
 
+  // The server went away for good before the end; the report holds what came before that.
+  bool broke_off() const { return broke_off_; }
+
  private:
   void on_reply(const Outstanding& request, const ReplyParser& reply, Instant at) override;
   void on_lost(const Outstanding& request) override;
@@ -61,6 +64,7 @@ class Generator final : private FlowEvents {
   Nanos blocked_until_;  // the last moment at which no connection was free
   bool next_waited_ = false;
   bool timed_out_ = false;
+  bool broke_off_ = false;
   Nanos next_progress_ = Nanos::seconds(1);
   uint64_t progress_replies_ = 0;
 };

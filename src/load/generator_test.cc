@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <thread>
+
 #include "load/preload.h"
 #include "load/testing/fake_server.h"
 
@@ -111,6 +114,29 @@ TEST(Generator, a_connection_closed_under_a_request_loses_it_and_is_reopened) {
   EXPECT_EQ(report.lost, 1u);
   EXPECT_EQ(report.types[0].count, report.requests - 1);
   EXPECT_FALSE(report.valid);
+}
+
+TEST(Generator, a_server_that_goes_away_for_good_ends_the_run_with_what_there_is) {
+  FakeScript script;
+  script.close_at = 20;
+  auto server = std::make_unique<FakeServer>(script);
+  LoadOptions options = short_run(*server, 100, Nanos::seconds(60));
+  options.flows = 1;
+  auto source = make_kv_source("ping:1", KvShape{}, "");
+  Generator generator(options, **source, Arrivals::generate(ArrivalShape::kUniform, 100, 1));
+  // Once the connection has been closed under a request the server goes altogether.
+  std::thread end([&server] {
+    while (server->commands() < 21) std::this_thread::yield();
+    server.reset();
+  });
+  const volatile std::sig_atomic_t stop = 0;
+  const Result<RunReport> report = generator.run(&stop);
+  end.join();
+  ASSERT_TRUE(report.ok()) << report.error();
+  EXPECT_TRUE(generator.broke_off());
+  EXPECT_FALSE(report.value().valid);
+  EXPECT_GE(report.value().types[0].count, 20u);
+  EXPECT_GE(report.value().lost, 1u);
 }
 
 TEST(Generator, replies_that_never_come_are_timeouts_and_make_the_run_invalid) {

@@ -79,7 +79,9 @@ void Recorder::close_slices_before(Nanos at) {
 }
 
 std::string Recorder::invalid_reason(uint64_t requests, uint64_t lost_count) const {
-  if (interrupted_) return "interrupted before its end";
+  if (interrupted_) {
+    return requests > 0 ? "interrupted before its end" : "interrupted within the warm-up";
+  }
   if (requests == 0) return "no request was due after the warm-up";
   uint64_t errors = 0;
   for (const Book& book : books_) errors += book.errors;
