@@ -17,11 +17,12 @@ namespace rubato::kv {
 // separates children[i - 1] from children[i]: no key left of it is at or behind it; items[0] is
 // not used.
 struct OrderedIndex::Node {
-  static constexpr uint32_t kMaxSkip = 256;  // a longer common prefix is not worth looking for
+  static constexpr uint32_t kMaxSkip = 48;  // of a longer common prefix the rest is compared
 
   const bool leaf;
   uint32_t count = 0;
-  uint32_t skip = 0;  // bytes that the keys of all items have in common
+  uint32_t skip = 0;      // bytes that the keys of all items have in common, and these bytes:
+  char prefix[kMaxSkip];  // here, so that a search need not visit an entry for them
   uint64_t words[kFanout];
   Entry* items[kFanout];
 
@@ -54,7 +55,7 @@ struct OrderedIndex::Node {
     uint32_t high = count;
     if (low == high) return low;
     if (skip > 0) {
-      const int order = key.substr(0, skip).compare(items[low]->key().substr(0, skip));
+      const int order = key.substr(0, skip).compare({prefix, skip});
       if (order != 0) return order < 0 ? low : high;
     }
     const uint64_t word = word_of(key, skip);
@@ -75,12 +76,19 @@ struct OrderedIndex::Node {
 
   void set_skip(uint32_t bytes) {
     skip = bytes;
+    // Entries lie anywhere in memory: let their misses overlap.
+    for (uint32_t i = first(); i < count; ++i) __builtin_prefetch(items[i] + 1);
     for (uint32_t i = first(); i < count; ++i) words[i] = word_of(items[i]->key(), skip);
   }
   // After items came or went in bulk.
   void rebuild() {
-    const bool several = count > first() + 1;
-    set_skip(several ? common_prefix(items[first()]->key(), items[count - 1]->key()) : 0);
+    uint32_t common = 0;
+    if (count > first() + 1) {
+      const std::string_view key = items[first()]->key();
+      common = common_prefix(key, items[count - 1]->key());
+      std::memcpy(prefix, key.data(), common);
+    }
+    set_skip(common);
   }
 
   // Requires room.
@@ -113,8 +121,7 @@ inline void OrderedIndex::Node::place(uint32_t at, Entry* item, Node* child) {
   if (alone) skip = 0;
   words[at] = word_of(item->key(), skip);
   if (skip == 0) return;
-  const uint32_t neighbour = at > first() ? at - 1 : at + 1;
-  const uint32_t common = common_prefix(item->key(), items[neighbour]->key());
+  const uint32_t common = common_prefix(item->key(), {prefix, skip});
   if (common < skip) set_skip(common);
 }
 

@@ -229,8 +229,7 @@ size_t check_node(OrderedIndex::Node* node, const Entry* low, const Entry* high)
     RUBATO_CHECK(high == nullptr || key < high->key());
     RUBATO_CHECK(i == node->first() || node->items[i - 1]->key() < key);
     RUBATO_CHECK(node->words[i] == OrderedIndex::Node::word_of(key, node->skip));
-    RUBATO_CHECK(key.substr(0, node->skip) ==
-                 node->items[node->first()]->key().substr(0, node->skip));
+    RUBATO_CHECK(key.substr(0, node->skip) == std::string_view(node->prefix, node->skip));
   }
   for (uint32_t i = 0; !node->leaf && i < node->count; ++i) {
     RUBATO_CHECK(node->children()[i]->count > 0);

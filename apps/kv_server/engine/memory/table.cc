@@ -7,6 +7,10 @@
 
 namespace rubato::kv {
 
+namespace {
+constexpr uint64_t kMoveAhead = 2 * Table::kMoveChains;
+}
+
 Table::Table() : now_(BucketArray::make(kMinBits)) { RUBATO_CHECK(now_); }
 
 BucketArray Table::insert(Entry* entry) {
@@ -57,6 +61,8 @@ void Table::resize(uint32_t bits) {
 
 // False = it was empty.
 bool Table::move_bucket() {
+  // Its entries are cold: fetch those of the buckets that come later.
+  if (moved_ + kMoveAhead < old_.size()) __builtin_prefetch(old_[moved_ + kMoveAhead], 1);
   Entry* entry = std::exchange(old_[moved_], nullptr);
   ++moved_;
   if (entry == nullptr) return false;

@@ -60,7 +60,9 @@ class Table {
   std::pair<BucketArray, BucketArray> detach();
 
  private:
-  static uint64_t index(uint64_t hash, uint32_t bits) { return (hash << kShardBits) >> (64 - bits); }
+  static uint64_t index(uint64_t hash, uint32_t bits) {
+    return (hash << kShardBits) >> (64 - bits);
+  }
   bool in_old(uint64_t hash) const { return old_ && index(hash, old_.bits()) >= moved_; }
   Entry** chain(uint64_t hash) const {
     return in_old(hash) ? &old_[index(hash, old_.bits())] : &now_[index(hash, now_.bits())];

@@ -71,7 +71,8 @@ int write_forever(const std::string& dir, Durability durability, SharedProgress&
   for (uint64_t n = progress->acknowledged + 1;; ++n) {
     const std::string number = std::to_string(n);
     const std::string key = "k" + std::to_string(n % kKeys);
-    const KeyValue both[] = {{key, number}, {"twin:" + key, number}};
+    const std::string twin = "twin:" + key;
+    const KeyValue both[] = {{key, number}, {twin, number}};
     if (engine->set_many(both, false) != Outcome::kDone) return 1;
     progress->acknowledged.store(n);
   }
