@@ -5,7 +5,10 @@
 // the queue that accepted them; their requests may run and finish anywhere.
 //
 // A request costs its share of an epoll_wait, one recv and one send; nothing is allocated and no
-// lock is taken. Registration with epoll is edge-triggered and made once per connection.
+// lock is taken. Registration with epoll is edge-triggered and made once per connection. A
+// connection costs about 450 bytes of ours, its session, and 1 KiB of reply buffer for two seconds
+// after its last request; input buffers are borrowed only while there is input. What the kernel
+// keeps per socket comes on top.
 //
 // Threads: as datapath.h says. The Protocol must outlive the datapath. No worker may call anything
 // while the datapath is destroyed.

@@ -139,10 +139,9 @@ void TcpQueue::wait(Nanos limit) {
   if (!lock.held() || remembers() || home_.has_yielded()) return;
   reap();
   housekeep(datapath_now(), FlowHome::kSweepInWait);
-  // The sweep must go on while anybody is connected.
-  if (shared_.open_flows.load(std::memory_order_relaxed) > 0) {
-    limit = std::min(limit, FlowHome::kSweepRound);
-  }
+  // The sweep must go on while anybody is connected, or the listener waits to be heard again.
+  const bool sweeping = shared_.open_flows.load(std::memory_order_relaxed) > 0;
+  if (sweeping || accept_again_ != Instant()) limit = std::min(limit, FlowHome::kSweepRound);
   waiting_.store(true, std::memory_order_seq_cst);
   if (!woken_.load(std::memory_order_seq_cst)) harvest(kEventBurst, limit);
   waiting_.store(false, std::memory_order_relaxed);
