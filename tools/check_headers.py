@@ -20,7 +20,7 @@ DEADLINE_S = 120
 
 def headers(root):
     checked = ("src/", "include/", "apps/", "cli/", "bench/", "tests/")
-    return [f for f in list_files(root) if f.endswith(".h") and f.startswith(checked)]
+    return [f for f in list_files(root) if f.endswith((".h", ".hpp")) and f.startswith(checked)]
 
 
 def compile_alone(root, path, compiler, language):

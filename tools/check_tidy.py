@@ -18,7 +18,7 @@ MAX_COLUMNS = 100
 MAX_BLOB_BYTES = 512 * 1024
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 
-CODE_SUFFIXES = {".h", ".cc", ".c", ".cpp", ".S", ".py", ".sh", ".cmake"}
+CODE_SUFFIXES = {".h", ".hpp", ".cc", ".c", ".cpp", ".S", ".py", ".sh", ".cmake"}
 CODE_NAMES = {"CMakeLists.txt", "Makefile"}
 # Where preprocessor conditionals may be: the compiler seam and what touches hardware.
 CONDITIONALS = ("src/base/compiler.h", "src/base/check.h", "src/mechanism/", "src/datapath/")
@@ -141,7 +141,7 @@ def check_names(path, code):
             match = None if " override" in line else pattern.match(line)
             if match and not re.fullmatch(shape, match.group(1)):
                 yield Finding(path, number, "naming", f"{match.group(1)}: {what}")
-        if path.endswith(".h") and re.match(r"using namespace\b", line):
+        if path.endswith((".h", ".hpp")) and re.match(r"using namespace\b", line):
             yield Finding(path, number, "naming", "no using-directive in a header")
 
 
@@ -233,7 +233,7 @@ def check_cpp(path, text):
     yield from check_names(path, code)
     yield from check_members(path, code)
     yield from check_policy(path, code)
-    if path.endswith(".h"):
+    if path.endswith((".h", ".hpp")):
         yield from check_banner(path, text)
     if path.endswith("_test.cc"):
         yield from check_test_names(path, code)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SKIPPED_FOLDERS = {".git", "build", "__pycache__", ".venv", ".cache"}
-CPP_SUFFIXES = {".h", ".cc", ".c", ".cpp"}
+CPP_SUFFIXES = {".h", ".hpp", ".cc", ".c", ".cpp"}
 
 
 @dataclass(frozen=True)
