@@ -126,7 +126,8 @@ int main(int argc, char** argv) {
   const auto drained = server->run();
   if (!drained) std::fprintf(stderr, "kv_handler: %s\n", drained.error().c_str());
   const rubato::Times gets = server->times(kGet);
-  std::printf("%llu GETs, 99%% within %.1f us\n", static_cast<unsigned long long>(gets.latency.count),
+  std::printf("%llu GETs, 99%% within %.1f us\n",
+              static_cast<unsigned long long>(gets.latency.count),
               static_cast<double>(gets.latency.p99_ns) / 1e3);
   return drained && *drained ? 0 : 1;
 }

@@ -7,10 +7,10 @@
 //   handle        called for each request; `classify` may say beforehand what it is;
 //   loop          runs on every worker: recv(), feedback, send() (Synergy, Algorithm 5.1);
 //   hooks(h)      h.init(), h.process(request), h.build_response(request, result) (SBB, table 2).
-// Callbacks run on several workers at once, so what they share is theirs to guard. What they throw is
-// caught and given to on_exception. The request that handle, loop or a hook was at is refused, its
-// connection closed, and Stats::failed counted; what `frame` throws at is malformed, what `classify`
-// throws at is of the default class.
+// Callbacks run on several workers at once, so what they share is theirs to guard. What they throw
+// is caught and given to on_exception. The request that handle, loop or a hook was at is refused,
+// its connection closed, and Stats::failed counted; what `frame` throws at is malformed, what
+// `classify` throws at is of the default class.
 #pragma once
 
 #include <chrono>

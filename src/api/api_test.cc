@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The public C++ headers, and through them the C functions, over the loopback.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -274,7 +277,9 @@ struct Doubling {
     factor = 2;
     return rubato::Done{};
   }
-  int process(const Request& request) const { return factor * std::stoi(std::string(request.payload())); }
+  int process(const Request& request) const {
+    return factor * std::stoi(std::string(request.payload()));
+  }
   void build_response(Request& request, int result) const { request.reply(std::to_string(result)); }
   int factor = 0;
 };
@@ -336,10 +341,13 @@ TEST(Errors, name_the_option_and_what_it_takes) {
   EXPECT_EQ(with([](Options&) {}), "");
   EXPECT_EQ(with([](Options& o) { o.workers = 0; }), "workers: 0 is not in 1 .. 256");
   EXPECT_EQ(with([](Options& o) { o.port = 70000; }), "port: 70000 is not in 0 .. 65535");
-  EXPECT_NE(with([](Options& o) { o.policy = "magic"; }).find("policy: 'magic'"), std::string::npos);
-  EXPECT_NE(with([](Options& o) { o.settings["speed"] = "1"; }).find("speed"), std::string::npos);
-  EXPECT_NE(error_of(loopback(), Application{}).find("handle, loop"), std::string::npos);
-  EXPECT_NE(error_of(loopback(), echo(Framing::kUser)).find("frame:"), std::string::npos);
+  const auto names = [](const std::string& error, const char* what) {
+    return error.find(what) != std::string::npos;
+  };
+  EXPECT_TRUE(names(with([](Options& o) { o.policy = "magic"; }), "policy: 'magic'"));
+  EXPECT_TRUE(names(with([](Options& o) { o.settings["speed"] = "1"; }), "speed"));
+  EXPECT_TRUE(names(error_of(loopback(), Application{}), "handle, loop"));
+  EXPECT_TRUE(names(error_of(loopback(), echo(Framing::kUser)), "frame:"));
 }
 
 TEST(Errors, a_server_runs_once) {
@@ -350,6 +358,40 @@ TEST(Errors, a_server_runs_once) {
   ASSERT_TRUE(first.ok());
   EXPECT_TRUE(*first);
   EXPECT_FALSE(server->run().ok());
+}
+
+// What GET of this path on the metrics port answers.
+std::string http_get(uint32_t port, const std::string& path) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char part[4096];
+  for (ssize_t n = 0; (n = read(fd, part, sizeof part)) > 0;) {
+    answer.append(part, static_cast<size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+TEST(Metrics, show_requests_by_the_names_of_their_types) {
+  Application app = echo(Framing::kLines);
+  app.classify = [](std::string_view) { return rubato::Class{.type = 1}; };
+  app.type_names = {"other", "mine"};
+  Options options = loopback();
+  options.metrics_port = 0;
+  Running server(std::move(app), options);
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "a\n", 2), "a\n");
+  const std::string answer = http_get(server->metrics_port(), "/metrics");
+  EXPECT_NE(answer.find("rubato_requests_total 1"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("type=\"mine\""), std::string::npos);
+  EXPECT_NE(http_get(server->metrics_port(), "/readyz").find("200"), std::string::npos);
 }
 
 TEST(VersionedStructs, of_an_older_program_are_filled_up_and_of_a_newer_one_looked_at) {

@@ -70,9 +70,11 @@ class Prefixed(Lines):
         self.socket.sendall(struct.pack(">I", len(text)) + text.encode())
 
     def receive(self):
-        while len(self.unread) < 4 or len(self.unread) < 4 + struct.unpack_from(">I", self.unread)[0]:
+        while len(self.unread) < 4:
             self.more()
         size = struct.unpack_from(">I", self.unread)[0]
+        while len(self.unread) < 4 + size:
+            self.more()
         text, self.unread = self.unread[4:4 + size], self.unread[4 + size:]
         return text.decode()
 
