@@ -70,6 +70,7 @@ int run(CLI::App& app, KvCommand& command) {
   if (!runtime.ok()) return refuse(kBadArguments, runtime.error());
   kv::KvHost host(**runtime, **datapath, application);
   announce(command, (*datapath)->port());
+  command.options.serving.connections = command.options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
 }

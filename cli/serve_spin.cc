@@ -42,6 +42,7 @@ int run(CLI::App& command, SpinCommand& spin) {
               options.runtime.policy.c_str(), options.runtime.workers, options.tcp.bind.c_str(),
               (*datapath)->port());
   std::fflush(stdout);
+  options.serving.connections = options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
 }

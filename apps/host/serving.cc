@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/serving.h"
 
+#include <sys/resource.h>
+
 #include <csignal>
 #include <cstdio>
 
@@ -16,6 +18,20 @@ std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
   expose(out, runtime, datapath, {options.type_name, options.types});
   if (options.more_metrics) options.more_metrics(out);
   return std::move(out).finish();
+}
+
+// Connections need descriptors: as many as the system lets this process have.
+void raise_descriptor_limit(uint32_t connections) {
+  constexpr rlim_t kForItself = 64;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max >= connections + kForItself) return;
+  std::fprintf(stderr,
+               "rubato: the system lets this process open %llu files, fewer than the connections "
+               "allowed; raise it with ulimit -n\n",
+               static_cast<unsigned long long>(limit.rlim_max));
 }
 
 }  // namespace
@@ -34,6 +50,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                 exporter->port());
     std::fflush(stdout);
   }
+  raise_descriptor_limit(options.connections);
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
   std::signal(SIGPIPE, SIG_IGN);

@@ -21,6 +21,7 @@ struct ServingOptions {
   // Name of a request type in the metrics; empty = the type is not shown.
   std::function<std::string(uint32_t)> type_name;
   uint32_t types = 0;
+  uint32_t connections = 0;  // that must be possible; said so if the system does not allow them
   // Appends families of the application's own.
   std::function<void(OpenMetrics&)> more_metrics;
 };

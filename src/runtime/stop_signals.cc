@@ -12,10 +12,22 @@ namespace {
 std::atomic<Runtime*> g_runtime{nullptr};
 std::atomic<int> g_signals{0};
 
+// How long after the drain limit a worker may take to notice it. One that runs a request without
+// checkpoints never does, and the process ends without it.
+constexpr unsigned kGraceSeconds = 1;
+std::atomic<unsigned> g_patience_seconds{0};
+
 // Only calls that are safe in a signal handler: Runtime::stop says that it is.
 void on_signal(int) {
   if (g_signals.fetch_add(1) > 0) _exit(1);
+  alarm(g_patience_seconds.load());
   if (Runtime* runtime = g_runtime.load()) runtime->stop();
+}
+
+void on_alarm(int) {
+  constexpr char kText[] = "rubato: the drain limit passed with a worker stuck in a request\n";
+  static_cast<void>(!write(STDERR_FILENO, kText, sizeof kText - 1));
+  _exit(1);
 }
 
 }  // namespace
@@ -26,6 +38,8 @@ Result<std::unique_ptr<StopSignals>> StopSignals::install(Runtime& runtime) {
     return Error{"handle_signals: another server of this process handles them"};
   }
   g_signals.store(0);
+  const double limit_s = runtime.options().drain_limit.seconds();
+  g_patience_seconds.store(static_cast<unsigned>(limit_s + 1) + kGraceSeconds);
   return std::unique_ptr<StopSignals>(new StopSignals());
 }
 
@@ -34,9 +48,13 @@ StopSignals::StopSignals() {
   action.sa_handler = on_signal;
   sigaction(SIGTERM, &action, &term_before_);
   sigaction(SIGINT, &action, &int_before_);
+  action.sa_handler = on_alarm;
+  sigaction(SIGALRM, &action, &alarm_before_);
 }
 
 StopSignals::~StopSignals() {
+  alarm(0);
+  sigaction(SIGALRM, &alarm_before_, nullptr);
   sigaction(SIGTERM, &term_before_, nullptr);
   sigaction(SIGINT, &int_before_, nullptr);
   g_runtime.store(nullptr);

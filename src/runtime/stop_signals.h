@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StopSignals: while it lives, SIGTERM and SIGINT stop a runtime (which drains), and a second one
-// ends the process at once with status 1. One at a time per process, on the thread of main, which
+// ends the process at once with status 1, as does a worker that outlives the drain limit by some
+// seconds. Uses SIGALRM. One at a time per process, on the thread of main, which
 // owns it; the runtime outlives it.
 #pragma once
 
@@ -28,6 +29,7 @@ class StopSignals {
 
   struct sigaction term_before_ {};
   struct sigaction int_before_ {};
+  struct sigaction alarm_before_ {};
 };
 
 }  // namespace rubato

@@ -114,6 +114,15 @@ class Stop(unittest.TestCase):
             other.close()
             self.assertEqual(server.wait(), 1)
 
+    def test_drain_limit_bounds_the_end_of_a_worker_that_cannot_be_preempted(self):
+        with Server("--policy", "fcfs", "--drain-limit-s", "0.2") as server:
+            with server.client() as client:
+                client.send("DEBUG", "SLEEP", "60")
+                time.sleep(0.1)
+                server.terminate()
+                self.assertEqual(server.wait(), 1)
+                self.assertIn("stuck", server.output())
+
     def test_second_signal_exits_at_once(self):
         with Server("--drain-limit-s", "60") as server, server.client() as client:
             client.send("DEBUG", "SLEEP", "30")
