@@ -23,9 +23,7 @@ void config_set(Context& c) {
 }
 
 void config_resetstat(Context& c) {
-  c.server.calls().reset();
-  c.server.errors().reset();
-  if (c.server.host().latency != nullptr) c.server.host().latency->reset();
+  c.server.reset_statistics();
   c.reply.ok();
 }
 

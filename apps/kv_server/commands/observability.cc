@@ -11,11 +11,13 @@ namespace {
 
 int64_t micros(Nanos time) { return time.count() / Nanos::micros(1).count(); }
 
-// The first six fields are Redis' and mean the same (the third is the service time alone); the
-// rest tells why the client waited longer than that.
-void reply_slow_entry(Context& c, const SlowEntry& entry) {
-  constexpr size_t kFields = 11;
-  c.reply.array(kFields);
+// Six fields that are Redis' and mean the same (the third is the service time alone). With FULL
+// five more, which tell why the client waited longer than that: only when asked for, because
+// clients exist that read six fields whatever the reply announces.
+void reply_slow_entry(Context& c, const SlowEntry& entry, bool full) {
+  constexpr size_t kFields = 6;
+  constexpr size_t kFullFields = 11;
+  c.reply.array(full ? kFullFields : kFields);
   c.reply.integer(entry.id);
   c.reply.integer(entry.unix_time_s);
   c.reply.integer(micros(entry.times.service));
@@ -23,6 +25,7 @@ void reply_slow_entry(Context& c, const SlowEntry& entry) {
   for (const std::string& arg : entry.argv) c.reply.bulk(arg);
   c.reply.bulk(entry.client_address);
   c.reply.bulk(entry.client_name);
+  if (!full) return;
   c.reply.integer(micros(entry.times.wait));
   c.reply.integer(micros(entry.times.service));
   c.reply.integer(entry.times.preemptions);
@@ -35,7 +38,12 @@ void reply_slow_entry(Context& c, const SlowEntry& entry) {
 void slowlog_get(Context& c) {
   constexpr int64_t kDefaultCount = 10;
   int64_t count = kDefaultCount;
-  if (c.argv.size() == 3 &&
+  const bool full = same_word(c.argv.back(), "full");
+  const size_t words = c.argv.size() - (full ? 1 : 0);
+  if (words > 3) {
+    return c.error("ERR wrong number of arguments for 'slowlog|get' command");
+  }
+  if (words == 3 &&
       !read_integer_between(c, c.argv[2], -1, INT64_MAX, count,
                             "ERR count should be greater than or equal to -1")) {
     return;
@@ -43,7 +51,7 @@ void slowlog_get(Context& c) {
   const size_t limit = count < 0 ? ~size_t{0} : static_cast<size_t>(count);
   const std::vector<SlowEntry> entries = c.server.slowlog().newest(limit);
   c.reply.array(entries.size());
-  for (const SlowEntry& entry : entries) reply_slow_entry(c, entry);
+  for (const SlowEntry& entry : entries) reply_slow_entry(c, entry, full);
 }
 
 void slowlog_len(Context& c) {
@@ -175,8 +183,8 @@ constexpr Command kCommands[] = {
     {"slowlog", -2, kManage, {}, nullptr, kGroup, "2.2.12", "Requests whose client waited long",
      {}},
     {"get", -2, kManage, {}, slowlog_get, kGroup, "2.2.12",
-     "The newest entries: id, time, service us, arguments, address, name; then wait us, service "
-     "us, preemptions, culprit, its us",
+     "The newest entries: id, time, service us, arguments, address, name; with FULL then wait us, "
+     "service us, preemptions, culprit, its us",
      "slowlog"},
     {"len", 2, kManage, {}, slowlog_len, kGroup, "2.2.12", "How many entries there are",
      "slowlog"},

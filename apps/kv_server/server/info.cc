@@ -70,11 +70,6 @@ uint64_t resident_bytes() {
   return resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-DatapathStats datapath_stats(const Server& server) {
-  const Datapath* datapath = server.host().datapath;
-  return datapath == nullptr ? DatapathStats{} : datapath->stats();
-}
-
 void server_section(Server& server, Text& text) {
   utsname machine{};
   uname(&machine);
@@ -100,7 +95,7 @@ void server_section(Server& server, Text& text) {
 
 void clients_section(Server& server, Text& text) {
   text.section("Clients");
-  text.line("connected_clients", datapath_stats(server).flows_open);
+  text.line("connected_clients", server.traffic().flows_open);
   text.line("maxclients", server.config().text_of("maxclients"));
   text.line("blocked_clients", "0");
 }
@@ -135,8 +130,8 @@ void persistence_section(Server& server, Text& text) {
 }
 
 void stats_section(Server& server, Text& text) {
-  const EngineStats engine = server.engine().stats();
-  const DatapathStats net = datapath_stats(server);
+  const EngineStats engine = server.engine_counts();
+  const DatapathStats net = server.traffic();
   text.section("Stats");
   text.line("total_connections_received", net.flows_accepted);
   text.line("total_commands_processed", net.requests);

@@ -45,6 +45,41 @@ void Server::connect(const Host& host) {
   apply_slow_threshold();
 }
 
+void Server::reset_statistics() {
+  calls_.reset();
+  errors_.reset();
+  if (host_.latency != nullptr) host_.latency->reset();
+  const DatapathStats traffic =
+      host_.datapath == nullptr ? DatapathStats{} : host_.datapath->stats();
+  const std::lock_guard lock(baseline_mutex_);
+  traffic_baseline_ = traffic;
+  engine_baseline_ = engine_->stats();
+}
+
+DatapathStats Server::traffic() const {
+  DatapathStats now = host_.datapath == nullptr ? DatapathStats{} : host_.datapath->stats();
+  const std::lock_guard lock(baseline_mutex_);
+  const DatapathStats& from = traffic_baseline_;
+  now.flows_accepted -= from.flows_accepted;
+  now.flows_refused -= from.flows_refused;
+  now.flows_timed_out -= from.flows_timed_out;
+  now.flows_overflowed -= from.flows_overflowed;
+  now.flows_input_limit -= from.flows_input_limit;
+  now.requests -= from.requests;
+  now.input_bytes -= from.input_bytes;
+  now.output_bytes -= from.output_bytes;
+  return now;
+}
+
+EngineStats Server::engine_counts() const {
+  EngineStats now = engine_->stats();
+  const std::lock_guard lock(baseline_mutex_);
+  now.hits -= engine_baseline_.hits;
+  now.misses -= engine_baseline_.misses;
+  now.expired -= engine_baseline_.expired;
+  return now;
+}
+
 void Server::changed(std::string_view name, std::string_view value) {
   if (name == "maxmemory") engine_->set_maxmemory(static_cast<uint64_t>(number_in(value)));
   if (name == "slowlog-log-slower-than" || name == "latency-monitor-threshold") {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "datapath/datapath.h"
@@ -48,6 +49,12 @@ class Server {
   CallCounters& calls() { return calls_; }
   ErrorCounters& errors() { return errors_; }
 
+  // CONFIG RESETSTAT: counters that parts of the process keep for themselves start from here.
+  void reset_statistics();
+  // What has been counted since then.
+  DatapathStats traffic() const;
+  EngineStats engine_counts() const;
+
   int64_t now_ms() const { return clock_->now_ms(); }
   int64_t started_ms() const { return started_ms_; }
   const std::string& run_id() const { return run_id_; }
@@ -71,6 +78,9 @@ class Server {
   Clock* clock_;
   int64_t started_ms_;
   std::string run_id_;
+  mutable std::mutex baseline_mutex_;  // guards the two below
+  DatapathStats traffic_baseline_;
+  EngineStats engine_baseline_;
   std::atomic<bool> active_expiry_{true};
 };
 

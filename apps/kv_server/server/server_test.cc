@@ -155,12 +155,14 @@ TEST(KvServer, slow_requests_are_logged_with_their_wait_and_culprit) {
   h.client.set_times(times);
   h.call({"GET", "a"});
   h.call({"AUTH", "user", "password"});
-  const std::string log = h.call({"SLOWLOG", "GET"});
+  const std::string log = h.call({"SLOWLOG", "GET", "FULL"});
   EXPECT_NE(log.find("$10\r\n(redacted)"), std::string::npos);
   EXPECT_EQ(log.find("password"), std::string::npos);
   EXPECT_NE(log.find(":5\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\n$13\r\n10.0.0.1:1001\r\n$0\r\n\r\n"
                      ":30000\r\n:5\r\n:2\r\n$4\r\nkeys\r\n:29000\r\n"),
             std::string::npos);
+  EXPECT_EQ(h.call({"SLOWLOG", "GET", "1"}).substr(0, 8), "*1\r\n*6\r\n");
+  EXPECT_EQ(h.call({"SLOWLOG", "GET", "1", "FULL"}).substr(0, 9), "*1\r\n*11\r\n");
   EXPECT_EQ(h.call({"SLOWLOG", "RESET"}), "+OK\r\n");
 }
 
