@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/serving.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -34,6 +35,14 @@ void raise_descriptor_limit(uint32_t connections) {
                static_cast<unsigned long long>(limit.rlim_max));
 }
 
+// Big replies come and go all the time. Without this the allocator gives their pages back to the
+// kernel after each and faults them in again for the next, which cannot be preempted.
+void keep_freed_memory() {
+  constexpr int kKeptBytes = 64 << 20;
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+}
+
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
@@ -51,6 +60,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     std::fflush(stdout);
   }
   raise_descriptor_limit(options.connections);
+  keep_freed_memory();
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
   std::signal(SIGPIPE, SIG_IGN);

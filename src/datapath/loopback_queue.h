@@ -26,6 +26,9 @@ class LoopbackQueue final : public DatapathQueue {
   bool pending() const override;
   Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
   void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  bool flush_some(Request& request, size_t size_bytes) override {
+    return StreamFlow::of(request).flush_some(size_bytes);
+  }
   void wait(Nanos limit) override;
   void wake() override;
 

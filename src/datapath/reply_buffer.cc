@@ -11,6 +11,12 @@ bool ReplyBuffer::grow(size_t size) {
     return false;
   }
   const size_t used = this->size();
+  if (used + size <= capacity_) {
+    std::memmove(data_.get(), data_.get() + begin_, used);
+    begin_ = 0;
+    end_ = used;
+    return true;
+  }
   const size_t wanted = std::max({kFirstCapacity, capacity_ * 2, used + size});
   auto bigger = std::make_unique_for_overwrite<char[]>(wanted);
   if (used > 0) std::memcpy(bigger.get(), data_.get() + begin_, used);

@@ -175,6 +175,21 @@ void StreamFlow::flush() {
   if (!broken_ && !reply_buffer_.overflowed() && !push_out()) broken_ = true;
 }
 
+// A piece that the wire takes only in part is tried again by finish, so that the attempt which the
+// wire refuses, and promises an event for, is always made.
+bool StreamFlow::flush_some(size_t size_bytes) {
+  if (broken_ || reply_buffer_.overflowed() || reply_buffer_.empty()) return false;
+  const Transfer sent = transmit(reply_buffer_.unsent().substr(0, size_bytes));
+  if (sent.state == Transfer::State::kWait) return false;
+  if (sent.state != Transfer::State::kMoved) {
+    broken_ = true;
+    return false;
+  }
+  reply_buffer_.consume(sent.bytes);
+  add(output_bytes_, sent.bytes);
+  return !reply_buffer_.empty();
+}
+
 bool StreamFlow::let_go() {
   input_.rest();
   if (reply_buffer_.capacity() > kReplyKeptBytes) reply_buffer_.shrink(kReplyKeptBytes);

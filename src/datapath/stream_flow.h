@@ -93,6 +93,7 @@ class StreamFlow : public Request {
   // DatapathQueue::finish and flush.
   Request* finished();
   void flush();
+  bool flush_some(size_t size_bytes);
 
   // Poller: the idle flow is to close (idle too long, draining). Unsent replies keep it open when
   // `after_replies`. Does nothing if the flow has an owner.

@@ -82,6 +82,13 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options, 
 
 Request* recv() { return this_seat()->recv(); }
 
-void send(Request& request) { this_seat()->send(request); }
+// A long reply leaves in pieces: the kernel's copy of a megabyte could not be preempted.
+void send(Request& request) {
+  while (request.reply->size() > kReplyPieceBytes &&
+         request.datapath->flush_some(request, kReplyPieceBytes)) {
+    checkpoint();
+  }
+  this_seat()->send(request);
+}
 
 }  // namespace rubato

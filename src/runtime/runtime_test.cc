@@ -327,6 +327,30 @@ TEST(Runtime, victim_is_told_its_culprit_and_its_wait_counts) {
   EXPECT_GE(server.runtime->latency('S').max(), Nanos::millis(4));
 }
 
+TEST(Runtime, long_reply_leaves_in_pieces_with_short_requests_between_them) {
+  LetterServer server("synergy");
+  constexpr size_t kReplyBytes = 64 * kReplyPieceBytes;
+  std::atomic<bool> submitted{false};
+  std::atomic<bool> replying{false};
+  server.app.on('L') = [&](Request& request) {
+    long_begin();
+    replying = true;
+    while (!submitted) std::this_thread::yield();
+    request.reply->append(std::string(kReplyBytes - 2, 'x'));
+  };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!replying) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  submitted = true;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, kReplyBytes).size(), kReplyBytes);
+  EXPECT_TRUE(server.stop());
+  EXPECT_GE(server.runtime->stats().preemptions, 1u);
+}
+
 TEST(Runtime, unknown_policy_and_setting_are_refused_with_one_line) {
   LetterServer server("nosuch");
   LoopbackDatapath datapath({}, server.app);

@@ -13,13 +13,21 @@
 namespace rubato::kv {
 namespace {
 
-void checkpoint_here() { checkpoint(); }
+// Between two chunks of a long list: what is ready leaves, so that neither the reply buffer grows
+// nor the kernel copies all of it in one go.
+void send_a_piece() {
+  Request* request = current_request();
+  if (request != nullptr && request->datapath != nullptr) {
+    request->datapath->flush_some(*request, kReplyPieceBytes);
+  }
+  checkpoint();
+}
 
 void write_list(Context& c, const ListBuilder& list) {
   if (list.too_big()) {
     return c.error("ERR the reply would exceed max-reply-bytes; use SCAN, or RANGE with LIMIT");
   }
-  list.write_array(c.reply, checkpoint_here);
+  list.write_array(c.reply, send_a_piece);
 }
 
 // The first key behind all keys that start with `prefix`; none if there is no such key.

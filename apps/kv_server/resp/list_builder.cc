@@ -43,7 +43,6 @@ void ListBuilder::put(std::string_view bytes) {
 }
 
 void ListBuilder::write_array(Reply& reply, void (*checkpoint)()) const {
-  reply.reserve(size_bytes_ + kMaxIntegerBytes);
   reply.array(items_);
   for (const Chunk& chunk : chunks_) {
     checkpoint();

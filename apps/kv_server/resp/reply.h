@@ -24,9 +24,6 @@ class Reply {
 
   RespVersion version() const { return version_; }
 
-  // Makes room for `size_bytes` at once, so that what follows is not moved as the buffer grows.
-  void reserve(size_t size_bytes) { static_cast<void>(out_->reserve(size_bytes)); }
-
   // Bytes that are RESP already.
   void raw(std::string_view bytes) { out_->append(bytes); }
 

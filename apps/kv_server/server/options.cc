@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/server/options.h"
 
+#include <malloc.h>
+
 namespace rubato::kv {
+namespace {
+
+// glibc keeps small freed chunks apart and merges all of them at once when next a large one is
+// freed or taken. Behind a FLUSHALL of a million keys that is one step of 190 ms that no checkpoint
+// can break. Without that list the merging is done chunk by chunk; the cost per SET is not
+// measurable. For the whole process.
+void merge_freed_memory_in_small_steps() { mallopt(M_MXFAST, 0); }
+
+}  // namespace
 
 Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, void (*checkpoint)()) {
+  merge_freed_memory_in_small_steps();
   EngineOptions engine;
   engine.checkpoint = checkpoint;
   engine.maxmemory_bytes = options.maxmemory_bytes;
