@@ -38,7 +38,7 @@ class DatapathQueue {
   // Sends what the flow of this unfinished request has unsent. Called by its owner.
   virtual void flush(Request& request) = 0;
 
-  // Sends about `size_bytes` of it at most. True = more remains and the peer takes more: call again,
+  // Sends at most `size_bytes` of it. True = more remains and the peer takes more: call again,
   // perhaps after a checkpoint. A datapath without pieces sends everything and returns false.
   virtual bool flush_some(Request& request, size_t size_bytes) {
     static_cast<void>(size_bytes);
