@@ -54,12 +54,13 @@ label_targets() { # PRESET
   done
 }
 
-sanitizer_run() { # PRESET
+# sanitizer_run PRESET UNSUITED: the tests of the labels above but those that match UNSUITED.
+sanitizer_run() {
   local targets
   configure "$1" -DRUBATO_BENCH=OFF || { files+=("$results/$1.xml"); return 1; }
   mapfile -t targets < <(label_targets "$1")
-  build "$1" "${targets[@]}" || { files+=("$results/$1.xml"); return 1; }
-  run "$1" -L "^(${sanitized// /|})\$"
+  build "$1" "${targets[@]}" fiber_check || { files+=("$results/$1.xml"); return 1; }
+  run "$1" -L "^(${sanitized// /|})\$" -LE '^fuzz$' -E "$2"
 }
 
 wrap=()
@@ -68,12 +69,14 @@ configure dev -DRUBATO_BENCH=OFF && build dev
 run dev
 
 say "address and undefined behaviour"
-sanitizer_run asan
+# UBSan's check of virtual calls needs a descriptor of its own, which that test takes away.
+sanitizer_run asan 'running_out_of_descriptors'
 
 say "threads"
 # GCC 12's ThreadSanitizer cannot place its shadow on kernels that randomise more address bits.
 if setarch -R true 2>/dev/null; then wrap=(setarch -R); fi
-sanitizer_run tsan
+# The distribution's librocksdb is not instrumented: TSan does not see its locks.
+sanitizer_run tsan '(R|r)ocks'
 wrap=()
 
 if command -v clang++-19 >/dev/null; then
