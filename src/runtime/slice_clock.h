@@ -77,7 +77,9 @@ class SliceClock {
 
  private:
   static constexpr Nanos kLongestLook = Nanos::micros(2);
-  static constexpr int64_t kLongestStride = 4096;
+  // A loop may make many checkpoints at no cost and then hard work between them; the stride it had
+  // earned must not cover more of that than a short request's time.
+  static constexpr int64_t kLongestStride = 64;
 
   void publish(uint8_t priority) {
     slot_.deadline_ns.store(end_.ns(), std::memory_order_relaxed);
