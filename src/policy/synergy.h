@@ -20,9 +20,10 @@ class Synergy {
       "inbox per worker, stealing, global wait queue, conditional preemption, dynamic quantum";
   static constexpr const char* kSource = "Synergy, chapter 5, Algorithms 5.2 and 5.3";
   static constexpr Preempts kPreempts = Preempts::kLong;
-  static constexpr std::array<QueueSpec, 2> kQueues{{
+  static constexpr std::array<QueueSpec, 3> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kStealable},
       {"waiting", Scope::kGlobal, Sharing::kShared, limits::kPriorityLevels},
+      {"begun", Scope::kGlobal, Sharing::kShared, limits::kPriorityLevels},
   }};
 
   struct Config {
@@ -35,6 +36,10 @@ class Synergy {
     Nanos quantum_max = Nanos::micros(200);
     uint32_t ema_shift = 3;  // weight of a new sample is 2^-shift
     uint32_t ema_clip = 4;   // ours: a sample counts as at most this many EMAs; 0 = as it is
+    // Ours: a long request that was resumed is resumed before others until it has had this much
+    // service, after which it rotates. Else long requests of one size all finish late, each having
+    // waited for all the others. 0 = rotate at every slice, as in the thesis.
+    Nanos long_turn = Nanos::millis(2);
     uint32_t levels = 1;     // wait queues in use, most urgent first (7.4)
   };
 
@@ -56,6 +61,9 @@ class Synergy {
     v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new EMA sample is 2^-this"}, c.ema_shift);
     v(OptionInfo{"ema_clip", "", 0, 1000, "samples count as at most this times the EMA; 0 = off"},
       c.ema_clip);
+    v(OptionInfo{"long_turn", "us", 0, 1e7,
+                 "service after which a long request rotates; 0 = at every slice"},
+      c.long_turn);
     v(OptionInfo{"levels", "", 1, limits::kPriorityLevels, "priority levels of long requests"},
       c.levels);
   }
@@ -64,7 +72,8 @@ class Synergy {
     Nanos short_service;  // EMA of service times of requests never marked long; 0 = no sample yet
   };
   struct Central {
-    std::array<uint64_t, limits::kPriorityLevels> produced_before{};
+    std::array<uint64_t, limits::kPriorityLevels> waiting_before{};  // produced, at the last check
+    std::array<uint64_t, limits::kPriorityLevels> begun_before{};
   };
   struct Plan {
     uint32_t factor = 0;
@@ -102,14 +111,16 @@ class Synergy {
   Verdict expired(Running running, H& host) const {
     if (host.depth(inbox(running.worker.value)) > 0) return Verdict::kPreempt;
     for (uint32_t level = 0; level < level_of(running.priority); ++level) {
-      if (host.depth(waiting(level)) > 0) return Verdict::kPreempt;
+      if (host.depth(begun(level)) + host.depth(waiting(level)) > 0) return Verdict::kPreempt;
     }
     return Verdict::kContinue;
   }
 
   template <class H>
   QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
-    return waiting(level_of(job.priority));
+    const bool resumed_before = job.preemptions > 1;
+    const bool has_turn = resumed_before && job.attained < config_.long_turn;
+    return has_turn ? begun(level_of(job.priority)) : waiting(level_of(job.priority));
   }
 
   // 5.1.1.2. Where the operating system takes the core away for milliseconds, one such sample would
@@ -130,8 +141,10 @@ class Synergy {
   Plan adapt(Central& central, H& host) const {
     bool congested = false;
     for (uint32_t level = 0; level < config_.levels; ++level) {
-      congested |= host.consumed(waiting(level)) < central.produced_before[level];
-      central.produced_before[level] = host.produced(waiting(level));
+      congested |= host.consumed(waiting(level)) < central.waiting_before[level];
+      congested |= host.consumed(begun(level)) < central.begun_before[level];
+      central.waiting_before[level] = host.produced(waiting(level));
+      central.begun_before[level] = host.produced(begun(level));
     }
     return {congested ? config_.congested_quantum_factor : config_.quantum_factor, congested};
   }
@@ -143,6 +156,7 @@ class Synergy {
  private:
   static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
   static constexpr QueueRef waiting(uint32_t level) { return {1, level}; }
+  static constexpr QueueRef begun(uint32_t level) { return {2, level}; }
 
   // Less urgent priorities than there are levels share the last one.
   uint32_t level_of(uint8_t priority) const {
@@ -154,6 +168,7 @@ class Synergy {
   template <class H>
   Job* take_waiting(H& host) const {
     for (uint32_t level = 0; level < config_.levels; ++level) {
+      if (Job* job = host.take(begun(level))) return job;
       if (Job* job = host.take(waiting(level))) return job;
     }
     return nullptr;

@@ -27,6 +27,7 @@ using testing::test_seed;
 
 constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
 constexpr QueueRef waiting(uint32_t level) { return {1, level}; }
+constexpr QueueRef begun(uint32_t level) { return {2, level}; }
 
 using Deque = std::deque<Job*>;
 using Verbs = std::vector<std::string>;
@@ -133,7 +134,8 @@ TEST_F(SynergyNext, a_stolen_batch_is_bounded) {
 TEST_F(SynergyNext, victims_are_tried_in_ring_order_from_the_next_worker) {
   host.record_verbs();
   EXPECT_EQ(next(2), nullptr);
-  EXPECT_EQ(host.verbs(), (Verbs{"take inbox[2]", "take waiting[0]", "depth inbox[3]",
+  EXPECT_EQ(host.verbs(), (Verbs{"take inbox[2]", "take begun[0]", "take waiting[0]",
+        "depth inbox[3]",
                                  "depth inbox[0]", "depth inbox[1]"}));
 }
 
@@ -158,7 +160,8 @@ TEST_F(SynergyNext, levels_of_the_wait_queue_are_served_most_urgent_first) {
 TEST_F(SynergyNext, levels_beyond_those_in_use_are_not_looked_at) {
   host.record_verbs();
   next(0, {.levels = 2});
-  EXPECT_EQ(host.verbs(), (Verbs{"take inbox[0]", "take waiting[0]", "take waiting[1]",
+  EXPECT_EQ(host.verbs(), (Verbs{"take inbox[0]", "take begun[0]", "take waiting[0]",
+        "take begun[1]", "take waiting[1]",
                                  "depth inbox[1]", "depth inbox[2]", "depth inbox[3]"}));
 }
 
@@ -237,6 +240,35 @@ class SynergyTimerCore : public SynergyTest {
   }
   Synergy::Central central;
 };
+
+TEST_F(SynergyTimerCore, a_begun_request_is_resumed_first_until_its_turn_is_over) {
+  const Synergy policy({.long_turn = Nanos::millis(2)});
+  Job job;
+  job.job_class = JobClass::kLong;
+  job.preemptions = 1;  // cut for the first time: behind those that waited before
+  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(0));
+  job.preemptions = 2;
+  job.attained = Nanos::millis(1);
+  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{0}, host), begun(0));
+  job.attained = Nanos::millis(2);
+  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(0));
+  const Synergy as_in_the_thesis({.long_turn = Nanos()});
+  job.attained = Nanos(1);
+  EXPECT_EQ(as_in_the_thesis.requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(0));
+}
+
+TEST_F(SynergyTimerCore, begun_requests_come_before_waiting_ones_and_can_be_congested) {
+  Job first;
+  Job second;
+  host.push(waiting(0), &first);
+  host.push(begun(0), &second);
+  check();
+  EXPECT_TRUE(check().check_wait_queue);
+  Synergy::Worker worker;
+  EXPECT_EQ(Synergy({}).next(worker, WorkerId{0}, host), &second);
+  EXPECT_EQ(Synergy({}).next(worker, WorkerId{0}, host), &first);
+  EXPECT_FALSE(check().check_wait_queue);
+}
 
 TEST_F(SynergyTimerCore, starts_uncongested_with_the_plain_factor) {
   const Synergy::Plan plan = hook::initial_plan(Synergy({.quantum_factor = 4}));
