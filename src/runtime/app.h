@@ -11,7 +11,7 @@
 namespace rubato {
 
 // A reply longer than this leaves in pieces of it, with a checkpoint after each.
-inline constexpr size_t kReplyPieceBytes = size_t{32} * 1024;
+inline constexpr size_t kReplyPieceBytes = size_t{16} * 1024;
 
 // What is known of a request when it is done.
 struct Completion {

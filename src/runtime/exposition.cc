@@ -137,6 +137,10 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
   for (size_t i = 0; i < stats.quanta.size(); ++i) {
     lines.emplace_back("quantum_us_worker" + std::to_string(i), micros(stats.quanta[i]));
   }
+  const Histogram overrun = runtime.overrun();
+  lines.emplace_back("slice_overrun_us_p50", micros(overrun.percentile(50)));
+  lines.emplace_back("slice_overrun_us_p99", micros(overrun.percentile(99)));
+  lines.emplace_back("slice_overrun_us_max", micros(overrun.max()));
   for (const QueueDepth& queue : runtime.queue_depths()) {
     if (queue.depth == 0 && queue.lane > 0) continue;
     lines.emplace_back("queue_" + queue.name + "_" + std::to_string(queue.lane),

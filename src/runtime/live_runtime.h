@@ -76,6 +76,11 @@ class LiveRuntime final : public Runtime {
   Histogram service(uint32_t type) const override {
     return merged(type, [](const TypeStats& stats) { return stats.service.snapshot(); });
   }
+  Histogram overrun() const override {
+    Histogram sum;
+    for (const auto& worker : workers_) sum.merge(worker->stats().overrun.snapshot());
+    return sum;
+  }
   const RuntimeOptions& options() const override { return shared_.options; }
 
  private:

@@ -82,6 +82,8 @@ class Runtime {
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;
+  // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
+  virtual Histogram overrun() const = 0;
   virtual const RuntimeOptions& options() const = 0;
 };
 

@@ -134,6 +134,7 @@ void LiveWorker<P>::checkpoint_slow() {
 template <Policy P>
 void LiveWorker<P>::slice_over() {
   Request& request = *current_;
+  stats_.overrun.record(host_.now() - slice_.end());
   if (P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort) {
     request.job_class = JobClass::kLong;
     request.promoted_after = request.attained + (host_.now() - slice_start_);

@@ -38,6 +38,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter helped;               // requests polled for a worker that was stuck
   Counter parked;               // times it went to sleep
   Counter busy_ns;              // time spent on requests, polling excluded
+  SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
 
   // The worker itself, on the first request of a type: allocates. Never null.

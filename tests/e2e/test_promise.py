@@ -45,7 +45,7 @@ class Promise(unittest.TestCase):
     def test_slowlog_names_the_culprit(self):
         with Server("--policy", "fcfs") as server:
             self.get_overtakes_sleep(server)
-            entries = server.call("SLOWLOG", "GET", "10")
+            entries = server.call("SLOWLOG", "GET", "10", "FULL")
             victims = [e for e in entries if e[3][0].upper() == b"GET"]
             self.assertEqual(len(victims), 1)
             wait_us, culprit, culprit_us = victims[0][6], victims[0][9], victims[0][10]

@@ -38,7 +38,7 @@ class ListBuilder {
 
  private:
   static constexpr size_t kFirstChunkBytes = 512;
-  static constexpr size_t kMaxChunkBytes = 32 * 1024;
+  static constexpr size_t kMaxChunkBytes = 16 * 1024;
 
   struct Chunk {
     std::unique_ptr<char[]> bytes;
