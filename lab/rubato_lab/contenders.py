@@ -7,7 +7,7 @@ from dataclasses import dataclass
 GET = "get"
 REDIS = "redis"
 # What the generator is asked to send as the long request of each kind of server.
-RUBATO_SCAN = "range"
+RUBATO_SCAN = "rangecount"
 REDIS_SCAN = "lrange"
 
 
