@@ -2,6 +2,7 @@
 """Reads the object that `rubato load --json` writes (schema rubato.run/1)."""
 
 import json
+import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class TypeReport:
 
 @dataclass
 class RunReport:
-    """One run of the generator. `timeline` holds (start_s, {type: {count, p50, p99, max}})."""
+    """One run of the generator. `timeline` holds (start_s, {type: {count, p50, p99, p999, max}})."""
 
     offered_rps: float
     achieved_rps: float
@@ -54,6 +55,13 @@ class RunReport:
         """A percentile (p50, p99, p999...) of a type in microseconds, None when unknown."""
         found = self.types.get(name)
         return found.latency_us.get(which) if found and found.count else None
+
+    def typical(self, name, which):
+        """The median over the timeline's slices of a percentile, None without a timeline. A stall
+        of the machine spoils the slices it falls into, and not the others."""
+        values = [types[name][which] for _, types in self.timeline
+                  if types.get(name, {}).get("count") and which in types[name]]
+        return statistics.median(values) if values else None
 
 
 def _type_from(entry):

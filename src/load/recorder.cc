@@ -70,7 +70,8 @@ void Recorder::close_slices_before(Nanos at) {
     for (Book& book : books_) {
       const Histogram& h = book.slice;
       slice.types.push_back(
-          {h.count(), h.percentile(50).micros(), h.percentile(99).micros(), h.max().micros()});
+          {h.count(), h.percentile(50).micros(), h.percentile(99).micros(),
+           h.percentile(99.9).micros(), h.max().micros()});
       if (!h.empty()) book.slice.clear();
     }
     timeline_.push_back(std::move(slice));

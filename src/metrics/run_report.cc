@@ -74,8 +74,11 @@ Json timeline_json(const RunReport& r) {
     Json types = Json::object();
     for (size_t i = 0; i < slice.types.size() && i < r.types.size(); ++i) {
       const TimelineSlice::Type& t = slice.types[i];
-      types[r.types[i].name] = {
-          {"count", t.count}, {"p50", t.p50_us}, {"p99", t.p99_us}, {"max", t.max_us}};
+      types[r.types[i].name] = {{"count", t.count},
+                                {"p50", t.p50_us},
+                                {"p99", t.p99_us},
+                                {"p999", t.p999_us},
+                                {"max", t.max_us}};
     }
     slices.push_back({{"start_s", slice.start_s}, {"latency_us", std::move(types)}});
   }

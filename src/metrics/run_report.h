@@ -54,7 +54,7 @@ std::vector<std::pair<double, double>> ccdf_of(const Histogram& latency);
 struct TimelineSlice {
   struct Type {
     uint64_t count = 0;
-    double p50_us = 0, p99_us = 0, max_us = 0;
+    double p50_us = 0, p99_us = 0, p999_us = 0, max_us = 0;
   };
   double start_s = 0;
   std::vector<Type> types;
