@@ -28,7 +28,7 @@ class TypeReport:
 
 @dataclass
 class RunReport:
-    """One run of the generator. `timeline` holds (start_s, {type: {count, p50, p99, p999, max}})."""
+    """One run of the generator. `timeline`: (start_s, {type: {count, p50, p99, p999, max}})."""
 
     offered_rps: float
     achieved_rps: float

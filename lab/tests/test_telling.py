@@ -49,12 +49,14 @@ class Comparing(unittest.TestCase):
         self.assertEqual(comparison.verdicts(by_name)[0].ratio.mid, 6000.0 / 350.0)
 
     def test_promises_kept_are_met(self):
-        self.assertEqual([v.met for v in comparison.verdicts(three())], [True, True, None, True, True])
+        met = [v.met for v in comparison.verdicts(three())]
+        self.assertEqual(met, [True, True, None, True, True])
 
     def test_promises_broken_are_told(self):
         by_name = {"fcfs": attempts(1000.0), "synergy": attempts(900.0, scan_us=40000.0,
                                                                  rps=5000.0)}
-        self.assertEqual([v.met for v in comparison.verdicts(by_name)], [False, False, None, False, False])
+        met = [v.met for v in comparison.verdicts(by_name)]
+        self.assertEqual(met, [False, False, None, False, False])
         self.assertIn("NOT MET", table.verdict_lines(comparison.verdicts(by_name))[0])
 
     def test_without_a_baseline_there_is_no_verdict_and_no_ratio(self):
