@@ -56,6 +56,9 @@ class Workers {
       bed_.datapath().queue(WorkerId{q}).wake();
     }
     for (std::thread& thread : threads_) thread.join();
+    // Clients that vanished have left requests behind.
+    Prng dice(1);
+    while (Request* request = pool_.take(dice)) serve(*request, dice);
   }
 
  private:

@@ -26,7 +26,8 @@ Fd accept_socket(int listener) {
 }  // namespace
 
 void TcpQueue::accept_burst(Instant now) {
-  if (shared_.draining.load(std::memory_order_relaxed)) return;
+  // A listener that drain() has shut is reported for ever.
+  if (home_.draining()) return leave_listener();
   for (uint32_t i = 0; i < kAcceptBurst; ++i) {
     if (!accept_one(now)) return;
   }
@@ -76,7 +77,8 @@ void TcpQueue::refuse(Fd socket) {
   ::send(socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::shutdown(socket.get(), SHUT_WR);
   // Unread input would turn the close into a reset, which may overtake the reply.
-  ::recv(socket.get(), nullptr, StreamFlow::kCoalesceBytes, MSG_TRUNC | MSG_DONTWAIT);
+  char unused[1024];
+  ::recv(socket.get(), unused, sizeof unused, MSG_DONTWAIT);
 }
 
 // The waiting connection cannot be accepted, and would be reported again at once: a spinning

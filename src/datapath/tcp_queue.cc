@@ -62,13 +62,14 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
     housekeep(now, FlowHome::kSweepInPoll);
   }
   uint32_t taken = home_.take_yielded(out, now, late);
-  bool more = true;
+  uint32_t looks = kLooksPerPoll;
   while (taken < out.size()) {
     if (!remembers()) {
-      if (!more) break;
+      if (looks == 0) break;
       // One event is at most one request, so none of these will have to be remembered.
       const auto room = static_cast<uint32_t>(out.size()) - taken;
-      more = harvest(std::min(room, kEventBurst), Nanos(0));
+      const bool more = harvest(std::min(room, kEventBurst), Nanos(0));
+      looks = more ? looks - 1 : 0;
     }
     taken += take_events(out.subspan(taken), now, late);
   }

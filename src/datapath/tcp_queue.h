@@ -26,6 +26,7 @@ namespace rubato {
 class TcpQueue final : public DatapathQueue {
  public:
   static constexpr uint32_t kEventBurst = 64;   // events taken from the kernel at once
+  static constexpr uint32_t kLooksPerPoll = 8;  // into the kernel, as events need not be requests
   static constexpr uint32_t kAcceptBurst = 16;  // connections accepted per listener event
 
   explicit TcpQueue(TcpDatapath::Shared& shared);
