@@ -75,6 +75,8 @@ class Workers {
         serve(*request, dice);
       } else if (index < queues && n == 0) {
         bed_.datapath().queue(WorkerId{index}).wait(Nanos::millis(1));
+      } else {
+        std::this_thread::yield();
       }
       if (dice.below(64) == 0) bed_.datapath().queue(WorkerId{dice.below(queues)}).wake();
     }
