@@ -171,7 +171,7 @@ class Engine {
 
   // MSET; with `only_if_none_exists` MSETNX (kNone = some key exists). Of a key given twice the
   // last value counts. Drops expiries.
-  virtual Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists) = 0;
+  Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists);
 
   // --- Iterating: a checkpoint per item looked at, no lock held there. ------------------------
 

@@ -33,7 +33,6 @@ class MemoryEngine final : public Engine {
   Outcome erase(std::string_view key) override;
   Outcome update(std::string_view key, Updater updater) override;
   Outcome update_many(std::span<const std::string_view> keys, ManyUpdater updater) override;
-  Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists) override;
   Outcome scan(uint64_t& cursor, size_t count, KeyVisitor visit) override;
   Outcome keys(const KeyRange& range, KeyVisitor visit) override;
   Outcome range(const KeyRange& range, uint64_t limit, ItemVisitor visit) override;

@@ -8,7 +8,6 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "kv_server/engine/hash.h"
 #include "kv_server/engine/rocksdb/encoding.h"
@@ -123,26 +122,6 @@ Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpd
     changed = add(batch, keys[i], hashes[i], stored[i], changes[i], delta) || changed;
   }
   return changed ? write(batch, delta, Sync::kAsDurability) : Outcome::kNone;
-}
-
-Outcome RocksEngine::set_many(std::span<const KeyValue> items, bool only_if_none_exists) {
-  // The last of equal keys, in the order of the keys.
-  std::vector<size_t> order(items.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const int by_key = items[a].key.compare(items[b].key);
-    return by_key != 0 ? by_key < 0 : a > b;
-  });
-  const auto same = [&](size_t a, size_t b) { return items[a].key == items[b].key; };
-  order.erase(std::unique(order.begin(), order.end(), same), order.end());
-  std::vector<std::string_view> keys;
-  keys.reserve(order.size());
-  for (const size_t i : order) keys.push_back(items[i].key);
-  return update_many(keys, [&](std::span<const Current> now, std::span<Change> changes) {
-    const auto exists = [](const Current& current) { return current.exists; };
-    if (only_if_none_exists && std::any_of(now.begin(), now.end(), exists)) return;
-    for (size_t i = 0; i < order.size(); ++i) changes[i] = Change::put(items[order[i]].value);
-  });
 }
 
 bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
