@@ -26,7 +26,6 @@ class NullEngine final : public Engine {
   Outcome update_many(std::span<const std::string_view>, ManyUpdater) override {
     return Outcome::kNone;
   }
-  Outcome set_many(std::span<const KeyValue>, bool) override { return Outcome::kDone; }
   Outcome scan(uint64_t& cursor, size_t, KeyVisitor) override {
     cursor = 0;
     return Outcome::kDone;
