@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Costs: the machine that a simulated run stands on. How requests come in, and the price of every
+// verb of policy/contract.h, of every switch, steal, timer and preemption. `Costs{}` is the `ideal`
+// machine: every price is nothing. Others come from cost files (sim/cost_file.h). A plain value;
+// read-only while a run uses it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/limits.h"
+#include "base/time.h"
+
+namespace rubato::sim {
+
+// What one operation costs: `typical` most of the time, `tail` one time in kTailEvery (the median
+// and the 99.9th percentile of a measurement). A tail not above the typical price is never drawn.
+struct Price {
+  static constexpr uint32_t kTailEvery = 1000;
+  Nanos typical;
+  Nanos tail;
+};
+
+enum class Delivery : uint8_t {
+  kDirect,  // a request is in the policy's queue as soon as it has arrived
+  kPolled,  // it waits in a ring of its worker's until that worker polls
+};
+
+enum class Steering : uint8_t {
+  kRss,         // Toeplitz hash of the flow's addresses and ports, through the indirection table
+  kRoundRobin,  // by turns, whatever the flow
+  kRandom,      // uniformly random, whatever the flow
+};
+
+// Who looks at the end of a slice.
+enum class Clock : uint8_t {
+  kTimerCore,  // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
+  kSelf,       // each worker has a timer of its own and preempts itself (SBB 4.3)
+};
+
+struct Costs {
+  std::string name = "ideal";
+  std::string source = "every operation is free";  // where the figures are from
+
+  // Arrival path.
+  struct Nic {
+    Delivery delivery = Delivery::kDirect;
+    Steering steering = Steering::kRss;
+    uint32_t ring_capacity = 1024;  // requests per ring; more are lost (kPolled only)
+    uint32_t burst = limits::kBurst;      // taken by one poll (kPolled only)
+    uint32_t indirection_entries = 128;   // of the RSS table
+    Nanos pcie;                           // from the wire to where software can see it, and back
+    Nanos rule_update;                    // until a flow-director rule is in force (SBB 4.2: 10 us)
+  } nic;
+  Nanos network_rtt;      // client to NIC and back; part of every latency
+  Nanos dispatcher;       // per request, in a serial dispatcher before the workers; 0 = there is none
+  uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
+
+  // On a worker.
+  struct Worker {
+    Price poll;           // asking the ring, per burst
+    Price receive;        // per request, before it runs for the first time
+    Price send;           // per response
+    Price put, take;      // a policy queue
+    Nanos look;           // reading a depth, a counter, or an empty queue
+    Price steal;          // a successful steal, with its first job
+    Nanos steal_each;     // every further job of the batch
+    Nanos cache_transfer; // a request goes on on another worker than the one that had it last
+    Nanos feedback;       // long_begin and long_end together (Synergy 5.2.1)
+    Price fresh_fiber;    // going on with another fiber after a preemption
+    Price resume;         // switching into a preempted request
+    Nanos notice;         // until an idle worker sees that something arrived
+  } worker;
+
+  // The network on chip adds to cache_transfer: hops between the two workers in a mesh.
+  struct Noc {
+    uint32_t columns = 0;  // workers per row of the mesh; 0 = no mesh, no hops
+    Nanos per_hop;
+  } noc;
+
+  // Time slices.
+  struct Preemption {
+    Clock clock = Clock::kTimerCore;
+    Nanos scan;         // timer core: looking at one worker's deadline
+    Price arm;          // starting (and stopping) a slice, on the worker
+    Price overshoot;    // own timer: from the deadline to the interrupt
+    Price send;         // timer core: per notification, one at a time
+    Price propagation;  // from there to the worker
+    Price receive;      // on the worker, until it acts
+    Price done;         // on the worker, going back to what it did (also when nobody gains)
+  } preemption;
+};
+
+}  // namespace rubato::sim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Setup: everything one simulated run depends on, beside the policy and its settings. The same
+// Setup, policy and settings give the same result, to the bit, on every platform. A plain value.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "sim/costs.h"
+#include "workload/source.h"
+
+namespace rubato::sim {
+
+// How a worker learns that a request is long.
+enum class Classify : uint8_t {
+  kFeedback,  // the application says so when it starts a request of a long type (Synergy 5.1.2)
+  kAge,       // it has run for a whole slice
+};
+
+struct Setup {
+  uint32_t workers = 16;     // 1 .. limits::kMaxWorkers
+  Costs costs;
+  WorkloadSpec workload;     // types, arrivals, flows, phases (workload/source.h)
+  uint64_t requests = 1'000'000;
+  uint64_t seed = 1;
+  double warmup = 0.1;       // share of the run's time whose arrivals are not measured
+  Classify classify = Classify::kFeedback;
+  Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
+};
+
+}  // namespace rubato::sim

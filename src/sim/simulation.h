@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The face of the simulator: simulate() runs one policy over one Setup and returns what happened,
+// raw, so that callers can merge seeds or make a report of it (sim/report.h). Each call is on its
+// own: any number may run at once on different threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "metrics/histogram.h"
+#include "metrics/run_report.h"
+#include "sim/setup.h"
+
+namespace rubato::sim {
+
+class Trace;  // sim/trace.h
+
+// Of requests that arrived after the warm-up, by their true type.
+struct TypeOutcome {
+  Histogram latency;    // from the send to the response
+  Histogram slowdown;   // in thousandths (metrics/run_report.h)
+  uint64_t refused = 0;  // a queue was full
+  uint64_t lost = 0;     // a NIC ring was full
+};
+
+struct Outcome {
+  std::vector<TypeOutcome> types;  // in the order of the mix
+  SchedulerCounters counters;
+  uint64_t requests = 0;   // simulated in all, warm-up included
+  uint64_t measured = 0;   // of those arrived after the warm-up: done, refused or lost
+  Nanos measured_time;     // from the end of the warm-up to the last measured arrival
+  Nanos simulated;         // from the first arrival to the last completion
+  double busy_share = 0;   // of the workers' time: in requests and in overheads
+  double useful_share = 0; // of the workers' time: in requests
+  uint64_t events = 0;
+  double wall_s = 0;       // of the simulation; the only field that is not reproducible
+};
+
+// Settings as `--set name=value` has them.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+struct Watch {
+  std::function<bool(double)> progress;  // called with 0..1 about every 2^20 requests; false = stop
+  Trace* trace = nullptr;                // what to record into
+};
+
+// Fails with one line on an unknown policy or setting, or a Setup out of range.
+Result<Outcome> simulate(std::string_view policy, const Settings& settings, const Setup& setup,
+                         const Watch& watch = {});
+
+}  // namespace rubato::sim
