@@ -18,6 +18,7 @@ class Cfcfs {
   static constexpr const char* kSource = "c-FCFS: Persephone, section 2; ZygOS, SOSP 2017";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
+  static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {"global", Scope::kGlobal, Sharing::kShared},
   }};

@@ -112,8 +112,11 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
 };
 
 // Every policy names itself, its tunables and its queues. kQueues[0] is where requests arrive,
-// unless `route` says otherwise. A policy may also claim, by `static constexpr bool
-// kWorkConserving`, that no worker idles while a job waits; the conformance tests hold it to that.
+// unless `route` says otherwise. A policy may also claim by `static constexpr bool`, and the
+// conformance tests hold it to that:
+//   kWorkConserving    no worker idles while a job waits
+//   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
+//                      its own: a host that knows who idles need not ask them all
 template <class P>
 concept Policy = requires(typename P::Config config) {
   { P::kName } -> std::convertible_to<const char*>;
@@ -137,6 +140,15 @@ inline constexpr bool kClaimsWorkConserving = [] {
   }
 }();
 
+template <Policy P>
+inline constexpr bool kClaimsInterchangeable = [] {
+  if constexpr (requires { P::kInterchangeable; }) {
+    return P::kInterchangeable;
+  } else {
+    return false;
+  }
+}();
+
 // Empty state for policies that need none.
 struct None {};
 
@@ -153,6 +165,27 @@ struct OptionInfo {
   double high;       // greatest value that is accepted
   const char* help;
 };
+
+// Verbs that follow from the others; a host may have a faster one of its own.
+namespace verb {
+
+// The first of the `count` queues of a per-worker spec from lane `from` on, in ring order, that
+// holds more than `above` jobs: how many steps it is after `from`, or `count` if there is none. A
+// hint, like depth. Requires from < workers and count <= workers.
+template <class H>
+uint32_t find_deeper(H& host, uint32_t spec, uint32_t from, uint32_t count, uint32_t above) {
+  if constexpr (requires { host.find_deeper(spec, from, count, above); }) {
+    return host.find_deeper(spec, from, count, above);
+  } else {
+    for (uint32_t step = 0, lane = from; step < count; ++step) {
+      if (host.depth(QueueRef{spec, lane}) > above) return step;
+      if (++lane == host.workers()) lane = 0;
+    }
+    return count;
+  }
+}
+
+}  // namespace verb
 
 namespace hook {
 

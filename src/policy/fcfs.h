@@ -33,6 +33,7 @@ class Fcfs {
   static constexpr const char* kSummary = "each worker runs its own inbox to completion, in order";
   static constexpr const char* kSource = "d-FCFS: Persephone, section 2; IX, OSDI 2014";
   static constexpr Preempts kPreempts = Preempts::kNothing;
+  static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kOwner},
   }};

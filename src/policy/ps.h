@@ -19,6 +19,7 @@ class Ps {
   static constexpr const char* kSource = "Shinjuku, NSDI 2019, section 3.3 (single queue)";
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kWorkConserving = true;
+  static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {"global", Scope::kGlobal, Sharing::kShared},
   }};

@@ -21,6 +21,7 @@ class Steal {
   static constexpr const char* kSource = "ZygOS, SOSP 2017, section 4; Shenango, NSDI 2019";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
+  static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kStealable},
   }};
@@ -41,16 +42,25 @@ class Steal {
  private:
   static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
 
+  // The other workers are 1 .. others steps away; the walk begins at a random one.
   template <class H>
   Job* steal(WorkerId me, H& host) const {
     const uint32_t others = host.workers() - 1;
     if (others == 0) return nullptr;
-    const uint32_t start = host.random(others);
-    for (uint32_t i = 0; i < others; ++i) {
-      const uint32_t step = 1 + (start + i) % others;  // 1 .. others: never myself
+    const uint32_t start = 1 + host.random(others);
+    if (Job* job = steal_among(start, others + 1, me, host)) return job;
+    return steal_among(1, start, me, host);
+  }
+
+  // Of the workers `from` to `end` - 1 steps after me.
+  template <class H>
+  Job* steal_among(uint32_t from, uint32_t end, WorkerId me, H& host) const {
+    for (uint32_t step = from; step < end; ++step) {
+      step += verb::find_deeper(host, 0, (me.value + step) % host.workers(), end - step, 0);
+      if (step >= end) break;
       const QueueRef victim = inbox((me.value + step) % host.workers());
       const uint32_t depth = host.depth(victim);
-      if (depth == 0) continue;
+      if (depth == 0) continue;  // somebody was faster
       const uint32_t batch = std::min(depth - depth / 2, limits::kStealMax);
       if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;
     }

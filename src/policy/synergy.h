@@ -20,6 +20,7 @@ class Synergy {
       "inbox per worker, stealing, global wait queue, conditional preemption, dynamic quantum";
   static constexpr const char* kSource = "Synergy, chapter 5, Algorithms 5.2 and 5.3";
   static constexpr Preempts kPreempts = Preempts::kLong;
+  static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 3> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kStealable},
       {"waiting", Scope::kGlobal, Sharing::kShared, limits::kPriorityLevels},
@@ -154,7 +155,8 @@ class Synergy {
   }
 
  private:
-  static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
+  static constexpr uint32_t kInbox = 0;
+  static constexpr QueueRef inbox(uint32_t worker) { return {kInbox, worker}; }
   static constexpr QueueRef waiting(uint32_t level) { return {1, level}; }
   static constexpr QueueRef begun(uint32_t level) { return {2, level}; }
 
@@ -177,10 +179,14 @@ class Synergy {
   // Algorithm 5.2, lines 10-15. The batch is half of the victim's inbox.
   template <class H>
   Job* steal(WorkerId me, H& host) const {
-    for (uint32_t i = 1; i < host.workers(); ++i) {
-      const QueueRef victim = inbox((me.value + i) % host.workers());
+    const uint32_t workers = host.workers();
+    for (uint32_t i = 1; i < workers; ++i) {
+      i += verb::find_deeper(host, kInbox, (me.value + i) % workers, workers - i,
+                             config_.steal_threshold);
+      if (i >= workers) break;
+      const QueueRef victim = inbox((me.value + i) % workers);
       const uint32_t depth = host.depth(victim);
-      if (depth <= config_.steal_threshold) continue;
+      if (depth <= config_.steal_threshold) continue;  // somebody was faster
       const uint32_t batch = std::min((depth + 1) / 2, limits::kStealMax);
       if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;
     }
