@@ -168,8 +168,14 @@ class Driver {
   void give_work_to_idle_workers() {
     for (bool somebody_got_work = true; somebody_got_work;) {
       somebody_got_work = false;
+      bool somebody_found_nothing = false;
       for (uint32_t w = 0; w < options_.workers; ++w) {
-        if (seats_[w].running == nullptr) somebody_got_work |= ask_next(WorkerId{w});
+        if (seats_[w].running != nullptr) continue;
+        const bool has_own = owns_waiting(w);
+        const bool found = ask_next(WorkerId{w});
+        if (found && somebody_found_nothing && !has_own) claim_broken();
+        somebody_got_work |= found;
+        somebody_found_nothing |= !found;
       }
     }
     if (jobs_waiting() == 0 || !somebody_idles()) return;
@@ -177,6 +183,21 @@ class Driver {
     if (!options_.chaos || retry_scheduled_) return;
     schedule(script_.now() + kRetryAfter, Kind::kRetry);
     retry_scheduled_ = true;
+  }
+
+  // Does something wait in a queue of this worker's own?
+  bool owns_waiting(uint32_t worker) {
+    for (uint32_t spec = 0; spec < P::kQueues.size(); ++spec) {
+      if (P::kQueues[spec].scope != Scope::kPerWorker) continue;
+      if (!script_.waiting(QueueRef{spec, worker}).empty()) return true;
+    }
+    return false;
+  }
+
+  // What chaos hides from one worker it may show to the next.
+  void claim_broken() {
+    if (!kClaimsInterchangeable<P> || options_.chaos) return;
+    host_.complain("an idle worker found what another had not, against kInterchangeable");
   }
 
   bool ask_next(WorkerId me) {

@@ -132,5 +132,23 @@ TEST(Drive, a_policy_that_doubles_a_job_is_caught) {
   EXPECT_FALSE(report.violations.empty());
 }
 
+// Only worker 1 serves, but it claims that all are alike.
+struct FalseClaim : Diary {
+  using Diary::Diary;
+  static constexpr bool kInterchangeable = true;
+  template <class H>
+  Job* next(Worker&, WorkerId me, H& host) const {
+    return me.value == 1 ? host.take(QueueRef{}) : nullptr;
+  }
+};
+
+TEST(Drive, a_false_claim_of_interchangeable_workers_is_caught) {
+  Log log;
+  const std::array<Arrival, 1> arrivals{{{.service = Nanos(5)}}};
+  const DriveReport report = drive<FalseClaim>({.log = &log}, arrivals);
+  EXPECT_EQ(report.violations,
+            (Log{"an idle worker found what another had not, against kInterchangeable"}));
+}
+
 }  // namespace
 }  // namespace rubato
