@@ -31,6 +31,7 @@ enum class Steering : uint8_t {
   kRss,         // Toeplitz hash of the flow's addresses and ports, through the indirection table
   kRoundRobin,  // by turns, whatever the flow
   kRandom,      // uniformly random, whatever the flow
+  kFlowDirector,  // RSS, until a rule of the flow's own is in force; rules spread flows evenly
 };
 
 // Who looks at the end of a slice.
@@ -46,15 +47,15 @@ struct Costs {
   // Arrival path.
   struct Nic {
     Delivery delivery = Delivery::kDirect;
-    Steering steering = Steering::kRss;
+    Steering steering = Steering::kRandom;
     uint32_t ring_capacity = 1024;  // requests per ring; more are lost (kPolled only)
     uint32_t burst = limits::kBurst;      // taken by one poll (kPolled only)
-    uint32_t indirection_entries = 128;   // of the RSS table
+    uint32_t indirection_entries = 512;   // of the RSS table (XL710, E810)
     Nanos pcie;                           // from the wire to where software can see it, and back
     Nanos rule_update;                    // until a flow-director rule is in force (SBB 4.2: 10 us)
   } nic;
   Nanos network_rtt;      // client to NIC and back; part of every latency
-  Nanos dispatcher;       // per request, in a serial dispatcher before the workers; 0 = there is none
+  Nanos dispatcher;       // per request, in a serial dispatcher before the workers; 0 = none
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
 
   // On a worker.

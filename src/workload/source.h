@@ -21,18 +21,45 @@ struct WorkloadSpec {
   double rate = 0;         // requests per second
 };
 
+// What Offer::type indexes.
+inline const std::vector<RequestType>& types_of(const WorkloadSpec& spec) {
+  return spec.mixes.front().types();
+}
+inline double mean_rate(const WorkloadSpec& spec) { return spec.rate; }
+inline double mean_service_ns(const WorkloadSpec& spec) {
+  return spec.mixes.front().mean_service_ns();
+}
+
 struct Offer {
-  Instant at;          // since the start of the run
-  Nanos service;       // at least 1 ns
-  uint64_t flow = 0;   // 0 .. flows-1
-  uint32_t type = 0;   // index into the mix
+  Instant at;              // since the start of the run
+  Nanos service;           // at least 1 ns
+  uint64_t flow = 0;       // 0 .. flows-1
+  uint32_t type = 0;       // index into types_of
   uint32_t seen_type = 0;  // what the classifier takes it for
 };
 
 class RequestSource {
  public:
-  RequestSource(const WorkloadSpec& spec, uint64_t seed);
-  Offer next();  // endless; `at` never goes back
+  RequestSource(const WorkloadSpec& spec, uint64_t seed)
+      : mix_(spec.mixes.front()),
+        arrivals_(Arrivals::generate(ArrivalShape::kPoisson, spec.rate, seed)),
+        types_(seed + 1),
+        flows_(seed + 2) {}
+
+  // Endless; `at` never goes back.
+  Offer next() {
+    const Instant at = Instant() + arrivals_.next();
+    const Mix::Draw draw = mix_.sample(types_);
+    return {at, draw.service, flows_.below(kFlows), draw.type, draw.type};
+  }
+
+ private:
+  static constexpr uint32_t kFlows = 512;
+
+  Mix mix_;
+  Arrivals arrivals_;
+  Prng types_;
+  Prng flows_;
 };
 
 }  // namespace rubato

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine<P>: one simulated run of policy P. Virtual time jumps from alarm to alarm; every worker,
+// the arrivals and the slow path of the policy have one alarm each. The hooks are called as
+// policy/contract.h says a host does, by the same templates that the live host instantiates.
+//
+// A worker's time is spent in slices of requests and in what its verbs, switches and interrupts
+// cost; what it pays for a decision delays the request that it decided for. An idle worker looks
+// again when something is put where it could find it, and sees it after Costs::Worker::notice.
+//
+// Not thread safe; a run belongs to one thread. Nothing is allocated per request once queues and
+// pool have reached their size.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "policy/contract.h"
+#include "sim/alarms.h"
+#include "sim/bit_ring.h"
+#include "sim/nic.h"
+#include "sim/recorder.h"
+#include "sim/request.h"
+#include "sim/setup.h"
+#include "sim/sim_host.h"
+#include "sim/simulation.h"
+#include "sim/trace.h"
+#include "workload/source.h"
+
+namespace rubato::sim {
+
+template <Policy P>
+class Engine {
+ public:
+  Engine(const Setup& setup, const typename P::Config& config, const Watch& watch)
+      : setup_(setup),
+        costs_(setup_.costs),
+        watch_(watch),
+        trace_(watch.trace),
+        policy_(config),
+        source_(setup.workload, setup.seed),
+        nic_(costs_.nic, setup.workers, setup.seed ^ kNicStream),
+        host_(costs_, setup.workers, hook::initial_plan(policy_), setup.seed ^ kHostStream,
+              watch.trace),
+        prng_(setup.seed ^ kEngineStream),
+        recorder_(types_of(setup.workload).size()),
+        alarms_(setup.workers + 2),
+        cores_(setup.workers),
+        idle_(setup.workers),
+        warm_at_(warm_at(setup)) {
+    for (const RequestType& type : types_of(setup.workload)) {
+      long_types_.push_back(type.service.mean >= setup.long_over);
+    }
+    for (uint32_t w = 0; w < setup.workers; ++w) idle_.add(w);
+  }
+
+  Outcome run();
+
+ private:
+  enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified };
+
+  struct Core {
+    typename P::Worker state{};
+    SimRequest* running = nullptr;
+    Wake wake = Wake::kFinish;  // what its alarm stands for
+    Instant slice_start;        // when the request began to run
+    Instant finish_at;          // when it will be done if nobody cuts it
+    Instant slice_end = Instant::never();
+    Nanos quantum;              // of the slice in force
+    Nanos owed;                 // interrupts that came too late: paid before the next request
+    Instant free_at;            // of an idle worker: when it has done what it was at
+  };
+
+  static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
+  static constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
+  static constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
+  static constexpr uint64_t kProgressEvery = 1u << 20;
+  static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
+  static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
+
+  static Instant warm_at(const Setup& setup) {
+    const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
+    return Instant(Nanos::from_seconds(seconds * setup.warmup).count());
+  }
+  uint32_t arrivals_actor() const { return setup_.workers; }
+  uint32_t adapt_actor() const { return setup_.workers + 1; }
+  bool polled() const { return costs_.nic.delivery == Delivery::kPolled; }
+  QueueRef own_queue(uint32_t w) const { return {0, kOwnQueue ? w : 0}; }
+  void sit(uint32_t w) { host_.sit(w); }
+
+  // Arrivals (engine_arrivals.h).
+  void next_arrival();
+  void arrive();
+  void admit(SimRequest* request, uint32_t w);
+  void into_ring(SimRequest* request, uint32_t w);
+  void poll(uint32_t w);
+  void refuse(SimRequest* request);
+
+  // Choice (engine_workers.h).
+  void choose(uint32_t w);
+  void rest(uint32_t w);
+  bool wake(uint32_t w);
+  void offer(QueueRef q);
+  void offer_all();
+
+  // Slices (engine_workers.h).
+  void begin(uint32_t w, SimRequest* request);
+  void start_slice(Core& core, const SimRequest& request);
+  void set_alarm(uint32_t w);
+  void on_worker(uint32_t w);
+  void finish(uint32_t w);
+  void slice_end(uint32_t w);
+  void notify(uint32_t w);
+  void preempt(uint32_t w);
+  bool timed(const SimRequest& request) const;
+  Nanos transfer(const SimRequest& request, uint32_t w) const;
+
+  void adapt();
+  bool report_progress();
+  Outcome collect(Instant end, double wall_s);
+
+  Setup setup_;
+  const Costs& costs_;
+  Watch watch_;
+  Trace* trace_;
+  P policy_;
+  RequestSource source_;
+  Nic nic_;
+  SimHost<P> host_;
+  Prng prng_;
+  Recorder recorder_;
+  RequestPool pool_;
+  Alarms alarms_;
+  std::vector<Core> cores_;
+  BitRing idle_;
+  uint32_t idle_turn_ = 0;
+  typename P::Central central_{};
+  std::vector<bool> long_types_;
+
+  Instant now_;
+  Instant warm_at_;
+  Offer coming_;              // the next arrival
+  Instant dispatcher_free_;
+  Instant timer_core_free_;
+  uint64_t arrived_ = 0;
+  uint64_t measured_ = 0;
+  uint64_t late_notices_ = 0;
+  uint64_t events_ = 0;
+  uint32_t fruitless_adapts_ = 0;
+  Instant last_arrival_;
+  Nanos useful_;
+  Nanos overhead_;
+  SchedulerCounters counters_;
+  bool stopped_ = false;
+};
+
+template <Policy P>
+Outcome Engine<P>::run() {
+  const auto begun = std::chrono::steady_clock::now();
+  next_arrival();
+  if (const Nanos period = hook::adapt_period(policy_); period != Nanos::max()) {
+    alarms_.set(adapt_actor(), Instant() + period);
+  }
+  for (Alarms::First first = alarms_.first(); first.at != Instant::never() && !stopped_;
+       first = alarms_.first()) {
+    ++events_;
+    now_ = first.at;
+    host_.set_now(now_);
+    if (first.actor < setup_.workers) [[likely]] {
+      on_worker(first.actor);
+    } else if (first.actor == arrivals_actor()) {
+      arrive();
+    } else {
+      adapt();
+    }
+  }
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
+  return collect(now_, wall.count());
+}
+
+// Ends with the run: when all requests have arrived and nobody has one, or nobody takes what waits.
+template <Policy P>
+void Engine<P>::adapt() {
+  host_.sit(SimHost<P>::kCentralSeat);
+  host_.publish(hook::adapt(policy_, central_, host_));
+  offer_all();
+  const bool all_idle = idle_.count() == setup_.workers;
+  const bool over = arrived_ == setup_.requests && all_idle && pool_.in_use() == 0;
+  fruitless_adapts_ = arrived_ == setup_.requests && all_idle ? fruitless_adapts_ + 1 : 0;
+  if (over || fruitless_adapts_ == kFruitlessAdapts) return alarms_.clear(adapt_actor());
+  alarms_.set(adapt_actor(), now_ + hook::adapt_period(policy_));
+}
+
+template <Policy P>
+bool Engine<P>::report_progress() {
+  if (!watch_.progress) return true;
+  return watch_.progress(static_cast<double>(arrived_) / static_cast<double>(setup_.requests));
+}
+
+template <Policy P>
+Outcome Engine<P>::collect(Instant end, double wall_s) {
+  Outcome outcome;
+  outcome.types = recorder_.take();
+  outcome.requests = arrived_;
+  outcome.measured = measured_;
+  outcome.measured_time = std::max(last_arrival_, warm_at_) - warm_at_;
+  outcome.simulated = end - Instant();
+  const double worker_ns =
+      static_cast<double>(outcome.simulated.count()) * static_cast<double>(setup_.workers);
+  if (worker_ns > 0) {
+    outcome.useful_share = static_cast<double>(useful_.count()) / worker_ns;
+    outcome.busy_share = static_cast<double>((useful_ + overhead_).count()) / worker_ns;
+  }
+  counters_.steals = host_.steals();
+  counters_.stolen = host_.stolen();
+  counters_.more = {{"late_notifications", late_notices_},
+                    {"left_waiting", pool_.in_use()},
+                    {"flow_rules", nic_.rules()},
+                    {"flows_without_rule", nic_.ruleless()}};
+  outcome.counters = counters_;
+  outcome.events = events_;
+  outcome.wall_s = wall_s;
+  return outcome;
+}
+
+}  // namespace rubato::sim
+
+#include "sim/engine_arrivals.h"
+#include "sim/engine_workers.h"

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine<P>, the way in: client, wire, NIC, dispatcher, ring, queue. Included by sim/engine.h only;
+// see there.
+#pragma once
+
+#include "sim/engine.h"
+
+namespace rubato::sim {
+
+// The alarm rings when the request can be seen by software. Each stage before that keeps the order,
+// so the next request is drawn only when this one is there.
+template <Policy P>
+void Engine<P>::next_arrival() {
+  if (arrived_ == setup_.requests) return alarms_.clear(arrivals_actor());
+  coming_ = source_.next();
+  Instant seen = coming_.at + costs_.network_rtt / 2 + costs_.nic.pcie;
+  if (costs_.dispatcher > Nanos()) {
+    dispatcher_free_ = std::max(dispatcher_free_, seen) + costs_.dispatcher;
+    seen = dispatcher_free_;
+  }
+  alarms_.set(arrivals_actor(), seen);
+}
+
+template <Policy P>
+void Engine<P>::arrive() {
+  SimRequest* const request = pool_.borrow();
+  request->arrived = now_;
+  request->sent = coming_.at;
+  request->service = request->left = coming_.service;
+  request->flow = coming_.flow;
+  request->id = arrived_;
+  request->true_type = coming_.type;
+  request->type = coming_.seen_type;
+  request->measured = coming_.at >= warm_at_;
+  measured_ += request->measured ? 1 : 0;
+  last_arrival_ = coming_.at;
+  ++arrived_;
+  next_arrival();
+  if (arrived_ % kProgressEvery == 0 && !report_progress()) stopped_ = true;
+  const uint32_t w = nic_.steer(request->flow, now_);
+  if (polled()) return into_ring(request, w);
+  sit(w);
+  const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
+  if (!host_.insert(q, request)) return refuse(request);
+  offer(q);
+}
+
+template <Policy P>
+void Engine<P>::into_ring(SimRequest* request, uint32_t w) {
+  if (!host_.ring(w).put(request, costs_.nic.ring_capacity)) {
+    if (request->measured) recorder_.lost(request->true_type);
+    return pool_.give_back(request);
+  }
+  if (idle_.has(w)) wake(w);
+}
+
+// A worker asks its ring when its own queue has run dry, and takes a burst.
+template <Policy P>
+void Engine<P>::poll(uint32_t w) {
+  JobQueue& ring = host_.ring(w);
+  host_.spend(costs_.worker.poll);
+  for (uint32_t n = 0; n < costs_.nic.burst && !ring.empty(); ++n) {
+    auto* const request = static_cast<SimRequest*>(ring.take());
+    const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
+    if (!host_.put(q, request)) refuse(request);
+  }
+}
+
+template <Policy P>
+void Engine<P>::refuse(SimRequest* request) {
+  if (request->measured) recorder_.refused(request->true_type);
+  pool_.give_back(request);
+}
+
+}  // namespace rubato::sim

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Engine<P>, the workers: what they choose, how long they run it, who interrupts them. Included by
+// sim/engine.h only; see there.
+#pragma once
+
+#include "sim/engine.h"
+
+namespace rubato::sim {
+
+// Worker `w` is free at now() and has spent() so far.
+template <Policy P>
+void Engine<P>::choose(uint32_t w) {
+  const bool dry = polled() && host_.waiting_in(own_queue(w)) == 0;
+  if (dry) poll(w);
+  Job* const job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
+  if (job != nullptr) {
+    begin(w, static_cast<SimRequest*>(job));
+  } else {
+    rest(w);
+  }
+  if (dry) offer(own_queue(w));  // the rest of the burst can now be seen by others
+}
+
+template <Policy P>
+void Engine<P>::rest(uint32_t w) {
+  Core& core = cores_[w];
+  core.running = nullptr;
+  core.free_at = now_ + host_.spent();
+  overhead_ += host_.spent();
+  idle_.add(w);
+  alarms_.clear(w);
+}
+
+// An idle worker looks around. False = it found nothing, which costs it nothing: it was looking
+// anyway.
+template <Policy P>
+bool Engine<P>::wake(uint32_t w) {
+  Core& core = cores_[w];
+  sit(w);
+  const bool dry = polled() && host_.waiting_in(own_queue(w)) == 0 && !host_.ring(w).empty();
+  if (dry) poll(w);
+  Job* const job = hook::next(policy_, core.state, WorkerId{w}, host_);
+  if (job == nullptr) return false;
+  idle_.remove(w);
+  const Nanos still_busy = std::max(core.free_at, now_) - now_;
+  host_.spend(std::max(still_busy, costs_.worker.notice));
+  begin(w, static_cast<SimRequest*>(job));
+  if (dry) offer(own_queue(w));
+  return true;
+}
+
+// Something was put into q: idle workers that could find it look. Of several the next in turn.
+template <Policy P>
+void Engine<P>::offer(QueueRef q) {
+  if (idle_.empty()) return;
+  const QueueSpec& spec = P::kQueues[q.spec];
+  if (spec.scope == Scope::kPerWorker) {
+    if (idle_.has(q.lane)) wake(q.lane);
+    if (spec.sharing == Sharing::kOwner) return;
+  }
+  uint32_t asked = 0;
+  while (asked < setup_.workers && host_.waiting_in(q) > 0 && !idle_.empty()) {
+    const uint32_t skip = idle_.find(idle_turn_, setup_.workers);
+    const uint32_t w = (idle_turn_ + skip) % setup_.workers;
+    idle_turn_ = w + 1 == setup_.workers ? 0 : w + 1;
+    asked += skip + 1;
+    if (asked > setup_.workers) break;
+    if (!wake(w) && kClaimsInterchangeable<P>) break;
+  }
+}
+
+template <Policy P>
+void Engine<P>::offer_all() {
+  for (uint32_t w = 0; w < setup_.workers && host_.waiting() > 0; ++w) {
+    if (idle_.has(w)) wake(w);
+  }
+}
+
+template <Policy P>
+bool Engine<P>::timed(const SimRequest& request) const {
+  if (P::kPreempts == Preempts::kNothing) return false;
+  return P::kPreempts == Preempts::kEverything || request.job_class == JobClass::kLong ||
+         setup_.classify == Classify::kAge;
+}
+
+template <Policy P>
+Nanos Engine<P>::transfer(const SimRequest& request, uint32_t w) const {
+  const uint32_t columns = costs_.noc.columns;
+  if (columns == 0) return costs_.worker.cache_transfer;
+  const auto distance = [](uint32_t a, uint32_t b) { return int64_t{a > b ? a - b : b - a}; };
+  const int64_t hops = distance(request.last_on % columns, w % columns) +
+                       distance(request.last_on / columns, w / columns);
+  return costs_.worker.cache_transfer + costs_.noc.per_hop * hops;
+}
+
+// The request starts, or goes on, once the worker has paid what it spent on the way.
+template <Policy P>
+void Engine<P>::begin(uint32_t w, SimRequest* request) {
+  Core& core = cores_[w];
+  host_.spend(core.owed);
+  core.owed = Nanos();
+  if (request->last_on == SimRequest::kNowhere) {
+    host_.spend(costs_.worker.receive);
+    if (setup_.classify == Classify::kFeedback && long_types_[request->type]) {
+      request->job_class = JobClass::kLong;
+      host_.spend(costs_.worker.feedback);
+    }
+  } else {
+    host_.spend(costs_.worker.resume);
+    if (request->last_on != w) {
+      host_.spend(transfer(*request, w));
+      ++counters_.migrations;
+    }
+  }
+  start_slice(core, *request);
+  overhead_ += host_.spent();
+  core.running = request;
+  core.slice_start = now_ + host_.spent();
+  core.finish_at = core.slice_start + request->left;
+  core.slice_end =
+      core.quantum == Nanos::max() ? Instant::never() : core.slice_start + core.quantum;
+  if (request->last_on == SimRequest::kNowhere) request->started = core.slice_start;
+  request->last_on = w;
+  set_alarm(w);
+}
+
+template <Policy P>
+void Engine<P>::start_slice(Core& core, const SimRequest& request) {
+  core.quantum = Nanos::max();
+  if (!timed(request)) return;
+  core.quantum = hook::quantum(policy_, core.state, request, host_);
+  if (core.quantum != Nanos::max()) host_.spend(costs_.preemption.arm);
+}
+
+// The end of the slice is seen late: by the timer core on its next scan, or as late as timers are.
+template <Policy P>
+void Engine<P>::set_alarm(uint32_t w) {
+  Core& core = cores_[w];
+  Instant looked = core.slice_end;
+  if (looked < core.finish_at) {
+    if (costs_.preemption.clock == Clock::kSelf) {
+      looked = looked + host_.draw(costs_.preemption.overshoot);
+    } else if (costs_.preemption.scan > Nanos()) {
+      const int64_t pass = costs_.preemption.scan.count() * setup_.workers;
+      looked = looked + Nanos(prng_.below(static_cast<uint32_t>(pass)));
+    }
+  }
+  const bool cut = looked < core.finish_at;
+  core.wake = cut ? Wake::kSliceEnd : Wake::kFinish;
+  alarms_.set(w, cut ? looked : core.finish_at);
+}
+
+template <Policy P>
+void Engine<P>::on_worker(uint32_t w) {
+  switch (cores_[w].wake) {
+    case Wake::kFinish:
+      return finish(w);
+    case Wake::kSliceEnd:
+      return slice_end(w);
+    case Wake::kNotified:
+      sit(w);
+      host_.spend(costs_.preemption.receive);
+      return preempt(w);
+  }
+}
+
+template <Policy P>
+void Engine<P>::finish(uint32_t w) {
+  Core& core = cores_[w];
+  SimRequest* const request = core.running;
+  request->attained = request->service;
+  useful_ += now_ - core.slice_start;
+  if (trace_ != nullptr) {
+    trace_->slice(w, request->id, request->true_type, core.slice_start, now_,
+                  Trace::End::kFinished);
+  }
+  sit(w);
+  hook::finished(policy_, core.state, *request, request->service);
+  host_.spend(costs_.worker.send);
+  if (request->measured) {
+    const Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
+    recorder_.done(*request, replied - request->sent);
+  }
+  pool_.give_back(request);
+  choose(w);
+}
+
+// Somebody looks at the slice that has ended: the worker itself in its timer's interrupt, or the
+// timer core, which the worker does not feel unless it is notified.
+template <Policy P>
+void Engine<P>::slice_end(uint32_t w) {
+  Core& core = cores_[w];
+  SimRequest& request = *core.running;
+  const bool self = costs_.preemption.clock == Clock::kSelf;
+  if (setup_.classify == Classify::kAge) request.job_class = JobClass::kLong;
+  host_.sit(self ? w : SimHost<P>::kCentralSeat);
+  if (self) {
+    host_.spend(costs_.preemption.receive);
+    if (polled()) poll(w);
+  }
+  const Running running{.worker = WorkerId{w}, .priority = request.priority};
+  if (hook::expired(policy_, running, host_) == Verdict::kPreempt) {
+    return self ? preempt(w) : notify(w);
+  }
+  ++counters_.preemptions_avoided;
+  if (trace_ != nullptr) trace_->mark(w, "avoided", now_);
+  core.slice_end = now_ + core.quantum;
+  if (self) {
+    host_.spend(costs_.preemption.done);
+    const Nanos lost = host_.spent();
+    overhead_ += lost;
+    useful_ += now_ - core.slice_start;
+    request.left -= now_ - core.slice_start;
+    request.attained += now_ - core.slice_start;
+    core.slice_start = now_ + lost;
+    core.slice_end = core.slice_start + core.quantum;
+    core.finish_at = core.slice_start + request.left;
+  }
+  set_alarm(w);
+  if (self && polled()) offer(own_queue(w));
+}
+
+// The timer core sends one notification at a time. One that comes after the request is done
+// interrupts whatever follows.
+template <Policy P>
+void Engine<P>::notify(uint32_t w) {
+  Core& core = cores_[w];
+  const Costs::Preemption& price = costs_.preemption;
+  timer_core_free_ = std::max(timer_core_free_, now_) + host_.draw(price.send);
+  const Instant noticed = timer_core_free_ + host_.draw(price.propagation);
+  core.slice_end = Instant::never();
+  if (noticed >= core.finish_at) {
+    ++late_notices_;
+    core.owed = price.receive.typical + price.done.typical;
+    core.wake = Wake::kFinish;
+    return alarms_.set(w, core.finish_at);
+  }
+  core.wake = Wake::kNotified;
+  alarms_.set(w, noticed);
+}
+
+// The request goes back, and the worker chooses again; others may be faster to find it. If its
+// queue is full it keeps the worker for another slice.
+template <Policy P>
+void Engine<P>::preempt(uint32_t w) {
+  Core& core = cores_[w];
+  SimRequest* const request = core.running;
+  const Nanos ran = now_ - core.slice_start;
+  useful_ += ran;
+  request->attained += ran;
+  request->left -= ran;
+  ++request->preemptions;
+  const QueueRef q = hook::requeue(policy_, *request, Why::kPreempted, WorkerId{w}, host_);
+  if (!host_.put(q, request)) {
+    --request->preemptions;
+    return begin(w, request);
+  }
+  ++counters_.preemptions;
+  if (P::kQueues[q.spec].scope == Scope::kGlobal) {
+    counters_.wait_queue_max = std::max<uint64_t>(counters_.wait_queue_max, host_.waiting_in(q));
+  }
+  if (trace_ != nullptr) {
+    trace_->slice(w, request->id, request->true_type, core.slice_start, now_,
+                  Trace::End::kPreempted);
+  }
+  host_.spend(costs_.worker.fresh_fiber);
+  choose(w);
+  offer(q);
+}
+
+}  // namespace rubato::sim

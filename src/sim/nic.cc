@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/nic.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace rubato::sim {
+namespace {
+
+// The key of Microsoft's "RSS hashing functions" specification, whose test vectors it must give.
+constexpr std::array<uint8_t, 40> kKey{
+    0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+    0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
+    0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
+
+constexpr std::array<uint8_t, 4> kServer{10, 255, 0, 1};
+constexpr uint16_t kServerPort = 6379;
+constexpr uint32_t kFirstPort = 1024;
+constexpr uint32_t kPortsPerClient = 512;
+
+void write_port(FlowTuple& tuple, size_t at, uint32_t port) {
+  tuple[at] = static_cast<uint8_t>(port >> 8);
+  tuple[at + 1] = static_cast<uint8_t>(port);
+}
+
+}  // namespace
+
+FlowTuple tuple_of(uint64_t flow) {
+  const uint64_t client = 1 + flow / kPortsPerClient;
+  FlowTuple tuple{};
+  tuple[0] = 10;
+  tuple[1] = static_cast<uint8_t>(client >> 16);
+  tuple[2] = static_cast<uint8_t>(client >> 8);
+  tuple[3] = static_cast<uint8_t>(client);
+  std::copy(kServer.begin(), kServer.end(), tuple.begin() + 4);
+  write_port(tuple, 8, kFirstPort + static_cast<uint32_t>(flow % kPortsPerClient));
+  write_port(tuple, 10, kServerPort);
+  return tuple;
+}
+
+uint32_t toeplitz(std::span<const uint8_t> bytes) {
+  RUBATO_CHECK(bytes.size() + 4 <= kKey.size());
+  uint32_t window = uint32_t{kKey[0]} << 24 | uint32_t{kKey[1]} << 16 | uint32_t{kKey[2]} << 8 |
+                    uint32_t{kKey[3]};
+  uint32_t hash = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int bit = 7; bit >= 0; --bit) {
+      if ((bytes[i] >> bit & 1) != 0) hash ^= window;
+      window = window << 1 | (uint32_t{kKey[i + 4]} >> bit & 1);
+    }
+  }
+  return hash;
+}
+
+Nic::Nic(const Costs::Nic& costs, uint32_t workers, uint64_t seed)
+    : costs_(costs), workers_(workers), prng_(seed) {}
+
+// The table is filled by turns, as drivers do.
+uint16_t Nic::hash(uint64_t flow) const {
+  const FlowTuple tuple = tuple_of(flow);
+  return static_cast<uint16_t>(toeplitz(tuple) % costs_.indirection_entries % workers_);
+}
+
+uint32_t Nic::steer_by_flow(uint64_t flow, Instant at) {
+  if (flow >= kRemembered) return hash(flow);
+  if (flow >= flows_.size()) flows_.resize(std::max<uint64_t>(flow + 1, 2 * flows_.size()));
+  Entry& entry = flows_[flow];
+  if (entry.hashed == kUnknown) {
+    entry.hashed = hash(flow);
+    if (costs_.steering == Steering::kFlowDirector) add_rule(entry, at);
+  }
+  return at < entry.in_force ? entry.hashed : entry.ruled;
+}
+
+// The first request of a flow asks for a rule that spreads flows evenly; the NIC writes one rule at
+// a time.
+void Nic::add_rule(Entry& entry, Instant at) {
+  if (rules_ == kMostRules) {
+    ++ruleless_;
+    return;
+  }
+  entry.ruled = static_cast<uint16_t>(rules_++ % workers_);
+  table_free_ = std::max(table_free_, at) + costs_.rule_update;
+  entry.in_force = table_free_;
+}
+
+}  // namespace rubato::sim

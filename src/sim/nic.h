@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Nic: which worker's ring a flow's requests go to. Receive-side scaling hashes the flow's
+// addresses and ports (Toeplitz, the 40-byte default key) and looks the hash up in the indirection
+// table; a flow director adds exact-match rules, which take time to come into force and are
+// bounded. Deterministic. One owner.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/prng.h"
+#include "sim/costs.h"
+
+namespace rubato::sim {
+
+// The 12 bytes that RSS hashes for UDP and TCP over IPv4: addresses and ports, in network order.
+using FlowTuple = std::array<uint8_t, 12>;
+
+// The addresses of flow number `flow`: clients 10.0.0.0/8 with 512 source ports each (1024..1535),
+// one server.
+FlowTuple tuple_of(uint64_t flow);
+
+// The Toeplitz hash under the key that drivers ship as default.
+uint32_t toeplitz(std::span<const uint8_t> bytes);
+
+class Nic {
+ public:
+  static constexpr uint32_t kMostRules = 8192;  // exact-match entries, as on the 82599
+
+  Nic(const Costs::Nic& costs, uint32_t workers, uint64_t seed);
+
+  // The worker that a request of this flow goes to when it arrives at `at`.
+  uint32_t steer(uint64_t flow, Instant at);
+
+  uint64_t rules() const { return rules_; }          // in force or on their way
+  uint64_t ruleless() const { return ruleless_; }    // flows that found the rule table full
+
+ private:
+  struct Entry {
+    uint16_t hashed = kUnknown;  // by RSS
+    uint16_t ruled = kUnknown;   // by a rule, from `in_force` on
+    Instant in_force = Instant::never();
+  };
+  static constexpr uint16_t kUnknown = UINT16_MAX;
+  static constexpr uint64_t kRemembered = 1u << 20;  // flows whose hash is kept
+
+  uint16_t hash(uint64_t flow) const;
+  uint32_t steer_by_flow(uint64_t flow, Instant at);
+  void add_rule(Entry& entry, Instant at);
+
+  Costs::Nic costs_;
+  uint32_t workers_;
+  Prng prng_;
+  uint32_t turn_ = 0;
+  uint64_t rules_ = 0;
+  uint64_t ruleless_ = 0;
+  Instant table_free_;         // when the next rule can be written
+  std::vector<Entry> flows_;
+};
+
+// Inline: once per request.
+inline uint32_t Nic::steer(uint64_t flow, Instant at) {
+  switch (costs_.steering) {
+    case Steering::kRandom:
+      return prng_.below(workers_);
+    case Steering::kRoundRobin:
+      turn_ = turn_ + 1 < workers_ ? turn_ + 1 : 0;
+      return turn_;
+    case Steering::kRss:
+      if (flow < flows_.size() && flows_[flow].hashed != kUnknown) [[likely]]
+        return flows_[flow].hashed;
+      break;
+    case Steering::kFlowDirector:
+      break;
+  }
+  return steer_by_flow(flow, at);
+}
+
+}  // namespace rubato::sim

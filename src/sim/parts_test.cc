@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The small parts of the simulator: alarms, sets, queues, pool, NIC.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/prng.h"
+#include "sim/alarms.h"
+#include "sim/bit_ring.h"
+#include "sim/job_queue.h"
+#include "sim/nic.h"
+#include "sim/request.h"
+
+namespace rubato::sim {
+namespace {
+
+TEST(Alarms, the_first_is_the_earliest_and_of_equal_ones_the_lower_actor) {
+  Alarms alarms(5);
+  EXPECT_EQ(alarms.first().at, Instant::never());
+  alarms.set(3, Instant(70));
+  alarms.set(1, Instant(70));
+  alarms.set(4, Instant(90));
+  EXPECT_EQ(alarms.first().at, Instant(70));
+  EXPECT_EQ(alarms.first().actor, 1u);
+  alarms.clear(1);
+  EXPECT_EQ(alarms.first().actor, 3u);
+  alarms.set(3, Instant(100));
+  EXPECT_EQ(alarms.first().actor, 4u);
+  alarms.set(4, Instant::never());
+  alarms.clear(3);
+  EXPECT_EQ(alarms.first().at, Instant::never());
+}
+
+TEST(Alarms, agree_with_a_map_of_all_actors) {
+  for (uint32_t actors : {1u, 2u, 3u, 17u, 258u}) {
+    Alarms alarms(actors);
+    std::map<uint32_t, int64_t> all;
+    Prng prng(actors);
+    for (int i = 0; i < 20'000; ++i) {
+      const uint32_t actor = prng.below(actors);
+      const int64_t at = prng.below(1000);
+      if (prng.below(4) == 0) {
+        alarms.clear(actor);
+        all.erase(actor);
+      } else {
+        alarms.set(actor, Instant(at));
+        all[actor] = at;
+      }
+      std::pair<int64_t, uint32_t> expected{Instant::never().ns(), 0};
+      for (const auto& [a, t] : all) expected = std::min(expected, {t, a});
+      ASSERT_EQ(alarms.first().at.ns(), expected.first) << "seed " << actors << ", step " << i;
+      ASSERT_EQ(all.empty() ? 0 : alarms.first().actor, expected.second);
+    }
+  }
+}
+
+TEST(BitRing, finds_the_next_member_in_ring_order) {
+  for (uint32_t size : {1u, 63u, 64u, 65u, 200u}) {
+    BitRing ring(size);
+    std::set<uint32_t> members;
+    Prng prng(size);
+    for (int i = 0; i < 5'000; ++i) {
+      const uint32_t changed = prng.below(size);
+      if (members.erase(changed) == 1) {
+        ring.remove(changed);
+      } else if (prng.below(3) == 0) {
+        members.insert(changed);
+        ring.add(changed);
+      }
+      const uint32_t from = prng.below(size);
+      const uint32_t count = prng.below(size + 1);
+      uint32_t expected = 0;
+      while (expected < count && !members.contains((from + expected) % size)) ++expected;
+      ASSERT_EQ(ring.find(from, count), expected) << "size " << size << ", step " << i;
+      ASSERT_EQ(ring.count(), members.size());
+      ASSERT_EQ(ring.has(changed), members.contains(changed));
+    }
+  }
+}
+
+TEST(JobQueue, keeps_order_and_bound_while_it_grows) {
+  JobQueue queue;
+  std::vector<Job> jobs(100);
+  EXPECT_EQ(queue.take(), nullptr);
+  size_t in = 0;
+  for (; in < 40; ++in) EXPECT_TRUE(queue.put(&jobs[in], 50));
+  for (size_t out = 0; out < 30; ++out) EXPECT_EQ(queue.take(), &jobs[out]);
+  for (; in < 80; ++in) EXPECT_TRUE(queue.put(&jobs[in], 50));
+  EXPECT_FALSE(queue.put(&jobs[in], 50));
+  EXPECT_EQ(queue.depth(), 50u);
+  EXPECT_EQ(queue.produced(), 80u);
+  EXPECT_EQ(queue.consumed(), 30u);
+  for (size_t out = 30; out < 80; ++out) EXPECT_EQ(queue.take(), &jobs[out]);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(RequestPool, lends_each_request_once_and_as_new) {
+  RequestPool pool;
+  std::set<SimRequest*> lent;
+  for (int i = 0; i < 1000; ++i) lent.insert(pool.borrow());
+  EXPECT_EQ(lent.size(), 1000u);
+  EXPECT_EQ(pool.in_use(), 1000u);
+  (*lent.begin())->preemptions = 7;
+  pool.give_back(*lent.begin());
+  EXPECT_EQ(pool.borrow()->preemptions, 0u);
+}
+
+// The verification suite of Microsoft's "RSS hashing functions": IPv4 with TCP.
+TEST(Nic, hashes_as_the_specification_of_receive_side_scaling_says) {
+  struct Vector {
+    std::array<uint8_t, 4> source, destination;
+    uint16_t source_port, destination_port;
+    uint32_t hash;
+  };
+  const Vector vectors[] = {
+      {{66, 9, 149, 187}, {161, 142, 100, 80}, 2794, 1766, 0x51ccc178},
+      {{199, 92, 111, 2}, {65, 69, 140, 83}, 14230, 4739, 0xc626b0ea},
+      {{24, 19, 198, 95}, {12, 22, 207, 184}, 12898, 38024, 0x5c2b394a},
+      {{38, 27, 205, 30}, {209, 142, 163, 6}, 48228, 2217, 0xafc7327f},
+      {{153, 39, 163, 191}, {202, 188, 127, 2}, 44251, 1303, 0x10e828a2},
+  };
+  for (const Vector& v : vectors) {
+    FlowTuple tuple{};
+    std::copy(v.source.begin(), v.source.end(), tuple.begin());
+    std::copy(v.destination.begin(), v.destination.end(), tuple.begin() + 4);
+    tuple[8] = static_cast<uint8_t>(v.source_port >> 8);
+    tuple[9] = static_cast<uint8_t>(v.source_port);
+    tuple[10] = static_cast<uint8_t>(v.destination_port >> 8);
+    tuple[11] = static_cast<uint8_t>(v.destination_port);
+    EXPECT_EQ(toeplitz(tuple), v.hash);
+  }
+}
+
+Costs::Nic nic_with(Steering steering) {
+  Costs::Nic costs;
+  costs.steering = steering;
+  return costs;
+}
+
+TEST(Nic, a_flow_stays_where_its_hash_put_it) {
+  Nic nic(nic_with(Steering::kRss), 14, 1);
+  std::map<uint64_t, uint32_t> first;
+  std::vector<int> flows_of(14);
+  for (uint64_t flow = 0; flow < 512; ++flow) {
+    first[flow] = nic.steer(flow, Instant());
+    ++flows_of[first[flow]];
+  }
+  for (uint64_t flow = 0; flow < 512; ++flow) EXPECT_EQ(nic.steer(flow, Instant(9)), first[flow]);
+  for (int flows : flows_of) EXPECT_GT(flows, 10);  // 36.6 on average, hashed
+}
+
+TEST(Nic, every_worker_of_256_gets_flows) {
+  Nic nic(nic_with(Steering::kRss), 256, 1);
+  std::set<uint32_t> workers;
+  for (uint64_t flow = 0; flow < 10'000; ++flow) workers.insert(nic.steer(flow, Instant()));
+  EXPECT_EQ(workers.size(), 256u);
+}
+
+TEST(Nic, round_robin_takes_turns_and_random_covers_all) {
+  Nic turns(nic_with(Steering::kRoundRobin), 3, 1);
+  std::vector<uint32_t> seen;
+  for (int i = 0; i < 6; ++i) seen.push_back(turns.steer(7, Instant()));
+  EXPECT_EQ(seen, (std::vector<uint32_t>{1, 2, 0, 1, 2, 0}));
+  Nic random(nic_with(Steering::kRandom), 4, 1);
+  std::vector<int> counts(4);
+  for (int i = 0; i < 40'000; ++i) ++counts[random.steer(0, Instant())];
+  for (int count : counts) EXPECT_NEAR(count, 10'000, 500);
+}
+
+TEST(Nic, a_flow_follows_its_rule_once_the_rule_is_in_force) {
+  Costs::Nic costs = nic_with(Steering::kFlowDirector);
+  costs.rule_update = Nanos::micros(10);
+  Nic nic(costs, 4, 1);
+  Nic plain(nic_with(Steering::kRss), 4, 1);
+  for (uint64_t flow = 0; flow < 8; ++flow) {
+    EXPECT_EQ(nic.steer(flow, Instant()), plain.steer(flow, Instant()));
+  }
+  // One rule after the other, 10 us each.
+  const Instant later = Instant() + Nanos::micros(45);
+  for (uint64_t flow = 0; flow < 8; ++flow) {
+    const uint32_t expected = flow < 4 ? static_cast<uint32_t>(flow) : plain.steer(flow, later);
+    EXPECT_EQ(nic.steer(flow, later), expected) << flow;
+  }
+  EXPECT_EQ(nic.rules(), 8u);
+}
+
+TEST(Nic, flows_beyond_the_rule_table_are_counted_and_hashed) {
+  Costs::Nic costs = nic_with(Steering::kFlowDirector);
+  Nic nic(costs, 4, 1);
+  for (uint64_t flow = 0; flow < Nic::kMostRules + 5; ++flow) nic.steer(flow, Instant());
+  EXPECT_EQ(nic.rules(), Nic::kMostRules);
+  EXPECT_EQ(nic.ruleless(), 5u);
+}
+
+}  // namespace
+}  // namespace rubato::sim

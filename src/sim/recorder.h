@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recorder: the latency and slowdown of measured requests, per true type. One owner.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/request.h"
+#include "sim/simulation.h"
+
+namespace rubato::sim {
+
+class Recorder {
+ public:
+  explicit Recorder(size_t types) : outcomes_(types), scales_(types) {}
+
+  void done(const SimRequest& request, Nanos latency) {
+    TypeOutcome& outcome = outcomes_[request.true_type];
+    outcome.latency.record(latency);
+    const double scaled =
+        static_cast<double>(latency.count()) * scale_of(request.true_type, request.service);
+    outcome.slowdown.record(Nanos(static_cast<int64_t>(scaled)));
+  }
+  void refused(uint32_t type) { ++outcomes_[type].refused; }
+  void lost(uint32_t type) { ++outcomes_[type].lost; }
+
+  std::vector<TypeOutcome> take() { return std::move(outcomes_); }
+
+ private:
+  // Thousandths of slowdown per nanosecond of latency, for the service time last asked for: most
+  // types have one service time, and a division costs as much as the rest of this.
+  struct Scale {
+    Nanos service;
+    double thousandths = 0;
+  };
+
+  double scale_of(uint32_t type, Nanos service) {
+    Scale& scale = scales_[type];
+    if (scale.service != service) {
+      scale = {service, kSlowdownUnit / static_cast<double>(service.count())};
+    }
+    return scale.thousandths;
+  }
+
+  std::vector<TypeOutcome> outcomes_;
+  std::vector<Scale> scales_;
+};
+
+}  // namespace rubato::sim

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SimHost<P>: the verbs of policy/contract.h over plain queues in virtual time, each with a price.
+// The engine seats a worker with sit(), calls a hook, and reads from spent() what the verbs that
+// the hook used cost that worker. Verbs take effect at the start of a decision; its price delays
+// what the worker does next. One owner, as everything in a simulation.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/prng.h"
+#include "policy/contract.h"
+#include "sim/bit_ring.h"
+#include "sim/costs.h"
+#include "sim/job_queue.h"
+#include "sim/request.h"
+#include "sim/trace.h"
+
+namespace rubato::sim {
+
+template <Policy P>
+class SimHost {
+ public:
+  using Plan = typename P::Plan;
+
+  // `trace` may be null.
+  SimHost(const Costs& costs, uint32_t workers, const Plan& plan, uint64_t seed, Trace* trace)
+      : costs_(costs),
+        workers_(workers),
+        trace_(trace),
+        plan_(plan),
+        prng_(seed),
+        rings_(workers) {
+    for (const QueueSpec& spec : P::kQueues) {
+      const uint32_t lanes = spec.scope == Scope::kPerWorker ? workers : spec.lanes;
+      rows_.push_back(Row{std::vector<JobQueue>(lanes), BitRing(lanes), BitRing(lanes)});
+    }
+  }
+
+  // The contract's verbs.
+  Instant now() const { return now_; }
+  uint32_t workers() const { return workers_; }
+  uint32_t depth(QueueRef q) {
+    spend(costs_.worker.look);
+    return at(q).depth() + seen_in_ring(q);
+  }
+  uint64_t produced(QueueRef q) {
+    spend(costs_.worker.look);
+    return at(q).produced();
+  }
+  uint64_t consumed(QueueRef q) {
+    spend(costs_.worker.look);
+    return at(q).consumed();
+  }
+  Job* take(QueueRef q) {
+    if (at(q).empty()) {
+      spend(costs_.worker.look);
+      return nullptr;
+    }
+    spend(costs_.worker.take);
+    return remove(q);
+  }
+  bool put(QueueRef q, Job* job) {
+    spend(costs_.worker.put);
+    return insert(q, job);
+  }
+  Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
+    if (max == 0 || at(victim).empty()) {
+      spend(costs_.worker.look);
+      return nullptr;
+    }
+    const uint32_t batch = std::min(max, at(victim).depth());
+    spend(costs_.worker.steal);
+    spend(costs_.worker.steal_each * int64_t{batch - 1});
+    Job* const first = remove(victim);
+    for (uint32_t i = 1; i < batch; ++i) RUBATO_CHECK(insert(into, remove(victim)));
+    ++steals_;
+    stolen_ += batch;
+    return first;
+  }
+  uint32_t random(uint32_t n) { return prng_.below(n); }
+  const Plan& plan() const { return plan_; }
+
+  // verb::find_deeper from the sets of queues that hold something; each is paid for as if looked
+  // at.
+  uint32_t find_deeper(uint32_t spec, uint32_t from, uint32_t count, uint32_t above) {
+    const Row& row = rows_[spec];
+    const BitRing& candidates = above == 0 ? row.held : row.held_more;
+    uint32_t step = 0;
+    for (uint32_t lane = from; step < count; ++step, lane = lane + 1 == workers_ ? 0 : lane + 1) {
+      const uint32_t skip = candidates.find(lane, count - step);
+      step += skip;
+      if (step == count) break;
+      lane = (lane + skip) % workers_;
+      if (row.queues[lane].depth() > above) break;
+    }
+    spend(costs_.worker.look * int64_t{std::min(step + 1, count)});
+    return step;
+  }
+
+  // The engine's side.
+  void sit(uint32_t seat) { seat_ = seat, spent_ = Nanos(); }
+  static constexpr uint32_t kCentralSeat = UINT32_MAX;
+  Nanos spent() const { return spent_; }
+  void spend(Nanos cost) { spent_ += cost; }
+  void spend(const Price& price) { spent_ += draw(price); }
+  Nanos draw(const Price& price) {
+    if (price.tail > price.typical && prng_.below(Price::kTailEvery) == 0) [[unlikely]]
+      return price.tail;
+    return price.typical;
+  }
+  void set_now(Instant now) { now_ = now; }
+  void publish(const Plan& plan) { plan_ = plan; }
+
+  // Queues without a price. insert: false = full.
+  bool insert(QueueRef q, Job* job) {
+    Row& row = rows_[q.spec];
+    JobQueue& queue = row.queues[q.lane];
+    const uint32_t before = queue.depth();
+    if (!queue.put(job, costs_.queue_capacity)) return false;
+    if (before == 0) row.held.add(q.lane);
+    if (before == 1) row.held_more.add(q.lane);
+    ++waiting_;
+    note_depth(q);
+    return true;
+  }
+  uint32_t waiting_in(QueueRef q) const { return rows_[q.spec].queues[q.lane].depth(); }
+  uint64_t waiting() const { return waiting_; }  // in all queues; not in rings
+
+  // The NIC's ring of a worker. Requests in it are seen by the depth of the worker's own arrival
+  // queue, when that worker or the timer core looks (contract.h).
+  JobQueue& ring(uint32_t worker) { return rings_[worker]; }
+
+  uint64_t steals() const { return steals_; }
+  uint64_t stolen() const { return stolen_; }
+
+ private:
+  struct Row {
+    std::vector<JobQueue> queues;
+    BitRing held;       // the lanes that hold something
+    BitRing held_more;  // and those that hold more than one job
+  };
+
+  JobQueue& at(QueueRef q) { return rows_[q.spec].queues[q.lane]; }
+
+  uint32_t seen_in_ring(QueueRef q) const {
+    const bool of_worker = q.spec == 0 && P::kQueues[0].scope == Scope::kPerWorker;
+    const bool may_see = seat_ == q.lane || seat_ == kCentralSeat;
+    return of_worker && may_see ? rings_[q.lane].depth() : 0;
+  }
+
+  // Requires that q is not empty.
+  Job* remove(QueueRef q) {
+    Row& row = rows_[q.spec];
+    JobQueue& queue = row.queues[q.lane];
+    Job* const job = queue.take();
+    const uint32_t left = queue.depth();
+    if (left == 0) row.held.remove(q.lane);
+    if (left == 1) row.held_more.remove(q.lane);
+    --waiting_;
+    note_depth(q);
+    return job;
+  }
+
+  void note_depth(QueueRef q) const {
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->depth(P::kQueues[q.spec].name, q.lane, now_, waiting_in(q));
+  }
+
+  const Costs& costs_;
+  uint32_t workers_;
+  Trace* trace_;
+  Plan plan_;
+  Prng prng_;
+  Instant now_;
+  uint32_t seat_ = kCentralSeat;
+  Nanos spent_;
+  uint64_t waiting_ = 0;
+  uint64_t steals_ = 0;
+  uint64_t stolen_ = 0;
+  std::vector<Row> rows_;
+  std::vector<JobQueue> rings_;
+};
+
+}  // namespace rubato::sim

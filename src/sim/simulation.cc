@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/simulation.h"
+
+#include <optional>
+
+#include "base/limits.h"
+#include "policy/all.h"
+#include "policy/options.h"
+#include "sim/engine.h"
+
+namespace rubato::sim {
+namespace {
+
+Status check(const Setup& setup) {
+  if (setup.workers < 1 || setup.workers > limits::kMaxWorkers) {
+    return Error{"workers: takes 1 to " + std::to_string(limits::kMaxWorkers)};
+  }
+  if (setup.requests < 1) return Error{"requests: takes 1 or more"};
+  if (!(setup.warmup >= 0 && setup.warmup < 1)) return Error{"warmup: takes a share below 1"};
+  const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
+  const double longest = static_cast<double>(Alarms::kLatestNs) / 2e9;
+  if (seconds > longest) return Error{"requests: more than 52 days of simulated time at this rate"};
+  return Done{};
+}
+
+template <Policy P>
+Result<Outcome> simulate_policy(const Settings& settings, const Setup& setup, const Watch& watch) {
+  typename P::Config config{};
+  for (const auto& [name, value] : settings) {
+    if (Status set = set_option<P>(config, name, value); !set) return Error{set.error()};
+  }
+  return Engine<P>(setup, config, watch).run();
+}
+
+}  // namespace
+
+Result<Outcome> simulate(std::string_view policy, const Settings& settings, const Setup& setup,
+                         const Watch& watch) {
+  if (Status fit = check(setup); !fit) return Error{fit.error()};
+  std::optional<Result<Outcome>> outcome;
+  with_policy(policy, [&]<class P>(std::type_identity<P>) {
+    outcome.emplace(simulate_policy<P>(settings, setup, watch));
+  });
+  if (!outcome) return Error{"policy: there is no '" + std::string(policy) + "'"};
+  return std::move(*outcome);
+}
+
+}  // namespace rubato::sim
