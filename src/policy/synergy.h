@@ -42,6 +42,12 @@ class Synergy {
     // waited for all the others. 0 = rotate at every slice, as in the thesis.
     Nanos long_turn = Nanos::millis(2);
     uint32_t levels = 1;     // wait queues in use, most urgent first (7.4)
+    // The components that 6.3.1 (Fig. 6.5) enables one by one; without all of them a worker runs
+    // its inbox in turns of fixed_quantum, "rss-ci".
+    bool stealing = true;      // +ws
+    bool wait_queue = true;    // +wq; without it a cut request goes to the tail of its own inbox
+    bool conditional = true;   // +cp; without it every expired slice is cut
+    Nanos fixed_quantum{};     // +qa is 0: the quantum follows short requests
   };
 
   template <class V>
@@ -67,6 +73,15 @@ class Synergy {
       c.long_turn);
     v(OptionInfo{"levels", "", 1, limits::kPriorityLevels, "priority levels of long requests"},
       c.levels);
+    v(OptionInfo{"stealing", "", 0, 1, "idle workers take requests from the inboxes of others"},
+      c.stealing);
+    v(OptionInfo{"wait_queue", "", 0, 1,
+                 "cut requests wait in the queue of all; off = at the tail of their own inbox"},
+      c.wait_queue);
+    v(OptionInfo{"conditional", "", 0, 1, "cut only if a request waits at that worker"},
+      c.conditional);
+    v(OptionInfo{"fixed_quantum", "us", 0, 1e6, "the quantum; 0 = follows short requests"},
+      c.fixed_quantum);
   }
 
   struct Worker {
@@ -93,12 +108,13 @@ class Synergy {
     }
     if (Job* job = host.take(inbox(me.value))) return job;
     if (Job* job = take_waiting(host)) return job;
-    return steal(me, host);
+    return config_.stealing ? steal(me, host) : nullptr;
   }
 
   // 5.1.1.2: the EMA times the factor in force.
   template <class H>
   Nanos quantum(const Worker& worker, const Job&, H& host) const {
+    if (config_.fixed_quantum > Nanos()) return config_.fixed_quantum;
     const Nanos ema =
         worker.short_service > Nanos() ? worker.short_service : config_.quantum_initial;
     const Nanos wanted = std::max(ema * host.plan().factor, config_.quantum_min);
@@ -110,6 +126,7 @@ class Synergy {
   // level they do.
   template <class H>
   Verdict expired(Running running, H& host) const {
+    if (!config_.conditional) return Verdict::kPreempt;
     if (host.depth(inbox(running.worker.value)) > 0) return Verdict::kPreempt;
     for (uint32_t level = 0; level < level_of(running.priority); ++level) {
       if (host.depth(begun(level)) + host.depth(waiting(level)) > 0) return Verdict::kPreempt;
@@ -118,7 +135,8 @@ class Synergy {
   }
 
   template <class H>
-  QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
+  QueueRef requeue(const Job& job, Why, WorkerId me, H&) const {
+    if (!config_.wait_queue) return inbox(me.value);
     const bool resumed_before = job.preemptions > 1;
     const bool has_turn = resumed_before && job.attained < config_.long_turn;
     return has_turn ? begun(level_of(job.priority)) : waiting(level_of(job.priority));

@@ -145,6 +145,13 @@ TEST_F(SynergyNext, a_victim_below_the_threshold_is_passed_over) {
   EXPECT_EQ(next(2), &jobs[1]);
 }
 
+TEST_F(SynergyNext, without_stealing_other_inboxes_are_not_looked_at) {
+  fill(inbox(1), 10);
+  host.record_verbs();
+  EXPECT_EQ(next(0, {.stealing = false}), nullptr);
+  EXPECT_EQ(host.verbs(), (Verbs{"take inbox[0]", "take begun[0]", "take waiting[0]"}));
+}
+
 TEST_F(SynergyNext, levels_of_the_wait_queue_are_served_most_urgent_first) {
   Job urgent, middle, patient;
   host.push(waiting(2), &patient);
@@ -199,6 +206,13 @@ TEST_F(SynergyQuantum, is_clamped_on_both_sides) {
 TEST_F(SynergyQuantum, the_upper_bound_wins_if_the_bounds_contradict) {
   const Synergy::Config config{.quantum_min = Nanos::micros(9), .quantum_max = Nanos::micros(4)};
   EXPECT_EQ(quantum(after({Nanos::micros(1)}, config), config), Nanos::micros(4));
+}
+
+TEST_F(SynergyQuantum, is_what_was_asked_for_if_fixed) {
+  const Synergy::Config config{.quantum_max = Nanos::micros(4), .fixed_quantum = Nanos::micros(5)};
+  EXPECT_EQ(quantum(after({Nanos(500)}, config), config), Nanos::micros(5));
+  raise_flag();
+  EXPECT_EQ(quantum(after({Nanos(500)}, config), config), Nanos::micros(5));
 }
 
 TEST_F(SynergyQuantum, the_average_moves_by_its_weight) {
@@ -334,6 +348,18 @@ TEST_F(SynergyTimerCore, an_expired_job_makes_room_for_a_request_at_its_worker) 
   EXPECT_EQ(expired({.worker = WorkerId{0}}), Verdict::kPreempt);
 }
 
+TEST_F(SynergyTimerCore, unconditional_preemption_cuts_although_nobody_waits) {
+  EXPECT_EQ(expired({.worker = WorkerId{0}}, {.conditional = false}), Verdict::kPreempt);
+}
+
+TEST_F(SynergyTimerCore, without_the_wait_queue_a_cut_request_returns_to_the_inbox_it_came_from) {
+  Job job;
+  job.priority = 1;
+  job.preemptions = 2;
+  const Synergy policy({.levels = 2, .wait_queue = false});
+  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{3}, host), inbox(3));
+}
+
 TEST_F(SynergyTimerCore, waiting_jobs_of_the_same_level_are_no_reason) {
   fill(waiting(0), 5);
   EXPECT_EQ(expired({.worker = WorkerId{0}}), Verdict::kContinue);
@@ -410,6 +436,26 @@ TEST(Synergy, preempted_jobs_make_progress_under_an_overload_of_short_ones) {
     return longest;
   };
   EXPECT_LT(longest_wait(Nanos::micros(20)), longest_wait(Nanos()));
+}
+
+// Fig. 6.5, from nothing to all of it.
+TEST(Synergy, every_job_finishes_once_with_any_of_its_components) {
+  const uint64_t seed = test_seed(24);
+  const std::vector<Arrival> arrivals = make_arrivals(seed, {.load = 0.7});
+  const Nanos fixed = Nanos::micros(5);
+  const std::array<Synergy::Config, 4> configs{
+      {{.stealing = false, .wait_queue = false, .conditional = false, .fixed_quantum = fixed},
+       {.wait_queue = false, .conditional = false, .fixed_quantum = fixed},
+       {.conditional = false, .fixed_quantum = fixed},
+       {.fixed_quantum = fixed}}};
+  for (const Synergy::Config& config : configs) {
+    for (const bool chaos : {false, true}) {
+      const DriveReport report =
+          drive<Synergy>(config, arrivals, {.seed = seed, .chaos = chaos});
+      EXPECT_EQ(report.departures.size() + report.refused.size(), arrivals.size());
+      EXPECT_TRUE(report.violations.empty());
+    }
+  }
 }
 
 TEST(Synergy, every_job_finishes_once_with_all_options_in_use_and_all_going_wrong) {
