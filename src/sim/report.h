@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a simulated run says, as the RunReport that live runs make too, and the average of several
+// seeds with its confidence. Pure functions over plain values; safe on every thread.
+//
+// `requests` counts, as in live runs, those that arrived after the warm-up: types' counts, refused
+// and lost add up to it. What the simulation did in all is in SimReport.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "metrics/run_report.h"
+#include "sim/setup.h"
+#include "sim/simulation.h"
+
+namespace rubato::sim {
+
+// Half of a 95 % confidence interval. `path` is where the report's JSON has the figure:
+// "/latency_us/p99", "/types/0/slowdown/p999".
+struct Confidence {
+  std::string path;
+  double half_width = 0;
+};
+
+struct SimReport {
+  RunReport run;
+  uint64_t requests = 0;    // simulated in all, warm-up included
+  uint64_t events = 0;
+  double simulated_s = 0;   // virtual time
+  double useful_share = 0;  // of the workers' time: in requests; utilization has the overheads too
+  uint32_t seeds = 1;       // runs that this is the average of
+  std::vector<Confidence> confidence;  // empty for one seed
+};
+
+inline constexpr const char* kStoppedEarly = "stopped early";
+
+// Leaves policy, workload, arrivals, machine, version and settings to the caller. A run that ended
+// before Setup::requests is not valid.
+SimReport make_report(const Setup& setup, const Outcome& outcome);
+
+// One report for runs that differ in their seed only. Shares, rates, latencies and slowdowns are
+// means over the runs (of a type: over the runs that had such a request); counts, times and
+// counters are sums; maxima are maxima. Valid if every run is. Requires at least one run.
+SimReport average(std::span<const SimReport> runs);
+
+// Mean and half of the 95 % confidence interval (Student's t) of independent samples; an interval
+// of one sample is 0 wide. Requires at least one.
+struct Estimate {
+  double mean = 0, half_width = 0;
+};
+Estimate estimate(std::span<const double> samples);
+
+}  // namespace rubato::sim
