@@ -75,7 +75,8 @@ void put_next_finished(::benchmark::State& state) {
   const Synergy policy{Synergy::Config{}};
   Queues queues(1, limits::kInboxCapacity, limits::kSharedCapacity);
   PlanCell<Synergy::Plan> cell;
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, 1);
+  const std::vector<const WorkerStats*> stats;
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, 1);
   Synergy::Worker worker;
   Job job;
   for (auto _ : state) {
@@ -92,7 +93,8 @@ void steal_a_batch(::benchmark::State& state) {
   const Synergy policy{Synergy::Config{}};
   QueueSet<Synergy> queues(2, limits::kInboxCapacity, limits::kSharedCapacity);
   PlanCell<Synergy::Plan> cell;
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, 1);
+  const std::vector<const WorkerStats*> stats;
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, 1);
   Synergy::Worker worker;
   std::array<Job, 16> jobs;
   for (Job& job : jobs) host.put({0, 0}, &job);

@@ -9,6 +9,7 @@ namespace rubato::limits {
 
 inline constexpr uint32_t kMaxWorkers = 256;        // worker seats of one process
 inline constexpr uint32_t kPriorityLevels = 8;      // prioritised wait queues (Synergy 7.4)
+inline constexpr uint32_t kTypes = 64;              // request types that policies tell apart
 inline constexpr uint32_t kBurst = 32;              // requests taken from a datapath at once
 inline constexpr uint32_t kInboxCapacity = 16384;   // requests waiting at one worker
 inline constexpr uint32_t kSharedCapacity = 16384;  // requests in one global queue

@@ -28,6 +28,7 @@ class ArchetypeHost {
   uint32_t depth(QueueRef) { called(); }
   uint64_t produced(QueueRef) { called(); }
   uint64_t consumed(QueueRef) { called(); }
+  Served served(uint32_t) { called(); }
   Job* take(QueueRef) { called(); }
   bool put(QueueRef, Job*) { called(); }
   Job* steal(QueueRef, QueueRef, uint32_t) { called(); }

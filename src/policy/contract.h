@@ -86,11 +86,20 @@ struct Running {
   uint8_t priority = 0;
 };
 
+// What has been served of one request type since the start, by all workers together.
+struct Served {
+  uint64_t count = 0;
+  Nanos service;  // in all
+  Nanos waited;   // in all, from arrival to the first slice
+};
+
 // Everything a policy may ask of its host.
 //   depth(q)                jobs waiting in q. A hint: it may be stale. Where the host can see them
 //                           it counts requests of that worker still in the kernel or the NIC
 //   produced(q)             jobs ever put into q, and
 //   consumed(q)             ever taken from it; hints as well, but they never go back
+//   served(type)            what was done of that type; a hint. Requires type < limits::kTypes, of
+//                           which the last stands for all higher ones. For the slow path
 //   take(q)                 null = empty, or a race was lost
 //   put(q, job)             false = full; the caller still owns the job
 //   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
@@ -104,6 +113,7 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.depth(q) } -> std::same_as<uint32_t>;
   { host.produced(q) } -> std::same_as<uint64_t>;
   { host.consumed(q) } -> std::same_as<uint64_t>;
+  { host.served(n) } -> std::same_as<Served>;
   { host.take(q) } -> std::same_as<Job*>;
   { host.put(q, job) } -> std::same_as<bool>;
   { host.steal(q, q, n) } -> std::same_as<Job*>;

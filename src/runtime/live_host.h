@@ -8,12 +8,14 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/prng.h"
 #include "metrics/counter.h"
 #include "policy/contract.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
+#include "runtime/worker_stats.h"
 
 namespace rubato {
 
@@ -22,9 +24,15 @@ class LiveHost {
  public:
   using Plan = typename P::Plan;
 
+  // `stats` are those of all workers; complete when the first hook is called.
   LiveHost(QueueSet<P>& queues, const PlanCell<Plan>& cell, const Plan& initial, uint32_t workers,
-           uint64_t seed)
-      : queues_(queues), cell_(cell), plan_(initial), workers_(workers), prng_(seed) {}
+           const std::vector<const WorkerStats*>& stats, uint64_t seed)
+      : queues_(queues),
+        cell_(cell),
+        plan_(initial),
+        workers_(workers),
+        stats_(stats),
+        prng_(seed) {}
 
   Instant now() const { return now_; }
   uint32_t workers() const { return workers_; }
@@ -36,6 +44,14 @@ class LiveHost {
   }
   uint64_t consumed(QueueRef q) {
     return queues_.visit(q, [](auto& queue) { return queue.consumed(); });
+  }
+  Served served(uint32_t type) {
+    Served sum;
+    const uint32_t end = type + 1 == limits::kTypes ? kRequestTypes : type + 1;
+    for (const WorkerStats* stats : stats_) {
+      for (uint32_t slot = type; slot < end; ++slot) add_served(*stats, slot, sum);
+    }
+    return sum;
   }
   Job* take(QueueRef q) {
     return queues_.visit(q, [](auto& queue) {
@@ -70,6 +86,14 @@ class LiveHost {
   const Counter& stolen() const { return stolen_; }
 
  private:
+  static void add_served(const WorkerStats& stats, uint32_t slot, Served& sum) {
+    const TypeStats* type = stats.find_type(slot);
+    if (type == nullptr) return;
+    sum.count += type->served.value();
+    sum.service += Nanos(static_cast<int64_t>(type->service_ns.value()));
+    sum.waited += Nanos(static_cast<int64_t>(type->waited_ns.value()));
+  }
+
   template <class Q>
   static uint32_t take_some(Q& queue, std::span<Job*> room) {
     if constexpr (requires { queue.steal(room); }) {
@@ -84,6 +108,7 @@ class LiveHost {
   Plan plan_;
   uint32_t plan_version_ = 0;
   uint32_t workers_;
+  const std::vector<const WorkerStats*>& stats_;
   Prng prng_;
   Instant now_;
   Counter steals_;

@@ -24,6 +24,7 @@ class LiveRuntime final : public Runtime {
         timer_core_(shared_, workers_) {
     for (uint32_t i = 0; i < options.workers; ++i) {
       workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, i + 1));
+      shared_.worker_stats.push_back(&workers_.back()->stats());
     }
     for (auto& worker : workers_) {
       for (auto& other : workers_) {

@@ -38,7 +38,7 @@ class Shared {
         fibers(opts.stack_bytes, opts.max_fibers),
         slow_threshold_ns(opts.slow_threshold.count()),
         active_workers(opts.workers),
-        central_host_(queues, plan, hook::initial_plan(policy), opts.workers, 0) {
+        central_host_(queues, plan, hook::initial_plan(policy), opts.workers, worker_stats, 0) {
     plan.publish(hook::initial_plan(policy));
     for (uint32_t i = 0; i < opts.workers; ++i) {
       control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
@@ -106,6 +106,8 @@ class Shared {
   PlanCell<typename P::Plan> plan;
   // Control-plane requests wait apart, one queue per worker, open to thieves.
   std::vector<std::unique_ptr<StealQueue<Job*>>> control;
+  // Of every worker, filled before the first of them starts.
+  std::vector<const WorkerStats*> worker_stats;
   FiberPool fibers;
   std::atomic<int64_t> slow_threshold_ns;
   Learned learned;

@@ -19,7 +19,7 @@ class TimerCore {
       : shared_(shared),
         workers_(workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, 0) {}
+              shared.options.workers, shared.worker_stats, 0) {}
 
   // True if some slice is armed, that is, the next poll should come soon.
   bool poll() {

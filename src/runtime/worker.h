@@ -36,7 +36,7 @@ class LiveWorker final : public Seat {
       : shared_(shared),
         id_(id),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, seed),
+              shared.options.workers, shared.worker_stats, seed),
         datapath_(shared.datapath.queue(id)),
         control_(*shared.control[id.value]),
         slice_(shared.options.preemption_clock != PreemptionClock::kSelf),

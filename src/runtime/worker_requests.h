@@ -229,6 +229,9 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
   TypeStats& type = stats_.of_type(request.type);
   type.latency.record(latency);
   type.service.record(service);
+  ++type.served;
+  type.service_ns += static_cast<uint64_t>(service.count());
+  type.waited_ns += static_cast<uint64_t>((request.started - request.arrived).count());
   // A request without checkpoints that took long is noticed only now.
   if (P::kPreempts == Preempts::kLong && shared_.options.classify != Classify::kFeedback &&
       request.job_class == JobClass::kShort && service > slice_.quantum()) {

@@ -18,6 +18,9 @@ namespace rubato {
 inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
 
 struct TypeStats {
+  Counter served;           // finished, and of those in all:
+  Counter service_ns;       //   time on workers
+  Counter waited_ns;        //   time from arrival to the first slice
   SharedHistogram latency;  // arrival to reply, as the client feels it
   SharedHistogram service;  // time on workers
 };

@@ -31,7 +31,7 @@ void Engine<P>::arrive() {
   request->flow = coming_.flow;
   request->id = arrived_;
   request->true_type = coming_.type;
-  request->type = coming_.seen_type;
+  request->type = coming_.seen_type + 1;  // to a policy, type 0 is unknown
   request->measured = coming_.at >= warm_at_;
   measured_ += request->measured ? 1 : 0;
   last_arrival_ = coming_.at;

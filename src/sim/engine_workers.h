@@ -102,7 +102,7 @@ void Engine<P>::begin(uint32_t w, SimRequest* request) {
   core.owed = Nanos();
   if (request->last_on == SimRequest::kNowhere) {
     host_.spend(costs_.worker.receive);
-    if (setup_.classify == Classify::kFeedback && long_types_[request->type]) {
+    if (setup_.classify == Classify::kFeedback && long_types_[request->type - 1]) {
       request->job_class = JobClass::kLong;
       host_.spend(costs_.worker.feedback);
     }
@@ -177,6 +177,7 @@ void Engine<P>::finish(uint32_t w) {
   }
   sit(w);
   hook::finished(policy_, core.state, *request, request->service);
+  host_.note_served(request->type, request->service, request->started - request->arrived);
   host_.spend(costs_.worker.send);
   if (request->measured) {
     const Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -55,6 +56,10 @@ class SimHost {
   uint64_t consumed(QueueRef q) {
     spend(costs_.worker.look);
     return at(q).consumed();
+  }
+  Served served(uint32_t type) {
+    spend(costs_.worker.look);
+    return served_[type];
   }
   Job* take(QueueRef q) {
     if (at(q).empty()) {
@@ -115,6 +120,12 @@ class SimHost {
   }
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
+  void note_served(uint32_t type, Nanos service, Nanos waited) {
+    Served& served = served_[std::min(type, limits::kTypes - 1)];
+    ++served.count;
+    served.service += service;
+    served.waited += waited;
+  }
 
   // Queues without a price. insert: false = full.
   bool insert(QueueRef q, Job* job) {
@@ -184,6 +195,7 @@ class SimHost {
   uint64_t stolen_ = 0;
   std::vector<Row> rows_;
   std::vector<JobQueue> rings_;
+  std::array<Served, limits::kTypes> served_{};
 };
 
 }  // namespace rubato::sim

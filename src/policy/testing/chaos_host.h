@@ -45,6 +45,8 @@ class ChaosHost {
   uint64_t produced(QueueRef q) { return hint(seen(q).produced, inner_.produced(q)); }
   uint64_t consumed(QueueRef q) { return hint(seen(q).consumed, inner_.consumed(q)); }
 
+  Served served(uint32_t type) { return inner_.served(type); }
+
   Job* take(QueueRef q) { return happens(rates_.lost_race) ? nullptr : inner_.take(q); }
   bool put(QueueRef q, Job* job) { return !happens(rates_.refused_put) && inner_.put(q, job); }
   Job* steal(QueueRef victim, QueueRef into, uint32_t max) {

@@ -58,6 +58,11 @@ class CheckedHost {
   uint32_t depth(QueueRef q) { return legal(q) ? inner_.depth(q) : 0; }
   uint64_t produced(QueueRef q) { return legal(q) ? inner_.produced(q) : 0; }
   uint64_t consumed(QueueRef q) { return legal(q) ? inner_.consumed(q) : 0; }
+  Served served(uint32_t type) {
+    count_verb();
+    const bool known = require(type < limits::kTypes, "served of a type beyond the last");
+    return known ? inner_.served(type) : Served{};
+  }
 
   Job* take(QueueRef q) {
     if (!legal(q) || !require(may_take(q), "take from " + name(q) + " from the wrong seat")) {
@@ -148,7 +153,7 @@ class CheckedHost {
 
   // Bounded means: at most a few looks at every queue and every worker.
   void count_verb() {
-    const uint64_t bound = 16 + 4 * (uint64_t{queues_} + inner_.workers());
+    const uint64_t bound = 16 + 4 * (uint64_t{queues_} + inner_.workers() + limits::kTypes);
     if (++verbs_ != bound + 1) return;
     complain("a hook used more than " + std::to_string(bound) + " verbs");
   }

@@ -27,6 +27,7 @@ struct Arrival {
   Nanos service{};
   JobClass job_class = JobClass::kShort;
   uint8_t priority = 0;
+  uint32_t type = 0;
 };
 
 struct DriveOptions {
@@ -157,6 +158,7 @@ class Driver {
     job.flow = index;
     job.left = arrival.service;
     job.priority = arrival.priority;
+    job.type = arrival.type;
     host_.sit(Seat::worker(arrival.worker));
     host_.admit(&job);
     const QueueRef q = hook::route(policy_, job, arrival.worker, host_);
@@ -279,6 +281,7 @@ class Driver {
     WorkerSeat& seat = seats_[me.value];
     host_.sit(Seat::worker(me));
     hook::finished(policy_, seat.state, job, job.attained);
+    script_.note_served(job.type, job.attained, job.started - job.arrived);
     host_.retire(&job);
     report_.departures.push_back({job.arrival, script_.now(), job.preemptions});
     seat.running = nullptr;

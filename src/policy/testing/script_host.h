@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -50,6 +51,10 @@ class ScriptHost {
     record("consumed", q);
     return at(q).consumed;
   }
+  Served served(uint32_t type) {
+    RUBATO_CHECK(type < limits::kTypes);
+    return served_[type];
+  }
   Job* take(QueueRef q) {
     record("take", q);
     return pop(q);
@@ -76,6 +81,13 @@ class ScriptHost {
   // For the test.
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
+  // One more request of that type is done.
+  void note_served(uint32_t type, Nanos service, Nanos waited) {
+    Served& served = served_[std::min(type, limits::kTypes - 1)];
+    ++served.count;
+    served.service += service;
+    served.waited += waited;
+  }
   void set_capacity(size_t jobs_per_queue) { capacity_ = jobs_per_queue; }
   void record_verbs() { recording_ = true; }
   const std::vector<std::string>& verbs() const { return verbs_; }  // "take waiting[0]"
@@ -126,6 +138,7 @@ class ScriptHost {
   bool recording_ = false;
   std::vector<std::string> verbs_;
   std::vector<std::vector<Queue>> queues_;
+  std::array<Served, limits::kTypes> served_{};
 };
 
 }  // namespace rubato::testing
