@@ -10,6 +10,7 @@
 
 #include "policy/cfcfs.h"
 #include "policy/contract.h"
+#include "policy/darc.h"
 #include "policy/fcfs.h"
 #include "policy/ps.h"
 #include "policy/steal.h"
@@ -27,6 +28,7 @@ using AllPolicies = TypeList<  //
     Cfcfs,                     //
     Steal,                     //
     Ps,                        //
+    Darc,                      //
     Synergy                    //
     >;
 

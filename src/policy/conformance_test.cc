@@ -119,7 +119,8 @@ TYPED_TEST(Conformance, same_seed_same_run) {
 
 TYPED_TEST(Conformance, no_worker_idles_while_a_job_waits_exactly_if_the_policy_claims_so) {
   const uint64_t seed = test_seed(16);
-  const std::vector<Arrival> arrivals = make_arrivals(seed, {.load = 0.9});
+  // Long enough for policies that learn first (the window of darc is 50 000 requests).
+  const std::vector<Arrival> arrivals = make_arrivals(seed, {.jobs = 80'000, .load = 0.9});
   const DriveReport report = drive<TypeParam>({}, arrivals, {.seed = seed});
   EXPECT_EQ(report.idle_while_waiting == 0, kClaimsWorkConserving<TypeParam>)
       << report.idle_while_waiting << " times";

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/darc.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "policy/testing/arrivals.h"
+#include "policy/testing/drive.h"
+#include "policy/testing/script_host.h"
+#include "policy/testing/seed.h"
+
+namespace rubato {
+namespace {
+
+using testing::ScriptHost;
+
+constexpr QueueRef kUnprofiled{1, 0};
+QueueRef typed(uint32_t type) { return {0, type}; }
+
+struct TypeOf {
+  double micros;
+  double share;
+};
+
+// A profile as a window would have left it; types are numbered from 1 on.
+Darc::Central profile(const std::vector<TypeOf>& types) {
+  Darc::Central central;
+  double all = 0;
+  for (const TypeOf& type : types) all += type.micros * type.share;
+  for (size_t i = 0; i < types.size(); ++i) {
+    central.types[i + 1].service = Nanos::from_micros(types[i].micros);
+    central.types[i + 1].demand = types[i].micros * types[i].share / all;
+  }
+  return central;
+}
+
+using Firsts = std::vector<uint32_t>;
+Firsts firsts(const Darc::Plan& plan) {
+  return Firsts(plan.first.begin(), plan.first.begin() + plan.types);
+}
+Firsts owned(const Darc::Plan& plan) {
+  return Firsts(plan.reserved.begin(), plan.reserved.begin() + plan.types);
+}
+
+const std::vector<TypeOf> kTpcc{{5.7, 44}, {6, 4}, {20, 44}, {88, 4}, {100, 4}};
+
+// Persephone 5.4.2: {Payment, OrderStatus}, {NewOrder}, {Delivery, StockLevel} own 2, 6, 6 of 14.
+TEST(Darc, groups_tpcc_as_the_paper_does) {
+  const Darc::Plan plan = Darc({}).reserve(profile(kTpcc), 14);
+  EXPECT_EQ(firsts(plan), (Firsts{0, 0, 2, 8, 8}));
+  EXPECT_EQ(owned(plan), (Firsts{2, 2, 6, 6, 6}));
+}
+
+// 16 workers, 99.5 % 0.5 us and 0.5 % 500 us: a demand of 2.66 makes 3.
+TEST(Darc, reserves_three_of_sixteen_for_the_short_half_of_extreme_bimodal) {
+  const Darc::Plan plan = Darc({}).reserve(profile({{0.5, 99.5}, {500, 0.5}}), 16);
+  EXPECT_EQ(firsts(plan), (Firsts{0, 3}));
+}
+
+TEST(Darc, a_fraction_of_up_to_a_half_is_left_to_stealing_and_nobody_gets_nothing) {
+  // Demands of 0.4, 1.5 and 8.1 of 10 workers.
+  const Darc::Plan plan = Darc({}).reserve(profile({{1, 4}, {10, 1.5}, {100, 0.81}}), 10);
+  EXPECT_EQ(firsts(plan), (Firsts{0, 1, 2}));
+}
+
+TEST(Darc, a_long_group_that_finds_no_worker_left_shares_the_spillway) {
+  const Darc::Plan plan = Darc({}).reserve(profile({{1, 55}, {10, 4.4}, {100, 0.01}}), 2);
+  EXPECT_EQ(firsts(plan), (Firsts{0, 1, 1}));
+}
+
+TEST(Darc, static_reservation_gives_the_shortest_type_what_is_asked) {
+  const Darc::Plan plan = Darc({.reserved = 2}).reserve(profile({{1, 50}, {100, 50}}), 14);
+  EXPECT_EQ(firsts(plan), (Firsts{0, 2}));
+}
+
+Darc::Plan two_types() { return Darc({}).reserve(profile({{1, 80}, {10, 12}}), 4); }
+
+TEST(Darc, short_types_steal_from_long_ones_but_not_the_reverse) {
+  ScriptHost<Darc> host(4, 1, two_types());
+  ASSERT_EQ(firsts(host.plan()), (Firsts{0, 2}));
+  Job short_job, long_job;
+  None none;
+  host.push(typed(2), &long_job);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{0}, host), nullptr);
+  host.push(typed(1), &short_job);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{3}, host), &short_job);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{1}, host), nullptr);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{2}, host), &long_job);
+}
+
+TEST(Darc, unknown_types_run_on_the_spillway_only_after_all_others) {
+  ScriptHost<Darc> host(4, 1, two_types());
+  Job known, unknown, unheard_of;
+  known.type = 2;
+  unheard_of.type = 40;
+  EXPECT_EQ(Darc({}).route(unknown, WorkerId{1}, host), typed(0));
+  EXPECT_EQ(Darc({}).route(unheard_of, WorkerId{1}, host), typed(0));
+  EXPECT_EQ(Darc({}).route(known, WorkerId{1}, host), typed(2));
+  None none;
+  host.push(typed(0), &unknown);
+  host.push(typed(2), &known);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{0}, host), nullptr);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{3}, host), &known);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{2}, host), nullptr);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{3}, host), &unknown);
+}
+
+TEST(Darc, all_is_first_come_first_served_until_the_first_window_closes) {
+  ScriptHost<Darc> host(4);
+  Job first, second;
+  first.type = 2;
+  second.type = 1;
+  EXPECT_EQ(Darc({}).route(first, WorkerId{0}, host), kUnprofiled);
+  host.push(kUnprofiled, &first);
+  host.push(kUnprofiled, &second);
+  None none;
+  EXPECT_EQ(Darc({}).next(none, WorkerId{0}, host), &first);
+  EXPECT_EQ(Darc({}).next(none, WorkerId{3}, host), &second);
+}
+
+class DarcWindows : public ::testing::Test {
+ protected:
+  // One window of requests: as many of 1 us and of 100 us, which waited this long on average.
+  void serve(uint32_t shorts, uint32_t longs, Nanos waited) {
+    for (uint32_t i = 0; i < shorts; ++i) host_.note_served(1, Nanos::micros(1), waited);
+    for (uint32_t i = 0; i < longs; ++i) host_.note_served(2, Nanos::micros(100), waited);
+  }
+  Firsts adapt() {
+    host_.publish(policy_.adapt(central_, host_));
+    return firsts(host_.plan());
+  }
+
+  Darc policy_{{.window = 1000}};
+  Darc::Central central_;
+  ScriptHost<Darc> host_{10};
+};
+
+TEST_F(DarcWindows, the_first_full_window_makes_a_reservation) {
+  serve(900, 9, Nanos());
+  EXPECT_EQ(adapt(), Firsts());
+  serve(90, 1, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+}
+
+TEST_F(DarcWindows, a_reservation_changes_only_if_requests_wait_and_the_demand_has_drifted) {
+  serve(1000, 10, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  serve(1000, 90, Nanos::micros(1));  // drifted, but nobody waits beyond 10 service times
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  serve(1000, 10, Nanos::micros(50));  // the other way round
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  serve(1000, 90, Nanos::micros(50));
+  EXPECT_EQ(adapt(), (Firsts{0, 1}));
+}
+
+TEST(Darc, every_job_is_done_once_while_reservations_change) {
+  const uint64_t seed = testing::test_seed(11);
+  const auto arrivals = testing::make_arrivals(seed, {.load = 0.8});
+  const auto report = testing::drive<Darc>({.window = 500, .check = Nanos::micros(100)}, arrivals);
+  EXPECT_TRUE(report.violations.empty()) << report.violations.front() << ", seed " << seed;
+  EXPECT_EQ(report.departures.size(), arrivals.size());
+}
+
+}  // namespace
+}  // namespace rubato
