@@ -16,6 +16,7 @@
 
 #include "base/limits.h"
 #include "policy/contract.h"
+#include "policy/profile.h"
 
 namespace rubato {
 
@@ -61,32 +62,21 @@ class Darc {
   }
 
   using Worker = None;
-
-  struct Type {
-    Served before;      // at the begin of the window
-    Nanos service;      // moving average; 0 = never seen
-    double demand = 0;  // share of all work when the reservation was made
-  };
-  struct Central {
-    std::array<Type, limits::kTypes> types{};
-  };
+  using Central = Profile;
 
   // The reservation. Until the first window closes no type is known, and all is c-FCFS.
   struct Plan {
-    uint32_t types = 0;                               // known ones, of which
-    std::array<uint8_t, limits::kTypes> order{};      //   the i-th shortest is order[i],
-    std::array<uint16_t, limits::kTypes> first{};     //   served by workers first[i] and above,
-    std::array<uint16_t, limits::kTypes> reserved{};  //   of which so many are its group's own
-    std::array<bool, limits::kTypes> known{};         // by type
+    Ranking ranking;
+    std::array<uint16_t, limits::kTypes> first{};     // by rank: workers from this on may serve it,
+    std::array<uint16_t, limits::kTypes> reserved{};  // of which so many are its group's own
   };
 
   explicit constexpr Darc(Config config) : config_(config) {}
 
   template <class H>
   QueueRef route(const Job& job, WorkerId, H& host) const {
-    const uint32_t type = std::min(job.type, limits::kTypes - 1);
-    if (host.plan().types == 0) return kUnprofiled;
-    return typed(host.plan().known[type] ? type : 0);
+    const Ranking& ranking = host.plan().ranking;
+    return ranking.types == 0 ? kUnprofiled : typed(ranking.lane_of(job.type));
   }
 
   // Algorithm 1: types by ascending service time, on their own workers and on those of longer ones.
@@ -94,8 +84,8 @@ class Darc {
   Job* next(Worker&, WorkerId me, H& host) const {
     if (Job* job = host.take(kUnprofiled)) return job;
     const Plan& plan = host.plan();
-    for (uint32_t i = 0; i < plan.types && plan.first[i] <= me.value; ++i) {
-      if (Job* job = host.take(typed(plan.order[i]))) return job;
+    for (uint32_t i = 0; i < plan.ranking.types && plan.first[i] <= me.value; ++i) {
+      if (Job* job = host.take(typed(plan.ranking.order[i]))) return job;
     }
     return me.value >= spillway_first(host.workers()) ? host.take(typed(0)) : nullptr;
   }
@@ -103,31 +93,29 @@ class Darc {
   // 3, "profiling the workload": a window closes once it has samples enough, some type waits
   // beyond its target, and the demand is no longer that of the reservation.
   template <class H>
-  Plan adapt(Central& central, H& host) const {
-    std::array<Served, limits::kTypes> window = served_since(central, host);
-    uint64_t samples = 0;
-    for (const Served& served : window) samples += served.count;
-    if (samples < config_.window) return host.plan();
-    const bool first_window = host.plan().types == 0;
-    const bool delayed = first_window || waits_too_long(central, window);
-    close_window(central, window, host);
-    const std::array<double, limits::kTypes> demands = demands_of(central, window);
-    if (!first_window && !(delayed && has_drifted(central, demands))) return host.plan();
-    for (uint32_t t = 0; t < limits::kTypes; ++t) central.types[t].demand = demands[t];
-    return reserve(central, host.workers());
+  Plan adapt(Profile& profile, H& host) const {
+    if (profile.observe(host) < config_.window) return host.plan();
+    const bool first_window = host.plan().ranking.types == 0;
+    const bool delayed = profile.waits_beyond(config_.slowdown);
+    profile.close(config_.ema_shift);
+    const auto demands = profile.demands();
+    const bool drifted = profile.has_drifted(demands, config_.drift);
+    if (!first_window && !(delayed && drifted)) return host.plan();
+    profile.adopt(demands);
+    return reserve(profile, host.workers());
   }
 
   Nanos adapt_period() const { return config_.check; }
 
   // Algorithm 2, from the types' demands and service times. Public for tests and displays.
-  Plan reserve(const Central& central, uint32_t workers) const {
-    Plan plan = by_service_time(central);
+  Plan reserve(const Profile& profile, uint32_t workers) const {
+    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}};
     uint32_t taken = 0;
-    for (uint32_t i = 0; i < plan.types;) {
-      const uint32_t end = end_of_group(central, plan, i);
+    for (uint32_t i = 0; i < plan.ranking.types;) {
+      const uint32_t end = end_of_group(profile, plan.ranking, i);
       double demand = 0;
       for (uint32_t member = i; member < end; ++member) {
-        demand += central.types[plan.order[member]].demand * workers;
+        demand += profile.of(plan.ranking.order[member]).demand * workers;
       }
       const uint32_t wanted = config_.reserved > 0 ? fixed_share(i, workers) : rounded(demand);
       // When all are taken the group gets the spillway, which it shares.
@@ -162,93 +150,14 @@ class Darc {
     return rank == 0 ? config_.reserved : workers;
   }
 
-  Plan by_service_time(const Central& central) const {
-    Plan plan;
-    for (uint32_t t = 1; t < limits::kTypes; ++t) {
-      if (central.types[t].service == Nanos()) continue;
-      plan.known[t] = true;
-      plan.order[plan.types++] = static_cast<uint8_t>(t);
-    }
-    std::stable_sort(plan.order.begin(), plan.order.begin() + plan.types,
-                     [&](uint8_t a, uint8_t b) {
-                       return central.types[a].service < central.types[b].service;
-                     });
-    return plan;
-  }
-
   // One past the last type whose service time is within delta of the group's shortest.
-  uint32_t end_of_group(const Central& central, const Plan& plan, uint32_t begin) const {
+  uint32_t end_of_group(const Profile& profile, const Ranking& ranking, uint32_t begin) const {
     const auto service = [&](uint32_t i) {
-      return static_cast<double>(central.types[plan.order[i]].service.count());
+      return static_cast<double>(profile.of(ranking.order[i]).service.count());
     };
     uint32_t end = begin + 1;
-    while (end < plan.types && service(end) < config_.delta * service(begin)) ++end;
+    while (end < ranking.types && service(end) < config_.delta * service(begin)) ++end;
     return end;
-  }
-
-  template <class H>
-  std::array<Served, limits::kTypes> served_since(const Central& central, H& host) const {
-    std::array<Served, limits::kTypes> window;
-    for (uint32_t t = 0; t < limits::kTypes; ++t) {
-      const Served now = host.served(t);
-      const Served& before = central.types[t].before;
-      window[t] = {now.count - before.count, now.service - before.service,
-                   now.waited - before.waited};
-    }
-    return window;
-  }
-
-  bool waits_too_long(const Central& central,
-                      const std::array<Served, limits::kTypes>& window) const {
-    for (uint32_t t = 1; t < limits::kTypes; ++t) {
-      if (window[t].count == 0) continue;
-      const double wait = static_cast<double>(window[t].waited.count()) /
-                          static_cast<double>(window[t].count);
-      const double target =
-          config_.slowdown * static_cast<double>(central.types[t].service.count());
-      if (wait > target) return true;
-    }
-    return false;
-  }
-
-  template <class H>
-  void close_window(Central& central, const std::array<Served, limits::kTypes>& window,
-                    H& host) const {
-    for (uint32_t t = 0; t < limits::kTypes; ++t) {
-      Type& type = central.types[t];
-      type.before = host.served(t);
-      if (window[t].count == 0) continue;
-      const Nanos mean = window[t].service / static_cast<int64_t>(window[t].count);
-      const int64_t weight = int64_t{1} << config_.ema_shift;
-      const Nanos average =
-          type.service == Nanos() ? mean : type.service + (mean - type.service) / weight;
-      type.service = std::max(average, Nanos(1));
-    }
-  }
-
-  // Equation 1: the share of the work that each type asks for.
-  std::array<double, limits::kTypes> demands_of(
-      const Central& central, const std::array<Served, limits::kTypes>& window) const {
-    std::array<double, limits::kTypes> demands{};
-    double all = 0;
-    for (uint32_t t = 1; t < limits::kTypes; ++t) {
-      demands[t] = static_cast<double>(window[t].count) *
-                   static_cast<double>(central.types[t].service.count());
-      all += demands[t];
-    }
-    for (double& demand : demands) demand = all > 0 ? demand / all : 0;
-    return demands;
-  }
-
-  bool has_drifted(const Central& central,
-                   const std::array<double, limits::kTypes>& demands) const {
-    for (uint32_t t = 1; t < limits::kTypes; ++t) {
-      const double reserved = central.types[t].demand;
-      if (std::abs(demands[t] - reserved) > config_.drift * std::max(reserved, demands[t])) {
-        return true;
-      }
-    }
-    return false;
   }
 
   Config config_;

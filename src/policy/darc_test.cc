@@ -26,23 +26,23 @@ struct TypeOf {
 };
 
 // A profile as a window would have left it; types are numbered from 1 on.
-Darc::Central profile(const std::vector<TypeOf>& types) {
-  Darc::Central central;
+Profile profile(const std::vector<TypeOf>& types) {
+  Profile central;
   double all = 0;
   for (const TypeOf& type : types) all += type.micros * type.share;
   for (size_t i = 0; i < types.size(); ++i) {
-    central.types[i + 1].service = Nanos::from_micros(types[i].micros);
-    central.types[i + 1].demand = types[i].micros * types[i].share / all;
+    central.of(static_cast<uint32_t>(i) + 1).service = Nanos::from_micros(types[i].micros);
+    central.of(static_cast<uint32_t>(i) + 1).demand = types[i].micros * types[i].share / all;
   }
   return central;
 }
 
 using Firsts = std::vector<uint32_t>;
 Firsts firsts(const Darc::Plan& plan) {
-  return Firsts(plan.first.begin(), plan.first.begin() + plan.types);
+  return Firsts(plan.first.begin(), plan.first.begin() + plan.ranking.types);
 }
 Firsts owned(const Darc::Plan& plan) {
-  return Firsts(plan.reserved.begin(), plan.reserved.begin() + plan.types);
+  return Firsts(plan.reserved.begin(), plan.reserved.begin() + plan.ranking.types);
 }
 
 const std::vector<TypeOf> kTpcc{{5.7, 44}, {6, 4}, {20, 44}, {88, 4}, {100, 4}};
@@ -134,7 +134,7 @@ class DarcWindows : public ::testing::Test {
   }
 
   Darc policy_{{.window = 1000}};
-  Darc::Central central_;
+  Profile central_;
   ScriptHost<Darc> host_{10};
 };
 

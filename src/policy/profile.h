@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Profile: what a policy learns of request types on its slow path, in windows: service time as a
+// moving average, share of the work, mean wait (Persephone, section 3, "profiling the workload").
+// Ranking: the known types from short to long, small enough for a Plan. Plain values of the seat
+// that runs `adapt`; pure.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/limits.h"
+#include "policy/contract.h"
+
+namespace rubato {
+
+struct Ranking {
+  uint32_t types = 0;                        // known ones, of which
+  std::array<uint8_t, limits::kTypes> order{};  // the i-th shortest is order[i]
+  std::array<bool, limits::kTypes> known{};     // by type
+
+  // The queue lane of a request: its type if that is known, else 0.
+  uint32_t lane_of(uint32_t type) const {
+    const uint32_t slot = std::min(type, limits::kTypes - 1);
+    return known[slot] ? slot : 0;
+  }
+};
+
+class Profile {
+ public:
+  struct Type {
+    Served before;      // at the begin of the window
+    Served window;      // in the window
+    Nanos service;      // moving average over windows; 0 = never seen
+    double demand = 0;  // share of all work, by the last window that was adopted
+  };
+
+  const Type& of(uint32_t type) const { return types_[type]; }
+  Type& of(uint32_t type) { return types_[type]; }
+
+  // Reads what the open window holds so far; the number of its requests.
+  template <class H>
+  uint64_t observe(H& host) {
+    uint64_t samples = 0;
+    for (uint32_t t = 0; t < limits::kTypes; ++t) {
+      const Served now = host.served(t);
+      const Served& before = types_[t].before;
+      types_[t].window = {now.count - before.count, now.service - before.service,
+                          now.waited - before.waited};
+      samples += types_[t].window.count;
+    }
+    return samples;
+  }
+
+  // Ends the window that was observed last; its mean service times count with weight 2^-shift.
+  void close(uint32_t ema_shift) {
+    for (Type& type : types_) {
+      const Served& window = type.window;
+      type.before = {type.before.count + window.count, type.before.service + window.service,
+                     type.before.waited + window.waited};
+      if (window.count == 0) continue;
+      const Nanos mean = window.service / static_cast<int64_t>(window.count);
+      const int64_t weight = int64_t{1} << ema_shift;
+      const Nanos average =
+          type.service == Nanos() ? mean : type.service + (mean - type.service) / weight;
+      type.service = std::max(average, Nanos(1));
+    }
+  }
+
+  // Did some type of the window wait longer than so many service times, on average?
+  bool waits_beyond(double slowdown) const {
+    return std::any_of(types_.begin() + 1, types_.end(), [slowdown](const Type& type) {
+      if (type.window.count == 0) return false;
+      const double wait = static_cast<double>(type.window.waited.count()) /
+                          static_cast<double>(type.window.count);
+      return wait > slowdown * static_cast<double>(type.service.count());
+    });
+  }
+
+  // Persephone, equation 1: the share of the window's work that each type asks for.
+  std::array<double, limits::kTypes> demands() const {
+    std::array<double, limits::kTypes> demands{};
+    double all = 0;
+    for (uint32_t t = 1; t < limits::kTypes; ++t) {
+      demands[t] = static_cast<double>(types_[t].window.count) *
+                   static_cast<double>(types_[t].service.count());
+      all += demands[t];
+    }
+    for (double& demand : demands) demand = all > 0 ? demand / all : 0;
+    return demands;
+  }
+
+  // Does the demand of some type differ from the adopted one by more than this share of it?
+  bool has_drifted(const std::array<double, limits::kTypes>& demands, double drift) const {
+    for (uint32_t t = 1; t < limits::kTypes; ++t) {
+      const double adopted = types_[t].demand;
+      if (std::abs(demands[t] - adopted) > drift * std::max(adopted, demands[t])) return true;
+    }
+    return false;
+  }
+
+  void adopt(const std::array<double, limits::kTypes>& demands) {
+    for (uint32_t t = 0; t < limits::kTypes; ++t) types_[t].demand = demands[t];
+  }
+
+  // Types 1 and above that have ever been served.
+  Ranking ranking() const {
+    Ranking ranking;
+    for (uint32_t t = 1; t < limits::kTypes; ++t) {
+      if (types_[t].service == Nanos()) continue;
+      ranking.known[t] = true;
+      ranking.order[ranking.types++] = static_cast<uint8_t>(t);
+    }
+    std::stable_sort(ranking.order.begin(), ranking.order.begin() + ranking.types,
+                     [this](uint8_t a, uint8_t b) {
+                       return types_[a].service < types_[b].service;
+                     });
+    return ranking;
+  }
+
+ private:
+  std::array<Type, limits::kTypes> types_{};
+};
+
+}  // namespace rubato
