@@ -253,6 +253,7 @@ void Engine<P>::preempt(uint32_t w) {
   request->left -= ran;
   ++request->preemptions;
   const QueueRef q = hook::requeue(policy_, *request, Why::kPreempted, WorkerId{w}, host_);
+  if (polled() && q == own_queue(w)) poll(w);  // what arrived meanwhile goes first
   if (!host_.put(q, request)) {
     --request->preemptions;
     return begin(w, request);
