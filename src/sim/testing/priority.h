@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Priority<Mode>: a policy for theory's sake, with the request type as priority (0 is the most
+// urgent). Textbook queues: first come first served within a type; either nobody is cut, or what is
+// less urgent is cut, to the length of a slice, when something more urgent waits, and goes on later
+// where it was. Not in policy/all.h: production policies learn priorities from the application.
+#pragma once
+
+#include <array>
+
+#include "policy/contract.h"
+
+namespace rubato::sim {
+
+template <Preempts kMode>
+class Priority {
+ public:
+  static constexpr const char* kName = "priority";
+  static constexpr const char* kSummary = "the request type is the priority";
+  static constexpr const char* kSource = "Conway, Maxwell and Miller, chapter 8";
+  static constexpr Preempts kPreempts = kMode;
+  static constexpr bool kWorkConserving = true;
+  static constexpr bool kInterchangeable = true;
+  static constexpr uint32_t kClasses = 4;
+  static constexpr std::array<QueueSpec, 2> kQueues{{
+      {"fresh", Scope::kGlobal, Sharing::kShared, kClasses},
+      {"cut", Scope::kGlobal, Sharing::kShared, kClasses},
+  }};
+
+  struct Config {
+    Nanos quantum = Nanos(100);
+  };
+  using Worker = None;
+  using Central = None;
+  using Plan = None;
+
+  explicit constexpr Priority(Config config) : config_(config) {}
+
+  template <class H>
+  QueueRef route(const Job& job, WorkerId, H&) const {
+    return {0, job.type};
+  }
+  template <class H>
+  Job* next(Worker&, WorkerId, H& host) const {
+    for (uint32_t type = 0; type < kClasses; ++type) {
+      if (Job* job = host.take(QueueRef{1, type})) return job;
+      if (Job* job = host.take(QueueRef{0, type})) return job;
+    }
+    return nullptr;
+  }
+  // Nothing is more urgent than type 0. `expired` cannot see the type, so that cutting is for two
+  // types only.
+  template <class H>
+  Nanos quantum(const Worker&, const Job& job, H&) const {
+    return job.type == 0 ? Nanos::max() : config_.quantum;
+  }
+  template <class H>
+  Verdict expired(Running, H& host) const {
+    return host.depth(QueueRef{0, 0}) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  }
+  template <class H>
+  QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
+    return {1, job.type};
+  }
+
+ private:
+  Config config_;
+};
+
+}  // namespace rubato::sim
