@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo test build bench asan tsan fuzz setup clean
+.PHONY: help demo reproduce test build bench asan tsan fuzz setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
+FIG ?= list
 
 help:
 	@echo 'make demo    what scans do to GETs, with and without Rubato (3 minutes after the build)'
+	@echo 'make reproduce FIG=synergy-6.5 [QUICK=1]    a figure of a paper; without FIG: which there are'
 	@echo 'make test    every test, the sanitizers, every fuzz target and benchmark for a moment'
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'
@@ -27,6 +29,9 @@ build: setup
 
 demo: build
 	@python3 tools/demo.py
+
+reproduce: build
+	@python3 tools/reproduce.py $(FIG) $(if $(QUICK),--quick)
 
 test: setup
 	@JOBS=$(JOBS) tools/test.sh

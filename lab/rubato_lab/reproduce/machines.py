@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines of the figures: built-in cost files by name, and others that differ from one of them in
+a few fields, which are written beside the results."""
+
+import tomllib
+
+from rubato_lab.options import ROOT
+
+BUILTIN = ROOT / "src/sim/costs"
+SYNERGY, PERSEPHONE, IDEAL = "synergy-testbed", "persephone-fig1", "ideal"
+# The same costs with one queue that all workers see: what central policies stand on.
+SYNERGY_CENTRAL = "synergy-central"
+DISPATCH_NS = (0, 25, 50, 100, 150, 200)
+OVERHEADS_US = (0, 1, 2, 4)
+
+
+def dispatcher(ns):
+    """The ideal machine behind a dispatcher that needs so long per request (Synergy, Fig. 4.1)."""
+    return f"dispatcher-{ns}ns"
+
+
+def preemption(us):
+    """Persephone's Fig. 10: half of `us` until the worker notices, half to cut what it runs."""
+    return f"preemption-{us}us"
+
+
+def derived():
+    """{name: (built-in, {section: {key: value}})}."""
+    half = {us: f"{us * 500}ns" for us in OVERHEADS_US}
+    return {
+        SYNERGY_CENTRAL: (SYNERGY, {"nic": {"delivery": "direct"}}),
+        **{dispatcher(ns): (IDEAL, {"machine": {"dispatcher": f"{ns}ns"}}) for ns in DISPATCH_NS},
+        **{preemption(us): (IDEAL, {"preemption": {"clock": "timer-core", "receive": half[us],
+                                                   "propagation": half[us]}})
+           for us in OVERHEADS_US}}
+
+
+def _toml(value):
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(one) for one in value) + "]"
+    return str(value)
+
+
+def text_of(name, base, changes):
+    """The cost file of that name. Raises OSError if the built-in is not there."""
+    costs = tomllib.loads((BUILTIN / f"{base}.toml").read_text(encoding="utf-8"))
+    for section, fields in changes.items():
+        costs.setdefault(section, {}).update(fields)
+    costs["machine"]["name"] = name
+    lines = [f"# {base} but for {changes}"]
+    for section, fields in costs.items():
+        lines += [f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in fields.items())]
+    return "\n".join(lines) + "\n"
+
+
+def write(folder):
+    """Writes the derived cost files. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, (base, changes) in derived().items():
+        (folder / f"{name}.toml").write_text(text_of(name, base, changes), encoding="utf-8")
+
+
+def argument(name, folder):
+    """What `--costs` takes for this machine."""
+    return str(folder / f"{name}.toml") if name in derived() else name

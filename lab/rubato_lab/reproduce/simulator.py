@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `rubato sim` and reads its JSON. What was run once is not run again; at most `processes` at
+a time, whatever number of threads asks."""
+
+import json
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from rubato_lab.reproduce import machines
+
+PROCESSES = 2
+# More than any run here takes: a run that lasts longer hangs.
+TIMEOUT_S = 900
+WAITING_THREADS = 32
+
+
+class SimulatorError(Exception):
+    """One line that tells which command failed, and how."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything of a run but how much is offered. `settings` are (name, value) of the policy,
+    `more` further arguments of `rubato sim`."""
+
+    policy: str
+    workers: int
+    workload: str
+    costs: str = "ideal"
+    settings: tuple = ()
+    flows: int | None = None
+    more: tuple = ()
+
+    def having(self, **changes):
+        return replace(self, **changes)
+
+    def setting(self, **settings):
+        return replace(self, settings=self.settings + tuple(settings.items()))
+
+    def arguments(self, costs_folder):
+        words = ["--policy", self.policy, "--workers", str(self.workers), "--workload",
+                 self.workload, "--costs", machines.argument(self.costs, costs_folder)]
+        for name, value in self.settings:
+            words += ["--set", f"{name}={value}"]
+        if self.flows is not None:
+            words += ["--flows", str(self.flows)]
+        return words + list(self.more)
+
+
+@dataclass(frozen=True)
+class Offered:
+    """How much is offered: a share of the workers' capacity, or requests per second."""
+
+    load: float | None = None
+    rate_rps: float | None = None
+
+    def arguments(self):
+        if self.load is not None:
+            return ["--load", f"{self.load:.6g}"]
+        return ["--rate", f"{self.rate_rps:.9g}"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to simulate. `tolerance` is the width of load within which an objective's limit is
+    found, `stride` draws only every n-th point of a curve."""
+
+    name: str
+    requests: int
+    seeds: int
+    tolerance: float
+    stride: int
+
+
+QUICK = Effort("quick", 1_000_000, 1, 0.01, 2)
+FULL = Effort("full", 10_000_000, 5, 0.0025, 1)
+
+
+class Run:
+    """One simulated run, or the mean over its seeds, as the JSON has it."""
+
+    def __init__(self, report):
+        self.report = report
+        self.load = report["load"]
+        self.offered_rps = report["offered_rps"]
+        self.achieved_rps = report["achieved_rps"]
+        self.counters = report["counters"]
+        self.utilization = report["utilization"]
+
+    def latency_us(self, percentile="p999"):
+        return self.report["latency_us"][percentile]
+
+    def slowdown(self, percentile="p999"):
+        return self.report["slowdown"][percentile]
+
+    @property
+    def types(self):
+        return [t for t in self.report["types"] if t["count"] > 0]
+
+    def shortest(self):
+        return min(self.types, key=lambda t: t["service_us"])
+
+    def longest(self):
+        return max(self.types, key=lambda t: t["service_us"])
+
+    def worst_slowdown(self):
+        """The greatest p99.9 slowdown of any type."""
+        return max(t["slowdown"]["p999"] for t in self.types)
+
+    @property
+    def loss(self):
+        """The share of requests that got no reply."""
+        gone = self.report["lost"] + self.report["refused"]
+        return gone / max(1, self.report["requests"])
+
+    def avoided(self):
+        """The share of expired slices that did not end in a preemption; None without any."""
+        kept = self.counters["preemptions_avoided"]
+        expired = kept + self.counters["preemptions"]
+        return kept / expired if expired else None
+
+    def utilization_gap(self):
+        """The busiest worker's share of busy time less the idlest one's; None if not told."""
+        each = self.report.get("worker_utilization")
+        return max(each) - min(each) if each else None
+
+    def half_width(self, path):
+        """Half of the 95 % confidence interval over seeds of the figure at `path`
+        ("/slowdown/p999"); None with one seed."""
+        return self.report.get("confidence", {}).get(path)
+
+
+class Simulator:
+    """Thread-safe. `costs_folder` holds what machines.write wrote. Raises SimulatorError."""
+
+    def __init__(self, binary, effort, costs_folder, processes=PROCESSES, seed=1):
+        self.binary = str(binary)
+        self.effort = effort
+        self._costs_folder = costs_folder
+        self._seed = seed
+        self._slots = threading.BoundedSemaphore(processes)
+        self._lock = threading.Lock()
+        self._done = {}
+        self.runs = 0
+
+    def command(self, scenario, offered):
+        words = [self.binary, "sim", *scenario.arguments(self._costs_folder), *offered.arguments(),
+                 "--requests", str(self.effort.requests), "--seed", str(self._seed),
+                 "--threads", "1"]
+        if self.effort.seeds > 1:
+            words += ["--seeds", str(self.effort.seeds)]
+        return words + ["--json", "-"]
+
+    def run(self, scenario, load=None, rate_rps=None):
+        command = tuple(self.command(scenario, Offered(load, rate_rps)))
+        with self._lock:
+            lock = self._done.setdefault(command, [threading.Lock(), None])
+        with lock[0]:
+            if lock[1] is None:
+                lock[1] = Run(self._execute(command))
+        return lock[1]
+
+    def policies(self):
+        """The names of those that exist."""
+        return {one["name"] for one in self._execute((self.binary, "policies", "--json"))}
+
+    def _execute(self, command):
+        with self._slots:
+            self.runs += 1
+            return json_of(command)
+
+
+def json_of(command):
+    """What a command prints. Raises SimulatorError."""
+    shown = " ".join(command)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False,
+                              timeout=TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SimulatorError(f"{shown}: {error}") from error
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        raise SimulatorError(f"{shown}: exit {done.returncode}: {lines[-1]}")
+    try:
+        return json.loads(done.stdout)
+    except ValueError as error:
+        raise SimulatorError(f"{shown}: no JSON: {error}") from error
+
+
+def concurrently(calls):
+    """The results of these functions, in order; the first failure is raised."""
+    with ThreadPoolExecutor(max_workers=WAITING_THREADS) as pool:
+        futures = [pool.submit(call) for call in calls]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -1,0 +1,14 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Entry of `make reproduce`; the work is in lab/rubato_lab/reproduce. See --help."""
+
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lab"))
+
+from rubato_lab.reproduce.main import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main())
