@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{1, 0.5, 200'000, 0.03, 0.05}, Case{1, 0.8, 400'000, 0.03, 0.06},
                       Case{2, 0.9, 800'000, 0.04, 0.10}, Case{16, 0.6, 400'000, 0.05, 0.08},
                       Case{16, 0.9, 800'000, 0.05, 0.12}, Case{64, 0.95, 800'000, 0.08, 0.15},
-                      Case{256, 0.95, 800'000, 0.15, 0.15}),
+                      Case{256, 0.95, 800'000, 0.15, 0.18}),
     [](const auto& of) { return case_name(of.param.workers, of.param.load); });
 
 class MDk : public ::testing::TestWithParam<Case> {};
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
     Theory, MDk,
     ::testing::Values(Case{1, 0.5, 200'000, 0.02, 0.05}, Case{1, 0.9, 800'000, 0.04, 0.10},
                       Case{2, 0.8, 400'000, 0.04, 0.10}, Case{16, 0.8, 400'000, 0.04, 0.10},
-                      Case{64, 0.9, 800'000, 0.05, 0.10}, Case{256, 0.95, 800'000, 0.10, 0.15}),
+                      Case{64, 0.9, 800'000, 0.05, 0.12}, Case{256, 0.95, 800'000, 0.10, 0.15}),
     [](const auto& of) { return case_name(of.param.workers, of.param.load); });
 
 // Before it is an oracle it is held to what is known without it.
@@ -206,7 +206,7 @@ TEST(Theory, workers_with_inboxes_of_their_own_are_as_many_single_servers) {
     agrees("mean wait", one.mean_wait(), {0.04});
     agrees("share waiting", load, {0.01});
     agrees("p99", theory::quantile(sojourn, 0.01), {0.06, kBucket});
-    agrees("p99.9", theory::quantile(sojourn, 0.001), {0.06, kBucket});
+    agrees("p99.9", theory::quantile(sojourn, 0.001), {0.12, kBucket});
   }
 }
 
@@ -252,7 +252,7 @@ TEST(Theory, priorities_without_preemption_have_the_waits_of_cobham) {
   const std::vector<double> exact = theory::cobham(classes);
   for (size_t i = 0; i < exact.size(); ++i) {
     const std::string type = "type " + std::to_string(i);
-    expect_agrees("priorities M/G/1 at 0.80: wait of " + type, samples[type], exact[i], {0.06});
+    expect_agrees("priorities M/G/1 at 0.80: wait of " + type, samples[type], exact[i], {0.03});
   }
 }
 
@@ -266,7 +266,7 @@ TEST(Theory, priorities_of_many_workers_have_the_waits_of_cobham) {
     for (size_t i = 0; i < exact.size(); ++i) {
       const std::string type = "type " + std::to_string(i);
       expect_agrees("priorities " + name_of("M/M", workers, load, "wait of ") + type, samples[type],
-                    exact[i], {0.15});
+                    exact[i], {0.10});
     }
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Priority<Mode>: a policy for theory's sake, with the request type as priority (0 is the most
-// urgent). Textbook queues: first come first served within a type; either nobody is cut, or what is
+// Priority<Mode>: a policy for theory's sake, with the request type as priority (the first is the
+// most urgent). Textbook queues: first come first served within a type; either nobody is cut, or what is
 // less urgent is cut, to the length of a slice, when something more urgent waits, and goes on later
 // where it was. Not in policy/all.h: production policies learn priorities from the application.
 #pragma once
@@ -38,21 +38,21 @@ class Priority {
 
   template <class H>
   QueueRef route(const Job& job, WorkerId, H&) const {
-    return {0, job.type};
+    return {0, level_of(job)};
   }
   template <class H>
   Job* next(Worker&, WorkerId, H& host) const {
-    for (uint32_t type = 0; type < kClasses; ++type) {
-      if (Job* job = host.take(QueueRef{1, type})) return job;
-      if (Job* job = host.take(QueueRef{0, type})) return job;
+    for (uint32_t level = 0; level < kClasses; ++level) {
+      if (Job* job = host.take(QueueRef{1, level})) return job;
+      if (Job* job = host.take(QueueRef{0, level})) return job;
     }
     return nullptr;
   }
-  // Nothing is more urgent than type 0. `expired` cannot see the type, so that cutting is for two
+  // Nothing is more urgent than level 0. `expired` cannot see the type, so that cutting is for two
   // types only.
   template <class H>
   Nanos quantum(const Worker&, const Job& job, H&) const {
-    return job.type == 0 ? Nanos::max() : config_.quantum;
+    return level_of(job) == 0 ? Nanos::max() : config_.quantum;
   }
   template <class H>
   Verdict expired(Running, H& host) const {
@@ -60,10 +60,12 @@ class Priority {
   }
   template <class H>
   QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
-    return {1, job.type};
+    return {1, level_of(job)};
   }
 
  private:
+  static uint32_t level_of(const Job& job) { return job.type - 1; }  // 0 is an unknown type
+
   Config config_;
 };
 
