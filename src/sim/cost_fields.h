@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The fields of Costs by section and key, once, for whoever reads or writes all of them. Pure.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "sim/costs.h"
+
+namespace rubato::sim {
+
+// The smallest and largest value of a count in a cost file.
+struct CountRange {
+  uint32_t low, high;
+};
+
+inline constexpr Nanos kMostCost = Nanos::seconds(1);
+inline constexpr Nanos kMostScan = Nanos::millis(1);  // per worker: a pass must fit 32 bits of ns
+
+template <class Enum>
+struct Word {
+  std::string_view text;
+  Enum value;
+};
+
+inline constexpr std::array<Word<Delivery>, 2> kDeliveryWords{
+    {{"direct", Delivery::kDirect}, {"polled", Delivery::kPolled}}};
+inline constexpr std::array<Word<Steering>, 4> kSteeringWords{
+    {{"rss", Steering::kRss},
+     {"round-robin", Steering::kRoundRobin},
+     {"random", Steering::kRandom},
+     {"flow-director", Steering::kFlowDirector}}};
+inline constexpr std::array<Word<Clock>, 2> kClockWords{
+    {{"timer-core", Clock::kTimerCore}, {"self", Clock::kSelf}}};
+
+// Calls visitor.section(name) and, for each of its fields, one of
+//   text(key, string)  word(key, enum, words)  count(key, uint32, range)
+//   cost(key, Nanos, most)  price(key, Price)
+// `C` is Costs or const Costs.
+template <class C, class Visitor>
+void visit_cost_fields(C& c, Visitor& visitor) {
+  visitor.section("machine");
+  visitor.text("name", c.name);
+  visitor.text("source", c.source);
+  visitor.cost("network_rtt", c.network_rtt, kMostCost);
+  visitor.cost("dispatcher", c.dispatcher, kMostCost);
+  visitor.count("queue_capacity", c.queue_capacity, CountRange{1, 1u << 30});
+
+  visitor.section("nic");
+  visitor.word("delivery", c.nic.delivery, kDeliveryWords);
+  visitor.word("steering", c.nic.steering, kSteeringWords);
+  visitor.count("ring_capacity", c.nic.ring_capacity, CountRange{1, 1u << 20});
+  visitor.count("burst", c.nic.burst, CountRange{1, 4096});
+  visitor.count("indirection_entries", c.nic.indirection_entries, CountRange{1, 65536});
+  visitor.cost("pcie", c.nic.pcie, kMostCost);
+  visitor.cost("rule_update", c.nic.rule_update, kMostCost);
+
+  visitor.section("worker");
+  visitor.price("poll", c.worker.poll);
+  visitor.price("receive", c.worker.receive);
+  visitor.price("send", c.worker.send);
+  visitor.price("put", c.worker.put);
+  visitor.price("take", c.worker.take);
+  visitor.cost("look", c.worker.look, kMostCost);
+  visitor.price("steal", c.worker.steal);
+  visitor.cost("steal_each", c.worker.steal_each, kMostCost);
+  visitor.cost("cache_transfer", c.worker.cache_transfer, kMostCost);
+  visitor.cost("feedback", c.worker.feedback, kMostCost);
+  visitor.price("fresh_fiber", c.worker.fresh_fiber);
+  visitor.price("resume", c.worker.resume);
+  visitor.cost("notice", c.worker.notice, kMostCost);
+
+  visitor.section("noc");
+  visitor.count("columns", c.noc.columns, CountRange{0, limits::kMaxWorkers});
+  visitor.cost("per_hop", c.noc.per_hop, kMostCost);
+
+  visitor.section("preemption");
+  visitor.word("clock", c.preemption.clock, kClockWords);
+  visitor.cost("scan", c.preemption.scan, kMostScan);
+  visitor.price("arm", c.preemption.arm);
+  visitor.price("overshoot", c.preemption.overshoot);
+  visitor.price("send", c.preemption.send);
+  visitor.price("propagation", c.preemption.propagation);
+  visitor.price("receive", c.preemption.receive);
+  visitor.price("done", c.preemption.done);
+}
+
+}  // namespace rubato::sim

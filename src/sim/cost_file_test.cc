@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/cost_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace rubato::sim {
+namespace {
+
+std::string error_of(const std::string& text) {
+  const auto costs = parse_costs(text, "f.toml");
+  return costs.ok() ? "no error" : costs.error();
+}
+
+TEST(CostFile, what_is_left_out_is_ideal) {
+  const auto costs = parse_costs("", "f.toml");
+  ASSERT_TRUE(costs.ok());
+  EXPECT_EQ(costs.value().name, "f.toml");
+  Costs ideal;
+  ideal.name = ideal.source = "f.toml";
+  EXPECT_EQ(to_toml(costs.value()), to_toml(ideal));
+}
+
+TEST(CostFile, every_unit_is_understood) {
+  const auto costs = parse_costs(
+      "[machine]\nnetwork_rtt = '1.5us'\n[nic]\nrule_update = '1ms'\npcie = '850ns'\n", "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(costs.value().network_rtt, Nanos(1500));
+  EXPECT_EQ(costs.value().nic.rule_update, Nanos::millis(1));
+  EXPECT_EQ(costs.value().nic.pcie, Nanos(850));
+}
+
+TEST(CostFile, a_price_is_one_cost_or_median_and_tail) {
+  const auto costs = parse_costs("[worker]\nput = '20ns'\ntake = ['120ns', '900ns']\n", "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(costs.value().worker.put.typical, Nanos(20));
+  EXPECT_EQ(costs.value().worker.put.tail, Nanos(0));
+  EXPECT_EQ(costs.value().worker.take.typical, Nanos(120));
+  EXPECT_EQ(costs.value().worker.take.tail, Nanos(900));
+}
+
+TEST(CostFile, words_choose) {
+  const auto costs = parse_costs(
+      "[nic]\ndelivery = 'polled'\nsteering = 'flow-director'\n[preemption]\nclock = 'self'\n",
+      "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(costs.value().nic.delivery, Delivery::kPolled);
+  EXPECT_EQ(costs.value().nic.steering, Steering::kFlowDirector);
+  EXPECT_EQ(costs.value().preemption.clock, Clock::kSelf);
+}
+
+TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
+  std::vector<std::string> names;
+  for (const BuiltinCosts& builtin : builtin_costs()) {
+    const auto costs = load_costs(std::string(builtin.name));
+    ASSERT_TRUE(costs.ok()) << costs.error();
+    EXPECT_EQ(costs.value().name, builtin.name);
+    names.emplace_back(builtin.name);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"altocumulus", "ideal", "persephone-fig1",
+                                             "sbb-testbed", "synergy-testbed"}));
+}
+
+TEST(CostFile, the_builtin_ideal_is_the_default) {
+  EXPECT_EQ(to_toml(load_costs("ideal").value()), to_toml(Costs{}));
+}
+
+TEST(CostFile, builtins_hold_the_papers_figures) {
+  const Costs synergy = load_costs("synergy-testbed").value();
+  EXPECT_EQ(synergy.network_rtt, Nanos::micros(10));
+  EXPECT_EQ(synergy.nic.ring_capacity, 128u);
+  EXPECT_EQ(synergy.nic.burst, 8u);
+  EXPECT_EQ(load_costs("persephone-fig1").value().worker.resume.typical, Nanos::micros(1));
+  EXPECT_EQ(load_costs("sbb-testbed").value().nic.rule_update, Nanos::micros(10));
+  EXPECT_EQ(load_costs("altocumulus").value().noc.per_hop, Nanos(3));
+}
+
+TEST(CostFile, what_is_written_is_read_back) {
+  for (const BuiltinCosts& builtin : builtin_costs()) {
+    const Costs costs = load_costs(std::string(builtin.name)).value();
+    const std::string text = to_toml(costs);
+    const auto again = parse_costs(text, "again.toml");
+    ASSERT_TRUE(again.ok()) << again.error() << '\n' << text;
+    EXPECT_EQ(to_toml(again.value()), text);
+    EXPECT_EQ(again.value().name, costs.name);
+    EXPECT_EQ(again.value().worker.steal.typical, costs.worker.steal.typical);
+  }
+}
+
+TEST(CostFile, odd_texts_are_read_back) {
+  Costs costs;
+  costs.name = "tab\there";
+  costs.source = "a \"quoted\" back\\slash \x01 \x7f \xc3\xa4";
+  const auto again = parse_costs(to_toml(costs), "f.toml");
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(again.value().name, costs.name);
+  EXPECT_EQ(again.value().source, costs.source);
+}
+
+TEST(CostFile, notes_become_comments) {
+  const std::string text = to_toml(Costs{}, {{"", "made here\nby hand"}, {"worker.put", "a ring"}});
+  EXPECT_EQ(text.find("# made here\n# by hand\n\n[machine]\n"), 0u) << text;
+  EXPECT_NE(text.find("\n# a ring\nput = \"0ns\"\n"), std::string::npos) << text;
+  EXPECT_TRUE(parse_costs(text, "f.toml").ok());
+}
+
+TEST(CostFile, faults_are_named_by_file_and_line) {
+  EXPECT_EQ(error_of("[worker]\nputt = '1ns'\n"), "f.toml:2: [worker] has no key 'putt'");
+  EXPECT_EQ(error_of("\n[engine]\n"), "f.toml:2: there is no section 'engine'");
+  EXPECT_EQ(error_of("put = '1ns'\n"), "f.toml:1: there is no section 'put'");
+  EXPECT_EQ(error_of("worker = 3\n"), "f.toml:1: worker is a section: write [worker]");
+  const std::string length = R"( takes a length of time with its unit, such as "850ns" or "1.2us")";
+  EXPECT_EQ(error_of("[worker]\nlook = 5\n"), "f.toml:2: worker.look" + length);
+  EXPECT_EQ(error_of("[worker]\nlook = '5'\n"), "f.toml:2: worker.look" + length);
+  EXPECT_EQ(error_of("[worker]\nlook = '-5ns'\n"), "f.toml:2: worker.look" + length);
+  EXPECT_EQ(error_of("[worker]\nlook = ['5ns', '6ns']\n"), "f.toml:2: worker.look" + length);
+  EXPECT_EQ(error_of("[worker]\nlook = '2s'\n"), "f.toml:2: worker.look takes at most 1000 ms");
+  EXPECT_EQ(error_of("[preemption]\nscan = '2ms'\n"),
+            "f.toml:2: preemption.scan takes at most 1 ms");
+  EXPECT_EQ(error_of("[worker]\nput = ['5ns']\n"),
+            "f.toml:2: worker.put takes one cost, or median and p99.9");
+  EXPECT_EQ(error_of("[worker]\nput = ['5ns', '4ns']\n"),
+            "f.toml:2: worker.put has a p99.9 below its median");
+  EXPECT_EQ(error_of("[nic]\ndelivery = 'soon'\n"),
+            "f.toml:2: nic.delivery takes one of direct, polled");
+  EXPECT_EQ(error_of("[nic]\nburst = 0\n"),
+            "f.toml:2: nic.burst takes a whole number from 1 to 4096");
+  EXPECT_EQ(error_of("[nic]\nburst = 'x'\n"),
+            "f.toml:2: nic.burst takes a whole number from 1 to 4096");
+  EXPECT_EQ(error_of("[machine]\nname = 4\n"), "f.toml:2: machine.name takes a text of one line");
+}
+
+TEST(CostFile, the_first_fault_is_told) {
+  EXPECT_EQ(error_of("[worker]\nx = 1\nlook = 5\n"), "f.toml:2: [worker] has no key 'x'");
+  EXPECT_EQ(error_of("[worker]\nlook = 5\nx = 1\n").substr(0, 20), "f.toml:2: worker.loo");
+}
+
+TEST(CostFile, what_is_not_toml_is_one_line) {
+  for (const char* text :
+       {"[", "a = ", "[nic]\n[nic]\n", "[nic]\nburst = 1\nburst = 2\n", "\xff"}) {
+    const std::string error = error_of(text);
+    EXPECT_EQ(error.substr(0, 7), "f.toml:") << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  }
+}
+
+TEST(CostFile, an_unknown_name_lists_the_builtins) {
+  const auto costs = load_costs("no/such");
+  ASSERT_FALSE(costs.ok());
+  EXPECT_EQ(costs.error(),
+            "there is no cost file 'no/such'; built in are altocumulus, ideal, persephone-fig1, "
+            "sbb-testbed, synergy-testbed");
+}
+
+TEST(CostFile, a_file_is_read) {
+  const std::string path = testing::TempDir() + "rubato_costs.toml";
+  std::ofstream(path) << "[machine]\nname = 'mine'\n";
+  EXPECT_EQ(load_costs(path).value().name, "mine");
+  std::ofstream(path) << std::string((1u << 20) + 1, '\n');
+  EXPECT_FALSE(load_costs(path).ok());
+}
+
+}  // namespace
+}  // namespace rubato::sim

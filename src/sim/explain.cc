@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/explain.h"
+
+#include <cmath>
+
+namespace rubato::sim {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::string text(Nanos time) { return std::to_string(time.count()) + " ns"; }
+
+std::string text(const Price& price) {
+  if (price.tail <= price.typical) return text(price.typical);
+  return text(price.typical) + " (1 in " + std::to_string(Price::kTailEvery) + ": " +
+         text(price.tail) + ")";
+}
+
+bool is_free(const Price& price) { return price.typical == Nanos() && price.tail == Nanos(); }
+
+std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
+
+void explain_clients(const Setup& setup, Lines& lines) {
+  const Costs& costs = setup.costs;
+  lines.push_back("costs are those of '" + costs.name + "': " + costs.source);
+  lines.push_back("requests arrive in an open loop: clients never wait, retry or give up");
+  lines.push_back(
+      "service times are drawn independently of each other and of the arrivals; they "
+      "do not depend on the worker, on what ran before, or on the load");
+  lines.push_back(
+      "latency runs from the moment a request is due to its reply at the client; "
+      "slowdown divides it by the service time that was drawn");
+  lines.push_back("arrivals of the first " + percent(setup.warmup) +
+                  " of the run's time are not measured");
+  lines.push_back(costs.network_rtt == Nanos()
+                      ? "there is no network: clients sit at the NIC"
+                      : "the network adds " + text(costs.network_rtt) +
+                            " to every latency, half on each way; it loses and reorders nothing");
+}
+
+const char* steering_line(Steering steering) {
+  switch (steering) {
+    case Steering::kRss:
+      return "the NIC steers by flow: Toeplitz hash of addresses and ports, indirection table "
+             "filled by turns";
+    case Steering::kRoundRobin:
+      return "the NIC hands requests to the workers by turns, whatever their flow";
+    case Steering::kRandom:
+      return "the NIC hands each request to a worker drawn at random, whatever its flow";
+    case Steering::kFlowDirector:
+      return "the NIC steers by flow: RSS, until the flow's own rule is in force; rules spread "
+             "flows evenly, and are never removed";
+  }
+  return "";
+}
+
+void explain_nic(const Setup& setup, Lines& lines) {
+  const Costs::Nic& nic = setup.costs.nic;
+  if (setup.workers > 1) lines.push_back(steering_line(nic.steering));
+  if (nic.steering == Steering::kFlowDirector) {
+    lines.push_back("the NIC writes one rule at a time, " + text(nic.rule_update) + " each");
+  }
+  if (nic.pcie > Nanos()) {
+    lines.push_back("between wire and software lie " + text(nic.pcie) + " on each way");
+  }
+  if (setup.costs.dispatcher > Nanos()) {
+    lines.push_back("a dispatcher in front of the workers takes " + text(setup.costs.dispatcher) +
+                    " per request, one at a time, and holds any number");
+  }
+  if (nic.delivery == Delivery::kDirect) {
+    lines.push_back(
+        "a request is in the policy's queue as soon as it has arrived, at no worker's "
+        "expense");
+    return;
+  }
+  lines.push_back("each worker has a ring of " + std::to_string(nic.ring_capacity) +
+                  " requests; what arrives when it is full is lost");
+  lines.push_back(
+      "a worker polls its ring when the queue it receives into is empty, and takes up "
+      "to " +
+      std::to_string(nic.burst) + "; other workers see only what it has taken");
+}
+
+void explain_classes(const Setup& setup, Lines& lines) {
+  if (setup.classify == Classify::kFeedback) {
+    lines.push_back("a request of a type whose mean service is " + text(setup.long_over) +
+                    " or more is announced as long when it starts (" +
+                    text(setup.costs.worker.feedback) + ")");
+  } else {
+    lines.push_back("a request is known to be long once it has run for a whole slice");
+  }
+}
+
+struct Named {
+  const char* name;
+  Price price;
+};
+
+void explain_prices(const Costs& costs, Lines& lines) {
+  const Costs::Worker& w = costs.worker;
+  const Named all[] = {{"a poll", w.poll},
+                       {"receiving a request", w.receive},
+                       {"sending a reply", w.send},
+                       {"a put", w.put},
+                       {"a take", w.take},
+                       {"a look at another queue", {w.look, {}}},
+                       {"a steal", w.steal},
+                       {"each further job of a steal", {w.steal_each, {}}},
+                       {"going to a fresh fiber", w.fresh_fiber},
+                       {"resuming", w.resume}};
+  std::string dear, free;
+  for (const Named& verb : all) {
+    std::string& list = is_free(verb.price) ? free : dear;
+    list += (list.empty() ? "" : ", ") + std::string(verb.name);
+    if (!is_free(verb.price)) list += ' ' + text(verb.price);
+  }
+  if (!dear.empty()) lines.push_back("on a worker cost: " + dear);
+  if (!free.empty()) lines.push_back("on a worker cost nothing: " + free);
+}
+
+void explain_workers(const Setup& setup, Lines& lines) {
+  const Costs& costs = setup.costs;
+  lines.push_back(
+      "workers have a core each, all alike, and nothing else runs there; they poll and "
+      "never sleep");
+  lines.push_back("idle workers notice work after " + text(costs.worker.notice) +
+                  "; of several that could take it the next by turns does");
+  lines.push_back("a policy's queue holds " + std::to_string(costs.queue_capacity) +
+                  " requests; what comes when it is full is refused");
+  explain_prices(costs, lines);
+  lines.push_back(
+      "prices do not grow with contention: no lock waits, no retry, no memory bandwidth");
+  lines.push_back(
+      "a decision takes effect when it begins, and its price delays what the worker "
+      "does next");
+  const bool mesh = costs.noc.columns > 0 && costs.noc.per_hop > Nanos();
+  std::string moved = "a request that goes on on another worker costs " +
+                      text(costs.worker.cache_transfer) + " there";
+  if (mesh) {
+    moved += ", and " + text(costs.noc.per_hop) + " per hop in a mesh of " +
+             std::to_string(costs.noc.columns) + " columns";
+  }
+  lines.push_back(moved + "; caches are otherwise as good on any worker");
+}
+
+void explain_slices(const Setup& setup, Lines& lines) {
+  const Costs::Preemption& p = setup.costs.preemption;
+  if (p.clock == Clock::kTimerCore) {
+    lines.push_back("a timer core of its own, not one of the workers, checks one worker every " +
+                    text(p.scan) + "; looking is free for the workers");
+    lines.push_back("it sends one notification at a time: " + text(p.send) + " to send, " +
+                    text(p.propagation) + " on the way, " + text(p.receive) +
+                    " on the worker; one that comes too late costs the next request " +
+                    text(p.receive.typical + p.done.typical));
+  } else {
+    lines.push_back("each worker's own timer ends its slices, " + text(p.overshoot) +
+                    " late; the interrupt costs " + text(p.receive) + ", and " + text(p.done) +
+                    " more when the request goes on at once");
+  }
+  lines.push_back("starting a slice costs " + text(p.arm));
+  lines.push_back(
+      "a request may be cut anywhere: there are no critical sections; what it costs is "
+      "not part of its service time");
+}
+
+}  // namespace
+
+std::vector<std::string> explain(const Setup& setup) {
+  Lines lines;
+  explain_clients(setup, lines);
+  explain_nic(setup, lines);
+  explain_classes(setup, lines);
+  explain_workers(setup, lines);
+  explain_slices(setup, lines);
+  lines.emplace_back("replies are never lost, and cost the client nothing");
+  return lines;
+}
+
+}  // namespace rubato::sim

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a simulated run takes for granted: one line per modelling assumption in force, for
+// `rubato sim --explain`. Whoever changes the engine changes these. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/setup.h"
+
+namespace rubato::sim {
+
+// In the order in which a request meets them. No line is empty or holds a line break.
+std::vector<std::string> explain(const Setup& setup);
+
+}  // namespace rubato::sim

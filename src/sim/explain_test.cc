@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/explain.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sim/cost_file.h"
+
+namespace rubato::sim {
+namespace {
+
+Setup setup_with(const std::string& costs) {
+  Setup setup;
+  setup.costs = load_costs(costs).value();
+  return setup;
+}
+
+bool says(const Setup& setup, const std::string& what) {
+  const auto lines = explain(setup);
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(what) != std::string::npos; });
+}
+
+TEST(Explain, every_line_is_one_line) {
+  for (const BuiltinCosts& builtin : builtin_costs()) {
+    const auto lines = explain(setup_with(std::string(builtin.name)));
+    EXPECT_GT(lines.size(), 10u);
+    for (const std::string& line : lines) {
+      EXPECT_FALSE(line.empty());
+      EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+    }
+  }
+}
+
+TEST(Explain, the_ideal_machine_has_no_network_and_no_ring) {
+  const auto setup = setup_with("ideal");
+  EXPECT_TRUE(says(setup, "there is no network"));
+  EXPECT_TRUE(says(setup, "idle workers notice work after 0 ns"));
+  EXPECT_FALSE(says(setup, "ring of"));
+}
+
+TEST(Explain, a_polled_ring_loses_what_it_cannot_hold) {
+  EXPECT_TRUE(says(setup_with("synergy-testbed"), "ring of 128 requests"));
+  EXPECT_TRUE(says(setup_with("synergy-testbed"), "checks one worker every 15 ns"));
+}
+
+TEST(Explain, own_timers_replace_the_timer_core) {
+  EXPECT_TRUE(says(setup_with("sbb-testbed"), "own timer ends its slices"));
+  EXPECT_FALSE(says(setup_with("sbb-testbed"), "a timer core"));
+}
+
+TEST(Explain, hops_are_named_where_there_is_a_mesh) {
+  EXPECT_TRUE(says(setup_with("altocumulus"), "3 ns per hop in a mesh of 16 columns"));
+  EXPECT_FALSE(says(setup_with("ideal"), "per hop"));
+}
+
+TEST(Explain, age_needs_no_announcement) {
+  auto setup = setup_with("ideal");
+  EXPECT_TRUE(says(setup, "announced as long"));
+  setup.classify = Classify::kAge;
+  EXPECT_FALSE(says(setup, "announced as long"));
+}
+
+}  // namespace
+}  // namespace rubato::sim
