@@ -11,8 +11,12 @@
 #include "policy/cfcfs.h"
 #include "policy/contract.h"
 #include "policy/darc.h"
+#include "policy/edf.h"
 #include "policy/fcfs.h"
+#include "policy/fixed_priority.h"
+#include "policy/jbsq.h"
 #include "policy/ps.h"
+#include "policy/shinjuku.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
 
@@ -28,6 +32,10 @@ using AllPolicies = TypeList<  //
     Cfcfs,                     //
     Steal,                     //
     Ps,                        //
+    Shinjuku,                  //
+    Jbsq,                      //
+    FixedPriority,             //
+    Edf,                       //
     Darc,                      //
     Synergy                    //
     >;

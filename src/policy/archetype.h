@@ -28,6 +28,8 @@ class ArchetypeHost {
   uint32_t depth(QueueRef) { called(); }
   uint64_t produced(QueueRef) { called(); }
   uint64_t consumed(QueueRef) { called(); }
+  Instant oldest(QueueRef) { called(); }
+  bool busy(WorkerId) { called(); }
   Served served(uint32_t) { called(); }
   Job* take(QueueRef) { called(); }
   bool put(QueueRef, Job*) { called(); }
@@ -38,6 +40,13 @@ class ArchetypeHost {
  private:
   [[noreturn]] static void called() { check_failed(__FILE__, __LINE__, "archetype was called"); }
 };
+
+// Does P push, that is, has it a `dispatch`?
+template <Policy P, class H = ArchetypeHost<P>>
+inline constexpr bool kDispatches =
+    requires(const P& policy, typename P::Central& central, H& host) {
+      policy.dispatch(central, host);
+    };
 
 namespace internal {
 

@@ -61,6 +61,7 @@ struct QueueSpec {
   Scope scope;
   Sharing sharing;
   uint32_t lanes = 1;  // of a global spec: how many queues it stands for
+  bool aged = false;   // the policy asks for oldest()
 };
 
 // Names one queue: `spec` indexes the policy's kQueues, `lane` is the worker or the lane.
@@ -98,6 +99,9 @@ struct Served {
 //                           it counts requests of that worker still in the kernel or the NIC
 //   produced(q)             jobs ever put into q, and
 //   consumed(q)             ever taken from it; hints as well, but they never go back
+//   oldest(q)               when the head of q arrived; Instant::never() if q seems empty. A hint:
+//                           it may be the job before. Requires a queue declared `aged`
+//   busy(w)                 whether worker w has a job now; a hint
 //   served(type)            what was done of that type; a hint. Requires type < limits::kTypes, of
 //                           which the last stands for all higher ones. For the slow path
 //   take(q)                 null = empty, or a race was lost
@@ -113,6 +117,8 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.depth(q) } -> std::same_as<uint32_t>;
   { host.produced(q) } -> std::same_as<uint64_t>;
   { host.consumed(q) } -> std::same_as<uint64_t>;
+  { host.oldest(q) } -> std::same_as<Instant>;
+  { host.busy(WorkerId{n}) } -> std::same_as<bool>;
   { host.served(n) } -> std::same_as<Served>;
   { host.take(q) } -> std::same_as<Job*>;
   { host.put(q, job) } -> std::same_as<bool>;

@@ -45,6 +45,12 @@ class LiveHost {
   uint64_t consumed(QueueRef q) {
     return queues_.visit(q, [](auto& queue) { return queue.consumed(); });
   }
+  Instant oldest(QueueRef q) {
+    return depth(q) == 0 ? Instant::never() : Instant(queues_.age(q).load(kRelaxed));
+  }
+  bool busy(WorkerId worker) {
+    return stats_[worker.value]->busy_since_ns.load(kRelaxed) != 0;
+  }
   Served served(uint32_t type) {
     Served sum;
     const uint32_t end = type + 1 == limits::kTypes ? kRequestTypes : type + 1;
@@ -54,13 +60,23 @@ class LiveHost {
     return sum;
   }
   Job* take(QueueRef q) {
-    return queues_.visit(q, [](auto& queue) {
+    Job* const taken = queues_.visit(q, [](auto& queue) {
       Job* job = nullptr;
       return queue.take(job) ? job : nullptr;
     });
+    // What comes next arrived no earlier.
+    if (P::kQueues[q.spec].aged && taken != nullptr) {
+      queues_.age(q).store(taken->arrived.ns(), kRelaxed);
+    }
+    return taken;
   }
   bool put(QueueRef q, Job* job) {
-    return queues_.visit(q, [job](auto& queue) { return queue.put(job); });
+    const int64_t arrived_ns = job->arrived.ns();
+    const bool first = P::kQueues[q.spec].aged && depth(q) == 0;
+    if (!queues_.visit(q, [job](auto& queue) { return queue.put(job); })) return false;
+    if (first) queues_.age(q).store(arrived_ns, kRelaxed);
+    ++puts_;
+    return true;
   }
 
   // The batch lands in a buffer of this seat first, because `victim` and `into` may be of different
@@ -82,10 +98,13 @@ class LiveHost {
   // What the seat itself does between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
+  uint64_t puts() const { return puts_; }
   const Counter& steals() const { return steals_; }
   const Counter& stolen() const { return stolen_; }
 
  private:
+  static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
+
   static void add_served(const WorkerStats& stats, uint32_t slot, Served& sum) {
     const TypeStats* type = stats.find_type(slot);
     if (type == nullptr) return;
@@ -111,6 +130,7 @@ class LiveHost {
   const std::vector<const WorkerStats*>& stats_;
   Prng prng_;
   Instant now_;
+  uint64_t puts_ = 0;
   Counter steals_;
   Counter stolen_;
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -60,6 +61,10 @@ class QueueSet {
 
   uint32_t lanes(uint32_t spec) const { return lanes_[spec]; }
 
+  // Of an `aged` queue: when the job arrived that was last at its head, in ns. Relaxed: a hint that
+  // orders nothing.
+  std::atomic<int64_t>& age(QueueRef q) { return ages_[q.spec][q.lane]; }
+
  private:
   template <size_t I>
   using Row = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing>>>;
@@ -77,6 +82,7 @@ class QueueSet {
     constexpr QueueSpec kSpec = P::kQueues[I];
     const bool per_worker = kSpec.scope == Scope::kPerWorker;
     lanes_[I] = per_worker ? workers : kSpec.lanes;
+    if (kSpec.aged) ages_[I] = std::vector<std::atomic<int64_t>>(lanes_[I]);
     for (uint32_t lane = 0; lane < lanes_[I]; ++lane) {
       std::get<I>(rows_).push_back(
           std::make_unique<QueueFor<kSpec.sharing>>(per_worker ? inbox : shared));
@@ -95,6 +101,7 @@ class QueueSet {
   }
 
   decltype(rows_of(std::make_index_sequence<kSpecs>())) rows_;
+  std::array<std::vector<std::atomic<int64_t>>, kSpecs> ages_;
   std::array<uint32_t, kSpecs> lanes_{};
 };
 

@@ -4,6 +4,7 @@
 // request is lost, none is answered twice, and each flow sees its replies in order.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -93,7 +94,9 @@ TEST_P(EveryPolicy, answers_each_request_once_and_in_order_of_its_flow) {
 INSTANTIATE_TEST_SUITE_P(
     Runtime, EveryPolicy, ::testing::ValuesIn(settings()), [](const auto& param) {
       const char* clock = param.param.clock == PreemptionClock::kSelf ? "self" : "timer";
-      return param.param.policy + "_" + std::to_string(param.param.workers) + "_" + clock;
+      std::string policy = param.param.policy;
+      std::replace(policy.begin(), policy.end(), '-', '_');
+      return policy + "_" + std::to_string(param.param.workers) + "_" + clock;
     });
 
 }  // namespace

@@ -52,7 +52,6 @@ class Shared {
     if (central_busy_.test_and_set(std::memory_order_acquire)) return;
     central_host_.set_now(at);
     central_host_.refresh_plan();
-    hook::dispatch(policy, central_, central_host_);
     const Nanos period = hook::adapt_period(policy);
     if (period != Nanos::max()) {
       plan.publish(hook::adapt(policy, central_, central_host_));
@@ -61,6 +60,25 @@ class Shared {
       next_adapt_ns_.store(Instant::never().ns(), std::memory_order_relaxed);
     }
     central_busy_.clear(std::memory_order_release);
+  }
+
+  // The policy pushes, unless somebody else is at it. Ordering as of adapt_if_due.
+  void dispatch(Instant at) {
+    if (central_busy_.test_and_set(std::memory_order_acquire)) return;
+    central_host_.set_now(at);
+    central_host_.refresh_plan();
+    const uint64_t before = central_host_.puts();
+    hook::dispatch(policy, central_, central_host_);
+    const bool pushed = central_host_.puts() != before;
+    central_busy_.clear(std::memory_order_release);
+    if (pushed) wake_sleepers();
+  }
+
+  // Wakes whoever sleeps or is about to, after something was queued that the caller may not serve.
+  // Ordering: a worker lowers active_workers before its last look at the queues, and both that and
+  // this are read-modify-writes of it: either it sees what was queued, or it is counted here.
+  void wake_sleepers() {
+    if (active_workers.fetch_add(0, std::memory_order_seq_cst) < options.workers) wake_all();
   }
 
   RunState state() const { return state_.load(std::memory_order_acquire); }

@@ -25,6 +25,7 @@ class TimerCore {
   bool poll() {
     host_.set_now(now());
     shared_.adapt_if_due(host_.now());
+    if constexpr (kDispatches<P>) shared_.dispatch(host_.now());
     host_.refresh_plan();
     bool armed = false;
     for (uint32_t i = 0; i < workers_.size(); ++i) armed |= look_at({i});

@@ -21,6 +21,7 @@
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/relax.h"
+#include "policy/archetype.h"
 #include "runtime/idling.h"
 #include "runtime/seat.h"
 #include "runtime/shared.h"
@@ -57,8 +58,6 @@ class LiveWorker final : public Seat {
   TimerSlot& timer_slot() { return slice_.slot(); }
   bool is_parked() const { return parked_flag_.load(std::memory_order_relaxed); }
   bool wake_if_parked();
-  // When the request it runs started; 0 = it runs none.
-  int64_t busy_since_ns() const { return busy_since_ns_.load(std::memory_order_relaxed); }
 
   // Set once by the runtime before the threads start.
   std::vector<LiveWorker*> others;
@@ -152,7 +151,6 @@ class LiveWorker final : public Seat {
   LoopFiber* shelve_ = nullptr;       // done by the fiber switched to: park this for everybody
 
   std::atomic<bool> parked_flag_{false};
-  std::atomic<int64_t> busy_since_ns_{0};
 };
 
 }  // namespace rubato

@@ -47,6 +47,7 @@ Request* LiveWorker<P>::recv_here() {
     LiveWorker& worker = here();
     if (worker.stopping()) return nullptr;
     worker.poll_if_due();
+    if constexpr (kDispatches<P>) worker.shared_.dispatch(worker.host_.now());
     Request* request = worker.pick();
     if (request == nullptr) {
       worker.idle();
@@ -74,7 +75,7 @@ void LiveWorker<P>::preempt(Instant at) {
   ++request.preemptions;
   ++stats_.preemptions;
   slice_.stop();
-  busy_since_ns_.store(0, std::memory_order_relaxed);
+  stats_.busy_since_ns.store(0, std::memory_order_relaxed);
   request.fiber = running_;
   current_ = nullptr;
   publish_ = &request;

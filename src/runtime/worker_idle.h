@@ -30,7 +30,7 @@ void LiveWorker<P>::idle() {
 template <Policy P>
 void LiveWorker<P>::help_stuck() {
   for (LiveWorker* other : others) {
-    const int64_t since = other->busy_since_ns();
+    const int64_t since = other->stats_.busy_since_ns.load(std::memory_order_relaxed);
     if (since == 0 || host_.now().ns() - since < kStuck.count()) continue;
     if (!other->datapath_.pending()) continue;
     stats_.helped += ingest(other->datapath_);
@@ -39,7 +39,8 @@ void LiveWorker<P>::help_stuck() {
 
 // Sleeps until something arrives. A request that another worker queues between the check and the
 // sleep may be overlooked by this one for the length of the sleep; the worker that queued it serves
-// it in any case, so that costs help, not progress.
+// it in any case, so that costs help, not progress. Where it may not serve it, wake_sleepers() pairs
+// with the count of active workers, which goes down before the check.
 template <Policy P>
 void LiveWorker<P>::park() {
   parked_flag_.store(true, std::memory_order_seq_cst);

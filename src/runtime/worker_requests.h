@@ -31,7 +31,11 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   for (uint32_t i = 0; i < n; ++i) admit(*burst[i]);
   picks_since_poll_ = 0;
   last_poll_ = step();
-  if (n > 1) wake_somebody();
+  if constexpr (kClaimsInterchangeable<P>) {
+    if (n > 1) wake_somebody();
+  } else {
+    if (n > 0) shared_.wake_sleepers();
+  }
   return n;
 }
 
@@ -87,7 +91,7 @@ template <Policy P>
 void LiveWorker<P>::begin(Request& request) {
   current_ = &request;
   slice_start_ = host_.now();
-  busy_since_ns_.store(slice_start_.ns(), std::memory_order_relaxed);
+  stats_.busy_since_ns.store(slice_start_.ns(), std::memory_order_relaxed);
   if (request.preemptions == 0) request.started = slice_start_;
   if constexpr (P::kPreempts != Preempts::kNothing) {
     if (shared_.options.classify == Classify::kLearned && request.preemptions == 0) {
@@ -195,7 +199,7 @@ void LiveWorker<P>::send(Request& request) {
   // Sending the reply is part of what a request costs the ones behind it.
   const Nanos flush_cost = next != nullptr ? Nanos() : step() - handled;
   stats_.busy_ns += static_cast<uint64_t>(flush_cost.count());
-  busy_since_ns_.store(0, std::memory_order_relaxed);
+  stats_.busy_since_ns.store(0, std::memory_order_relaxed);
   learn(done, payload_bytes, done.attained + flush_cost, promoted_after);
   last_work_ = host_.now();
   if (next != nullptr) {

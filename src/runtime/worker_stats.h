@@ -42,6 +42,8 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter parked;               // times it went to sleep
   Counter busy_ns;              // time spent on requests, polling excluded
   SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it
+  // When the request it runs started, relaxed; 0 = it runs none.
+  std::atomic<int64_t> busy_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
 
   // The worker itself, on the first request of a type: allocates. Never null.

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sim/alarms.h"
 #include "sim/bit_ring.h"
@@ -41,14 +42,14 @@ class Engine {
         trace_(watch.trace),
         policy_(config),
         source_(setup.workload, setup.seed),
+        idle_(setup.workers),
         nic_(costs_.nic, setup.workers, setup.seed ^ kNicStream),
         host_(costs_, setup.workers, hook::initial_plan(policy_), setup.seed ^ kHostStream,
-              watch.trace),
+              idle_, watch.trace),
         prng_(setup.seed ^ kEngineStream),
         recorder_(types_of(setup.workload).size()),
         alarms_(setup.workers + 2),
         cores_(setup.workers),
-        idle_(setup.workers),
         warm_at_(warm_at(setup)) {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types_.push_back(type.service.mean >= setup.long_over);
@@ -118,6 +119,7 @@ class Engine {
   Nanos transfer(const SimRequest& request, uint32_t w) const;
 
   void adapt();
+  void dispatch();
   bool report_progress();
   Outcome collect(Instant end, double wall_s);
 
@@ -127,6 +129,7 @@ class Engine {
   Trace* trace_;
   P policy_;
   RequestSource source_;
+  BitRing idle_;  // workers without a request
   Nic nic_;
   SimHost<P> host_;
   Prng prng_;
@@ -134,7 +137,6 @@ class Engine {
   RequestPool pool_;
   Alarms alarms_;
   std::vector<Core> cores_;
-  BitRing idle_;
   uint32_t idle_turn_ = 0;
   typename P::Central central_{};
   std::vector<bool> long_types_;
@@ -175,6 +177,7 @@ Outcome Engine<P>::run() {
     } else {
       adapt();
     }
+    if constexpr (kDispatches<P>) dispatch();
   }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
   return collect(now_, wall.count());
@@ -191,6 +194,15 @@ void Engine<P>::adapt() {
   fruitless_adapts_ = arrived_ == setup_.requests && all_idle ? fruitless_adapts_ + 1 : 0;
   if (over || fruitless_adapts_ == kFruitlessAdapts) return alarms_.clear(adapt_actor());
   alarms_.set(adapt_actor(), now_ + hook::adapt_period(policy_));
+}
+
+// The dispatcher looks after every event. What it spends delays the arrivals behind it.
+template <Policy P>
+void Engine<P>::dispatch() {
+  host_.sit(SimHost<P>::kCentralSeat);
+  hook::dispatch(policy_, central_, host_);
+  dispatcher_free_ = std::max(dispatcher_free_, now_) + host_.spent();
+  while (const QueueRef* given = host_.next_given()) offer(*given);
 }
 
 template <Policy P>

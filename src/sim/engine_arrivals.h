@@ -15,7 +15,7 @@ void Engine<P>::next_arrival() {
   if (arrived_ == setup_.requests) return alarms_.clear(arrivals_actor());
   coming_ = source_.next();
   Instant seen = coming_.at + costs_.network_rtt / 2 + costs_.nic.pcie;
-  if (costs_.dispatcher > Nanos()) {
+  if (kDispatches<P> || costs_.dispatcher > Nanos()) {
     dispatcher_free_ = std::max(dispatcher_free_, seen) + costs_.dispatcher;
     seen = dispatcher_free_;
   }

@@ -28,7 +28,8 @@ class JobQueue {
     return true;
   }
 
-  // Null = empty.
+  // Null = empty; both.
+  const Job* head() const { return empty() ? nullptr : ring_[consumed_ & mask_]; }
   Job* take() { return empty() ? nullptr : ring_[consumed_++ & mask_]; }
 
  private:

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/prng.h"
+#include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sim/bit_ring.h"
 #include "sim/costs.h"
@@ -28,10 +29,12 @@ class SimHost {
  public:
   using Plan = typename P::Plan;
 
-  // `trace` may be null.
-  SimHost(const Costs& costs, uint32_t workers, const Plan& plan, uint64_t seed, Trace* trace)
+  // `idle` are the workers without a job; `trace` may be null.
+  SimHost(const Costs& costs, uint32_t workers, const Plan& plan, uint64_t seed,
+          const BitRing& idle, Trace* trace)
       : costs_(costs),
         workers_(workers),
+        idle_(idle),
         trace_(trace),
         plan_(plan),
         prng_(seed),
@@ -57,6 +60,15 @@ class SimHost {
     spend(costs_.worker.look);
     return at(q).consumed();
   }
+  Instant oldest(QueueRef q) {
+    spend(costs_.worker.look);
+    const Job* head = at(q).head();
+    return head != nullptr ? head->arrived : Instant::never();
+  }
+  bool busy(WorkerId worker) {
+    spend(costs_.worker.look);
+    return !idle_.has(worker.value);
+  }
   Served served(uint32_t type) {
     spend(costs_.worker.look);
     return served_[type];
@@ -71,7 +83,9 @@ class SimHost {
   }
   bool put(QueueRef q, Job* job) {
     spend(costs_.worker.put);
-    return insert(q, job);
+    if (!insert(q, job)) return false;
+    if (kDispatches<P> && seat_ == kCentralSeat) given_.push_back(q);
+    return true;
   }
   Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
     if (max == 0 || at(victim).empty()) {
@@ -146,6 +160,15 @@ class SimHost {
   // queue, when that worker or the timer core looks (contract.h).
   JobQueue& ring(uint32_t worker) { return rings_[worker]; }
 
+  // The queues into which the central seat has put, one by one; null = no more. Valid until the next
+  // put.
+  const QueueRef* next_given() {
+    if (given_.empty()) return nullptr;
+    last_given_ = given_.back();
+    given_.pop_back();
+    return &last_given_;
+  }
+
   uint64_t steals() const { return steals_; }
   uint64_t stolen() const { return stolen_; }
 
@@ -184,6 +207,7 @@ class SimHost {
 
   const Costs& costs_;
   uint32_t workers_;
+  const BitRing& idle_;
   Trace* trace_;
   Plan plan_;
   Prng prng_;
@@ -194,6 +218,8 @@ class SimHost {
   uint64_t steals_ = 0;
   uint64_t stolen_ = 0;
   std::vector<Row> rows_;
+  std::vector<QueueRef> given_;
+  QueueRef last_given_;
   std::vector<JobQueue> rings_;
   std::array<Served, limits::kTypes> served_{};
 };

@@ -45,6 +45,10 @@ class ChaosHost {
   uint64_t produced(QueueRef q) { return hint(seen(q).produced, inner_.produced(q)); }
   uint64_t consumed(QueueRef q) { return hint(seen(q).consumed, inner_.consumed(q)); }
 
+  Instant oldest(QueueRef q) { return hint(seen(q).oldest, inner_.oldest(q)); }
+  bool busy(WorkerId worker) {
+    return happens(rates_.stale_hint) ? prng_.below(2) == 0 : inner_.busy(worker);
+  }
   Served served(uint32_t type) { return inner_.served(type); }
 
   Job* take(QueueRef q) { return happens(rates_.lost_race) ? nullptr : inner_.take(q); }
@@ -63,6 +67,7 @@ class ChaosHost {
     uint32_t depth = 0;
     uint64_t produced = 0;
     uint64_t consumed = 0;
+    Instant oldest = Instant::never();
   };
 
   Seen& seen(QueueRef q) { return seen_[q.spec][q.lane]; }

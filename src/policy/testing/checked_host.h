@@ -58,6 +58,16 @@ class CheckedHost {
   uint32_t depth(QueueRef q) { return legal(q) ? inner_.depth(q) : 0; }
   uint64_t produced(QueueRef q) { return legal(q) ? inner_.produced(q) : 0; }
   uint64_t consumed(QueueRef q) { return legal(q) ? inner_.consumed(q) : 0; }
+  Instant oldest(QueueRef q) {
+    if (!legal(q)) return Instant::never();
+    const bool aged = require(P::kQueues[q.spec].aged, "oldest of " + name(q) + ", not aged");
+    return aged ? inner_.oldest(q) : Instant::never();
+  }
+  bool busy(WorkerId worker) {
+    count_verb();
+    const bool known = require(worker.value < inner_.workers(), "busy of no worker");
+    return known && inner_.busy(worker);
+  }
   Served served(uint32_t type) {
     count_verb();
     const bool known = require(type < limits::kTypes, "served of a type beyond the last");

@@ -222,6 +222,7 @@ class Driver {
       job.job_class = arrivals_[job.arrival].job_class;
     }
     seat.running = &job;
+    script_.set_busy(me, true);
     seat.quantum = Nanos::max();
     if (covered(job)) {
       host_.sit(Seat::worker(me));
@@ -251,6 +252,7 @@ class Driver {
       finish(job, WorkerId{worker});
     } else if (expired(job, WorkerId{worker}) == Verdict::kPreempt && put_back(job, worker)) {
       seat.running = nullptr;
+      script_.set_busy(WorkerId{worker}, false);
     } else {
       begin_slice(WorkerId{worker});
     }
@@ -285,6 +287,7 @@ class Driver {
     host_.retire(&job);
     report_.departures.push_back({job.arrival, script_.now(), job.preemptions});
     seat.running = nullptr;
+    script_.set_busy(me, false);
   }
 
   void adapt() {

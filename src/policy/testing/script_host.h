@@ -32,7 +32,7 @@ class ScriptHost {
   using Plan = typename P::Plan;
 
   explicit ScriptHost(uint32_t workers, uint64_t seed = 1, Plan plan = {})
-      : workers_(workers), plan_(plan), prng_(seed) {
+      : workers_(workers), plan_(plan), prng_(seed), busy_(workers) {
     RUBATO_CHECK(workers >= 1 && workers <= limits::kMaxWorkers);
     for (const QueueSpec& spec : P::kQueues) queues_.emplace_back(lanes_of(spec, workers));
   }
@@ -51,6 +51,12 @@ class ScriptHost {
     record("consumed", q);
     return at(q).consumed;
   }
+  Instant oldest(QueueRef q) {
+    RUBATO_CHECK(P::kQueues[q.spec].aged);
+    record("oldest", q);
+    return at(q).jobs.empty() ? Instant::never() : at(q).jobs.front()->arrived;
+  }
+  bool busy(WorkerId worker) { return busy_[worker.value]; }
   Served served(uint32_t type) {
     RUBATO_CHECK(type < limits::kTypes);
     return served_[type];
@@ -81,6 +87,7 @@ class ScriptHost {
   // For the test.
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
+  void set_busy(WorkerId worker, bool busy) { busy_[worker.value] = busy; }
   // One more request of that type is done.
   void note_served(uint32_t type, Nanos service, Nanos waited) {
     Served& served = served_[std::min(type, limits::kTypes - 1)];
@@ -133,6 +140,7 @@ class ScriptHost {
   uint32_t workers_;
   Plan plan_;
   Prng prng_;
+  std::vector<bool> busy_;
   Instant now_;
   size_t capacity_ = limits::kSharedCapacity;
   bool recording_ = false;

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shinjuku with a queue per type: the next request comes from the queue whose head has waited
+// longest in relation to its target, which is a multiple of its type's service time; every request
+// is cut after a quantum if somebody waits, and goes back to the head of its own queue. With one
+// queue for all it is `ps`. Pure; see policy/contract.h for who calls what.
+#pragma once
+
+#include <array>
+
+#include "policy/contract.h"
+#include "policy/profile.h"
+
+namespace rubato {
+
+class Shinjuku {
+ public:
+  static constexpr const char* kName = "shinjuku";
+  static constexpr const char* kSummary =
+      "queue per type, picked by waiting time over target; fixed quantum, cut to the head";
+  static constexpr const char* kSource = "Shinjuku, NSDI 2019, section 3.3 (multi-queue)";
+  static constexpr Preempts kPreempts = Preempts::kEverything;
+  static constexpr bool kWorkConserving = true;
+  static constexpr bool kInterchangeable = true;
+  // A queue with two ends is made of two: what was cut is before what is fresh.
+  static constexpr std::array<QueueSpec, 2> kQueues{{
+      {"fresh", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},
+      {"cut", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},
+  }};
+
+  struct Config {
+    Nanos quantum = Nanos::micros(5);
+    uint32_t window = 10'000;
+    Nanos check = Nanos::millis(1);
+  };
+
+  template <class V>
+  static void visit(Config& c, V&& v) {
+    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
+      c.quantum);
+    v(OptionInfo{"window", "", 1, 1e9, "requests between updates of the types' service times"},
+      c.window);
+    v(OptionInfo{"check", "us", 1, 1e7, "how often the window is looked at"}, c.check);
+  }
+
+  using Worker = None;
+  using Central = Profile;
+  struct Plan {
+    Ranking ranking;
+    std::array<Nanos, limits::kTypes> service{};  // by type
+  };
+
+  explicit constexpr Shinjuku(Config config) : config_(config) {}
+
+  template <class H>
+  QueueRef route(const Job& job, WorkerId, H& host) const {
+    return fresh(host.plan().ranking.lane_of(job.type));
+  }
+
+  // The highest ratio of waiting time to target. All targets are the same multiple of a service
+  // time, so the multiple does not matter. Unknown types come when no known one waits.
+  template <class H>
+  Job* next(Worker&, WorkerId, H& host) const {
+    const Plan& plan = host.plan();
+    double highest = -1;
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < plan.ranking.types; ++i) {
+      const uint32_t type = plan.ranking.order[i];
+      const Instant since = std::min(host.oldest(cut(type)), host.oldest(fresh(type)));
+      if (since == Instant::never()) continue;
+      const double ratio = static_cast<double>((host.now() - since).count()) /
+                           static_cast<double>(plan.service[type].count());
+      if (ratio > highest) highest = ratio, chosen = type;
+    }
+    if (Job* job = take(chosen, host)) return job;
+    return chosen != 0 ? take_any(host) : nullptr;
+  }
+
+  template <class H>
+  Nanos quantum(const Worker&, const Job&, H&) const {
+    return config_.quantum;
+  }
+
+  // A cut is worth its cost only if somebody waits.
+  template <class H>
+  Verdict expired(Running, H& host) const {
+    const Ranking& ranking = host.plan().ranking;
+    bool waiting = host.depth(fresh(0)) + host.depth(cut(0)) > 0;
+    for (uint32_t i = 0; i < ranking.types && !waiting; ++i) {
+      const uint32_t type = ranking.order[i];
+      waiting = host.depth(fresh(type)) + host.depth(cut(type)) > 0;
+    }
+    return waiting ? Verdict::kPreempt : Verdict::kContinue;
+  }
+
+  template <class H>
+  QueueRef requeue(const Job& job, Why, WorkerId, H& host) const {
+    return cut(host.plan().ranking.lane_of(job.type));
+  }
+
+  template <class H>
+  Plan adapt(Profile& profile, H& host) const {
+    if (profile.observe(host) < config_.window) return host.plan();
+    profile.close(1);
+    Plan plan{.ranking = profile.ranking(), .service = {}};
+    for (uint32_t t = 0; t < limits::kTypes; ++t) plan.service[t] = profile.of(t).service;
+    return plan;
+  }
+
+  Nanos adapt_period() const { return config_.check; }
+
+ private:
+  static constexpr QueueRef fresh(uint32_t type) { return {0, type}; }
+  static constexpr QueueRef cut(uint32_t type) { return {1, type}; }
+
+  template <class H>
+  Job* take(uint32_t type, H& host) const {
+    if (Job* job = host.take(cut(type))) return job;
+    return host.take(fresh(type));
+  }
+
+  // Somebody was faster at the queue that was chosen.
+  template <class H>
+  Job* take_any(H& host) const {
+    const Ranking& ranking = host.plan().ranking;
+    for (uint32_t i = 0; i < ranking.types; ++i) {
+      if (Job* job = take(ranking.order[i], host)) return job;
+    }
+    return take(0, host);
+  }
+
+  Config config_;
+};
+
+}  // namespace rubato
