@@ -37,7 +37,8 @@ def report(policy, load, requests, lost=0):
 
 def main():
     if sys.argv[1] == "policies":
-        print(json.dumps([{"name": name} for name in ("fcfs", "cfcfs", "synergy")]))
+        print(json.dumps([{"name": name} for name in ("fcfs", "cfcfs", "ps", "shinjuku",
+                                                      "synergy")]))
         return 0
     trouble = os.environ.get("FAKE_SIM")
     if trouble == "fails":
