@@ -8,6 +8,9 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# Simulated results are the same to the bit everywhere, so products and sums are not fused.
+add_compile_options("$<$<COMPILE_LANGUAGE:CXX,C>:-ffp-contract=off>")
+
 if(PROJECT_IS_TOP_LEVEL)
   # `cmake --compile-no-warning-as-error` turns this off for compilers newer than ours.
   if(NOT DEFINED CMAKE_COMPILE_WARNING_AS_ERROR)

@@ -2,6 +2,7 @@
 #include "workload/arrivals.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/check.h"
@@ -9,15 +10,12 @@
 #include "workload/sampling.h"
 
 namespace rubato {
-namespace {
 
-constexpr int64_t kTicksPerNano = 1024;
-
-}  // namespace
-
-Arrivals Arrivals::generate(ArrivalShape shape, double rate, uint64_t seed) {
+Arrivals Arrivals::generate(ArrivalShape shape, double rate, uint64_t seed, double parameter) {
   RUBATO_CHECK(shape != ArrivalShape::kTrace && rate > 0 && rate <= kMaxRate);
   Arrivals arrivals(shape, seed);
+  const double usual = shape == ArrivalShape::kBatch ? kBatch : kPeak;
+  arrivals.parameter_ = parameter > 0 ? parameter : usual;
   arrivals.gap_ticks_ = 1e9 * static_cast<double>(kTicksPerNano) / rate;
   if (shape == ArrivalShape::kOnOff) arrivals.gap_ticks_ /= 2;
   return arrivals;
@@ -45,8 +43,38 @@ Nanos Arrivals::next_of_trace() {
   return lap_start_ + Nanos(static_cast<int64_t>(offset * stretch_));
 }
 
-Nanos Arrivals::next() {
+// A batch goes on with the probability that makes its mean size; batches are as much rarer.
+Nanos Arrivals::next_of_batch() {
+  const bool goes_on = now_ticks_ > 0 && prng_.uniform() * parameter_ >= 1;
+  if (!goes_on) {
+    now_ticks_ += static_cast<int64_t>(gap_ticks_ * parameter_ * sample_exponential(prng_) + 0.5);
+  }
+  return Nanos(now_ticks_ / kTicksPerNano);
+}
+
+// In both states arrivals are Poisson, so what is left of a gap when the state ends is drawn anew.
+Nanos Arrivals::next_of_bursts() {
+  const double quiet = (1 - parameter_ * kBurstShare) / (1 - kBurstShare);
+  while (true) {
+    const double rate = in_burst_ ? parameter_ : quiet;
+    const int64_t left = state_end_ticks_ - now_ticks_;
+    const double gap = rate > 0 ? gap_ticks_ / rate * sample_exponential(prng_) : 1e18;
+    if (gap < static_cast<double>(left)) {
+      now_ticks_ += static_cast<int64_t>(gap);
+      return Nanos(now_ticks_ / kTicksPerNano);
+    }
+    now_ticks_ = state_end_ticks_;
+    in_burst_ = !in_burst_;
+    const double mean = in_burst_ ? kBurstNs : kBurstNs * (1 - kBurstShare) / kBurstShare;
+    const double length = mean * sample_exponential(prng_);
+    state_end_ticks_ += static_cast<int64_t>(length * static_cast<double>(kTicksPerNano)) + 1;
+  }
+}
+
+Nanos Arrivals::next_of_other() {
   if (shape_ == ArrivalShape::kTrace) return next_of_trace();
+  if (shape_ == ArrivalShape::kBatch) return next_of_batch();
+  if (shape_ == ArrivalShape::kBursty) return next_of_bursts();
   double gap = gap_ticks_;
   if (shape_ != ArrivalShape::kUniform) gap *= sample_exponential(prng_);
   now_ticks_ += static_cast<int64_t>(gap);
@@ -56,16 +84,36 @@ Nanos Arrivals::next() {
   return now + kPhase * silent_phases;
 }
 
+namespace {
+
+// `NAME` or `NAME:NUMBER`, the number from 1 to `most`; nothing if the text is anything else.
+std::optional<double> parse_parameter(std::string_view text, std::string_view name, double most) {
+  if (text == name) return 0;
+  if (!text.starts_with(name) || text[name.size()] != ':') return {};
+  const std::optional<double> number = parse_number(text.substr(name.size() + 1));
+  if (!number || *number < 1 || *number > most) return {};
+  return number;
+}
+
+}  // namespace
+
 Result<ArrivalSpec> parse_arrivals(std::string_view text) {
-  if (text == "poisson") return ArrivalSpec{ArrivalShape::kPoisson, {}};
-  if (text == "uniform") return ArrivalSpec{ArrivalShape::kUniform, {}};
-  if (text == "onoff") return ArrivalSpec{ArrivalShape::kOnOff, {}};
+  if (text == "poisson") return ArrivalSpec{.shape = ArrivalShape::kPoisson, .trace_file = {}};
+  if (text == "uniform") return ArrivalSpec{.shape = ArrivalShape::kUniform, .trace_file = {}};
+  if (text == "onoff") return ArrivalSpec{.shape = ArrivalShape::kOnOff, .trace_file = {}};
+  if (const auto size = parse_parameter(text, "batch", Arrivals::kMostBatch)) {
+    return ArrivalSpec{ArrivalShape::kBatch, {}, *size};
+  }
+  if (const auto peak = parse_parameter(text, "bursty", 1 / Arrivals::kBurstShare)) {
+    return ArrivalSpec{ArrivalShape::kBursty, {}, *peak};
+  }
   constexpr std::string_view kTracePrefix = "trace:";
   if (text.starts_with(kTracePrefix) && text.size() > kTracePrefix.size()) {
-    return ArrivalSpec{ArrivalShape::kTrace, text.substr(kTracePrefix.size())};
+    return ArrivalSpec{ArrivalShape::kTrace, text.substr(kTracePrefix.size()), 0};
   }
   return Error{"arrivals: '" + std::string(text) +
-               "' is not one of poisson, uniform, onoff, trace:FILE"};
+               "' is not one of poisson, uniform, onoff, batch:SIZE, bursty:PEAK (1 to 10), "
+               "trace:FILE"};
 }
 
 Result<std::vector<Nanos>> parse_trace(std::string_view text) {

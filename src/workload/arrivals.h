@@ -6,6 +6,11 @@
 //   uniform   one request every 1/rate
 //   onoff     1 ms of Poisson arrivals at twice the rate, 1 ms of silence, and so on (the pattern
 //             of SBB, section 2); the mean rate is `rate`
+//   batch     batches of N requests on average (geometric), which come together; Poisson batches
+//   bursty    Poisson arrivals at a rate that jumps: bursts of `peak` times the mean rate, which
+//             last 1 ms on average and take a tenth of the time, and less in between (a
+//             Markov-modulated Poisson process with two states, the usual model of what public
+//             clouds see; Altocumulus, section VII, drives such a pattern but gives no parameters)
 //   trace     the times of a recording, repeated; stretched to `rate` when that is positive
 //
 // Times never go back. The same seed gives the same times on every platform. One owner at a time.
@@ -18,43 +23,65 @@
 #include "base/prng.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "workload/sampling.h"
 
 namespace rubato {
 
-enum class ArrivalShape : uint8_t { kPoisson, kUniform, kOnOff, kTrace };
+enum class ArrivalShape : uint8_t { kPoisson, kUniform, kOnOff, kBatch, kBursty, kTrace };
 
 class Arrivals {
  public:
   static constexpr double kMaxRate = 1e9;
   static constexpr Nanos kPhase = Nanos::millis(1);
+  static constexpr double kBatch = 8;        // mean size, where none is given
+  static constexpr double kMostBatch = 1e6;
+  static constexpr double kPeak = 5;         // rate of a burst over the mean, where none is given
+  static constexpr double kBurstShare = 0.1;  // of the time; a peak is at most 1 over this
+  static constexpr double kBurstNs = 1e6;    // mean length
 
-  // Requires 0 < rate <= kMaxRate (requests per second) and a shape other than kTrace.
-  static Arrivals generate(ArrivalShape shape, double rate, uint64_t seed);
+  // Requires 0 < rate <= kMaxRate (requests per second) and a shape other than kTrace. `parameter`
+  // is the mean batch or the peak, 0 = the default.
+  static Arrivals generate(ArrivalShape shape, double rate, uint64_t seed, double parameter = 0);
 
   // Replays `times` (see parse_trace), stretched to `rate` unless that is 0. Requires a trace.
   static Arrivals replay(std::vector<Nanos> times, double rate);
 
   // The next request is due this long after the start of the run.
-  Nanos next();
+  Nanos next() {
+    if (shape_ == ArrivalShape::kPoisson) [[likely]] {
+      now_ticks_ += static_cast<int64_t>(gap_ticks_ * sample_exponential(prng_) + 0.5);
+      return Nanos(now_ticks_ / kTicksPerNano);
+    }
+    return next_of_other();
+  }
 
  private:
+  static constexpr int64_t kTicksPerNano = 1024;
+
   explicit Arrivals(ArrivalShape shape, uint64_t seed) : shape_(shape), prng_(seed) {}
+  Nanos next_of_other();
+  Nanos next_of_batch();
+  Nanos next_of_bursts();
   Nanos next_of_trace();
 
   ArrivalShape shape_;
   Prng prng_;
   double gap_ticks_ = 0;   // mean gap in 1/1024 ns, so that rounding does not change the rate
   int64_t now_ticks_ = 0;  // the last arrival; of kOnOff, in on-time
+  double parameter_ = 0;
+  bool in_burst_ = false;
+  int64_t state_end_ticks_ = 0;  // when the burst, or the time between two, is over
   std::vector<Nanos> times_;
   double stretch_ = 1;
   size_t position_ = 0;
   Nanos lap_, lap_start_;
 };
 
-// `poisson`, `uniform`, `onoff` or `trace:FILE`.
+// `poisson`, `uniform`, `onoff`, `batch[:SIZE]`, `bursty[:PEAK]` or `trace:FILE`.
 struct ArrivalSpec {
   ArrivalShape shape = ArrivalShape::kPoisson;
   std::string_view trace_file;  // part of the parsed text; of kTrace only
+  double parameter = 0;         // of kBatch and kBursty; 0 = the default
 };
 Result<ArrivalSpec> parse_arrivals(std::string_view text);
 

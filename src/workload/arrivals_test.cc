@@ -52,7 +52,7 @@ TEST(Arrivals, a_seed_fixes_the_times) {
 
 TEST(Arrivals, golden_times_are_the_same_everywhere) {
   Arrivals arrivals = Arrivals::generate(ArrivalShape::kPoisson, 1e5, 1);
-  for (int64_t want : {8116, 9962, 19831, 29035, 29930}) EXPECT_EQ(arrivals.next(), Nanos(want));
+  for (int64_t want : {10967, 22267, 25881, 31184, 33495}) EXPECT_EQ(arrivals.next(), Nanos(want));
 }
 
 TEST(Arrivals, names_are_parsed_and_others_refused) {
@@ -83,6 +83,44 @@ TEST(Trace, bad_lines_are_named) {
   EXPECT_NE(parse_trace("1\nx\n").error().find("line 2"), std::string::npos);
   EXPECT_NE(parse_trace("5\n4\n").error().find("line 2"), std::string::npos);
   for (const char* bad : {"", "1", "1\n1\n", "# only\n"}) EXPECT_FALSE(parse_trace(bad).ok());
+}
+
+TEST(Arrivals, batches_come_together_and_have_their_mean_size) {
+  Arrivals arrivals = Arrivals::generate(ArrivalShape::kBatch, 1e6, 3, 4);
+  constexpr int kCount = 400'000;
+  int batches = 0;
+  Nanos last(-1);
+  for (int i = 0; i < kCount; ++i) {
+    const Nanos now = arrivals.next();
+    batches += now != last;
+    last = now;
+  }
+  EXPECT_NEAR(kCount / double(batches), 4, 0.05);
+  EXPECT_NEAR(kCount / last.seconds() / 1e6, 1, 0.02);
+}
+
+// Counts in intervals far shorter than a burst vary more than Poisson's, whose index is 1.
+TEST(Arrivals, bursts_keep_the_rate_and_are_overdispersed) {
+  Arrivals arrivals = Arrivals::generate(ArrivalShape::kBursty, 1e6, 3, 5);
+  constexpr int kIntervals = 200'000;  // of 100 us: 100 requests on average
+  std::vector<double> counts(kIntervals);
+  for (Nanos at = arrivals.next(); at < Nanos::micros(100) * kIntervals; at = arrivals.next()) {
+    counts[static_cast<size_t>(at.count() / 100'000)] += 1;
+  }
+  double sum = 0, squares = 0;
+  for (double count : counts) sum += count, squares += count * count;
+  const double mean = sum / kIntervals;
+  EXPECT_NEAR(mean, 100, 4);
+  EXPECT_GT((squares / kIntervals - mean * mean) / mean, 50);
+  EXPECT_LT((squares / kIntervals - mean * mean) / mean, 250);
+}
+
+TEST(Arrivals, parameters_are_read_and_checked) {
+  EXPECT_EQ(parse_arrivals("batch:16")->parameter, 16);
+  EXPECT_EQ(parse_arrivals("bursty")->parameter, 0);
+  for (const char* bad : {"batch:", "batch:0", "bursty:11", "bursty:x", "batches", "poisson:2"}) {
+    EXPECT_FALSE(parse_arrivals(bad).ok()) << bad;
+  }
 }
 
 }  // namespace

@@ -19,16 +19,65 @@ Error bad_mix(std::string_view part, std::string_view why) {
           std::string(kWhatFits)};
 }
 
-std::optional<ServiceTime> parse_service(std::string_view text) {
-  ServiceTime service;
-  if (text.starts_with("exp(") && text.ends_with(")")) {
-    service.shape = ServiceTime::Shape::kExponential;
-    text = text.substr(4, text.size() - 5);
-  }
-  const std::optional<Nanos> mean = parse_duration(text);
+struct Distribution {
+  std::string_view name;
+  ServiceTime::Shape shape;
+  double least, most;  // of the second argument; of kUniform it is a time
+};
+constexpr Distribution kDistributions[] = {
+    {"lognormal", ServiceTime::Shape::kLognormal, 0, 5},
+    {"pareto", ServiceTime::Shape::kPareto, 1.01, 100},
+};
+
+std::optional<ServiceTime> parse_fixed(std::string_view text, ServiceTime::Shape shape) {
+  const std::optional<Nanos> mean = parse_duration(trimmed(text));
   if (!mean || *mean < Nanos(1)) return {};
-  service.mean = *mean;
-  return service;
+  return ServiceTime{.shape = shape, .mean = *mean};
+}
+
+std::optional<ServiceTime> parse_uniform(std::string_view low_text, std::string_view high_text) {
+  const std::optional<Nanos> low = parse_duration(low_text);
+  const std::optional<Nanos> high = parse_duration(high_text);
+  if (!low || !high || *low < Nanos(1) || *high < *low) return {};
+  return ServiceTime{.shape = ServiceTime::Shape::kUniform,
+                     .mean = (*low + *high) / 2,
+                     .spread = static_cast<double>((*high - *low).count()) / 2};
+}
+
+// `NAME(ARGUMENTS)` or a plain time.
+std::optional<ServiceTime> parse_service(std::string_view text) {
+  const size_t open = text.find('(');
+  if (open == std::string_view::npos) return parse_fixed(text, ServiceTime::Shape::kFixed);
+  if (!text.ends_with(')')) return {};
+  const std::string_view name = trimmed(text.substr(0, open));
+  const std::string_view arguments = text.substr(open + 1, text.size() - open - 2);
+  if (name == "exp") return parse_fixed(arguments, ServiceTime::Shape::kExponential);
+  const size_t comma = arguments.find(',');
+  if (comma == std::string_view::npos) return {};
+  const std::string_view first = trimmed(arguments.substr(0, comma));
+  const std::string_view second = trimmed(arguments.substr(comma + 1));
+  if (name == "uniform") return parse_uniform(first, second);
+  for (const Distribution& distribution : kDistributions) {
+    if (distribution.name != name) continue;
+    std::optional<ServiceTime> service = parse_fixed(first, distribution.shape);
+    const std::optional<double> spread = parse_number(second);
+    if (!service || !spread) return {};
+    if (*spread < distribution.least || *spread > distribution.most) return {};
+    service->spread = *spread;
+    return service;
+  }
+  return {};
+}
+
+// The end of the first item: a comma outside of parentheses, or the end of the text.
+size_t end_of_item(std::string_view text) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(') ++depth;
+    if (text[i] == ')') --depth;
+    if (text[i] == ',' && depth <= 0) return i;
+  }
+  return std::string_view::npos;
 }
 
 Result<RequestType> parse_type(std::string_view item) {
@@ -41,7 +90,8 @@ Result<RequestType> parse_type(std::string_view item) {
   type.name = std::string(trimmed(item.substr(0, first)));
   if (type.name.empty()) return bad_mix(item, "has no type name");
   const auto service = parse_service(trimmed(item.substr(first + 1, last - first - 1)));
-  if (!service) return bad_mix(item, "needs a service time of at least 1ns (0.5us, exp(10us))");
+  if (!service) return bad_mix(item, "needs a service time of at least 1ns (0.5us, exp(10us), "
+                          "uniform(1us,9us), lognormal(10us,1.2), pareto(10us,1.5))");
   type.service = *service;
   const auto share = parse_number(trimmed(item.substr(last + 1)));
   if (!share || *share <= 0) return bad_mix(item, "needs a positive share");
@@ -52,7 +102,7 @@ Result<RequestType> parse_type(std::string_view item) {
 Result<std::vector<RequestType>> parse_types(std::string_view spec) {
   std::vector<RequestType> types;
   while (true) {
-    const size_t comma = spec.find(',');
+    const size_t comma = end_of_item(spec);
     Result<RequestType> type = parse_type(trimmed(spec.substr(0, comma)));
     if (!type) return Error{type.error()};
     for (const RequestType& other : types) {
@@ -84,10 +134,33 @@ std::optional<RequestType> parse_single(std::string_view name) {
 
 }  // namespace
 
-Nanos ServiceTime::sample(Prng& prng) const {
-  if (shape == Shape::kFixed) return mean;
-  const double ns = static_cast<double>(mean.count()) * sample_exponential(prng);
-  return Nanos(std::max<int64_t>(1, static_cast<int64_t>(ns)));
+namespace {
+
+// In units of the mean. A Pareto variable is the exponential of an exponential one.
+double draw_relative(ServiceTime::Shape shape, double spread, Prng& prng) {
+  switch (shape) {
+    case ServiceTime::Shape::kFixed:
+    case ServiceTime::Shape::kUniform:
+      return 1;
+    case ServiceTime::Shape::kExponential:
+      return sample_exponential(prng);
+    case ServiceTime::Shape::kLognormal:
+      return elementary::exponential(spread * sample_normal(prng) - spread * spread / 2);
+    case ServiceTime::Shape::kPareto:
+      return (spread - 1) / spread * elementary::exponential(sample_exponential(prng) / spread);
+  }
+  return 1;
+}
+
+}  // namespace
+
+// Rounded to the nearest nanosecond, so that the mean is kept.
+Nanos ServiceTime::draw(Prng& prng) const {
+  const double centre = static_cast<double>(mean.count());
+  const double ns = shape == Shape::kUniform ? centre + spread * (2 * prng.uniform() - 1)
+                                             : centre * draw_relative(shape, spread, prng);
+  const double longest = static_cast<double>(kLongest.count());
+  return Nanos(std::max<int64_t>(1, static_cast<int64_t>(std::min(ns, longest) + 0.5)));
 }
 
 Mix::Mix(std::string name, std::vector<RequestType> types)

@@ -3,32 +3,76 @@
 // RequestSource: the requests of an open-loop run, one after the other: when each is due, of which
 // type and flow, how long its service takes, and what type a classifier takes it for. The same spec
 // and seed give the same requests on every platform, whoever consumes them (the simulator, a live
-// generator). A source belongs to one owner at a time.
+// generator), and changing one aspect does not change the draws of the others. A source belongs to
+// one owner at a time.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/prng.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "workload/arrivals.h"
 #include "workload/mix.h"
+#include "workload/sampling.h"
 
 namespace rubato {
 
-struct WorkloadSpec {
-  std::vector<Mix> mixes;  // one, so far
-  double rate = 0;         // requests per second
+// Which flow a request belongs to.
+struct FlowSpec {
+  static constexpr uint32_t kMost = 1'000'000;
+  uint32_t count = 512;  // 1 to kMost
+  double zipf = 0;       // flow i has a share in proportion to 1 / (i+1)^zipf; 0 to 10, 0 = equal
+  bool in_turn = false;  // round-robin, as the generator of Synergy sends; needs zipf 0
 };
 
-// What Offer::type indexes.
-inline const std::vector<RequestType>& types_of(const WorkloadSpec& spec) {
-  return spec.mixes.front().types();
-}
-inline double mean_rate(const WorkloadSpec& spec) { return spec.rate; }
-inline double mean_service_ns(const WorkloadSpec& spec) {
-  return spec.mixes.front().mean_service_ns();
-}
+// From `from` on the mix is another: shares, service times, or the rate (Persephone, 5.5).
+struct Phase {
+  Nanos from;
+  Mix mix;
+  double rate = 0;  // requests per second; 0 = as in WorkloadSpec
+};
+
+// What the classifier gets wrong.
+struct Misclassification {
+  bool random = false;    // it takes each request for any type, all equally likely (Persephone 5.6)
+  double error_rate = 0;  // share of requests that it takes for another type; 0 to 1
+};
+
+// A recorded request: for runs that repeat another one exactly.
+struct RecordedRequest {
+  Nanos at;
+  Nanos service;
+  uint32_t type = 0;
+  uint64_t flow = 0;
+};
+
+struct WorkloadSpec {
+  std::vector<Mix> mixes;  // the first is the one to begin with; exactly one
+  double rate = 0;         // requests per second, above 0
+  ArrivalSpec arrivals;    // of kTrace: `times` is what the file holds
+  std::vector<Nanos> times;
+  FlowSpec flows;
+  std::vector<Phase> phases;  // by rising time
+  Misclassification misclassification;
+  // Not empty: these requests as they are, repeated from the start when they end. Rate, arrivals,
+  // flows and phases are then not used; types index the mix.
+  std::vector<RecordedRequest> recording;
+};
+
+// Done, or one line that names what does not fit.
+Status validate(const WorkloadSpec& spec);
+
+// What Offer::type indexes: the types of the mix, then those that only phases have. Types of one
+// name are one type; its service time is that of the first mix it is in.
+std::vector<RequestType> types_of(const WorkloadSpec& spec);
+
+// Of the time before the first phase change, or of the recording.
+double mean_rate(const WorkloadSpec& spec);
+double mean_service_ns(const WorkloadSpec& spec);
 
 struct Offer {
   Instant at;              // since the start of the run
@@ -40,26 +84,57 @@ struct Offer {
 
 class RequestSource {
  public:
-  RequestSource(const WorkloadSpec& spec, uint64_t seed)
-      : mix_(spec.mixes.front()),
-        arrivals_(Arrivals::generate(ArrivalShape::kPoisson, spec.rate, seed)),
-        types_(seed + 1),
-        flows_(seed + 2) {}
+  // Requires a valid spec.
+  RequestSource(const WorkloadSpec& spec, uint64_t seed);
 
   // Endless; `at` never goes back.
   Offer next() {
-    const Instant at = Instant() + arrivals_.next();
-    const Mix::Draw draw = mix_.sample(types_);
-    return {at, draw.service, flows_.below(kFlows), draw.type, draw.type};
+    if (plain_) [[likely]] {
+      const Instant at = Instant() + arrivals_.next();
+      const Mix::Draw draw = mix_.sample(types_prng_);
+      const uint32_t flow = flows_prng_.below(spec_.flows.count);
+      return {at, draw.service, flow, draw.type, draw.type};
+    }
+    return next_of_any();
   }
 
  private:
-  static constexpr uint32_t kFlows = 512;
+  Offer next_of_any();
+  Offer next_recorded();
+  void change_phase();
+  uint64_t draw_flow();
+  uint32_t classify(uint32_t type);
 
+  WorkloadSpec spec_;
   Mix mix_;
   Arrivals arrivals_;
-  Prng types_;
-  Prng flows_;
+  uint64_t seed_;
+  bool plain_;  // one mix, uniformly random flows, a perfect classifier
+  Prng types_prng_;
+  Prng flows_prng_;
+  Prng classifier_prng_;
+  uint32_t types_;                  // in all
+  std::vector<uint32_t> type_ids_;  // of the mix in force
+  AliasChoice flow_choice_;
+  uint64_t flow_turn_ = 0;
+  size_t next_phase_ = 0;
+  Instant phase_start_;
+  size_t recorded_ = 0;  // position
+  Nanos lap_start_;
 };
+
+// `8`, `512:zipf=0.99`, `512:in-turn`: a number of flows and how requests choose among them.
+Result<FlowSpec> parse_flows(std::string_view text);
+
+// `TIME:MIX` or `TIME@RATE:MIX` (bare times are seconds): `5s:short:500us:50,long:0.5us:50`,
+// `5s@200000:high-bimodal`.
+Result<Phase> parse_phase(std::string_view text);
+
+// `random`, or a share of errors such as `0.05`.
+Result<Misclassification> parse_misclassification(std::string_view text);
+
+// One request per line: arrival and service time in microseconds, name of the type, number of the
+// flow, joined by commas; blank lines and lines that start with '#' are skipped. Times do not fall.
+Result<std::vector<RecordedRequest>> parse_recording(std::string_view text, const Mix& mix);
 
 }  // namespace rubato
