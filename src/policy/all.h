@@ -19,6 +19,7 @@
 #include "policy/shinjuku.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
+#include "policy/tiny_quanta.h"
 
 namespace rubato {
 
@@ -34,6 +35,7 @@ using AllPolicies = TypeList<  //
     Ps,                        //
     Shinjuku,                  //
     Jbsq,                      //
+    TinyQuanta,                //
     FixedPriority,             //
     Edf,                       //
     Darc,                      //

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tiny Quanta: each request is given once, at its arrival, to the worker that has the fewest; there
+// the requests take turns of a very short quantum. No queue is shared and nobody steals, so that a
+// turn costs little. Pure; see policy/contract.h for who calls what.
+#pragma once
+
+#include <array>
+
+#include "policy/contract.h"
+
+namespace rubato {
+
+class TinyQuanta {
+ public:
+  static constexpr const char* kName = "tinyquanta";
+  static constexpr const char* kSummary = "join the shortest queue, then processor sharing there";
+  static constexpr const char* kSource = "Tiny Quanta, EuroSys 2024, section 3";
+  static constexpr Preempts kPreempts = Preempts::kEverything;
+  static constexpr std::array<QueueSpec, 1> kQueues{{
+      {"inbox", Scope::kPerWorker, Sharing::kShared},
+  }};
+
+  struct Config {
+    Nanos quantum = Nanos::micros(2);
+  };
+
+  template <class V>
+  static void visit(Config& c, V&& v) {
+    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
+      c.quantum);
+  }
+
+  using Worker = None;
+  using Central = None;
+  using Plan = None;
+
+  explicit constexpr TinyQuanta(Config config) : config_(config) {}
+
+  // Of equals the first from the worker on that it arrived at, so that ties spread.
+  template <class H>
+  QueueRef route(const Job&, WorkerId at, H& host) const {
+    uint32_t shortest = at.value;
+    uint32_t fewest = UINT32_MAX;
+    for (uint32_t i = 0; i < host.workers() && fewest > 0; ++i) {
+      const WorkerId worker{(at.value + i) % host.workers()};
+      const uint32_t held = host.depth(inbox(worker)) + (host.busy(worker) ? 1 : 0);
+      if (held < fewest) fewest = held, shortest = worker.value;
+    }
+    return inbox(WorkerId{shortest});
+  }
+
+  template <class H>
+  Job* next(Worker&, WorkerId me, H& host) const {
+    return host.take(inbox(me));
+  }
+
+  template <class H>
+  Nanos quantum(const Worker&, const Job&, H&) const {
+    return config_.quantum;
+  }
+
+  template <class H>
+  Verdict expired(Running running, H& host) const {
+    return host.depth(inbox(running.worker)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  }
+
+  template <class H>
+  QueueRef requeue(const Job&, Why, WorkerId me, H&) const {
+    return inbox(me);
+  }
+
+ private:
+  static constexpr QueueRef inbox(WorkerId worker) { return {0, worker.value}; }
+
+  Config config_;
+};
+
+}  // namespace rubato
