@@ -12,6 +12,7 @@ namespace rubato::sim {
 namespace {
 
 Status check(const Setup& setup) {
+  if (Status fit = validate(setup.workload); !fit) return fit;
   if (setup.workers < 1 || setup.workers > limits::kMaxWorkers) {
     return Error{"workers: takes 1 to " + std::to_string(limits::kMaxWorkers)};
   }
