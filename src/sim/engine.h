@@ -101,9 +101,11 @@ class Engine {
 
   // Choice (engine_workers.h).
   void choose(uint32_t w);
+  Job* look(uint32_t w);
   void rest(uint32_t w);
   bool wake(uint32_t w);
   void offer(QueueRef q);
+  void offer_polled();
   void offer_all();
 
   // Slices (engine_workers.h).
@@ -138,6 +140,7 @@ class Engine {
   Alarms alarms_;
   std::vector<Core> cores_;
   uint32_t idle_turn_ = 0;
+  std::vector<QueueRef> polled_into_;  // not yet offered
   typename P::Central central_{};
   std::vector<bool> long_types_;
 
@@ -219,6 +222,7 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
   outcome.measured = measured_;
   outcome.measured_time = std::max(last_arrival_, warm_at_) - warm_at_;
   outcome.simulated = end - Instant();
+  for (const Core& core : cores_) overhead_ -= std::max(core.free_at, end) - end;
   const double worker_ns =
       static_cast<double>(outcome.simulated.count()) * static_cast<double>(setup_.workers);
   if (worker_ns > 0) {

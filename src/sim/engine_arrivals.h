@@ -63,7 +63,11 @@ void Engine<P>::poll(uint32_t w) {
   for (uint32_t n = 0; n < costs_.nic.burst && !ring.empty(); ++n) {
     auto* const request = static_cast<SimRequest*>(ring.take());
     const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
-    if (!host_.put(q, request)) refuse(request);
+    if (!host_.put(q, request)) {
+      refuse(request);
+    } else if (polled_into_.empty() || polled_into_.back() != q) {
+      polled_into_.push_back(q);
+    }
   }
 }
 

@@ -11,15 +11,25 @@ namespace rubato::sim {
 // Worker `w` is free at now() and has spent() so far.
 template <Policy P>
 void Engine<P>::choose(uint32_t w) {
-  const bool dry = polled() && host_.waiting_in(own_queue(w)) == 0;
-  if (dry) poll(w);
-  Job* const job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
+  if (polled() && host_.waiting_in(own_queue(w)) == 0) poll(w);
+  Job* const job = look(w);
   if (job != nullptr) {
     begin(w, static_cast<SimRequest*>(job));
   } else {
     rest(w);
   }
-  if (dry) offer(own_queue(w));  // the rest of the burst can now be seen by others
+  offer_polled();
+}
+
+// Nobody idles before its ring is empty, even if what it takes from there is for others.
+template <Policy P>
+Job* Engine<P>::look(uint32_t w) {
+  Job* job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
+  while (job == nullptr && polled() && !host_.ring(w).empty()) {
+    poll(w);
+    job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
+  }
+  return job;
 }
 
 template <Policy P>
@@ -38,19 +48,29 @@ template <Policy P>
 bool Engine<P>::wake(uint32_t w) {
   Core& core = cores_[w];
   sit(w);
-  const bool dry = polled() && host_.waiting_in(own_queue(w)) == 0 && !host_.ring(w).empty();
-  if (dry) poll(w);
-  Job* const job = hook::next(policy_, core.state, WorkerId{w}, host_);
-  if (job == nullptr) return false;
+  const uint64_t polled_before = host_.ring(w).consumed();
+  if (polled() && host_.waiting_in(own_queue(w)) == 0 && !host_.ring(w).empty()) poll(w);
+  Job* const job = look(w);
+  if (job == nullptr) {
+    if (host_.ring(w).consumed() == polled_before) return false;
+    core.free_at = std::max(core.free_at, now_) + host_.spent();  // it worked for others
+    overhead_ += host_.spent();
+    offer_polled();
+    return false;
+  }
   idle_.remove(w);
+  // What it was at counted as overhead when it began; to notice is to idle.
   const Nanos still_busy = std::max(core.free_at, now_) - now_;
-  host_.spend(std::max(still_busy, costs_.worker.notice));
+  const Nanos pause = std::max(still_busy, costs_.worker.notice);
+  host_.spend(pause);
+  overhead_ -= pause;
   begin(w, static_cast<SimRequest*>(job));
-  if (dry) offer(own_queue(w));
+  offer_polled();
   return true;
 }
 
-// Something was put into q: idle workers that could find it look. Of several the next in turn.
+// Something was put into q: idle workers that could find it look. Of several the next in turn. A
+// batch that one of them steals may give work to others.
 template <Policy P>
 void Engine<P>::offer(QueueRef q) {
   if (idle_.empty()) return;
@@ -59,14 +79,26 @@ void Engine<P>::offer(QueueRef q) {
     if (idle_.has(q.lane)) wake(q.lane);
     if (spec.sharing == Sharing::kOwner) return;
   }
+  const uint64_t moved = host_.moved();
   uint32_t asked = 0;
-  while (asked < setup_.workers && host_.waiting_in(q) > 0 && !idle_.empty()) {
+  while (asked < setup_.workers && !idle_.empty() &&
+         (host_.waiting_in(q) > 0 || host_.moved() != moved)) {
     const uint32_t skip = idle_.find(idle_turn_, setup_.workers);
     const uint32_t w = (idle_turn_ + skip) % setup_.workers;
     idle_turn_ = w + 1 == setup_.workers ? 0 : w + 1;
     asked += skip + 1;
     if (asked > setup_.workers) break;
     if (!wake(w) && kClaimsInterchangeable<P>) break;
+  }
+}
+
+// What a worker took from its ring can be seen by others once it has chosen itself.
+template <Policy P>
+void Engine<P>::offer_polled() {
+  while (!polled_into_.empty()) {
+    const QueueRef q = polled_into_.back();
+    polled_into_.pop_back();
+    offer(q);
   }
 }
 
@@ -219,7 +251,7 @@ void Engine<P>::slice_end(uint32_t w) {
     core.finish_at = core.slice_start + request.left;
   }
   set_alarm(w);
-  if (self && polled()) offer(own_queue(w));
+  offer_polled();
 }
 
 // The timer core sends one notification at a time. One that comes after the request is done
@@ -256,7 +288,8 @@ void Engine<P>::preempt(uint32_t w) {
   if (polled() && q == own_queue(w)) poll(w);  // what arrived meanwhile goes first
   if (!host_.put(q, request)) {
     --request->preemptions;
-    return begin(w, request);
+    begin(w, request);
+    return offer_polled();
   }
   ++counters_.preemptions;
   if (P::kQueues[q.spec].scope == Scope::kGlobal) {
@@ -269,6 +302,7 @@ void Engine<P>::preempt(uint32_t w) {
   host_.spend(costs_.worker.fresh_fiber);
   choose(w);
   offer(q);
+  offer_polled();
 }
 
 }  // namespace rubato::sim

@@ -171,6 +171,7 @@ class SimHost {
 
   uint64_t steals() const { return steals_; }
   uint64_t stolen() const { return stolen_; }
+  uint64_t moved() const { return stolen_ - steals_; }  // stolen ones that went to a queue
 
  private:
   struct Row {
