@@ -41,6 +41,7 @@ struct Settings {
   std::string target_text, mix, workload, service_us, json_file, hdr_file;
   std::string arrivals_text = "poisson";
   ArrivalShape arrivals = ArrivalShape::kPoisson;
+  double arrivals_parameter = 0;
   std::vector<Nanos> trace;
   std::vector<std::pair<std::string, std::string>> notes;
   uint32_t cpu = 0;
@@ -119,12 +120,14 @@ void add_schedule_options(CLI::App& app, Settings& s) {
         Result<ArrivalSpec> spec = parse_arrivals(text);
         if (!spec) return Error{spec.error()};
         s.arrivals = spec->shape;
+        s.arrivals_parameter = spec->parameter;
         s.arrivals_text = text;
         if (spec->shape != ArrivalShape::kTrace) return Done{};
         return read_trace(std::string(spec->trace_file), s.trace);
       },
-      "poisson, uniform, onoff (1 ms at twice the rate, 1 ms silent) or trace:FILE (a time in "
-      "microseconds per line; stretched to --rate if that is given)")
+      "poisson, uniform, onoff (1 ms at twice the rate, 1 ms silent), batch:SIZE, bursty:PEAK "
+      "(bursts of PEAK times the rate) or trace:FILE (a time in microseconds per line; stretched "
+      "to --rate if that is given)")
       ->default_str("poisson");
   add_count(app, "--seed", s.options.seed, 0, UINT64_MAX, "a whole number",
             "Same seed, same requests at the same times");
@@ -163,6 +166,10 @@ void add_output_options(CLI::App& app, Settings& s) {
       ->type_name("FILE");
   app.add_flag("--timeline", s.options.timeline, "Add figures per 100 ms to the JSON");
   app.add_flag("--ccdf", s.options.ccdf, "Add the latency distributions to the JSON");
+  add_count(app, "--watch", s.options.watched_server, 1, INT32_MAX, "a process id",
+            "The server's process, if it runs here: notices when the machine keeps a core from its "
+            "workers, and tells the latency of what no such stall touched beside that of all")
+      ->default_str("");
   add_parsed(
       app, "--cpu", "N",
       [&s](const std::string& text) -> Status {
@@ -222,7 +229,7 @@ Arrivals make_arrivals(const Settings& s) {
   if (s.arrivals == ArrivalShape::kTrace) {
     return Arrivals::replay(s.trace, s.rate_given ? s.options.rate : 0);
   }
-  return Arrivals::generate(s.arrivals, s.options.rate, s.options.seed);
+  return Arrivals::generate(s.arrivals, s.options.rate, s.options.seed, s.arrivals_parameter);
 }
 
 void describe_run(const Settings& s, RunReport& report) {

@@ -22,13 +22,18 @@ std::string time_text(double us) {
   return fmt::format("{:.1f}us", us);
 }
 
-std::string row(std::string_view name, uint64_t count, const LatencySummary& l, uint64_t refused,
-                uint64_t errors, uint64_t lost) {
+std::string row(std::string_view name, uint64_t count, const LatencySummary& l) {
   std::string text = fmt::format("{:<14}{:>10}", name, count);
   for (double us : {l.mean_us, l.p50_us, l.p90_us, l.p99_us, l.p999_us, l.max_us}) {
     text += fmt::format("{:>9}", count > 0 ? time_text(us) : "-");
   }
-  return text + fmt::format("{:>9}{:>8}{:>8}\n", refused, errors, lost);
+  return text;
+}
+
+// Of a type, or of the whole run.
+template <class Counts>
+std::string failures(const Counts& c) {
+  return fmt::format("{:>9}{:>8}{:>8}\n", c.refused, c.errors, c.lost);
 }
 
 std::string slowdown_lines(const RunReport& report) {
@@ -56,6 +61,21 @@ std::string noise_line(const RunReport& report) {
   return text + "\n";
 }
 
+// Beside the table, never in its place.
+std::string undisturbed_lines(const RunReport& report) {
+  if (!report.undisturbed) return "";
+  const UndisturbedReport& u = *report.undisturbed;
+  std::string text = fmt::format(
+      "stalls: a core was away for over {} {} times, {:.0f} ms together ({}); untouched by them:\n",
+      time_text(u.floor_us), u.stalls, u.stalled_ms,
+      u.server_threads > 0 ? "generator and server" : "generator only, see --watch");
+  for (const UndisturbedReport::Type& type : u.types) {
+    text += row(type.name, type.count, type.latency);
+    text += fmt::format("   {:.1f} %\n", 100 * type.share);
+  }
+  return text;
+}
+
 Status write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
@@ -79,13 +99,13 @@ std::string report_table(const RunReport& r) {
   uint64_t replies = 0;
   for (const TypeReport& type : r.types) {
     replies += type.count;
-    text += row(type.name, type.count, type.latency, type.refused, type.errors, type.lost);
+    text += row(type.name, type.count, type.latency) + failures(type);
   }
-  if (r.types.size() > 1) text += row("all", replies, r.latency, r.refused, r.errors, r.lost);
+  if (r.types.size() > 1) text += row("all", replies, r.latency) + failures(r);
   text += slowdown_lines(r);
   text += fmt::format("offered {:.0f}/s, achieved {:.0f}/s over {:.1f} s (warm-up left out)\n",
                       r.offered_rps, r.achieved_rps, r.wall_s);
-  text += noise_line(r);
+  text += noise_line(r) + undisturbed_lines(r);
   text += r.valid ? "valid run\n" : "INVALID run: " + r.invalid_reason + "\n";
   return text;
 }

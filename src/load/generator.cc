@@ -109,6 +109,19 @@ void Generator::show_progress(Nanos now) {
   progress_replies_ = recorder_.replies();
 }
 
+// Which threads of the server are its workers shows in the warm-up.
+void Generator::look_for_stalls(Nanos now) {
+  if (!warm_ && recorder_.measured(now) && now > Nanos(0)) {
+    watch_->keep_busy();
+    warm_ = true;
+  }
+  next_look_ = now + kWatchInterval;
+  stalls_.clear();
+  watch_->poll(now, stalls_);
+  for (const Stall& stall : stalls_) recorder_.stalled(stall);
+  recorder_.settle(now);
+}
+
 Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   Result<Endpoint> endpoint = resolve(options_.target);
   if (!endpoint) return Error{endpoint.error()};
@@ -116,8 +129,13 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   const uint32_t flows = closed_loop() ? options_.closed_clients : options_.flows;
   if (Status opened = flows_->open_all(flows); !opened) return Error{opened.error()};
 
+  Result<CoreWatch> watch = CoreWatch::open(options_.watched_server);
+  if (!watch) return Error{watch.error()};
+  watch_.emplace(std::move(*watch));
+
   const StealTime steal_before = read_steal_time();
   start_ = rubato::now();
+  watch_->begin();
   next_due_ = arrivals_.next();
   const Nanos deadline = options_.duration + options_.reply_timeout;
   Nanos last;
@@ -128,6 +146,7 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     last = now;
     if (*stop != 0 || now >= deadline) break;
     closed_loop() ? send_closed(now) : send_due(now);
+    if (now >= next_look_) look_for_stalls(now);
     const Status polled = flows_->poll(start_ + now);
     if (!polled) {
       broke = polled.error();
@@ -148,12 +167,15 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     flows_->abandon();
     if (!closed_loop()) count_unsent();
   }
+  look_for_stalls(elapsed());
+  recorder_.settle(Nanos::max());
   RunReport report = recorder_.report(cut_short ? last : options_.duration);
   if (!broke.empty()) {
     broke_off_ = true;
     report.valid = false;
     report.invalid_reason = broke;
   }
+  if (report.undisturbed) report.undisturbed->server_threads = watch_->server_threads();
   report.noise->steal_percent = steal_percent(steal_before, read_steal_time());
   return report;
 }

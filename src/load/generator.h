@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "load/core_watch.h"
 #include "load/flow_set.h"
 #include "load/options.h"
 #include "load/recorder.h"
@@ -29,7 +30,7 @@ class Generator final : private FlowEvents {
 
   // Runs once. Ends early, marking the report invalid, when `*stop` becomes non-zero (may be set by
   // a signal handler). Fails with one line if there is nothing to report: no connection, not RESP,
-  // the server gone before the first reply.
+  // the server gone before the first reply, no such process to watch.
   Result<RunReport> run(const volatile std::sig_atomic_t* stop);
 
   const Recorder& recorder() const { return recorder_; }
@@ -50,6 +51,7 @@ class Generator final : private FlowEvents {
   void send_one(uint32_t flow, Nanos due, Nanos lag);
   void count_unsent();
   void show_progress(Nanos now);
+  void look_for_stalls(Nanos now);
   Nanos elapsed() const;
 
   const LoadOptions& options_;
@@ -57,6 +59,10 @@ class Generator final : private FlowEvents {
   Arrivals arrivals_;
   Recorder recorder_;
   std::optional<FlowSet> flows_;
+  std::optional<CoreWatch> watch_;
+  std::vector<Stall> stalls_;  // found since the last look
+  Nanos next_look_;
+  bool warm_ = false;
   Prng request_prng_, flow_prng_;
   std::string bytes_;
   Instant start_;

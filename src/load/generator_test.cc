@@ -2,7 +2,9 @@
 #include "load/generator.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -68,6 +70,33 @@ TEST(Generator, a_stall_is_charged_to_every_request_it_delays) {
   EXPECT_GE(longer_than(outcomes.latency, Nanos::millis(50)), 48u);
   EXPECT_GE(longer_than(outcomes.latency, Nanos::millis(10)), 88u);
   EXPECT_GE(outcomes.latency.max(), Nanos::millis(99));
+}
+
+// A server that waits of its own accord was not stalled by the machine: it is not excused.
+TEST(Generator, a_server_that_is_slow_by_itself_is_not_excused) {
+  FakeScript script;
+  script.stall_at = 300;
+  script.stall = Nanos::millis(100);
+  FakeServer server(script);
+  LoadOptions options = short_run(server, 1000, Nanos::seconds(1));
+  options.watched_server = static_cast<uint32_t>(::getpid());
+  const Outcomes outcomes = run(options);
+  ASSERT_TRUE(outcomes.report.ok()) << outcomes.report.error();
+  const UndisturbedReport& report = *outcomes.report.value().undisturbed;
+  EXPECT_GE(report.server_threads, 1u);
+  EXPECT_LE(report.types[0].count, outcomes.latency.count());
+  // Unless this machine stalled for long as well, which the count of stalls tells.
+  const double slowest_us = report.types[0].latency.max_us;
+  EXPECT_TRUE(report.share < 0.9 || slowest_us >= 90e3) << slowest_us;
+}
+
+TEST(Generator, a_process_to_watch_that_is_not_there_is_told) {
+  FakeServer server;
+  LoadOptions options = short_run(server, 1000, Nanos::millis(10));
+  options.watched_server = std::numeric_limits<int32_t>::max();
+  const Outcomes outcomes = run(options);
+  ASSERT_FALSE(outcomes.report.ok());
+  EXPECT_NE(outcomes.report.error().find("2147483647"), std::string::npos);
 }
 
 TEST(Generator, a_closed_loop_hides_the_stall) {

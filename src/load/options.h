@@ -38,6 +38,7 @@ struct LoadOptions {
   bool timeline = false;  // keep figures per 100 ms
   bool ccdf = false;      // write the latency distributions
   bool progress = false;  // a line per second on stderr
+  uint32_t watched_server = 0;  // process id of a server here whose stalls are noticed, 0 = none
 
   Nanos warmup_length() const { return warmup.value_or(duration / 10); }
 };

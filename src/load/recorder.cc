@@ -19,7 +19,11 @@ double per_second(uint64_t count, Nanos span) {
 }  // namespace
 
 Recorder::Recorder(const LoadOptions& options, const std::vector<SourceType>& types)
-    : options_(options), types_(types), warmup_(options.warmup_length()), books_(types.size()) {}
+    : options_(options),
+      types_(types),
+      warmup_(options.warmup_length()),
+      books_(types.size()),
+      undisturbed_(types.size()) {}
 
 void Recorder::sent(uint32_t type, Nanos lag) {
   ++books_[type].sent;
@@ -37,6 +41,7 @@ void Recorder::replied(uint32_t type, Nanos at, Nanos latency, Nanos service, bo
   if (options_.progress) recent_.record(latency);
   if (!is_measured) return;
   book.latency.record(latency);
+  if (options_.closed_clients == 0) undisturbed_.replied(type, at - latency, at);
   if (service > Nanos(0)) record_slowdown(book.slowdown, latency, service);
 }
 
@@ -133,12 +138,37 @@ void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns
   }
 }
 
+UndisturbedReport Recorder::undisturbed_report() const {
+  UndisturbedReport report;
+  report.stalls = undisturbed_.stalls().count();
+  report.stalled_ms = undisturbed_.stalls().lost().micros() / 1e3;
+  report.floor_us = kStallFloor.micros();
+  report.reach_us = kStallReach.micros();
+  report.aftermath = kStallAftermath;
+  Histogram all;
+  uint64_t replies = 0;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    const Histogram& latency = undisturbed_.latency_of(static_cast<uint32_t>(i));
+    const uint64_t of_type = books_[i].latency.count();
+    report.types.push_back({.name = types_[i].name,
+                            .count = latency.count(),
+                            .share = share_of(latency.count(), of_type),
+                            .latency = summarize_latency(latency)});
+    all.merge(latency);
+    replies += of_type;
+  }
+  report.share = share_of(all.count(), replies);
+  report.latency = summarize_latency(all);
+  return report;
+}
+
 void Recorder::add_live_figures(RunReport& report, Nanos ran) const {
   report.timeouts = timeouts_;
   if (options_.closed_clients == 0) {
     report.send_lag = SendLag{.p99_us = send_lag_.percentile(99).micros(),
                               .max_us = send_lag_.max().micros(),
                               .unsent = unsent_};
+    report.undisturbed = undisturbed_report();
   }
   report.noise = NoiseReport{.over_50us_per_s = per_second(gaps_50us_, ran),
                              .over_100us_per_s = per_second(gaps_100us_, ran),

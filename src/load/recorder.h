@@ -15,6 +15,7 @@
 #include "load/options.h"
 #include "load/reply_parser.h"
 #include "load/request_source.h"
+#include "load/undisturbed.h"
 #include "metrics/histogram.h"
 #include "metrics/run_report.h"
 
@@ -44,6 +45,10 @@ class Recorder {
   void lost(uint32_t type, bool timed_out, bool is_measured);
   // One turn of the poll loop took `gap`.
   void turn(Nanos gap);
+  // The machine kept a core from the generator or the server: in the order of noticing.
+  void stalled(const Stall& stall) { undisturbed_.stalled(stall); }
+  // All stalls that ended by `now` have been told; Nanos::max() = no more will come.
+  void settle(Nanos now) { undisturbed_.settle(now); }
   // Requests that waited here for an idle connection.
   void waited_for_flow() { ++waited_for_flow_; }
   void closed_by_peer() { ++closed_by_peer_; }
@@ -70,6 +75,7 @@ class Recorder {
   std::string invalid_reason(uint64_t requests, uint64_t lost_count) const;
   void add_types(RunReport& report, Histogram& all, Histogram& slowdowns) const;
   void add_live_figures(RunReport& report, Nanos ran) const;
+  UndisturbedReport undisturbed_report() const;
 
   const LoadOptions options_;
   const std::vector<SourceType> types_;
@@ -77,6 +83,7 @@ class Recorder {
   std::vector<Book> books_;
   std::vector<TimelineSlice> timeline_;
   Nanos slice_end_ = kTimelineSlice;
+  Undisturbed undisturbed_;
   Histogram send_lag_, recent_;
   uint64_t in_window_ = 0;  // replies between warm-up and end, whenever due
   uint64_t unsent_ = 0, timeouts_ = 0, replies_ = 0, failures_ = 0;

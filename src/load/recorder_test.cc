@@ -42,6 +42,25 @@ TEST(Recorder, the_first_tenth_is_warm_up) {
   EXPECT_EQ(recorder.report(Nanos::seconds(10)).types[0].count, 0u);
 }
 
+TEST(Recorder, what_no_stall_touched_stands_beside_the_whole) {
+  Recorder recorder(ten_seconds(), kOneType);
+  for (int64_t ms = 2000; ms < 3000; ++ms) {
+    recorder.sent(0, Nanos(0));
+    const bool late = ms >= 2500 && ms < 2520;
+    const Nanos latency = late ? Nanos::millis(2520 - ms) : Nanos::micros(20);
+    recorder.replied(0, Nanos::millis(ms) + latency, latency, Nanos(0), true);
+  }
+  recorder.stalled({Nanos::millis(2500), Nanos::millis(2520), Nanos::millis(20)});
+  recorder.settle(Nanos::max());
+  const RunReport report = recorder.report(Nanos::seconds(10));
+  EXPECT_GT(report.types[0].latency.p999_us, 15e3);
+  EXPECT_NEAR(report.undisturbed->types[0].latency.p999_us, 20, 0.5);
+  // Due from 2490 to 2620 ms.
+  EXPECT_EQ(report.undisturbed->types[0].count, 1000u - 131u);
+  EXPECT_DOUBLE_EQ(report.undisturbed->share, 0.869);
+  EXPECT_EQ(report.undisturbed->stalls, 1u);
+}
+
 TEST(Recorder, a_late_generator_makes_the_run_invalid) {
   Recorder recorder(ten_seconds(), kOneType);
   fill(recorder, 900);

@@ -68,6 +68,24 @@ Json noise_json(const NoiseReport& n) {
           {"steal_percent", or_null(n.steal_percent)}};
 }
 
+Json undisturbed_json(const UndisturbedReport& u) {
+  Json types = Json::array();
+  for (const UndisturbedReport::Type& t : u.types) {
+    types.push_back({{"name", t.name},
+                     {"count", t.count},
+                     {"share", t.share},
+                     {"latency_us", latency_json(t.latency)}});
+  }
+  return {{"share", u.share},
+          {"stalls", u.stalls},
+          {"stalled_ms", u.stalled_ms},
+          {"server_threads", u.server_threads},
+          {"rule", {{"floor_us", u.floor_us}, {"reach_us", u.reach_us},
+                    {"aftermath", u.aftermath}}},
+          {"latency_us", latency_json(u.latency)},
+          {"types", std::move(types)}};
+}
+
 Json timeline_json(const RunReport& r) {
   Json slices = Json::array();
   for (const TimelineSlice& slice : r.timeline) {
@@ -95,6 +113,7 @@ void add_live_parts(Json& json, const RunReport& r) {
         {"p99", r.send_lag->p99_us}, {"max", r.send_lag->max_us}, {"unsent", r.send_lag->unsent}};
   }
   if (r.noise) json["noise"] = noise_json(*r.noise);
+  if (r.undisturbed) json["undisturbed"] = undisturbed_json(*r.undisturbed);
   if (!r.timeline.empty()) json["timeline"] = timeline_json(r);
   if (!r.settings.empty()) {
     Json settings = Json::object();

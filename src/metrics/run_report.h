@@ -81,6 +81,26 @@ struct NoiseReport {
   std::optional<double> steal_percent;  // CPU time the hypervisor took away, all CPUs
 };
 
+// The requests that no stall of the machine touched, by a rule that looks at when they were due
+// and never at how long they took: a stall is a core lost for `floor_us` or more, and touches what
+// is due from `reach_us` before it to `aftermath` times its length after it.
+struct UndisturbedReport {
+  struct Type {
+    std::string name;
+    uint64_t count = 0;
+    double share = 0;  // of the type's replies
+    LatencySummary latency;
+  };
+  double share = 0;  // of all replies
+  uint64_t stalls = 0;
+  double stalled_ms = 0;        // their lengths together, all cores
+  uint64_t server_threads = 0;  // of the server that were watched; 0 = the generator alone
+  double floor_us = 0, reach_us = 0;
+  int64_t aftermath = 0;
+  LatencySummary latency;
+  std::vector<Type> types;
+};
+
 struct MachineInfo {
   std::string cpu_model;
   unsigned cores = 0;
@@ -115,6 +135,7 @@ struct RunReport {
   std::string target, arrivals;
   std::optional<SendLag> send_lag;
   std::optional<NoiseReport> noise;
+  std::optional<UndisturbedReport> undisturbed;
   double timeline_slice_s = 0;
   std::vector<TimelineSlice> timeline;
   // Further settings, written as the object "settings" of strings.

@@ -60,6 +60,9 @@ TEST(RunReport, counters_and_live_parts_are_written_when_known) {
   r.counters->more = {{"hints", 3}};
   r.noise = NoiseReport{};
   r.send_lag = SendLag{};
+  r.undisturbed = UndisturbedReport{};
+  r.undisturbed->share = 0.75;
+  r.undisturbed->types.push_back({.name = "get", .count = 3, .share = 0.6, .latency = {}});
   r.timeline.push_back({.start_s = 0.1, .types = {{.count = 4, .p50_us = 9}}});
   r.settings = {{"flows", "16"}};
   const Json json = Json::parse(to_json(r));
@@ -67,6 +70,9 @@ TEST(RunReport, counters_and_live_parts_are_written_when_known) {
   EXPECT_EQ(json["counters"]["hints"], 3);
   EXPECT_EQ(json["timeline"]["slices"][0]["latency_us"]["get"]["p50"], 9.0);
   EXPECT_TRUE(json["noise"]["steal_percent"].is_null());
+  EXPECT_EQ(json["undisturbed"]["share"], 0.75);
+  EXPECT_EQ(json["undisturbed"]["types"][0]["count"], 3);
+  EXPECT_TRUE(json["undisturbed"]["rule"].contains("floor_us"));
   EXPECT_EQ(json["settings"]["flows"], "16");
 }
 
