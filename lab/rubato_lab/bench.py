@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rubato_lab import calibration, contenders, generator, servers
+from rubato_lab import calibration, contenders, generator, machine, servers
 from rubato_lab.contenders import GET, Load
 
 SCAN_PROBE_S = 0.8
@@ -87,9 +87,12 @@ class Bench:
         with self.server(contender) as server:
             return self.probe_scan(server, contender)
 
+    def watched(self, server):
+        return server.pid if machine.counts_waiting() else None
+
     def open_run(self, server, contender, scan_limit, rate, repeat, attempt):
         load = self.load(server, contender, scan_limit=scan_limit, rate=rate, load_keys=True,
-                         seed=self.options.seed + repeat)
+                         seed=self.options.seed + repeat, watch=self.watched(server))
         return self.run(load, server, f"{contender.name}-{repeat + 1}{'r' * attempt}")
 
     def closed_run(self, server, contender, scan_limit):

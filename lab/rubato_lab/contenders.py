@@ -61,6 +61,7 @@ class Load:
     rate: float = 0.0
     closed: int = 0
     load_keys: bool = False
+    watch: int | None = None  # process id of the server, whose stalls are to be noticed
 
 
 def mix_of(scan, share):
@@ -81,4 +82,6 @@ def load_command(load, binary, json_path):
         command.append("--load-keys")
     if load.core is not None:
         command += ["--cpu", load.core]
+    if load.watch is not None:
+        command += ["--watch", load.watch]
     return [str(word) for word in command]

@@ -145,6 +145,9 @@ def tell(done, opts, say):
     if any(a.flagged for a in done.attempts.values()):
         say("! = no valid run: the generator could not keep its schedule; do not trust that line")
     say("")
+    for line in table.undisturbed_lines(comparison.rows(done.attempts)):
+        say(line)
+    say("")
     for line in table.verdict_lines(comparison.verdicts(done.attempts)):
         say(line)
     say(table.folded(table.noise_line(summary)))

@@ -52,6 +52,15 @@ def parse_stat(text):
     return cores
 
 
+def counts_waiting():
+    """Whether the kernel tells how long a thread was ready to run without a core."""
+    try:
+        ran = Path("/proc/self/schedstat").read_text(encoding="utf-8").split()[0]
+    except (OSError, IndexError):
+        return False
+    return int(ran) > 0
+
+
 def process_seconds(pid):
     """CPU seconds a process has used, 0 when it is gone."""
     try:

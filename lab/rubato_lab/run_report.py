@@ -13,6 +13,10 @@ class ReportError(Exception):
     """The file is missing, is not JSON or lacks a key of the contract."""
 
 
+# p99.9 of fewer requests than this rests on less than ten of them.
+MIN_UNDISTURBED = 10_000
+
+
 @dataclass
 class TypeReport:
     """One request type. Latencies in microseconds; ccdf holds (latency, share slower)."""
@@ -27,8 +31,19 @@ class TypeReport:
 
 
 @dataclass
+class Undisturbed:
+    """The requests of one type that no stall of the machine touched: how many, which share of the
+    replies of their type, and their latencies in microseconds."""
+
+    count: int
+    share: float
+    latency_us: dict
+
+
+@dataclass
 class RunReport:
-    """One run of the generator. `timeline`: (start_s, {type: {count, p50, p99, p999, max}})."""
+    """One run of the generator. `timeline`: (start_s, {type: {count, p50, p99, p999, max}});
+    `undisturbed`: {type: Undisturbed}, empty when the generator did not tell."""
 
     offered_rps: float
     achieved_rps: float
@@ -46,6 +61,7 @@ class RunReport:
     version: str = ""
     slice_s: float = 0.0
     timeline: list = field(default_factory=list)
+    undisturbed: dict = field(default_factory=dict)
 
     def type_named(self, name):
         """None when the run had no such requests."""
@@ -55,6 +71,17 @@ class RunReport:
         """A percentile (p50, p99, p999...) of a type in microseconds, None when unknown."""
         found = self.types.get(name)
         return found.latency_us.get(which) if found and found.count else None
+
+    def undisturbed_latency(self, name, which):
+        """A percentile of what no stall touched, None when too few requests are left to tell."""
+        found = self.undisturbed.get(name)
+        enough = found and found.count >= MIN_UNDISTURBED
+        return found.latency_us.get(which) if enough else None
+
+    def undisturbed_share(self, name):
+        """None when the generator did not tell."""
+        found = self.undisturbed.get(name)
+        return found.share if found else None
 
     def typical(self, name, which):
         """The median over the timeline's slices of a percentile, None without a timeline. A stall
@@ -71,6 +98,11 @@ def _type_from(entry):
         lost=entry.get("lost", 0), ccdf=[(at, beyond) for at, beyond in entry.get("ccdf", [])])
 
 
+def _undisturbed_from(entry):
+    return {t["name"]: Undisturbed(t["count"], t["share"], dict(t["latency_us"]))
+            for t in (entry or {}).get("types", [])}
+
+
 def from_object(data):
     """Raises ReportError when a key of the contract is missing."""
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
@@ -85,7 +117,8 @@ def from_object(data):
             wall_s=data.get("wall_s", 0.0), noise=data.get("noise") or {},
             send_lag_us=data.get("send_lag_us") or {}, machine=data.get("machine") or {},
             version=data.get("version", ""), slice_s=timeline.get("slice_s", 0.0),
-            timeline=[(s["start_s"], s["latency_us"]) for s in timeline.get("slices", [])])
+            timeline=[(s["start_s"], s["latency_us"]) for s in timeline.get("slices", [])],
+            undisturbed=_undisturbed_from(data.get("undisturbed")))
     except (KeyError, TypeError, ValueError) as error:
         raise ReportError(f"key missing or of the wrong shape: {error}") from error
 

@@ -51,8 +51,26 @@ def verdict_lines(verdicts):
     return lines
 
 
+def undisturbed_lines(rows):
+    """GET p99.9 without the machine's stalls, beside the table's; empty where nobody told."""
+    told = [row for row in rows if row.undisturbed_share]
+    if not told:
+        return []
+    width = max(len(row.name) for row in told)
+    lines = ["GET p99.9 of the requests that no stall of the machine touched (stalls: 200 µs and "
+             "more", "without a core, found from the kernel's figures; same rule for all):"]
+    for row in told:
+        share = units.percent(row.undisturbed_share.mid)
+        p999 = (_middle(row.undisturbed_p999, units.latency) if row.undisturbed_p999
+                else "too few to tell")
+        lower = (f", {units.spread_of(row.undisturbed_lower)} times lower than fcfs"
+                 if row.undisturbed_lower else "")
+        lines.append(f"  {row.name:<{width}}  {p999} ({share} of the GETs){lower}")
+    return lines
+
+
 def noise_line(noise):
-    """One honest sentence. None of it is subtracted from any figure."""
+    """One honest sentence. None of it is subtracted from the figures of the whole run."""
     if noise is None:
         return "noise: nothing was measured"
     parts = [f"others used {noise.foreign_cores:.2f} cores (worst {noise.foreign_worst:.2f})",

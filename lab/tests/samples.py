@@ -25,6 +25,11 @@ def type_object(name, share, count, p50_us, p999_us):
             "ccdf": curve(p50_us, p999_us)}
 
 
+def undisturbed_object(name, count, of, p50_us, p999_us):
+    return {"name": name, "count": count, "share": count / of,
+            "latency_us": latency(p50_us, p999_us)}
+
+
 def report_object(p999_us=300.0, scan_p999_us=4000.0, rps=10000.0, valid=True, scan="range"):
     """One run whose GETs have this p99.9."""
     slices = [{"start_s": i / 10, "latency_us": {
@@ -44,4 +49,9 @@ def report_object(p999_us=300.0, scan_p999_us=4000.0, rps=10000.0, valid=True, s
         "send_lag_us": {"p99": 5.0, "max": 90.0, "unsent": 0},
         "noise": {"gaps_over_50us_per_s": 20.0, "gaps_over_100us_per_s": 4.0,
                   "gaps_over_1ms_per_s": 0.1, "max_gap_us": 2100.0, "steal_percent": 0.2},
+        "undisturbed": {"share": 0.9, "stalls": 8, "stalled_ms": 16.0, "server_threads": 1,
+                        "rule": {"floor_us": 200.0, "reach_us": 10000.0, "aftermath": 5},
+                        "latency_us": latency(30.0, p999_us), "types": [
+                            undisturbed_object("get", 18000, 19800, 30.0, p999_us * 0.8),
+                            undisturbed_object(scan, 180, 200, 1100.0, scan_p999_us)]},
         "timeline": {"slice_s": 0.1, "slices": slices}}

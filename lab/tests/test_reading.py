@@ -17,6 +17,14 @@ class Reports(unittest.TestCase):
         self.assertEqual(report.slice_s, 0.1)
         self.assertIsNone(report.latency("lrange", "p99"))
 
+    def test_what_no_stall_touched_is_read_if_there_is_enough_of_it(self):
+        data = samples.report_object(300.0)
+        report = run_report.from_object(data)
+        self.assertEqual(report.undisturbed_latency("get", "p999"), 240.0)
+        self.assertAlmostEqual(report.undisturbed_share("get"), 18000 / 19800)
+        self.assertIsNone(report.undisturbed_latency("range", "p999"))
+        self.assertIsNone(report.undisturbed_share("lrange"))
+
     def test_a_type_without_requests_has_no_latency(self):
         data = samples.report_object()
         data["types"][1]["count"] = 0
@@ -24,7 +32,7 @@ class Reports(unittest.TestCase):
 
     def test_what_is_optional_may_be_missing(self):
         data = samples.report_object()
-        for key in ("noise", "timeline", "send_lag_us", "seed", "version"):
+        for key in ("noise", "timeline", "send_lag_us", "seed", "version", "undisturbed"):
             del data[key]
         for entry in data["types"]:
             del entry["ccdf"]
@@ -115,6 +123,8 @@ class Commands(unittest.TestCase):
         self.assertIn("--rate 12000", " ".join(command))
         self.assertIn("--timeline", command)
         self.assertIn("--ccdf", command)
+        self.assertNotIn("--watch", command)
+        self.assertIn("--watch 77", " ".join(self.load(watch=77)))
         self.assertNotIn("--closed", command)
 
     def test_a_closed_loop_has_clients_and_no_rate(self):

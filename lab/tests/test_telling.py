@@ -50,14 +50,40 @@ class Comparing(unittest.TestCase):
 
     def test_promises_kept_are_met(self):
         met = [v.met for v in comparison.verdicts(three())]
-        self.assertEqual(met, [True, True, None, True, True])
+        self.assertEqual(met, [True, True, True, None, True, True])
 
     def test_promises_broken_are_told(self):
         by_name = {"fcfs": attempts(1000.0), "synergy": attempts(900.0, scan_us=40000.0,
                                                                  rps=5000.0)}
         met = [v.met for v in comparison.verdicts(by_name)]
-        self.assertEqual(met, [False, False, None, False, False])
+        self.assertEqual(met, [False, False, False, None, False, False])
         self.assertIn("NOT MET", table.verdict_lines(comparison.verdicts(by_name))[0])
+
+    def test_what_no_stall_touched_is_told_beside_the_whole_run(self):
+        rows = comparison.rows(three())
+        self.assertEqual(rows[2].get_p999.mid, 300.0)
+        self.assertEqual(rows[2].undisturbed_p999.mid, 240.0)
+        self.assertEqual(rows[2].undisturbed_lower.mid, 20.0)
+        told = "\n".join(table.undisturbed_lines(rows))
+        self.assertRegex(told, r"fcfs +5.6 ms \(90.9 % of the GETs\)")
+        self.assertRegex(told, r"synergy +240 µs .*, 20 \[20-40\] times lower than fcfs")
+        self.assertIn("no stalls", html_report.render(demo_record()))
+
+    def test_too_few_undisturbed_requests_tell_nothing(self):
+        by_name = three()
+        for one in by_name["synergy"].opened:
+            one.report.undisturbed["get"].count = run_report.MIN_UNDISTURBED - 1
+        verdict = comparison.verdicts(by_name)[1]
+        self.assertIsNone(verdict.ratio)
+        self.assertIsNone(verdict.met)
+        self.assertIn("too few", "\n".join(table.undisturbed_lines(comparison.rows(by_name))))
+
+    def test_a_generator_that_did_not_look_for_stalls_gets_no_line(self):
+        by_name = three()
+        for attempt in by_name.values():
+            for one in attempt.opened:
+                one.report.undisturbed = {}
+        self.assertEqual(table.undisturbed_lines(comparison.rows(by_name)), [])
 
     def test_without_a_baseline_there_is_no_verdict_and_no_ratio(self):
         by_name = {"synergy": attempts(300.0)}
