@@ -11,14 +11,20 @@
 
 namespace rubato {
 
-Arrivals Arrivals::generate(ArrivalShape shape, double rate, uint64_t seed, double parameter) {
-  RUBATO_CHECK(shape != ArrivalShape::kTrace && rate > 0 && rate <= kMaxRate);
-  Arrivals arrivals(shape, seed);
-  const double usual = shape == ArrivalShape::kBatch ? kBatch : kPeak;
-  arrivals.parameter_ = parameter > 0 ? parameter : usual;
+Arrivals Arrivals::generate(const ArrivalSpec& spec, double rate, uint64_t seed) {
+  RUBATO_CHECK(spec.shape != ArrivalShape::kTrace && rate > 0 && rate <= kMaxRate);
+  Arrivals arrivals(spec.shape, seed);
+  const double usual = spec.shape == ArrivalShape::kBatch ? kBatch : kPeak;
+  arrivals.parameter_ = spec.parameter > 0 ? spec.parameter : usual;
+  const Nanos burst = spec.burst > Nanos() ? spec.burst : kBurst;
+  arrivals.burst_ticks_ = static_cast<double>(burst.count() * kTicksPerNano);
   arrivals.gap_ticks_ = 1e9 * static_cast<double>(kTicksPerNano) / rate;
-  if (shape == ArrivalShape::kOnOff) arrivals.gap_ticks_ /= 2;
+  if (spec.shape == ArrivalShape::kOnOff) arrivals.gap_ticks_ /= 2;
   return arrivals;
+}
+
+Arrivals Arrivals::generate(ArrivalShape shape, double rate, uint64_t seed) {
+  return generate(ArrivalSpec{.shape = shape}, rate, seed);
 }
 
 Arrivals Arrivals::replay(std::vector<Nanos> times, double rate) {
@@ -65,9 +71,8 @@ Nanos Arrivals::next_of_bursts() {
     }
     now_ticks_ = state_end_ticks_;
     in_burst_ = !in_burst_;
-    const double mean = in_burst_ ? kBurstNs : kBurstNs * (1 - kBurstShare) / kBurstShare;
-    const double length = mean * sample_exponential(prng_);
-    state_end_ticks_ += static_cast<int64_t>(length * static_cast<double>(kTicksPerNano)) + 1;
+    const double mean = in_burst_ ? burst_ticks_ : burst_ticks_ * (1 - kBurstShare) / kBurstShare;
+    state_end_ticks_ += static_cast<int64_t>(mean * sample_exponential(prng_)) + 1;
   }
 }
 
@@ -86,34 +91,64 @@ Nanos Arrivals::next_of_other() {
 
 namespace {
 
-// `NAME` or `NAME:NUMBER`, the number from 1 to `most`; nothing if the text is anything else.
-std::optional<double> parse_parameter(std::string_view text, std::string_view name, double most) {
-  if (text == name) return 0;
-  if (!text.starts_with(name) || text[name.size()] != ':') return {};
-  const std::optional<double> number = parse_number(text.substr(name.size() + 1));
+// What follows `NAME:`, nothing if the text is not of that form, an empty text if it is `NAME`.
+std::optional<std::string_view> argument(std::string_view text, std::string_view name) {
+  if (!text.starts_with(name)) return {};
+  text.remove_prefix(name.size());
+  if (text.empty()) return text;
+  if (text.size() < 2 || text.front() != ':') return {};
+  return text.substr(1);
+}
+
+// A number from 1 to `most`.
+std::optional<double> parse_factor(std::string_view text, double most) {
+  const std::optional<double> number = parse_number(text);
   if (!number || *number < 1 || *number > most) return {};
   return number;
+}
+
+std::optional<ArrivalSpec> parse_batch(std::string_view text) {
+  ArrivalSpec spec{.shape = ArrivalShape::kBatch};
+  if (text.empty()) return spec;
+  const std::optional<double> size = parse_factor(text, Arrivals::kMostBatch);
+  if (!size) return {};
+  spec.parameter = *size;
+  return spec;
+}
+
+std::optional<ArrivalSpec> parse_bursty(std::string_view text) {
+  ArrivalSpec spec{.shape = ArrivalShape::kBursty};
+  if (text.empty()) return spec;
+  const size_t colon = text.find(':');
+  const std::optional<double> peak =
+      parse_factor(text.substr(0, colon), 1 / Arrivals::kBurstShare);
+  if (!peak) return {};
+  spec.parameter = *peak;
+  if (colon == std::string_view::npos) return spec;
+  const std::optional<Nanos> burst = parse_duration(text.substr(colon + 1));
+  if (!burst || *burst < Nanos::micros(1) || *burst > Arrivals::kLongestBurst) return {};
+  spec.burst = *burst;
+  return spec;
 }
 
 }  // namespace
 
 Result<ArrivalSpec> parse_arrivals(std::string_view text) {
-  if (text == "poisson") return ArrivalSpec{.shape = ArrivalShape::kPoisson, .trace_file = {}};
-  if (text == "uniform") return ArrivalSpec{.shape = ArrivalShape::kUniform, .trace_file = {}};
-  if (text == "onoff") return ArrivalSpec{.shape = ArrivalShape::kOnOff, .trace_file = {}};
-  if (const auto size = parse_parameter(text, "batch", Arrivals::kMostBatch)) {
-    return ArrivalSpec{ArrivalShape::kBatch, {}, *size};
-  }
-  if (const auto peak = parse_parameter(text, "bursty", 1 / Arrivals::kBurstShare)) {
-    return ArrivalSpec{ArrivalShape::kBursty, {}, *peak};
-  }
+  if (text == "poisson") return ArrivalSpec{.shape = ArrivalShape::kPoisson};
+  if (text == "uniform") return ArrivalSpec{.shape = ArrivalShape::kUniform};
+  if (text == "onoff") return ArrivalSpec{.shape = ArrivalShape::kOnOff};
+  std::optional<ArrivalSpec> spec;
+  if (const auto size = argument(text, "batch")) spec = parse_batch(*size);
+  if (const auto shape = argument(text, "bursty")) spec = parse_bursty(*shape);
+  if (spec) return *spec;
   constexpr std::string_view kTracePrefix = "trace:";
   if (text.starts_with(kTracePrefix) && text.size() > kTracePrefix.size()) {
-    return ArrivalSpec{ArrivalShape::kTrace, text.substr(kTracePrefix.size()), 0};
+    return ArrivalSpec{.shape = ArrivalShape::kTrace,
+                       .trace_file = text.substr(kTracePrefix.size())};
   }
   return Error{"arrivals: '" + std::string(text) +
-               "' is not one of poisson, uniform, onoff, batch:SIZE, bursty:PEAK (1 to 10), "
-               "trace:FILE"};
+               "' is not one of poisson, uniform, onoff, batch:SIZE, bursty:PEAK:LENGTH (1 to 10, "
+               "1us to 1s), trace:FILE"};
 }
 
 Result<std::vector<Nanos>> parse_trace(std::string_view text) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace rubato {
 namespace {
 
@@ -86,7 +89,7 @@ TEST(Trace, bad_lines_are_named) {
 }
 
 TEST(Arrivals, batches_come_together_and_have_their_mean_size) {
-  Arrivals arrivals = Arrivals::generate(ArrivalShape::kBatch, 1e6, 3, 4);
+  Arrivals arrivals = Arrivals::generate(parse_arrivals("batch:4").value(), 1e6, 3);
   constexpr int kCount = 400'000;
   int batches = 0;
   Nanos last(-1);
@@ -99,26 +102,49 @@ TEST(Arrivals, batches_come_together_and_have_their_mean_size) {
   EXPECT_NEAR(kCount / last.seconds() / 1e6, 1, 0.02);
 }
 
-// Counts in intervals far shorter than a burst vary more than Poisson's, whose index is 1.
-TEST(Arrivals, bursts_keep_the_rate_and_are_overdispersed) {
-  Arrivals arrivals = Arrivals::generate(ArrivalShape::kBursty, 1e6, 3, 5);
-  constexpr int kIntervals = 200'000;  // of 100 us: 100 requests on average
+// The index of dispersion of counts over intervals far longer than bursts; Poisson's is 1. With b
+// the mean length of a burst, p the bursts' share of the time and d the difference of the two rates
+// it tends to 1 + 2 d^2 p (1-p)^2 b / rate (Fischer and Meier-Hellstern, "The Markov-modulated
+// Poisson process cookbook", 1993).
+TEST(Arrivals, bursts_keep_the_rate_and_have_their_index_of_dispersion) {
+  constexpr double kRate = 1e6, kShare = Arrivals::kBurstShare, kPeak = Arrivals::kPeak;
+  Arrivals arrivals = Arrivals::generate(ArrivalShape::kBursty, kRate, 3);
+  constexpr int kIntervals = 2000;  // of 10 ms: 10,000 requests on average
   std::vector<double> counts(kIntervals);
-  for (Nanos at = arrivals.next(); at < Nanos::micros(100) * kIntervals; at = arrivals.next()) {
-    counts[static_cast<size_t>(at.count() / 100'000)] += 1;
+  for (Nanos at = arrivals.next(); at < Nanos::millis(10) * kIntervals; at = arrivals.next()) {
+    counts[static_cast<size_t>(at.count() / 10'000'000)] += 1;
   }
   double sum = 0, squares = 0;
   for (double count : counts) sum += count, squares += count * count;
   const double mean = sum / kIntervals;
-  EXPECT_NEAR(mean, 100, 4);
-  EXPECT_GT((squares / kIntervals - mean * mean) / mean, 50);
-  EXPECT_LT((squares / kIntervals - mean * mean) / mean, 250);
+  EXPECT_NEAR(mean, 10'000, 150);
+  const double quiet = (1 - kShare * kPeak) / (1 - kShare);
+  const double difference = kRate * (kPeak - quiet);
+  const double index = 1 + 2 * difference * difference * kShare * (1 - kShare) * (1 - kShare) *
+                               Arrivals::kBurst.seconds() / kRate;
+  EXPECT_NEAR(index, 241, 0.5);
+  EXPECT_NEAR((squares / kIntervals - mean * mean) / mean / index, 1, 0.12);
+}
+
+TEST(Arrivals, longer_bursts_vary_more) {
+  const auto most_in_a_millisecond = [](const char* text) {
+    Arrivals arrivals = Arrivals::generate(parse_arrivals(text).value(), 1e5, 9);
+    std::vector<int> counts(1000);
+    for (Nanos at = arrivals.next(); at < Nanos::seconds(1); at = arrivals.next()) {
+      ++counts[static_cast<size_t>(at.count() / 1'000'000)];
+    }
+    return *std::max_element(counts.begin(), counts.end());
+  };
+  EXPECT_GT(most_in_a_millisecond("bursty:10:10ms"), most_in_a_millisecond("bursty:2:10us") * 3);
 }
 
 TEST(Arrivals, parameters_are_read_and_checked) {
   EXPECT_EQ(parse_arrivals("batch:16")->parameter, 16);
   EXPECT_EQ(parse_arrivals("bursty")->parameter, 0);
-  for (const char* bad : {"batch:", "batch:0", "bursty:11", "bursty:x", "batches", "poisson:2"}) {
+  EXPECT_EQ(parse_arrivals("bursty:4")->parameter, 4);
+  EXPECT_EQ(parse_arrivals("bursty:4:200us")->burst, Nanos::micros(200));
+  for (const char* bad : {"batch:", "batch:0", "bursty:11", "bursty:x", "bursty:", "bursty:2:",
+                          "bursty:2:0.5us", "bursty:2:2s", "batches", "poisson:2"}) {
     EXPECT_FALSE(parse_arrivals(bad).ok()) << bad;
   }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/mix.h"
 
-#include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "workload/duration.h"
@@ -17,56 +15,6 @@ constexpr std::string_view kWhatFits =
 Error bad_mix(std::string_view part, std::string_view why) {
   return {"workload: '" + std::string(part) + "' " + std::string(why) + "; it " +
           std::string(kWhatFits)};
-}
-
-struct Distribution {
-  std::string_view name;
-  ServiceTime::Shape shape;
-  double least, most;  // of the second argument; of kUniform it is a time
-};
-constexpr Distribution kDistributions[] = {
-    {"lognormal", ServiceTime::Shape::kLognormal, 0, 5},
-    {"pareto", ServiceTime::Shape::kPareto, 1.01, 100},
-};
-
-std::optional<ServiceTime> parse_fixed(std::string_view text, ServiceTime::Shape shape) {
-  const std::optional<Nanos> mean = parse_duration(trimmed(text));
-  if (!mean || *mean < Nanos(1)) return {};
-  return ServiceTime{.shape = shape, .mean = *mean};
-}
-
-std::optional<ServiceTime> parse_uniform(std::string_view low_text, std::string_view high_text) {
-  const std::optional<Nanos> low = parse_duration(low_text);
-  const std::optional<Nanos> high = parse_duration(high_text);
-  if (!low || !high || *low < Nanos(1) || *high < *low) return {};
-  return ServiceTime{.shape = ServiceTime::Shape::kUniform,
-                     .mean = (*low + *high) / 2,
-                     .spread = static_cast<double>((*high - *low).count()) / 2};
-}
-
-// `NAME(ARGUMENTS)` or a plain time.
-std::optional<ServiceTime> parse_service(std::string_view text) {
-  const size_t open = text.find('(');
-  if (open == std::string_view::npos) return parse_fixed(text, ServiceTime::Shape::kFixed);
-  if (!text.ends_with(')')) return {};
-  const std::string_view name = trimmed(text.substr(0, open));
-  const std::string_view arguments = text.substr(open + 1, text.size() - open - 2);
-  if (name == "exp") return parse_fixed(arguments, ServiceTime::Shape::kExponential);
-  const size_t comma = arguments.find(',');
-  if (comma == std::string_view::npos) return {};
-  const std::string_view first = trimmed(arguments.substr(0, comma));
-  const std::string_view second = trimmed(arguments.substr(comma + 1));
-  if (name == "uniform") return parse_uniform(first, second);
-  for (const Distribution& distribution : kDistributions) {
-    if (distribution.name != name) continue;
-    std::optional<ServiceTime> service = parse_fixed(first, distribution.shape);
-    const std::optional<double> spread = parse_number(second);
-    if (!service || !spread) return {};
-    if (*spread < distribution.least || *spread > distribution.most) return {};
-    service->spread = *spread;
-    return service;
-  }
-  return {};
 }
 
 // The end of the first item: a comma outside of parentheses, or the end of the text.
@@ -133,35 +81,6 @@ std::optional<RequestType> parse_single(std::string_view name) {
 }
 
 }  // namespace
-
-namespace {
-
-// In units of the mean. A Pareto variable is the exponential of an exponential one.
-double draw_relative(ServiceTime::Shape shape, double spread, Prng& prng) {
-  switch (shape) {
-    case ServiceTime::Shape::kFixed:
-    case ServiceTime::Shape::kUniform:
-      return 1;
-    case ServiceTime::Shape::kExponential:
-      return sample_exponential(prng);
-    case ServiceTime::Shape::kLognormal:
-      return elementary::exponential(spread * sample_normal(prng) - spread * spread / 2);
-    case ServiceTime::Shape::kPareto:
-      return (spread - 1) / spread * elementary::exponential(sample_exponential(prng) / spread);
-  }
-  return 1;
-}
-
-}  // namespace
-
-// Rounded to the nearest nanosecond, so that the mean is kept.
-Nanos ServiceTime::draw(Prng& prng) const {
-  const double centre = static_cast<double>(mean.count());
-  const double ns = shape == Shape::kUniform ? centre + spread * (2 * prng.uniform() - 1)
-                                             : centre * draw_relative(shape, spread, prng);
-  const double longest = static_cast<double>(kLongest.count());
-  return Nanos(std::max<int64_t>(1, static_cast<int64_t>(std::min(ns, longest) + 0.5)));
-}
 
 Mix::Mix(std::string name, std::vector<RequestType> types)
     : name_(std::move(name)), types_(std::move(types)) {

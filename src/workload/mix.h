@@ -4,10 +4,9 @@
 //
 // A mix is named (`extreme-bimodal`, see named_mixes()) or written inline as NAME:SERVICE:SHARE
 // joined by commas, `short:0.5us:99.5,long:500us:0.5`. SERVICE is a length of time (bare numbers
-// are microseconds) or a distribution: `exp(MEAN)`, `uniform(LOW,HIGH)`, `lognormal(MEAN,SIGMA)`
-// with SIGMA of the logarithm, `pareto(MEAN,ALPHA)` with ALPHA > 1. Shares are any positive
-// numbers; only their ratios count. A plain value, read-only once built; sampling is deterministic
-// for a seed on every platform.
+// are microseconds) or a distribution (workload/service_time.h). Shares are any positive numbers;
+// only their ratios count. A plain value, read-only once built; sampling is deterministic for a
+// seed on every platform.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +18,9 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "workload/sampling.h"
+#include "workload/service_time.h"
 
 namespace rubato {
-
-struct ServiceTime {
-  enum class Shape : uint8_t { kFixed, kExponential, kUniform, kLognormal, kPareto };
-
-  static constexpr Nanos kLongest = Nanos::seconds(1'000'000);
-
-  Shape shape = Shape::kFixed;
-  Nanos mean;
-  double spread = 0;  // ns from the mean to an end of kUniform, sigma of kLognormal, alpha of kPareto
-
-  // From 1 ns to kLongest.
-  Nanos sample(Prng& prng) const {
-    if (shape == Shape::kFixed) [[likely]]
-      return mean;
-    return draw(prng);
-  }
-
- private:
-  Nanos draw(Prng& prng) const;
-};
 
 struct RequestType {
   std::string name;

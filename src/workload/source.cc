@@ -2,19 +2,19 @@
 #include "workload/source.h"
 
 #include <algorithm>
+#include <string>
 
 namespace rubato {
 namespace {
 
-// Streams of one seed, far apart.
-constexpr uint64_t kTypesStream = 0x9e3779b97f4a7c15u;
-constexpr uint64_t kFlowsStream = 0xbf58476d1ce4e5b9u;
-constexpr uint64_t kClassifierStream = 0x94d049bb133111ebu;
-constexpr uint64_t kPhaseStream = 0xd6e8feb86659fd93u;
+enum Stream : uint64_t { kArrivals, kTypes, kFlows, kClassifier, kStreams };
 
-Arrivals arrivals_at(const WorkloadSpec& spec, double rate, uint64_t seed) {
-  if (spec.arrivals.shape == ArrivalShape::kTrace) return Arrivals::replay(spec.times, rate);
-  return Arrivals::generate(spec.arrivals.shape, rate, seed, spec.arrivals.parameter);
+// The seed of one stream of draws. Mixed, because seeds that differ in few bits, or that others
+// derive in the same way, must not give draws that have to do with each other.
+uint64_t seed_of(uint64_t seed, uint64_t stream) {
+  Prng mixer(seed + stream * 0xd6e8feb86659fd93u);
+  mixer.next();
+  return mixer.next() ^ stream;
 }
 
 void add_types(const Mix& mix, std::vector<RequestType>& types) {
@@ -33,6 +33,68 @@ std::vector<uint32_t> ids_in(const Mix& mix, const std::vector<RequestType>& all
   return ids;
 }
 
+double rate_of(const WorkloadSpec& spec, const Phase& phase) {
+  if (phase.rate > 0) return phase.rate;
+  return spec.rate * spec.mixes.front().mean_service_ns() / phase.mix.mean_service_ns();
+}
+
+bool rate_fits(double rate) { return rate > 0 && rate <= Arrivals::kMaxRate; }
+
+Status validate_recording(const WorkloadSpec& spec) {
+  const std::vector<RecordedRequest>& all = spec.recording;
+  if (all.size() < 2 || all.back().at <= all.front().at) {
+    return Error{"recording: needs at least two requests at different times"};
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].type >= spec.mixes.front().types().size() || all[i].service < Nanos(1) ||
+        (i > 0 && all[i].at < all[i - 1].at)) {
+      return Error{"recording: request " + std::to_string(i + 1) +
+                   " has an unknown type, no service time, or comes before the one before it"};
+    }
+  }
+  return Done{};
+}
+
+Status validate_arrivals(const WorkloadSpec& spec) {
+  const ArrivalSpec& arrivals = spec.arrivals;
+  const bool needs_times = arrivals.shape == ArrivalShape::kTrace;
+  if (needs_times && (spec.times.size() < 2 || spec.times.back() <= spec.times.front())) {
+    return Error{"arrivals: the trace has no two arrivals at different times"};
+  }
+  const bool batch = arrivals.shape == ArrivalShape::kBatch;
+  const double most = batch ? Arrivals::kMostBatch : 1 / Arrivals::kBurstShare;
+  const bool usual = arrivals.parameter == 0;
+  if (!usual && !(arrivals.parameter >= 1 && arrivals.parameter <= most)) {
+    return Error{"arrivals: a batch takes a mean size of 1 to 1e6, a burst a peak of 1 to 10"};
+  }
+  if (arrivals.burst < Nanos() || arrivals.burst > Arrivals::kLongestBurst) {
+    return Error{"arrivals: a burst takes a mean length of up to 1s"};
+  }
+  return Done{};
+}
+
+Status validate_flows(const FlowSpec& flows) {
+  if (flows.count < 1 || flows.count > FlowSpec::kMost) {
+    return Error{"flows: takes 1 to 1000000 of them"};
+  }
+  if (!(flows.zipf >= 0 && flows.zipf <= 10)) return Error{"flows: zipf takes 0 to 10"};
+  if (flows.in_turn && flows.zipf > 0) return Error{"flows: takes zipf or in-turn, not both"};
+  return Done{};
+}
+
+Status validate_phases(const WorkloadSpec& spec) {
+  Nanos last;
+  for (const Phase& phase : spec.phases) {
+    if (phase.from <= last) return Error{"phase: times must be above 0 and rise"};
+    last = phase.from;
+    if (!rate_fits(rate_of(spec, phase))) {
+      return Error{"phase: takes rates above 0, up to 1e9 requests per second"};
+    }
+  }
+  if (types_of(spec).size() > Mix::kMaxTypes) return Error{"phase: over 64 types in all"};
+  return Done{};
+}
+
 AliasChoice zipf(const FlowSpec& flows) {
   std::vector<double> weights;
   for (uint32_t i = 0; i < flows.count; ++i) {
@@ -46,28 +108,15 @@ AliasChoice zipf(const FlowSpec& flows) {
 
 Status validate(const WorkloadSpec& spec) {
   if (spec.mixes.size() != 1) return Error{"workload: takes one mix"};
-  if (!spec.recording.empty()) return Done{};
-  if (!(spec.rate > 0 && spec.rate <= Arrivals::kMaxRate)) {
-    return Error{"rate: takes a number above 0, up to 1e9 requests per second"};
-  }
-  const FlowSpec& flows = spec.flows;
-  if (flows.count < 1 || flows.count > FlowSpec::kMost) {
-    return Error{"flows: takes 1 to 1000000 of them"};
-  }
-  if (!(flows.zipf >= 0 && flows.zipf <= 10)) return Error{"flows: zipf takes 0 to 10"};
-  if (flows.in_turn && flows.zipf > 0) return Error{"flows: takes zipf or in-turn, not both"};
-  if (spec.arrivals.shape == ArrivalShape::kTrace && spec.times.size() < 2) {
-    return Error{"arrivals: the trace has no two arrivals"};
-  }
-  for (size_t i = 1; i < spec.phases.size(); ++i) {
-    if (spec.phases[i].from <= spec.phases[i - 1].from) {
-      return Error{"phase: times must rise"};
-    }
-  }
-  if (types_of(spec).size() > Mix::kMaxTypes) return Error{"phase: over 64 types in all"};
   const double errors = spec.misclassification.error_rate;
   if (!(errors >= 0 && errors <= 1)) return Error{"misclassify: takes a share of 0 to 1"};
-  return Done{};
+  if (!spec.recording.empty()) return validate_recording(spec);
+  if (!rate_fits(spec.rate)) {
+    return Error{"rate: takes a number above 0, up to 1e9 requests per second"};
+  }
+  if (Status fits = validate_arrivals(spec); !fits) return fits;
+  if (Status fits = validate_flows(spec.flows); !fits) return fits;
+  return validate_phases(spec);
 }
 
 std::vector<RequestType> types_of(const WorkloadSpec& spec) {
@@ -93,16 +142,21 @@ double mean_service_ns(const WorkloadSpec& spec) {
   return sum / static_cast<double>(spec.recording.size());
 }
 
+// Every phase has a stream of arrivals of its own. A recording needs none.
+Arrivals RequestSource::arrivals_of(double rate, uint64_t phase) const {
+  if (!spec_.recording.empty()) return Arrivals::generate(ArrivalShape::kUniform, 1, 0);
+  if (spec_.arrivals.shape == ArrivalShape::kTrace) return Arrivals::replay(spec_.times, rate);
+  return Arrivals::generate(spec_.arrivals, rate, seed_of(seed_, kArrivals + kStreams * phase));
+}
+
 RequestSource::RequestSource(const WorkloadSpec& spec, uint64_t seed)
     : spec_(spec),
       mix_(spec.mixes.front()),
-      arrivals_(spec.recording.empty()
-                    ? arrivals_at(spec, spec.rate, seed)
-                    : Arrivals::generate(ArrivalShape::kUniform, 1, seed)),
       seed_(seed),
-      types_prng_(seed ^ kTypesStream),
-      flows_prng_(seed ^ kFlowsStream),
-      classifier_prng_(seed ^ kClassifierStream) {
+      arrivals_(arrivals_of(spec.rate, 0)),
+      types_prng_(seed_of(seed, kTypes)),
+      flows_prng_(seed_of(seed, kFlows)),
+      classifier_prng_(seed_of(seed, kClassifier)) {
   const std::vector<RequestType> types = types_of(spec);
   types_ = static_cast<uint32_t>(types.size());
   type_ids_ = ids_in(mix_, types);
@@ -130,8 +184,7 @@ void RequestSource::change_phase() {
   mix_ = phase.mix;
   type_ids_ = ids_in(mix_, types_of(spec_));
   phase_start_ = Instant() + phase.from;
-  const double rate = phase.rate > 0 ? phase.rate : spec_.rate;
-  arrivals_ = arrivals_at(spec_, rate, seed_ ^ (kPhaseStream * next_phase_));
+  arrivals_ = arrivals_of(rate_of(spec_, phase), next_phase_);
 }
 
 uint64_t RequestSource::draw_flow() {

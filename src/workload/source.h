@@ -33,7 +33,7 @@ struct FlowSpec {
 struct Phase {
   Nanos from;
   Mix mix;
-  double rate = 0;  // requests per second; 0 = as in WorkloadSpec
+  double rate = 0;  // requests per second; 0 = so many that the load stays what it was at first
 };
 
 // What the classifier gets wrong.
@@ -101,14 +101,15 @@ class RequestSource {
  private:
   Offer next_of_any();
   Offer next_recorded();
+  Arrivals arrivals_of(double rate, uint64_t phase) const;
   void change_phase();
   uint64_t draw_flow();
   uint32_t classify(uint32_t type);
 
   WorkloadSpec spec_;
   Mix mix_;
-  Arrivals arrivals_;
   uint64_t seed_;
+  Arrivals arrivals_;
   bool plain_;  // one mix, uniformly random flows, a perfect classifier
   Prng types_prng_;
   Prng flows_prng_;
@@ -127,7 +128,7 @@ class RequestSource {
 Result<FlowSpec> parse_flows(std::string_view text);
 
 // `TIME:MIX` or `TIME@RATE:MIX` (bare times are seconds): `5s:short:500us:50,long:0.5us:50`,
-// `5s@200000:high-bimodal`.
+// `5s@200000:high-bimodal`. Without a rate the load, rate times mean service time, stays the same.
 Result<Phase> parse_phase(std::string_view text);
 
 // `random`, or a share of errors such as `0.05`.

@@ -60,7 +60,7 @@ TEST(RequestSource, the_same_seed_gives_the_same_requests_everywhere) {
     digest = (digest ^ static_cast<uint64_t>(o.service.count())) * 0x9e3779b97f4a7c15u;
     digest = (digest ^ (o.flow << 8 | o.type)) * 0x9e3779b97f4a7c15u;
   }
-  EXPECT_EQ(digest, 0x45df455a389d1ca3u);
+  EXPECT_EQ(digest, 0x66e1480ada7d47a4u);
 }
 
 TEST(RequestSource, zipf_flows_follow_their_exponent) {
@@ -103,6 +103,59 @@ TEST(RequestSource, a_phase_changes_mix_and_rate_from_its_time_on) {
   EXPECT_NEAR(counts[1], 10'000, 400);
 }
 
+TEST(RequestSource, a_phase_without_a_rate_keeps_the_load) {
+  WorkloadSpec spec = spec_of("a:1us:50,b:9us:50", 1e6);
+  spec.phases.push_back(std::move(parse_phase("10ms:a:10us:1").value()));
+  const auto all = offers(spec, 20'000);
+  const auto early = [](const Offer& o) { return o.at < Instant(10'000'000); };
+  const double in_first = 20'000 * share(all, early);
+  EXPECT_NEAR(in_first, 10'000, 400);
+  const double rest_s = (all.back().at - Instant(10'000'000)).seconds();
+  EXPECT_NEAR((20'000 - in_first) / rest_s, 5e5, 2e4);
+}
+
+TEST(RequestSource, what_is_out_of_range_is_refused) {
+  const auto refused = [](auto&& change) {
+    WorkloadSpec spec = spec_of("get:1us:1,scan:9us:1");
+    EXPECT_TRUE(validate(spec).ok());
+    change(spec);
+    return !validate(spec).ok();
+  };
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.mixes.clear(); }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.rate = 0; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.rate = 2e9; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.flows.count = 0; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.flows = {.zipf = 1, .in_turn = true}; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.misclassification.error_rate = 1.5; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.arrivals.shape = ArrivalShape::kTrace; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) {
+    s.arrivals = {.shape = ArrivalShape::kBursty, .parameter = 11};
+  }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(), s.mixes[0]}}; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(1), s.mixes[0], 2e9}}; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.recording = {{}}; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) {
+    s.recording = {{Nanos(), Nanos(1), 2, 0}, {Nanos(1), Nanos(1), 0, 0}};
+  }));
+}
+
+// Draws of different aspects, and those of a consumer that seeds its own from the same seed, must
+// not go together: else long requests would find their way to certain workers.
+TEST(RequestSource, aspects_do_not_go_together) {
+  WorkloadSpec spec = spec_of("high-bimodal");
+  spec.flows.count = 2;
+  spec.misclassification.random = true;
+  for (uint64_t seed : {0u, 1u, 2u, 3u}) {
+    const auto all = offers(spec, 100'000, seed);
+    Prng others(seed);
+    const auto even = [](auto&& agree) { EXPECT_NEAR(agree, 0.5, 0.008); };
+    even(share(all, [](const Offer& o) { return o.type == o.flow; }));
+    even(share(all, [](const Offer& o) { return o.type == o.seen_type; }));
+    even(share(all, [](const Offer& o) { return o.flow == o.seen_type; }));
+    even(share(all, [&others](const Offer& o) { return o.type == others.below(2); }));
+  }
+}
+
 TEST(RequestSource, classifiers_err_as_often_as_told) {
   WorkloadSpec spec = spec_of("tpcc");
   spec.misclassification.error_rate = 0.1;
@@ -114,9 +167,8 @@ TEST(RequestSource, classifiers_err_as_often_as_told) {
 
 TEST(RequestSource, a_recording_is_repeated_exactly) {
   WorkloadSpec spec = spec_of("get:1us:1,scan:9us:1");
-  spec.recording = parse_recording("# at,service,type,flow\n5,1.5,get,7\n6,20,scan,1\n\n9,2,get,7\n",
-                                   spec.mixes[0])
-                       .value();
+  const char* text = "# at,service,type,flow\n5,1.5,get,7\n6,20,scan,1\n\n9,2,get,7\n";
+  spec.recording = parse_recording(text, spec.mixes[0]).value();
   const auto all = offers(spec, 5);
   EXPECT_EQ(all[0].at, Instant());
   EXPECT_EQ(all[1].at, Instant(1000));
