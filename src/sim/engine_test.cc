@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each price of a cost file delays, and by how much: recorded requests whose timeline is worked
+// out by hand. Every request is of a type of its own, so that its latency can be read exactly.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "policy/cfcfs.h"
+#include "policy/fcfs.h"
+#include "policy/ps.h"
+#include "policy/steal.h"
+#include "policy/synergy.h"
+#include "sim/testing/runs.h"
+
+namespace rubato::sim {
+namespace {
+
+constexpr Price price(int64_t ns) { return {Nanos(ns), Nanos(ns)}; }
+
+struct Shot {
+  int64_t at;
+  int64_t service;
+};
+
+// Request i is of type i; types are short unless the test says otherwise.
+sim::Setup scripted(uint32_t workers, const std::vector<Shot>& shots) {
+  sim::Setup setup;
+  setup.workers = workers;
+  setup.requests = shots.size();
+  setup.warmup = 0;
+  setup.long_over = Nanos::max();
+  std::vector<RequestType> types;
+  for (const Shot& shot : shots) {
+    const auto type = static_cast<uint32_t>(types.size());
+    types.push_back({"t" + std::to_string(type), {.mean = Nanos(shot.service)}, 1.0});
+    setup.workload.recording.push_back({Nanos(shot.at), Nanos(shot.service), type, 0});
+  }
+  setup.workload.mixes.emplace_back("script", types);
+  setup.workload.rate = 1;
+  setup.costs.nic.steering = Steering::kRoundRobin;
+  return setup;
+}
+
+int64_t latency_of_shot(const Outcome& outcome, size_t shot) {
+  EXPECT_EQ(outcome.types[shot].latency.count(), 1u) << shot;
+  return outcome.types[shot].latency.max().count();
+}
+
+int64_t overhead_ns(const Outcome& outcome, uint32_t workers) {
+  const double worker_ns = static_cast<double>(outcome.simulated.count()) * workers;
+  return std::llround((outcome.busy_share - outcome.useful_share) * worker_ns);
+}
+
+struct OnePrice {
+  const char* name;
+  std::function<void(Costs&)> set;
+  int64_t delay;
+};
+
+constexpr int64_t kService = 5000;
+const std::vector<Shot> kAlone = {{1000, kService}};
+
+TEST(Engine, each_price_delays_a_request_that_is_alone_by_what_it_says) {
+  const OnePrice prices[] = {
+      {"nothing", [](Costs&) {}, 0},
+      {"network_rtt", [](Costs& c) { c.network_rtt = Nanos(1000); }, 1000},
+      {"pcie, in and out", [](Costs& c) { c.nic.pcie = Nanos(100); }, 200},
+      {"dispatcher", [](Costs& c) { c.dispatcher = Nanos(70); }, 70},
+      {"receive", [](Costs& c) { c.worker.receive = price(50); }, 50},
+      {"send", [](Costs& c) { c.worker.send = price(60); }, 60},
+      {"take", [](Costs& c) { c.worker.take = price(30); }, 30},
+      {"notice", [](Costs& c) { c.worker.notice = Nanos(40); }, 40},
+      {"put, by the NIC", [](Costs& c) { c.worker.put = price(10); }, 0},
+      {"poll and put, by the worker",
+       [](Costs& c) {
+         c.nic.delivery = Delivery::kPolled;
+         c.worker.poll = price(20);
+         c.worker.put = price(10);
+       },
+       30},
+      {"feedback of a short one", [](Costs& c) { c.worker.feedback = Nanos(25); }, 0},
+      {"resume, fresh fiber, transfer of others",
+       [](Costs& c) {
+         c.worker.resume = c.worker.fresh_fiber = c.worker.steal = price(99);
+         c.worker.cache_transfer = Nanos(99);
+       },
+       0},
+  };
+  for (const OnePrice& p : prices) {
+    sim::Setup setup = scripted(1, kAlone);
+    p.set(setup.costs);
+    EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), kService + p.delay) << p.name;
+    EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 0), kService + p.delay) << p.name;
+  }
+}
+
+TEST(Engine, a_tail_price_is_drawn_one_time_in_a_thousand) {
+  sim::Setup setup = ideal(16, "fixed-1", 0.3, 400'000);
+  setup.costs.worker.receive = {Nanos(10), Nanos(5000)};
+  const int64_t overhead = overhead_ns(run<Cfcfs>(setup), 16);
+  const double tails = static_cast<double>(overhead - 400'000 * 10) / 4990;
+  EXPECT_NEAR(tails, 400, 100);  // five standard deviations
+}
+
+TEST(Engine, a_long_request_pays_for_its_feedback) {
+  sim::Setup setup = scripted(1, kAlone);
+  setup.costs.worker.feedback = Nanos(25);
+  setup.long_over = Nanos(kService);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 0), kService + 25);
+}
+
+TEST(Engine, slices_of_a_request_that_is_alone_cost_by_who_looks_at_their_end) {
+  const Ps::Config slices{.quantum = Nanos(2000)};  // two ends before the request is done
+  sim::Setup setup = scripted(1, kAlone);
+  Costs::Preemption& preemption = setup.costs.preemption;
+  preemption.arm = price(15);
+  preemption.send = preemption.propagation = preemption.receive = price(10);
+  preemption.done = price(20);
+  setup.costs.worker.look = Nanos(1);
+  EXPECT_EQ(latency_of_shot(run<Ps>(setup, slices), 0), kService + 15);
+  preemption.clock = Clock::kSelf;
+  const Outcome own = run<Ps>(setup, slices);
+  EXPECT_EQ(latency_of_shot(own, 0), kService + 15 + 2 * (10 + 1 + 20));
+  EXPECT_EQ(own.counters.preemptions_avoided, 2u);
+  EXPECT_EQ(own.counters.preemptions, 0u);
+  // What is late lets the request run on: the ends come at 2.1 and 4.2 us of it.
+  preemption.overshoot = price(100);
+  EXPECT_EQ(latency_of_shot(run<Ps>(setup, slices), 0), kService + 15 + 2 * (10 + 1 + 20));
+}
+
+// A and B take turns of 4 us and what the notification takes.
+TEST(Engine, preemption_by_the_timer_core_takes_its_way) {
+  sim::Setup setup = scripted(1, {{1000, 10'000}, {1001, 10'000}});
+  setup.costs.worker.take = price(3);
+  setup.costs.worker.put = price(7);
+  setup.costs.worker.receive = price(11);
+  setup.costs.worker.send = price(13);
+  setup.costs.worker.fresh_fiber = price(30);
+  setup.costs.worker.resume = price(40);
+  Costs::Preemption& preemption = setup.costs.preemption;
+  preemption.arm = price(5);
+  preemption.send = price(200);
+  preemption.propagation = price(300);
+  preemption.receive = price(20);
+  preemption.done = price(999);  // only who goes on with the same request pays it
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
+  constexpr int64_t kTurn = 4000 + 200 + 300;
+  constexpr int64_t kStart = 3 + 11 + 5;             // take, receive, arm
+  constexpr int64_t kCut = 20 + 7 + 30;              // receive, put, fresh fiber
+  constexpr int64_t kAgain = 3 + 40 + 5;             // take, resume, arm
+  constexpr int64_t kRest = 10'000 - 2 * kTurn;      // of each, for its third turn
+  constexpr int64_t kADone = 1000 + kStart + kTurn + (kCut + kStart) + kTurn + (kCut + kAgain) +
+                             kTurn + (kCut + kAgain) + kTurn + (kCut + kAgain) + kRest;
+  EXPECT_EQ(latency_of_shot(outcome, 0), kADone + 13 - 1000);
+  EXPECT_EQ(latency_of_shot(outcome, 1), kADone + 13 + kAgain + kRest + 13 - 1001);
+  EXPECT_EQ(outcome.counters.preemptions, 4u);
+  EXPECT_EQ(outcome.counters.migrations, 0u);
+}
+
+TEST(Engine, preemption_by_the_workers_own_timer_takes_its_way) {
+  sim::Setup setup = scripted(1, {{1000, 6000}, {1001, 1000}});
+  Costs::Preemption& preemption = setup.costs.preemption;
+  preemption.clock = Clock::kSelf;
+  preemption.overshoot = price(100);
+  preemption.receive = price(20);
+  preemption.send = preemption.propagation = price(999);  // nobody is notified
+  setup.costs.worker.look = Nanos(2);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
+  EXPECT_EQ(latency_of_shot(outcome, 1), 4000 + 100 + 20 + 2 + 1000 - 1);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 6000 + 20 + 2 + 1000);
+}
+
+TEST(Engine, the_timer_core_sends_one_notification_after_the_other) {
+  sim::Setup setup = scripted(2, {{1000, 10'000}, {1000, 10'000}, {1001, 1000}, {1001, 1000}});
+  setup.costs.preemption.send = price(200);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
+  EXPECT_EQ(latency_of_shot(outcome, 2), 5000 + 200 + 1000 - 1001);
+  EXPECT_EQ(latency_of_shot(outcome, 3), 5000 + 400 + 1000 - 1001);
+}
+
+TEST(Engine, the_timer_core_sees_the_end_of_a_slice_within_one_scan) {
+  const std::vector<Shot> shots = {{1000, 10'000}, {1001, 1000}};
+  int64_t least = INT64_MAX, most = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    sim::Setup setup = scripted(1, shots);
+    setup.seed = seed;
+    setup.costs.preemption.scan = Nanos(500);
+    const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
+    const int64_t late = latency_of_shot(outcome, 1) - (5000 + 1000 - 1001);
+    least = std::min(least, late);
+    most = std::max(most, late);
+  }
+  EXPECT_GE(least, 0);
+  EXPECT_LT(least, 50);
+  EXPECT_GT(most, 450);
+  EXPECT_LT(most, 500);
+}
+
+TEST(Engine, a_notification_that_comes_too_late_interrupts_what_follows) {
+  sim::Setup setup = scripted(1, {{1000, 10'000}, {1001, 10'000}});
+  setup.costs.preemption.send = price(500);
+  setup.costs.preemption.receive = price(20);
+  setup.costs.preemption.done = price(30);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(9900)});
+  EXPECT_EQ(latency_of_shot(outcome, 0), 10'000);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 11'000 + 20 + 30 + 10'000 - 1001);
+  EXPECT_EQ(more(outcome, "late_notifications"), 1u);
+  EXPECT_EQ(outcome.counters.preemptions, 0u);
+}
+
+TEST(Engine, a_request_becomes_long_by_its_age_or_by_what_the_application_says) {
+  const std::vector<Shot> shots = {{1000, 100'000}, {2000, 1000}};
+  sim::Setup setup = scripted(1, shots);
+  // Nobody says so: the short one waits for all of the other.
+  EXPECT_EQ(latency_of_shot(run<Synergy>(setup), 1), 101'000 + 1000 - 2000);
+  // A first slice is 5 us (no sample yet) times 2.
+  setup.classify = Classify::kAge;
+  EXPECT_EQ(latency_of_shot(run<Synergy>(setup), 1), 11'000 + 1000 - 2000);
+  setup.classify = Classify::kFeedback;
+  setup.long_over = Nanos::micros(50);
+  EXPECT_EQ(latency_of_shot(run<Synergy>(setup), 1), 11'000 + 1000 - 2000);
+  EXPECT_EQ(latency_of_shot(run<Synergy>(setup), 0), 101'000);
+}
+
+// By turns the requests go to workers 1, 0, 1, 0, 1, 0, 1. Worker 0 is done with its short ones
+// when three wait at worker 1, and takes two.
+TEST(Engine, a_thief_pays_for_the_first_and_for_each_further_request) {
+  sim::Setup setup = scripted(
+      2, {{0, 50'000}, {1, 10'000}, {2, 1000}, {3, 1000}, {4, 1000}, {5, 1000}, {6, 1000}});
+  setup.costs.worker.steal = price(100);
+  setup.costs.worker.steal_each = Nanos(20);
+  const Outcome outcome = run<Steal>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 12'001 + 120 + 1000 - 2);
+  EXPECT_EQ(latency_of_shot(outcome, 4), 12'001 + 120 + 2000 - 4);
+  EXPECT_EQ(latency_of_shot(outcome, 6), 12'001 + 120 + 2000 + 100 + 1000 - 6);
+  EXPECT_EQ(outcome.counters.steals, 2u);
+  EXPECT_EQ(outcome.counters.stolen, 3u);
+}
+
+TEST(Engine, a_request_that_goes_on_elsewhere_pays_for_its_way) {
+  sim::Setup setup = ideal(4, "exp-10", 0.9, 20'000);
+  setup.costs.worker.cache_transfer = Nanos(50);
+  setup.costs.noc.columns = 1;  // four workers in a column
+  Outcome outcome = run<Ps>(setup, {.quantum = Nanos(3000)});
+  const auto migrations = static_cast<int64_t>(outcome.counters.migrations);
+  EXPECT_GT(migrations, 1000);
+  EXPECT_EQ(overhead_ns(outcome, 4), migrations * 50);
+  setup.costs.noc.per_hop = Nanos(10);
+  outcome = run<Ps>(setup, {.quantum = Nanos(3000)});
+  const double each = static_cast<double>(overhead_ns(outcome, 4)) /
+                      static_cast<double>(outcome.counters.migrations);
+  EXPECT_GT(each, 50 + 10 * 1.2);  // 1 to 3 hops; all pairs alike would make 5/3
+  EXPECT_LT(each, 50 + 10 * 2.1);
+}
+
+TEST(Engine, overheads_add_up_to_what_was_done_times_its_price) {
+  sim::Setup setup = ideal(4, "exp-10", 0.7, 20'000);
+  setup.costs.worker.receive = price(11);
+  setup.costs.worker.resume = price(13);
+  setup.costs.worker.fresh_fiber = price(17);
+  setup.costs.preemption.receive = price(19);
+  setup.costs.preemption.propagation = price(100);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(3000)});
+  const auto preemptions = static_cast<int64_t>(outcome.counters.preemptions);
+  const auto late = static_cast<int64_t>(more(outcome, "late_notifications"));
+  EXPECT_GT(preemptions, 1000);
+  EXPECT_GT(late, 10);
+  // Of late notices only those that somebody was left to feel.
+  const int64_t expected = 20'000 * 11 + preemptions * (13 + 17 + 19) + late * 19;
+  EXPECT_NEAR(static_cast<double>(overhead_ns(outcome, 4)), static_cast<double>(expected), 19);
+}
+
+TEST(Engine, a_worker_that_still_sends_a_reply_starts_the_next_request_after_that) {
+  sim::Setup setup = scripted(1, {{1000, 1000}, {2100, 1000}});
+  setup.costs.worker.send = price(500);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 2500 + 1000 + 500 - 2100);
+}
+
+TEST(Engine, the_dispatcher_handles_one_request_after_the_other) {
+  sim::Setup setup = scripted(3, {{1000, 500}, {1010, 500}, {1020, 500}});
+  setup.costs.dispatcher = Nanos(100);
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 1100 + 500 - 1000);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 1200 + 500 - 1010);
+  EXPECT_EQ(latency_of_shot(outcome, 2), 1300 + 500 - 1020);
+}
+
+std::vector<Shot> volley(size_t count) {
+  std::vector<Shot> shots;
+  for (size_t i = 0; i < count; ++i) shots.push_back({1000 + static_cast<int64_t>(i), 10'000});
+  return shots;
+}
+
+// One runs, four wait.
+TEST(Engine, a_full_ring_loses_requests_and_a_full_queue_refuses_them) {
+  sim::Setup setup = scripted(1, volley(12));
+  setup.costs.queue_capacity = 4;
+  Fates fates = fates_of(run<Fcfs>(setup));
+  EXPECT_EQ(fates.done, 5u);
+  EXPECT_EQ(fates.refused, 7u);
+  setup.costs = Costs();
+  setup.costs.nic.delivery = Delivery::kPolled;
+  setup.costs.nic.ring_capacity = 4;
+  fates = fates_of(run<Fcfs>(setup));
+  EXPECT_EQ(fates.done, 5u);
+  EXPECT_EQ(fates.lost, 7u);
+  EXPECT_EQ(fates.refused, 0u);
+}
+
+TEST(Engine, a_preempted_request_whose_queue_is_full_keeps_its_worker) {
+  sim::Setup setup = scripted(1, volley(3));
+  setup.costs.queue_capacity = 2;
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
+  EXPECT_EQ(latency_of_shot(outcome, 0), 10'000);  // no room until it is done
+  EXPECT_EQ(fates_of(outcome).done, 3u);
+}
+
+// A poll takes four at once, and three others may help at once.
+TEST(Engine, what_a_poll_brings_is_seen_by_idle_workers) {
+  sim::Setup setup = scripted(4, volley(5));
+  setup.costs.nic.delivery = Delivery::kPolled;
+  setup.costs.nic.steering = Steering::kRss;  // one flow, one ring
+  const Outcome outcome = run<Steal>(setup);
+  for (size_t i = 0; i < 4; ++i) EXPECT_LE(latency_of_shot(outcome, i), 20'000) << i;
+  EXPECT_EQ(fates_of(outcome).done, 5u);
+}
+
+TEST(Engine, warm_up_is_cut_by_time) {
+  sim::Setup setup = ideal(4, "fixed-1", 0.5, 100'000);
+  setup.warmup = 0.25;
+  const Outcome outcome = run<Cfcfs>(setup);
+  EXPECT_EQ(outcome.requests, 100'000u);
+  EXPECT_NEAR(static_cast<double>(outcome.measured), 75'000, 1'000);
+  EXPECT_EQ(fates_of(outcome).done, outcome.measured);
+}
+
+TEST(Engine, a_watcher_can_stop_a_run) {
+  uint64_t calls = 0;
+  Watch watch;
+  watch.progress = [&](double done) {
+    EXPECT_NEAR(done, 1.0 / 3, 0.1);
+    return ++calls == 0;
+  };
+  const Outcome outcome =
+      Engine<Fcfs>(ideal(4, "fixed-1", 0.5, 3u << 20), Fcfs::Config{}, watch).run();
+  EXPECT_EQ(calls, 1u);
+  EXPECT_EQ(outcome.requests, 1u << 20);
+}
+
+}  // namespace
+}  // namespace rubato::sim
