@@ -40,8 +40,7 @@ struct Settings {
   Nanos warmup;
   std::string target_text, mix, workload, service_us, json_file, hdr_file;
   std::string arrivals_text = "poisson";
-  ArrivalShape arrivals = ArrivalShape::kPoisson;
-  double arrivals_parameter = 0;
+  ArrivalSpec arrivals;  // but not its trace_file: the text it is a part of is gone
   std::vector<Nanos> trace;
   std::vector<std::pair<std::string, std::string>> notes;
   uint32_t cpu = 0;
@@ -119,15 +118,14 @@ void add_schedule_options(CLI::App& app, Settings& s) {
       [&s](const std::string& text) -> Status {
         Result<ArrivalSpec> spec = parse_arrivals(text);
         if (!spec) return Error{spec.error()};
-        s.arrivals = spec->shape;
-        s.arrivals_parameter = spec->parameter;
+        s.arrivals = *spec;
         s.arrivals_text = text;
         if (spec->shape != ArrivalShape::kTrace) return Done{};
         return read_trace(std::string(spec->trace_file), s.trace);
       },
-      "poisson, uniform, onoff (1 ms at twice the rate, 1 ms silent), batch:SIZE, bursty:PEAK "
-      "(bursts of PEAK times the rate) or trace:FILE (a time in microseconds per line; stretched "
-      "to --rate if that is given)")
+      "poisson, uniform, onoff (1 ms at twice the rate, 1 ms silent), batch:SIZE, "
+      "bursty:PEAK:LENGTH (bursts of PEAK times the rate, of that mean length) or "
+      "trace:FILE (a time in microseconds per line; stretched to --rate if that is given)")
       ->default_str("poisson");
   add_count(app, "--seed", s.options.seed, 0, UINT64_MAX, "a whole number",
             "Same seed, same requests at the same times");
@@ -226,10 +224,10 @@ std::unique_ptr<RequestSource> make_source(const Settings& s) {
 }
 
 Arrivals make_arrivals(const Settings& s) {
-  if (s.arrivals == ArrivalShape::kTrace) {
+  if (s.arrivals.shape == ArrivalShape::kTrace) {
     return Arrivals::replay(s.trace, s.rate_given ? s.options.rate : 0);
   }
-  return Arrivals::generate(s.arrivals, s.options.rate, s.options.seed, s.arrivals_parameter);
+  return Arrivals::generate(s.arrivals, s.options.rate, s.options.seed);
 }
 
 void describe_run(const Settings& s, RunReport& report) {
