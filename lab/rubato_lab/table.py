@@ -3,7 +3,7 @@
 
 import textwrap
 
-from rubato_lab import units
+from rubato_lab import comparison, units
 
 MAX_COLUMNS = 100
 COLUMN_GAP = 2
@@ -64,7 +64,7 @@ def undisturbed_lines(rows):
         p999 = (_middle(row.undisturbed_p999, units.latency) if row.undisturbed_p999
                 else "too few to tell")
         lower = (f", {units.spread_of(row.undisturbed_lower)} times lower than fcfs"
-                 if row.undisturbed_lower else "")
+                 if row.undisturbed_lower and row.name != comparison.BASELINE else "")
         lines.append(f"  {row.name:<{width}}  {p999} ({share} of the GETs){lower}")
     return lines
 
