@@ -18,7 +18,7 @@ from rubato_lab.reproduce.claims import Claim
 
 FAKE = Path(__file__).resolve().with_name("fake_sim.py")
 BINARY = os.environ.get("RUBATO_BINARY")
-SCENARIO = simulator.Scenario("synergy", 14, "zippydb", settings=(("stealing", "off"),), flows=8)
+SCENARIO = simulator.Scenario("synergy", 14, "zippydb", settings=(("stealing", "off"),), flows="8")
 
 
 def fake(effort=simulator.QUICK, **more):

@@ -12,6 +12,8 @@ SYNERGY, PERSEPHONE, IDEAL = "synergy-testbed", "persephone-fig1", "ideal"
 # up to 7 million packets per second; the thesis does not price those of its peers.
 SYNERGY_CENTRAL = "synergy-central"
 DISPATCHER = "143ns"
+# The same, with workers that cut their requests themselves.
+SYNERGY_SELF = "synergy-central-self"
 DISPATCH_NS = (0, 25, 50, 100, 150, 200)
 OVERHEADS_US = (0, 1, 2, 4)
 
@@ -29,9 +31,10 @@ def preemption(us):
 def derived():
     """{name: (built-in, {section: {key: value}})}."""
     half = {us: f"{us * 500}ns" for us in OVERHEADS_US}
+    central = {"machine": {"dispatcher": DISPATCHER}, "nic": {"delivery": "direct"}}
     return {
-        SYNERGY_CENTRAL: (SYNERGY, {"machine": {"dispatcher": DISPATCHER},
-                                   "nic": {"delivery": "direct"}}),
+        SYNERGY_CENTRAL: (SYNERGY, central),
+        SYNERGY_SELF: (SYNERGY, {**central, "preemption": {"clock": "self"}}),
         **{dispatcher(ns): (IDEAL, {"machine": {"dispatcher": f"{ns}ns"}}) for ns in DISPATCH_NS},
         **{preemption(us): (IDEAL, {"preemption": {"clock": "timer-core", "receive": half[us],
                                                    "propagation": half[us]}})

@@ -30,7 +30,7 @@ class Scenario:
     workload: str
     costs: str = "ideal"
     settings: tuple = ()
-    flows: int | None = None
+    flows: str = ""
     more: tuple = ()
 
     def having(self, **changes):
@@ -44,8 +44,8 @@ class Scenario:
                  self.workload, "--costs", machines.argument(self.costs, costs_folder)]
         for name, value in self.settings:
             words += ["--set", f"{name}={value}"]
-        if self.flows is not None:
-            words += ["--flows", str(self.flows)]
+        if self.flows:
+            words += ["--flows", self.flows]
         return words + list(self.more)
 
 
