@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exporter.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <array>
-#include <cstring>
+#include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <utility>
+
+#include "mechanism/clock/clock.h"
 
 namespace rubato {
 namespace {
 
 constexpr int kBacklog = 16;
-constexpr int kLookForStopMs = 100;
+constexpr Nanos kLookForStop = Nanos::millis(100);
+constexpr Nanos kPatience = Nanos::seconds(1);  // with one client
 constexpr size_t kRequestBytes = 4096;
+
+int to_poll_ms(Nanos time) { return static_cast<int>(time.count() / 1'000'000); }
 
 std::string response(std::string_view status, std::string_view type, std::string_view body) {
   return "HTTP/1.1 " + std::string(status) + "\r\nContent-Type: " + std::string(type) +
@@ -26,94 +28,99 @@ std::string response(std::string_view status, std::string_view type, std::string
          std::string(body);
 }
 
-Result<int> listen_on(const std::string& bind_to, uint16_t port) {
-  addrinfo hints{};
-  hints.ai_flags = AI_PASSIVE;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const std::string where = bind_to + ":" + std::to_string(port);
-  const int failed = getaddrinfo(bind_to.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (failed != 0) {
-    return Error{"metrics port: cannot resolve " + where + ": " + gai_strerror(failed)};
-  }
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const bool bound = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, kBacklog) == 0;
-  const int reason = errno;
-  freeaddrinfo(found);
-  if (bound) return fd;
-  close(fd);
-  return Error{"metrics port: cannot listen on " + where + ": " + std::strerror(reason)};
-}
+// One connection and the moment at which it is cut off.
+class Client {
+ public:
+  explicit Client(Fd socket) : socket_(std::move(socket)), end_(now() + kPatience) {}
 
-uint16_t port_of(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  if (address.ss_family == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  // Up to the blank line, the size limit, or the end of its time.
+  std::string read_head() {
+    std::string head;
+    std::array<char, 1024> chunk;
+    while (head.size() < kRequestBytes && head.find("\r\n\r\n") == std::string::npos) {
+      const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
+      if (got > 0) {
+        head.append(chunk.data(), static_cast<size_t>(got));
+      } else if (got == 0 || !wait_for(POLLIN)) {
+        break;
+      }
+    }
+    return head;
   }
-  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
 
-// Up to the blank line, the limit, or the time-out set on the socket.
-std::string read_head(int client) {
-  std::string head;
-  std::array<char, 1024> chunk;
-  while (head.size() < kRequestBytes && head.find("\r\n\r\n") == std::string::npos) {
-    const ssize_t got = recv(client, chunk.data(), chunk.size(), 0);
-    if (got <= 0) break;
-    head.append(chunk.data(), static_cast<size_t>(got));
+  void send_all(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent > 0) {
+        bytes.remove_prefix(static_cast<size_t>(sent));
+      } else if (!wait_for(POLLOUT)) {
+        return;
+      }
+    }
   }
-  return head;
-}
 
-void send_all(int client, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
-    bytes.remove_prefix(static_cast<size_t>(sent));
+ private:
+  // After a call that moved nothing. False = broken, or out of time.
+  bool wait_for(short events) const {
+    if (errno == EINTR) return true;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+    const Nanos left = end_ - now();
+    if (left <= Nanos()) return false;
+    pollfd ready{socket_.get(), events, 0};
+    return ::poll(&ready, 1, to_poll_ms(left) + 1) > 0 || errno == EINTR;
   }
+
+  Fd socket_;
+  Instant end_;
+};
+
+Result<Fd> listen_on_free(const std::string& bind, uint16_t port, SocketAddress& address) {
+  const Result<SocketAddress> wanted = resolve(bind, port);
+  if (!wanted.ok()) return Error{wanted.error()};
+  const Result<SocketAddress> claimed = claim_address(wanted.value());
+  if (!claimed.ok()) return Error{claimed.error()};
+  address = claimed.value();
+  return listen_on(address, {.backlog = kBacklog});
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& bind, uint16_t port,
                                                   Sources sources) {
-  Result<int> listener = listen_on(bind, port);
-  if (!listener.ok()) return Error{listener.error()};
+  SocketAddress address;
+  Result<Fd> listener = listen_on_free(bind, port, address);
+  if (!listener.ok()) return Error{"metrics port: " + listener.error()};
   return std::unique_ptr<Exporter>(
-      new Exporter(*listener, port_of(*listener), std::move(sources)));
+      new Exporter(std::move(listener).value(), address.port(), std::move(sources)));
 }
 
-Exporter::Exporter(int listener, uint16_t port, Sources sources)
-    : listener_(listener), port_(port), sources_(std::move(sources)) {
+Exporter::Exporter(Fd listener, uint16_t port, Sources sources)
+    : listener_(std::move(listener)), port_(port), sources_(std::move(sources)) {
   thread_ = std::thread([this] { serve(); });
 }
 
 Exporter::~Exporter() {
   stopping_.store(true, std::memory_order_relaxed);
   thread_.join();
-  close(listener_);
 }
 
 void Exporter::serve() {
   while (!stopping_.load(std::memory_order_relaxed)) {
-    pollfd ready{listener_, POLLIN, 0};
-    if (::poll(&ready, 1, kLookForStopMs) <= 0) continue;
-    const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) continue;
-    const timeval limit{1, 0};
-    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    answer(client);
-    close(client);
+    pollfd ready{listener_.get(), POLLIN, 0};
+    if (::poll(&ready, 1, to_poll_ms(kLookForStop)) <= 0) continue;
+    Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (client.valid()) {
+      answer(std::move(client));
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      // The connection stays in the backlog and would be reported again at once.
+      std::this_thread::sleep_for(std::chrono::nanoseconds(kLookForStop.count()));
+    }
   }
 }
 
-void Exporter::answer(int client) const {
-  const std::string head = read_head(client);
+void Exporter::answer(Fd socket) const {
+  Client client(std::move(socket));
+  const std::string head = client.read_head();
   const std::string_view line(head.data(), std::min(head.find("\r\n"), head.size()));
   constexpr std::string_view kText = "text/plain; charset=utf-8";
   const auto asks = [line](std::string_view path) {
@@ -124,18 +131,18 @@ void Exporter::answer(int client) const {
   if (asks("/metrics")) {
     constexpr std::string_view kType =
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    return send_all(client, response("200 OK", kType, sources_.metrics()));
+    return client.send_all(response("200 OK", kType, sources_.metrics()));
   }
-  if (asks("/healthz")) return send_all(client, response("200 OK", kText, "ok\n"));
+  if (asks("/healthz")) return client.send_all(response("200 OK", kText, "ok\n"));
   if (asks("/readyz")) {
-    return send_all(client, sources_.ready() ? response("200 OK", kText, "ready\n")
+    return client.send_all(sources_.ready() ? response("200 OK", kText, "ready\n")
                                              : response("503 Service Unavailable", kText,
                                                         "not ready\n"));
   }
   if (!line.starts_with("GET ")) {
-    return send_all(client, response("405 Method Not Allowed", kText, "GET only\n"));
+    return client.send_all(response("405 Method Not Allowed", kText, "GET only\n"));
   }
-  send_all(client, response("404 Not Found", kText, "try /metrics, /healthz or /readyz\n"));
+  client.send_all(response("404 Not Found", kText, "try /metrics, /healthz or /readyz\n"));
 }
 
 }  // namespace rubato

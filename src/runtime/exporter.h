@@ -3,7 +3,8 @@
 // Exporter: a small HTTP server on a thread of its own for /metrics, /healthz and /readyz. It
 // shares nothing with the workers but what its callbacks read, so it answers while they are
 // overloaded.
-// GET only, one request per connection, slow or hostile clients are cut off after a second.
+// GET only, one request per connection, one connection at a time. Each has a second for all of its
+// request and reply, however it spreads its bytes.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "base/result.h"
+#include "datapath/tcp_socket.h"
 
 namespace rubato {
 
@@ -33,11 +35,11 @@ class Exporter {
   uint16_t port() const { return port_; }
 
  private:
-  Exporter(int listener, uint16_t port, Sources sources);
+  Exporter(Fd listener, uint16_t port, Sources sources);
   void serve();
-  void answer(int client) const;
+  void answer(Fd socket) const;
 
-  int listener_;
+  Fd listener_;
   uint16_t port_;
   Sources sources_;
   std::atomic<bool> stopping_{false};
