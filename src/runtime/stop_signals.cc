@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
 namespace rubato {
 namespace {
@@ -18,10 +19,13 @@ constexpr unsigned kGraceSeconds = 1;
 std::atomic<unsigned> g_patience_seconds{0};
 
 // Only calls that are safe in a signal handler: Runtime::stop says that it is.
+// The code that was interrupted may be about to look at errno.
 void on_signal(int) {
   if (g_signals.fetch_add(1) > 0) _exit(1);
+  const int interrupted = errno;
   alarm(g_patience_seconds.load());
   if (Runtime* runtime = g_runtime.load()) runtime->stop();
+  errno = interrupted;
 }
 
 void on_alarm(int) {
