@@ -93,6 +93,7 @@ class Datapath {
 
   // Any thread.
   virtual DatapathStats stats() const = 0;
+  // Reaches a checkpoint every few flows, with no lock held there; `visit` runs with one.
   virtual void for_each_flow(const std::function<void(const FlowInfo&)>& visit) = 0;
   // Closes the flow soon; false = no such flow. Any thread.
   virtual bool close_flow(uint64_t flow) = 0;

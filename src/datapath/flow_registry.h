@@ -5,7 +5,9 @@
 // registry is not freed while the mutex is held.
 #pragma once
 
+#include <algorithm>
 #include <mutex>
+#include <unordered_set>
 #include <vector>
 
 #include "datapath/stream_flow.h"
@@ -20,6 +22,8 @@ struct SweepRule {
 
 class FlowRegistry {
  public:
+  static constexpr size_t kTurn = 32;  // flows visited under one lock by visit_in_turns
+
   void add(StreamFlow& flow);
   // Afterwards the caller may free the flow.
   void remove(StreamFlow& flow);
@@ -41,6 +45,24 @@ class FlowRegistry {
       if (!visit_flow(*flow)) return false;
     }
     return true;
+  }
+
+  // The same in turns, with `pause` called between them and no lock held then. A flow that stays
+  // connected throughout is visited exactly once; any thread.
+  template <class Visit, class Pause>
+  void visit_in_turns(Visit&& visit_flow, Pause&& pause) const {
+    std::unordered_set<uint64_t> seen;
+    for (size_t cursor = ~size_t{0}; cursor > 0;) {
+      if (cursor != ~size_t{0}) pause();
+      std::lock_guard lock(mutex_);
+      // From the end, because a removal fills its gap with the last flow: one that was not seen yet
+      // then still lies ahead, and one that was seen is known.
+      cursor = std::min(cursor, flows_.size());
+      for (size_t left = kTurn; left > 0 && cursor > 0; --left) {
+        StreamFlow& flow = *flows_[--cursor];
+        if (seen.insert(flow.id()).second) visit_flow(flow);
+      }
+    }
   }
 
   static FlowInfo describe(const StreamFlow& flow, Instant now);

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "datapath/loopback_queue.h"
+#include "mechanism/preempt/checkpoint.h"
 
 namespace rubato {
 
@@ -135,10 +136,10 @@ DatapathStats LoopbackDatapath::stats() const {
 void LoopbackDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visit) {
   const Instant now = shared_.options.now();
   for (const auto& queue : queues_) {
-    queue->registry().visit([&](StreamFlow& flow) {
+    const auto show = [&](StreamFlow& flow) {
       if (flow.state() != FlowState::kClosing) visit(FlowRegistry::describe(flow, now));
-      return true;
-    });
+    };
+    queue->registry().visit_in_turns(show, [] { checkpoint(); });
   }
 }
 

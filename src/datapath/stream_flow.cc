@@ -56,6 +56,7 @@ Request* StreamFlow::on_event(Instant now, bool late, bool writable_only) {
   } else if (!writable_only) {
     drained_ = false;
   }
+  turn_bytes_ = 0;
   return advance({now, late});
 }
 
@@ -132,7 +133,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
     host_.input_limit.fetch_add(1, std::memory_order_relaxed);
     return Pull::kClose;
   }
-  if (turn.received >= kTurnBytes) return Pull::kYield;
+  if (turn_bytes_ >= kTurnBytes) return Pull::kYield;
   if (turn.now == Instant::never()) {
     turn.now = datapath_now();
     turn.late = turn.now - received_at_ > kLate;
@@ -145,7 +146,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
     case Transfer::State::kMoved:
       input_.received(got.bytes);
       add(input_bytes_, got.bytes);
-      turn.received += got.bytes;
+      turn_bytes_ += got.bytes;
       received_at_ = when;
       // A short read has emptied the socket, and what comes later is a new event. Only an end of
       // stream that was announced together with these bytes is still to be received.

@@ -70,7 +70,7 @@ class StreamFlow : public Request {
  public:
   // Replies of a pipeline are sent at the latest when this much has gathered.
   static constexpr size_t kCoalesceBytes = 64 * 1024;
-  // A flow that is receiving one huge request lets others in after this much.
+  // A flow lets others in after this much input, be it one huge request or a pipeline without end.
   static constexpr size_t kTurnBytes = 512 * 1024;
   // An idle flow keeps a reply buffer of at most this size.
   static constexpr size_t kReplyKeptBytes = 16 * 1024;
@@ -89,7 +89,10 @@ class StreamFlow : public Request {
   // if one is complete. `late`: the queue was not polled for long, ask the kernel when bytes came.
   Request* on_event(Instant now, bool late, bool writable_only);
   // The same for a flow from FlowHost::yielded.
-  Request* resume(Instant now, bool late) { return advance({now, late}); }
+  Request* resume(Instant now, bool late) {
+    turn_bytes_ = 0;
+    return advance({now, late});
+  }
   // DatapathQueue::finish and flush.
   Request* finished();
   void flush();
@@ -134,11 +137,10 @@ class StreamFlow : public Request {
   virtual void hang_up() = 0;
 
  private:
-  // When and how a turn of the flow began.
+  // When and how the flow came to be advanced.
   struct Turn {
     Instant now;  // never() = look at the clock if it is needed
     bool late = false;
-    size_t received = 0;
   };
   // What came of pulling bytes in.
   enum class Pull : uint8_t { kGoOn, kYield, kClose };
@@ -159,6 +161,7 @@ class StreamFlow : public Request {
   bool ended_ = false;            // received the peer's end of stream
   bool broken_ = false;           // sending failed
   bool close_when_sent_ = false;  // close_after of a finished request
+  size_t turn_bytes_ = 0;         // received since a poll last gave the flow its turn
   size_t frame_length_ = 0;       // of the request in flight
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
   size_t frame_tried_ = 0;        // unread bytes when it was last seen to be incomplete

@@ -3,6 +3,7 @@
 
 #include "datapath/tcp_queue.h"
 #include "datapath/time_source.h"
+#include "mechanism/preempt/checkpoint.h"
 
 namespace rubato {
 
@@ -69,14 +70,14 @@ DatapathStats TcpDatapath::stats() const {
 void TcpDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visit) {
   const Instant now = datapath_now();
   for (const auto& queue : queues_) {
-    queue->registry().visit([&](StreamFlow& flow) {
-      if (flow.state() == FlowState::kClosing) return true;
+    const auto show = [&](StreamFlow& flow) {
+      if (flow.state() == FlowState::kClosing) return;
       FlowInfo info = FlowRegistry::describe(flow, now);
       info.fd = static_cast<TcpFlow&>(flow).fd();
       info.local = local_text(info.fd);
       visit(info);
-      return true;
-    });
+    };
+    queue->registry().visit_in_turns(show, [] { checkpoint(); });
   }
 }
 

@@ -97,7 +97,8 @@ class LiveWorker final : public Seat {
   void poll_if_due();
   uint32_t ingest(DatapathQueue& from);
   void admit(Request& request);
-  void refuse(Request& request);
+  bool queue_up(Request& request);
+  Request* refuse(Request& request);
   void follow(Request& next);
 
   // Choice and slices.

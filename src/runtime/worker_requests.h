@@ -39,25 +39,27 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   return n;
 }
 
+// Full means an explicit refusal and a counter. The flow's next command gets its own chance: it may
+// go to another queue. The flow yields at the latest when its turn of input is used up.
 template <Policy P>
 void LiveWorker<P>::admit(Request& request) {
-  if (request.control) {
-    if (!control_.put(&request)) refuse(request);
-    return;
-  }
-  const QueueRef queue = hook::route(shared_.policy, request, id_, host_);
-  if (!host_.put(queue, &request)) refuse(request);
+  Request* next = &request;
+  while (next != nullptr && !queue_up(*next)) next = refuse(*next);
 }
 
-// Full means an explicit refusal and a counter. The flow's next command gets its own chance.
+// False: its queue is full.
 template <Policy P>
-void LiveWorker<P>::refuse(Request& request) {
-  Request* refused = &request;
-  while (refused != nullptr) {
-    ++stats_.refused;
-    refused->session->refuse(*refused);
-    refused = refused->datapath->finish(*refused);
-  }
+bool LiveWorker<P>::queue_up(Request& request) {
+  if (request.control) return control_.put(&request);
+  return host_.put(hook::route(shared_.policy, request, id_, host_), &request);
+}
+
+// Returns the next command of the flow, if it is here.
+template <Policy P>
+Request* LiveWorker<P>::refuse(Request& request) {
+  ++stats_.refused;
+  request.session->refuse(request);
+  return request.datapath->finish(request);
 }
 
 template <Policy P>

@@ -11,7 +11,9 @@ namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
+// There may be thousands, so it is a long request; the datapath reaches the checkpoints.
 void for_each_flow(Context& c, const std::function<void(const FlowInfo&)>& visit) {
+  long_begin();
   Datapath* datapath = c.server.host().datapath;
   if (datapath != nullptr) datapath->for_each_flow(visit);
 }
@@ -89,7 +91,9 @@ void client_getname(Context& c) {
   c.reply.bulk(name);
 }
 
-bool good_name(Context& c, std::string_view name, std::string_view what) {
+}  // namespace
+
+bool read_client_name(Context& c, std::string_view name, std::string_view what) {
   for (const char letter : name) {
     if (letter >= '!' && letter <= '~') continue;
     c.error("ERR " + std::string(what) +
@@ -99,8 +103,10 @@ bool good_name(Context& c, std::string_view name, std::string_view what) {
   return true;
 }
 
+namespace {
+
 void client_setname(Context& c) {
-  if (!good_name(c, c.argv[2], "Client names")) return;
+  if (!read_client_name(c, c.argv[2])) return;
   c.session.set_name(c.argv[2]);
   c.reply.ok();
 }
@@ -110,7 +116,7 @@ void client_setinfo(Context& c) {
   if (!name && !same_word(c.argv[2], "lib-ver")) {
     return c.error("ERR Unrecognized option '" + std::string(c.argv[2]) + "'");
   }
-  if (!good_name(c, c.argv[3], name ? "lib-name" : "lib-ver")) return;
+  if (!read_client_name(c, c.argv[3], name ? "lib-name" : "lib-ver")) return;
   c.session.set_library(name ? c.argv[3] : "", name ? "" : c.argv[3]);
   c.reply.ok();
 }
@@ -182,6 +188,7 @@ void client_kill(Context& c) {
   });
   int64_t killed = 0;
   for (const uint64_t flow : found) {
+    checkpoint();
     if (flow == c.session.id()) {
       c.request.close_after = true;
       ++killed;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/stream_flow.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "datapath/testing/line_protocol.h"
+
+namespace rubato {
+namespace {
+
+// A queue that nobody polls; counts who wants it to.
+class NoQueue final : public DatapathQueue {
+ public:
+  uint32_t poll(std::span<Request*>) override { return 0; }
+  bool pending() const override { return false; }
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  void wait(Nanos) override {}
+  void wake() override { ++wakes; }
+
+  int wakes = 0;
+};
+
+// A peer that never stops sending short lines and reads every reply.
+class EndlessFlow final : public StreamFlow {
+ public:
+  explicit EndlessFlow(FlowHost& host) : StreamFlow(host, 1, "endless", Instant()) {}
+
+ protected:
+  Transfer receive(char* to, size_t room, bool, Instant&) override {
+    std::fill(to, to + room, '\n');
+    return {Transfer::State::kMoved, room};
+  }
+  Transfer transmit(std::string_view bytes) override {
+    return {Transfer::State::kMoved, bytes.size()};
+  }
+  void hang_up() override {}
+};
+
+TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
+  testing::LineProtocol protocol;
+  NoQueue queue;
+  const std::atomic<bool> draining{false};
+  FlowHost host;
+  host.queue = &queue;
+  host.draining = &draining;
+  EndlessFlow flow(host);
+  flow.attach(protocol.open({1, "endless"}));
+
+  Request* request = flow.on_event(Instant(1), false, false);
+  for (int turn = 1; turn <= 3; ++turn) {
+    size_t in_turn = 0;
+    for (; request != nullptr && in_turn < 4 * StreamFlow::kTurnBytes; ++in_turn) {
+      request = queue.finish(*request);
+    }
+    ASSERT_EQ(request, nullptr) << "turn " << turn << " does not end";
+    EXPECT_EQ(queue.wakes, turn);
+    ASSERT_EQ(host.yielded.take_all(), &flow);
+    request = flow.resume(Instant(1), false);
+  }
+}
+
+}  // namespace
+}  // namespace rubato
