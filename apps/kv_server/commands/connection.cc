@@ -51,13 +51,6 @@ void auth(Context& c) {
   c.reply.ok();
 }
 
-bool good_name(std::string_view name) {
-  for (const char letter : name) {
-    if (letter < '!' || letter > '~') return false;
-  }
-  return true;
-}
-
 // Reads the options behind the version; false = an error has been answered.
 bool read_hello_options(Context& c, std::string_view& name, bool& has_name) {
   for (size_t i = 2; i < c.argv.size(); ++i) {
@@ -71,10 +64,7 @@ bool read_hello_options(Context& c, std::string_view& name, bool& has_name) {
     } else if (same_word(c.argv[i], "setname") && more >= 1) {
       name = c.argv[++i];
       has_name = true;
-      if (!good_name(name)) {
-        c.error("ERR Client names cannot contain spaces, newlines or special characters.");
-        return false;
-      }
+      if (!read_client_name(c, name)) return false;
     } else {
       c.error("ERR Syntax error in HELLO option '" + std::string(c.argv[i]) + "'");
       return false;

@@ -6,6 +6,8 @@
 
 #include <charconv>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "kv_server/commands/command.h"
@@ -48,8 +50,16 @@ inline bool read_integer_between(Context& c, std::string_view text, int64_t low,
   return false;
 }
 
+// Answers with the value, or with the null of a missing one.
+inline void reply_optional(Context& c, const std::optional<std::string>& value) {
+  if (value) return c.reply.bulk(*value);
+  c.reply.null();
+}
+
+// Names that a connection gives itself; `what` begins the error text.
+bool read_client_name(Context& c, std::string_view name, std::string_view what = "Client names");
+
 // Answers the container's HELP: made from the rows of its subcommands.
 void reply_help(Context& c);
-
 
 }  // namespace rubato::kv

@@ -33,19 +33,13 @@ void get(Context& c) { reply_value(c, c.argv[1]); }
 
 // SET with GET: the old value is the reply, whether or not the new one was set.
 void set_and_get(Context& c, SetOptions options) {
-  bool existed = false;
   std::optional<std::string> old;
   const auto keep_old = [&](const Current& current) {
-    existed = current.exists;
-    if (existed) old.emplace(current.value);
+    if (current.exists) old.emplace(current.value);
   };
   options.old = keep_old;
   if (!c.good(c.engine.set(c.argv[1], c.argv[2], options))) return;
-  if (existed) {
-    c.reply.bulk(*old);
-  } else {
-    c.reply.null();
-  }
+  reply_optional(c, old);
 }
 
 void set(Context& c) {
@@ -94,11 +88,7 @@ void getdel(Context& c) {
     return Change::erase();
   });
   if (!c.good(outcome)) return;
-  if (old) {
-    c.reply.bulk(*old);
-  } else {
-    c.reply.null();
-  }
+  reply_optional(c, old);
 }
 
 void getex(Context& c) {
@@ -123,11 +113,7 @@ void getex(Context& c) {
     return Change::expire(expires_at_ms);
   });
   if (!c.good(outcome)) return;
-  if (value) {
-    c.reply.bulk(*value);
-  } else {
-    c.reply.null();
-  }
+  reply_optional(c, value);
 }
 
 void append(Context& c) {
