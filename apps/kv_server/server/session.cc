@@ -47,7 +47,15 @@ void KvSession::refuse(Request& request) {
   constexpr std::string_view kText = "OVERLOADED the server has more work than it can take";
   server_->calls().reject(request.type);
   server_->errors().count(kText);
+  if (muted()) return;
   Reply(*request.reply, version_).error(kText);
+}
+
+// Whether the reply to this request is not to be sent; a skipped one has been skipped then.
+bool KvSession::muted() {
+  const bool skipped = replies_ == Replies::kSkipNext;
+  if (skipped) replies_ = Replies::kOn;
+  return skipped || replies_ == Replies::kOff;
 }
 
 void KvSession::set_version(RespVersion version) {

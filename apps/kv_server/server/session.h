@@ -62,6 +62,8 @@ class KvSession final : public Session {
   uint8_t shown_version() const { return shown_version_.load(std::memory_order_relaxed); }
 
  private:
+  bool muted();
+
   Server* server_;
   const CommandTable* table_;
   RequestParser parser_;
