@@ -18,7 +18,11 @@ KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& applicati
       datapath_(datapath),
       application_(application),
       marks_(KvApplication::request_types()) {
-  application_.connect({&datapath_, this, this, nullptr});
+  application_.connect({.datapath = &datapath_,
+                        .latency = this,
+                        .control = this,
+                        .port = datapath_.port(),
+                        .clock = nullptr});
   expiry_ = std::thread([this] { expire_keys(); });
 }
 

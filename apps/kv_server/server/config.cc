@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/server/config.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "kv_server/text/glob.h"
@@ -18,6 +19,23 @@ constexpr size_t kMaxPasswordBytes = 512;
 std::string range_error(int64_t low, int64_t high, std::string_view unit) {
   return "argument must be between " + std::to_string(low) + " and " + std::to_string(high) +
          " inclusive" + std::string(unit);
+}
+
+// Empty = numbers of 0 to 100 with spaces between them.
+std::string percentiles_error(std::string_view words) {
+  const std::string name = "latency-tracking-info-percentiles";
+  for (size_t at = 0; at < words.size();) {
+    const size_t end = std::min(words.find(' ', at), words.size());
+    double percentile = 0;
+    if (!parse_double(words.substr(at, end - at), percentile)) {
+      return "Invalid " + name + " parameters";
+    }
+    if (percentile < 0 || percentile > 100) {
+      return name + " parameters should sit between [0.0,100.0]";
+    }
+    at = end + 1;
+  }
+  return {};
 }
 
 bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != name.npos; }
@@ -45,7 +63,7 @@ void Config::add_live(const KvOptions& options) {
       {"latency-monitor-threshold", Kind::kNumber, "0", 0, kMaxInt64,
        &Config::latency_threshold_ms_},
       {"latency-tracking", Kind::kBool, "yes", 0, 1, &Config::latency_tracking_},
-      {"latency-tracking-info-percentiles", Kind::kText, "50 99 99.9"},
+      {"latency-tracking-info-percentiles", Kind::kPercentiles, "50 99 99.9"},
       {"proto-max-bulk-len", Kind::kMemory, text(kMaxValueBytes), kMinBulkBytes,
        static_cast<int64_t>(kMaxValueBytes), &Config::max_bulk_bytes_},
   };
@@ -73,7 +91,8 @@ void Config::add_told(const KvOptions& options) {
   fixed("activedefrag", "no");
   fixed("io-threads", "1");
   fixed("notify-keyspace-events", "");
-  fixed("client-output-buffer-limit", "normal 0 0 0 slave 0 0 0 pubsub 0 0 0");
+  fixed("client-output-buffer-limit",
+        "normal " + std::to_string(options.max_reply_bytes) + " 0 0 slave 0 0 0 pubsub 0 0 0");
   fixed("loglevel", "notice");
   fixed("hz", "10");
   fixed("engine", options.engine);
@@ -117,6 +136,7 @@ std::string Config::canonical(const Param& param, std::string_view value, std::s
     case Kind::kText:
       if (value.size() > kMaxPasswordBytes) error = "argument is too long";
       return std::string(value);
+    case Kind::kPercentiles: error = percentiles_error(value); return std::string(value);
     case Kind::kBool:
       if (!same_word(value, "yes") && !same_word(value, "no")) {
         error = "argument must be 'yes' or 'no'";
@@ -147,30 +167,28 @@ std::string Config::canonical(const Param& param, std::string_view value, std::s
 
 std::string Config::set(std::span<const std::string_view> pairs) {
   std::vector<std::pair<Param*, std::string>> changes;
-  {
-    const std::lock_guard lock(mutex_);
-    for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
-      if (find(pairs[i]) != nullptr) continue;
-      return "ERR Unknown option or number of arguments for CONFIG SET - '" +
-             std::string(pairs[i]) + "'";
-    }
-    for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
-      Param* param = find(pairs[i]);
-      std::string error;
-      std::string value = canonical(*param, pairs[i + 1], error);
-      for (const auto& [other, _] : changes) {
-        if (other == param) error = "duplicate parameter";
-      }
-      if (!error.empty()) {
-        return "ERR CONFIG SET failed (possibly related to argument '" + std::string(pairs[i]) +
-               "') - " + error;
-      }
-      changes.emplace_back(param, std::move(value));
-    }
-    for (const auto& [param, value] : changes) store(*param, value);
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (find(pairs[i]) != nullptr) continue;
+    return "ERR Unknown option or number of arguments for CONFIG SET - '" +
+           std::string(pairs[i]) + "'";
   }
-  if (observer_) {
-    for (const auto& [param, value] : changes) observer_(param->name, value);
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    Param* param = find(pairs[i]);
+    std::string error;
+    std::string value = canonical(*param, pairs[i + 1], error);
+    for (const auto& [other, _] : changes) {
+      if (other == param) error = "duplicate parameter";
+    }
+    if (!error.empty()) {
+      return "ERR CONFIG SET failed (possibly related to argument '" + std::string(pairs[i]) +
+             "') - " + error;
+    }
+    changes.emplace_back(param, std::move(value));
+  }
+  for (const auto& [param, value] : changes) {
+    store(*param, value);
+    if (observer_) observer_(param->name, value);
   }
   return {};
 }
@@ -190,7 +208,7 @@ void Config::store(Param& param, std::string value) {
 bool Config::password_is(std::string_view given) const {
   const std::string wanted = text_of("requirepass");
   size_t different = wanted.size() ^ given.size();
-  for (size_t i = 0; i < kMaxPasswordBytes; ++i) {
+  for (size_t i = 0; i < std::max(kMaxPasswordBytes, wanted.size()); ++i) {
     const char a = i < wanted.size() ? wanted[i] : '\0';
     const char b = i < given.size() ? given[i] : '\0';
     different |= static_cast<size_t>(static_cast<unsigned char>(a ^ b));

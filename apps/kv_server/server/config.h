@@ -27,8 +27,9 @@ class Config {
 
   explicit Config(const KvOptions& options);
 
-  // Set once, before the first request.
-  void set_observer(Observer observer) { observer_ = std::move(observer); }
+  // Set once, before the first request. Called with the lock held, so that the last value it sees is
+  // Set once, before the first request. Called with the lock held, so that the last value it sees
+  // is the one kept; it may read the numbers here and must not get or set.
 
   // Parameters that match any of the names or glob patterns, each once.
   Pairs get(std::span<const std::string_view> patterns) const;
@@ -44,12 +45,15 @@ class Config {
   std::string percentiles() const { return text_of("latency-tracking-info-percentiles"); }
   std::string text_of(std::string_view name) const;
 
+  // Before the first request: what turned out only when the server was set up.
+  void tell(std::string_view name, std::string value) { find(name)->value = std::move(value); }
+
   bool password_required() const { return password_required_.load(std::memory_order_relaxed); }
   // Takes the same time wherever the first difference is.
   bool password_is(std::string_view given) const;
 
  private:
-  enum class Kind : uint8_t { kFixed, kNumber, kMemory, kBool, kText };
+  enum class Kind : uint8_t { kFixed, kNumber, kMemory, kBool, kText, kPercentiles };
   struct Param {
     const char* name;
     Kind kind;

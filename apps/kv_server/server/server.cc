@@ -42,6 +42,10 @@ Server::Server(Engine& engine, const KvOptions& options)
 void Server::connect(const Host& host) {
   host_ = host;
   if (host.clock != nullptr) clock_ = host.clock;
+  if (host.port != 0) {
+    options_.port = host.port;
+    config_.tell("port", std::to_string(host.port));
+  }
   apply_slow_threshold();
 }
 

@@ -30,6 +30,7 @@ struct Host {
   Datapath* datapath = nullptr;
   LatencySource* latency = nullptr;
   HostControl* control = nullptr;
+  uint16_t port = 0;       // that clients connect to; 0 = the one of the options
   Clock* clock = nullptr;  // null = system_clock()
 };
 

@@ -93,6 +93,47 @@ TEST(KvServer, a_refused_request_says_overloaded) {
   EXPECT_EQ(h.client.send("PING\r\n"), "+PONG\r\n");
 }
 
+TEST(KvServer, a_refused_request_is_as_silent_as_its_client_asked) {
+  Harness h;
+  EXPECT_EQ(h.client.send("CLIENT REPLY OFF\r\n"), "");
+  h.client.refuse_next();
+  EXPECT_EQ(h.client.send("GET a\r\n"), "");
+  EXPECT_EQ(h.client.send("CLIENT REPLY ON\r\nCLIENT REPLY SKIP\r\n"), "+OK\r\n");
+  h.client.refuse_next();
+  EXPECT_EQ(h.client.send("GET a\r\nPING\r\n"), "+PONG\r\n");
+}
+
+TEST(KvServer, what_it_says_of_itself_is_what_the_host_gave_it) {
+  Harness h;
+  Host host;
+  host.port = 7001;
+  h.app.connect(host);
+  EXPECT_EQ(h.call({"CONFIG", "GET", "port"}), "*2\r\n" + bulk("port") + bulk("7001"));
+  EXPECT_NE(h.call({"INFO", "server"}).find("tcp_port:7001\r\n"), std::string::npos);
+  const std::string limit = "normal " + std::to_string(kDefaultMaxReplyBytes) + " 0 0 ";
+  EXPECT_NE(h.call({"CONFIG", "GET", "client-output-buffer-limit"}).find(limit),
+            std::string::npos);
+}
+
+TEST(KvServer, percentiles_are_numbers_of_0_to_100) {
+  Harness h;
+  const auto set = [&h](const std::string& text) {
+    return h.call({"CONFIG", "SET", "latency-tracking-info-percentiles", text});
+  };
+  EXPECT_EQ(set("50 99.99"), "+OK\r\n");
+  EXPECT_EQ(set(""), "+OK\r\n");
+  EXPECT_TRUE(set("fifty").ends_with("Invalid latency-tracking-info-percentiles parameters\r\n"));
+  EXPECT_TRUE(set("50 101").ends_with("parameters should sit between [0.0,100.0]\r\n"));
+}
+
+TEST(KvServer, every_byte_of_a_long_password_counts) {
+  KvOptions options;
+  options.requirepass = std::string(600, 'a');
+  Harness h(options);
+  EXPECT_TRUE(h.call({"AUTH", std::string(599, 'a') + 'b'}).starts_with("-WRONGPASS"));
+  EXPECT_EQ(h.call({"AUTH", options.requirepass}), "+OK\r\n");
+}
+
 TEST(KvServer, frame_marks_type_and_control_plane) {
   Harness h;
   Peer peer;
