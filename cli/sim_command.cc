@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato sim: a policy on a machine nobody here has, in virtual time.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/machine.h"
+#include "cli/options.h"
+#include "cli/sim_options.h"
+#include "cli/sim_output.h"
+#include "cli/sim_runs.h"
+#include "cli/sim_workload.h"
+#include "sim/explain.h"
+
+namespace rubato::cli {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
+
+constexpr const char* kNotes =
+    "\nFigures leave out the warm-up. A sweep prints a row per load and writes an object\n"
+    "rubato.sweep/1 with one report per load. Several seeds are one report: figures are means,\n"
+    "counts sums, maxima maxima, and \"confidence\" has half of the 95 % intervals. An overloaded\n"
+    "run is a valid one; one that was stopped early (Ctrl-C) prints what it has and is not.\n"
+    "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
+
+void describe(const SimOptions& o, sim::SimReport& report) {
+  RunReport& run = report.run;
+  run.policy = o.policy;
+  run.workload = o.workload;
+  run.arrivals = o.arrivals;
+  run.version = version();
+  run.settings = o.notes;
+  for (const auto& [name, value] : o.settings) run.settings.emplace_back(name, value);
+  if (o.no_wall) return;
+  run.machine = this_machine();
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  const bool to_stdout = path == "-";
+  errno = 0;
+  std::FILE* file = to_stdout ? stdout : std::fopen(path.c_str(), "w");
+  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (good) good = std::fflush(file) == 0;
+  const int error = errno;
+  if (file != nullptr && !to_stdout) std::fclose(file);
+  if (good) return Done{};
+  return Error{fmt::format("cannot write '{}': {}", to_stdout ? "stdout" : path,
+                           std::strerror(error != 0 ? error : EIO))};
+}
+
+// Where the tables go: out of the way of JSON.
+std::FILE* people(const SimOptions& o) { return o.json_file == "-" ? stderr : stdout; }
+
+Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) {
+  const std::string table = o.sweep || reports.empty() ? sweep_table(reports)
+                                                       : sim_table(reports.front());
+  std::fputs(table.c_str(), people(o));
+  if (o.json_file.empty()) return Done{};
+  if (o.no_wall) {
+    for (sim::SimReport& report : reports) report.run.wall_s = 0;
+  }
+  const std::string json =
+      o.sweep || reports.empty() ? sweep_json(reports) : sim_json(reports.front());
+  return write_text(o.json_file, json);
+}
+
+std::vector<std::string> type_names(const WorkloadSpec& workload) {
+  std::vector<std::string> names;
+  for (const RequestType& type : types_of(workload)) names.push_back(type.name);
+  return names;
+}
+
+int finish_trace(const SimOptions& o, sim::Trace& trace) {
+  if (const Status done = trace.finish(); !done) return fail(done.error().c_str());
+  std::fprintf(stderr, "trace: %llu events in '%s'",
+               static_cast<unsigned long long>(trace.written()), o.trace_file.c_str());
+  if (trace.dropped() > 0) {
+    std::fprintf(stderr, ", %llu more left out (--trace-events, --trace-from, --trace-for)",
+                 static_cast<unsigned long long>(trace.dropped()));
+  }
+  std::fputc('\n', stderr);
+  return kDone;
+}
+
+// Errors of the engine start with the name of what they are about.
+[[noreturn]] void refuse(const std::string& error) {
+  bad_value("--" + error.substr(0, error.find(':')), error);
+}
+
+int run_sim(SimOptions& o) {
+  finish_sim_options(o);
+  if (o.explain) {
+    for (const std::string& line : sim::explain(setup_at(o, o.loads.front(), 0))) {
+      fmt::print(people(o), "{}\n", line);
+    }
+  }
+  std::unique_ptr<sim::Trace> trace;
+  if (!o.trace_file.empty()) {
+    auto opened = sim::Trace::open(o.trace_file, o.trace_limits, o.setup.workers,
+                                   type_names(o.setup.workload));
+    if (!opened) return fail(opened.error().c_str());
+    trace = std::move(*opened);
+  }
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  auto reports = run_simulations(o, trace.get(), ::isatty(STDERR_FILENO) != 0, stop_requested);
+  if (!reports) refuse(reports.error());
+  for (sim::SimReport& report : *reports) describe(o, report);
+  if (trace != nullptr && finish_trace(o, *trace) != kDone) return kFailed;
+  if (const Status done = write_outputs(o, *reports); !done) return fail(done.error().c_str());
+  return stop_requested.load() ? fail(sim::kStoppedEarly) : kDone;
+}
+
+void add_sim(CLI::App& parent, int& status) {
+  auto options = std::make_shared<SimOptions>();
+  CLI::App* app = parent.add_subcommand("sim", "Simulate a policy, in virtual time");
+  app->footer(workload_help() + kNotes);
+  add_sim_options(*app, *options);
+  app->callback([options, &status] { status = run_sim(*options); });
+}
+
+const Command kSim("", "sim", add_sim);
+
+}  // namespace
+}  // namespace rubato::cli

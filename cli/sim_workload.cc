@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim_workload.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "cli/options.h"
+#include "sim/cost_file.h"
+#include "workload/duration.h"
+#include "workload/mix.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr double kMostZipf = 10;
+
+std::string read_file(const std::string& option, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) bad_value(option, "cannot read '" + path + "'");
+  return text.str();
+}
+
+// Adds an option whose text one of the parsers of workload/ takes.
+template <class Parse, class Keep>
+CLI::Option* add_text(CLI::App& app, const std::string& name, const std::string& placeholder,
+                      Parse&& parse, Keep&& keep, const std::string& help) {
+  return add_parsed(
+      app, name, placeholder,
+      [parse, keep](const std::string& text) -> Status {
+        auto parsed = parse(text);
+        if (!parsed) return Error{parsed.error()};
+        keep(std::move(*parsed), text);
+        return Done{};
+      },
+      help);
+}
+
+void add_flow_options(CLI::App& app, SimOptions& o) {
+  add_text(
+      app, "--flows", "N[:in-turn]", parse_flows,
+      [&o](FlowSpec flows, const std::string&) {
+        const double zipf = o.setup.workload.flows.zipf;
+        o.setup.workload.flows = flows;
+        if (flows.zipf == 0) o.setup.workload.flows.zipf = zipf;
+      },
+      "Connections that requests come on, at random or in turn")
+      ->default_str("512");
+  add_number(app, "--zipf", o.setup.workload.flows.zipf, 0, kMostZipf, "an exponent",
+             "Flow i has a share in proportion to 1/i^R; 0 is equal shares");
+}
+
+// The times come from a file, and so does the rate unless another is asked for.
+void read_trace(SimOptions& o) {
+  WorkloadSpec& workload = o.setup.workload;
+  const std::string path(workload.arrivals.trace_file);
+  Result<std::vector<Nanos>> times = parse_trace(read_file("--arrivals", path));
+  if (!times) bad_value("--arrivals", times.error());
+  workload.times = std::move(*times);
+  if (o.load_given || o.rate > 0) return;
+  const Nanos span = workload.times.back() - workload.times.front();
+  o.rate = static_cast<double>(workload.times.size() - 1) / span.seconds();
+}
+
+void read_recording(SimOptions& o) {
+  WorkloadSpec& workload = o.setup.workload;
+  const std::string text = read_file("--recording", o.recording);
+  Result<std::vector<RecordedRequest>> requests = parse_recording(text, workload.mixes.front());
+  if (!requests) bad_value("--recording", requests.error());
+  if (o.load_given || o.rate > 0) bad_value("--recording", "has its own rate: no --load, --rate");
+  if (!workload.phases.empty()) bad_value("--recording", "has its own requests: no --phase");
+  workload.recording = std::move(*requests);
+  o.rate = mean_rate(workload);
+  if (!o.requests_given) o.setup.requests = workload.recording.size();
+}
+
+void note_settings(SimOptions& o) {
+  const sim::Setup& setup = o.setup;
+  const auto note = [&o](const char* name, std::string text) {
+    o.notes.emplace_back(name, std::move(text));
+  };
+  note("requests", std::to_string(setup.requests));
+  note("warmup", fmt::format("{}", setup.warmup));
+  note("flows", std::to_string(setup.workload.flows.count));
+  if (setup.workload.flows.zipf > 0) note("zipf", fmt::format("{}", setup.workload.flows.zipf));
+  if (setup.workload.flows.in_turn) note("flow_order", "in-turn");
+  note("classify", setup.classify == sim::Classify::kAge ? "age" : "feedback");
+  note("long_over_us", fmt::format("{}", setup.long_over.micros()));
+  for (const std::string& phase : o.phases) note("phase", phase);
+  if (!o.misclassify.empty()) note("misclassify", o.misclassify);
+  if (!o.recording.empty()) note("recording", o.recording);
+}
+
+}  // namespace
+
+void add_workload_options(CLI::App& app, SimOptions& o) {
+  app.add_option("--workload", o.workload, "Request types: a name or a spec, see below")
+      ->type_name("NAME|SPEC")
+      ->capture_default_str();
+  add_text(
+      app, "--arrivals", "KIND", [](const std::string& text) { return parse_arrivals(text); },
+      [&o](const ArrivalSpec&, const std::string& text) { o.arrivals = text; },
+      "poisson, uniform, onoff (1 ms each), batch[:SIZE], bursty[:PEAK], trace:FILE (a time in us "
+      "per line, at its own rate unless --load or --rate)")
+      ->default_str("poisson");
+  add_flow_options(app, o);
+  add_text(
+      app, "--phase", "TIME[@RATE]:MIX", parse_phase,
+      [&o](Phase phase, const std::string& text) {
+        o.setup.workload.phases.push_back(std::move(phase));
+        o.phases.push_back(text);
+      },
+      "From that time on (bare numbers are seconds) another mix and rate; may be repeated. The "
+      "load is that of the time before")
+      ->take_all()
+      ->trigger_on_parse();
+  add_text(
+      app, "--misclassify", "F|random", parse_misclassification,
+      [&o](const Misclassification& wrong, const std::string& text) {
+        o.setup.workload.misclassification = wrong;
+        o.misclassify = text;
+      },
+      "Share of requests that the classifier takes for another type, or random for all");
+  app.add_option("--recording", o.recording,
+                 "Replay these requests: lines of ARRIVAL_US,SERVICE_US,TYPE,FLOW")
+      ->type_name("FILE");
+}
+
+void finish_workload(SimOptions& o) {
+  Result<Mix> mix = parse_mix(o.workload);
+  if (!mix) bad_value("--workload", mix.error());
+  o.setup.workload.mixes = {std::move(*mix)};
+  // From the member, because the spec refers to the text it was parsed from.
+  o.setup.workload.arrivals = parse_arrivals(o.arrivals).value();
+  if (o.setup.workload.arrivals.shape == ArrivalShape::kTrace) read_trace(o);
+  if (!o.recording.empty()) read_recording(o);
+  Result<sim::Costs> costs = sim::load_costs(o.costs);
+  if (!costs) bad_value("--costs", costs.error());
+  o.setup.costs = std::move(*costs);
+  note_settings(o);
+}
+
+std::string workload_help() {
+  std::string text = "Workloads of --workload:\n";
+  for (const NamedMix& mix : named_mixes()) {
+    text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
+  }
+  text += "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n";
+  text += "Machines of --costs:\n ";
+  for (const sim::BuiltinCosts& costs : sim::builtin_costs()) {
+    text += fmt::format(" {}", costs.name);
+  }
+  return text + "\n";
+}
+
+}  // namespace rubato::cli

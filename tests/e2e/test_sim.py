@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rubato sim` as a user meets it: figures that repeat, sweeps, traces, clear refusals."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from server import BINARY, PATIENCE_S
+
+SMALL = ["--policy", "synergy", "--workers", "4", "--requests", "30000"]
+ONE = ["--policy", "synergy", "--workers", "4", "--requests"]
+RUN_KEYS = {"schema", "kind", "policy", "workers", "workload", "seed", "offered_rps",
+            "achieved_rps", "load", "requests", "refused", "lost", "valid", "latency_us",
+            "slowdown", "types", "counters", "utilization", "wall_s", "cost_model", "machine",
+            "version"}
+COUNTERS = {"preemptions", "preemptions_avoided", "steals", "stolen", "wait_queue_max",
+            "migrations", "parked"}
+
+
+def sim(*args, **kwargs):
+    return subprocess.run([BINARY, "sim", *args], capture_output=True, text=True,
+                          timeout=10 * PATIENCE_S, check=False, **kwargs)
+
+
+def report(*args):
+    """The JSON of a run that ends well."""
+    done = sim(*args, "--json", "-")
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class Figures(unittest.TestCase):
+    def test_a_policy_is_all_it_needs(self):
+        done = sim("--policy", "cfcfs")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("16 workers", done.stdout)
+        self.assertIn("million per second", done.stdout)
+        self.assertEqual(done.stderr, "")
+
+    def test_the_report_has_every_key_and_adds_up(self):
+        run = report(*SMALL)
+        self.assertLessEqual(RUN_KEYS, run.keys())
+        self.assertEqual((run["schema"], run["kind"], run["policy"], run["workers"]),
+                         ("rubato.run/1", "sim", "synergy", 4))
+        self.assertLessEqual({"mean", "p50", "p90", "p99", "p999", "max"}, run["latency_us"].keys())
+        self.assertLessEqual({"mean", "p50", "p99", "p999"}, run["slowdown"].keys())
+        self.assertLessEqual(COUNTERS, run["counters"].keys())
+        self.assertEqual([t["name"] for t in run["types"]], ["short", "long"])
+        counts = sum(t["count"] + t["refused"] + t["lost"] for t in run["types"])
+        self.assertEqual(counts, run["requests"])
+        self.assertEqual(run["simulation"]["requests"], 30000)
+        self.assertAlmostEqual(run["load"], 0.7)
+        self.assertTrue(run["valid"])
+
+    def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads(self):
+        sweep = [*SMALL, "--loads", "0.2:0.8:0.2", "--seeds", "3", "--no-wall", "--json", "-"]
+        one = sim(*sweep, "--threads", "1")
+        two = sim(*sweep, "--threads", "2")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertEqual(one.stdout, two.stdout)
+        other = sim(*sweep, "--seed", "9")
+        self.assertNotEqual(one.stdout, other.stdout)
+
+    def test_without_no_wall_only_the_wall_time_differs(self):
+        first, second = report(*SMALL), report(*SMALL)
+        self.assertGreater(first.pop("wall_s"), 0)
+        second.pop("wall_s")
+        self.assertEqual(first, second)
+
+    def test_a_rate_is_a_load(self):
+        run = report(*SMALL, "--workload", "fixed-1", "--rate", "2000000")
+        self.assertAlmostEqual(run["load"], 0.5)
+        self.assertAlmostEqual(run["achieved_rps"], 2e6, delta=0.05 * 2e6)
+
+    def test_a_sweep_has_a_run_per_load_in_order(self):
+        sweep = report(*SMALL, "--loads", "0.3:0.9:0.3")
+        self.assertEqual(sweep["schema"], "rubato.sweep/1")
+        self.assertEqual([round(run["load"], 9) for run in sweep["runs"]], [0.3, 0.6, 0.9])
+        for run in sweep["runs"]:
+            self.assertLessEqual(RUN_KEYS, run.keys())
+            self.assertNotIn("confidence", run)
+        listed = report(*SMALL, "--loads", "0.9,0.3")
+        self.assertEqual([round(run["load"], 9) for run in listed["runs"]], [0.9, 0.3])
+
+    def test_several_seeds_have_a_confidence(self):
+        run = report(*SMALL, "--seeds", "4")
+        self.assertEqual(run["simulation"]["seeds"], 4)
+        confidence = run["confidence"]
+        self.assertEqual(confidence["level"], 0.95)
+        self.assertGreater(confidence["latency_us"]["mean"], 0)
+        self.assertEqual(len(confidence["types"]), len(run["types"]))
+        singles = [report(*SMALL, "--seed", str(seed)) for seed in (1, 2, 3, 4)]
+        self.assertAlmostEqual(run["latency_us"]["mean"],
+                               sum(single["latency_us"]["mean"] for single in singles) / 4)
+        self.assertEqual(run["requests"], sum(single["requests"] for single in singles))
+
+    def test_tables_show_seeds_and_loads(self):
+        done = sim(*SMALL, "--loads", "0.3,0.6", "--seeds", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("seeds 1 to 2", done.stdout)
+        self.assertEqual(len(re.findall(r"^0\.[36] .*\+-", done.stdout, re.M)), 2, done.stdout)
+
+    def test_settings_and_costs_matter_and_are_reported(self):
+        ps = ["--policy", "ps", "--workers", "4", "--requests", "30000", "--load", "0.3"]
+        plain = report(*ps)
+        slow = report(*ps, "--set", "quantum=100us")
+        self.assertNotEqual(plain["latency_us"], slow["latency_us"])
+        self.assertEqual(slow["settings"]["quantum"], "100us")
+        testbed = report(*ps, "--costs", "synergy-testbed")
+        self.assertEqual(testbed["cost_model"], "synergy-testbed")
+        self.assertGreater(testbed["latency_us"]["p50"], plain["latency_us"]["p50"])
+
+    def test_every_kind_of_workload_runs(self):
+        for args in (["--workload", "a:1us:1,b:exp(10us):1"], ["--workload", "tpcc"],
+                     ["--arrivals", "uniform"], ["--arrivals", "onoff"], ["--arrivals", "batch:4"],
+                     ["--arrivals", "bursty"], ["--flows", "8"], ["--flows", "100:in-turn"],
+                     ["--zipf", "0.99"], ["--misclassify", "random"], ["--misclassify", "0.1"],
+                     ["--phase", "1ms:high-bimodal", "--phase", "2ms@100000:exp-1"],
+                     ["--classify", "age"], ["--long-over", "1us"], ["--warmup", "0"]):
+            with self.subTest(args=args):
+                self.assertTrue(report(*SMALL, *args)["valid"])
+
+    def test_recorded_times_and_requests_are_replayed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            times = os.path.join(folder, "times")
+            with open(times, "w", encoding="ascii") as file:
+                file.writelines(f"{i * 10}\n" for i in range(100))
+            run = report(*SMALL, "--workload", "fixed-1", "--arrivals", "trace:" + times)
+            self.assertAlmostEqual(run["offered_rps"], 1e5)
+            requests = os.path.join(folder, "requests")
+            with open(requests, "w", encoding="ascii") as file:
+                file.writelines(f"{i * 10},2,short,{i % 3}\n" for i in range(100))
+            run = report("--policy", "fcfs", "--workers", "1", "--warmup", "0",
+                         "--recording", requests)
+            self.assertEqual((run["requests"], run["latency_us"]["max"]), (100, 2.0))
+
+    def test_explain_comes_before_the_figures(self):
+        done = sim(*SMALL, "--explain")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(done.stdout.index("\nlatency"), 100)
+
+
+class Traces(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "trace.json")
+
+    def trace(self, requests, *args):
+        done = sim(*ONE, requests, "--trace", self.path, *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path, encoding="utf-8") as file:
+            return json.load(file)["traceEvents"]
+
+    def test_what_one_worker_does_never_overlaps(self):
+        for costs in ("ideal", "synergy-testbed"):
+            events = self.trace("10000", "--load", "0.8", "--costs", costs)
+            rows = {}
+            for event in events:
+                if event["ph"] == "X":
+                    rows.setdefault(event["tid"], []).append(
+                        (round(event["ts"] * 1000), round(event["dur"] * 1000)))
+            self.assertEqual(len(rows), 4)
+            for slices in rows.values():
+                slices.sort()
+                for (start, length), (after, _) in zip(slices, slices[1:]):
+                    self.assertLessEqual(start + length, after)
+
+    def test_requests_get_all_of_their_service(self):
+        served = {}
+        for event in self.trace("2000", "--workload", "fixed-20"):
+            if event["ph"] == "X" and "request" in event.get("args", {}):
+                request = event["args"]["request"]
+                served[request] = served.get(request, 0) + round(event["dur"] * 1000)
+        self.assertEqual(len(served), 2000)
+        self.assertEqual(set(served.values()), {20000})
+
+    def test_it_is_bounded_by_events_and_by_time(self):
+        events = self.trace("30000", "--trace-events", "100")
+        self.assertEqual(sum(event["ph"] != "M" for event in events), 100)
+        window = self.trace("30000", "--trace-from", "1ms", "--trace-for", "100us")
+        times = [event["ts"] for event in window if event["ph"] == "i" or event["ph"] == "C"]
+        self.assertTrue(times)
+        self.assertTrue(all(1000 <= at < 1100 for at in times))
+
+    def test_a_full_disk_is_one_line_and_status_1(self):
+        for args in (["--trace", "/dev/full"], ["--json", "/dev/full"]):
+            done = sim(*SMALL, *args)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr,
+                             "rubato: cannot write '/dev/full': No space left on device\n")
+
+
+class Refusals(unittest.TestCase):
+    def test_bad_input_is_one_line_that_names_the_option_and_status_2(self):
+        base = ["--policy", "synergy"]
+        for args, named in (
+                ([], "--policy"), (["--policy", "nonsense"], "--policy"),
+                ([*base, "--workers", "0"], "--workers"),
+                ([*base, "--workers", "257"], "--workers"),
+                ([*base, "--workload", "nonsense"], "--workload"),
+                ([*base, "--load", "0"], "--load"), ([*base, "--load", "x"], "--load"),
+                ([*base, "--load", "0.5", "--rate", "1000"], "--rate"),
+                ([*base, "--rate", "0"], "--rate"), ([*base, "--requests", "-1"], "--requests"),
+                ([*base, "--rate", "0.001"], "--requests"),
+                ([*base, "--set", "frob=1"], "--set"), ([*base, "--set", "frob"], "--set"),
+                ([*base, "--costs", "/nowhere"], "--costs"),
+                ([*base, "--loads", "0.9:0.1:0.1"], "--loads"),
+                ([*base, "--loads", "0.1:0.9:0.0001"], "--loads"),
+                ([*base, "--loads", "0.1:0.9"], "--loads"), ([*base, "--loads", ""], "--loads"),
+                ([*base, "--workload", "fixed-1ns", "--workers", "256", "--load", "1"], "--load"),
+                ([*base, "--arrivals", "often"], "--arrivals"),
+                ([*base, "--arrivals", "trace:/nowhere"], "--arrivals"),
+                ([*base, "--flows", "0"], "--flows"), ([*base, "--zipf", "-1"], "--zipf"),
+                ([*base, "--flows", "8:in-turn", "--zipf", "1"], "--flows"),
+                ([*base, "--phase", "fixed-1"], "--phase"),
+                ([*base, "--phase", "2s:fixed-1", "--phase", "1s:exp-1"], "--phase"),
+                ([*base, "--misclassify", "2"], "--misclassify"),
+                ([*base, "--recording", "/nowhere"], "--recording"),
+                ([*base, "--classify", "x"], "--classify"), ([*base, "--warmup", "1"], "--warmup"),
+                ([*base, "--long-over", "x"], "--long-over"), ([*base, "--seeds", "0"], "--seeds"),
+                ([*base, "--threads", "0"], "--threads"),
+                ([*base, "--trace", "x", "--seeds", "2"], "--trace"),
+                ([*base, "--frob"], "--frob")):
+            with self.subTest(args=args):
+                done = sim(*args)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(named, done.stderr)
+
+    def test_a_file_that_cannot_be_written_is_status_1(self):
+        for option in ("--json", "--trace"):
+            done = sim(*SMALL, option, "/nowhere/x")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+            self.assertIn("/nowhere/x", done.stderr)
+
+    def test_ctrl_c_prints_what_there_is_and_is_status_1(self):
+        with subprocess.Popen([BINARY, "sim", "--policy", "cfcfs", "--requests", "100000000000",
+                               "--workload", "fixed-1", "--explain", "--json", "-"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            process.stderr.readline()  # the first assumption: the handlers follow shortly
+            deadline = time.monotonic() + PATIENCE_S
+            while not self.handles_interrupts(process.pid) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(process.returncode, 1)
+        self.assertTrue(err.endswith("rubato: stopped early\n"), err)
+        run = json.loads(out)
+        self.assertEqual((run["valid"], run["invalid_reason"]), (False, "stopped early"))
+
+    @staticmethod
+    def handles_interrupts(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            caught = re.search(r"SigCgt:\s+(\w+)", status.read()).group(1)
+        return int(caught, 16) & (1 << (signal.SIGINT - 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
