@@ -27,9 +27,9 @@ class Config {
 
   explicit Config(const KvOptions& options);
 
-  // Set once, before the first request. Called with the lock held, so that the last value it sees is
   // Set once, before the first request. Called with the lock held, so that the last value it sees
   // is the one kept; it may read the numbers here and must not get or set.
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
 
   // Parameters that match any of the names or glob patterns, each once.
   Pairs get(std::span<const std::string_view> patterns) const;
