@@ -112,10 +112,14 @@ class Profile {
       ranking.known[t] = true;
       ranking.order[ranking.types++] = static_cast<uint8_t>(t);
     }
-    std::stable_sort(ranking.order.begin(), ranking.order.begin() + ranking.types,
-                     [this](uint8_t a, uint8_t b) {
-                       return types_[a].service < types_[b].service;
-                     });
+    // Not stable_sort: that allocates.
+    std::sort(ranking.order.begin(), ranking.order.begin() + ranking.types,
+              [this](uint8_t a, uint8_t b) {
+                if (types_[a].service != types_[b].service) {
+                  return types_[a].service < types_[b].service;
+                }
+                return a < b;
+              });
     return ranking;
   }
 
