@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace rubato {
 namespace {
@@ -110,6 +111,49 @@ TEST(Mix, distributions_keep_their_mean) {
     EXPECT_NEAR(mean / c.mean_ns, 1, c.tolerance) << c.service;
     if (c.deviation == 0) continue;
     EXPECT_NEAR(std::sqrt(squares / kCount - mean * mean) / mean, c.deviation, 0.02) << c.service;
+  }
+}
+
+// What rounding to whole nanoseconds, at least 1, adds to the mean; far below the noise of draws.
+TEST(Mix, rounding_keeps_the_mean) {
+  const Mix mix = parse_mix("exp-1").value();
+  Prng rounded(5), exact(5);
+  constexpr int kCount = 1'000'000;
+  double difference = 0;
+  for (int i = 0; i < kCount; ++i) {
+    difference += static_cast<double>(mix.sample(rounded).service.count());
+    difference -= 1000 * sample_exponential(exact);
+  }
+  EXPECT_LT(std::abs(difference / kCount), 0.005);  // ns, of 1000
+}
+
+// Quantiles in closed form, by how many of a million draws are beyond; five standard deviations.
+TEST(Mix, distributions_have_their_quantiles) {
+  struct Case {
+    const char* service;
+    double at_ns, beyond;
+  };
+  const double median = 10'000 * std::exp(-0.5);
+  const Case cases[] = {{"exp(10us)", 10'000 * std::log(2), 0.5},
+                        {"exp(10us)", 10'000 * std::log(1000), 0.001},
+                        {"uniform(1us,3us)", 1500, 0.75},
+                        {"uniform(1us,3us)", 2900, 0.05},
+                        {"lognormal(10us,1)", median, 0.5},
+                        {"lognormal(10us,1)", median * std::exp(1.2815515655446004), 0.1},
+                        {"lognormal(10us,1)", median * std::exp(3.090232306167813), 0.001},
+                        {"pareto(3us,1.5)", 3000 / 2.97 * std::pow(2, 1 / 1.5), 0.5},
+                        {"pareto(3us,1.5)", 3000 / 2.97 * 100, 0.001}};
+  for (const Case& c : cases) {
+    const Mix mix = parse_mix(std::string("a:") + c.service + ":1").value();
+    Prng prng(11);
+    constexpr int kCount = 1'000'000;
+    int beyond = 0;
+    for (int i = 0; i < kCount; ++i) {
+      beyond += static_cast<double>(mix.sample(prng).service.count()) > c.at_ns;
+    }
+    // Half a nanosecond of rounding moves the quantiles of the shortest by up to 5e-4.
+    const double tolerance = 5 * std::sqrt(kCount * c.beyond * (1 - c.beyond)) + 500 * c.beyond;
+    EXPECT_NEAR(beyond, kCount * c.beyond, tolerance) << c.service << " at " << c.at_ns;
   }
 }
 
