@@ -116,7 +116,9 @@ std::string counters_line(const RunReport& run) {
       "queue {}",
       c.preemptions, c.preemptions_avoided, c.steals, c.stolen, c.migrations, c.parked,
       c.wait_queue_max);
-  for (const auto& [name, value] : c.more) text += fmt::format(", {} {}", name, value);
+  for (const auto& [name, value] : c.more) {
+    if (value > 0) text += fmt::format(", {} {}", name, value);
+  }
   return text + "\n";
 }
 
@@ -156,7 +158,7 @@ std::string sweep_row(const SimReport& report) {
   text += fmt::format("{:>{}}  {:<{}}",
                       with_interval(report, path, worst->slowdown->p999, ratio_text), width,
                       worst->name.substr(0, kNameWidth - 1), kNameWidth);
-  text += fmt::format("{:>8.3f}{:>9.3f}{:>8.1f}", percent(run.lost, run.requests),
+  text += fmt::format("{:>8.3f}{:>11.3f}{:>8.1f}", percent(run.lost, run.requests),
                       percent(run.refused, run.requests), 100 * *run.utilization);
   return text + (run.valid ? "\n" : "  INVALID: " + run.invalid_reason + "\n");
 }
@@ -210,7 +212,7 @@ std::string sweep_table(const std::vector<SimReport>& reports) {
   std::string text = title(reports.front());
   text += fmt::format("{:<20}{:>{}}  {:<{}}\n", "", "slowdown of all", 3 * width,
                       "   p99.9 of the worst type", kNameWidth + 12);
-  text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}{:>8}{:>9}{:>8}\n", "load",
+  text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}{:>8}{:>11}{:>8}\n", "load",
                       "offered", "p50", width, "p99", width, "p99.9", width, "p99.9", width,
                       "of type", kNameWidth, "lost %", "refused %", "busy %");
   uint64_t requests = 0, events = 0;

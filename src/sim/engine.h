@@ -151,6 +151,7 @@ class Engine {
   Instant timer_core_free_;
   uint64_t arrived_ = 0;
   uint64_t measured_ = 0;
+  uint64_t done_in_time_ = 0;
   uint64_t late_notices_ = 0;
   uint64_t events_ = 0;
   uint32_t fruitless_adapts_ = 0;
@@ -220,6 +221,7 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
   outcome.types = recorder_.take();
   outcome.requests = arrived_;
   outcome.measured = measured_;
+  outcome.done_in_time = done_in_time_;
   outcome.measured_time = std::max(last_arrival_, warm_at_) - warm_at_;
   outcome.simulated = end - Instant();
   for (const Core& core : cores_) overhead_ -= std::max(core.free_at, end) - end;

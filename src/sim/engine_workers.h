@@ -211,6 +211,7 @@ void Engine<P>::finish(uint32_t w) {
   hook::finished(policy_, core.state, *request, request->service);
   host_.note_served(request->type, request->service, request->started - request->arrived);
   host_.spend(costs_.worker.send);
+  if (now_ >= warm_at_ && arrived_ < setup_.requests) ++done_in_time_;
   if (request->measured) {
     const Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
     recorder_.done(*request, replied - request->sent);

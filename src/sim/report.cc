@@ -132,7 +132,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
     slowdown.merge(outcome.types[i].slowdown);
   }
   const double measured_s = outcome.measured_time.seconds();
-  run.achieved_rps = measured_s > 0 ? static_cast<double>(latency.count()) / measured_s : 0;
+  run.achieved_rps = measured_s > 0 ? static_cast<double>(outcome.done_in_time) / measured_s : 0;
   run.latency = summarize_latency(latency);
   run.slowdown = summarize_slowdown(slowdown);
   run.counters = outcome.counters;

@@ -34,6 +34,7 @@ struct Outcome {
   SchedulerCounters counters;
   uint64_t requests = 0;   // simulated in all, warm-up included
   uint64_t measured = 0;   // of those arrived after the warm-up: done, refused or lost
+  uint64_t done_in_time = 0;  // completions within measured_time, whenever they arrived
   Nanos measured_time;     // from the end of the warm-up to the last measured arrival
   Nanos simulated;         // from the first arrival to the last completion
   double busy_share = 0;   // of the workers' time: in requests and in overheads

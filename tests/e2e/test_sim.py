@@ -78,6 +78,12 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(run["load"], 0.5)
         self.assertAlmostEqual(run["achieved_rps"], 2e6, delta=0.05 * 2e6)
 
+    def test_an_overloaded_run_is_valid_and_achieves_its_capacity(self):
+        run = report(*SMALL, "--workload", "fixed-1", "--load", "2")
+        self.assertTrue(run["valid"])
+        self.assertAlmostEqual(run["offered_rps"], 8e6)
+        self.assertAlmostEqual(run["achieved_rps"], 4e6, delta=0.01 * 4e6)
+
     def test_a_sweep_has_a_run_per_load_in_order(self):
         sweep = report(*SMALL, "--loads", "0.3:0.9:0.3")
         self.assertEqual(sweep["schema"], "rubato.sweep/1")
