@@ -36,6 +36,36 @@ bool is_one_line(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n') == 1 && text.ends_with('\n');
 }
 
+TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
+  const std::string kv = "serve kv --engine memory --port 0 ";
+  const std::pair<std::string, std::string> cases[] = {
+      {"serve kv --port 99999", "--port: Value 99999 not in range 0 to 65535"},
+      {"serve spin --port http", "--port: Value http not in range"},
+      {kv + "--timeout -5", "--timeout: Value -5 not in range"},
+      {kv + "--slowlog-max-len -1", "--slowlog-max-len: Value -1 not in range"},
+      {kv + "--slowlog-log-slower-than soon", "--slowlog-log-slower-than: Value soon not in range"},
+      {kv + "--maxmemory -1", "--maxmemory: takes bytes, as 512mb or 1gb"},
+      {kv + "--maxmemory much", "--maxmemory: takes bytes, as 512mb or 1gb"},
+      {kv + "--max-fibers 2 --workers 4", "--max-fibers: must be greater"},
+      {kv + "--policy nosuch", "--policy: 'nosuch' is not one of"},
+      {kv + "--set colour=red", "--set: synergy has no option 'colour'"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Output output = rubato(arguments);
+    EXPECT_EQ(output.status, 2) << arguments;
+    EXPECT_TRUE(is_one_line(output.text)) << output.text;
+    EXPECT_NE(output.text.find(message), std::string::npos) << output.text;
+  }
+}
+
+TEST(Cli, output_that_cannot_be_written_is_a_failure) {
+  for (const char* command : {"policies", "doctor --json"}) {
+    const Output output = rubato(command, "2>&1 >/dev/full");
+    EXPECT_EQ(output.status, 1) << command;
+    EXPECT_EQ(output.text, "rubato: cannot write to the standard output\n");
+  }
+}
+
 TEST(Cli, says_its_version_and_its_help) {
   const Output version = rubato("--version");
   EXPECT_EQ(version.status, 0);

@@ -57,10 +57,17 @@ int run(int argc, char** argv) {
   return status;
 }
 
+// What a command printed may still wait to be written, and writing may fail: a full disk, a closed
+// pipe. A status of 0 would then be a lie.
+int flushed(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  return status != kDone ? status : fail("cannot write to the standard output");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    return flushed(run(argc, argv));
   } catch (const std::exception& error) { return fail(error.what()); }
 }

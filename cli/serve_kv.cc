@@ -1,26 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `rubato serve kv`: the key-value server on TCP, speaking RESP.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/options.h"
 #include "datapath/tcp.h"
 #include "host/kv_host.h"
 #include "host/serving.h"
 #include "kv_server/server/application.h"
+#include "kv_server/text/number.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
 
 namespace rubato::cli {
 namespace {
 
+constexpr int64_t kMaxSlowUs = int64_t{3600} * 1'000'000;
+constexpr uint32_t kMaxSlowEntries = 1'000'000;
+
 struct KvCommand {
   ServeOptions options;
   kv::KvOptions kv;
   std::string durability = "sync";
-  std::string maxmemory = "0";
 };
 
 int refuse(int status, const std::string& message) {
@@ -47,14 +54,15 @@ void share_options(KvCommand& command) {
   options.serving.type_name = [](uint32_t type) { return kv::KvApplication::type_name(type); };
 }
 
-void announce(const KvCommand& command, uint16_t port) {
+std::string announcement(const KvCommand& command, uint16_t port) {
   const char* durability = command.kv.engine == "memory"  ? "none: data is in memory only"
                            : command.durability == "sync" ? "sync: no acknowledged write is lost"
                                                           : "async: a power cut can lose writes";
-  std::printf("rubato serve kv: policy %s, %u worker(s), engine %s (durability %s), on %s:%u\n",
-              command.options.runtime.policy.c_str(), command.options.runtime.workers,
-              command.kv.engine.c_str(), durability, command.options.tcp.bind.c_str(), port);
-  std::fflush(stdout);
+  const ServeOptions& options = command.options;
+  return fmt::format(
+      "rubato serve kv: policy {}, {} worker(s), engine {} (durability {}), on {}:{}",
+      options.runtime.policy, options.runtime.workers, command.kv.engine, durability,
+      options.tcp.bind, port);
 }
 
 int run(CLI::App& app, KvCommand& command) {
@@ -67,12 +75,23 @@ int run(CLI::App& app, KvCommand& command) {
   auto datapath = TcpDatapath::open(command.options.tcp, application);
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
-  if (!runtime.ok()) return refuse(kBadArguments, runtime.error());
+  if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
   kv::KvHost host(**runtime, **datapath, application);
-  announce(command, (*datapath)->port());
+  command.options.serving.announcement = announcement(command, (*datapath)->port());
   command.options.serving.connections = command.options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
+}
+
+// The units are those of CONFIG SET maxmemory.
+Status read_maxmemory(const std::string& text, kv::KvOptions& kv) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  uint64_t bytes = 0;
+  if (!kv::parse_memory(text, bytes) || bytes > kMost) {
+    return Error{"takes bytes, as 512mb or 1gb, or 0 for no limit; not '" + text + "'"};
+  }
+  kv.maxmemory_bytes = bytes;
+  return Done{};
 }
 
 void add_kv_options(CLI::App& app, KvCommand& command) {
@@ -86,14 +105,17 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
                  "the kernel, which survives a crash of the server but not of the machine")
       ->check(CLI::IsMember({"sync", "async"}))
       ->capture_default_str();
-  app.add_option("--maxmemory", command.kv.maxmemory_bytes,
-                 "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")
-      ->transform(CLI::AsSizeValue(false));
+  add_parsed(app, "--maxmemory", "BYTES",
+             [&kv = command.kv](const std::string& text) { return read_maxmemory(text, kv); },
+             "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")
+      ->default_str("0");
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
   app.add_option("--slowlog-log-slower-than", command.kv.slowlog_log_slower_than_us,
                  "SLOWLOG takes requests whose wait + service is at least so many us; -1 = off")
+      ->check(CLI::Range(int64_t{-1}, kMaxSlowUs))
       ->capture_default_str();
   app.add_option("--slowlog-max-len", command.kv.slowlog_max_len, "Entries that SLOWLOG keeps")
+      ->check(CLI::Range(0u, kMaxSlowEntries))
       ->capture_default_str();
 }
 

@@ -2,6 +2,7 @@
 #include "serve_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 
 #include "config_file.h"
@@ -9,6 +10,9 @@
 
 namespace rubato::cli {
 namespace {
+
+constexpr uint32_t kMaxCpus = 4096;
+constexpr uint32_t kMaxTimeoutSeconds = 1u << 31;
 
 const std::map<std::string, Classify> kClassify{{"feedback", Classify::kFeedback},
                                                 {"age", Classify::kAge},
@@ -54,6 +58,7 @@ void add_thread_options(CLI::App& command, ServeOptions& o) {
       ->capture_default_str();
   command.add_flag("--pin", o.runtime.pin, "Pin worker i to the i-th allowed CPU");
   command.add_option("--pin-first", o.runtime.pin_first, "First CPU used by --pin, as an index")
+      ->check(CLI::Range(0u, kMaxCpus))
       ->capture_default_str();
   command.add_option("--drain-limit-s", o.drain_limit_s,
                      "Longest time between SIGTERM and the end")
@@ -63,12 +68,15 @@ void add_thread_options(CLI::App& command, ServeOptions& o) {
 
 void add_network_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--bind", o.tcp.bind, "Address to listen on; * = all")->capture_default_str();
-  command.add_option("--port", o.tcp.port, "TCP port; 0 = any free one")->capture_default_str();
+  command.add_option("--port", o.tcp.port, "TCP port; 0 = any free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   command.add_option("--maxclients", o.tcp.max_flows, "Connections at most")
       ->check(CLI::Range(1u, 1'000'000u))
       ->capture_default_str();
   command.add_option("--timeout", o.timeout_s,
                      "Close idle connections after so many seconds; 0 = never")
+      ->check(CLI::Range(0u, kMaxTimeoutSeconds))
       ->capture_default_str();
   command.add_option("--metrics-port", o.serving.metrics_port,
                      "Port of /metrics, /healthz, /readyz; 0 = any free one; none by default")
@@ -113,6 +121,15 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);
   return resolve_settings(o);
+}
+
+Error option_error(const std::string& message) {
+  const size_t end = message.find(": ");
+  const std::string name = message.substr(0, end);
+  if (end == std::string::npos || name.find(' ') != std::string::npos) return Error{message};
+  std::string option = "--" + name;
+  std::replace(option.begin(), option.end(), '_', '-');
+  return Error{option + message.substr(end)};
 }
 
 }  // namespace rubato::cli

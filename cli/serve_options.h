@@ -42,4 +42,8 @@ void add_serve_options(CLI::App& command, ServeOptions& options);
 // After the parse: reads the config file, then resolves the raw values. Fails with one line.
 Status finish_serve_options(CLI::App& command, ServeOptions& options);
 
+// A message of Runtime::create, which names the field it is about, for somebody who gave options:
+// "max_fibers: ..." becomes "--max-fibers: ...".
+Error option_error(const std::string& message);
+
 }  // namespace rubato::cli

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `rubato serve spin`: the synthetic server (apps/spin_server) on TCP.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -33,15 +35,14 @@ int run(CLI::App& command, SpinCommand& spin) {
   auto datapath = TcpDatapath::open(options.tcp, application);
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
   auto runtime = Runtime::create(options.runtime, **datapath, application);
-  if (!runtime.ok()) return refuse(kBadArguments, runtime.error());
+  if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
   options.serving.types = 3;
   options.serving.type_name = [](uint32_t type) {
     return std::string(type == spin::kShort ? "short" : type == spin::kLong ? "long" : "control");
   };
-  std::printf("rubato serve spin: policy %s, %u worker(s), on %s:%u\n",
-              options.runtime.policy.c_str(), options.runtime.workers, options.tcp.bind.c_str(),
-              (*datapath)->port());
-  std::fflush(stdout);
+  options.serving.announcement =
+      fmt::format("rubato serve spin: policy {}, {} worker(s), on {}:{}", options.runtime.policy,
+                  options.runtime.workers, options.tcp.bind, (*datapath)->port());
   options.serving.connections = options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());

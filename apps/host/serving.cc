@@ -43,6 +43,15 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
 }
 
+void announce(const ServingOptions& options, const Exporter* exporter) {
+  std::printf("%s\n", options.announcement.c_str());
+  if (exporter != nullptr) {
+    std::printf("metrics on http://%s:%u/metrics\n", options.metrics_bind.c_str(),
+                exporter->port());
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
@@ -55,15 +64,13 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                     [&] { return runtime.serving(); }});
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
-    std::printf("metrics on http://%s:%u/metrics\n", options.metrics_bind.c_str(),
-                exporter->port());
-    std::fflush(stdout);
   }
   raise_descriptor_limit(options.connections);
   keep_freed_memory();
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
   std::signal(SIGPIPE, SIG_IGN);
+  announce(options, exporter.get());
   const bool drained = runtime.run();
   if (!drained) std::fprintf(stderr, "rubato: the drain limit passed with requests unfinished\n");
   return drained ? 0 : 1;

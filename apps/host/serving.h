@@ -16,6 +16,7 @@
 namespace rubato {
 
 struct ServingOptions {
+  std::string announcement;  // a line printed once clients are welcome and signals are handled
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
   // Name of a request type in the metrics; empty = the type is not shown.

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Runtime>> make(const RuntimeOptions& options, Datapath& d
   typename P::Config config;
   for (const auto& [name, value] : options.policy_settings) {
     Status set = set_option<P>(config, name, value);
-    if (!set.ok()) return Error{set.error()};
+    if (!set.ok()) return Error{"set: " + set.error()};
   }
   auto cpus = choose_cpus(options);
   if (!cpus.ok()) return Error{cpus.error()};

@@ -38,6 +38,12 @@ class Start(unittest.TestCase):
             self.check_refused(1, str(server.port), "serve", "kv", "--engine", "memory", "--port",
                                str(server.port))
 
+    def test_metrics_port_in_use_is_one_line_and_no_announcement(self):
+        with Server("--metrics-port", "0") as server:
+            port = server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n")
+            self.check_refused(1, f"metrics port: .*{port}", "serve", "kv", "--engine", "memory",
+                               "--port", "0", "--metrics-port", port)
+
     def test_config_file_sets_options_and_the_command_line_wins(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
             config.write('policy = "fcfs"\nclassify = "feedback"\nworkers = 2\n'
