@@ -133,6 +133,6 @@ class Client:
 
 
 def refused(*args):
-    """Exit status and stderr of `rubato ARGS`, which is expected to end by itself."""
+    """Exit status of `rubato ARGS`, which is expected to end by itself, and all that it printed."""
     done = subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=PATIENCE_S)
-    return done.returncode, done.stderr
+    return done.returncode, done.stdout + done.stderr
