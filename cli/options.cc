@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "workload/duration.h"
@@ -28,6 +30,15 @@ CLI::Option* add_integer(CLI::App& app, const std::string& name, Integer& value,
   return add_parsed(app, name, "N", parse, help)->default_str(std::to_string(value));
 }
 
+// Numbers as programs print them, 2.1e+06 included.
+std::optional<double> parse_figure(const std::string& text) {
+  const char* end = text.data() + text.size();
+  double value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem != std::errc() || stop != end || !std::isfinite(value)) return {};
+  return value;
+}
+
 }  // namespace
 
 void bad_value(const std::string& name, const std::string& message) {
@@ -48,7 +59,7 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::strin
 CLI::Option* add_number(CLI::App& app, const std::string& name, double& value, double low,
                         double high, const std::string& what, const std::string& help) {
   auto parse = [&value, low, high, what](const std::string& text) -> Status {
-    const auto parsed = parse_number(text);
+    const auto parsed = parse_figure(text);
     if (!parsed || *parsed < low || *parsed > high) {
       return Error{fmt::format("takes {} of {:g} to {:.0f}, not '{}'", what, low, high, text)};
     }

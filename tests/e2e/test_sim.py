@@ -74,7 +74,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(first, second)
 
     def test_a_rate_is_a_load(self):
-        run = report(*SMALL, "--workload", "fixed-1", "--rate", "2000000")
+        run = report(*SMALL, "--workload", "fixed-1", "--rate", "2e+06")
         self.assertAlmostEqual(run["load"], 0.5)
         self.assertAlmostEqual(run["achieved_rps"], 2e6, delta=0.05 * 2e6)
 
