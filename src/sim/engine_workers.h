@@ -149,6 +149,9 @@ void Engine<P>::begin(uint32_t w, SimRequest* request) {
   overhead_ += host_.spent();
   core.running = request;
   core.slice_start = now_ + host_.spent();
+  if (trace_ != nullptr && core.slice_start > now_) {
+    trace_->span(w, "overhead", now_, core.slice_start);
+  }
   core.finish_at = core.slice_start + request->left;
   core.slice_end =
       core.quantum == Nanos::max() ? Instant::never() : core.slice_start + core.quantum;
@@ -285,6 +288,10 @@ void Engine<P>::preempt(uint32_t w) {
   request->attained += ran;
   request->left -= ran;
   ++request->preemptions;
+  if (trace_ != nullptr) {
+    trace_->slice(w, request->id, request->true_type, core.slice_start, now_,
+                  Trace::End::kPreempted);
+  }
   const QueueRef q = hook::requeue(policy_, *request, Why::kPreempted, WorkerId{w}, host_);
   if (polled() && q == own_queue(w)) poll(w);  // what arrived meanwhile goes first
   if (!host_.put(q, request)) {
@@ -295,10 +302,6 @@ void Engine<P>::preempt(uint32_t w) {
   ++counters_.preemptions;
   if (P::kQueues[q.spec].scope == Scope::kGlobal) {
     counters_.wait_queue_max = std::max<uint64_t>(counters_.wait_queue_max, host_.waiting_in(q));
-  }
-  if (trace_ != nullptr) {
-    trace_->slice(w, request->id, request->true_type, core.slice_start, now_,
-                  Trace::End::kPreempted);
   }
   host_.spend(costs_.worker.fresh_fiber);
   choose(w);

@@ -97,6 +97,8 @@ class SimHost {
     spend(costs_.worker.steal_each * int64_t{batch - 1});
     Job* const first = remove(victim);
     for (uint32_t i = 1; i < batch; ++i) RUBATO_CHECK(insert(into, remove(victim)));
+    if (trace_ != nullptr) [[unlikely]]
+      trace_->mark(seat_, "steal", now_);
     ++steals_;
     stolen_ += batch;
     return first;
