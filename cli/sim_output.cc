@@ -169,6 +169,7 @@ Json json_of(const SimReport& report) {
                         {"events", report.events},
                         {"simulated_s", report.simulated_s},
                         {"useful_share", report.useful_share},
+                        {"worker_utilization", report.worker_utilization},
                         {"seeds", report.seeds}};
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};

@@ -141,6 +141,9 @@ void expect_all_accounted_for(const sim::Setup& setup) {
   EXPECT_EQ(fates.done + fates.refused + fates.lost, setup.requests);
   EXPECT_EQ(more(outcome, "left_waiting"), 0u);
   EXPECT_LE(outcome.busy_share, 1 + 1e-9);
+  double busy = 0;
+  for (const double share : outcome.worker_busy) busy += share / setup.workers;
+  EXPECT_NEAR(busy, outcome.busy_share, 1e-9);
   for (const TypeOutcome& type : outcome.types) {
     if (type.slowdown.count() > 0) {
       EXPECT_GE(type.slowdown.min().count(), kSlowdownUnit);

@@ -72,6 +72,7 @@ class Engine {
     Nanos quantum;              // of the slice in force
     Nanos owed;                 // interrupts that came too late: paid before the next request
     Instant free_at;            // of an idle worker: when it has done what it was at
+    Nanos idle;                 // in all, but for the pause it may be in
   };
 
   static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
@@ -230,6 +231,12 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
   if (worker_ns > 0) {
     outcome.useful_share = static_cast<double>(useful_.count()) / worker_ns;
     outcome.busy_share = static_cast<double>((useful_ + overhead_).count()) / worker_ns;
+  }
+  for (uint32_t w = 0; w < setup_.workers; ++w) {
+    if (idle_.has(w)) cores_[w].idle += std::max(cores_[w].free_at, end) - cores_[w].free_at;
+    const double idle_ns = static_cast<double>(cores_[w].idle.count());
+    const double all_ns = static_cast<double>(outcome.simulated.count());
+    outcome.worker_busy.push_back(all_ns > 0 ? 1 - idle_ns / all_ns : 0);
   }
   counters_.steals = host_.steals();
   counters_.stolen = host_.stolen();

@@ -53,6 +53,7 @@ bool Engine<P>::wake(uint32_t w) {
   Job* const job = look(w);
   if (job == nullptr) {
     if (host_.ring(w).consumed() == polled_before) return false;
+    core.idle += std::max(core.free_at, now_) - core.free_at;
     core.free_at = std::max(core.free_at, now_) + host_.spent();  // it worked for others
     overhead_ += host_.spent();
     offer_polled();
@@ -64,6 +65,7 @@ bool Engine<P>::wake(uint32_t w) {
   const Nanos pause = std::max(still_busy, costs_.worker.notice);
   host_.spend(pause);
   overhead_ -= pause;
+  core.idle += now_ + pause - core.free_at;
   begin(w, static_cast<SimRequest*>(job));
   offer_polled();
   return true;

@@ -58,6 +58,9 @@ void for_each_figure(Report& report, bool all, F&& f) {
   f("/achieved_rps", run.achieved_rps);
   f("/utilization", *run.utilization);
   f("/simulation/useful_share", report.useful_share);
+  for (size_t w = 0; w < report.worker_utilization.size(); ++w) {
+    f("/simulation/worker_utilization/" + std::to_string(w), report.worker_utilization[w]);
+  }
   latency("", run.latency);
   slowdown("", *run.slowdown);
   for (size_t i = 0; i < run.types.size(); ++i) {
@@ -114,6 +117,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   report.events = outcome.events;
   report.simulated_s = outcome.simulated.seconds();
   report.useful_share = outcome.useful_share;
+  report.worker_utilization = outcome.worker_busy;
   RunReport& run = report.run;
   run.kind = "sim";
   run.workers = setup.workers;

@@ -31,6 +31,7 @@ struct SimReport {
   uint64_t events = 0;
   double simulated_s = 0;   // virtual time
   double useful_share = 0;  // of the workers' time: in requests; utilization has the overheads too
+  std::vector<double> worker_utilization;  // of each worker
   uint32_t seeds = 1;       // runs that this is the average of
   std::vector<Confidence> confidence;  // empty for one seed
 };

@@ -39,6 +39,7 @@ struct Outcome {
   Nanos simulated;         // from the first arrival to the last completion
   double busy_share = 0;   // of the workers' time: in requests and in overheads
   double useful_share = 0; // of the workers' time: in requests
+  std::vector<double> worker_busy;  // busy_share of each worker
   uint64_t events = 0;
   double wall_s = 0;       // of the simulation; the only field that is not reproducible
 };
