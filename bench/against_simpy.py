@@ -7,7 +7,7 @@ of 500 us) at 60 % load, with the latency percentiles of each type. The rounds a
 measured in CPU time, and the figure is the median of the rounds' ratios with their range. SimPy is
 installed by pip into build/simpy; without a network this says so and compares nothing.
 
-    bench/against_simpy.py [--sim-bench build/release/benchmarks/sim_bench] [--rounds 5] [--json FILE]
+    bench/against_simpy.py [--sim-bench build/release/benchmarks/sim_bench] [--rounds 5]
 
 Other simulators of this field were measured on such a machine (two cores of a virtual x86-64
 machine), they are not run here; see FROM_ELSEWHERE.
@@ -59,7 +59,8 @@ def simulate_with_simpy(requests, seed):
     env.run()
     percentiles = [statistics.quantiles(of_type, n=1000)[-1] for of_type in latencies]
     spent_s = time.process_time() - begun
-    return {"requests_per_s": requests / spent_s, "simpy": simpy.__version__, "p999_us": percentiles}
+    return {"requests_per_s": requests / spent_s, "simpy": simpy.__version__,
+            "p999_us": percentiles}
 
 
 def python_with_simpy():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each price of a cost file delays, and by how much: recorded requests whose timeline is worked
-// out by hand. Every request is of a type of its own, so that its latency can be read exactly.
+// What each price of a cost file delays, and by how much: recorded requests whose timeline is
+// worked out by hand. Every request is of a type of its own, so that its latency is read exactly.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Simulated systems that preempt against queueing theory: processor sharing, and priorities that
-// cut what is less urgent. Theory cuts at any moment, a simulated slice has a length; each test says
-// what that may change.
+// cut what is less urgent. Theory cuts at any moment, a simulated slice has a length; each test
+// says what that may change.
 #include <gtest/gtest.h>
 
 #include "policy/ps.h"
@@ -65,11 +65,11 @@ INSTANTIATE_TEST_SUITE_P(
     Theory, ProcessorSharing,
     ::testing::Values(
         Sharing{"M_D_1_at_50", 1, "fixed-10", 1, 0.5, Nanos(100), 20'000, 0.03},
-        Sharing{"M_G_1_at_80", 1, "s:5us:50,m:10us:40,l:35us:10", 3, 0.8, Nanos(100), 60'000, 0.06},
+        Sharing{"M_G_1_at_80", 1, "s:5us:50,m:10us:40,l:35us:10", 3, 0.8, Nanos(100), 60'000, 0.09},
         Sharing{"bimodal_at_60", 1, "s:1us:99.5,l:101us:0.5", 2, 0.6, Nanos(20), 100'000, 0.06},
-        Sharing{"M_G_4_at_80", 4, "s:5us:50,m:10us:40,l:35us:10", 3, 0.8, Nanos(100), 60'000, 0.04},
+        Sharing{"M_G_4_at_80", 4, "s:5us:50,m:10us:40,l:35us:10", 3, 0.8, Nanos(100), 60'000, 0.06},
         Sharing{"M_G_16_at_90", 16, "s:5us:50,m:10us:40,l:35us:10", 3, 0.9, Nanos(100), 60'000,
-                0.05}),
+                0.08}),
     [](const auto& of) { return std::string(of.param.name); });
 
 // Urgent requests come at most one slice late, and half a slice if they find all workers with
@@ -84,13 +84,13 @@ TEST(Theory, preemptive_priorities_have_the_sojourns_of_conway_maxwell_and_mille
   const std::vector<double> exact = theory::preemptive_resume(classes);
   for (size_t i = 0; i < exact.size(); ++i) {
     const std::string what = "sojourn of type " + std::to_string(i);
-    expect_agrees("preemptive M/G/1 at 0.80: " + what, samples[what], exact[i], {0.06, kSliceBias});
+    expect_agrees("preemptive M/G/1 at 0.80: " + what, samples[what], exact[i], {0.07, kSliceBias});
   }
 }
 
 TEST(Theory, preemptive_priorities_of_many_workers_see_a_smaller_system) {
   for (const uint32_t workers : {2u, 16u, 64u}) {
-    const double load = workers == 2 ? 0.8 : 0.95;
+    const double load = workers == 2 ? 0.8 : 0.9;
     auto samples = simulate_types<Priority<Preempts::kEverything>>(
         ideal(workers, "urgent:exp(10us):70,other:exp(10us):30", load, 100'000), {Nanos(100)});
     const double loads[] = {0.7 * load, 0.3 * load};
@@ -98,7 +98,7 @@ TEST(Theory, preemptive_priorities_of_many_workers_see_a_smaller_system) {
     for (size_t i = 0; i < exact.size(); ++i) {
       const std::string what = "sojourn of type " + std::to_string(i);
       expect_agrees("preemptive M/M/" + std::to_string(workers) + ": " + what, samples[what],
-                    exact[i], {0.15, kSliceBias});
+                    exact[i], {0.12, kSliceBias});
     }
   }
 }

@@ -3,6 +3,7 @@
 // Simulated systems without preemption against queueing theory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "policy/cfcfs.h"
@@ -51,8 +52,12 @@ struct Case {
   uint32_t workers;
   double load;
   uint64_t requests;  // per seed: correlations grow with (1 - load)^-2
-  double widest;      // interval of the mean wait, as a share of it
-  double widest_tail;  // and of the 99.9th percentile
+  double widest;       // interval of the mean wait, as a share of it
+  double widest_tail;  // and of its 99.9th percentile
+
+  // The same for sojourns, of which waits are a small part if there are many workers.
+  double widest_sojourn() const { return std::min(widest, 0.04); }
+  double widest_sojourn_tail() const { return workers < 16 ? widest_tail : 0.08; }
 };
 
 std::string case_name(uint32_t workers, double load) {
@@ -78,19 +83,19 @@ TEST_P(MMk, waits_and_sojourns_are_those_of_erlang) {
   };
   agrees("mean wait", exact.mean_wait(), {c.widest});
   agrees("share waiting", exact.waits(), {c.widest});
-  agrees("mean", 1 + exact.mean_wait(), {c.widest});
-  agrees("p99", theory::quantile(sojourn, 0.01), {c.widest_tail, kBucket});
-  agrees("p99.9", theory::quantile(sojourn, 0.001), {c.widest_tail, kBucket});
+  agrees("mean", 1 + exact.mean_wait(), {c.widest_sojourn()});
+  agrees("p99", theory::quantile(sojourn, 0.01), {c.widest_sojourn_tail(), kBucket});
+  agrees("p99.9", theory::quantile(sojourn, 0.001), {c.widest_sojourn_tail(), kBucket});
   agrees("p99.9 wait", theory::quantile(wait, 0.001), {c.widest_tail, kBucket});
   agrees("utilization", c.load, {0.01, 0.002});
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Theory, MMk,
-    ::testing::Values(Case{1, 0.5, 200'000, 0.03, 0.05}, Case{1, 0.8, 400'000, 0.03, 0.06},
-                      Case{2, 0.9, 800'000, 0.04, 0.10}, Case{16, 0.6, 400'000, 0.05, 0.08},
-                      Case{16, 0.9, 800'000, 0.05, 0.12}, Case{64, 0.95, 800'000, 0.08, 0.15},
-                      Case{256, 0.95, 800'000, 0.15, 0.18}),
+    ::testing::Values(Case{1, 0.5, 200'000, 0.03, 0.06}, Case{1, 0.8, 400'000, 0.04, 0.14},
+                      Case{2, 0.9, 800'000, 0.05, 0.17}, Case{16, 0.6, 400'000, 0.09, 0.11},
+                      Case{16, 0.9, 800'000, 0.07, 0.18}, Case{64, 0.95, 800'000, 0.12, 0.24},
+                      Case{256, 0.95, 800'000, 0.19, 0.28}),
     [](const auto& of) { return case_name(of.param.workers, of.param.load); });
 
 class MDk : public ::testing::TestWithParam<Case> {};
@@ -105,17 +110,17 @@ TEST_P(MDk, waits_are_those_of_crommelin_and_franx) {
   };
   agrees("mean wait", exact.mean_wait(), {c.widest});
   agrees("share waiting", exact.waits(), {c.widest});
-  agrees("mean", 1 + exact.mean_wait(), {c.widest});
+  agrees("mean", 1 + exact.mean_wait(), {c.widest_sojourn()});
   agrees("p99.9 wait", theory::quantile(tail, 0.001), {c.widest_tail, kBucket});
-  agrees("p99", 1 + theory::quantile(tail, 0.01), {c.widest_tail, kBucket});
-  agrees("p99.9", 1 + theory::quantile(tail, 0.001), {c.widest_tail, kBucket});
+  agrees("p99", 1 + theory::quantile(tail, 0.01), {c.widest_sojourn_tail(), kBucket});
+  agrees("p99.9", 1 + theory::quantile(tail, 0.001), {c.widest_sojourn_tail(), kBucket});
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Theory, MDk,
-    ::testing::Values(Case{1, 0.5, 200'000, 0.02, 0.05}, Case{1, 0.9, 800'000, 0.04, 0.10},
-                      Case{2, 0.8, 400'000, 0.04, 0.10}, Case{16, 0.8, 400'000, 0.04, 0.10},
-                      Case{64, 0.9, 800'000, 0.05, 0.12}, Case{256, 0.95, 800'000, 0.10, 0.15}),
+    ::testing::Values(Case{1, 0.5, 200'000, 0.02, 0.05}, Case{1, 0.9, 800'000, 0.05, 0.20},
+                      Case{2, 0.8, 400'000, 0.03, 0.09}, Case{16, 0.8, 400'000, 0.05, 0.10},
+                      Case{64, 0.9, 800'000, 0.10, 0.22}, Case{256, 0.95, 800'000, 0.17, 0.25}),
     [](const auto& of) { return case_name(of.param.workers, of.param.load); });
 
 // Before it is an oracle it is held to what is known without it.
@@ -168,16 +173,16 @@ TEST_P(MG1, mean_wait_is_that_of_pollaczek_and_khinchine) {
   expect_agrees(name_of("M/G", 1, c.load, c.name), samples["mean wait"],
                 theory::pollaczek_khinchine(c.load, c.scv), {c.widest});
   expect_agrees(name_of("M/G", 1, c.load, "share waiting"), samples["share waiting"], c.load,
-                {0.01});
+                {0.025});
 }
 
 // bimodal (0.8 * 2.5^2 + 0.2 * 40^2) / 10^2 - 1; extreme (0.995 * 1 + 0.005 * 1801^2) / 10^2 - 1.
 INSTANTIATE_TEST_SUITE_P(
     Theory, MG1,
-    ::testing::Values(GeneralCase{"bimodal", "bimodal-10", 2.25, 0.5, 200'000, 0.03},
-                      GeneralCase{"bimodal", "bimodal-10", 2.25, 0.8, 400'000, 0.03},
+    ::testing::Values(GeneralCase{"bimodal", "bimodal-10", 2.25, 0.5, 200'000, 0.02},
+                      GeneralCase{"bimodal", "bimodal-10", 2.25, 0.8, 400'000, 0.04},
                       GeneralCase{"extreme", "s:1us:99.5,l:1801us:0.5", 161.18995, 0.5, 1'500'000,
-                                  0.05}),
+                                  0.06}),
     [](const auto& of) { return of.param.name + ("_at_" + std::to_string(of.index)); });
 
 TEST(Theory, waits_behind_hyperexponential_services_have_their_exact_mean_and_tail) {
@@ -188,9 +193,9 @@ TEST(Theory, waits_behind_hyperexponential_services_have_their_exact_mean_and_ta
   const auto tail = [&](double t) { return exact.wait_tail(t); };
   EXPECT_NEAR(tail(0), load, 1e-9);
   expect_agrees("M/H2/1 at 0.70: mean wait", samples["mean wait"],
-                theory::pollaczek_khinchine(load, scv), {0.04});
+                theory::pollaczek_khinchine(load, scv), {0.05});
   expect_agrees("M/H2/1 at 0.70: p99.9 wait", samples["p99.9 wait"],
-                theory::quantile(tail, 0.001), {0.10, kBucket});
+                theory::quantile(tail, 0.001), {0.15, kBucket});
 }
 
 // Random steering splits a Poisson stream into independent ones.
@@ -206,7 +211,7 @@ TEST(Theory, workers_with_inboxes_of_their_own_are_as_many_single_servers) {
     agrees("mean wait", one.mean_wait(), {0.04});
     agrees("share waiting", load, {0.01});
     agrees("p99", theory::quantile(sojourn, 0.01), {0.06, kBucket});
-    agrees("p99.9", theory::quantile(sojourn, 0.001), {0.12, kBucket});
+    agrees("p99.9", theory::quantile(sojourn, 0.001), {0.14, kBucket});
   }
 }
 
@@ -216,14 +221,14 @@ TEST(Theory, stealing_at_no_cost_has_the_mean_of_one_queue) {
   const double load = 0.9;
   const theory::MMk exact(16, load);
   auto samples = simulate_seeds<Steal>(ideal(16, "exp-10", load, 400'000));
-  expect_agrees("steal M/M/16 at 0.90: mean wait", samples["mean wait"], exact.mean_wait(), {0.06});
+  expect_agrees("steal M/M/16 at 0.90: mean wait", samples["mean wait"], exact.mean_wait(), {0.09});
   expect_agrees("steal M/M/16 at 0.90: share waiting", samples["share waiting"], exact.waits(),
                 {0.03});
   sim::Setup no_long = ideal(16, "exp-10", load, 400'000);
   no_long.long_over = Nanos::max();
   samples = simulate_seeds<Synergy>(no_long, Synergy::Config{.steal_threshold = 0});
   expect_agrees("synergy M/M/16 at 0.90, all short: mean wait", samples["mean wait"],
-                exact.mean_wait(), {0.06});
+                exact.mean_wait(), {0.09});
 }
 
 // Mean waits per type, in units of 10 us.
@@ -252,13 +257,13 @@ TEST(Theory, priorities_without_preemption_have_the_waits_of_cobham) {
   const std::vector<double> exact = theory::cobham(classes);
   for (size_t i = 0; i < exact.size(); ++i) {
     const std::string type = "type " + std::to_string(i);
-    expect_agrees("priorities M/G/1 at 0.80: wait of " + type, samples[type], exact[i], {0.03});
+    expect_agrees("priorities M/G/1 at 0.80: wait of " + type, samples[type], exact[i], {0.04});
   }
 }
 
 TEST(Theory, priorities_of_many_workers_have_the_waits_of_cobham) {
   for (const uint32_t workers : {4u, 64u}) {
-    const double load = workers == 4 ? 0.8 : 0.95;
+    const double load = workers == 4 ? 0.8 : 0.9;
     auto samples = simulate_types<Priority<Preempts::kNothing>>(
         ideal(workers, "a:exp(10us):30,b:exp(10us):50,c:exp(10us):20", load, 400'000));
     const double loads[] = {0.3 * load, 0.5 * load, 0.2 * load};
@@ -266,7 +271,7 @@ TEST(Theory, priorities_of_many_workers_have_the_waits_of_cobham) {
     for (size_t i = 0; i < exact.size(); ++i) {
       const std::string type = "type " + std::to_string(i);
       expect_agrees("priorities " + name_of("M/M", workers, load, "wait of ") + type, samples[type],
-                    exact[i], {0.10});
+                    exact[i], {0.16});
     }
   }
 }

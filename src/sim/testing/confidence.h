@@ -2,7 +2,8 @@
 //
 // Figures of several seeds against an exact value. A figure agrees if the exact value lies in its
 // interval of 99.9 % confidence (Student, over the seeds), and it proves something only if that
-// interval is narrow, so the width is bounded too. Seeds are fixed: a test that passes passes always.
+// interval is narrow, so the width is bounded too. Seeds are fixed: a test that passes, passes
+// always.
 // For GoogleTest programs, single-threaded.
 #pragma once
 

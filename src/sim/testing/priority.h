@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Priority<Mode>: a policy for theory's sake, with the request type as priority (the first is the
-// most urgent). Textbook queues: first come first served within a type; either nobody is cut, or what is
-// less urgent is cut, to the length of a slice, when something more urgent waits, and goes on later
-// where it was. Not in policy/all.h: production policies learn priorities from the application.
+// most urgent). Textbook queues: first come first served within a type; either nobody is cut, or
+// what is less urgent is cut, to the length of a slice, when something more urgent waits, and goes
+// on later where it was. Not in policy/all.h: production policies learn priorities from the
+// application. Pure.
 #pragma once
 
 #include <array>
