@@ -39,8 +39,8 @@ void LiveWorker<P>::help_stuck() {
 
 // Sleeps until something arrives. A request that another worker queues between the check and the
 // sleep may be overlooked by this one for the length of the sleep; the worker that queued it serves
-// it in any case, so that costs help, not progress. Where it may not serve it, wake_sleepers() pairs
-// with the count of active workers, which goes down before the check.
+// it in any case, so that costs help, not progress. Where it may not serve it, wake_sleepers()
+// pairs with the count of active workers, which goes down before the check.
 template <Policy P>
 void LiveWorker<P>::park() {
   parked_flag_.store(true, std::memory_order_seq_cst);

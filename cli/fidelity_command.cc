@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `rubato fidelity`: the same requests through the live runtime and through the simulator, and how
+// far apart the two are. docs/FIDELITY.md holds what it said, and why.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/command.h"
+#include "cli/fidelity_live.h"
+#include "cli/options.h"
+#include "metrics/run_report.h"
+#include "sim/cost_file.h"
+#include "sim/simulation.h"
+#include "workload/duration.h"
+
+namespace rubato::cli {
+namespace {
+
+struct Settings {
+  std::string policies = "fcfs,cfcfs,steal,ps,synergy";
+  std::string loads = "0.2,0.5,0.7";
+  std::string workload = "high-bimodal";
+  std::string costs = "ideal";
+  std::string json_file;
+  std::vector<std::string> set;
+  uint32_t workers = 1;
+  uint64_t requests = 100'000;
+  uint64_t seed = 1;
+};
+
+// One policy at one load; the slowdowns of all types together.
+struct Row {
+  std::string policy;
+  double load = 0;
+  SlowdownSummary live, simulated;
+  uint64_t late = 0, unanswered = 0;
+  double worst_lag_us = 0;
+  uint64_t live_preemptions = 0, simulated_preemptions = 0;
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+sim::Setup setup_of(const Settings& settings, const Mix& mix, const sim::Costs& costs,
+                    double load) {
+  sim::Setup setup;
+  setup.workers = settings.workers;
+  setup.costs = costs;
+  setup.requests = settings.requests;
+  setup.seed = settings.seed;
+  setup.workload.mixes.push_back(mix);
+  setup.workload.rate = load * settings.workers / mix.mean_service_ns() * 1e9;
+  return setup;
+}
+
+std::vector<Offer> offers_of(const sim::Setup& setup) {
+  RequestSource source(setup.workload, setup.seed);
+  std::vector<Offer> offers;
+  for (uint64_t i = 0; i < setup.requests; ++i) offers.push_back(source.next());
+  return offers;
+}
+
+// Cuts the same share at the begin as the simulation does.
+void summarize(const LiveRun& run, const std::vector<Offer>& offers, double warmup, Row& row) {
+  Histogram slowdowns;
+  const Nanos cut = Nanos::from_seconds((offers.back().at - Instant()).seconds() * warmup);
+  for (size_t i = 0; i < offers.size(); ++i) {
+    if (offers[i].at - Instant() < cut) continue;
+    if (run.latency[i] < Nanos()) {
+      ++row.unanswered;
+    } else {
+      record_slowdown(slowdowns, run.latency[i], offers[i].service);
+    }
+  }
+  row.live = summarize_slowdown(slowdowns);
+}
+
+Result<Row> compare(const Settings& settings, const std::string& policy,
+                    const sim::Settings& knobs, const sim::Setup& setup, double load) {
+  Row row;
+  row.policy = policy;
+  row.load = load;
+  auto simulated = sim::simulate(policy, knobs, setup);
+  if (!simulated.ok()) return Error{simulated.error()};
+  Histogram slowdowns;
+  for (const sim::TypeOutcome& type : simulated->types) slowdowns.merge(type.slowdown);
+  row.simulated = summarize_slowdown(slowdowns);
+  row.simulated_preemptions = simulated->counters.preemptions;
+
+  LiveSetup live{policy, knobs, settings.workers, {}};
+  for (const RequestType& type : types_of(setup.workload)) {
+    live.is_long.push_back(type.service.mean >= setup.long_over);
+  }
+  const std::vector<Offer> offers = offers_of(setup);
+  auto run = run_live(live, offers);
+  if (!run.ok()) return Error{run.error()};
+  summarize(*run, offers, setup.warmup, row);
+  row.late = run->late;
+  row.worst_lag_us = run->worst_lag.micros();
+  row.live_preemptions = run->preemptions;
+  return row;
+}
+
+nlohmann::json json_of(const SlowdownSummary& s) {
+  return {{"mean", s.mean}, {"p50", s.p50}, {"p99", s.p99}, {"p999", s.p999}};
+}
+
+nlohmann::json json_of(const Row& row) {
+  return {{"policy", row.policy},
+          {"load", row.load},
+          {"live", json_of(row.live)},
+          {"simulated", json_of(row.simulated)},
+          {"late", row.late},
+          {"unanswered", row.unanswered},
+          {"worst_lag_us", row.worst_lag_us},
+          {"preemptions",
+           {{"live", row.live_preemptions}, {"simulated", row.simulated_preemptions}}}};
+}
+
+void print_head() {
+  fmt::print("slowdown, live / simulated = ratio; late: sent over 5 us after their time\n\n");
+  fmt::print("| policy  | load |           p50           |           p99           |"
+             "          p99.9          |  late |\n");
+  fmt::print("|---------|------|-------------------------|-------------------------|"
+             "-------------------------|-------|\n");
+}
+
+std::string cell(double live, double simulated) {
+  return fmt::format("{:7.4g} / {:7.4g} = {:4.2f}", live, simulated, live / simulated);
+}
+
+void print(const Row& row) {
+  fmt::print("| {:<7} | {:4.2f} | {} | {} | {} | {:5} |\n", row.policy, row.load,
+             cell(row.live.p50, row.simulated.p50), cell(row.live.p99, row.simulated.p99),
+             cell(row.live.p999, row.simulated.p999), row.late);
+  std::fflush(stdout);
+}
+
+sim::Settings parse_set(const std::vector<std::string>& texts) {
+  sim::Settings settings;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) bad_value("--set", "takes name=value, got '" + text + "'");
+    settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return settings;
+}
+
+std::vector<double> parse_loads(const std::string& text) {
+  std::vector<double> loads;
+  for (const std::string& part : split(text)) {
+    const std::optional<double> load = parse_number(part);
+    if (!load || *load <= 0 || *load > 2) {
+      bad_value("--loads", "takes shares of 0 to 2, got " + part);
+    }
+    loads.push_back(*load);
+  }
+  return loads;
+}
+
+Status write_json(const std::string& path, const nlohmann::json& rows, const Settings& settings) {
+  const nlohmann::json all = {{"schema", "rubato.fidelity/1"}, {"workload", settings.workload},
+                              {"workers", settings.workers},   {"requests", settings.requests},
+                              {"seed", settings.seed},         {"cost_model", settings.costs},
+                              {"version", version()},          {"rows", rows}};
+  std::ofstream file(path);
+  file << all.dump(2) << '\n';
+  file.flush();
+  if (!file) return Error{"cannot write " + path};
+  return Done{};
+}
+
+int run(const Settings& settings) {
+  const std::vector<double> loads = parse_loads(settings.loads);
+  const sim::Settings knobs = parse_set(settings.set);
+  auto mix = parse_mix(settings.workload);
+  if (!mix.ok()) bad_value("--workload", mix.error());
+  auto costs = sim::load_costs(settings.costs);
+  if (!costs.ok()) bad_value("--costs", costs.error());
+  nlohmann::json rows = nlohmann::json::array();
+  print_head();
+  for (const std::string& policy : split(settings.policies)) {
+    for (const double load : loads) {
+      auto row = compare(settings, policy, knobs, setup_of(settings, *mix, *costs, load), load);
+      if (!row.ok()) return fail(row.error().c_str());
+      print(*row);
+      rows.push_back(json_of(*row));
+    }
+  }
+  if (settings.json_file.empty()) return kDone;
+  const Status written = write_json(settings.json_file, rows, settings);
+  return written.ok() ? kDone : fail(written.error().c_str());
+}
+
+void add_fidelity(CLI::App& parent, int& status) {
+  CLI::App* command = parent.add_subcommand(
+      "fidelity", "The same requests live and simulated: how far apart are the slowdowns?");
+  auto settings = std::make_shared<Settings>();
+  command->add_option("--policies", settings->policies, "Policies, joined by commas")
+      ->capture_default_str();
+  command->add_option("--loads", settings->loads, "Shares of the workers' capacity")
+      ->capture_default_str();
+  command->add_option("--workload", settings->workload, "Name or NAME:SERVICE:SHARE,...")
+      ->capture_default_str();
+  command->add_option("--costs", settings->costs, "Cost file: what `rubato calibrate` wrote here")
+      ->capture_default_str();
+  command->add_option("--set", settings->set, "NAME=VALUE, a setting of the policies");
+  command->add_option("--json", settings->json_file, "Also write the figures to this file");
+  add_count(*command, "--workers", settings->workers, 1, 64, "workers", "Workers, a CPU each");
+  add_count(*command, "--requests", settings->requests, 100, 100'000'000, "requests",
+            "Requests per run");
+  add_count(*command, "--seed", settings->seed, 0, UINT64_MAX, "a seed", "Seed of the requests");
+  command->callback([settings, &status] { status = run(*settings); });
+}
+
+const Command kFidelity("", "fidelity", add_fidelity);
+
+}  // namespace
+}  // namespace rubato::cli
