@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/explain.h"
 
-#include <cmath>
+#include <cstdio>
 
 namespace rubato::sim {
 namespace {
@@ -18,16 +18,67 @@ std::string text(const Price& price) {
 
 bool is_free(const Price& price) { return price.typical == Nanos() && price.tail == Nanos(); }
 
-std::string percent(double share) { return std::to_string(std::lround(share * 100)) + " %"; }
+std::string percent(double share) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.3g %%", share * 100);
+  return digits;
+}
+
+const char* arrivals_line(ArrivalShape shape) {
+  switch (shape) {
+    case ArrivalShape::kPoisson:
+      return "requests come independently of each other (Poisson)";
+    case ArrivalShape::kUniform:
+      return "requests come at equal distances";
+    case ArrivalShape::kOnOff:
+      return "requests come for 1 ms at twice the rate (Poisson), then none for 1 ms, and so on";
+    case ArrivalShape::kBatch:
+      return "requests come in batches of geometric size, the batches independently (Poisson)";
+    case ArrivalShape::kBursty:
+      return "requests come independently at a rate that jumps between two values (Poisson bursts)";
+    case ArrivalShape::kTrace:
+      return "requests come as in the trace, which repeats";
+  }
+  return "";
+}
+
+void explain_classifier(const Misclassification& errors, Lines& lines) {
+  if (errors.random) {
+    lines.emplace_back("the classifier takes each request for any type, all equally likely");
+  } else if (errors.error_rate > 0) {
+    lines.push_back("the classifier takes " + percent(errors.error_rate) +
+                    " of the requests for another type");
+  } else {
+    lines.emplace_back("the type of every request is known, and known right, at no cost");
+  }
+}
+
+void explain_workload(const WorkloadSpec& workload, Lines& lines) {
+  lines.emplace_back("clients never wait, retry or give up (open loop)");
+  if (!workload.recording.empty()) {
+    lines.push_back("requests repeat a recording of " + std::to_string(workload.recording.size()));
+  } else {
+    lines.emplace_back(arrivals_line(workload.arrivals.shape));
+    lines.emplace_back("service times are drawn independently of each other and of the arrivals");
+    const FlowSpec& flows = workload.flows;
+    lines.push_back("requests belong to " + std::to_string(flows.count) + " flows, " +
+                    (flows.in_turn    ? "by turns"
+                     : flows.zipf > 0 ? "some more often than others (Zipf)"
+                                      : "each equally likely"));
+  }
+  if (!workload.phases.empty()) {
+    lines.push_back("the mix changes " + std::to_string(workload.phases.size()) +
+                    " times, from one request to the next");
+  }
+  explain_classifier(workload.misclassification, lines);
+  lines.emplace_back(
+      "a service time does not depend on the worker, on what ran before, or on the "
+      "load");
+}
 
 void explain_clients(const Setup& setup, Lines& lines) {
   const Costs& costs = setup.costs;
-  lines.push_back("costs are those of '" + costs.name + "': " + costs.source);
-  lines.push_back("requests arrive in an open loop: clients never wait, retry or give up");
-  lines.push_back(
-      "service times are drawn independently of each other and of the arrivals; they "
-      "do not depend on the worker, on what ran before, or on the load");
-  lines.push_back(
+  lines.emplace_back(
       "latency runs from the moment a request is due to its reply at the client; "
       "slowdown divides it by the service time that was drawn");
   lines.push_back("arrivals of the first " + percent(setup.warmup) +
@@ -67,6 +118,9 @@ void explain_nic(const Setup& setup, Lines& lines) {
     lines.push_back("a dispatcher in front of the workers takes " + text(setup.costs.dispatcher) +
                     " per request, one at a time, and holds any number");
   }
+  lines.emplace_back(
+      "a dispatcher that the policy has is one of its own, not one of the workers; "
+      "what it spends delays the arrivals behind it");
   if (nic.delivery == Delivery::kDirect) {
     lines.push_back(
         "a request is in the policy's queue as soon as it has arrived, at no worker's "
@@ -167,6 +221,8 @@ void explain_slices(const Setup& setup, Lines& lines) {
 
 std::vector<std::string> explain(const Setup& setup) {
   Lines lines;
+  lines.push_back("costs are those of '" + setup.costs.name + "': " + setup.costs.source);
+  explain_workload(setup.workload, lines);
   explain_clients(setup, lines);
   explain_nic(setup, lines);
   explain_classes(setup, lines);

@@ -55,6 +55,18 @@ TEST(Explain, hops_are_named_where_there_is_a_mesh) {
   EXPECT_FALSE(says(setup_with("ideal"), "per hop"));
 }
 
+TEST(Explain, the_workload_is_told) {
+  auto setup = setup_with("ideal");
+  EXPECT_TRUE(says(setup, "Poisson"));
+  EXPECT_TRUE(says(setup, "512 flows, each equally likely"));
+  setup.workload.arrivals.shape = ArrivalShape::kUniform;
+  setup.workload.flows.in_turn = true;
+  setup.workload.misclassification.error_rate = 0.05;
+  EXPECT_FALSE(says(setup, "Poisson"));
+  EXPECT_TRUE(says(setup, "512 flows, by turns"));
+  EXPECT_TRUE(says(setup, "takes 5 % of the requests for another type"));
+}
+
 TEST(Explain, age_needs_no_announcement) {
   auto setup = setup_with("ideal");
   EXPECT_TRUE(says(setup, "announced as long"));
