@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kv_server/resp/parser.h"
+#include "kv_server/text/words.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato::spin {
@@ -13,11 +14,7 @@ namespace {
 
 constexpr Nanos kWorkUnit(100);
 
-bool same_word(std::string_view a, std::string_view upper) {
-  return std::equal(a.begin(), a.end(), upper.begin(), upper.end(), [](char x, char y) {
-    return (x >= 'a' && x <= 'z' ? static_cast<char>(x - 'a' + 'A') : x) == y;
-  });
-}
+using kv::same_word;
 
 class SpinSession final : public Session {
  public:
