@@ -14,7 +14,6 @@ namespace rubato::kv {
 
 namespace {
 
-constexpr size_t kPinBytes = size_t{16} << 10;       // larger values are read without the lock
 constexpr int64_t kReportBytes = int64_t{8} << 10;   // unreported bytes of a shard, at most
 constexpr int64_t kHeapItemBytes = 16;
 

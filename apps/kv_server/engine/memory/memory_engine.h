@@ -50,6 +50,7 @@ class MemoryEngine final : public Engine {
 
  private:
   static constexpr uint32_t kShards = 1u << kShardBits;
+  static constexpr size_t kPinBytes = size_t{16} << 10;  // larger values are read without the lock
 
   struct alignas(64) Shard {
     mutable SpinLock lock;

@@ -16,7 +16,6 @@ constexpr size_t kBucketsAtOnce = 64;     // buckets looked at under one lock
 constexpr size_t kBucketsPerCount = 10;   // SCAN passes at most this many buckets per key asked for
 constexpr uint32_t kCursorShift = 16;     // a bucket starts at a multiple of 2^16, see kMaxBits
 constexpr uint32_t kExpireAtOnce = 16;    // keys removed under one lock
-constexpr size_t kPinBytes = size_t{16} << 10;
 
 }  // namespace
 
