@@ -136,7 +136,7 @@ void Engine<P>::begin(uint32_t w, SimRequest* request) {
   core.owed = Nanos();
   if (request->last_on == SimRequest::kNowhere) {
     host_.spend(costs_.worker.receive);
-    if (setup_.classify == Classify::kFeedback && long_types_[request->type - 1]) {
+    if (setup_.classify == Classify::kFeedback && long_types_[request->true_type]) {
       request->job_class = JobClass::kLong;
       host_.spend(costs_.worker.feedback);
     }

@@ -14,7 +14,7 @@ namespace rubato::sim {
 
 // How a worker learns that a request is long.
 enum class Classify : uint8_t {
-  kFeedback,  // the application says so when it starts a request of a long type (Synergy 5.1.2)
+  kFeedback,  // the application, which knows the true type, says so at its start (Synergy 5.1.2)
   kAge,       // it has run for a whole slice
 };
 

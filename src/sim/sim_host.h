@@ -162,8 +162,8 @@ class SimHost {
   // queue, when that worker or the timer core looks (contract.h).
   JobQueue& ring(uint32_t worker) { return rings_[worker]; }
 
-  // The queues into which the central seat has put, one by one; null = no more. Valid until the next
-  // put.
+  // The queues into which the central seat has put, one by one; null = no more. Valid until the
+  // next put.
   const QueueRef* next_given() {
     if (given_.empty()) return nullptr;
     last_given_ = given_.back();
