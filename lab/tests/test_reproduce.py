@@ -57,7 +57,9 @@ class Simulating(unittest.TestCase):
         self.assertNotIn("--seeds", text)
         full = " ".join(fake(simulator.FULL).command(SCENARIO, simulator.Offered(rate_rps=843e3)))
         self.assertIn("--rate 843000", full)
-        self.assertIn("--seeds 5", full)
+        heavy = fake().command(SCENARIO.having(weight=4), simulator.Offered(load=0.5))
+        self.assertIn("--requests 4000000", " ".join(heavy))
+        self.assertIn("--seeds 3", full)
 
     def test_what_was_run_is_not_run_again(self):
         sim = fake()
@@ -81,7 +83,17 @@ class Simulating(unittest.TestCase):
         self.assertEqual(run_at(0.5).avoided(), 0.75)
         self.assertEqual(run_at(0.5).worst_slowdown(), 4.0)
         self.assertEqual(run_at(0.5).shortest()["name"], "short")
-        self.assertIsNone(run_at(0.5).half_width("/slowdown/p999"))
+        self.assertIsNone(run_at(0.5).half_width("slowdown", "p999"))
+        self.assertIsNone(run_at(0.5).utilization_gap())
+
+    def test_a_run_tells_its_confidence_and_the_spread_over_workers(self):
+        report = fake_sim.report("synergy", 0.5, 1000)
+        report["confidence"] = {"level": 0.95, "slowdown": {"p999": 0.25}}
+        report["simulation"] = {"worker_utilization": [0.25, 0.75, 0.5]}
+        run = simulator.Run(report)
+        self.assertEqual(run.half_width("slowdown", "p999"), 0.25)
+        self.assertIsNone(run.half_width("latency_us", "p999"))
+        self.assertEqual(run.utilization_gap(), 0.5)
 
 
 class Objectives(unittest.TestCase):

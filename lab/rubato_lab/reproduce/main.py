@@ -27,8 +27,8 @@ def parser():
     p.add_argument("--quick", action="store_true",
                    help="fewer requests, one seed, every other point: a look, in under a minute")
     p.add_argument("--requests", type=int, metavar="N",
-                   help="requests per run (default 10 million; quick: 1 million)")
-    p.add_argument("--seeds", type=int, metavar="N", help="runs per point (default 5; quick: 1)")
+                   help="requests per run (default 4 million; quick: 1 million)")
+    p.add_argument("--seeds", type=int, metavar="N", help="runs per point (default 3; quick: 1)")
     p.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     p.add_argument("--processes", type=int, default=simulator.PROCESSES, metavar="N",
                    help=f"simulations at a time (default {simulator.PROCESSES})")
@@ -104,7 +104,7 @@ def main(arguments=None):
                                      options.processes, options.seed)
     try:
         machines.write(costs)
-        done = reproduce(chosen, simulation, options.out, print)
+        done = reproduce(chosen, simulation, options.out, lambda line: print(line, flush=True))
         if options.markdown:
             _write_markdown(options.markdown, done, simulation)
     except (simulator.SimulatorError, OSError) as error:

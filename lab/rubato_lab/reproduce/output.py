@@ -15,11 +15,11 @@ def _columns(x, run):
                 ("achieved_rps", run.achieved_rps), ("loss", run.loss))
     for p in PERCENTILES:
         yield f"slowdown_{p}", run.slowdown(p)
-    yield "slowdown_p999_half_width", run.half_width("/slowdown/p999")
+    yield "slowdown_p999_half_width", run.half_width("slowdown", "p999")
     yield "worst_type_slowdown_p999", run.worst_slowdown()
     for p in PERCENTILES:
         yield f"latency_{p}_us", run.latency_us(p)
-    yield "latency_p999_half_width_us", run.half_width("/latency_us/p999")
+    yield "latency_p999_half_width_us", run.half_width("latency_us", "p999")
     yield "utilization", run.utilization
     for counter in ("preemptions", "preemptions_avoided", "steals", "stolen", "migrations"):
         yield counter, run.counters[counter]

@@ -31,6 +31,7 @@ class Scenario:
     costs: str = "ideal"
     settings: tuple = ()
     flows: str = ""
+    weight: int = 1  # of the usual number of requests: where long ones are few
     more: tuple = ()
 
     def having(self, **changes):
@@ -75,7 +76,7 @@ class Effort:
 
 
 QUICK = Effort("quick", 1_000_000, 1, 0.01, 2)
-FULL = Effort("full", 10_000_000, 5, 0.0025, 1)
+FULL = Effort("full", 4_000_000, 3, 0.005, 1)
 
 
 class Run:
@@ -123,13 +124,16 @@ class Run:
 
     def utilization_gap(self):
         """The busiest worker's share of busy time less the idlest one's; None if not told."""
-        each = self.report.get("worker_utilization")
+        each = self.report.get("simulation", {}).get("worker_utilization")
         return max(each) - min(each) if each else None
 
-    def half_width(self, path):
-        """Half of the 95 % confidence interval over seeds of the figure at `path`
-        ("/slowdown/p999"); None with one seed."""
-        return self.report.get("confidence", {}).get(path)
+    def half_width(self, *path):
+        """Half of the 95 % confidence interval over seeds of the figure at that path of the
+        report, as ("slowdown", "p999"); None with one seed."""
+        found = self.report.get("confidence", {})
+        for key in path:
+            found = found.get(key, {})
+        return found or None
 
 
 class Simulator:
@@ -147,7 +151,7 @@ class Simulator:
 
     def command(self, scenario, offered):
         words = [self.binary, "sim", *scenario.arguments(self._costs_folder), *offered.arguments(),
-                 "--requests", str(self.effort.requests), "--seed", str(self._seed),
+                 "--requests", str(self.effort.requests * scenario.weight), "--seed", str(self._seed),
                  "--threads", "1"]
         if self.effort.seeds > 1:
             words += ["--seeds", str(self.effort.seeds)]
