@@ -67,7 +67,8 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   worker.steal_each = nanos(steal_more / 7);
   worker.cache_transfer = nanos(afar);
   worker.feedback = nanos(median(s, What::kFeedback) - median(s, What::kArm));
-  worker.notice = nanos(median(s, What::kIdle) - lone);
+  // The way back is as long as the way there, and no part of it.
+  worker.notice = nanos((median(s, What::kIdle) - lone) / 2);
   // A preemption is the end of a slice, a put, a take, and two switches with what belongs to them.
   const double both = median(s, What::kPreemption) - median(s, What::kSliceEnd) - queued;
   const double least = median(s, What::kSwitch);
@@ -133,7 +134,8 @@ sim::CostNotes notes_of(const Samples& samples) {
        "least:\n" +
            is(What::kSwitch)},
       {"worker.resume", "The other half, with the tail of\n" + is(What::kPreemption)},
-      {"worker.notice", is(What::kIdle) + "\nless one poll, put, take, receive and send."},
+      {"worker.notice",
+       "Half of\n" + is(What::kIdle) + "\nless one poll, put, take, receive and send."},
       {"preemption.clock", "Each worker looks at the clock at checkpoints of the request."},
       {"preemption.scan",
        "A look and a reading of the clock (timer core only).\n" + is(What::kClock)},

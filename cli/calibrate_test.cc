@@ -56,7 +56,7 @@ TEST(CalibrateCosts, the_way_in_is_told_apart) {
   EXPECT_EQ(costs.worker.put.typical, Nanos(10));
   EXPECT_EQ(costs.worker.put.tail, Nanos(20));
   EXPECT_EQ(costs.worker.receive.typical, Nanos(300));  // less put, take, and 1/32 of a poll
-  EXPECT_EQ(costs.worker.notice, Nanos(1000 - 300 - 10 - 5 - 32 - 100));
+  EXPECT_EQ(costs.worker.notice, Nanos((1000 - 300 - 10 - 5 - 32 - 100 + 1) / 2));
 }
 
 TEST(CalibrateCosts, a_preemption_is_its_parts) {

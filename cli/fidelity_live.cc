@@ -2,12 +2,16 @@
 #include "cli/fidelity_live.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include "datapath/loopback.h"
+#include "load/core_watch.h"
+#include "load/stalls.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/relax.h"
@@ -43,6 +47,10 @@ class Sender {
   LiveRun result(const RuntimeStats& stats) const;
 
  private:
+  Status connect(LoopbackDatapath& datapath);
+  void watch(Instant now);
+  void await_replies(const Clock& clock);
+
   struct Lane {
     std::atomic<bool> busy{false};
     size_t offer = 0;
@@ -65,20 +73,58 @@ class Sender {
   std::atomic<uint64_t> refused_{0};
   uint64_t turn_ = 0;
   Instant start_;
+  Instant next_watch_;
+  bool warm_ = false;
+  std::optional<load::CoreWatch> watch_;
+  std::vector<load::Stall> found_;
+  load::Stalls stalls_;
   LiveRun run_;
 };
 
-Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
+Status Sender::connect(LoopbackDatapath& datapath) {
   for (uint32_t i = 1; i <= kFlows; ++i) {
     if (datapath.connect() != i) return Error{"the loopback datapath numbers flows otherwise"};
   }
+  auto opened = load::CoreWatch::open(static_cast<uint32_t>(::getpid()));
+  if (!opened.ok()) return Error{opened.error()};
+  watch_.emplace(std::move(*opened));
+  return Done{};
+}
+
+// Which threads are busy is known after a tenth of the run, which is not measured.
+void Sender::watch(Instant now) {
+  if (now < next_watch_) return;
+  next_watch_ = now + load::kWatchInterval;
+  const Nanos warm = (offers_.back().at - Instant()) / 10;
+  if (!warm_ && now - start_ >= warm) {
+    warm_ = true;
+    watch_->keep_busy();
+  }
+  found_.clear();
+  watch_->poll(now - start_, found_);
+  for (const load::Stall& stall : found_) stalls_.add(stall);
+}
+
+void Sender::await_replies(const Clock& clock) {
+  const Instant until = clock.now() + kPatience;
+  for (uint64_t flow = 1; flow <= kFlows; ++flow) {
+    while (lanes_[flow].busy.load(std::memory_order_acquire) && clock.now() < until) {
+      watch(clock.now());
+    }
+  }
+}
+
+Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
+  if (Status ready = connect(datapath); !ready.ok()) return ready;
   start_ = clock.now() + kStartAfter;
+  while (clock.now() < start_) cpu_relax();
+  watch_->begin();
   for (size_t i = 0; i < offers_.size(); ++i) {
     const Offer& offer = offers_[i];
     const Instant due = start_ + (offer.at - Instant());
     const std::string message = fmt::format("SPIN {} {}\r\n", offer.service.count(),
                                             setup_.is_long[offer.type] ? "LONG" : "SHORT");
-    while (clock.now() < due) cpu_relax();
+    for (Instant now = clock.now(); now < due; now = clock.now()) watch(now);
     uint64_t flow = free_flow();
     while (flow == 0) flow = free_flow();
     lanes_[flow].offer = i;
@@ -88,10 +134,7 @@ Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
     run_.worst_lag = std::max(run_.worst_lag, lag);
     if (!datapath.submit(flow, message)) return Error{"the loopback datapath refused a request"};
   }
-  const Instant until = clock.now() + kPatience;
-  for (uint64_t flow = 1; flow <= kFlows; ++flow) {
-    while (lanes_[flow].busy.load(std::memory_order_acquire) && clock.now() < until) cpu_relax();
-  }
+  await_replies(clock);
   return Done{};
 }
 
@@ -103,6 +146,7 @@ LiveRun Sender::result(const RuntimeStats& stats) const {
     const Instant due = start_ + (offers_[i].at - Instant());
     const bool answered = replied_ns_[i] != kUnanswered;
     run.latency.push_back(answered ? Instant(replied_ns_[i]) - due : Nanos(-1));
+    run.touched.push_back(stalls_.touch(offers_[i].at - Instant()));
   }
   return run;
 }

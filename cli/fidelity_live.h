@@ -24,6 +24,7 @@ struct LiveSetup {
 
 struct LiveRun {
   std::vector<Nanos> latency;  // per offer, from when it was due; negative = no answer
+  std::vector<bool> touched;   // per offer, by a stall of the machine (load/stalls.h)
   uint64_t late = 0;           // sent more than 5 us after they were due
   Nanos worst_lag;             // of the sender behind its schedule
   uint64_t refused = 0;
