@@ -11,7 +11,7 @@ FIG ?= list
 
 help:
 	@echo 'make demo    what scans do to GETs, with and without Rubato (3 minutes after the build)'
-	@echo 'make reproduce FIG=synergy-6.5 [QUICK=1]    a figure of a paper; without FIG: which there are'
+	@echo 'make reproduce FIG=ID   a figure of a paper, QUICK=1 in short; without FIG: which there are'
 	@echo 'make test    every test, the sanitizers, every fuzz target and benchmark for a moment'
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'

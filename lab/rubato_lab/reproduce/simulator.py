@@ -150,9 +150,9 @@ class Simulator:
         self.runs = 0
 
     def command(self, scenario, offered):
+        requests = self.effort.requests * scenario.weight
         words = [self.binary, "sim", *scenario.arguments(self._costs_folder), *offered.arguments(),
-                 "--requests", str(self.effort.requests * scenario.weight), "--seed", str(self._seed),
-                 "--threads", "1"]
+                 "--requests", str(requests), "--seed", str(self._seed), "--threads", "1"]
         if self.effort.seeds > 1:
             words += ["--seeds", str(self.effort.seeds)]
         return words + ["--json", "-"]

@@ -283,7 +283,8 @@ def _judge_balance(sim):
 
 
 def balance():
-    lines = (over_loads("512 flows", flows(FLOWS), LOADS), over_loads("8 flows", flows(FEW_FLOWS), LOADS),
+    lines = (over_loads("512 flows", flows(FLOWS), LOADS),
+             over_loads("8 flows", flows(FEW_FLOWS), LOADS),
              over_loads("8 flows, no stealing", flows(FEW_FLOWS).setting(stealing="off"), LOADS,
                         "ours, for comparison"))
     gap = Panel("utilisation, most - least of workers", lambda run: run.utilization_gap())
