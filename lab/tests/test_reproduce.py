@@ -231,7 +231,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual(err.count("\n"), 1)
 
-    @unittest.skipUnless(BINARY, "RUBATO_BINARY names no program")
+    @unittest.skipUnless(BINARY and Path(BINARY).is_file(), "RUBATO_BINARY names no program")
     def test_the_real_simulator_reproduces_a_tiny_figure(self):
         with tempfile.TemporaryDirectory() as folder:
             status, out, err = self.reproduce("persephone-1", "--quick", "--requests", "20000",

@@ -38,6 +38,7 @@ class Panel:
     limit: tuple | None = None
     ceiling: float | None = None
     lines: tuple | None = None  # names; None = all
+    share: bool = False  # of one: linear from 0 to 1, not logarithmic
 
 
 @dataclass(frozen=True)

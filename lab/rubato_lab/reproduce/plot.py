@@ -9,6 +9,7 @@ WIDTH, PANEL, GAP = 760, 230, 34
 LEFT, RIGHT, TOP, BOTTOM = 70, 24, 72, 50
 LEGEND_ROW, LEGEND_COLUMNS, KEY = 20, 3, 26
 TICKS = 8
+SHARES = (0, 0.25, 0.5, 0.75, 1)
 # The kit's four colours and two more of Okabe and Ito's, each with its twin for dark pages.
 MORE_COLOURS = ("<style>.rb { --c4:#a0478a; --c5:#8a6d00; } @media (prefers-color-scheme: dark) "
                 "{ .rb { --c4:#e39ccf; --c5:#e8c84a; } }</style>")
@@ -41,6 +42,8 @@ def _values(panel, drawn):
 
 
 def _y_scale(panel, values, top):
+    if panel.share:
+        return svg.LinearScale(0.0, 1.0, top + PANEL, top)
     every = [v for points in values.values() for _, v in points]
     low, high = min(every), max(every)
     if panel.limit:
@@ -51,17 +54,21 @@ def _y_scale(panel, values, top):
     return svg.LogScale(low, max(svg.snap_up(high), low * 10), top + PANEL, top)
 
 
+def _ticks(y):
+    """(value, whether it has a name) of each line of the grid."""
+    if y.low == 0:
+        return [(share, True) for share in SHARES]
+    found = [(decade * step, step == 1 or y.high / y.low <= 100)
+             for decade in svg.decades(y.low / 10, y.high) for step in (1, 2, 5)]
+    return [(value, named) for value, named in found if y.low <= value <= y.high * (1 + 1e-9)]
+
+
 def _grid(y, panel, top):
     parts = [svg.text(20, top - 10, panel.y_axis, "unit")]
-    for decade in svg.decades(y.low / 10, y.high):
-        for step in (1, 2, 5):
-            value = decade * step
-            if not y.low <= value <= y.high * (1 + 1e-9):
-                continue
-            parts.append(svg.line(LEFT, y(value), WIDTH - RIGHT, y(value), "grid"))
-            if step == 1 or y.high / y.low <= 100:
-                parts.append(svg.text(LEFT - 8, y(value) + 4, units.significant(value), "tick",
-                                      "end"))
+    for value, named in _ticks(y):
+        parts.append(svg.line(LEFT, y(value), WIDTH - RIGHT, y(value), "grid"))
+        if named:
+            parts.append(svg.text(LEFT - 8, y(value) + 4, units.significant(value), "tick", "end"))
     return parts
 
 
@@ -117,7 +124,7 @@ def draw(drawn):
     every = [at for points in drawn.curves.values() for at, _ in points]
     x = svg.LinearScale(min(every), max(every), LEFT, WIDTH - RIGHT)
     rows = -(-len(figure.lines) // LEGEND_COLUMNS)
-    top = TOP + rows * LEGEND_ROW + 14
+    top = TOP + rows * LEGEND_ROW + 26
     parts = [MORE_COLOURS, svg.text(20, 30, figure.title, "title"),
              svg.text(20, 51, figure.source, "sub"), *_legend(figure, 20, TOP + 4)]
     for i, panel in enumerate(figure.panels):
