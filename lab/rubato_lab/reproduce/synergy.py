@@ -35,8 +35,8 @@ def central(policy, workload, workers=WORKERS, **settings):
 
 
 def shinjuku_ci(workload):
-    """One queue, the 5 us of section 6.2, and our costs of a compiler's interrupt."""
-    return central("ps", workload, quantum="5us")
+    """A queue per type, the 5 us of section 6.2, and our costs of a compiler's interrupt."""
+    return central("shinjuku", workload, quantum="5us")
 
 
 def tiny_quanta(workload):
@@ -48,7 +48,7 @@ def _references(workload):
     return (over_loads("SYNERGY", thesis(workload), LOADS),
             over_loads("synergy, our defaults", thesis(workload).having(settings=()), LOADS),
             over_loads("Shinjuku-CI", shinjuku_ci(workload), LOADS,
-                       "`ps`, 5 us, behind Persephone's dispatcher"),
+                       "`shinjuku`, 5 us, behind Persephone's dispatcher"),
             over_loads("steal", thesis(workload).having(policy="steal", settings=()), LOADS,
                        "ours, for comparison"),
             over_loads("c-FCFS", central("cfcfs", workload), LOADS, "ours, for comparison"),
