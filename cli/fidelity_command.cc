@@ -136,20 +136,25 @@ void print_head() {
   fmt::print(
       "slowdown, live / simulated = ratio; of the live requests those that no stall of this\n"
       "machine touched (their share is in the last column)\n\n");
-  fmt::print("| policy  | load |           p50           |           p99           |"
+  fmt::print("| policy         | load |           p50           |           p99           |"
              "          p99.9          | quiet |\n");
-  fmt::print("|---------|------|-------------------------|-------------------------|"
+  fmt::print("|----------------|------|-------------------------|-------------------------|"
              "-------------------------|-------|\n");
 }
 
-std::string cell(double live, double simulated) {
+// Nothing is said where the machine left less than this share of the requests alone.
+constexpr double kEnough = 0.2;
+
+std::string cell(const Row& row, double live, double simulated) {
+  if (row.untouched < kEnough) return fmt::format("{:^23}", "too disturbed");
   return fmt::format("{:7.4g} / {:7.4g} = {:4.2f}", live, simulated, live / simulated);
 }
 
 void print(const Row& row) {
-  fmt::print("| {:<7} | {:4.2f} | {} | {} | {} | {:3.0f} % |\n", row.policy, row.load,
-             cell(row.live.p50, row.simulated.p50), cell(row.live.p99, row.simulated.p99),
-             cell(row.live.p999, row.simulated.p999), 100 * row.untouched);
+  fmt::print("| {:<14} | {:4.2f} | {} | {} | {} | {:3.0f} % |\n", row.policy, row.load,
+             cell(row, row.live.p50, row.simulated.p50),
+             cell(row, row.live.p99, row.simulated.p99),
+             cell(row, row.live.p999, row.simulated.p999), 100 * row.untouched);
   std::fflush(stdout);
 }
 
