@@ -49,8 +49,8 @@ def _references(workload):
             over_loads("synergy, our defaults", thesis(workload).having(settings=()), LOADS),
             over_loads("Shinjuku-CI", shinjuku_ci(workload), LOADS,
                        "`shinjuku`, 5 us, behind Persephone's dispatcher"),
-            over_loads("steal", thesis(workload).having(policy="steal", settings=()), LOADS,
-                       "ours, for comparison"),
+            over_loads("Tiny Quanta", tiny_quanta(workload), LOADS,
+                       "`tinyquanta`, 2 us, behind Persephone's dispatcher"),
             over_loads("c-FCFS", central("cfcfs", workload), LOADS, "ours, for comparison"),
             over_loads("DARC", central("darc", workload), LOADS, "ours, for comparison"))
 
