@@ -70,7 +70,8 @@ class Pool {
 
   void work() {
     for (size_t i = 0; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
-      if (given_up()) break;
+      // The first run is begun in any case, so that there is something to print.
+      if (i > 0 && given_up()) break;
       simulate(i);
     }
     const std::lock_guard lock(mutex_);
