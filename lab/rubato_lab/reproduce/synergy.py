@@ -196,7 +196,7 @@ def _judge_components(sim):
               with_qa.slowdown() / with_cp.slowdown()),
         Claim("+qa: p99.9 latency, ratio to +cp at 95 %", where, 1,
               with_qa.latency_us() / with_cp.latency_us()),
-        *(Claim(f"+cp: preemptions avoided at {load:.0%}", where, 0.9, _avoided(sim, load),
+        *(Claim(f"+cp: preemptions avoided at {load * 100:.0f} %", where, 0.9, _avoided(sim, load),
                 kind=AT_LEAST) for load in (0.1, 0.3, 0.6, 0.95)),
         Claim("+qa: expired slices that go on at 95 %", where, 0.9, with_qa.avoided(),
               kind=AT_LEAST, remark="another way to read the thesis' 90 %"),
