@@ -2,8 +2,11 @@
 #include "config_file.h"
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 #include <sstream>
 #include <toml++/toml.h>
+
+#include "base/toml_guard.h"
 
 namespace rubato::cli {
 namespace {
@@ -56,9 +59,17 @@ Status apply_settings(const std::string& path, CLI::App& command, const toml::ta
 }  // namespace
 
 Status apply_config_file(const std::string& path, CLI::App& command) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Error{path + ": cannot be read"};
+  if (const size_t line = line_beyond_toml(text.view()); line != 0) {
+    return Error{path + ":" + std::to_string(line) +
+                 ": '[' needs a name after it, and names are ASCII"};
+  }
   toml::table table;
   try {
-    table = toml::parse_file(path);
+    table = toml::parse(text.view(), path);
   } catch (const toml::parse_error& error) {
     return Error{path + ":" + std::to_string(error.source().begin.line) + ": " +
                  std::string(error.description())};

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/toml_guard.h"
 #include "sim/cost_fields.h"
 #include "workload/duration.h"
 
@@ -222,32 +223,6 @@ class Writer {
   std::string out_;
 };
 
-// The line (from 1) whose section has no name, or 0. toml++ 3.3 takes for granted that what follows
-// '[' is a key or ']', and does anything if it is not. Lines in which a text or a comment comes
-// before the '[' hold no section.
-size_t line_of_nameless_section(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t";
-  constexpr std::string_view kMayFollow =
-      "]_-\"'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-      "abcdefghijklmnopqrstuvwxyz";
-  size_t number = 0;
-  while (!text.empty()) {
-    ++number;
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const size_t open = line.find_first_of("[#\"'");
-    if (open == std::string_view::npos || line[open] != '[') continue;
-    size_t next = line.find_first_not_of(kBlanks, open + 1);
-    if (next != std::string_view::npos && line[next] == '[') {
-      next = line.find_first_not_of(kBlanks, next + 1);
-    }
-    const bool named =
-        next != std::string_view::npos && kMayFollow.find(line[next]) != std::string_view::npos;
-    if (!named) return number;
-  }
-  return 0;
-}
-
 std::string names_of_builtins() {
   std::string names;
   for (const BuiltinCosts& b : builtin_costs()) {
@@ -262,9 +237,9 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   Costs costs;
   costs.name = file;
   costs.source = file;
-  if (const size_t line = line_of_nameless_section(text); line != 0) {
+  if (const size_t line = line_beyond_toml(text); line != 0) {
     return Error{std::string(file) + ":" + std::to_string(line) +
-                 ": '[' needs a name or a value after it"};
+                 ": '[' needs a name or a value after it, and names are ASCII"};
   }
   toml::table root;
   try {
