@@ -8,8 +8,7 @@ from rubato_lab.reproduce.simulator import Scenario, concurrently
 from rubato_lab.reproduce.slo import Slo
 
 WORKERS, WORKLOAD = 16, "extreme-bimodal"
-# One request in 200 makes five sixths of the work: shorter runs tell their luck.
-WEIGHT = 3
+WEIGHT = 3  # see synergy.WEIGHTS
 SLO = Slo(10, per_type=True)
 LOADS = loads(0.05, 0.95, 0.05) + (0.98,)
 SHORT = Panel("short requests: p99.9 slowdown",

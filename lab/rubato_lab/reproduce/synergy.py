@@ -14,6 +14,8 @@ SLO = slo.Slo(50)
 # of the average is that of the authors' code; the thesis gives none.
 THESIS = (("quantum_factor", "2"), ("thresh_wqd", "0us"), ("long_turn", "0us"),
           ("ema_clip", "0"), ("ema_shift", "1"), ("quantum_min", "0us"), ("quantum_max", "1s"))
+# One request in 200 makes five sixths of the work: shorter runs tell their luck.
+WEIGHTS = {"extreme-bimodal": 3}
 PEERS = ("Shinjuku (interrupts)", "Concord")
 LOADS = loads(0.05, 0.95, 0.05) + (0.97, 0.99)
 
@@ -22,7 +24,8 @@ LATENCY = Panel("p99.9 latency, us", lambda run: run.latency_us(), None, 5000)
 
 
 def thesis(workload, workers=WORKERS):
-    return Scenario("synergy", workers, workload, machines.SYNERGY, THESIS, FLOWS)
+    return Scenario("synergy", workers, workload, machines.SYNERGY, THESIS, FLOWS,
+                    weight=WEIGHTS.get(workload, 1))
 
 
 def krps(run):
@@ -31,7 +34,7 @@ def krps(run):
 
 def central(policy, workload, workers=WORKERS, **settings):
     return Scenario(policy, workers, workload, machines.SYNERGY_CENTRAL, tuple(settings.items()),
-                    FLOWS)
+                    FLOWS, weight=WEIGHTS.get(workload, 1))
 
 
 def shinjuku_ci(workload):
