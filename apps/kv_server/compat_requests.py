@@ -17,6 +17,7 @@ class Pick:
 
     def __init__(self, rng):
         self.rng = rng
+        self._lengths = 0
 
     def one(self, *choices):
         return self.rng.choice(choices)
@@ -39,6 +40,13 @@ class Pick:
 
     def soon(self):
         return self.one(b"-1", b"0", b"1000", b"2000", b"100000")
+
+    def apart(self, unit):
+        """A length of time at least ten seconds from all others, in units of 1/unit seconds: GT and LT
+        compare, and the two servers get a request in different milliseconds."""
+        self._lengths += 1
+        seconds = 3000 + self._lengths * 7919 % 100003 * 10
+        return self.one(b"-1", b"0", *[b"%d" % (seconds * unit)] * 3)
 
     def moment(self):
         return b"%d" % (int(time.time()) + self.one(-100, 1000, 5000))
@@ -106,8 +114,8 @@ KEYSPACE = [
     lambda p: [b"EXISTS"] + p.keys(),
     lambda p: [b"TOUCH"] + p.keys(),
     lambda p: [b"TYPE", p.key()],
-    lambda p: [b"EXPIRE", p.key(), p.soon()] + p.expire_options(),
-    lambda p: [b"PEXPIRE", p.key(), p.soon()] + p.expire_options(),
+    lambda p: [b"EXPIRE", p.key(), p.apart(1)] + p.expire_options(),
+    lambda p: [b"PEXPIRE", p.key(), p.apart(1000)] + p.expire_options(),
     lambda p: [b"EXPIREAT", p.key(), p.moment()] + p.expire_options(),
     lambda p: [b"PEXPIREAT", p.key(), p.moment_ms()] + p.expire_options(),
     lambda p: [b"EXPIRE", p.key(), p.number()],
