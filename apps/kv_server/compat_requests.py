@@ -42,8 +42,8 @@ class Pick:
         return self.one(b"-1", b"0", b"1000", b"2000", b"100000")
 
     def apart(self, unit):
-        """A length of time at least ten seconds from all others, in units of 1/unit seconds: GT and LT
-        compare, and the two servers get a request in different milliseconds."""
+        """A length of time ten seconds or more from all others, in units of 1/unit seconds: GT and
+        LT compare, and the two servers get a request in different milliseconds."""
         self._lengths += 1
         seconds = 3000 + self._lengths * 7919 % 100003 * 10
         return self.one(b"-1", b"0", *[b"%d" % (seconds * unit)] * 3)
