@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/machine.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "mechanism/cpu/pin.h"
 
 namespace rubato::cli {
@@ -26,14 +26,6 @@ struct Settings {
   std::string name = "calibrated";
   Nanos duration = Nanos::seconds(10);
 };
-
-Status write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) return Error{"cannot write '" + path + "'"};
-  return Done{};
-}
 
 std::string machine_text(const MachineInfo& machine) {
   return fmt::format("{}, {} CPUs, {}, virtualised: {}", machine.cpu_model, machine.cores,

@@ -6,14 +6,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/command.h"
 #include "cli/fidelity_live.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "metrics/run_report.h"
 #include "sim/cost_file.h"
 #include "sim/simulation.h"
@@ -44,13 +43,6 @@ struct Row {
   double worst_lag_us = 0;
   uint64_t live_preemptions = 0, simulated_preemptions = 0;
 };
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
-  return parts;
-}
 
 sim::Setup setup_of(const Settings& settings, const Mix& mix, const sim::Costs& costs,
                     double load) {
@@ -170,7 +162,7 @@ sim::Settings parse_set(const std::vector<std::string>& texts) {
 
 std::vector<double> parse_loads(const std::string& text) {
   std::vector<double> loads;
-  for (const std::string& part : split(text)) {
+  for (const std::string& part : split(text, ',')) {
     const std::optional<double> load = parse_number(part);
     if (!load || *load <= 0 || *load > 2) {
       bad_value("--loads", "takes shares of 0 to 2, got " + part);
@@ -180,16 +172,12 @@ std::vector<double> parse_loads(const std::string& text) {
   return loads;
 }
 
-Status write_json(const std::string& path, const nlohmann::json& rows, const Settings& settings) {
+std::string json_text(const nlohmann::json& rows, const Settings& settings) {
   const nlohmann::json all = {{"schema", "rubato.fidelity/1"}, {"workload", settings.workload},
                               {"workers", settings.workers},   {"requests", settings.requests},
                               {"seed", settings.seed},         {"cost_model", settings.costs},
                               {"version", version()},          {"rows", rows}};
-  std::ofstream file(path);
-  file << all.dump(2) << '\n';
-  file.flush();
-  if (!file) return Error{"cannot write " + path};
-  return Done{};
+  return all.dump(2) + '\n';
 }
 
 int run(const Settings& settings) {
@@ -201,7 +189,7 @@ int run(const Settings& settings) {
   if (!costs.ok()) bad_value("--costs", costs.error());
   nlohmann::json rows = nlohmann::json::array();
   print_head();
-  for (const std::string& policy : split(settings.policies)) {
+  for (const std::string& policy : split(settings.policies, ',')) {
     for (const double load : loads) {
       auto row = compare(settings, policy, knobs, setup_of(settings, *mix, *costs, load), load);
       if (!row.ok()) return fail(row.error().c_str());
@@ -210,7 +198,7 @@ int run(const Settings& settings) {
     }
   }
   if (settings.json_file.empty()) return kDone;
-  const Status written = write_json(settings.json_file, rows, settings);
+  const Status written = write_file(settings.json_file, json_text(rows, settings));
   return written.ok() ? kDone : fail(written.error().c_str());
 }
 

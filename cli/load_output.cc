@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
+
+#include "cli/output_file.h"
 
 namespace rubato::cli {
 namespace {
@@ -74,14 +75,6 @@ std::string undisturbed_lines(const RunReport& report) {
     text += fmt::format("   {:.1f} %\n", 100 * type.share);
   }
   return text;
-}
-
-Status write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) return Error{"cannot write '" + path + "'"};
-  return Done{};
 }
 
 std::string file_suffix(std::string name) {

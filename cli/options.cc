@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "workload/duration.h"
@@ -91,6 +92,13 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, N
     return Done{};
   };
   return add_parsed(app, name, "S", parse, help);
+}
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
+  return parts;
 }
 
 }  // namespace rubato::cli

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -31,6 +32,9 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, N
 // A text that `parse` takes or refuses with an Error.
 CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::string& placeholder,
                         std::function<Status(const std::string&)> parse, const std::string& help);
+
+// The parts of a list such as `fcfs,ps`; none of an empty text.
+std::vector<std::string> split(const std::string& text, char at);
 
 // Throws the error that ends in exit status 2 and the line "rubato: NAME: MESSAGE".
 [[noreturn]] void bad_value(const std::string& name, const std::string& message);

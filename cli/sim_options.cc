@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <thread>
 
 #include "cli/options.h"
@@ -68,13 +67,6 @@ Status parse_load(const std::string& text, double& load) {
   }
   load = *parsed;
   return Done{};
-}
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
-  return parts;
 }
 
 // FROM:TO:STEP with both ends, or a list.
