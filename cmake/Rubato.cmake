@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The four kinds of target this project has. All include relative to src/, include/ and apps/.
+# The kinds of target this project has. All include relative to src/, include/ and apps/.
 #
 #   rubato_library(NAME [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
 #       Static library; without SOURCES a header-only one.
+#   rubato_policy_parts(NAME SOURCE)
+#       Compiles SOURCE into the target NAME once per part of the list of policies, with the
+#       number of the part in RUBATO_POLICY_PART; how many there are is RUBATO_POLICY_PARTS in
+#       all sources of NAME. See src/policy/part.h.
 #   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
 #       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
 #       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS.
@@ -15,6 +19,15 @@
 
 set(RUBATO_ROOT ${CMAKE_CURRENT_LIST_DIR}/..)
 cmake_path(NORMAL_PATH RUBATO_ROOT)
+
+# A compiler per processor; each part costs its headers once more.
+cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
+if(processors GREATER 8)
+  set(processors 8)
+endif()
+set(RUBATO_POLICY_PARTS ${processors} CACHE STRING
+    "In how many parts the hosts of all policies are compiled")
+
 set(RUBATO_TEST_TIMEOUT 60)
 # Sanitizers slow code down by about this factor.
 set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
@@ -47,6 +60,20 @@ function(rubato_library name)
     target_compile_features(${name} INTERFACE cxx_std_20)
     target_link_libraries(${name} INTERFACE ${arg_DEPS})
   endif()
+endfunction()
+
+function(rubato_policy_parts name source)
+  target_compile_definitions(${name} PRIVATE RUBATO_POLICY_PARTS=${RUBATO_POLICY_PARTS})
+  cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE from_src)
+  cmake_path(RELATIVE_PATH from_src BASE_DIRECTORY ${RUBATO_ROOT}/src)
+  cmake_path(GET source STEM stem)
+  math(EXPR last "${RUBATO_POLICY_PARTS} - 1")
+  foreach(part RANGE ${last})
+    set(part_source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_${part}.cc)
+    file(CONFIGURE OUTPUT ${part_source} CONTENT "#define RUBATO_POLICY_PART ${part}
+#include \"${from_src}\"\n")
+    target_sources(${name} PRIVATE ${part_source})
+  endforeach()
 endfunction()
 
 # `src/runtime/x` -> runtime, `apps/kv_server` -> kv_server, `cli` -> cli.

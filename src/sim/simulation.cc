@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "base/limits.h"
-#include "policy/all.h"
-#include "policy/options.h"
-#include "sim/engine.h"
+#include "policy/part.h"
+#include "sim/alarms.h"
+#include "sim/simulate_part.h"
 
 namespace rubato::sim {
 namespace {
@@ -24,23 +24,14 @@ Status check(const Setup& setup) {
   return Done{};
 }
 
-template <Policy P>
-Result<Outcome> simulate_policy(const Settings& settings, const Setup& setup, const Watch& watch) {
-  typename P::Config config{};
-  for (const auto& [name, value] : settings) {
-    if (Status set = set_option<P>(config, name, value); !set) return Error{set.error()};
-  }
-  return Engine<P>(setup, config, watch).run();
-}
-
 }  // namespace
 
 Result<Outcome> simulate(std::string_view policy, const Settings& settings, const Setup& setup,
                          const Watch& watch) {
   if (Status fit = check(setup); !fit) return Error{fit.error()};
   std::optional<Result<Outcome>> outcome;
-  with_policy(policy, [&]<class P>(std::type_identity<P>) {
-    outcome.emplace(simulate_policy<P>(settings, setup, watch));
+  for_each_policy_part<RUBATO_POLICY_PARTS>([&]<uint32_t kPart>(PolicyPartNumber<kPart>) {
+    if (!outcome) outcome = simulate_part<kPart>(policy, settings, setup, watch);
   });
   if (!outcome) return Error{"policy: there is no '" + std::string(policy) + "'"};
   return std::move(*outcome);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Driven: one policy of all.h as tests over every policy see it: what it says of itself, and
+// drive<P> behind a pointer, so that such a test is compiled once and not once per policy. For
+// tests, single-threaded.
+#pragma once
+
+#include <ostream>
+#include <span>
+#include <vector>
+
+#include "policy/contract.h"
+#include "policy/testing/drive.h"
+
+namespace rubato::testing {
+
+struct Driven {
+  const char* name;
+  const char* summary;
+  const char* source;
+  Preempts preempts;
+  bool claims_work_conserving;
+  std::span<const QueueSpec> queues;
+  DriveReport (*drive)(std::span<const Arrival> arrivals, DriveOptions options);
+
+  friend void PrintTo(const Driven& driven, std::ostream* out) { *out << driven.name; }
+};
+
+// Appends those of one part (policy/part.h).
+template <uint32_t kPart>
+void add_driven(std::vector<Driven>& all);
+
+// Every policy of all.h, once.
+std::vector<Driven> all_driven();
+
+}  // namespace rubato::testing
