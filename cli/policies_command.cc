@@ -18,21 +18,27 @@ namespace {
 
 struct Entry {
   std::string name, summary, source;
+  bool live;  // else simulated only
   std::vector<OptionDescription> options;
 };
 
 std::vector<Entry> all_policies() {
   std::vector<Entry> entries;
   for_each_policy([&]<class P>(std::type_identity<P>) {
-    entries.push_back({P::kName, P::kSummary, P::kSource, describe<P>()});
+    entries.push_back({P::kName, P::kSummary, P::kSource, kServesLive<P>, describe<P>()});
   });
   return entries;
+}
+
+// What it does, and where only.
+std::string told(const Entry& entry) {
+  return entry.summary + (entry.live ? "" : " (simulated only)");
 }
 
 std::string as_text(const std::vector<Entry>& entries) {
   std::string text;
   for (const Entry& entry : entries) {
-    text += fmt::format("{}\n    {}\n    from: {}\n", entry.name, entry.summary, entry.source);
+    text += fmt::format("{}\n    {}\n    from: {}\n", entry.name, told(entry), entry.source);
     for (const OptionDescription& option : entry.options) {
       const std::string range = fmt::format("{} {}..{}", option.kind, option.low, option.high);
       text += fmt::format("    --set {:<38}{} ({})\n",
@@ -54,8 +60,7 @@ std::string cell(std::string text) {
 std::string as_markdown(const std::vector<Entry>& entries) {
   std::string text = "| policy | what it does | from |\n|---|---|---|\n";
   for (const Entry& entry : entries) {
-    text +=
-        fmt::format("| `{}` | {} | {} |\n", entry.name, cell(entry.summary), cell(entry.source));
+    text += fmt::format("| `{}` | {} | {} |\n", entry.name, cell(told(entry)), cell(entry.source));
   }
   for (const Entry& entry : entries) {
     if (entry.options.empty()) continue;
@@ -86,6 +91,7 @@ std::string as_json(const std::vector<Entry>& entries) {
     list.push_back({{"name", entry.name},
                     {"summary", entry.summary},
                     {"source", entry.source},
+                    {"simulated_only", !entry.live},
                     {"options", std::move(options)}});
   }
   return list.dump(1) + "\n";

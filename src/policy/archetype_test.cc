@@ -53,6 +53,11 @@ struct FinishedIsNotConst : Least {
   void finished(Worker&, const Job&, Nanos);
 };
 
+struct OfHardware : Least {
+  using Least::Least;
+  static constexpr bool kSimulatedOnly = true;
+};
+
 struct HostWithoutPut {
   Instant now();
 };
@@ -63,6 +68,8 @@ static_assert(!kHooksFit<RouteOfOldTimes>);
 static_assert(!kHooksFit<ExpiredSaysBool>);
 static_assert(!kHooksFit<FinishedIsNotConst>);
 static_assert(!Host<HostWithoutPut, None>);
+static_assert(kServesLive<Least>);
+static_assert(!kServesLive<OfHardware>);
 
 TEST(Archetype, every_hook_of_every_policy_compiles_with_nothing_but_the_contract) {
   int policies = 0;

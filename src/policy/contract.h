@@ -133,6 +133,7 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows who idles need not ask them all
+//   kSimulatedOnly     it stands for hardware: the live host refuses it
 template <class P>
 concept Policy = requires(typename P::Config config) {
   { P::kName } -> std::convertible_to<const char*>;
@@ -162,6 +163,15 @@ inline constexpr bool kClaimsInterchangeable = [] {
     return P::kInterchangeable;
   } else {
     return false;
+  }
+}();
+
+template <Policy P>
+inline constexpr bool kServesLive = [] {
+  if constexpr (requires { P::kSimulatedOnly; }) {
+    return !P::kSimulatedOnly;
+  } else {
+    return true;
   }
 }();
 

@@ -52,7 +52,12 @@ std::optional<Result<std::unique_ptr<Runtime>>> create_part(const RuntimeOptions
   std::optional<Result<std::unique_ptr<Runtime>>> created;
   using Mine = PolicyPart<kPart, RUBATO_POLICY_PARTS>;
   Mine::with(options.policy, [&]<class P>(std::type_identity<P>) {
-    created.emplace(make<P>(options, datapath, application));
+    if constexpr (kServesLive<P>) {
+      created.emplace(make<P>(options, datapath, application));
+    } else {
+      created.emplace(Error{"policy: '" + options.policy +
+                            "' is simulated only, it stands for hardware; use rubato sim"});
+    }
   });
   return created;
 }

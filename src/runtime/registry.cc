@@ -14,9 +14,10 @@
 namespace rubato {
 namespace {
 
-std::string known_policies() {
+std::string live_policies() {
   std::string names;
   for_each_policy([&]<class P>(std::type_identity<P>) {
+    if (!kServesLive<P>) return;
     names += (names.empty() ? "" : ", ") + std::string(P::kName);
   });
   return names;
@@ -49,7 +50,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options, 
     if (!created) created = create_part<kPart>(options, datapath, application);
   });
   if (created) return std::move(*created);
-  return Error{"policy: '" + options.policy + "' is not one of " + known_policies()};
+  return Error{"policy: '" + options.policy + "' is not one of " + live_policies()};
 }
 
 Request* recv() { return this_seat()->recv(); }

@@ -51,7 +51,8 @@ class Runtime {
   virtual ~Runtime() = default;
 
   // `datapath` must have options.workers queues; it and `application` outlive the runtime. Fails
-  // with one line for an unknown policy or setting, or bounds that do not fit.
+  // with one line for a policy that is unknown or simulated only, an unknown setting, or bounds
+  // that do not fit.
   static Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options, Datapath& datapath,
                                                  Application& application);
 

@@ -38,6 +38,7 @@ class EveryPolicy : public ::testing::TestWithParam<Setting> {};
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   for_each_policy([&]<class P>(std::type_identity<P>) {
+    if (!kServesLive<P>) return;
     all.push_back({P::kName, 1, PreemptionClock::kSelf, Classify::kAge});
     all.push_back({P::kName, 3, PreemptionClock::kSelf, Classify::kLearned});
     all.push_back({P::kName, 2, PreemptionClock::kTimerCore, Classify::kFeedback});
