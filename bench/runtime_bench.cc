@@ -73,10 +73,11 @@ BENCHMARK(long_begin_and_end)->UseRealTime();
 void put_next_finished(::benchmark::State& state) {
   using Queues = QueueSet<Synergy>;
   const Synergy policy{Synergy::Config{}};
-  Queues queues(1, limits::kInboxCapacity, limits::kSharedCapacity);
+  Queues queues(policy, 1, limits::kInboxCapacity, limits::kSharedCapacity);
   PlanCell<Synergy::Plan> cell;
   const std::vector<const WorkerStats*> stats;
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, 1);
+  Commons commons(1, 0, nullptr);
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, commons, 1);
   Synergy::Worker worker;
   Job job;
   for (auto _ : state) {
@@ -91,10 +92,11 @@ BENCHMARK(put_next_finished);
 // Two workers' inboxes: eight requests in, the second worker steals four and takes them.
 void steal_a_batch(::benchmark::State& state) {
   const Synergy policy{Synergy::Config{}};
-  QueueSet<Synergy> queues(2, limits::kInboxCapacity, limits::kSharedCapacity);
+  QueueSet<Synergy> queues(policy, 2, limits::kInboxCapacity, limits::kSharedCapacity);
   PlanCell<Synergy::Plan> cell;
   const std::vector<const WorkerStats*> stats;
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, 1);
+  Commons commons(2, 0, nullptr);
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, commons, 1);
   Synergy::Worker worker;
   std::array<Job, 16> jobs;
   for (Job& job : jobs) host.put({0, 0}, &job);

@@ -20,8 +20,9 @@ class Inboxes {
   static constexpr QueueRef kOwn{0, kBatch};
 
   Inboxes()
-      : queues_(kLanes, kCapacity, kCapacity),
-        host_(queues_, cell_, hook::initial_plan(policy_), kLanes, stats_, 1) {}
+      : queues_(policy_, kLanes, kCapacity, kCapacity),
+        commons_(kLanes, 0, nullptr),
+        host_(queues_, cell_, hook::initial_plan(policy_), kLanes, stats_, commons_, 1) {}
 
   LiveHost<Synergy>& host() { return host_; }
 
@@ -47,6 +48,7 @@ class Inboxes {
   QueueSet<Synergy> queues_;
   PlanCell<Synergy::Plan> cell_;
   const std::vector<const WorkerStats*> stats_;
+  Commons commons_;
   LiveHost<Synergy> host_;
   std::array<Job, size_t{kBatch} * kEight> jobs_;
 };

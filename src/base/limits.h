@@ -8,6 +8,9 @@
 namespace rubato::limits {
 
 inline constexpr uint32_t kMaxWorkers = 256;        // worker seats of one process
+inline constexpr uint32_t kMaxManagers = 64;        // groups of workers with a manager each
+inline constexpr uint32_t kMailbox = 256;           // messages on their way to one manager
+inline constexpr uint32_t kMessageJobs = 16;        // jobs that one message carries
 inline constexpr uint32_t kPriorityLevels = 8;      // prioritised wait queues (Synergy 7.4)
 inline constexpr uint32_t kTypes = 64;              // request types that policies tell apart
 inline constexpr uint32_t kBurst = 32;              // requests taken from a datapath at once

@@ -95,6 +95,16 @@ class Datapath {
   virtual DatapathStats stats() const = 0;
   // Reaches a checkpoint every few flows, with no lock held there; `visit` runs with one.
   virtual void for_each_flow(const std::function<void(const FlowInfo&)>& visit) = 0;
+  // The flow's requests that are read from now on come in by the queue of `to`; false = no such
+  // flow, or this datapath cannot. unsteer: by the queue it came to first. Any thread.
+  virtual bool steer(uint64_t flow, WorkerId to) {
+    static_cast<void>(flow), static_cast<void>(to);
+    return false;
+  }
+  virtual bool unsteer(uint64_t flow) {
+    static_cast<void>(flow);
+    return false;
+  }
   // Closes the flow soon; false = no such flow. Any thread.
   virtual bool close_flow(uint64_t flow) = 0;
 };

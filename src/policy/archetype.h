@@ -31,10 +31,18 @@ class ArchetypeHost {
   Instant oldest(QueueRef) { called(); }
   bool busy(WorkerId) { called(); }
   Served served(uint32_t) { called(); }
+  Served served_as(JobClass) { called(); }
+  uint64_t posted(WorkerId) { called(); }
+  bool post(WorkerId, uint64_t, uint64_t) { called(); }
+  bool steer(uint64_t, WorkerId) { called(); }
+  bool unsteer(uint64_t) { called(); }
   Job* take(QueueRef) { called(); }
+  Job* take_tail(QueueRef) { called(); }
   bool put(QueueRef, Job*) { called(); }
   Job* steal(QueueRef, QueueRef, uint32_t) { called(); }
   uint32_t random(uint32_t) { called(); }
+  bool send(ManagerId, const Message&) { called(); }
+  bool receive(ManagerId, Message&) { called(); }
   const typename P::Plan& plan() { called(); }
 
  private:
@@ -59,6 +67,7 @@ struct HookNames {
   void requeue() {}
   void finished() {}
   void dispatch() {}
+  void manage() {}
   void adapt() {}
   void adapt_period() {}
   void initial_plan() {}
@@ -102,6 +111,14 @@ concept DispatchFits =
     requires { &Named<P>::dispatch; } || requires(const P& policy, typename P::Central& central,
                                                   H& host) { policy.dispatch(central, host); };
 template <class P, class H>
+concept ManageFits =
+    requires { &Named<P>::manage; } ||
+    requires(const P& policy, ManagerState<P>& manager, ManagerId me, WorkerId worker, H& host) {
+      { policy.manage(manager, me, host) } -> std::same_as<Instant>;
+      { policy.managers(uint32_t{}) } -> std::same_as<uint32_t>;
+      { policy.manager_of(worker, uint32_t{}) } -> std::same_as<ManagerId>;
+    };
+template <class P, class H>
 concept AdaptFits = requires { &Named<P>::adapt; } ||
                     requires(const P& policy, typename P::Central& central, H& host) {
                       { policy.adapt(central, host) } -> std::same_as<typename P::Plan>;
@@ -121,7 +138,8 @@ template <Policy P, class H = ArchetypeHost<P>>
 inline constexpr bool kHooksFit =
     internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::QuantumFits<P, H> &&
     internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> && internal::FinishedFits<P> &&
-    internal::DispatchFits<P, H> && internal::AdaptFits<P, H> && internal::PeriodFits<P> &&
+    internal::DispatchFits<P, H> && internal::ManageFits<P, H> && internal::AdaptFits<P, H> &&
+    internal::PeriodFits<P> &&
     internal::InitialPlanFits<P>;
 
 // Compiles every hook of P with the archetype; the result is of no other use.
@@ -131,7 +149,7 @@ constexpr auto instantiate_hooks() {
   static_assert(Host<H, typename P::Plan>);
   return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::quantum<P, H>,
                     &hook::expired<P, H>, &hook::requeue<P, H>, &hook::finished<P>,
-                    &hook::dispatch<P, H>, &hook::adapt<P, H>);
+                    &hook::dispatch<P, H>, &hook::manage<P, H>, &hook::adapt<P, H>);
 }
 
 }  // namespace rubato

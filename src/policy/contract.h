@@ -7,6 +7,7 @@
 // and lends the policy only what its seat may touch:
 //   * a `Worker&` is lent on that worker only,
 //   * a `Central&` is lent to one seat at a time (timer core, dispatcher),
+//   * a `Manager&` is lent to one seat at a time, one per group of workers (Altocumulus),
 //   * the `Plan` is a small trivially copyable value that `adapt` returns and the host publishes;
 //     every seat reads it as `host.plan()`, possibly one period old.
 // So a policy cannot race. `policy/fcfs.h` is the template to start a new policy from.
@@ -20,6 +21,8 @@
 //   requeue(job, why, me, host)     -> QueueRef   it goes back
 //   finished(worker, job, service)                it is done, after `service` on workers in all
 //   dispatch(central, host)                       push-style policies move jobs between queues
+//   manage(manager, me, host)       -> Instant    a manager's step: moves jobs between the queues
+//                                                 of its group, talks to other managers
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
 // Hooks run with preemption off and must be bounded.
 //
@@ -29,30 +32,38 @@
 //   * `quantum` is asked only of jobs that kPreempts covers: when such a job is given to a worker,
 //     or when it becomes long there. On kContinue the slice is renewed with the same length.
 //   * `expired` may run on another core than the job: it may read depths and the plan, no more.
+//   * A policy with a `struct Manager` says how many there are, managers(workers), and whose worker
+//     w is, manager_of(w, workers). The host calls `manage` after something came to a queue or the
+//     mailbox of that manager, after a worker of its group took, finished or gave back a job, and
+//     at the instant that the step before returned (never() = only for such a reason).
 //   * A hook that is declared with other parameters than these would be skipped in silence;
 //     policy/archetype.h refuses to compile it.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
 #include "base/ids.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "policy/job.h"
 
 namespace rubato {
 
 enum class Scope : uint8_t {
-  kPerWorker,  // one queue per worker
-  kGlobal,     // `lanes` queues shared by all
+  kPerWorker,   // one queue per worker
+  kPerManager,  // one queue per manager
+  kGlobal,      // `lanes` queues shared by all
 };
 
 enum class Sharing : uint8_t {
   kOwner,      // only its worker puts and takes; depth may be read by all
   kStealable,  // its worker puts; every worker takes
   kShared,     // everybody puts and takes
+  kManaged,    // of a manager: everybody puts; it takes, from both ends
 };
 
 // One declared queue (or row of queues). All queues are FIFO and bounded by the host.
@@ -64,7 +75,7 @@ struct QueueSpec {
   bool aged = false;   // the policy asks for oldest()
 };
 
-// Names one queue: `spec` indexes the policy's kQueues, `lane` is the worker or the lane.
+// Names one queue: `spec` indexes the policy's kQueues, `lane` is the worker, manager or lane.
 struct QueueRef {
   uint32_t spec = 0;
   uint32_t lane = 0;
@@ -87,6 +98,16 @@ struct Running {
   uint8_t priority = 0;
 };
 
+// What one manager tells another. What `kind` and `value` mean is the policy's business. The jobs
+// belong to the message while it is on its way.
+struct Message {
+  ManagerId from;
+  uint8_t kind = 0;
+  uint32_t value = 0;
+  uint32_t jobs = 0;  // of `job`, in their order
+  std::array<Job*, limits::kMessageJobs> job{};
+};
+
 // What has been served of one request type since the start, by all workers together.
 struct Served {
   uint64_t count = 0;
@@ -104,14 +125,26 @@ struct Served {
 //   busy(w)                 whether worker w has a job now; a hint
 //   served(type)            what was done of that type; a hint. Requires type < limits::kTypes, of
 //                           which the last stands for all higher ones. For the slow path
+//   served_as(class)        the same of all jobs that were of this class when they finished
+//   posted(w)               what worker w has posted, at first 0; a hint
+//   post(w, seen, value)    replaces it if it is still `seen`; false = it is not. A sign that all
+//                           can read, by any worker
+//   steer(flow, w)          the requests of that flow which are received from now on (or soon)
+//                           arrive at worker w; false = the flow or the means are not there
+//   unsteer(flow)           takes that back; false = there was nothing to take back
 //   take(q)                 null = empty, or a race was lost
+//   take_tail(q)            the job that was put last; of a kManaged queue, by its manager
 //   put(q, job)             false = full; the caller still owns the job
 //   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
 //                           the others are appended to `into`, in order; null = empty, or a race
 //                           was lost. Requires room for n-1 jobs in `into`
 //   random(n)               uniform in 0 .. n-1. Requires n > 0
+//   send(to, message)       by a manager, which holds the message's jobs; false = the mailbox is
+//                           full and the jobs are still the caller's
+//   receive(me, message)    by manager `me`, which then holds the message's jobs; false = none is
+//                           there. In the order in which each sender sent them
 template <class H, class Plan>
-concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
+concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& message) {
   { host.now() } -> std::same_as<Instant>;
   { host.workers() } -> std::same_as<uint32_t>;
   { host.depth(q) } -> std::same_as<uint32_t>;
@@ -120,10 +153,18 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.oldest(q) } -> std::same_as<Instant>;
   { host.busy(WorkerId{n}) } -> std::same_as<bool>;
   { host.served(n) } -> std::same_as<Served>;
+  { host.served_as(JobClass::kLong) } -> std::same_as<Served>;
+  { host.posted(WorkerId{n}) } -> std::same_as<uint64_t>;
+  { host.post(WorkerId{n}, uint64_t{n}, uint64_t{n}) } -> std::same_as<bool>;
+  { host.steer(uint64_t{n}, WorkerId{n}) } -> std::same_as<bool>;
+  { host.unsteer(uint64_t{n}) } -> std::same_as<bool>;
   { host.take(q) } -> std::same_as<Job*>;
+  { host.take_tail(q) } -> std::same_as<Job*>;
   { host.put(q, job) } -> std::same_as<bool>;
   { host.steal(q, q, n) } -> std::same_as<Job*>;
   { host.random(n) } -> std::same_as<uint32_t>;
+  { host.send(ManagerId{n}, message) } -> std::same_as<bool>;
+  { host.receive(ManagerId{n}, message) } -> std::same_as<bool>;
   { host.plan() } -> std::same_as<const Plan&>;
 };
 
@@ -157,14 +198,17 @@ inline constexpr bool kClaimsWorkConserving = [] {
   }
 }();
 
+// The claim may depend on the settings: bool interchangeable() const.
 template <Policy P>
-inline constexpr bool kClaimsInterchangeable = [] {
-  if constexpr (requires { P::kInterchangeable; }) {
+bool interchangeable(const P& policy) {
+  if constexpr (requires { policy.interchangeable(); }) {
+    return policy.interchangeable();
+  } else if constexpr (requires { P::kInterchangeable; }) {
     return P::kInterchangeable;
   } else {
     return false;
   }
-}();
+}
 
 template <Policy P>
 inline constexpr bool kServesLive = [] {
@@ -177,6 +221,50 @@ inline constexpr bool kServesLive = [] {
 
 // Empty state for policies that need none.
 struct None {};
+
+// Has P managers?
+template <Policy P>
+inline constexpr bool kManages = requires { typename P::Manager; };
+
+namespace internal {
+template <class P>
+struct ManagerOf {
+  using type = None;
+};
+template <class P>
+  requires requires { typename P::Manager; }
+struct ManagerOf<P> {
+  using type = typename P::Manager;
+};
+}  // namespace internal
+
+template <Policy P>
+using ManagerState = typename internal::ManagerOf<P>::type;
+
+// How many there are, at most limits::kMaxManagers, and to which one a worker belongs.
+template <Policy P>
+uint32_t managers(const P& policy, uint32_t workers) {
+  if constexpr (kManages<P>) {
+    return policy.managers(workers);
+  } else {
+    return 0;
+  }
+}
+template <Policy P>
+ManagerId manager_of(const P& policy, WorkerId worker, uint32_t workers) {
+  if constexpr (kManages<P>) {
+    return policy.manager_of(worker, workers);
+  } else {
+    return {};
+  }
+}
+
+// How many queues a spec stands for.
+template <Policy P>
+uint32_t lanes_of(const P& policy, const QueueSpec& spec, uint32_t workers) {
+  if (spec.scope == Scope::kGlobal) return spec.lanes;
+  return spec.scope == Scope::kPerWorker ? workers : managers(policy, workers);
+}
 
 // One tunable as `--set name=value` sees it. Policies list theirs in `visit`, each with the field
 // it sets (bool, uint32_t, double or Nanos; policy/options.h reads and checks them):
@@ -192,110 +280,6 @@ struct OptionInfo {
   const char* help;
 };
 
-// Verbs that follow from the others; a host may have a faster one of its own.
-namespace verb {
-
-// The first of the `count` queues of a per-worker spec from lane `from` on, in ring order, that
-// holds more than `above` jobs: how many steps it is after `from`, or `count` if there is none. A
-// hint, like depth. Requires from < workers and count <= workers.
-template <class H>
-uint32_t find_deeper(H& host, uint32_t spec, uint32_t from, uint32_t count, uint32_t above) {
-  if constexpr (requires { host.find_deeper(spec, from, count, above); }) {
-    return host.find_deeper(spec, from, count, above);
-  } else {
-    for (uint32_t step = 0, lane = from; step < count; ++step) {
-      if (host.depth(QueueRef{spec, lane}) > above) return step;
-      if (++lane == host.workers()) lane = 0;
-    }
-    return count;
-  }
-}
-
-}  // namespace verb
-
-namespace hook {
-
-template <Policy P, class H>
-QueueRef route(const P& policy, const Job& job, WorkerId at, H& host) {
-  if constexpr (requires { policy.route(job, at, host); }) {
-    return policy.route(job, at, host);
-  } else {
-    return {0, P::kQueues[0].scope == Scope::kPerWorker ? at.value : 0};
-  }
-}
-
-template <Policy P, class H>
-Job* next(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
-  return policy.next(worker, me, host);
-}
-
-template <Policy P, class H>
-Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
-  if constexpr (requires { policy.quantum(worker, job, host); }) {
-    return policy.quantum(worker, job, host);
-  } else {
-    return Nanos::max();
-  }
-}
-
-template <Policy P, class H>
-Verdict expired(const P& policy, Running running, H& host) {
-  if constexpr (requires { policy.expired(running, host); }) {
-    return policy.expired(running, host);
-  } else {
-    return Verdict::kContinue;
-  }
-}
-
-// Default: back to the tail of where it would arrive.
-template <Policy P, class H>
-QueueRef requeue(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
-  if constexpr (requires { policy.requeue(job, why, me, host); }) {
-    return policy.requeue(job, why, me, host);
-  } else {
-    return hook::route(policy, job, me, host);
-  }
-}
-
-template <Policy P>
-void finished(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
-  if constexpr (requires { policy.finished(worker, job, service); }) {
-    policy.finished(worker, job, service);
-  }
-}
-
-template <Policy P, class H>
-void dispatch(const P& policy, typename P::Central& central, H& host) {
-  if constexpr (requires { policy.dispatch(central, host); }) policy.dispatch(central, host);
-}
-
-template <Policy P, class H>
-typename P::Plan adapt(const P& policy, typename P::Central& central, H& host) {
-  if constexpr (requires { policy.adapt(central, host); }) {
-    return policy.adapt(central, host);
-  } else {
-    return host.plan();
-  }
-}
-
-template <Policy P>
-Nanos adapt_period(const P& policy) {
-  if constexpr (requires { policy.adapt_period(); }) {
-    return policy.adapt_period();
-  } else {
-    return Nanos::max();
-  }
-}
-
-// The Plan before the first adapt.
-template <Policy P>
-typename P::Plan initial_plan(const P& policy) {
-  if constexpr (requires { policy.initial_plan(); }) {
-    return policy.initial_plan();
-  } else {
-    return typename P::Plan{};
-  }
-}
-
-}  // namespace hook
 }  // namespace rubato
+
+#include "policy/hooks.h"

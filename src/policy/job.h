@@ -25,6 +25,7 @@ struct Job {
   uint64_t flow = 0;         // connection or flow; requests of one flow keep their order
   uint32_t type = 0;         // the application's request type, 0 = unknown
   uint32_t preemptions = 0;  // times put back before it was done
+  uint32_t moves = 0;        // times sent from one manager to another
   JobClass job_class = JobClass::kShort;
   uint8_t priority = 0;  // of long jobs: 0 is the most urgent level (Synergy 7.4)
   bool control = false;  // control-plane request: served from the host's reserved share

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "policy/contract.h"
+#include "policy/dynamic_quantum.h"
 
 namespace rubato {
 
@@ -115,10 +116,7 @@ class Synergy {
   template <class H>
   Nanos quantum(const Worker& worker, const Job&, H& host) const {
     if (config_.fixed_quantum > Nanos()) return config_.fixed_quantum;
-    const Nanos ema =
-        worker.short_service > Nanos() ? worker.short_service : config_.quantum_initial;
-    const Nanos wanted = std::max(ema * host.plan().factor, config_.quantum_min);
-    return std::min(wanted, config_.quantum_max);  // which wins if the bounds contradict
+    return dynamic_quantum().of(worker.short_service, host.plan().factor);
   }
 
   // Algorithm 5.3, lines 14-18: preempt only if a new request waits at that worker. Waiting jobs
@@ -142,16 +140,9 @@ class Synergy {
     return has_turn ? begun(level_of(job.priority)) : waiting(level_of(job.priority));
   }
 
-  // 5.1.1.2. Where the operating system takes the core away for milliseconds, one such sample would
-  // stretch the quantum for many requests to come; clipped, it moves the EMA like a slow request.
+  // 5.1.1.2.
   void finished(Worker& worker, const Job& job, Nanos service) const {
-    if (job.job_class == JobClass::kLong) return;
-    const bool first = worker.short_service == Nanos();
-    const Nanos ema = first ? config_.quantum_initial : worker.short_service;
-    const Nanos sample =
-        config_.ema_clip == 0 ? service : std::min(service, ema * int64_t{config_.ema_clip});
-    const int64_t weight = int64_t{1} << config_.ema_shift;
-    worker.short_service = first ? sample : ema + (sample - ema) / weight;
+    if (job.job_class == JobClass::kShort) dynamic_quantum().learn(worker.short_service, service);
   }
 
   // Algorithm 5.3, lines 5-12: congested if the consumer has not yet reached what had been
@@ -177,6 +168,11 @@ class Synergy {
   static constexpr QueueRef inbox(uint32_t worker) { return {kInbox, worker}; }
   static constexpr QueueRef waiting(uint32_t level) { return {1, level}; }
   static constexpr QueueRef begun(uint32_t level) { return {2, level}; }
+
+  DynamicQuantum dynamic_quantum() const {
+    return {config_.quantum_initial, config_.quantum_min, config_.quantum_max, config_.ema_shift,
+            config_.ema_clip};
+  }
 
   // Less urgent priorities than there are levels share the last one.
   uint32_t level_of(uint8_t priority) const {

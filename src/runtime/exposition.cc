@@ -42,6 +42,7 @@ constexpr NamedCounter kCounters[] = {
     {"preemptions", "Requests put back before they were done.", &RuntimeStats::preemptions},
     {"preemptions_avoided", "Slices that ended with nobody waiting.",
      &RuntimeStats::preemptions_avoided},
+    {"moved", "Requests that a manager sent to another group.", &RuntimeStats::moved},
     {"preemptions_denied", "Preemptions not done for want of a fiber.",
      &RuntimeStats::preemptions_denied},
     {"resumed", "Preempted requests taken up again.", &RuntimeStats::resumed},

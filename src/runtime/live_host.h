@@ -13,6 +13,7 @@
 #include "base/prng.h"
 #include "metrics/counter.h"
 #include "policy/contract.h"
+#include "runtime/commons.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
@@ -26,12 +27,13 @@ class LiveHost {
 
   // `stats` are those of all workers; complete when the first hook is called.
   LiveHost(QueueSet<P>& queues, const PlanCell<Plan>& cell, const Plan& initial, uint32_t workers,
-           const std::vector<const WorkerStats*>& stats, uint64_t seed)
+           const std::vector<const WorkerStats*>& stats, Commons& commons, uint64_t seed)
       : queues_(queues),
         cell_(cell),
         plan_(initial),
         workers_(workers),
         stats_(stats),
+        commons_(commons),
         prng_(seed) {}
 
   Instant now() const { return now_; }
@@ -58,6 +60,29 @@ class LiveHost {
       for (uint32_t slot = type; slot < end; ++slot) add_served(*stats, slot, sum);
     }
     return sum;
+  }
+  Served served_as(JobClass job_class) {
+    Served sum;
+    for (const WorkerStats* stats : stats_) {
+      add_served(stats->of_class(job_class), sum);
+    }
+    return sum;
+  }
+  uint64_t posted(WorkerId worker) const { return commons_.posted(worker); }
+  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+    return commons_.post(worker, seen, value);
+  }
+  bool steer(uint64_t flow, WorkerId to) { return commons_.steer(flow, to); }
+  bool unsteer(uint64_t flow) { return commons_.unsteer(flow); }
+  Job* take_tail(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) -> Job* {
+      Job* job = nullptr;
+      if constexpr (requires { queue.take_tail(job); }) {
+        return queue.take_tail(job) ? job : nullptr;
+      } else {
+        check_failed(__FILE__, __LINE__, "the tail of a queue that has none");
+      }
+    });
   }
   Job* take(QueueRef q) {
     Job* const taken = queues_.visit(q, [](auto& queue) {
@@ -86,19 +111,33 @@ class LiveHost {
     const std::span<Job*> room(batch.data(), std::min(max, limits::kStealMax));
     const uint32_t n = queues_.visit(victim, [room](auto& q) { return take_some(q, room); });
     if (n == 0) return nullptr;
-    ++steals_;
-    stolen_ += n;
+    if (victim.lane != into.lane) {  // else a batch of its own
+      ++steals_;
+      stolen_ += n;
+    }
     for (uint32_t i = 1; i < n; ++i) RUBATO_CHECK(put(into, batch[i]));
     return batch[0];
   }
 
   uint32_t random(uint32_t bound) { return prng_.below(bound); }
   const Plan& plan() const { return plan_; }
+  // The jobs are the receiver's as soon as they are in the mailbox.
+  bool send(ManagerId to, const Message& message) {
+    for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
+    if (commons_.send(to, message)) {
+      sent_ += message.jobs;
+      return true;
+    }
+    for (uint32_t i = 0; i < message.jobs; ++i) --message.job[i]->moves;
+    return false;
+  }
+  bool receive(ManagerId me, Message& message) { return commons_.receive(me, message); }
 
   // What the seat itself does between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
   uint64_t puts() const { return puts_; }
+  const Counter& sent() const { return sent_; }  // jobs, to other managers
   const Counter& steals() const { return steals_; }
   const Counter& stolen() const { return stolen_; }
 
@@ -107,10 +146,13 @@ class LiveHost {
 
   static void add_served(const WorkerStats& stats, uint32_t slot, Served& sum) {
     const TypeStats* type = stats.find_type(slot);
-    if (type == nullptr) return;
-    sum.count += type->served.value();
-    sum.service += Nanos(static_cast<int64_t>(type->service_ns.value()));
-    sum.waited += Nanos(static_cast<int64_t>(type->waited_ns.value()));
+    if (type != nullptr) add_served(*type, sum);
+  }
+  template <class Stats>
+  static void add_served(const Stats& stats, Served& sum) {
+    sum.count += stats.served.value();
+    sum.service += Nanos(static_cast<int64_t>(stats.service_ns.value()));
+    sum.waited += Nanos(static_cast<int64_t>(stats.waited_ns.value()));
   }
 
   template <class Q>
@@ -128,9 +170,11 @@ class LiveHost {
   uint32_t plan_version_ = 0;
   uint32_t workers_;
   const std::vector<const WorkerStats*>& stats_;
+  Commons& commons_;
   Prng prng_;
   Instant now_;
   uint64_t puts_ = 0;
+  Counter sent_;
   Counter steals_;
   Counter stolen_;
 };

@@ -142,6 +142,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.steals += worker->host().steals().value();
     sum.stolen += worker->host().stolen().value();
   }
+  sum.moved = shared_.sent_between_managers();
   sum.fibers = shared_.fibers.made();
   sum.stack_high_water_bytes = shared_.fibers.stack_high_water_bytes();
   return sum;

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "mechanism/queue/local_queue.h"
+#include "mechanism/queue/managed_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "mechanism/queue/steal_queue.h"
 #include "policy/contract.h"
@@ -27,15 +28,20 @@ namespace rubato {
 template <Sharing S>
 using QueueFor = std::conditional_t<
     S == Sharing::kOwner, LocalQueue<Job*>,
-    std::conditional_t<S == Sharing::kStealable, StealQueue<Job*>, MpmcQueue<Job*>>>;
+    std::conditional_t<S == Sharing::kStealable, StealQueue<Job*>,
+                       std::conditional_t<S == Sharing::kManaged, ManagedQueue<Job*>,
+                                          MpmcQueue<Job*>>>>;
 
 template <Policy P>
 class QueueSet {
   static constexpr size_t kSpecs = std::span<const QueueSpec>(P::kQueues).size();
 
  public:
-  QueueSet(uint32_t workers, uint32_t inbox_capacity, uint32_t shared_capacity) {
-    build(workers, inbox_capacity, shared_capacity, std::make_index_sequence<kSpecs>());
+  QueueSet(const P& policy, uint32_t workers, uint32_t inbox_capacity, uint32_t shared_capacity) {
+    for (uint32_t spec = 0; spec < kSpecs; ++spec) {
+      lanes_[spec] = lanes_of(policy, P::kQueues[spec], workers);
+    }
+    build(inbox_capacity, shared_capacity, std::make_index_sequence<kSpecs>());
   }
 
   // Calls f with the queue. The branch on q.spec folds away where the QueueRef is constant.
@@ -73,15 +79,14 @@ class QueueSet {
   static auto rows_of(std::index_sequence<I...>) -> std::tuple<Row<I>...>;
 
   template <size_t... I>
-  void build(uint32_t workers, uint32_t inbox, uint32_t shared, std::index_sequence<I...>) {
-    (build_row<I>(workers, inbox, shared), ...);
+  void build(uint32_t inbox, uint32_t shared, std::index_sequence<I...>) {
+    (build_row<I>(inbox, shared), ...);
   }
 
   template <size_t I>
-  void build_row(uint32_t workers, uint32_t inbox, uint32_t shared) {
+  void build_row(uint32_t inbox, uint32_t shared) {
     constexpr QueueSpec kSpec = P::kQueues[I];
     const bool per_worker = kSpec.scope == Scope::kPerWorker;
-    lanes_[I] = per_worker ? workers : kSpec.lanes;
     if (kSpec.aged) ages_[I] = std::vector<std::atomic<int64_t>>(lanes_[I]);
     for (uint32_t lane = 0; lane < lanes_[I]; ++lane) {
       std::get<I>(rows_).push_back(

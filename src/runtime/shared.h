@@ -17,6 +17,7 @@
 #include "runtime/fiber_pool.h"
 #include "runtime/learned.h"
 #include "runtime/live_host.h"
+#include "runtime/managers.h"
 #include "runtime/options.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
@@ -34,11 +35,14 @@ class Shared {
         options(opts),
         datapath(dp),
         application(app),
-        queues(opts.workers, opts.inbox_capacity, opts.shared_capacity),
+        commons(opts.workers, managers(the_policy, opts.workers), &dp),
+        queues(policy, opts.workers, opts.inbox_capacity, opts.shared_capacity),
         fibers(opts.stack_bytes, opts.max_fibers),
         slow_threshold_ns(opts.slow_threshold.count()),
         active_workers(opts.workers),
-        central_host_(queues, plan, hook::initial_plan(policy), opts.workers, worker_stats, 0) {
+        central_host_(queues, plan, hook::initial_plan(policy), opts.workers, worker_stats,
+                      commons, 0),
+        managers_(policy, queues, plan, opts.workers, worker_stats, commons) {
     plan.publish(hook::initial_plan(policy));
     for (uint32_t i = 0; i < opts.workers; ++i) {
       control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
@@ -73,6 +77,18 @@ class Shared {
     central_busy_.clear(std::memory_order_release);
     if (pushed) wake_sleepers();
   }
+
+  // The managers' steps: of the one whose group the worker is in, or of all.
+  void manage_for(WorkerId worker, Instant at) {
+    if (managers_.step_for(worker, at)) wake_sleepers();
+  }
+  void manage_all(Instant at) {
+    if (managers_.step_all(at)) wake_sleepers();
+  }
+  uint64_t sent_between_managers() const { return managers_.sent(); }
+
+  // Is something queued or on its way that another worker than its owner may come to serve?
+  bool anything_shared() { return queues.anything_shared() || commons.mail(); }
 
   // Wakes whoever sleeps or is about to, after something was queued that the caller may not serve.
   // Ordering: a worker lowers active_workers before its last look at the queues, and both that and
@@ -120,6 +136,7 @@ class Shared {
   const RuntimeOptions options;
   Datapath& datapath;
   Application& application;
+  Commons commons;
   QueueSet<P> queues;
   PlanCell<typename P::Plan> plan;
   // Control-plane requests wait apart, one queue per worker, open to thieves.
@@ -143,6 +160,7 @@ class Shared {
   std::atomic<int64_t> next_adapt_ns_{0};
   typename P::Central central_{};
   LiveHost<P> central_host_;
+  Managers<P> managers_;
 };
 
 }  // namespace rubato

@@ -19,13 +19,14 @@ class TimerCore {
       : shared_(shared),
         workers_(workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, 0) {}
+              shared.options.workers, shared.worker_stats, shared.commons, 0) {}
 
   // True if some slice is armed, that is, the next poll should come soon.
   bool poll() {
     host_.set_now(now());
     shared_.adapt_if_due(host_.now());
     if constexpr (kDispatches<P>) shared_.dispatch(host_.now());
+    if constexpr (kManages<P>) shared_.manage_all(host_.now());
     host_.refresh_plan();
     bool armed = false;
     for (uint32_t i = 0; i < workers_.size(); ++i) armed |= look_at({i});

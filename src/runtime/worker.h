@@ -37,7 +37,7 @@ class LiveWorker final : public Seat {
       : shared_(shared),
         id_(id),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, seed),
+              shared.options.workers, shared.worker_stats, shared.commons, seed),
         datapath_(shared.datapath.queue(id)),
         control_(*shared.control[id.value]),
         slice_(shared.options.preemption_clock != PreemptionClock::kSelf),
@@ -84,7 +84,10 @@ class LiveWorker final : public Seat {
   static Request* recv_here();
 
   uint32_t own_lane() const {
-    return P::kQueues[0].scope == Scope::kPerWorker ? id_.value : 0;
+    if (P::kQueues[0].scope == Scope::kGlobal) return 0;
+    return P::kQueues[0].scope == Scope::kPerWorker
+               ? id_.value
+               : manager_of(shared_.policy, id_, host_.workers()).value;
   }
 
   Instant step() {

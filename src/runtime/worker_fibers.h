@@ -48,6 +48,7 @@ Request* LiveWorker<P>::recv_here() {
     if (worker.stopping()) return nullptr;
     worker.poll_if_due();
     if constexpr (kDispatches<P>) worker.shared_.dispatch(worker.host_.now());
+    if constexpr (kManages<P>) worker.shared_.manage_for(worker.id_, worker.host_.now());
     Request* request = worker.pick();
     if (request == nullptr) {
       worker.idle();

@@ -18,6 +18,8 @@ template <Policy P>
 void LiveWorker<P>::idle() {
   const Instant at = step();
   help_stuck();
+  // Other groups' workers may all be at long requests.
+  if constexpr (kManages<P>) shared_.manage_all(at);
   if (idling_.should_park(at)) {
     park();
   } else {
@@ -45,7 +47,7 @@ template <Policy P>
 void LiveWorker<P>::park() {
   parked_flag_.store(true, std::memory_order_seq_cst);
   shared_.active_workers.fetch_sub(1, std::memory_order_seq_cst);
-  if (!shared_.queues.anything_shared() && control_.depth() == 0) {
+  if (!shared_.anything_shared() && control_.depth() == 0) {
     const bool quiet = others.empty() || host_.now() - last_work_ > kQuietAfter;
     ++stats_.parked;
     datapath_.wait(quiet ? kQuietSleep : kWatchfulSleep);

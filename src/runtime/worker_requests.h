@@ -31,7 +31,7 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   for (uint32_t i = 0; i < n; ++i) admit(*burst[i]);
   picks_since_poll_ = 0;
   last_poll_ = step();
-  if constexpr (kClaimsInterchangeable<P>) {
+  if (interchangeable(shared_.policy)) {
     if (n > 1) wake_somebody();
   } else {
     if (n > 0) shared_.wake_sleepers();
@@ -235,9 +235,12 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
   TypeStats& type = stats_.of_type(request.type);
   type.latency.record(latency);
   type.service.record(service);
-  ++type.served;
-  type.service_ns += static_cast<uint64_t>(service.count());
-  type.waited_ns += static_cast<uint64_t>((request.started - request.arrived).count());
+  for (ServedStats* served :
+       {static_cast<ServedStats*>(&type), &stats_.of_class(request.job_class)}) {
+    ++served->served;
+    served->service_ns += static_cast<uint64_t>(service.count());
+    served->waited_ns += static_cast<uint64_t>((request.started - request.arrived).count());
+  }
   // A request without checkpoints that took long is noticed only now.
   if (P::kPreempts == Preempts::kLong && shared_.options.classify != Classify::kFeedback &&
       request.job_class == JobClass::kShort && service > slice_.quantum()) {

@@ -12,15 +12,19 @@
 #include "base/time.h"
 #include "metrics/counter.h"
 #include "metrics/histogram.h"
+#include "policy/job.h"
 
 namespace rubato {
 
 inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
 
-struct TypeStats {
-  Counter served;           // finished, and of those in all:
-  Counter service_ns;       //   time on workers
-  Counter waited_ns;        //   time from arrival to the first slice
+struct ServedStats {
+  Counter served;      // finished, and of those in all:
+  Counter service_ns;  //   time on workers
+  Counter waited_ns;   //   time from arrival to the first slice
+};
+
+struct TypeStats : ServedStats {
   SharedHistogram latency;  // arrival to reply, as the client feels it
   SharedHistogram service;  // time on workers
 };
@@ -53,6 +57,11 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
     return stats != nullptr ? *stats : make(slot);
   }
 
+  ServedStats& of_class(JobClass job_class) { return classes_[static_cast<size_t>(job_class)]; }
+  const ServedStats& of_class(JobClass job_class) const {
+    return classes_[static_cast<size_t>(job_class)];
+  }
+
   // Any thread; null = this worker has seen none. The release is in make().
   const TypeStats* find_type(uint32_t type) const {
     return types_[type].load(std::memory_order_acquire);
@@ -62,6 +71,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   TypeStats& make(uint32_t slot);
 
   std::array<std::atomic<TypeStats*>, kRequestTypes> types_{};
+  std::array<ServedStats, 2> classes_;
 };
 
 // The last long slices that one worker ran, to tell a delayed request who held it up. Plain memory

@@ -71,6 +71,12 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.price("resume", c.worker.resume);
   visitor.cost("notice", c.worker.notice, kMostCost);
 
+  visitor.section("manager");
+  visitor.cost("step", c.manager.step, kMostCost);
+  visitor.price("send", c.manager.send);
+  visitor.price("receive", c.manager.receive);
+  visitor.price("put", c.manager.put);
+
   visitor.section("noc");
   visitor.count("columns", c.noc.columns, CountRange{0, limits::kMaxWorkers});
   visitor.cost("per_hop", c.noc.per_hop, kMostCost);

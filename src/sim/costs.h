@@ -74,7 +74,16 @@ struct Costs {
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
 
-  // The network on chip adds to cache_transfer: hops between the two workers in a mesh.
+  // On a manager, which is a core of its own beside the workers (Altocumulus).
+  struct Manager {
+    Nanos step;     // a prediction, once a period
+    Price send;     // per message
+    Price receive;
+    Price put;      // handing a request on
+  } manager;
+
+  // The network on chip adds to cache_transfer: hops between the two workers in a mesh. Messages
+  // between managers, which stand beside the first worker of their group, take the hops alone.
   struct Noc {
     uint32_t columns = 0;  // workers per row of the mesh; 0 = no mesh, no hops
     Nanos per_hop;
@@ -92,5 +101,12 @@ struct Costs {
     Price done;         // on the worker, going back to what it did (also when nobody gains)
   } preemption;
 };
+
+// Steps between two workers' tiles; 0 without a mesh.
+inline int64_t mesh_hops(const Costs::Noc& noc, uint32_t a, uint32_t b) {
+  if (noc.columns == 0) return 0;
+  const auto distance = [](uint32_t x, uint32_t y) { return int64_t{x > y ? x - y : y - x}; };
+  return distance(a % noc.columns, b % noc.columns) + distance(a / noc.columns, b / noc.columns);
+}
 
 }  // namespace rubato::sim

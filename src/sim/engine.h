@@ -44,17 +44,18 @@ class Engine {
         source_(setup.workload, setup.seed),
         idle_(setup.workers),
         nic_(costs_.nic, setup.workers, setup.seed ^ kNicStream),
-        host_(costs_, setup.workers, hook::initial_plan(policy_), setup.seed ^ kHostStream,
-              idle_, watch.trace),
+        host_(policy_, costs_, setup.workers, setup.seed ^ kHostStream, idle_, nic_, watch.trace),
         prng_(setup.seed ^ kEngineStream),
         recorder_(types_of(setup.workload).size()),
-        alarms_(setup.workers + 2),
+        alarms_(setup.workers + 2 + managers(policy_, setup.workers)),
         cores_(setup.workers),
+        managers_(managers(policy_, setup.workers)),
         warm_at_(warm_at(setup)) {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types_.push_back(type.service.mean >= setup.long_over);
     }
     for (uint32_t w = 0; w < setup.workers; ++w) idle_.add(w);
+    for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host_.place(group_of(w), w);
   }
 
   Outcome run();
@@ -75,6 +76,13 @@ class Engine {
     Nanos idle;                 // in all, but for the pause it may be in
   };
 
+  struct ManagerSeat {
+    ManagerState<P> state{};
+    Instant free_at;                    // it is at its last step until then
+    Instant alarm = Instant::never();
+    bool poked = false;                 // something happened that it should look at
+  };
+
   static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
   static constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
   static constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
@@ -88,6 +96,10 @@ class Engine {
   }
   uint32_t arrivals_actor() const { return setup_.workers; }
   uint32_t adapt_actor() const { return setup_.workers + 1; }
+  uint32_t manager_actor(ManagerId manager) const { return setup_.workers + 2 + manager.value; }
+  ManagerId group_of(uint32_t w) const {
+    return manager_of(policy_, WorkerId{w}, setup_.workers);
+  }
   bool polled() const { return costs_.nic.delivery == Delivery::kPolled; }
   QueueRef own_queue(uint32_t w) const { return {0, kOwnQueue ? w : 0}; }
   void sit(uint32_t w) { host_.sit(w); }
@@ -108,6 +120,13 @@ class Engine {
   void offer(QueueRef q);
   void offer_polled();
   void offer_all();
+  void offer_group(QueueRef q);
+
+  // Managers (engine_managers.h).
+  void poke(ManagerId manager);
+  void run_managers();
+  void manage(ManagerId manager);
+  void set_manager_alarm(ManagerId manager, Instant at);
 
   // Slices (engine_workers.h).
   void begin(uint32_t w, SimRequest* request);
@@ -140,6 +159,8 @@ class Engine {
   RequestPool pool_;
   Alarms alarms_;
   std::vector<Core> cores_;
+  std::vector<ManagerSeat> managers_;
+  std::vector<ManagerId> poked_;
   uint32_t idle_turn_ = 0;
   std::vector<QueueRef> polled_into_;  // not yet offered
   typename P::Central central_{};
@@ -154,6 +175,7 @@ class Engine {
   uint64_t measured_ = 0;
   uint64_t done_in_time_ = 0;
   uint64_t late_notices_ = 0;
+  uint64_t moved_ = 0;  // requests that were served by another group than they came to
   uint64_t events_ = 0;
   uint32_t fruitless_adapts_ = 0;
   Instant last_arrival_;
@@ -179,10 +201,13 @@ Outcome Engine<P>::run() {
       on_worker(first.actor);
     } else if (first.actor == arrivals_actor()) {
       arrive();
-    } else {
+    } else if (first.actor == adapt_actor()) {
       adapt();
+    } else {
+      poke(ManagerId{first.actor - setup_.workers - 2});
     }
     if constexpr (kDispatches<P>) dispatch();
+    if constexpr (kManages<P>) run_managers();
   }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
   return collect(now_, wall.count());
@@ -243,7 +268,17 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
   counters_.more = {{"late_notifications", late_notices_},
                     {"left_waiting", pool_.in_use()},
                     {"flow_rules", nic_.rules()},
+                    {"flow_rules_written", nic_.written()},
+                    {"flow_rules_removed", nic_.removed()},
                     {"flows_without_rule", nic_.ruleless()}};
+  if constexpr (kManages<P>) {
+    counters_.more.emplace_back("managers", managers_.size());
+    counters_.more.emplace_back("moved_between_managers", moved_);
+    for (size_t kind = 0; kind < host_.kMessageKinds; ++kind) {
+      counters_.more.emplace_back(std::string("messages_") + P::kMessageKinds[kind],
+                                  host_.messages()[kind]);
+    }
+  }
   outcome.counters = counters_;
   outcome.events = events_;
   outcome.wall_s = wall_s;
@@ -253,4 +288,5 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
 }  // namespace rubato::sim
 
 #include "sim/engine_arrivals.h"
+#include "sim/engine_managers.h"
 #include "sim/engine_workers.h"

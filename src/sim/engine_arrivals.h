@@ -15,7 +15,7 @@ void Engine<P>::next_arrival() {
   if (arrived_ == setup_.requests) return alarms_.clear(arrivals_actor());
   coming_ = source_.next();
   Instant seen = coming_.at + costs_.network_rtt / 2 + costs_.nic.pcie;
-  if (kDispatches<P> || costs_.dispatcher > Nanos()) {
+  if (!kManages<P> && (kDispatches<P> || costs_.dispatcher > Nanos())) {
     dispatcher_free_ = std::max(dispatcher_free_, seen) + costs_.dispatcher;
     seen = dispatcher_free_;
   }
@@ -43,6 +43,10 @@ void Engine<P>::arrive() {
   sit(w);
   const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
   if (!host_.insert(q, request)) return refuse(request);
+  if constexpr (kManages<P>) {  // each manager is the dispatcher of its group
+    Instant& free_at = managers_[group_of(w).value].free_at;
+    free_at = std::max(free_at, now_) + costs_.dispatcher;
+  }
   offer(q);
 }
 

@@ -75,8 +75,9 @@ bool Engine<P>::wake(uint32_t w) {
 // batch that one of them steals may give work to others.
 template <Policy P>
 void Engine<P>::offer(QueueRef q) {
-  if (idle_.empty()) return;
   const QueueSpec& spec = P::kQueues[q.spec];
+  if (kManages<P> && spec.scope == Scope::kPerManager) return offer_group(q);
+  if (idle_.empty()) return;
   if (spec.scope == Scope::kPerWorker) {
     if (idle_.has(q.lane)) wake(q.lane);
     if (spec.sharing == Sharing::kOwner) return;
@@ -90,7 +91,18 @@ void Engine<P>::offer(QueueRef q) {
     idle_turn_ = w + 1 == setup_.workers ? 0 : w + 1;
     asked += skip + 1;
     if (asked > setup_.workers) break;
-    if (!wake(w) && kClaimsInterchangeable<P>) break;
+    if (!wake(w) && interchangeable(policy_)) break;
+  }
+}
+
+template <Policy P>
+void Engine<P>::offer_group(QueueRef q) {
+  poke(ManagerId{q.lane});
+  if (P::kQueues[q.spec].sharing != Sharing::kShared) return;
+  for (uint32_t w = idle_.find(0, setup_.workers); w < setup_.workers && host_.waiting_in(q) > 0;) {
+    if (group_of(w).value == q.lane) wake(w);
+    ++w;
+    if (w < setup_.workers) w += idle_.find(w, setup_.workers - w);
   }
 }
 
@@ -120,12 +132,8 @@ bool Engine<P>::timed(const SimRequest& request) const {
 
 template <Policy P>
 Nanos Engine<P>::transfer(const SimRequest& request, uint32_t w) const {
-  const uint32_t columns = costs_.noc.columns;
-  if (columns == 0) return costs_.worker.cache_transfer;
-  const auto distance = [](uint32_t a, uint32_t b) { return int64_t{a > b ? a - b : b - a}; };
-  const int64_t hops = distance(request.last_on % columns, w % columns) +
-                       distance(request.last_on / columns, w / columns);
-  return costs_.worker.cache_transfer + costs_.noc.per_hop * hops;
+  return costs_.worker.cache_transfer +
+         costs_.noc.per_hop * mesh_hops(costs_.noc, request.last_on, w);
 }
 
 // The request starts, or goes on, once the worker has paid what it spent on the way.
@@ -190,6 +198,7 @@ void Engine<P>::set_alarm(uint32_t w) {
 
 template <Policy P>
 void Engine<P>::on_worker(uint32_t w) {
+  if constexpr (kManages<P>) poke(group_of(w));
   switch (cores_[w].wake) {
     case Wake::kFinish:
       return finish(w);
@@ -214,7 +223,8 @@ void Engine<P>::finish(uint32_t w) {
   }
   sit(w);
   hook::finished(policy_, core.state, *request, request->service);
-  host_.note_served(request->type, request->service, request->started - request->arrived);
+  host_.note_served(*request, request->service);
+  moved_ += request->moves % 2;  // back and forth is not moved
   host_.spend(costs_.worker.send);
   if (now_ >= warm_at_ && arrived_ < setup_.requests) ++done_in_time_;
   if (request->measured) {

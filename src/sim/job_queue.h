@@ -14,8 +14,8 @@ namespace rubato::sim {
 
 class JobQueue {
  public:
-  uint64_t produced() const { return produced_; }
-  uint64_t consumed() const { return consumed_; }
+  uint64_t produced() const { return produced_ + from_tail_; }
+  uint64_t consumed() const { return consumed_ + from_tail_; }
   uint32_t depth() const { return static_cast<uint32_t>(produced_ - consumed_); }
   bool empty() const { return produced_ == consumed_; }
 
@@ -31,6 +31,12 @@ class JobQueue {
   // Null = empty; both.
   const Job* head() const { return empty() ? nullptr : ring_[consumed_ & mask_]; }
   Job* take() { return empty() ? nullptr : ring_[consumed_++ & mask_]; }
+  // The one that was put last.
+  Job* take_tail() {
+    if (empty()) return nullptr;
+    ++from_tail_;
+    return ring_[--produced_ & mask_];
+  }
 
  private:
   static constexpr size_t kFirst = 16;
@@ -45,8 +51,9 @@ class JobQueue {
 
   std::vector<Job*> ring_;
   uint64_t mask_ = 0;
-  uint64_t produced_ = 0;
-  uint64_t consumed_ = 0;
+  uint64_t produced_ = 0;   // but for those that were taken from the tail
+  uint64_t consumed_ = 0;   // from the head
+  uint64_t from_tail_ = 0;
 };
 
 }  // namespace rubato::sim

@@ -62,27 +62,59 @@ uint16_t Nic::hash(uint64_t flow) const {
   return static_cast<uint16_t>(toeplitz(tuple) % costs_.indirection_entries % workers_);
 }
 
-uint32_t Nic::steer_by_flow(uint64_t flow, Instant at) {
-  if (flow >= kRemembered) return hash(flow);
+// Null: a flow whose rules are not remembered.
+Nic::Entry* Nic::entry_of(uint64_t flow) {
+  if (flow >= kRemembered) return nullptr;
   if (flow >= flows_.size()) flows_.resize(std::max<uint64_t>(flow + 1, 2 * flows_.size()));
   Entry& entry = flows_[flow];
-  if (entry.hashed == kUnknown) {
-    entry.hashed = hash(flow);
-    if (costs_.steering == Steering::kFlowDirector) add_rule(entry, at);
-  }
-  return at < entry.in_force ? entry.hashed : entry.ruled;
+  if (entry.hashed == kUnknown) entry.hashed = entry.before = hash(flow);
+  return &entry;
 }
 
-// The first request of a flow asks for a rule that spreads flows evenly; the NIC writes one rule at
-// a time.
-void Nic::add_rule(Entry& entry, Instant at) {
-  if (rules_ == kMostRules) {
-    ++ruleless_;
-    return;
+// Under Steering::kFlowDirector the first request of a flow asks for a rule that spreads flows
+// evenly.
+uint32_t Nic::steer_by_flow(uint64_t flow, Instant at) {
+  Entry* const entry = entry_of(flow);
+  if (entry == nullptr) return hash(flow);
+  if (costs_.steering == Steering::kFlowDirector && entry->ruled == kUnknown) {
+    entry->ruled = entry->hashed;
+    write(*entry, static_cast<uint32_t>(rules_ % workers_), at);
   }
-  entry.ruled = static_cast<uint16_t>(rules_++ % workers_);
-  table_free_ = std::max(table_free_, at) + costs_.rule_update;
-  entry.in_force = table_free_;
+  return at < entry->in_force ? entry->before : entry->ruled;
+}
+
+bool Nic::add_rule(uint64_t flow, uint32_t worker, Instant at) {
+  const bool by_flow =
+      costs_.steering == Steering::kRss || costs_.steering == Steering::kFlowDirector;
+  Entry* const entry = by_flow ? entry_of(flow) : nullptr;
+  return entry != nullptr && write(*entry, worker, at);
+}
+
+bool Nic::remove_rule(uint64_t flow, Instant at) {
+  if (flow >= flows_.size() || !flows_[flow].has_rule) return false;
+  Entry& entry = flows_[flow];
+  entry.before = at < entry.in_force ? entry.before : entry.ruled;
+  entry.ruled = entry.hashed;
+  entry.has_rule = false;
+  entry.in_force = table_free_ = std::max(table_free_, at) + costs_.rule_update;
+  --rules_;
+  ++removed_;
+  return true;
+}
+
+// The NIC writes one rule at a time.
+bool Nic::write(Entry& entry, uint32_t worker, Instant at) {
+  if (!entry.has_rule && rules_ == kMostRules) {
+    ++ruleless_;
+    return false;
+  }
+  if (entry.in_force <= at) entry.before = entry.ruled;
+  if (!entry.has_rule) ++rules_;
+  ++written_;
+  entry.has_rule = true;
+  entry.ruled = static_cast<uint16_t>(worker);
+  entry.in_force = table_free_ = std::max(table_free_, at) + costs_.rule_update;
+  return true;
 }
 
 }  // namespace rubato::sim

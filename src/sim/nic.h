@@ -2,8 +2,9 @@
 //
 // Nic: which worker's ring a flow's requests go to. Receive-side scaling hashes the flow's
 // addresses and ports (Toeplitz, the 40-byte default key) and looks the hash up in the indirection
-// table; a flow director adds exact-match rules, which take time to come into force and are
-// bounded. Deterministic. One owner.
+// table; a flow director adds exact-match rules, which take time to come into force or to go and
+// are bounded: rules of its own (Steering::kFlowDirector), or those that workers ask for.
+// Deterministic. One owner.
 #pragma once
 
 #include <array>
@@ -35,27 +36,40 @@ class Nic {
   // The worker that a request of this flow goes to when it arrives at `at`.
   uint32_t steer(uint64_t flow, Instant at);
 
+  // From the moment at which the rule is written on, the flow goes to `worker`; or again where its
+  // hash says. False: NICs that do not steer by flow have no rules; the table is full; there is
+  // nothing to remove.
+  bool add_rule(uint64_t flow, uint32_t worker, Instant at);
+  bool remove_rule(uint64_t flow, Instant at);
+
   uint64_t rules() const { return rules_; }          // in force or on their way
+  uint64_t written() const { return written_; }      // rules, ever
+  uint64_t removed() const { return removed_; }
   uint64_t ruleless() const { return ruleless_; }    // flows that found the rule table full
 
  private:
   struct Entry {
     uint16_t hashed = kUnknown;  // by RSS
-    uint16_t ruled = kUnknown;   // by a rule, from `in_force` on
+    uint16_t before = kUnknown;  // where it goes until `in_force`
+    uint16_t ruled = kUnknown;   // and then
+    bool has_rule = false;
     Instant in_force = Instant::never();
   };
   static constexpr uint16_t kUnknown = UINT16_MAX;
   static constexpr uint64_t kRemembered = 1u << 20;  // flows whose hash is kept
 
   uint16_t hash(uint64_t flow) const;
+  Entry* entry_of(uint64_t flow);
   uint32_t steer_by_flow(uint64_t flow, Instant at);
-  void add_rule(Entry& entry, Instant at);
+  bool write(Entry& entry, uint32_t worker, Instant at);
 
   Costs::Nic costs_;
   uint32_t workers_;
   Prng prng_;
   uint32_t turn_ = 0;
   uint64_t rules_ = 0;
+  uint64_t written_ = 0;
+  uint64_t removed_ = 0;
   uint64_t ruleless_ = 0;
   Instant table_free_;         // when the next rule can be written
   std::vector<Entry> flows_;
@@ -70,7 +84,8 @@ inline uint32_t Nic::steer(uint64_t flow, Instant at) {
       turn_ = turn_ + 1 < workers_ ? turn_ + 1 : 0;
       return turn_;
     case Steering::kRss:
-      if (flow < flows_.size() && flows_[flow].hashed != kUnknown) [[likely]]
+      if (flow < flows_.size() && flows_[flow].hashed != kUnknown &&
+          flows_[flow].in_force == Instant::never()) [[likely]]
         return flows_[flow].hashed;
       break;
     case Steering::kFlowDirector:

@@ -19,6 +19,8 @@
 #include "sim/bit_ring.h"
 #include "sim/costs.h"
 #include "sim/job_queue.h"
+#include "sim/mailbox.h"
+#include "sim/nic.h"
 #include "sim/request.h"
 #include "sim/trace.h"
 
@@ -30,17 +32,20 @@ class SimHost {
   using Plan = typename P::Plan;
 
   // `idle` are the workers without a job; `trace` may be null.
-  SimHost(const Costs& costs, uint32_t workers, const Plan& plan, uint64_t seed,
-          const BitRing& idle, Trace* trace)
+  SimHost(const P& policy, const Costs& costs, uint32_t workers, uint64_t seed,
+          const BitRing& idle, Nic& nic, Trace* trace)
       : costs_(costs),
         workers_(workers),
         idle_(idle),
+        nic_(nic),
         trace_(trace),
-        plan_(plan),
+        plan_(hook::initial_plan(policy)),
         prng_(seed),
-        rings_(workers) {
+        rings_(workers),
+        posted_(workers),
+        mailboxes_(managers(policy, workers)) {
     for (const QueueSpec& spec : P::kQueues) {
-      const uint32_t lanes = spec.scope == Scope::kPerWorker ? workers : spec.lanes;
+      const uint32_t lanes = lanes_of(policy, spec, workers);
       rows_.push_back(Row{std::vector<JobQueue>(lanes), BitRing(lanes), BitRing(lanes)});
     }
   }
@@ -73,6 +78,26 @@ class SimHost {
     spend(costs_.worker.look);
     return served_[type];
   }
+  Served served_as(JobClass job_class) {
+    spend(costs_.worker.look);
+    return served_as_[static_cast<size_t>(job_class)];
+  }
+  uint64_t posted(WorkerId worker) {
+    spend(costs_.worker.look);
+    return posted_[worker.value];
+  }
+  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+    spend(costs_.worker.put);
+    if (posted_[worker.value] != seen) return false;
+    posted_[worker.value] = value;
+    return true;
+  }
+  bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, now_); }
+  bool unsteer(uint64_t flow) { return nic_.remove_rule(flow, now_); }
+  Job* take_tail(QueueRef q) {
+    spend(at(q).empty() ? Price{costs_.worker.look, {}} : costs_.worker.take);
+    return at(q).empty() ? nullptr : remove(q, &JobQueue::take_tail);
+  }
   Job* take(QueueRef q) {
     if (at(q).empty()) {
       spend(costs_.worker.look);
@@ -82,9 +107,9 @@ class SimHost {
     return remove(q);
   }
   bool put(QueueRef q, Job* job) {
-    spend(costs_.worker.put);
+    spend(manages() ? costs_.manager.put : costs_.worker.put);
     if (!insert(q, job)) return false;
-    if (kDispatches<P> && seat_ == kCentralSeat) given_.push_back(q);
+    if ((kDispatches<P> || kManages<P>) && seat_ >= kFirstManagerSeat) given_.push_back(q);
     return true;
   }
   Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
@@ -93,10 +118,14 @@ class SimHost {
       return nullptr;
     }
     const uint32_t batch = std::min(max, at(victim).depth());
-    spend(costs_.worker.steal);
-    spend(costs_.worker.steal_each * int64_t{batch - 1});
     Job* const first = remove(victim);
     for (uint32_t i = 1; i < batch; ++i) RUBATO_CHECK(insert(into, remove(victim)));
+    if (victim.lane == into.lane && P::kQueues[victim.spec].scope == Scope::kPerWorker) {
+      spend(costs_.worker.take);  // a batch of its own
+      return first;
+    }
+    spend(costs_.worker.steal);
+    spend(costs_.worker.steal_each * int64_t{batch - 1});
     if (trace_ != nullptr) [[unlikely]]
       trace_->mark(seat_, "steal", now_);
     ++steals_;
@@ -104,6 +133,20 @@ class SimHost {
     return first;
   }
   uint32_t random(uint32_t n) { return prng_.below(n); }
+  bool send(ManagerId to, const Message& message) {
+    spend(costs_.manager.send);
+    const Instant arrives = now_ + spent_ + costs_.noc.per_hop * hops(message.from, to);
+    if (!mailboxes_[to.value].put(message, arrives)) return false;
+    for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
+    ++messages_[std::min<size_t>(message.kind, messages_.size() - 1)];
+    if (message.jobs > 0) written_to_.push_back(to);
+    return true;
+  }
+  bool receive(ManagerId me, Message& message) {
+    if (!mailboxes_[me.value].take(message, now_)) return false;
+    spend(costs_.manager.receive);
+    return true;
+  }
   const Plan& plan() const { return plan_; }
 
   // verb::find_deeper from the sets of queues that hold something; each is paid for as if looked
@@ -126,6 +169,8 @@ class SimHost {
   // The engine's side.
   void sit(uint32_t seat) { seat_ = seat, spent_ = Nanos(); }
   static constexpr uint32_t kCentralSeat = UINT32_MAX;
+  static constexpr uint32_t kFirstManagerSeat = limits::kMaxWorkers;
+  static constexpr uint32_t seat_of(ManagerId manager) { return kFirstManagerSeat + manager.value; }
   Nanos spent() const { return spent_; }
   void spend(Nanos cost) { spent_ += cost; }
   void spend(const Price& price) { spent_ += draw(price); }
@@ -136,11 +181,13 @@ class SimHost {
   }
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
-  void note_served(uint32_t type, Nanos service, Nanos waited) {
-    Served& served = served_[std::min(type, limits::kTypes - 1)];
-    ++served.count;
-    served.service += service;
-    served.waited += waited;
+  void note_served(const Job& job, Nanos service) {
+    for (Served* served : {&served_[std::min(job.type, limits::kTypes - 1)],
+                           &served_as_[static_cast<size_t>(job.job_class)]}) {
+      ++served->count;
+      served->service += service;
+      served->waited += job.started - job.arrived;
+    }
   }
 
   // Queues without a price. insert: false = full.
@@ -171,6 +218,23 @@ class SimHost {
     return &last_given_;
   }
 
+  // The managers to whom jobs were sent, one by one; null = no more. Valid until the next send.
+  const ManagerId* next_written_to() {
+    if (written_to_.empty()) return nullptr;
+    last_written_to_ = written_to_.back();
+    written_to_.pop_back();
+    return &last_written_to_;
+  }
+  const Mailbox& mailbox(ManagerId manager) const { return mailboxes_[manager.value]; }
+  // Which worker each manager stands beside, for the way of its messages.
+  void place(ManagerId manager, uint32_t beside) {
+    places_.resize(std::max<size_t>(places_.size(), manager.value + 1));
+    places_[manager.value] = beside;
+  }
+  // Messages sent, by kind; all above the last share it.
+  static constexpr size_t kMessageKinds = 4;
+  const std::array<uint64_t, kMessageKinds>& messages() const { return messages_; }
+
   uint64_t steals() const { return steals_; }
   uint64_t stolen() const { return stolen_; }
   uint64_t moved() const { return stolen_ - steals_; }  // stolen ones that went to a queue
@@ -191,16 +255,24 @@ class SimHost {
   }
 
   // Requires that q is not empty.
-  Job* remove(QueueRef q) {
+  Job* remove(QueueRef q, Job* (JobQueue::*end)() = &JobQueue::take) {
     Row& row = rows_[q.spec];
     JobQueue& queue = row.queues[q.lane];
-    Job* const job = queue.take();
+    Job* const job = (queue.*end)();
     const uint32_t left = queue.depth();
     if (left == 0) row.held.remove(q.lane);
     if (left == 1) row.held_more.remove(q.lane);
     --waiting_;
     note_depth(q);
     return job;
+  }
+
+  bool manages() const {
+    return kManages<P> && seat_ >= kFirstManagerSeat && seat_ != kCentralSeat;
+  }
+
+  int64_t hops(ManagerId from, ManagerId to) const {
+    return mesh_hops(costs_.noc, places_[from.value], places_[to.value]);
   }
 
   void note_depth(QueueRef q) const {
@@ -211,6 +283,7 @@ class SimHost {
   const Costs& costs_;
   uint32_t workers_;
   const BitRing& idle_;
+  Nic& nic_;
   Trace* trace_;
   Plan plan_;
   Prng prng_;
@@ -224,7 +297,14 @@ class SimHost {
   std::vector<QueueRef> given_;
   QueueRef last_given_;
   std::vector<JobQueue> rings_;
+  std::vector<uint64_t> posted_;
+  std::vector<Mailbox> mailboxes_;
+  std::vector<uint32_t> places_;
+  std::vector<ManagerId> written_to_;
+  ManagerId last_written_to_;
+  std::array<uint64_t, kMessageKinds> messages_{};
   std::array<Served, limits::kTypes> served_{};
+  std::array<Served, 2> served_as_{};
 };
 
 }  // namespace rubato::sim

@@ -25,10 +25,10 @@ struct StdSync {
   using Plain = T;
 };
 
-// Queues carry small trivial values, in practice pointers.
+// Queues carry small trivial values: pointers, and messages of a few lines.
 template <class T>
 concept QueueItem = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> &&
-                    sizeof(T) <= limits::kCacheLineBytes;
+                    sizeof(T) <= size_t{4} * limits::kCacheLineBytes;
 
 // What a queue makes of the capacity it is asked for. Requires a power of two, so that an index
 // becomes a slot by masking; a queue of one is made to hold two, which MpmcQueue's numbering needs.

@@ -20,6 +20,7 @@ struct Mix {
   Nanos short_service = Nanos::micros(1);
   Nanos long_service = Nanos::micros(50);
   uint32_t priorities = 3;  // long jobs get 0 .. priorities-1
+  uint32_t flows = 61;          // by turns
   double unknown_share = 0.01;  // of type 0; else short jobs are of type 1, long ones of type 2
 };
 
@@ -39,7 +40,8 @@ inline std::vector<Arrival> make_arrivals(uint64_t seed, const Mix& mix = {}) {
                         .service = is_long ? mix.long_service : mix.short_service,
                         .job_class = is_long ? JobClass::kLong : JobClass::kShort,
                         .priority = static_cast<uint8_t>(prng.below(mix.priorities)),
-                        .type = prng.uniform() < mix.unknown_share ? 0 : is_long ? 2u : 1u});
+                        .type = prng.uniform() < mix.unknown_share ? 0 : is_long ? 2u : 1u,
+                        .flow = i % mix.flows});
   }
   return arrivals;
 }

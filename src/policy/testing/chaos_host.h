@@ -30,9 +30,9 @@ class ChaosHost {
   using Plan = typename P::Plan;
 
   ChaosHost(Inner& inner, uint64_t seed, ChaosRates rates = {})
-      : inner_(inner), prng_(seed), rates_(rates) {
+      : inner_(inner), prng_(seed), rates_(rates), posted_(inner.workers()) {
     for (const QueueSpec& spec : P::kQueues) {
-      seen_.emplace_back(lanes_of(spec, inner.workers()));
+      seen_.emplace_back(lanes_of(spec, inner.workers(), inner.managers()));
     }
   }
 
@@ -50,8 +50,28 @@ class ChaosHost {
     return happens(rates_.stale_hint) ? prng_.below(2) == 0 : inner_.busy(worker);
   }
   Served served(uint32_t type) { return inner_.served(type); }
+  Served served_as(JobClass job_class) { return inner_.served_as(job_class); }
+  uint64_t posted(WorkerId worker) {
+    return hint(posted_[worker.value], inner_.posted(worker));
+  }
+  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+    return !happens(rates_.lost_race) && inner_.post(worker, seen, value);
+  }
+  bool steer(uint64_t flow, WorkerId to) {
+    return !happens(rates_.refused_put) && inner_.steer(flow, to);
+  }
+  bool unsteer(uint64_t flow) { return !happens(rates_.refused_put) && inner_.unsteer(flow); }
 
   Job* take(QueueRef q) { return happens(rates_.lost_race) ? nullptr : inner_.take(q); }
+  Job* take_tail(QueueRef q) {
+    return happens(rates_.lost_race) ? nullptr : inner_.take_tail(q);
+  }
+  bool send(ManagerId to, const Message& message) {
+    return !happens(rates_.refused_put) && inner_.send(to, message);
+  }
+  bool receive(ManagerId me, Message& message) {
+    return !happens(rates_.lost_race) && inner_.receive(me, message);
+  }
   bool put(QueueRef q, Job* job) { return !happens(rates_.refused_put) && inner_.put(q, job); }
   Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
     if (happens(rates_.lost_race)) return nullptr;
@@ -59,6 +79,7 @@ class ChaosHost {
     return inner_.steal(victim, into, max);
   }
 
+  uint32_t managers() const { return inner_.managers(); }
   const std::deque<Job*>& waiting(QueueRef q) { return inner_.waiting(q); }
   uint64_t mishaps() const { return mishaps_; }
 
@@ -90,6 +111,7 @@ class ChaosHost {
   ChaosRates rates_;
   uint64_t mishaps_ = 0;
   std::vector<std::vector<Seen>> seen_;
+  std::vector<uint64_t> posted_;
 };
 
 }  // namespace rubato::testing

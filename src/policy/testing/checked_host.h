@@ -25,14 +25,16 @@ namespace rubato::testing {
 struct Seat {
   enum class Kind : uint8_t {
     kWorker,
+    kManager,   // manage
     kCentral,   // timer core or dispatcher: adapt, dispatch
     kObserver,  // expired, wherever it runs: may read depths and the plan
   };
   Kind kind = Kind::kObserver;
-  WorkerId who;
+  uint32_t who = 0;
 
-  static Seat worker(WorkerId who) { return {Kind::kWorker, who}; }
-  static Seat central() { return {Kind::kCentral, {}}; }
+  static Seat worker(WorkerId who) { return {Kind::kWorker, who.value}; }
+  static Seat manager(ManagerId who) { return {Kind::kManager, who.value}; }
+  static Seat central() { return {Kind::kCentral, 0}; }
   static Seat observer() { return {}; }
 };
 
@@ -43,7 +45,9 @@ class CheckedHost {
 
   // `patience`: how many other jobs may be taken while one waits in a queue.
   CheckedHost(Inner& inner, uint64_t patience) : inner_(inner), patience_(patience) {
-    for (const QueueSpec& spec : P::kQueues) queues_ += lanes_of(spec, inner.workers());
+    for (const QueueSpec& spec : P::kQueues) {
+      queues_ += lanes_of(spec, inner.workers(), inner.managers());
+    }
   }
 
   // The verbs of the contract.
@@ -72,6 +76,70 @@ class CheckedHost {
     count_verb();
     const bool known = require(type < limits::kTypes, "served of a type beyond the last");
     return known ? inner_.served(type) : Served{};
+  }
+  Served served_as(JobClass job_class) {
+    count_verb();
+    return inner_.served_as(job_class);
+  }
+  uint64_t posted(WorkerId worker) {
+    count_verb();
+    const bool known = require(worker.value < inner_.workers(), "posted of no worker");
+    return known ? inner_.posted(worker) : 0;
+  }
+  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+    count_verb();
+    const bool fine = require(worker.value < inner_.workers() && seat_.kind == Seat::Kind::kWorker,
+                              "post from the wrong seat or of no worker");
+    return fine && inner_.post(worker, seen, value);
+  }
+  bool steer(uint64_t flow, WorkerId to) {
+    count_verb();
+    const bool fine = require(to.value < inner_.workers() && seat_.kind == Seat::Kind::kWorker,
+                              "steer from the wrong seat or to no worker");
+    return fine && inner_.steer(flow, to);
+  }
+  bool unsteer(uint64_t flow) {
+    count_verb();
+    return require(seat_.kind == Seat::Kind::kWorker, "unsteer from the wrong seat") &&
+           inner_.unsteer(flow);
+  }
+
+  bool send(ManagerId to, const Message& message) {
+    count_verb();
+    if (!require(seat_.kind == Seat::Kind::kManager && to.value < inner_.managers() &&
+                     to.value != seat_.who && message.from.value == seat_.who,
+                 "send from the wrong seat or to no other manager") ||
+        !require(message.jobs <= limits::kMessageJobs, "a message with too many jobs")) {
+      return false;
+    }
+    for (uint32_t i = 0; i < message.jobs; ++i) {
+      if (!require(held(message.job[i]), "a job was sent that is not held")) return false;
+    }
+    if (!inner_.send(to, message)) return false;
+    for (uint32_t i = 0; i < message.jobs; ++i) jobs_[message.job[i]].held = false;
+    in_messages_ += message.jobs;
+    return true;
+  }
+  bool receive(ManagerId me, Message& message) {
+    count_verb();
+    if (!require(seat_.kind == Seat::Kind::kManager && me.value == seat_.who,
+                 "receive from the wrong seat") ||
+        !inner_.receive(me, message)) {
+      return false;
+    }
+    for (uint32_t i = 0; i < message.jobs; ++i) jobs_[message.job[i]].held = true;
+    in_messages_ -= message.jobs;
+    return true;
+  }
+
+  Job* take_tail(QueueRef q) {
+    if (!legal(q) || !require(sharing(q) == Sharing::kManaged && may_take(q),
+                              "take_tail from " + name(q) + " from the wrong seat")) {
+      return nullptr;
+    }
+    Job* const job = inner_.take_tail(q);
+    if (job != nullptr) granted(job, q);
+    return job;
   }
 
   Job* take(QueueRef q) {
@@ -131,6 +199,7 @@ class CheckedHost {
   const std::deque<Job*>& waiting(QueueRef q) { return inner_.waiting(q); }
   const std::vector<std::string>& violations() const { return violations_; }
   size_t inside() const { return jobs_.size(); }  // admitted and not yet retired
+  uint64_t in_messages() const { return in_messages_; }  // jobs on their way between managers
   uint64_t longest_passed_over() const { return longest_passed_over_; }
 
  private:
@@ -142,13 +211,21 @@ class CheckedHost {
 
   Sharing sharing(QueueRef q) const { return P::kQueues[q.spec].sharing; }
   bool owns(QueueRef q) const {
-    return seat_.kind == Seat::Kind::kWorker && q.lane == seat_.who.value;
+    return seat_.kind == Seat::Kind::kWorker && q.lane == seat_.who;
   }
   bool acts() const { return seat_.kind != Seat::Kind::kObserver; }
-  bool may_put(QueueRef q) const { return sharing(q) == Sharing::kShared ? acts() : owns(q); }
-  bool may_steal(QueueRef q) const { return sharing(q) != Sharing::kOwner && acts(); }
+  bool open_to_all(QueueRef q) const {
+    return sharing(q) == Sharing::kShared || sharing(q) == Sharing::kManaged;
+  }
+  bool may_put(QueueRef q) const { return open_to_all(q) ? acts() : owns(q); }
+  bool may_steal(QueueRef q) const {
+    return (sharing(q) == Sharing::kStealable || sharing(q) == Sharing::kShared) && acts();
+  }
   bool may_take(QueueRef q) const {
     if (sharing(q) == Sharing::kOwner) return owns(q);
+    if (sharing(q) == Sharing::kManaged) {
+      return seat_.kind == Seat::Kind::kManager && q.lane == seat_.who;
+    }
     return sharing(q) == Sharing::kShared ? acts() : seat_.kind == Seat::Kind::kWorker;
   }
 
@@ -171,7 +248,7 @@ class CheckedHost {
   bool legal(QueueRef q) {
     count_verb();
     if (q.spec >= P::kQueues.size()) return require(false, "a queue that was not declared");
-    const uint32_t lanes = lanes_of(P::kQueues[q.spec], inner_.workers());
+    const uint32_t lanes = lanes_of(P::kQueues[q.spec], inner_.workers(), inner_.managers());
     return require(q.lane < lanes, "no lane " + name(q));
   }
 
@@ -194,6 +271,7 @@ class CheckedHost {
   Seat seat_;
   uint64_t verbs_ = 0;
   uint64_t grants_ = 0;
+  uint64_t in_messages_ = 0;
   uint64_t longest_passed_over_ = 0;
   std::unordered_map<Job*, Place> jobs_;
   std::vector<std::string> violations_;

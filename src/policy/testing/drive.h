@@ -28,6 +28,7 @@ struct Arrival {
   JobClass job_class = JobClass::kShort;
   uint8_t priority = 0;
   uint32_t type = 0;
+  uint64_t flow = 0;
 };
 
 struct DriveOptions {
@@ -52,6 +53,7 @@ struct DriveReport {
   uint64_t idle_while_waiting = 0;      // moments at which a worker idled and a job waited
   uint64_t preemptions = 0;
   uint64_t kept_on = 0;  // slices that ended in kContinue
+  uint64_t slices = 0;   // that had an end
   uint64_t mishaps = 0;  // what chaos did
   friend bool operator==(const DriveReport&, const DriveReport&) = default;
 };
@@ -63,10 +65,12 @@ class Driver {
       : policy_(config),
         arrivals_(arrivals),
         options_(options),
-        script_(options.workers, options.seed, hook::initial_plan(policy_)),
+        script_(options.workers, options.seed, hook::initial_plan(policy_),
+                managers(policy_, options.workers)),
         chaos_(script_, options.seed, options.chaos ? ChaosRates{} : ChaosRates{0, 0, 0, 0}),
         host_(chaos_, options.patience),
         seats_(options.workers),
+        manager_seats_(script_.managers()),
         jobs_(arrivals.size()) {
     script_.set_capacity(options.queue_capacity);
   }
@@ -103,7 +107,11 @@ class Driver {
     Nanos quantum;  // of the slice in force
     Nanos slice;    // what of it the job will use
   };
-  enum class Kind : uint8_t { kArrival, kSliceEnd, kAdapt, kRetry };
+  struct ManagerSeat {
+    ManagerState<P> state{};
+    Instant due = Instant::never();
+  };
+  enum class Kind : uint8_t { kArrival, kSliceEnd, kAdapt, kManage, kRetry };
   struct Event {
     Instant at;
     uint64_t order;
@@ -112,6 +120,7 @@ class Driver {
     bool operator>(const Event& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
 
+  static constexpr uint32_t kMostRounds = 8;
   static constexpr Nanos kRetryAfter = Nanos(100);  // how soon an idle worker asks again, in chaos
 
   size_t unfinished() const {
@@ -141,13 +150,35 @@ class Driver {
       case Kind::kAdapt:
         adapt();
         break;
+      case Kind::kManage:
       case Kind::kRetry:
-        retry_scheduled_ = false;
         break;
     }
+    if (event.kind == Kind::kRetry) retry_scheduled_ = false;
+    push();
+    give_work_to_idle_workers();
+  }
+
+  // The dispatcher and the managers step after every event, until no message is on its way. In
+  // chaos they may stop before.
+  void push() {
     host_.sit(Seat::central());
     hook::dispatch(policy_, central_, host_);
-    give_work_to_idle_workers();
+    for (uint32_t rounds = 0; rounds < kMostRounds; ++rounds) {
+      for (uint32_t m = 0; m < script_.managers(); ++m) manage(ManagerId{m});
+      if (host_.in_messages() == 0) return;
+    }
+    if (!options_.chaos) host_.complain("messages without end");
+  }
+
+  void manage(ManagerId me) {
+    ManagerSeat& seat = manager_seats_[me.value];
+    host_.sit(Seat::manager(me));
+    const Instant due = hook::manage(policy_, seat.state, me, host_);
+    if (due != Instant::never() && due <= script_.now()) host_.complain("a step due in the past");
+    if (due == seat.due || due == Instant::never() || unfinished() == 0) return;
+    seat.due = due;
+    schedule(std::max(due, script_.now() + Nanos(1)), Kind::kManage);
   }
 
   void arrive(uint32_t index) {
@@ -155,13 +186,14 @@ class Driver {
     DrivenJob& job = jobs_[index];
     job.arrival = index;
     job.arrived = script_.now();
-    job.flow = index;
+    job.flow = arrival.flow;
     job.left = arrival.service;
     job.priority = arrival.priority;
     job.type = arrival.type;
-    host_.sit(Seat::worker(arrival.worker));
+    const WorkerId at = script_.arrives_at(job.flow, arrival.worker);
+    host_.sit(Seat::worker(at));
     host_.admit(&job);
-    const QueueRef q = hook::route(policy_, job, arrival.worker, host_);
+    const QueueRef q = hook::route(policy_, job, at, host_);
     if (host_.put(q, &job)) return;
     host_.retire(&job);
     report_.refused.push_back(index);
@@ -198,7 +230,7 @@ class Driver {
 
   // What chaos hides from one worker it may show to the next.
   void claim_broken() {
-    if (!kClaimsInterchangeable<P> || options_.chaos) return;
+    if (!interchangeable(policy_) || options_.chaos) return;
     host_.complain("an idle worker found what another had not, against kInterchangeable");
   }
 
@@ -228,6 +260,7 @@ class Driver {
       host_.sit(Seat::worker(me));
       seat.quantum = hook::quantum(policy_, seat.state, job, host_);
       if (seat.quantum <= Nanos()) host_.complain("a quantum of nothing");
+      report_.slices += seat.quantum != Nanos::max() ? 1u : 0u;
     }
     begin_slice(me);
   }
@@ -283,7 +316,7 @@ class Driver {
     WorkerSeat& seat = seats_[me.value];
     host_.sit(Seat::worker(me));
     hook::finished(policy_, seat.state, job, job.attained);
-    script_.note_served(job.type, job.attained, job.started - job.arrived);
+    script_.note_served(job.type, job.attained, job.started - job.arrived, job.job_class);
     host_.retire(&job);
     report_.departures.push_back({job.arrival, script_.now(), job.preemptions});
     seat.running = nullptr;
@@ -299,11 +332,12 @@ class Driver {
   size_t jobs_waiting() {
     size_t sum = 0;
     for (uint32_t spec = 0; spec < P::kQueues.size(); ++spec) {
-      for (uint32_t lane = 0; lane < lanes_of(P::kQueues[spec], options_.workers); ++lane) {
+      const uint32_t lanes = lanes_of(P::kQueues[spec], options_.workers, script_.managers());
+      for (uint32_t lane = 0; lane < lanes; ++lane) {
         sum += script_.waiting(QueueRef{spec, lane}).size();
       }
     }
-    return sum;
+    return sum + host_.in_messages();
   }
 
   bool somebody_idles() const {
@@ -321,6 +355,7 @@ class Driver {
   Host host_;
   typename P::Central central_{};
   std::vector<WorkerSeat> seats_;
+  std::vector<ManagerSeat> manager_seats_;
   std::vector<DrivenJob> jobs_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t next_order_ = 0;

@@ -19,7 +19,7 @@ using testing::DriveReport;
 
 using Log = std::vector<std::string>;
 
-// Processor sharing with a diary. `flow` is the index of the arrival.
+// Processor sharing with a diary. The flows number the arrivals.
 struct Diary {
   static constexpr const char* kName = "diary";
   static constexpr const char* kSummary = "";
@@ -80,7 +80,7 @@ struct Diary {
 TEST(Drive, hooks_come_in_the_order_of_the_contract) {
   Log log;
   const std::array<Arrival, 2> arrivals{{{.service = Nanos(25), .job_class = JobClass::kLong},
-                                         {.at = Instant(15), .service = Nanos(3)}}};
+                                         {.at = Instant(15), .service = Nanos(3), .flow = 1}}};
   drive<Diary>({.log = &log}, arrivals, {.workers = 1});
   EXPECT_EQ(log, (Log{"route 0", "next 0", "quantum 0",     // at 0
                       "expired 0",                          // at 10: renewed

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@
 namespace rubato::testing {
 
 // How many queues `spec` stands for.
-constexpr uint32_t lanes_of(const QueueSpec& spec, uint32_t workers) {
-  return spec.scope == Scope::kPerWorker ? workers : spec.lanes;
+constexpr uint32_t lanes_of(const QueueSpec& spec, uint32_t workers, uint32_t managers) {
+  if (spec.scope == Scope::kGlobal) return spec.lanes;
+  return spec.scope == Scope::kPerWorker ? workers : managers;
 }
 
 template <Policy P>
@@ -31,10 +33,18 @@ class ScriptHost {
  public:
   using Plan = typename P::Plan;
 
-  explicit ScriptHost(uint32_t workers, uint64_t seed = 1, Plan plan = {})
-      : workers_(workers), plan_(plan), prng_(seed), busy_(workers) {
+  explicit ScriptHost(uint32_t workers, uint64_t seed = 1, Plan plan = {}, uint32_t managers = 0)
+      : workers_(workers),
+        managers_(managers),
+        plan_(plan),
+        prng_(seed),
+        busy_(workers),
+        posted_(workers),
+        mailboxes_(managers) {
     RUBATO_CHECK(workers >= 1 && workers <= limits::kMaxWorkers);
-    for (const QueueSpec& spec : P::kQueues) queues_.emplace_back(lanes_of(spec, workers));
+    for (const QueueSpec& spec : P::kQueues) {
+      queues_.emplace_back(lanes_of(spec, workers, managers));
+    }
   }
 
   Instant now() { return now_; }
@@ -61,9 +71,30 @@ class ScriptHost {
     RUBATO_CHECK(type < limits::kTypes);
     return served_[type];
   }
+  Served served_as(JobClass job_class) { return served_as_[static_cast<size_t>(job_class)]; }
+  uint64_t posted(WorkerId worker) { return posted_[worker.value]; }
+  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+    if (posted_[worker.value] != seen) return false;
+    posted_[worker.value] = value;
+    return true;
+  }
+  bool steer(uint64_t flow, WorkerId to) {
+    steered_[flow] = to;
+    return true;
+  }
+  bool unsteer(uint64_t flow) { return steered_.erase(flow) > 0; }
   Job* take(QueueRef q) {
     record("take", q);
     return pop(q);
+  }
+  Job* take_tail(QueueRef q) {
+    record("take_tail", q);
+    Queue& queue = at(q);
+    if (queue.jobs.empty()) return nullptr;
+    Job* const job = queue.jobs.back();
+    queue.jobs.pop_back();
+    ++queue.consumed;
+    return job;
   }
   bool put(QueueRef q, Job* job) {
     record("put", q);
@@ -82,18 +113,42 @@ class ScriptHost {
     RUBATO_CHECK(n > 0);
     return prng_.below(n);
   }
+  bool send(ManagerId to, const Message& message) {
+    std::deque<Message>& mailbox = mailboxes_[to.value];
+    if (mailbox.size() >= limits::kMailbox) return false;
+    mailbox.push_back(message);
+    for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
+    return true;
+  }
+  bool receive(ManagerId me, Message& message) {
+    std::deque<Message>& mailbox = mailboxes_[me.value];
+    if (mailbox.empty()) return false;
+    message = mailbox.front();
+    mailbox.pop_front();
+    return true;
+  }
   const Plan& plan() { return plan_; }
 
   // For the test.
+  uint32_t managers() const { return managers_; }
+  const std::deque<Message>& mailbox(ManagerId manager) { return mailboxes_[manager.value]; }
+  // Where requests of that flow arrive, if not at `home`.
+  WorkerId arrives_at(uint64_t flow, WorkerId home) const {
+    const auto steered = steered_.find(flow);
+    return steered != steered_.end() ? steered->second : home;
+  }
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
   void set_busy(WorkerId worker, bool busy) { busy_[worker.value] = busy; }
   // One more request of that type is done.
-  void note_served(uint32_t type, Nanos service, Nanos waited) {
-    Served& served = served_[std::min(type, limits::kTypes - 1)];
-    ++served.count;
-    served.service += service;
-    served.waited += waited;
+  void note_served(uint32_t type, Nanos service, Nanos waited,
+                   JobClass job_class = JobClass::kShort) {
+    for (Served* served : {&served_[std::min(type, limits::kTypes - 1)],
+                           &served_as_[static_cast<size_t>(job_class)]}) {
+      ++served->count;
+      served->service += service;
+      served->waited += waited;
+    }
   }
   void set_capacity(size_t jobs_per_queue) { capacity_ = jobs_per_queue; }
   void record_verbs() { recording_ = true; }
@@ -138,15 +193,20 @@ class ScriptHost {
   }
 
   uint32_t workers_;
+  uint32_t managers_;
   Plan plan_;
   Prng prng_;
   std::vector<bool> busy_;
+  std::vector<uint64_t> posted_;
+  std::vector<std::deque<Message>> mailboxes_;
+  std::map<uint64_t, WorkerId> steered_;
   Instant now_;
   size_t capacity_ = limits::kSharedCapacity;
   bool recording_ = false;
   std::vector<std::string> verbs_;
   std::vector<std::vector<Queue>> queues_;
   std::array<Served, limits::kTypes> served_{};
+  std::array<Served, 2> served_as_{};
 };
 
 }  // namespace rubato::testing

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The hooks as hosts call them, with the defaults of those that a policy does not declare, and the
+// verbs that follow from others. Included by policy/contract.h only; see there.
+#pragma once
+
+#include "policy/contract.h"
+
+namespace rubato {
+
+// Verbs that follow from the others; a host may have a faster one of its own.
+namespace verb {
+
+// The first of the `count` queues of a per-worker spec from lane `from` on, in ring order, that
+// holds more than `above` jobs: how many steps it is after `from`, or `count` if there is none. A
+// hint, like depth. Requires from < workers and count <= workers.
+template <class H>
+uint32_t find_deeper(H& host, uint32_t spec, uint32_t from, uint32_t count, uint32_t above) {
+  if constexpr (requires { host.find_deeper(spec, from, count, above); }) {
+    return host.find_deeper(spec, from, count, above);
+  } else {
+    for (uint32_t step = 0, lane = from; step < count; ++step) {
+      if (host.depth(QueueRef{spec, lane}) > above) return step;
+      if (++lane == host.workers()) lane = 0;
+    }
+    return count;
+  }
+}
+
+}  // namespace verb
+
+namespace hook {
+
+template <Policy P, class H>
+QueueRef route(const P& policy, const Job& job, WorkerId at, H& host) {
+  if constexpr (requires { policy.route(job, at, host); }) {
+    return policy.route(job, at, host);
+  } else {
+    return {0, P::kQueues[0].scope == Scope::kPerWorker ? at.value : 0};
+  }
+}
+
+template <Policy P, class H>
+Job* next(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
+  return policy.next(worker, me, host);
+}
+
+template <Policy P, class H>
+Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
+  if constexpr (requires { policy.quantum(worker, job, host); }) {
+    return policy.quantum(worker, job, host);
+  } else {
+    return Nanos::max();
+  }
+}
+
+template <Policy P, class H>
+Verdict expired(const P& policy, Running running, H& host) {
+  if constexpr (requires { policy.expired(running, host); }) {
+    return policy.expired(running, host);
+  } else {
+    return Verdict::kContinue;
+  }
+}
+
+// Default: back to the tail of where it would arrive.
+template <Policy P, class H>
+QueueRef requeue(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
+  if constexpr (requires { policy.requeue(job, why, me, host); }) {
+    return policy.requeue(job, why, me, host);
+  } else {
+    return hook::route(policy, job, me, host);
+  }
+}
+
+template <Policy P>
+void finished(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
+  if constexpr (requires { policy.finished(worker, job, service); }) {
+    policy.finished(worker, job, service);
+  }
+}
+
+template <Policy P, class H>
+void dispatch(const P& policy, typename P::Central& central, H& host) {
+  if constexpr (requires { policy.dispatch(central, host); }) policy.dispatch(central, host);
+}
+
+template <Policy P, class H>
+Instant manage(const P& policy, ManagerState<P>& manager, ManagerId me, H& host) {
+  if constexpr (kManages<P>) {
+    return policy.manage(manager, me, host);
+  } else {
+    return Instant::never();
+  }
+}
+
+template <Policy P, class H>
+typename P::Plan adapt(const P& policy, typename P::Central& central, H& host) {
+  if constexpr (requires { policy.adapt(central, host); }) {
+    return policy.adapt(central, host);
+  } else {
+    return host.plan();
+  }
+}
+
+template <Policy P>
+Nanos adapt_period(const P& policy) {
+  if constexpr (requires { policy.adapt_period(); }) {
+    return policy.adapt_period();
+  } else {
+    return Nanos::max();
+  }
+}
+
+// The Plan before the first adapt.
+template <Policy P>
+typename P::Plan initial_plan(const P& policy) {
+  if constexpr (requires { policy.initial_plan(); }) {
+    return policy.initial_plan();
+  } else {
+    return typename P::Plan{};
+  }
+}
+
+}  // namespace hook
+}  // namespace rubato

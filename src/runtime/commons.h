@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commons: what all seats of one runtime may read and write beside the queues: the workers' signs,
+// the managers' mailboxes, and the way to move a flow. Built before the workers start; every method
+// from any thread.
+//
+// Memory order: a sign is all there is to read, so signs are relaxed; a message is ordered by its
+// ring (mechanism/queue/mpmc_queue.h), and with it what its sender did to the jobs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/limits.h"
+#include "datapath/datapath.h"
+#include "mechanism/queue/mpmc_queue.h"
+#include "policy/contract.h"
+
+namespace rubato {
+
+class Commons {
+ public:
+  // `datapath` may be null: no flow can be moved then.
+  Commons(uint32_t workers, uint32_t managers, Datapath* datapath)
+      : signs_(workers), datapath_(datapath) {
+    for (uint32_t m = 0; m < managers; ++m) {
+      mailboxes_.push_back(std::make_unique<MpmcQueue<Message>>(limits::kMailbox));
+    }
+  }
+
+  uint64_t posted(WorkerId worker) const {
+    return signs_[worker.value].load(std::memory_order_relaxed);
+  }
+  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+    return signs_[worker.value].compare_exchange_strong(seen, value, std::memory_order_relaxed);
+  }
+
+  bool send(ManagerId to, const Message& message) { return mailboxes_[to.value]->put(message); }
+  bool receive(ManagerId me, Message& message) { return mailboxes_[me.value]->take(message); }
+
+  // Is something on its way to a manager?
+  bool mail() const {
+    for (const auto& mailbox : mailboxes_) {
+      if (mailbox->depth() > 0) return true;
+    }
+    return false;
+  }
+
+  bool steer(uint64_t flow, WorkerId to) {
+    return datapath_ != nullptr && datapath_->steer(flow, to);
+  }
+  bool unsteer(uint64_t flow) { return datapath_ != nullptr && datapath_->unsteer(flow); }
+
+ private:
+  std::vector<std::atomic<uint64_t>> signs_;
+  std::vector<std::unique_ptr<MpmcQueue<Message>>> mailboxes_;
+  Datapath* datapath_;
+};
+
+}  // namespace rubato
