@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "policy/altocumulus.h"
 #include "policy/cfcfs.h"
 #include "policy/contract.h"
 #include "policy/darc.h"
@@ -16,6 +17,7 @@
 #include "policy/fixed_priority.h"
 #include "policy/jbsq.h"
 #include "policy/ps.h"
+#include "policy/sbb.h"
 #include "policy/shinjuku.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
@@ -39,6 +41,8 @@ using AllPolicies = TypeList<  //
     FixedPriority,             //
     Edf,                       //
     Darc,                      //
+    Sbb,                       //
+    Altocumulus,               //
     Synergy                    //
     >;
 

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlowMigration (SBB, section 4.5.1): workers tell each other how loaded they are, and one that is
+// overloaded for long publishes a flow, which an idle one has steered to itself. A part of
+// policies; its Worker state belongs to the worker's seat. Pure; see policy/contract.h for who
+// calls what.
+//
+// What a worker posts for all to read: its load in the two lowest bits, above them the number of
+// the published flow plus one, 0 = none.
+//
+// Ours, where the paper is silent: a worker that stays overloaded publishes another flow after as
+// many rounds again; a flow that was adopted is not published by its adopter, so that it does not
+// wander; and a rule is removed again when it is old and the worker that the flow came from is
+// Light, or when its adopter has too many.
+#pragma once
+
+#include <array>
+
+#include "policy/contract.h"
+
+namespace rubato {
+
+class FlowMigration {
+ public:
+  enum class Load : uint8_t { kLight, kBusy, kOverloaded };
+
+  // The paper does not give the thresholds; these are the published code's, of rounds of up to 64.
+  struct Config {
+    uint32_t light_to_busy = 32;
+    uint32_t busy_to_overloaded = 48;
+    uint32_t overloaded_to_busy = 32;
+    uint32_t busy_to_light = 16;
+    uint32_t rounds = 3;  // in a row before the load changes
+    Nanos rule_life = Nanos::millis(100);
+  };
+
+  struct Adopted {
+    uint64_t flow = 0;
+    WorkerId from;
+    Instant since;
+  };
+  static constexpr uint32_t kMostAdopted = 16;
+
+  struct Worker {
+    Load load = Load::kLight;
+    uint32_t above = 0;  // rounds in a row over the upper threshold
+    uint32_t below = 0;  // and under the lower one
+    bool publish = false;  // the flow of the next request that it runs
+    uint32_t adopted = 0;
+    std::array<Adopted, kMostAdopted> flows{};  // of `adopted` many, oldest first
+  };
+
+  template <class V>
+  static void visit(Config& c, V&& v) {
+    v(OptionInfo{"light_to_busy", "", 1, 4096, "requests of a round above which a worker is Busy"},
+      c.light_to_busy);
+    v(OptionInfo{"busy_to_overloaded", "", 1, 4096, "the same from Busy to Overloaded"},
+      c.busy_to_overloaded);
+    v(OptionInfo{"overloaded_to_busy", "", 0, 4096, "requests of a round below which it is Busy"},
+      c.overloaded_to_busy);
+    v(OptionInfo{"busy_to_light", "", 0, 4096, "the same from Busy to Light"}, c.busy_to_light);
+    v(OptionInfo{"rounds", "", 1, 1000, "rounds in a row that change the state"}, c.rounds);
+    v(OptionInfo{"rule_life", "ms", 0, 1e6, "age from which a flow may be sent home again"},
+      c.rule_life);
+  }
+
+  explicit constexpr FlowMigration(Config config) : config_(config) {}
+
+  static Load load_of(uint64_t posted) { return static_cast<Load>(posted & 3); }
+
+  // Of worker `me`: a round has begun in which so many requests were received.
+  template <class H>
+  void round(Worker& worker, WorkerId me, uint32_t received, H& host) const {
+    count(worker, received);
+    const uint64_t posted = host.posted(me);
+    // May fail because somebody has taken the flow; then the next round says it.
+    if (load_of(posted) != worker.load) host.post(me, posted, sign(worker.load));
+    send_home(worker, host);
+  }
+
+  // Of worker `me`: it is about to run this job.
+  template <class H>
+  void running(Worker& worker, WorkerId me, const Job& job, H& host) const {
+    if (!worker.publish || is_adopted(worker, job.flow)) return;
+    const uint64_t posted = host.posted(me);
+    const uint64_t with_flow = sign(worker.load) | (job.flow + 1) << 2;
+    worker.publish = !host.post(me, posted, with_flow);
+  }
+
+  // Of the idle worker `me`: takes the flow that `victim` has published. False = there is none, or
+  // somebody was faster.
+  template <class H>
+  bool adopt(Worker& worker, WorkerId me, WorkerId victim, H& host) const {
+    const uint64_t posted = host.posted(victim);
+    if (load_of(posted) != Load::kOverloaded || posted >> 2 == 0) return false;
+    if (!host.post(victim, posted, sign(Load::kOverloaded))) return false;
+    const uint64_t flow = (posted >> 2) - 1;
+    if (!host.steer(flow, me)) return false;
+    if (worker.adopted == kMostAdopted) forget_oldest(worker, host);
+    worker.flows[worker.adopted++] = {flow, victim, host.now()};
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t sign(Load load) { return static_cast<uint64_t>(load); }
+
+  // Three rounds in a row on one side of a threshold change the state; a round between the two
+  // thresholds begins anew.
+  void count(Worker& worker, uint32_t received) const {
+    const bool busy = worker.load != Load::kLight;
+    const uint32_t high = busy ? config_.busy_to_overloaded : config_.light_to_busy;
+    const bool overloaded = worker.load == Load::kOverloaded;
+    const uint32_t low = overloaded ? config_.overloaded_to_busy : config_.busy_to_light;
+    worker.above = received > high ? worker.above + 1 : 0;
+    worker.below = busy && received < low ? worker.below + 1 : 0;
+    if (worker.above >= config_.rounds) {
+      worker.above = 0;
+      worker.load = busy ? Load::kOverloaded : Load::kBusy;
+      worker.publish = busy;
+    } else if (worker.below >= config_.rounds) {
+      worker.below = 0;
+      worker.load = overloaded ? Load::kBusy : Load::kLight;
+      worker.publish = false;
+    }
+  }
+
+  static bool is_adopted(const Worker& worker, uint64_t flow) {
+    for (uint32_t i = 0; i < worker.adopted; ++i) {
+      if (worker.flows[i].flow == flow) return true;
+    }
+    return false;
+  }
+
+  // The oldest rule is removed when what it was for is over.
+  template <class H>
+  void send_home(Worker& worker, H& host) const {
+    if (worker.adopted == 0 || host.now() - worker.flows[0].since < config_.rule_life) return;
+    if (load_of(host.posted(worker.flows[0].from)) != Load::kLight) return;
+    forget_oldest(worker, host);
+  }
+
+  template <class H>
+  void forget_oldest(Worker& worker, H& host) const {
+    host.unsteer(worker.flows[0].flow);
+    for (uint32_t i = 1; i < worker.adopted; ++i) worker.flows[i - 1] = worker.flows[i];
+    --worker.adopted;
+  }
+
+  Config config_;
+};
+
+}  // namespace rubato
