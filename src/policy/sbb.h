@@ -5,7 +5,7 @@
 // that are Overloaded steered to itself. Pure; see policy/contract.h for who calls what.
 //
 // A worker's queue is two: a block of its own, which nobody else looks at, and behind it what
-// thieves may see. It goes in rounds: what waits when the round before is done, at most 64 requests,
+// thieves may see. It goes in rounds: what waits when the one before is done, at most 64 requests,
 // is the round's, and is moved to the block 16 at a time.
 #pragma once
 
