@@ -23,7 +23,8 @@ Json latency_json(const LatencySummary& l) {
 
 Json slowdown_json(const std::optional<SlowdownSummary>& s) {
   if (!s) return nullptr;
-  return {{"mean", s->mean}, {"p50", s->p50}, {"p99", s->p99}, {"p999", s->p999}};
+  return {
+      {"mean", s->mean}, {"p50", s->p50}, {"p90", s->p90}, {"p99", s->p99}, {"p999", s->p999}};
 }
 
 Json type_json(const TypeReport& t) {
@@ -133,7 +134,7 @@ SlowdownSummary summarize_slowdown(const Histogram& h) {
   const auto at = [&](double percent) {
     return static_cast<double>(h.percentile(percent).count()) / kSlowdownUnit;
   };
-  return {h.mean_ns() / kSlowdownUnit, at(50), at(99), at(99.9)};
+  return {h.mean_ns() / kSlowdownUnit, at(50), at(90), at(99), at(99.9)};
 }
 
 std::vector<std::pair<double, double>> ccdf_of(const Histogram& latency) {

@@ -21,7 +21,7 @@ struct LatencySummary {
 };
 
 struct SlowdownSummary {
-  double mean = 0, p50 = 0, p99 = 0, p999 = 0;
+  double mean = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0;
 };
 
 LatencySummary summarize_latency(const Histogram& latency);

@@ -98,6 +98,19 @@ TEST(RunReport, slowdown_is_latency_over_service) {
   EXPECT_DOUBLE_EQ(summarize_slowdown(h).mean, 1.5);
 }
 
+TEST(RunReport, slowdowns_have_the_percentiles_that_latencies_have) {
+  Histogram h;
+  for (int i = 1; i <= 1000; ++i) record_slowdown(h, Nanos::micros(i), Nanos::micros(1));
+  const SlowdownSummary s = summarize_slowdown(h);
+  EXPECT_NEAR(s.p50, 500, 4);
+  EXPECT_NEAR(s.p90, 900, 8);
+  EXPECT_NEAR(s.p99, 990, 8);
+  EXPECT_NEAR(s.p999, 999, 8);
+  RunReport r = small_report();
+  r.slowdown = s;
+  EXPECT_EQ(Json::parse(to_json(r))["slowdown"]["p90"], s.p90);
+}
+
 TEST(RunReport, ccdf_falls_to_zero) {
   Histogram h;
   for (int i = 1; i <= 100; ++i) h.record(Nanos::micros(i));

@@ -51,6 +51,7 @@ void for_each_figure(Report& report, bool all, F&& f) {
   const auto slowdown = [&](const std::string& at, auto& s) {
     f(at + "/slowdown/mean", s.mean);
     f(at + "/slowdown/p50", s.p50);
+    f(at + "/slowdown/p90", s.p90);
     f(at + "/slowdown/p99", s.p99);
     f(at + "/slowdown/p999", s.p999);
   };
