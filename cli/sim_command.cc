@@ -6,15 +6,14 @@
 
 #include <CLI/CLI.hpp>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/machine.h"
 #include "cli/options.h"
+#include "cli/output_file.h"
 #include "cli/sim_options.h"
 #include "cli/sim_output.h"
 #include "cli/sim_runs.h"
@@ -31,50 +30,52 @@ void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); 
 
 constexpr const char* kNotes =
     "\nFigures leave out the warm-up. A sweep prints a row per load and writes an object\n"
-    "rubato.sweep/1 with one report per load. Several seeds are one report: figures are means,\n"
-    "counts sums, maxima maxima, and \"confidence\" has half of the 95 % intervals. An overloaded\n"
-    "run is a valid one; one that was stopped early (Ctrl-C) prints what it has and is not.\n"
+    "rubato.sweep/1 with one report per load; --compare, a row per policy for each load and\n"
+    "rubato.compare/1.\n"
+    "Several seeds are one report: figures are means, counts sums, maxima maxima, and\n"
+    "\"confidence\" has half of the 95 % intervals. An overloaded run is a valid one; one that\n"
+    "was stopped early (Ctrl-C) prints what it has and is not.\n"
     "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
 
+// What all reports of a command have in common.
 void describe(const SimOptions& o, sim::SimReport& report) {
   RunReport& run = report.run;
-  run.policy = o.policy;
   run.workload = o.workload;
   run.arrivals = o.arrivals;
   run.version = version();
-  run.settings = o.notes;
-  for (const auto& [name, value] : o.settings) run.settings.emplace_back(name, value);
-  if (o.no_wall) return;
-  run.machine = this_machine();
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  const bool to_stdout = path == "-";
-  errno = 0;
-  std::FILE* file = to_stdout ? stdout : std::fopen(path.c_str(), "w");
-  bool good = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (good) good = std::fflush(file) == 0;
-  const int error = errno;
-  if (file != nullptr && !to_stdout) std::fclose(file);
-  if (good) return Done{};
-  return Error{fmt::format("cannot write '{}': {}", to_stdout ? "stdout" : path,
-                           std::strerror(error != 0 ? error : EIO))};
+  if (!o.no_wall) run.machine = this_machine();
 }
 
 // Where the tables go: out of the way of JSON.
 std::FILE* people(const SimOptions& o) { return o.json_file == "-" ? stderr : stdout; }
 
+std::string table_of(const SimOptions& o, const std::vector<sim::SimReport>& reports) {
+  if (o.compare) return compare_table(reports, o.contenders.size(), o.slo);
+  if (o.sweep || reports.empty()) return sweep_table(reports, o.slo);
+  return sim_table(reports.front(), o.slo);
+}
+
+std::string json_of(const SimOptions& o, const std::vector<sim::SimReport>& reports) {
+  if (o.compare) return runs_json("rubato.compare/1", reports, o.slo);
+  if (o.sweep || reports.empty()) return runs_json("rubato.sweep/1", reports, o.slo);
+  return sim_json(reports.front(), o.slo);
+}
+
+// Figures that rest on little are printed, but not in silence.
+void warn_of_thin_evidence(const SimOptions& o, const sim::SimReport& report) {
+  if (!report.run.valid) return;
+  const std::string warning = thin_evidence(o.slo, report, o.setup.requests);
+  if (!warning.empty()) fmt::print(stderr, "rubato: --slo: {}\n", warning);
+}
+
 Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) {
-  const std::string table = o.sweep || reports.empty() ? sweep_table(reports)
-                                                       : sim_table(reports.front());
-  std::fputs(table.c_str(), people(o));
+  std::fputs(table_of(o, reports).c_str(), people(o));
+  if (!reports.empty()) warn_of_thin_evidence(o, reports.front());
   if (o.json_file.empty()) return Done{};
   if (o.no_wall) {
     for (sim::SimReport& report : reports) report.run.wall_s = 0;
   }
-  const std::string json =
-      o.sweep || reports.empty() ? sweep_json(reports) : sim_json(reports.front());
-  return write_text(o.json_file, json);
+  return write_text(o.json_file, json_of(o, reports));
 }
 
 std::vector<std::string> type_names(const WorkloadSpec& workload) {
@@ -100,13 +101,7 @@ int finish_trace(const SimOptions& o, sim::Trace& trace) {
   bad_value("--" + error.substr(0, error.find(':')), error);
 }
 
-int run_sim(SimOptions& o) {
-  finish_sim_options(o);
-  if (o.explain) {
-    for (const std::string& line : sim::explain(setup_at(o, o.loads.front(), 0))) {
-      fmt::print(people(o), "{}\n", line);
-    }
-  }
+int run_runs(const SimOptions& o) {
   std::unique_ptr<sim::Trace> trace;
   if (!o.trace_file.empty()) {
     auto opened = sim::Trace::open(o.trace_file, o.trace_limits, o.setup.workers,
@@ -114,8 +109,6 @@ int run_sim(SimOptions& o) {
     if (!opened) return fail(opened.error().c_str());
     trace = std::move(*opened);
   }
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
   auto reports = run_simulations(o, trace.get(), ::isatty(STDERR_FILENO) != 0, stop_requested);
   if (!reports) refuse(reports.error());
   for (sim::SimReport& report : *reports) describe(o, report);
@@ -124,10 +117,22 @@ int run_sim(SimOptions& o) {
   return stop_requested.load() ? fail(sim::kStoppedEarly) : kDone;
 }
 
+int run_sim(SimOptions& o) {
+  finish_sim_options(o);
+  if (o.explain) {
+    for (const std::string& line : sim::explain(setup_at(o, o.loads.front(), 0))) {
+      fmt::print(people(o), "{}\n", line);
+    }
+  }
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  return run_runs(o);
+}
+
 void add_sim(CLI::App& parent, int& status) {
   auto options = std::make_shared<SimOptions>();
   CLI::App* app = parent.add_subcommand("sim", "Simulate a policy, in virtual time");
-  app->footer(workload_help() + kNotes);
+  app->footer(workload_help() + slo_help() + kNotes);
   add_sim_options(*app, *options);
   app->callback([options, &status] { status = run_sim(*options); });
 }

@@ -10,8 +10,6 @@
 
 #include "cli/options.h"
 #include "cli/sim_workload.h"
-#include "policy/all.h"
-#include "policy/options.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -37,26 +35,6 @@ void add_micros(CLI::App& app, const std::string& name, Nanos& value, const std:
   };
   CLI::Option* option = add_parsed(app, name, "T", parse, help);
   if (!default_text.empty()) option->default_str(default_text);
-}
-
-Status check_policy(const std::string& name) {
-  if (with_policy(name, [](auto) {})) return Done{};
-  std::string names;
-  for_each_policy([&]<class P>(std::type_identity<P>) {
-    names += names.empty() ? P::kName : std::string(", ") + P::kName;
-  });
-  return Error{"takes one of " + names + "; not '" + name + "'"};
-}
-
-Status check_settings(const SimOptions& o) {
-  Status status = Done{};
-  with_policy(o.policy, [&]<class P>(std::type_identity<P>) {
-    typename P::Config config{};
-    for (const auto& [name, value] : o.settings) {
-      if (status) status = set_option<P>(config, name, value);
-    }
-  });
-  return status;
 }
 
 Status parse_load(const std::string& text, double& load) {
@@ -100,54 +78,35 @@ Status parse_loads(const std::string& text, std::vector<double>& loads) {
   return Done{};
 }
 
-void add_run_options(CLI::App& app, SimOptions& o) {
-  add_parsed(
+void add_policy_options(CLI::App& app, SimOptions& o) {
+  CLI::Option* policy = add_parsed(
       app, "--policy", "NAME",
       [&o](const std::string& text) {
-        o.policy = text;
+        o.policies = {text};
         return check_policy(text);
       },
-      "Scheduling policy, see `rubato policies`")
-      ->required();
+      "Scheduling policy, see `rubato policies`");
+  add_parsed(
+      app, "--compare", "P1,P2,...",
+      [&o](const std::string& text) {
+        o.compare = true;
+        return parse_policies(text, o.policies);
+      },
+      "Several policies instead, or all: the same requests for each, one table")
+      ->excludes(policy);
   add_parsed(
       app, "--set", "NAME=VALUE",
       [&o](const std::string& text) -> Status {
-        const size_t equals = text.find('=');
-        if (equals == std::string::npos || equals == 0) {
-          return Error{"takes NAME=VALUE, not '" + text + "'"};
-        }
-        o.settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+        Result<Setting> setting = parse_setting(text);
+        if (!setting) return Error{setting.error()};
+        o.settings.push_back(std::move(*setting));
         return Done{};
       },
-      "Setting of the policy; may be repeated")
+      "Setting of every policy that has it, or POLICY.NAME=VALUE; may be repeated")
       ->take_all()
       ->trigger_on_parse();
   add_count(app, "--workers", o.setup.workers, 1, limits::kMaxWorkers, "a number of workers",
             "Simulated workers");
-  add_count(app, "--requests", o.setup.requests, 1, kMostRequests, "a number of requests",
-            "Requests of a run, warm-up included")
-      ->each([&o](const std::string&) { o.requests_given = true; });
-  add_count(app, "--seed", o.setup.seed, 0, UINT64_MAX, "a number",
-            "The same seed gives the same figures, everywhere");
-  add_number(app, "--warmup", o.setup.warmup, 0, kMostWarmup, "a share",
-             "Share of the run's time that is left out of the figures at its start");
-  app.add_option("--costs", o.costs, "What the machine's operations cost: a name or a cost file")
-      ->type_name("NAME|FILE")
-      ->capture_default_str();
-  add_parsed(
-      app, "--classify", "feedback|age",
-      [&o](const std::string& text) -> Status {
-        if (text != "feedback" && text != "age") {
-          return Error{"takes feedback or age, not '" + text + "'"};
-        }
-        o.setup.classify = text == "age" ? sim::Classify::kAge : sim::Classify::kFeedback;
-        return Done{};
-      },
-      "How a worker learns that a request is long: the application says so when it starts, or it "
-      "has run for a whole slice")
-      ->default_str("feedback");
-  add_micros(app, "--long-over", o.setup.long_over,
-             "Types whose mean service is this or more are long to --classify feedback", "10us");
 }
 
 void add_load_options(CLI::App& app, SimOptions& o) {
@@ -159,9 +118,7 @@ void add_load_options(CLI::App& app, SimOptions& o) {
       },
       "Offered load as a share of the capacity, workers / mean service");
   load->default_str("0.7");
-  CLI::Option* rate = add_number(app, "--rate", o.rate, 1e-3, Arrivals::kMaxRate,
-                                 "requests per second", "Offered requests per second instead")
-                          ->default_str("");
+  CLI::Option* rate = add_rate_option(app, o);
   CLI::Option* loads = add_parsed(
       app, "--loads", "A:B:STEP",
       [&o](const std::string& text) {
@@ -171,11 +128,6 @@ void add_load_options(CLI::App& app, SimOptions& o) {
       "One run per load from A to B, or of the list F,F,...; on all --threads");
   rate->excludes(load);
   loads->excludes(load)->excludes(rate);
-  add_count(app, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",
-            "Runs per load, from --seed on; figures are their means with 95 % confidence");
-  o.threads = std::max(1u, std::thread::hardware_concurrency());
-  add_count(app, "--threads", o.threads, 1, kMostThreads, "a number of threads",
-            "Runs at the same time; the figures do not depend on it");
 }
 
 void add_report_options(CLI::App& app, SimOptions& o) {
@@ -202,40 +154,107 @@ void add_report_options(CLI::App& app, SimOptions& o) {
 
 void check_trace(SimOptions& o) {
   if (o.trace_file.empty()) return;
-  if (o.loads.size() > 1 || o.seeds > 1) bad_value("--trace", "takes one run: no --loads, --seeds");
+  if (o.loads.size() > 1 || o.seeds > 1 || o.contenders.size() > 1) {
+    bad_value("--trace", "takes one run: no --loads, --seeds, --compare");
+  }
   if (o.trace_file == "-") bad_value("--trace", "takes the name of a file");
   if (o.trace_for < Nanos::max()) o.trace_limits.until = o.trace_limits.from + o.trace_for;
 }
 
+void check_rates(const SimOptions& o) {
+  const double highest = *std::max_element(o.loads.begin(), o.loads.end()) * capacity_rps(o);
+  if (highest <= Arrivals::kMaxRate * (1 + 1e-9)) return;
+  bad_value(o.sweep ? "--loads" : "--load",
+            fmt::format("gives {:.3g} requests per second; {:.3g} at most", highest,
+                        Arrivals::kMaxRate));
+}
+
 }  // namespace
 
+void add_model_options(CLI::App& app, SimOptions& o) {
+  add_count(app, "--requests", o.setup.requests, 1, kMostRequests, "a number of requests",
+            "Requests of a run, warm-up included")
+      ->each([&o](const std::string&) { o.requests_given = true; });
+  add_count(app, "--seed", o.setup.seed, 0, UINT64_MAX, "a number",
+            "The same seed gives the same figures, everywhere");
+  add_number(app, "--warmup", o.setup.warmup, 0, kMostWarmup, "a share",
+             "Share of the run's time that is left out of the figures at its start");
+  app.add_option("--costs", o.costs, "What the machine's operations cost: a name or a cost file")
+      ->type_name("NAME|FILE")
+      ->capture_default_str();
+  add_parsed(
+      app, "--classify", "feedback|age",
+      [&o](const std::string& text) -> Status {
+        if (text != "feedback" && text != "age") {
+          return Error{"takes feedback or age, not '" + text + "'"};
+        }
+        o.setup.classify = text == "age" ? sim::Classify::kAge : sim::Classify::kFeedback;
+        return Done{};
+      },
+      "How a worker learns that a request is long: the application says so when it starts, or it "
+      "has run for a whole slice")
+      ->default_str(o.setup.classify == sim::Classify::kAge ? "age" : "feedback");
+  add_micros(app, "--long-over", o.setup.long_over,
+             "Types whose mean service is this or more are long to --classify feedback", "10us");
+  add_count(app, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",
+            "Runs of each, from --seed on; figures are their means with 95 % confidence")
+      ->default_str(std::to_string(std::max(1u, o.seeds)));
+  o.threads = std::max(1u, std::thread::hardware_concurrency());
+  add_count(app, "--threads", o.threads, 1, kMostThreads, "a number of threads",
+            "Runs at the same time; the figures do not depend on it");
+}
+
+CLI::Option* add_rate_option(CLI::App& app, SimOptions& o) {
+  return add_number(app, "--rate", o.rate, 1e-3, Arrivals::kMaxRate, "requests per second",
+                    "Offered requests per second instead")
+      ->default_str("");
+}
+
+CLI::Option* add_slo_option(CLI::App& app, Slo& slo, const std::string& help) {
+  return add_parsed(
+             app, "--slo", "METRIC=LIMIT,...",
+             [&slo](const std::string& text) { return parse_slo(text, slo); }, help)
+      ->take_all()
+      ->trigger_on_parse();
+}
+
 void add_sim_options(CLI::App& app, SimOptions& o) {
-  add_run_options(app, o);
+  add_policy_options(app, o);
+  add_model_options(app, o);
   add_load_options(app, o);
+  add_slo_option(app, o.slo, "Say whether these limits were met, see below; may be repeated");
   add_workload_options(app, o);
   add_report_options(app, o);
 }
 
-void finish_sim_options(SimOptions& o) {
-  if (Status fit = check_settings(o); !fit) bad_value("--set", fit.error());
+void finish_model(SimOptions& o) {
   finish_workload(o);
-  const double capacity = o.setup.workers * 1e9 / mean_service_ns(o.setup.workload);
-  if (o.rate > 0) o.loads = {o.rate / capacity};
-  const double highest = *std::max_element(o.loads.begin(), o.loads.end()) * capacity;
-  if (highest > Arrivals::kMaxRate * (1 + 1e-9)) {
-    bad_value(o.sweep ? "--loads" : "--load",
-              fmt::format("gives {:.3g} requests per second; {:.3g} at most", highest,
-                          Arrivals::kMaxRate));
-  }
+  std::vector<std::string> types;
+  for (const RequestType& type : types_of(o.setup.workload)) types.push_back(type.name);
+  if (Status fit = check_types(o.slo, types); !fit) bad_value("--slo", fit.error());
+  if (o.rate > 0) o.loads = {o.rate / capacity_rps(o)};
+  check_rates(o);
   const Status fits = validate(setup_at(o, o.loads.front(), 0).workload);
   if (!fits) bad_value("--" + fits.error().substr(0, fits.error().find(':')), fits.error());
+}
+
+void finish_sim_options(SimOptions& o) {
+  if (o.policies.empty()) bad_value("--policy", "is required, or --compare");
+  Result<std::vector<Contender>> contenders = contenders_of(o.policies, o.settings);
+  if (!contenders) bad_value("--set", contenders.error());
+  o.contenders = std::move(*contenders);
+  if (o.seeds == 0) o.seeds = 1;
+  finish_model(o);
   check_trace(o);
+}
+
+double capacity_rps(const SimOptions& o) {
+  return o.setup.workers * 1e9 / mean_service_ns(o.setup.workload);
 }
 
 sim::Setup setup_at(const SimOptions& o, double load, uint32_t seed_index) {
   sim::Setup setup = o.setup;
-  const double capacity = setup.workers * 1e9 / mean_service_ns(setup.workload);
-  setup.workload.rate = o.rate > 0 ? o.rate : load * capacity;
+  setup.workload.rate = o.rate > 0 ? o.rate : load * capacity_rps(o);
   setup.seed += seed_index;
   return setup;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of `rubato sim`, and the simulated runs that they stand for. Main thread, at start.
+// The options of `rubato sim`, and the simulated runs that they stand for; those that say what is
+// simulated are also of other commands. Main thread, at start.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +9,26 @@
 #include <vector>
 
 #include "base/time.h"
+#include "cli/contenders.h"
+#include "cli/slo.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
 #include "sim/trace.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace rubato::cli {
 
 struct SimOptions {
   static constexpr double kDefaultLoad = 0.7;
 
-  std::string policy;
-  sim::Settings settings;
+  std::vector<std::string> policies;
+  bool compare = false;  // a table of all policies, even if there is one
+  std::vector<Setting> settings;
+  std::vector<Contender> contenders;  // both together, after finish_sim_options
   sim::Setup setup;  // of the first run: complete after finish_sim_options
   bool requests_given = false;
   std::string workload = "extreme-bimodal";
@@ -32,14 +38,16 @@ struct SimOptions {
   std::string recording;            // file; "" = none
   std::string costs = "ideal";
 
-  // One run per load and seed. A rate, when positive, replaces the loads. Without either, what
-  // comes with recorded times keeps its own rate.
+  // One run per load, policy and seed. A rate, when positive, replaces the loads. Without either,
+  // what comes with recorded times keeps its own rate.
   std::vector<double> loads = {kDefaultLoad};
   double rate = 0;
   bool load_given = false;
   bool sweep = false;  // --loads: one row per load, even if there is one
-  uint32_t seeds = 1;
+  uint32_t seeds = 0;  // 0 = not given; at least 1 after finish_sim_options
   uint32_t threads = 1;
+
+  Slo slo;
 
   std::string json_file;  // "" = none, "-" = stdout
   bool no_wall = false;
@@ -51,13 +59,24 @@ struct SimOptions {
   std::vector<std::pair<std::string, std::string>> notes;  // for the report's settings
 };
 
-// Adds the options to `app`; `options` must outlive the parse.
+// Adds options to `app`; `options` must outlive the parse, here and below.
+// What is simulated, how often and on how many threads, but for policy, workload and load.
+void add_model_options(CLI::App& app, SimOptions& options);
+CLI::Option* add_rate_option(CLI::App& app, SimOptions& options);
+CLI::Option* add_slo_option(CLI::App& app, Slo& slo, const std::string& help);
+
+// All options of `rubato sim`.
 void add_sim_options(CLI::App& app, SimOptions& options);
+
+// After the parse: checks that workload and SLO fit each other, and fills the setup. Throws for
+// options that do not fit.
+void finish_model(SimOptions& options);
 
 // After the parse: what only the options together can tell. Throws for options that do not fit.
 void finish_sim_options(SimOptions& options);
 
 // Requires finished options.
+double capacity_rps(const SimOptions& options);  // of all workers, in requests per second
 sim::Setup setup_at(const SimOptions& options, double load, uint32_t seed_index);
 
 }  // namespace rubato::cli

@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
+
+#include "cli/sim_text.h"
 
 namespace rubato::cli {
 namespace {
@@ -14,41 +14,7 @@ using sim::SimReport;
 using Json = nlohmann::ordered_json;
 
 constexpr int kIndent = 1;
-constexpr size_t kNameWidth = 14;
-
-std::string time_text(double us) {
-  if (us >= 1e6) return fmt::format("{:.2f}s", us / 1e6);
-  if (us >= 1e5) return fmt::format("{:.0f}ms", us / 1e3);
-  if (us >= 1e4) return fmt::format("{:.1f}ms", us / 1e3);
-  if (us >= 1e3) return fmt::format("{:.2f}ms", us / 1e3);
-  if (us >= 100) return fmt::format("{:.0f}us", us);
-  return fmt::format("{:.2f}us", us);
-}
-
-std::string ratio_text(double ratio) {
-  if (ratio >= 1e6) return fmt::format("{:.2e}", ratio);
-  return ratio >= 100 ? fmt::format("{:.0f}", ratio) : fmt::format("{:.2f}", ratio);
-}
-
-std::string rate_text(double rps) {
-  if (rps >= 1e6) return fmt::format("{:.3f} Mrps", rps / 1e6);
-  return rps >= 1e4 ? fmt::format("{:.1f} krps", rps / 1e3) : fmt::format("{:.1f} rps", rps);
-}
-
-double half_width(const SimReport& report, std::string_view path) {
-  for (const sim::Confidence& confidence : report.confidence) {
-    if (confidence.path == path) return confidence.half_width;
-  }
-  return 0;
-}
-
-// A cell, with its interval when there are several seeds.
-template <class Text>
-std::string with_interval(const SimReport& report, const std::string& path, double figure,
-                          Text&& text) {
-  if (report.seeds < 2) return text(figure);
-  return text(figure) + "+-" + text(half_width(report, path));
-}
+constexpr const char* kNothing = "nothing was simulated\n";
 
 struct Columns {
   int latency, slowdown;
@@ -90,25 +56,6 @@ std::string row(const SimReport& report, const std::string& at, const std::strin
   return text + "\n";
 }
 
-uint64_t measured(const RunReport& run) {
-  uint64_t count = 0;
-  for (const TypeReport& type : run.types) count += type.count;
-  return count;
-}
-
-double percent(uint64_t part, uint64_t whole) {
-  return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
-
-std::string title(const SimReport& report) {
-  const RunReport& run = report.run;
-  const std::string seeds =
-      report.seeds < 2 ? fmt::format("seed {}", run.seed)
-                       : fmt::format("seeds {} to {}", run.seed, run.seed + report.seeds - 1);
-  return fmt::format("{}  {} workers  {}  {} arrivals  costs {}  {}\n", run.policy, run.workers,
-                     run.workload, run.arrivals, run.cost_model, seeds);
-}
-
 std::string counters_line(const RunReport& run) {
   const SchedulerCounters& c = *run.counters;
   std::string text = fmt::format(
@@ -122,48 +69,126 @@ std::string counters_line(const RunReport& run) {
   return text + "\n";
 }
 
-std::string speed_line(uint64_t requests, uint64_t events, double wall_s) {
-  const double rate = wall_s > 0 ? static_cast<double>(requests) / wall_s / 1e6 : 0;
-  return fmt::format("simulated {} requests, {} events in {:.2f} s: {:.2f} million per second\n",
-                     requests, events, wall_s, rate);
-}
-
 std::string verdict(const RunReport& run) {
   return run.valid ? "" : "INVALID run: " + run.invalid_reason + "\n";
 }
 
-// The type whose p99.9 slowdown is worst; null if nothing was measured.
-const TypeReport* worst_type(const RunReport& run) {
-  const TypeReport* worst = nullptr;
-  for (const TypeReport& type : run.types) {
-    if (type.count == 0) continue;
-    if (worst == nullptr || type.slowdown->p999 > worst->slowdown->p999) worst = &type;
+constexpr int kRowTextWidth = 13;  // a rate, or a type's name without its end
+
+std::string percentile_cells(const SimReport& report, const char* what, const double (&figures)[3],
+                             std::string (*text)(double), int width) {
+  constexpr const char* kKeys[] = {"p50", "p99", "p999"};
+  std::string cells;
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string path = fmt::format("/{}/{}", what, kKeys[i]);
+    cells += fmt::format("{:>{}}", with_interval(report, path, figures[i], text), width);
   }
-  return worst;
+  return cells;
 }
 
-std::string sweep_row(const SimReport& report) {
+// p50, p99 and p99.9 of all, then the p99.9 of the type where it is worst.
+std::string slowdown_cells(const SimReport& report, int width) {
+  const SlowdownSummary& s = *report.run.slowdown;
+  std::string text =
+      percentile_cells(report, "slowdown", {s.p50, s.p99, s.p999}, ratio_text, width);
+  const TypeReport* worst = worst_type(report.run);
+  if (worst == nullptr) return text + "   none was measured";
+  const std::string path =
+      fmt::format("/types/{}/slowdown/p999", worst - report.run.types.data());
+  return text + fmt::format("{:>{}}  {:<{}}",
+                            with_interval(report, path, worst->slowdown->p999, ratio_text), width,
+                            worst->name.substr(0, kNameWidth - 1), kNameWidth);
+}
+
+std::string end_of_row(const SimReport& report, const Slo& slo) {
+  std::string text;
+  if (slo.given()) text += fmt::format("  {}", verdict_name(judge(slo, report).verdict));
+  if (!report.run.valid) text += "  INVALID: " + report.run.invalid_reason;
+  return text + "\n";
+}
+
+std::string sweep_row(const SimReport& report, const Slo& slo) {
   const RunReport& run = report.run;
-  std::string text = fmt::format("{:<7.4g}{:>13}", *run.load, rate_text(run.offered_rps));
-  const int width = report.seeds < 2 ? 10 : 18;
-  const std::pair<const char*, double> slowdowns[] = {
-      {"p50", run.slowdown->p50}, {"p99", run.slowdown->p99}, {"p999", run.slowdown->p999}};
-  for (const auto& [key, ratio] : slowdowns) {
-    const std::string path = std::string("/slowdown/") + key;
-    text += fmt::format("{:>{}}", with_interval(report, path, ratio, ratio_text), width);
-  }
-  const TypeReport* worst = worst_type(run);
-  if (worst == nullptr) return text + "   none was measured\n";
-  const std::string path = fmt::format("/types/{}/slowdown/p999", worst - run.types.data());
-  text += fmt::format("{:>{}}  {:<{}}",
-                      with_interval(report, path, worst->slowdown->p999, ratio_text), width,
-                      worst->name.substr(0, kNameWidth - 1), kNameWidth);
+  std::string text =
+      fmt::format("{:<7.4g}{:>{}}", *run.load, rate_text(run.offered_rps), kRowTextWidth);
+  text += slowdown_cells(report, report.seeds < 2 ? 10 : 18);
   text += fmt::format("{:>8.3f}{:>11.3f}{:>8.1f}", percent(run.lost, run.requests),
                       percent(run.refused, run.requests), 100 * *run.utilization);
-  return text + (run.valid ? "\n" : "  INVALID: " + run.invalid_reason + "\n");
+  return text + end_of_row(report, slo);
 }
 
-Json json_of(const SimReport& report) {
+std::string compare_row(const SimReport& report, const Slo& slo) {
+  const RunReport& run = report.run;
+  const LatencySummary& l = run.latency;
+  const auto [latency, slowdown] = columns_of(report);
+  std::string text = fmt::format("{:<{}}{:>{}}", run.policy, kNameWidth + 1,
+                                 rate_text(run.achieved_rps), kRowTextWidth);
+  text += percentile_cells(report, "latency_us", {l.p50_us, l.p99_us, l.p999_us}, time_text,
+                           latency);
+  text += slowdown_cells(report, slowdown);
+  const SchedulerCounters& c = *run.counters;
+  text += fmt::format("{:>11}{:>10}{:>7.1f}{:>8.3f}", c.preemptions, c.steals,
+                      100 * *run.utilization, percent(run.lost + run.refused, run.requests));
+  return text + end_of_row(report, slo);
+}
+
+std::string compare_header(const SimReport& report) {
+  const auto [latency, slowdown] = columns_of(report);
+  const auto percentiles = [](int width) {
+    return fmt::format("{:>{}}{:>{}}{:>{}}", "p50", width, "p99", width, "p99.9", width);
+  };
+  std::string text = fmt::format("{:<{}}{:>{}}{:>{}}  {}\n", "", kNameWidth + 1 + kRowTextWidth,
+                                 "latency", 3 * latency, "slowdown", 3 * slowdown,
+                                 "   p99.9 of the worst type");
+  text += fmt::format("{:<{}}{:>{}}", "policy", kNameWidth + 1, "achieved", kRowTextWidth);
+  text += percentiles(latency) + percentiles(slowdown);
+  return text + fmt::format("{:>{}}  {:<{}}{:>11}{:>10}{:>7}{:>8}\n", "p99.9", slowdown, "of type",
+                            kNameWidth, "preempted", "steals", "busy %", "lost %");
+}
+
+std::string slo_lines(const SimReport& report, const Slo& slo) {
+  if (!slo.given()) return "";
+  const SloResult result = judge(slo, report);
+  std::string text;
+  for (const SloFigure& figure : result.figures) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure_text(figure),
+                        verdict_name(figure.verdict));
+  }
+  return fmt::format("SLO {}: {}\n", verdict_name(result.verdict), text);
+}
+
+std::string slo_title(const Slo& slo) { return slo.given() ? "SLO " + slo_text(slo) + "\n" : ""; }
+
+// Adds up what all runs of a table took.
+class Effort {
+ public:
+  void add(const SimReport& report) {
+    requests_ += report.requests;
+    events_ += report.events;
+    wall_s_ += report.run.wall_s;
+  }
+  std::string line() const { return speed_line(requests_, events_, wall_s_); }
+
+ private:
+  uint64_t requests_ = 0, events_ = 0;
+  double wall_s_ = 0;
+};
+
+Json slo_json(const Slo& slo, const SimReport& report) {
+  const SloResult result = judge(slo, report);
+  Json figures = Json::array();
+  for (const SloFigure& figure : result.figures) {
+    figures.push_back({{"metric", figure.metric},
+                       {"limit", figure.limit},
+                       {"figure", figure.figure},
+                       {"half_width", figure.half_width},
+                       {"count", figure.count},
+                       {"verdict", verdict_name(figure.verdict)}});
+  }
+  return {{"verdict", verdict_name(result.verdict)}, {"figures", std::move(figures)}};
+}
+
+Json json_of(const SimReport& report, const Slo& slo) {
   Json json = Json::parse(to_json(report.run));
   json["simulation"] = {{"requests", report.requests},
                         {"events", report.events},
@@ -171,6 +196,7 @@ Json json_of(const SimReport& report) {
                         {"useful_share", report.useful_share},
                         {"worker_utilization", report.worker_utilization},
                         {"seeds", report.seeds}};
+  if (slo.given()) json["slo"] = slo_json(slo, report);
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
   for (const sim::Confidence& c : report.confidence) {
@@ -186,9 +212,9 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
-std::string sim_table(const SimReport& report) {
+std::string sim_table(const SimReport& report, const Slo& slo) {
   const RunReport& run = report.run;
-  std::string text = title(report) + header(report);
+  std::string text = run.policy + "  " + circumstances(report) + header(report);
   for (size_t i = 0; i < run.types.size(); ++i) {
     const TypeReport& type = run.types[i];
     text += row(report, fmt::format("/types/{}", i), type.name, type.count, type.latency,
@@ -203,36 +229,50 @@ std::string sim_table(const SimReport& report) {
                       percent(run.refused, run.requests));
   text += fmt::format("workers busy {:.1f} %, with requests {:.1f} %; {:.4g} s simulated\n",
                       100 * *run.utilization, 100 * report.useful_share, report.simulated_s);
-  return text + counters_line(run) + speed_line(report.requests, report.events, run.wall_s) +
-         verdict(run);
+  text += counters_line(run) + slo_lines(report, slo);
+  return text + speed_line(report.requests, report.events, run.wall_s) + verdict(run);
 }
 
-std::string sweep_table(const std::vector<SimReport>& reports) {
-  if (reports.empty()) return "nothing was simulated\n";
+std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
+  if (reports.empty()) return kNothing;
   const int width = reports.front().seeds < 2 ? 10 : 18;
-  std::string text = title(reports.front());
+  std::string text = reports.front().run.policy + "  " + circumstances(reports.front());
+  text += slo_title(slo);
   text += fmt::format("{:<20}{:>{}}  {:<{}}\n", "", "slowdown of all", 3 * width,
                       "   p99.9 of the worst type", kNameWidth + 12);
   text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}{:>8}{:>11}{:>8}\n", "load",
                       "offered", "p50", width, "p99", width, "p99.9", width, "p99.9", width,
                       "of type", kNameWidth, "lost %", "refused %", "busy %");
-  uint64_t requests = 0, events = 0;
-  double wall_s = 0;
+  Effort effort;
   for (const SimReport& report : reports) {
-    text += sweep_row(report);
-    requests += report.requests;
-    events += report.events;
-    wall_s += report.run.wall_s;
+    text += sweep_row(report, slo);
+    effort.add(report);
   }
-  return text + speed_line(requests, events, wall_s);
+  return text + effort.line();
 }
 
-std::string sim_json(const SimReport& report) { return dump(json_of(report)); }
+std::string compare_table(const std::vector<SimReport>& reports, size_t policies, const Slo& slo) {
+  if (reports.empty()) return kNothing;
+  std::string text = circumstances(reports.front()) + slo_title(slo);
+  Effort effort;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const RunReport& run = reports[i].run;
+    if (i % policies == 0) {
+      text += fmt::format("\nload {:.4g}, {} offered\n", *run.load, rate_text(run.offered_rps)) +
+              compare_header(reports[i]);
+    }
+    text += compare_row(reports[i], slo);
+    effort.add(reports[i]);
+  }
+  return text + effort.line();
+}
 
-std::string sweep_json(const std::vector<SimReport>& reports) {
+std::string sim_json(const SimReport& report, const Slo& slo) { return dump(json_of(report, slo)); }
+
+std::string runs_json(const char* schema, const std::vector<SimReport>& reports, const Slo& slo) {
   Json runs = Json::array();
-  for (const SimReport& report : reports) runs.push_back(json_of(report));
-  return dump({{"schema", "rubato.sweep/1"}, {"runs", std::move(runs)}});
+  for (const SimReport& report : reports) runs.push_back(json_of(report, slo));
+  return dump({{"schema", schema}, {"runs", std::move(runs)}});
 }
 
 }  // namespace rubato::cli

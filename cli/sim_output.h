@@ -6,19 +6,26 @@
 #include <string>
 #include <vector>
 
+#include "cli/slo.h"
 #include "sim/report.h"
 
 namespace rubato::cli {
 
-// The tables for people: one run in full, or one row per load. Figures of several seeds are means,
-// with half of their 95 % confidence interval after a +-.
-std::string sim_table(const sim::SimReport& report);
-std::string sweep_table(const std::vector<sim::SimReport>& reports);
+// The tables for people: one run in full, one row per load, or one row per policy for each load.
+// Figures of several seeds are means, with half of their 95 % confidence interval after a +-. An
+// SLO, if there is one, is said to be met or missed, or unsure when it lies within the interval.
+std::string sim_table(const sim::SimReport& report, const Slo& slo);
+std::string sweep_table(const std::vector<sim::SimReport>& reports, const Slo& slo);
+// `policies` rows per load.
+std::string compare_table(const std::vector<sim::SimReport>& reports, size_t policies,
+                          const Slo& slo);
 
-// The object `rubato.run/1` and, for sweeps, `rubato.sweep/1` with one of them per load in "runs".
-// A run has two keys more than the contract: "simulation" and, of several seeds, "confidence",
-// which repeats the structure of the run with half-widths of its 95 % intervals.
-std::string sim_json(const sim::SimReport& report);
-std::string sweep_json(const std::vector<sim::SimReport>& reports);
+// The object `rubato.run/1`; for several of them in "runs", an object of the given schema:
+// `rubato.sweep/1` with one per load, `rubato.compare/1` with one per load and policy. A run has
+// keys beside the contract's: "simulation"; "confidence", of several seeds, which repeats the
+// structure of the run with half-widths of its 95 % intervals; "slo", if there is one.
+std::string sim_json(const sim::SimReport& report, const Slo& slo);
+std::string runs_json(const char* schema, const std::vector<sim::SimReport>& reports,
+                      const Slo& slo);
 
 }  // namespace rubato::cli

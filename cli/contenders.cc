@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/contenders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/options.h"
+#include "policy/all.h"
+#include "policy/options.h"
+
+namespace rubato::cli {
+namespace {
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for_each_policy([&]<class P>(std::type_identity<P>) { names.push_back(P::kName); });
+  return names;
+}
+
+std::vector<const char*> option_names(const std::string& policy) {
+  std::vector<const char*> names;
+  with_policy(policy, [&]<class P>(std::type_identity<P>) {
+    for (const OptionDescription& option : describe<P>()) names.push_back(option.name);
+  });
+  return names;
+}
+
+bool has_option(const std::string& policy, const std::string& name) {
+  const std::vector<const char*> names = option_names(policy);
+  return std::any_of(names.begin(), names.end(), [&](const char* n) { return name == n; });
+}
+
+Status check_value(const std::string& policy, const Setting& setting) {
+  Status status = Done{};
+  with_policy(policy, [&]<class P>(std::type_identity<P>) {
+    typename P::Config config{};
+    status = set_option<P>(config, setting.name, setting.value);
+  });
+  return status;
+}
+
+Error none_has(const std::vector<std::string>& policies, const Setting& setting) {
+  std::vector<const char*> known;
+  for (const std::string& policy : policies) {
+    const std::vector<const char*> names = option_names(policy);
+    known.insert(known.end(), names.begin(), names.end());
+  }
+  std::string text =
+      fmt::format("none of {} has an option '{}'", fmt::join(policies, ", "), setting.name);
+  const std::string near = closest_name(setting.name, known);
+  return Error{near.empty() ? text : text + "; did you mean " + near + "?"};
+}
+
+// A setting that does not fit anybody, or not the policies it is for.
+Status check_setting(const std::vector<std::string>& policies, const Setting& setting) {
+  if (!setting.policy.empty()) {
+    const auto found = std::find(policies.begin(), policies.end(), setting.policy);
+    if (found != policies.end()) return check_value(setting.policy, setting);
+    return Error{fmt::format("{}.{}: {} is not among {}", setting.policy, setting.name,
+                             setting.policy, fmt::join(policies, ", "))};
+  }
+  if (policies.size() == 1) return check_value(policies.front(), setting);
+  bool known = false;
+  for (const std::string& policy : policies) {
+    if (!has_option(policy, setting.name)) continue;
+    known = true;
+    if (Status fits = check_value(policy, setting); !fits) {
+      return Error{"of " + policy + ": " + fits.error()};
+    }
+  }
+  return known ? Status(Done{}) : none_has(policies, setting);
+}
+
+sim::Settings settings_of(const std::string& policy, const std::vector<Setting>& settings) {
+  sim::Settings own;
+  for (const bool single : {false, true}) {
+    for (const Setting& setting : settings) {
+      const bool meant = single ? setting.policy == policy
+                                : setting.policy.empty() && has_option(policy, setting.name);
+      if (!meant) continue;
+      std::erase_if(own, [&](const auto& other) { return other.first == setting.name; });
+      own.emplace_back(setting.name, setting.value);
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+Status check_policy(const std::string& name) {
+  const std::vector<std::string> names = all_names();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return Done{};
+  return Error{fmt::format("takes one of {}; not '{}'", fmt::join(names, ", "), name)};
+}
+
+Status parse_policies(const std::string& text, std::vector<std::string>& names) {
+  names = text == "all" ? all_names() : split(text, ',');
+  if (names.empty()) return Error{"takes names of policies, P1,P2,..., or all; not ''"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (Status known = check_policy(names[i]); !known) return known;
+    const auto before = names.begin() + static_cast<ptrdiff_t>(i);
+    if (std::find(names.begin(), before, names[i]) == before) continue;
+    return Error{"names " + names[i] + " twice"};
+  }
+  return Done{};
+}
+
+Result<Setting> parse_setting(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{"takes NAME=VALUE, not '" + text + "'"};
+  }
+  Setting setting{"", text.substr(0, equals), text.substr(equals + 1)};
+  if (const size_t dot = setting.name.find('.'); dot != std::string::npos) {
+    setting.policy = setting.name.substr(0, dot);
+    setting.name = setting.name.substr(dot + 1);
+    if (Status known = check_policy(setting.policy); !known) return Error{known.error()};
+  }
+  return setting;
+}
+
+Result<std::vector<Contender>> contenders_of(const std::vector<std::string>& policies,
+                                             const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    if (Status fits = check_setting(policies, setting); !fits) return Error{fits.error()};
+  }
+  std::vector<Contender> contenders;
+  for (const std::string& policy : policies) {
+    contenders.push_back({policy, settings_of(policy, settings)});
+  }
+  return contenders;
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which policies a command simulates, each with the settings that are its own. Plain values; pure
+// functions, for set-up on one thread. Errors are one line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/simulation.h"
+
+namespace rubato::cli {
+
+struct Contender {
+  std::string policy;
+  sim::Settings settings;
+};
+
+// `NAME=VALUE`, for every policy that has that option, or `POLICY.NAME=VALUE`, for that one.
+struct Setting {
+  std::string policy;  // "" = all that have it
+  std::string name;
+  std::string value;
+};
+
+// Done if there is such a policy.
+Status check_policy(const std::string& name);
+
+// `fcfs,ps,...` without repetition, or `all`.
+Status parse_policies(const std::string& text, std::vector<std::string>& names);
+
+Result<Setting> parse_setting(const std::string& text);
+
+// A contender per policy, in order. Fails on a setting that no policy has, or on a value that one
+// does not take. Where settings repeat, one for a single policy counts, else the last.
+Result<std::vector<Contender>> contenders_of(const std::vector<std::string>& policies,
+                                             const std::vector<Setting>& settings);
+
+}  // namespace rubato::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/contenders.h"
+
+#include <gtest/gtest.h>
+
+#include "policy/all.h"
+
+namespace rubato::cli {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::vector<Setting> settings(const Names& texts) {
+  std::vector<Setting> parsed;
+  for (const std::string& text : texts) parsed.push_back(parse_setting(text).value());
+  return parsed;
+}
+
+std::string error_of(const Names& policies, const Names& texts) {
+  const auto contenders = contenders_of(policies, settings(texts));
+  return contenders.ok() ? "" : contenders.error();
+}
+
+TEST(Contenders, are_named_in_a_list_or_all_of_them) {
+  Names names;
+  ASSERT_TRUE(parse_policies("ps,fcfs", names).ok());
+  EXPECT_EQ(names, (Names{"ps", "fcfs"}));
+  ASSERT_TRUE(parse_policies("all", names).ok());
+  EXPECT_EQ(names.size(), AllPolicies::kSize);
+  EXPECT_FALSE(parse_policies("", names).ok());
+  EXPECT_EQ(parse_policies("ps,fcfs,ps", names).error(), "names ps twice");
+  EXPECT_NE(parse_policies("ps,nonsense", names).error().find("not 'nonsense'"),
+            std::string::npos);
+}
+
+TEST(Contenders, a_setting_goes_to_those_that_have_it) {
+  const auto contenders =
+      contenders_of({"ps", "fcfs", "shinjuku"}, settings({"quantum=7us", "window=500"})).value();
+  EXPECT_EQ(contenders[0].settings, (sim::Settings{{"quantum", "7us"}}));
+  EXPECT_EQ(contenders[1].settings, sim::Settings{});
+  EXPECT_EQ(contenders[2].settings, (sim::Settings{{"quantum", "7us"}, {"window", "500"}}));
+}
+
+TEST(Contenders, a_setting_of_one_policy_wins_over_that_of_all_wherever_it_stands) {
+  const auto contenders =
+      contenders_of({"ps", "shinjuku"}, settings({"ps.quantum=3us", "quantum=7us"})).value();
+  EXPECT_EQ(contenders[0].settings, (sim::Settings{{"quantum", "3us"}}));
+  EXPECT_EQ(contenders[1].settings, (sim::Settings{{"quantum", "7us"}}));
+  const auto repeated = contenders_of({"ps"}, settings({"quantum=1us", "quantum=2us"})).value();
+  EXPECT_EQ(repeated[0].settings, (sim::Settings{{"quantum", "2us"}}));
+}
+
+TEST(Contenders, settings_that_fit_nobody_are_refused) {
+  EXPECT_EQ(error_of({"ps", "fcfs"}, {"quantm=1us"}),
+            "none of ps, fcfs has an option 'quantm'; did you mean quantum?");
+  EXPECT_EQ(error_of({"ps", "fcfs"}, {"synergy.levels=2"}),
+            "synergy.levels: synergy is not among ps, fcfs");
+  EXPECT_NE(error_of({"ps", "fcfs"}, {"fcfs.quantum=1us"}).find("fcfs has no option 'quantum'"),
+            std::string::npos);
+  EXPECT_NE(error_of({"ps", "fcfs"}, {"quantum=0"}).find("of ps: quantum takes a time"),
+            std::string::npos);
+  EXPECT_NE(error_of({"fcfs"}, {"levels=1"}).find("fcfs has no option 'levels'"),
+            std::string::npos);
+}
+
+TEST(Contenders, a_setting_is_a_name_and_a_value) {
+  EXPECT_FALSE(parse_setting("quantum").ok());
+  EXPECT_FALSE(parse_setting("=1us").ok());
+  EXPECT_FALSE(parse_setting("nonsense.quantum=1us").ok());
+  EXPECT_EQ(parse_setting("darc.drift=0.5").value().value, "0.5");
+}
+
+}  // namespace
+}  // namespace rubato::cli

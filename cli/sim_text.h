@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Figures of simulated runs as the tables of `rubato sim` and its kin write them. Pure functions;
+// safe on every thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "sim/report.h"
+
+namespace rubato::cli {
+
+inline constexpr size_t kNameWidth = 14;  // of a policy or a request type in a table
+
+std::string time_text(double us);
+std::string ratio_text(double ratio);
+std::string rate_text(double rps);
+
+// Of the figure that the report's JSON has at `path`; 0 with one seed.
+double half_width(const sim::SimReport& report, std::string_view path);
+
+// A cell, with its interval when there are several seeds.
+std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
+                          std::string (*text)(double));
+
+// Everything but the policy and the load, as the title of a table: a line.
+std::string circumstances(const sim::SimReport& report);
+
+uint64_t measured(const RunReport& run);  // requests that were answered, all types
+double percent(uint64_t part, uint64_t whole);
+std::string speed_line(uint64_t requests, uint64_t events, double wall_s);
+
+// The type whose p99.9 slowdown is worst; null if nothing was measured.
+const TypeReport* worst_type(const RunReport& run);
+
+}  // namespace rubato::cli

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slo: limits that a run is held to, as `--slo METRIC=LIMIT,...` has them, and the verdict on a
+// report. A plain value; pure functions, safe on every thread. Latencies are in microseconds.
+//
+// METRIC is mean, p50, p90, p99 or p999 with _latency (the limit is a time) or _slowdown (a
+// number), of all requests or, as get:p99_latency, of one type. Requests that were lost or refused
+// have no latency, so each is a miss unless `refused` allows a share of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/report.h"
+
+namespace rubato::cli {
+
+enum class Statistic : uint8_t { kMean, kP50, kP90, kP99, kP999 };
+enum class FigureKind : uint8_t { kLatency, kSlowdown, kShare };  // kShare: of requests
+
+struct SloTarget {
+  std::string metric;  // as written, "get:p99_latency"
+  std::string type;    // "" = all requests
+  Statistic statistic = Statistic::kP99;
+  FigureKind kind = FigureKind::kLatency;
+  double limit = 0;  // the greatest figure that meets it
+};
+
+struct Slo {
+  std::vector<SloTarget> targets;
+  double refused = 0;  // greatest share of requests that may be lost or refused
+  bool refused_given = false;
+
+  bool given() const { return !targets.empty() || refused_given; }
+};
+
+// Adds what `text` asks for. Fails with one line; `slo` may then hold a part of it.
+Status parse_slo(const std::string& text, Slo& slo);
+
+// Fails with one line if a target is of a type that is not among `types`.
+Status check_types(const Slo& slo, const std::vector<std::string>& types);
+
+std::string slo_help();  // what --slo takes, for --help
+
+// "p99_latency <= 300us, refused <= 0.01".
+std::string slo_text(const Slo& slo);
+
+// A figure is an average over seeds, and its interval may lie on both sides of the limit.
+enum class Verdict : uint8_t { kMet, kUnsure, kMissed };
+const char* verdict_name(Verdict verdict);
+
+struct SloFigure {
+  std::string metric;
+  FigureKind kind = FigureKind::kLatency;
+  double limit = 0;
+  double figure = 0, half_width = 0;
+  uint64_t count = 0;  // requests it is of, all seeds together; of none, a limit is missed
+  Verdict verdict = Verdict::kMet;
+};
+
+struct SloResult {
+  Verdict verdict = Verdict::kMet;  // the worst of all
+  std::vector<SloFigure> figures;   // in the order of the targets, `refused` last
+  // The greatest upper end of an interval over its limit: at most 1 if the SLO is met. A share that
+  // is refused beyond what is allowed counts for more than any latency.
+  double worst_ratio = 0;
+};
+
+// Requires targets of types that the report has.
+SloResult judge(const Slo& slo, const sim::SimReport& report);
+
+// "p99_latency 212us+-4.00us (limit 300us)".
+std::string figure_text(const SloFigure& figure);
+
+// One line if a percentile of the targets rests on fewer than ten requests beyond it in one run,
+// with the number of requests that would do; else "".
+std::string thin_evidence(const Slo& slo, const sim::SimReport& report, uint64_t requests);
+
+}  // namespace rubato::cli
