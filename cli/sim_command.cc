@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/find_max.h"
 #include "cli/machine.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
@@ -31,7 +32,7 @@ void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); 
 constexpr const char* kNotes =
     "\nFigures leave out the warm-up. A sweep prints a row per load and writes an object\n"
     "rubato.sweep/1 with one report per load; --compare, a row per policy for each load and\n"
-    "rubato.compare/1.\n"
+    "rubato.compare/1; --find-max, a row per policy that was finished and rubato.max/1.\n"
     "Several seeds are one report: figures are means, counts sums, maxima maxima, and\n"
     "\"confidence\" has half of the 95 % intervals. An overloaded run is a valid one; one that\n"
     "was stopped early (Ctrl-C) prints what it has and is not.\n"
@@ -101,6 +102,18 @@ int finish_trace(const SimOptions& o, sim::Trace& trace) {
   bad_value("--" + error.substr(0, error.find(':')), error);
 }
 
+int run_find_max(const SimOptions& o) {
+  auto results = find_max(o, ::isatty(STDERR_FILENO) != 0, stop_requested);
+  if (!results) refuse(results.error());
+  std::fputs(max_table(o, *results).c_str(), people(o));
+  if (!results->empty()) warn_of_thin_evidence(o, results->front().last);
+  if (!o.json_file.empty()) {
+    const Status done = write_text(o.json_file, max_json(o, *results, version()));
+    if (!done) return fail(done.error().c_str());
+  }
+  return stop_requested.load() ? fail(sim::kStoppedEarly) : kDone;
+}
+
 int run_runs(const SimOptions& o) {
   std::unique_ptr<sim::Trace> trace;
   if (!o.trace_file.empty()) {
@@ -126,7 +139,7 @@ int run_sim(SimOptions& o) {
   }
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  return run_runs(o);
+  return o.find_max ? run_find_max(o) : run_runs(o);
 }
 
 void add_sim(CLI::App& parent, int& status) {

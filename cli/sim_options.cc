@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint64_t kMostRequests = 1'000'000'000'000;
 constexpr uint32_t kMostSeeds = 10'000;
+constexpr uint32_t kFindMaxSeeds = 5;
 constexpr uint32_t kMostThreads = 256;
 constexpr uint64_t kMostTraceEvents = 1'000'000'000;
 constexpr size_t kMostLoads = 1000;
@@ -128,6 +129,21 @@ void add_load_options(CLI::App& app, SimOptions& o) {
       "One run per load from A to B, or of the list F,F,...; on all --threads");
   rate->excludes(load);
   loads->excludes(load)->excludes(rate);
+  CLI::Option* find_max =
+      app.add_flag("--find-max", o.find_max,
+                   "Find the highest load that meets the --slo, for each of 5 --seeds by bisection")
+          ->excludes(load)
+          ->excludes(rate)
+          ->excludes(loads);
+  add_parsed(
+      app, "--max-load", "F",
+      [&o](const std::string& text) { return parse_load(text, o.max_load); },
+      "Highest load that --find-max tries; beyond 1 queues grow for as long as a run lasts")
+      ->default_str("1")
+      ->needs(find_max);
+  add_number(app, "--precision", o.precision, kLowestLoad, 0.5, "a share of the capacity",
+             "Step of --find-max")
+      ->needs(find_max);
 }
 
 void add_report_options(CLI::App& app, SimOptions& o) {
@@ -161,10 +177,21 @@ void check_trace(SimOptions& o) {
   if (o.trace_for < Nanos::max()) o.trace_limits.until = o.trace_limits.from + o.trace_for;
 }
 
+void check_find_max(SimOptions& o) {
+  if (!o.find_max) return;
+  if (!o.slo.given()) bad_value("--find-max", "needs an --slo that the load is to meet");
+  if (o.precision > o.max_load) bad_value("--precision", "takes less than --max-load");
+  if (!o.recording.empty()) bad_value("--find-max", "cannot change the rate of a --recording");
+  if (!o.trace_file.empty()) bad_value("--trace", "takes one run: no --find-max");
+  if (o.seeds == 0) o.seeds = kFindMaxSeeds;
+  o.load_given = true;  // recorded times are replayed at the rate that is asked for
+  o.loads = {o.max_load};
+}
+
 void check_rates(const SimOptions& o) {
   const double highest = *std::max_element(o.loads.begin(), o.loads.end()) * capacity_rps(o);
   if (highest <= Arrivals::kMaxRate * (1 + 1e-9)) return;
-  bad_value(o.sweep ? "--loads" : "--load",
+  bad_value(o.find_max ? "--max-load" : o.sweep ? "--loads" : "--load",
             fmt::format("gives {:.3g} requests per second; {:.3g} at most", highest,
                         Arrivals::kMaxRate));
 }
@@ -243,6 +270,7 @@ void finish_sim_options(SimOptions& o) {
   Result<std::vector<Contender>> contenders = contenders_of(o.policies, o.settings);
   if (!contenders) bad_value("--set", contenders.error());
   o.contenders = std::move(*contenders);
+  check_find_max(o);
   if (o.seeds == 0) o.seeds = 1;
   finish_model(o);
   check_trace(o);

@@ -48,6 +48,9 @@ struct SimOptions {
   uint32_t threads = 1;
 
   Slo slo;
+  bool find_max = false;  // instead of `loads`: the highest that meets the SLO
+  double max_load = 1;
+  double precision = 0.01;
 
   std::string json_file;  // "" = none, "-" = stdout
   bool no_wall = false;

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning with the simulator as a user meets it: policies compared."""
+"""Planning with the simulator as a user meets it: policies compared, the load an SLO allows."""
 
 import json
 import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -156,6 +157,66 @@ class Slo(OneLine):
         self.assertRegex(done.stderr, r"^rubato: --slo: p999_slowdown .* --requests \d+ has ten\n$")
         many = sim("--policy", "ps", "--requests", "30000", "--slo", "p99_slowdown=50")
         self.assertEqual(many.stderr, "")
+
+
+class FindMax(OneLine):
+    FIND = ["--workers", "4", "--compare", "fcfs,ps", "--workload", "high-bimodal", "--slo",
+            "p99_slowdown=20", "--find-max", "--precision", "0.05"]
+    SHORT = [*FIND, "--requests", "30000", "--seeds", "2"]
+
+    def test_the_load_found_meets_it_and_the_next_does_not(self):
+        found = report(*self.FIND, "--requests", "30000", "--seeds", "1")
+        self.assertEqual(found["schema"], "rubato.max/1")
+        for result in found["results"]:
+            load = result["load"]["mean"]
+            self.assertEqual(result["per_seed"], [load])
+            self.assertAlmostEqual(result["rate_rps"]["mean"], load * 4e6 / 50.5, 3)
+            for at, verdict in ((load, "met"), (load + 0.05, "missed")):
+                if 0 < at <= 1:
+                    run = report(*SMALL, "--policy", result["policy"], "--workload",
+                                 "high-bimodal", "--slo", "p99_slowdown=20", "--load", str(at))
+                    self.assertEqual(run["slo"]["verdict"], verdict, (result, at))
+        self.assertGreater(found["results"][1]["load"]["mean"], found["results"][0]["load"]["mean"])
+
+    def test_the_same_bytes_on_any_number_of_threads(self):
+        args = [*self.SHORT, "--no-wall", "--json", "-"]
+        one = sim(*args, "--threads", "1")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertEqual(one.stdout, sim(*args, "--threads", "2").stdout)
+
+    def test_it_takes_five_seeds_unless_told(self):
+        found = report(*self.FIND, "--requests", "10000")
+        self.assertEqual(len(found["results"][0]["per_seed"]), 5)
+
+    def test_limits_that_are_always_or_never_met_are_told_apart(self):
+        loose = sim(*self.SHORT, "--max-load", "0.5", "--slo", "p99_latency=10s")
+        self.assertRegex(loose.stdout, r"(?m)^ps +>= 0\.500 .* met at --max-load 0\.50$")
+        tight = sim(*self.SHORT, "--slo", "p99_latency=1us")
+        self.assertRegex(tight.stdout, r"(?m)^ps +0\.000.* missed even at load 0\.05$")
+
+    def test_mistakes_are_one_line(self):
+        base = ["--policy", "ps", "--find-max"]
+        slo = ["--slo", "p99_latency=1ms"]
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as recording:
+            recording.write("0,1,short,0\n5,1,short,0\n")
+            recording.flush()
+            for args, named in ((base, "--slo"), ([*base, *slo, "--load", "0.5"], "--load"),
+                                ([*base, *slo, "--loads", "0.5,0.6"], "--loads"),
+                                ([*base, *slo, "--rate", "5"], "--rate"),
+                                ([*base, *slo, "--precision", "0"], "--precision"),
+                                ([*base, *slo, "--max-load", "0.005"], "--precision"),
+                                ([*base, *slo, "--max-load", "x"], "--max-load"),
+                                ([*base, *slo, "--trace", "x"], "--trace"),
+                                ([*base, *slo, "--recording", recording.name], "--recording"),
+                                (["--policy", "ps", "--max-load", "1"], "--find-max")):
+                self.assert_refused("sim", args, named)
+
+    def test_ctrl_c_and_full_disks_are_status_1(self):
+        status, _, err = interrupted("sim", *self.FIND, "--requests", "100000000000")
+        self.assertEqual((status, err), (1, "rubato: stopped early\n"))
+        done = sim(*self.SHORT, "--json", "/dev/full")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "rubato: cannot write '/dev/full': No space left on device\n")
 
 
 if __name__ == "__main__":

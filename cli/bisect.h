@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bisection over whole numbers. Pure; safe on every thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace rubato::cli {
+
+// The highest of 1..most at which `meets(k)` is true, if it is true up to some k and false beyond;
+// 0 if it is nowhere. If it is not so regular: a k where it is true while it is false at k + 1.
+// Calls `meets`, which returns an optional<bool>, about log2(most) times; nothing as soon as that
+// returns nothing.
+template <class F>
+std::optional<uint32_t> highest_met(uint32_t most, F&& meets) {
+  uint32_t met = 0, missed = most + 1;
+  while (missed - met > 1) {
+    const uint32_t middle = met + (missed - met) / 2;
+    const std::optional<bool> answer = meets(middle);
+    if (!answer) return std::nullopt;
+    (*answer ? met : missed) = middle;
+  }
+  return met;
+}
+
+}  // namespace rubato::cli
