@@ -38,6 +38,9 @@ const char* arrivals_line(ArrivalShape shape) {
       return "requests come independently at a rate that jumps between two values (Poisson bursts)";
     case ArrivalShape::kTrace:
       return "requests come as in the trace, which repeats";
+    case ArrivalShape::kProfile:
+      return "requests come as unevenly as in the profile on each of its time scales, finer ones "
+             "apart (a random cascade); another rate stretches time";
   }
   return "";
 }

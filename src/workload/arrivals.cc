@@ -12,7 +12,8 @@
 namespace rubato {
 
 Arrivals Arrivals::generate(const ArrivalSpec& spec, double rate, uint64_t seed) {
-  RUBATO_CHECK(spec.shape != ArrivalShape::kTrace && rate > 0 && rate <= kMaxRate);
+  RUBATO_CHECK(spec.shape != ArrivalShape::kTrace && spec.shape != ArrivalShape::kProfile);
+  RUBATO_CHECK(rate > 0 && rate <= kMaxRate);
   Arrivals arrivals(spec.shape, seed);
   const double usual = spec.shape == ArrivalShape::kBatch ? kBatch : kPeak;
   arrivals.parameter_ = spec.parameter > 0 ? spec.parameter : usual;
@@ -37,6 +38,12 @@ Arrivals Arrivals::replay(std::vector<Nanos> times, double rate) {
   if (rate > 0) arrivals.stretch_ = static_cast<double>(times.size()) * 1e9 / (rate * lap_ns);
   arrivals.lap_ = Nanos(static_cast<int64_t>(lap_ns * arrivals.stretch_));
   arrivals.times_ = std::move(times);
+  return arrivals;
+}
+
+Arrivals Arrivals::like(const ArrivalScales& scales, double rate, uint64_t seed) {
+  Arrivals arrivals(ArrivalShape::kProfile, seed);
+  arrivals.cascade_ = ArrivalCascade(scales, rate, seed);
   return arrivals;
 }
 
@@ -77,6 +84,7 @@ Nanos Arrivals::next_of_bursts() {
 }
 
 Nanos Arrivals::next_of_other() {
+  if (shape_ == ArrivalShape::kProfile) return cascade_.next();
   if (shape_ == ArrivalShape::kTrace) return next_of_trace();
   if (shape_ == ArrivalShape::kBatch) return next_of_batch();
   if (shape_ == ArrivalShape::kBursty) return next_of_bursts();

@@ -16,6 +16,7 @@
 //             of data center microbursts", IMC 2017). That they take a tenth of the time, at five
 //             times the mean rate, is our choice: the paper gives no rates of requests.
 //   trace     the times of a recording, repeated; stretched to `rate` when that is positive
+//   profile   as uneven on every time scale as a recording (workload/arrival_cascade.h)
 //
 // Times never go back. The same seed gives the same times on every platform. One owner at a time.
 #pragma once
@@ -27,11 +28,12 @@
 #include "base/prng.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "workload/arrival_cascade.h"
 #include "workload/sampling.h"
 
 namespace rubato {
 
-enum class ArrivalShape : uint8_t { kPoisson, kUniform, kOnOff, kBatch, kBursty, kTrace };
+enum class ArrivalShape : uint8_t { kPoisson, kUniform, kOnOff, kBatch, kBursty, kTrace, kProfile };
 
 struct ArrivalSpec {
   ArrivalShape shape = ArrivalShape::kPoisson;
@@ -51,12 +53,15 @@ class Arrivals {
   static constexpr Nanos kBurst = Nanos::micros(75);  // mean length, where none is given
   static constexpr Nanos kLongestBurst = Nanos::seconds(1);
 
-  // Requires 0 < rate <= kMaxRate (requests per second) and a shape other than kTrace.
+  // Requires 0 < rate <= kMaxRate (requests per second) and a shape that needs no recording.
   static Arrivals generate(const ArrivalSpec& spec, double rate, uint64_t seed);
   static Arrivals generate(ArrivalShape shape, double rate, uint64_t seed);
 
   // Replays `times` (see parse_trace), stretched to `rate` unless that is 0. Requires a trace.
   static Arrivals replay(std::vector<Nanos> times, double rate);
+
+  // As uneven as the recording, at `rate`. Requires valid scales and 0 < rate <= kMaxRate.
+  static Arrivals like(const ArrivalScales& scales, double rate, uint64_t seed);
 
   // The next request is due this long after the start of the run.
   Nanos next() {
@@ -88,6 +93,7 @@ class Arrivals {
   double stretch_ = 1;
   size_t position_ = 0;
   Nanos lap_, lap_start_;
+  ArrivalCascade cascade_;
 };
 
 // `poisson`, `uniform`, `onoff`, `batch[:SIZE]`, `bursty[:PEAK[:LENGTH]]` or `trace:FILE`.

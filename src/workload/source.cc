@@ -61,6 +61,9 @@ Status validate_arrivals(const WorkloadSpec& spec) {
   if (needs_times && (spec.times.size() < 2 || spec.times.back() <= spec.times.front())) {
     return Error{"arrivals: the trace has no two arrivals at different times"};
   }
+  if (arrivals.shape == ArrivalShape::kProfile && !valid(spec.scales)) {
+    return Error{"arrivals: what the profile says of them is out of range"};
+  }
   const bool batch = arrivals.shape == ArrivalShape::kBatch;
   const double most = batch ? Arrivals::kMostBatch : 1 / Arrivals::kBurstShare;
   const bool usual = arrivals.parameter == 0;
@@ -146,7 +149,11 @@ double mean_service_ns(const WorkloadSpec& spec) {
 Arrivals RequestSource::arrivals_of(double rate, uint64_t phase) const {
   if (!spec_.recording.empty()) return Arrivals::generate(ArrivalShape::kUniform, 1, 0);
   if (spec_.arrivals.shape == ArrivalShape::kTrace) return Arrivals::replay(spec_.times, rate);
-  return Arrivals::generate(spec_.arrivals, rate, seed_of(seed_, kArrivals + kStreams * phase));
+  const uint64_t seed = seed_of(seed_, kArrivals + kStreams * phase);
+  if (spec_.arrivals.shape == ArrivalShape::kProfile) {
+    return Arrivals::like(spec_.scales, rate, seed);
+  }
+  return Arrivals::generate(spec_.arrivals, rate, seed);
 }
 
 RequestSource::RequestSource(const WorkloadSpec& spec, uint64_t seed)

@@ -55,6 +55,7 @@ struct WorkloadSpec {
   double rate = 0;         // requests per second, above 0
   ArrivalSpec arrivals;    // of kTrace: `times` is what the file holds
   std::vector<Nanos> times;
+  ArrivalScales scales;    // of kProfile: what the recording says of its arrivals
   FlowSpec flows;
   std::vector<Phase> phases;  // by rising time
   Misclassification misclassification;
