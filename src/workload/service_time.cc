@@ -2,7 +2,9 @@
 #include "workload/service_time.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "base/check.h"
 #include "workload/duration.h"
 #include "workload/elementary.h"
 #include "workload/sampling.h"
@@ -59,6 +61,7 @@ double draw_relative(const ServiceTime& service, Prng& prng) {
   switch (service.shape) {
     case ServiceTime::Shape::kFixed:
     case ServiceTime::Shape::kUniform:
+    case ServiceTime::Shape::kHistogram:
       return 1;
     case ServiceTime::Shape::kExponential:
       return sample_exponential(prng);
@@ -72,6 +75,40 @@ double draw_relative(const ServiceTime& service, Prng& prng) {
 
 }  // namespace
 
+ServiceHistogram::ServiceHistogram(std::vector<ServiceBucket> all) : buckets_(std::move(all)) {
+  std::vector<double> weights;
+  for (const ServiceBucket& bucket : buckets_) {
+    RUBATO_CHECK(bucket.low >= Nanos() && bucket.low < bucket.high);
+    weights.push_back(static_cast<double>(bucket.count));
+  }
+  choice_ = AliasChoice(weights);
+}
+
+// A time of 0 counts as the 1 ns that is drawn for it.
+double ServiceHistogram::mean_ns() const {
+  double sum = 0, count = 0;
+  for (const ServiceBucket& bucket : buckets_) {
+    const double low = static_cast<double>(std::max<int64_t>(bucket.low.count(), 1));
+    const double last = std::max(static_cast<double>(bucket.high.count() - 1), low);
+    sum += static_cast<double>(bucket.count) * (low + last) / 2;
+    count += static_cast<double>(bucket.count);
+  }
+  return sum / count;
+}
+
+Nanos ServiceHistogram::sample(Prng& prng) const {
+  const ServiceBucket& bucket = buckets_[choice_.pick(prng)];
+  const double width = static_cast<double>((bucket.high - bucket.low).count());
+  const Nanos time = bucket.low + Nanos(static_cast<int64_t>(prng.uniform() * width));
+  return std::max(time, Nanos(1));
+}
+
+ServiceTime service_of(std::vector<ServiceBucket> buckets) {
+  auto histogram = std::make_shared<const ServiceHistogram>(std::move(buckets));
+  const auto mean = static_cast<int64_t>(histogram->mean_ns() + 0.5);
+  return {.shape = ServiceTime::Shape::kHistogram, .mean = Nanos(mean), .histogram = histogram};
+}
+
 double ServiceTime::scale_of(Shape shape, double spread) {
   if (shape == Shape::kLognormal) return elementary::exponential(-spread * spread / 2);
   return shape == Shape::kPareto ? 1 / mean_of_pareto(spread) : 1;
@@ -79,6 +116,7 @@ double ServiceTime::scale_of(Shape shape, double spread) {
 
 // Rounded to the nearest nanosecond, so that the mean is kept.
 Nanos ServiceTime::draw(Prng& prng) const {
+  if (shape == Shape::kHistogram) return histogram->sample(prng);
   const double centre = static_cast<double>(mean.count());
   const double ns = shape == Shape::kUniform ? centre + spread * (2 * prng.uniform() - 1)
                                              : centre * draw_relative(*this, prng);
