@@ -10,7 +10,8 @@
 #       all sources of NAME. See src/policy/part.h.
 #   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
 #       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
-#       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS.
+#       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS. A case whose name the
+#       program does not find (a `-` in it reads as "but not") fails.
 #   rubato_bench(NAME SOURCES ... [DEPS ...])
 #       Google Benchmark program, built into <build>/benchmarks.
 #   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder])
@@ -116,7 +117,8 @@ function(rubato_test name)
   _rubato_timeout(timeout "${arg_TIMEOUT}")
   include(GoogleTest)
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                       TEST_LIST ${name}_CASES PROPERTIES TIMEOUT ${timeout})
+                       TEST_LIST ${name}_CASES PROPERTIES TIMEOUT ${timeout}
+                       FAIL_REGULAR_EXPRESSION "Running 0 tests")
   list(PREPEND arg_LABELS ${folder})
   # gtest_discover_tests loses all but the first of several labels, so they are set afterwards.
   set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
