@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every policy there is, once. A new policy is its header, its test, and one line here; programs,
-// `rubato policies`, the conformance tests and the documentation all read this list. Compile-time
-// only; safe on every thread.
+// Every policy there is, once. A new policy is its header, its test, and its two lines here;
+// programs, `rubato policies`, the conformance tests and the documentation all read this list.
+// Compile-time only; safe on every thread.
 #pragma once
 
 #include <string_view>

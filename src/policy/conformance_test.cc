@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "policy/all.h"
 #include "policy/testing/arrivals.h"
 #include "policy/testing/driven.h"
 #include "policy/testing/seed.h"
@@ -149,15 +148,6 @@ TEST_P(Conformance, one_worker_is_enough) {
   const DriveReport report = drive(arrivals, {.workers = 1});
   ASSERT_EQ(report.departures.size(), 2u);
   EXPECT_EQ(report.departures[1].at, Instant(12));
-}
-
-TEST(AllPolicies, names_are_unique_and_found) {
-  std::set<std::string> names;
-  for_each_policy([&]<class P>(std::type_identity<P>) { names.insert(P::kName); });
-  EXPECT_EQ(names.size(), AllPolicies::kSize);
-  EXPECT_TRUE(with_policy(
-      "synergy", []<class P>(std::type_identity<P>) { EXPECT_STREQ(P::kName, "synergy"); }));
-  EXPECT_FALSE(with_policy("lottery", [](auto) { FAIL(); }));
 }
 
 }  // namespace

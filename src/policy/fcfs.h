@@ -17,8 +17,9 @@
 //      dispatcher to Central; what adapt tells the workers is the Plan. None if there is no state.
 //   6. Tunables go to Config and are listed in `visit` (see synergy.h); `--set name=value`, the
 //      ranges, `rubato policies` and the documentation come from that list.
-//   7. Write policy/x_test.cc over testing/script_host.h, and add one line to policy/all.h. The
-//      policy then exists in every program, and the conformance tests run it.
+//   7. Write policy/x_test.cc over testing/script_host.h, and add the policy to policy/all.h. It
+//      then exists in every program, and the conformance tests run it (docs/HACKING.md has a whole
+//      example).
 #pragma once
 
 #include <array>

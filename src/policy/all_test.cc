@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/all.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace rubato {
+namespace {
+
+TEST(AllPolicies, names_are_unique_and_found) {
+  std::set<std::string> names;
+  for_each_policy([&]<class P>(std::type_identity<P>) { names.insert(P::kName); });
+  EXPECT_EQ(names.size(), AllPolicies::kSize);
+  EXPECT_TRUE(with_policy(
+      "synergy", []<class P>(std::type_identity<P>) { EXPECT_STREQ(P::kName, "synergy"); }));
+  EXPECT_FALSE(with_policy("lottery", [](auto) { FAIL(); }));
+}
+
+}  // namespace
+}  // namespace rubato
