@@ -31,6 +31,8 @@ inline constexpr std::array<Word<Steering>, 4> kSteeringWords{
      {"round-robin", Steering::kRoundRobin},
      {"random", Steering::kRandom},
      {"flow-director", Steering::kFlowDirector}}};
+inline constexpr std::array<Word<LatencyFrom>, 2> kLatencyFromWords{
+    {{"client", LatencyFrom::kClient}, {"reception", LatencyFrom::kReception}}};
 inline constexpr std::array<Word<Clock>, 2> kClockWords{
     {{"timer-core", Clock::kTimerCore}, {"self", Clock::kSelf}}};
 
@@ -43,6 +45,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.section("machine");
   visitor.text("name", c.name);
   visitor.text("source", c.source);
+  visitor.word("latency_from", c.latency_from, kLatencyFromWords);
   visitor.cost("network_rtt", c.network_rtt, kMostCost);
   visitor.cost("dispatcher", c.dispatcher, kMostCost);
   visitor.count("queue_capacity", c.queue_capacity, CountRange{1, 1u << 30});

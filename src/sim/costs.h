@@ -34,6 +34,12 @@ enum class Steering : uint8_t {
   kFlowDirector,  // RSS, until a rule of the flow's own is in force; rules spread flows evenly
 };
 
+// Where a request's latency begins.
+enum class LatencyFrom : uint8_t {
+  kClient,     // when it was sent
+  kReception,  // when a worker took it from its ring: what waits there is not seen
+};
+
 // Who looks at the end of a slice.
 enum class Clock : uint8_t {
   kTimerCore,  // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
@@ -54,6 +60,7 @@ struct Costs {
     Nanos pcie;                           // from the wire to where software can see it, and back
     Nanos rule_update;                    // until a flow-director rule is in force (SBB 4.2: 10 us)
   } nic;
+  LatencyFrom latency_from = LatencyFrom::kClient;
   Nanos network_rtt;      // client to NIC and back; part of every latency
   Nanos dispatcher;       // per request, in a serial dispatcher before the workers; 0 = none
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
@@ -74,7 +81,8 @@ struct Costs {
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
 
-  // On a manager, which is a core of its own beside the workers (Altocumulus).
+  // On a manager, which is a core of its own beside the workers (Altocumulus). What it looks at and
+  // takes on the way is part of these.
   struct Manager {
     Nanos step;     // a prediction, once a period
     Price send;     // per message

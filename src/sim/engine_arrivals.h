@@ -66,6 +66,7 @@ void Engine<P>::poll(uint32_t w) {
   host_.spend(costs_.worker.poll);
   for (uint32_t n = 0; n < costs_.nic.burst && !ring.empty(); ++n) {
     auto* const request = static_cast<SimRequest*>(ring.take());
+    if (costs_.latency_from == LatencyFrom::kReception) request->sent = now_;
     const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
     if (!host_.put(q, request)) {
       refuse(request);

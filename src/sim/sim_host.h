@@ -54,15 +54,15 @@ class SimHost {
   Instant now() const { return now_; }
   uint32_t workers() const { return workers_; }
   uint32_t depth(QueueRef q) {
-    spend(costs_.worker.look);
+    look();
     return at(q).depth() + seen_in_ring(q);
   }
   uint64_t produced(QueueRef q) {
-    spend(costs_.worker.look);
+    look();
     return at(q).produced();
   }
   uint64_t consumed(QueueRef q) {
-    spend(costs_.worker.look);
+    look();
     return at(q).consumed();
   }
   Instant oldest(QueueRef q) {
@@ -71,19 +71,19 @@ class SimHost {
     return head != nullptr ? head->arrived : Instant::never();
   }
   bool busy(WorkerId worker) {
-    spend(costs_.worker.look);
+    look();
     return !idle_.has(worker.value);
   }
   Served served(uint32_t type) {
-    spend(costs_.worker.look);
+    look();
     return served_[type];
   }
   Served served_as(JobClass job_class) {
-    spend(costs_.worker.look);
+    look();
     return served_as_[static_cast<size_t>(job_class)];
   }
   uint64_t posted(WorkerId worker) {
-    spend(costs_.worker.look);
+    look();
     return posted_[worker.value];
   }
   bool post(WorkerId worker, uint64_t seen, uint64_t value) {
@@ -95,15 +95,15 @@ class SimHost {
   bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, now_); }
   bool unsteer(uint64_t flow) { return nic_.remove_rule(flow, now_); }
   Job* take_tail(QueueRef q) {
-    spend(at(q).empty() ? Price{costs_.worker.look, {}} : costs_.worker.take);
+    look();
     return at(q).empty() ? nullptr : remove(q, &JobQueue::take_tail);
   }
   Job* take(QueueRef q) {
     if (at(q).empty()) {
-      spend(costs_.worker.look);
+      look();
       return nullptr;
     }
-    spend(costs_.worker.take);
+    if (!manages()) spend(costs_.worker.take);
     return remove(q);
   }
   bool put(QueueRef q, Job* job) {
@@ -269,6 +269,11 @@ class SimHost {
 
   bool manages() const {
     return kManages<P> && seat_ >= kFirstManagerSeat && seat_ != kCentralSeat;
+  }
+
+  // What a manager looks at and takes is part of what it puts and sends.
+  void look() {
+    if (!manages()) spend(costs_.worker.look);
   }
 
   int64_t hops(ManagerId from, ManagerId to) const {

@@ -28,12 +28,31 @@ def preemption(us):
     return f"preemption-{us}us"
 
 
+# SBB's published server measures from the receive burst on; what waits in the NIC's ring is not
+# seen.
+SBB_SERVER = "sbb-server"
+# SBB's own simulation (3.3): nothing costs but a steal; flows go where the NIC hashes them.
+SBB, SBB_SIMULATION = "sbb-testbed", "sbb-simulation"
+# Altocumulus: integrated, behind PCIe, and software on commodity hardware (section VII-A). What a
+# software scheduler costs per request is the 5 Mrps that II-D gives for Shinjuku's dispatcher.
+AC_INT, AC_RSS = "altocumulus", "altocumulus-rss"
+AC_SOFTWARE, AC_CENTRAL = "altocumulus-software", "altocumulus-central"
+
+
 def derived():
     """{name: (built-in, {section: {key: value}})}."""
     half = {us: f"{us * 500}ns" for us in OVERHEADS_US}
     central = {"machine": {"dispatcher": DISPATCHER}, "nic": {"delivery": "direct"}}
     return {
         SYNERGY_CENTRAL: (SYNERGY, central),
+        SBB_SERVER: (SBB, {"machine": {"latency_from": "reception"}}),
+        SBB_SIMULATION: (IDEAL, {"nic": {"delivery": "polled", "steering": "rss", "burst": 64,
+                                         "ring_capacity": 65536, "rule_update": "10us"},
+                                 "worker": {"steal": "200ns"}}),
+        AC_RSS: (AC_INT, {"nic": {"steering": "rss", "pcie": "400ns"},
+                          "manager": {"put": "35ns"}}),
+        AC_SOFTWARE: (AC_INT, {"nic": {"pcie": "400ns"}, "worker": {"receive": "500ns"}}),
+        AC_CENTRAL: (AC_INT, {"machine": {"dispatcher": "200ns"}, "nic": {"pcie": "400ns"}}),
         SYNERGY_SELF: (SYNERGY, {**central, "preemption": {"clock": "self"}}),
         **{dispatcher(ns): (IDEAL, {"machine": {"dispatcher": f"{ns}ns"}}) for ns in DISPATCH_NS},
         **{preemption(us): (IDEAL, {"preemption": {"clock": "timer-core", "receive": half[us],

@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from rubato_lab.options import ROOT
-from rubato_lab.reproduce import claims, figure, machines, output, persephone, simulator, synergy
+from rubato_lab.reproduce import (altocumulus, claims, figure, machines, output, persephone, sbb,
+                                  simulator, synergy)
 
 LIST, ALL = "list", "all"
 
 
 def catalogue():
     """All figures by id."""
-    return {f.id: f for f in (*synergy.figures(), *persephone.figures())}
+    return {f.id: f for paper in (synergy, persephone, sbb, altocumulus)
+            for f in paper.figures()}
 
 
 def parser():
