@@ -141,8 +141,8 @@ class Sbb {
     return nullptr;
   }
 
-  // A Light worker can do its own work. Of an Overloaded one a flow is preferred; if it offers none,
-  // requests help too.
+  // A Light worker can do its own work. Of an Overloaded one a flow is preferred; if it offers
+  // none, requests help too.
   template <class H>
   Job* take_from(WorkerId victim, Worker& worker, WorkerId me, H& host) const {
     if (FlowMigration::load_of(host.posted(victim)) == FlowMigration::Load::kLight) return nullptr;

@@ -124,10 +124,13 @@ def eleventh():
 
 
 # Fig. 13, on few flows: on its ten thousand the hash spreads evenly, and nothing persists.
+def uneven(variant):
+    return sbb("fixed-1", flows=FEW, variant=variant, more=UNEVEN)
+
+
 def _judge_thirteenth(sim):
     where = "6.5, Fig. 13"
-    best = dict(zip(ABLATION, map(mrps, _best(sim, *(sbb("fixed-1", flows=FEW, variant=v, more=UNEVEN)
-                                                     for v in ABLATION)))))
+    best = dict(zip(ABLATION, map(mrps, _best(sim, *map(uneven, ABLATION)))))
     base, enhanced = best["baseline ts"], best["enhanced ts"]
     return [in_order("order of throughput within slowdown 50", where,
                      {name: rate or 0 for name, rate in best.items()}),
@@ -137,7 +140,7 @@ def _judge_thirteenth(sim):
 
 
 def thirteenth():
-    lines = tuple(over_loads(v, sbb("fixed-1", flows=FEW, variant=v, more=UNEVEN), LOADS) for v in ABLATION)
+    lines = tuple(over_loads(v, uneven(v), LOADS) for v in ABLATION)
     return Figure("sbb-13", "What each part of the load balancing brings",
                   "SBB, Fig. 13: 16 workers, Fixed(1)", "load, % of capacity", lines,
                   (SLOWDOWN, STOLEN), _judge_thirteenth)
