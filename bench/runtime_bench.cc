@@ -111,13 +111,16 @@ void steal_a_batch(::benchmark::State& state) {
 BENCHMARK(steal_a_batch);
 
 // Put, next, begin, finished and all counting of one short request, without a datapath's work.
-void short_request(::benchmark::State& state, const char* policy) {
+// `recorded`: its arrival is counted for a profile too.
+void short_request(::benchmark::State& state, const char* policy, bool recorded) {
   for (auto _ : state) {
     constexpr uint64_t kRequests = 1'000'000;
     EndlessDatapath datapath(limits::kBurst);
     datapath.stop_after = kRequests;
     Handler handler;
-    auto runtime = Runtime::create(options_for(policy, Classify::kAge), datapath, handler);
+    RuntimeOptions options = options_for(policy, Classify::kAge);
+    options.record_arrivals = recorded;
+    auto runtime = Runtime::create(options, datapath, handler);
     datapath.on_done = [&] { (*runtime)->stop(); };
     const Instant start = now();
     (*runtime)->run();
@@ -126,8 +129,9 @@ void short_request(::benchmark::State& state, const char* policy) {
         static_cast<double>((now() - start).count()) / static_cast<double>(kRequests);
   }
 }
-BENCHMARK_CAPTURE(short_request, fcfs, "fcfs")->UseManualTime();
-BENCHMARK_CAPTURE(short_request, synergy, "synergy")->UseManualTime();
+BENCHMARK_CAPTURE(short_request, fcfs, "fcfs", false)->UseManualTime();
+BENCHMARK_CAPTURE(short_request, synergy, "synergy", false)->UseManualTime();
+BENCHMARK_CAPTURE(short_request, synergy_recorded, "synergy", true)->UseManualTime();
 
 // Two requests that preempt each other at every checkpoint that finds the slice over: switch out,
 // publish, take, switch in. The quantum is the shortest, so the time is that of the mechanism.

@@ -82,6 +82,13 @@ class LiveRuntime final : public Runtime {
     for (const auto& worker : workers_) sum.merge(worker->stats().overrun.snapshot());
     return sum;
   }
+  std::vector<ArrivalSlots*> arrivals() override {
+    std::vector<ArrivalSlots*> slots;
+    for (const auto& worker : workers_) {
+      if (worker->arrivals() != nullptr) slots.push_back(worker->arrivals());
+    }
+    return slots;
+  }
   const RuntimeOptions& options() const override { return shared_.options; }
 
  private:

@@ -46,6 +46,7 @@ struct RuntimeOptions {
   uint32_t max_fibers = 4096;  // suspended requests plus one loop fiber per worker
   Nanos drain_limit = Nanos::seconds(10);
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is told of these
+  bool record_arrivals = false;  // count them, see Runtime::arrivals
   uint32_t inbox_capacity = limits::kInboxCapacity;
   uint32_t shared_capacity = limits::kSharedCapacity;
 };

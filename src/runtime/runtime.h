@@ -14,6 +14,7 @@
 #include "datapath/datapath.h"
 #include "metrics/histogram.h"
 #include "runtime/app.h"
+#include "runtime/arrival_slots.h"
 #include "runtime/options.h"
 
 namespace rubato {
@@ -86,6 +87,9 @@ class Runtime {
   virtual Histogram service(uint32_t type) const = 0;
   // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
   virtual Histogram overrun() const = 0;
+  // Of each worker, with RuntimeOptions::record_arrivals; else empty. They live as long as the
+  // runtime. For one recorder at a time.
+  virtual std::vector<ArrivalSlots*> arrivals() = 0;
   virtual const RuntimeOptions& options() const = 0;
 };
 

@@ -50,6 +50,33 @@ TEST(Runtime, short_request_overtakes_a_long_one_under_ps) {
   expect_short_overtakes_long(server);
 }
 
+// Also those that follow each other in a pipeline.
+TEST(Runtime, arrivals_are_recorded_once_each_and_the_control_plane_apart) {
+  LetterServer server("synergy");
+  server.options.record_arrivals = true;
+  const uint64_t before = ArrivalSlots::slot_of(now());
+  server.start();
+  const uint64_t flow = server.connect();
+  EXPECT_EQ(server.call(flow, "A\n"), "A\n");
+  server.submit(flow, "A\nB\nC\nA\n");
+  EXPECT_EQ(server.receive(flow, 8), "A\nB\nC\nA\n");
+  EXPECT_TRUE(server.stop());
+  const std::vector<ArrivalSlots*> workers = server.runtime->arrivals();
+  ASSERT_EQ(workers.size(), 1u);
+  uint64_t noted = workers[0]->late();
+  for (uint64_t slot = before; slot <= workers[0]->newest(); ++slot) {
+    noted += workers[0]->count(slot);
+  }
+  EXPECT_EQ(noted, 4u);
+  EXPECT_EQ(workers[0]->control(), 1u);
+}
+
+TEST(Runtime, arrivals_are_not_recorded_unless_asked_for) {
+  LetterServer server("fcfs");
+  server.start();
+  EXPECT_TRUE(server.runtime->arrivals().empty());
+}
+
 TEST(Runtime, timer_core_thread_preempts) {
   LetterServer server("synergy");
   server.options.preemption_clock = PreemptionClock::kTimerCore;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/relax.h"
 #include "policy/archetype.h"
+#include "runtime/arrival_slots.h"
 #include "runtime/idling.h"
 #include "runtime/seat.h"
 #include "runtime/shared.h"
@@ -40,6 +42,7 @@ class LiveWorker final : public Seat {
               shared.options.workers, shared.worker_stats, shared.commons, seed),
         datapath_(shared.datapath.queue(id)),
         control_(*shared.control[id.value]),
+        arrivals_(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
         slice_(shared.options.preemption_clock != PreemptionClock::kSelf),
         idling_(shared.options.idle, shared.options.idle_spin) {}
 
@@ -55,6 +58,7 @@ class LiveWorker final : public Seat {
   // Any thread.
   const WorkerStats& stats() const { return stats_; }
   const LiveHost<P>& host() const { return host_; }
+  ArrivalSlots* arrivals() const { return arrivals_.get(); }  // null = they are not recorded
   TimerSlot& timer_slot() { return slice_.slot(); }
   bool is_parked() const { return parked_flag_.load(std::memory_order_relaxed); }
   bool wake_if_parked();
@@ -103,6 +107,7 @@ class LiveWorker final : public Seat {
   bool queue_up(Request& request);
   Request* refuse(Request& request);
   void follow(Request& next);
+  void note_arrival(const Request& request);
 
   // Choice and slices.
   Request* pick();
@@ -132,6 +137,7 @@ class LiveWorker final : public Seat {
   LiveHost<P> host_;
   DatapathQueue& datapath_;
   StealQueue<Job*>& control_;
+  const std::unique_ptr<ArrivalSlots> arrivals_;
   typename P::Worker state_{};
   SliceClock slice_;
   Idling idling_;

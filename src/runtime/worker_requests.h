@@ -44,7 +44,18 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
 template <Policy P>
 void LiveWorker<P>::admit(Request& request) {
   Request* next = &request;
-  while (next != nullptr && !queue_up(*next)) next = refuse(*next);
+  while (next != nullptr) {
+    note_arrival(*next);
+    if (queue_up(*next)) return;
+    next = refuse(*next);
+  }
+}
+
+template <Policy P>
+void LiveWorker<P>::note_arrival(const Request& request) {
+  if (arrivals_ == nullptr) return;
+  if (request.control) return arrivals_->note_control();
+  arrivals_->note(request.arrived);
 }
 
 // False: its queue is full.
@@ -260,6 +271,7 @@ void LiveWorker<P>::follow(Request& next) {
   if (flow_next_ == nullptr && !next.control && flow_run_ < kFlowRun &&
       host_.now() - flow_run_start_ < kFlowTime) {
     flow_next_ = &next;
+    note_arrival(next);
     return;
   }
   flow_run_ = 0;
