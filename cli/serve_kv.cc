@@ -52,6 +52,7 @@ void share_options(KvCommand& command) {
                                        : Nanos::micros(kv.slowlog_log_slower_than_us);
   options.serving.types = kv::KvApplication::request_types();
   options.serving.type_name = [](uint32_t type) { return kv::KvApplication::type_name(type); };
+  options.serving.recording.is_control = kv::KvApplication::is_control;
 }
 
 std::string announcement(const KvCommand& command, uint16_t port) {

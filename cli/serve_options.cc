@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/command.h"
+#include "cli/options.h"
 #include "config_file.h"
 #include "mechanism/cpu/pin.h"
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr uint32_t kMaxCpus = 4096;
 constexpr uint32_t kMaxTimeoutSeconds = 1u << 31;
+constexpr Nanos kLongestProfile = Nanos::seconds(1'000'000);
 
 const std::map<std::string, Classify> kClassify{{"feedback", Classify::kFeedback},
                                                 {"age", Classify::kAge},
@@ -87,6 +90,15 @@ void add_network_options(CLI::App& command, ServeOptions& o) {
       ->check(CLI::ExistingFile);
 }
 
+void add_profile_options(CLI::App& command, ServeOptions& o) {
+  command.add_option("--profile", o.serving.recording.file,
+                     "Write what requests come to this file, for `rubato sim --workload "
+                     "profile:FILE`: every 10 s and at the end")
+      ->type_name("FILE");
+  add_seconds(command, "--profile-for", o.profile_for, Nanos::seconds(1), kLongestProfile,
+              "Record for so long, from the first request on; default: until the server stops");
+}
+
 Status resolve_settings(ServeOptions& o) {
   for (const std::string& setting : o.settings) {
     const size_t equals = setting.find('=');
@@ -99,12 +111,27 @@ Status resolve_settings(ServeOptions& o) {
   return Done{};
 }
 
+Status resolve_recording(const CLI::App& command, ServeOptions& o) {
+  RecordingOptions& recording = o.serving.recording;
+  if (command.get_option("--profile")->count() > 0 && recording.file.empty()) {
+    return Error{"--profile: takes the name of a file"};
+  }
+  if (o.profile_for > Nanos() && recording.file.empty()) {
+    return Error{"--profile-for: needs --profile FILE"};
+  }
+  if (o.profile_for > Nanos()) recording.length = o.profile_for;
+  recording.version = version();
+  o.runtime.record_arrivals = !recording.file.empty();
+  return Done{};
+}
+
 }  // namespace
 
 void add_serve_options(CLI::App& command, ServeOptions& options) {
   add_runtime_options(command, options);
   add_thread_options(command, options);
   add_network_options(command, options);
+  add_profile_options(command, options);
 }
 
 Status finish_serve_options(CLI::App& command, ServeOptions& o) {
@@ -120,6 +147,7 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
   o.runtime.stack_bytes = size_t{o.stack_kib} * 1024;
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);
+  if (Status fits = resolve_recording(command, o); !fits) return fits;
   return resolve_settings(o);
 }
 

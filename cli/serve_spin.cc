@@ -40,6 +40,7 @@ int run(CLI::App& command, SpinCommand& spin) {
   options.serving.type_name = [](uint32_t type) {
     return std::string(type == spin::kShort ? "short" : type == spin::kLong ? "long" : "control");
   };
+  options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
   options.serving.announcement =
       fmt::format("rubato serve spin: policy {}, {} worker(s), on {}:{}", options.runtime.policy,
                   options.runtime.workers, options.tcp.bind, (*datapath)->port());

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <memory>
 
 #include "runtime/exporter.h"
 #include "runtime/stop_signals.h"
@@ -65,6 +66,13 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }
+  std::unique_ptr<TrafficRecorder> recorder;
+  if (!options.recording.file.empty()) {
+    auto started = TrafficRecorder::start(options.recording, runtime, datapath, options.types,
+                                          options.type_name);
+    if (!started.ok()) return Error{started.error()};
+    recorder = std::move(*started);
+  }
   raise_descriptor_limit(options.connections);
   keep_freed_memory();
   auto signals = StopSignals::install(runtime);
@@ -73,6 +81,9 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   announce(options, exporter.get());
   const bool drained = runtime.run();
   if (!drained) std::fprintf(stderr, "rubato: the drain limit passed with requests unfinished\n");
+  if (recorder != nullptr) {
+    if (Status recorded = recorder->finish(); !recorded.ok()) return Error{recorded.error()};
+  }
   return drained ? 0 : 1;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serving: what every server program does around a runtime: signals, the metrics port, and the
-// metrics themselves. Called from main's thread.
+// Serving: what every server program does around a runtime: signals, the metrics port, the metrics
+// themselves, and recording a profile. Called from main's thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "host/traffic_recorder.h"
 #include "metrics/open_metrics.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -22,13 +23,16 @@ struct ServingOptions {
   // Name of a request type in the metrics; empty = the type is not shown.
   std::function<std::string(uint32_t)> type_name;
   uint32_t types = 0;
+  // The requests are recorded for a profile if this names a file.
+  RecordingOptions recording;
   uint32_t connections = 0;  // that must be possible; said so if the system does not allow them
   // Appends families of the application's own.
   std::function<void(OpenMetrics&)> more_metrics;
 };
 
 // Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. Returns
-// the exit status: 0 = everything in flight was answered. Fails if the metrics port is in use.
+// the exit status: 0 = everything in flight was answered. Fails if the metrics port is in use, and
+// if the profile cannot be written, at the start or at the end.
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
 
 }  // namespace rubato

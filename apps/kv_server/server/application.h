@@ -33,6 +33,7 @@ class KvApplication final : public Application, public Protocol {
   // Request types run from 0 (unknown command) to request_types()-1; any thread.
   static uint32_t request_types() { return command_table().size(); }
   static const std::string& type_name(uint32_t type) { return command_table().full_name(type); }
+  static bool is_control(uint32_t type) { return (command_table()[type].flags & kControl) != 0; }
 
  private:
   void run(Request& request, KvSession& session);
