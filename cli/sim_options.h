@@ -32,14 +32,16 @@ struct SimOptions {
   sim::Setup setup;  // of the first run: complete after finish_sim_options
   bool requests_given = false;
   std::string workload = "extreme-bimodal";
-  std::string arrivals = "poisson";
+  std::string arrivals = "poisson";  // of a profile "profile", unless they are given
+  bool arrivals_given = false;
+  bool flows_given = false;
   std::vector<std::string> phases;  // as written, for the report
   std::string misclassify;          // likewise
   std::string recording;            // file; "" = none
   std::string costs = "ideal";
 
   // One run per load, policy and seed. A rate, when positive, replaces the loads. Without either,
-  // what comes with recorded times keeps its own rate.
+  // what comes with recorded times or from a profile keeps its own rate.
   std::vector<double> loads = {kDefaultLoad};
   double rate = 0;
   bool load_given = false;

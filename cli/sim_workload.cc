@@ -46,10 +46,11 @@ void add_flow_options(CLI::App& app, SimOptions& o) {
       [&o](FlowSpec flows, const std::string&) {
         const double zipf = o.setup.workload.flows.zipf;
         o.setup.workload.flows = flows;
+        o.flows_given = true;
         if (flows.zipf == 0) o.setup.workload.flows.zipf = zipf;
       },
       "Connections that requests come on, at random or in turn")
-      ->default_str("512");
+      ->default_str("512, or the profile's");
   add_number(app, "--zipf", o.setup.workload.flows.zipf, 0, kMostZipf, "an exponent",
              "Flow i has a share in proportion to 1/i^R; 0 is equal shares");
 }
@@ -78,6 +79,24 @@ void read_recording(SimOptions& o) {
   if (!o.requests_given) o.setup.requests = workload.recording.size();
 }
 
+// All that the profile knows, but for what was asked for otherwise.
+void use_profile_file(SimOptions& o, const std::string& path) {
+  Result<TrafficProfile> profile = read_profile(path);
+  if (!profile) bad_value("--workload", profile.error());
+  WorkloadSpec& workload = o.setup.workload;
+  const uint32_t flows = workload.flows.count;
+  use_profile(*profile, o.workload, workload);
+  if (o.flows_given) workload.flows.count = flows;
+  if (!o.arrivals_given) o.arrivals = "profile";
+  if (!o.load_given && o.rate == 0 && o.recording.empty()) o.rate = profile->arrivals.rate_rps;
+}
+
+void use_mix(SimOptions& o) {
+  Result<Mix> mix = parse_mix(o.workload);
+  if (!mix) bad_value("--workload", mix.error());
+  o.setup.workload.mixes = {std::move(*mix)};
+}
+
 void note_settings(SimOptions& o) {
   const sim::Setup& setup = o.setup;
   const auto note = [&o](const char* name, std::string text) {
@@ -98,15 +117,20 @@ void note_settings(SimOptions& o) {
 }  // namespace
 
 void add_workload_options(CLI::App& app, SimOptions& o) {
-  app.add_option("--workload", o.workload, "Request types: a name or a spec, see below")
+  app.add_option("--workload", o.workload,
+                 "Request types: a name or a spec, see below; or profile:FILE, all that a server "
+                 "recorded with --profile, at its own rate unless --load or --rate")
       ->type_name("NAME|SPEC")
       ->capture_default_str();
   add_text(
       app, "--arrivals", "KIND", [](const std::string& text) { return parse_arrivals(text); },
-      [&o](const ArrivalSpec&, const std::string& text) { o.arrivals = text; },
+      [&o](const ArrivalSpec&, const std::string& text) {
+        o.arrivals = text;
+        o.arrivals_given = true;
+      },
       "poisson, uniform, onoff (1 ms each), batch[:SIZE], bursty[:PEAK], trace:FILE (a time in us "
       "per line, at its own rate unless --load or --rate)")
-      ->default_str("poisson");
+      ->default_str("poisson, or the profile's");
   add_flow_options(app, o);
   add_text(
       app, "--phase", "TIME[@RATE]:MIX", parse_phase,
@@ -130,12 +154,27 @@ void add_workload_options(CLI::App& app, SimOptions& o) {
       ->type_name("FILE");
 }
 
+std::optional<std::string> profile_file(const std::string& workload) {
+  constexpr std::string_view kPrefix = "profile:";
+  if (!workload.starts_with(kPrefix)) return {};
+  return workload.substr(kPrefix.size());
+}
+
+Result<TrafficProfile> read_profile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Error{"cannot read '" + path + "'"};
+  Result<TrafficProfile> profile = parse_traffic_profile(text.view());
+  if (!profile) return Error{"'" + path + "': " + profile.error()};
+  return profile;
+}
+
 void finish_workload(SimOptions& o) {
-  Result<Mix> mix = parse_mix(o.workload);
-  if (!mix) bad_value("--workload", mix.error());
-  o.setup.workload.mixes = {std::move(*mix)};
+  const std::optional<std::string> profile = profile_file(o.workload);
+  profile ? use_profile_file(o, *profile) : use_mix(o);
   // From the member, because the spec refers to the text it was parsed from.
-  o.setup.workload.arrivals = parse_arrivals(o.arrivals).value();
+  if (!profile || o.arrivals_given) o.setup.workload.arrivals = parse_arrivals(o.arrivals).value();
   if (o.setup.workload.arrivals.shape == ArrivalShape::kTrace) read_trace(o);
   if (!o.recording.empty()) read_recording(o);
   Result<sim::Costs> costs = sim::load_costs(o.costs);
@@ -149,7 +188,9 @@ std::string workload_help() {
   for (const NamedMix& mix : named_mixes()) {
     text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
   }
-  text += "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n";
+  text += "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n"
+          "  or profile:FILE, as `rubato serve kv --profile FILE` writes it: its types, their\n"
+          "  service times, its flows, and arrivals as bursty on every time scale as they were\n";
   text += "Machines of --costs:\n ";
   for (const sim::BuiltinCosts& costs : sim::builtin_costs()) {
     text += fmt::format(" {}", costs.name);

@@ -4,9 +4,12 @@
 // at start.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "cli/sim_options.h"
+#include "workload/traffic_profile.h"
 
 namespace rubato::cli {
 
@@ -16,6 +19,13 @@ void add_workload_options(CLI::App& app, SimOptions& options);
 // After the parse: fills options.setup's workload (but for its rate) and costs. Throws what does
 // not fit.
 void finish_workload(SimOptions& options);
+
+// The FILE of a workload `profile:FILE`.
+std::optional<std::string> profile_file(const std::string& workload);
+
+// What a server wrote with --profile. Fails with one line that names the file and, where that is
+// what is wrong, the key.
+Result<TrafficProfile> read_profile(const std::string& path);
 
 // The named workloads, for --help.
 std::string workload_help();
