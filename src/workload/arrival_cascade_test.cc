@@ -99,7 +99,7 @@ TEST(ArrivalCascade, is_as_uneven_on_every_scale_as_the_recording) {
   const Case cases[] = {{"poisson", {}, 20'000},
                         {"batches", {.shape = ArrivalShape::kBatch, .parameter = 8}, 20'000},
                         {"bursts", {.shape = ArrivalShape::kBursty}, 500'000},
-                        {"long bursts", *parse_arrivals("bursty:4:5ms"), 20'000},
+                        {"long bursts", parse_arrivals("bursty:4:5ms").value(), 20'000},
                         {"pauses", {.shape = ArrivalShape::kOnOff}, 100'000}};
   for (const Case& c : cases) {
     const Nanos length = Nanos::seconds(20);
