@@ -12,16 +12,20 @@
 #include "policy/cfcfs.h"
 #include "policy/contract.h"
 #include "policy/darc.h"
+#include "policy/darc_static.h"
 #include "policy/edf.h"
 #include "policy/fcfs.h"
 #include "policy/fixed_priority.h"
 #include "policy/jbsq.h"
 #include "policy/ps.h"
+#include "policy/rss.h"
 #include "policy/sbb.h"
+#include "policy/shenango.h"
 #include "policy/shinjuku.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
 #include "policy/tiny_quanta.h"
+#include "policy/zygos.h"
 
 namespace rubato {
 
@@ -32,8 +36,11 @@ struct TypeList {
 
 using AllPolicies = TypeList<  //
     Fcfs,                      //
+    Rss,                       //
     Cfcfs,                     //
     Steal,                     //
+    Zygos,                     //
+    Shenango,                  //
     Ps,                        //
     Shinjuku,                  //
     Jbsq,                      //
@@ -41,6 +48,7 @@ using AllPolicies = TypeList<  //
     FixedPriority,             //
     Edf,                       //
     Darc,                      //
+    DarcStatic,                //
     Sbb,                       //
     Altocumulus,               //
     Synergy                    //

@@ -35,7 +35,6 @@ class Darc {
   struct Config {
     double delta = 1.2;         // types whose service times are within this factor form a group
     uint32_t spillway = 1;      // last workers, which also serve unknown types
-    uint32_t reserved = 0;      // DARC-static: workers for the shortest type; 0 = by demand
     uint32_t window = 50'000;   // requests of a profiling window, at least
     double slowdown = 10;       // target: waits beyond this many service times call for an update
     double drift = 0.1;         // change of a type's share of the demand that calls for an update
@@ -49,9 +48,6 @@ class Darc {
       c.delta);
     v(OptionInfo{"spillway", "", 1, limits::kMaxWorkers, "workers that also serve unknown types"},
       c.spillway);
-    v(OptionInfo{"reserved", "", 0, limits::kMaxWorkers,
-                 "DARC-static: workers for the shortest type only; 0 = by demand"},
-      c.reserved);
     v(OptionInfo{"window", "", 1, 1e9, "requests of a profiling window, at least"}, c.window);
     v(OptionInfo{"slowdown", "", 0, 1e6, "waits beyond this many service times call for an update"},
       c.slowdown);
@@ -90,19 +86,9 @@ class Darc {
     return me.value >= spillway_first(host.workers()) ? host.take(typed(0)) : nullptr;
   }
 
-  // 3, "profiling the workload": a window closes once it has samples enough, some type waits
-  // beyond its target, and the demand is no longer that of the reservation.
   template <class H>
   Plan adapt(Profile& profile, H& host) const {
-    if (profile.observe(host) < config_.window) return host.plan();
-    const bool first_window = host.plan().ranking.types == 0;
-    const bool delayed = profile.waits_beyond(config_.slowdown);
-    profile.close(config_.ema_shift);
-    const auto demands = profile.demands();
-    const bool drifted = profile.has_drifted(demands, config_.drift);
-    if (!first_window && !(delayed && drifted)) return host.plan();
-    profile.adopt(demands);
-    return reserve(profile, host.workers());
+    return has_new_profile(profile, host) ? reserve(profile, host.workers()) : host.plan();
   }
 
   Nanos adapt_period() const { return config_.check; }
@@ -117,10 +103,9 @@ class Darc {
       for (uint32_t member = i; member < end; ++member) {
         demand += profile.of(plan.ranking.order[member]).demand * workers;
       }
-      const uint32_t wanted = config_.reserved > 0 ? fixed_share(i, workers) : rounded(demand);
       // When all are taken the group gets the spillway, which it shares.
       const uint32_t first = std::min(taken, spillway_first(workers));
-      const uint32_t got = std::max(1u, std::min(wanted, workers - first));
+      const uint32_t got = std::min(rounded(demand), workers - first);
       for (uint32_t member = i; member < end; ++member) {
         plan.first[member] = static_cast<uint16_t>(first);
         plan.reserved[member] = static_cast<uint16_t>(got);
@@ -131,23 +116,24 @@ class Darc {
     return plan;
   }
 
- private:
-  static constexpr QueueRef kUnprofiled{1, 0};
-  static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
+ protected:
+  // 3, "profiling the workload": a window closes once it has samples enough, some type waits
+  // beyond its target, and the demand is no longer that of the reservation.
+  template <class H>
+  bool has_new_profile(Profile& profile, H& host) const {
+    if (profile.observe(host) < config_.window) return false;
+    const bool first_window = host.plan().ranking.types == 0;
+    const bool delayed = profile.waits_beyond(config_.slowdown);
+    profile.close(config_.ema_shift);
+    const auto demands = profile.demands();
+    const bool drifted = profile.has_drifted(demands, config_.drift);
+    if (!first_window && !(delayed && drifted)) return false;
+    profile.adopt(demands);
+    return true;
+  }
 
   uint32_t spillway_first(uint32_t workers) const {
     return workers - std::min(config_.spillway, workers);
-  }
-
-  // Fractions up to a half are left to stealing, larger ones get a worker; nobody gets none.
-  static uint32_t rounded(double demand) {
-    const double whole = std::floor(demand);
-    const double up = demand - whole > 0.5 ? whole + 1 : whole;
-    return std::max(1u, static_cast<uint32_t>(up));
-  }
-
-  uint32_t fixed_share(uint32_t rank, uint32_t workers) const {
-    return rank == 0 ? config_.reserved : workers;
   }
 
   // One past the last type whose service time is within delta of the group's shortest.
@@ -158,6 +144,17 @@ class Darc {
     uint32_t end = begin + 1;
     while (end < ranking.types && service(end) < config_.delta * service(begin)) ++end;
     return end;
+  }
+
+ private:
+  static constexpr QueueRef kUnprofiled{1, 0};
+  static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
+
+  // Fractions up to a half are left to stealing, larger ones get a worker; nobody gets none.
+  static uint32_t rounded(double demand) {
+    const double whole = std::floor(demand);
+    const double up = demand - whole > 0.5 ? whole + 1 : whole;
+    return std::max(1u, static_cast<uint32_t>(up));
   }
 
   Config config_;

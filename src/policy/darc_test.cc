@@ -9,33 +9,19 @@
 
 #include "policy/testing/arrivals.h"
 #include "policy/testing/drive.h"
+#include "policy/testing/profiles.h"
 #include "policy/testing/script_host.h"
 #include "policy/testing/seed.h"
 
 namespace rubato {
 namespace {
 
+using testing::profile;
 using testing::ScriptHost;
+using testing::TypeOf;
 
 constexpr QueueRef kUnprofiled{1, 0};
 QueueRef typed(uint32_t type) { return {0, type}; }
-
-struct TypeOf {
-  double micros;
-  double share;
-};
-
-// A profile as a window would have left it; types are numbered from 1 on.
-Profile profile(const std::vector<TypeOf>& types) {
-  Profile central;
-  double all = 0;
-  for (const TypeOf& type : types) all += type.micros * type.share;
-  for (size_t i = 0; i < types.size(); ++i) {
-    central.of(static_cast<uint32_t>(i) + 1).service = Nanos::from_micros(types[i].micros);
-    central.of(static_cast<uint32_t>(i) + 1).demand = types[i].micros * types[i].share / all;
-  }
-  return central;
-}
 
 using Firsts = std::vector<uint32_t>;
 Firsts firsts(const Darc::Plan& plan) {
@@ -69,11 +55,6 @@ TEST(Darc, a_fraction_of_up_to_a_half_is_left_to_stealing_and_nobody_gets_nothin
 TEST(Darc, a_long_group_that_finds_no_worker_left_shares_the_spillway) {
   const Darc::Plan plan = Darc({}).reserve(profile({{1, 55}, {10, 4.4}, {100, 0.01}}), 2);
   EXPECT_EQ(firsts(plan), (Firsts{0, 1, 1}));
-}
-
-TEST(Darc, static_reservation_gives_the_shortest_type_what_is_asked) {
-  const Darc::Plan plan = Darc({.reserved = 2}).reserve(profile({{1, 50}, {100, 50}}), 14);
-  EXPECT_EQ(firsts(plan), (Firsts{0, 2}));
 }
 
 Darc::Plan two_types() { return Darc({}).reserve(profile({{1, 80}, {10, 12}}), 4); }

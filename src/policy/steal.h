@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Work stealing without preemption: a worker serves its own inbox, and when that is empty takes
-// half of another's. Victims are tried in ring order from a random start, so that thieves spread
-// (ZygOS walks the other cores in random order; Shenango takes half of the victim's queue). Pure;
+// half of another's. Victims are tried in ring order from a random start, so that thieves spread.
+// `shenango` is this under its name; `zygos` takes one request of a victim drawn at random. Pure;
 // see policy/contract.h for who calls what.
 #pragma once
 
@@ -18,7 +18,7 @@ class Steal {
  public:
   static constexpr const char* kName = "steal";
   static constexpr const char* kSummary = "inbox per worker; an idle worker steals half of another";
-  static constexpr const char* kSource = "ZygOS, SOSP 2017, section 4; Shenango, NSDI 2019";
+  static constexpr const char* kSource = "Shenango, NSDI 2019; after ZygOS, SOSP 2017";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
@@ -39,9 +39,10 @@ class Steal {
     return steal(me, host);
   }
 
- private:
+ protected:
   static constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
 
+ private:
   // The other workers are 1 .. others steps away; the walk begins at a random one.
   template <class H>
   Job* steal(WorkerId me, H& host) const {
