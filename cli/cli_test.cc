@@ -48,6 +48,7 @@ TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
       {kv + "--maxmemory much", "--maxmemory: takes bytes, as 512mb or 1gb"},
       {kv + "--max-fibers 2 --workers 4", "--max-fibers: must be greater"},
       {kv + "--policy nosuch", "--policy: 'nosuch' is not one of"},
+      {kv + "--policy nebula", "--policy: 'nebula' is simulated only"},
       {kv + "--set colour=red", "--set: synergy has no option 'colour'"},
   };
   for (const auto& [arguments, message] : cases) {
@@ -130,6 +131,24 @@ TEST(Cli, policies_are_listed_in_every_form) {
     EXPECT_FALSE(policy["summary"].get<std::string>().empty());
     EXPECT_FALSE(policy["source"].get<std::string>().empty());
   }
+}
+
+TEST(Cli, policies_that_stand_for_hardware_are_marked_and_only_simulated) {
+  EXPECT_NE(rubato("policies").text.find("each core (simulated only)"), std::string::npos);
+  EXPECT_NE(rubato("policies --markdown").text.find("each core (simulated only) |"),
+            std::string::npos);
+  for (const auto& policy : nlohmann::json::parse(rubato("policies --json").text)) {
+    const std::string name = policy["name"];
+    EXPECT_EQ(policy["simulated_only"],
+              name == "rpcvalet" || name == "nebula" || name == "nanopu") << name;
+  }
+  const Output simulated =
+      rubato("sim --policy nebula --workload fixed-1 --workers 2 --requests 1000");
+  EXPECT_EQ(simulated.status, 0) << simulated.text;
+  const Output fidelity = rubato("fidelity --policies nebula,rpcvalet");
+  EXPECT_EQ(fidelity.status, 2);
+  EXPECT_NE(fidelity.text.find("left out nebula, which is simulated only"), std::string::npos);
+  EXPECT_NE(fidelity.text.find("--policies: takes policies that serve live"), std::string::npos);
 }
 
 TEST(Cli, doctor_never_fails_and_advises_on_everything) {

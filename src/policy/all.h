@@ -16,6 +16,7 @@
 #include "policy/edf.h"
 #include "policy/fcfs.h"
 #include "policy/fixed_priority.h"
+#include "policy/hardware.h"
 #include "policy/jbsq.h"
 #include "policy/ps.h"
 #include "policy/rss.h"
@@ -44,6 +45,9 @@ using AllPolicies = TypeList<  //
     Ps,                        //
     Shinjuku,                  //
     Jbsq,                      //
+    Rpcvalet,                  //
+    Nebula,                    //
+    Nanopu,                    //
     TinyQuanta,                //
     FixedPriority,             //
     Edf,                       //

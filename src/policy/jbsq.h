@@ -17,7 +17,7 @@ class Jbsq {
  public:
   static constexpr const char* kName = "jbsq";
   static constexpr const char* kSummary = "a dispatcher keeps k requests at each worker";
-  static constexpr const char* kSource = "R2P2, ATC 2019; Concord, SOSP 2023, section 3.2; Nebula";
+  static constexpr const char* kSource = "R2P2, ATC 2019; Concord, SOSP 2023, section 3.2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 2> kQueues{{
@@ -48,13 +48,25 @@ class Jbsq {
     return host.take(local(me.value));
   }
 
-  // The shortest queues first: to those that hold nothing, then to those that hold one, and so on.
   template <class H>
   void dispatch(Central& central, H& host) const {
+    fill(central, host, [this, &host](uint32_t w) { return held(w, host); });
+  }
+
+ protected:
+  static constexpr QueueRef kCentral{0, 0};
+  static constexpr QueueRef local(uint32_t worker) { return {1, worker}; }
+
+  template <class H>
+  uint32_t held(uint32_t w, H& host) const {
+    return host.depth(local(w)) + (host.busy(WorkerId{w}) ? 1 : 0);
+  }
+
+  // The shortest queues first: to those that hold nothing, then to those that hold one, and so on.
+  template <class H, class Held>
+  void fill(Central& central, H& host, Held&& held_by) const {
     if (central.in_hand == nullptr && host.depth(kCentral) == 0) return;
-    for (uint32_t w = 0; w < host.workers(); ++w) {
-      central.held[w] = host.depth(local(w)) + (host.busy(WorkerId{w}) ? 1 : 0);
-    }
+    for (uint32_t w = 0; w < host.workers(); ++w) central.held[w] = held_by(w);
     for (uint32_t length = 0; length < config_.k; ++length) {
       for (uint32_t w = 0; w < host.workers(); ++w) {
         if (central.held[w] == length && !give(central, w, host)) return;
@@ -63,9 +75,6 @@ class Jbsq {
   }
 
  private:
-  static constexpr QueueRef kCentral{0, 0};
-  static constexpr QueueRef local(uint32_t worker) { return {1, worker}; }
-
   // False = nothing to give, or no room.
   template <class H>
   bool give(Central& central, uint32_t w, H& host) const {

@@ -58,8 +58,9 @@ TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
     EXPECT_EQ(costs.value().name, builtin.name);
     names.emplace_back(builtin.name);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"altocumulus", "ideal", "persephone-fig1",
-                                             "sbb-testbed", "synergy-testbed"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"altocumulus", "ideal", "nanopu", "nebula",
+                                             "persephone-fig1", "rpcvalet", "sbb-testbed",
+                                             "synergy-testbed"}));
 }
 
 TEST(CostFile, the_builtin_ideal_is_the_default) {
@@ -74,6 +75,9 @@ TEST(CostFile, builtins_hold_the_papers_figures) {
   EXPECT_EQ(load_costs("persephone-fig1").value().worker.resume.typical, Nanos::micros(1));
   EXPECT_EQ(load_costs("sbb-testbed").value().nic.rule_update, Nanos::micros(10));
   EXPECT_EQ(load_costs("altocumulus").value().noc.per_hop, Nanos(3));
+  for (const char* hardware : {"rpcvalet", "nebula", "nanopu"}) {
+    EXPECT_EQ(load_costs(hardware).value().nic.pcie, Nanos(15)) << hardware;
+  }
 }
 
 TEST(CostFile, what_is_written_is_read_back) {
@@ -149,8 +153,8 @@ TEST(CostFile, an_unknown_name_lists_the_builtins) {
   const auto costs = load_costs("no/such");
   ASSERT_FALSE(costs.ok());
   EXPECT_EQ(costs.error(),
-            "there is no cost file 'no/such'; built in are altocumulus, ideal, persephone-fig1, "
-            "sbb-testbed, synergy-testbed");
+            "there is no cost file 'no/such'; built in are altocumulus, ideal, nanopu, nebula, "
+            "persephone-fig1, rpcvalet, sbb-testbed, synergy-testbed");
 }
 
 TEST(CostFile, a_file_is_read) {
