@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the papers on load balancing say of their systems and of each other's, in simulated time:
+// SBB (Fig. 11 and 13), Altocumulus (Fig. 11 and 13), Synergy (Fig. 6.2 to 6.5). Seeded; nothing
+// here depends on the time a run takes. docs/REPRODUCTION.md has the numbers.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "metrics/run_report.h"
+#include "policy/testing/seed.h"
+#include "sim/cost_file.h"
+#include "sim/testing/runs.h"
+
+namespace rubato::sim {
+namespace {
+
+struct Traffic {
+  uint32_t workers;
+  const char* mix;
+  double load;
+  uint64_t requests;
+  FlowSpec flows{};
+};
+
+struct Result {
+  explicit Result(Outcome outcome) : of(std::move(outcome)) {
+    Histogram all;
+    for (const TypeOutcome& type : of.types) all.merge(type.slowdown);
+    slowdown = summarize_slowdown(all);
+    p99 = latency_of(of).quantile(0.99);
+  }
+  double share_stolen() const {
+    return static_cast<double>(of.counters.stolen) / static_cast<double>(of.requests);
+  }
+
+  Outcome of;
+  SlowdownSummary slowdown;
+  Nanos p99;
+};
+
+Result run_on(Costs costs, std::string_view policy, const Traffic& t,
+              const Settings& settings = {}) {
+  Setup setup = ideal(t.workers, t.mix, t.load, t.requests);
+  setup.costs = std::move(costs);
+  setup.seed = testing::test_seed(41);
+  setup.workload.flows = t.flows;
+  return Result(simulate(policy, settings, setup).value());
+}
+
+// SBB: each worker polls its own ring, RSS spreads few flows of uneven weight, a steal is 200 ns
+// (3.3), a rule 10 us.
+Costs decentral() {
+  Costs costs;
+  costs.nic.delivery = Delivery::kPolled;
+  costs.nic.steering = Steering::kRss;
+  costs.nic.burst = 64;
+  costs.nic.ring_capacity = 1u << 16;
+  costs.nic.rule_update = Nanos::micros(10);
+  costs.worker.steal = {Nanos(200), {}};
+  return costs;
+}
+constexpr FlowSpec kUneven{.count = 128, .zipf = 0.9, .in_turn = false};
+constexpr Traffic kMostlyIdle{16, "fixed-1", 0.3, 200'000, kUneven};
+constexpr Traffic kBusy{16, "fixed-1", 0.95, 500'000, kUneven};
+const Settings kNone{{"stealing", "off"}, {"enhanced", "off"}, {"migration", "off"}};
+const Settings kBaseline{{"enhanced", "off"}, {"migration", "off"}};
+const Settings kEnhanced{{"migration", "off"}};
+
+// "Without any balancing policy, SBB reaches its SLO limit much earlier because [...] system
+// capacity is constrained by the most heavily loaded worker."
+TEST(Sbb, without_balancing_the_most_loaded_worker_is_the_limit) {
+  const double none = run_on(decentral(), "sbb", kBusy, kNone).slowdown.p999;
+  EXPECT_GT(none, 20 * run_on(decentral(), "sbb", kBusy).slowdown.p999);
+  EXPECT_GT(none, 20 * run_on(decentral(), "sbb", kBusy, kBaseline).slowdown.p999);
+}
+
+// "[The optimizations] mainly reduce unnecessary stealings."
+TEST(Sbb, enhanced_stealing_steals_less_and_not_at_all_at_low_load) {
+  EXPECT_LT(run_on(decentral(), "sbb", kBusy, kEnhanced).share_stolen(),
+            run_on(decentral(), "sbb", kBusy, kBaseline).share_stolen() * 0.75);
+  EXPECT_GT(run_on(decentral(), "sbb", kMostlyIdle, kBaseline).share_stolen(), 0.1);
+  EXPECT_EQ(run_on(decentral(), "sbb", kMostlyIdle, kEnhanced).share_stolen(), 0);
+}
+
+// "SBB's two-level load balancing policy effectively mitigates this problem": of what enhanced
+// stealing still steals, flow migration saves a part, with few rules.
+TEST(Sbb, flow_migration_makes_stealing_rarer_by_few_rules) {
+  const Result hybrid = run_on(decentral(), "sbb", kBusy);
+  EXPECT_GT(more(hybrid.of, "flow_rules_written"), 0u);
+  EXPECT_LT(more(hybrid.of, "flow_rules_written"), 128u);
+  EXPECT_LT(hybrid.share_stolen(), run_on(decentral(), "sbb", kBusy, kEnhanced).share_stolen());
+}
+
+// Rules are taken back when the worker that gave a flow away is Light again.
+TEST(Sbb, flow_rules_do_not_outlive_their_reason) {
+  Traffic peak_and_rest = kBusy;
+  Setup setup = ideal(16, "fixed-1", 0.95, 2'000'000);
+  setup.workload.flows = kUneven;
+  setup.costs = decentral();
+  const Result run(simulate("sbb", {{"rule_life", "1ms"}}, setup).value());
+  EXPECT_GT(more(run.of, "flow_rules_removed"), 0u);
+  EXPECT_EQ(more(run.of, "flow_rules") + more(run.of, "flow_rules_removed"),
+            more(run.of, "flow_rules_written"));
+  static_cast<void>(peak_and_rest);
+}
+
+// Fig. 11: "the timer UINTR mechanism introduces no scalability issues": more workers, same tail.
+TEST(Sbb, scales_with_its_workers) {
+  const Costs testbed = load_costs("sbb-testbed").value();
+  const auto tail = [&](uint32_t workers) {
+    return run_on(testbed, "sbb", {workers, "high-bimodal", 0.7, workers * 10'000ull}).slowdown;
+  };
+  EXPECT_NEAR(tail(48).p999 / tail(16).p999, 1, 0.25);
+}
+
+// A timer core that sends 100 000 interrupts per worker and second is one for all: it is late. Own
+// timers are not (4.3; Synergy quotes the same of Shinjuku's dispatcher).
+TEST(Sbb, own_timers_scale_where_a_timer_core_saturates) {
+  const auto p99 = [](Clock clock, uint32_t workers) {
+    Costs costs;
+    costs.preemption.clock = clock;
+    costs.preemption.send = {Nanos(100), {}};
+    costs.preemption.receive = {Nanos(360), {}};
+    const Traffic traffic{workers, "extreme-bimodal", 0.6, 300'000};
+    return run_on(costs, "sbb", traffic).slowdown.p99;
+  };
+  EXPECT_NEAR(p99(Clock::kTimerCore, 8) / p99(Clock::kSelf, 8), 1, 0.15);
+  EXPECT_GT(p99(Clock::kTimerCore, 128), 1.5 * p99(Clock::kSelf, 128));
+}
+
+// Altocumulus, VIII-C: sixteen groups behind RSS, 630 ns, an objective of ten times that.
+Costs rss_machine() {
+  Costs costs = load_costs("altocumulus").value();
+  costs.nic.steering = Steering::kRss;
+  costs.nic.pcie = Nanos(400);
+  return costs;
+}
+constexpr Traffic kGroups{240, "all:exp(630ns):100", 0.9, 500'000, {.count = 4096}};
+
+TEST(Altocumulus, migration_saves_what_rss_spreads_unevenly) {
+  const Result with = run_on(rss_machine(), "altocumulus", kGroups);
+  const Result without = run_on(rss_machine(), "altocumulus", kGroups, {{"migrate", "off"}});
+  EXPECT_GT(without.p99, with.p99 * 10);
+  EXPECT_LT(with.p99, Nanos(630 * 12));
+  EXPECT_GT(more(with.of, "moved_between_managers"), 0u);
+  EXPECT_EQ(more(without.of, "moved_between_managers"), 0u);
+}
+
+// "Varying the migration period from 10 ns to 400 ns does not significantly affect [...] latency";
+// "if migrating every 1000 ns [...] migration opportunity is lost".
+TEST(Altocumulus, the_period_matters_little_up_to_400_ns) {
+  const auto p99 = [](const char* period) {
+    return run_on(rss_machine(), "altocumulus", kGroups, {{"period", period}}).p99.seconds();
+  };
+  EXPECT_NEAR(p99("400ns") / p99("100ns"), 1, 0.2);
+  EXPECT_NEAR(p99("200ns") / p99("100ns"), 1, 0.2);
+  EXPECT_GT(p99("5us"), 1.1 * p99("200ns"));
+}
+
+TEST(Altocumulus, groups_scale_where_a_single_manager_saturates) {
+  Costs costs = rss_machine();
+  costs.manager.put = {Nanos(35), {}};  // 70 cycles: 28 million per second (VIII-B)
+  const Traffic traffic{60, "fixed-850ns", 0.8, 300'000, {.count = 4096}};
+  const Result four = run_on(costs, "altocumulus", traffic);
+  const Result one = run_on(costs, "altocumulus", traffic, {{"group", "60"}});
+  EXPECT_GT(one.slowdown.p50, 20 * four.slowdown.p50);
+}
+
+// Run to completion in a group, short requests wait for long ones (VIII-A, of Nebula); with Synergy
+// inside they do not.
+TEST(Altocumulus, synergy_inside_keeps_short_requests_from_waiting_for_long_ones) {
+  const Traffic traffic{60, "extreme-bimodal", 0.7, 300'000};
+  const Result plain = run_on(Costs(), "altocumulus", traffic);
+  const Result inside = run_on(Costs(), "altocumulus", traffic, {{"inside_synergy", "on"}});
+  EXPECT_GT(plain.slowdown.p99, 2 * inside.slowdown.p99);
+}
+
+// Fig. 6.3 and 6.4: who has the shortest tail of slowdowns when one request in 200 is a thousand
+// times as long, from the best to the worst.
+TEST(Synergy, has_the_shortest_tail_of_them_all_under_extreme_dispersion) {
+  const Traffic traffic{14, "extreme-bimodal", 0.8, 500'000};
+  const auto tail = [&](const char* policy) {
+    return run_on(Costs(), policy, traffic).slowdown.p999;
+  };
+  const double synergy = tail("synergy");
+  EXPECT_LT(synergy * 2, tail("shinjuku"));
+  EXPECT_LT(synergy * 10, tail("steal"));
+  EXPECT_LT(synergy * 10, tail("cfcfs"));
+  EXPECT_LT(tail("cfcfs"), tail("fcfs"));
+}
+
+// Fig. 6.5: +ws, +wq, +cp each add throughput; here each shortens the tail at one load.
+TEST(Synergy, each_component_shortens_the_tail) {
+  const Costs testbed = load_costs("synergy-testbed").value();
+  const Traffic traffic{14, "zippydb", 0.8, 500'000, {.count = 512}};
+  const auto tail = [&](const char* stealing, const char* queue, const char* conditional) {
+    const Settings settings{{"stealing", stealing},
+                            {"wait_queue", queue},
+                            {"conditional", conditional},
+                            {"fixed_quantum", "5us"}};
+    return run_on(testbed, "synergy", traffic, settings).slowdown.p999;
+  };
+  const double none = tail("off", "off", "off");
+  const double ws = tail("on", "off", "off");
+  const double wq = tail("on", "on", "off");
+  const double cp = tail("on", "on", "on");
+  EXPECT_LT(ws, none);
+  EXPECT_LT(wq, ws);
+  EXPECT_LT(cp, wq);
+}
+
+}  // namespace
+}  // namespace rubato::sim
