@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bisection over whole numbers. Pure; safe on every thread.
+// Searches over whole numbers. Pure; safe on every thread.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,26 @@ std::optional<uint32_t> highest_met(uint32_t most, F&& meets) {
     (*answer ? met : missed) = middle;
   }
   return met;
+}
+
+// The same answer where it is expected to be small against `most`: steps of 1, 2, 4, ... find a k
+// that is beyond it, then bisection goes back. Calls `meets` about 2 log2(answer) times; it returns
+// a bool.
+template <class F>
+uint32_t gallop_met(uint32_t most, F&& meets) {
+  uint32_t met = 0, missed = most + 1;
+  for (uint32_t step = 1; met < most; step *= 2) {
+    const uint32_t next = step < most - met ? met + step : most;
+    if (!meets(next)) {
+      missed = next;
+      break;
+    }
+    met = next;
+  }
+  const auto within = highest_met(missed - met - 1, [&](uint32_t k) -> std::optional<bool> {
+    return meets(met + k);
+  });
+  return met + *within;
 }
 
 }  // namespace rubato::cli

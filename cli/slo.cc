@@ -30,8 +30,6 @@ constexpr const char* kMetrics =
     "mean, p50, p90, p99 or p999 with _latency or _slowdown, of all requests or of one type, as "
     "get:p99_latency, and refused";
 constexpr double kEnoughBeyond = 10;
-// Above every ratio that a latency can have to a limit that somebody would set.
-constexpr double kRefusedRatio = 1e9;
 
 const NamedStatistic& named(Statistic statistic) {
   return kStatistics[static_cast<size_t>(statistic)];
@@ -156,11 +154,6 @@ double ratio_of(const SloFigure& figure) {
   return figure.limit > 0 ? figure.figure / figure.limit : 0;
 }
 
-std::string limit_text(FigureKind kind, double limit) {
-  if (kind == FigureKind::kLatency) return format_time(Nanos::from_micros(limit));
-  return fmt::format("{:g}", limit);
-}
-
 }  // namespace
 
 Status parse_slo(const std::string& text, Slo& slo) {
@@ -180,6 +173,11 @@ Status check_types(const Slo& slo, const std::vector<std::string>& types) {
                              fmt::join(types, ", "))};
   }
   return Done{};
+}
+
+std::string limit_text(FigureKind kind, double limit) {
+  if (kind == FigureKind::kLatency) return format_time(Nanos::from_micros(limit));
+  return fmt::format("{:g}", limit);
 }
 
 std::string slo_help() {
@@ -233,6 +231,19 @@ std::string figure_text(const SloFigure& figure) {
     if (figure.half_width > 0) text += "+-" + number(figure.half_width);
   }
   return text + fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
+}
+
+uint64_t requests_for(const Slo& slo, const std::vector<RequestType>& types, double warmup) {
+  double most = 0;
+  for (const SloTarget& target : slo.targets) {
+    double share = 1;
+    for (const RequestType& type : types) {
+      if (type.name == target.type) share = type.share;
+    }
+    const double beyond = named(target.statistic).beyond * share * (1 - warmup);
+    if (beyond > 0) most = std::max(most, 2 * kEnoughBeyond / beyond);
+  }
+  return static_cast<uint64_t>(std::ceil(most));
 }
 
 std::string thin_evidence(const Slo& slo, const sim::SimReport& report, uint64_t requests) {

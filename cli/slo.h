@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "sim/report.h"
+#include "workload/mix.h"
 
 namespace rubato::cli {
 
@@ -44,6 +45,9 @@ Status check_types(const Slo& slo, const std::vector<std::string>& types);
 
 std::string slo_help();  // what --slo takes, for --help
 
+// As --slo takes it back: "300us", "50".
+std::string limit_text(FigureKind kind, double limit);
+
 // "p99_latency <= 300us, refused <= 0.01".
 std::string slo_text(const Slo& slo);
 
@@ -60,11 +64,14 @@ struct SloFigure {
   Verdict verdict = Verdict::kMet;
 };
 
+// Above every ratio that a latency can have to a limit that somebody would set.
+inline constexpr double kRefusedRatio = 1e9;
+
 struct SloResult {
   Verdict verdict = Verdict::kMet;  // the worst of all
   std::vector<SloFigure> figures;   // in the order of the targets, `refused` last
-  // The greatest upper end of an interval over its limit: at most 1 if the SLO is met. A share that
-  // is refused beyond what is allowed counts for more than any latency.
+  // The greatest upper end of an interval over its limit: at most 1 if the SLO is met. Refusals
+  // beyond what is allowed make it kRefusedRatio or more, a type that was not seen infinite.
   double worst_ratio = 0;
 };
 
@@ -73,6 +80,10 @@ SloResult judge(const Slo& slo, const sim::SimReport& report);
 
 // "p99_latency 212us+-4.00us (limit 300us)".
 std::string figure_text(const SloFigure& figure);
+
+// So many requests of a run that twice ten lie beyond each percentile of the targets, with a
+// warm-up that cuts the given share. Requires types that the targets are of.
+uint64_t requests_for(const Slo& slo, const std::vector<RequestType>& types, double warmup);
 
 // One line if a percentile of the targets rests on fewer than ten requests beyond it in one run,
 // with the number of requests that would do; else "".

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The search over trials that are formulas, so that the right answer is known.
+#include "cli/tune_search.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "cli/bisect.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::string setting(const Configuration& c, const std::string& name) {
+  for (const auto& [key, value] : c.contender.settings) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+// `Screening` and `Confirming` give the score of a configuration.
+template <class Screening, class Confirming = Screening>
+class FormulaTrials : public Trials {
+ public:
+  explicit FormulaTrials(Screening formula) : screening_(formula), confirming_(formula) {}
+  FormulaTrials(Screening screening, Confirming confirming)
+      : screening_(screening), confirming_(confirming) {}
+
+  std::vector<double> screen(const std::vector<Configuration>& configurations) override {
+    std::vector<double> scores;
+    for (const Configuration& c : configurations) {
+      workers_.insert(c.workers);
+      scores.push_back(screening_(c));
+    }
+    return scores;
+  }
+  double confirm(const Configuration& c) override { return confirming_(c); }
+
+  const std::set<uint32_t>& workers() const { return workers_; }
+
+ private:
+  Screening screening_;
+  Confirming confirming_;
+  std::set<uint32_t> workers_;
+};
+
+const Configuration& best_of(const TuneResult& result) {
+  return result.ranking.front().configuration;
+}
+
+TEST(Gallop, finds_every_limit_and_quickly_those_that_are_near) {
+  for (uint32_t most : {0u, 1u, 2u, 7u, 100u}) {
+    for (uint32_t limit = 0; limit <= most; ++limit) {
+      EXPECT_EQ(gallop_met(most, [&](uint32_t k) {
+                  EXPECT_GE(k, 1u);
+                  EXPECT_LE(k, most);
+                  return k <= limit;
+                }),
+                limit);
+    }
+  }
+  uint32_t calls = 0;
+  gallop_met(1'000'000, [&](uint32_t k) { return ++calls, k <= 2; });
+  EXPECT_LE(calls, 5u);
+}
+
+TEST(TuneSearch, finds_the_fewest_workers_whatever_they_are) {
+  for (uint32_t needed = 3; needed <= 16; ++needed) {
+    FormulaTrials trials([&](const Configuration& c) {
+      const double base = c.contender.policy == "cfcfs" ? needed : needed + 2;
+      return base / c.workers;
+    });
+    const TuneResult result = tune(trials, {"fcfs", "cfcfs"}, 3, 16);
+    EXPECT_TRUE(result.met);
+    EXPECT_EQ(best_of(result).workers, needed);
+    EXPECT_EQ(best_of(result).contender.policy, "cfcfs");
+    EXPECT_EQ(result.ranking.size(), 2u);
+  }
+}
+
+TEST(TuneSearch, looks_at_few_of_many_numbers_of_workers) {
+  FormulaTrials trials([](const Configuration& c) { return 23.0 / c.workers; });
+  const TuneResult result = tune(trials, {"fcfs"}, 20, 256);
+  EXPECT_EQ(best_of(result).workers, 23u);
+  EXPECT_LE(trials.workers().size(), 7u);
+}
+
+TEST(TuneSearch, settings_save_workers) {
+  FormulaTrials trials([](const Configuration& c) {
+    if (c.contender.policy != "ps") return 10.0 / c.workers;
+    return (setting(c, "quantum") == "2.5us" ? 6.0 : 12.0) / c.workers;
+  });
+  const TuneResult result = tune(trials, {"cfcfs", "ps"}, 2, 16);
+  EXPECT_TRUE(result.met);
+  EXPECT_EQ(text_of(best_of(result)), "ps quantum=2.5us with 6 workers");
+}
+
+TEST(TuneSearch, several_settings_are_combined) {
+  FormulaTrials trials([](const Configuration& c) {
+    const double factor = setting(c, "quantum_factor") == "8" ? 0.5 : 1;
+    const double levels = setting(c, "levels") == "2" ? 0.5 : 1;
+    return 4 * factor * levels / c.workers;
+  });
+  const TuneResult result = tune(trials, {"synergy"}, 1, 4);
+  EXPECT_EQ(text_of(best_of(result)), "synergy levels=2 quantum_factor=8 with 1 worker");
+}
+
+TEST(TuneSearch, a_default_stays_unless_the_gain_is_worth_it) {
+  FormulaTrials trials(
+      [](const Configuration& c) { return c.contender.settings.empty() ? 0.9 : 0.89; });
+  EXPECT_EQ(text_of(best_of(tune(trials, {"ps"}, 1, 4))), "ps with 1 worker");
+}
+
+TEST(TuneSearch, what_the_other_seeds_do_not_confirm_is_not_taken) {
+  // One seed says that every policy does with one worker; the others say three, and that the
+  // setting is worse.
+  const auto optimist = [](const Configuration& c) {
+    return c.contender.settings.empty() ? 0.9 : 0.5;
+  };
+  const auto truth = [](const Configuration& c) {
+    return (c.contender.settings.empty() ? 3.0 : 4.0) / c.workers;
+  };
+  FormulaTrials trials(optimist, truth);
+  EXPECT_EQ(text_of(best_of(tune(trials, {"ps"}, 1, 8))), "ps with 3 workers");
+}
+
+TEST(TuneSearch, of_equally_many_workers_the_greatest_margin_wins) {
+  FormulaTrials trials([](const Configuration& c) {
+    return c.workers < 2 ? 5.0 : c.contender.policy == "cfcfs" ? 0.9 : 0.4;
+  });
+  const TuneResult result = tune(trials, {"cfcfs", "fcfs"}, 1, 8);
+  EXPECT_EQ(text_of(best_of(result)), "fcfs with 2 workers");
+  EXPECT_EQ(result.ranking[1].score, 0.9);
+}
+
+TEST(TuneSearch, tells_the_best_there_is_when_nothing_will_do) {
+  FormulaTrials trials([](const Configuration& c) {
+    return (c.contender.policy == "ps" ? 30.0 : 40.0) / c.workers;
+  });
+  const TuneResult result = tune(trials, {"fcfs", "ps"}, 1, 16);
+  EXPECT_FALSE(result.met);
+  EXPECT_TRUE(result.conceivable);
+  EXPECT_EQ(text_of(best_of(result)), "ps with 16 workers");
+}
+
+TEST(TuneSearch, tries_no_settings_where_not_even_the_most_workers_would_do) {
+  FormulaTrials trials([](const Configuration& c) {
+    EXPECT_TRUE(c.contender.settings.empty());
+    return 2 + 1.0 / c.workers;
+  });
+  const TuneResult result = tune(trials, {"fcfs", "ps"}, 1, 16);
+  EXPECT_FALSE(result.met);
+  EXPECT_FALSE(result.conceivable);
+  EXPECT_EQ(best_of(result).workers, 16u);
+}
+
+TEST(TuneSearch, ends_when_trials_have_no_more_scores) {
+  uint32_t left = 0;
+  const auto limited = [&](const Configuration& c) {
+    if (left == 0) return kInfinity;
+    --left;
+    return 10.0 / c.workers;
+  };
+  for (uint32_t runs = 0; runs < 60; ++runs) {
+    left = runs;
+    FormulaTrials trials(limited);
+    const TuneResult result = tune(trials, {"ps", "synergy"}, 1, 16);
+    EXPECT_EQ(result.ranking.size(), 2u);
+    if (result.met) {
+      EXPECT_GE(best_of(result).workers, 10u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rubato::cli
