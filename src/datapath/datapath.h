@@ -74,6 +74,9 @@ struct DatapathStats {
   uint64_t flows_timed_out = 0;     // idle longer than idle_timeout
   uint64_t flows_overflowed = 0;    // reply buffer over its limit
   uint64_t flows_input_limit = 0;   // unframed input over its limit
+  uint64_t flows_steered = 0;       // moves to a queue that is not the flow's first
+  uint64_t flows_unsteered = 0;     // moves back to the first
+  uint64_t flows_away = 0;          // open, and not at their first queue now
   uint64_t requests = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
@@ -95,18 +98,24 @@ class Datapath {
   virtual DatapathStats stats() const = 0;
   // Reaches a checkpoint every few flows, with no lock held there; `visit` runs with one.
   virtual void for_each_flow(const std::function<void(const FlowInfo&)>& visit) = 0;
-  // The flow's requests that are read from now on come in by the queue of `to`; false = no such
-  // flow, or this datapath cannot. unsteer: by the queue it came to first. Any thread.
+  // Closes the flow soon; false = no such flow. Any thread.
+  virtual bool close_flow(uint64_t flow) = 0;
+
+  // From its next request on, `flow` (Job::flow) comes in by the queue of `to`. One that was polled
+  // stays where it is and is finished first, those behind it in its pipeline go along, replies keep
+  // their order. False: no such flow, it is there or on its way already, or the datapath cannot (no
+  // such queue, draining). The flow may still close, or be steered elsewhere, before it has moved;
+  // `flows_steered` counts when it has. Any thread; takes no lock that a request takes.
   virtual bool steer(uint64_t flow, WorkerId to) {
-    static_cast<void>(flow), static_cast<void>(to);
+    static_cast<void>(flow);
+    static_cast<void>(to);
     return false;
   }
+  // The same, back to the queue that the flow was first put to.
   virtual bool unsteer(uint64_t flow) {
     static_cast<void>(flow);
     return false;
   }
-  // Closes the flow soon; false = no such flow. Any thread.
-  virtual bool close_flow(uint64_t flow) = 0;
 };
 
 }  // namespace rubato

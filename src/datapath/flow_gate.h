@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowGate: who owns a flow. One atomic state, moved by a poller of the flow's home queue (one at a
-// time, it holds the queue's poll lock) and by the flow's owner (whoever runs its request, perhaps
-// a thief on another worker).
+// FlowGate: who owns a flow. One atomic state, moved by those who bring events (the poller of the
+// flow's queue, that of a queue it has left, who steers it: see flow_route.h), by sweeps, and by
+// the flow's owner (whoever runs its request, perhaps a thief on another worker).
 //
 //            event()                    event()
 //   kIdle ------------> kScheduled ----------------> kScheduledReadable
-//     ^   (poller owns)  |  |   ^                        |     |
+//     ^   (caller owns)  |  |   ^                        |     |
 //     |     release()    |  |   |   release() == false   |     |
 //     +------------------+  |   +------------------------+     |
 //                           |  close()              close()    |
 //                           +----------> kClosing <------------+
 //
-// No wakeup is lost. Let E be an event: its bytes are in the socket before the poller calls
-// event(). Both sides change the state only by read-modify-writes with acq_rel order (event()
+// No wakeup is lost. Let E be an event: its bytes are in the socket before event() is called. All
+// sides change the state only by read-modify-writes with acq_rel order (event()
 // rewrites even kScheduledReadable), so each event() stands either before or after each release()
 // in the one modification order of the state:
-//   - event() after release() moved to kIdle: it reads kIdle, and the poller becomes the owner and
-//     receives;
+//   - event() after release() moved to kIdle: it reads kIdle, or what another event() or claim()
+//     made of it since; the first of these became the owner and receives, the others come before
+//     its release();
 //   - event() before release(): it left kScheduledReadable, so release() returns false; the owner's
 //     exchange reads that value or a later one, so E happens before the owner's next receive, which
 //     sees the bytes.
@@ -33,10 +34,10 @@
 namespace rubato {
 
 enum class FlowState : uint8_t {
-  kIdle,               // no owner; a poller may take it
+  kIdle,               // no owner; an event or a sweep may take it
   kScheduled,          // has an owner
   kScheduledReadable,  // has an owner, who must look at the socket again before letting go
-  kClosing,            // given up for good; freed by its home queue
+  kClosing,            // given up for good; freed by a queue
 };
 
 // The only moves there are.
@@ -56,8 +57,8 @@ constexpr bool flow_may_move(FlowState from, FlowState to) {
 
 class FlowGate {
  public:
-  // Something happened at the socket. True: the flow was idle and the caller now owns it. Called by
-  // the holder of the home queue's poll lock.
+  // Something happened at the socket, or the flow is to move. True: the flow was idle and the
+  // caller now owns it. Called by any thread that keeps the flow from being freed.
   bool event() {
     FlowState seen = state_.load(std::memory_order_relaxed);
     for (;;) {
@@ -68,7 +69,7 @@ class FlowGate {
     }
   }
 
-  // Takes an idle flow; false if it has an owner or is closing. Called like event(), by sweeps.
+  // Takes an idle flow; false if it has an owner or is closing. Called like event().
   bool claim() {
     FlowState seen = FlowState::kIdle;
     return move(seen, FlowState::kScheduled);

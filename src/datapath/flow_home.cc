@@ -14,10 +14,11 @@ constexpr Nanos kShrinkAfter = Nanos::seconds(2);
 
 }  // namespace
 
-FlowHome::FlowHome(DatapathQueue& queue, const FlowLimits& limits,
+FlowHome::FlowHome(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
                    const std::atomic<bool>& draining)
-    : last_sweep_(datapath_now()) {
+    : index_(index), last_sweep_(datapath_now()) {
   host_.queue = &queue;
+  host_.registry = &registry_;
   host_.limits = limits;
   host_.draining = &draining;
 }
@@ -29,6 +30,12 @@ FlowHome::~FlowHome() {
     return true;
   });
   for (StreamFlow* flow : flows) delete flow;
+}
+
+void FlowHome::add(std::unique_ptr<StreamFlow> flow) {
+  StreamFlow& added = *flow.release();
+  registry_.add(added);
+  index_.add(added);
 }
 
 uint32_t FlowHome::take_yielded(std::span<Request*> out, Instant now, bool late) {
@@ -47,14 +54,21 @@ uint32_t FlowHome::take_yielded(std::span<Request*> out, Instant now, bool late)
 
 uint32_t FlowHome::reap() {
   StreamFlow* flow = host_.closed.take_all();
-  uint32_t count = 0;
-  for (; flow != nullptr; ++count) {
+  uint32_t freed = 0;
+  while (flow != nullptr) {
     StreamFlow* next = flow->next_in_list;
-    registry_.remove(*flow);
-    delete flow;
+    if (FlowHost* other = flow->next_stop(host_)) {
+      other->closed.push(*flow);
+      other->queue->wake();
+    } else {
+      index_.remove(*flow);
+      flow->home().registry->remove(*flow);
+      delete flow;
+      ++freed;
+    }
     flow = next;
   }
-  return count;
+  return freed;
 }
 
 void FlowHome::sweep(Instant now, size_t most, Nanos timeout) {
@@ -77,6 +91,8 @@ void FlowHome::add_to(DatapathStats& stats) const {
   stats.flows_timed_out += timed_out_.load(std::memory_order_relaxed);
   stats.flows_overflowed += host_.overflowed.load(std::memory_order_relaxed);
   stats.flows_input_limit += host_.input_limit.load(std::memory_order_relaxed);
+  stats.flows_steered += host_.steered.load(std::memory_order_relaxed);
+  stats.flows_unsteered += host_.unsteered.load(std::memory_order_relaxed);
 }
 
 }  // namespace rubato

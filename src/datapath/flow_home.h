@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowHome: the part of a stream queue that does not depend on the wire: the poll lock, the open
-// flows, those that yielded or closed, and the slow sweep. Owns the flows. All but the methods
-// marked "any thread" are for the holder of the poll lock.
+// FlowHome: the part of a stream queue that does not depend on the wire: the poll lock, the flows
+// that are at home here, those present here that yielded or closed, and the slow sweep. Owns the
+// flows at home here, wherever they come in by now (flow_route.h). All but the methods marked "any
+// thread" are for the holder of the poll lock.
 #pragma once
 
 #include <span>
 
 #include "base/limits.h"
+#include "datapath/flow_index.h"
 #include "datapath/flow_registry.h"
 
 namespace rubato {
@@ -19,7 +21,8 @@ class FlowHome {
   // Every flow is looked at about once in this time, so no wait should be longer.
   static constexpr Nanos kSweepRound = Nanos::seconds(1);
 
-  FlowHome(DatapathQueue& queue, const FlowLimits& limits, const std::atomic<bool>& draining);
+  FlowHome(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
+           const std::atomic<bool>& draining);
   ~FlowHome();
   FlowHome(const FlowHome&) = delete;
   FlowHome& operator=(const FlowHome&) = delete;
@@ -27,8 +30,8 @@ class FlowHome {
   FlowHost& host() { return host_; }
   const FlowRegistry& registry() const { return registry_; }
 
-  // Takes ownership.
-  void add(std::unique_ptr<StreamFlow> flow) { registry_.add(*flow.release()); }
+  // Takes ownership of a flow made with host(). From then on it may be steered.
+  void add(std::unique_ptr<StreamFlow> flow);
 
   // Advances flows that yielded their turn; returns the requests that came of it.
   uint32_t take_yielded(std::span<Request*> out, Instant now, bool late);
@@ -38,7 +41,8 @@ class FlowHome {
     return left_over_.load(std::memory_order_relaxed) || !host_.yielded.empty();
   }
 
-  // Frees closed flows and returns how many. Requires that the caller holds no event of them.
+  // Frees closed flows, or passes them to the next queue that they left (flow_route.h); returns how
+  // many it freed. Requires that the caller holds no event of them.
   uint32_t reap();
 
   // Closes flows that idle for longer than `timeout` (zero = never), all idle ones when draining,
@@ -71,6 +75,7 @@ class FlowHome {
 
  private:
   FlowHost host_;
+  FlowIndex& index_;
   FlowRegistry registry_;
   StreamFlow* yielded_ = nullptr;  // taken from the host's list, not yet advanced
   Instant last_sweep_;

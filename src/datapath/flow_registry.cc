@@ -56,8 +56,7 @@ bool FlowRegistry::sweep_one(StreamFlow& flow, Instant now, const SweepRule& rul
   }
   const Nanos idle = now - flow.idle_since;
   if (rule.idle_timeout > Nanos(0) && idle >= rule.idle_timeout) {
-    flow.close_idle(false);
-    return true;
+    return flow.close_idle(false);
   }
   if (!flow.shrunk && idle >= rule.shrink_after) {
     flow.shrink_idle();
@@ -73,7 +72,10 @@ void FlowRegistry::add_to(DatapathStats& stats) const {
   stats.input_bytes += gone_.input_bytes;
   stats.output_bytes += gone_.output_bytes;
   for (const StreamFlow* flow : flows_) {
-    if (flow->state() != FlowState::kClosing) ++stats.flows_open;
+    if (flow->state() != FlowState::kClosing) {
+      ++stats.flows_open;
+      if (flow->away()) ++stats.flows_away;
+    }
     add_flow(stats, *flow);
   }
 }

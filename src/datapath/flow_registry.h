@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowRegistry: the open flows of one queue, for connecting, disconnecting, inspection and the slow
-// sweep that looks for idle ones. Guarded by one mutex that no request takes. A flow in the
-// registry is not freed while the mutex is held.
+// FlowRegistry: the open flows whose home one queue is, wherever they come in by now, for
+// connecting, disconnecting, inspection and the slow sweep that looks for idle ones. Guarded by one
+// mutex that no request takes. A flow in the registry is not freed while the mutex is held.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class FlowRegistry {
   static constexpr size_t kTurn = 32;  // flows visited under one lock by visit_in_turns
 
   void add(StreamFlow& flow);
-  // Afterwards the caller may free the flow.
+  // Afterwards the caller may free the flow. Any thread.
   void remove(StreamFlow& flow);
 
   // Looks at the next `count` flows in turn; returns how many it closed for idling. Called by the

@@ -16,6 +16,8 @@ class WirelessFlow final : public StreamFlow {
   Transfer receive(char*, size_t, bool, Instant&) override { return {}; }
   Transfer transmit(std::string_view) override { return {}; }
   void hang_up() override {}
+  bool rewire(FlowHost&, FlowHost&) override { return true; }
+  void unwire(FlowHost&) override {}
 };
 
 TEST(FlowRegistry, turns_visit_who_stays_exactly_once_while_others_come_and_go) {

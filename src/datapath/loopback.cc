@@ -37,7 +37,7 @@ uint64_t LoopbackDatapath::connect(WorkerId queue) {
     wire = std::make_shared<LoopbackWire>(flow, *queues_[queue.value], shared_.options.wire_bytes);
     wires_.emplace(flow, wire);
   }
-  wire->queue().raise(wire);
+  LoopbackQueue::raise(wire);
   return wire->id();
 }
 
@@ -52,17 +52,17 @@ bool LoopbackDatapath::submit(uint64_t flow, std::string_view bytes) {
   if (wire == nullptr) return false;
   bool full = false;
   if (!wire->reserve(bytes.size(), full)) {
-    if (full) wire->queue().count_refused();
+    if (full) wire->home().count_refused();
     return false;
   }
-  wire->queue().send(wire, bytes);
+  wire->home().send(wire, bytes);
   return true;
 }
 
 bool LoopbackDatapath::finish_sending(uint64_t flow) {
   const std::shared_ptr<LoopbackWire> wire = find(flow);
   if (wire == nullptr) return false;
-  wire->queue().send_end(wire);
+  wire->home().send_end(wire);
   return true;
 }
 
@@ -71,7 +71,7 @@ bool LoopbackDatapath::take(uint64_t flow, std::string& to) {
   if (wire == nullptr) return false;
   bool resumed = false;
   const bool more = wire->take(to, resumed);
-  if (resumed) wire->queue().raise(wire);
+  if (resumed) LoopbackQueue::raise(wire);
   return more;
 }
 
@@ -102,7 +102,7 @@ void LoopbackDatapath::forget(uint64_t flow) {
     wires_.erase(at);
   }
   wire->reset();
-  wire->queue().raise(wire);
+  LoopbackQueue::raise(wire);
 }
 
 LoopbackFaults LoopbackDatapath::faults() const {
@@ -144,21 +144,26 @@ void LoopbackDatapath::for_each_flow(const std::function<void(const FlowInfo&)>&
 }
 
 bool LoopbackDatapath::close_flow(uint64_t flow_id) {
-  bool found = false;
-  for (const auto& queue : queues_) {
-    queue->registry().visit([&](StreamFlow& flow) {
-      if (flow.id() != flow_id || flow.state() == FlowState::kClosing) return true;
-      flow.doom();
-      found = true;
-      return false;
-    });
-  }
-  if (!found) return false;
+  const auto doom = [](StreamFlow& flow) {
+    flow.doom();
+    return true;
+  };
+  if (!shared_.index.visit(flow_id, doom)) return false;
   if (const std::shared_ptr<LoopbackWire> wire = find(flow_id)) {
     wire->close();
-    wire->queue().raise(wire);
+    LoopbackQueue::raise(wire);
   }
   return true;
+}
+
+bool LoopbackDatapath::steer(uint64_t flow, WorkerId to) {
+  if (to.value >= queues_.size() || shared_.draining.load(std::memory_order_relaxed)) return false;
+  return shared_.index.steer(flow, &queues_[to.value]->host());
+}
+
+bool LoopbackDatapath::unsteer(uint64_t flow) {
+  if (shared_.draining.load(std::memory_order_relaxed)) return false;
+  return shared_.index.steer(flow, nullptr);
 }
 
 }  // namespace rubato

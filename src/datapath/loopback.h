@@ -11,7 +11,8 @@
 //   reorder   a submit is held back by another `reorder_by`, so that later ones overtake it.
 // Submits of one flow overtake each other only with `reorder_within_flow`. Delays run on
 // `LoopbackOptions::now`, which a test may replace by a clock of its own; waits are bounded in real
-// time all the same, so after moving such a clock on, wake() the queue.
+// time all the same, so after moving such a clock on, wake() the queue. What is delayed comes out
+// when the flow's home queue is polled or waits, and goes to the queue where the flow is then.
 //
 // Threads: the client half from any thread; the rest as datapath.h says. Nothing may be called
 // while the datapath is destroyed.
@@ -26,7 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "datapath/stream_flow.h"
+#include "datapath/flow_index.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -92,12 +93,15 @@ class LoopbackDatapath final : public Datapath {
   DatapathStats stats() const override;
   void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override;
   bool close_flow(uint64_t flow) override;
+  bool steer(uint64_t flow, WorkerId to) override;
+  bool unsteer(uint64_t flow) override;
 
   // What all queues share.
   struct Shared {
     LoopbackOptions options;
     Protocol& protocol;
     std::atomic<bool> draining{false};
+    FlowIndex index{};
   };
 
  private:

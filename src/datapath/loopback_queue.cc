@@ -9,7 +9,7 @@ namespace rubato {
 
 LoopbackQueue::LoopbackQueue(LoopbackDatapath::Shared& shared, uint32_t index)
     : shared_(shared),
-      home_(*this, shared.options.limits, shared.draining),
+      home_(*this, shared.index, shared.options.limits, shared.draining),
       dice_(shared.options.seed + index) {}
 
 bool LoopbackQueue::faulty() const {
@@ -39,9 +39,10 @@ Request* LoopbackQueue::take_event(const std::shared_ptr<LoopbackWire>& wire, In
   // Cleared before looking: what comes after this raises a new event.
   wire->clear_event();
   if (!wire->accepted && !accept(wire, now)) return nullptr;
-  if (wire->flow == nullptr) return nullptr;
-  if (wire->ended()) wire->flow->note_peer_closed();
-  return wire->flow->on_event(now, false, false);
+  LoopbackFlow* flow = wire->flow.load(std::memory_order_acquire);
+  if (flow == nullptr) return nullptr;
+  if (wire->ended()) flow->note_peer_closed();
+  return flow->on_event(home_.host(), now, false, false);
 }
 
 bool LoopbackQueue::accept(const std::shared_ptr<LoopbackWire>& wire, Instant now) {
@@ -55,7 +56,7 @@ bool LoopbackQueue::accept(const std::shared_ptr<LoopbackWire>& wire, Instant no
   auto flow = std::make_unique<LoopbackFlow>(home_.host(), wire, peer.address, now,
                                              shared_.options.on_reply);
   flow->attach(std::move(session));
-  wire->flow = flow.get();
+  wire->flow.store(flow.get(), std::memory_order_release);
   home_.add(std::move(flow));
   return true;
 }
@@ -89,10 +90,11 @@ void LoopbackQueue::wake() {
 
 void LoopbackQueue::raise(const std::shared_ptr<LoopbackWire>& wire) {
   if (!wire->mark_event()) return;
-  std::lock_guard lock(mutex_);
-  events_.push_back(wire);
-  event_count_.store(events_.size(), std::memory_order_relaxed);
-  something_.notify_one();
+  LoopbackQueue& queue = wire->queue();  // after the mark, see LoopbackWire::move_to
+  std::lock_guard lock(queue.mutex_);
+  queue.events_.push_back(wire);
+  queue.event_count_.store(queue.events_.size(), std::memory_order_relaxed);
+  queue.something_.notify_one();
 }
 
 std::shared_ptr<LoopbackWire> LoopbackQueue::next_event() {

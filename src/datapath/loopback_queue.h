@@ -32,14 +32,15 @@ class LoopbackQueue final : public DatapathQueue {
   void wait(Nanos limit) override;
   void wake() override;
 
-  // Something happened on the wire: the next poll looks at it.
-  void raise(const std::shared_ptr<LoopbackWire>& wire);
-  // Bytes set out; they arrive now, later or never.
+  // Something happened on the wire: the next poll of its present queue looks at it.
+  static void raise(const std::shared_ptr<LoopbackWire>& wire);
+  // Bytes set out, on a wire whose home this is; they arrive now, later or never.
   void send(const std::shared_ptr<LoopbackWire>& wire, std::string_view bytes);
   // The end of the stream sets out; it comes after all bytes before it.
   void send_end(const std::shared_ptr<LoopbackWire>& wire);
   void count_refused();
 
+  FlowHost& host() { return home_.host(); }
   const FlowRegistry& registry() const { return home_.registry(); }
   void add_to(DatapathStats& stats) const { home_.add_to(stats); }
   void add_to(LoopbackFaults& faults) const;

@@ -23,10 +23,10 @@ LoopbackOptions manual_options() {
 }
 
 // Polls once and answers what came; the payloads in order.
-std::vector<std::string> serve(LoopbackDatapath& loopback) {
+std::vector<std::string> serve(LoopbackDatapath& loopback, uint32_t queue = 0) {
   std::array<Request*, 32> burst{};
   std::vector<std::string> seen;
-  const uint32_t n = loopback.queue(WorkerId{0}).poll(burst);
+  const uint32_t n = loopback.queue(WorkerId{queue}).poll(burst);
   for (uint32_t i = 0; i < n; ++i) {
     for (Request* r = burst[i]; r != nullptr;) {
       seen.emplace_back(r->payload);
@@ -130,6 +130,29 @@ TEST(Loopback, reordering_keeps_flows_in_order_unless_asked) {
   EXPECT_TRUE(kept.within_flows);
   EXPECT_FALSE(kept.across_flows);
   EXPECT_FALSE(reordered_run(true).within_flows);
+}
+
+TEST(Loopback, delayed_submits_of_a_moved_flow_keep_their_order) {
+  LineProtocol protocol;
+  LoopbackOptions options = manual_options();
+  options.queues = 2;
+  options.delay_max = Nanos::micros(50);
+  LoopbackDatapath loopback(options, protocol);
+  const uint64_t flow = loopback.connect(WorkerId{0});
+  std::string sent;
+  serve(loopback);
+  for (int i = 0; i < 100; ++i) {
+    const std::string line = std::to_string(i) + "\n";
+    ASSERT_TRUE(loopback.submit(flow, line));
+    sent += line;
+    EXPECT_TRUE(loopback.steer(flow, WorkerId{i % 2 == 0 ? 1u : 0u}));
+    manual_now = manual_now + Nanos::micros(5);
+    for (const uint32_t q : {1u, 0u, 1u}) serve(loopback, q);
+  }
+  manual_now = manual_now + Nanos::millis(1);
+  for (const uint32_t q : {0u, 1u}) serve(loopback, q);
+  EXPECT_EQ(loopback.receive(flow, sent.size()), sent);
+  EXPECT_EQ(loopback.stats().flows_steered, 50u);
 }
 
 TEST(Loopback, end_of_stream_comes_after_delayed_bytes) {

@@ -112,7 +112,12 @@ LoopbackFlow::LoopbackFlow(FlowHost& host, std::shared_ptr<LoopbackWire> wire,
 
 void LoopbackFlow::hang_up() {
   wire_->close();
-  wire_->queue().raise(wire_);
+  LoopbackQueue::raise(wire_);
+}
+
+bool LoopbackFlow::rewire(FlowHost&, FlowHost& to) {
+  wire_->move_to(static_cast<LoopbackQueue&>(*to.queue));
+  return true;
 }
 
 }  // namespace rubato

@@ -17,11 +17,13 @@ class LoopbackFlow;
 
 class LoopbackWire {
  public:
-  LoopbackWire(uint64_t id, LoopbackQueue& queue, size_t limit_bytes)
-      : id_(id), queue_(queue), limit_bytes_(limit_bytes) {}
+  LoopbackWire(uint64_t id, LoopbackQueue& home, size_t limit_bytes)
+      : id_(id), home_(home), queue_(&home), limit_bytes_(limit_bytes) {}
 
   uint64_t id() const { return id_; }
-  LoopbackQueue& queue() { return queue_; }
+  // The queue it was first put to, where submits are in transit; and the one that gets its events.
+  LoopbackQueue& home() { return home_; }
+  LoopbackQueue& queue() { return *queue_.load(std::memory_order_relaxed); }
 
   // Client. reserve = room for a submit that will be delivered; false = closed or full, the latter
   // told by `full`.
@@ -41,19 +43,32 @@ class LoopbackWire {
   void close();
   bool ended() const;
 
-  // One entry in the queue's list of events at a time. True = the caller must make it.
+  // One entry in the queue's list of events at a time. True = the caller must make it, in the list
+  // of queue(), read now.
   bool mark_event() { return !event_.exchange(true, std::memory_order_acq_rel); }
   void clear_event() { event_.exchange(false, std::memory_order_acq_rel); }
 
-  // For the holder of the queue's poll lock.
-  LoopbackFlow* flow = nullptr;
+  // Events go to `to` from now on. The mark is cleared because its entry may stand, or be about to,
+  // in the old list, which may not be looked at for long. Who marked before that has delivered
+  // before the new queue looks (the exchanges order it); who marks after it reads `to`.
+  void move_to(LoopbackQueue& to) {
+    queue_.store(&to, std::memory_order_relaxed);
+    clear_event();
+  }
+
+  // Written by the holder of a queue's poll lock, null when none is open. A flow that was moved
+  // goes from here before it tours the queues that it left (flow_route.h), so that one that still
+  // has an entry for the wire finds the flow alive, or none.
+  std::atomic<LoopbackFlow*> flow{nullptr};
+  // Set at home before the flow can be moved.
   bool accepted = false;
-  // For the holder of the queue's own mutex: when the last submit in transit comes out.
+  // For the holder of the home queue's own mutex: when the last submit in transit comes out.
   Instant last_due;
 
  private:
   const uint64_t id_;
-  LoopbackQueue& queue_;
+  LoopbackQueue& home_;
+  std::atomic<LoopbackQueue*> queue_;
   const size_t limit_bytes_;
   std::atomic<bool> event_{false};
 
@@ -74,7 +89,7 @@ class LoopbackFlow final : public StreamFlow {
  public:
   LoopbackFlow(FlowHost& host, std::shared_ptr<LoopbackWire> wire, std::string peer,
                Instant opened, const LoopbackReply& on_reply);
-  ~LoopbackFlow() override { wire_->flow = nullptr; }
+  ~LoopbackFlow() override { unwire_now(); }
 
   LoopbackWire& wire() { return *wire_; }
 
@@ -86,8 +101,12 @@ class LoopbackFlow final : public StreamFlow {
     return wire_->transmit(bytes, on_reply_);
   }
   void hang_up() override;
+  bool rewire(FlowHost& from, FlowHost& to) override;
+  void unwire(FlowHost&) override { unwire_now(); }
 
  private:
+  void unwire_now() { wire_->flow.store(nullptr, std::memory_order_release); }
+
   const std::shared_ptr<LoopbackWire> wire_;
   const LoopbackReply& on_reply_;
 };

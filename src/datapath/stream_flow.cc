@@ -27,7 +27,7 @@ void FlowList::push(StreamFlow& flow) {
 
 StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened)
     : idle_since(opened),
-      host_(host),
+      route_(host),
       input_(host.pool),
       reply_buffer_(host.limits.output_bytes),
       id_(id),
@@ -48,8 +48,12 @@ bool StreamFlow::busy() const {
          (state == FlowState::kIdle && unsent_bytes() > 0);
 }
 
-Request* StreamFlow::on_event(Instant now, bool late, bool writable_only) {
+Request* StreamFlow::on_event(FlowHost& queue, Instant now, bool late, bool writable_only) {
   if (!gate_.event()) return nullptr;
+  if (&queue != &present()) {
+    hand_on();
+    return nullptr;
+  }
   // The kernel reports every new connection writable; with nothing to send that means nothing.
   if (writable_only && reply_buffer_.empty() && drained_) {
     if (let_go()) return nullptr;
@@ -65,11 +69,11 @@ Request* StreamFlow::finished() {
   input_.consume(frame_length_);
   frame_length_ = 0;
   if (reply_buffer_.overflowed()) {
-    host_.overflowed.fetch_add(1, std::memory_order_relaxed);
+    present().overflowed.fetch_add(1, std::memory_order_relaxed);
     broken_ = true;
   }
   close_when_sent_ |= close_after;
-  if (reply_buffer_.size() < kCoalesceBytes && may_frame()) {
+  if (reply_buffer_.size() < kCoalesceBytes && may_frame() && route_.settled()) {
     if (Request* next = frame_next()) return next;
   }
   return advance({Instant::never()});
@@ -77,14 +81,19 @@ Request* StreamFlow::finished() {
 
 bool StreamFlow::may_frame() const {
   return !broken_ && !close_when_sent_ && !doomed_.load(std::memory_order_relaxed) &&
-         !host_.draining->load(std::memory_order_relaxed);
+         !present().draining->load(std::memory_order_relaxed);
 }
 
 // Owner's loop: send, frame, receive, until there is a request, or nothing to do before the next
 // event. Replies come first: while some are unsent no request is taken, which is the back-pressure.
+// Between two requests the flow goes where it is wanted.
 Request* StreamFlow::advance(Turn turn) {
   for (;;) {
     if (broken_ || !push_out()) return close();
+    if (!route_.settled()) {
+      hand_on();
+      return nullptr;
+    }
     if (!reply_buffer_.empty()) {
       if (let_go()) return nullptr;
       continue;
@@ -99,8 +108,9 @@ Request* StreamFlow::advance(Turn turn) {
     const Pull pull = pull_in(turn);
     if (pull == Pull::kClose) return close();
     if (pull == Pull::kYield) {
-      host_.yielded.push(*this);
-      host_.queue->wake();
+      FlowHost& here = present();
+      here.yielded.push(*this);
+      here.queue->wake();
       return nullptr;
     }
   }
@@ -129,8 +139,8 @@ Request* StreamFlow::frame_next() {
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
-  if (input_.unread().size() >= host_.limits.input_bytes) {
-    host_.input_limit.fetch_add(1, std::memory_order_relaxed);
+  if (input_.unread().size() >= present().limits.input_bytes) {
+    present().input_limit.fetch_add(1, std::memory_order_relaxed);
     return Pull::kClose;
   }
   if (turn_bytes_ >= kTurnBytes) return Pull::kYield;
@@ -205,27 +215,59 @@ bool StreamFlow::let_go() {
 Request* StreamFlow::close() {
   hang_up();
   gate_.close();
-  // From the push on, the flow may be freed by the home queue.
-  host_.closed.push(*this);
+  // From the push on, the flow may be freed by its queue.
+  present().closed.push(*this);
   return nullptr;
 }
 
-void StreamFlow::close_idle(bool after_replies) {
-  if (!gate_.claim()) return;
+bool StreamFlow::close_idle(bool after_replies) {
+  if (!gate_.claim()) return false;
   if (after_replies && !reply_buffer_.empty()) {
-    // An event cannot come between: the caller is the only poller.
-    const bool idle = gate_.release();
-    RUBATO_CHECK(idle);
-    return;
+    put_back();
+    return false;
   }
   close();
+  return true;
 }
 
 void StreamFlow::shrink_idle() {
   if (!gate_.claim()) return;
   reply_buffer_.shrink(0);
-  const bool idle = gate_.release();
-  RUBATO_CHECK(idle);
+  put_back();
+}
+
+// A sweep is done with the flow. What came meanwhile is for the present queue to look at.
+void StreamFlow::put_back() {
+  if (!gate_.release()) hand_on();
+}
+
+StreamFlow::Redirect StreamFlow::redirect(FlowHost& to) {
+  if (!route_.want(to)) return Redirect::kNone;
+  return gate_.event() ? Redirect::kOwned : Redirect::kNoted;
+}
+
+void StreamFlow::hand_on() {
+  FlowHost& to = route_.wanted();
+  if (&to == &present()) {
+    // A wish that was taken back, or an event that is stale.
+  } else if (rewire(present(), to)) {
+    route_.arrive(to);
+    datapath = to.queue;
+    (away() ? to.steered : to.unsteered).fetch_add(1, std::memory_order_relaxed);
+  } else {
+    route_.give_up(to);
+  }
+  drained_ = false;
+  waited_ = true;
+  // From the push on, the flow may be anybody's.
+  FlowHost& next = present();
+  next.yielded.push(*this);
+  next.queue->wake();
+}
+
+FlowHost* StreamFlow::next_stop(FlowHost& queue) {
+  if (&queue == &present() && route_.has_left()) unwire(queue);
+  return route_.next_stop();
 }
 
 }  // namespace rubato

@@ -37,6 +37,8 @@ class EndlessFlow final : public StreamFlow {
     return {Transfer::State::kMoved, bytes.size()};
   }
   void hang_up() override {}
+  bool rewire(FlowHost&, FlowHost&) override { return true; }
+  void unwire(FlowHost&) override {}
 };
 
 TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
@@ -49,7 +51,7 @@ TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
   EndlessFlow flow(host);
   flow.attach(protocol.open({1, "endless"}));
 
-  Request* request = flow.on_event(Instant(1), false, false);
+  Request* request = flow.on_event(host, Instant(1), false, false);
   for (int turn = 1; turn <= 3; ++turn) {
     size_t in_turn = 0;
     for (; request != nullptr && in_turn < 4 * StreamFlow::kTurnBytes; ++in_turn) {
@@ -60,6 +62,44 @@ TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
     ASSERT_EQ(host.yielded.take_all(), &flow);
     request = flow.resume(Instant(1), false);
   }
+}
+
+// A wire that no other queue takes, as when the kernel has no memory left for it.
+class FixedFlow final : public StreamFlow {
+ public:
+  explicit FixedFlow(FlowHost& host) : StreamFlow(host, 1, "fixed", Instant()) {}
+
+ protected:
+  Transfer receive(char*, size_t, bool, Instant&) override { return {}; }
+  Transfer transmit(std::string_view) override { return {}; }
+  void hang_up() override {}
+  bool rewire(FlowHost&, FlowHost&) override { return false; }
+  void unwire(FlowHost&) override {}
+};
+
+TEST(StreamFlow, a_flow_whose_wire_cannot_be_moved_stays_and_is_looked_at_again) {
+  testing::LineProtocol protocol;
+  NoQueue here;
+  NoQueue there;
+  const std::atomic<bool> draining{false};
+  FlowHost home;
+  home.queue = &here;
+  home.draining = &draining;
+  FlowHost other;
+  other.queue = &there;
+  FixedFlow flow(home);
+  flow.attach(protocol.open({1, "fixed"}));
+
+  ASSERT_EQ(flow.redirect(other), StreamFlow::Redirect::kOwned);
+  flow.hand_on();
+  EXPECT_FALSE(flow.away());
+  EXPECT_EQ(other.steered, 0u);
+  EXPECT_TRUE(other.yielded.empty());
+  ASSERT_EQ(home.yielded.take_all(), &flow);
+  EXPECT_EQ(here.wakes, 1);
+  EXPECT_EQ(flow.resume(Instant(1), false), nullptr);
+  EXPECT_EQ(flow.state(), FlowState::kIdle);
+  EXPECT_EQ(flow.redirect(other), StreamFlow::Redirect::kOwned);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Several threads poll every queue, hand requests around and finish each other's, while clients
-// pipeline, vanish, half-close and stop reading. Replies must come in order and nothing may leak.
+// pipeline, vanish, half-close and stop reading, and others steer flows from queue to queue.
+// Replies must come in order and nothing may leak.
 // RUBATO_SEED replays a run's choices (not its thread timing).
 #include <gtest/gtest.h>
 
@@ -47,7 +48,9 @@ class Pool {
 
 class Workers {
  public:
-  Workers(Bed& bed, uint32_t count, uint64_t seed) : bed_(bed) {
+  // `steer`: those who run requests steer their flows too.
+  Workers(Bed& bed, uint32_t count, uint64_t seed, bool steer = false)
+      : bed_(bed), steer_(steer) {
     for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this, i, seed] { run(i, seed); });
   }
   ~Workers() {
@@ -86,11 +89,51 @@ class Workers {
     if (request.payload == "quit\n") request.close_after = true;
     request.reply->append(request.payload);
     if (dice.below(16) == 0) request.datapath->flush(request);
+    if (steer_ && dice.below(4) == 0) {
+      bed_.datapath().steer(request.flow, WorkerId{dice.below(bed_.datapath().queues())});
+    }
     if (Request* next = request.datapath->finish(request)) pool_.put(next);
   }
 
   Bed& bed_;
+  const bool steer_;
   Pool pool_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+// Threads that send whatever flow they find to any queue.
+class Steerers {
+ public:
+  Steerers(Bed& bed, uint32_t count, uint64_t seed) : bed_(bed) {
+    for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this, i, seed] { run(i, seed); });
+  }
+  ~Steerers() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void run(uint32_t index, uint64_t seed) {
+    Prng dice(seed * 7 + index);
+    Datapath& datapath = bed_.datapath();
+    while (!stop_) {
+      std::vector<uint64_t> flows;
+      datapath.for_each_flow([&](const FlowInfo& info) { flows.push_back(info.flow); });
+      for (int i = 0; i < 50 && !flows.empty(); ++i) {
+        const uint64_t flow = flows[dice.below(static_cast<uint32_t>(flows.size()))];
+        if (dice.below(4) == 0) {
+          datapath.unsteer(flow);
+        } else {
+          datapath.steer(flow, WorkerId{dice.below(datapath.queues())});
+        }
+        if (dice.below(4) == 0) std::this_thread::yield();
+      }
+      std::this_thread::yield();
+    }
+  }
+
+  Bed& bed_;
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
@@ -165,13 +208,43 @@ TEST_P(DatapathStress, flows_survive_many_threads) {
   EXPECT_EQ(bed->datapath().stats().flows_open, 0u);
 }
 
-TEST_P(DatapathStress, flows_are_closed_and_drained_under_load) {
+TEST_P(DatapathStress, flows_survive_being_steered_by_many_threads) {
+  const uint64_t seed = seed_of_run();
+  BedOptions options;
+  options.queues = 3;
+  auto bed = make_bed(GetParam(), options);
+  {
+    Workers workers(*bed, 4, seed, true);
+    Steerers steerers(*bed, 2, seed);
+    std::vector<std::thread> clients;
+    for (uint64_t c = 0; c < 6; ++c) {
+      clients.emplace_back([&bed, c, seed] {
+        Prng dice(seed * 31 + c);
+        for (int life = 0; life < 40; ++life) {
+          auto client = bed->connect();
+          ASSERT_TRUE(client->connected());
+          if (!live(*client, dice)) return;
+          client->reset();
+        }
+      });
+    }
+    for (std::thread& client : clients) client.join();
+  }
+  EXPECT_TRUE(bed->all_closed());
+  const DatapathStats stats = bed->datapath().stats();
+  EXPECT_EQ(stats.flows_open, 0u);
+  EXPECT_EQ(stats.flows_away, 0u);
+  EXPECT_GT(stats.flows_steered, 100u);
+}
+
+TEST_P(DatapathStress, steered_flows_are_closed_and_drained_under_load) {
   const uint64_t seed = seed_of_run();
   BedOptions options;
   options.queues = 2;
   auto bed = make_bed(GetParam(), options);
   {
-    Workers workers(*bed, 3, seed);
+    Workers workers(*bed, 3, seed, true);
+    Steerers steerers(*bed, 1, seed);
     std::vector<std::thread> clients;
     for (uint64_t c = 0; c < 4; ++c) {
       clients.emplace_back([&bed, c] {

@@ -82,17 +82,21 @@ void TcpDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visi
 }
 
 bool TcpDatapath::close_flow(uint64_t flow_id) {
-  bool found = false;
-  for (const auto& queue : queues_) {
-    queue->registry().visit([&](StreamFlow& flow) {
-      if (flow.id() != flow_id || flow.state() == FlowState::kClosing) return true;
-      flow.doom();
-      static_cast<TcpFlow&>(flow).abort();
-      found = true;
-      return false;
-    });
-  }
-  return found;
+  return shared_.index.visit(flow_id, [](StreamFlow& flow) {
+    flow.doom();
+    static_cast<TcpFlow&>(flow).abort();
+    return true;
+  });
+}
+
+bool TcpDatapath::steer(uint64_t flow, WorkerId to) {
+  if (to.value >= queues_.size() || shared_.draining.load(std::memory_order_relaxed)) return false;
+  return shared_.index.steer(flow, &queues_[to.value]->host());
+}
+
+bool TcpDatapath::unsteer(uint64_t flow) {
+  if (shared_.draining.load(std::memory_order_relaxed)) return false;
+  return shared_.index.steer(flow, nullptr);
 }
 
 }  // namespace rubato

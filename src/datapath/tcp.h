@@ -2,11 +2,12 @@
 //
 // TcpDatapath: kernel TCP sockets. Each queue (one per worker) has an epoll instance, a listener of
 // its own on the shared port (SO_REUSEPORT) and an eventfd to be woken by. Connections stay with
-// the queue that accepted them; their requests may run and finish anywhere.
+// the queue that accepted them unless they are steered to another, which moves them from one epoll
+// instance to the other; their requests may run and finish anywhere.
 //
 // A request costs its share of an epoll_wait, one recv and one send; nothing is allocated and no
-// lock is taken. Registration with epoll is edge-triggered and made once per connection. A
-// connection costs about 450 bytes of ours, its session, and 1 KiB of reply buffer for two seconds
+// lock is taken. Registration with epoll is edge-triggered and made once per connection and move. A
+// connection costs about 500 bytes of ours, its session, and 1 KiB of reply buffer for two seconds
 // after its last request; input buffers are borrowed only while there is input. What the kernel
 // keeps per socket comes on top.
 //
@@ -20,7 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "datapath/stream_flow.h"
+#include "datapath/flow_index.h"
 
 namespace rubato {
 
@@ -54,6 +55,8 @@ class TcpDatapath : public Datapath {
   DatapathStats stats() const override;
   void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override;
   bool close_flow(uint64_t flow) override;
+  bool steer(uint64_t flow, WorkerId to) override;
+  bool unsteer(uint64_t flow) override;
 
   // What the limit on flows and the idle timeout are now; may be changed while running. Any thread.
   void set_max_flows(uint32_t flows) { shared_.max_flows.store(flows, std::memory_order_relaxed); }
@@ -71,6 +74,7 @@ class TcpDatapath : public Datapath {
     std::atomic<uint64_t> next_flow{1};
     std::atomic<uint32_t> open_flows{0};
     std::atomic<bool> draining{false};
+    FlowIndex index;
   };
 
  private:

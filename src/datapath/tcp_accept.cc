@@ -56,12 +56,10 @@ void TcpQueue::admit(Fd socket, Instant now) {
   const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed),
                   peer_text(socket.get())};
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
-  const int fd = socket.get();
   auto flow =
       std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
                                 shared_.options.kernel_timestamps);
-  epoll_event events{EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.ptr = flow.get()}};
-  if (session == nullptr || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &events) != 0) {
+  if (session == nullptr || !watch(*flow)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
     return;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "datapath/tcp_queue.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -18,6 +19,8 @@ constexpr size_t kDiscardBytes = 256 * 1024;
 constexpr size_t kDiscardStep = 4096;  // fits on a fiber's stack
 // A receive time that lies further back than this comes from a wall clock that was set.
 constexpr Nanos kOldest = Nanos::seconds(60);
+
+TcpQueue& queue_of(FlowHost& host) { return static_cast<TcpQueue&>(*host.queue); }
 
 int64_t to_ns(const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; }
 
@@ -90,5 +93,13 @@ void TcpFlow::hang_up() {
 }
 
 void TcpFlow::abort() { ::shutdown(fd(), SHUT_RDWR); }
+
+bool TcpFlow::rewire(FlowHost& from, FlowHost& to) {
+  if (!queue_of(to).watch(*this)) return false;
+  queue_of(from).unwatch(*this);
+  return true;
+}
+
+void TcpFlow::unwire(FlowHost& queue) { queue_of(queue).unwatch(*this); }
 
 }  // namespace rubato

@@ -26,6 +26,8 @@ class TcpFlow final : public StreamFlow {
   Transfer receive(char* to, size_t room, bool exact, Instant& when) override;
   Transfer transmit(std::string_view bytes) override;
   void hang_up() override;
+  bool rewire(FlowHost& from, FlowHost& to) override;
+  void unwire(FlowHost& queue) override;
 
  private:
   Transfer receive_dated(char* to, size_t room, Instant& when);

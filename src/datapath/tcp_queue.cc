@@ -32,7 +32,7 @@ int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
 }  // namespace
 
 TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
-    : shared_(shared), home_(*this, shared.options.limits, shared.draining) {}
+    : shared_(shared), home_(*this, shared.index, shared.options.limits, shared.draining) {}
 
 Status TcpQueue::start(Fd listener) {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
@@ -109,7 +109,16 @@ Request* TcpQueue::take_event(const epoll_event& event, Instant now, bool late) 
   }
   auto& flow = *static_cast<TcpFlow*>(event.data.ptr);
   if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) flow.note_peer_closed();
-  return flow.on_event(now, late, event.events == EPOLLOUT);
+  return flow.on_event(home_.host(), now, late, event.events == EPOLLOUT);
+}
+
+bool TcpQueue::watch(TcpFlow& flow) {
+  epoll_event events{EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, {.ptr = &flow}};
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, flow.fd(), &events) == 0;
+}
+
+void TcpQueue::unwatch(const TcpFlow& flow) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, flow.fd(), nullptr);
 }
 
 // Frees closed flows. Requires that no event is remembered: the last batch may have named them.

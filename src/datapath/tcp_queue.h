@@ -5,7 +5,8 @@
 //
 // poll and wait hold the poll lock (a try-lock: who fails gets nothing). It guards everything here
 // that is not atomic, in particular the remembered events: a closed flow is freed only while none
-// are remembered, so no event ever names a freed flow.
+// are remembered, here and at the queues that it has left (flow_route.h), so no event ever names a
+// freed flow.
 //
 // Waking. wake() stores `woken_` and then loads `waiting_`; wait() stores `waiting_` and then loads
 // `woken_`; all four are seq_cst, so at least one side sees the other: the waker writes the
@@ -46,6 +47,12 @@ class TcpQueue final : public DatapathQueue {
 
   // Any thread: no new connections from now on; the next poll closes idle flows.
   void drain();
+
+  // Any thread that keeps the flow from being freed: its events come to this queue, all that it has
+  // now at once; and no more. watch is false when the kernel has no memory for it.
+  bool watch(TcpFlow& flow);
+  void unwatch(const TcpFlow& flow);
+  FlowHost& host() { return home_.host(); }
 
   const FlowRegistry& registry() const { return home_.registry(); }
   // Any thread; for stats.

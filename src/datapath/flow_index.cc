@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/flow_index.h"
+
+namespace rubato {
+
+void FlowIndex::add(StreamFlow& flow) {
+  Shard& shard = shard_of(flow.id());
+  std::lock_guard lock(shard.mutex);
+  shard.flows.emplace(flow.id(), &flow);
+}
+
+void FlowIndex::remove(const StreamFlow& flow) {
+  Shard& shard = shard_of(flow.id());
+  std::lock_guard lock(shard.mutex);
+  shard.flows.erase(flow.id());
+}
+
+bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {
+  StreamFlow* owned = nullptr;
+  const bool steered = visit(flow_id, [&](StreamFlow& flow) {
+    const StreamFlow::Redirect outcome = flow.redirect(to != nullptr ? *to : flow.home());
+    if (outcome == StreamFlow::Redirect::kOwned) owned = &flow;
+    return outcome != StreamFlow::Redirect::kNone;
+  });
+  // What is owned is not freed by others, so the wire may be moved without the mutex.
+  if (owned != nullptr) owned->hand_on();
+  return steered;
+}
+
+}  // namespace rubato

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlowIndex: all flows of a datapath by number, for those that name one from outside: who closes a
+// flow or steers it to another queue. In shards, each with a mutex that is held for a look-up and
+// never by a request. A flow in the index is not freed while its shard's mutex is held. Any thread.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/limits.h"
+#include "datapath/stream_flow.h"
+
+namespace rubato {
+
+class FlowIndex {
+ public:
+  void add(StreamFlow& flow);
+  // Afterwards the caller may free the flow, which nobody else owns.
+  void remove(const StreamFlow& flow);
+
+  // Calls visit(flow) under the shard's mutex and returns what it says; false = no such flow, or it
+  // is closing.
+  template <class Visit>
+  bool visit(uint64_t flow_id, Visit&& visit_flow) {
+    Shard& shard = shard_of(flow_id);
+    std::lock_guard lock(shard.mutex);
+    const auto at = shard.flows.find(flow_id);
+    if (at == shard.flows.end() || at->second->state() == FlowState::kClosing) return false;
+    return visit_flow(*at->second);
+  }
+
+  // Datapath::steer; to null = unsteer.
+  bool steer(uint64_t flow_id, FlowHost* to);
+
+ private:
+  static constexpr size_t kShards = 64;
+
+  struct alignas(limits::kCacheLineBytes) Shard {
+    std::mutex mutex;
+    std::unordered_map<uint64_t, StreamFlow*> flows;
+  };
+
+  Shard& shard_of(uint64_t flow_id) { return shards_[flow_id % kShards]; }
+
+  std::array<Shard, kShards> shards_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FlowRoute: by which queue a flow comes in, and how that changes while it lives. SBB redirects a
+// flow of an overloaded worker through the NIC's table (SBB 4.5.1); a connection is moved instead.
+//
+// A flow has a home, the queue that it was first put to: for life, this keeps it in its list,
+// sweeps it and lends it buffers. And it has a present queue, whose poller takes its events. Only
+// the latter changes.
+//
+// To ask, any thread: want(), then FlowGate::event(). To move, whoever owns the flow:
+//   1. the wire joins the events of the new queue, then leaves those of the old one;
+//   2. arrive();
+//   3. the flow, still owned, goes to the new queue's list `yielded`, and that queue is woken.
+//
+// The wish is not lost. want() is followed by an event() of the same thread, so it is an event like
+// any other (flow_gate.h): either that event() takes an idle flow, and who asked moves it; or the
+// owner's release() fails, and its acquire makes the wish visible before the owner looks again. An
+// owner may see the wish sooner and act on it; the event() that follows then finds nothing to do.
+// Of several wishes the last in the modification order of wanted_ holds: whoever sees its event()
+// sees it or a later one. wanted_ and at_ need no order of their own; what is published with a move
+// goes by the gate and by the lists.
+//
+// No byte is lost. Step 1 leaves no gap, and the poll after step 3 receives until the wire has no
+// more.
+//
+// Events taken by a queue before the wire left it are stale. The gate excludes that they do harm:
+// their poller finds the flow owned (and marks it), closing, or idle. In the last case it owns the
+// flow, sees that it is not the present queue, and hands the flow on as in step 3.
+//
+// A flow is freed once, and after its last stale event. A queue reaps only while it remembers no
+// event, under its poll lock. A closed flow is pushed to the present queue, which takes the wire
+// out of its events and pushes the flow to one that it left, and so on (next_stop); who finds none
+// left frees it. Each push releases and each FlowList::take_all acquires, so that whatever a queue
+// did with the flow happens before the end.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+namespace rubato {
+
+struct FlowHost;
+
+class FlowRoute {
+ public:
+  explicit FlowRoute(FlowHost& home) : home_(home), at_(&home), wanted_(&home) {}
+
+  // Any thread.
+  FlowHost& home() const { return home_; }
+  bool away() const { return at_.load(std::memory_order_relaxed) != &home_; }
+  // False: it is there, or on its way. True: call FlowGate::event() now.
+  bool want(FlowHost& to) { return wanted_.exchange(&to, std::memory_order_relaxed) != &to; }
+
+  // The flow's owner, and who takes it from a list of closed ones.
+  FlowHost& at() const { return *at_.load(std::memory_order_relaxed); }
+  FlowHost& wanted() const { return *wanted_.load(std::memory_order_relaxed); }
+  bool settled() const { return &wanted() == &at(); }
+
+  // The owner has moved the wire.
+  void arrive(FlowHost& to) {
+    std::erase(left_, &to);
+    left_.push_back(&at());
+    at_.store(&to, std::memory_order_relaxed);
+  }
+  // The owner could not move the wire. A wish that came meanwhile stands.
+  void give_up(FlowHost& to) {
+    FlowHost* expected = &to;
+    wanted_.compare_exchange_strong(expected, &at(), std::memory_order_relaxed);
+  }
+
+  // Closed: the queue to pass the flow to, null = free it.
+  bool has_left() const { return !left_.empty(); }
+  FlowHost* next_stop() {
+    if (left_.empty()) return nullptr;
+    FlowHost* next = left_.back();
+    left_.pop_back();
+    return next;
+  }
+
+ private:
+  FlowHost& home_;
+  std::atomic<FlowHost*> at_;
+  std::atomic<FlowHost*> wanted_;
+  std::vector<FlowHost*> left_;  // may remember events of the flow; each once, never at_
+};
+
+}  // namespace rubato
