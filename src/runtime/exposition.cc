@@ -70,6 +70,9 @@ constexpr NamedFlowCounter kFlowCounters[] = {
      &DatapathStats::flows_overflowed},
     {"flows_input_limit", "Connections closed for a request over the limit.",
      &DatapathStats::flows_input_limit},
+    {"flows_steered", "Moves of connections to another worker.", &DatapathStats::flows_steered},
+    {"flows_unsteered", "Moves of connections back to the worker they came in by.",
+     &DatapathStats::flows_unsteered},
     {"input_bytes", "Bytes received.", &DatapathStats::input_bytes},
     {"output_bytes", "Bytes sent.", &DatapathStats::output_bytes},
 };
@@ -87,6 +90,8 @@ void write_counters(OpenMetrics& out, const RuntimeStats& stats, const DatapathS
   out.gauge(static_cast<double>(stats.busy_ns) / 1e9);
   out.family("rubato_flows_open", "gauge", "Connections open.");
   out.gauge(static_cast<double>(flows.flows_open));
+  out.family("rubato_flows_away", "gauge", "Connections at another worker than they came in by.");
+  out.gauge(static_cast<double>(flows.flows_away));
   out.family("rubato_fibers", "gauge", "Fibers made so far.");
   out.gauge(static_cast<double>(stats.fibers));
 }

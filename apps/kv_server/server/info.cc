@@ -141,6 +141,9 @@ void stats_section(Server& server, Text& text) {
   text.line("timed_out_connections", net.flows_timed_out);
   text.line("client_output_buffer_limit_disconnections", net.flows_overflowed);
   text.line("client_query_buffer_limit_disconnections", net.flows_input_limit);
+  text.line("flows_steered", net.flows_steered);
+  text.line("flows_unsteered", net.flows_unsteered);
+  text.line("flows_away", net.flows_away);
   text.line("expired_keys", engine.expired);
   text.line("evicted_keys", "0");
   text.line("keyspace_hits", engine.hits);

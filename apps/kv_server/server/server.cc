@@ -69,6 +69,8 @@ DatapathStats Server::traffic() const {
   now.flows_timed_out -= from.flows_timed_out;
   now.flows_overflowed -= from.flows_overflowed;
   now.flows_input_limit -= from.flows_input_limit;
+  now.flows_steered -= from.flows_steered;
+  now.flows_unsteered -= from.flows_unsteered;
   now.requests -= from.requests;
   now.input_bytes -= from.input_bytes;
   now.output_bytes -= from.output_bytes;
