@@ -36,19 +36,26 @@ std::string pipeline_of(int64_t depth) {
   return text;
 }
 
+// Closed if it cannot connect, which the run is told.
+Fd connect_to(const TcpDatapath& tcp, benchmark::State& state) {
+  const SocketAddress address = resolve("127.0.0.1", tcp.port()).value();
+  Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(client.get(), reinterpret_cast<const sockaddr*>(&address.storage),
+                address.length) != 0) {
+    state.SkipWithError("cannot connect");
+    client.reset();
+  }
+  return client;
+}
+
 // Arguments: pipeline depth, kernel time stamps.
 void tcp_round_trip(benchmark::State& state) {
   LineProtocol protocol;
   TcpOptions options;
   options.kernel_timestamps = state.range(1) != 0;
   const auto tcp = TcpDatapath::open(options, protocol).value();
-  const SocketAddress address = resolve("127.0.0.1", tcp->port()).value();
-  const Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(client.get(), reinterpret_cast<const sockaddr*>(&address.storage),
-                address.length) != 0) {
-    state.SkipWithError("cannot connect");
-    return;
-  }
+  const Fd client = connect_to(*tcp, state);
+  if (!client.valid()) return;
   const std::string text = pipeline_of(state.range(0));
   std::string reply(text.size(), '\0');
   for (auto _ : state) {
@@ -60,7 +67,66 @@ void tcp_round_trip(benchmark::State& state) {
 }
 BENCHMARK(tcp_round_trip)->ArgsProduct({{1, 16}, {0, 1}})->ArgNames({"pipeline", "stamps"});
 
-// The same over no socket at all: what the project's own code costs.
+// The queue by which the one flow of a datapath of two queues comes in.
+uint32_t home_of_first_flow(Datapath& datapath, const LineProtocol& protocol) {
+  std::array<Request*, 1> burst{};
+  for (uint32_t q = 0;; q = 1 - q) {
+    datapath.queue(WorkerId{q}).poll(burst);
+    if (protocol.live > 0) return q;
+  }
+}
+
+// A request and its reply by one of two queues. Argument: 1 = the flow is moved to the other queue
+// before each request, so that the difference is what a move costs and its first request waits.
+void tcp_steered_round_trip(benchmark::State& state) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.queues = 2;
+  const auto tcp = TcpDatapath::open(options, protocol).value();
+  const Fd client = connect_to(*tcp, state);
+  if (!client.valid()) return;
+  uint32_t at = home_of_first_flow(*tcp, protocol);
+  const std::string text = pipeline_of(1);
+  std::string reply(text.size(), '\0');
+  for (auto _ : state) {
+    ::send(client.get(), text.data(), text.size(), 0);
+    if (state.range(0) != 0) {
+      at = 1 - at;
+      tcp->steer(protocol.last_flow, WorkerId{at});
+    }
+    answer(tcp->queue(WorkerId{at}), 1);
+    ::recv(client.get(), reply.data(), reply.size(), MSG_WAITALL);
+  }
+}
+BENCHMARK(tcp_steered_round_trip)->Arg(0)->Arg(1)->ArgName("steer");
+
+// The move alone, of an idle flow, as the worker that wants it does it. Argument: open flows.
+void tcp_steer(benchmark::State& state) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.queues = 2;
+  const auto tcp = TcpDatapath::open(options, protocol).value();
+  const Fd client = connect_to(*tcp, state);
+  if (!client.valid()) return;
+  uint32_t at = home_of_first_flow(*tcp, protocol);
+  const uint64_t flow = protocol.last_flow;
+  std::vector<Fd> others;
+  std::array<Request*, 1> burst{};
+  while (protocol.live < state.range(0)) {
+    others.push_back(connect_to(*tcp, state));
+    for (const uint32_t q : {0u, 1u}) tcp->queue(WorkerId{q}).poll(burst);
+  }
+  for (auto _ : state) {
+    at = 1 - at;
+    tcp->steer(flow, WorkerId{at});
+    state.PauseTiming();
+    for (const uint32_t q : {0u, 1u}) tcp->queue(WorkerId{q}).poll(burst);
+    state.ResumeTiming();
+  }
+}
+BENCHMARK(tcp_steer)->Arg(1)->Arg(100)->ArgName("flows");
+
+// A round trip over no socket at all: what the project's own code costs.
 void loopback_round_trip(benchmark::State& state) {
   LineProtocol protocol;
   LoopbackDatapath loopback({}, protocol);
