@@ -101,6 +101,7 @@ class LiveHost {
     if (!queues_.visit(q, [job](auto& queue) { return queue.put(job); })) return false;
     if (first) queues_.age(q).store(arrived_ns, kRelaxed);
     ++puts_;
+    last_put_ = q;
     return true;
   }
 
@@ -137,6 +138,7 @@ class LiveHost {
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
   uint64_t puts() const { return puts_; }
+  QueueRef last_put() const { return last_put_; }
   const Counter& sent() const { return sent_; }  // jobs, to other managers
   const Counter& steals() const { return steals_; }
   const Counter& stolen() const { return stolen_; }
@@ -174,6 +176,7 @@ class LiveHost {
   Prng prng_;
   Instant now_;
   uint64_t puts_ = 0;
+  QueueRef last_put_;
   Counter sent_;
   Counter steals_;
   Counter stolen_;

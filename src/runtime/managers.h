@@ -31,16 +31,16 @@ class Managers {
 
   uint32_t count() const { return static_cast<uint32_t>(seats_.size()); }
 
-  // A step of the manager of that worker's group. True = something was put or sent that others may
-  // have to be woken for. Any thread; at once if somebody else is at it.
+  // A step, by that worker, of the manager of its group. True = something was put or sent that
+  // others may have to be woken for. Any thread; at once if somebody else is at it.
   bool step_for(WorkerId worker, Instant at) {
-    return step(manager_of(policy_, worker, workers_).value, at);
+    return step(manager_of(policy_, worker, workers_).value, worker.value, at);
   }
 
   // A step of every manager.
   bool step_all(Instant at) {
     bool pushed = false;
-    for (uint32_t m = 0; m < count(); ++m) pushed |= step(m, at);
+    for (uint32_t m = 0; m < count(); ++m) pushed |= step(m, UINT32_MAX, at);
     return pushed;
   }
 
@@ -62,14 +62,19 @@ class Managers {
     LiveHost<P> host;
   };
 
-  bool step(uint32_t m, Instant at) {
+  bool step(uint32_t m, uint32_t by, Instant at) {
     Seat& seat = *seats_[m];
     if (seat.busy.test_and_set(std::memory_order_acquire)) return false;
     seat.host.set_now(at);
     seat.host.refresh_plan();
-    const uint64_t before = seat.host.puts() + seat.host.sent().value();
+    const uint64_t puts = seat.host.puts();
+    const uint64_t sent = seat.host.sent().value();
     static_cast<void>(hook::manage(policy_, seat.state, ManagerId{m}, seat.host));
-    const bool pushed = seat.host.puts() + seat.host.sent().value() != before;
+    const QueueRef last = seat.host.last_put();
+    const bool to_itself = seat.host.puts() == puts + 1 && last.lane == by &&
+                           P::kQueues[last.spec].scope == Scope::kPerWorker;
+    const bool pushed =
+        seat.host.sent().value() != sent || (seat.host.puts() != puts && !to_itself);
     seat.busy.clear(std::memory_order_release);
     return pushed;
   }
