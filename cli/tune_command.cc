@@ -68,6 +68,8 @@ Status take_policies(const std::string& text, std::vector<std::string>& policies
 // What only the options together can tell.
 void finish_options(const CLI::App& app, TuneOptions& o) {
   if (!o.profile.empty()) {
+    const Result<TrafficProfile> profile = read_profile(o.profile);
+    if (!profile) bad_value("--from-profile", profile.error());
     o.sim.workload = "profile:" + o.profile;
   } else if (app.get_option("--workload")->count() == 0) {
     bad_value("--workload", "is required, or --from-profile");

@@ -72,6 +72,27 @@ class Tune(unittest.TestCase):
         self.assertIn(f"short:p99_slowdown {figure['figure']:.2f}+-{figure['half_width']:.2f} ",
                       line_of(text, "predicted"))
 
+    def test_a_profile_is_its_types_and_arrivals_at_its_own_rate(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "profile.json")
+            with open(path, "w", encoding="ascii") as file:
+                json.dump({"schema": "rubato.profile/1", "arrivals": {"rate_rps": 150000},
+                           "types": [{"name": "get", "count": 9000,
+                                      "service_ns": [[0, 1, 0], [2000, 2001, 9000]]},
+                                     {"name": "scan", "count": 1000,
+                                      "service_ns": [[0, 1, 0], [90000, 90001, 1000]]}]}, file)
+            args = [*QUICK, "--policies", "cfcfs,ps", "--slo", "get:p99_slowdown=20"]
+            text, _ = found("--from-profile", path, *args)
+            self.assertIn("profile arrivals, 150.0 krps", line_of(text, "workload"))
+            done = subprocess.run([BINARY, *shlex.split(line_of(text, "again"))[1:]],
+                                  capture_output=True, text=True, timeout=10 * PATIENCE_S,
+                                  check=True)
+            said = re.search(r"get:p99_slowdown (\S+) ", line_of(text, "predicted")).group(1)
+            self.assertIn(f"SLO met: get:p99_slowdown {said} ", done.stdout)
+            self.assertEqual(found("--workload", f"profile:{path}", *args)[0], text)
+            other, _ = found("--from-profile", path, "--rate", "60000", *args)
+            self.assertIn("60.0 krps", line_of(other, "workload"))
+
     def test_no_fewer_workers_would_do(self):
         text, config = found(*GOAL, "--policies", "cfcfs")
         self.assertGreater(config["workers"], 3)  # of the load alone
@@ -157,7 +178,9 @@ class Tune(unittest.TestCase):
                             ([*work, *rate, *slo, "--max-load", "2"], "--max-load"),
                             ([*work, *rate, *slo, "--costs", "/nowhere"], "--costs"),
                             ([*work, *slo, "--from-profile", "/nowhere"], "--from-profile"),
-                            ([*slo, "--from-profile", "/nowhere"], "/nowhere"),
+                            ([*slo, "--from-profile", "/nowhere"],
+                             "--from-profile: cannot read '/nowhere'"),
+                            ([*slo, *rate, "--workload", "profile:/nowhere"], "--workload"),
                             ([*work, *rate, *slo, "--load", "0.5"], "--load")):
             with self.subTest(args=args):
                 done = tune(*args)
