@@ -151,6 +151,20 @@ TEST(Cli, policies_that_stand_for_hardware_are_marked_and_only_simulated) {
   EXPECT_NE(fidelity.text.find("--policies: takes policies that serve live"), std::string::npos);
 }
 
+TEST(Cli, a_simulated_reservation_is_told_to_people_and_in_json) {
+  const std::string command =
+      "sim --policy darc --set window=1000 --workload tpcc --workers 14 --requests 20000 ";
+  const Output told = rubato(command + "--explain");
+  EXPECT_EQ(told.status, 0);
+  EXPECT_NE(told.text.find("plan of darc at the end of the run"), std::string::npos) << told.text;
+  EXPECT_NE(told.text.find("(group 1) owns workers 0 to 1, may steal workers 2 to 13"),
+            std::string::npos) << told.text;
+  const auto json = nlohmann::json::parse(rubato(command + "--json -", "2>/dev/null").text);
+  ASSERT_EQ(json["plan"].size(), 6u);
+  EXPECT_FALSE(nlohmann::json::parse(
+      rubato("sim --policy fcfs --requests 1000 --json -", "2>/dev/null").text).contains("plan"));
+}
+
 TEST(Cli, doctor_never_fails_and_advises_on_everything) {
   const Output output = rubato("doctor --json", "2>/dev/null");
   EXPECT_EQ(output.status, 0);

@@ -82,7 +82,8 @@ void add_network_options(CLI::App& command, ServeOptions& o) {
       ->check(CLI::Range(0u, kMaxTimeoutSeconds))
       ->capture_default_str();
   command.add_option("--metrics-port", o.serving.metrics_port,
-                     "Port of /metrics, /healthz, /readyz; 0 = any free one; none by default")
+                     "Port of /metrics, /plan, /healthz, /readyz; 0 = any free one; none by "
+                     "default")
       ->check(CLI::Range(0, 65535));
   command.add_option("--metrics-bind", o.serving.metrics_bind, "Address of the metrics port")
       ->capture_default_str();

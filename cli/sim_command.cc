@@ -71,6 +71,11 @@ void warn_of_thin_evidence(const SimOptions& o, const sim::SimReport& report) {
 
 Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) {
   std::fputs(table_of(o, reports).c_str(), people(o));
+  if (o.explain) {
+    for (const sim::SimReport& report : reports) {
+      std::fputs(plan_lines(report).c_str(), people(o));
+    }
+  }
   if (!reports.empty()) warn_of_thin_evidence(o, reports.front());
   if (o.json_file.empty()) return Done{};
   if (o.no_wall) {

@@ -151,7 +151,9 @@ void add_report_options(CLI::App& app, SimOptions& o) {
   app.add_flag("--no-wall", o.no_wall,
                "Leave out of the JSON what the simulating machine decides (wall_s is 0, machine is "
                "blank), so that equal runs give equal bytes");
-  app.add_flag("--explain", o.explain, "First print every modelling assumption in force");
+  app.add_flag("--explain", o.explain,
+               "First print every modelling assumption in force, last what the policy has decided "
+               "of types and workers");
   app.add_option("--trace", o.trace_file,
                  "Write what every worker did, for ui.perfetto.dev or chrome://tracing; one run")
       ->type_name("FILE");

@@ -197,6 +197,7 @@ Json json_of(const SimReport& report, const Slo& slo) {
                         {"worker_utilization", report.worker_utilization},
                         {"seeds", report.seeds}};
   if (slo.given()) json["slo"] = slo_json(slo, report);
+  if (!report.plan.empty()) json["plan"] = report.plan;
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
   for (const sim::Confidence& c : report.confidence) {
@@ -231,6 +232,14 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
                       100 * *run.utilization, 100 * report.useful_share, report.simulated_s);
   text += counters_line(run) + slo_lines(report, slo);
   return text + speed_line(report.requests, report.events, run.wall_s) + verdict(run);
+}
+
+std::string plan_lines(const SimReport& report) {
+  if (report.plan.empty()) return "";
+  std::string text = fmt::format("plan of {} at the end of the run at load {:.4g}, seed {}\n",
+                                 report.run.policy, *report.run.load, report.run.seed);
+  for (const std::string& line : report.plan) text += "  " + line + "\n";
+  return text;
 }
 
 std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {

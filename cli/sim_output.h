@@ -20,10 +20,14 @@ std::string sweep_table(const std::vector<sim::SimReport>& reports, const Slo& s
 std::string compare_table(const std::vector<sim::SimReport>& reports, size_t policies,
                           const Slo& slo);
 
+// What the policy said of its last plan, under a head that names the load; empty if nothing.
+std::string plan_lines(const sim::SimReport& report);
+
 // The object `rubato.run/1`; for several of them in "runs", an object of the given schema:
 // `rubato.sweep/1` with one per load, `rubato.compare/1` with one per load and policy. A run has
-// keys beside the contract's: "simulation"; "confidence", of several seeds, which repeats the
-// structure of the run with half-widths of its 95 % intervals; "slo", if there is one.
+// keys beside the contract's: "simulation"; "plan", a list of sentences, if the policy has any;
+// "confidence", of several seeds, which repeats the structure of the run with half-widths of its
+// 95 % intervals; "slo", if there is one.
 std::string sim_json(const sim::SimReport& report, const Slo& slo);
 std::string runs_json(const char* schema, const std::vector<sim::SimReport>& reports,
                       const Slo& slo);

@@ -58,6 +58,8 @@ void KvHost::reset() {
   }
 }
 
-HostControl::Lines KvHost::scheduler_info() { return scheduler_lines(runtime_); }
+HostControl::Lines KvHost::scheduler_info() {
+  return scheduler_lines(runtime_, {KvApplication::type_name, KvApplication::request_types()});
+}
 
 }  // namespace rubato::kv

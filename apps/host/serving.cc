@@ -14,10 +14,14 @@
 namespace rubato {
 namespace {
 
+ExposedTypes types_of(const ServingOptions& options) {
+  return {options.type_name, options.types};
+}
+
 std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
                          const ServingOptions& options) {
   OpenMetrics out;
-  expose(out, runtime, datapath, {options.type_name, options.types});
+  expose(out, runtime, datapath, types_of(options));
   if (options.more_metrics) options.more_metrics(out);
   return std::move(out).finish();
 }
@@ -62,7 +66,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     auto started = Exporter::start(options.metrics_bind,
                                    static_cast<uint16_t>(options.metrics_port),
                                    {[&] { return metrics_text(runtime, datapath, options); },
-                                    [&] { return runtime.serving(); }});
+                                    [&] { return runtime.serving(); },
+                                    [&] { return plan_text(runtime, types_of(options)); }});
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }

@@ -93,7 +93,7 @@ typedef struct rubato_options {
   size_t max_reply_bytes;        // waiting to be read by one client, else it is closed; 256 MiB
   int64_t drain_limit_ns;        // how long stop waits for requests in flight, 10 s
   const char* metrics_bind;      // "127.0.0.1"
-  int32_t metrics_port;          // for /metrics, /healthz, /readyz; -1 = none, 0 = any free one
+  int32_t metrics_port;          // for /metrics, /plan, /healthz, /readyz; -1 = none, 0 = any
   uint32_t handle_signals;       // 1 = SIGTERM and SIGINT stop the server, a second one at once
 } rubato_options;
 

@@ -87,18 +87,21 @@ Status rubato_server::start_metrics() {
   if (setup_.metrics_port < 0) return Done{};
   auto started = rubato::Exporter::start(
       setup_.metrics_bind, static_cast<uint16_t>(setup_.metrics_port),
-      {[this] { return metrics_text(); }, [this] { return runtime_->serving(); }});
+      {[this] { return metrics_text(); }, [this] { return runtime_->serving(); },
+       [this] { return rubato::plan_text(*runtime_, types()); }});
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);
   metrics_port_.store(exporter_->port(), std::memory_order_relaxed);
   return Done{};
 }
 
+rubato::ExposedTypes rubato_server::types() const {
+  return {[this](uint32_t type) { return service_.type_name(type); }, rubato::kRequestTypes};
+}
+
 std::string rubato_server::metrics_text() const {
   rubato::OpenMetrics out;
-  rubato::expose(out, *runtime_, *datapath_,
-                 {[this](uint32_t type) { return service_.type_name(type); },
-                  rubato::kRequestTypes});
+  rubato::expose(out, *runtime_, *datapath_, types());
   out.family("rubato_failed", "counter", "Requests that the application failed.");
   out.counter(service_.failed());
   out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");

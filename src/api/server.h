@@ -16,6 +16,7 @@
 #include "api/options.h"
 #include "api/service.h"
 #include "runtime/exporter.h"
+#include "runtime/exposition.h"
 #include "runtime/runtime.h"
 
 struct rubato_server {
@@ -44,6 +45,7 @@ struct rubato_server {
   rubato_server(rubato::api::Setup setup, const rubato_application& application);
   rubato::Status open();
   rubato::Status start_metrics();
+  rubato::ExposedTypes types() const;
   std::string metrics_text() const;
 
   const rubato::api::Setup setup_;

@@ -71,6 +71,7 @@ struct HookNames {
   void adapt() {}
   void adapt_period() {}
   void initial_plan() {}
+  void explain() {}
 };
 
 template <class P>
@@ -131,6 +132,10 @@ template <class P>
 concept InitialPlanFits = requires { &Named<P>::initial_plan; } || requires(const P& policy) {
   { policy.initial_plan() } -> std::same_as<typename P::Plan>;
 };
+template <class P>
+concept ExplainFits = requires { &Named<P>::explain; } ||
+                      requires(const P& policy, const typename P::Plan& plan, uint32_t workers,
+                               Explanation& out) { policy.explain(plan, workers, out); };
 
 }  // namespace internal
 
@@ -139,8 +144,7 @@ inline constexpr bool kHooksFit =
     internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::QuantumFits<P, H> &&
     internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> && internal::FinishedFits<P> &&
     internal::DispatchFits<P, H> && internal::ManageFits<P, H> && internal::AdaptFits<P, H> &&
-    internal::PeriodFits<P> &&
-    internal::InitialPlanFits<P>;
+    internal::PeriodFits<P> && internal::InitialPlanFits<P> && internal::ExplainFits<P>;
 
 // Compiles every hook of P with the archetype; the result is of no other use.
 template <Policy P>

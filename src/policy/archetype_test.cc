@@ -53,6 +53,11 @@ struct FinishedIsNotConst : Least {
   void finished(Worker&, const Job&, Nanos);
 };
 
+struct ExplainsToNobody : Least {
+  using Least::Least;
+  void explain(const Plan&, uint32_t) const;
+};
+
 struct OfHardware : Least {
   using Least::Least;
   static constexpr bool kSimulatedOnly = true;
@@ -67,6 +72,7 @@ static_assert(!kHooksFit<WithoutNext>);
 static_assert(!kHooksFit<RouteOfOldTimes>);
 static_assert(!kHooksFit<ExpiredSaysBool>);
 static_assert(!kHooksFit<FinishedIsNotConst>);
+static_assert(!kHooksFit<ExplainsToNobody>);
 static_assert(!Host<HostWithoutPut, None>);
 static_assert(kServesLive<Least>);
 static_assert(!kServesLive<OfHardware>);

@@ -24,6 +24,8 @@
 //   manage(manager, me, host)       -> Instant    a manager's step: moves jobs between the queues
 //                                                 of its group, talks to other managers
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
+//   explain(plan, workers, out)                   tells people what a plan says; any thread, as
+//                                                 often as somebody asks (policy/explanation.h)
 // Hooks run with preemption off and must be bounded.
 //
 // What the host does around them:
@@ -52,6 +54,8 @@
 #include "policy/job.h"
 
 namespace rubato {
+
+class Explanation;
 
 enum class Scope : uint8_t {
   kPerWorker,   // one queue per worker

@@ -13,9 +13,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 
 #include "base/limits.h"
 #include "policy/contract.h"
+#include "policy/explanation.h"
 #include "policy/profile.h"
 
 namespace rubato {
@@ -114,6 +116,29 @@ class Darc {
       i = end;
     }
     return plan;
+  }
+
+  // A sentence per type, from the shortest on.
+  void explain(const Plan& plan, uint32_t workers, Explanation& out) const {
+    if (plan.ranking.types == 0) {
+      out.line("until " + std::to_string(config_.window) +
+               " requests are done all of them wait in one queue, whatever their type");
+      return;
+    }
+    uint32_t group = 0;
+    for (uint32_t i = 0; i < plan.ranking.types; ++i) {
+      const uint32_t first = plan.first[i], owned = plan.reserved[i];
+      const bool same = i > 0 && plan.first[i - 1] == first && plan.reserved[i - 1] == owned;
+      group += same ? 0 : 1;
+      const uint32_t type = plan.ranking.order[i];
+      out.line(out.type(type) + " (group " + std::to_string(group) + ") owns " +
+               Explanation::workers(first, owned) + ", may steal " +
+               Explanation::workers(first + owned, workers - first - owned) +
+               ", waits in queue typed " + std::to_string(type));
+    }
+    const uint32_t spillway = spillway_first(workers);
+    out.line("other types are for " + Explanation::workers(spillway, workers - spillway) +
+             " (the spillway) when nothing else waits there, and wait in queue typed 0");
   }
 
  protected:

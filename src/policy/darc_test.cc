@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "policy/testing/arrivals.h"
@@ -135,6 +136,30 @@ TEST_F(DarcWindows, a_reservation_changes_only_if_requests_wait_and_the_demand_h
   EXPECT_EQ(adapt(), (Firsts{0, 5}));
   serve(1000, 90, Nanos::micros(50));
   EXPECT_EQ(adapt(), (Firsts{0, 1}));
+}
+
+std::vector<std::string> explained(const Darc::Plan& plan, uint32_t workers) {
+  Explanation out([](uint32_t type) { return std::string(1, static_cast<char>('A' + type)); }, 7);
+  Darc({}).explain(plan, workers, out);
+  return out.take();
+}
+
+TEST(Darc, tells_who_owns_which_workers_who_may_steal_and_where_requests_wait) {
+  const std::vector<std::string> lines = explained(Darc({}).reserve(profile(kTpcc), 14), 14);
+  EXPECT_EQ(lines, (std::vector<std::string>{
+      "B (group 1) owns workers 0 to 1, may steal workers 2 to 13, waits in queue typed 1",
+      "C (group 1) owns workers 0 to 1, may steal workers 2 to 13, waits in queue typed 2",
+      "D (group 2) owns workers 2 to 7, may steal workers 8 to 13, waits in queue typed 3",
+      "E (group 3) owns workers 8 to 13, may steal no worker, waits in queue typed 4",
+      "F (group 3) owns workers 8 to 13, may steal no worker, waits in queue typed 5",
+      "other types are for worker 13 (the spillway) when nothing else waits there, and wait in "
+      "queue typed 0"}));
+}
+
+TEST(Darc, tells_that_it_knows_no_type_yet) {
+  const std::vector<std::string> lines = explained(Darc::Plan{}, 14);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("wait in one queue"), std::string::npos) << lines[0];
 }
 
 TEST(Darc, every_job_is_done_once_while_reservations_change) {

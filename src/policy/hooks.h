@@ -122,5 +122,12 @@ typename P::Plan initial_plan(const P& policy) {
   }
 }
 
+template <Policy P>
+void explain(const P& policy, const typename P::Plan& plan, uint32_t workers, Explanation& out) {
+  if constexpr (requires { policy.explain(plan, workers, out); }) {
+    policy.explain(plan, workers, out);
+  }
+}
+
 }  // namespace hook
 }  // namespace rubato

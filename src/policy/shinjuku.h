@@ -7,8 +7,10 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "policy/contract.h"
+#include "policy/explanation.h"
 #include "policy/profile.h"
 
 namespace rubato {
@@ -108,6 +110,16 @@ class Shinjuku {
   }
 
   Nanos adapt_period() const { return config_.check; }
+
+  void explain(const Plan& plan, uint32_t, Explanation& out) const {
+    for (uint32_t i = 0; i < plan.ranking.types; ++i) {
+      const uint32_t type = plan.ranking.order[i];
+      out.line(out.type(type) + " takes " + std::to_string(plan.service[type].count()) +
+               " ns on average, against which its waiting time counts; waits in queues fresh and "
+               "cut " + std::to_string(type));
+    }
+    out.line("other types are served when none of these waits, and wait in queues fresh and cut 0");
+  }
 
  private:
   static constexpr QueueRef fresh(uint32_t type) { return {0, type}; }

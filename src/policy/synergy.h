@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "policy/contract.h"
 #include "policy/dynamic_quantum.h"
+#include "policy/explanation.h"
 #include "policy/flow_migration.h"
 #include "policy/synergy_planner.h"
 
@@ -206,6 +207,19 @@ class Synergy {
   Nanos adapt_period() const {
     if (config_.thresh_wqd > Nanos()) return config_.thresh_wqd;
     return reserves() || config_.waiting_by_type ? Nanos::millis(1) : Nanos::max();
+  }
+
+  void explain(const Plan& plan, uint32_t, Explanation& out) const {
+    if (config_.fixed_quantum == Nanos()) {
+      out.line("a slice of a long request is " + std::to_string(plan.factor) +
+               " times what short requests take at that worker");
+    }
+    if (plan.reserved > 0) {
+      out.line("the first " + std::to_string(plan.reserved) + " workers take no long requests");
+    }
+    out.line(plan.check_wait_queue
+                 ? "the wait queue is congested, so workers look there before their own inbox"
+                 : "workers look at their own inbox first, then at the wait queue");
   }
 
  private:

@@ -139,10 +139,11 @@ void Exporter::answer(Fd socket) const {
                                              : response("503 Service Unavailable", kText,
                                                         "not ready\n"));
   }
+  if (asks("/plan")) return client.send_all(response("200 OK", kText, sources_.plan()));
   if (!line.starts_with("GET ")) {
     return client.send_all(response("405 Method Not Allowed", kText, "GET only\n"));
   }
-  client.send_all(response("404 Not Found", kText, "try /metrics, /healthz or /readyz\n"));
+  client.send_all(response("404 Not Found", kText, "try /metrics, /plan, /healthz or /readyz\n"));
 }
 
 }  // namespace rubato

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exporter: a small HTTP server on a thread of its own for /metrics, /healthz and /readyz. It
-// shares nothing with the workers but what its callbacks read, so it answers while they are
-// overloaded.
+// Exporter: a small HTTP server on a thread of its own for /metrics, /plan, /healthz and
+// /readyz. It shares nothing with the workers but what its callbacks read, so it answers while they
+// are overloaded.
 // GET only, one request per connection, one connection at a time. Each has a second for all of its
 // request and reply, however it spreads its bytes.
 #pragma once
@@ -24,6 +24,7 @@ class Exporter {
   struct Sources {
     std::function<std::string()> metrics;  // OpenMetrics text
     std::function<bool()> ready;           // false = draining or not yet serving
+    std::function<std::string()> plan;     // what the policy has decided, for people
   };
 
   // Listens on bind:port (0 = any free port). Callbacks run on the exporter's thread until it is

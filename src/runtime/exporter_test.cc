@@ -11,7 +11,9 @@ namespace {
 
 std::unique_ptr<Exporter> exporter(bool ready = true) {
   auto started = Exporter::start(
-      "127.0.0.1", 0, {[] { return std::string("# EOF\n"); }, [ready] { return ready; }});
+      "127.0.0.1", 0,
+      {[] { return std::string("# EOF\n"); }, [ready] { return ready; },
+       [] { return std::string("get owns worker 0\n"); }});
   EXPECT_TRUE(started.ok()) << started.error();
   return std::move(started).value();
 }
@@ -43,6 +45,7 @@ std::string get(const Exporter& server, const std::string& path) {
 
 TEST(Exporter, answers_its_three_paths_and_nothing_else) {
   const auto server = exporter();
+  EXPECT_TRUE(get(*server, "/plan").ends_with("get owns worker 0\n"));
   EXPECT_TRUE(get(*server, "/metrics").ends_with("# EOF\n"));
   EXPECT_TRUE(get(*server, "/healthz").ends_with("ok\n"));
   EXPECT_TRUE(get(*server, "/readyz?x=1").starts_with("HTTP/1.1 200"));

@@ -128,7 +128,8 @@ void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
   write_types(out, runtime, types);
 }
 
-std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime) {
+std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,
+                                                                 const ExposedTypes& types) {
   const RuntimeStats stats = runtime.stats();
   const RuntimeOptions& options = runtime.options();
   std::vector<std::pair<std::string, std::string>> lines{
@@ -156,7 +157,19 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
   lines.emplace_back("fibers", std::to_string(stats.fibers));
   lines.emplace_back("stack_bytes", std::to_string(options.stack_bytes));
   lines.emplace_back("stack_high_water_bytes", std::to_string(stats.stack_high_water_bytes));
+  uint32_t number = 0;
+  for (std::string& line : runtime.explain_policy(types.name, types.count)) {
+    lines.emplace_back("plan_" + std::to_string(++number), std::move(line));
+  }
   return lines;
+}
+
+std::string plan_text(const Runtime& runtime, const ExposedTypes& types) {
+  std::string text;
+  for (const std::string& line : runtime.explain_policy(types.name, types.count)) {
+    text += line + "\n";
+  }
+  return text.empty() ? "the policy " + runtime.options().policy + " has no plan\n" : text;
 }
 
 }  // namespace rubato

@@ -25,7 +25,12 @@ struct ExposedTypes {
 void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
             const ExposedTypes& types);
 
-// The scheduler's state as name and value, names in snake case with their unit at the end.
-std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime);
+// The scheduler's state as name and value, names in snake case with their unit at the end. What the
+// policy says of its plan comes last, as plan_1, plan_2, ...
+std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,
+                                                                 const ExposedTypes& types);
+
+// What the policy says of its plan, a line each.
+std::string plan_text(const Runtime& runtime, const ExposedTypes& types);
 
 }  // namespace rubato

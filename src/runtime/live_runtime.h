@@ -90,6 +90,15 @@ class LiveRuntime final : public Runtime {
     return slots;
   }
   const RuntimeOptions& options() const override { return shared_.options; }
+  std::vector<std::string> explain_policy(const TypeNames& name_of,
+                                          uint32_t types) const override {
+    typename P::Plan plan = hook::initial_plan(shared_.policy);
+    uint32_t seen = 0;
+    while (!shared_.plan.refresh(plan, seen)) std::this_thread::yield();  // it is being written
+    Explanation out(name_of, types);
+    hook::explain(shared_.policy, plan, shared_.options.workers, out);
+    return out.take();
+  }
 
  private:
   void work(uint32_t index) {

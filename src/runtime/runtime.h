@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "datapath/datapath.h"
 #include "metrics/histogram.h"
+#include "policy/explanation.h"
 #include "runtime/app.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/options.h"
@@ -91,6 +92,10 @@ class Runtime {
   // runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
   virtual const RuntimeOptions& options() const = 0;
+  // What the policy says of the plan in force (hook::explain), a sentence each; none if it has
+  // nothing to say. Types from 0 to types-1 have names.
+  virtual std::vector<std::string> explain_policy(const TypeNames& name_of,
+                                                  uint32_t types) const = 0;
 };
 
 // What the default server loop is made of, for loops of the application's own. On a worker's fiber

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "mechanism/clock/clock.h"
+#include "runtime/exposition.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
@@ -389,6 +390,42 @@ TEST(Runtime, unknown_policy_and_setting_are_refused_with_one_line) {
   auto setting = Runtime::create(server.options, datapath, server.app);
   ASSERT_FALSE(setting.ok());
   EXPECT_NE(setting.error().find("quantum_fatcor"), std::string::npos);
+}
+
+std::string letter(uint32_t type) { return std::string(1, static_cast<char>(type)); }
+
+TEST(Runtime, tells_the_reservation_that_darc_holds) {
+  LetterServer server("darc", 2);
+  server.options.policy_settings = {{"window", "40"}, {"check", "1us"}};
+  server.app.on('2') = [](Request&) {
+    for (int i = 0; i < 20'000; ++i) checkpoint();
+  };
+  server.start();
+  const auto told = [&] { return plan_text(*server.runtime, {letter, 256}); };
+  EXPECT_TRUE(told().starts_with("until 40 requests are done all of them wait in one queue"));
+  const uint64_t flow = server.connect();
+  std::string text = told();
+  while (text.starts_with("until")) {
+    server.call(flow, "1\n");
+    server.call(flow, "2\n");
+    text = told();
+  }
+  // Which of the two owns what is for the clock of a busy machine to say.
+  for (const char* part : {"1 (group ", ", waits in queue typed 49\n", "2 (group ",
+                           ", waits in queue typed 50\n",
+                           "other types are for worker 1 (the spillway)"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  }
+  const auto lines = scheduler_lines(*server.runtime, {letter, 256});
+  EXPECT_EQ(lines.back().first, "plan_3");
+  EXPECT_TRUE(server.stop());
+}
+
+TEST(Runtime, a_policy_without_a_plan_says_so) {
+  LetterServer server("fcfs");
+  server.start();
+  EXPECT_EQ(plan_text(*server.runtime, {letter, 256}), "the policy fcfs has no plan\n");
+  EXPECT_TRUE(server.stop());
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 
 #include "policy/archetype.h"
 #include "policy/contract.h"
+#include "policy/explanation.h"
 #include "sim/alarms.h"
 #include "sim/bit_ring.h"
 #include "sim/nic.h"
@@ -144,6 +145,7 @@ class Engine {
   void dispatch();
   bool report_progress();
   Outcome collect(Instant end, double wall_s);
+  std::vector<std::string> told_plan() const;
 
   Setup setup_;
   const Costs& costs_;
@@ -280,9 +282,21 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
     }
   }
   outcome.counters = counters_;
+  outcome.plan = told_plan();
   outcome.events = events_;
   outcome.wall_s = wall_s;
   return outcome;
+}
+
+template <Policy P>
+std::vector<std::string> Engine<P>::told_plan() const {
+  const std::vector<RequestType> types = types_of(setup_.workload);
+  const auto name_of = [&types](uint32_t type) {
+    return type == 0 ? "unknown" : types[type - 1].name;
+  };
+  Explanation out(name_of, static_cast<uint32_t>(types.size()) + 1);
+  hook::explain(policy_, host_.plan(), setup_.workers, out);
+  return out.take();
 }
 
 }  // namespace rubato::sim

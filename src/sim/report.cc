@@ -119,6 +119,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   report.simulated_s = outcome.simulated.seconds();
   report.useful_share = outcome.useful_share;
   report.worker_utilization = outcome.worker_busy;
+  report.plan = outcome.plan;
   RunReport& run = report.run;
   run.kind = "sim";
   run.workers = setup.workers;

@@ -32,6 +32,7 @@ struct SimReport {
   double simulated_s = 0;   // virtual time
   double useful_share = 0;  // of the workers' time: in requests; utilization has the overheads too
   std::vector<double> worker_utilization;  // of each worker
+  std::vector<std::string> plan;  // what the policy says of its last plan; of several: the first's
   uint32_t seeds = 1;       // runs that this is the average of
   std::vector<Confidence> confidence;  // empty for one seed
 };

@@ -40,6 +40,7 @@ struct Outcome {
   double busy_share = 0;   // of the workers' time: in requests and in overheads
   double useful_share = 0; // of the workers' time: in requests
   std::vector<double> worker_busy;  // busy_share of each worker
+  std::vector<std::string> plan;    // what the policy says of its last plan
   uint64_t events = 0;
   double wall_s = 0;       // of the simulation; the only field that is not reproducible
 };
