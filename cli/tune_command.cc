@@ -12,12 +12,14 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "base/check.h"
 #include "base/limits.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/sim_options.h"
 #include "cli/sim_workload.h"
 #include "cli/tune_output.h"
@@ -118,8 +120,10 @@ int run_tune(const CLI::App& app, TuneOptions& o) {
   }
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  SimulatedTrials trials(o.sim, o.most_runs, ::isatty(STDERR_FILENO) != 0, stop_requested);
+  std::optional<Progress> line(std::in_place, ::isatty(STDERR_FILENO) != 0);
+  SimulatedTrials trials(o.sim, o.most_runs, *line, stop_requested);
   summary.result = tune(trials, o.policies, summary.least_workers, o.most_workers);
+  line.reset();  // wiped before anything is printed
   if (stop_requested.load()) return fail(sim::kStoppedEarly);
   summary.runs = trials.runs();
   summary.exhausted = trials.exhausted();

@@ -41,8 +41,10 @@ bool SimulatedTrials::simulate(std::vector<Run>& runs) {
         run.complete = run.report.run.valid;
         return true;
       },
-      [&](double) {
-        line_.draw(fmt::format("{} runs; now {}", runs_, text_of(runs.back().configuration)));
+      [&](double share) {
+        const double now = static_cast<double>(runs_) + share * static_cast<double>(runs.size());
+        line_.draw(fmt::format("{:.1f} runs; trying {} workers", now,
+                               runs.back().configuration.workers));
       });
   for (const Run& run : runs) {
     done += run.complete ? 1 : 0;

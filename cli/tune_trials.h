@@ -19,11 +19,12 @@ namespace rubato::cli {
 
 class SimulatedTrials : public Trials {
  public:
-  // Options with a rate, an SLO, and seeds: the first is for screening, as many again confirm.
-  // Simulates nothing after `most_runs`, or when `stop` becomes true.
-  SimulatedTrials(const SimOptions& options, uint64_t most_runs, bool progress,
+  // Options with a rate, an SLO, and seeds: --seed is for screening, so many after it confirm.
+  // Simulates nothing after `most_runs`, or when `stop` becomes true. `line` must live as long as
+  // there is something to simulate.
+  SimulatedTrials(const SimOptions& options, uint64_t most_runs, Progress& line,
                   const std::atomic<bool>& stop)
-      : options_(options), most_runs_(most_runs), line_(progress), stop_(stop) {}
+      : options_(options), most_runs_(most_runs), line_(line), stop_(stop) {}
 
   std::vector<double> screen(const std::vector<Configuration>& configurations) override;
   double confirm(const Configuration& configuration) override;
@@ -50,7 +51,7 @@ class SimulatedTrials : public Trials {
 
   const SimOptions& options_;
   uint64_t most_runs_;
-  Progress line_;
+  Progress& line_;
   const std::atomic<bool>& stop_;
   uint64_t runs_ = 0;
   bool exhausted_ = false;
