@@ -30,7 +30,7 @@ class Darc {
   static constexpr const char* kSource = "Persephone, SOSP 2021, section 3, Algorithms 1 and 2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr std::array<QueueSpec, 2> kQueues{{
-      {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes},  // lane 0: unknown types
+      {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},  // lane 0: unknown types
       {"unprofiled", Scope::kGlobal, Sharing::kShared},             // c-FCFS, until types are known
   }};
 
@@ -142,13 +142,16 @@ class Darc {
   }
 
  protected:
-  // 3, "profiling the workload": a window closes once it has samples enough, some type waits
-  // beyond its target, and the demand is no longer that of the reservation.
+  // 3, "profiling the workload": a window closes once it has samples enough; a request has been seen
+  // to wait beyond its target (5.1: ten times what its type takes), or all did on average; and the
+  // demand is no longer that of the reservation.
   template <class H>
   bool has_new_profile(Profile& profile, H& host) const {
-    if (profile.observe(host) < config_.window) return false;
+    const uint64_t samples = profile.observe(host);
+    if (head_waits_beyond_target(profile, host)) profile.note_late();
+    if (samples < config_.window) return false;
     const bool first_window = host.plan().ranking.types == 0;
-    const bool delayed = profile.waits_beyond(config_.slowdown);
+    const bool delayed = profile.somebody_was_late() || profile.waits_beyond(config_.slowdown);
     profile.close(config_.ema_shift);
     const auto demands = profile.demands();
     const bool drifted = profile.has_drifted(demands, config_.drift);
@@ -172,6 +175,19 @@ class Darc {
   }
 
  private:
+  template <class H>
+  bool head_waits_beyond_target(const Profile& profile, H& host) const {
+    const Ranking& ranking = host.plan().ranking;
+    for (uint32_t i = 0; i < ranking.types; ++i) {
+      const uint32_t type = ranking.order[i];
+      const Instant since = host.oldest(typed(type));
+      if (since == Instant::never()) continue;
+      const double target = config_.slowdown * static_cast<double>(profile.of(type).service.count());
+      if (static_cast<double>((host.now() - since).count()) > target) return true;
+    }
+    return false;
+  }
+
   static constexpr QueueRef kUnprofiled{1, 0};
   static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
 

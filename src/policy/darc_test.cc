@@ -138,6 +138,23 @@ TEST_F(DarcWindows, a_reservation_changes_only_if_requests_wait_and_the_demand_h
   EXPECT_EQ(adapt(), (Firsts{0, 1}));
 }
 
+// Persephone 5.1: "whenever a request experiences queuing delays of ten times its average profiled
+// service time".
+TEST_F(DarcWindows, one_request_seen_to_wait_beyond_its_target_is_enough_to_follow_the_demand) {
+  serve(1000, 10, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  Job waiting;
+  host_.set_now(Instant() + Nanos::micros(9));
+  host_.push(typed(1), &waiting);
+  serve(100, 9, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));  // 9 us are fewer than ten times 1 us
+  host_.set_now(Instant() + Nanos::micros(11));
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));  // the window is still open
+  host_.take(typed(1));
+  serve(900, 81, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 1}));
+}
+
 std::vector<std::string> explained(const Darc::Plan& plan, uint32_t workers) {
   Explanation out([](uint32_t type) { return std::string(1, static_cast<char>('A' + type)); }, 7);
   Darc({}).explain(plan, workers, out);

@@ -55,6 +55,7 @@ class Profile {
 
   // Ends the window that was observed last; its mean service times count with weight 2^-shift.
   void close(uint32_t ema_shift) {
+    late_ = false;
     for (Type& type : types_) {
       const Served& window = type.window;
       type.before = {type.before.count + window.count, type.before.service + window.service,
@@ -67,6 +68,10 @@ class Profile {
       type.service = std::max(average, Nanos(1));
     }
   }
+
+  // A request of the open window was seen to wait beyond its target. Forgotten by close().
+  void note_late() { late_ = true; }
+  bool somebody_was_late() const { return late_; }
 
   // Did some type of the window wait longer than so many service times, on average?
   bool waits_beyond(double slowdown) const {
@@ -125,6 +130,7 @@ class Profile {
 
  private:
   std::array<Type, limits::kTypes> types_{};
+  bool late_ = false;
 };
 
 }  // namespace rubato
