@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/sim_options.h"
+#include "cli/sim_outcomes.h"
 #include "cli/sim_output.h"
 #include "cli/sim_runs.h"
 #include "cli/sim_workload.h"
@@ -76,6 +77,7 @@ Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) 
       std::fputs(plan_lines(report).c_str(), people(o));
     }
   }
+  std::fputs(outcomes_text(reports).c_str(), people(o));
   if (!reports.empty()) warn_of_thin_evidence(o, reports.front());
   if (o.json_file.empty()) return Done{};
   if (o.no_wall) {

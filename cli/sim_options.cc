@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/options.h"
+#include "cli/sim_outcomes.h"
 #include "cli/sim_workload.h"
 #include "workload/duration.h"
 
@@ -252,6 +253,7 @@ void add_sim_options(CLI::App& app, SimOptions& o) {
   add_model_options(app, o);
   add_load_options(app, o);
   add_slo_option(app, o.slo, "Say whether these limits were met, see below; may be repeated");
+  add_outcomes_option(app, o);
   add_workload_options(app, o);
   add_report_options(app, o);
 }
@@ -273,6 +275,7 @@ void finish_sim_options(SimOptions& o) {
   if (!contenders) bad_value("--set", contenders.error());
   o.contenders = std::move(*contenders);
   check_find_max(o);
+  check_outcomes(o);
   if (o.seeds == 0) o.seeds = 1;
   finish_model(o);
   check_trace(o);

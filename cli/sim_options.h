@@ -22,6 +22,13 @@ class Option;
 
 namespace rubato::cli {
 
+// When a request is late: after so many mean services, or else after a time.
+struct OutcomesLimit {
+  double services = 0;
+  Nanos time;
+  bool given() const { return services > 0 || time > Nanos(); }
+};
+
 struct SimOptions {
   static constexpr double kDefaultLoad = 0.7;
 
@@ -53,6 +60,7 @@ struct SimOptions {
   bool find_max = false;  // instead of `loads`: the highest that meets the SLO
   double max_load = 1;
   double precision = 0.01;
+  OutcomesLimit outcomes;  // cli/sim_outcomes.h
 
   std::string json_file;  // "" = none, "-" = stdout
   bool no_wall = false;

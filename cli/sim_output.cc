@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/sim_outcomes.h"
 #include "cli/sim_text.h"
 
 namespace rubato::cli {
@@ -198,6 +199,7 @@ Json json_of(const SimReport& report, const Slo& slo) {
                         {"seeds", report.seeds}};
   if (slo.given()) json["slo"] = slo_json(slo, report);
   if (!report.plan.empty()) json["plan"] = report.plan;
+  if (report.moves) json["outcomes"] = Json::parse(outcomes_json(*report.moves));
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
   for (const sim::Confidence& c : report.confidence) {

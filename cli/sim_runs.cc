@@ -5,6 +5,7 @@
 
 #include "cli/parallel.h"
 #include "cli/progress.h"
+#include "cli/sim_outcomes.h"
 
 namespace rubato::cli {
 namespace {
@@ -28,15 +29,8 @@ class Runs {
     watch.progress = [&](double done) {
       return step(done) && (trace_ == nullptr || !trace_->failed());
     };
-    const Contender& contender = contender_of(cell);
-    Result<sim::Outcome> outcome =
-        sim::simulate(contender.policy, contender.settings, setup, watch);
-    if (outcome) {
-      results_[i].emplace(sim::make_report(setup, *outcome));
-    } else {
-      results_[i].emplace(Error{outcome.error()});
-    }
-    return outcome.ok();
+    results_[i].emplace(simulated_report(options_, contender_of(cell), setup, watch));
+    return results_[i]->ok();
   }
 
   // After all have run.

@@ -176,6 +176,7 @@ class Altocumulus {
   enum Kind : uint8_t { kUpdate, kMigrate, kAck, kNack };
   static constexpr double kMostLoad = 0.999;  // where the model's queue has no end
   static constexpr double kNoLoad = 0.001;
+  static constexpr uint32_t kNotToldToAll = UINT32_MAX;
 
   static constexpr QueueRef netrx(ManagerId m) { return {0, m.value}; }
   static constexpr QueueRef local(uint32_t worker) { return {1, worker}; }
@@ -259,7 +260,8 @@ class Altocumulus {
     return message.jobs;
   }
 
-  // JBSQ(k) in the group: the emptiest workers first.
+  // JBSQ(k) in the group: the emptiest workers first. Also while something is in hand, which may be
+  // there because this queue is full.
   template <class H>
   void hand_out(Manager& manager, ManagerId me, H& host) const {
     if (host.depth(netrx(me)) == 0) return;
@@ -272,7 +274,7 @@ class Altocumulus {
     for (uint32_t most = 0; most < config_.k; ++most) {
       for (uint32_t w = first; w < end; ++w) {
         if (length[w] != most) continue;
-        if (manager.held > 0) return;
+        if (manager.held == manager.hand.size()) return;
         Job* const job = host.take(netrx(me));
         if (job == nullptr) return;
         if (host.put(local(w), job)) {
@@ -309,16 +311,16 @@ class Altocumulus {
     manager.load += (busy - manager.load) / static_cast<double>(1u << config_.load_shift);
   }
 
-  // UPDATE. A length that has not changed is known.
+  // UPDATE. A length that has not changed is known, unless somebody's mailbox was full.
   template <class H>
   void tell(Manager& manager, ManagerId me, H& host) const {
     const uint32_t q = manager.q[me.value];
     if (q == manager.told) return;
     const Message update{.from = me, .kind = kUpdate, .value = q, .jobs = 0, .job = {}};
-    for (uint32_t m = 0; m < managers(host.workers()); ++m) {
-      if (m != me.value) host.send(ManagerId{m}, update);
-    }
     manager.told = q;
+    for (uint32_t m = 0; m < managers(host.workers()); ++m) {
+      if (m != me.value && !host.send(ManagerId{m}, update)) manager.told = kNotToldToAll;
+    }
   }
 
   // Lines 8 to 15: S requests from the tail, unless they would wait longer there (line 10), or have

@@ -40,7 +40,7 @@ class Sbb {
     uint32_t block = 16;   // requests that are the owner's alone, and that it dequeues at once
     uint32_t round = 64;   // requests of a round, at most
     uint32_t victims = 0;  // that a thief looks at; 0 = all. The published code: 4
-    FlowMigration::Config flows;
+    FlowMigration::Config flows{};
   };
 
   template <class V>
@@ -130,15 +130,22 @@ class Sbb {
     const uint32_t workers = host.workers();
     const uint32_t start =
         worker.last_victim < workers ? worker.last_victim : (me.value + 1) % workers;
-    uint32_t looked_at = 0;
-    for (uint32_t step = 0; step < workers; ++step) {
-      step += verb::find_deeper(host, kQueue, (start + step) % workers, workers - step, 0);
-      if (step >= workers || (config_.victims > 0 && looked_at++ == config_.victims)) break;
+    const uint32_t looks = looks_from(start, me, workers);
+    for (uint32_t step = 0; step < looks; ++step) {
+      step += verb::find_deeper(host, kQueue, (start + step) % workers, looks - step, 0);
+      if (step >= looks) break;
       const WorkerId victim{(start + step) % workers};
       if (victim == me) continue;
       if (Job* job = take_from(victim, worker, me, host)) return job;
     }
     return nullptr;
+  }
+
+  // Oneself, if on the way, comes on top of the victims.
+  uint32_t looks_from(uint32_t start, WorkerId me, uint32_t workers) const {
+    if (config_.victims == 0 || config_.victims >= workers) return workers;
+    const uint32_t to_me = (me.value + workers - start) % workers;
+    return config_.victims + (to_me < config_.victims ? 1 : 0);
   }
 
   // A Light worker can do its own work. Of an Overloaded one a flow is preferred; if it offers

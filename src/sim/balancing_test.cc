@@ -128,7 +128,7 @@ TEST(Sbb, own_timers_scale_where_a_timer_core_saturates) {
 
 // Altocumulus, VIII-C: sixteen groups behind RSS, 630 ns, an objective of ten times that.
 Costs rss_machine() {
-  Costs costs = load_costs("altocumulus").value();
+  Costs costs = load_costs("ac-int").value();
   costs.nic.steering = Steering::kRss;
   costs.nic.pcie = Nanos(400);
   return costs;

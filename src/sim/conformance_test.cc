@@ -104,6 +104,11 @@ Costs random_costs(Prng& prng) {
                       &worker.notice}) {
     *cost = Nanos(prng.below(100));
   }
+  Costs::Manager& manager = costs.manager;
+  manager.step = Nanos(prng.below(100));
+  for (Price* price : {&manager.send, &manager.receive, &manager.put}) {
+    *price = random_price(prng, 100);
+  }
   costs.noc = {prng.below(5), Nanos(prng.below(20))};
   Costs::Preemption& preemption = costs.preemption;
   preemption.clock = prng.below(2) == 0 ? Clock::kSelf : Clock::kTimerCore;

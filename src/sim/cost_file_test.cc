@@ -58,9 +58,9 @@ TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
     EXPECT_EQ(costs.value().name, builtin.name);
     names.emplace_back(builtin.name);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"altocumulus", "ideal", "nanopu", "nebula",
-                                             "persephone-fig1", "rpcvalet", "sbb-testbed",
-                                             "synergy-testbed"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"ac-int", "ac-int-msr", "ac-rss", "ideal", "nanopu",
+                                             "nebula", "persephone-fig1", "rpcvalet",
+                                             "sbb-testbed", "synergy-testbed"}));
 }
 
 TEST(CostFile, the_builtin_ideal_is_the_default) {
@@ -74,10 +74,31 @@ TEST(CostFile, builtins_hold_the_papers_figures) {
   EXPECT_EQ(synergy.nic.burst, 8u);
   EXPECT_EQ(load_costs("persephone-fig1").value().worker.resume.typical, Nanos::micros(1));
   EXPECT_EQ(load_costs("sbb-testbed").value().nic.rule_update, Nanos::micros(10));
-  EXPECT_EQ(load_costs("altocumulus").value().noc.per_hop, Nanos(3));
   for (const char* hardware : {"rpcvalet", "nebula", "nanopu"}) {
     EXPECT_EQ(load_costs(hardware).value().nic.pcie, Nanos(15)) << hardware;
   }
+}
+
+// VI, VII and VIII-E of Altocumulus.
+TEST(CostFile, variants_of_altocumulus_differ_in_messages_and_in_who_hands_out) {
+  const Costs hardware = load_costs("ac-int").value();
+  EXPECT_EQ(hardware.noc.per_hop, Nanos(3));
+  EXPECT_EQ(hardware.manager.step, Nanos(18));
+  EXPECT_EQ(hardware.manager.put.typical, Nanos(0));
+  Costs msr = load_costs("ac-int-msr").value();
+  EXPECT_EQ(msr.manager.send.typical, Nanos(50));
+  EXPECT_EQ(msr.manager.receive.typical, Nanos(50));
+  msr.name = hardware.name;
+  msr.manager = hardware.manager;
+  EXPECT_EQ(to_toml(msr), to_toml(hardware));
+  Costs rss = load_costs("ac-rss").value();
+  EXPECT_EQ(rss.manager.put.typical, Nanos(35));
+  EXPECT_EQ(rss.nic.steering, Steering::kRss);
+  EXPECT_EQ(rss.nic.pcie, Nanos(400));
+  rss.name = hardware.name;
+  rss.nic = hardware.nic;
+  rss.manager.put = hardware.manager.put;
+  EXPECT_EQ(to_toml(rss), to_toml(hardware));
 }
 
 TEST(CostFile, what_is_written_is_read_back) {
@@ -153,8 +174,8 @@ TEST(CostFile, an_unknown_name_lists_the_builtins) {
   const auto costs = load_costs("no/such");
   ASSERT_FALSE(costs.ok());
   EXPECT_EQ(costs.error(),
-            "there is no cost file 'no/such'; built in are altocumulus, ideal, nanopu, nebula, "
-            "persephone-fig1, rpcvalet, sbb-testbed, synergy-testbed");
+            "there is no cost file 'no/such'; built in are ac-int, ac-int-msr, ac-rss, ideal, "
+            "nanopu, nebula, persephone-fig1, rpcvalet, sbb-testbed, synergy-testbed");
 }
 
 TEST(CostFile, a_file_is_read) {

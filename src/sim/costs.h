@@ -62,7 +62,9 @@ struct Costs {
   } nic;
   LatencyFrom latency_from = LatencyFrom::kClient;
   Nanos network_rtt;      // client to NIC and back; part of every latency
-  Nanos dispatcher;       // per request, in a serial dispatcher before the workers; 0 = none
+  // Per request, in a serial dispatcher before the workers, or in the manager of a group of them;
+  // 0 = none.
+  Nanos dispatcher;
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
 
   // On a worker.
@@ -81,13 +83,13 @@ struct Costs {
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
 
-  // On a manager, which is a core of its own beside the workers (Altocumulus). What it looks at and
-  // takes on the way is part of these.
+  // On a manager, which is a core of its own beside the workers (Altocumulus). Its looks and takes
+  // are part of these: it reads lengths "within a few cycles" (IX-A).
   struct Manager {
     Nanos step;     // a prediction, once a period
-    Price send;     // per message
-    Price receive;
-    Price put;      // handing a request on
+    Price send;     // per message; one without jobs may go to several managers at once
+    Price receive;  // per message with jobs; others are read from a register
+    Price put;      // handing a request to a worker; Costs::dispatcher comes on top
   } manager;
 
   // The network on chip adds to cache_transfer: hops between the two workers in a mesh. Messages

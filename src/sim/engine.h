@@ -80,6 +80,7 @@ class Engine {
   struct ManagerSeat {
     ManagerState<P> state{};
     Instant free_at;                    // it is at its last step until then
+    Instant due = Instant::never();     // of the step that the one before asked for
     Instant alarm = Instant::never();
     bool poked = false;                 // something happened that it should look at
   };
@@ -102,7 +103,11 @@ class Engine {
     return manager_of(policy_, WorkerId{w}, setup_.workers);
   }
   bool polled() const { return costs_.nic.delivery == Delivery::kPolled; }
-  QueueRef own_queue(uint32_t w) const { return {0, kOwnQueue ? w : 0}; }
+  // The queue that worker w polls into.
+  QueueRef own_queue(uint32_t w) const {
+    if (P::kQueues[0].scope == Scope::kPerManager) return {0, group_of(w).value};
+    return {0, kOwnQueue ? w : 0};
+  }
   void sit(uint32_t w) { host_.sit(w); }
 
   // Arrivals (engine_arrivals.h).
@@ -117,8 +122,8 @@ class Engine {
   void choose(uint32_t w);
   Job* look(uint32_t w);
   void rest(uint32_t w);
-  bool wake(uint32_t w);
-  void offer(QueueRef q);
+  bool wake(uint32_t w, Nanos after = Nanos());
+  void offer(QueueRef q, Nanos after = Nanos());
   void offer_polled();
   void offer_all();
   void offer_group(QueueRef q);
@@ -234,7 +239,7 @@ void Engine<P>::dispatch() {
   host_.sit(SimHost<P>::kCentralSeat);
   hook::dispatch(policy_, central_, host_);
   dispatcher_free_ = std::max(dispatcher_free_, now_) + host_.spent();
-  while (const QueueRef* given = host_.next_given()) offer(*given);
+  while (const auto* given = host_.next_given()) offer(given->queue);
 }
 
 template <Policy P>

@@ -43,10 +43,6 @@ void Engine<P>::arrive() {
   sit(w);
   const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
   if (!host_.insert(q, request)) return refuse(request);
-  if constexpr (kManages<P>) {  // each manager is the dispatcher of its group
-    Instant& free_at = managers_[group_of(w).value].free_at;
-    free_at = std::max(free_at, now_) + costs_.dispatcher;
-  }
   offer(q);
 }
 

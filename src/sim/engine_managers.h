@@ -36,13 +36,13 @@ template <Policy P>
 void Engine<P>::manage(ManagerId manager) {
   ManagerSeat& seat = managers_[manager.value];
   host_.sit(host_.seat_of(manager));
-  if (seat.alarm <= now_) host_.spend(costs_.manager.step);
-  const Instant due = hook::manage(policy_, seat.state, manager, host_);
+  if (seat.due <= now_) host_.spend(costs_.manager.step);
+  seat.due = hook::manage(policy_, seat.state, manager, host_);
   seat.free_at = now_ + host_.spent();
   const bool over = arrived_ == setup_.requests && pool_.in_use() == 0;
-  const Instant look_at = std::min(due, host_.mailbox(manager).look_at());
+  const Instant look_at = std::min(seat.due, host_.mailbox(manager).look_at());
   set_manager_alarm(manager, over ? Instant::never() : look_at);
-  while (const QueueRef* given = host_.next_given()) offer(*given);
+  while (const auto* given = host_.next_given()) offer(given->queue, given->after);
   while (const ManagerId* to = host_.next_written_to()) {
     const Instant arrives = host_.mailbox(*to).look_at();
     set_manager_alarm(*to, std::min(managers_[to->value].alarm, arrives));

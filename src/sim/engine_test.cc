@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What each price of a cost file delays, and by how much: recorded requests whose timeline is
-// worked out by hand. Every request is of a type of its own, so that its latency is read exactly.
+// worked out by hand.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,40 +13,10 @@
 #include "policy/steal.h"
 #include "policy/synergy.h"
 #include "sim/testing/runs.h"
+#include "sim/testing/scripted.h"
 
 namespace rubato::sim {
 namespace {
-
-constexpr Price price(int64_t ns) { return {Nanos(ns), Nanos(ns)}; }
-
-struct Shot {
-  int64_t at;
-  int64_t service;
-};
-
-// Request i is of type i; types are short unless the test says otherwise.
-sim::Setup scripted(uint32_t workers, const std::vector<Shot>& shots) {
-  sim::Setup setup;
-  setup.workers = workers;
-  setup.requests = shots.size();
-  setup.warmup = 0;
-  setup.long_over = Nanos::max();
-  std::vector<RequestType> types;
-  for (const Shot& shot : shots) {
-    const auto type = static_cast<uint32_t>(types.size());
-    types.push_back({"t" + std::to_string(type), {.mean = Nanos(shot.service)}, 1.0});
-    setup.workload.recording.push_back({Nanos(shot.at), Nanos(shot.service), type, 0});
-  }
-  setup.workload.mixes.emplace_back("script", types);
-  setup.workload.rate = 1;
-  setup.costs.nic.steering = Steering::kRoundRobin;
-  return setup;
-}
-
-int64_t latency_of_shot(const Outcome& outcome, size_t shot) {
-  EXPECT_EQ(outcome.types[shot].latency.count(), 1u) << shot;
-  return outcome.types[shot].latency.max().count();
-}
 
 int64_t overhead_ns(const Outcome& outcome, uint32_t workers) {
   const double worker_ns = static_cast<double>(outcome.simulated.count()) * workers;

@@ -42,10 +42,10 @@ void Engine<P>::rest(uint32_t w) {
   alarms_.clear(w);
 }
 
-// An idle worker looks around. False = it found nothing, which costs it nothing: it was looking
-// anyway.
+// An idle worker looks around, at what will be there `after` a while. False = it found nothing,
+// which costs it nothing: it was looking anyway.
 template <Policy P>
-bool Engine<P>::wake(uint32_t w) {
+bool Engine<P>::wake(uint32_t w, Nanos after) {
   Core& core = cores_[w];
   sit(w);
   const uint64_t polled_before = host_.ring(w).consumed();
@@ -62,7 +62,7 @@ bool Engine<P>::wake(uint32_t w) {
   idle_.remove(w);
   // What it was at counted as overhead when it began; to notice is to idle.
   const Nanos still_busy = std::max(core.free_at, now_) - now_;
-  const Nanos pause = std::max(still_busy, costs_.worker.notice);
+  const Nanos pause = std::max(still_busy, after + costs_.worker.notice);
   host_.spend(pause);
   overhead_ -= pause;
   core.idle += now_ + pause - core.free_at;
@@ -74,12 +74,12 @@ bool Engine<P>::wake(uint32_t w) {
 // Something was put into q: idle workers that could find it look. Of several the next in turn. A
 // batch that one of them steals may give work to others.
 template <Policy P>
-void Engine<P>::offer(QueueRef q) {
+void Engine<P>::offer(QueueRef q, Nanos after) {
   const QueueSpec& spec = P::kQueues[q.spec];
   if (kManages<P> && spec.scope == Scope::kPerManager) return offer_group(q);
   if (idle_.empty()) return;
   if (spec.scope == Scope::kPerWorker) {
-    if (idle_.has(q.lane)) wake(q.lane);
+    if (idle_.has(q.lane)) wake(q.lane, after);
     if (spec.sharing == Sharing::kOwner) return;
   }
   const uint64_t moved = host_.moved();
@@ -91,7 +91,7 @@ void Engine<P>::offer(QueueRef q) {
     idle_turn_ = w + 1 == setup_.workers ? 0 : w + 1;
     asked += skip + 1;
     if (asked > setup_.workers) break;
-    if (!wake(w) && interchangeable(policy_)) break;
+    if (!wake(w, after) && interchangeable(policy_)) break;
   }
 }
 
@@ -224,12 +224,15 @@ void Engine<P>::finish(uint32_t w) {
   sit(w);
   hook::finished(policy_, core.state, *request, request->service);
   host_.note_served(*request, request->service);
-  moved_ += request->moves % 2;  // back and forth is not moved
+  const bool moved = request->moves % 2 == 1;  // back and forth is not moved
+  moved_ += moved ? 1 : 0;
   host_.spend(costs_.worker.send);
   if (now_ >= warm_at_ && arrived_ < setup_.requests) ++done_in_time_;
   if (request->measured) {
     const Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
     recorder_.done(*request, replied - request->sent);
+    if (watch_.done) [[unlikely]]
+      watch_.done({request->id, replied - request->sent, moved});
   }
   pool_.give_back(request);
   choose(w);

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "sim/nic.h"
+
 namespace rubato::sim {
 namespace {
 
@@ -103,7 +105,7 @@ const char* steering_line(Steering steering) {
       return "the NIC hands each request to a worker drawn at random, whatever its flow";
     case Steering::kFlowDirector:
       return "the NIC steers by flow: RSS, until the flow's own rule is in force; rules spread "
-             "flows evenly, and are never removed";
+             "flows evenly";
   }
   return "";
 }
@@ -111,9 +113,12 @@ const char* steering_line(Steering steering) {
 void explain_nic(const Setup& setup, Lines& lines) {
   const Costs::Nic& nic = setup.costs.nic;
   if (setup.workers > 1) lines.push_back(steering_line(nic.steering));
-  if (nic.steering == Steering::kFlowDirector) {
-    lines.push_back("the NIC writes one rule at a time, " + text(nic.rule_update) + " each");
-  }
+  const bool by_flow =
+      nic.steering == Steering::kFlowDirector || nic.steering == Steering::kRss;
+  lines.push_back(by_flow ? "policies may have a flow steered to another worker; the NIC writes "
+                            "one rule at a time, " + text(nic.rule_update) + " each, and holds " +
+                                std::to_string(Nic::kMostRules)
+                          : "no policy can have a flow steered to another worker");
   if (nic.pcie > Nanos()) {
     lines.push_back("between wire and software lie " + text(nic.pcie) + " on each way");
   }
@@ -200,6 +205,15 @@ void explain_workers(const Setup& setup, Lines& lines) {
   lines.push_back(moved + "; caches are otherwise as good on any worker");
 }
 
+void explain_managers(const Costs& costs, Lines& lines) {
+  const Costs::Manager& m = costs.manager;
+  lines.push_back("managers that a policy has are cores of their own, beside the first worker of "
+                  "their group, and do one thing after the other: " +
+                  text(m.step) + " per prediction, " + text(m.send) +
+                  " to send a message (once for all who are told the same), " + text(m.receive) +
+                  " to receive jobs, " + text(m.put) + " to hand a request to a worker");
+}
+
 void explain_slices(const Setup& setup, Lines& lines) {
   const Costs::Preemption& p = setup.costs.preemption;
   if (p.clock == Clock::kTimerCore) {
@@ -230,6 +244,7 @@ std::vector<std::string> explain(const Setup& setup) {
   explain_nic(setup, lines);
   explain_classes(setup, lines);
   explain_workers(setup, lines);
+  explain_managers(setup.costs, lines);
   explain_slices(setup, lines);
   lines.emplace_back("replies are never lost, and cost the client nothing");
   return lines;

@@ -51,8 +51,15 @@ TEST(Explain, own_timers_replace_the_timer_core) {
 }
 
 TEST(Explain, hops_are_named_where_there_is_a_mesh) {
-  EXPECT_TRUE(says(setup_with("altocumulus"), "3 ns per hop in a mesh of 16 columns"));
+  EXPECT_TRUE(says(setup_with("ac-int"), "3 ns per hop in a mesh of 16 columns"));
   EXPECT_FALSE(says(setup_with("ideal"), "per hop"));
+}
+
+TEST(Explain, managers_and_rules_of_flows_are_told_with_their_prices) {
+  EXPECT_TRUE(says(setup_with("ac-rss"), "18 ns per prediction, 2 ns to send a message"));
+  EXPECT_TRUE(says(setup_with("ac-rss"), "35 ns to hand a request to a worker"));
+  EXPECT_TRUE(says(setup_with("sbb-testbed"), "one rule at a time, 10000 ns each"));
+  EXPECT_FALSE(says(setup_with("ideal"), "one rule at a time"));
 }
 
 TEST(Explain, the_workload_is_told) {

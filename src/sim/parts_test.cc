@@ -187,6 +187,103 @@ TEST(Nic, a_flow_follows_its_rule_once_the_rule_is_in_force) {
   EXPECT_EQ(nic.rules(), 8u);
 }
 
+// Rules that workers ask for, on a NIC that needs 10 us for each.
+class NicRules : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kFlow = 7;
+
+  static Costs::Nic costs(Steering steering) {
+    Costs::Nic nic = nic_with(steering);
+    nic.rule_update = Nanos::micros(10);
+    return nic;
+  }
+  static Instant us(int64_t at) { return Instant() + Nanos::micros(at); }
+  uint32_t other_than_home(uint32_t step = 1) const { return (home + step) % 8; }
+
+  Nic nic{costs(Steering::kRss), 8, 1};
+  uint32_t home = nic.steer(kFlow, Instant());
+};
+
+TEST_F(NicRules, a_rule_is_in_force_when_it_is_written) {
+  EXPECT_TRUE(nic.add_rule(kFlow, other_than_home(), us(5)));
+  EXPECT_EQ(nic.steer(kFlow, us(15) - Nanos(1)), home);
+  EXPECT_EQ(nic.steer(kFlow, us(15)), other_than_home());
+  EXPECT_EQ(nic.rules(), 1u);
+  EXPECT_EQ(nic.steer(kFlow + 1, us(15)), Nic(costs(Steering::kRss), 8, 1).steer(kFlow + 1, us(15)));
+}
+
+TEST_F(NicRules, one_rule_is_written_after_the_other) {
+  const uint32_t second_home = nic.steer(8, Instant());
+  const uint32_t second = (second_home + 1) % 8;
+  nic.add_rule(kFlow, other_than_home(), us(0));
+  nic.add_rule(8, second, us(1));
+  EXPECT_EQ(nic.steer(8, us(20) - Nanos(1)), second_home);
+  EXPECT_EQ(nic.steer(8, us(20)), second);
+}
+
+TEST_F(NicRules, a_flow_that_has_a_rule_gets_another_in_its_place) {
+  nic.add_rule(kFlow, other_than_home(1), us(0));
+  EXPECT_TRUE(nic.add_rule(kFlow, other_than_home(2), us(15)));
+  EXPECT_EQ(nic.steer(kFlow, us(24)), other_than_home(1));
+  EXPECT_EQ(nic.steer(kFlow, us(25)), other_than_home(2));
+  EXPECT_EQ(nic.rules(), 1u);
+  EXPECT_EQ(nic.written(), 2u);
+}
+
+TEST_F(NicRules, without_its_rule_a_flow_goes_home_again_when_that_is_written) {
+  nic.add_rule(kFlow, other_than_home(), us(0));
+  EXPECT_TRUE(nic.remove_rule(kFlow, us(15)));
+  EXPECT_EQ(nic.steer(kFlow, us(24)), other_than_home());
+  EXPECT_EQ(nic.steer(kFlow, us(25)), home);
+  EXPECT_EQ(nic.rules(), 0u);
+  EXPECT_EQ(nic.removed(), 1u);
+  EXPECT_FALSE(nic.remove_rule(kFlow, us(30)));
+  nic.add_rule(kFlow, other_than_home(), us(40));
+  EXPECT_EQ(nic.steer(kFlow, us(49)), home);
+  EXPECT_EQ(nic.steer(kFlow, us(50)), other_than_home());
+}
+
+TEST_F(NicRules, a_rule_that_is_removed_before_it_is_written_never_holds) {
+  nic.add_rule(kFlow, other_than_home(), us(0));
+  nic.remove_rule(kFlow, us(5));
+  for (const int64_t at : {5, 9, 10, 15, 20, 25}) EXPECT_EQ(nic.steer(kFlow, us(at)), home) << at;
+}
+
+TEST_F(NicRules, there_is_nothing_to_remove_of_a_flow_without_a_rule) {
+  EXPECT_FALSE(nic.remove_rule(kFlow, us(0)));
+  EXPECT_FALSE(nic.remove_rule(123'456'789, us(0)));
+  EXPECT_EQ(nic.removed(), 0u);
+}
+
+TEST_F(NicRules, a_full_table_takes_no_more_until_one_goes) {
+  for (uint64_t flow = 0; flow < Nic::kMostRules; ++flow) ASSERT_TRUE(nic.add_rule(flow, 1, us(0)));
+  EXPECT_FALSE(nic.add_rule(Nic::kMostRules, 1, us(0)));
+  EXPECT_EQ(nic.ruleless(), 1u);
+  EXPECT_TRUE(nic.add_rule(0, 2, us(0)));  // has one
+  EXPECT_TRUE(nic.remove_rule(1, us(0)));
+  EXPECT_TRUE(nic.add_rule(Nic::kMostRules, 1, us(0)));
+  EXPECT_EQ(nic.rules(), Nic::kMostRules);
+}
+
+TEST_F(NicRules, nics_that_do_not_steer_by_flow_have_none) {
+  for (const Steering steering : {Steering::kRandom, Steering::kRoundRobin}) {
+    Nic blind(costs(steering), 8, 1);
+    EXPECT_FALSE(blind.add_rule(kFlow, 1, us(0)));
+    EXPECT_FALSE(blind.remove_rule(kFlow, us(0)));
+    EXPECT_EQ(blind.rules(), 0u);
+  }
+}
+
+TEST_F(NicRules, a_flow_director_keeps_what_a_worker_asked_for) {
+  Nic director(costs(Steering::kFlowDirector), 8, 1);
+  director.add_rule(kFlow, 5, us(0));
+  for (const int64_t at : {10, 20, 100}) EXPECT_EQ(director.steer(kFlow, us(at)), 5u);
+  EXPECT_EQ(director.written(), 1u);
+  director.remove_rule(kFlow, us(100));
+  EXPECT_EQ(director.steer(kFlow, us(110)), home);
+  EXPECT_EQ(director.rules(), 0u);
+}
+
 TEST(Nic, flows_beyond_the_rule_table_are_counted_and_hashed) {
   Costs::Nic costs = nic_with(Steering::kFlowDirector);
   Nic nic(costs, 4, 1);

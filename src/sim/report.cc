@@ -89,6 +89,7 @@ void add_counts(SimReport& sum, const SimReport& other) {
   sum.requests += other.requests;
   sum.events += other.events;
   sum.simulated_s += other.simulated_s;
+  if (sum.moves && other.moves) *sum.moves += *other.moves;
   RunReport& run = sum.run;
   run.requests += other.run.requests;
   run.refused += other.run.refused;

@@ -8,11 +8,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "metrics/run_report.h"
+#include "sim/outcomes.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
 
@@ -35,6 +37,7 @@ struct SimReport {
   std::vector<std::string> plan;  // what the policy says of its last plan; of several: the first's
   uint32_t seeds = 1;       // runs that this is the average of
   std::vector<Confidence> confidence;  // empty for one seed
+  std::optional<MoveOutcomes> moves;   // if they were asked for
 };
 
 inline constexpr const char* kStoppedEarly = "stopped early";

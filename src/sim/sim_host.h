@@ -66,7 +66,7 @@ class SimHost {
     return at(q).consumed();
   }
   Instant oldest(QueueRef q) {
-    spend(costs_.worker.look);
+    look();
     const Job* head = at(q).head();
     return head != nullptr ? head->arrived : Instant::never();
   }
@@ -94,27 +94,24 @@ class SimHost {
   }
   bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, now_); }
   bool unsteer(uint64_t flow) { return nic_.remove_rule(flow, now_); }
-  Job* take_tail(QueueRef q) {
-    look();
-    return at(q).empty() ? nullptr : remove(q, &JobQueue::take_tail);
-  }
-  Job* take(QueueRef q) {
-    if (at(q).empty()) {
-      look();
-      return nullptr;
-    }
-    if (!manages()) spend(costs_.worker.take);
-    return remove(q);
-  }
+  Job* take_tail(QueueRef q) { return take_from(q, &JobQueue::take_tail); }
+  Job* take(QueueRef q) { return take_from(q, &JobQueue::take); }
   bool put(QueueRef q, Job* job) {
-    spend(manages() ? costs_.manager.put : costs_.worker.put);
+    if (!manages()) {
+      spend(costs_.worker.put);
+    } else if (P::kQueues[q.spec].scope == Scope::kPerWorker) {
+      spend(costs_.manager.put);
+      spend(costs_.dispatcher);
+    }
     if (!insert(q, job)) return false;
-    if ((kDispatches<P> || kManages<P>) && seat_ >= kFirstManagerSeat) given_.push_back(q);
+    if ((kDispatches<P> || kManages<P>) && seat_ >= kFirstManagerSeat) {
+      given_.push_back({q, manages() ? spent_ : Nanos()});
+    }
     return true;
   }
   Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
     if (max == 0 || at(victim).empty()) {
-      spend(costs_.worker.look);
+      look();
       return nullptr;
     }
     const uint32_t batch = std::min(max, at(victim).depth());
@@ -134,7 +131,12 @@ class SimHost {
   }
   uint32_t random(uint32_t n) { return prng_.below(n); }
   bool send(ManagerId to, const Message& message) {
-    spend(costs_.manager.send);
+    // The same said to several managers in a row is one broadcast.
+    const bool said = told_ && message.jobs == 0 && message.kind == said_.kind &&
+                      message.value == said_.value;
+    if (!said) spend(costs_.manager.send);
+    told_ = message.jobs == 0;
+    said_ = {message.kind, message.value};
     const Instant arrives = now_ + spent_ + costs_.noc.per_hop * hops(message.from, to);
     if (!mailboxes_[to.value].put(message, arrives)) return false;
     for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
@@ -144,7 +146,7 @@ class SimHost {
   }
   bool receive(ManagerId me, Message& message) {
     if (!mailboxes_[me.value].take(message, now_)) return false;
-    spend(costs_.manager.receive);
+    if (message.jobs > 0) spend(costs_.manager.receive);
     return true;
   }
   const Plan& plan() const { return plan_; }
@@ -162,12 +164,12 @@ class SimHost {
       lane = (lane + skip) % workers_;
       if (row.queues[lane].depth() > above) break;
     }
-    spend(costs_.worker.look * int64_t{std::min(step + 1, count)});
+    look(std::min(step + 1, count));
     return step;
   }
 
   // The engine's side.
-  void sit(uint32_t seat) { seat_ = seat, spent_ = Nanos(); }
+  void sit(uint32_t seat) { seat_ = seat, spent_ = Nanos(), told_ = false; }
   static constexpr uint32_t kCentralSeat = UINT32_MAX;
   static constexpr uint32_t kFirstManagerSeat = limits::kMaxWorkers;
   static constexpr uint32_t seat_of(ManagerId manager) { return kFirstManagerSeat + manager.value; }
@@ -209,9 +211,13 @@ class SimHost {
   // queue, when that worker or the timer core looks (contract.h).
   JobQueue& ring(uint32_t worker) { return rings_[worker]; }
 
-  // The queues into which the central seat has put, one by one; null = no more. Valid until the
-  // next put.
-  const QueueRef* next_given() {
+  // The queues into which the central seat or a manager has put, one by one; null = no more. Valid
+  // until the next put.
+  struct Given {
+    QueueRef queue;
+    Nanos after;  // what a manager had spent by then: an idle worker gets it that much later
+  };
+  const Given* next_given() {
     if (given_.empty()) return nullptr;
     last_given_ = given_.back();
     given_.pop_back();
@@ -240,6 +246,10 @@ class SimHost {
   uint64_t moved() const { return stolen_ - steals_; }  // stolen ones that went to a queue
 
  private:
+  struct Said {
+    uint8_t kind = 0;
+    uint32_t value = 0;
+  };
   struct Row {
     std::vector<JobQueue> queues;
     BitRing held;       // the lanes that hold something
@@ -252,6 +262,19 @@ class SimHost {
     const bool of_worker = q.spec == 0 && P::kQueues[0].scope == Scope::kPerWorker;
     const bool may_see = seat_ == q.lane || seat_ == kCentralSeat;
     return of_worker && may_see ? rings_[q.lane].depth() : 0;
+  }
+
+  // A manager's looks and takes are part of its other prices.
+  void look(uint32_t times = 1) {
+    if (!manages()) spend(costs_.worker.look * int64_t{times});
+  }
+  Job* take_from(QueueRef q, Job* (JobQueue::*end)()) {
+    if (at(q).empty()) {
+      look();
+      return nullptr;
+    }
+    if (!manages()) spend(costs_.worker.take);
+    return remove(q, end);
   }
 
   // Requires that q is not empty.
@@ -299,12 +322,14 @@ class SimHost {
   uint64_t steals_ = 0;
   uint64_t stolen_ = 0;
   std::vector<Row> rows_;
-  std::vector<QueueRef> given_;
-  QueueRef last_given_;
+  std::vector<Given> given_;
+  Given last_given_;
   std::vector<JobQueue> rings_;
   std::vector<uint64_t> posted_;
   std::vector<Mailbox> mailboxes_;
   std::vector<uint32_t> places_;
+  bool told_ = false;  // the seat's last verb of that kind was a message without jobs:
+  Said said_;
   std::vector<ManagerId> written_to_;
   ManagerId last_written_to_;
   std::array<uint64_t, kMessageKinds> messages_{};

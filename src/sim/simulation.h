@@ -49,8 +49,15 @@ struct Outcome {
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct Watch {
+  struct Done {
+    uint64_t id = 0;    // the number of the request in the run, from 0
+    Nanos latency;      // from the send to the response
+    bool moved = false; // served by another manager's group than it came to
+  };
   std::function<bool(double)> progress;  // called with 0..1 about every 2^20 requests; false = stop
   Trace* trace = nullptr;                // what to record into
+  // Called for each request that arrived after the warm-up, when it is done.
+  std::function<void(const Done&)> done;
 };
 
 // Fails with one line on an unknown policy or setting, or a Setup out of range.

@@ -35,7 +35,7 @@ SBB_SERVER = "sbb-server"
 SBB, SBB_SIMULATION = "sbb-testbed", "sbb-simulation"
 # Altocumulus: integrated, behind PCIe, and software on commodity hardware (section VII-A). What a
 # software scheduler costs per request is the 5 Mrps that II-D gives for Shinjuku's dispatcher.
-AC_INT, AC_RSS = "altocumulus", "altocumulus-rss"
+AC_INT, AC_RSS = "ac-int", "ac-rss"
 AC_SOFTWARE, AC_CENTRAL = "altocumulus-software", "altocumulus-central"
 
 
@@ -49,8 +49,6 @@ def derived():
         SBB_SIMULATION: (IDEAL, {"nic": {"delivery": "polled", "steering": "rss", "burst": 64,
                                          "ring_capacity": 65536, "rule_update": "10us"},
                                  "worker": {"steal": "200ns"}}),
-        AC_RSS: (AC_INT, {"nic": {"steering": "rss", "pcie": "400ns"},
-                          "manager": {"put": "35ns"}}),
         AC_SOFTWARE: (AC_INT, {"nic": {"pcie": "400ns"}, "worker": {"receive": "500ns"}}),
         AC_CENTRAL: (AC_INT, {"machine": {"dispatcher": "200ns"}, "nic": {"pcie": "400ns"}}),
         SYNERGY_SELF: (SYNERGY, {**central, "preemption": {"clock": "self"}}),

@@ -9,8 +9,8 @@
 //
 // It is an MpmcQueue for what has just come, and behind it a ring of the taker's own, filled only
 // when somebody asks for the tail. What is in the ring is older than what is in the other. Memory
-// order: that of MpmcQueue between producers and taker; the ring is the taker's alone; held_ and
-// taken_ are hints and relaxed.
+// order: that of MpmcQueue between producers and taker; the ring is the taker's alone; taken_ is a
+// hint and relaxed.
 #pragma once
 
 #include <memory>
@@ -44,7 +44,8 @@ class ManagedQueue {
     return true;
   }
 
-  // The newest item; none that is being put at this moment.
+  // The newest item; none that is being put at this moment. Of more than capacity() items it is the
+  // newest of the oldest so many.
   bool take_tail(T& item) {
     for (T next; end_ - first_ < slots_ && fresh_.take(next);) ring_[end_++ & mask_] = next;
     if (first_ == end_) return false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mechanism/queue/local_queue.h"
+#include "mechanism/queue/managed_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "mechanism/queue/spsc_queue.h"
 #include "mechanism/queue/steal_queue.h"
@@ -58,17 +59,21 @@ void produce(uint64_t producer, const std::function<uint32_t(std::span<const uin
   }
 }
 
+void expect_each_once(std::vector<uint64_t> all, uint64_t producers) {
+  std::sort(all.begin(), all.end());
+  ASSERT_EQ(all.size(), producers * kPerProducer);
+  for (uint64_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(all[i], item_of(i / kPerProducer, i % kPerProducer));
+  }
+}
+
 void expect_all(std::span<const Received> consumers, uint64_t producers) {
   std::vector<uint64_t> all;
   for (const Received& received : consumers) {
     EXPECT_TRUE(received.in_order());
     all.insert(all.end(), received.items().begin(), received.items().end());
   }
-  std::sort(all.begin(), all.end());
-  ASSERT_EQ(all.size(), producers * kPerProducer);
-  for (uint64_t i = 0; i < all.size(); ++i) {
-    ASSERT_EQ(all[i], item_of(i / kPerProducer, i % kPerProducer));
-  }
+  expect_each_once(std::move(all), producers);
 }
 
 // Runs consumers until `total` items have been taken by `take`.
@@ -139,6 +144,49 @@ TEST(QueueStress, steal_from_an_owner_that_puts_and_takes) {
   });
   for (std::thread& thread : thieves) thread.join();
   expect_all(received, 1);
+}
+
+// Two threads take the manager's seat by turns, as in Managers::step. What leaves from the tail is
+// newer than what stays, so order is that of the head alone.
+TEST(QueueStress, managed_between_two_producers_and_a_seat_that_changes_hands) {
+  ManagedQueue<uint64_t> queue(64);
+  std::atomic<uint64_t> left{2 * kPerProducer};
+  std::atomic_flag seat{};
+  Received from_head[2], from_tail[2];
+  std::vector<std::thread> threads;
+  for (uint64_t p = 0; p < 2; ++p) {
+    threads.emplace_back([&queue, p] {
+      produce(p, [&](std::span<const uint64_t> items) { return queue.put(items[0]) ? 1u : 0u; });
+    });
+  }
+  for (uint32_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint32_t turn = 0; left.load(std::memory_order_relaxed) > 0; ++turn) {
+        if (seat.test_and_set(std::memory_order_acquire)) {
+          std::this_thread::yield();
+          continue;
+        }
+        uint64_t item = 0;
+        const bool tail = turn % 3 == 0;
+        const bool taken = tail ? queue.take_tail(item) : queue.take(item);
+        seat.clear(std::memory_order_release);
+        if (!taken) {
+          std::this_thread::yield();
+          continue;
+        }
+        (tail ? from_tail : from_head)[t].add({&item, 1});
+        left.fetch_sub(1, std::memory_order_relaxed);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Received& received : from_head) EXPECT_TRUE(received.in_order());
+  std::vector<uint64_t> all;
+  for (const Received* received : {&from_head[0], &from_head[1], &from_tail[0], &from_tail[1]}) {
+    all.insert(all.end(), received->items().begin(), received->items().end());
+  }
+  expect_each_once(std::move(all), 2);
+  EXPECT_EQ(queue.depth(), 0u);
 }
 
 TEST(QueueStress, local_depth_can_be_read_from_another_thread) {

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim_outcomes.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/options.h"
+#include "cli/sim_text.h"
+#include "policy/all.h"
+#include "sim/outcomes.h"
+#include "workload/duration.h"
+
+namespace rubato::cli {
+namespace {
+
+using sim::MoveOutcomes;
+
+// "6.3us", or "10x" for so many mean services.
+Status parse_limit(const std::string& text, OutcomesLimit& limit) {
+  const bool relative = text.ends_with('x');
+  const auto services = parse_number(relative ? text.substr(0, text.size() - 1) : "0");
+  const auto time = relative ? std::optional<Nanos>(Nanos()) : parse_duration(text);
+  if (!services || !time || (relative ? *services <= 0 || *services > 1e6 : *time <= Nanos())) {
+    return Error{"takes a time like 6.3us, or 10x for ten mean services, not '" + text + "'"};
+  }
+  limit = {relative ? *services : 0, *time};
+  return Done{};
+}
+
+Nanos limit_of(const OutcomesLimit& limit, const WorkloadSpec& workload) {
+  if (limit.services == 0) return limit.time;
+  return Nanos(static_cast<int64_t>(limit.services * mean_service_ns(workload)));
+}
+
+std::string policies_that_move() {
+  std::string names;
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    if (sim::moves_requests(P::kName)) names += (names.empty() ? "" : ", ") + std::string(P::kName);
+  });
+  return names;
+}
+
+std::string share(uint64_t part, uint64_t whole) {
+  return fmt::format("{} ({:.2f} %)", part, percent(part, whole));
+}
+
+std::string line(const MoveOutcomes& m) {
+  return fmt::format("outcomes of {} moved, by {}: effective {}, without harm {}, without benefit "
+                     "{}, harmful {}; late of all: {} without moving, {} with it\n",
+                     m.moved(), time_text(m.limit.micros()), share(m.effective, m.moved()),
+                     share(m.without_harm, m.moved()), share(m.without_benefit, m.moved()),
+                     share(m.harmful, m.moved()), m.late_without, m.late_with);
+}
+
+}  // namespace
+
+void add_outcomes_option(CLI::App& app, SimOptions& o) {
+  add_parsed(
+      app, "--outcomes", "TIME|Nx",
+      [&o](const std::string& text) { return parse_limit(text, o.outcomes); },
+      "Also run with migrate=off, and say which moved requests were late (over TIME, or over N "
+      "mean services) in neither, one or both");
+}
+
+void check_outcomes(const SimOptions& o) {
+  if (!o.outcomes.given()) return;
+  if (o.find_max) bad_value("--outcomes", "takes runs at given loads: no --find-max");
+  for (const Contender& contender : o.contenders) {
+    if (sim::moves_requests(contender.policy)) continue;
+    bad_value("--outcomes", fmt::format("'{}' has no managers that move requests; {} has",
+                                        contender.policy, policies_that_move()));
+  }
+}
+
+Result<sim::SimReport> simulated_report(const SimOptions& o, const Contender& contender,
+                                        const sim::Setup& setup, const sim::Watch& watch) {
+  if (!o.outcomes.given()) {
+    const auto outcome = sim::simulate(contender.policy, contender.settings, setup, watch);
+    if (!outcome) return Error{outcome.error()};
+    return sim::make_report(setup, *outcome);
+  }
+  const auto run = sim::simulate_and_judge(contender.policy, contender.settings, setup,
+                                           limit_of(o.outcomes, setup.workload), watch);
+  if (!run) return Error{run.error()};
+  sim::SimReport report = sim::make_report(setup, run->outcome);
+  if (report.run.valid) report.moves = run->moves;
+  return report;
+}
+
+std::string outcomes_text(const std::vector<sim::SimReport>& reports) {
+  std::string text;
+  for (const sim::SimReport& report : reports) {
+    if (!report.moves) continue;
+    if (reports.size() > 1) {
+      text += fmt::format("{} at load {:.4g}, ", report.run.policy, *report.run.load);
+    }
+    text += line(*report.moves);
+  }
+  return text;
+}
+
+std::string outcomes_json(const MoveOutcomes& m) {
+  return nlohmann::ordered_json{{"limit_us", m.limit.micros()},
+                                {"moved", m.moved()},
+                                {"effective", m.effective},
+                                {"without_harm", m.without_harm},
+                                {"without_benefit", m.without_benefit},
+                                {"harmful", m.harmful},
+                                {"late_without_moving", m.late_without},
+                                {"late", m.late_with}}
+      .dump();
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The option --outcomes of `rubato sim`: what moving requests between groups was good for
+// (sim/outcomes.h). Main thread, but for simulated_report(), which is safe on every thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/sim_options.h"
+#include "sim/report.h"
+
+namespace rubato::cli {
+
+void add_outcomes_option(CLI::App& app, SimOptions& options);
+
+// Throws for policies that move nothing and for options that do not fit. Requires contenders.
+void check_outcomes(const SimOptions& options);
+
+// The report of one run, with or without outcomes. Fails with the line of sim::simulate().
+Result<sim::SimReport> simulated_report(const SimOptions& options, const Contender& contender,
+                                        const sim::Setup& setup, const sim::Watch& watch);
+
+// A line per report that has outcomes, which names its policy and load if there are several
+// reports; and the value of the key "outcomes".
+std::string outcomes_text(const std::vector<sim::SimReport>& reports);
+std::string outcomes_json(const sim::MoveOutcomes& moves);
+
+}  // namespace rubato::cli
