@@ -294,11 +294,6 @@ class SimHost {
     return kManages<P> && seat_ >= kFirstManagerSeat && seat_ != kCentralSeat;
   }
 
-  // What a manager looks at and takes is part of what it puts and sends.
-  void look() {
-    if (!manages()) spend(costs_.worker.look);
-  }
-
   int64_t hops(ManagerId from, ManagerId to) const {
     return mesh_hops(costs_.noc, places_[from.value], places_[to.value]);
   }
