@@ -142,9 +142,9 @@ class Darc {
   }
 
  protected:
-  // 3, "profiling the workload": a window closes once it has samples enough; a request has been seen
-  // to wait beyond its target (5.1: ten times what its type takes), or all did on average; and the
-  // demand is no longer that of the reservation.
+  // 3, "profiling the workload": a window closes once it has samples enough; a request has been
+  // seen to wait beyond its target (5.1: ten times what its type takes), or all did on average; and
+  // the demand is no longer that of the reservation.
   template <class H>
   bool has_new_profile(Profile& profile, H& host) const {
     const uint64_t samples = profile.observe(host);
@@ -182,8 +182,9 @@ class Darc {
       const uint32_t type = ranking.order[i];
       const Instant since = host.oldest(typed(type));
       if (since == Instant::never()) continue;
-      const double target = config_.slowdown * static_cast<double>(profile.of(type).service.count());
-      if (static_cast<double>((host.now() - since).count()) > target) return true;
+      const double service = static_cast<double>(profile.of(type).service.count());
+      const double waited = static_cast<double>((host.now() - since).count());
+      if (waited > config_.slowdown * service) return true;
     }
     return false;
   }
