@@ -77,12 +77,12 @@ void check_outcomes(const SimOptions& o) {
 Result<sim::SimReport> simulated_report(const SimOptions& o, const Contender& contender,
                                         const sim::Setup& setup, const sim::Watch& watch) {
   if (!o.outcomes.given()) {
-    const auto outcome = sim::simulate(contender.policy, contender.settings, setup, watch);
+    auto outcome = sim::simulate(contender.policy, contender.settings, setup, watch);
     if (!outcome) return Error{outcome.error()};
     return sim::make_report(setup, *outcome);
   }
-  const auto run = sim::simulate_and_judge(contender.policy, contender.settings, setup,
-                                           limit_of(o.outcomes, setup.workload), watch);
+  auto run = sim::simulate_and_judge(contender.policy, contender.settings, setup,
+                                     limit_of(o.outcomes, setup.workload), watch);
   if (!run) return Error{run.error()};
   sim::SimReport report = sim::make_report(setup, run->outcome);
   if (report.run.valid) report.moves = run->moves;

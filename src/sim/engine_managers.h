@@ -45,7 +45,11 @@ void Engine<P>::manage(ManagerId manager) {
   while (const auto* given = host_.next_given()) offer(given->queue, given->after);
   while (const ManagerId* to = host_.next_written_to()) {
     const Instant arrives = host_.mailbox(*to).look_at();
-    set_manager_alarm(*to, std::min(managers_[to->value].alarm, arrives));
+    if (arrives <= now_) {
+      poke(*to);
+    } else {
+      set_manager_alarm(*to, std::min(managers_[to->value].alarm, arrives));
+    }
   }
 }
 

@@ -170,20 +170,6 @@ TEST(Managers, a_message_takes_the_hops_between_the_first_workers_of_the_groups)
   EXPECT_EQ(latency_of_shot(run<Courier>(setup), 0), kService);
 }
 
-// Two at once to one manager (one flow): the second is sent when the first is out, and read when
-// the first has been handed over.
-TEST(Managers, does_one_thing_after_the_other) {
-  sim::Setup setup = scripted(2, {{1000, 10}, {1000, 10}});
-  setup.costs.nic.steering = Steering::kRss;
-  setup.costs.manager.send = price(100);
-  setup.costs.manager.receive = price(250);
-  const Outcome outcome = run<Courier>(setup);
-  EXPECT_EQ(latency_of_shot(outcome, 0), 100 + 250 + 10);
-  EXPECT_EQ(latency_of_shot(outcome, 1), 100 + 250 + 250 + 10);
-  EXPECT_EQ(more(outcome, "messages_carry"), 2u);
-  EXPECT_EQ(more(outcome, "moved_between_managers"), 2u);
-}
-
 // Steps at 1200 and 1400 are predictions, and whoever comes then waits; the one that the request of
 // 1000 caused is none.
 TEST(Managers, a_step_that_is_due_has_a_price_and_one_for_other_reasons_has_none) {
@@ -194,15 +180,6 @@ TEST(Managers, a_step_that_is_due_has_a_price_and_one_for_other_reasons_has_none
   EXPECT_EQ(latency_of_shot(outcome, 1), 5);
   EXPECT_EQ(latency_of_shot(outcome, 2), 1250 - 1210 + 5);
   EXPECT_EQ(latency_of_shot(outcome, 3), 5);
-}
-
-TEST(Managers, what_came_while_the_manager_was_busy_costs_no_prediction) {
-  sim::Setup setup = scripted(1, {{1000, 5}, {1010, 5}});
-  setup.costs.manager.step = Nanos(1000);
-  setup.costs.manager.put = price(35);
-  const Outcome outcome = run<Courier>(setup, {.carry = false});
-  EXPECT_EQ(latency_of_shot(outcome, 0), 35 + 5);
-  EXPECT_EQ(latency_of_shot(outcome, 1), 1035 + 35 + 5 - 1010);
 }
 
 // Tells all others something whenever a request comes, and then hands that out.
@@ -249,18 +226,6 @@ TEST(Managers, at_35_ns_per_hand_over_a_manager_serves_28_million_requests_per_s
   EXPECT_NEAR(throughput(1, dispatcher) / 1e6, 1e3 / 35, 0.1);
   EXPECT_NEAR(throughput(4, put) / 1e6, 4 * 1e3 / 35, 3);  // each its own; random ones get more
   EXPECT_GT(throughput(1, [](Costs&) {}), 70e6);
-}
-
-// A prediction of 18 ns every 200 ns, and messages, leave it less time.
-TEST(Managers, predictions_take_time_from_hand_overs) {
-  sim::Setup setup = ideal(30, "fixed-100ns", 0.5, 40'000);
-  setup.costs.manager.put = price(35);
-  const double without =
-      static_cast<double>(run<Altocumulus>(setup, {.group = 15}).simulated.count());
-  setup.costs.manager.step = Nanos(18);
-  const double with =
-      static_cast<double>(run<Altocumulus>(setup, {.group = 15}).simulated.count());
-  EXPECT_NEAR(with / without, 200.0 / (200 - 18), 0.03);
 }
 
 TEST(Managers, every_step_of_a_run_is_accounted_for) {

@@ -209,7 +209,8 @@ TEST_F(NicRules, a_rule_is_in_force_when_it_is_written) {
   EXPECT_EQ(nic.steer(kFlow, us(15) - Nanos(1)), home);
   EXPECT_EQ(nic.steer(kFlow, us(15)), other_than_home());
   EXPECT_EQ(nic.rules(), 1u);
-  EXPECT_EQ(nic.steer(kFlow + 1, us(15)), Nic(costs(Steering::kRss), 8, 1).steer(kFlow + 1, us(15)));
+  Nic without_rules(costs(Steering::kRss), 8, 1);
+  EXPECT_EQ(nic.steer(kFlow + 1, us(15)), without_rules.steer(kFlow + 1, us(15)));
 }
 
 TEST_F(NicRules, one_rule_is_written_after_the_other) {
