@@ -43,7 +43,7 @@ uint64_t allocations_of(std::string_view policy, sim::Setup setup, uint64_t requ
 // The first part of the longer run is the shorter one, so that what the longer one has more is of
 // its second part. Queues may still grow a little there, in steps of a factor of two.
 TEST(Simulation, allocates_nothing_per_request) {
-  constexpr uint64_t kRequests = 30'000;
+  constexpr uint64_t kRequests = 60'000;
   constexpr uint64_t kStillGrowing = 20;
   for (const Delivery delivery : {Delivery::kDirect, Delivery::kPolled}) {
     sim::Setup setup = ideal(16, "zippydb", 0.7, kRequests);
