@@ -101,7 +101,10 @@ class LetterServer {
   void submit(uint64_t flow, std::string_view bytes) {
     RUBATO_CHECK(datapath->submit(flow, bytes));
   }
-  std::string receive(uint64_t flow, size_t bytes) { return datapath->receive(flow, bytes); }
+  // Patient: under a sanitizer on a busy machine each of thousands of preemptions takes long.
+  std::string receive(uint64_t flow, size_t bytes) {
+    return datapath->receive(flow, bytes, Nanos::seconds(60));
+  }
   std::string call(uint64_t flow, std::string_view line) {
     submit(flow, line);
     return receive(flow, line.size());
