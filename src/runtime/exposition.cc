@@ -111,6 +111,19 @@ void write_types(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& t
          [&](uint32_t type) { return runtime.service(type); });
 }
 
+// What tells whether a policy kept a type away from a worker.
+void write_places(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& types) {
+  out.family("rubato_finished", "counter", "Requests by the worker that finished them.");
+  for (uint32_t worker = 0; worker < runtime.options().workers; ++worker) {
+    const std::string at = OpenMetrics::label("worker", std::to_string(worker)) + ",";
+    for (uint32_t type = 0; type < types.count; ++type) {
+      const uint64_t finished = runtime.finished(WorkerId{worker}, type);
+      if (finished == 0) continue;
+      out.counter(finished, at + OpenMetrics::label("type", types.name(type)));
+    }
+  }
+}
+
 void write_depths(OpenMetrics& out, const Runtime& runtime) {
   out.family("rubato_queue_depth", "gauge", "Requests waiting, per queue.");
   for (const QueueDepth& queue : runtime.queue_depths()) {
@@ -126,6 +139,7 @@ void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
   write_counters(out, runtime.stats(), datapath.stats());
   write_depths(out, runtime);
   write_types(out, runtime, types);
+  write_places(out, runtime, types);
 }
 
 std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,

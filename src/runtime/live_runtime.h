@@ -77,6 +77,10 @@ class LiveRuntime final : public Runtime {
   Histogram service(uint32_t type) const override {
     return merged(type, [](const TypeStats& stats) { return stats.service.snapshot(); });
   }
+  uint64_t finished(WorkerId worker, uint32_t type) const override {
+    const TypeStats* stats = workers_[worker.value]->stats().find_type(type);
+    return stats != nullptr ? stats->served.value() : 0;
+  }
   Histogram overrun() const override {
     Histogram sum;
     for (const auto& worker : workers_) sum.merge(worker->stats().overrun.snapshot());

@@ -86,6 +86,8 @@ class Runtime {
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;
+  // Requests of that type that ended on that worker. Requires worker < options().workers.
+  virtual uint64_t finished(WorkerId worker, uint32_t type) const = 0;
   // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
   virtual Histogram overrun() const = 0;
   // Of each worker, with RuntimeOptions::record_arrivals; else empty. They live as long as the
