@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "cli/command.h"
 #include "policy/all.h"
@@ -19,13 +20,16 @@ namespace {
 struct Entry {
   std::string name, summary, source;
   bool live;  // else simulated only
+  Preempts preempts;
+  std::span<const QueueSpec> queues;
   std::vector<OptionDescription> options;
 };
 
 std::vector<Entry> all_policies() {
   std::vector<Entry> entries;
   for_each_policy([&]<class P>(std::type_identity<P>) {
-    entries.push_back({P::kName, P::kSummary, P::kSource, kServesLive<P>, describe<P>()});
+    entries.push_back({P::kName, P::kSummary, P::kSource, kServesLive<P>, P::kPreempts, P::kQueues,
+                       describe<P>()});
   });
   return entries;
 }
@@ -76,6 +80,25 @@ std::string as_markdown(const std::vector<Entry>& entries) {
   return text;
 }
 
+const char* name_of(Preempts preempts) {
+  switch (preempts) {
+    case Preempts::kNothing: return "nothing";
+    case Preempts::kLong: return "long";
+    case Preempts::kEverything: return "everything";
+  }
+  return "?";
+}
+
+const char* name_of(Sharing sharing) {
+  switch (sharing) {
+    case Sharing::kOwner: return "owner";
+    case Sharing::kStealable: return "stealable";
+    case Sharing::kShared: return "shared";
+    case Sharing::kManaged: return "managed";
+  }
+  return "?";
+}
+
 std::string as_json(const std::vector<Entry>& entries) {
   auto list = nlohmann::ordered_json::array();
   for (const Entry& entry : entries) {
@@ -88,10 +111,16 @@ std::string as_json(const std::vector<Entry>& entries) {
                          {"high", o.high},
                          {"default", o.default_value}});
     }
+    auto queues = nlohmann::ordered_json::array();
+    for (const QueueSpec& queue : entry.queues) {
+      queues.push_back({{"name", queue.name}, {"sharing", name_of(queue.sharing)}});
+    }
     list.push_back({{"name", entry.name},
                     {"summary", entry.summary},
                     {"source", entry.source},
                     {"simulated_only", !entry.live},
+                    {"preempts", name_of(entry.preempts)},
+                    {"queues", std::move(queues)},
                     {"options", std::move(options)}});
   }
   return list.dump(1) + "\n";
