@@ -87,8 +87,8 @@ class FlowMigration {
     worker.publish = !host.post(me, posted, with_flow);
   }
 
-  // Of the idle worker `me`: takes the flow that `victim` has published. False = there is none, or
-  // somebody was faster.
+  // Of the idle worker `me`: takes the flow that `victim` has published. False = there is none,
+  // somebody was faster, or the host cannot steer it.
   template <class H>
   bool adopt(Worker& worker, WorkerId me, WorkerId victim, H& host) const {
     const uint64_t posted = host.posted(victim);

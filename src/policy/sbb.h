@@ -149,11 +149,12 @@ class Sbb {
   }
 
   // A Light worker can do its own work. Of an Overloaded one a flow is preferred; if it offers
-  // none, requests help too.
+  // none, requests help too, also when this worker has just taken the one it offered: it still
+  // has nothing to run, and would ask again at once.
   template <class H>
   Job* take_from(WorkerId victim, Worker& worker, WorkerId me, H& host) const {
     if (FlowMigration::load_of(host.posted(victim)) == FlowMigration::Load::kLight) return nullptr;
-    if (config_.migration && flows_.adopt(worker.flows, me, victim, host)) return nullptr;
+    if (config_.migration) flows_.adopt(worker.flows, me, victim, host);
     // O2 to O4: half of what is visible, in one go, into the block, where nobody steals it again. A
     // race that is lost ends this victim's turn.
     const uint32_t visible = host.depth(queue(victim));
