@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policy/testing/arrivals.h"
+#include "policy/testing/conformance.h"
 #include "policy/testing/driven.h"
 #include "policy/testing/seed.h"
 
@@ -19,6 +20,7 @@ using testing::Arrival;
 using testing::DriveOptions;
 using testing::Driven;
 using testing::DriveReport;
+using testing::expect_all_served;
 using testing::make_arrivals;
 using testing::Mix;
 using testing::test_seed;
@@ -26,25 +28,12 @@ using testing::test_seed;
 class Conformance : public ::testing::TestWithParam<Driven> {
  protected:
   static DriveReport drive(const std::vector<Arrival>& arrivals, const DriveOptions& options = {}) {
-    return GetParam().drive(arrivals, options);
-  }
-
-  // Every arrival departs exactly once or was refused, and no rule was broken.
-  static void expect_all_served(const DriveReport& report, size_t arrivals) {
-    std::vector<int> seen(arrivals);
-    for (const auto& departure : report.departures) ++seen[departure.arrival];
-    for (const uint32_t refused : report.refused) ++seen[refused];
-    EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), static_cast<long>(arrivals));
-    for (const std::string& violation : report.violations) ADD_FAILURE() << violation;
+    return GetParam().drive(arrivals, options, {});
   }
 };
 
 INSTANTIATE_TEST_SUITE_P(Policies, Conformance, ::testing::ValuesIn(testing::all_driven()),
-                         [](const auto& param) {
-                           std::string name = param.param.name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         testing::name_of_param);
 
 TEST_P(Conformance, names_are_fit_for_a_command_line) {
   const std::string name = GetParam().name;

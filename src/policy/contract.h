@@ -93,6 +93,13 @@ enum class Verdict : uint8_t {
   kPreempt,   // put the job back and choose again
 };
 
+// Whom a policy that prefers others may keep waiting until these are gone.
+enum class MayStarve : uint8_t {
+  kNobody,
+  kUnknown,  // requests whose type is not known
+  kLong,     // all but those of the shortest type
+};
+
 // Which jobs get a slice whose end is looked at.
 enum class Preempts : uint8_t { kNothing, kLong, kEverything };
 
@@ -136,7 +143,7 @@ struct Served {
 //   steer(flow, w)          the requests of that flow which are received from now on (or soon)
 //                           arrive at worker w; false = the flow or the means are not there
 //   unsteer(flow)           takes that back; false = there was nothing to take back
-//   take(q)                 null = empty, or a race was lost
+//   take(q)                 null = empty; of a kShared queue also: a race was lost
 //   take_tail(q)            the job that was put last; of a kManaged queue, by its manager
 //   put(q, job)             false = full; the caller still owns the job
 //   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
@@ -179,6 +186,7 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& mess
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows who idles need not ask them all
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
+//   kMayStarve         a MayStarve: who may wait for as long as others come, and why
 template <class P>
 concept Policy = requires(typename P::Config config) {
   { P::kName } -> std::convertible_to<const char*>;
@@ -220,6 +228,15 @@ inline constexpr bool kServesLive = [] {
     return !P::kSimulatedOnly;
   } else {
     return true;
+  }
+}();
+
+template <Policy P>
+inline constexpr MayStarve kClaimsMayStarve = [] {
+  if constexpr (requires { P::kMayStarve; }) {
+    return P::kMayStarve;
+  } else {
+    return MayStarve::kNobody;
   }
 }();
 

@@ -22,6 +22,8 @@ class Edf {
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
+  // Who is of no known type has no deadline: a low priority queue (Persephone, 4.2).
+  static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},
   }};

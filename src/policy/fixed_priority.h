@@ -20,6 +20,8 @@ class FixedPriority {
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
+  // Shortest job first "can starve long RPCs" (Persephone, Table 5).
+  static constexpr MayStarve kMayStarve = MayStarve::kLong;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes},
   }};

@@ -50,6 +50,8 @@ class Nanopu : public Jbsq {
   static constexpr const char* kSource = "nanoPU, OSDI 2021; Altocumulus, section VIII-A";
   static constexpr bool kSimulatedOnly = true;
   static constexpr Preempts kPreempts = Preempts::kEverything;
+  // Who used up the bound has the lower of two priorities at its core, which are strict.
+  static constexpr MayStarve kMayStarve = MayStarve::kLong;
   static constexpr std::array<QueueSpec, 3> kQueues{{
       Jbsq::kQueues[0],
       Jbsq::kQueues[1],

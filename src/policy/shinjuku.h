@@ -24,6 +24,8 @@ class Shinjuku {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
+  // Who is of no known type has no target: a low priority queue (Persephone, 4.2).
+  static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
   // A queue with two ends is made of two: what was cut is before what is fresh.
   static constexpr std::array<QueueSpec, 2> kQueues{{
       {"fresh", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},

@@ -12,6 +12,7 @@
 
 #include "policy/testing/arrivals.h"
 #include "policy/testing/drive.h"
+#include "policy/testing/flood.h"
 #include "policy/testing/script_host.h"
 #include "policy/testing/seed.h"
 
@@ -436,6 +437,18 @@ TEST(Synergy, preempted_jobs_make_progress_under_an_overload_of_short_ones) {
     return longest;
   };
   EXPECT_LT(longest_wait(Nanos::micros(20)), longest_wait(Nanos()));
+}
+
+TEST(Synergy, cut_requests_starve_in_a_flood_only_if_the_wait_queue_is_never_checked) {
+  using testing::FloodKind;
+  const testing::Flood flood =
+      testing::FloodMaker(test_seed(25), 4).make(FloodKind::kShort, FloodKind::kLong, 8'000);
+  const auto starves = [&](Nanos thresh_wqd) {
+    const testing::DriveOptions options{.queue_capacity = 64};
+    return starved(flood, drive<Synergy>({.thresh_wqd = thresh_wqd}, flood.arrivals, options));
+  };
+  EXPECT_TRUE(starves(Nanos()));
+  EXPECT_FALSE(starves(Nanos::micros(20)));
 }
 
 // Fig. 6.5, from nothing to all of it.

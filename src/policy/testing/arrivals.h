@@ -21,8 +21,15 @@ struct Mix {
   Nanos long_service = Nanos::micros(50);
   uint32_t priorities = 3;  // long jobs get 0 .. priorities-1
   uint32_t flows = 61;          // by turns
-  double unknown_share = 0.01;  // of type 0; else short jobs are of type 1, long ones of type 2
+  double unknown_share = 0.01;  // of type 0; else short jobs are of odd types, long ones of even,
+  uint32_t types = 2;           // which are 1 .. types
 };
+
+inline uint32_t draw_type(Prng& prng, const Mix& mix, bool is_long) {
+  if (prng.uniform() < mix.unknown_share) return 0;
+  const uint32_t pairs = mix.types / 2;
+  return 1 + (is_long ? 1 : 0) + 2 * (pairs > 1 ? prng.below(pairs) : 0);
+}
 
 inline std::vector<Arrival> make_arrivals(uint64_t seed, const Mix& mix = {}) {
   Prng prng(seed);
@@ -40,7 +47,7 @@ inline std::vector<Arrival> make_arrivals(uint64_t seed, const Mix& mix = {}) {
                         .service = is_long ? mix.long_service : mix.short_service,
                         .job_class = is_long ? JobClass::kLong : JobClass::kShort,
                         .priority = static_cast<uint8_t>(prng.below(mix.priorities)),
-                        .type = prng.uniform() < mix.unknown_share ? 0 : is_long ? 2u : 1u,
+                        .type = draw_type(prng, mix, is_long),
                         .flow = i % mix.flows});
   }
   return arrivals;

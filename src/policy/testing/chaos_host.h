@@ -62,7 +62,10 @@ class ChaosHost {
   }
   bool unsteer(uint64_t flow) { return !happens(rates_.refused_put) && inner_.unsteer(flow); }
 
-  Job* take(QueueRef q) { return happens(rates_.lost_race) ? nullptr : inner_.take(q); }
+  Job* take(QueueRef q) {
+    const bool raced = P::kQueues[q.spec].sharing == Sharing::kShared;
+    return raced && happens(rates_.lost_race) ? nullptr : inner_.take(q);
+  }
   Job* take_tail(QueueRef q) {
     return happens(rates_.lost_race) ? nullptr : inner_.take_tail(q);
   }
@@ -80,6 +83,7 @@ class ChaosHost {
   }
 
   uint32_t managers() const { return inner_.managers(); }
+  size_t room(QueueRef q) { return inner_.room(q); }
   const std::deque<Job*>& waiting(QueueRef q) { return inner_.waiting(q); }
   uint64_t mishaps() const { return mishaps_; }
 

@@ -168,7 +168,8 @@ class CheckedHost {
     const std::string from = name(victim) + " into " + name(into);
     if (!require(may_steal(victim) && may_put(into), "steal from " + from + ": wrong seat") ||
         !require(max >= 1 && max <= limits::kStealMax, "steal of " + std::to_string(max)) ||
-        !require(!(victim == into), "steal from " + from)) {
+        !require(!(victim == into), "steal from " + from) ||
+        !require(max <= inner_.room(into) + 1, "steal from " + from + ", which has no room")) {
       return nullptr;
     }
     const size_t landed_before = inner_.waiting(into).size();

@@ -7,6 +7,7 @@
 // report. Single-threaded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <queue>
 #include <span>
@@ -36,6 +37,7 @@ struct DriveOptions {
   size_t queue_capacity = limits::kSharedCapacity;
   uint64_t seed = 1;
   bool chaos = false;
+  ChaosRates rates{};  // with chaos
   uint64_t patience = UINT64_MAX;  // see CheckedHost
 };
 
@@ -67,7 +69,7 @@ class Driver {
         options_(options),
         script_(options.workers, options.seed, hook::initial_plan(policy_),
                 managers(policy_, options.workers)),
-        chaos_(script_, options.seed, options.chaos ? ChaosRates{} : ChaosRates{0, 0, 0, 0}),
+        chaos_(script_, options.seed, options.chaos ? options.rates : ChaosRates{0, 0, 0, 0}),
         host_(chaos_, options.patience),
         seats_(options.workers),
         manager_seats_(script_.managers()),
@@ -78,9 +80,11 @@ class Driver {
   DriveReport run() {
     for (uint32_t i = 0; i < arrivals_.size(); ++i) schedule(arrivals_[i].at, Kind::kArrival, i);
     schedule_adapt();
-    const uint64_t most_events = 10'000 + 1'000 * uint64_t{arrivals_.size()};
-    for (uint64_t n = 0; !events_.empty() && unfinished() > 0; ++n) {
-      if (n == most_events) {
+    const Instant latest = latest_end();
+    uint64_t at_once = 0;
+    while (!events_.empty() && unfinished() > 0) {
+      at_once = events_.top().at == script_.now() ? at_once + 1 : 0;
+      if (events_.top().at > latest || at_once == kMostAtOnce + arrivals_.size()) {
         host_.complain("the run does not end");
         break;
       }
@@ -121,7 +125,19 @@ class Driver {
   };
 
   static constexpr uint32_t kMostRounds = 8;
+  static constexpr uint64_t kMostAtOnce = 100'000;  // events at one instant, beside arrivals
   static constexpr Nanos kRetryAfter = Nanos(100);  // how soon an idle worker asks again, in chaos
+
+  // Twice what one worker would take for all that came at the end, and some time for retries.
+  Instant latest_end() const {
+    Instant latest;
+    Nanos service;
+    for (const Arrival& arrival : arrivals_) {
+      latest = std::max(latest, arrival.at);
+      service += arrival.service;
+    }
+    return latest + service * int64_t{2} + Nanos::millis(10);
+  }
 
   size_t unfinished() const {
     return arrivals_.size() - report_.departures.size() - report_.refused.size();
@@ -140,6 +156,7 @@ class Driver {
     const Event event = events_.top();
     events_.pop();
     script_.set_now(event.at);
+    mishaps_before_ = chaos_.mishaps();
     switch (event.kind) {
       case Kind::kArrival:
         arrive(event.index);
@@ -176,9 +193,13 @@ class Driver {
     host_.sit(Seat::manager(me));
     const Instant due = hook::manage(policy_, seat.state, me, host_);
     if (due != Instant::never() && due <= script_.now()) host_.complain("a step due in the past");
-    if (due == seat.due || due == Instant::never() || unfinished() == 0) return;
-    seat.due = due;
-    schedule(std::max(due, script_.now() + Nanos(1)), Kind::kManage);
+    if (due == Instant::never() || unfinished() == 0) return;
+    // One step is pending per manager, else what each schedules would multiply. An early one does
+    // no harm: managers step after every event anyway.
+    const bool pending = seat.due > script_.now() && seat.due <= due;
+    if (pending) return;
+    seat.due = std::max(due, script_.now() + Nanos(1));
+    schedule(seat.due, Kind::kManage);
   }
 
   void arrive(uint32_t index) {
@@ -209,12 +230,13 @@ class Driver {
         const bool found = ask_next(WorkerId{w});
         if (found && somebody_found_nothing && !has_own) claim_broken();
         somebody_got_work |= found;
-        somebody_found_nothing |= !found;
+        // Who took of its own may have told the others where to find something (SBB's signs).
+        somebody_found_nothing = !found || (somebody_found_nothing && !has_own);
       }
     }
-    if (jobs_waiting() == 0 || !somebody_idles()) return;
+    if (!somebody_waits() || !somebody_idles()) return;
     ++report_.idle_while_waiting;
-    if (!options_.chaos || retry_scheduled_) return;
+    if (chaos_.mishaps() == mishaps_before_ || retry_scheduled_) return;
     schedule(script_.now() + kRetryAfter, Kind::kRetry);
     retry_scheduled_ = true;
   }
@@ -254,6 +276,7 @@ class Driver {
       job.job_class = arrivals_[job.arrival].job_class;
     }
     seat.running = &job;
+    ++running_;
     script_.set_busy(me, true);
     seat.quantum = Nanos::max();
     if (covered(job)) {
@@ -284,8 +307,7 @@ class Driver {
     if (job.left == Nanos()) {
       finish(job, WorkerId{worker});
     } else if (expired(job, WorkerId{worker}) == Verdict::kPreempt && put_back(job, worker)) {
-      seat.running = nullptr;
-      script_.set_busy(WorkerId{worker}, false);
+      leave(WorkerId{worker});
     } else {
       begin_slice(WorkerId{worker});
     }
@@ -319,8 +341,14 @@ class Driver {
     script_.note_served(job.type, job.attained, job.started - job.arrived, job.job_class);
     host_.retire(&job);
     report_.departures.push_back({job.arrival, script_.now(), job.preemptions});
-    seat.running = nullptr;
+    leave(me);
+  }
+
+  // The worker has no job any more.
+  void leave(WorkerId me) {
+    seats_[me.value].running = nullptr;
     script_.set_busy(me, false);
+    --running_;
   }
 
   void adapt() {
@@ -329,23 +357,10 @@ class Driver {
     schedule_adapt();
   }
 
-  size_t jobs_waiting() {
-    size_t sum = 0;
-    for (uint32_t spec = 0; spec < P::kQueues.size(); ++spec) {
-      const uint32_t lanes = lanes_of(P::kQueues[spec], options_.workers, script_.managers());
-      for (uint32_t lane = 0; lane < lanes; ++lane) {
-        sum += script_.waiting(QueueRef{spec, lane}).size();
-      }
-    }
-    return sum + host_.in_messages();
-  }
+  // Those that no worker runs: in a queue, in a message, or in the hand of a dispatcher.
+  bool somebody_waits() const { return host_.inside() > running_; }
 
-  bool somebody_idles() const {
-    for (const WorkerSeat& seat : seats_) {
-      if (seat.running == nullptr) return true;
-    }
-    return false;
-  }
+  bool somebody_idles() const { return running_ < options_.workers; }
 
   P policy_;
   std::span<const Arrival> arrivals_;
@@ -355,10 +370,12 @@ class Driver {
   Host host_;
   typename P::Central central_{};
   std::vector<WorkerSeat> seats_;
+  size_t running_ = 0;  // of the seats
   std::vector<ManagerSeat> manager_seats_;
   std::vector<DrivenJob> jobs_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t next_order_ = 0;
+  uint64_t mishaps_before_ = 0;  // this step
   bool retry_scheduled_ = false;
   DriveReport report_;
 };

@@ -11,6 +11,7 @@
 
 #include "policy/contract.h"
 #include "policy/testing/drive.h"
+#include "policy/testing/random_settings.h"
 
 namespace rubato::testing {
 
@@ -20,8 +21,12 @@ struct Driven {
   const char* source;
   Preempts preempts;
   bool claims_work_conserving;
+  MayStarve may_starve;
   std::span<const QueueSpec> queues;
-  DriveReport (*drive)(std::span<const Arrival> arrivals, DriveOptions options);
+  DriveReport (*drive)(std::span<const Arrival> arrivals, DriveOptions options,
+                       const PolicySettings& settings);
+  PolicySettings (*draw_settings)(Prng& prng);
+  std::vector<const char*> options;  // by name
 
   friend void PrintTo(const Driven& driven, std::ostream* out) { *out << driven.name; }
 };

@@ -5,6 +5,22 @@
 #include "policy/testing/driven.h"
 
 namespace rubato::testing {
+namespace {
+
+template <Policy P>
+DriveReport drive_with(std::span<const Arrival> arrivals, DriveOptions options,
+                       const PolicySettings& settings) {
+  return drive<P>(config_of<P>(settings), arrivals, options);
+}
+
+template <Policy P>
+std::vector<const char*> option_names() {
+  std::vector<const char*> names;
+  for (const OptionDescription& option : describe<P>()) names.push_back(option.name);
+  return names;
+}
+
+}  // namespace
 
 template <uint32_t kPart>
 void add_driven(std::vector<Driven>& all) {
@@ -15,10 +31,11 @@ void add_driven(std::vector<Driven>& all) {
                    .source = P::kSource,
                    .preempts = P::kPreempts,
                    .claims_work_conserving = kClaimsWorkConserving<P>,
+                   .may_starve = kClaimsMayStarve<P>,
                    .queues = P::kQueues,
-                   .drive = [](std::span<const Arrival> arrivals, DriveOptions options) {
-                     return drive<P>({}, arrivals, options);
-                   }});
+                   .drive = drive_with<P>,
+                   .draw_settings = draw_settings<P>,
+                   .options = option_names<P>()});
   });
 }
 

@@ -151,6 +151,7 @@ class ScriptHost {
     }
   }
   void set_capacity(size_t jobs_per_queue) { capacity_ = jobs_per_queue; }
+  size_t room(QueueRef q) { return capacity_ - std::min(capacity_, at(q).jobs.size()); }
   void record_verbs() { recording_ = true; }
   const std::vector<std::string>& verbs() const { return verbs_; }  // "take waiting[0]"
   void forget_verbs() { verbs_.clear(); }
