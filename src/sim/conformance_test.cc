@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "policy/all.h"
+#include "policy/testing/random_settings.h"
+#include "policy/testing/replay.h"
 #include "policy/testing/seed.h"
 #include "sim/testing/runs.h"
 #include "sim/testing/slow_models.h"
@@ -129,7 +134,8 @@ sim::Setup random_setup(Prng& prng) {
   constexpr uint32_t kWorkers[] = {1, 2, 3, 14, 64, 256};
   constexpr const char* kMixes[] = {"extreme-bimodal", "exp-1", "fixed-850ns", "zippydb", "tpcc"};
   const double load = 0.2 + 1.4 * prng.uniform();
-  sim::Setup setup = ideal(kWorkers[prng.below(6)], kMixes[prng.below(5)], load, 3'000);
+  const uint64_t requests = 200 + prng.below(1'000);
+  sim::Setup setup = ideal(kWorkers[prng.below(6)], kMixes[prng.below(5)], load, requests);
   setup.costs = random_costs(prng);
   make_room(setup.costs);
   setup.seed = prng.next();
@@ -138,8 +144,17 @@ sim::Setup random_setup(Prng& prng) {
   return setup;
 }
 
-void expect_all_accounted_for(std::string_view policy, const sim::Setup& setup) {
-  const Outcome outcome = simulate(policy, {}, setup).value();
+std::string describe(const sim::Setup& setup) {
+  char text[120];
+  std::snprintf(text, sizeof text, ", %u workers, %s, rate %.0f, %llu requests, queues of %u",
+                setup.workers, setup.workload.mixes[0].name().c_str(), setup.workload.rate,
+                static_cast<unsigned long long>(setup.requests), setup.costs.queue_capacity);
+  return text;
+}
+
+Fates expect_all_accounted_for(std::string_view policy, const Settings& settings,
+                               const sim::Setup& setup) {
+  const Outcome outcome = simulate(policy, settings, setup).value();
   const Fates fates = fates_of(outcome);
   EXPECT_EQ(outcome.requests, setup.requests);
   EXPECT_EQ(outcome.measured, setup.requests);
@@ -154,26 +169,54 @@ void expect_all_accounted_for(std::string_view policy, const sim::Setup& setup) 
       EXPECT_GE(type.slowdown.min().count(), kSlowdownUnit);
     }
   }
-  if (fates.done < setup.requests) return;
+  if (fates.done < setup.requests) return fates;
   // Every nanosecond of every service was given exactly once.
   Nanos service;
   RequestSource source(setup.workload, setup.seed);
   for (uint64_t i = 0; i < setup.requests; ++i) service += source.next().service;
   const double worker_ns = static_cast<double>(outcome.simulated.count()) * setup.workers;
   EXPECT_NEAR(outcome.useful_share * worker_ns, static_cast<double>(service.count()), 1);
+  return fates;
 }
 
-TEST(Simulation, accounts_for_every_request_of_every_policy_on_random_machines) {
-  constexpr int kMachines = 40;
-  const uint64_t seed = testing::test_seed(13);
-  Prng prng(seed);
-  for (int i = 0; i < kMachines; ++i) {
+struct Simulated {
+  const char* name;
+  testing::PolicySettings (*draw_settings)(Prng& prng);
+
+  friend void PrintTo(const Simulated& policy, std::ostream* out) { *out << policy.name; }
+};
+
+std::vector<Simulated> all_simulated() {
+  std::vector<Simulated> all;
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    all.push_back({P::kName, testing::draw_settings<P>});
+  });
+  return all;
+}
+
+class EveryPolicy : public ::testing::TestWithParam<Simulated> {};
+
+INSTANTIATE_TEST_SUITE_P(Simulation, EveryPolicy, ::testing::ValuesIn(all_simulated()),
+                         [](const auto& param) { return testing::case_name(param.param.name); });
+
+TEST_P(EveryPolicy, accounts_for_every_request_on_random_machines) {
+  constexpr uint64_t kMachines = 200;
+  const testing::Seeds seeds = testing::test_seeds(kMachines);
+  Fates all;
+  for (uint64_t seed = seeds.first; seed < seeds.end() && !HasFailure(); ++seed) {
+    Prng prng(seed);
     const sim::Setup setup = random_setup(prng);
-    for_each_policy([&]<class P>(std::type_identity<P>) {
-      SCOPED_TRACE(std::string(P::kName) + ", machine " + std::to_string(i));
-      expect_all_accounted_for(P::kName, setup);
-    });
+    const testing::PolicySettings settings = GetParam().draw_settings(prng);
+    const testing::Replay replay(
+        seed, GetParam().name + describe(setup) + testing::as_arguments(settings));
+    const Fates fates = expect_all_accounted_for(GetParam().name, settings, setup);
+    all.done += fates.done, all.refused += fates.refused, all.lost += fates.lost;
   }
+  std::printf("%s: %llu runs: %llu requests done, %llu refused, %llu lost at rings\n",
+              GetParam().name, static_cast<unsigned long long>(seeds.count),
+              static_cast<unsigned long long>(all.done),
+              static_cast<unsigned long long>(all.refused),
+              static_cast<unsigned long long>(all.lost));
 }
 
 }  // namespace
