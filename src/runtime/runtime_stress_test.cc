@@ -1,49 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every policy with several workers under a random mix of short and long pipelined requests: no
-// request is lost, none is answered twice, and each flow sees its replies in order.
+// Every policy with several workers under a random mix of short and long pipelined requests, with
+// its options as they are and at random: no request is lost, none is answered twice, and each flow
+// sees its replies in order.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "base/prng.h"
 #include "policy/all.h"
+#include "policy/testing/random_settings.h"
+#include "policy/testing/replay.h"
+#include "policy/testing/seed.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
 namespace {
 
 using testing::LetterServer;
-
-uint64_t seed_of_run() {
-  const char* given = std::getenv("RUBATO_SEED");
-  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20'261'121;
-  ::testing::Test::RecordProperty("seed", std::to_string(seed));
-  std::printf("seed %llu (RUBATO_SEED replays)\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
+using testing::PolicySettings;
 
 struct Setting {
   std::string policy;
   uint32_t workers;
   PreemptionClock clock;
   Classify classify;
+  PolicySettings options;
 };
 
-class EveryPolicy : public ::testing::TestWithParam<Setting> {};
-
-std::vector<Setting> settings() {
-  std::vector<Setting> all;
-  for_each_policy([&]<class P>(std::type_identity<P>) {
-    if (!kServesLive<P>) return;
-    all.push_back({P::kName, 1, PreemptionClock::kSelf, Classify::kAge});
-    all.push_back({P::kName, 3, PreemptionClock::kSelf, Classify::kLearned});
-    all.push_back({P::kName, 2, PreemptionClock::kTimerCore, Classify::kFeedback});
-  });
-  return all;
+std::string describe(const Setting& setting) {
+  const char* clock = setting.clock == PreemptionClock::kSelf ? "self" : "timer core";
+  return setting.policy + ", " + std::to_string(setting.workers) + " workers, " + clock +
+         ", classify " + std::to_string(static_cast<int>(setting.classify)) +
+         testing::as_arguments(setting.options);
 }
 
 // The line number `i` of a flow: most are short, some long, a few control plane.
@@ -53,11 +44,11 @@ std::string line(Prng& prng, int i) {
   return std::string(1, letter) + std::to_string(i) + "\n";
 }
 
-TEST_P(EveryPolicy, answers_each_request_once_and_in_order_of_its_flow) {
-  const Setting& setting = GetParam();
+void serve(const Setting& setting, uint64_t seed) {
   LetterServer server(setting.policy, setting.workers);
   server.options.preemption_clock = setting.clock;
   server.options.classify = setting.classify;
+  server.options.policy_settings.insert(setting.options.begin(), setting.options.end());
   server.options.max_fibers = 64;
   server.app.on('L') = [](Request&) {
     long_begin();
@@ -68,7 +59,7 @@ TEST_P(EveryPolicy, answers_each_request_once_and_in_order_of_its_flow) {
     for (int i = 0; i < 20'000; ++i) checkpoint();
   };
   server.start();
-  Prng prng(seed_of_run());
+  Prng prng(seed);
   constexpr int kFlows = 16;
   constexpr int kLines = 60;
   std::vector<uint64_t> flows;
@@ -89,16 +80,64 @@ TEST_P(EveryPolicy, answers_each_request_once_and_in_order_of_its_flow) {
   EXPECT_EQ(stats.requests, uint64_t{kFlows} * kLines);
   EXPECT_EQ(stats.refused, 0u);
   EXPECT_EQ(stats.preemptions, stats.resumed);
+  uint64_t finished = 0;
+  for (uint32_t worker = 0; worker < setting.workers; ++worker) {
+    for (const char type : {'S', 'L', 'X', 'C'}) {
+      finished += server.runtime->finished(WorkerId{worker}, static_cast<uint32_t>(type));
+    }
+  }
+  EXPECT_EQ(finished, stats.requests);
   for (const QueueDepth& queue : server.runtime->queue_depths()) EXPECT_EQ(queue.depth, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Runtime, EveryPolicy, ::testing::ValuesIn(settings()), [](const auto& param) {
-      const char* clock = param.param.clock == PreemptionClock::kSelf ? "self" : "timer";
-      std::string policy = param.param.policy;
-      std::replace(policy.begin(), policy.end(), '-', '_');
-      return policy + "_" + std::to_string(param.param.workers) + "_" + clock;
-    });
+struct LivePolicy {
+  const char* name;
+  PolicySettings (*draw_settings)(Prng& prng);
+
+  friend void PrintTo(const LivePolicy& policy, std::ostream* out) { *out << policy.name; }
+};
+
+std::vector<LivePolicy> all_live() {
+  std::vector<LivePolicy> all;
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    if (kServesLive<P>) all.push_back({P::kName, testing::draw_settings<P>});
+  });
+  return all;
+}
+
+class EveryPolicy : public ::testing::TestWithParam<LivePolicy> {};
+
+INSTANTIATE_TEST_SUITE_P(Runtime, EveryPolicy, ::testing::ValuesIn(all_live()),
+                         [](const auto& param) { return testing::case_name(param.param.name); });
+
+TEST_P(EveryPolicy, answers_each_request_once_and_in_order_of_its_flow) {
+  const uint64_t seed = testing::test_seed(20'261'121);
+  const char* const name = GetParam().name;
+  for (const Setting& setting :
+       {Setting{name, 1, PreemptionClock::kSelf, Classify::kAge, {}},
+        Setting{name, 3, PreemptionClock::kSelf, Classify::kLearned, {}},
+        Setting{name, 2, PreemptionClock::kTimerCore, Classify::kFeedback, {}}}) {
+    const testing::Replay replay(seed, describe(setting));
+    serve(setting, seed);
+  }
+}
+
+TEST_P(EveryPolicy, answers_each_request_once_with_random_settings) {
+  constexpr uint64_t kRuns = 5;
+  constexpr uint64_t kSeedsPerRun = 10;
+  const testing::Seeds seeds = testing::test_seeds(kRuns, kSeedsPerRun);
+  for (uint64_t seed = seeds.first; seed < seeds.end() && !HasFailure(); ++seed) {
+    Prng prng(seed);
+    const Setting setting{
+        .policy = GetParam().name,
+        .workers = 1 + prng.below(4),
+        .clock = prng.below(2) == 0 ? PreemptionClock::kSelf : PreemptionClock::kTimerCore,
+        .classify = static_cast<Classify>(prng.below(3)),
+        .options = GetParam().draw_settings(prng)};
+    const testing::Replay replay(seed, describe(setting));
+    serve(setting, prng.next());
+  }
+}
 
 }  // namespace
 }  // namespace rubato
