@@ -195,8 +195,10 @@ class Darc {
   static constexpr QueueRef kUnprofiled{1, 0};
   static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
 
-  // Fractions up to a half are left to stealing, larger ones get a worker; nobody gets none.
+  // Fractions up to a half are left to stealing, larger ones get a worker. Nobody who came gets
+  // none; types that did not (all of a group, in the last window) keep their rank and steal.
   static uint32_t rounded(double demand) {
+    if (demand <= 0) return 0;
     const double whole = std::floor(demand);
     const double up = demand - whole > 0.5 ? whole + 1 : whole;
     return std::max(1u, static_cast<uint32_t>(up));

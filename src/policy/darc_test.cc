@@ -58,6 +58,12 @@ TEST(Darc, a_long_group_that_finds_no_worker_left_shares_the_spillway) {
   EXPECT_EQ(firsts(plan), (Firsts{0, 1, 1}));
 }
 
+TEST(Darc, a_type_that_came_no_more_gets_no_worker_of_its_own_but_keeps_its_rank) {
+  const Darc::Plan plan = Darc({}).reserve(profile({{1, 0}, {10, 50}, {100, 5}}), 2);
+  EXPECT_EQ(firsts(plan), (Firsts{0, 0, 1}));
+  EXPECT_EQ(owned(plan), (Firsts{0, 1, 1}));
+}
+
 Darc::Plan two_types() { return Darc({}).reserve(profile({{1, 80}, {10, 12}}), 4); }
 
 TEST(Darc, short_types_steal_from_long_ones_but_not_the_reverse) {
