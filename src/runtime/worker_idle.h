@@ -28,9 +28,12 @@ void LiveWorker<P>::idle() {
 }
 
 // Requests in the kernel of a worker that has been on one request for long, and cannot be preempted
-// out of it, are run here (ZygOS: idle cores look at the network queues of busy ones).
+// out of it, are run here (ZygOS: idle cores look at the network queues of busy ones). Not where
+// the policy gives each worker its arrivals and nobody else.
 template <Policy P>
 void LiveWorker<P>::help_stuck() {
+  constexpr QueueSpec kInbox = P::kQueues[0];
+  if (kInbox.scope == Scope::kPerWorker && kInbox.sharing == Sharing::kOwner) return;
   for (LiveWorker* other : others) {
     const int64_t since = other->stats_.busy_since_ns.load(std::memory_order_relaxed);
     if (since == 0 || host_.now().ns() - since < kStuck.count()) continue;
