@@ -79,7 +79,7 @@ class LiveRuntime final : public Runtime {
   }
   uint64_t finished(WorkerId worker, uint32_t type) const override {
     const TypeStats* stats = workers_[worker.value]->stats().find_type(type);
-    return stats != nullptr ? stats->served.value() : 0;
+    return stats != nullptr ? stats->latency.snapshot().count() : 0;
   }
   Histogram overrun() const override {
     Histogram sum;

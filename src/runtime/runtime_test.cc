@@ -428,5 +428,22 @@ TEST(Runtime, a_policy_without_a_plan_says_so) {
   EXPECT_TRUE(server.stop());
 }
 
+// A health check is short and rare: it is no type of requests to reserve a worker for.
+TEST(Runtime, policies_learn_nothing_from_the_control_plane) {
+  LetterServer server("darc");
+  server.options.policy_settings = {{"window", "20"}, {"check", "100us"}};
+  server.start();
+  const uint64_t flow = server.connect();
+  const auto plan = [&] { return server.runtime->explain_policy(letter, 256); };
+  while (plan()[0].starts_with("until")) {
+    server.call(flow, "1\n");
+    server.call(flow, "C\n");
+  }
+  ASSERT_EQ(plan().size(), 2u);
+  EXPECT_TRUE(plan()[0].starts_with("1 ")) << plan()[0];
+  EXPECT_TRUE(plan()[1].starts_with("other types")) << plan()[1];
+  EXPECT_GT(server.runtime->finished(WorkerId{0}, 'C'), 0u);
+}
+
 }  // namespace
 }  // namespace rubato

@@ -246,11 +246,10 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
   TypeStats& type = stats_.of_type(request.type);
   type.latency.record(latency);
   type.service.record(service);
-  for (ServedStats* served :
-       {static_cast<ServedStats*>(&type), &stats_.of_class(request.job_class)}) {
-    ++served->served;
-    served->service_ns += static_cast<uint64_t>(service.count());
-    served->waited_ns += static_cast<uint64_t>((request.started - request.arrived).count());
+  if (!request.control) {
+    const Nanos waited = request.started - request.arrived;
+    type.add(waited, service);
+    stats_.of_class(request.job_class).add(waited, service);
   }
   // A request without checkpoints that took long is noticed only now.
   if (P::kPreempts == Preempts::kLong && shared_.options.classify != Classify::kFeedback &&

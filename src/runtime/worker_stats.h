@@ -18,10 +18,17 @@ namespace rubato {
 
 inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
 
+// What policies are told of requests that went through their queues: not of the control plane's.
 struct ServedStats {
   Counter served;      // finished, and of those in all:
   Counter service_ns;  //   time on workers
   Counter waited_ns;   //   time from arrival to the first slice
+
+  void add(Nanos waited, Nanos service) {
+    ++served;
+    service_ns += static_cast<uint64_t>(service.count());
+    waited_ns += static_cast<uint64_t>(waited.count());
+  }
 };
 
 struct TypeStats : ServedStats {
