@@ -110,7 +110,7 @@ RULES = {
 SETTINGS = {"darc": {"window": WINDOW, "slowdown": 0}, "darc-static": {"window": WINDOW},
             "edf": {"window": WINDOW}, "fixed-priority": {"window": WINDOW},
             "shinjuku": {"window": WINDOW},
-            "sbb": {"light_to_busy": 1, "busy_to_light": 1, "rounds": 1}}
+            "sbb": {"light_to_busy": 1, "busy_to_light": 1, "rounds": 1, "block": 1}}
 # Preempts with a setting that is off by default.
 PREEMPTS_ON_DEMAND = {"altocumulus"}
 
