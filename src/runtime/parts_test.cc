@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small parts of a worker: idling, culprits, learned service times.
+// The small parts of a worker: idling, culprits, learned service times, what keeps it awake.
 #include <gtest/gtest.h>
 
+#include "policy/all.h"
 #include "runtime/idling.h"
 #include "runtime/learned.h"
+#include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
 
 namespace rubato {
@@ -73,6 +75,41 @@ TEST(WorkerStats, type_statistics_exist_from_the_first_use_on) {
   ASSERT_NE(stats.find_type(5), nullptr);
   EXPECT_EQ(stats.find_type(5)->latency.snapshot().count(), 1u);
   EXPECT_EQ(&stats.of_type(1'000), &stats.of_type(kRequestTypes - 1));
+}
+
+template <Policy P>
+class Queues : public QueueSet<P> {
+ public:
+  Queues() : QueueSet<P>(P({}), 2, 64, 64) {}
+  void put(QueueRef q) {
+    ASSERT_TRUE(this->visit(q, [this](auto& queue) { return queue.put(&job_); }));
+  }
+  bool anything_for(uint32_t worker) {
+    return QueueSet<P>::anything_for(WorkerId{worker}, ManagerId{0});
+  }
+
+ private:
+  Job job_;
+};
+
+// A worker that stays awake for those takes CPU time from the very one that is behind.
+TEST(QueueSet, what_was_pushed_to_another_worker_keeps_nobody_else_awake) {
+  Queues<Jbsq> queues;
+  EXPECT_FALSE(queues.anything_for(0) || queues.anything_for(1));
+  queues.put({1, 1});
+  EXPECT_FALSE(queues.anything_for(0));
+  EXPECT_TRUE(queues.anything_for(1));
+  queues.put({0, 0});
+  EXPECT_TRUE(queues.anything_for(0));
+}
+
+TEST(QueueSet, what_another_worker_has_keeps_one_awake_that_can_steal_it) {
+  Queues<Steal> queues;
+  queues.put({0, 1});
+  EXPECT_TRUE(queues.anything_for(0));
+  Queues<Fcfs> others;
+  others.put({0, 1});
+  EXPECT_FALSE(others.anything_for(0));
 }
 
 }  // namespace

@@ -54,11 +54,18 @@ class QueueSet {
     return visit(q, [](auto& queue) { return queue.depth(); });
   }
 
-  // True if some queue that a worker other than its owner may take from holds anything.
-  bool anything_shared() {
+  // Is there anything that this worker, of the group of that manager, may come to serve beside its
+  // own kOwner queues? What waits at another worker counts only where it can be stolen: what was
+  // pushed there stays there.
+  bool anything_for(WorkerId worker, ManagerId group) {
     for (uint32_t spec = 0; spec < kSpecs; ++spec) {
-      if (P::kQueues[spec].sharing == Sharing::kOwner) continue;
-      for (uint32_t lane = 0; lane < lanes_[spec]; ++lane) {
+      const QueueSpec& queue = P::kQueues[spec];
+      if (queue.sharing == Sharing::kOwner) continue;
+      const bool pushed = queue.scope == Scope::kPerWorker && queue.sharing != Sharing::kStealable;
+      const bool one = pushed || queue.scope == Scope::kPerManager;
+      const uint32_t first = pushed ? worker.value : one ? group.value : 0;
+      const uint32_t end = one ? first + 1 : lanes_[spec];
+      for (uint32_t lane = first; lane < end; ++lane) {
         if (depth({spec, lane}) > 0) return true;
       }
     }

@@ -87,8 +87,11 @@ class Shared {
   }
   uint64_t sent_between_managers() const { return managers_.sent(); }
 
-  // Is something queued or on its way that another worker than its owner may come to serve?
-  bool anything_shared() { return queues.anything_shared() || commons.mail(); }
+  // Is something queued that this worker may come to serve, or on its way to a manager?
+  bool anything_for(WorkerId worker) {
+    return queues.anything_for(worker, manager_of(policy, worker, options.workers)) ||
+           commons.mail();
+  }
 
   // Wakes whoever sleeps or is about to, after something was queued that the caller may not serve.
   // Ordering: a worker lowers active_workers before its last look at the queues, and both that and

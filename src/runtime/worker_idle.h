@@ -50,7 +50,7 @@ template <Policy P>
 void LiveWorker<P>::park() {
   parked_flag_.store(true, std::memory_order_seq_cst);
   shared_.active_workers.fetch_sub(1, std::memory_order_seq_cst);
-  if (!shared_.anything_shared() && control_.depth() == 0) {
+  if (!shared_.anything_for(id_) && control_.depth() == 0) {
     const bool quiet = others.empty() || host_.now() - last_work_ > kQuietAfter;
     ++stats_.parked;
     datapath_.wait(quiet ? kQuietSleep : kWatchfulSleep);
