@@ -130,6 +130,11 @@ TEST(Cli, policies_are_listed_in_every_form) {
   for (const auto& policy : json) {
     EXPECT_FALSE(policy["summary"].get<std::string>().empty());
     EXPECT_FALSE(policy["source"].get<std::string>().empty());
+    if (policy["name"] == "darc") {
+      EXPECT_EQ(policy["may_starve"], "all but the shortest type");
+    } else if (policy["name"] == "cfcfs") {
+      EXPECT_EQ(policy["may_starve"], "nobody");
+    }
   }
 }
 

@@ -21,6 +21,7 @@ struct Entry {
   std::string name, summary, source;
   bool live;  // else simulated only
   Preempts preempts;
+  MayStarve may_starve;
   std::span<const QueueSpec> queues;
   std::vector<OptionDescription> options;
 };
@@ -28,8 +29,8 @@ struct Entry {
 std::vector<Entry> all_policies() {
   std::vector<Entry> entries;
   for_each_policy([&]<class P>(std::type_identity<P>) {
-    entries.push_back({P::kName, P::kSummary, P::kSource, kServesLive<P>, P::kPreempts, P::kQueues,
-                       describe<P>()});
+    entries.push_back({P::kName, P::kSummary, P::kSource, kServesLive<P>, P::kPreempts,
+                       kClaimsMayStarve<P>, P::kQueues, describe<P>()});
   });
   return entries;
 }
@@ -89,6 +90,15 @@ const char* name_of(Preempts preempts) {
   return "?";
 }
 
+const char* name_of(MayStarve may_starve) {
+  switch (may_starve) {
+    case MayStarve::kNobody: return "nobody";
+    case MayStarve::kUnknown: return "unknown types";
+    case MayStarve::kLong: return "all but the shortest type";
+  }
+  return "?";
+}
+
 const char* name_of(Sharing sharing) {
   switch (sharing) {
     case Sharing::kOwner: return "owner";
@@ -120,6 +130,7 @@ std::string as_json(const std::vector<Entry>& entries) {
                     {"source", entry.source},
                     {"simulated_only", !entry.live},
                     {"preempts", name_of(entry.preempts)},
+                    {"may_starve", name_of(entry.may_starve)},
                     {"queues", std::move(queues)},
                     {"options", std::move(options)}});
   }
