@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "mechanism/fiber/sanitizer.h"
 #include "policy/all.h"
 #include "policy/testing/random_settings.h"
 #include "policy/testing/replay.h"
@@ -44,6 +45,9 @@ std::string line(Prng& prng, int i) {
   return std::string(1, letter) + std::to_string(i) + "\n";
 }
 
+// Of a long request. Under a sanitizer each takes long enough to be preempted at every one.
+constexpr int kCheckpoints = sanitizer::kStackFactor > 1 ? 1'000 : 20'000;
+
 void serve(const Setting& setting, uint64_t seed) {
   LetterServer server(setting.policy, setting.workers);
   server.options.preemption_clock = setting.clock;
@@ -52,11 +56,11 @@ void serve(const Setting& setting, uint64_t seed) {
   server.options.max_fibers = 64;
   server.app.on('L') = [](Request&) {
     long_begin();
-    for (int i = 0; i < 20'000; ++i) checkpoint();
+    for (int i = 0; i < kCheckpoints; ++i) checkpoint();
     long_end();
   };
   server.app.on('X') = [](Request&) {
-    for (int i = 0; i < 20'000; ++i) checkpoint();
+    for (int i = 0; i < kCheckpoints; ++i) checkpoint();
   };
   server.start();
   Prng prng(seed);
