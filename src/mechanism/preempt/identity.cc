@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism/preempt/identity.h"
+
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/futex.h>
+
+#include "mechanism/fiber/sanitizer.h"
+
+#if __has_include(<sys/rseq.h>)
+#include <sys/rseq.h>
+#endif
+
+#if defined(__x86_64__)
+#include <asm/prctl.h>
+#endif
+
+namespace rubato {
+
+#if defined(__x86_64__)
+
+namespace {
+
+constexpr unsigned long kUserMayWrite = 1ul << 1;  // HWCAP2_FSGSBASE
+
+// Read once: asking is a walk through the auxiliary vector.
+const bool g_user_may_write = (getauxval(AT_HWCAP2) & kUserMayWrite) != 0;
+
+// A system call that touches no thread-local storage: the library's wrapper writes errno.
+long bare_syscall(long number, long a, long b, long c, long d = 0) {
+  long result = 0;
+  register long r10 asm("r10") = d;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+               : "rcx", "r11", "memory");
+  return result;
+}
+
+}  // namespace
+
+[[gnu::noinline]] uintptr_t thread_pointer() {
+  uintptr_t pointer = 0;
+  asm volatile("movq %%fs:0, %0" : "=r"(pointer));  // the block's first word is its own address
+  return pointer;
+}
+
+[[gnu::noinline]] void set_thread_pointer(uintptr_t pointer) {
+  if (__builtin_expect(g_user_may_write, 1)) {
+    asm volatile("wrfsbase %0" : : "r"(pointer) : "memory");
+  } else {
+    bare_syscall(SYS_arch_prctl, ARCH_SET_FS, static_cast<long>(pointer), 0);
+  }
+}
+
+Status Identity::available() {
+  if (sanitizer::kStackFactor > 1) {
+    return Error{"built with a sanitizer, which keeps its records by thread"};
+  }
+  return Done{};
+}
+
+#else
+
+namespace {
+long bare_syscall(long number, long a, long b, long c, long d = 0) {
+  return syscall(number, a, b, c, d);
+}
+}  // namespace
+
+uintptr_t thread_pointer() { return reinterpret_cast<uintptr_t>(__builtin_thread_pointer()); }
+void set_thread_pointer(uintptr_t) { check_failed(__FILE__, __LINE__, "no identities here"); }
+
+Status Identity::available() {
+  return Error{"not written for this processor, only for x86-64"};
+}
+
+#endif
+
+namespace {
+
+constexpr size_t kSleeperStackBytes = size_t{256} * 1024;
+constexpr uint32_t kStarting = 0;
+constexpr uint32_t kAsleep = 1;
+constexpr uint32_t kEnding = 2;
+
+void futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
+  bare_syscall(SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAIT_PRIVATE, value);
+}
+void futex_wake(std::atomic<uint32_t>& word) {
+  bare_syscall(SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAKE_PRIVATE, 1);
+}
+
+void leave_restartable_sequences() {
+#if defined(RSEQ_SIG) && defined(__x86_64__)
+  constexpr long kUnregister = 1;
+  constexpr long kRegisteredBytes = 32;  // what the C library registers, whatever it uses of it
+  if (__rseq_size == 0) return;
+  bare_syscall(SYS_rseq, static_cast<long>(thread_pointer()) + __rseq_offset, kRegisteredBytes,
+               kUnregister, RSEQ_SIG);
+#endif
+}
+
+}  // namespace
+
+std::unique_ptr<Identity> Identity::make(void (*at_end)()) {
+  std::unique_ptr<Identity> made(new Identity(at_end));
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return nullptr;
+  // The sleeper takes no signals that are meant for the process.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool started =
+      pthread_attr_setstacksize(&attributes, kSleeperStackBytes) == 0 &&
+      pthread_create(&made->sleeper_, &attributes, &Identity::sleep_for_ever, made.get()) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (!started) {
+    made->phase_.store(kEnding, std::memory_order_relaxed);
+    return nullptr;
+  }
+  made->wait_for(kAsleep);
+  return made;
+}
+
+// Pairs with the sleeper's release store: what it did with its thread-local storage is seen.
+void Identity::wait_for(uint32_t phase) {
+  for (;;) {
+    const uint32_t seen = phase_.load(std::memory_order_acquire);
+    if (seen == phase) return;
+    futex_wait(phase_, seen);
+  }
+}
+
+// From kAsleep on until kEnding this thread touches nothing that is found through its thread
+// pointer: it is somebody else's.
+void* Identity::sleep_for_ever(void* argument) {
+  auto& self = *static_cast<Identity*>(argument);
+  leave_restartable_sequences();
+  self.pointer_ = thread_pointer();
+  self.phase_.store(kAsleep, std::memory_order_release);
+  futex_wake(self.phase_);
+  while (self.phase_.load(std::memory_order_acquire) != kEnding) {
+    futex_wait(self.phase_, kAsleep);
+  }
+  if (self.at_end_ != nullptr) self.at_end_();
+  return nullptr;
+}
+
+// The release store hands the thread-local storage back.
+Identity::~Identity() {
+  if (phase_.exchange(kEnding, std::memory_order_acq_rel) == kEnding) return;
+  futex_wake(phase_);
+  pthread_join(sleeper_, nullptr);
+}
+
+}  // namespace rubato

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Identity: thread-local storage for a fiber that may be interrupted at any instruction and go on
+// on another worker. Code that knows nothing of us keeps addresses of its thread-locals, errno, the
+// allocator's cache, the exceptions in flight; so the fiber takes all of it along. It borrows the
+// thread control block of a real thread, made for this and asleep for ever: switching fibers also
+// switches the thread pointer (FS base), and whatever the C library finds through it is the
+// fiber's own. Costs 12 ns per switch where user code may write the register, a system call
+// elsewhere.
+//
+// What is the kernel's stays with the worker: thread id (gettid), CPU mask, priority, signal mask,
+// signals sent to pthread_self(), robust and priority-inheriting mutexes, restartable sequences.
+// The latter are unregistered in the sleeping thread, so that the C library asks the kernel for the
+// CPU number instead of reading that of the sleeper.
+//
+// Thread safety: make and the destructor on any thread; assume on the one whose identity changes.
+// At any time one thread at most goes by an identity, and none when it is destroyed: then the
+// sleeper wakes, runs the destructors of the thread-locals and ends.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+
+namespace rubato {
+
+// The register through which the calling thread finds its thread-local storage.
+uintptr_t thread_pointer();
+
+// Becomes somebody else: from here on all thread-local storage is that of `pointer`. Callers must
+// hold no address of a thread_local from before.
+void set_thread_pointer(uintptr_t pointer);
+
+class Identity {
+ public:
+  // Says why fibers cannot have one here: another processor, or a sanitizer, which keeps records by
+  // thread.
+  static Status available();
+
+  // Null: the system has no more threads. `at_end` (may be null) runs as this identity before its
+  // thread-locals are destroyed.
+  static std::unique_ptr<Identity> make(void (*at_end)() = nullptr);
+  ~Identity();
+  Identity(const Identity&) = delete;
+  Identity& operator=(const Identity&) = delete;
+
+  uintptr_t pointer() const { return pointer_; }
+
+ private:
+  explicit Identity(void (*at_end)()) : at_end_(at_end) {}
+  static void* sleep_for_ever(void* self);
+  void wait_for(uint32_t phase);
+
+  void (*at_end_)();
+  uintptr_t pointer_ = 0;  // written by the sleeper before kAsleep
+  std::atomic<uint32_t> phase_{0};
+  pthread_t sleeper_{};
+};
+
+}  // namespace rubato
