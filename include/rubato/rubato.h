@@ -285,6 +285,14 @@ void rubato_long_end(void);
 void rubato_preempt_forbid(void);
 void rubato_preempt_allow(void);
 
+// A value per request, which goes with it from worker to worker and is destroyed when it is sent;
+// off a request, per thread. <rubato/fiber_local.hpp> is the C++ face. Any thread; keys are never
+// given back. The value is null until it is set, once per request; `set` takes it over.
+// RUBATO_ERROR: no memory, nothing was taken over.
+uint32_t rubato_fiber_local_new_key(void);
+void* rubato_fiber_local(uint32_t key);
+int rubato_fiber_local_set(uint32_t key, void* value, void (*destroy)(void* value));
+
 // The client side of RUBATO_LOOPBACK. Any thread; not a worker, for receive blocks.
 // A connection; 0 = refused, or another transport.
 uint64_t rubato_loopback_connect(rubato_server* server);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <rubato/feedback.hpp>
+#include <rubato/fiber_local.hpp>
 #include <rubato/options.hpp>
 #include <rubato/request.hpp>
 #include <rubato/server.hpp>

@@ -13,6 +13,7 @@
 #include "api/service.h"
 #include "api/session.h"
 #include "api/versioned.h"
+#include "runtime/fiber_local.h"
 
 using rubato::Nanos;
 using rubato::Request;
@@ -131,12 +132,24 @@ void rubato_long_begin(uint32_t priority) {
 void rubato_long_end(void) { rubato::long_end(); }
 
 void rubato_preempt_forbid(void) {
-  if (rubato::Seat* seat = rubato::this_seat()) seat->forbid_preemption();
+  rubato::forbid_preemption();
 }
 
 void rubato_preempt_allow(void) {
-  rubato::Seat* seat = rubato::this_seat();
-  if (seat != nullptr && seat->allow_preemption()) seat->checkpoint_slow();
+  rubato::allow_preemption();
+}
+
+uint32_t rubato_fiber_local_new_key(void) { return rubato::new_fiber_local_key(); }
+
+void* rubato_fiber_local(uint32_t key) { return rubato::fiber_local(key); }
+
+int rubato_fiber_local_set(uint32_t key, void* value, void (*destroy)(void* value)) {
+  try {
+    rubato::set_fiber_local(key, value, destroy);
+    return RUBATO_OK;
+  } catch (const std::exception&) {
+    return RUBATO_ERROR;
+  }
 }
 
 uint64_t rubato_loopback_connect(rubato_server* server) {

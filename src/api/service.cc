@@ -6,6 +6,7 @@
 #include "api/session.h"
 #include "base/limits.h"
 #include "runtime/runtime.h"
+#include "runtime/seat.h"
 
 namespace rubato::api {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "api/framing.h"
 #include "datapath/request.h"
-#include "runtime/seat.h"
+#include "runtime/app.h"
 
 namespace rubato::api {
 
@@ -32,15 +32,11 @@ bool guarded(F&& call) noexcept {
   }
 }
 
-// The same for callbacks between requests. A preemption that falls due meanwhile is not made up
-// for: whoever is running gets a new slice afterwards, or nobody is.
+// The same for callbacks between requests, which must not switch.
 template <class F>
 bool guarded_without_switch(F&& call) noexcept {
-  Seat* seat = this_seat();
-  if (seat != nullptr) seat->forbid_preemption();
-  const bool good = guarded(std::forward<F>(call));
-  if (seat != nullptr) static_cast<void>(seat->allow_preemption());
-  return good;
+  const NoPreempt whole;
+  return guarded(std::forward<F>(call));
 }
 
 class ApiSession final : public Session {

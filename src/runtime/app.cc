@@ -5,14 +5,33 @@
 
 namespace rubato {
 namespace {
-thread_local Seat* t_seat = nullptr;
+
+[[gnu::tls_model("initial-exec")]] thread_local constinit Seat* t_seat = nullptr;
+
+// The seat, if code of a request is what calls. In a section, so that the request is not moved to
+// another seat between the look and the mark.
+Seat* leave_application() {
+  const Section stay;
+  Seat* seat = this_seat();
+  return seat != nullptr && seat->leave_application() ? seat : nullptr;
+}
 
 void checkpoint_taken() {
-  if (Seat* seat = this_seat()) {
+  if (Seat* seat = leave_application()) {
     seat->checkpoint_slow();
   } else {
     checkpoint_budget_set(kCheckpointNever);
   }
+}
+
+// A preemption was put off until now.
+void section_left() {
+  if (Seat* seat = leave_application()) seat->checkpoint_slow();
+}
+
+bool yield_to_others() {
+  Seat* seat = leave_application();
+  return seat != nullptr && seat->yield_for_lock();
 }
 
 }  // namespace
@@ -25,29 +44,39 @@ void checkpoint_taken() {
 [[gnu::noinline]] void set_this_seat(Seat* seat) {
   asm volatile("");
   t_seat = seat;
+}
+
+void install_seat_hooks() {
   checkpoint_set_handler(&checkpoint_taken);
+  section_set_handler(&section_left);
+  set_yield_for_lock(&yield_to_others);
 }
 
 void long_begin(uint8_t priority) {
-  if (Seat* seat = this_seat()) seat->long_begin(priority);
+  if (Seat* seat = leave_application()) seat->long_begin(priority);
 }
 
 void long_end() {
-  if (Seat* seat = this_seat()) seat->long_end();
+  if (Seat* seat = leave_application()) seat->long_end();
 }
 
 Request* current_request() {
+  const Section stay;
   Seat* seat = this_seat();
   return seat == nullptr ? nullptr : seat->current();
 }
 
-NoPreempt::NoPreempt() {
+void forbid_preemption() {
+  const Section stay;
   if (Seat* seat = this_seat()) seat->forbid_preemption();
 }
 
-NoPreempt::~NoPreempt() {
+void allow_preemption() {
+  section_enter();
   Seat* seat = this_seat();
-  if (seat != nullptr && seat->allow_preemption()) seat->checkpoint_slow();
+  const bool open = seat != nullptr && seat->allow_preemption();
+  if (open) section_leave_quietly();
+  section_leave();
 }
 
 }  // namespace rubato

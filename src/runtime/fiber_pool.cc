@@ -5,11 +5,14 @@
 #include <bit>
 
 #include "base/check.h"
+#include "runtime/seat.h"
 
 namespace rubato {
 
-FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers)
-    : stacks_(stack_bytes, max_fibers), parked_(std::bit_ceil(max_fibers)) {}
+FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities)
+    : identities_(identities),
+      stacks_(stack_bytes, max_fibers),
+      parked_(std::bit_ceil(max_fibers)) {}
 
 FiberPool::~FiberPool() {
   // Fibers that are left were abandoned at a forced stop, with a request half done: nobody can
@@ -17,11 +20,24 @@ FiberPool::~FiberPool() {
   for (auto& loop : all_) fiber_finish(loop->fiber);
 }
 
+// The thread that ends was never a worker's, whatever the fiber was when it ran.
+std::unique_ptr<LoopFiber> FiberPool::make_unstarted() const {
+  auto loop = std::make_unique<LoopFiber>();
+  if (!identities_) return loop;
+  loop->identity = Identity::make([] { set_this_seat(nullptr); });
+  return loop->identity != nullptr ? std::move(loop) : nullptr;
+}
+
 LoopFiber* FiberPool::make(FiberEntry entry, void* runtime) {
-  std::scoped_lock lock(mutex_);
   Stack* stack = stacks_.take();
   if (stack == nullptr) return nullptr;
-  all_.push_back(std::make_unique<LoopFiber>());
+  auto fresh = make_unstarted();  // takes long: not under the lock
+  if (fresh == nullptr) {
+    stacks_.give(stack);
+    return nullptr;
+  }
+  std::scoped_lock lock(mutex_);
+  all_.push_back(std::move(fresh));
   LoopFiber* loop = all_.back().get();
   loop->runtime = runtime;
   fiber_start(loop->fiber, stack, entry, loop);
@@ -40,12 +56,14 @@ LoopFiber* FiberPool::take_parked() {
 }
 
 void FiberPool::ended(LoopFiber* fiber) {
+  std::unique_ptr<LoopFiber> end;  // outside of the lock: its identity's thread is waited for
   std::scoped_lock lock(mutex_);
   fiber_finish(fiber->fiber);
   stacks_.give(fiber->fiber.stack);
   const auto it = std::find_if(all_.begin(), all_.end(),
                                [fiber](const auto& owned) { return owned.get() == fiber; });
   RUBATO_CHECK(it != all_.end());
+  end = std::move(*it);
   all_.erase(it);
 }
 

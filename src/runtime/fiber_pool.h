@@ -13,34 +13,43 @@
 
 #include "mechanism/fiber/fiber.h"
 #include "mechanism/fiber/stack.h"
+#include "mechanism/preempt/identity.h"
 #include "mechanism/queue/mpmc_queue.h"
+#include "runtime/fiber_local.h"
 
 namespace rubato {
 
 struct LoopFiber {
   Fiber fiber;
   void* runtime = nullptr;  // argument of its entry
+  std::unique_ptr<Identity> identity;  // null where nothing interrupts requests
+  FiberLocals locals;
 };
 
 class FiberPool {
  public:
-  FiberPool(size_t stack_bytes, uint32_t max_fibers);
+  // `identities`: every fiber gets one, which costs a sleeping thread.
+  FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities = false);
   ~FiberPool();
 
-  // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use.
+  // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use, or the system has
+  // no more threads for identities.
   LoopFiber* make(FiberEntry entry, void* runtime);
 
   // A fiber that is suspended inside recv() becomes anybody's. The caller has already left it.
   void park(LoopFiber* fiber);
   LoopFiber* take_parked();
 
-  // The fiber has made its final switch. Its stack can be used again.
+  // The fiber has made its final switch. Its stack can be used again. Not as its identity.
   void ended(LoopFiber* fiber);
 
   uint64_t made() const;
   size_t stack_high_water_bytes() const { return stacks_.high_water_bytes(); }
 
  private:
+  std::unique_ptr<LoopFiber> make_unstarted() const;
+
+  const bool identities_;
   StackPool stacks_;
   MpmcQueue<LoopFiber*> parked_;
   mutable std::mutex mutex_;  // guards the two below; taken only to make and end fibers

@@ -109,6 +109,7 @@ class LiveRuntime final : public Runtime {
     if (!cpus_.empty()) static_cast<void>(pin_this_thread(cpus_[index]).ok());
     workers_[index]->run();
     timer_gone_.wait(false, std::memory_order_acquire);
+    workers_[index]->detach();
   }
 
   // Polls without rest while a slice is armed, naps otherwise, and sleeps while all workers do.
@@ -151,6 +152,8 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.preemptions += one.preemptions.value();
     sum.preemptions_avoided += one.preemptions_avoided.value();
     sum.preemptions_denied += one.preemptions_denied.value();
+    sum.preemptions_deferred += one.preemptions_deferred.value();
+    sum.lock_yields += one.lock_yields.value();
     sum.resumed += one.resumed.value();
     sum.long_by_feedback += one.long_by_feedback.value();
     sum.long_by_age += one.long_by_age.value();

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/time.h"
+#include "mechanism/preempt/mechanism.h"
 
 namespace rubato {
 
@@ -23,7 +24,8 @@ enum class Classify : uint8_t {
 // Who looks at the clock while a long request runs.
 enum class PreemptionClock : uint8_t {
   kSelf,       // its own worker, at checkpoints; no timer core (SBB 4.3)
-  kTimerCore,  // a thread of the runtime polls all workers (Synergy 5.1.3)
+  kTimerCore,  // a thread of the runtime polls all workers (Synergy 5.1.3); always so where one
+               // sends interrupts, unless it is embedded
   kEmbedded,   // the embedder calls Runtime::poll_timer()
 };
 
@@ -37,6 +39,7 @@ struct RuntimeOptions {
   std::map<std::string, std::string> policy_settings;  // --set name=value
   uint32_t workers = 1;                                // 1 .. limits::kMaxWorkers
   Classify classify = Classify::kAge;
+  PreemptMechanism preempt = PreemptMechanism::kAuto;  // resolved by Runtime::create
   PreemptionClock preemption_clock = PreemptionClock::kSelf;
   Idle idle = Idle::kAdaptive;
   Nanos idle_spin = Nanos::micros(50);

@@ -8,6 +8,7 @@
 
 #include "policy/part.h"
 #include "runtime/create_part.h"
+#include "runtime/fiber_local.h"
 #include "runtime/runtime.h"
 #include "runtime/seat.h"
 
@@ -39,12 +40,45 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
   return Done{};
 }
 
+// False: the rest is short.
+bool flush_piece(Request& request) {
+  const Section stay;
+  return request.reply->size() > kReplyPieceBytes &&
+         request.datapath->flush_some(request, kReplyPieceBytes);
+}
+
+// The mechanism that will be used, and what follows from it.
+Result<RuntimeOptions> resolve_preemption(RuntimeOptions options) {
+  options.preempt = resolve(options.preempt);
+  const std::string name = to_string(options.preempt);
+  if (Status has = available(options.preempt); !has.ok()) {
+    return Error{"preempt: " + name + " is not to be had here: " + has.error()};
+  }
+  if (options.stack_bytes < min_stack_bytes(options.preempt)) {
+    return Error{"stack_bytes: " + name + " needs " +
+                 std::to_string(min_stack_bytes(options.preempt)) +
+                 " at least, for the state of interrupted code; got " +
+                 std::to_string(options.stack_bytes)};
+  }
+  const bool self = options.preemption_clock == PreemptionClock::kSelf;
+  if (options.preempt == PreemptMechanism::kTimer && !self) {
+    return Error{"preempt: with timer every worker is its own clock, there is no timer core"};
+  }
+  if (is_asynchronous(options.preempt) && options.preempt != PreemptMechanism::kTimer && self) {
+    options.preemption_clock = PreemptionClock::kTimerCore;
+  }
+  return options;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options, Datapath& datapath,
+Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Datapath& datapath,
                                                  Application& application) {
-  Status fits = check_bounds(options, datapath);
+  Status fits = check_bounds(given, datapath);
   if (!fits.ok()) return Error{fits.error()};
+  const auto resolved = resolve_preemption(given);
+  if (!resolved.ok()) return Error{resolved.error()};
+  const RuntimeOptions& options = resolved.value();
   std::optional<Result<std::unique_ptr<Runtime>>> created;
   for_each_policy_part<RUBATO_POLICY_PARTS>([&]<uint32_t kPart>(PolicyPartNumber<kPart>) {
     if (!created) created = create_part<kPart>(options, datapath, application);
@@ -53,15 +87,24 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options, 
   return Error{"policy: '" + options.policy + "' is not one of " + live_policies()};
 }
 
-Request* recv() { return this_seat()->recv(); }
+// The runtime's own marks follow: this one is for the way there.
+Request* recv() {
+  section_enter();
+  Seat* seat = this_seat();
+  seat->leave_application();
+  section_leave_quietly();
+  return seat->recv();
+}
 
 // A long reply leaves in pieces: the kernel's copy of a megabyte could not be preempted.
 void send(Request& request) {
-  while (request.reply->size() > kReplyPieceBytes &&
-         request.datapath->flush_some(request, kReplyPieceBytes)) {
-    checkpoint();
-  }
-  this_seat()->send(request);
+  while (flush_piece(request)) checkpoint();
+  clear_fiber_locals();
+  section_enter();
+  Seat* seat = this_seat();
+  seat->leave_application();
+  section_leave_quietly();
+  seat->send(request);
 }
 
 }  // namespace rubato

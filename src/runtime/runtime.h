@@ -27,6 +27,8 @@ struct RuntimeStats {
   uint64_t preemptions = 0;
   uint64_t preemptions_avoided = 0;
   uint64_t preemptions_denied = 0;
+  uint64_t preemptions_deferred = 0;
+  uint64_t lock_yields = 0;
   uint64_t moved = 0;  // requests that a manager sent to another group
   uint64_t resumed = 0;
   uint64_t long_by_feedback = 0;

@@ -2,14 +2,22 @@
 //
 // Seat: a worker as the code on its fibers sees it. A fiber may be suspended in any call marked
 // "may switch" and continue on another worker, so nobody keeps a Seat across such a call: ask
-// this_seat() again.
+// this_seat() again. Where requests can be interrupted at any instruction, nobody keeps one across
+// anything but a section (mechanism/preempt/section.h).
+//
+// A seat is in the application while code of a request runs, from the return of recv to the next
+// call into the runtime; only then may that request be switched away from.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "datapath/request.h"
+#include "mechanism/preempt/section.h"
 
 namespace rubato {
+
+class FiberLocals;
 
 class Seat {
  public:
@@ -19,25 +27,58 @@ class Seat {
   virtual Request* recv() = 0;
   // The request is done and its reply appended.
   virtual void send(Request& request) = 0;
-  // The checkpoint budget of this thread is used up. May switch.
+  // Out of the application, see leave_application(). They return to it. All but the last may
+  // switch.
   virtual void checkpoint_slow() = 0;
+  virtual bool yield_for_lock() = 0;
   virtual void long_begin(uint8_t priority) = 0;
   virtual void long_end() = 0;
+  // Of the running fiber.
+  virtual FiberLocals& locals() = 0;
 
   Request* current() const { return current_; }
-  void forbid_preemption() { ++no_preempt_; }
-  // True when a preemption has become due meanwhile and nothing forbids it any more.
-  bool allow_preemption() { return --no_preempt_ == 0 && preemption_owed_; }
+
+  // Opens a section of the request, which ends with it at the latest. Called in one.
+  void forbid_preemption() {
+    ++forbidden_;
+    section_enter();
+  }
+  // False: none is open. True: the caller leaves it.
+  bool allow_preemption() {
+    if (forbidden_ == 0) return false;
+    --forbidden_;
+    return true;
+  }
+
+  // True if the seat was in the application; now it is not, until the runtime has done its work.
+  bool leave_application() {
+    const bool was = in_application_.load(std::memory_order_relaxed);
+    set_in_application(false);
+    return was;
+  }
 
  protected:
+  // Read by handlers on the worker's own thread only: the fences hold the compiler.
+  bool in_application() const { return in_application_.load(std::memory_order_relaxed); }
+  void set_in_application(bool value) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    in_application_.store(value, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+
   Request* current_ = nullptr;
-  uint32_t no_preempt_ = 0;
-  bool preemption_owed_ = false;
+  uint32_t forbidden_ = 0;  // sections of the current request
+
+ private:
+  std::atomic<bool> in_application_{false};
 };
 
 // The seat of the calling thread, null off the workers. Never inlined: a fiber that moved to
 // another thread must not see an address that the compiler has kept from the thread before.
 Seat* this_seat();
 void set_this_seat(Seat* seat);
+
+// Makes checkpoints, sections and locks come to the seats. Once, before the first worker runs.
+void install_seat_hooks();
 
 }  // namespace rubato

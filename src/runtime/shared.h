@@ -37,7 +37,7 @@ class Shared {
         application(app),
         commons(opts.workers, managers(the_policy, opts.workers), &dp),
         queues(policy, opts.workers, opts.inbox_capacity, opts.shared_capacity),
-        fibers(opts.stack_bytes, opts.max_fibers),
+        fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
         slow_threshold_ns(opts.slow_threshold.count()),
         active_workers(opts.workers),
         central_host_(queues, plan, hook::initial_plan(policy), opts.workers, worker_stats,

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SliceClock: when does the running request's slice end? One per worker. Two ways, chosen at start:
+// SliceClock: when does the running request's slice end? One per worker. Who watches is chosen at
+// start:
 //   * self: the worker looks at the clock at checkpoints. It does so not at every one, but after a
 //     stride of checkpoints that it fits to their measured distance.
 //   * timer core: the worker publishes each slice in a slot on a cache line of its own, the timer
 //     core compares deadlines and, when the policy agrees, asks for the preemption by writing the
 //     slice's number and the worker's checkpoint budget (Synergy 5.1.3).
+//   * interrupts: published in the same way, but asked for through mechanism/preempt/state.h, and
+//     an interrupt follows; from the timer core, or from a timer of the worker's own.
+//   * nobody: slices have no end.
 // The worker's calls come from its thread; those of TimerSlot from the timer core.
 //
 // Ordering: `armed` is stored with release after deadline and priority and loaded with acquire by
@@ -22,6 +26,7 @@
 #include "base/limits.h"
 #include "base/time.h"
 #include "mechanism/preempt/checkpoint.h"
+#include "mechanism/preempt/state.h"
 
 namespace rubato {
 
@@ -32,41 +37,51 @@ struct alignas(limits::kCacheLineBytes) TimerSlot {
   std::atomic<int64_t> quantum_ns{0};
   std::atomic<int32_t*> budget{nullptr};
   std::atomic<uint8_t> priority{0};
+  PreemptState state;  // with interrupts, instead of the first two
 };
+static_assert(sizeof(TimerSlot) == limits::kCacheLineBytes);
+
+enum class SliceWatch : uint8_t { kSelf, kTimerCore, kInterrupts, kNobody };
 
 class SliceClock {
  public:
-  explicit SliceClock(bool timer_core) : timer_core_(timer_core) {}
+  explicit SliceClock(SliceWatch watch) : watch_(watch) {}
 
   // On the worker's own thread, before its first slice.
   void attach() { slot_.budget.store(checkpoint_budget_address(), std::memory_order_relaxed); }
 
   // A slice starts. Nanos::max() = it never ends.
   void start(Instant now, Nanos quantum, uint8_t priority) {
-    if (quantum == Nanos::max()) return stop();
+    if (quantum == Nanos::max() || watch_ == SliceWatch::kNobody) return stop();
     quantum_ = quantum;
     end_ = now + quantum;
-    if (timer_core_) {
-      publish(priority);
-      checkpoint_budget_set(kCheckpointNever);
-    } else {
+    if (watch_ == SliceWatch::kSelf) {
       last_look_ = now;
       stride_ = 0;
       checkpoint_budget_set(0);
+    } else {
+      checkpoint_budget_set(kCheckpointNever);
+      publish(priority);
     }
   }
 
   // No slice runs.
   void stop() {
     end_ = Instant::never();
-    if (timer_core_) slot_.armed.store(0, std::memory_order_release);
+    if (watch_ == SliceWatch::kTimerCore) slot_.armed.store(0, std::memory_order_release);
+    if (watch_ == SliceWatch::kInterrupts) slot_.state.stop();
     checkpoint_budget_set(kCheckpointNever);
   }
 
   // The budget is used up: is the slice over? If not, the next look is scheduled.
   bool over(Instant now) {
-    if (timer_core_) return asked_to_end();
+    if (watch_ == SliceWatch::kTimerCore) return asked_to_end();
+    if (watch_ == SliceWatch::kInterrupts) return taken();
     if (now >= end_) return true;
+    if (end_ == Instant::never()) {
+      checkpoint_budget_set(kCheckpointNever);
+      return false;
+    }
     schedule_look(now);
     return false;
   }
@@ -85,7 +100,16 @@ class SliceClock {
     slot_.deadline_ns.store(end_.ns(), std::memory_order_relaxed);
     slot_.quantum_ns.store(quantum_.count(), std::memory_order_relaxed);
     slot_.priority.store(priority, std::memory_order_relaxed);
-    slot_.armed.store(++slice_, std::memory_order_release);
+    if (watch_ == SliceWatch::kTimerCore) {
+      slot_.armed.store(++slice_, std::memory_order_release);
+    } else {
+      slot_.state.start();
+    }
+  }
+
+  bool taken() {
+    checkpoint_budget_set(kCheckpointNever);
+    return slot_.state.take();
   }
 
   bool asked_to_end() {
@@ -105,7 +129,7 @@ class SliceClock {
     checkpoint_budget_set(static_cast<int32_t>(stride_));
   }
 
-  bool timer_core_;
+  const SliceWatch watch_;
   Nanos quantum_ = Nanos::max();
   Instant end_ = Instant::never();
   Instant last_look_;

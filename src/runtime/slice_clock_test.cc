@@ -11,14 +11,14 @@ constexpr Instant kStart(1'000'000);
 int32_t budget() { return *checkpoint_budget_address(); }
 
 TEST(SliceClock, first_checkpoint_of_a_slice_looks_at_the_clock) {
-  SliceClock slice(false);
+  SliceClock slice(SliceWatch::kSelf);
   slice.start(kStart, Nanos::micros(10), 0);
   EXPECT_EQ(budget(), 0);
   slice.stop();
 }
 
 TEST(SliceClock, stride_grows_with_the_density_of_checkpoints_and_ends_with_the_slice) {
-  SliceClock slice(false);
+  SliceClock slice(SliceWatch::kSelf);
   slice.start(kStart, Nanos::micros(10), 0);
   EXPECT_FALSE(slice.over(kStart + Nanos(10)));  // one checkpoint per 10 ns
   EXPECT_GT(budget(), 50);
@@ -28,7 +28,7 @@ TEST(SliceClock, stride_grows_with_the_density_of_checkpoints_and_ends_with_the_
 }
 
 TEST(SliceClock, looks_come_closer_as_the_end_nears) {
-  SliceClock slice(false);
+  SliceClock slice(SliceWatch::kSelf);
   slice.start(kStart, Nanos::micros(10), 0);
   EXPECT_FALSE(slice.over(kStart + Nanos(100)));
   const int32_t early = budget();
@@ -40,20 +40,20 @@ TEST(SliceClock, looks_come_closer_as_the_end_nears) {
 }
 
 TEST(SliceClock, slice_without_end_never_looks) {
-  SliceClock slice(false);
+  SliceClock slice(SliceWatch::kSelf);
   slice.start(kStart, Nanos::max(), 0);
   EXPECT_EQ(budget(), kCheckpointNever);
 }
 
 TEST(SliceClock, stopped_slice_never_looks) {
-  SliceClock slice(false);
+  SliceClock slice(SliceWatch::kSelf);
   slice.start(kStart, Nanos::micros(1), 0);
   slice.stop();
   EXPECT_EQ(budget(), kCheckpointNever);
 }
 
 TEST(SliceClock, timer_core_is_told_of_the_slice_and_its_request_is_honoured) {
-  SliceClock slice(true);
+  SliceClock slice(SliceWatch::kTimerCore);
   slice.attach();
   slice.start(kStart, Nanos::micros(10), 3);
   TimerSlot& slot = slice.slot();
@@ -69,7 +69,7 @@ TEST(SliceClock, timer_core_is_told_of_the_slice_and_its_request_is_honoured) {
 }
 
 TEST(SliceClock, request_for_a_slice_that_has_ended_is_ignored) {
-  SliceClock slice(true);
+  SliceClock slice(SliceWatch::kTimerCore);
   slice.attach();
   slice.start(kStart, Nanos::micros(10), 0);
   const uint64_t first = slice.slot().armed.load();
@@ -78,6 +78,28 @@ TEST(SliceClock, request_for_a_slice_that_has_ended_is_ignored) {
   EXPECT_FALSE(slice.over(kStart));
   slice.stop();
   EXPECT_FALSE(slice.over(kStart));
+}
+
+TEST(SliceClock, interrupted_slice_is_taken_once_and_leaves_checkpoints_alone) {
+  SliceClock slice(SliceWatch::kInterrupts);
+  slice.start(kStart, Nanos::micros(10), 3);
+  PreemptState& state = slice.slot().state;
+  EXPECT_EQ(slice.slot().deadline_ns.load(), (kStart + Nanos::micros(10)).ns());
+  EXPECT_EQ(budget(), kCheckpointNever);
+  EXPECT_FALSE(slice.over(kStart + Nanos::micros(20)));
+  EXPECT_TRUE(state.request(state.look()));
+  EXPECT_TRUE(slice.over(kStart));
+  EXPECT_FALSE(slice.over(kStart));
+  slice.stop();
+  EXPECT_EQ(state.look().phase(), PreemptPhase::kIdle);
+}
+
+TEST(SliceClock, slice_that_nobody_watches_has_no_end) {
+  SliceClock slice(SliceWatch::kNobody);
+  slice.start(kStart, Nanos::micros(10), 0);
+  EXPECT_EQ(budget(), kCheckpointNever);
+  EXPECT_EQ(slice.end(), Instant::never());
+  EXPECT_FALSE(slice.over(kStart + Nanos::seconds(1)));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // runs it in a loop, or the embedder calls it; one caller at a time. Never blocks.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,8 @@ class TimerCore {
   TimerCore(Shared<P>& shared, std::vector<std::unique_ptr<LiveWorker<P>>>& workers)
       : shared_(shared),
         workers_(workers),
+        interrupts_(is_asynchronous(shared.options.preempt)),
+        retries_(shared.options.workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
               shared.options.workers, shared.worker_stats, shared.commons, 0) {}
 
@@ -34,22 +37,58 @@ class TimerCore {
   }
 
  private:
+  static constexpr Nanos kRetryFirst = Nanos::micros(50);
+  static constexpr Nanos kRetryMost = Nanos::millis(1);
+  struct Retry {
+    Instant at;  // when a preemption that was put off is asked for again
+    Nanos after = kRetryFirst;
+  };
+
   bool look_at(WorkerId id) {
     TimerSlot& slot = workers_[id.value]->timer_slot();
+    if (interrupts_) return look_at_state(id, slot);
     const uint64_t slice = slot.armed.load(std::memory_order_acquire);
     if (slice == 0) return false;
-    int64_t deadline = slot.deadline_ns.load(std::memory_order_relaxed);
-    if (host_.now().ns() < deadline) return true;
-    if (somebody_waits(id, slot.priority.load(std::memory_order_relaxed))) {
+    if (is_due(id, slot)) {
       slot.asked.store(slice, std::memory_order_release);
       checkpoint_expire(slot.budget.load(std::memory_order_relaxed));
-    } else {
-      // Renewed, unless the worker has started another slice meanwhile.
-      const int64_t quantum = slot.quantum_ns.load(std::memory_order_relaxed);
-      slot.deadline_ns.compare_exchange_strong(deadline, host_.now().ns() + quantum,
-                                               std::memory_order_relaxed);
     }
     return true;
+  }
+
+  // With interrupts: one per request, and again after a while where it was put off.
+  bool look_at_state(WorkerId id, TimerSlot& slot) {
+    const PreemptLook seen = slot.state.look();
+    Retry& retry = retries_[id.value];
+    switch (seen.phase()) {
+      case PreemptPhase::kArmed:
+        if (is_due(id, slot)) ask(id, slot, seen, retry = {});
+        return true;
+      case PreemptPhase::kDeferred:
+        if (host_.now() >= retry.at) ask(id, slot, seen, retry);
+        return true;
+      default:
+        return seen.phase() != PreemptPhase::kIdle;
+    }
+  }
+
+  void ask(WorkerId id, TimerSlot& slot, PreemptLook seen, Retry& retry) {
+    if (!slot.state.request(seen)) return;
+    workers_[id.value]->interrupt();
+    retry.at = host_.now() + retry.after;
+    retry.after = std::min(retry.after * 2, kRetryMost);
+  }
+
+  // Is the slice over and somebody waiting? If only the former, it is renewed, unless the worker
+  // has started another one meanwhile.
+  bool is_due(WorkerId id, TimerSlot& slot) {
+    int64_t deadline = slot.deadline_ns.load(std::memory_order_relaxed);
+    if (host_.now().ns() < deadline) return false;
+    if (somebody_waits(id, slot.priority.load(std::memory_order_relaxed))) return true;
+    const int64_t quantum = slot.quantum_ns.load(std::memory_order_relaxed);
+    slot.deadline_ns.compare_exchange_strong(deadline, host_.now().ns() + quantum,
+                                             std::memory_order_relaxed);
+    return false;
   }
 
   bool somebody_waits(WorkerId id, uint8_t priority) {
@@ -60,6 +99,8 @@ class TimerCore {
 
   Shared<P>& shared_;
   std::vector<std::unique_ptr<LiveWorker<P>>>& workers_;
+  const bool interrupts_;
+  std::vector<Retry> retries_;
   LiveHost<P> host_;
 };
 

@@ -7,13 +7,16 @@
 //   * a preempted request keeps its fiber; the worker goes on with a parked or a new one, and that
 //     one publishes the request, so nobody can resume it before it has been left;
 //   * resuming switches straight into the request's fiber; the loop fiber that did it is parked
-//     inside recv() and used again later, perhaps by another worker.
+//     inside recv() and used again later, perhaps by another worker;
+//   * where requests can be interrupted at any instruction, every loop fiber has an identity
+//     (mechanism/preempt/identity.h), and the worker becomes it before it switches there.
 //
 // Everything here runs on the worker's thread, except the const accessors named "any thread".
 // Members that may switch end by looking the worker up again: `this` may be another one afterwards.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +25,9 @@
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/relax.h"
+#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/mechanism.h"
+#include "mechanism/preempt/timer.h"
 #include "policy/archetype.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/idling.h"
@@ -33,7 +39,7 @@
 namespace rubato {
 
 template <Policy P>
-class LiveWorker final : public Seat {
+class LiveWorker final : public Seat, private InterruptTarget {
  public:
   LiveWorker(Shared<P>& shared, WorkerId id, uint64_t seed)
       : shared_(shared),
@@ -43,23 +49,29 @@ class LiveWorker final : public Seat {
         datapath_(shared.datapath.queue(id)),
         control_(*shared.control[id.value]),
         arrivals_(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
-        slice_(shared.options.preemption_clock != PreemptionClock::kSelf),
+        asynchronous_(is_asynchronous(shared.options.preempt)),
+        slice_(slice_watch(shared.options)),
         idling_(shared.options.idle, shared.options.idle_spin) {}
 
-  // The thread's main function: returns when the runtime has stopped.
+  // The thread's main function: returns when the runtime has stopped. detach() when nobody
+  // interrupts it any more.
   void run();
+  void detach();
 
   Request* recv() override { return recv_here(); }
   void send(Request& request) override;
   void checkpoint_slow() override;
+  bool yield_for_lock() override;
   void long_begin(uint8_t priority) override;
   void long_end() override;
+  FiberLocals& locals() override { return running_->locals; }
 
   // Any thread.
   const WorkerStats& stats() const { return stats_; }
   const LiveHost<P>& host() const { return host_; }
   ArrivalSlots* arrivals() const { return arrivals_.get(); }  // null = they are not recorded
   TimerSlot& timer_slot() { return slice_.slot(); }
+  void interrupt() { line_->send(); }  // after its slice was seen armed
   bool is_parked() const { return parked_flag_.load(std::memory_order_relaxed); }
   bool wake_if_parked();
 
@@ -82,6 +94,11 @@ class LiveWorker final : public Seat {
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
   static constexpr Nanos kQuietAfter = Nanos::millis(500);
   static constexpr size_t kParkedHere = 16;
+  // Between two tries to preempt a request where it must not be left.
+  static constexpr Nanos kRetryFirst = Nanos::micros(50);
+  static constexpr Nanos kRetryMost = Nanos::millis(1);
+  // A timer so little early, or so little late for a new slice, is left as it is.
+  static constexpr Nanos kTimerSlack = Nanos::micros(2);
 
   static LiveWorker& here() { return static_cast<LiveWorker&>(*this_seat()); }
   static void fiber_main(void* argument);
@@ -100,6 +117,13 @@ class LiveWorker final : public Seat {
     return at;
   }
 
+  static SliceWatch slice_watch(const RuntimeOptions& options) {
+    if (options.preempt == PreemptMechanism::kNone) return SliceWatch::kNobody;
+    if (is_asynchronous(options.preempt)) return SliceWatch::kInterrupts;
+    return options.preemption_clock == PreemptionClock::kSelf ? SliceWatch::kSelf
+                                                              : SliceWatch::kTimerCore;
+  }
+
   // Arrivals.
   void poll_if_due();
   uint32_t ingest(DatapathQueue& from);
@@ -111,6 +135,7 @@ class LiveWorker final : public Seat {
 
   // Choice and slices.
   Request* pick();
+  Request* pick_unyielded();
   Request* pick_control();
   void begin(Request& request);
   void start_slice(Request& request);
@@ -123,7 +148,19 @@ class LiveWorker final : public Seat {
   void preempt(Instant at);
   void resume(Request& request);
   LoopFiber* take_fiber();
+  void leave_request(LoopFiber* to, Instant at);
+  void become(const LoopFiber* fiber);
+  void switch_fibers(Fiber& from, Fiber& to);
   void after_switch();
+
+  // Interrupts, and the way back into the application.
+  void attach();
+  void interrupted(uintptr_t pc) override;
+  void timer_went_off();
+  void put_off();
+  void arm_timer();
+  static void back_to_application();
+  static void back_to_interruptible(bool may_leave);
 
   // Idleness and the end.
   bool stopping();
@@ -139,6 +176,7 @@ class LiveWorker final : public Seat {
   StealQueue<Job*>& control_;
   const std::unique_ptr<ArrivalSlots> arrivals_;
   typename P::Worker state_{};
+  const bool asynchronous_;
   SliceClock slice_;
   Idling idling_;
   RecentSlices recent_;
@@ -153,12 +191,22 @@ class LiveWorker final : public Seat {
   Instant flow_run_start_;
   Request* flow_next_ = nullptr;      // the next command of the pipeline just served
   std::vector<Request*> overflow_;    // preempted, but their queue was full: next to run
+  std::deque<Request*> yielded_;      // they wait for locks, and take turns with all others
+  bool yielded_turn_ = false;
 
   Fiber thread_fiber_{};
   LoopFiber* running_ = nullptr;
   std::vector<LoopFiber*> parked_;    // suspended inside recv()
   Request* publish_ = nullptr;        // done by the fiber switched to: put this back
+  bool publish_yielded_ = false;      // it waits for a lock
   LoopFiber* shelve_ = nullptr;       // done by the fiber switched to: park this for everybody
+
+  uintptr_t own_thread_pointer_ = 0;
+  std::unique_ptr<InterruptLine> line_;   // null unless asynchronous
+  std::unique_ptr<WorkerTimer> timer_;    // null unless it is its own clock
+  Instant timer_expiry_ = Instant::never();  // never = it is not armed
+  Nanos retry_ = kRetryFirst;
+  std::atomic<bool> timer_fired_{false};  // while the runtime was at work; handler and worker
 
   std::atomic<bool> parked_flag_{false};
 };
@@ -167,4 +215,5 @@ class LiveWorker final : public Seat {
 
 #include "runtime/worker_fibers.h"
 #include "runtime/worker_idle.h"
+#include "runtime/worker_interrupts.h"
 #include "runtime/worker_requests.h"

@@ -9,16 +9,19 @@ namespace rubato {
 
 template <Policy P>
 void LiveWorker<P>::run() {
+  install_seat_hooks();
   set_this_seat(this);
   fiber_adopt_thread(thread_fiber_);
   slice_.attach();
+  attach();
   last_poll_ = last_work_ = step();
   overflow_.reserve(shared_.options.max_fibers);
   running_ = shared_.fibers.make(&fiber_main, &shared_);
   RUBATO_CHECK(running_ != nullptr);
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
-    fiber_switch(thread_fiber_, loop->fiber);
+    become(loop);
+    switch_fibers(thread_fiber_, loop->fiber);
     // Only an ended loop comes back here, and not always the one that was switched to.
     shared_.fibers.ended(std::exchange(running_, nullptr));
     if (parked_.empty()) {
@@ -38,7 +41,24 @@ void LiveWorker<P>::fiber_main(void* argument) {
   fiber_entered(self->fiber);
   here().after_switch();
   static_cast<Shared<P>*>(self->runtime)->server_loop();
-  fiber_switch_final(self->fiber, here().thread_fiber_);
+  LiveWorker& last = here();
+  if (!last.asynchronous_) fiber_switch_final(self->fiber, last.thread_fiber_);
+  last.become(nullptr);
+  fiber_switch_final_as_another(self->fiber, last.thread_fiber_);
+}
+
+// Null = the worker's own thread. What is looked up by thread from here on is that fiber's.
+template <Policy P>
+void LiveWorker<P>::become(const LoopFiber* fiber) {
+  if (!asynchronous_) return;
+  set_thread_pointer(fiber != nullptr ? fiber->identity->pointer() : own_thread_pointer_);
+  set_this_seat(this);
+}
+
+// After become(to).
+template <Policy P>
+void LiveWorker<P>::switch_fibers(Fiber& from, Fiber& to) {
+  asynchronous_ ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
 }
 
 template <Policy P>
@@ -57,6 +77,7 @@ Request* LiveWorker<P>::recv_here() {
     worker.idling_.found_work(worker.host_.now());
     if (request->fiber == nullptr) {
       worker.begin(*request);
+      back_to_application();
       return request;
     }
     worker.resume(*request);
@@ -72,17 +93,25 @@ void LiveWorker<P>::preempt(Instant at) {
     start_slice(request);
     return;
   }
+  ++stats_.preemptions;
+  publish_ = &request;
+  leave_request(to, at);
+}
+
+// The current request is left where it is, for `to`. Returns when it is resumed.
+template <Policy P>
+void LiveWorker<P>::leave_request(LoopFiber* to, Instant at) {
+  Request& request = *current_;
   account_slice(request, at);
   ++request.preemptions;
-  ++stats_.preemptions;
   slice_.stop();
   stats_.busy_since_ns.store(0, std::memory_order_relaxed);
   request.fiber = running_;
   current_ = nullptr;
-  publish_ = &request;
   LoopFiber* from = running_;
   running_ = to;
-  fiber_switch(from->fiber, to->fiber);
+  become(to);
+  switch_fibers(from->fiber, to->fiber);
   here().after_switch();
 }
 
@@ -97,9 +126,10 @@ void LiveWorker<P>::resume(Request& request) {
   }
   request.fiber = nullptr;
   ++stats_.resumed;
-  begin(request);
   running_ = to;
-  fiber_switch(from->fiber, to->fiber);
+  become(to);
+  begin(request);
+  switch_fibers(from->fiber, to->fiber);
   here().after_switch();
 }
 
@@ -121,6 +151,7 @@ void LiveWorker<P>::after_switch() {
   if (shelve_ != nullptr) shared_.fibers.park(std::exchange(shelve_, nullptr));
   Request* request = std::exchange(publish_, nullptr);
   if (request == nullptr) return;
+  if (std::exchange(publish_yielded_, false)) return yielded_.push_back(request);
   const QueueRef queue = hook::requeue(shared_.policy, *request, Why::kPreempted, id_, host_);
   if (!host_.put(queue, request)) overflow_.push_back(request);
   wake_somebody();

@@ -73,8 +73,22 @@ Request* LiveWorker<P>::refuse(Request& request) {
   return request.datapath->finish(request);
 }
 
+// Whoever waits for a lock tries again after every other request, so that its holder gets on even
+// if it waits here too.
 template <Policy P>
 Request* LiveWorker<P>::pick() {
+  if (yielded_.empty()) return pick_unyielded();
+  yielded_turn_ = !yielded_turn_;
+  if (yielded_turn_) {
+    if (Request* request = pick_unyielded()) return request;
+  }
+  Request* request = yielded_.front();
+  yielded_.pop_front();
+  return request;
+}
+
+template <Policy P>
+Request* LiveWorker<P>::pick_unyielded() {
   if (++picks_since_control_ >= kControlShare) {
     if (Request* request = pick_control()) return request;
   }
@@ -136,13 +150,13 @@ void LiveWorker<P>::start_slice(Request& request) {
 
 template <Policy P>
 void LiveWorker<P>::checkpoint_slow() {
-  if (current_ == nullptr) return checkpoint_budget_set(kCheckpointNever);
-  if (no_preempt_ > 0) {
-    preemption_owed_ = true;
-    return checkpoint_budget_set(kCheckpointNever);
+  if (in_section()) {
+    section_set_pending();
+    checkpoint_budget_set(kCheckpointNever);
+  } else if (slice_.over(step())) {
+    slice_over();
   }
-  preemption_owed_ = false;
-  if (slice_.over(step())) slice_over();
+  back_to_application();
 }
 
 // What waits in the kernel counts as waiting, so it is taken in before the policy is asked
@@ -177,23 +191,25 @@ void LiveWorker<P>::account_slice(Request& request, Instant at) {
 
 template <Policy P>
 void LiveWorker<P>::long_begin(uint8_t priority) {
-  if (current_ == nullptr) return;
-  current_->priority = priority;
-  if (current_->job_class == JobClass::kLong && current_->promoted_after == Nanos()) return;
-  current_->job_class = JobClass::kLong;
-  current_->promoted_after = Nanos();
-  ++stats_.long_by_feedback;
-  current_->datapath->flush(*current_);
-  step();
-  start_slice(*current_);
+  Request& request = *current_;
+  request.priority = priority;
+  if (request.job_class != JobClass::kLong || request.promoted_after != Nanos()) {
+    request.job_class = JobClass::kLong;
+    request.promoted_after = Nanos();
+    ++stats_.long_by_feedback;
+    request.datapath->flush(request);
+    step();
+    start_slice(request);
+  }
+  back_to_application();
 }
 
 // The rest is short again: it runs to the end, unless age says otherwise. The request stays marked,
 // as its service time says nothing about short ones.
 template <Policy P>
 void LiveWorker<P>::long_end() {
-  if (current_ == nullptr) return;
   if (shared_.options.classify == Classify::kFeedback) slice_.stop();
+  back_to_application();
 }
 
 template <Policy P>
@@ -207,7 +223,7 @@ void LiveWorker<P>::send(Request& request) {
   const size_t payload_bytes = request.payload.size();
   const Nanos promoted_after = request.promoted_after;
   current_ = nullptr;
-  no_preempt_ = 0;
+  if (forbidden_ > 0) section_exchange_depth(section_depth() - std::exchange(forbidden_, 0));
   Request* next = request.datapath->finish(request);
   // Sending the reply is part of what a request costs the ones behind it.
   const Nanos flush_cost = next != nullptr ? Nanos() : step() - handled;

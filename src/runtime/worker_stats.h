@@ -45,6 +45,8 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter preemptions;
   Counter preemptions_avoided;  // slice over, but nobody would have gained
   Counter preemptions_denied;   // no fiber left to switch to
+  Counter preemptions_deferred; // put off: the request could not be left where it was
+  Counter lock_yields;          // gave the worker away because a lock was taken
   Counter resumed;
   Counter long_by_feedback;
   Counter long_by_age;

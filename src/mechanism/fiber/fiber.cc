@@ -81,6 +81,15 @@ void fiber_entered(Fiber&) { sanitizer::arrive_on_stack(nullptr); }
   check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
 }
 
+[[gnu::noinline]] void fiber_switch_as_another(Fiber& from, Fiber& to) {
+  rubato_context_switch(&from.context, &to.context);
+}
+
+[[gnu::noinline]] void fiber_switch_final_as_another(Fiber& from, Fiber& to) {
+  rubato_context_switch(&from.context, &to.context);
+  check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
+}
+
 void fiber_adopt_thread(Fiber& fiber) {
   fiber = {};
   fiber.tsan_fiber = sanitizer::current_fiber();

@@ -59,6 +59,12 @@ void fiber_switch(Fiber& from, Fiber& to);
 // frames left on it are not unwound: destructors of what is alive there do not run.
 [[noreturn]] void fiber_switch_final(Fiber& from, Fiber& to);
 
+// The same two for fibers that have thread-local storage of their own, where the caller has already
+// become `to` (mechanism/preempt/identity.h): the exception state is part of that. Not in builds
+// with a sanitizer.
+void fiber_switch_as_another(Fiber& from, Fiber& to);
+[[noreturn]] void fiber_switch_final_as_another(Fiber& from, Fiber& to);
+
 // Makes `fiber` stand for the calling thread on its own stack, so that it can be switched from and
 // later back to. To be called once per thread that runs fibers, on that thread.
 void fiber_adopt_thread(Fiber& fiber);

@@ -2,6 +2,7 @@
 #include "mechanism/preempt/checkpoint.h"
 
 #include <atomic>
+#include <cerrno>
 
 thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
 
@@ -19,8 +20,23 @@ namespace {
 std::atomic<void (*)()> g_handler{nullptr};
 }  // namespace
 
+// The caller's errno goes with it. Looked up afresh on either side of the switch: the library's own
+// look-up is declared `const`, so that a compiler may keep its answer.
+[[gnu::noinline]] static int error_number() {
+  asm volatile("");
+  return errno;
+}
+[[gnu::noinline]] static void set_error_number(int number) {
+  asm volatile("");
+  errno = number;
+}
+
 void rubato_checkpoint_slow(void) {
-  if (void (*handler)() = g_handler.load(std::memory_order_acquire)) return handler();
+  if (void (*handler)() = g_handler.load(std::memory_order_acquire)) {
+    const int saved = error_number();
+    handler();
+    return set_error_number(saved);
+  }
   rubato::checkpoint_budget_set(rubato::kCheckpointNever);
 }
 

@@ -17,6 +17,7 @@ std::atomic<bool (*)()> g_yield{nullptr};
 #if defined(__x86_64__)
 [[gnu::noinline]] void rubato_section_enter(void) { rubato::section_enter(); }
 [[gnu::noinline]] void rubato_section_leave(void) { rubato::section_leave(); }
+[[gnu::noinline]] void rubato_section_leave_quietly(void) { rubato::section_leave_quietly(); }
 #else
 [[gnu::noinline]] void rubato_section_enter(void) {
   asm volatile("");
@@ -26,6 +27,10 @@ std::atomic<bool (*)()> g_yield{nullptr};
   asm volatile("");
   const uint32_t left = __atomic_sub_fetch(&rubato_section_word, 1, __ATOMIC_RELAXED);
   if (left == 0) rubato_section_left_pending();
+}
+[[gnu::noinline]] void rubato_section_leave_quietly(void) {
+  asm volatile("");
+  __atomic_sub_fetch(&rubato_section_word, 1, __ATOMIC_RELAXED);
 }
 #endif
 

@@ -27,6 +27,9 @@ extern "C" {
 // For C, assembly and code without this header.
 void rubato_section_enter(void);
 void rubato_section_leave(void);
+// The same, but nothing is honoured here: for a section that code was called in which must not be
+// left half-way itself. What is pending waits for the end of the next section, or the next try.
+void rubato_section_leave_quietly(void);
 
 // Not for direct use.
 extern thread_local uint32_t rubato_section_word __attribute__((tls_model("initial-exec")));
@@ -58,8 +61,18 @@ inline constexpr uint32_t kNothingPending = 0x8000'0000u;
       : "rax", "memory");
   if (__builtin_expect(wanted, 0)) rubato_section_left_pending();
 }
+
+[[gnu::always_inline]] inline void section_leave_quietly() {
+  asm volatile(
+      "movq rubato_section_word@gottpoff(%%rip), %%rax\n\t"
+      "decl %%fs:(%%rax)"
+      :
+      :
+      : "rax", "cc", "memory");
+}
 #else
 inline void section_enter() { rubato_section_enter(); }
+inline void section_leave_quietly() { rubato_section_leave_quietly(); }
 inline void section_leave() { rubato_section_leave(); }
 #endif
 

@@ -79,6 +79,19 @@ TEST_F(SectionTest, exchange_of_the_depth_keeps_what_is_pending) {
   EXPECT_EQ(g_honoured, 1);
 }
 
+TEST_F(SectionTest, quiet_end_leaves_what_is_pending_to_the_next) {
+  section_enter();
+  section_set_pending();
+  section_leave_quietly();
+  EXPECT_FALSE(in_section());
+  EXPECT_EQ(g_honoured, 0);
+  rubato_section_enter();
+  rubato_section_leave_quietly();
+  EXPECT_EQ(g_honoured, 0);
+  { Section next; }
+  EXPECT_EQ(g_honoured, 1);
+}
+
 TEST_F(SectionTest, each_thread_has_its_own_count) {
   Section section;
   std::thread([] { EXPECT_FALSE(in_section()); }).join();

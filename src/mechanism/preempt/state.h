@@ -12,8 +12,8 @@
 //               its way                            handler    defer      kDeferred
 //                                                  worker     take       kTaken (at a checkpoint)
 //                                                  worker     stop       kIdle
-//   kDeferred   the interrupt came where the       worker     take       kTaken (section's end,
-//               request must not be left                                 checkpoint, next interrupt)
+//   kDeferred   the interrupt came where the       worker     take       kTaken (end of a section,
+//               request must not be left                                 checkpoint, interrupt)
 //                                                  sender     request    kRequested (again, later)
 //                                                  worker     stop       kIdle
 //   kTaken      the worker is ending the slice     worker     start      kArmed, next number

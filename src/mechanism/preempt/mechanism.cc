@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism/preempt/mechanism.h"
+
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "mechanism/cpu/features.h"
+#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/signal.h"
+#include "mechanism/preempt/timer.h"
+
+namespace rubato {
+namespace {
+
+constexpr const char* kUintrDevice = "/dev/rubato_uintr";
+constexpr const char* kKmodDevice = "/dev/rubato_ipi";
+
+constexpr size_t kOwnStackBytes = size_t{16} * 1024;      // as without interrupts
+constexpr size_t kRuntimeStackBytes = size_t{12} * 1024;  // taking arrivals in, parsing, choosing
+constexpr size_t kSmallestFrameBytes = 2048;              // where the kernel does not say
+
+struct Name {
+  PreemptMechanism mechanism;
+  const char* name;
+};
+constexpr std::array kNames{
+    Name{PreemptMechanism::kAuto, "auto"},     Name{PreemptMechanism::kNone, "none"},
+    Name{PreemptMechanism::kSignal, "signal"}, Name{PreemptMechanism::kCheckpoint, "checkpoint"},
+    Name{PreemptMechanism::kTimer, "timer"},   Name{PreemptMechanism::kUintr, "uintr"},
+    Name{PreemptMechanism::kKmod, "kmod"},
+};
+
+Status uintr_available() {
+  if (!cpu_features().uintr) return Error{"the processor has no user interrupts"};
+  if (::access(kUintrDevice, F_OK) != 0) {
+    return Error{std::string("neither the kernel nor a module gives access: no ") + kUintrDevice};
+  }
+  return Error{std::string(kUintrDevice) + " is there, but this build has no sender for it"};
+}
+
+Status kmod_available() {
+  if (::access(kKmodDevice, F_OK) != 0) {
+    return Error{std::string("its kernel module is not loaded: no ") + kKmodDevice};
+  }
+  return Error{std::string(kKmodDevice) + " is there, but this build has no sender for it"};
+}
+
+}  // namespace
+
+const char* to_string(PreemptMechanism mechanism) {
+  for (const Name& known : kNames) {
+    if (known.mechanism == mechanism) return known.name;
+  }
+  return "?";
+}
+
+std::optional<PreemptMechanism> preempt_mechanism(std::string_view name) {
+  for (const Name& known : kNames) {
+    if (known.name == name) return known.mechanism;
+  }
+  return std::nullopt;
+}
+
+Status available(PreemptMechanism mechanism) {
+  if (is_asynchronous(mechanism)) {
+    if (Status good = Identity::available(); !good.ok()) return good;
+  }
+  switch (mechanism) {
+    case PreemptMechanism::kTimer:
+      return WorkerTimer::available();
+    case PreemptMechanism::kUintr:
+      return uintr_available();
+    case PreemptMechanism::kKmod:
+      return kmod_available();
+    default:
+      return Done{};
+  }
+}
+
+PreemptMechanism resolve(PreemptMechanism mechanism) {
+  if (mechanism != PreemptMechanism::kAuto) return mechanism;
+  for (const PreemptMechanism best : {PreemptMechanism::kUintr, PreemptMechanism::kKmod}) {
+    if (available(best).ok()) return best;
+  }
+  return PreemptMechanism::kCheckpoint;
+}
+
+size_t min_stack_bytes(PreemptMechanism mechanism) {
+  if (!is_asynchronous(mechanism)) return 0;
+  const size_t frame = std::max<size_t>(getauxval(AT_MINSIGSTKSZ), kSmallestFrameBytes);
+  const size_t sum = kOwnStackBytes + kRuntimeStackBytes + 2 * frame;  // one more may nest
+  return (sum + 1023) / 1024 * 1024;
+}
+
+Result<std::unique_ptr<InterruptLine>> open_interrupt_line(PreemptMechanism mechanism,
+                                                           InterruptTarget& target) {
+  switch (mechanism) {
+    case PreemptMechanism::kSignal:
+    case PreemptMechanism::kTimer:
+      return open_signal_line(target);
+    default:
+      return Error{std::string(to_string(mechanism)) + ": interrupts nobody"};
+  }
+}
+
+}  // namespace rubato

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ways to preempt a running request, by name, and whether this machine has them. At start; any
+// thread.
+//
+//   checkpoint  the request looks for itself, where rubato::checkpoint() stands in its code
+//   signal      a timer core sends the worker's thread a signal (Synergy 5.2.3)
+//   timer       a POSIX timer of each worker does, no timer core (SBB 4.3)
+//   uintr       a timer core sends a user interrupt, without the kernel
+//   kmod        a timer core has a kernel module interrupt the worker's CPU
+//   none        requests run to their end
+//   auto        the best that works: uintr, kmod, else checkpoint
+//
+// All but checkpoint and none are asynchronous: they may hit any instruction of code that knows
+// nothing of us, see section.h and identity.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace rubato {
+
+enum class PreemptMechanism : uint8_t {
+  kAuto,
+  kNone,
+  kCheckpoint,
+  kSignal,
+  kTimer,
+  kUintr,
+  kKmod,
+};
+
+inline constexpr std::array kPreemptMechanisms{
+    PreemptMechanism::kCheckpoint, PreemptMechanism::kSignal, PreemptMechanism::kTimer,
+    PreemptMechanism::kUintr,      PreemptMechanism::kKmod,   PreemptMechanism::kNone,
+};
+
+inline constexpr const char* kPreemptMechanismNames =
+    "checkpoint, signal, timer, uintr, kmod, none, auto";
+
+const char* to_string(PreemptMechanism mechanism);
+std::optional<PreemptMechanism> preempt_mechanism(std::string_view name);
+
+constexpr bool is_asynchronous(PreemptMechanism mechanism) {
+  return mechanism == PreemptMechanism::kSignal || mechanism == PreemptMechanism::kTimer ||
+         mechanism == PreemptMechanism::kUintr || mechanism == PreemptMechanism::kKmod;
+}
+
+// Done, or why this machine or this build has it not. Not for kAuto.
+Status available(PreemptMechanism mechanism);
+
+// What `auto` stands for here; others stay as they are.
+PreemptMechanism resolve(PreemptMechanism mechanism);
+
+// The smallest stack on which an interrupted request can go on: its own share, the vector state
+// that the kernel saves on it (AT_MINSIGSTKSZ, up to 11 KiB), and the runtime on top of that. Zero
+// for mechanisms that interrupt nothing.
+size_t min_stack_bytes(PreemptMechanism mechanism);
+
+// Who is interrupted. Called on the thread that opened the line, in a handler that has opened one
+// section and keeps errno: `pc` is where the thread was. May switch fibers.
+class InterruptTarget {
+ public:
+  virtual void interrupted(uintptr_t pc) = 0;
+
+ protected:
+  ~InterruptTarget() = default;
+};
+
+// The way to one thread. Opened and destroyed on it; send from any thread meanwhile, as often as
+// one likes: interrupts that have not arrived yet may merge.
+class InterruptLine {
+ public:
+  virtual ~InterruptLine() = default;
+  virtual void send() = 0;
+};
+
+// For the calling thread. Requires an asynchronous mechanism that is available. `target` outlives
+// the line.
+Result<std::unique_ptr<InterruptLine>> open_interrupt_line(PreemptMechanism mechanism,
+                                                           InterruptTarget& target);
+
+}  // namespace rubato

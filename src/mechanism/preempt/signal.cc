@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism/preempt/signal.h"
+
+#include "mechanism/preempt/section.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+
+namespace rubato {
+namespace {
+
+constexpr uint32_t kLinesMax = 1024;
+
+// `target` is written before `thread` is stored with release, and read after `thread` was loaded
+// with acquire; the thread that does so is the one that wrote it.
+struct Receiver {
+  std::atomic<pid_t> thread{0};  // 0 = free
+  InterruptTarget* target = nullptr;
+};
+
+std::array<Receiver, kLinesMax> g_receivers;
+std::atomic<uint32_t> g_used{0};  // no receiver lies beyond
+std::mutex g_mutex;               // guards the three below, and who takes a receiver
+uint32_t g_open = 0;
+struct sigaction g_before {};
+std::atomic<void (*)(int, siginfo_t*, void*)> g_chained{nullptr};
+
+pid_t kernel_thread() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
+
+InterruptTarget* target_here() {
+  const pid_t me = kernel_thread();
+  const uint32_t used = g_used.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < used; ++i) {
+    if (g_receivers[i].thread.load(std::memory_order_acquire) == me) return g_receivers[i].target;
+  }
+  return nullptr;
+}
+
+uintptr_t interrupted_at(const void* context) {
+#if defined(__x86_64__)
+  return static_cast<uintptr_t>(
+      static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#else
+  return static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
+#endif
+}
+
+bool is_ours(const siginfo_t& info) {
+  return info.si_code == SI_TIMER || (info.si_code == SI_TKILL && info.si_pid == ::getpid());
+}
+
+// errno and the section are the fiber's own, the same before and after a switch. The section keeps
+// interrupts from nesting on the way out.
+void on_signal(int number, siginfo_t* info, void* context) {
+  section_enter();
+  const int saved = errno;
+  if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
+    target->interrupted(interrupted_at(context));
+  } else if (!is_ours(*info)) {
+    if (auto* chained = g_chained.load(std::memory_order_acquire)) chained(number, info, context);
+  }
+  errno = saved;
+  section_leave_quietly();
+}
+
+// Under g_mutex.
+void install() {
+  struct sigaction action {};
+  action.sa_sigaction = &on_signal;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  RUBATO_CHECK(::sigaction(interrupt_signal(), &action, &g_before) == 0);
+  // The two kinds of handler are called alike: further arguments do no harm.
+  const bool plain = g_before.sa_handler == SIG_DFL || g_before.sa_handler == SIG_IGN;
+  g_chained.store(plain ? nullptr : g_before.sa_sigaction, std::memory_order_release);
+}
+
+void uninstall() {
+  RUBATO_CHECK(::sigaction(interrupt_signal(), &g_before, nullptr) == 0);
+  g_chained.store(nullptr, std::memory_order_release);
+}
+
+void unblock() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, interrupt_signal());
+  RUBATO_CHECK(::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr) == 0);
+}
+
+class SignalLine final : public InterruptLine {
+ public:
+  explicit SignalLine(Receiver& receiver)
+      : receiver_(receiver), process_(::getpid()), thread_(receiver.thread.load()) {}
+
+  ~SignalLine() override {
+    const std::scoped_lock lock(g_mutex);
+    receiver_.thread.store(0, std::memory_order_release);
+    if (--g_open == 0) uninstall();
+  }
+
+  void send() override { static_cast<void>(::syscall(SYS_tgkill, process_, thread_, SIGURG)); }
+
+ private:
+  Receiver& receiver_;
+  const pid_t process_;
+  const pid_t thread_;
+};
+
+}  // namespace
+
+int interrupt_signal() { return SIGURG; }
+
+Result<std::unique_ptr<InterruptLine>> open_signal_line(InterruptTarget& target) {
+  const std::scoped_lock lock(g_mutex);
+  const auto free = std::find_if(g_receivers.begin(), g_receivers.end(), [](const Receiver& r) {
+    return r.thread.load(std::memory_order_acquire) == 0;
+  });
+  if (free == g_receivers.end()) {
+    return Error{"no more than " + std::to_string(kLinesMax) + " threads can be interrupted"};
+  }
+  if (g_open++ == 0) install();
+  free->target = &target;
+  free->thread.store(kernel_thread(), std::memory_order_release);
+  const auto used = static_cast<uint32_t>(free - g_receivers.begin()) + 1;
+  g_used.store(std::max(used, g_used.load(std::memory_order_relaxed)), std::memory_order_release);
+  unblock();
+  return std::unique_ptr<InterruptLine>(std::make_unique<SignalLine>(*free));
+}
+
+}  // namespace rubato

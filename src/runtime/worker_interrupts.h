@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveWorker<P>, the part that is interrupted, gives way to holders of locks, and goes back into
+// the application. Included by runtime/worker.h only.
+//
+// An interrupt is answered at once where the application may be left, and put off otherwise: while
+// the runtime is at work, in a section, in code that must not be left half-way. What was put off is
+// honoured on the way back into the application, at the end of the section, at the next checkpoint,
+// or by the next try, whichever comes first (mechanism/preempt/state.h).
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/worker.h"
+
+namespace rubato {
+
+// On the worker's own thread, before its first fiber.
+template <Policy P>
+void LiveWorker<P>::attach() {
+  if (!asynchronous_) return;
+  own_thread_pointer_ = thread_pointer();
+  auto line = open_interrupt_line(shared_.options.preempt, *this);
+  if (!line.ok()) check_failed(__FILE__, __LINE__, line.error().c_str());
+  line_ = std::move(*line);
+  if (shared_.options.preempt != PreemptMechanism::kTimer) return;
+  auto timer = WorkerTimer::make();
+  if (!timer.ok()) check_failed(__FILE__, __LINE__, timer.error().c_str());
+  timer_ = std::move(*timer);
+}
+
+template <Policy P>
+void LiveWorker<P>::detach() {
+  timer_.reset();
+  line_.reset();
+}
+
+// In the handler, which has opened a section of its own.
+template <Policy P>
+void LiveWorker<P>::interrupted(uintptr_t pc) {
+  if (!leave_application()) {
+    timer_fired_.store(true, std::memory_order_relaxed);
+    static_cast<void>(slice_.slot().state.interrupt(false));
+    return;
+  }
+  const bool may_leave = section_depth() == 1 && !code_is_unsafe(pc);
+  if (timer_ != nullptr) timer_went_off();
+  if (slice_.slot().state.interrupt(may_leave) == Answer::kTake) {
+    step();
+    slice_over();
+  }
+  back_to_interruptible(may_leave);
+}
+
+// The worker's timer asks on its own behalf. It may be early: it is not armed anew for every slice.
+template <Policy P>
+void LiveWorker<P>::timer_went_off() {
+  timer_expiry_ = Instant::never();
+  PreemptState& state = slice_.slot().state;
+  if (now() + kTimerSlack >= slice_.end()) static_cast<void>(state.request(state.look()));
+}
+
+// The slice shall end but cannot here.
+template <Policy P>
+void LiveWorker<P>::put_off() {
+  if (slice_.slot().state.defer()) ++stats_.preemptions_deferred;
+  section_set_pending();
+  checkpoint_budget_set(0);
+}
+
+// For the slice that runs, or for the next try to end it.
+template <Policy P>
+void LiveWorker<P>::arm_timer() {
+  if (timer_ == nullptr) return;
+  if (timer_fired_.exchange(false, std::memory_order_relaxed)) timer_expiry_ = Instant::never();
+  const PreemptState& state = slice_.slot().state;
+  const Instant at = now();
+  Instant wanted = slice_.end();
+  if (state.is_wanted()) {
+    wanted = at + retry_;
+    retry_ = std::min(retry_ * 2, kRetryMost);
+  } else {
+    if (state.look().phase() != PreemptPhase::kArmed) return;
+    retry_ = kRetryFirst;
+  }
+  if (timer_expiry_ != Instant::never() && timer_expiry_ <= wanted + kTimerSlack) return;
+  timer_->arm(wanted - at);
+  timer_expiry_ = wanted;
+}
+
+// The last thing before code of the request goes on. May switch.
+template <Policy P>
+void LiveWorker<P>::back_to_application() {
+  LiveWorker& worker = here();
+  if (worker.asynchronous_) return back_to_interruptible(!in_section());
+  worker.set_in_application(true);
+}
+
+// An interrupt that comes after the last look finds the section, and is honoured at its end.
+template <Policy P>
+void LiveWorker<P>::back_to_interruptible(bool may_leave) {
+  for (;;) {
+    LiveWorker& worker = here();
+    PreemptState& state = worker.slice_.slot().state;
+    if (may_leave && state.take()) {
+      worker.step();
+      worker.slice_over();
+      continue;
+    }
+    if (state.is_wanted()) worker.put_off();
+    worker.arm_timer();
+    section_enter();
+    worker.set_in_application(true);
+    const bool again = (may_leave && state.is_wanted()) ||
+                       worker.timer_fired_.load(std::memory_order_relaxed);
+    if (again) worker.set_in_application(false);
+    section_leave();
+    if (!again) return;
+  }
+}
+
+// The count of open sections stays with the request: as thread-local storage of its identity, or
+// carried over.
+template <Policy P>
+bool LiveWorker<P>::yield_for_lock() {
+  LoopFiber* to = take_fiber();
+  if (to == nullptr) {
+    ++stats_.preemptions_denied;
+    back_to_application();
+    return false;
+  }
+  ++stats_.lock_yields;
+  publish_ = current_;
+  publish_yielded_ = true;
+  const uint32_t forbidden = std::exchange(forbidden_, 0);
+  const bool carried = !asynchronous_;
+  const uint32_t depth = carried ? section_exchange_depth(0) : 0;
+  leave_request(to, step());
+  if (carried) static_cast<void>(section_exchange_depth(depth));
+  here().forbidden_ = forbidden;
+  back_to_application();
+  return true;
+}
+
+}  // namespace rubato
