@@ -146,7 +146,7 @@ Status measure_feedback(const Meter& meter, const Place& place, Sample& sample) 
 }
 
 Sample measure_arm(const Meter& meter) {
-  SliceClock clock(false);
+  SliceClock clock(SliceWatch::kSelf);
   clock.attach();
   constexpr uint32_t kManyStarts = 16 * kBatch;
   const Sample sample = meter.measure(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "kv_server/resp/parser.h"
 #include "kv_server/text/words.h"
@@ -13,8 +14,14 @@ namespace rubato::spin {
 namespace {
 
 constexpr Nanos kWorkUnit(100);
+constexpr Nanos kFarTooLong = kWorkUnit * 20;  // for one unit
 
 using kv::same_word;
+
+uint32_t preemptions() {
+  const Request* request = current_request();
+  return request != nullptr ? request->preemptions : 0;
+}
 
 class SpinSession final : public Session {
  public:
@@ -112,11 +119,14 @@ class SpinSession final : public Session {
 void busy_work(Nanos service) {
   Nanos left = service;
   Instant since = now();
+  uint32_t seen = preemptions();
   while (left > Nanos()) {
     const Nanos unit = std::min(left, kWorkUnit);
     Instant at = since;
     while (at - since < unit) at = now();
-    left -= at - since;
+    // An interrupt may have let others run in the middle of a unit.
+    const bool interrupted = at - since > kFarTooLong && std::exchange(seen, preemptions()) != seen;
+    left -= interrupted ? unit : at - since;
     checkpoint();
     // A checkpoint that went on is part of the work; what passed while others ran is not.
     const Instant back = now();

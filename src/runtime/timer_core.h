@@ -91,8 +91,9 @@ class TimerCore {
     return false;
   }
 
+  // (While the runtime stops, the worker looks whether it is time to give up.)
   bool somebody_waits(WorkerId id, uint8_t priority) {
-    return shared_.control[id.value]->depth() > 0 ||
+    return shared_.state() != RunState::kRunning || shared_.control[id.value]->depth() > 0 ||
            hook::expired(shared_.policy, {id, priority}, host_) == Verdict::kPreempt ||
            shared_.datapath.queue(id).pending();
   }

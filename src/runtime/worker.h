@@ -157,6 +157,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void attach();
   void interrupted(uintptr_t pc) override;
   void timer_went_off();
+  void look_at_timer();
   void put_off();
   void arm_timer();
   static void back_to_application();

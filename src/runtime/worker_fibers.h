@@ -145,9 +145,11 @@ LoopFiber* LiveWorker<P>::take_fiber() {
 }
 
 // First thing on every fiber that is switched to: what the previous one could not do while it was
-// still on its own stack.
+// still on its own stack. Making a fiber with an identity takes long: time is read again, else the
+// next slice has begun before it starts.
 template <Policy P>
 void LiveWorker<P>::after_switch() {
+  if (asynchronous_) step();
   if (shelve_ != nullptr) shared_.fibers.park(std::exchange(shelve_, nullptr));
   Request* request = std::exchange(publish_, nullptr);
   if (request == nullptr) return;

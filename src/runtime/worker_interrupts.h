@@ -39,13 +39,15 @@ void LiveWorker<P>::detach() {
 template <Policy P>
 void LiveWorker<P>::interrupted(uintptr_t pc) {
   if (!leave_application()) {
-    timer_fired_.store(true, std::memory_order_relaxed);
+    if (timer_ != nullptr) timer_fired_.store(true, std::memory_order_relaxed);
     static_cast<void>(slice_.slot().state.interrupt(false));
     return;
   }
   const bool may_leave = section_depth() == 1 && !code_is_unsafe(pc);
   if (timer_ != nullptr) timer_went_off();
-  if (slice_.slot().state.interrupt(may_leave) == Answer::kTake) {
+  const Answer answer = slice_.slot().state.interrupt(may_leave);
+  if (answer == Answer::kDefer) ++stats_.preemptions_deferred;
+  if (answer == Answer::kTake) {
     step();
     slice_over();
   }
@@ -55,6 +57,7 @@ void LiveWorker<P>::interrupted(uintptr_t pc) {
 // The worker's timer asks on its own behalf. It may be early: it is not armed anew for every slice.
 template <Policy P>
 void LiveWorker<P>::timer_went_off() {
+  timer_fired_.store(false, std::memory_order_relaxed);
   timer_expiry_ = Instant::never();
   PreemptState& state = slice_.slot().state;
   if (now() + kTimerSlack >= slice_.end()) static_cast<void>(state.request(state.look()));
@@ -63,16 +66,24 @@ void LiveWorker<P>::timer_went_off() {
 // The slice shall end but cannot here.
 template <Policy P>
 void LiveWorker<P>::put_off() {
-  if (slice_.slot().state.defer()) ++stats_.preemptions_deferred;
+  static_cast<void>(slice_.slot().state.defer());
   section_set_pending();
   checkpoint_budget_set(0);
+}
+
+// It went off while the runtime was at work, or would do so before the application gets far.
+template <Policy P>
+void LiveWorker<P>::look_at_timer() {
+  if (timer_ == nullptr) return;
+  if (timer_fired_.load(std::memory_order_relaxed) || now() + kTimerSlack >= slice_.end()) {
+    timer_went_off();
+  }
 }
 
 // For the slice that runs, or for the next try to end it.
 template <Policy P>
 void LiveWorker<P>::arm_timer() {
   if (timer_ == nullptr) return;
-  if (timer_fired_.exchange(false, std::memory_order_relaxed)) timer_expiry_ = Instant::never();
   const PreemptState& state = slice_.slot().state;
   const Instant at = now();
   Instant wanted = slice_.end();
@@ -102,6 +113,7 @@ void LiveWorker<P>::back_to_interruptible(bool may_leave) {
   for (;;) {
     LiveWorker& worker = here();
     PreemptState& state = worker.slice_.slot().state;
+    worker.look_at_timer();
     if (may_leave && state.take()) {
       worker.step();
       worker.slice_over();

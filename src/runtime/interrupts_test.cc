@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests that are interrupted at any instruction, by signal and by timer: what they keep, what
+// holds an interrupt off, and that nobody waits for code that knows nothing of us. Quanta are long,
+// because a signal costs tens of microseconds in a virtual machine.
+#include <gtest/gtest.h>
+#include <link.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cfenv>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "mechanism/clock/clock.h"
+#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/section.h"
+#include "runtime/fiber_local.h"
+#include "runtime/testing/foreign.h"
+#include "runtime/testing/letter_app.h"
+
+namespace rubato {
+namespace {
+
+using testing::LetterServer;
+
+// Only this program's own code may be left half-way: no library is safe.
+struct ProgramText {
+  uintptr_t low = UINTPTR_MAX;
+  uintptr_t high = 0;
+};
+ProgramText g_program;
+
+int read_program(dl_phdr_info* object, size_t, void*) {
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+    g_program = {object->dlpi_addr + segment.p_vaddr,
+                 object->dlpi_addr + segment.p_vaddr + segment.p_memsz};
+  }
+  return 1;  // the program comes first
+}
+
+bool is_no_code_of_the_program(uintptr_t pc) { return pc < g_program.low || pc >= g_program.high; }
+
+// The kernel's thread, without the C library.
+pid_t worker_thread() {
+  long result = SYS_gettid;
+  asm volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+  return static_cast<pid_t>(result);
+}
+
+thread_local int t_number = 0;
+
+class Interrupts : public ::testing::TestWithParam<PreemptMechanism> {
+ protected:
+  void SetUp() override {
+    if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
+    dl_iterate_phdr(read_program, nullptr);
+    set_code_is_unsafe(&is_no_code_of_the_program);
+  }
+  void TearDown() override { set_code_is_unsafe(nullptr); }
+
+  LetterServer& make(const std::string& policy, uint32_t workers = 1) {
+    server_ = std::make_unique<LetterServer>(policy, workers);
+    server_->options.preempt = GetParam();
+    if (policy == "synergy") {
+      server_->options.policy_settings = {{"fixed_quantum", "300us"}};
+    } else if (policy == "ps") {
+      server_->options.policy_settings = {{"quantum", "300us"}};
+    }
+    return *server_;
+  }
+
+  // Sends one request of each letter on a connection of its own, and waits for all of them.
+  static void call_all(LetterServer& server, const std::string& letters) {
+    std::vector<uint64_t> flows;
+    for (const char letter : letters) {
+      flows.push_back(server.connect(static_cast<uint32_t>(flows.size()) % server.options.workers));
+      server.submit(flows.back(), std::string(1, letter) + "\n");
+    }
+    for (size_t i = 0; i < flows.size(); ++i) {
+      EXPECT_EQ(server.receive(flows[i], 2), std::string(1, letters[i]) + "\n");
+    }
+  }
+
+ private:
+  std::unique_ptr<LetterServer> server_;
+};
+
+std::string name_of(const ::testing::TestParamInfo<PreemptMechanism>& info) {
+  return to_string(info.param);
+}
+INSTANTIATE_TEST_SUITE_P(By, Interrupts,
+                         ::testing::Values(PreemptMechanism::kSignal, PreemptMechanism::kTimer),
+                         name_of);
+
+// Hangs unless the foreign code is left half-way.
+TEST_P(Interrupts, foreign_code_that_loops_does_not_hold_up_others) {
+  LetterServer& server = make("synergy");
+  std::atomic<bool> runs{false};
+  volatile int stop = 0;
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    foreign_wait(&stop);
+  };
+  server.app.on('S') = [&](Request&) { stop = 1; };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!runs) std::this_thread::yield();
+  EXPECT_EQ(server.call(fast, "S\n"), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_GE(server.runtime->stats().preemptions, 1u);
+  EXPECT_EQ(server.runtime->stats().preemptions, server.runtime->stats().resumed);
+}
+
+TEST_P(Interrupts, many_loops_at_once_all_wait_for_the_one_behind_them) {
+  LetterServer& server = make("ps", 2);
+  volatile int stop = 0;
+  std::atomic<int> running{0};
+  server.app.on('L') = [&](Request&) {
+    ++running;
+    foreign_wait(&stop);
+  };
+  server.app.on('S') = [&](Request&) { stop = 1; };
+  server.start();
+  std::vector<uint64_t> flows;
+  for (uint32_t i = 0; i < 20; ++i) {
+    flows.push_back(server.connect(i % 2));
+    server.submit(flows.back(), "L\n");
+  }
+  while (running < 20) std::this_thread::yield();
+  EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+  for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(server.runtime->stats().preemptions, server.runtime->stats().resumed);
+}
+
+TEST_P(Interrupts, registers_survive) {
+  constexpr unsigned long kRounds = 150'000;
+  LetterServer& server = make("ps", 2);
+  std::atomic<int> wrong{0};
+  std::atomic<uint32_t> preemptions{0};
+  server.app.on('A') = [&](Request& request) {
+    static std::atomic<int> seeds{0};
+    const double seed = 0.5 + ++seeds;
+    const double first = foreign_checksum(kRounds, seed);
+    const double second = foreign_checksum(kRounds, seed);
+    if (std::memcmp(&first, &second, sizeof first) != 0) ++wrong;
+    preemptions += request.preemptions;
+  };
+  server.start();
+  do {
+    call_all(server, "AAAAAA");
+  } while (preemptions < 100);
+  EXPECT_EQ(wrong, 0);
+}
+
+// Three requests that loop until told otherwise keep two workers and a queue busy, so that every
+// request beside them changes workers again and again.
+struct Company {
+  explicit Company(LetterServer& at) : server(at) {
+    server.app.on('B') = [this](Request&) { foreign_wait(&stop); };
+  }
+  void arrive() {
+    for (uint32_t i = 0; i < 3; ++i) {
+      flows.push_back(server.connect(i % 2));
+      server.submit(flows.back(), "B\n");
+    }
+  }
+  void leave() {
+    stop = 1;
+    for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), "B\n");
+  }
+  LetterServer& server;
+  volatile int stop = 0;
+  std::vector<uint64_t> flows;
+};
+
+// Waits until the request has changed workers a few times.
+void wander(int moves) {
+  pid_t at = worker_thread();
+  while (moves > 0) {
+    const pid_t now_at = worker_thread();
+    if (now_at != at) --moves;
+    at = now_at;
+  }
+}
+
+TEST_P(Interrupts, what_belongs_to_a_thread_moves_with_the_request) {
+  constexpr int kModes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+  LetterServer& server = make("ps", 2);
+  std::atomic<int> numbers{0};
+  server.app.on('T') = [&](Request&) {
+    const int mine = ++numbers;
+    t_number = mine;
+    errno = mine;
+    std::fesetround(kModes[mine % 4]);
+    int* const address = &t_number;
+    for (int round = 0; round < 3; ++round) {
+      wander(2);
+      EXPECT_EQ(errno, mine);
+      EXPECT_EQ(t_number, mine);
+      EXPECT_EQ(&t_number, address);
+      EXPECT_EQ(std::fegetround(), kModes[mine % 4]);
+      errno = mine;
+    }
+    std::fesetround(FE_TONEAREST);
+  };
+  Company company(server);
+  server.start();
+  company.arrive();
+  call_all(server, "TTTT");
+  company.leave();
+}
+
+void throw_and_wander(int number, int depth) {
+  try {
+    if (depth > 0) throw_and_wander(number, depth - 1);
+    wander(1);
+    throw std::runtime_error(std::to_string(number * 10 + depth));
+  } catch (const std::runtime_error& error) {
+    wander(1);
+    EXPECT_EQ(error.what(), std::to_string(number * 10 + depth));
+    EXPECT_EQ(std::uncaught_exceptions(), 0);
+    try {
+      wander(1);
+      throw;
+    } catch (const std::exception& again) {
+      EXPECT_EQ(again.what(), std::to_string(number * 10 + depth));
+    }
+  }
+}
+
+TEST_P(Interrupts, exceptions_in_flight_move_with_the_request) {
+  LetterServer& server = make("ps", 2);
+  std::atomic<int> numbers{0};
+  server.app.on('E') = [&](Request&) { throw_and_wander(++numbers, 1); };
+  Company company(server);
+  server.start();
+  company.arrive();
+  call_all(server, "EEE");
+  company.leave();
+}
+
+TEST_P(Interrupts, section_holds_an_interrupt_off_and_its_end_makes_up_for_it) {
+  LetterServer& server = make("synergy");
+  std::atomic<bool> waiting{false};
+  std::atomic<bool> inside{false};
+  volatile int stop = 0;
+  std::atomic<uint32_t> before{0};
+  std::atomic<uint32_t> after{0};
+  server.app.on('L') = [&](Request& request) {
+    {
+      const NoPreempt whole;
+      inside = true;
+      while (!waiting) asm volatile("");
+      const Instant end = now() + Nanos::millis(5);
+      while (now() < end) asm volatile("");
+      before = request.preemptions;
+    }
+    after = request.preemptions;
+    foreign_wait(&stop);
+  };
+  server.app.on('S') = [&](Request&) { stop = 1; };
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!inside) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  waiting = true;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_EQ(before, 0u);
+  EXPECT_EQ(after, 1u);
+  EXPECT_GE(server.runtime->stats().preemptions_deferred, 1u);
+}
+
+// Nobody tells when unsafe code ends: the next try does.
+TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
+  LetterServer& server = make("synergy");
+  std::atomic<bool> waiting{false};
+  std::atomic<bool> inside{false};
+  volatile int stop = 0;
+  std::atomic<uint32_t> before{0};
+  server.app.on('L') = [&](Request& request) {
+    inside = true;
+    while (!waiting) asm volatile("");
+    const Instant end = now() + Nanos::millis(5);
+    while (now() < end) asm volatile("");
+    before = request.preemptions;
+    set_code_is_unsafe(&is_no_code_of_the_program);
+    foreign_wait(&stop);
+  };
+  server.app.on('S') = [&](Request&) { stop = 1; };
+  set_code_is_unsafe([](uintptr_t) { return true; });
+  server.start();
+  const uint64_t slow = server.connect();
+  const uint64_t fast = server.connect();
+  server.submit(slow, "L\n");
+  while (!inside) std::this_thread::yield();
+  server.submit(fast, "S\n");
+  waiting = true;
+  EXPECT_EQ(server.receive(fast, 2), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_EQ(before, 0u);
+  EXPECT_GE(server.runtime->stats().preemptions_deferred, 1u);
+}
+
+TEST_P(Interrupts, checkpoint_takes_what_was_put_off) {
+  LetterServer& server = make("synergy");
+  volatile int stop = 0;
+  std::atomic<bool> inside{false};
+  server.app.on('L') = [&](Request&) {
+    inside = true;
+    testing::checkpoints_until([&] { return stop != 0; });
+  };
+  server.app.on('S') = [&](Request&) { stop = 1; };
+  set_code_is_unsafe([](uintptr_t) { return true; });
+  server.start();
+  const uint64_t slow = server.connect();
+  server.submit(slow, "L\n");
+  while (!inside) std::this_thread::yield();
+  EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+}
+
+TEST_P(Interrupts, stop_answers_what_loops_and_a_drain_limit_ends_it) {
+  LetterServer& server = make("synergy");
+  server.options.drain_limit = Nanos::millis(50);
+  std::atomic<bool> runs{false};
+  volatile int never = 0;
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    foreign_wait(&never);
+  };
+  server.start();
+  server.submit(server.connect(), "L\n");
+  while (!runs) std::this_thread::yield();
+  EXPECT_FALSE(server.stop());
+}
+
+TEST_P(Interrupts, short_requests_run_to_their_end_between) {
+  LetterServer& server = make("synergy", 2);
+  volatile int stop = 0;
+  server.app.on('L') = [&](Request&) { foreign_wait(&stop); };
+  server.start();
+  const uint64_t slow = server.connect();
+  server.submit(slow, "L\n");
+  const uint64_t fast = server.connect(1);
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(server.call(fast, "abcdefgh\n"), "abcdefgh\n");
+  stop = 1;
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(server.runtime->stats().requests, 2001u);
+}
+
+}  // namespace
+}  // namespace rubato
