@@ -21,7 +21,9 @@ struct Finding {
 
 // Cores, clock, frequency, memory, virtualisation.
 std::vector<Finding> examine_hardware();
-// User interrupts, io_uring, AF_XDP, DPDK.
+// Each way to preempt, and which one is taken by default.
+std::vector<Finding> examine_preemption();
+// io_uring, AF_XDP, DPDK.
 std::vector<Finding> examine_mechanisms();
 // Limits of the system and of this process.
 std::vector<Finding> examine_limits();

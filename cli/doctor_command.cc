@@ -30,7 +30,7 @@ const char* health_text(Health health) {
 
 std::vector<Finding> examine_all() {
   std::vector<Finding> all;
-  for (auto* examine : {examine_hardware, examine_mechanisms, examine_limits}) {
+  for (auto* examine : {examine_hardware, examine_preemption, examine_mechanisms, examine_limits}) {
     for (Finding& finding : examine()) all.push_back(std::move(finding));
   }
   all.push_back(examine_noise(kNoiseMilliseconds));

@@ -14,7 +14,6 @@
 #include "cli/doctor.h"
 #include "cli/machine.h"
 #include "load/socket.h"
-#include "mechanism/cpu/features.h"
 
 namespace rubato::cli {
 namespace {
@@ -22,15 +21,6 @@ namespace {
 constexpr rlim_t kComfortableFiles = 65536;
 constexpr int kComfortableBacklog = 4096;
 constexpr int kAddressFamilyXdp = 44;  // AF_XDP; older headers do not have it
-
-Finding user_interrupts() {
-  if (cpu_features().uintr) {
-    return {"uintr", Health::kOk, "the processor has user interrupts",
-            "preemption without the kernel, if the kernel lets us (Linux has no support upstream)"};
-  }
-  return {"uintr", Health::kInfo, "no user interrupts",
-          "checkpoints and timers preempt instead; Sapphire Rapids and later have them"};
-}
 
 Finding io_uring() {
   const std::string disabled = first_line("/proc/sys/kernel/io_uring_disabled");
@@ -133,7 +123,7 @@ Finding kernel() {
 }  // namespace
 
 std::vector<Finding> examine_mechanisms() {
-  return {user_interrupts(), io_uring(), af_xdp(), dpdk()};
+  return {io_uring(), af_xdp(), dpdk()};
 }
 
 std::vector<Finding> examine_limits() {

@@ -61,9 +61,9 @@ std::string announcement(const KvCommand& command, uint16_t port) {
                                                           : "async: a power cut can lose writes";
   const ServeOptions& options = command.options;
   return fmt::format(
-      "rubato serve kv: policy {}, {} worker(s), engine {} (durability {}), on {}:{}",
-      options.runtime.policy, options.runtime.workers, command.kv.engine, durability,
-      options.tcp.bind, port);
+      "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
+      options.runtime.policy, options.runtime.workers, preemption_text(options),
+      command.kv.engine, durability, options.tcp.bind, port);
 }
 
 int run(CLI::App& app, KvCommand& command) {

@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "config_file.h"
 #include "mechanism/cpu/pin.h"
+#include "mechanism/preempt/mechanism.h"
 
 namespace rubato::cli {
 namespace {
@@ -37,6 +38,12 @@ void add_runtime_options(CLI::App& command, ServeOptions& o) {
                      "Who says that a request is long: feedback (the application alone), age (or "
                      "it outlives a quantum), learned (or its kind did so before)")
       ->check(CLI::IsMember({"feedback", "age", "learned"}))
+      ->capture_default_str();
+  command.add_option("--preempt", o.preempt,
+                     "How long requests are preempted: checkpoint (where their code has one), "
+                     "signal, timer, uintr, kmod (at any instruction), none, auto (the best that "
+                     "works here); `rubato doctor` says which do")
+      ->check(CLI::IsMember({"checkpoint", "signal", "timer", "uintr", "kmod", "none", "auto"}))
       ->capture_default_str();
   command.add_option("--preempt-clock", o.preempt_clock,
                      "Who watches long requests: self (each worker), timer-core (a thread)")
@@ -126,7 +133,23 @@ Status resolve_recording(const CLI::App& command, ServeOptions& o) {
   return Done{};
 }
 
+// Before the runtime does, whose word for it is another.
+Status check_stack(const ServeOptions& o) {
+  const PreemptMechanism mechanism = resolve(o.runtime.preempt);
+  const size_t needed = min_stack_bytes(mechanism);
+  if (o.runtime.stack_bytes >= needed || !available(mechanism).ok()) return Done{};
+  return Error{"--stack-kib: --preempt " + std::string(to_string(mechanism)) + " needs at least " +
+               std::to_string((needed + 1023) / 1024) +
+               ", for the state of interrupted code; got " + std::to_string(o.stack_kib)};
+}
+
 }  // namespace
+
+std::string preemption_text(const ServeOptions& options) {
+  const PreemptMechanism mechanism = resolve(options.runtime.preempt);
+  const bool chosen = options.runtime.preempt == PreemptMechanism::kAuto;
+  return std::string("preempt ") + to_string(mechanism) + (chosen ? " (auto)" : "");
+}
 
 void add_serve_options(CLI::App& command, ServeOptions& options) {
   add_runtime_options(command, options);
@@ -141,11 +164,13 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
     if (!applied.ok()) return applied;
   }
   o.runtime.classify = kClassify.at(o.classify);
+  o.runtime.preempt = preempt_mechanism(o.preempt).value();
   o.runtime.preemption_clock = kClock.at(o.preempt_clock);
   o.runtime.idle = kIdle.at(o.idle);
   o.runtime.idle_spin = Nanos::from_micros(o.idle_spin_us);
   o.runtime.drain_limit = Nanos::from_seconds(o.drain_limit_s);
   o.runtime.stack_bytes = size_t{o.stack_kib} * 1024;
+  if (Status fits = check_stack(o); !fits.ok()) return fits;
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);
   if (Status fits = resolve_recording(command, o); !fits) return fits;

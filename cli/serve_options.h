@@ -27,6 +27,7 @@ struct ServeOptions {
 
   // Raw values of the command line, resolved by finish_serve_options.
   std::string classify = "age";
+  std::string preempt = "auto";
   std::string preempt_clock = "self";
   std::string idle = "adaptive";
   double idle_spin_us = 50;
@@ -42,6 +43,9 @@ void add_serve_options(CLI::App& command, ServeOptions& options);
 
 // After the parse: reads the config file, then resolves the raw values. Fails with one line.
 Status finish_serve_options(CLI::App& command, ServeOptions& options);
+
+// How requests are preempted, for the start line: "preempt checkpoint (auto)".
+std::string preemption_text(const ServeOptions& options);
 
 // A message of Runtime::create, which names the field it is about, for somebody who gave options:
 // "max_fibers: ..." becomes "--max-fibers: ...".

@@ -42,8 +42,9 @@ int run(CLI::App& command, SpinCommand& spin) {
   };
   options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
   options.serving.announcement =
-      fmt::format("rubato serve spin: policy {}, {} worker(s), on {}:{}", options.runtime.policy,
-                  options.runtime.workers, options.tcp.bind, (*datapath)->port());
+      fmt::format("rubato serve spin: policy {}, {} worker(s), {}, on {}:{}",
+                  options.runtime.policy, options.runtime.workers, preemption_text(options),
+                  options.tcp.bind, (*datapath)->port());
   options.serving.connections = options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());

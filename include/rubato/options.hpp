@@ -34,6 +34,17 @@ enum class Clock : uint32_t {
   kEmbedded = RUBATO_CLOCK_EMBEDDED,     // the program, by Server::poll_timer
 };
 
+// How a running request is preempted, see enum rubato_preempt.
+enum class Preempt : uint32_t {
+  kAuto = RUBATO_PREEMPT_AUTO,
+  kNone = RUBATO_PREEMPT_NONE,
+  kCheckpoint = RUBATO_PREEMPT_CHECKPOINT,
+  kSignal = RUBATO_PREEMPT_SIGNAL,
+  kTimer = RUBATO_PREEMPT_TIMER,
+  kUintr = RUBATO_PREEMPT_UINTR,
+  kKmod = RUBATO_PREEMPT_KMOD,
+};
+
 enum class Idle : uint32_t {
   kAdaptive = RUBATO_IDLE_ADAPTIVE,  // spin briefly, then sleep: a quiet server uses no CPU
   kSpin = RUBATO_IDLE_SPIN,          // never sleep: for isolated cores
@@ -62,6 +73,7 @@ struct Options {
   std::string metrics_bind = "127.0.0.1";
   int32_t metrics_port = -1;    // /metrics, /healthz, /readyz; -1 = none, 0 = any free one
   bool handle_signals = false;  // SIGTERM and SIGINT stop the server, a second one at once
+  Preempt preempt = Preempt::kAuto;
 };
 
 namespace detail {
@@ -95,6 +107,7 @@ struct COptions {
     c.metrics_bind = o.metrics_bind.c_str();
     c.metrics_port = o.metrics_port;
     c.handle_signals = o.handle_signals ? 1 : 0;
+    c.preempt = static_cast<uint32_t>(o.preempt);
   }
   COptions(const COptions&) = delete;
   COptions& operator=(const COptions&) = delete;

@@ -65,6 +65,18 @@ enum rubato_clock {
   RUBATO_CLOCK_EMBEDDED = 2,    // the program, by calling rubato_server_poll_timer
 };
 
+// How a running request is preempted. All but checkpoint and none are asynchronous: they may hit
+// any instruction, need no checkpoints, and give every request thread-local storage of its own.
+enum rubato_preempt {
+  RUBATO_PREEMPT_AUTO = 0,        // the best that works: uintr, kmod, else checkpoint
+  RUBATO_PREEMPT_NONE = 1,        // it runs to its end
+  RUBATO_PREEMPT_CHECKPOINT = 2,  // at checkpoints
+  RUBATO_PREEMPT_SIGNAL = 3,      // a timer core sends its worker a signal
+  RUBATO_PREEMPT_TIMER = 4,       // a timer of its worker's own does; clock must be self
+  RUBATO_PREEMPT_UINTR = 5,       // a timer core sends a user interrupt
+  RUBATO_PREEMPT_KMOD = 6,        // a timer core has a kernel module interrupt the CPU
+};
+
 enum rubato_idle {
   RUBATO_IDLE_ADAPTIVE = 0,  // spin briefly, then sleep
   RUBATO_IDLE_SPIN = 1,      // never sleep: for isolated cores
@@ -95,6 +107,7 @@ typedef struct rubato_options {
   const char* metrics_bind;      // "127.0.0.1"
   int32_t metrics_port;          // for /metrics, /plan, /healthz, /readyz; -1 = none, 0 = any
   uint32_t handle_signals;       // 1 = SIGTERM and SIGINT stop the server, a second one at once
+  uint32_t preempt;              // enum rubato_preempt, auto; `rubato doctor` lists what works here
 } rubato_options;
 
 // Where one request ends and the next begins.

@@ -332,6 +332,24 @@ TEST(NoPreempt, holds_off_a_preemption_until_it_ends) {
   EXPECT_EQ(slow.receive(5), "long\n");
 }
 
+TEST(FiberLocal, every_request_starts_afresh) {
+  static rubato::fiber_local<std::string> word("fresh");
+  Application app = echo(Framing::kLines);
+  app.handle = [&](Request& request) {
+    request.reply(*word);
+    *word = request.payload();
+    rubato::checkpoint();
+    request.reply(*word);
+    request.reply(std::to_string(word->size()));
+  };
+  Running server(std::move(app));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "one\n", 10), "freshone3\n");
+  EXPECT_EQ(call(client, "three\n", 12), "freshthree5\n");
+  word->append("er");
+  EXPECT_EQ(*word, "fresher");
+}
+
 TEST(Errors, name_the_option_and_what_it_takes) {
   const auto with = [](auto&& change) {
     Options options = loopback();
@@ -341,6 +359,9 @@ TEST(Errors, name_the_option_and_what_it_takes) {
   EXPECT_EQ(with([](Options&) {}), "");
   EXPECT_EQ(with([](Options& o) { o.workers = 0; }), "workers: 0 is not in 1 .. 256");
   EXPECT_EQ(with([](Options& o) { o.port = 70000; }), "port: 70000 is not in 0 .. 65535");
+  EXPECT_EQ(with([](Options& o) { o.preempt = static_cast<rubato::Preempt>(99); }),
+            "preempt: 99 is not in 0 .. 6");
+  EXPECT_EQ(with([](Options& o) { o.preempt = rubato::Preempt::kCheckpoint; }), "");
   const auto names = [](const std::string& error, const char* what) {
     return error.find(what) != std::string::npos;
   };

@@ -44,6 +44,7 @@ Status check(const rubato_options& o) {
   checks.in("workers", o.workers, 1u, limits::kMaxWorkers);
   checks.in("classify", o.classify, 0u, uint32_t{RUBATO_CLASSIFY_LEARNED});
   checks.in("clock", o.clock, 0u, uint32_t{RUBATO_CLOCK_EMBEDDED});
+  checks.in("preempt", o.preempt, 0u, uint32_t{RUBATO_PREEMPT_KMOD});
   checks.in("idle", o.idle, 0u, uint32_t{RUBATO_IDLE_SPIN});
   checks.in("idle_spin_ns", o.idle_spin_ns, int64_t{0}, kDayNs);
   checks.in("stack_bytes", o.stack_bytes, 16 * kKiB, 64 * kMiB);
@@ -78,6 +79,7 @@ RuntimeOptions runtime_options(const rubato_options& o) {
   runtime.workers = o.workers;
   runtime.classify = static_cast<Classify>(o.classify);
   runtime.preemption_clock = static_cast<PreemptionClock>(o.clock);
+  runtime.preempt = static_cast<PreemptMechanism>(o.preempt);
   runtime.idle = static_cast<Idle>(o.idle);
   runtime.idle_spin = Nanos(o.idle_spin_ns);
   runtime.pin = o.pin != 0;
@@ -96,6 +98,13 @@ static_assert(static_cast<int>(Classify::kLearned) == RUBATO_CLASSIFY_LEARNED);
 static_assert(static_cast<int>(PreemptionClock::kSelf) == RUBATO_CLOCK_SELF);
 static_assert(static_cast<int>(PreemptionClock::kTimerCore) == RUBATO_CLOCK_TIMER_CORE);
 static_assert(static_cast<int>(PreemptionClock::kEmbedded) == RUBATO_CLOCK_EMBEDDED);
+static_assert(static_cast<int>(PreemptMechanism::kAuto) == RUBATO_PREEMPT_AUTO);
+static_assert(static_cast<int>(PreemptMechanism::kNone) == RUBATO_PREEMPT_NONE);
+static_assert(static_cast<int>(PreemptMechanism::kCheckpoint) == RUBATO_PREEMPT_CHECKPOINT);
+static_assert(static_cast<int>(PreemptMechanism::kSignal) == RUBATO_PREEMPT_SIGNAL);
+static_assert(static_cast<int>(PreemptMechanism::kTimer) == RUBATO_PREEMPT_TIMER);
+static_assert(static_cast<int>(PreemptMechanism::kUintr) == RUBATO_PREEMPT_UINTR);
+static_assert(static_cast<int>(PreemptMechanism::kKmod) == RUBATO_PREEMPT_KMOD);
 static_assert(static_cast<int>(Idle::kAdaptive) == RUBATO_IDLE_ADAPTIVE);
 static_assert(static_cast<int>(Idle::kSpin) == RUBATO_IDLE_SPIN);
 
@@ -108,6 +117,7 @@ rubato_options default_options() {
   o.workers = runtime.workers;
   o.classify = static_cast<uint32_t>(runtime.classify);
   o.clock = static_cast<uint32_t>(runtime.preemption_clock);
+  o.preempt = static_cast<uint32_t>(runtime.preempt);
   o.idle = static_cast<uint32_t>(runtime.idle);
   o.idle_spin_ns = runtime.idle_spin.count();
   o.stack_bytes = runtime.stack_bytes;

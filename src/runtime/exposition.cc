@@ -45,6 +45,10 @@ constexpr NamedCounter kCounters[] = {
     {"moved", "Requests that a manager sent to another group.", &RuntimeStats::moved},
     {"preemptions_denied", "Preemptions not done for want of a fiber.",
      &RuntimeStats::preemptions_denied},
+    {"preemptions_deferred", "Preemptions put off: the request could not be left where it was.",
+     &RuntimeStats::preemptions_deferred},
+    {"lock_yields", "Times a request gave its worker away because a lock was taken.",
+     &RuntimeStats::lock_yields},
     {"resumed", "Preempted requests taken up again.", &RuntimeStats::resumed},
     {"long_by_feedback", "Requests that the application called long.",
      &RuntimeStats::long_by_feedback},
@@ -150,6 +154,7 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
       {"policy", options.policy},
       {"workers", std::to_string(options.workers)},
       {"classify", name_of(options.classify)},
+      {"preempt", to_string(options.preempt)},
       {"preemption_clock", name_of(options.preemption_clock)},
   };
   for (const NamedCounter& counter : kCounters) {
