@@ -43,11 +43,28 @@ class FlowMigrationTest : public ::testing::Test {
   }
   void thief_rounds(uint32_t received = 0) { policy.round(thief, kThief, received, host); }
 
-  FlowMigration policy{{}};
+  FlowMigration policy{{.published = true}};  // 32, 48, 32, 16
   SbbHost host{4};
   FlowMigration::Worker victim;
   FlowMigration::Worker thief;
 };
+
+TEST(FlowMigration, three_requests_at_a_time_make_a_worker_busy_and_nine_overloaded) {
+  const FlowMigration policy{{}};
+  SbbHost host{4};
+  FlowMigration::Worker worker;
+  const auto load_after_three = [&](uint32_t received) {
+    for (int i = 0; i < 3; ++i) policy.round(worker, kVictim, received, host);
+    return FlowMigration::load_of(host.posted(kVictim));
+  };
+  EXPECT_EQ(load_after_three(2), Load::kLight);
+  EXPECT_EQ(load_after_three(3), Load::kBusy);
+  EXPECT_EQ(load_after_three(8), Load::kBusy);
+  EXPECT_EQ(load_after_three(9), Load::kOverloaded);
+  EXPECT_EQ(load_after_three(4), Load::kOverloaded);
+  EXPECT_EQ(load_after_three(3), Load::kBusy);
+  EXPECT_EQ(load_after_three(0), Load::kLight);
+}
 
 TEST_F(FlowMigrationTest, three_rounds_above_the_threshold_make_a_worker_busy) {
   rounds({33, 33});
@@ -167,7 +184,7 @@ struct LateHost : SbbHost {
 };
 
 TEST(FlowMigrationRace, only_one_of_two_thieves_gets_a_flow) {
-  const FlowMigration policy{{}};
+  const FlowMigration policy{{.published = true}};
   LateHost host{4};
   FlowMigration::Worker first, second;
   host.seen = uint64_t{2} | (7 + 1) << 2;  // Overloaded, flow 7
@@ -180,7 +197,7 @@ TEST(FlowMigrationRace, only_one_of_two_thieves_gets_a_flow) {
 
 // The sign changed under its hands, because the flow was taken; it tries again.
 TEST(FlowMigrationRace, a_worker_whose_sign_was_changed_meanwhile_posts_its_load_later) {
-  const FlowMigration policy{{}};
+  const FlowMigration policy{{.published = true}};
   LateHost host{4};
   FlowMigration::Worker victim;
   ASSERT_TRUE(host.post(kVictim, 0, 2));
@@ -254,7 +271,7 @@ struct FixedHost : SbbHost {
 };
 
 TEST(FlowMigrationRace, a_flow_that_cannot_be_steered_is_not_adopted) {
-  const FlowMigration policy{{}};
+  const FlowMigration policy{{.published = true}};
   FixedHost host{4};
   FlowMigration::Worker thief;
   ASSERT_TRUE(host.post(kVictim, 0, uint64_t{2} | 8 << 2));

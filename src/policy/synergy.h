@@ -227,6 +227,8 @@ class Synergy {
  private:
   static constexpr uint32_t kInbox = 0;
   static constexpr uint32_t kRound = 16;  // picks from the inbox, as the dequeued batch of SBB
+  // Flows are moved for what stealing cannot cure: by the higher thresholds.
+  static constexpr FlowMigration::Config kFlows{.published = true};
   static constexpr std::array<const char*, limits::kPriorityLevels> kSloNames{
       "slo_0", "slo_1", "slo_2", "slo_3", "slo_4", "slo_5", "slo_6", "slo_rest"};
   static constexpr std::array<const char*, limits::kPriorityLevels> kSloHelp{
@@ -294,7 +296,7 @@ class Synergy {
   // SBB judges a worker by what it receives per round; here that is what waits in its inbox.
   template <class H>
   void watch_flows(Worker& worker, WorkerId me, const Job* job, H& host) const {
-    const FlowMigration migration{FlowMigration::Config{}};
+    const FlowMigration migration{kFlows};
     if (job == nullptr || worker.picks++ % kRound == 0) {
       migration.round(worker.flows, me, host.depth(inbox(me.value)), host);
     }
@@ -314,7 +316,7 @@ class Synergy {
       const uint32_t depth = host.depth(victim);
       if (depth <= threshold) continue;  // somebody was faster
       if (config_.migrate_flows) {
-        FlowMigration(FlowMigration::Config{}).adopt(worker.flows, me, {victim.lane}, host);
+        FlowMigration(kFlows).adopt(worker.flows, me, {victim.lane}, host);
       }
       const uint32_t batch = std::min((depth + 1) / 2, limits::kStealMax);
       if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;
