@@ -157,10 +157,10 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void attach();
   void interrupted(uintptr_t pc) override;
   void timer_went_off();
-  void look_at_timer();
+  void look_at_timer(bool counts);
   void put_off();
   void arm_timer();
-  static void back_to_application();
+  static void back_to_application(bool ended = false);
   static void back_to_interruptible(bool may_leave);
 
   // Idleness and the end.

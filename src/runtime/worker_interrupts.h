@@ -51,7 +51,7 @@ void LiveWorker<P>::interrupted(uintptr_t pc) {
     step();
     slice_over();
   }
-  back_to_interruptible(may_leave);
+  back_to_interruptible(may_leave && answer != Answer::kTake);
 }
 
 // The worker's timer asks on its own behalf. It may be early: it is not armed anew for every slice.
@@ -71,13 +71,12 @@ void LiveWorker<P>::put_off() {
   checkpoint_budget_set(0);
 }
 
-// It went off while the runtime was at work, or would do so before the application gets far.
+// It went off while the runtime was at work; or, if this `counts`, the slice is as good as over.
 template <Policy P>
-void LiveWorker<P>::look_at_timer() {
+void LiveWorker<P>::look_at_timer(bool counts) {
   if (timer_ == nullptr) return;
-  if (timer_fired_.load(std::memory_order_relaxed) || now() + kTimerSlack >= slice_.end()) {
-    timer_went_off();
-  }
+  const bool over = counts && now() + kTimerSlack >= slice_.end();
+  if (over || timer_fired_.load(std::memory_order_relaxed)) timer_went_off();
 }
 
 // For the slice that runs, or for the next try to end it.
@@ -99,22 +98,26 @@ void LiveWorker<P>::arm_timer() {
   timer_expiry_ = wanted;
 }
 
-// The last thing before code of the request goes on. May switch.
+// The last thing before code of the request goes on. May switch. `ended`: a slice was, on the way
+// here.
 template <Policy P>
-void LiveWorker<P>::back_to_application() {
+void LiveWorker<P>::back_to_application(bool ended) {
   LiveWorker& worker = here();
-  if (worker.asynchronous_) return back_to_interruptible(!in_section());
+  if (worker.asynchronous_) return back_to_interruptible(!ended && !in_section());
   worker.set_in_application(true);
 }
 
-// An interrupt that comes after the last look finds the section, and is honoured at its end.
+// One slice at most is ended per way back: where a slice is shorter than what it takes to begin
+// one, the request would never get on. What is wanted beyond that is put off; so is what an
+// interrupt wants that comes after the last look, and finds the section.
 template <Policy P>
 void LiveWorker<P>::back_to_interruptible(bool may_leave) {
   for (;;) {
     LiveWorker& worker = here();
     PreemptState& state = worker.slice_.slot().state;
-    worker.look_at_timer();
+    worker.look_at_timer(may_leave);
     if (may_leave && state.take()) {
+      may_leave = false;
       worker.step();
       worker.slice_over();
       continue;
@@ -126,7 +129,7 @@ void LiveWorker<P>::back_to_interruptible(bool may_leave) {
     const bool again = (may_leave && state.is_wanted()) ||
                        worker.timer_fired_.load(std::memory_order_relaxed);
     if (again) worker.set_in_application(false);
-    section_leave();
+    section_leave_quietly();
     if (!again) return;
   }
 }

@@ -153,10 +153,11 @@ void LiveWorker<P>::checkpoint_slow() {
   if (in_section()) {
     section_set_pending();
     checkpoint_budget_set(kCheckpointNever);
-  } else if (slice_.over(step())) {
-    slice_over();
+    return back_to_application();
   }
-  back_to_application();
+  const bool over = slice_.over(step());
+  if (over) slice_over();
+  back_to_application(over);
 }
 
 // What waits in the kernel counts as waiting, so it is taken in before the policy is asked
