@@ -16,7 +16,8 @@ struct Group {
   const char* name;
   const char* description;
 };
-constexpr Group kGroups[] = {{"serve", "Run a server"}};
+constexpr Group kGroups[] = {{"bench", "Measure what mechanisms cost here"},
+                             {"serve", "Run a server"}};
 
 CLI::App& group_of(CLI::App& root, std::string_view name) {
   if (name.empty()) return root;
