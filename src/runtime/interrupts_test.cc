@@ -63,9 +63,15 @@ class Interrupts : public ::testing::TestWithParam<PreemptMechanism> {
   void SetUp() override {
     if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
     dl_iterate_phdr(read_program, nullptr);
-    set_code_is_unsafe(&is_no_code_of_the_program);
   }
   void TearDown() override { set_code_is_unsafe(nullptr); }
+
+  // Starts it; making a runtime may set a predicate of its own.
+  static void start(LetterServer& server,
+                    CodeIsUnsafe predicate = &is_no_code_of_the_program) {
+    server.start();
+    set_code_is_unsafe(predicate);
+  }
 
   LetterServer& make(const std::string& policy, uint32_t workers = 1) {
     server_ = std::make_unique<LetterServer>(policy, workers);
@@ -111,7 +117,7 @@ TEST_P(Interrupts, foreign_code_that_loops_does_not_hold_up_others) {
     foreign_wait(&stop);
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
-  server.start();
+  start(server);
   const uint64_t slow = server.connect();
   const uint64_t fast = server.connect();
   server.submit(slow, "L\n");
@@ -132,7 +138,7 @@ TEST_P(Interrupts, many_loops_at_once_all_wait_for_the_one_behind_them) {
     foreign_wait(&stop);
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
-  server.start();
+  start(server);
   std::vector<uint64_t> flows;
   for (uint32_t i = 0; i < 20; ++i) {
     flows.push_back(server.connect(i % 2));
@@ -158,7 +164,7 @@ TEST_P(Interrupts, registers_survive) {
     if (std::memcmp(&first, &second, sizeof first) != 0) ++wrong;
     preemptions += request.preemptions;
   };
-  server.start();
+  start(server);
   do {
     call_all(server, "AAAAAA");
   } while (preemptions < 100);
@@ -217,7 +223,7 @@ TEST_P(Interrupts, what_belongs_to_a_thread_moves_with_the_request) {
     std::fesetround(FE_TONEAREST);
   };
   Company company(server);
-  server.start();
+  start(server);
   company.arrive();
   call_all(server, "TTTT");
   company.leave();
@@ -246,7 +252,7 @@ TEST_P(Interrupts, exceptions_in_flight_move_with_the_request) {
   std::atomic<int> numbers{0};
   server.app.on('E') = [&](Request&) { throw_and_wander(++numbers, 1); };
   Company company(server);
-  server.start();
+  start(server);
   company.arrive();
   call_all(server, "EEE");
   company.leave();
@@ -272,7 +278,7 @@ TEST_P(Interrupts, section_holds_an_interrupt_off_and_its_end_makes_up_for_it) {
     foreign_wait(&stop);
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
-  server.start();
+  start(server);
   const uint64_t slow = server.connect();
   const uint64_t fast = server.connect();
   server.submit(slow, "L\n");
@@ -303,8 +309,7 @@ TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
     foreign_wait(&stop);
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
-  set_code_is_unsafe([](uintptr_t) { return true; });
-  server.start();
+  start(server, [](uintptr_t) { return true; });
   const uint64_t slow = server.connect();
   const uint64_t fast = server.connect();
   server.submit(slow, "L\n");
@@ -326,8 +331,7 @@ TEST_P(Interrupts, checkpoint_takes_what_was_put_off) {
     testing::checkpoints_until([&] { return stop != 0; });
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
-  set_code_is_unsafe([](uintptr_t) { return true; });
-  server.start();
+  start(server, [](uintptr_t) { return true; });
   const uint64_t slow = server.connect();
   server.submit(slow, "L\n");
   while (!inside) std::this_thread::yield();
@@ -344,7 +348,7 @@ TEST_P(Interrupts, stop_answers_what_loops_and_a_drain_limit_ends_it) {
     runs = true;
     foreign_wait(&never);
   };
-  server.start();
+  start(server);
   server.submit(server.connect(), "L\n");
   while (!runs) std::this_thread::yield();
   EXPECT_FALSE(server.stop());
@@ -354,7 +358,7 @@ TEST_P(Interrupts, short_requests_run_to_their_end_between) {
   LetterServer& server = make("synergy", 2);
   volatile int stop = 0;
   server.app.on('L') = [&](Request&) { foreign_wait(&stop); };
-  server.start();
+  start(server);
   const uint64_t slow = server.connect();
   server.submit(slow, "L\n");
   const uint64_t fast = server.connect(1);

@@ -83,10 +83,14 @@ class Moved : public ::testing::TestWithParam<PreemptMechanism> {
  protected:
   void SetUp() override {
     if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
-    // Interrupts come to checkpoints: nothing else here is fit to be left half-way.
-    set_code_is_unsafe([](uintptr_t) { return true; });
   }
   void TearDown() override { set_code_is_unsafe(nullptr); }
+  // Interrupts come to checkpoints: nothing else here is fit to be left half-way. Making a runtime
+  // may set a predicate of its own.
+  static void start(LetterServer& server) {
+    server.start();
+    set_code_is_unsafe([](uintptr_t) { return true; });
+  }
   void prepare(LetterServer& server) const {
     server.options.preempt = GetParam();
     server.options.policy_settings = {{"quantum", "200us"}};
@@ -114,7 +118,7 @@ TEST_P(Moved, requests_have_their_own_values_which_end_with_them) {
     EXPECT_EQ(number(key), mine);
     EXPECT_EQ(&number(key), address);
   };
-  server.start();
+  start(server);
   for (int round = 0; round < 2; ++round) {
     numbers = 0;
     std::vector<uint64_t> flows;
@@ -147,7 +151,7 @@ TEST_P(Moved, errno_and_rounding_mode_are_the_requests_own) {
     EXPECT_EQ(std::fegetround(), mode);
     std::fesetround(FE_TONEAREST);
   };
-  server.start();
+  start(server);
   std::vector<uint64_t> flows;
   for (uint32_t i = 0; i < 4; ++i) flows.push_back(server.connect(i % 2));
   for (const uint64_t flow : flows) server.submit(flow, "E\n");
@@ -175,7 +179,7 @@ TEST_P(Moved, who_finds_a_lock_taken_lets_its_holder_run) {
     }
     locked = false;
   };
-  server.start();
+  start(server);
   const uint64_t holder = server.connect();
   server.submit(holder, "H\n");
   while (!locked) std::this_thread::yield();
