@@ -29,6 +29,7 @@ struct Request : Job {
   void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
   Nanos promoted_after;              // the runtime's: became long by age then; 0 = it did not
   bool close_after = false;          // close the flow once the reply has left
+  bool has_locals = false;           // the runtime's: its fiber keeps values for it
 };
 
 enum class FrameState : uint8_t {

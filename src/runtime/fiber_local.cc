@@ -19,14 +19,9 @@ std::atomic<uint32_t> g_keys{0};
 }
 
 // Null = no request calls. Called in a section.
-FiberLocals* of_request() {
+Seat* seat_of_request() {
   Seat* seat = this_seat();
-  return seat != nullptr && seat->current() != nullptr ? &seat->locals() : nullptr;
-}
-
-FiberLocals& table() {
-  FiberLocals* mine = of_request();
-  return mine != nullptr ? *mine : of_thread();
+  return seat != nullptr && seat->current() != nullptr ? seat : nullptr;
 }
 
 }  // namespace
@@ -48,23 +43,28 @@ uint32_t new_fiber_local_key() { return g_keys.fetch_add(1, std::memory_order_re
 
 void* fiber_local(uint32_t key) {
   const Section stay;
-  return table().get(key);
+  Seat* seat = seat_of_request();
+  return seat != nullptr ? seat->locals().get(key) : of_thread().get(key);
 }
 
 void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy) {
   const Section stay;
-  table().set(key, value, destroy);
+  Seat* seat = seat_of_request();
+  if (seat == nullptr) return of_thread().set(key, value, destroy);
+  seat->locals().set(key, value, destroy);
+  seat->current()->has_locals = true;
 }
 
 // The destructors are the application's: they run as part of the request. Its table stays where it
 // is while it does, on whichever worker.
-void clear_fiber_locals() {
+void clear_fiber_locals(Request& request) {
   FiberLocals* mine = nullptr;
   {
     const Section stay;
-    mine = of_request();
+    mine = &this_seat()->locals();
   }
-  if (mine != nullptr && !mine->empty()) mine->clear();
+  mine->clear();
+  request.has_locals = false;
 }
 
 }  // namespace rubato

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "datapath/request.h"
+
 namespace rubato {
 
 class FiberLocals {
@@ -44,7 +46,7 @@ uint32_t new_fiber_local_key();
 void* fiber_local(uint32_t key);
 void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy);
 
-// The calling request's are destroyed; nothing off a request.
-void clear_fiber_locals();
+// Those of `request`, which calls, are destroyed.
+void clear_fiber_locals(Request& request);
 
 }  // namespace rubato

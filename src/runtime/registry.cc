@@ -40,11 +40,9 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
   return Done{};
 }
 
-// False: the rest is short.
 bool flush_piece(Request& request) {
   const Section stay;
-  return request.reply->size() > kReplyPieceBytes &&
-         request.datapath->flush_some(request, kReplyPieceBytes);
+  return request.datapath->flush_some(request, kReplyPieceBytes);
 }
 
 // The mechanism that will be used, and what follows from it.
@@ -98,8 +96,8 @@ Request* recv() {
 
 // A long reply leaves in pieces: the kernel's copy of a megabyte could not be preempted.
 void send(Request& request) {
-  while (flush_piece(request)) checkpoint();
-  clear_fiber_locals();
+  while (request.reply->size() > kReplyPieceBytes && flush_piece(request)) checkpoint();
+  if (request.has_locals) clear_fiber_locals(request);
   section_enter();
   Seat* seat = this_seat();
   seat->leave_application();

@@ -161,6 +161,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void put_off();
   void arm_timer();
   static void back_to_application(bool ended = false);
+  void back_from_here();
   static void back_to_interruptible(bool may_leave);
 
   // Idleness and the end.

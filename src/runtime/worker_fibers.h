@@ -77,7 +77,7 @@ Request* LiveWorker<P>::recv_here() {
     worker.idling_.found_work(worker.host_.now());
     if (request->fiber == nullptr) {
       worker.begin(*request);
-      back_to_application();
+      worker.back_from_here();
       return request;
     }
     worker.resume(*request);

@@ -107,6 +107,13 @@ void LiveWorker<P>::back_to_application(bool ended) {
   worker.set_in_application(true);
 }
 
+// The same, where nothing has switched since the application was left.
+template <Policy P>
+void LiveWorker<P>::back_from_here() {
+  if (asynchronous_) return back_to_interruptible(!in_section());
+  set_in_application(true);
+}
+
 // One slice at most is ended per way back: where a slice is shorter than what it takes to begin
 // one, the request would never get on. What is wanted beyond that is put off; so is what an
 // interrupt wants that comes after the last look, and finds the section.

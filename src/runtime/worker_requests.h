@@ -202,7 +202,7 @@ void LiveWorker<P>::long_begin(uint8_t priority) {
     step();
     start_slice(request);
   }
-  back_to_application();
+  back_from_here();
 }
 
 // The rest is short again: it runs to the end, unless age says otherwise. The request stays marked,
@@ -210,7 +210,7 @@ void LiveWorker<P>::long_begin(uint8_t priority) {
 template <Policy P>
 void LiveWorker<P>::long_end() {
   if (shared_.options.classify == Classify::kFeedback) slice_.stop();
-  back_to_application();
+  back_from_here();
 }
 
 template <Policy P>

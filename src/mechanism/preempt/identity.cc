@@ -83,7 +83,6 @@ Status Identity::available() {
 namespace {
 
 constexpr size_t kSleeperStackBytes = size_t{256} * 1024;
-constexpr uint32_t kStarting = 0;
 constexpr uint32_t kAsleep = 1;
 constexpr uint32_t kEnding = 2;
 

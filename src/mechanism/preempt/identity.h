@@ -57,7 +57,7 @@ class Identity {
 
   void (*at_end_)();
   uintptr_t pointer_ = 0;  // written by the sleeper before kAsleep
-  std::atomic<uint32_t> phase_{0};
+  std::atomic<uint32_t> phase_{0};  // 0 = it is starting
   pthread_t sleeper_{};
 };
 
