@@ -27,6 +27,12 @@ void rubato_checkpoint(void);
 // and on another thread. Not for direct use.
 void rubato_checkpoint_slow(void);
 
+#if defined(__x86_64__)
+// The same, called by the checkpoints that librubato-pass.so compiles in (docs/PASS.md); keeps the
+// registers that Clang's preserve_all keeps. Not to be called from C.
+void rubato_checkpoint_enter(void);
+#endif
+
 // The decrement is one instruction, so that the compiler cannot keep the address of a thread's word
 // across a call that may resume on another thread.
 #if defined(__x86_64__)
@@ -48,4 +54,13 @@ __attribute__((always_inline)) static inline void rubato_checkpoint_inline(void)
 
 #ifdef __cplusplus
 }  // extern "C"
+#endif
+
+// Marks a function in which librubato-pass.so puts no checkpoint. It is not inlined either, as its
+// code would otherwise be taken for its caller's. What it calls has checkpoints of its own; to hold
+// preemption off there too, use rubato::NoPreempt.
+#if defined(__clang__)
+#define RUBATO_NO_PREEMPT __attribute__((noinline, annotate("rubato_no_preempt")))
+#else
+#define RUBATO_NO_PREEMPT
 #endif

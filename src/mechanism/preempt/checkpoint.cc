@@ -6,6 +6,13 @@
 
 thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
 
+#if defined(__x86_64__)
+// Read by rubato_checkpoint_enter. Zero until it is set at program start, when no budget is used up
+// yet.
+extern "C" __attribute__((visibility("hidden"))) const bool rubato_checkpoint_has_avx;
+const bool rubato_checkpoint_has_avx = __builtin_cpu_supports("avx") != 0;
+#endif
+
 // Never inlined, so that the thread's word is looked up afresh at every call.
 [[gnu::noinline]] void rubato_checkpoint(void) {
   asm volatile("" ::: "memory");
