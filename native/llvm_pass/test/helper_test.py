@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""rubato_instrument as its users have it: a project of their own, find_package(rubato) from an
+installed tree, Clang 19; and what it says where it cannot work."""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+from pass_test_support import CXX, PassTest, main, run
+
+BUILD = Path(os.environ.get("PASS_BUILD", "build/dev"))
+PROJECT = """cmake_minimum_required(VERSION 3.24)
+project(stranger LANGUAGES C CXX)
+set(CMAKE_CXX_STANDARD 20)
+find_package(rubato 0.1 REQUIRED)
+add_executable(server main.cc helper.c)
+target_link_libraries(server PRIVATE rubato::static)
+rubato_instrument({arguments})
+"""
+MAIN = """#include <rubato/rubato.hpp>
+extern "C" long helper(long);
+int main() { return helper(rubato_version()[0]) == 0 ? 1 : 0; }
+"""
+HELPER = "long helper(long n) { long s = 1; for (long i = 0; i < n * n; ++i) s ^= s * 7 + i;" \
+         " return s | 1; }\n"
+
+
+@unittest.skipUnless((BUILD / "cmake_install.cmake").exists(), f"{BUILD} is no build folder")
+class Helper(PassTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.prefix = BUILD / "pass_helper_prefix"
+        run("cmake", "--install", BUILD, "--prefix", cls.prefix, "--component", "library")
+
+    def configure(self, arguments, compiler=CXX, status=0):
+        (self.folder / "CMakeLists.txt").write_text(PROJECT.format(arguments=arguments))
+        (self.folder / "main.cc").write_text(MAIN)
+        (self.folder / "helper.c").write_text(HELPER)
+        for_c = "gcc" if compiler == "g++" else compiler.replace("++", "")
+        return run("cmake", "-S", self.folder, "-B", self.folder / "build",
+                   f"-DCMAKE_PREFIX_PATH={self.prefix.resolve()}",
+                   f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_C_COMPILER={for_c}",
+                   "-DCMAKE_BUILD_TYPE=Release", status=status)
+
+    def test_a_project_is_built_with_checkpoints(self):
+        self.configure("server DISTANCE 500 REPORT pass.json LOCAL_EXEC SUMMARY")
+        said = run("cmake", "--build", self.folder / "build")
+        self.assertIn("rubato-pass: ", said.stdout + said.stderr)
+        run(self.folder / "build/server")
+        reports = [json.loads(line)
+                   for line in (self.folder / "build/pass.json").read_text().splitlines()]
+        self.assertEqual({Path(report["module"]).name for report in reports},
+                         {"main.cc", "helper.c"})
+        self.assertEqual({report["distance"] for report in reports}, {500})
+        self.assertGreater(sum(report["checkpoints"] for report in reports), 0)
+
+    def refused(self, arguments, compiler=CXX):
+        done = self.configure(arguments, compiler, status=1)
+        return " ".join(done.stderr.split())
+
+    def test_another_compiler_is_refused(self):
+        self.assertRegex(self.refused("server", "g++"),
+                         r"rubato_instrument takes Clang 19 \(configure with .*\), not GNU \d")
+
+    def test_what_it_does_not_take_is_refused(self):
+        self.assertIn("there is no target client", self.refused("client"))
+        self.assertIn("DISTANCE takes a number, not far", self.refused("server DISTANCE far"))
+        self.assertIn("not SPEED", self.refused("server SPEED"))
+
+
+if __name__ == "__main__":
+    main()
