@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The code map: what a signal handler asks before it switches a fiber away from the instruction
+// that it has interrupted. Code of the C library, the loader, the C++ runtime and the unwinder is
+// not reentrant between fibers: it may hold a lock of its own, which nobody sees, or be half-way
+// through the allocator's lists. Everything else may be switched, unless a section is open
+// (section.h). Code in no loaded object (made at run time, or loaded a moment ago) is taken for
+// unsafe.
+//
+// code_is_in_unsafe_object() is for signal handlers too; the others lock and allocate nothing but
+// call the loader, so not from a handler. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+#include "mechanism/preempt/code_ranges.h"
+
+namespace rubato {
+
+// Is code of the object with this file name (a path or not) unsafe? The C library, the loader, the
+// kernel's vdso, C++ runtimes, unwinders, name service modules, allocators, sanitizers; not libm,
+// whose functions are pure. `also` names more: prefixes of file names, separated by commas.
+bool is_unsafe_object(std::string_view path, std::string_view also = {});
+
+// Reads what is loaded. To be called before the first fiber can be interrupted. Objects named in
+// the environment variable RUBATO_UNSAFE_CODE are unsafe as well. Fails if the C library is linked
+// into the program, whose code could then not be told from it.
+Status code_map_build();
+
+// To be called after objects have been loaded or unloaded. Cheap if nothing has changed.
+void code_map_refresh();
+
+// The same, if a handler has met code that no object accounted for since the last time.
+void code_map_refresh_if_missed();
+
+CodeKind code_kind(uintptr_t pc);
+
+// The predicate for set_code_is_unsafe (section.h).
+bool code_is_in_unsafe_object(uintptr_t pc);
+
+}  // namespace rubato
