@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by the
+// code map anyway (code_map.h); the section around it has a preemption that falls due inside
+// honoured at its end, not at the next try. operator new and delete allocate through malloc and
+// free. Only a fiber with an identity of its own can be interrupted here at all.
+//
+// Looking for libc's functions may itself allocate, before there are any: such memory comes from a
+// small array and is never given back.
+#include <malloc.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/next.h"
+
+namespace {
+
+using rubato::interpose::Guard;
+using rubato::interpose::on_own_identity;
+
+RUBATO_NEXT(malloc);
+RUBATO_NEXT(calloc);
+RUBATO_NEXT(realloc);
+RUBATO_NEXT(free);
+RUBATO_NEXT(posix_memalign);
+RUBATO_NEXT(aligned_alloc);
+RUBATO_NEXT(memalign);
+
+// Set while the thread is in find() of Next.
+__attribute__((tls_model("initial-exec"))) thread_local constinit bool t_finding = false;
+
+constexpr size_t kAlignment = alignof(max_align_t);
+constexpr size_t kEarlyBytes = 16 * 1024;
+alignas(max_align_t) std::array<char, kEarlyBytes> g_early;
+std::atomic<size_t> g_early_used{0};
+
+// Zeroed. The size stands in front.
+void* allocate_early(size_t bytes) {
+  const size_t room = kAlignment + (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t at = g_early_used.fetch_add(room, std::memory_order_relaxed);
+  if (bytes > kEarlyBytes || at + room > kEarlyBytes) return nullptr;
+  std::memcpy(&g_early[at], &bytes, sizeof(bytes));
+  return &g_early[at + kAlignment];
+}
+
+bool is_early(const void* memory) {
+  return reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(g_early.data()) <
+         kEarlyBytes;
+}
+
+size_t early_size(const void* memory) {
+  size_t bytes = 0;
+  std::memcpy(&bytes, static_cast<const char*>(memory) - kAlignment, sizeof(bytes));
+  return bytes;
+}
+
+// Null: this very thread is looking for it.
+template <class Function>
+Function* ready(rubato::interpose::Next<Function>& next) {
+  if (Function* found = next.get_if_found(); __builtin_expect(found != nullptr, 1)) return found;
+  if (t_finding) return nullptr;
+  t_finding = true;
+  Function* found = next.get();
+  t_finding = false;
+  return found;
+}
+
+}  // namespace
+
+RUBATO_INTERPOSED void* malloc(size_t bytes) noexcept {
+  auto* next = ready(next_malloc);
+  if (__builtin_expect(next == nullptr, 0)) return allocate_early(bytes);
+  if (!on_own_identity()) return next(bytes);
+  const Guard guard;
+  return next(bytes);
+}
+
+RUBATO_INTERPOSED void* calloc(size_t count, size_t bytes) noexcept {
+  auto* next = ready(next_calloc);
+  if (__builtin_expect(next == nullptr, 0)) {
+    size_t all = 0;
+    return __builtin_mul_overflow(count, bytes, &all) ? nullptr : allocate_early(all);
+  }
+  if (!on_own_identity()) return next(count, bytes);
+  const Guard guard;
+  return next(count, bytes);
+}
+
+RUBATO_INTERPOSED void free(void* memory) noexcept {
+  if (__builtin_expect(is_early(memory), 0)) return;
+  auto* next = ready(next_free);
+  if (next == nullptr) return;
+  if (!on_own_identity()) return next(memory);
+  const Guard guard;
+  next(memory);
+}
+
+RUBATO_INTERPOSED void* realloc(void* memory, size_t bytes) noexcept {
+  auto* next = ready(next_realloc);
+  if (__builtin_expect(is_early(memory) || next == nullptr, 0)) {
+    void* moved = malloc(bytes);
+    if (moved == nullptr || memory == nullptr) return moved;
+    const size_t old_bytes = is_early(memory) ? early_size(memory) : 0;
+    return std::memcpy(moved, memory, old_bytes < bytes ? old_bytes : bytes);
+  }
+  if (!on_own_identity()) return next(memory, bytes);
+  const Guard guard;
+  return next(memory, bytes);
+}
+
+RUBATO_INTERPOSED int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
+  auto* next = ready(next_posix_memalign);
+  if (next == nullptr) return ENOMEM;
+  if (!on_own_identity()) return next(memory, alignment, bytes);
+  const Guard guard;
+  return next(memory, alignment, bytes);
+}
+
+RUBATO_INTERPOSED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  auto* next = ready(next_aligned_alloc);
+  if (next == nullptr) return nullptr;
+  if (!on_own_identity()) return next(alignment, bytes);
+  const Guard guard;
+  return next(alignment, bytes);
+}
+
+RUBATO_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
+  auto* next = ready(next_memalign);
+  if (next == nullptr) return nullptr;
+  if (!on_own_identity()) return next(alignment, bytes);
+  const Guard guard;
+  return next(alignment, bytes);
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Condition variables. A fiber waits by giving its worker away until the sequence number of its
+// condition variable has moved (wakeups.h). It returns without that, as POSIX allows, after 10 ms
+// at the latest, which also covers signals that do not pass through here: from another process, or
+// from inside libc.
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "base/limits.h"
+#include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/next.h"
+#include "mechanism/preempt/interpose/wakeups.h"
+
+namespace {
+
+using rubato::interpose::Deadline;
+using rubato::interpose::Patience;
+
+RUBATO_NEXT(pthread_cond_wait);
+RUBATO_NEXT(pthread_cond_timedwait);
+RUBATO_NEXT(pthread_cond_clockwait);
+RUBATO_NEXT(pthread_cond_signal);
+RUBATO_NEXT(pthread_cond_broadcast);
+
+// Bits of __wrefs, where pthread_cond_init puts what the attributes say.
+constexpr unsigned kShared = 1;
+constexpr unsigned kMonotonic = 2;
+
+constexpr int64_t kWaitMaxNs = 10'000'000;
+constexpr int64_t kWaitSharedMaxNs = 1'000'000;  // with other processes
+
+struct alignas(rubato::limits::kCacheLineBytes) Bucket : rubato::interpose::Wakeups<> {};
+std::array<Bucket, 64> g_buckets;
+
+Bucket& bucket_of(const pthread_cond_t* condition) {
+  const auto address = reinterpret_cast<uintptr_t>(condition);
+  return g_buckets[(address / alignof(pthread_cond_t) * 0x9e3779b97f4a7c15u) >> 58];
+}
+
+timespec after(int64_t ns) {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  t.tv_nsec += ns;
+  t.tv_sec += t.tv_nsec / 1'000'000'000;
+  t.tv_nsec %= 1'000'000'000;
+  return t;
+}
+
+// Not inlined: between two sleeps the fiber may move, and errno's address with it.
+[[gnu::noinline]] void sleep_until_woken(Bucket& bucket, uint32_t since, const timespec& pause) {
+  const int error = errno;
+  syscall(SYS_futex, bucket.sequence_word(), FUTEX_WAIT_PRIVATE, since, &pause, nullptr, 0);
+  errno = error;
+}
+
+// The mutex is released. 0, or ETIMEDOUT.
+int wait_for_turn(Bucket& bucket, uint32_t since, bool shared, const Deadline& deadline) {
+  const timespec latest = after(shared ? kWaitSharedMaxNs : kWaitMaxNs);
+  const Deadline patience_end{&latest, CLOCK_MONOTONIC};
+  Patience patience;
+  while (!bucket.woken(since) && !patience_end.passed()) {
+    if (deadline.passed()) return ETIMEDOUT;
+    if (patience.let_others_run()) continue;
+    sleep_until_woken(bucket, since, patience.next_pause(deadline));
+  }
+  return 0;
+}
+
+int wait(pthread_cond_t* condition, pthread_mutex_t* mutex, const Deadline& deadline) {
+  if (!deadline.valid()) return EINVAL;
+  Bucket& bucket = bucket_of(condition);
+  const bool shared = (condition->__data.__wrefs & kShared) != 0;
+  const uint32_t since = bucket.enlist();
+  int rc = pthread_mutex_unlock(mutex);
+  if (rc != 0) {
+    bucket.dismiss();
+    return rc;
+  }
+  rc = wait_for_turn(bucket, since, shared, deadline);
+  bucket.dismiss();
+  const int relocked = pthread_mutex_lock(mutex);
+  return relocked != 0 ? relocked : rc;
+}
+
+void notify(const pthread_cond_t* condition) {
+  if (!rubato::interpose::attached()) return;
+  Bucket& bucket = bucket_of(condition);
+  if (!bucket.notify()) return;
+  const int error = errno;
+  syscall(SYS_futex, bucket.sequence_word(), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  errno = error;
+}
+
+}  // namespace
+
+using rubato::interpose::on_plain_thread;
+
+RUBATO_INTERPOSED int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  if (on_plain_thread()) return next_pthread_cond_wait.get()(condition, mutex);
+  return wait(condition, mutex, {});
+}
+
+RUBATO_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                             const timespec* at) {
+  if (on_plain_thread()) return next_pthread_cond_timedwait.get()(condition, mutex, at);
+  const bool monotonic = (condition->__data.__wrefs & kMonotonic) != 0;
+  return wait(condition, mutex, {at, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME});
+}
+
+RUBATO_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                             clockid_t clock, const timespec* at) {
+  if (on_plain_thread()) return next_pthread_cond_clockwait.get()(condition, mutex, clock, at);
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
+  return wait(condition, mutex, {at, clock});
+}
+
+RUBATO_INTERPOSED int pthread_cond_signal(pthread_cond_t* condition) noexcept {
+  const int rc = next_pthread_cond_signal.get()(condition);
+  notify(condition);
+  return rc;
+}
+
+RUBATO_INTERPOSED int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
+  const int rc = next_pthread_cond_broadcast.get()(condition);
+  notify(condition);
+  return rc;
+}

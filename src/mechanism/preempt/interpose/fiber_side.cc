@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism/preempt/interpose/fiber_side.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+#include "mechanism/cpu/relax.h"
+#include "mechanism/preempt/interpose/held_locks.h"
+#include "mechanism/preempt/interpose/next.h"
+
+namespace rubato::interpose {
+
+thread_local constinit uint8_t t_kind = RUBATO_INTERPOSE_PLAIN;
+
+namespace {
+
+constexpr int64_t kNanosPerSecond = 1'000'000'000;
+// A yield that returned sooner than this let nobody run who had work to do.
+constexpr int64_t kTurnNs = 5'000;
+constexpr int64_t kPauseMaxNs = 1'000'000;
+// Locks are mostly held for a fraction of a microsecond.
+constexpr int kSpins = 64;
+
+[[gnu::tls_model("initial-exec")]] thread_local constinit HeldLocks t_held;
+[[gnu::tls_model("initial-exec")]] thread_local constinit int t_thread_id = 0;
+
+// Written once at start, and by the child of a fork, which has one thread.
+std::atomic<const RubatoInterposeHooks*> g_hooks{nullptr};
+ForeignReleases g_foreign;
+
+const RubatoInterposeHooks& hooks() { return *g_hooks.load(std::memory_order_acquire); }
+
+[[gnu::noinline]] HeldLocks& held() {
+  asm volatile("");
+  return t_held;
+}
+
+[[gnu::noinline]] int get_errno() {
+  asm volatile("");
+  return errno;
+}
+
+[[gnu::noinline]] void set_errno(int value) {
+  asm volatile("");
+  errno = value;
+}
+
+int64_t nanos(const timespec& t) { return t.tv_sec * kNanosPerSecond + t.tv_nsec; }
+
+timespec timespec_of(int64_t ns) {
+  return {static_cast<time_t>(ns / kNanosPerSecond), static_cast<long>(ns % kNanosPerSecond)};
+}
+
+int64_t now_ns(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return nanos(t);
+}
+
+// The child of a fork has no workers, so nobody to give anything to.
+void forget_runtime() {
+  g_hooks.store(nullptr, std::memory_order_release);
+  t_kind = RUBATO_INTERPOSE_PLAIN;
+  t_thread_id = 0;
+}
+
+bool may_yield() { return on_own_identity() || !held().holds_one_of_a_thread(); }
+
+// Fibers that share an identity take the list of their locks along.
+bool yield() {
+  const int error = get_errno();
+  bool gave = false;
+  if (on_own_identity()) {
+    gave = hooks().yield_for_lock();
+  } else {
+    HeldLocks mine = std::exchange(held(), HeldLocks{});
+    gave = hooks().yield_for_lock();
+    held() = mine;
+  }
+  set_errno(error);
+  return gave;
+}
+
+// Called in a section, so that it is not left with the list of foreign releases in its hands.
+void close_stale_sections() {
+  for (uint32_t stale = held().reconcile(g_foreign); stale > 0; --stale) leave();
+}
+
+int spin(const LockKind& kind, void* lock) {
+  int rc = EBUSY;
+  for (int i = 0; i < kSpins && rc == EBUSY; ++i) {
+    cpu_relax();
+    rc = kind.attempt(lock);
+  }
+  return rc;
+}
+
+// The lock is taken. Called in a section and returns in one.
+int contend(const LockKind& kind, void* lock, const Deadline& deadline) {
+  if (kind.when_held_by_caller != 0 && held().holds(lock)) return kind.when_held_by_caller;
+  if (!deadline.valid()) return EINVAL;
+  int rc = spin(kind, lock);
+  for (Patience patience; rc == EBUSY;) {
+    if (deadline.passed()) return ETIMEDOUT;
+    leave();
+    const bool others_ran = patience.let_others_run();
+    enter();
+    rc = kind.attempt(lock);
+    if (rc != EBUSY || others_ran) continue;
+    if (kind.wait == nullptr) {
+      patience.wait(deadline);
+      continue;
+    }
+    const timespec until = timespec_of(now_ns(CLOCK_MONOTONIC) +
+                                       nanos(patience.next_pause(deadline)));
+    rc = kind.wait(lock, &until);
+    if (rc == ETIMEDOUT) rc = EBUSY;
+  }
+  return rc;
+}
+
+int keep_if_taken(int rc, const LockKind& kind, void* lock) {
+  if (rc == 0 || rc == EOWNERDEAD) {
+    held().add(lock, kind.of_a_thread, g_foreign.latest());
+  } else {
+    leave();
+  }
+  return rc;
+}
+
+}  // namespace
+
+bool attached() { return g_hooks.load(std::memory_order_relaxed) != nullptr; }
+
+void enter() { hooks().section_enter(); }
+
+void leave() {
+  const int error = get_errno();
+  hooks().section_leave();
+  set_errno(error);
+}
+
+void code_changed() {
+  if (attached()) hooks().code_changed();
+}
+
+bool Deadline::valid() const {
+  return at == nullptr || (at->tv_nsec >= 0 && at->tv_nsec < kNanosPerSecond);
+}
+
+bool Deadline::passed() const { return at != nullptr && left_ns() <= 0; }
+
+int64_t Deadline::left_ns() const {
+  return at == nullptr ? INT64_MAX : nanos(*at) - now_ns(clock);
+}
+
+bool Patience::let_others_run() {
+  if (!may_yield()) return false;
+  const int64_t began = now_ns(CLOCK_MONOTONIC);
+  return yield() && now_ns(CLOCK_MONOTONIC) - began > kTurnNs;
+}
+
+timespec Patience::next_pause(const Deadline& deadline) {
+  const int64_t pause = std::clamp<int64_t>(deadline.left_ns(), 0, pause_ns_);
+  pause_ns_ = std::min(pause_ns_ * 2, kPauseMaxNs);
+  return timespec_of(pause);
+}
+
+void Patience::wait(const Deadline& deadline) {
+  if (let_others_run()) return;
+  const int error = get_errno();
+  const timespec pause = next_pause(deadline);
+  nanosleep(&pause, nullptr);
+  set_errno(error);
+}
+
+int take(const LockKind& kind, void* lock, const Deadline& deadline) {
+  enter();
+  close_stale_sections();
+  int rc = kind.attempt(lock);
+  if (rc == EBUSY) rc = contend(kind, lock, deadline);
+  return keep_if_taken(rc, kind, lock);
+}
+
+int try_take(const LockKind& kind, void* lock) {
+  enter();
+  close_stale_sections();
+  return keep_if_taken(kind.attempt(lock), kind, lock);
+}
+
+void give(const void* lock) {
+  if (!held().remove(lock)) {
+    enter();
+    g_foreign.add(lock);
+  }
+  close_stale_sections();
+  leave();
+}
+
+void note_foreign_release(const void* lock) { g_foreign.add(lock); }
+
+int thread_id() {
+  if (t_thread_id == 0) t_thread_id = gettid();
+  return t_thread_id;
+}
+
+}  // namespace rubato::interpose
+
+RUBATO_INTERPOSED void rubato_interpose_attach(const RubatoInterposeHooks* hooks) {
+  using rubato::interpose::g_hooks;
+  static constinit std::atomic<bool> registered{false};
+  if (!registered.exchange(true)) {
+    pthread_atfork(nullptr, nullptr, rubato::interpose::forget_runtime);
+  }
+  g_hooks.store(hooks, std::memory_order_release);
+}
+
+RUBATO_INTERPOSED void rubato_interpose_thread(int kind) {
+  rubato::interpose::t_kind = static_cast<uint8_t>(kind);
+}

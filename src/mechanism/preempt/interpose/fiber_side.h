@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the interposers do when the caller runs on a fiber of ours: sections, the locks that it
+// holds, and waiting without blocking the worker. Nothing here is used on plain threads, but for
+// thread_kind() and, once a runtime is attached, note_foreign_release().
+//
+// State is kept per identity (hooks.h). Fibers that share one keep their locks across a yield: they
+// are taken off the thread and put onto the one that the fiber wakes up on. So nothing here may
+// hold the address of a thread_local over a call that can switch; the accessors are not inlined.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+#include "mechanism/preempt/interpose/hooks.h"
+
+namespace rubato::interpose {
+
+// (Initial-exec: one load, and usable before the library's constructors.)
+extern thread_local constinit uint8_t t_kind __attribute__((tls_model("initial-exec")));
+
+inline bool on_plain_thread() {
+  return __builtin_expect(t_kind == RUBATO_INTERPOSE_PLAIN, 1);
+}
+inline bool on_own_identity() {
+  return __builtin_expect(t_kind == RUBATO_INTERPOSE_OWN_IDENTITY, 0);
+}
+
+bool attached();
+void enter();
+void leave();  // may switch; keeps errno
+void code_changed();
+
+class Guard {
+ public:
+  Guard() { enter(); }
+  ~Guard() { leave(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+};
+
+// A point in time on a clock of libc's; unset = never.
+struct Deadline {
+  const timespec* at = nullptr;
+  clockid_t clock = CLOCK_REALTIME;
+
+  bool valid() const;
+  bool passed() const;
+  int64_t left_ns() const;
+};
+
+// Waits a little longer each time: first lets others run, and sleeps only when there was nothing
+// that would have taken its time.
+class Patience {
+ public:
+  // Gives the worker away, if this fiber may. True: others ran; try again at once.
+  bool let_others_run();
+  // How long to block the worker for now, at most until `deadline`.
+  timespec next_pause(const Deadline& deadline);
+  // The two in one, for what the kernel cannot wait for.
+  void wait(const Deadline& deadline);
+
+ private:
+  int64_t pause_ns_ = 50'000;
+};
+
+// A lock as an attempt and a bounded wait. `attempt` returns what trylock returns; EBUSY = taken.
+// `wait` blocks until it has the lock or the instant (of CLOCK_MONOTONIC) has passed; null = there
+// is no such call, sleep.
+struct LockKind {
+  int (*attempt)(void* lock);
+  int (*wait)(void* lock, const timespec* until);
+  // What the holder gets who asks for more; 0 = nothing special, it waits for itself.
+  int when_held_by_caller = 0;
+  // Belongs to a thread by its id (recursive, error-checking, robust): fibers that share an
+  // identity must not be switched while they hold it.
+  bool of_a_thread = false;
+};
+
+// On a fiber: takes the lock and opens the section that lasts until give().
+int take(const LockKind& kind, void* lock, const Deadline& deadline = {});
+int try_take(const LockKind& kind, void* lock);
+
+// After the lock has been released, whoever took it: closes the caller's section, if the caller
+// held it, and else has the holder close its own. May switch.
+void give(const void* lock);
+
+// A plain thread has released a lock that it had not taken.
+void note_foreign_release(const void* lock);
+
+// The kernel's id of the calling thread.
+int thread_id();
+
+}  // namespace rubato::interpose

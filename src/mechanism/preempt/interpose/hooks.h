@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam between the interposed functions of libc and the runtime. The interposers are a library
+// of their own (librubato-interpose.so, or objects linked into a program), which knows the runtime
+// by this table only, and does nothing but call libc while no table is attached. The runtime uses
+// them through preempt/interposed.h, which looks whether they are there.
+#pragma once
+
+extern "C" {
+
+struct RubatoInterposeHooks {
+  // mechanism/preempt/section.h
+  void (*section_enter)();
+  void (*section_leave)();
+  bool (*yield_for_lock)();
+  // Objects have been loaded or unloaded: mechanism/preempt/code_map.h.
+  void (*code_changed)();
+};
+
+// What the calling thread is to the interposers. Its identity is its thread control block: a fiber
+// that has one of its own is a thread to libc, others share that of the worker they run on.
+enum RubatoInterposeKind {
+  RUBATO_INTERPOSE_PLAIN = 0,        // libc is called, nothing else
+  RUBATO_INTERPOSE_SHARED = 1,       // fibers of ours run on this thread's identity
+  RUBATO_INTERPOSE_OWN_IDENTITY = 2  // this identity belongs to one fiber
+};
+
+// `hooks` must stay as long as it is attached; null detaches. With threads that are not plain, it
+// must not be detached. Any thread.
+void rubato_interpose_attach(const RubatoInterposeHooks* hooks);
+
+// For the calling thread; from any kind to any other while no lock is held. Requires hooks.
+void rubato_interpose_thread(int kind);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions of libc that call the program back while they hold a lock of theirs, of the loader or of
+// fork: such a callback is a section. And the two that change what is loaded, after which the code
+// map is read again.
+//
+// dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so off fibers
+// it is jumped to, not called; the target is compiled with sibling calls for this. What it loads is
+// unknown code, hence unsafe, until the map is next read. dlsym needs nothing: it calls nobody back.
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/next.h"
+
+namespace {
+
+using rubato::interpose::Guard;
+using rubato::interpose::on_plain_thread;
+
+RUBATO_NEXT(dl_iterate_phdr);
+RUBATO_NEXT(dlopen);
+RUBATO_NEXT(dlclose);
+RUBATO_NEXT(fork);
+
+[[gnu::noinline]] void* dlopen_in_section(const char* file, int mode) {
+  const Guard guard;
+  void* object = next_dlopen.get()(file, mode);
+  rubato::interpose::code_changed();
+  return object;
+}
+
+}  // namespace
+
+RUBATO_INTERPOSED int dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, void*),
+                                      void* argument) {
+  if (on_plain_thread()) return next_dl_iterate_phdr.get()(callback, argument);
+  const Guard guard;
+  return next_dl_iterate_phdr.get()(callback, argument);
+}
+
+RUBATO_INTERPOSED void* dlopen(const char* file, int mode) noexcept {
+  if (on_plain_thread()) return next_dlopen.get()(file, mode);
+  return dlopen_in_section(file, mode);
+}
+
+RUBATO_INTERPOSED int dlclose(void* object) noexcept {
+  if (on_plain_thread()) {
+    const int rc = next_dlclose.get()(object);
+    rubato::interpose::code_changed();
+    return rc;
+  }
+  const Guard guard;
+  const int rc = next_dlclose.get()(object);
+  rubato::interpose::code_changed();
+  return rc;
+}
+
+// The child has one thread and no worker: what is open there stays open, and its handler of fork
+// (fiber_side.cc) has made the thread a plain one.
+RUBATO_INTERPOSED pid_t fork() noexcept {
+  if (on_plain_thread()) return next_fork.get()();
+  rubato::interpose::enter();
+  const pid_t child = next_fork.get()();
+  if (!on_plain_thread()) rubato::interpose::leave();
+  return child;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked by
+// trylock; what libc decides from the id of the thread is right because a fiber has an identity of
+// its own, or is not switched while it holds such a lock.
+#include <pthread.h>
+
+#include <cerrno>
+
+#include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/next.h"
+
+namespace {
+
+using rubato::interpose::Deadline;
+using rubato::interpose::LockKind;
+
+RUBATO_NEXT(pthread_mutex_lock);
+RUBATO_NEXT(pthread_mutex_trylock);
+RUBATO_NEXT(pthread_mutex_timedlock);
+RUBATO_NEXT(pthread_mutex_clocklock);
+RUBATO_NEXT(pthread_mutex_unlock);
+
+// Bits of __kind, which pthread_mutexattr_* set and the static initialisers spell out, so that they
+// are part of libc's binary interface.
+constexpr int kTypeMask = 3;
+constexpr int kRobust = 16;
+constexpr int kPriorityInherit = 32;
+constexpr int kPriorityProtect = 64;
+
+int attempt(void* mutex) {
+  return next_pthread_mutex_trylock.get()(static_cast<pthread_mutex_t*>(mutex));
+}
+
+int wait(void* mutex, const timespec* until) {
+  return next_pthread_mutex_clocklock.get()(static_cast<pthread_mutex_t*>(mutex), CLOCK_MONOTONIC,
+                                            until);
+}
+
+LockKind kind_of(const pthread_mutex_t* mutex) {
+  const int kind = mutex->__data.__kind;
+  const int type = kind & kTypeMask;
+  LockKind result{attempt, wait};
+  result.of_a_thread = type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK ||
+                       (kind & (kRobust | kPriorityInherit | kPriorityProtect)) != 0;
+  if (type == PTHREAD_MUTEX_ERRORCHECK) result.when_held_by_caller = EDEADLK;
+  // The kernel would lend the priority of a thread that is not the one to wait.
+  if ((kind & (kPriorityInherit | kPriorityProtect)) != 0) result.wait = nullptr;
+  return result;
+}
+
+int take(pthread_mutex_t* mutex, const Deadline& deadline = {}) {
+  return rubato::interpose::take(kind_of(mutex), mutex, deadline);
+}
+
+}  // namespace
+
+RUBATO_INTERPOSED int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_lock.get()(mutex);
+  return take(mutex);
+}
+
+RUBATO_INTERPOSED int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_trylock.get()(mutex);
+  return rubato::interpose::try_take(kind_of(mutex), mutex);
+}
+
+RUBATO_INTERPOSED int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* at) noexcept {
+  if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_timedlock.get()(mutex, at);
+  return take(mutex, {at, CLOCK_REALTIME});
+}
+
+RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
+                                              const timespec* at) noexcept {
+  if (rubato::interpose::on_plain_thread()) {
+    return next_pthread_mutex_clocklock.get()(mutex, clock, at);
+  }
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
+  return take(mutex, {at, clock});
+}
+
+// A plain thread may release what a fiber has taken, as semaphores made of mutexes do. Nobody but
+// the owner changes the owner of a mutex that is taken, so the plain read suffices.
+RUBATO_INTERPOSED int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  using namespace rubato::interpose;
+  if (!on_plain_thread()) {
+    const int rc = next_pthread_mutex_unlock.get()(mutex);
+    if (rc == 0) give(mutex);
+    return rc;
+  }
+  if (__builtin_expect(!attached(), 1)) return next_pthread_mutex_unlock.get()(mutex);
+  const bool foreign = mutex->__data.__owner != thread_id();
+  const int rc = next_pthread_mutex_unlock.get()(mutex);
+  if (foreign && rc == 0) note_foreign_release(mutex);
+  return rc;
+}

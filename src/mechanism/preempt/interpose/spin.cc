@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spin locks and semaphores. A semaphore has no holder, so it opens no section.
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <cerrno>
+
+#include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/next.h"
+
+namespace {
+
+using rubato::interpose::Deadline;
+using rubato::interpose::LockKind;
+using rubato::interpose::Patience;
+
+RUBATO_NEXT(pthread_spin_lock);
+RUBATO_NEXT(pthread_spin_trylock);
+RUBATO_NEXT(pthread_spin_unlock);
+RUBATO_NEXT(sem_wait);
+RUBATO_NEXT(sem_timedwait);
+RUBATO_NEXT(sem_clockwait);
+
+pthread_spinlock_t* of(void* lock) { return static_cast<pthread_spinlock_t*>(lock); }
+void* address(pthread_spinlock_t* lock) { return const_cast<int*>(lock); }
+
+int attempt(void* lock) { return next_pthread_spin_trylock.get()(of(lock)); }
+
+constexpr LockKind kSpin{attempt, nullptr};
+
+// Not inlined: the fiber may move between two attempts, and errno's address with it.
+[[gnu::noinline]] int try_wait(sem_t* semaphore) {
+  return sem_trywait(semaphore) == 0 ? 0 : errno;
+}
+
+[[gnu::noinline]] int fail(int error) {
+  errno = error;
+  return -1;
+}
+
+int wait(sem_t* semaphore, const Deadline& deadline) {
+  for (Patience patience;;) {
+    const int rc = try_wait(semaphore);
+    if (rc == 0) return 0;
+    if (rc != EAGAIN) return fail(rc);
+    if (!deadline.valid()) return fail(EINVAL);
+    if (deadline.passed()) return fail(ETIMEDOUT);
+    patience.wait(deadline);
+  }
+}
+
+}  // namespace
+
+using rubato::interpose::on_plain_thread;
+
+RUBATO_INTERPOSED int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
+  if (on_plain_thread()) return next_pthread_spin_lock.get()(lock);
+  return rubato::interpose::take(kSpin, address(lock));
+}
+
+RUBATO_INTERPOSED int pthread_spin_trylock(pthread_spinlock_t* lock) noexcept {
+  if (on_plain_thread()) return next_pthread_spin_trylock.get()(lock);
+  return rubato::interpose::try_take(kSpin, address(lock));
+}
+
+RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
+  const int rc = next_pthread_spin_unlock.get()(lock);
+  if (!on_plain_thread() && rc == 0) rubato::interpose::give(address(lock));
+  return rc;
+}
+
+RUBATO_INTERPOSED int sem_wait(sem_t* semaphore) {
+  if (on_plain_thread()) return next_sem_wait.get()(semaphore);
+  return wait(semaphore, {});
+}
+
+RUBATO_INTERPOSED int sem_timedwait(sem_t* semaphore, const timespec* at) {
+  if (on_plain_thread()) return next_sem_timedwait.get()(semaphore, at);
+  return wait(semaphore, {at, CLOCK_REALTIME});
+}
+
+RUBATO_INTERPOSED int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* at) {
+  if (on_plain_thread()) return next_sem_clockwait.get()(semaphore, clock, at);
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return fail(EINVAL);
+  return wait(semaphore, {at, clock});
+}

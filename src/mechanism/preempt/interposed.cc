@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mechanism/preempt/interposed.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "mechanism/preempt/code_map.h"
+#include "mechanism/preempt/interpose/hooks.h"
+#include "mechanism/preempt/section.h"
+
+#pragma weak rubato_interpose_attach
+#pragma weak rubato_interpose_thread
+
+namespace rubato {
+namespace {
+
+constexpr RubatoInterposeHooks kHooks{rubato_section_enter, rubato_section_leave, yield_for_lock,
+                                      code_map_refresh};
+std::atomic<bool> g_attached{false};
+
+// Does a library's call of `name` reach the object that holds `ours`?
+bool is_in_front(const char* name, const void* ours) {
+  Dl_info first{};
+  Dl_info wanted{};
+  const void* found = dlsym(RTLD_DEFAULT, name);
+  return found != nullptr && dladdr(found, &first) != 0 && dladdr(ours, &wanted) != 0 &&
+         first.dli_fbase == wanted.dli_fbase;
+}
+
+}  // namespace
+
+Status interposers_attach() {
+  if (rubato_interpose_attach == nullptr) {
+    return Error{"locks and the allocator are libc's own: link rubato-interpose before libc, or "
+                 "set LD_PRELOAD to librubato-interpose.so"};
+  }
+  const auto* ours = reinterpret_cast<const void*>(rubato_interpose_attach);
+  for (const char* name : {"pthread_mutex_lock", "malloc"}) {
+    if (!is_in_front(name, ours)) {
+      return Error{std::string("another object than rubato-interpose is asked first for ") + name +
+                   ": link rubato-interpose before it, or set LD_PRELOAD to "
+                   "librubato-interpose.so"};
+    }
+  }
+  rubato_interpose_attach(&kHooks);
+  g_attached.store(true, std::memory_order_release);
+  return Done{};
+}
+
+void interposers_mark_thread(ThreadKind kind) {
+  if (!g_attached.load(std::memory_order_acquire)) return;
+  switch (kind) {
+    case ThreadKind::kPlain: return rubato_interpose_thread(RUBATO_INTERPOSE_PLAIN);
+    case ThreadKind::kSharesIdentity: return rubato_interpose_thread(RUBATO_INTERPOSE_SHARED);
+    case ThreadKind::kIsIdentity: return rubato_interpose_thread(RUBATO_INTERPOSE_OWN_IDENTITY);
+  }
+}
+
+}  // namespace rubato

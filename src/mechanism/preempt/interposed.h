@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runtime's side of the interposed functions of libc (preempt/interpose). They come with the
+// program, linked in or preloaded, or they are not there: then everything here says so, and locks
+// block their worker as they always did. Any thread.
+#pragma once
+
+#include "base/result.h"
+
+namespace rubato {
+
+// Connects the interposers with sections, yielding and the code map. Fails if the program has none,
+// or has them where they are not asked first, and then nothing is connected. To be called before
+// threads are marked, again at will.
+Status interposers_attach();
+
+enum class ThreadKind {
+  kPlain,           // runs no fibers
+  kSharesIdentity,  // fibers run on it, by its own thread control block
+  kIsIdentity,      // its thread control block belongs to one fiber
+};
+
+// For the calling thread, while it holds no lock. Does nothing if the interposers are not attached.
+void interposers_mark_thread(ThreadKind kind);
+
+}  // namespace rubato
