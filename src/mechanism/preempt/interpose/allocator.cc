@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by the
-// code map anyway (code_map.h); the section around it has a preemption that falls due inside
+// The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by
+// the code map anyway (code_map.h); the section around it has a preemption that falls due inside
 // honoured at its end, not at the next try. operator new and delete allocate through malloc and
 // free. Only a fiber with an identity of its own can be interrupted here at all.
 //

@@ -36,7 +36,8 @@ class ForeignReleases {
     acquire();
     bool found = false;
     for (const Release& release : releases_) {
-      found = found || (release.lock == lock && static_cast<int32_t>(release.number - taken_at) > 0);
+      const bool later = static_cast<int32_t>(release.number - taken_at) > 0;
+      found = found || (release.lock == lock && later);
     }
     busy_.clear(std::memory_order_release);
     return found;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of libc that call the program back while they hold a lock of theirs, of the loader or of
-// fork: such a callback is a section. And the two that change what is loaded, after which the code
-// map is read again.
+// Functions of libc that call the program back while they hold a lock of theirs, of the loader or
+// of fork: such a callback is a section. And the two that change what is loaded, after which the
+// code map is read again.
 //
-// dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so off fibers
-// it is jumped to, not called; the target is compiled with sibling calls for this. What it loads is
-// unknown code, hence unsafe, until the map is next read. dlsym needs nothing: it calls nobody back.
+// dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so off
+// fibers it is jumped to, not called; the target is compiled with sibling calls for this. What it
+// loads is unknown code, hence unsafe, until the map is next read. dlsym calls nobody back, and
+// RTLD_NEXT depends on its caller, so it is left alone.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>

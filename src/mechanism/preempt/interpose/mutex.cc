@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked by
-// trylock; what libc decides from the id of the thread is right because a fiber has an identity of
-// its own, or is not switched while it holds such a lock.
+// Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked
+// by trylock; what libc decides from the id of the thread is right because a fiber has an identity
+// of its own, or is not switched while it holds such a lock.
 #include <pthread.h>
 
 #include <cerrno>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Next<F>: the function that would have been called if ours were not in front of it: libc's, or that
-// of an allocator or a checker that is loaded after us. Found by the loader at the first call, on
-// whichever thread that is. Any thread.
+// Next<F>: the function that would have been called if ours were not in front of it: libc's, or
+// that of an allocator or a checker that is loaded after us. Found by the loader at the first call,
+// on whichever thread that is. Any thread.
 #pragma once
 
 #include <dlfcn.h>

@@ -30,8 +30,8 @@ RUBATO_NEXT(__cxa_guard_acquire);
 RUBATO_NEXT(__cxa_guard_release);
 RUBATO_NEXT(__cxa_guard_abort);
 
-// What libc's pthread_once makes of the word: 0 = nobody came yet, bit 0 = somebody is at it (with a
-// count of forks above), bit 1 = done.
+// What libc's pthread_once makes of the word: 0 = nobody came yet, bit 0 = somebody is at it (with
+// a count of forks above), bit 1 = done.
 constexpr int kOnceDone = 2;
 
 // The ABI fixes the first byte: not zero = done. The second is libstdc++'s mark of somebody being

@@ -4,10 +4,10 @@
 // list of waiters, for that would block its worker; it notes a sequence number while it still holds
 // the mutex, and looks whether the number has moved whenever it has its turn. Any thread.
 //
-// None is lost: a change of the predicate that the waiter has not seen is made under the mutex after
-// the waiter has released it, so its author sees the waiter counted (the mutex orders the two), and
-// the number moves after the waiter has read it. Several condition variables may share one: a
-// wake-up too many is allowed to any condition variable.
+// None is lost: a change of the predicate that the waiter has not seen is made under the mutex
+// after the waiter has released it, so its author sees the waiter counted (the mutex orders the
+// two), and the number moves after the waiter has read it. Several condition variables may share
+// one: a wake-up too many is allowed to any condition variable.
 //
 // Ordering: between waiter and signaller by the mutex; acquire and release on the number order what
 // was written before the signal with the waiter's look.

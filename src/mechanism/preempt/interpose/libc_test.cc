@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "mechanism/preempt/code_map.h"
+#include "mechanism/preempt/interpose/held_locks.h"
+#include "mechanism/preempt/interpose/testing/ring.h"
+#include "mechanism/preempt/section.h"
+
+namespace rubato {
+namespace {
+
+using interpose::ForeignReleases;
+using interpose::HeldLocks;
+using testing::Ring;
+
+int g_honoured = 0;
+
+// What falls due inside a section is honoured at its end.
+class LibcOnFibers : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    g_honoured = 0;
+    section_set_handler([] { ++g_honoured; });
+    ASSERT_TRUE(code_map_build().ok());
+  }
+  void TearDown() override {
+    section_clear_pending();
+    section_set_handler(nullptr);
+  }
+  Ring ring_{ThreadKind::kIsIdentity};
+};
+
+template <class Call>
+int honoured_by(Call call) {
+  g_honoured = 0;
+  section_set_pending();
+  call();
+  section_clear_pending();
+  return g_honoured;
+}
+
+TEST_F(LibcOnFibers, what_falls_due_in_the_allocator_is_honoured_at_its_end) {
+  ring_.add([] {
+    void* memory = nullptr;
+    EXPECT_EQ(honoured_by([&] { memory = malloc(100); }), 1);
+    EXPECT_EQ(honoured_by([&] { memory = realloc(memory, 1000); }), 1);
+    EXPECT_EQ(honoured_by([&] { free(memory); }), 1);
+    EXPECT_EQ(honoured_by([&] { memory = calloc(10, 10); }), 1);
+    free(memory);
+    EXPECT_EQ(honoured_by([&] { EXPECT_EQ(posix_memalign(&memory, 64, 10), 0); }), 1);
+    free(memory);
+    EXPECT_EQ(honoured_by([&] { memory = aligned_alloc(64, 64); }), 1);
+    free(memory);
+    EXPECT_EQ(honoured_by([&] { memory = memalign(64, 64); }), 1);
+    free(memory);
+    EXPECT_EQ(honoured_by([&] { memory = ::operator new(10); }), 1);
+    EXPECT_EQ(honoured_by([&] { ::operator delete(memory); }), 1);
+  });
+  ring_.run();
+}
+
+TEST_F(LibcOnFibers, errno_outlives_what_happens_at_the_end_of_a_section) {
+  section_set_handler([] { errno = EDOM; });
+  ring_.add([] {
+    errno = ENOENT;
+    section_set_pending();
+    free(malloc(10));
+    EXPECT_EQ(errno, ENOENT);
+    std::mutex mutex;
+    section_set_pending();
+    mutex.lock();
+    mutex.unlock();
+    EXPECT_EQ(errno, ENOENT);
+  });
+  ring_.run();
+}
+
+TEST_F(LibcOnFibers, a_lock_is_honoured_at_its_release_and_not_before) {
+  ring_.add([] {
+    std::mutex mutex;
+    mutex.lock();
+    section_set_pending();
+    free(malloc(10));
+    EXPECT_EQ(g_honoured, 0);
+    mutex.unlock();
+    EXPECT_EQ(g_honoured, 1);
+  });
+  ring_.run();
+}
+
+TEST_F(LibcOnFibers, callbacks_under_a_lock_of_libc_are_sections) {
+  ring_.add([] {
+    const auto depth_here = [](dl_phdr_info*, size_t, void* depth) {
+      *static_cast<uint32_t*>(depth) = section_depth();
+      return 1;
+    };
+    uint32_t depth = 0;
+    EXPECT_EQ(dl_iterate_phdr(depth_here, &depth), 1);
+    EXPECT_EQ(depth, 1u);
+    flockfile(stderr);
+    flockfile(stderr);
+    EXPECT_EQ(section_depth(), 2u);
+    funlockfile(stderr);
+    funlockfile(stderr);
+    EXPECT_EQ(section_depth(), 0u);
+  });
+  ring_.run();
+}
+
+TEST_F(LibcOnFibers, an_object_loaded_by_a_fiber_is_known_at_once) {
+  ring_.add([] {
+    void* object = dlopen(RUBATO_LATE_OBJECT, RTLD_NOW);
+    ASSERT_NE(object, nullptr) << dlerror();
+    const auto code = reinterpret_cast<uintptr_t>(dlsym(object, "rubato_late_object_answer"));
+    EXPECT_EQ(code_kind(code), CodeKind::kSafe);
+    EXPECT_EQ(dlclose(object), 0);
+    EXPECT_EQ(code_kind(code), CodeKind::kUnknown);
+    EXPECT_EQ(section_depth(), 0u);
+  });
+  ring_.run();
+}
+
+// The library that it looks for lies in a folder that only its own search path names.
+TEST(LibcOffFibers, dlopen_sees_its_true_caller) {
+  void* opener = dlopen(RUBATO_OPENER, RTLD_NOW);
+  ASSERT_NE(opener, nullptr) << dlerror();
+  auto* open_it = reinterpret_cast<void* (*)()>(dlsym(opener, "rubato_open_by_own_path"));
+  ASSERT_NE(open_it, nullptr);
+  void* found = open_it();
+  EXPECT_NE(found, nullptr) << dlerror();
+  if (found != nullptr) dlclose(found);
+  dlclose(opener);
+}
+
+TEST_F(LibcOnFibers, the_child_of_a_fork_is_a_plain_thread) {
+  pid_t child = -1;
+  ring_.add([&] {
+    std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    child = fork();
+    if (child == 0) {
+      section_set_handler([] { _exit(9); });
+      section_set_pending();
+      mutex.unlock();
+      free(malloc(10));
+      std::thread([] { free(malloc(10)); }).join();
+      _exit(0);
+    }
+    EXPECT_EQ(section_depth(), 1u);
+  });
+  ring_.run();
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(LibcOffFibers, plain_threads_open_no_section) {
+  std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(section_depth(), 0u);
+  free(malloc(10));
+}
+
+class HeldLocksTest : public ::testing::Test {
+ protected:
+  HeldLocks held_;
+  ForeignReleases foreign_;
+  int a_ = 0;
+  int b_ = 0;
+};
+
+TEST_F(HeldLocksTest, the_same_lock_counts_as_often_as_it_was_taken) {
+  held_.add(&a_, true, 0);
+  held_.add(&a_, true, 0);
+  EXPECT_TRUE(held_.remove(&a_));
+  EXPECT_TRUE(held_.holds_one_of_a_thread());
+  EXPECT_TRUE(held_.remove(&a_));
+  EXPECT_FALSE(held_.holds_one_of_a_thread());
+  EXPECT_FALSE(held_.remove(&a_));
+}
+
+TEST_F(HeldLocksTest, what_was_released_elsewhere_is_forgotten_once) {
+  held_.add(&a_, false, foreign_.latest());
+  held_.add(&b_, false, foreign_.latest());
+  foreign_.add(&a_);
+  EXPECT_EQ(held_.reconcile(foreign_), 1u);
+  EXPECT_EQ(held_.reconcile(foreign_), 0u);
+  EXPECT_FALSE(held_.holds(&a_));
+  EXPECT_TRUE(held_.holds(&b_));
+}
+
+TEST_F(HeldLocksTest, a_lock_taken_again_after_a_foreign_release_is_held) {
+  foreign_.add(&a_);
+  held_.add(&a_, false, foreign_.latest());
+  EXPECT_EQ(held_.reconcile(foreign_), 0u);
+  EXPECT_TRUE(held_.holds(&a_));
+}
+
+}  // namespace
+}  // namespace rubato
