@@ -3,7 +3,8 @@
 // Condition variables. A fiber waits by giving its worker away until the sequence number of its
 // condition variable has moved (wakeups.h). It returns without that, as POSIX allows, after 10 ms
 // at the latest, which also covers signals that do not pass through here: from another process, or
-// from inside libc.
+// from inside libc. A fiber that shares its identity waits in libc; its section stays open, as it
+// holds the mutex again afterwards.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -53,8 +54,7 @@ timespec after(int64_t ns) {
   return t;
 }
 
-// Not inlined: between two sleeps the fiber may move, and errno's address with it.
-[[gnu::noinline]] void sleep_until_woken(Bucket& bucket, uint32_t since, const timespec& pause) {
+void sleep_until_woken(Bucket& bucket, uint32_t since, const timespec& pause) {
   const int error = errno;
   syscall(SYS_futex, bucket.sequence_word(), FUTEX_WAIT_PRIVATE, since, &pause, nullptr, 0);
   errno = error;
@@ -100,23 +100,23 @@ void notify(const pthread_cond_t* condition) {
 
 }  // namespace
 
-using rubato::interpose::on_plain_thread;
+using rubato::interpose::on_own_identity;
 
 RUBATO_INTERPOSED int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  if (on_plain_thread()) return next_pthread_cond_wait.get()(condition, mutex);
+  if (!on_own_identity()) return next_pthread_cond_wait.get()(condition, mutex);
   return wait(condition, mutex, {});
 }
 
 RUBATO_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                              const timespec* at) {
-  if (on_plain_thread()) return next_pthread_cond_timedwait.get()(condition, mutex, at);
+  if (!on_own_identity()) return next_pthread_cond_timedwait.get()(condition, mutex, at);
   const bool monotonic = (condition->__data.__wrefs & kMonotonic) != 0;
   return wait(condition, mutex, {at, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME});
 }
 
 RUBATO_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                              clockid_t clock, const timespec* at) {
-  if (on_plain_thread()) return next_pthread_cond_clockwait.get()(condition, mutex, clock, at);
+  if (!on_own_identity()) return next_pthread_cond_clockwait.get()(condition, mutex, clock, at);
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
   return wait(condition, mutex, {at, clock});
 }

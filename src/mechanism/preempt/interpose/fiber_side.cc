@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <utility>
 
 #include "mechanism/cpu/relax.h"
 #include "mechanism/preempt/interpose/held_locks.h"
@@ -20,8 +19,9 @@ thread_local constinit uint8_t t_kind = RUBATO_INTERPOSE_PLAIN;
 namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
-// A yield that returned sooner than this let nobody run who had work to do.
+// Yields that returned sooner than this, so many in a row, say that nobody else has work to do.
 constexpr int64_t kTurnNs = 5'000;
+constexpr uint32_t kVainYields = 16;
 constexpr int64_t kPauseMaxNs = 1'000'000;
 // Locks are mostly held for a fraction of a microsecond.
 constexpr int kSpins = 64;
@@ -69,23 +69,6 @@ void forget_runtime() {
   t_thread_id = 0;
 }
 
-bool may_yield() { return on_own_identity() || !held().holds_one_of_a_thread(); }
-
-// Fibers that share an identity take the list of their locks along.
-bool yield() {
-  const int error = get_errno();
-  bool gave = false;
-  if (on_own_identity()) {
-    gave = hooks().yield_for_lock();
-  } else {
-    HeldLocks mine = std::exchange(held(), HeldLocks{});
-    gave = hooks().yield_for_lock();
-    held() = mine;
-  }
-  set_errno(error);
-  return gave;
-}
-
 // Called in a section, so that it is not left with the list of foreign releases in its hands.
 void close_stale_sections() {
   for (uint32_t stale = held().reconcile(g_foreign); stale > 0; --stale) leave();
@@ -124,15 +107,6 @@ int contend(const LockKind& kind, void* lock, const Deadline& deadline) {
   return rc;
 }
 
-int keep_if_taken(int rc, const LockKind& kind, void* lock) {
-  if (rc == 0 || rc == EOWNERDEAD) {
-    held().add(lock, kind.of_a_thread, g_foreign.latest());
-  } else {
-    leave();
-  }
-  return rc;
-}
-
 }  // namespace
 
 bool attached() { return g_hooks.load(std::memory_order_relaxed) != nullptr; }
@@ -160,9 +134,14 @@ int64_t Deadline::left_ns() const {
 }
 
 bool Patience::let_others_run() {
-  if (!may_yield()) return false;
+  const int error = get_errno();
   const int64_t began = now_ns(CLOCK_MONOTONIC);
-  return yield() && now_ns(CLOCK_MONOTONIC) - began > kTurnNs;
+  const bool gave = hooks().yield_for_lock();
+  set_errno(error);
+  if (!gave) return false;
+  const bool vain = now_ns(CLOCK_MONOTONIC) - began < kTurnNs;
+  vain_yields_ = vain ? vain_yields_ + 1 : 0;
+  return vain_yields_ < kVainYields;
 }
 
 timespec Patience::next_pause(const Deadline& deadline) {
@@ -179,18 +158,27 @@ void Patience::wait(const Deadline& deadline) {
   set_errno(error);
 }
 
-int take(const LockKind& kind, void* lock, const Deadline& deadline) {
+int keep_if_taken(int rc, const void* lock) {
+  if (rc == 0 || rc == EOWNERDEAD) {
+    held().add(lock, g_foreign.latest());
+  } else {
+    leave();
+  }
+  return rc;
+}
+
+int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline) {
   enter();
   close_stale_sections();
   int rc = kind.attempt(lock);
   if (rc == EBUSY) rc = contend(kind, lock, deadline);
-  return keep_if_taken(rc, kind, lock);
+  return keep_if_taken(rc, lock);
 }
 
 int try_take(const LockKind& kind, void* lock) {
   enter();
   close_stale_sections();
-  return keep_if_taken(kind.attempt(lock), kind, lock);
+  return keep_if_taken(kind.attempt(lock), lock);
 }
 
 void give(const void* lock) {

@@ -4,9 +4,9 @@
 // holds, and waiting without blocking the worker. Nothing here is used on plain threads, but for
 // thread_kind() and, once a runtime is attached, note_foreign_release().
 //
-// State is kept per identity (hooks.h). Fibers that share one keep their locks across a yield: they
-// are taken off the thread and put onto the one that the fiber wakes up on. So nothing here may
-// hold the address of a thread_local over a call that can switch; the accessors are not inlined.
+// State is kept per identity (hooks.h). Leaving a section may switch a fiber that shares its
+// identity to another thread, so nothing here holds the address of a thread_local over that; the
+// accessors are not inlined.
 #pragma once
 
 #include <time.h>
@@ -50,11 +50,11 @@ struct Deadline {
   int64_t left_ns() const;
 };
 
-// Waits a little longer each time: first lets others run, and sleeps only when there was nothing
-// that would have taken its time.
+// For fibers with an identity of their own. Lets others run, and has its worker sleep, a little
+// longer each time, only when there was nobody who would have taken some time.
 class Patience {
  public:
-  // Gives the worker away, if this fiber may. True: others ran; try again at once.
+  // Gives the worker away. True: try again at once.
   bool let_others_run();
   // How long to block the worker for now, at most until `deadline`.
   timespec next_pause(const Deadline& deadline);
@@ -63,6 +63,7 @@ class Patience {
 
  private:
   int64_t pause_ns_ = 50'000;
+  uint32_t vain_yields_ = 0;
 };
 
 // A lock as an attempt and a bounded wait. `attempt` returns what trylock returns; EBUSY = taken.
@@ -73,14 +74,21 @@ struct LockKind {
   int (*wait)(void* lock, const timespec* until);
   // What the holder gets who asks for more; 0 = nothing special, it waits for itself.
   int when_held_by_caller = 0;
-  // Belongs to a thread by its id (recursive, error-checking, robust): fibers that share an
-  // identity must not be switched while they hold it.
-  bool of_a_thread = false;
 };
 
 // On a fiber: takes the lock and opens the section that lasts until give().
-int take(const LockKind& kind, void* lock, const Deadline& deadline = {});
 int try_take(const LockKind& kind, void* lock);
+int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline);  // own identity
+int keep_if_taken(int rc, const void* lock);  // what follows a call of libc's in a section
+
+// The same, with libc's own call for fibers that share an identity: nobody who holds a lock is
+// switched away from it, so the wait is for somebody who runs.
+template <class Block>
+int take(const LockKind& kind, void* lock, const Deadline& deadline, Block block) {
+  if (on_own_identity()) return yield_and_take(kind, lock, deadline);
+  enter();
+  return keep_if_taken(block(), lock);
+}
 
 // After the lock has been released, whoever took it: closes the caller's section, if the caller
 // held it, and else has the holder close its own. May switch.

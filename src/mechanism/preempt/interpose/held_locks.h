@@ -62,23 +62,23 @@ class HeldLocks {
  public:
   static constexpr uint32_t kRemembered = 14;
 
-  void add(const void* lock, bool of_a_thread, uint32_t taken_at) {
-    if (of_a_thread) ++of_threads_;
+  void add(const void* lock, uint32_t taken_at) {
     if (count_ == kRemembered) {
       ++beyond_;
       return;
     }
-    locks_[count_++] = {lock, taken_at, of_a_thread};
+    locks_[count_++] = {lock, taken_at};
   }
 
   // The most recent one with this address. False: it is not held here.
   bool remove(const void* lock) {
     for (uint32_t i = count_; i-- > 0;) {
-      if (locks_[i].lock == lock) return remove_at(i);
+      if (locks_[i].lock != lock) continue;
+      remove_at(i);
+      return true;
     }
     if (beyond_ == 0) return false;
     --beyond_;  // more locks than fit: it is taken to be one of those
-    if (of_threads_ > 0) --of_threads_;
     return true;
   }
 
@@ -89,8 +89,6 @@ class HeldLocks {
     return false;
   }
 
-  bool holds_one_of_a_thread() const { return of_threads_ > 0; }
-
   // Forgets what was released elsewhere. Returns how many that were.
   uint32_t reconcile(ForeignReleases& releases) {
     const uint32_t latest = releases.latest();
@@ -98,7 +96,9 @@ class HeldLocks {
     seen_ = latest;
     uint32_t stale = 0;
     for (uint32_t i = count_; i-- > 0;) {
-      if (releases.released_since(locks_[i].lock, locks_[i].taken_at) && remove_at(i)) ++stale;
+      if (!releases.released_since(locks_[i].lock, locks_[i].taken_at)) continue;
+      remove_at(i);
+      ++stale;
     }
     return stale;
   }
@@ -107,20 +107,16 @@ class HeldLocks {
   struct Held {
     const void* lock = nullptr;
     uint32_t taken_at = 0;
-    bool of_a_thread = false;
   };
 
-  bool remove_at(uint32_t i) {
-    if (locks_[i].of_a_thread) --of_threads_;
+  void remove_at(uint32_t i) {
     for (--count_; i < count_; ++i) locks_[i] = locks_[i + 1];
-    return true;
   }
 
   std::array<Held, kRemembered> locks_{};
   uint32_t count_ = 0;
-  uint32_t beyond_ = 0;      // held as well, but not remembered which
-  uint32_t of_threads_ = 0;
-  uint32_t seen_ = 0;        // foreign releases already looked at
+  uint32_t beyond_ = 0;  // held as well, but not remembered which
+  uint32_t seen_ = 0;    // foreign releases already looked at
 };
 
 }  // namespace rubato::interpose

@@ -18,7 +18,9 @@ struct RubatoInterposeHooks {
 };
 
 // What the calling thread is to the interposers. Its identity is its thread control block: a fiber
-// that has one of its own is a thread to libc, others share that of the worker they run on.
+// that has one of its own is a thread to libc, others share that of the worker they run on. Fibers
+// that share one are not switched inside code that knows nothing of them, for that code may keep
+// things by thread; so they open sections, but never yield for a lock.
 enum RubatoInterposeKind {
   RUBATO_INTERPOSE_PLAIN = 0,        // libc is called, nothing else
   RUBATO_INTERPOSE_SHARED = 1,       // fibers of ours run on this thread's identity

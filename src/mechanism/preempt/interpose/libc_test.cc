@@ -7,12 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <vector>
 
@@ -42,7 +44,7 @@ class LibcOnFibers : public ::testing::Test {
     section_clear_pending();
     section_set_handler(nullptr);
   }
-  Ring ring_{ThreadKind::kIsIdentity};
+  Ring ring_;
 };
 
 template <class Call>
@@ -176,6 +178,62 @@ TEST(LibcOffFibers, plain_threads_open_no_section) {
   free(malloc(10));
 }
 
+// Fibers that share their thread's identity.
+class SharedIdentity : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(interposers_attach().ok());
+    interposers_mark_thread(ThreadKind::kSharesIdentity);
+  }
+  void TearDown() override {
+    interposers_mark_thread(ThreadKind::kPlain);
+    EXPECT_EQ(section_depth(), 0u);
+    set_yield_for_lock(nullptr);
+  }
+};
+
+TEST_F(SharedIdentity, a_lock_is_a_section_and_never_yields) {
+  static bool yielded = false;
+  set_yield_for_lock([] { return yielded = true; });
+  std::mutex mutex;
+  std::atomic<bool> taken{false};
+  std::thread holder([&] {
+    const std::lock_guard lock(mutex);
+    taken = true;
+    for (int i = 0; i < 2000; ++i) std::this_thread::yield();  // the other blocks meanwhile
+  });
+  while (!taken) std::this_thread::yield();
+  mutex.lock();
+  EXPECT_EQ(section_depth(), 1u);
+  mutex.unlock();
+  holder.join();
+  EXPECT_FALSE(yielded);
+}
+
+TEST_F(SharedIdentity, every_kind_of_lock_opens_and_closes_a_section) {
+  std::recursive_timed_mutex recursive;
+  EXPECT_TRUE(recursive.try_lock_for(std::chrono::milliseconds(1)));
+  recursive.lock();
+  EXPECT_EQ(section_depth(), 2u);
+  recursive.unlock();
+  recursive.unlock();
+  std::shared_timed_mutex shared;
+  shared.lock_shared();
+  EXPECT_EQ(section_depth(), 1u);
+  EXPECT_FALSE(shared.try_lock_for(std::chrono::milliseconds(1)));
+  shared.unlock_shared();
+  std::unique_lock lock(shared);
+  EXPECT_EQ(section_depth(), 1u);
+  lock.unlock();
+  std::once_flag once;
+  std::call_once(once, [] { EXPECT_EQ(section_depth(), 1u); });
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock waiting(mutex);
+  EXPECT_EQ(never.wait_for(waiting, std::chrono::milliseconds(1)), std::cv_status::timeout);
+  EXPECT_EQ(section_depth(), 1u);
+}
+
 class HeldLocksTest : public ::testing::Test {
  protected:
   HeldLocks held_;
@@ -185,18 +243,18 @@ class HeldLocksTest : public ::testing::Test {
 };
 
 TEST_F(HeldLocksTest, the_same_lock_counts_as_often_as_it_was_taken) {
-  held_.add(&a_, true, 0);
-  held_.add(&a_, true, 0);
+  held_.add(&a_, 0);
+  held_.add(&a_, 0);
   EXPECT_TRUE(held_.remove(&a_));
-  EXPECT_TRUE(held_.holds_one_of_a_thread());
+  EXPECT_TRUE(held_.holds(&a_));
   EXPECT_TRUE(held_.remove(&a_));
-  EXPECT_FALSE(held_.holds_one_of_a_thread());
+  EXPECT_FALSE(held_.holds(&a_));
   EXPECT_FALSE(held_.remove(&a_));
 }
 
 TEST_F(HeldLocksTest, what_was_released_elsewhere_is_forgotten_once) {
-  held_.add(&a_, false, foreign_.latest());
-  held_.add(&b_, false, foreign_.latest());
+  held_.add(&a_, foreign_.latest());
+  held_.add(&b_, foreign_.latest());
   foreign_.add(&a_);
   EXPECT_EQ(held_.reconcile(foreign_), 1u);
   EXPECT_EQ(held_.reconcile(foreign_), 0u);
@@ -206,7 +264,7 @@ TEST_F(HeldLocksTest, what_was_released_elsewhere_is_forgotten_once) {
 
 TEST_F(HeldLocksTest, a_lock_taken_again_after_a_foreign_release_is_held) {
   foreign_.add(&a_);
-  held_.add(&a_, false, foreign_.latest());
+  held_.add(&a_, foreign_.latest());
   EXPECT_EQ(held_.reconcile(foreign_), 0u);
   EXPECT_TRUE(held_.holds(&a_));
 }

@@ -19,10 +19,9 @@ namespace {
 
 using testing::Ring;
 
-// Once with thread-local storage per fiber, once with that of the thread.
-class Locks : public ::testing::TestWithParam<ThreadKind> {
+class Locks : public ::testing::Test {
  protected:
-  Ring ring_{GetParam()};
+  Ring ring_;
 };
 
 class Mutex {
@@ -53,7 +52,7 @@ timespec from_now(clockid_t clock, int64_t ns) {
   return at;
 }
 
-TEST_P(Locks, a_lock_is_a_section_until_it_is_released) {
+TEST_F(Locks, a_lock_is_a_section_until_it_is_released) {
   ring_.add([] {
     std::mutex mutex;
     EXPECT_EQ(section_depth(), 0u);
@@ -66,7 +65,7 @@ TEST_P(Locks, a_lock_is_a_section_until_it_is_released) {
   ring_.run();
 }
 
-TEST_P(Locks, a_taken_lock_is_yielded_for) {
+TEST_F(Locks, a_taken_lock_is_yielded_for) {
   std::mutex mutex;
   std::vector<int> order;
   ring_.add([&] {
@@ -83,7 +82,7 @@ TEST_P(Locks, a_taken_lock_is_yielded_for) {
   EXPECT_GT(ring_.lock_yields(), 0u);
 }
 
-TEST_P(Locks, nested_locks_are_released_in_any_order) {
+TEST_F(Locks, nested_locks_are_released_in_any_order) {
   ring_.add([] {
     std::mutex a;
     std::mutex b;
@@ -100,7 +99,7 @@ TEST_P(Locks, nested_locks_are_released_in_any_order) {
   ring_.run();
 }
 
-TEST_P(Locks, more_locks_than_are_remembered_are_counted) {
+TEST_F(Locks, more_locks_than_are_remembered_are_counted) {
   ring_.add([] {
     std::vector<std::mutex> mutexes(40);
     for (std::mutex& mutex : mutexes) mutex.lock();
@@ -111,7 +110,7 @@ TEST_P(Locks, more_locks_than_are_remembered_are_counted) {
   ring_.run();
 }
 
-TEST_P(Locks, trylock_of_a_taken_lock_opens_no_section) {
+TEST_F(Locks, trylock_of_a_taken_lock_opens_no_section) {
   std::mutex mutex;
   ring_.add([&] {
     const std::lock_guard lock(mutex);
@@ -124,7 +123,7 @@ TEST_P(Locks, trylock_of_a_taken_lock_opens_no_section) {
   ring_.run();
 }
 
-TEST_P(Locks, a_recursive_mutex_is_held_until_its_last_release) {
+TEST_F(Locks, a_recursive_mutex_is_held_until_its_last_release) {
   std::recursive_mutex mutex;
   int turns = 0;
   ring_.add([&] {
@@ -144,7 +143,7 @@ TEST_P(Locks, a_recursive_mutex_is_held_until_its_last_release) {
   EXPECT_EQ(turns, 2);
 }
 
-TEST_P(Locks, an_error_checking_mutex_tells_its_owner_from_others) {
+TEST_F(Locks, an_error_checking_mutex_tells_its_owner_from_others) {
   Mutex mutex(PTHREAD_MUTEX_ERRORCHECK);
   ring_.add([&] {
     ASSERT_EQ(pthread_mutex_lock(mutex.get()), 0);
@@ -157,12 +156,11 @@ TEST_P(Locks, an_error_checking_mutex_tells_its_owner_from_others) {
   ring_.run();
 }
 
-TEST(LocksOfIdentities, a_recursive_mutex_belongs_to_its_fiber) {
-  Ring ring(ThreadKind::kIsIdentity);
+TEST_F(Locks, a_recursive_mutex_belongs_to_its_fiber) {
   std::recursive_mutex mutex;
   int inside = 0;
   for (int fiber = 0; fiber < 3; ++fiber) {
-    ring.add([&] {
+    ring_.add([&] {
       const std::lock_guard lock(mutex);
       EXPECT_EQ(++inside, 1);
       Ring::yield();
@@ -171,11 +169,11 @@ TEST(LocksOfIdentities, a_recursive_mutex_belongs_to_its_fiber) {
       --inside;
     });
   }
-  ring.run();
-  EXPECT_GT(ring.lock_yields(), 0u);
+  ring_.run();
+  EXPECT_GT(ring_.lock_yields(), 0u);
 }
 
-TEST_P(Locks, a_robust_mutex_tells_that_its_owner_has_died) {
+TEST_F(Locks, a_robust_mutex_tells_that_its_owner_has_died) {
   Mutex mutex(PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ROBUST);
   std::thread([&] { pthread_mutex_lock(mutex.get()); }).join();
   ring_.add([&] {
@@ -188,7 +186,7 @@ TEST_P(Locks, a_robust_mutex_tells_that_its_owner_has_died) {
   ring_.run();
 }
 
-TEST_P(Locks, a_timed_lock_gives_up_at_its_time_on_either_clock) {
+TEST_F(Locks, a_timed_lock_gives_up_at_its_time_on_either_clock) {
   Mutex mutex;
   bool done = false;
   ring_.add([&] {
@@ -210,7 +208,7 @@ TEST_P(Locks, a_timed_lock_gives_up_at_its_time_on_either_clock) {
   ring_.run();
 }
 
-TEST_P(Locks, a_lock_that_another_fiber_releases_leaves_both_counts_right) {
+TEST_F(Locks, a_lock_that_another_fiber_releases_leaves_both_counts_right) {
   Mutex mutex;
   std::mutex other;
   ring_.add([&] {
@@ -227,7 +225,7 @@ TEST_P(Locks, a_lock_that_another_fiber_releases_leaves_both_counts_right) {
   ring_.run();
 }
 
-TEST_P(Locks, a_lock_that_a_plain_thread_releases_leaves_the_count_right) {
+TEST_F(Locks, a_lock_that_a_plain_thread_releases_leaves_the_count_right) {
   Mutex mutex;
   std::mutex other;
   ring_.add([&] {
@@ -241,7 +239,7 @@ TEST_P(Locks, a_lock_that_a_plain_thread_releases_leaves_the_count_right) {
   ring_.run();
 }
 
-TEST_P(Locks, a_lock_held_by_a_plain_thread_is_waited_for) {
+TEST_F(Locks, a_lock_held_by_a_plain_thread_is_waited_for) {
   std::mutex mutex;
   std::atomic<int> step{0};
   std::thread holder([&] {
@@ -267,7 +265,7 @@ TEST_P(Locks, a_lock_held_by_a_plain_thread_is_waited_for) {
   EXPECT_EQ(turns, 100);
 }
 
-TEST_P(Locks, readers_share_and_a_writer_waits_for_them) {
+TEST_F(Locks, readers_share_and_a_writer_waits_for_them) {
   std::shared_mutex mutex;
   int readers = 0;
   bool written = false;
@@ -289,7 +287,7 @@ TEST_P(Locks, readers_share_and_a_writer_waits_for_them) {
   EXPECT_TRUE(written);
 }
 
-TEST_P(Locks, a_writer_that_asks_again_is_told_so) {
+TEST_F(Locks, a_writer_that_asks_again_is_told_so) {
   ring_.add([] {
     pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     ASSERT_EQ(pthread_rwlock_wrlock(&lock), 0);
@@ -305,7 +303,7 @@ TEST_P(Locks, a_writer_that_asks_again_is_told_so) {
   ring_.run();
 }
 
-TEST_P(Locks, a_spin_lock_is_yielded_for) {
+TEST_F(Locks, a_spin_lock_is_yielded_for) {
   pthread_spinlock_t lock{};
   pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE);
   int inside = 0;
@@ -322,7 +320,7 @@ TEST_P(Locks, a_spin_lock_is_yielded_for) {
   ring_.run();
 }
 
-TEST_P(Locks, an_exception_unwinds_through_guards) {
+TEST_F(Locks, an_exception_unwinds_through_guards) {
   std::mutex a;
   std::mutex b;
   for (int fiber = 0; fiber < 2; ++fiber) {
@@ -343,13 +341,6 @@ TEST_P(Locks, an_exception_unwinds_through_guards) {
   }
   ring_.run();
 }
-
-INSTANTIATE_TEST_SUITE_P(Fibers, Locks,
-                         ::testing::Values(ThreadKind::kSharesIdentity, ThreadKind::kIsIdentity),
-                         [](const auto& with) {
-                           return with.param == ThreadKind::kIsIdentity ? "own_identity"
-                                                                        : "shared_identity";
-                         });
 
 }  // namespace
 }  // namespace rubato

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked
-// by trylock; what libc decides from the id of the thread is right because a fiber has an identity
-// of its own, or is not switched while it holds such a lock.
+// by trylock; what libc decides from the id of the thread is right because a fiber that yields has
+// an identity of its own.
 #include <pthread.h>
 
 #include <cerrno>
@@ -12,8 +12,8 @@
 
 namespace {
 
-using rubato::interpose::Deadline;
 using rubato::interpose::LockKind;
+using rubato::interpose::take;
 
 RUBATO_NEXT(pthread_mutex_lock);
 RUBATO_NEXT(pthread_mutex_trylock);
@@ -24,7 +24,6 @@ RUBATO_NEXT(pthread_mutex_unlock);
 // Bits of __kind, which pthread_mutexattr_* set and the static initialisers spell out, so that they
 // are part of libc's binary interface.
 constexpr int kTypeMask = 3;
-constexpr int kRobust = 16;
 constexpr int kPriorityInherit = 32;
 constexpr int kPriorityProtect = 64;
 
@@ -39,25 +38,18 @@ int wait(void* mutex, const timespec* until) {
 
 LockKind kind_of(const pthread_mutex_t* mutex) {
   const int kind = mutex->__data.__kind;
-  const int type = kind & kTypeMask;
   LockKind result{attempt, wait};
-  result.of_a_thread = type == PTHREAD_MUTEX_RECURSIVE || type == PTHREAD_MUTEX_ERRORCHECK ||
-                       (kind & (kRobust | kPriorityInherit | kPriorityProtect)) != 0;
-  if (type == PTHREAD_MUTEX_ERRORCHECK) result.when_held_by_caller = EDEADLK;
+  if ((kind & kTypeMask) == PTHREAD_MUTEX_ERRORCHECK) result.when_held_by_caller = EDEADLK;
   // The kernel would lend the priority of a thread that is not the one to wait.
   if ((kind & (kPriorityInherit | kPriorityProtect)) != 0) result.wait = nullptr;
   return result;
-}
-
-int take(pthread_mutex_t* mutex, const Deadline& deadline = {}) {
-  return rubato::interpose::take(kind_of(mutex), mutex, deadline);
 }
 
 }  // namespace
 
 RUBATO_INTERPOSED int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_lock.get()(mutex);
-  return take(mutex);
+  return take(kind_of(mutex), mutex, {}, [=] { return next_pthread_mutex_lock.get()(mutex); });
 }
 
 RUBATO_INTERPOSED int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
@@ -67,7 +59,8 @@ RUBATO_INTERPOSED int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
 
 RUBATO_INTERPOSED int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* at) noexcept {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_timedlock.get()(mutex, at);
-  return take(mutex, {at, CLOCK_REALTIME});
+  return take(kind_of(mutex), mutex, {at, CLOCK_REALTIME},
+              [=] { return next_pthread_mutex_timedlock.get()(mutex, at); });
 }
 
 RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
@@ -76,7 +69,8 @@ RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t 
     return next_pthread_mutex_clocklock.get()(mutex, clock, at);
   }
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
-  return take(mutex, {at, clock});
+  return take(kind_of(mutex), mutex, {at, clock},
+              [=] { return next_pthread_mutex_clocklock.get()(mutex, clock, at); });
 }
 
 // A plain thread may release what a fiber has taken, as semaphores made of mutexes do. Nobody but

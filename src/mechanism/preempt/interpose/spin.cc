@@ -29,12 +29,9 @@ int attempt(void* lock) { return next_pthread_spin_trylock.get()(of(lock)); }
 
 constexpr LockKind kSpin{attempt, nullptr};
 
-// Not inlined: the fiber may move between two attempts, and errno's address with it.
-[[gnu::noinline]] int try_wait(sem_t* semaphore) {
-  return sem_trywait(semaphore) == 0 ? 0 : errno;
-}
+int try_wait(sem_t* semaphore) { return sem_trywait(semaphore) == 0 ? 0 : errno; }
 
-[[gnu::noinline]] int fail(int error) {
+int fail(int error) {
   errno = error;
   return -1;
 }
@@ -52,11 +49,13 @@ int wait(sem_t* semaphore, const Deadline& deadline) {
 
 }  // namespace
 
+using rubato::interpose::on_own_identity;
 using rubato::interpose::on_plain_thread;
 
 RUBATO_INTERPOSED int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_spin_lock.get()(lock);
-  return rubato::interpose::take(kSpin, address(lock));
+  return rubato::interpose::take(kSpin, address(lock), {},
+                                 [=] { return next_pthread_spin_lock.get()(lock); });
 }
 
 RUBATO_INTERPOSED int pthread_spin_trylock(pthread_spinlock_t* lock) noexcept {
@@ -71,17 +70,17 @@ RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
 }
 
 RUBATO_INTERPOSED int sem_wait(sem_t* semaphore) {
-  if (on_plain_thread()) return next_sem_wait.get()(semaphore);
+  if (!on_own_identity()) return next_sem_wait.get()(semaphore);
   return wait(semaphore, {});
 }
 
 RUBATO_INTERPOSED int sem_timedwait(sem_t* semaphore, const timespec* at) {
-  if (on_plain_thread()) return next_sem_timedwait.get()(semaphore, at);
+  if (!on_own_identity()) return next_sem_timedwait.get()(semaphore, at);
   return wait(semaphore, {at, CLOCK_REALTIME});
 }
 
 RUBATO_INTERPOSED int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* at) {
-  if (on_plain_thread()) return next_sem_clockwait.get()(semaphore, clock, at);
+  if (!on_own_identity()) return next_sem_clockwait.get()(semaphore, clock, at);
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return fail(EINVAL);
   return wait(semaphore, {at, clock});
 }

@@ -21,13 +21,16 @@ int attempt(void* stream) {
   return next_ftrylockfile.get()(static_cast<FILE*>(stream)) == 0 ? 0 : EBUSY;
 }
 
-constexpr LockKind kStream{attempt, nullptr, 0, true};
+constexpr LockKind kStream{attempt, nullptr};
 
 }  // namespace
 
 RUBATO_INTERPOSED void flockfile(FILE* stream) noexcept {
   if (on_plain_thread()) return next_flockfile.get()(stream);
-  rubato::interpose::take(kStream, stream);
+  rubato::interpose::take(kStream, stream, {}, [=] {
+    next_flockfile.get()(stream);
+    return 0;
+  });
 }
 
 RUBATO_INTERPOSED int ftrylockfile(FILE* stream) noexcept {

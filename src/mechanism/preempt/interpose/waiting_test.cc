@@ -29,12 +29,12 @@ namespace {
 
 using testing::Ring;
 
-class Waiting : public ::testing::TestWithParam<ThreadKind> {
+class Waiting : public ::testing::Test {
  protected:
-  Ring ring_{GetParam()};
+  Ring ring_;
 };
 
-TEST_P(Waiting, two_fibers_hand_a_turn_to_and_fro) {
+TEST_F(Waiting, two_fibers_hand_a_turn_to_and_fro) {
   std::mutex mutex;
   std::condition_variable changed;
   int turn = 0;
@@ -53,7 +53,7 @@ TEST_P(Waiting, two_fibers_hand_a_turn_to_and_fro) {
   EXPECT_GE(turn, 2000);
 }
 
-TEST_P(Waiting, one_broadcast_wakes_all) {
+TEST_F(Waiting, one_broadcast_wakes_all) {
   std::mutex mutex;
   std::condition_variable changed;
   bool open = false;
@@ -78,7 +78,7 @@ TEST_P(Waiting, one_broadcast_wakes_all) {
   EXPECT_EQ(passed, 5);
 }
 
-TEST_P(Waiting, a_wait_ends_at_its_time_and_holds_the_lock_again) {
+TEST_F(Waiting, a_wait_ends_at_its_time_and_holds_the_lock_again) {
   ring_.add([] {
     std::mutex mutex;
     std::condition_variable never;
@@ -95,7 +95,7 @@ TEST_P(Waiting, a_wait_ends_at_its_time_and_holds_the_lock_again) {
   ring_.run();
 }
 
-TEST_P(Waiting, a_wait_keeps_other_locks) {
+TEST_F(Waiting, a_wait_keeps_other_locks) {
   std::mutex outer;
   std::mutex mutex;
   std::condition_variable changed;
@@ -118,7 +118,7 @@ TEST_P(Waiting, a_wait_keeps_other_locks) {
   ring_.run();
 }
 
-TEST_P(Waiting, a_wait_without_the_mutex_is_refused_where_libc_refuses_it) {
+TEST_F(Waiting, a_wait_without_the_mutex_is_refused_where_libc_refuses_it) {
   ring_.add([] {
     pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -129,7 +129,7 @@ TEST_P(Waiting, a_wait_without_the_mutex_is_refused_where_libc_refuses_it) {
 }
 
 // Items go from plain threads to fibers and back, as fast as they can; a lost wake-up hangs it.
-TEST_P(Waiting, threads_and_fibers_wake_each_other) {
+TEST_F(Waiting, threads_and_fibers_wake_each_other) {
   constexpr int kItems = 3000;
   std::mutex mutex;
   std::condition_variable changed;
@@ -160,7 +160,7 @@ TEST_P(Waiting, threads_and_fibers_wake_each_other) {
   EXPECT_EQ(taken, kItems);
 }
 
-TEST_P(Waiting, a_signal_from_another_process_arrives) {
+TEST_F(Waiting, a_signal_from_another_process_arrives) {
   struct Shared {
     pthread_mutex_t mutex;
     pthread_cond_t condition;
@@ -198,7 +198,7 @@ TEST_P(Waiting, a_signal_from_another_process_arrives) {
   munmap(memory, sizeof(Shared));
 }
 
-TEST_P(Waiting, a_semaphore_is_yielded_for) {
+TEST_F(Waiting, a_semaphore_is_yielded_for) {
   sem_t semaphore;
   sem_init(&semaphore, 0, 0);
   std::string order;
@@ -218,7 +218,7 @@ TEST_P(Waiting, a_semaphore_is_yielded_for) {
   sem_destroy(&semaphore);
 }
 
-TEST_P(Waiting, call_once_runs_once_though_it_yields) {
+TEST_F(Waiting, call_once_runs_once_though_it_yields) {
   std::once_flag once;
   int calls = 0;
   for (int i = 0; i < 4; ++i) {
@@ -235,7 +235,7 @@ TEST_P(Waiting, call_once_runs_once_though_it_yields) {
   ring_.run();
 }
 
-TEST_P(Waiting, call_once_after_an_exception_is_tried_again) {
+TEST_F(Waiting, call_once_after_an_exception_is_tried_again) {
   std::once_flag once;
   int calls = 0;
   for (int i = 0; i < 3; ++i) {
@@ -266,7 +266,7 @@ void initialise(__cxxabiv1::__guard* guard, Make make) {
   abi::__cxa_guard_release(guard);
 }
 
-TEST_P(Waiting, a_static_variable_is_made_once_though_that_yields_and_throws) {
+TEST_F(Waiting, a_static_variable_is_made_once_though_that_yields_and_throws) {
   __cxxabiv1::__guard guard = 0;
   int made = 0;
   int failures = 0;
@@ -290,13 +290,6 @@ TEST_P(Waiting, a_static_variable_is_made_once_though_that_yields_and_throws) {
   EXPECT_EQ(made, 2);
   EXPECT_EQ(failures, 1);
 }
-
-INSTANTIATE_TEST_SUITE_P(Fibers, Waiting,
-                         ::testing::Values(ThreadKind::kSharesIdentity, ThreadKind::kIsIdentity),
-                         [](const auto& with) {
-                           return with.param == ThreadKind::kIsIdentity ? "own_identity"
-                                                                        : "shared_identity";
-                         });
 
 // The protocol of a condition variable under the model checker: a waiter that has looked at the
 // predicate under the mutex before it changed is woken. Who finds the mutex taken goes home: the

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/interpose/testing/ring.h"
 
-#include <cxxabi.h>
-
 #include <utility>
 
 #include "base/check.h"
-#include "mechanism/preempt/interpose/fiber_side.h"
 #include "mechanism/preempt/section.h"
 
 namespace rubato::testing {
@@ -14,14 +11,9 @@ namespace {
 
 Ring* g_ring = nullptr;
 
-[[gnu::noinline]] ExceptionState& exceptions() {
-  asm volatile("");
-  return *reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals());
-}
-
 }  // namespace
 
-Ring::Ring(ThreadKind kind) : kind_(kind) {
+Ring::Ring() {
   RUBATO_CHECK(g_ring == nullptr);
   g_ring = this;
   const Status attached = interposers_attach();
@@ -41,12 +33,9 @@ void Ring::add(std::function<void()> body) {
   member->body = std::move(body);
   member->stack = stacks_.take();
   RUBATO_CHECK(member->stack != nullptr);
-  member->pointer = thread_.pointer;
-  if (kind_ == ThreadKind::kIsIdentity) {
-    member->identity = Identity::make();
-    RUBATO_CHECK(member->identity != nullptr);
-    member->pointer = member->identity->pointer();
-  }
+  member->identity = Identity::make();
+  RUBATO_CHECK(member->identity != nullptr);
+  member->pointer = member->identity->pointer();
   context_make(member->context, member->stack->low, member->stack->size_bytes, &Ring::entry,
                member.get());
   members_.push_back(std::move(member));
@@ -54,19 +43,16 @@ void Ring::add(std::function<void()> body) {
 
 void Ring::run() {
   running_ = members_.size() - 1;
-  Member& first = next();
-  if (kind_ == ThreadKind::kSharesIdentity) interposers_mark_thread(kind_);
-  switch_to(thread_, first);
-  interposers_mark_thread(ThreadKind::kPlain);
+  switch_to(thread_, next());
 }
 
 void Ring::entry(void* argument) {
   auto& self = *static_cast<Member*>(argument);
-  if (g_ring->kind_ == ThreadKind::kIsIdentity) interposers_mark_thread(ThreadKind::kIsIdentity);
+  interposers_mark_thread(ThreadKind::kIsIdentity);
   self.body();
   RUBATO_CHECK(section_depth() == 0);
   self.ended = true;
-  if (g_ring->kind_ == ThreadKind::kIsIdentity) interposers_mark_thread(ThreadKind::kPlain);
+  interposers_mark_thread(ThreadKind::kPlain);
   Ring& ring = *g_ring;
   ring.switch_to(self, ring.next());
   check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
@@ -86,26 +72,19 @@ Ring::Member& Ring::next() {
 // Not inlined: everything that is found through the thread pointer is another's afterwards.
 [[gnu::noinline]] void Ring::switch_to(Member& from, Member& to) {
   if (&from == &to) return;
-  if (kind_ == ThreadKind::kIsIdentity) {
-    set_thread_pointer(to.pointer);
-  } else {
-    from.depth = section_exchange_depth(to.depth);
-    from.exceptions = std::exchange(exceptions(), to.exceptions);
-  }
+  set_thread_pointer(to.pointer);
   rubato_context_switch(&from.context, &to.context);
 }
 
-// By way of the interposers, which take along what is theirs.
 void Ring::yield() {
-  --g_ring->lock_yields_;
-  interpose::Patience().let_others_run();
+  Ring& ring = *g_ring;
+  Member& from = *ring.members_[ring.running_];
+  ring.switch_to(from, ring.next());
 }
 
 bool Ring::yield_for_lock() {
-  Ring& ring = *g_ring;
-  ++ring.lock_yields_;
-  Member& from = *ring.members_[ring.running_];
-  ring.switch_to(from, ring.next());
+  ++g_ring->lock_yields_;
+  yield();
   return true;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ring: fibers that take turns on one thread, for tests of the interposers: whatever blocks the
-// thread blocks all of them, and the test with them. A fiber gives its turn away in yield_for_lock,
-// which the interposers call, or in Ring::yield. Attaches the interposers. One Ring at a time.
+// Ring: fibers that take turns on one thread, each with an identity of its own, for tests of the
+// interposers: whatever blocks the thread blocks all of them, and the test with them. A fiber gives
+// its turn away in yield_for_lock, which the interposers call, or in Ring::yield. Attaches the
+// interposers. One Ring at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,7 @@ namespace rubato::testing {
 
 class Ring {
  public:
-  // kIsIdentity: every fiber has thread-local storage of its own. kSharesIdentity: that of the
-  // thread.
-  explicit Ring(ThreadKind kind);
+  Ring();
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -30,12 +29,11 @@ class Ring {
   // Until all bodies have returned.
   void run();
 
-  // To the next fiber; returns when it is this one's turn again. May be the same moment. Not with
-  // a recursive or error-checking mutex held by a fiber that shares its identity.
+  // To the next fiber; returns when it is this one's turn again. May be the same moment.
   static void yield();
 
   // How often a fiber has found a lock taken, or waited.
-  int64_t lock_yields() const { return lock_yields_; }
+  uint64_t lock_yields() const { return lock_yields_; }
 
  private:
   struct Member {
@@ -43,8 +41,6 @@ class Ring {
     std::unique_ptr<Identity> identity;
     uintptr_t pointer = 0;
     Stack* stack = nullptr;
-    ExceptionState exceptions;
-    uint32_t depth = 0;
     std::function<void()> body;
     bool ended = false;
   };
@@ -54,12 +50,11 @@ class Ring {
   void switch_to(Member& from, Member& to);
   Member& next();
 
-  ThreadKind kind_;
   StackPool stacks_{256 * 1024, 64};
   Member thread_;
   std::vector<std::unique_ptr<Member>> members_;
   size_t running_ = 0;
-  int64_t lock_yields_ = 0;
+  uint64_t lock_yields_ = 0;
 };
 
 }  // namespace rubato::testing
