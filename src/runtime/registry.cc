@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "mechanism/preempt/foreign_code.h"
+#include "mechanism/preempt/interposed.h"
 #include "policy/part.h"
 #include "runtime/create_part.h"
 #include "runtime/fiber_local.h"
@@ -51,6 +53,13 @@ Result<RuntimeOptions> resolve_preemption(RuntimeOptions options) {
   const std::string name = to_string(options.preempt);
   if (Status has = available(options.preempt); !has.ok()) {
     return Error{"preempt: " + name + " is not to be had here: " + has.error()};
+  }
+  if (is_asynchronous(options.preempt)) {
+    if (Status safe = protect_foreign_code(); !safe.ok()) {
+      return Error{"preempt: " + name + " would not be safe in this program: " + safe.error()};
+    }
+  } else {
+    static_cast<void>(interposers_attach());  // without them, a checkpoint may leave a lock held
   }
   if (options.stack_bytes < min_stack_bytes(options.preempt)) {
     return Error{"stack_bytes: " + name + " needs " +

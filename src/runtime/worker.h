@@ -25,6 +25,7 @@
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/relax.h"
+#include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/identity.h"
 #include "mechanism/preempt/mechanism.h"
 #include "mechanism/preempt/timer.h"

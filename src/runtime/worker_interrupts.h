@@ -18,7 +18,7 @@ namespace rubato {
 // On the worker's own thread, before its first fiber.
 template <Policy P>
 void LiveWorker<P>::attach() {
-  if (!asynchronous_) return;
+  if (!asynchronous_) return interposers_mark_thread(ThreadKind::kSharesIdentity);
   own_thread_pointer_ = thread_pointer();
   auto line = open_interrupt_line(shared_.options.preempt, *this);
   if (!line.ok()) check_failed(__FILE__, __LINE__, line.error().c_str());
@@ -31,6 +31,7 @@ void LiveWorker<P>::attach() {
 
 template <Policy P>
 void LiveWorker<P>::detach() {
+  interposers_mark_thread(ThreadKind::kPlain);
   timer_.reset();
   line_.reset();
 }

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 
 #include "mechanism/fiber/sanitizer.h"
+#include "mechanism/preempt/interposed.h"
 
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
@@ -141,12 +142,14 @@ void Identity::wait_for(uint32_t phase) {
 void* Identity::sleep_for_ever(void* argument) {
   auto& self = *static_cast<Identity*>(argument);
   leave_restartable_sequences();
+  interposers_mark_thread(ThreadKind::kIsIdentity);
   self.pointer_ = thread_pointer();
   self.phase_.store(kAsleep, std::memory_order_release);
   futex_wake(self.phase_);
   while (self.phase_.load(std::memory_order_acquire) != kEnding) {
     futex_wait(self.phase_, kAsleep);
   }
+  interposers_mark_thread(ThreadKind::kPlain);
   if (self.at_end_ != nullptr) self.at_end_();
   return nullptr;
 }

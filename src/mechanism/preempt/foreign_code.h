@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What has to be in place before code that knows nothing of fibers may be interrupted: the map of
+// code that must not be left (code_map.h), asked by every interrupt, and the interposed functions
+// of libc (interposed.h), for locks. To be called by who starts a server; any thread.
+#pragma once
+
+#include "base/result.h"
+
+namespace rubato {
+
+// Fails, with the reason, where the program is not made for it.
+Status protect_foreign_code();
+
+}  // namespace rubato
