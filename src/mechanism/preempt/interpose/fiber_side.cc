@@ -209,5 +209,6 @@ RUBATO_INTERPOSED void rubato_interpose_attach(const RubatoInterposeHooks* hooks
 }
 
 RUBATO_INTERPOSED void rubato_interpose_thread(int kind) {
+  if (!rubato::interpose::attached()) kind = RUBATO_INTERPOSE_PLAIN;
   rubato::interpose::t_kind = static_cast<uint8_t>(kind);
 }

@@ -31,6 +31,7 @@ enum RubatoInterposeKind {
 // must not be detached. Any thread.
 void rubato_interpose_attach(const RubatoInterposeHooks* hooks);
 
-// For the calling thread; from any kind to any other while no lock is held. Requires hooks.
+// For the calling thread; from any kind to any other while no lock is held. Without hooks it stays
+// plain.
 void rubato_interpose_thread(int kind);
 }

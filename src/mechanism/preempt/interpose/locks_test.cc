@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <cerrno>
+#include <climits>
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
@@ -26,11 +27,13 @@ class Locks : public ::testing::Test {
 
 class Mutex {
  public:
-  explicit Mutex(int type = PTHREAD_MUTEX_NORMAL, int robust = PTHREAD_MUTEX_STALLED) {
+  explicit Mutex(int type = PTHREAD_MUTEX_NORMAL, int robust = PTHREAD_MUTEX_STALLED,
+                 int protocol = PTHREAD_PRIO_NONE) {
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, type);
     pthread_mutexattr_setrobust(&attributes, robust);
+    pthread_mutexattr_setprotocol(&attributes, protocol);
     pthread_mutex_init(&mutex_, &attributes);
     pthread_mutexattr_destroy(&attributes);
   }
@@ -184,6 +187,42 @@ TEST_F(Locks, a_robust_mutex_tells_that_its_owner_has_died) {
     EXPECT_EQ(section_depth(), 0u);
   });
   ring_.run();
+}
+
+TEST_F(Locks, a_priority_inheriting_mutex_works_among_fibers) {
+  Mutex mutex(PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT);
+  int inside = 0;
+  for (int i = 0; i < 3; ++i) {
+    ring_.add([&] {
+      ASSERT_EQ(pthread_mutex_lock(mutex.get()), 0);
+      EXPECT_EQ(++inside, 1);
+      Ring::yield();
+      --inside;
+      EXPECT_EQ(pthread_mutex_unlock(mutex.get()), 0);
+    });
+  }
+  ring_.run();
+}
+
+void let_a_thread_wait_for_a_fiber() {
+  Mutex mutex(PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT);
+  Ring ring;
+  ring.add([&] {
+    pthread_mutex_lock(mutex.get());
+    std::thread waiter([&] { pthread_mutex_lock(mutex.get()); });
+    constexpr int kKernelWaits = INT_MIN;  // FUTEX_WAITERS, which the kernel sets
+    while ((__atomic_load_n(&mutex.get()->__data.__lock, __ATOMIC_RELAXED) & kKernelWaits) == 0) {
+      std::this_thread::yield();
+    }
+    pthread_mutex_unlock(mutex.get());
+    waiter.join();
+  });
+  ring.run();
+}
+
+TEST(LocksDeathTest, a_thread_that_waits_for_a_priority_inheriting_mutex_is_not_left_to_hang) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(let_a_thread_wait_for_a_fiber(), "rubato: .*priority-inheriting");
 }
 
 TEST_F(Locks, a_timed_lock_gives_up_at_its_time_on_either_clock) {

@@ -2,10 +2,18 @@
 //
 // Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked
 // by trylock; what libc decides from the id of the thread is right because a fiber that yields has
-// an identity of its own.
+// an identity of its own. What the kernel decides is not: it hands a priority-inheriting mutex with
+// waiters to nobody but for the thread that it knows as the owner. Among fibers these work, as
+// fibers never wait for them in the kernel; where a plain thread does, we say so and stop, for it
+// would wait for ever.
+#include <linux/futex.h>
 #include <pthread.h>
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 
 #include "mechanism/preempt/interpose/fiber_side.h"
 #include "mechanism/preempt/interpose/next.h"
@@ -45,6 +53,26 @@ LockKind kind_of(const pthread_mutex_t* mutex) {
   return result;
 }
 
+[[noreturn]] void cannot_hand_over() {
+  constexpr std::string_view kWhy =
+      "rubato: a thread waits for a priority-inheriting mutex of a request, which the kernel does "
+      "not hand over\n";
+  static_cast<void>(!write(STDERR_FILENO, kWhy.data(), kWhy.size()));
+  abort();
+}
+
+int release_on_fiber(pthread_mutex_t* mutex) {
+  const bool inherits = (mutex->__data.__kind & kPriorityInherit) != 0;
+  const bool last = mutex->__data.__count <= 1;  // of a recursive one
+  const int owner = mutex->__data.__lock & FUTEX_TID_MASK;
+  const int rc = next_pthread_mutex_unlock.get()(mutex);
+  if (rc != 0) return rc;
+  // libc does not look at what the kernel says.
+  if (inherits && last && (mutex->__data.__lock & FUTEX_TID_MASK) == owner) cannot_hand_over();
+  rubato::interpose::give(mutex);
+  return 0;
+}
+
 }  // namespace
 
 RUBATO_INTERPOSED int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
@@ -77,11 +105,7 @@ RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t 
 // the owner changes the owner of a mutex that is taken, so the plain read suffices.
 RUBATO_INTERPOSED int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   using namespace rubato::interpose;
-  if (!on_plain_thread()) {
-    const int rc = next_pthread_mutex_unlock.get()(mutex);
-    if (rc == 0) give(mutex);
-    return rc;
-  }
+  if (!on_plain_thread()) return release_on_fiber(mutex);
   if (__builtin_expect(!attached(), 1)) return next_pthread_mutex_unlock.get()(mutex);
   const bool foreign = mutex->__data.__owner != thread_id();
   const int rc = next_pthread_mutex_unlock.get()(mutex);
