@@ -36,8 +36,6 @@ struct Reading {
 };
 
 CodeRanges<kRangesMax> g_ranges;
-std::atomic<bool> g_missed{false};
-
 // One reader of the loader's list at a time. A flag, as this may run inside an interposed function.
 std::atomic_flag g_reading = ATOMIC_FLAG_INIT;
 Reading g_reading_now;  // too large for a fiber's stack; guarded by g_reading
@@ -128,27 +126,22 @@ Status code_map_build() {
   return Done{};
 }
 
-// Whoever is reading now may have begun too early. It is not waited for: it may itself be waiting
-// for a lock of the loader that the caller holds.
+// Who is reading already is not waited for: it may itself be waiting for a lock of the loader that
+// the caller holds. What it misses is unknown, and read when it is interrupted.
 void code_map_refresh() {
   const Section section;
-  if (!try_reading()) return g_missed.store(true, std::memory_order_relaxed);
+  if (!try_reading()) return;
   if (has_changed(g_reading_now)) read_and_publish();
   release_reading();
-}
-
-void code_map_refresh_if_missed() {
-  if (!g_missed.load(std::memory_order_relaxed)) return;
-  g_missed.store(false, std::memory_order_relaxed);
-  code_map_refresh();
 }
 
 CodeKind code_kind(uintptr_t pc) { return g_ranges.find(pc); }
 
 bool code_is_in_unsafe_object(uintptr_t pc) {
   const CodeKind kind = code_kind(pc);
-  if (kind == CodeKind::kUnknown) g_missed.store(true, std::memory_order_relaxed);
-  return kind != CodeKind::kSafe;
+  if (kind != CodeKind::kUnknown) return kind == CodeKind::kUnsafe;
+  code_map_refresh();
+  return code_kind(pc) != CodeKind::kSafe;
 }
 
 }  // namespace rubato

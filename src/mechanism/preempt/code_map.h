@@ -7,8 +7,8 @@
 // (section.h). Code in no loaded object (made at run time, or loaded a moment ago) is taken for
 // unsafe.
 //
-// code_is_in_unsafe_object() is for signal handlers too; the others lock and allocate nothing but
-// call the loader, so not from a handler. Any thread.
+// code_kind() and code_is_in_unsafe_object() are for signal handlers too; the others are not, as
+// they call the loader. Nothing here allocates. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,11 @@ Status code_map_build();
 // To be called after objects have been loaded or unloaded. Cheap if nothing has changed.
 void code_map_refresh();
 
-// The same, if a handler has met code that no object accounted for since the last time.
-void code_map_refresh_if_missed();
-
 CodeKind code_kind(uintptr_t pc);
 
-// The predicate for set_code_is_unsafe (section.h).
+// The predicate for set_code_is_unsafe (section.h). Requires that no section was open when pc was
+// interrupted: then code of no known object, which is new or nobody's, holds no lock of the loader,
+// and what is loaded is looked at again.
 bool code_is_in_unsafe_object(uintptr_t pc);
 
 }  // namespace rubato

@@ -6,8 +6,8 @@
 //
 // dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so off
 // fibers it is jumped to, not called; the target is compiled with sibling calls for this. What it
-// loads is unknown code, hence unsafe, until the map is next read. dlsym calls nobody back, and
-// RTLD_NEXT depends on its caller, so it is left alone.
+// loads is unknown code, for which the map is read again when it is first interrupted. dlsym calls
+// nobody back, and RTLD_NEXT depends on its caller, so it is left alone.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
