@@ -207,10 +207,11 @@ def drive(binary, program, port, seconds, seed, report):
 
 
 def fill_store(binary, folder):
-    """A store with KEYS keys in it, made once: each server gets a copy, and has seen no SET."""
+    """A store with KEYS keys in it, made once: each server gets a copy, and has seen no SET. It
+    need not survive the machine, and a disk may take milliseconds to sync a key."""
     port = servers.free_port()
     command = [binary, "serve", "kv", "--policy", "fcfs", "--port", port,
-               "--engine", "rocksdb", "--dir", folder / "store"]
+               "--engine", "rocksdb", "--durability", "async", "--dir", folder / "store"]
     with servers.Server(command, port, folder / "filling.log"):
         subprocess.run([binary, "load", "--target", f"resp://127.0.0.1:{port}", "--mix", "get:1",
                         "--keys", str(KEYS), "--load-keys", "--rate", "100", "--duration", "0.2",
@@ -346,7 +347,11 @@ def main(argv=None):
     print(line([heading for heading, _ in COLUMNS]), flush=True)
     runs = []
     with tempfile.TemporaryDirectory() as folder:
-        store = fill_store(args.rubato, Path(folder))
+        try:
+            store = fill_store(args.rubato, Path(folder)) if PROGRAMS["kv"] in programs else None
+        except (servers.ServerFailed, OSError, subprocess.SubprocessError) as error:
+            print(f"live_policies.py: the store could not be filled: {error}", file=sys.stderr)
+            return 1
         for name in names:
             for program in programs:
                 runs.append(judged(args, policies[name], program, store))
