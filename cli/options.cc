@@ -62,7 +62,9 @@ CLI::Option* add_number(CLI::App& app, const std::string& name, double& value, d
   auto parse = [&value, low, high, what](const std::string& text) -> Status {
     const auto parsed = parse_figure(text);
     if (!parsed || *parsed < low || *parsed > high) {
-      return Error{fmt::format("takes {} of {:g} to {:.0f}, not '{}'", what, low, high, text)};
+      const std::string highest =
+          high < 1 ? fmt::format("{:g}", high) : fmt::format("{:.0f}", high);
+      return Error{fmt::format("takes {} of {:g} to {}, not '{}'", what, low, highest, text)};
     }
     value = *parsed;
     return Done{};

@@ -203,7 +203,7 @@ class FindMax(OneLine):
             for args, named in ((base, "--slo"), ([*base, *slo, "--load", "0.5"], "--load"),
                                 ([*base, *slo, "--loads", "0.5,0.6"], "--loads"),
                                 ([*base, *slo, "--rate", "5"], "--rate"),
-                                ([*base, *slo, "--precision", "0"], "--precision"),
+                                ([*base, *slo, "--precision", "0"], "of 0.001 to 0.5, not '0'"),
                                 ([*base, *slo, "--max-load", "0.005"], "--precision"),
                                 ([*base, *slo, "--max-load", "x"], "--max-load"),
                                 ([*base, *slo, "--trace", "x"], "--trace"),
