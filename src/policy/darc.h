@@ -70,6 +70,7 @@ class Darc {
     Ranking ranking;
     std::array<uint16_t, limits::kTypes> first{};     // by rank: workers from this on may serve it,
     std::array<uint16_t, limits::kTypes> reserved{};  // of which so many are its group's own
+    std::array<uint8_t, limits::kTypes> group{};      // from 1 on, from the shortest to the longest
   };
 
   explicit constexpr Darc(Config config) : config_(config) {}
@@ -100,9 +101,10 @@ class Darc {
 
   // Algorithm 2, from the types' demands and service times. Public for tests and displays.
   Plan reserve(const Profile& profile, uint32_t workers) const {
-    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}};
+    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}, .group = {}};
     uint32_t taken = 0;
-    for (uint32_t i = 0; i < plan.ranking.types;) {
+    uint8_t group = 0;
+    for (uint32_t i = 0; i < plan.ranking.types; ++group) {
       const uint32_t end = end_of_group(profile, plan.ranking, i);
       double demand = 0;
       for (uint32_t member = i; member < end; ++member) {
@@ -114,6 +116,7 @@ class Darc {
       for (uint32_t member = i; member < end; ++member) {
         plan.first[member] = static_cast<uint16_t>(first);
         plan.reserved[member] = static_cast<uint16_t>(got);
+        plan.group[member] = static_cast<uint8_t>(group + 1);
       }
       taken = first + got;
       i = end;
@@ -128,13 +131,10 @@ class Darc {
                " requests are done all of them wait in one queue, whatever their type");
       return;
     }
-    uint32_t group = 0;
     for (uint32_t i = 0; i < plan.ranking.types; ++i) {
       const uint32_t first = plan.first[i], owned = plan.reserved[i];
-      const bool same = i > 0 && plan.first[i - 1] == first && plan.reserved[i - 1] == owned;
-      group += same ? 0 : 1;
       const uint32_t type = plan.ranking.order[i];
-      out.line(out.type(type) + " (group " + std::to_string(group) + ") owns " +
+      out.line(out.type(type) + " (group " + std::to_string(plan.group[i]) + ") owns " +
                Explanation::workers(first, owned) + ", may steal " +
                Explanation::workers(first + owned, workers - first - owned) +
                ", waits in queue typed " + std::to_string(type));

@@ -50,7 +50,7 @@ class DarcStatic : public Darc {
   }
 
   Plan reserve(const Profile& profile, uint32_t workers) const {
-    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}};
+    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}, .group = {}};
     if (plan.ranking.types == 0) return plan;
     const uint32_t shortest = end_of_group(profile, plan.ranking, 0);
     const uint32_t rest = std::min(reserved_, spillway_first(workers));
@@ -59,6 +59,7 @@ class DarcStatic : public Darc {
       plan.first[i] = static_cast<uint16_t>(owns ? 0 : rest);
       plan.reserved[i] =
           static_cast<uint16_t>(owns ? std::min(reserved_, workers) : workers - rest);
+      plan.group[i] = owns ? 1 : 2;
     }
     return plan;
   }

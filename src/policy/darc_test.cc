@@ -179,6 +179,14 @@ TEST(Darc, tells_who_owns_which_workers_who_may_steal_and_where_requests_wait) {
       "queue typed 0"}));
 }
 
+TEST(Darc, tells_groups_apart_that_share_their_workers) {
+  const std::vector<std::string> lines =
+      explained(Darc({}).reserve(profile({{1, 50}, {100, 50}}), 1), 1);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "B (group 1) owns worker 0, may steal no worker, waits in queue typed 1");
+  EXPECT_EQ(lines[1], "C (group 2) owns worker 0, may steal no worker, waits in queue typed 2");
+}
+
 TEST(Darc, tells_that_it_knows_no_type_yet) {
   const std::vector<std::string> lines = explained(Darc::Plan{}, 14);
   ASSERT_EQ(lines.size(), 1u);
