@@ -96,11 +96,11 @@ class Profile {
     return demands;
   }
 
-  // Does the demand of some type differ from the adopted one by more than this share of it?
+  // Does the demand of some type differ from the adopted one, by this share of that or more?
   bool has_drifted(const std::array<double, limits::kTypes>& demands, double drift) const {
     for (uint32_t t = 1; t < limits::kTypes; ++t) {
-      const double adopted = types_[t].demand;
-      if (std::abs(demands[t] - adopted) > drift * std::max(adopted, demands[t])) return true;
+      const double change = std::abs(demands[t] - types_[t].demand);
+      if (change > 0 && change >= drift * types_[t].demand) return true;
     }
     return false;
   }

@@ -53,6 +53,18 @@ TEST(Profile, windows_average_service_times_and_shares_of_the_work) {
   EXPECT_DOUBLE_EQ(profile.demands()[2], 0);
 }
 
+// Persephone 4.3.3: the deviation is that "from the current allocation".
+TEST(Profile, demand_drifts_by_shares_of_the_adopted_one_whether_it_grows_or_shrinks) {
+  Profile profile;
+  profile.adopt({0, 0.25, 0.75});
+  EXPECT_FALSE(profile.has_drifted({0, 0.25, 0.75}, 0));
+  EXPECT_TRUE(profile.has_drifted({0, 0.26, 0.74}, 0));
+  EXPECT_FALSE(profile.has_drifted({0, 0.27, 0.73}, 0.1));
+  EXPECT_TRUE(profile.has_drifted({0, 0.276, 0.724}, 0.1));
+  EXPECT_TRUE(profile.has_drifted({0, 0.224, 0.776}, 0.1));
+  EXPECT_TRUE(profile.has_drifted({0, 0.25, 0.74, 0.01}, 0.1));
+}
+
 TEST(Profile, ranks_the_known_types_from_short_to_long) {
   Profile profile;
   profile.of(7).service = Nanos(10);
