@@ -59,7 +59,9 @@ class Altocumulus {
     v(OptionInfo{"group", "", 1, limits::kMaxWorkers, "workers per manager"}, c.group);
     v(OptionInfo{"k", "", 1, 64, "requests at a worker, the one that runs included"}, c.k);
     v(OptionInfo{"period", "us", 0.01, 1e6, "time between two predictions"}, c.period);
-    v(OptionInfo{"bulk", "", 1, 4096, "imbalance that counts; requests per migration"}, c.bulk);
+    v(OptionInfo{"bulk", "", 1, 4096,
+                 "imbalance that counts; requests per migration, 16 per destination at most"},
+      c.bulk);
     v(OptionInfo{"concurrency", "", 1, limits::kMaxManagers, "destinations of a migration"},
       c.concurrency);
     v(OptionInfo{"migrate", "", 0, 1, "off = every group on its own"}, c.migrate);
