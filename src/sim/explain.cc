@@ -212,6 +212,10 @@ void explain_managers(const Costs& costs, Lines& lines) {
                   text(m.step) + " per prediction, " + text(m.send) +
                   " to send a message (once for all who are told the same), " + text(m.receive) +
                   " to receive jobs, " + text(m.put) + " to hand a request to a worker");
+  if (costs.noc.columns > 0 && costs.noc.per_hop > Nanos()) {
+    lines.push_back("a message between managers takes " + text(costs.noc.per_hop) +
+                    " per hop of the mesh, however many requests it carries");
+  }
 }
 
 void explain_slices(const Setup& setup, Lines& lines) {

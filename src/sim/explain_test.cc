@@ -52,6 +52,7 @@ TEST(Explain, own_timers_replace_the_timer_core) {
 
 TEST(Explain, hops_are_named_where_there_is_a_mesh) {
   EXPECT_TRUE(says(setup_with("ac-int"), "3 ns per hop in a mesh of 16 columns"));
+  EXPECT_TRUE(says(setup_with("ac-int"), "takes 3 ns per hop of the mesh, however many requests"));
   EXPECT_FALSE(says(setup_with("ideal"), "per hop"));
 }
 
