@@ -10,8 +10,9 @@
 //
 // Ours, where the paper is silent: a worker that stays overloaded publishes another flow after as
 // many rounds again; a flow that was adopted is not published by its adopter, so that it does not
-// wander; and a rule is removed again when it is old and the worker that the flow came from is
-// Light, or when its adopter has too many.
+// wander, nor by the worker that it came from, where requests of it may still wait; and a rule is
+// removed again when it is old and the worker that the flow came from is Light, or when its adopter
+// has too many.
 #pragma once
 
 #include <array>
@@ -44,6 +45,11 @@ class FlowMigration {
   };
   static constexpr uint32_t kMostAdopted = 16;
 
+  struct Given {
+    uint64_t flow = 0;
+    Instant since = Instant::never();
+  };
+
   struct Worker {
     Load load = Load::kLight;
     uint32_t above = 0;  // rounds in a row over the upper threshold
@@ -51,6 +57,9 @@ class FlowMigration {
     bool publish = false;  // the flow of the next request that it runs
     uint32_t adopted = 0;
     std::array<Adopted, kMostAdopted> flows{};  // of `adopted` many, oldest first
+    uint64_t offered = 0;  // the flow that it has posted, plus one
+    uint32_t gave = 0;     // flows, ever, of which these are the last ones
+    std::array<Given, kMostAdopted> given{};
   };
 
   template <class V>
@@ -83,8 +92,11 @@ class FlowMigration {
   void round(Worker& worker, WorkerId me, uint32_t received, H& host) const {
     count(worker, received);
     const uint64_t posted = host.posted(me);
+    note_taken(worker, posted, host);
     // May fail because somebody has taken the flow; then the next round says it.
-    if (load_of(posted) != worker.load) host.post(me, posted, sign(worker.load));
+    if (load_of(posted) != worker.load && host.post(me, posted, sign(worker.load))) {
+      worker.offered = 0;
+    }
     send_home(worker, host);
   }
 
@@ -93,9 +105,15 @@ class FlowMigration {
   void running(Worker& worker, WorkerId me, const Job& job, H& host) const {
     if (!worker.publish || is_adopted(worker, job.flow)) return;
     const uint64_t posted = host.posted(me);
+    note_taken(worker, posted, host);
+    if (was_given(worker, job.flow, host)) return;
     const uint64_t with_flow = sign(worker.load) | (job.flow + 1) << 2;
     worker.publish = !host.post(me, posted, with_flow);
+    if (!worker.publish) worker.offered = job.flow + 1;
   }
+
+  // Of a worker that has nothing to run: what it runs next is not of flows that are its to give.
+  void idle(Worker& worker) const { worker.publish = false; }
 
   // Of the idle worker `me`: takes the flow that `victim` has published. False = there is none,
   // somebody was faster, or the host cannot steer it.
@@ -137,6 +155,23 @@ class FlowMigration {
   static bool is_adopted(const Worker& worker, uint64_t flow) {
     for (uint32_t i = 0; i < worker.adopted; ++i) {
       if (worker.flows[i].flow == flow) return true;
+    }
+    return false;
+  }
+
+  template <class H>
+  void note_taken(Worker& worker, uint64_t posted, H& host) const {
+    if (worker.offered == 0 || posted >> 2 != 0) return;
+    worker.given[worker.gave++ % kMostAdopted] = {worker.offered - 1, host.now()};
+    worker.offered = 0;
+  }
+
+  // So that somebody else's rule holds for it, which is not yet old enough to be removed.
+  template <class H>
+  bool was_given(const Worker& worker, uint64_t flow, H& host) const {
+    for (const Given& one : worker.given) {
+      if (one.flow != flow || one.since == Instant::never()) continue;
+      if (host.now() - one.since < config_.rule_life) return true;
     }
     return false;
   }

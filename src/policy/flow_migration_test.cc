@@ -224,6 +224,43 @@ TEST_F(FlowMigrationTest, an_adopted_flow_is_not_published_by_its_adopter) {
   EXPECT_EQ(host.posted(kThief) >> 2, 9u);
 }
 
+// Requests of it that came before may still wait here; a second rule would undo the first.
+TEST_F(FlowMigrationTest, a_flow_that_somebody_has_taken_is_not_published_while_its_rule_is_young) {
+  adopt(7);
+  rounds({49, 49, 49});
+  runs(7);
+  EXPECT_FALSE(offers_a_flow());
+  runs(8);
+  EXPECT_TRUE(offers_a_flow());
+  ASSERT_TRUE(policy.adopt(thief, kThief, kVictim, host));
+  host.set_now(Instant() + Nanos::millis(100));
+  rounds({49, 49, 49});
+  runs(7);
+  EXPECT_TRUE(offers_a_flow());
+}
+
+TEST_F(FlowMigrationTest, who_had_nothing_to_run_offers_no_flow_before_three_more_rounds) {
+  overload();
+  policy.idle(victim);
+  runs(7);  // stolen
+  EXPECT_FALSE(offers_a_flow());
+  rounds({49, 49, 49});
+  runs(8);
+  EXPECT_TRUE(offers_a_flow());
+}
+
+TEST_F(FlowMigrationTest, a_flow_that_nobody_took_may_be_published_again) {
+  overload();
+  runs(7);
+  rounds({49, 49, 49});
+  runs(8);
+  rounds({49, 49, 49});
+  runs(7);
+  ASSERT_TRUE(policy.adopt(thief, kThief, kVictim, host));
+  EXPECT_EQ(host.arrives_at(7, kVictim), kThief);
+  EXPECT_EQ(host.arrives_at(8, kVictim), kVictim);
+}
+
 TEST_F(FlowMigrationTest, a_rule_goes_when_it_is_old_and_the_flows_worker_is_light) {
   adopt(7);
   host.set_now(Instant() + Nanos::millis(100));

@@ -76,7 +76,10 @@ class Sbb {
   template <class H>
   Job* next(Worker& worker, WorkerId me, H& host) const {
     Job* job = own(worker, me, host);
-    if (job != nullptr && config_.migration) flows_.running(worker.flows, me, *job, host);
+    if (config_.migration) {
+      if (job == nullptr) flows_.idle(worker.flows);
+      if (job != nullptr) flows_.running(worker.flows, me, *job, host);
+    }
     if (job == nullptr && config_.stealing) {
       job = config_.enhanced ? steal(worker, me, host) : steal_as_baseline(me, host);
     }

@@ -179,6 +179,19 @@ TEST(Sbb, a_worker_that_receives_much_becomes_overloaded_and_publishes_what_it_r
 }
 
 // O5.
+// Its flow still arrives at the worker that it was stolen from.
+TEST(Sbb, the_flow_of_a_stolen_request_is_not_the_thiefs_to_publish) {
+  Workers workers;
+  workers.worker[0].flows.load = Load::kOverloaded;
+  workers.worker[0].flows.publish = true;
+  const auto jobs = workers.arrive(1, 40, /*flow=*/7);
+  EXPECT_EQ(workers.next(1), jobs[0]);
+  workers.post(1, Load::kBusy);
+  EXPECT_EQ(workers.next(0), jobs[16]);
+  EXPECT_EQ(workers.next(0), jobs[17]);
+  EXPECT_EQ(workers.host.posted(WorkerId{0}) >> 2, 0u);
+}
+
 TEST(Sbb, each_worker_begins_at_another_victim_and_goes_round) {
   Workers workers;
   EXPECT_EQ(workers.looks_of(0), (Looks{"queue[1]", "queue[2]", "queue[3]", "queue[0]"}));

@@ -300,6 +300,7 @@ class Synergy {
     if (job == nullptr || worker.picks++ % kRound == 0) {
       migration.round(worker.flows, me, host.depth(inbox(me.value)), host);
     }
+    if (job == nullptr) migration.idle(worker.flows);
     if (job != nullptr) migration.running(worker.flows, me, *job, host);
   }
 
