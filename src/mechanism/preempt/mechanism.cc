@@ -9,6 +9,7 @@
 
 #include "mechanism/cpu/features.h"
 #include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/kmod.h"
 #include "mechanism/preempt/signal.h"
 #include "mechanism/preempt/timer.h"
 
@@ -16,7 +17,6 @@ namespace rubato {
 namespace {
 
 constexpr const char* kUintrDevice = "/dev/rubato_uintr";
-constexpr const char* kKmodDevice = "/dev/rubato_ipi";
 
 constexpr size_t kOwnStackBytes = size_t{16} * 1024;      // as without interrupts
 constexpr size_t kRuntimeStackBytes = size_t{12} * 1024;  // taking arrivals in, parsing, choosing
@@ -39,13 +39,6 @@ Status uintr_available() {
     return Error{std::string("neither the kernel nor a module gives access: no ") + kUintrDevice};
   }
   return Error{std::string(kUintrDevice) + " is there, but this build has no sender for it"};
-}
-
-Status kmod_available() {
-  if (::access(kKmodDevice, F_OK) != 0) {
-    return Error{std::string("its kernel module is not loaded: no ") + kKmodDevice};
-  }
-  return Error{std::string(kKmodDevice) + " is there, but this build has no sender for it"};
 }
 
 }  // namespace
@@ -101,6 +94,8 @@ Result<std::unique_ptr<InterruptLine>> open_interrupt_line(PreemptMechanism mech
     case PreemptMechanism::kSignal:
     case PreemptMechanism::kTimer:
       return open_signal_line(target);
+    case PreemptMechanism::kKmod:
+      return open_kmod_line(target);
     default:
       return Error{std::string(to_string(mechanism)) + ": interrupts nobody"};
   }
