@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo reproduce test build bench asan tsan fuzz setup clean
+.PHONY: help demo reproduce test build bench asan tsan fuzz emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -18,6 +18,7 @@ help:
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make emulators   the kernel modules, in QEMU and Bochs (minutes, and 250 MB, the first time)'
 	@echo 'make setup   installs the Debian packages all this needs'
 
 setup:
@@ -50,6 +51,11 @@ fuzz: setup
 	@cmake --preset fuzz -DRUBATO_FUZZ_SECONDS=$(FUZZ_SECONDS) >/dev/null
 	@cmake --build --preset fuzz --target fuzzers -j $(JOBS)
 	@ctest --test-dir build/fuzz --output-on-failure
+
+# Each says why where it skips (77).
+emulators:
+	@native/kmod/test/run.sh . build/native/kmod || [ $$? -eq 77 ]
+	@native/uintr/test/run.sh . build/native/uintr || [ $$? -eq 77 ]
 
 clean:
 	rm -rf build

@@ -14,18 +14,15 @@
 //
 // The notification vector is KVM's for nested guests, the only one with a harmless handler that a
 // module can have: one that arrives late, when its thread is gone, ends there.
-#include <linux/bitops.h>
 #include <linux/cpuhotplug.h>
 #include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/irq_work.h>
 #include <linux/kref.h>
-#include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
