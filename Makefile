@@ -18,7 +18,7 @@ help:
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
-	@echo 'make emulators   the kernel modules, in QEMU and Bochs (minutes, and 250 MB, the first time)'
+	@echo 'make emulators   the kernel modules, in QEMU and Bochs (the first time minutes and 250 MB)'
 	@echo 'make setup   installs the Debian packages all this needs'
 
 setup:
