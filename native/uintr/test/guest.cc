@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "mechanism/preempt/testing/state_probe.h"
+#include "mechanism/preempt/uintr.h"
 #include "mechanism/preempt/uintr_abi.h"
 
 namespace {
@@ -254,6 +255,51 @@ void ended_receivers_are_harmless(int device) {
   report(receiver >= 0 && count(receiver) == before, "sending to an ended receiver does nothing");
 }
 
+struct Counter final : rubato::InterruptTarget {
+  void interrupted(uintptr_t pc) override {
+    if (pc == 0) wrong = true;
+    arrived.fetch_add(1, std::memory_order_release);
+  }
+  std::atomic<uint64_t> arrived{0};
+  std::atomic<bool> wrong{false};
+};
+
+// The library's sender and entry, in a process of its own, for its device stays open as long.
+int use_library(uint64_t rounds) {
+  Counter counter;
+  std::atomic<rubato::InterruptLine*> line{nullptr};
+  std::atomic<bool> done{false};
+  std::string changed;
+  std::thread victim([&] {
+    pin(1);
+    auto opened = rubato::open_uintr_line(counter);
+    if (!opened.ok()) {
+      changed = opened.error();
+      return;
+    }
+    line = opened->get();
+    for (uint64_t seed = 1; !done && changed.empty(); ++seed) {
+      changed = rubato::probe_state(5'000, seed);
+    }
+  });
+  wait_for([&] { return line != nullptr || !changed.empty(); });
+  for (uint64_t i = 0; i < rounds && line != nullptr; ++i) {
+    line.load()->send();
+    if (!wait_for([&] { return counter.arrived > i; })) break;
+  }
+  done = true;
+  victim.join();
+  if (!changed.empty()) std::printf("INFO library: %s\n", changed.c_str());
+  std::fflush(stdout);
+  return changed.empty() && counter.arrived == rounds && !counter.wrong ? 0 : 1;
+}
+
+void library_sends_and_receives(uint64_t rounds) {
+  report(signal_of_child([&] { return use_library(rounds); }) == 0,
+         "the library sends " + std::to_string(rounds) +
+             ", all arrive, and vectors and red zone survive as well");
+}
+
 void module_stays_while_it_is_used(int device) {
   const bool refused = !unload() && (errno == EAGAIN || errno == EBUSY);
   report(refused, std::string("unloading is refused while open: ") + std::strerror(errno));
@@ -281,6 +327,7 @@ bool run() {
   what_comes_meanwhile_waits(device);
   other_processes_are_refused(device);
   ended_receivers_are_harmless(device);
+  library_sends_and_receives(500);
   module_stays_while_it_is_used(device);
   std::printf("INFO %.1f s after boot\n", seconds_now());
   return g_failures == 0;

@@ -1,32 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a thread arrives that was interrupted without a signal; the frame is described in
-// kmod_abi.h. Saves what the interrupted code may hold and a C++ function does not keep, calls
-// rubato_interrupted, and goes on where the thread was. All that is saved lies on the fiber's own
+// Where a thread arrives that was interrupted without a signal; the frames are described in
+// kmod_abi.h and uintr_abi.h. Saves what the interrupted code may hold and a C++ function does not
+// keep, calls into C++, and goes on where the thread was. All that is saved lies on the fiber's own
 // stack, so the function may switch, and return on another worker.
 //
 // No shadow stacks, for the reason given in fiber/switch_x86_64.S.
 
     .text
 
-// void rubato_interrupt_entry(): not called, jumped to.
-//
-//   in        0(rsp) = cookie, 8(rsp) = interrupted instruction, then 128 bytes of red zone
-//   saved     everything: flags, the caller-saved registers, and by XSAVE (XSAVEC where there is)
-//             all vector, x87, mask, tile and protection-key state that the system has switched on
-//   clobbers  nothing
+// Saves all that the function may change, calls it with the two words that lie on the stack, the
+// upper one second, and restores it. Saved are the flags, the caller-saved registers, and by XSAVE
+// (XSAVEC where there is) all vector, x87, mask, tile and protection-key state that the system has
+// switched on.
 //
 // Interrupted code may have left the x87 unit as MMX registers or with traps on, and the direction
 // flag set: the function gets what the ABI promises it.
-    .globl  rubato_interrupt_entry
-    .hidden rubato_interrupt_entry
-    .type   rubato_interrupt_entry, @function
-    .p2align 6
-rubato_interrupt_entry:
-    .cfi_startproc
-    .cfi_signal_frame
-    .cfi_def_cfa %rsp, 144
-    .cfi_offset %rip, -136
+    .macro  call_and_keep_all function
     pushfq
     .cfi_adjust_cfa_offset 8
     pushq   %rax
@@ -85,7 +75,7 @@ rubato_interrupt_entry:
     ldmxcsr default_mxcsr(%rip)
     movq    88(%rbx), %rdi
     movq    96(%rbx), %rsi
-    call    rubato_interrupted
+    call    \function
     orl     $-1, %eax
     orl     $-1, %edx
     xrstor64 (%rsp)
@@ -113,11 +103,49 @@ rubato_interrupt_entry:
     .cfi_adjust_cfa_offset -8
     popfq
     .cfi_adjust_cfa_offset -8
+    .endm
+
+// void rubato_interrupt_entry(): not called, jumped to.
+//
+//   in        0(rsp) = cookie, 8(rsp) = interrupted instruction, then 128 bytes of red zone
+//   clobbers  nothing
+    .globl  rubato_interrupt_entry
+    .hidden rubato_interrupt_entry
+    .type   rubato_interrupt_entry, @function
+    .p2align 6
+rubato_interrupt_entry:
+    .cfi_startproc
+    .cfi_signal_frame
+    .cfi_def_cfa %rsp, 144
+    .cfi_offset %rip, -136
+    call_and_keep_all rubato_interrupted
     leaq    8(%rsp), %rsp       // no flags
     .cfi_adjust_cfa_offset -8
     ret     $128
     .cfi_endproc
     .size   rubato_interrupt_entry, . - rubato_interrupt_entry
+
+// void rubato_user_interrupt_entry(): where the processor goes at a user interrupt.
+//
+//   in        0(rsp) = vector, 8(rsp) = interrupted instruction, then flags and stack pointer
+//   clobbers  nothing
+//
+// The caller's frame is not told to unwinders: where it is stands on the stack only.
+    .globl  rubato_user_interrupt_entry
+    .hidden rubato_user_interrupt_entry
+    .type   rubato_user_interrupt_entry, @function
+    .p2align 6
+rubato_user_interrupt_entry:
+    .cfi_startproc
+    .cfi_signal_frame
+    .cfi_def_cfa %rsp, 144
+    .cfi_undefined %rip
+    call_and_keep_all rubato_user_interrupted
+    addq    $8, %rsp
+    .cfi_adjust_cfa_offset -8
+    .byte   0xf3, 0x0f, 0x01, 0xec      // uiret
+    .cfi_endproc
+    .size   rubato_user_interrupt_entry, . - rubato_user_interrupt_entry
 
     .section .rodata
     .p2align 2

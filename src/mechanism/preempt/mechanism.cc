@@ -7,16 +7,14 @@
 #include <algorithm>
 #include <string>
 
-#include "mechanism/cpu/features.h"
 #include "mechanism/preempt/identity.h"
 #include "mechanism/preempt/kmod.h"
 #include "mechanism/preempt/signal.h"
 #include "mechanism/preempt/timer.h"
+#include "mechanism/preempt/uintr.h"
 
 namespace rubato {
 namespace {
-
-constexpr const char* kUintrDevice = "/dev/rubato_uintr";
 
 constexpr size_t kOwnStackBytes = size_t{16} * 1024;      // as without interrupts
 constexpr size_t kRuntimeStackBytes = size_t{12} * 1024;  // taking arrivals in, parsing, choosing
@@ -32,14 +30,6 @@ constexpr std::array kNames{
     Name{PreemptMechanism::kTimer, "timer"},   Name{PreemptMechanism::kUintr, "uintr"},
     Name{PreemptMechanism::kKmod, "kmod"},
 };
-
-Status uintr_available() {
-  if (!cpu_features().uintr) return Error{"the processor has no user interrupts"};
-  if (::access(kUintrDevice, F_OK) != 0) {
-    return Error{std::string("neither the kernel nor a module gives access: no ") + kUintrDevice};
-  }
-  return Error{std::string(kUintrDevice) + " is there, but this build has no sender for it"};
-}
 
 }  // namespace
 
@@ -96,6 +86,8 @@ Result<std::unique_ptr<InterruptLine>> open_interrupt_line(PreemptMechanism mech
       return open_signal_line(target);
     case PreemptMechanism::kKmod:
       return open_kmod_line(target);
+    case PreemptMechanism::kUintr:
+      return open_uintr_line(target);
     default:
       return Error{std::string(to_string(mechanism)) + ": interrupts nobody"};
   }
