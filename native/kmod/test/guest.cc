@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -35,9 +36,15 @@ constexpr const char* kModuleName = "rubato_ipi";
 
 int g_failures = 0;
 
+// Waits for the line to be out, so that the kernel's own messages do not come in between.
+void flush() {
+  std::fflush(stdout);
+  ::tcdrain(STDOUT_FILENO);
+}
+
 void report(bool good, const std::string& what) {
   std::printf("%s %s\n", good ? "PASS" : "FAIL", what.c_str());
-  std::fflush(stdout);
+  flush();
   if (!good) ++g_failures;
 }
 
@@ -300,6 +307,7 @@ bool run(uint64_t rounds) {
   ::uname(&system);
   const auto cpus = static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN));
   std::printf("INFO kernel %s, %u cpus\n", system.release, cpus);
+  flush();
   report(!kmod_available().ok(), "without the module: " + kmod_available().error());
   if (!load()) {
     report(false, std::string("the module loads: ") + std::strerror(errno));
@@ -331,6 +339,7 @@ int main(int count, char** arguments) {
   ::mount("dev", "/dev", "devtmpfs", 0, nullptr);
   std::printf(rubato::run(rounds) ? "RESULT PASS\n" : "RESULT FAIL\n");
   std::fflush(stdout);
+  ::tcdrain(STDOUT_FILENO);
   ::sync();
   ::reboot(RB_POWER_OFF);
   return 0;

@@ -32,7 +32,7 @@ for processors in 2 4; do
   log=$work/qemu-$processors.log
   timeout 120 qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp $processors -m 512 \
     -kernel "$kernel" -initrd "$work/initrd.gz" \
-    -append 'console=ttyS0 quiet panic=-1 rdinit=/init -- '"${RUBATO_KMOD_ROUNDS:-500}" \
+    -append 'console=ttyS0 loglevel=5 panic=-1 rdinit=/init -- '"${RUBATO_KMOD_ROUNDS:-500}" \
     -nographic -no-reboot -nodefaults -serial stdio </dev/null >"$log" 2>&1 || true
   judge "$log" || { status=1; echo "FAIL with $processors processors; see $log"; }
 done

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 #include <x86gprintrin.h>
 
@@ -43,9 +44,15 @@ __attribute__((interrupt, target("general-regs-only"))) void handler(__uintr_fra
 
 uint64_t count(long receiver) { return __atomic_load_n(&g_count[receiver % 64], __ATOMIC_ACQUIRE); }
 
+// Waits for the line to be out, so that the kernel's own messages do not come in between.
+void flush() {
+  std::fflush(stdout);
+  ::tcdrain(STDOUT_FILENO);
+}
+
 void report(bool good, const std::string& what) {
   std::printf("%s %s\n", good ? "PASS" : "FAIL", what.c_str());
-  std::fflush(stdout);
+  flush();
   if (!good) ++g_failures;
 }
 
@@ -313,6 +320,7 @@ bool run() {
   utsname system{};
   ::uname(&system);
   std::printf("INFO kernel %s, %ld cpus\n", system.release, ::sysconf(_SC_NPROCESSORS_ONLN));
+  flush();
   const bool loaded = load();
   report(loaded, std::string("the module loads") + (loaded ? "" : ": ") +
                      (loaded ? "" : std::strerror(errno)));
@@ -340,7 +348,7 @@ int main() {
   ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
   ::mount("dev", "/dev", "devtmpfs", 0, nullptr);
   std::printf(run() ? "RESULT PASS\n" : "RESULT FAIL\n");
-  std::fflush(stdout);
+  flush();
   ::sync();
   sleep_millis(500);
   ::reboot(RB_POWER_OFF);

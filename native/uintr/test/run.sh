@@ -85,7 +85,7 @@ PROMPT 0
 TIMEOUT 1
 LABEL l
  KERNEL /vmlinuz
- APPEND initrd=/ird.gz console=ttyS0 rdinit=/init panic=0 nokaslr random.trust_cpu=1
+ APPEND initrd=/ird.gz console=ttyS0 loglevel=5 rdinit=/init panic=0 nokaslr random.trust_cpu=1
 X
   "$tools/usr/bin/genisoimage" -quiet -o "$work/test.iso" -b isolinux/isolinux.bin \
     -c isolinux/boot.cat -no-emul-boot -boot-load-size 4 -boot-info-table "$disc"
