@@ -19,7 +19,7 @@ namespace rubato::cli {
 namespace {
 
 constexpr Nanos kTimer = Nanos::micros(20);
-constexpr uint32_t kPollsPerReminder = 256;  // a checkpoint's flag can be lost: it is set again
+constexpr uint32_t kPollsPerReminder = 4;  // a flag can be lost: the timer core repeats it too
 
 struct Stamps {
   uint64_t before = 0;  // rt0
