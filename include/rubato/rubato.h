@@ -67,7 +67,7 @@ enum rubato_clock {
 
 // How a running request is preempted. All but checkpoint and none are asynchronous: they may hit
 // any instruction, need no checkpoints, and give every request thread-local storage of its own.
-// They take a program that has librubato-interpose.so linked before libc, or preloaded.
+// They take a program that is linked with librubato-interpose.so, or has it preloaded.
 enum rubato_preempt {
   RUBATO_PREEMPT_AUTO = 0,        // the best that works: uintr, kmod, else checkpoint
   RUBATO_PREEMPT_NONE = 1,        // it runs to its end

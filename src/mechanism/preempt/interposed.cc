@@ -32,14 +32,14 @@ bool is_in_front(const char* name, const void* ours) {
 
 Status interposers_attach() {
   if (rubato_interpose_attach == nullptr) {
-    return Error{"locks and the allocator are libc's own: link rubato-interpose before libc, or "
-                 "set LD_PRELOAD to librubato-interpose.so"};
+    return Error{"locks and the allocator are libc's own: link with -Wl,--no-as-needed "
+                 "-lrubato-interpose, or set LD_PRELOAD to librubato-interpose.so"};
   }
   const auto* ours = reinterpret_cast<const void*>(rubato_interpose_attach);
   for (const char* name : {"pthread_mutex_lock", "malloc"}) {
     if (!is_in_front(name, ours)) {
       return Error{std::string("another object than rubato-interpose is asked first for ") + name +
-                   ": link rubato-interpose before it, or set LD_PRELOAD to "
+                   ": link rubato-interpose before that, or set LD_PRELOAD to "
                    "librubato-interpose.so"};
     }
   }

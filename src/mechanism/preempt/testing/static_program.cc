@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program with everything linked in: there must be no map of its code. Ends with 0 if that is
-// said.
+// A program with everything linked in: there is no map of its code. Ends with 0 if that is said.
 #include <cstdio>
 
 #include "mechanism/preempt/code_map.h"
