@@ -30,7 +30,7 @@ build_initrd
 status=0
 for processors in 2 4; do
   log=$work/qemu-$processors.log
-  timeout 120 qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp $processors -m 512 \
+  timeout 240 qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp $processors -m 512 \
     -kernel "$kernel" -initrd "$work/initrd.gz" \
     -append 'console=ttyS0 loglevel=5 panic=-1 rdinit=/init -- '"${RUBATO_KMOD_ROUNDS:-500}" \
     -nographic -no-reboot -nodefaults -serial stdio </dev/null >"$log" 2>&1 || true

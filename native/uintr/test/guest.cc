@@ -64,7 +64,7 @@ double seconds_now() {
 
 template <class Ready>
 bool wait_for(Ready ready) {
-  const double end = seconds_now() + 10;
+  const double end = seconds_now() + 30;
   while (!ready()) {
     if (seconds_now() > end) return false;
     sched_yield();
