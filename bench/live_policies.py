@@ -98,10 +98,8 @@ RULES = {
     "steal": STEALS, "zygos": STEALS, "shenango": STEALS, "sbb": STEALS,
     "darc": RESERVED, "darc-static": RESERVED,
     "jbsq": AT_MOST_K,
-    "synergy": [*STEALS, ("short requests are not cut, long ones only if somebody gains",
-                          lambda run: run.counters["preemptions"] <= sum(
-                              run.long_at(w) for w in (0, 1)) * 1000
-                          and run.counters["preemptions_avoided"] > 0)],
+    "synergy": [*STEALS, ("a slice goes on where nobody would gain by its end",
+                          lambda run: run.counters["preemptions_avoided"] > 0)],
     "altocumulus": [("two workers are one group, which sends nothing away",
                      lambda run: run.counters["moved"] == 0)],
 }
