@@ -221,6 +221,7 @@ def parse_arguments():
     parser.add_argument("--server", help="HOST:PORT of a running server")
     parser.add_argument("--engine", default="memory")
     parser.add_argument("--policy", default="synergy")
+    parser.add_argument("--preempt", default="auto")
     parser.add_argument("--rounds", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=int(os.environ.get("RUBATO_SEED", "1")))
     return parser.parse_args()
@@ -263,6 +264,7 @@ def main():
                 running.append(start(
                     [os.path.abspath(options.binary), "serve", "kv", "--port", str(port),
                      "--engine", options.engine, "--policy", options.policy,
+                     "--preempt", options.preempt,
                      "--dir", os.path.join(folder, "data")], port, folder))
                 our_address = ("127.0.0.1", port)
             failures = compare(our_address, ("127.0.0.1", redis_port), options)

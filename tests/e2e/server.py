@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rubato server for one test, and a RESP client small enough to send it anything.
 
-The binary is RUBATO_BINARY or the first argument of run.py.
+The binary is RUBATO_BINARY or the first argument of run.py. RUBATO_SERVE_ARGS are options for every
+server that is not told otherwise: what is tested then holds with, say, `--preempt timer`.
 """
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -14,6 +16,7 @@ import time
 
 BINARY = os.environ.get("RUBATO_BINARY", "build/dev/bin/rubato")
 PATIENCE_S = 20.0
+SERVE_ARGS = shlex.split(os.environ.get("RUBATO_SERVE_ARGS", ""))
 
 
 class Server:
@@ -21,7 +24,8 @@ class Server:
 
     def __init__(self, *args, program="kv"):
         engine = [] if program != "kv" or "--engine" in args else ["--engine", "memory"]
-        self.command = [BINARY, "serve", program, "--port", "0", *engine, *args]
+        more = [] if set(SERVE_ARGS) & set(args) else SERVE_ARGS
+        self.command = [BINARY, "serve", program, "--port", "0", *engine, *args, *more]
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(self.command, stdout=self.log, stderr=subprocess.STDOUT)
         self.port = int(self.wait_for(r" on \S+:(\d+)\n"))

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <mutex>
@@ -357,6 +358,21 @@ TEST_F(Locks, a_spin_lock_is_yielded_for) {
     });
   }
   ring_.run();
+}
+
+TEST_F(Locks, a_spin_lock_of_ones_own_is_yielded_for_where_it_yields) {
+  std::atomic<bool> locked{false};
+  int passed = 0;
+  for (int i = 0; i < 2; ++i) {
+    ring_.add([&] {
+      while (locked.exchange(true)) std::this_thread::yield();
+      Ring::yield();
+      ++passed;
+      locked = false;
+    });
+  }
+  ring_.run();
+  EXPECT_EQ(passed, 2);
 }
 
 TEST_F(Locks, an_exception_unwinds_through_guards) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spin locks and semaphores. A semaphore has no holder, so it opens no section.
+// Spin locks, semaphores, sched_yield. A semaphore has no holder, so it opens no section.
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 
 #include <cerrno>
@@ -18,6 +19,7 @@ using rubato::interpose::Patience;
 RUBATO_NEXT(pthread_spin_lock);
 RUBATO_NEXT(pthread_spin_trylock);
 RUBATO_NEXT(pthread_spin_unlock);
+RUBATO_NEXT(sched_yield);
 RUBATO_NEXT(sem_wait);
 RUBATO_NEXT(sem_timedwait);
 RUBATO_NEXT(sem_clockwait);
@@ -67,6 +69,14 @@ RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
   const int rc = next_pthread_spin_unlock.get()(lock);
   if (!on_plain_thread() && rc == 0) rubato::interpose::give(address(lock));
   return rc;
+}
+
+// Who spins for a lock of somebody's own making (RocksDB's, our store's) comes here now and then.
+// Its holder may be a fiber that needs this very worker, and an interrupt always finds the spinner
+// in the system call, where it is not left.
+RUBATO_INTERPOSED int sched_yield() noexcept {
+  if (on_own_identity()) static_cast<void>(Patience().let_others_run());
+  return next_sched_yield.get()();
 }
 
 RUBATO_INTERPOSED int sem_wait(sem_t* semaphore) {
