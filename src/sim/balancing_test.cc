@@ -144,6 +144,34 @@ TEST(Sbb, own_timers_scale_where_a_timer_core_saturates) {
   EXPECT_GT(p99(Clock::kTimerCore, 256), 1.5 * p99(Clock::kSelf, 256));
 }
 
+// The same with what signals and POSIX timers were measured to cost (docs/STATUS.md, `bench
+// preempt`), 100 us slices and 8 to 64 workers: one core cannot send more than one signal in 5.8 us,
+// so slices grow with the workers; with timers of their own they do not.
+TEST(Sbb, slices_grow_with_the_workers_of_a_timer_core_but_not_with_own_timers) {
+  const auto cuts_per_worker = [](Clock clock, uint32_t workers) {
+    Costs costs;
+    costs.preemption.clock = clock;
+    if (clock == Clock::kTimerCore) {
+      costs.preemption.send = {Nanos(5'800), {}};
+      costs.preemption.propagation = {Nanos(10'000), {}};
+      costs.preemption.receive = {Nanos(6'400), {}};
+    } else {
+      costs.preemption.arm = {Nanos(5'800), {}};
+      costs.preemption.overshoot = {Nanos(8'200), {}};
+      costs.preemption.receive = {Nanos(12'500), {}};
+    }
+    const Settings apart{{"quantum", "100us"}, {"stealing", "off"}, {"migration", "off"}};
+    const Traffic traffic{workers, "short:10us:50,long:2ms:50", 0.7, workers * 2'000ull};
+    const Found run = run_on(costs, "sbb", traffic, apart);
+    return static_cast<double>(run.of.counters.preemptions) / workers /
+           static_cast<double>(run.of.simulated.count());
+  };
+  const double few = cuts_per_worker(Clock::kTimerCore, 8);
+  EXPECT_LT(cuts_per_worker(Clock::kTimerCore, 64), 0.65 * few);
+  const double few_own = cuts_per_worker(Clock::kSelf, 8);
+  EXPECT_NEAR(cuts_per_worker(Clock::kSelf, 64) / few_own, 1, 0.15);
+}
+
 // Altocumulus, VIII-C: sixteen groups behind RSS, 630 ns, an objective of ten times that.
 Costs rss_machine() {
   Costs costs = load_costs("ac-int").value();
