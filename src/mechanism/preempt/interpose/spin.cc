@@ -24,6 +24,9 @@ RUBATO_NEXT(sem_wait);
 RUBATO_NEXT(sem_timedwait);
 RUBATO_NEXT(sem_clockwait);
 
+// Who lets others run may come to sched_yield itself.
+thread_local constinit bool t_yielding __attribute__((tls_model("initial-exec"))) = false;
+
 pthread_spinlock_t* of(void* lock) { return static_cast<pthread_spinlock_t*>(lock); }
 void* address(pthread_spinlock_t* lock) { return const_cast<int*>(lock); }
 
@@ -75,7 +78,11 @@ RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
 // Its holder may be a fiber that needs this very worker, and an interrupt always finds the spinner
 // in the system call, where it is not left.
 RUBATO_INTERPOSED int sched_yield() noexcept {
-  if (on_own_identity()) static_cast<void>(Patience().let_others_run());
+  if (on_own_identity() && !t_yielding) {
+    t_yielding = true;
+    static_cast<void>(Patience().let_others_run());
+    t_yielding = false;
+  }
   return next_sched_yield.get()();
 }
 
