@@ -46,7 +46,7 @@ std::string line(Prng& prng, int i) {
 }
 
 // Of a long request. Under a sanitizer each takes long enough to be preempted at every one.
-constexpr int kCheckpoints = sanitizer::kStackFactor > 1 ? 1'000 : 20'000;
+constexpr int kCheckpoints = sanitizer::kPresent ? 1'000 : 20'000;
 
 void serve(const Setting& setting, uint64_t seed) {
   LetterServer server(setting.policy, setting.workers);

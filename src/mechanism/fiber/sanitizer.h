@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sanitizers must be told about fibers, as functions that are empty in other builds. Used
-// by fiber.cc and stack.cc only.
+// Whether a sanitizer that keeps records by thread is built in, and what it must be told about
+// fibers, as functions that are empty in other builds: those are for fiber.cc and stack.cc only.
 //
 // AddressSanitizer keeps the bounds of the running stack and a "fake stack" per fiber;
 // ThreadSanitizer keeps a clock and a shadow call stack per fiber. Both must hear of a switch just
@@ -67,9 +67,11 @@ inline void switch_to_fiber(void*) {}
 #endif
 
 #if defined(RUBATO_ASAN) || defined(RUBATO_TSAN)
-inline constexpr size_t kStackFactor = 4;  // instrumented frames are about this much larger
+inline constexpr bool kPresent = true;
 #else
-inline constexpr size_t kStackFactor = 1;
+inline constexpr bool kPresent = false;
 #endif
+// Instrumented frames are about this much larger.
+inline constexpr size_t kStackFactor = kPresent ? 4 : 1;
 
 }  // namespace rubato::sanitizer

@@ -58,7 +58,7 @@ long bare_syscall(long number, long a, long b, long c, long d = 0) {
 }
 
 Status Identity::available() {
-  if (sanitizer::kStackFactor > 1) {
+  if (sanitizer::kPresent) {
     return Error{"built with a sanitizer, which keeps its records by thread"};
   }
   return Done{};

@@ -180,7 +180,7 @@ void InterruptedWord::interrupt_point() {
 }
 
 Bounds within(uint32_t preemptions, uint32_t stale_reads) {
-  if (sanitizer::kStackFactor > 1) preemptions = std::min(preemptions, 1u);
+  if (sanitizer::kPresent) preemptions = std::min(preemptions, 1u);
   return {preemptions, stale_reads};
 }
 
@@ -296,7 +296,7 @@ void run_victim(Victim& victim, const std::atomic<bool>& done) {
 
 TEST(PreemptStateStress, signals_take_no_slice_that_was_not_requested) {
   // ThreadSanitizer holds signals back until the thread calls into the C library.
-  if (sanitizer::kStackFactor > 1) GTEST_SKIP() << "built with a sanitizer";
+  if (sanitizer::kPresent) GTEST_SKIP() << "built with a sanitizer";
   Victim victim;
   g_victim = &victim;
   struct sigaction action {};

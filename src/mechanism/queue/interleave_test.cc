@@ -93,7 +93,7 @@ using Body = void (*)(Log<Queue>&);
 // Sanitized builds look at fewer schedules: the plain build has seen them all, and there a switch
 // of fibers takes a microsecond.
 Bounds within(uint32_t preemptions, uint32_t stale_reads) {
-  if (sanitizer::kStackFactor > 1) preemptions = std::min(preemptions, 1u);
+  if (sanitizer::kPresent) preemptions = std::min(preemptions, 1u);
   return {preemptions, stale_reads};
 }
 

@@ -197,7 +197,7 @@ struct Scene {
 
 // Sanitized builds look at fewer schedules, as in interleave_test.cc.
 Bounds within(uint32_t preemptions, uint32_t stale_reads) {
-  if (sanitizer::kStackFactor > 1) preemptions = std::min(preemptions, 1u);
+  if (sanitizer::kPresent) preemptions = std::min(preemptions, 1u);
   return {preemptions, stale_reads};
 }
 
