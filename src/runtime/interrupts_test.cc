@@ -118,10 +118,8 @@ TEST_P(Interrupts, foreign_code_that_loops_does_not_hold_up_others) {
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
   start(server);
-  const uint64_t slow = server.connect();
+  const uint64_t slow = server.occupy("L\n", runs);
   const uint64_t fast = server.connect();
-  server.submit(slow, "L\n");
-  while (!runs) std::this_thread::yield();
   EXPECT_EQ(server.call(fast, "S\n"), "S\n");
   EXPECT_EQ(server.receive(slow, 2), "L\n");
   EXPECT_TRUE(server.stop());
@@ -279,10 +277,8 @@ TEST_P(Interrupts, section_holds_an_interrupt_off_and_its_end_makes_up_for_it) {
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
   start(server);
-  const uint64_t slow = server.connect();
+  const uint64_t slow = server.occupy("L\n", inside);
   const uint64_t fast = server.connect();
-  server.submit(slow, "L\n");
-  while (!inside) std::this_thread::yield();
   server.submit(fast, "S\n");
   waiting = true;
   EXPECT_EQ(server.receive(fast, 2), "S\n");
@@ -310,10 +306,8 @@ TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
   start(server, [](uintptr_t) { return true; });
-  const uint64_t slow = server.connect();
+  const uint64_t slow = server.occupy("L\n", inside);
   const uint64_t fast = server.connect();
-  server.submit(slow, "L\n");
-  while (!inside) std::this_thread::yield();
   server.submit(fast, "S\n");
   waiting = true;
   EXPECT_EQ(server.receive(fast, 2), "S\n");
@@ -332,9 +326,7 @@ TEST_P(Interrupts, checkpoint_takes_what_was_put_off) {
   };
   server.app.on('S') = [&](Request&) { stop = 1; };
   start(server, [](uintptr_t) { return true; });
-  const uint64_t slow = server.connect();
-  server.submit(slow, "L\n");
-  while (!inside) std::this_thread::yield();
+  const uint64_t slow = server.occupy("L\n", inside);
   EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
   EXPECT_EQ(server.receive(slow, 2), "L\n");
 }

@@ -38,10 +38,8 @@ TEST_P(LateCode, is_interrupted_though_nobody_announced_it) {
   ASSERT_NE(object, nullptr) << dlerror();
   wait = reinterpret_cast<decltype(wait)>(dlsym(object, "rubato_late_object_wait"));
   ASSERT_NE(wait, nullptr);
-  const uint64_t slow = server.connect();
+  const uint64_t slow = server.occupy("L\n", runs);
   const uint64_t fast = server.connect();
-  server.submit(slow, "L\n");
-  while (!runs) std::this_thread::yield();
   EXPECT_EQ(server.call(fast, "S\n"), "S\n");
   EXPECT_EQ(server.receive(slow, 2), "L\n");
   EXPECT_TRUE(server.stop());

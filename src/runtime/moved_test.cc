@@ -180,9 +180,7 @@ TEST_P(Moved, who_finds_a_lock_taken_lets_its_holder_run) {
     locked = false;
   };
   start(server);
-  const uint64_t holder = server.connect();
-  server.submit(holder, "H\n");
-  while (!locked) std::this_thread::yield();
+  const uint64_t holder = server.occupy("H\n", locked);
   std::vector<uint64_t> flows;
   for (int i = 0; i < 3; ++i) flows.push_back(server.connect());
   for (const uint64_t flow : flows) server.submit(flow, "W\n");
@@ -205,10 +203,8 @@ TEST(Preempt, none_lets_requests_run_to_their_end) {
     EXPECT_EQ(request.preemptions, 0u);
   };
   server.start();
-  const uint64_t slow = server.connect();
+  const uint64_t slow = server.occupy("L\n", runs);
   const uint64_t fast = server.connect();
-  server.submit(slow, "L\n");
-  while (!runs) std::this_thread::yield();
   server.submit(fast, "S\n");
   submitted = true;
   EXPECT_EQ(server.receive(fast, 2), "S\n");

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -104,6 +105,14 @@ class LetterServer {
   // Patient: under a sanitizer on a busy machine each of thousands of preemptions takes long.
   std::string receive(uint64_t flow, size_t bytes) {
     return datapath->receive(flow, bytes, Nanos::seconds(60));
+  }
+  // Sends a line on a connection of its own and waits until its handler has set `runs`; the
+  // connection.
+  uint64_t occupy(std::string_view line, const std::atomic<bool>& runs) {
+    const uint64_t flow = connect();
+    submit(flow, line);
+    while (!runs) std::this_thread::yield();
+    return flow;
   }
   std::string call(uint64_t flow, std::string_view line) {
     submit(flow, line);
