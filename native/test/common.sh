@@ -69,7 +69,7 @@ build_module() {
 # build_guest SOURCES...: the only program, statically linked: $work/init.
 build_guest() {
   (cd "$source_root" && g++ -std=c++20 -O2 -static -Wall -Wextra -Wshadow -Wconversion -Werror \
-    -Isrc "$@" -pthread -s -o "$work/init")
+    -Isrc -I. "$@" -pthread -s -o "$work/init")
 }
 
 # build_initrd: $work/initrd.gz with the program and the module.

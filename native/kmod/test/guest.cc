@@ -27,50 +27,20 @@
 #include "mechanism/preempt/kmod.h"
 #include "mechanism/preempt/kmod_abi.h"
 #include "mechanism/preempt/testing/state_probe.h"
+#include "native/test/guest.h"
 
 namespace rubato {
 namespace {
 
+using guest::flush;
+using guest::g_failures;
+using guest::pin;
+using guest::report;
+using guest::seconds_now;
+using guest::wait_for;
+
 constexpr const char* kModule = "/rubato_ipi.ko";
 constexpr const char* kModuleName = "rubato_ipi";
-
-int g_failures = 0;
-
-// Waits for the line to be out, so that the kernel's own messages do not come in between.
-void flush() {
-  std::fflush(stdout);
-  ::tcdrain(STDOUT_FILENO);
-}
-
-void report(bool good, const std::string& what) {
-  std::printf("%s %s\n", good ? "PASS" : "FAIL", what.c_str());
-  flush();
-  if (!good) ++g_failures;
-}
-
-double seconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
-// Waits for `ready`, at most half a minute: the machine that emulates may be busy.
-template <class Ready>
-bool wait_for(Ready ready) {
-  const double end = seconds_now() + 30;
-  while (!ready()) {
-    if (seconds_now() > end) return false;
-    sched_yield();
-  }
-  return true;
-}
-
-bool pin(unsigned cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
-}
 
 struct Counter final : InterruptTarget {
   void interrupted(uintptr_t) override {
@@ -334,12 +304,9 @@ bool run(uint64_t rounds) {
 // init [ROUNDS]
 int main(int count, char** arguments) {
   const uint64_t rounds = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 500;
-  ::mount("proc", "/proc", "proc", 0, nullptr);
-  ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
-  ::mount("dev", "/dev", "devtmpfs", 0, nullptr);
+  rubato::guest::mount_all();
   std::printf(rubato::run(rounds) ? "RESULT PASS\n" : "RESULT FAIL\n");
-  std::fflush(stdout);
-  ::tcdrain(STDOUT_FILENO);
+  rubato::guest::flush();
   ::sync();
   ::reboot(RB_POWER_OFF);
   return 0;

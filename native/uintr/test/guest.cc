@@ -27,13 +27,20 @@
 #include "mechanism/preempt/testing/state_probe.h"
 #include "mechanism/preempt/uintr.h"
 #include "mechanism/preempt/uintr_abi.h"
+#include "native/test/guest.h"
 
 namespace {
+
+using rubato::guest::flush;
+using rubato::guest::g_failures;
+using rubato::guest::pin;
+using rubato::guest::report;
+using rubato::guest::seconds_now;
+using rubato::guest::wait_for;
 
 constexpr const char* kModule = "/rubato_uintr.ko";
 constexpr const char* kModuleName = "rubato_uintr";
 
-int g_failures = 0;
 uint64_t g_count[64];  // by vector; atomic, but a handler may not inline std::atomic
 
 // What the compiler makes of the attribute ends in UIRET.
@@ -44,44 +51,9 @@ __attribute__((interrupt, target("general-regs-only"))) void handler(__uintr_fra
 
 uint64_t count(long receiver) { return __atomic_load_n(&g_count[receiver % 64], __ATOMIC_ACQUIRE); }
 
-// Waits for the line to be out, so that the kernel's own messages do not come in between.
-void flush() {
-  std::fflush(stdout);
-  ::tcdrain(STDOUT_FILENO);
-}
-
-void report(bool good, const std::string& what) {
-  std::printf("%s %s\n", good ? "PASS" : "FAIL", what.c_str());
-  flush();
-  if (!good) ++g_failures;
-}
-
-double seconds_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
-
-template <class Ready>
-bool wait_for(Ready ready) {
-  const double end = seconds_now() + 30;
-  while (!ready()) {
-    if (seconds_now() > end) return false;
-    sched_yield();
-  }
-  return true;
-}
-
 void sleep_millis(long millis) {
   const timespec nap{0, millis * 1'000'000};
   ::nanosleep(&nap, nullptr);
-}
-
-bool pin(unsigned cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
 int open_device() { return ::open(RUBATO_UINTR_DEVICE, O_RDWR | O_CLOEXEC); }
@@ -344,9 +316,7 @@ bool run() {
 }  // namespace
 
 int main() {
-  ::mount("proc", "/proc", "proc", 0, nullptr);
-  ::mount("sysfs", "/sys", "sysfs", 0, nullptr);
-  ::mount("dev", "/dev", "devtmpfs", 0, nullptr);
+  rubato::guest::mount_all();
   std::printf(run() ? "RESULT PASS\n" : "RESULT FAIL\n");
   flush();
   ::sync();
