@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CreditPool: how many requests the clients together may have underway (CoreSync III-C:
+// Credits_total, Credits_issued, num_sess, num_drained_sess), grown and shrunk by the delay of the
+// oldest request, and lowered while cores park.
+//
+// A Cell is a counter with load(), store(n) and fetch_add(n): std::atomic<int64_t> in a live
+// server, PlainCell in a simulated one. With the former everything that is const, withhold() and
+// give_back() may be called by any thread at any time; the rest by one at a time. Each number is
+// exact by itself; two read one after the other may belong to different moments.
+//
+// What parking cores withhold is kept apart from what the control loop decides. In the published
+// code both write one number: the loop can overwrite a subtraction, or a core that gives up parking
+// forget to return it. Here neither can happen.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/time.h"
+#include "overload/credit_settings.h"
+
+namespace rubato::overload {
+
+struct PlainCell {
+  int64_t load() const { return value; }
+  void store(int64_t n) { value = n; }
+  int64_t fetch_add(int64_t n) {
+    value += n;
+    return value - n;
+  }
+
+  int64_t value = 0;
+};
+
+template <class Cell>
+class CreditPool {
+ public:
+  // Starts with one credit per core, and never goes below. Requires max_cores > 0.
+  CreditPool(const CreditSettings& settings, uint32_t max_cores)
+      : settings_(settings), least_(max_cores) {
+    decided_.store(least_);
+  }
+
+  int64_t total() const { return std::max(decided_.load() - withheld_.load(), least_); }
+  int64_t issued() const { return issued_.load(); }    // told to clients, in use or not
+  int64_t pending() const { return pending_.load(); }  // of those, in use: requests at the server
+  int64_t unissued() const { return total() - issued(); }
+  int64_t sessions() const { return sessions_.load(); }
+  int64_t drained() const { return drained_.load(); }  // sessions with no credit
+  int64_t withheld() const { return withheld_.load(); }
+
+  // Algorithm 1, lines 27 and 34.
+  void withhold(int64_t credits) { withheld_.fetch_add(credits); }
+  void give_back(int64_t credits) { withheld_.fetch_add(-credits); }
+
+  // III-C. `delay` of the oldest waiting request. False: the last update was too recent.
+  bool update(Instant now, Nanos delay) {
+    if (updated_ && now - updated_at_ < settings_.update_every) return false;
+    updated_ = true;
+    updated_at_ = now;
+    const int64_t before = total();
+    const int64_t wanted = delay > settings_.target_delay ? decreased(before, delay)
+                                                          : increased(before);
+    decided_.fetch_add(std::clamp(wanted, least_, std::max(least_, most())) - before);
+    return true;
+  }
+
+  // Kept by CreditControl.
+  void note_issued(int64_t change) { issued_.fetch_add(change); }
+  void note_pending(int64_t change) { pending_.fetch_add(change); }
+  void note_drained(int64_t change) { drained_.fetch_add(change); }
+  void note_opened() { sessions_.fetch_add(1); }
+  // Without sessions it starts anew: nothing is known of the next ones.
+  void note_closed() {
+    if (sessions_.fetch_add(-1) > 1) return;
+    decided_.store(least_);
+    carry_ = 0;
+  }
+
+ private:
+  int64_t most() const { return sessions() * (settings_.session_limit + 1); }
+
+  int64_t decreased(int64_t total, Nanos delay) {
+    carry_ = 0;
+    const double excess = static_cast<double>((delay - settings_.target_delay).count()) /
+                          static_cast<double>(settings_.target_delay.count());
+    const double factor = std::max(1 - settings_.beta * excess, settings_.floor);
+    return std::min(static_cast<int64_t>(static_cast<double>(total) * factor), total - 1);
+  }
+
+  // Alpha is per session, so that a round of updates means the same to few clients and to many.
+  int64_t increased(int64_t total) {
+    carry_ += settings_.alpha * static_cast<double>(sessions());
+    const auto whole = static_cast<int64_t>(carry_);
+    carry_ -= static_cast<double>(whole);
+    return total + whole;
+  }
+
+  CreditSettings settings_;
+  int64_t least_;
+  double carry_ = 0;  // of an increase, below one credit
+  bool updated_ = false;
+  Instant updated_at_;
+  Cell decided_{};
+  Cell withheld_{};
+  Cell issued_{};
+  Cell pending_{};
+  Cell sessions_{};
+  Cell drained_{};
+};
+
+}  // namespace rubato::overload
