@@ -50,6 +50,7 @@
 
 #include "base/ids.h"
 #include "base/limits.h"
+#include "base/option_info.h"
 #include "base/time.h"
 #include "policy/job.h"
 
@@ -286,20 +287,6 @@ uint32_t lanes_of(const P& policy, const QueueSpec& spec, uint32_t workers) {
   if (spec.scope == Scope::kGlobal) return spec.lanes;
   return spec.scope == Scope::kPerWorker ? workers : managers(policy, workers);
 }
-
-// One tunable as `--set name=value` sees it. Policies list theirs in `visit`, each with the field
-// it sets (bool, uint32_t, double or Nanos; policy/options.h reads and checks them):
-//   template <class V>
-//   static void visit(Config& c, V&& v) {
-//     v(OptionInfo{"quantum", "us", 0.1, 1e6, "time before a request is cut"}, c.quantum);
-//   }
-struct OptionInfo {
-  const char* name;
-  const char* unit;  // of bare numbers and of the range: "" or, for a Nanos, "ns", "us", "ms", "s"
-  double low;        // least and
-  double high;       // greatest value that is accepted
-  const char* help;
-};
 
 }  // namespace rubato
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of policies by name: what `--set name=value`, the configuration file, `rubato policies`
-// and the documentation share. Everything is derived from the policy's `visit`. For set-up time; no
-// shared state, safe on every thread.
+// Options by name: what `--set name=value`, the configuration file, `rubato policies` and the
+// documentation share. Everything is derived from `visit` (base/option_info.h) of a policy, or of
+// any other class with a kName and a Config. For set-up time; no shared state, safe on every
+// thread.
 //
 // Values: a time is a number with ns, us, ms or s, or a bare number in the option's unit ("10us",
 // "1ms", "2.5"); a whole number has no unit; a flag is on/off, true/false or 1/0.
@@ -14,8 +15,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/option_info.h"
 #include "base/result.h"
-#include "policy/contract.h"
+#include "base/time.h"
 
 namespace rubato {
 
@@ -53,14 +55,14 @@ Error no_such_option(const char* policy, std::string_view name,
 }  // namespace internal
 
 // Calls `visitor(info, field)` for every option of P, in the order in which P lists them.
-template <Policy P, class Visitor>
+template <class P, class Visitor>
 void visit_options(typename P::Config& config, Visitor&& visitor) {
   if constexpr (requires { P::visit(config, visitor); }) P::visit(config, visitor);
 }
 
 // Sets one option of P. On an error `config` is as before, and the error names the option, what it
 // takes, and what it got, or what a misspelt name may have meant.
-template <Policy P>
+template <class P>
 Status set_option(typename P::Config& config, std::string_view name, std::string_view value) {
   bool found = false;
   Status result = Done{};
@@ -76,7 +78,7 @@ Status set_option(typename P::Config& config, std::string_view name, std::string
 }
 
 // The options of P with their defaults.
-template <Policy P>
+template <class P>
 std::vector<OptionDescription> describe() {
   std::vector<OptionDescription> options;
   typename P::Config defaults{};
