@@ -12,7 +12,7 @@
 //   resumed(idle, host)                         by that core, before it serves what it found while
 //                                               it polled, and when it is woken after parking
 // A `Controller` is lent to the controller's seat only, an `Idle` to its core only. Both start as
-// they are made.
+// they are made. If not kParks, no core parks by itself, and idle() need not be asked.
 //
 // What the host does around them:
 //   * kGrant: it wakes a parked core, if it has one. kRelease: it parks the core whose requests
@@ -98,6 +98,7 @@ concept CoreAllocator = IdleHost<H> && requires(const A& a, typename A::Controll
   { A::kSummary } -> std::convertible_to<const char*>;
   { A::kSource } -> std::convertible_to<const char*>;
   typename A::Config;
+  { A::kParks } -> std::convertible_to<bool>;
   { a.interval() } -> std::same_as<Nanos>;
   { a.change(controller, signals) } -> std::same_as<CoreChange>;
   { a.idle(idle, polled, host) } -> std::same_as<Rest>;

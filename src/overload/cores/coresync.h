@@ -26,6 +26,7 @@ class CoresyncCores {
   static constexpr const char* kSummary =
       "as reactive, and a core parks when clients hold few enough credits and none is drained";
   static constexpr const char* kSource = "CoreSync, Algorithm 1";
+  static constexpr bool kParks = true;
 
   struct Config {
     ReactiveConfig reactive;

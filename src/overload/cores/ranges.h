@@ -18,6 +18,7 @@ namespace rubato::overload {
 // What the two share, given where the load lies.
 class RangeRule {
  public:
+  static constexpr bool kParks = false;
   using Controller = NoState;
   using Idle = NoState;
 

@@ -35,6 +35,7 @@ struct ReactiveConfig {
 template <bool kPauses>
 class ReactiveRule {
  public:
+  static constexpr bool kParks = true;
   using Config = ReactiveConfig;
   struct Controller {
     bool granted = false;  // in the last interval

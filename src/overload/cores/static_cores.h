@@ -13,6 +13,7 @@ class StaticCores {
   static constexpr const char* kName = "static";
   static constexpr const char* kSummary = "all cores, always";
   static constexpr const char* kSource = "as Breakwater, OSDI 2020, was evaluated";
+  static constexpr bool kParks = false;
 
   struct Config {};
   using Controller = NoState;
