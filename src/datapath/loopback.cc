@@ -166,4 +166,11 @@ bool LoopbackDatapath::unsteer(uint64_t flow) {
   return shared_.index.steer(flow, nullptr);
 }
 
+bool LoopbackDatapath::nudge(uint64_t flow) {
+  return shared_.index.visit(flow, [](StreamFlow& found) {
+    found.nudge();
+    return true;
+  });
+}
+
 }  // namespace rubato

@@ -29,6 +29,7 @@ struct Request : Job {
   void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
   Nanos promoted_after;              // the runtime's: became long by age then; 0 = it did not
   bool close_after = false;          // close the flow once the reply has left
+  bool at_once = false;              // nothing to run: Session::answer has the reply now
   bool has_locals = false;           // the runtime's: its fiber keeps values for it
 };
 
@@ -48,14 +49,23 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Finds the first request in `unread`; it starts at unread[0]. If complete, may set type, control
-  // and nothing else of `request`; views into `unread` stay valid until the request is finished.
+  // Finds the first request in `unread`; it starts at unread[0]. If complete, may set type, control,
+  // at_once and nothing else of `request`; views into `unread` stay valid until the request is
+  // finished.
   // Malformed input is a complete request too: the application answers it with an error and sets
   // close_after when it runs. Called again with more input after kIncomplete.
   virtual Frame frame(std::string_view unread, Request& request) = 0;
 
   // The runtime cannot take the request (queues full, or draining): append an explicit refusal.
   virtual void refuse(Request& request) = 0;
+
+  // A request that frame() marked at_once: append the reply, if there is one. Such requests are
+  // answered where they arrive; after a run of them by the application, which calls this.
+  virtual void answer(Request& request) { refuse(request); }
+
+  // Datapath::nudge was called, or the flow goes on for another reason; all replies have left, and
+  // nothing of the flow is in flight: append what the client has not asked for, if anything.
+  virtual void unasked(ReplyBuffer& reply) { static_cast<void>(reply); }
 };
 
 // Who is at the other end of a flow.

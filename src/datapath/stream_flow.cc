@@ -89,6 +89,7 @@ bool StreamFlow::may_frame() const {
 // Between two requests the flow goes where it is wanted.
 Request* StreamFlow::advance(Turn turn) {
   for (;;) {
+    if (!broken_ && reply_buffer_.empty()) session->unasked(reply_buffer_);
     if (broken_ || !push_out()) return close();
     if (!route_.settled()) {
       hand_on();
@@ -121,6 +122,7 @@ Request* StreamFlow::frame_next() {
   if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return nullptr;
   static_cast<Job&>(*this) = Job{};
   close_after = false;
+  at_once = false;
   fiber = nullptr;
   const Frame frame = session->frame(unread, *this);
   if (frame.state == FrameState::kIncomplete) {

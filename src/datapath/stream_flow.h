@@ -112,6 +112,10 @@ class StreamFlow : public Request {
   void shrink_idle();
   // Any thread that keeps the flow from being freed: no request of it is framed any more.
   void doom() { doomed_.store(true, std::memory_order_relaxed); }
+  // Any thread that keeps the flow from being freed: Datapath::nudge.
+  void nudge() {
+    if (gate_.event()) hand_on();
+  }
   // A poller, before on_event: the peer has sent its last byte (or a reset).
   void note_peer_closed() { peer_closed_.store(true, std::memory_order_relaxed); }
 

@@ -99,4 +99,11 @@ bool TcpDatapath::unsteer(uint64_t flow) {
   return shared_.index.steer(flow, nullptr);
 }
 
+bool TcpDatapath::nudge(uint64_t flow) {
+  return shared_.index.visit(flow, [](StreamFlow& found) {
+    found.nudge();
+    return true;
+  });
+}
+
 }  // namespace rubato
