@@ -131,6 +131,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void admit(Request& request);
   bool queue_up(Request& request);
   Request* refuse(Request& request);
+  Request* answer_at_once(Request* next);
   void follow(Request& next);
   void note_arrival(const Request& request);
 

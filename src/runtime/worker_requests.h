@@ -43,12 +43,24 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
 // go to another queue. The flow yields at the latest when its turn of input is used up.
 template <Policy P>
 void LiveWorker<P>::admit(Request& request) {
-  Request* next = &request;
+  Request* next = answer_at_once(&request);
   while (next != nullptr) {
     note_arrival(*next);
     if (queue_up(*next)) return;
-    next = refuse(*next);
+    next = answer_at_once(refuse(*next));
   }
+}
+
+// What has nothing to run does not wait behind what has. After a run of them the flow's next one
+// queues with the control plane, so that a client that sends nothing else gets no more than that.
+template <Policy P>
+Request* LiveWorker<P>::answer_at_once(Request* next) {
+  for (uint32_t run = 0; next != nullptr && next->at_once && run < kFlowRun; ++run) {
+    next->session->answer(*next);
+    next = next->datapath->finish(*next);
+  }
+  if (next != nullptr) next->control |= next->at_once;
+  return next;
 }
 
 template <Policy P>
@@ -232,6 +244,7 @@ void LiveWorker<P>::send(Request& request) {
   stats_.busy_since_ns.store(0, std::memory_order_relaxed);
   learn(done, payload_bytes, done.attained + flush_cost, promoted_after);
   last_work_ = host_.now();
+  if (next != nullptr) next = answer_at_once(next);
   if (next != nullptr) {
     follow(*next);
   } else {
