@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/client_session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato::rpc {
+
+void ClientSession::submit(uint64_t tag, std::string_view body, Instant now) {
+  expire(now);
+  if (queue_.size() >= std::max(options_.queue, 1u)) {
+    if (!options_.drop_oldest) return events_.on_end({tag, Ending::kDropped, {}, {}});
+    const uint64_t oldest = queue_.front().tag;
+    queue_.pop_front();
+    events_.on_end({oldest, Ending::kDropped, {}, {}});
+  }
+  queue_.push_back({tag, now, std::string(body)});
+}
+
+bool ClientSession::next_frame(std::string& out, Instant now) {
+  expire(now);
+  switch (state_) {
+    case State::kNew: return send_first(out, now);
+    case State::kGreeted:
+      if (!options_.datagrams || now - asked_at_ < options_.repeat) return false;
+      asked_at_ = now;
+      send(Kind::kHello, out, 0, {});
+      return true;
+    case State::kOpen: break;
+  }
+  if (queue_.empty() || sent_.size() >= credit_) return send_demand(out, now);
+  send_request(Kind::kRequest, out, now);
+  return true;
+}
+
+// The first request goes along with the hello (CoreSync III-A).
+bool ClientSession::send_first(std::string& out, Instant now) {
+  state_ = State::kGreeted;
+  asked_at_ = now;
+  if (queue_.empty()) {
+    send(Kind::kHello, out, 0, {});
+  } else {
+    send_request(Kind::kHello, out, now);
+  }
+  return true;
+}
+
+void ClientSession::send_request(Kind kind, std::string& out, Instant now) {
+  const Queued next = std::move(queue_.front());
+  queue_.pop_front();
+  sent_.push_back({next_id_++, next.tag, now});
+  send(kind, out, sent_.back().id, next.body);
+}
+
+// While something is unanswered, what is sent next will say it.
+bool ClientSession::send_demand(std::string& out, Instant now) {
+  if (!sent_.empty()) return false;
+  const bool wants = !queue_.empty();
+  const bool changed = wants != (told_demand_ > 0);
+  const bool again = wants && options_.datagrams && now - asked_at_ >= options_.repeat;
+  if (!changed && !again) return false;
+  asked_at_ = now;
+  send(Kind::kDemand, out, 0, {});
+  return true;
+}
+
+void ClientSession::send(Kind kind, std::string& out, uint64_t id, std::string_view body) {
+  told_demand_ = static_cast<uint32_t>(std::min<size_t>(queue_.size(), kMaxDemand));
+  encode(out, {kind, options_.session, told_demand_, id, body});
+}
+
+Status ClientSession::receive(std::string_view bytes, Instant now) {
+  std::string_view rest = bytes;
+  if (!unread_.empty()) rest = unread_.append(bytes);
+  while (!rest.empty()) {
+    const Decoded found = decode(rest, Side::kServer, options_.reply_bytes);
+    if (found.state == Decoded::State::kIncomplete) break;
+    if (found.state == Decoded::State::kMalformed) {
+      return Error{std::string("what the server sends is no answer: ") + to_string(found.fault)};
+    }
+    rest.remove_prefix(found.length);
+    if (Status good = take(found.message); !good.ok()) return good;
+  }
+  // `rest` may lie in unread_ itself.
+  unread_ = options_.datagrams ? std::string() : std::string(rest);
+  expire(now);
+  return Done{};
+}
+
+Status ClientSession::take(const Message& message) {
+  if (message.session != options_.session) return Done{};  // of an earlier one, over UDP
+  switch (message.kind) {
+    case Kind::kResponse: end_sent(message, Ending::kReply); break;
+    case Kind::kReject: end_sent(message, Ending::kRejected); break;
+    case Kind::kError:
+      if (message.id == 0) {
+        return Error{"the server ended the session: " +
+                     (message.body.empty() ? std::string(to_string(static_cast<Fault>(
+                                                 message.amount)))
+                                           : std::string(message.body))};
+      }
+      end_sent(message, Ending::kFailed);
+      return Done{};  // its amount is no credit
+    default: break;   // welcome and credit; decode() lets no other through
+  }
+  state_ = State::kOpen;
+  credit_ = message.amount;
+  return Done{};
+}
+
+void ClientSession::end_sent(const Message& message, Ending ending) {
+  const auto at = std::find_if(sent_.begin(), sent_.end(),
+                               [&](const Sent& sent) { return sent.id == message.id; });
+  if (at == sent_.end()) return;  // given up, or a duplicate
+  Ended ended{at->tag, ending, message.body, {}};
+  sent_.erase(at);
+  if (ending == Ending::kRejected) ended.reject = decode_reject(message.body);
+  events_.on_end(ended);
+}
+
+void ClientSession::poll(Instant now) {
+  expire(now);
+  if (options_.answer_within <= Nanos()) return;
+  while (!sent_.empty() && now - sent_.front().at > options_.answer_within) {
+    const uint64_t tag = sent_.front().tag;
+    sent_.erase(sent_.begin());
+    events_.on_end({tag, Ending::kLost, {}, {}});
+  }
+}
+
+void ClientSession::expire(Instant now) {
+  if (options_.expire <= Nanos()) return;
+  while (!queue_.empty() && now - queue_.front().since > options_.expire) {
+    const uint64_t tag = queue_.front().tag;
+    queue_.pop_front();
+    events_.on_end({tag, Ending::kExpired, {}, {}});
+  }
+}
+
+void ClientSession::lost() {
+  state_ = State::kNew;
+  credit_ = told_demand_ = 0;
+  unread_.clear();
+  for (const Sent& sent : std::exchange(sent_, {})) {
+    events_.on_end({sent.tag, Ending::kLost, {}, {}});
+  }
+}
+
+void ClientSession::abandon() {
+  lost();
+  for (const Queued& queued : std::exchange(queue_, {})) {
+    events_.on_end({queued.tag, Ending::kLost, {}, {}});
+  }
+}
+
+void ClientSession::leave(std::string& out) {
+  if (state_ != State::kNew) encode(out, {Kind::kGoodbye, options_.session, 0, 0, {}});
+}
+
+}  // namespace rubato::rpc

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ClientSession: the client's side of one session without the wire. It queues requests while it has
+// no credit, gives up those that wait for too long, keeps no more unanswered than its credit, and
+// says of every request once how it ended. Bytes go in and out, times are given; one owner at a
+// time. docs/RPC.md has the rules, clients/python the same in Python.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "rpc/frames.h"
+
+namespace rubato::rpc {
+
+struct ClientOptions {
+  uint32_t queue = 16;             // requests waiting here for credit, at least 1; the paper's
+  bool drop_oldest = true;         // for a new one when it is full; else the new one goes
+  Nanos expire = Nanos::millis(10);     // of a request in the queue; zero = never
+  Nanos answer_within = Nanos::seconds(1);  // of one that was sent; zero = for ever
+  size_t reply_bytes = kMaxBodyBytes;   // a larger one breaks the session
+  uint32_t session = 1;            // its number; over UDP one that no other of this address has
+  bool datagrams = false;          // frames may get lost: hello and demand are repeated
+  Nanos repeat = Nanos::millis(20);
+};
+
+enum class Ending : uint8_t {
+  kReply,
+  kRejected,  // by the server, see Reject
+  kFailed,    // the application failed it
+  kExpired,   // shed here: waited for credit for too long
+  kDropped,   // shed here: the queue was full
+  kLost,      // sent, and no answer came: the connection went, or the time was up
+};
+
+struct Ended {
+  uint64_t tag = 0;
+  Ending ending = Ending::kReply;
+  std::string_view body;  // of a reply, or why it failed; valid during the call
+  Reject reject;
+};
+
+class ClientEvents {
+ public:
+  virtual ~ClientEvents() = default;
+  // Must not call back into the session.
+  virtual void on_end(const Ended& request) = 0;
+};
+
+class ClientSession {
+ public:
+  ClientSession(const ClientOptions& options, ClientEvents& events)
+      : options_(options), events_(events) {}
+
+  // `tag` comes back in on_end. Of the body a copy is kept.
+  void submit(uint64_t tag, std::string_view body, Instant now);
+
+  // Appends the next frame to be sent, and returns true, or false if there is none now. Over UDP
+  // each is a datagram.
+  bool next_frame(std::string& out, Instant now);
+  // Bytes that came, cut anywhere (over UDP: one datagram). Fails when the session is over: the
+  // server said so, or what came is no answer; then lost() is due.
+  Status receive(std::string_view bytes, Instant now);
+  // Time has passed.
+  void poll(Instant now);
+  // The connection is gone, or is given up: what was sent is lost, what was not stays queued, and
+  // the next frame opens a new session.
+  void lost();
+  // The same, and what is queued is lost too.
+  void abandon();
+  // Appends a goodbye.
+  void leave(std::string& out);
+
+  size_t outstanding() const { return sent_.size(); }
+  size_t queued() const { return queue_.size(); }
+  uint32_t credit() const { return credit_; }
+  // Told by the server to open; before that the credit means nothing.
+  bool open() const { return state_ == State::kOpen; }
+
+ private:
+  enum class State : uint8_t { kNew, kGreeted, kOpen };
+  struct Queued {
+    uint64_t tag = 0;
+    Instant since;
+    std::string body;
+  };
+  struct Sent {
+    uint64_t id = 0;
+    uint64_t tag = 0;
+    Instant at;
+  };
+
+  bool send_first(std::string& out, Instant now);
+  void send_request(Kind kind, std::string& out, Instant now);
+  bool send_demand(std::string& out, Instant now);
+  void send(Kind kind, std::string& out, uint64_t id, std::string_view body);
+  Status take(const Message& message);
+  void end_sent(const Message& message, Ending ending);
+  void expire(Instant now);
+
+  const ClientOptions options_;
+  ClientEvents& events_;
+  State state_ = State::kNew;
+  uint32_t credit_ = 0;
+  uint32_t told_demand_ = 0;  // as the server knows it
+  uint64_t next_id_ = 1;
+  Instant asked_at_;          // the last hello or demand
+  std::deque<Queued> queue_;
+  std::vector<Sent> sent_;    // in the order of sending; as many as the credit at most
+  std::string unread_;        // the beginning of a frame
+};
+
+}  // namespace rubato::rpc

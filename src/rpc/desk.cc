@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/desk.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "datapath/datapath.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/preempt/section.h"
+
+namespace rubato::rpc {
+
+// The section comes first and goes last.
+class CreditDesk::Lock {
+ public:
+  explicit Lock(std::mutex& mutex) : lock_(mutex) {}
+
+ private:
+  const Section stay_;
+  const std::lock_guard<std::mutex> lock_;
+};
+
+CreditDesk::CreditDesk(const DeskOptions& options)
+    : options_(options), control_(options.credits, options.workers) {
+  waiting_.before = waiting_.after = &waiting_;
+}
+
+CreditDesk::~CreditDesk() { detach(); }
+
+void CreditDesk::attach(Datapath& datapath) {
+  datapath_.store(&datapath, std::memory_order_release);
+  thread_ = std::thread([this] { run(); });
+}
+
+void CreditDesk::detach() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(thread_mutex_);
+    stopping_ = true;
+  }
+  thread_wakes_.notify_all();
+  thread_.join();
+  datapath_.store(nullptr, std::memory_order_release);
+}
+
+void CreditDesk::run() {
+  std::unique_lock lock(thread_mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    const Nanos pause = tick(now()) ? kTick : kQuietTick;
+    lock.lock();
+    thread_wakes_.wait_for(lock, std::chrono::nanoseconds(pause.count()),
+                           [this] { return stopping_; });
+  }
+}
+
+int64_t CreditDesk::open(CreditMember& member, uint32_t demand, Instant now) {
+  const Lock lock(mutex_);
+  if (pool().sessions() >= options_.max_sessions) {
+    ++counts_.refused;
+    return -1;
+  }
+  ++counts_.opened;
+  member.open_ = true;
+  return control_.open(member.books_, demand, now);
+}
+
+void CreditDesk::close(CreditMember& member) {
+  const Lock lock(mutex_);
+  if (!member.open_) return;
+  member.open_ = false;
+  control_.close(member.books_);
+  leave_nudges(member);
+}
+
+overload::Arrival CreditDesk::arrived(CreditMember& member, Waiting& waiting, uint32_t demand,
+                                      Instant now) {
+  const Lock lock(mutex_);
+  const overload::Arrival arrival = control_.arrived(member.books_, demand, delay_now(now));
+  if (arrival != overload::Arrival::kServe) return arrival;
+  waiting.since = now;
+  waiting.listed = true;
+  waiting.before = waiting_.before;
+  waiting.after = &waiting_;
+  waiting.before->after = waiting_.before = &waiting;
+  return arrival;
+}
+
+void CreditDesk::leave_queue(Waiting& waiting) {
+  if (!waiting.listed) return;
+  waiting.before->after = waiting.after;
+  waiting.after->before = waiting.before;
+  waiting.listed = false;
+}
+
+// The delay of the others has shrunk with this one's start, so its own is what is judged.
+bool CreditDesk::started(Waiting& waiting, Instant now) {
+  const Lock lock(mutex_);
+  leave_queue(waiting);
+  return overload::Aqm{options_.credits.drop_delay}.serves(now - waiting.since);
+}
+
+int64_t CreditDesk::replied(CreditMember& member, Waiting& waiting, Instant now) {
+  int64_t credit = 0;
+  {
+    const Lock lock(mutex_);
+    leave_queue(waiting);
+    ++counts_.served;
+    update(now);
+    credit = control_.replied(member.books_, now);
+    member.told_.store(-1, std::memory_order_relaxed);
+  }
+  nudge(kNudgesPerReply);
+  return credit;
+}
+
+int64_t CreditDesk::dropped(CreditMember& member, Waiting& waiting, Reason reason, Instant now) {
+  const Lock lock(mutex_);
+  leave_queue(waiting);
+  ++counts_.rejected[static_cast<size_t>(reason)];
+  update(now);
+  member.told_.store(-1, std::memory_order_relaxed);
+  return control_.dropped(member.books_, now);
+}
+
+int64_t CreditDesk::demanded(CreditMember& member, uint32_t demand, Instant now) {
+  const Lock lock(mutex_);
+  control_.demanded(member.books_, demand, now);
+  member.told_.store(-1, std::memory_order_relaxed);
+  return member.books_.advertised;
+}
+
+void CreditDesk::update(Instant now) {
+  control_.update(now, delay_now(now), [this](overload::CreditSession& session, int64_t credit) {
+    tell(static_cast<CreditMember::Books&>(session).member, credit);
+  });
+}
+
+void CreditDesk::tell(CreditMember& member, int64_t credit) {
+  member.told_.store(credit, std::memory_order_relaxed);
+  if (member.to_nudge_) return;
+  member.to_nudge_ = true;
+  member.before_to_nudge_ = last_to_nudge_;
+  member.after_to_nudge_ = nullptr;
+  (last_to_nudge_ != nullptr ? last_to_nudge_->after_to_nudge_ : first_to_nudge_) = &member;
+  last_to_nudge_ = &member;
+  any_to_nudge_.store(true, std::memory_order_relaxed);
+}
+
+void CreditDesk::leave_nudges(CreditMember& m) {
+  if (!m.to_nudge_) return;
+  (m.before_to_nudge_ != nullptr ? m.before_to_nudge_->after_to_nudge_ : first_to_nudge_) =
+      m.after_to_nudge_;
+  (m.after_to_nudge_ != nullptr ? m.after_to_nudge_->before_to_nudge_ : last_to_nudge_) =
+      m.before_to_nudge_;
+  m.to_nudge_ = false;
+}
+
+// A flow that closes meanwhile is not found.
+void CreditDesk::nudge(uint32_t most) {
+  Datapath* const datapath = datapath_.load(std::memory_order_acquire);
+  if (datapath == nullptr || !any_to_nudge_.load(std::memory_order_relaxed)) return;
+  const Section stay;
+  for (; most > 0; --most) {
+    uint64_t flow = 0;
+    {
+      const Lock lock(mutex_);
+      CreditMember* const member = first_to_nudge_;
+      any_to_nudge_.store(member != nullptr, std::memory_order_relaxed);
+      if (member == nullptr) return;
+      leave_nudges(*member);
+      ++counts_.told;
+      flow = member->flow_;
+    }
+    datapath->nudge(flow);
+  }
+}
+
+bool CreditDesk::tick(Instant now) {
+  {
+    const Lock lock(mutex_);
+    update(now);
+  }
+  nudge(kNudgesPerTick);
+  return any_to_nudge_.load(std::memory_order_relaxed) || pool().drained() > 0 ||
+         pool().pending() > 0;
+}
+
+Nanos CreditDesk::delay_now(Instant now) const {
+  const Waiting* const oldest = waiting_.after;
+  return oldest == &waiting_ ? Nanos() : std::max(now - oldest->since, Nanos());
+}
+
+Nanos CreditDesk::delay(Instant now) const {
+  const Lock lock(mutex_);
+  return delay_now(now);
+}
+
+Nanos CreditDesk::retry_after(Instant now) const {
+  return std::max(delay(now), options_.credits.target_delay);
+}
+
+}  // namespace rubato::rpc

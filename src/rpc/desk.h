@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CreditDesk: the live host of overload/credit_control.h. All sessions of one server, the credits
+// they have, and the requests that wait to be started, of which the oldest says how overloaded the
+// server is (CoreSync III-C, D_m): only waiting for the first slice counts, so a long request that
+// was preempted is no sign of overload.
+//
+// Any thread. One mutex guards everything but the counters and pool(); it is held for a few list
+// and counter operations, and within a Section, so that no request is preempted while it has it.
+// Who is to be told of credits without having asked is nudged (Datapath::nudge) with no lock held:
+// a few by whoever finished a request, the rest by a thread of the desk, which also updates the
+// pool while no request finishes. So many are told per turn that telling 10 000 idle sessions holds
+// nobody up.
+//
+// A CreditMember is a session's place at the desk: the base of the host's session, which must stay
+// where it is while it is open. A Waiting is one request's place in the queue of those not started.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "base/time.h"
+#include "metrics/counter.h"
+#include "overload/credit_control.h"
+#include "rpc/frames.h"
+
+namespace rubato {
+class Datapath;
+}
+
+namespace rubato::rpc {
+
+struct Waiting {
+  Instant since;
+  Waiting* before = nullptr;
+  Waiting* after = nullptr;
+  bool listed = false;
+};
+
+class CreditMember {
+ public:
+  explicit CreditMember(uint64_t flow) : flow_(flow) {}
+  CreditMember(const CreditMember&) = delete;
+  CreditMember& operator=(const CreditMember&) = delete;
+
+  // The credit to tell, or -1. For the flow's owner; what it takes it must send.
+  int64_t take_told() {
+    if (told_.load(std::memory_order_relaxed) < 0) return -1;
+    return told_.exchange(-1, std::memory_order_relaxed);
+  }
+
+ private:
+  friend class CreditDesk;
+
+  // What the rule knows of it, and the way back.
+  struct Books : overload::CreditSession {
+    explicit Books(CreditMember& m) : member(m) {}
+    CreditMember& member;
+  };
+
+  const uint64_t flow_;
+  Books books_{*this};  // this and what follows: the desk's lock
+  bool open_ = false;
+  bool to_nudge_ = false;
+  CreditMember* before_to_nudge_ = nullptr;
+  CreditMember* after_to_nudge_ = nullptr;
+  // Written under the desk's lock before the nudge, whose gate publishes it to the flow's owner.
+  std::atomic<int64_t> told_{-1};
+};
+
+struct DeskOptions {
+  overload::CreditSettings credits;
+  uint32_t workers = 1;
+  uint32_t max_sessions = 10000;
+};
+
+class CreditDesk {
+ public:
+  using Pool = overload::CreditPool<std::atomic<int64_t>>;
+
+  explicit CreditDesk(const DeskOptions& options);
+  ~CreditDesk();
+  CreditDesk(const CreditDesk&) = delete;
+  CreditDesk& operator=(const CreditDesk&) = delete;
+
+  // Sessions' flows are flows of this datapath: from now on they are nudged, and the desk's thread
+  // runs. Until detach() the datapath lives.
+  void attach(Datapath& datapath);
+  void detach();
+
+  // Returns the credit to tell; -1 = there are as many sessions as are taken (counted).
+  int64_t open(CreditMember& member, uint32_t demand, Instant now);
+  void close(CreditMember& member);
+
+  // A request came. If it is to be served it waits until started(), dropped() or replied(); else
+  // dropped() must follow.
+  overload::Arrival arrived(CreditMember& member, Waiting& waiting, uint32_t demand, Instant now);
+  // It is first given to a worker. False: it has waited for too long, dropped() must follow.
+  bool started(Waiting& waiting, Instant now);
+  // It is done. Returns the credit to tell with the answer.
+  int64_t replied(CreditMember& member, Waiting& waiting, Instant now);
+  int64_t dropped(CreditMember& member, Waiting& waiting, Reason reason, Instant now);
+  // The client says what it has queued. Returns the credit that it was told last.
+  int64_t demanded(CreditMember& member, uint32_t demand, Instant now);
+
+  // What the desk's thread does every so often. True = soon again.
+  bool tick(Instant now);
+
+  // How long the oldest request that was not started has waited.
+  Nanos delay(Instant now) const;
+  // How long a client that was rejected had better wait: until the requests ahead are through.
+  Nanos retry_after(Instant now) const;
+
+  const Pool& pool() const { return control_.pool(); }
+  Pool& pool() { return control_.pool(); }
+  const DeskOptions& options() const { return options_; }
+
+  // Any thread. Written under the lock.
+  struct Counts {
+    Counter opened;
+    Counter refused;   // sessions over the limit
+    Counter served;
+    Counter told;      // credits that went in a message of their own
+    std::array<Counter, 5> rejected;  // by Reason
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr Nanos kTick = Nanos::millis(1);
+  static constexpr Nanos kQuietTick = Nanos::millis(20);
+  static constexpr uint32_t kNudgesPerTick = 32;
+  static constexpr uint32_t kNudgesPerReply = 2;
+  class Lock;
+
+  Nanos delay_now(Instant now) const;
+  void update(Instant now);
+  void tell(CreditMember& member, int64_t credit);
+  void leave_queue(Waiting& waiting);
+  void leave_nudges(CreditMember& member);
+  void nudge(uint32_t most);
+  void run();
+
+  const DeskOptions options_;
+  mutable std::mutex mutex_;
+  overload::CreditControl<std::atomic<int64_t>> control_;
+  Waiting waiting_;  // the list's ends: after = the oldest
+  CreditMember* first_to_nudge_ = nullptr;
+  CreditMember* last_to_nudge_ = nullptr;
+  std::atomic<bool> any_to_nudge_{false};
+  Counts counts_;
+
+  std::atomic<Datapath*> datapath_{nullptr};
+  std::mutex thread_mutex_;  // guards stopping_
+  std::condition_variable thread_wakes_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace rubato::rpc

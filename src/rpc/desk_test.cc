@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/desk.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/prng.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato::rpc {
+namespace {
+
+Instant at(int64_t us) { return Instant() + Nanos::micros(us); }
+
+class DeskTest : public ::testing::Test {
+ protected:
+  CreditDesk desk_{DeskOptions{}};
+};
+
+TEST_F(DeskTest, the_oldest_that_was_not_started_is_the_delay) {
+  CreditMember a(1);
+  CreditMember b(2);
+  Waiting of_a;
+  Waiting of_b;
+  desk_.open(a, 0, at(0));
+  desk_.open(b, 0, at(0));
+  EXPECT_EQ(desk_.delay(at(5)), Nanos());
+  EXPECT_EQ(desk_.arrived(a, of_a, 0, at(10)), overload::Arrival::kServe);
+  EXPECT_EQ(desk_.arrived(b, of_b, 0, at(20)), overload::Arrival::kServe);
+  EXPECT_EQ(desk_.delay(at(30)), Nanos::micros(20));
+  EXPECT_TRUE(desk_.started(of_a, at(30)));
+  EXPECT_EQ(desk_.delay(at(30)), Nanos::micros(10));
+  EXPECT_TRUE(desk_.started(of_b, at(30)));
+  // What runs, or was preempted, does not wait.
+  EXPECT_EQ(desk_.delay(at(1000)), Nanos());
+  desk_.replied(a, of_a, at(1000));
+  desk_.replied(b, of_b, at(1000));
+  desk_.close(a);
+  desk_.close(b);
+}
+
+// A server that finishes nothing learns that it is overloaded, by time alone.
+TEST_F(DeskTest, the_pool_shrinks_while_no_request_finishes) {
+  std::vector<std::unique_ptr<CreditMember>> members;
+  for (uint64_t i = 0; i < 100; ++i) {
+    members.push_back(std::make_unique<CreditMember>(i));
+    desk_.open(*members.back(), 0, at(0));
+  }
+  int64_t us = 0;
+  for (; us < 100'000; us += 20) desk_.tick(at(us));
+  const int64_t before = desk_.pool().total();
+  EXPECT_GT(before, 100);
+  Waiting stuck;
+  ASSERT_EQ(desk_.arrived(*members[0], stuck, 0, at(us)), overload::Arrival::kServe);
+  for (; us < 101'000; us += 20) desk_.tick(at(us));
+  EXPECT_LT(desk_.pool().total(), before / 10);
+  desk_.replied(*members[0], stuck, at(us));
+  for (auto& member : members) desk_.close(*member);
+}
+
+TEST_F(DeskTest, a_drained_session_is_told_once_there_is_a_credit_for_it) {
+  CreditMember member(1);
+  Waiting late;
+  desk_.open(member, 0, at(0));
+  ASSERT_EQ(desk_.arrived(member, late, 5, at(0)), overload::Arrival::kServe);
+  ASSERT_FALSE(desk_.started(late, at(1000)));
+  EXPECT_EQ(desk_.dropped(member, late, Reason::kOverloaded, at(1000)), 0);
+  EXPECT_EQ(desk_.pool().drained(), 1);
+  EXPECT_EQ(member.take_told(), -1);
+  desk_.tick(at(2000));
+  EXPECT_GE(member.take_told(), 1);
+  EXPECT_EQ(member.take_told(), -1);
+  EXPECT_EQ(desk_.pool().drained(), 0);
+  desk_.close(member);
+}
+
+TEST_F(DeskTest, what_an_answer_says_is_not_told_again) {
+  CreditMember member(1);
+  Waiting waiting;
+  desk_.open(member, 0, at(0));
+  desk_.arrived(member, waiting, 5, at(0));
+  desk_.dropped(member, waiting, Reason::kOverloaded, at(1));
+  desk_.tick(at(1000));  // told, but not sent yet
+  desk_.demanded(member, 5, at(1001));
+  EXPECT_EQ(member.take_told(), -1);
+  desk_.close(member);
+}
+
+// Sessions come, send, are dropped, and go on several threads: the books are even in the end.
+TEST_F(DeskTest, threads_leave_the_books_even) {
+  const auto work = [&](uint64_t seed) {
+    Prng dice(seed);
+    for (int round = 0; round < 2000; ++round) {
+      CreditMember member(seed);
+      desk_.open(member, dice.below(10), now());
+      for (uint32_t requests = dice.below(8); requests > 0; --requests) {
+        Waiting waiting;
+        if (desk_.arrived(member, waiting, dice.below(10), now()) == overload::Arrival::kServe &&
+            desk_.started(waiting, now())) {
+          desk_.replied(member, waiting, now());
+        } else {
+          desk_.dropped(member, waiting, Reason::kOverloaded, now());
+        }
+        if (dice.below(8) == 0) desk_.tick(now());
+        member.take_told();
+      }
+      desk_.close(member);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint64_t i = 1; i <= 4; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(desk_.pool().issued(), 0);
+  EXPECT_EQ(desk_.pool().pending(), 0);
+  EXPECT_EQ(desk_.pool().drained(), 0);
+  EXPECT_EQ(desk_.delay(now()), Nanos());
+  EXPECT_EQ(desk_.counts().opened.value(), 8000u);
+}
+
+}  // namespace
+}  // namespace rubato::rpc

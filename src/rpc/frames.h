@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frames of Rubato RPC, version 1, as pure functions over bytes; docs/RPC.md has them byte by
+// byte. Any thread. Nothing here owns memory; a Message points into the bytes it was found in.
+// Integers are big-endian. Units: bytes, microseconds where the name says so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace rubato::rpc {
+
+inline constexpr uint8_t kMagic0 = 'R';
+inline constexpr uint8_t kMagic1 = 'B';
+inline constexpr uint8_t kWireVersion = 1;
+inline constexpr size_t kHeaderBytes = 24;
+inline constexpr size_t kRejectBytes = 8;          // body of a reject
+inline constexpr size_t kMaxErrorText = 256;       // body of an error
+inline constexpr size_t kMaxDatagramBytes = 1472;  // a frame over UDP: one Ethernet packet
+inline constexpr size_t kMaxBodyBytes = size_t{16} << 20;
+inline constexpr uint32_t kMaxDemand = 65535;      // more is taken for so much
+
+enum class Side : uint8_t { kClient, kServer };
+
+enum class Kind : uint8_t {
+  // From the client; `amount` is its demand: requests it has queued beyond those it has sent.
+  kHello = 0x01,    // opens the session; with an id, its body is the first request
+  kRequest = 0x02,
+  kDemand = 0x03,   // nothing but the demand
+  kGoodbye = 0x04,  // ends the session
+  // From the server; `amount` is the session's credit: how many requests it may have unanswered.
+  kWelcome = 0x81,
+  kResponse = 0x82,
+  kCredit = 0x83,  // nothing but the credit
+  kReject = 0x84,  // the request was not run, see Reject
+  kError = 0x85,   // `amount` is a Fault; with an id that request failed, without the session is over
+};
+
+enum class Fault : uint32_t {
+  kNone = 0,
+  kMagic = 1,      // not this protocol
+  kVersion = 2,    // another version of it
+  kKind = 3,       // unknown, or for the other side to send
+  kTooLarge = 4,
+  kFields = 5,     // a body or an id where none belongs, or none where one does
+  kNoSession = 6,  // something before hello
+  kSession = 7,    // another session's number, or a second hello
+  kSessions = 8,   // the server has as many sessions as it takes
+  kFailed = 9,     // the application failed the request
+};
+
+// Why a request was not run.
+enum class Reason : uint8_t {
+  kOverloaded = 1,  // others have been waiting for too long
+  kQueueFull = 2,   // or the server is stopping
+  kOverCredit = 4,  // more unanswered than the session may have
+};
+
+struct Reject {
+  Reason reason = Reason::kOverloaded;
+  uint8_t of_class = 0;         // of the request: 0 = unknown, 1 = short, 2 = long
+  uint32_t retry_after_us = 0;  // sooner is in vain
+};
+
+struct Message {
+  Kind kind = Kind::kHello;
+  uint32_t session = 0;
+  uint32_t amount = 0;
+  uint64_t id = 0;
+  std::string_view body;
+};
+
+struct Decoded {
+  enum class State : uint8_t {
+    kComplete,    // `message`, of `length` bytes
+    kIncomplete,  // `length` = how many bytes it takes in all, 0 = not known yet
+    kMalformed,   // `fault`; the stream cannot be read on
+  };
+  State state = State::kIncomplete;
+  Fault fault = Fault::kNone;
+  size_t length = 0;
+  Message message;
+};
+
+// The first frame of `unread`, which `from` has sent. Says what is wrong as soon as it shows. The
+// session's number is not judged here.
+Decoded decode(std::string_view unread, Side from, size_t max_body_bytes = kMaxBodyBytes);
+
+// The 24 bytes in front of a body of so many.
+void encode_header(char* to, const Message& message, size_t body_bytes);
+
+template <class Out>  // appends: std::string, ReplyBuffer
+void encode(Out& to, const Message& message) {
+  char header[kHeaderBytes];
+  encode_header(header, message, message.body.size());
+  to.append(std::string_view(header, kHeaderBytes));
+  if (!message.body.empty()) to.append(message.body);
+}
+
+// The body of a reject, both ways. From a body of another size than kRejectBytes nothing is read.
+void encode_reject(char* to, const Reject& reject);
+Reject decode_reject(std::string_view body);
+
+// For people; never null.
+const char* to_string(Fault fault);
+const char* to_string(Reason reason);
+
+}  // namespace rubato::rpc

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/server_session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "mechanism/clock/clock.h"
+
+namespace rubato::rpc {
+namespace {
+
+uint32_t on_wire(int64_t credit) { return static_cast<uint32_t>(std::max<int64_t>(credit, 0)); }
+
+uint32_t micros_of(Nanos time) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  return static_cast<uint32_t>(std::clamp<int64_t>((time.count() + 999) / 1000, 0, kMost));
+}
+
+}  // namespace
+
+Frame ServerSession::find(std::string_view unread, Request& request) {
+  const Decoded found = decode(unread, Side::kClient, limits_.body_bytes);
+  if (found.state == Decoded::State::kIncomplete) return {FrameState::kIncomplete, found.length};
+  const bool malformed = found.state == Decoded::State::kMalformed;
+  if (malformed) {
+    fault(found.fault);
+  } else {
+    take(found.message);
+  }
+  request.at_once = request.control = answer_ != Answer::kRun;
+  return {FrameState::kComplete, malformed ? unread.size() : found.length};
+}
+
+void ServerSession::take(const Message& message) {
+  message_ = message;
+  if (message.kind == Kind::kHello) return take_hello(message);
+  if (state_ != State::kOpen) return fault(Fault::kNoSession);
+  if (message.session != session_) return fault(Fault::kSession);
+  switch (message.kind) {
+    case Kind::kRequest: return take_request(message);
+    case Kind::kDemand:
+      credit_ = desk_.demanded(*this, std::min(message.amount, kMaxDemand), now());
+      answer_ = Answer::kCredit;
+      return;
+    default:  // goodbye; decode() lets no other through
+      desk_.close(*this);
+      state_ = State::kOver;
+      answer_ = Answer::kNothing;
+  }
+}
+
+void ServerSession::take_hello(const Message& message) {
+  if (state_ != State::kNew) return fault(Fault::kSession);
+  session_ = message.session;
+  credit_ = desk_.open(*this, std::min(message.amount, kMaxDemand), now());
+  if (credit_ < 0) return fault(Fault::kSessions);
+  state_ = State::kOpen;
+  answer_ = Answer::kWelcome;
+  if (message.id == 0) return;
+  owes_welcome_ = true;
+  take_request(message);
+}
+
+void ServerSession::take_request(const Message& message) {
+  const overload::Arrival arrival =
+      desk_.arrived(*this, waiting_, std::min(message.amount, kMaxDemand), now());
+  answer_ = arrival == overload::Arrival::kServe ? Answer::kRun : Answer::kReject;
+  reason_ = arrival == overload::Arrival::kDropUncredited ? Reason::kOverCredit
+                                                          : Reason::kOverloaded;
+}
+
+void ServerSession::fault(Fault fault) {
+  desk_.close(*this);
+  state_ = State::kOver;
+  answer_ = Answer::kError;
+  fault_ = fault;
+}
+
+void ServerSession::answer(Request& request) {
+  ReplyBuffer& to = *request.reply;
+  request.close_after |= state_ == State::kOver;
+  switch (answer_) {
+    case Answer::kRun: return reject(request, Reason::kQueueFull);
+    case Answer::kReject: return reject(request, reason_);
+    case Answer::kWelcome: return send(to, Kind::kWelcome, on_wire(credit_), 0, {});
+    case Answer::kCredit: return send(to, Kind::kCredit, on_wire(credit_), 0, {});
+    case Answer::kError:
+      return send(to, Kind::kError, static_cast<uint32_t>(fault_), 0, to_string(fault_));
+    case Answer::kNothing: return;
+  }
+}
+
+bool ServerSession::started(Request& request) {
+  if (desk_.started(waiting_, now())) return true;
+  reject(request, Reason::kOverloaded);
+  return false;
+}
+
+void ServerSession::reply(Request& request, std::string_view body) {
+  const int64_t credit = desk_.replied(*this, waiting_, now());
+  welcome(*request.reply, credit);
+  send(*request.reply, Kind::kResponse, on_wire(credit), message_.id, body);
+}
+
+void ServerSession::fail(Request& request) {
+  const int64_t credit = desk_.replied(*this, waiting_, now());
+  welcome(*request.reply, credit);
+  send(*request.reply, Kind::kError, static_cast<uint32_t>(Fault::kFailed), message_.id,
+       to_string(Fault::kFailed));
+}
+
+void ServerSession::reject(Request& request, Reason reason) {
+  const Instant at = now();
+  const Reject why{reason, class_, micros_of(desk_.retry_after(at))};
+  const int64_t credit = desk_.dropped(*this, waiting_, reason, at);
+  welcome(*request.reply, credit);
+  char body[kRejectBytes];
+  encode_reject(body, why);
+  send(*request.reply, Kind::kReject, on_wire(credit), message_.id, {body, sizeof body});
+}
+
+void ServerSession::unasked(ReplyBuffer& to) {
+  const int64_t credit = take_told();
+  if (credit >= 0 && state_ == State::kOpen) send(to, Kind::kCredit, on_wire(credit), 0, {});
+}
+
+void ServerSession::welcome(ReplyBuffer& to, int64_t credit) {
+  if (!std::exchange(owes_welcome_, false)) return;
+  send(to, Kind::kWelcome, on_wire(credit), 0, {});
+}
+
+void ServerSession::send(ReplyBuffer& to, Kind kind, uint32_t amount, uint64_t id,
+                         std::string_view body) {
+  encode(to, {kind, session_, amount, id, body});
+}
+
+}  // namespace rubato::rpc

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/server_session.h"
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "mechanism/clock/clock.h"
+#include "rpc/testing/echo_session.h"
+
+namespace rubato::rpc {
+namespace {
+
+using testing::framed;
+using testing::Peer;
+
+// Nothing here is to be dropped because the test is slow.
+DeskOptions patient() {
+  DeskOptions options;
+  options.credits.target_delay = Nanos::seconds(100);
+  options.credits.drop_delay = Nanos::seconds(200);
+  return options;
+}
+
+class ServerSessionTest : public ::testing::Test {
+ protected:
+  ServerSessionTest() : desk_(patient()), peer_(desk_) {}
+
+  void hello() {
+    ASSERT_FALSE(peer_.send({Kind::kHello, 7, 0, 0, {}}));
+    ASSERT_EQ(peer_.answer().size(), 1u);
+  }
+  void expect_fault(Fault fault) {
+    EXPECT_TRUE(peer_.request.at_once);
+    const auto said = peer_.answer();
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].message.kind, Kind::kError);
+    EXPECT_EQ(said[0].message.id, 0u);
+    EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(fault));
+    EXPECT_FALSE(said[0].body.empty());
+    EXPECT_TRUE(peer_.request.close_after);
+    EXPECT_EQ(desk_.pool().sessions(), 0);
+    EXPECT_EQ(desk_.pool().pending(), 0);
+    EXPECT_EQ(desk_.pool().issued(), 0);
+  }
+
+  CreditDesk desk_;
+  Peer peer_;
+};
+
+TEST_F(ServerSessionTest, hello_is_welcomed_with_a_credit) {
+  EXPECT_FALSE(peer_.send({Kind::kHello, 7, 0, 0, {}}));
+  const auto said = peer_.answer();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kWelcome);
+  EXPECT_EQ(said[0].message.session, 7u);
+  EXPECT_GE(said[0].message.amount, 1u);
+  EXPECT_FALSE(peer_.request.close_after);
+  EXPECT_EQ(desk_.pool().sessions(), 1);
+}
+
+TEST_F(ServerSessionTest, a_request_may_come_with_the_hello) {
+  ASSERT_TRUE(peer_.send({Kind::kHello, 7, 0, 5, "ping"}));
+  EXPECT_EQ(peer_.session.body(), "ping");
+  ASSERT_TRUE(peer_.session.started(peer_.request));
+  peer_.session.reply(peer_.request, "pong");
+  const auto said = peer_.said();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].message.kind, Kind::kWelcome);
+  EXPECT_EQ(said[1].message.kind, Kind::kResponse);
+  EXPECT_EQ(said[1].message.id, 5u);
+  EXPECT_EQ(said[1].body, "pong");
+  EXPECT_EQ(said[0].message.amount, said[1].message.amount);
+}
+
+TEST_F(ServerSessionTest, every_request_is_answered_with_a_credit) {
+  hello();
+  for (uint64_t id = 1; id < 100; ++id) {
+    ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, id, "ping"}));
+    EXPECT_EQ(desk_.pool().pending(), 1);
+    ASSERT_TRUE(peer_.session.started(peer_.request));
+    peer_.session.reply(peer_.request, "pong");
+    const auto said = peer_.said();
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].message.id, id);
+    EXPECT_GE(said[0].message.amount, 1u);
+    EXPECT_EQ(desk_.pool().pending(), 0);
+  }
+  EXPECT_EQ(desk_.counts().served.value(), 99u);
+}
+
+TEST_F(ServerSessionTest, a_request_that_failed_leaves_the_session_open) {
+  hello();
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  peer_.session.fail(peer_.request);
+  const auto said = peer_.said();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kError);
+  EXPECT_EQ(said[0].message.id, 1u);
+  EXPECT_TRUE(peer_.send({Kind::kRequest, 7, 0, 2, "ping"}));
+}
+
+TEST_F(ServerSessionTest, what_cannot_be_queued_is_rejected) {
+  hello();
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  const auto said = peer_.answer();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kReject);
+  EXPECT_EQ(decode_reject(said[0].body).reason, Reason::kQueueFull);
+  EXPECT_EQ(desk_.pool().pending(), 0);
+}
+
+TEST_F(ServerSessionTest, a_demand_is_answered_with_the_credit) {
+  hello();
+  EXPECT_FALSE(peer_.send({Kind::kDemand, 7, 5, 0, {}}));
+  const auto said = peer_.answer();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kCredit);
+}
+
+TEST_F(ServerSessionTest, a_huge_demand_gets_no_more_than_a_session_may_have) {
+  EXPECT_FALSE(peer_.send({Kind::kHello, 7, 0xffffffff, 0, {}}));
+  ASSERT_EQ(peer_.answer().size(), 1u);
+  const int64_t limit = desk_.options().credits.session_limit;
+  for (uint64_t id = 1; id < 1000; ++id) {
+    ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0xffffffff, id, {}}));
+    peer_.session.reply(peer_.request, {});
+    EXPECT_LE(peer_.said().at(0).message.amount, limit);
+  }
+}
+
+// The original's server stopped at this one.
+TEST_F(ServerSessionTest, a_demand_after_another_is_nothing_special) {
+  hello();
+  for (const uint32_t demand : {5u, 3u, 0u, 0xffffffffu, 1u}) {
+    EXPECT_FALSE(peer_.send({Kind::kDemand, 7, demand, 0, {}}));
+    EXPECT_EQ(peer_.answer().size(), 1u);
+  }
+}
+
+TEST_F(ServerSessionTest, goodbye_gives_the_credits_back) {
+  hello();
+  EXPECT_FALSE(peer_.send({Kind::kGoodbye, 7, 0, 0, {}}));
+  EXPECT_TRUE(peer_.answer().empty());
+  EXPECT_TRUE(peer_.request.close_after);
+  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(desk_.pool().issued(), 0);
+}
+
+TEST_F(ServerSessionTest, before_hello_nothing_is_taken) {
+  EXPECT_FALSE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  expect_fault(Fault::kNoSession);
+}
+
+TEST_F(ServerSessionTest, another_session_is_not_spoken_for) {
+  hello();
+  EXPECT_FALSE(peer_.send({Kind::kRequest, 8, 0, 1, "ping"}));
+  expect_fault(Fault::kSession);
+}
+
+TEST_F(ServerSessionTest, a_second_hello_is_an_error) {
+  hello();
+  EXPECT_FALSE(peer_.send({Kind::kHello, 7, 0, 0, {}}));
+  expect_fault(Fault::kSession);
+}
+
+TEST_F(ServerSessionTest, credits_are_not_a_clients_to_send) {
+  hello();
+  EXPECT_FALSE(peer_.send({Kind::kCredit, 7, 60, 0, {}}));
+  expect_fault(Fault::kKind);
+}
+
+TEST_F(ServerSessionTest, what_is_no_frame_is_an_error) {
+  EXPECT_FALSE(peer_.send("GET / HTTP/1.1\r\n"));
+  EXPECT_EQ(peer_.last.length_bytes, 16u);
+  expect_fault(Fault::kMagic);
+}
+
+TEST_F(ServerSessionTest, more_sessions_than_are_taken_are_told_so) {
+  DeskOptions options = patient();
+  options.max_sessions = 1;
+  CreditDesk desk(options);
+  Peer first(desk);
+  Peer second(desk);
+  EXPECT_FALSE(first.send({Kind::kHello, 7, 0, 0, {}}));
+  EXPECT_EQ(first.answer().at(0).message.kind, Kind::kWelcome);
+  EXPECT_FALSE(second.send({Kind::kHello, 7, 0, 0, {}}));
+  const auto said = second.answer();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(Fault::kSessions));
+  EXPECT_EQ(desk.counts().refused.value(), 1u);
+  EXPECT_EQ(desk.pool().sessions(), 1);
+}
+
+TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_turn_comes) {
+  DeskOptions options = patient();
+  options.credits.drop_delay = Nanos::millis(1);
+  CreditDesk desk(options);
+  Peer peer(desk);
+  ASSERT_TRUE(peer.send({Kind::kHello, 7, 0, 1, "ping"}));
+  peer.session.set_class(2);
+  const Instant since = now();
+  while (now() - since < Nanos::millis(2)) continue;
+  EXPECT_FALSE(peer.session.started(peer.request));
+  const auto said = peer.said();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[1].message.kind, Kind::kReject);
+  EXPECT_EQ(said[1].message.amount, 0u);
+  const Reject reject = decode_reject(said[1].body);
+  EXPECT_EQ(reject.reason, Reason::kOverloaded);
+  EXPECT_EQ(reject.of_class, 2);
+  EXPECT_GT(reject.retry_after_us, 0u);
+  EXPECT_EQ(desk.pool().drained(), 1);
+}
+
+TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for_too_long) {
+  DeskOptions options = patient();
+  options.credits.drop_delay = Nanos::millis(1);
+  CreditDesk desk(options);
+  Peer waits(desk);
+  Peer comes(desk);
+  ASSERT_TRUE(waits.send({Kind::kHello, 7, 0, 1, "ping"}));
+  const Instant since = now();
+  while (now() - since < Nanos::millis(2)) continue;
+  EXPECT_GE(desk.delay(now()), Nanos::millis(2));
+  EXPECT_FALSE(comes.send({Kind::kHello, 7, 0, 1, "ping"}));
+  const auto said = comes.answer();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(decode_reject(said[1].body).reason, Reason::kOverloaded);
+  EXPECT_EQ(desk.counts().rejected[1].value(), 1u);
+  EXPECT_FALSE(comes.request.close_after);
+}
+
+// Any bytes: an answer, or more is wanted; never a crash, and the desk's books are right after it.
+TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
+  Prng dice(1);
+  const std::vector<Message> messages{{Kind::kHello, 7, 1, 0, {}},   {Kind::kHello, 7, 1, 9, "x"},
+                                      {Kind::kRequest, 7, 2, 1, "x"}, {Kind::kDemand, 7, 3, 0, {}},
+                                      {Kind::kGoodbye, 7, 0, 0, {}}, {Kind::kRequest, 8, 0, 1, "x"}};
+  for (int round = 0; round < 3000; ++round) {
+    Peer peer(desk_);
+    bool over = false;
+    for (int step = 0; step < 20 && !over; ++step) {
+      std::string bytes =
+          framed(step == 0 && dice.below(4) > 0
+                     ? messages[dice.below(2)]
+                     : messages[dice.below(static_cast<uint32_t>(messages.size()))]);
+      if (dice.below(4) == 0) {
+        bytes[dice.below(static_cast<uint32_t>(bytes.size()))] = static_cast<char>(dice.next());
+      }
+      if (peer.send(bytes)) {
+        if (dice.below(2) == 0) {
+          peer.session.reply(peer.request, "y");
+        } else {
+          peer.session.answer(peer.request);
+        }
+      } else if (peer.last.state == FrameState::kComplete) {
+        peer.session.answer(peer.request);
+        over = peer.request.close_after;
+      }
+      peer.said();
+    }
+  }
+  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(desk_.pool().pending(), 0);
+  EXPECT_EQ(desk_.pool().issued(), 0);
+  EXPECT_EQ(desk_.pool().drained(), 0);
+  EXPECT_EQ(desk_.delay(now()), Nanos());
+}
+
+}  // namespace
+}  // namespace rubato::rpc

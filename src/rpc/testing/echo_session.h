@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An RPC server in a test's hands: a Session that runs nothing by itself, and what its frames are.
+// One thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/server_session.h"
+
+namespace rubato::rpc::testing {
+
+inline std::string framed(const Message& message) {
+  std::string bytes;
+  encode(bytes, message);
+  return bytes;
+}
+
+// A client's session, and the request that it has in flight at most.
+class Peer {
+ public:
+  explicit Peer(CreditDesk& desk, const SessionLimits& limits = {})
+      : session(desk, 1, limits) {
+    request.reply = &buffer_;
+  }
+
+  // The session finds what `bytes` begin with. True = it is to be run.
+  bool send(std::string_view bytes) {
+    request.at_once = request.close_after = false;
+    last = session.find(bytes, request);
+    return last.state == FrameState::kComplete && !request.at_once;
+  }
+  bool send(const Message& message) { return send(bytes_ = framed(message)); }
+
+  // What the server has said since the last call.
+  struct Said {
+    Message message;
+    std::string body;
+  };
+  std::vector<Said> said() {
+    std::vector<Said> all;
+    while (!buffer_.empty()) {
+      const Decoded found = decode(buffer_.unsent(), Side::kServer);
+      if (found.state != Decoded::State::kComplete) break;
+      all.push_back({found.message, std::string(found.message.body)});
+      all.back().message.body = {};
+      buffer_.consume(found.length);
+    }
+    return all;
+  }
+  // Answers what is known at once, and returns it.
+  std::vector<Said> answer() {
+    session.answer(request);
+    return said();
+  }
+  std::vector<Said> unasked() {
+    session.unasked(buffer_);
+    return said();
+  }
+  ReplyBuffer& buffer() { return buffer_; }
+
+  ServerSession session;
+  Request request;
+  Frame last;
+
+ private:
+  ReplyBuffer buffer_;
+  std::string bytes_;
+};
+
+}  // namespace rubato::rpc::testing
