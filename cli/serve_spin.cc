@@ -8,8 +8,11 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "serve_options.h"
+#include "rpc/exposition.h"
 #include "runtime/runtime.h"
+#include "serve_options.h"
+#include "serve_rpc.h"
+#include "spin_server/rpc_spin.h"
 #include "spin_server/spin_server.h"
 
 namespace rubato::cli {
@@ -19,7 +22,10 @@ constexpr uint16_t kDefaultPort = 7379;
 
 struct SpinCommand {
   ServeOptions options;
+  RpcServeOptions rpc;
   double long_from_us = 10;
+
+  spin::SpinOptions spin() const { return {Nanos::from_micros(long_from_us), Nanos::seconds(10)}; }
 };
 
 int refuse(int status, const std::string& message) {
@@ -27,14 +33,9 @@ int refuse(int status, const std::string& message) {
   return status;
 }
 
-int run(CLI::App& command, SpinCommand& spin) {
-  ServeOptions& options = spin.options;
-  Status finished = finish_serve_options(command, options);
-  if (!finished.ok()) return refuse(kBadArguments, finished.error());
-  spin::SpinServer application({Nanos::from_micros(spin.long_from_us), Nanos::seconds(10)});
-  auto datapath = TcpDatapath::open(options.tcp, application);
-  if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  auto runtime = Runtime::create(options.runtime, **datapath, application);
+int serve(ServeOptions& options, Datapath& datapath, Application& application,
+          const std::string& where) {
+  auto runtime = Runtime::create(options.runtime, datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
   options.serving.types = 3;
   options.serving.type_name = [](uint32_t type) {
@@ -42,12 +43,39 @@ int run(CLI::App& command, SpinCommand& spin) {
   };
   options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
   options.serving.announcement =
-      fmt::format("rubato serve spin: policy {}, {} worker(s), {}, on {}:{}",
-                  options.runtime.policy, options.runtime.workers, preemption_text(options),
-                  options.tcp.bind, (*datapath)->port());
+      fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,
+                  options.runtime.workers, preemption_text(options), where);
   options.serving.connections = options.tcp.max_flows;
-  auto served = serve_until_signal(**runtime, **datapath, options.serving);
+  auto served = serve_until_signal(**runtime, datapath, options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
+}
+
+std::string place(const ServeOptions& options, uint16_t port) {
+  return fmt::format("on {}:{}", options.tcp.bind, port);
+}
+
+int serve_rpc(SpinCommand& command) {
+  ServeOptions& options = command.options;
+  rpc::CreditDesk desk(desk_options(command.rpc, options));
+  spin::RpcSpin application(command.spin(), desk, {});
+  auto datapath = TcpDatapath::open(options.tcp, application);
+  if (!datapath.ok()) return refuse(kFailed, datapath.error());
+  const rpc::DeskAttachment attached(desk, **datapath);
+  options.serving.more_metrics = [&desk](OpenMetrics& out) { rpc::expose(out, desk); };
+  return serve(options, **datapath, application,
+               "RPC over " + command.rpc.transport + " " + place(options, (*datapath)->port()));
+}
+
+int run(CLI::App& app, SpinCommand& command) {
+  ServeOptions& options = command.options;
+  Status finished = finish_serve_options(app, options);
+  if (finished.ok()) finished = finish_rpc_options(app, command.rpc);
+  if (!finished.ok()) return refuse(kBadArguments, finished.error());
+  if (command.rpc.spoken()) return serve_rpc(command);
+  spin::SpinServer application(command.spin());
+  auto datapath = TcpDatapath::open(options.tcp, application);
+  if (!datapath.ok()) return refuse(kFailed, datapath.error());
+  return serve(options, **datapath, application, place(options, (*datapath)->port()));
 }
 
 void add_spin(CLI::App& parent, int& status) {
@@ -56,6 +84,7 @@ void add_spin(CLI::App& parent, int& status) {
   auto spin = std::make_shared<SpinCommand>();
   spin->options.tcp.port = kDefaultPort;
   add_serve_options(*command, spin->options);
+  add_rpc_options(*command, spin->rpc);
   command->add_option("--long-from-us", spin->long_from_us,
                       "Requests from this service time on are long unless they say otherwise")
       ->capture_default_str();

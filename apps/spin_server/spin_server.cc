@@ -83,23 +83,16 @@ class SpinSession final : public Session {
 
   void understand_spin(Request& request) {
     const auto argv = parser_.argv();
-    int64_t ns = -1;
-    if (argv.size() >= 2) {
-      const char* end = argv[1].data() + argv[1].size();
-      const auto [stop, error] = std::from_chars(argv[1].data(), end, ns);
-      if (error != std::errc() || stop != end) ns = -1;
-    }
-    const bool class_given = argv.size() == 3;
-    const bool says_long = class_given && same_word(argv[2], "LONG");
-    const bool good_class = !class_given || says_long || same_word(argv[2], "SHORT");
-    if (argv.size() < 2 || argv.size() > 3 || ns < 0 || ns > options_.longest.count() ||
-        !good_class) {
+    std::optional<Work> work;
+    if (argv.size() == 2) work = parse_work(argv[1], {}, options_);
+    if (argv.size() == 3 && !argv[2].empty()) work = parse_work(argv[1], argv[2], options_);
+    if (!work) {
       text_ = "-ERR SPIN takes nanoseconds (0 .. " + std::to_string(options_.longest.count()) +
               ") and optionally SHORT or LONG\r\n";
       return;
     }
-    service_ = Nanos(ns);
-    long_ = class_given ? says_long : service_ >= options_.long_from;
+    service_ = work->service;
+    long_ = work->is_long;
     request.type = long_ ? kLong : kShort;
     request.control = false;
     text_ = "+OK\r\n";
@@ -115,6 +108,19 @@ class SpinSession final : public Session {
 };
 
 }  // namespace
+
+std::optional<Work> parse_work(std::string_view nanoseconds, std::string_view of_class,
+                               const SpinOptions& options) {
+  int64_t ns = -1;
+  const char* const end = nanoseconds.data() + nanoseconds.size();
+  const auto [stop, error] = std::from_chars(nanoseconds.data(), end, ns);
+  if (error != std::errc() || stop != end || ns < 0 || ns > options.longest.count()) return {};
+  const Nanos service(ns);
+  if (of_class.empty()) return Work{service, service >= options.long_from};
+  const bool is_long = same_word(of_class, "LONG");
+  if (!is_long && !same_word(of_class, "SHORT")) return {};
+  return Work{service, is_long};
+}
 
 void busy_work(Nanos service) {
   Nanos left = service;

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "runtime/app.h"
 
@@ -23,6 +25,14 @@ struct SpinOptions {
   Nanos long_from = Nanos::micros(10);  // the thesis' fake application marks these long
   Nanos longest = Nanos::seconds(10);   // asked for more: refused with an error
 };
+
+// One request: a service time, and what class it is said to be of (or by its length).
+struct Work {
+  Nanos service;
+  bool is_long = false;
+};
+std::optional<Work> parse_work(std::string_view nanoseconds, std::string_view class_or_empty,
+                               const SpinOptions& options);
 
 class SpinServer final : public Application, public Protocol {
  public:

@@ -88,7 +88,9 @@ Status ClientSession::receive(std::string_view bytes, Instant now) {
 }
 
 Status ClientSession::take(const Message& message) {
-  if (message.session != options_.session) return Done{};  // of an earlier one, over UDP
+  // Before the server knows the number, what it has to say is an error of session 0.
+  const bool nameless = message.kind == Kind::kError && message.session == 0;
+  if (message.session != options_.session && !nameless) return Done{};  // an earlier one's, by UDP
   switch (message.kind) {
     case Kind::kResponse: end_sent(message, Ending::kReply); break;
     case Kind::kReject: end_sent(message, Ending::kRejected); break;

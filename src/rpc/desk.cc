@@ -73,6 +73,11 @@ void CreditDesk::close(CreditMember& member) {
   leave_nudges(member);
 }
 
+void CreditDesk::note_fault() {
+  const Lock lock(mutex_);
+  ++counts_.faults;
+}
+
 overload::Arrival CreditDesk::arrived(CreditMember& member, Waiting& waiting, uint32_t demand,
                                       Instant now) {
   const Lock lock(mutex_);

@@ -95,6 +95,7 @@ class CreditDesk {
   // Returns the credit to tell; -1 = there are as many sessions as are taken (counted).
   int64_t open(CreditMember& member, uint32_t demand, Instant now);
   void close(CreditMember& member);
+  void note_fault();
 
   // A request came. If it is to be served it waits until started(), dropped() or replied(); else
   // dropped() must follow.
@@ -124,6 +125,7 @@ class CreditDesk {
     Counter opened;
     Counter refused;   // sessions over the limit
     Counter served;
+    Counter faults;    // sessions that were ended for what they sent
     Counter told;      // credits that went in a message of their own
     std::array<Counter, 5> rejected;  // by Reason
   };
@@ -158,6 +160,18 @@ class CreditDesk {
   std::condition_variable thread_wakes_;
   bool stopping_ = false;
   std::thread thread_;
+};
+
+// The desk's flows are this datapath's, for as long as this lives.
+class DeskAttachment {
+ public:
+  DeskAttachment(CreditDesk& desk, Datapath& datapath) : desk_(desk) { desk_.attach(datapath); }
+  ~DeskAttachment() { desk_.detach(); }
+  DeskAttachment(const DeskAttachment&) = delete;
+  DeskAttachment& operator=(const DeskAttachment&) = delete;
+
+ private:
+  CreditDesk& desk_;
 };
 
 }  // namespace rubato::rpc

@@ -34,7 +34,7 @@ enum class Kind : uint8_t {
   kResponse = 0x82,
   kCredit = 0x83,  // nothing but the credit
   kReject = 0x84,  // the request was not run, see Reject
-  kError = 0x85,   // `amount` is a Fault; with an id that request failed, without the session is over
+  kError = 0x85,   // `amount` is a Fault; with an id that request failed, else the session is over
 };
 
 enum class Fault : uint32_t {

@@ -24,6 +24,7 @@ Frame ServerSession::find(std::string_view unread, Request& request) {
   if (found.state == Decoded::State::kIncomplete) return {FrameState::kIncomplete, found.length};
   const bool malformed = found.state == Decoded::State::kMalformed;
   if (malformed) {
+    message_ = {};
     fault(found.fault);
   } else {
     take(found.message);
@@ -71,6 +72,7 @@ void ServerSession::take_request(const Message& message) {
 }
 
 void ServerSession::fault(Fault fault) {
+  if (fault != Fault::kSessions) desk_.note_fault();
   desk_.close(*this);
   state_ = State::kOver;
   answer_ = Answer::kError;

@@ -233,9 +233,9 @@ TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for
 // Any bytes: an answer, or more is wanted; never a crash, and the desk's books are right after it.
 TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
   Prng dice(1);
-  const std::vector<Message> messages{{Kind::kHello, 7, 1, 0, {}},   {Kind::kHello, 7, 1, 9, "x"},
-                                      {Kind::kRequest, 7, 2, 1, "x"}, {Kind::kDemand, 7, 3, 0, {}},
-                                      {Kind::kGoodbye, 7, 0, 0, {}}, {Kind::kRequest, 8, 0, 1, "x"}};
+  const std::vector<Message> messages{
+      {Kind::kHello, 7, 1, 0, {}},  {Kind::kHello, 7, 1, 9, "x"},  {Kind::kRequest, 7, 2, 1, "x"},
+      {Kind::kDemand, 7, 3, 0, {}}, {Kind::kGoodbye, 7, 0, 0, {}}, {Kind::kRequest, 8, 0, 1, "x"}};
   for (int round = 0; round < 3000; ++round) {
     Peer peer(desk_);
     bool over = false;

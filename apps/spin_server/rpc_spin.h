@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The synthetic server over Rubato RPC (docs/RPC.md): the body of a request is
+// `NANOSECONDS[ SHORT|LONG]` in ASCII, of a reply `OK`. What is no such body fails. Thread safe as
+// Application and Protocol ask; borrows the desk.
+#pragma once
+
+#include <memory>
+
+#include "rpc/server_session.h"
+#include "spin_server/spin_server.h"
+
+namespace rubato::spin {
+
+class RpcSpin final : public Application, public Protocol {
+ public:
+  RpcSpin(const SpinOptions& options, rpc::CreditDesk& desk, const rpc::SessionLimits& limits)
+      : options_(options), desk_(desk), limits_(limits) {}
+
+  std::unique_ptr<Session> open(const Peer& peer) override;
+  void handle(Request& request) override;
+
+ private:
+  const SpinOptions options_;
+  rpc::CreditDesk& desk_;
+  const rpc::SessionLimits limits_;
+};
+
+}  // namespace rubato::spin

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of servers that speak Rubato RPC (docs/RPC.md). Main thread, at start.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "rpc/server_session.h"
+#include "serve_options.h"
+
+namespace rubato::cli {
+
+struct RpcServeOptions {
+  std::string transport;  // "tcp", "udp", or empty: not spoken
+  double target_delay_us = 500;
+
+  bool spoken() const { return !transport.empty(); }
+  bool over_udp() const { return transport == "udp"; }
+};
+
+void add_rpc_options(CLI::App& command, RpcServeOptions& options);
+
+// After finish_serve_options. Fails with one line where --rpc-... comes without --rpc.
+Status finish_rpc_options(const CLI::App& command, const RpcServeOptions& options);
+
+// What the desk of such a server is made with. Also has connections over the limit told so.
+rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serve);
+
+}  // namespace rubato::cli

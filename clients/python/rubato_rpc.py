@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of Rubato RPC (docs/RPC.md). Python 3.9 or later, standard library only.
+
+    with rubato_rpc.Client("127.0.0.1", 7380) as client:
+        reply = client.call(b"10000 SHORT")
+
+A Client has one session, over TCP or UDP, and a thread that sends and receives. It queues requests
+while the server gives it no credit, gives up those that wait for too long, and keeps no more
+unanswered than its credit. How a request ended is the value of its future: the reply, or one of
+
+    Rejected    by the server, with its reason, class and retry_after_s
+    Failed      by the application
+    Expired     shed here: it waited for credit for too long
+    Dropped     shed here: the queue was full
+    Lost        sent, and no answer came: the connection went, or the time was up; may have been run
+
+Nothing is retried. Session is the same without sockets, threads and clock: bytes in, bytes out.
+"""
+
+import collections
+import concurrent.futures
+import random
+import selectors
+import socket
+import struct
+import threading
+import time
+
+MAGIC = b"RB"
+VERSION = 1
+HEADER = struct.Struct(">2sBBIIIQ")
+REJECT = struct.Struct(">BBHI")
+HELLO, REQUEST, DEMAND, GOODBYE = 0x01, 0x02, 0x03, 0x04
+WELCOME, RESPONSE, CREDIT, REJECTED, ERROR = 0x81, 0x82, 0x83, 0x84, 0x85
+MAX_BODY = 16 << 20
+MAX_DATAGRAM = 1472
+REASONS = {1: "overloaded", 2: "queue full", 4: "over credit"}
+
+
+class RequestError(Exception):
+    """A request that got no reply."""
+
+
+class Rejected(RequestError):
+    def __init__(self, reason, of_class, retry_after_s):
+        super().__init__(REASONS.get(reason, f"reason {reason}"))
+        self.reason, self.of_class, self.retry_after_s = reason, of_class, retry_after_s
+
+
+class Failed(RequestError):
+    pass
+
+
+class Shed(RequestError):
+    """Given up here; the server knows nothing of it."""
+
+
+class Expired(Shed):
+    pass
+
+
+class Dropped(Shed):
+    pass
+
+
+class Lost(RequestError):
+    pass
+
+
+class ProtocolError(Exception):
+    """The session is over."""
+
+
+Frame = collections.namedtuple("Frame", "kind session amount id body")
+
+
+def encode(kind, session, amount, request_id=0, body=b""):
+    return HEADER.pack(MAGIC, VERSION, kind, len(body), session, amount, request_id) + body
+
+
+def decode(data):
+    """(frame, its length) at the beginning of `data`; (None, 0) if there is more to come."""
+    if data[:2] != MAGIC[:len(data)]:
+        raise ProtocolError("this is not Rubato RPC")
+    if len(data) < HEADER.size:
+        return None, 0
+    _, version, kind, size, session, amount, request_id = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise ProtocolError(f"version {version} of Rubato RPC; here is {VERSION}")
+    if size > MAX_BODY:
+        raise ProtocolError(f"a body of {size} bytes")
+    if len(data) < HEADER.size + size:
+        return None, 0
+    body = bytes(data[HEADER.size:HEADER.size + size])
+    return Frame(kind, session, amount, request_id, body), HEADER.size + size
+
+
+class Session:
+    """The rules of one session. `ended(tag, reply_or_exception)` is told of each request once.
+
+    Times are seconds of any clock. One thread at a time; `ended` must not call back.
+    """
+
+    def __init__(self, ended, session=1, queue=16, drop_oldest=True, expire_s=0.010,
+                 answer_within_s=1.0, datagrams=False, repeat_s=0.020):
+        self.ended, self.session, self.datagrams = ended, session, datagrams
+        self.room, self.drop_oldest = queue, drop_oldest
+        self.expire_s, self.answer_within_s, self.repeat_s = expire_s, answer_within_s, repeat_s
+        self.queue = collections.deque()       # (tag, since, body)
+        self.sent = collections.OrderedDict()  # id: (tag, at)
+        self.next_id = 1
+        self.reset()
+
+    def reset(self):
+        self.greeted = self.open = False
+        self.credit = self.told_demand = 0
+        self.asked_at = 0.0
+        self.unread = bytearray()
+
+    def submit(self, tag, body, now):
+        self.expire(now)
+        if len(self.queue) >= self.room:
+            if not self.drop_oldest:
+                self.ended(tag, Dropped("the queue is full"))
+                return
+            self.ended(self.queue.popleft()[0], Dropped("the queue was full"))
+        self.queue.append((tag, now, body))
+
+    def next_frame(self, now):
+        """The next frame to send, or None. Over UDP each is a datagram."""
+        self.expire(now)
+        if not self.greeted:
+            self.greeted, self.asked_at = True, now
+            return self._request(HELLO, now) if self.queue else self._plain(HELLO)
+        if not self.open:
+            if not self.datagrams or now - self.asked_at < self.repeat_s:
+                return None
+            self.asked_at = now
+            return self._plain(HELLO)
+        if self.queue and len(self.sent) < self.credit:
+            return self._request(REQUEST, now)
+        return self._demand(now)
+
+    def receive(self, data, now):
+        """Bytes that came. ProtocolError: the session is over, call lost()."""
+        self.unread += data
+        while self.unread:
+            frame, length = decode(self.unread)
+            if frame is None:
+                break
+            del self.unread[:length]
+            self._take(frame)
+        if self.datagrams:
+            self.unread.clear()
+        self.expire(now)
+
+    def poll(self, now):
+        """Time has passed."""
+        self.expire(now)
+        while self.answer_within_s and self.sent:
+            request_id, (tag, at) = next(iter(self.sent.items()))
+            if now - at <= self.answer_within_s:
+                break
+            del self.sent[request_id]
+            self.ended(tag, Lost("no answer came in time"))
+
+    def expire(self, now):
+        while self.expire_s and self.queue and now - self.queue[0][1] > self.expire_s:
+            self.ended(self.queue.popleft()[0], Expired("waited for credit for too long"))
+
+    def lost(self, why="the connection is gone"):
+        """What was sent is lost; what was not goes with the next session."""
+        sent, self.sent = self.sent, collections.OrderedDict()
+        self.reset()
+        for tag, _ in sent.values():
+            self.ended(tag, Lost(why))
+
+    def goodbye(self):
+        return encode(GOODBYE, self.session, 0)
+
+    def _plain(self, kind):
+        self.told_demand = len(self.queue)
+        return encode(kind, self.session, self.told_demand)
+
+    def _request(self, kind, now):
+        tag, _, body = self.queue.popleft()
+        request_id, self.next_id = self.next_id, self.next_id + 1
+        self.sent[request_id] = (tag, now)
+        self.told_demand = len(self.queue)
+        return encode(kind, self.session, self.told_demand, request_id, body)
+
+    # While something is unanswered, what is sent next says it.
+    def _demand(self, now):
+        if self.sent:
+            return None
+        wants = bool(self.queue)
+        again = wants and self.datagrams and now - self.asked_at >= self.repeat_s
+        if wants == (self.told_demand > 0) and not again:
+            return None
+        self.asked_at = now
+        return self._plain(DEMAND)
+
+    def _take(self, frame):
+        nameless = frame.kind == ERROR and frame.session == 0
+        if frame.session != self.session and not nameless:
+            return
+        if frame.kind == ERROR:
+            text = frame.body.decode("utf-8", "replace") or f"fault {frame.amount}"
+            if frame.id == 0:
+                raise ProtocolError(f"the server ended the session: {text}")
+            self._end(frame.id, Failed(text))
+            return
+        if frame.kind == RESPONSE:
+            self._end(frame.id, frame.body)
+        elif frame.kind == REJECTED:
+            if len(frame.body) != REJECT.size:
+                raise ProtocolError("a reject of another size")
+            reason, of_class, _, retry_us = REJECT.unpack(frame.body)
+            self._end(frame.id, Rejected(reason, of_class, retry_us / 1e6))
+        elif frame.kind not in (WELCOME, CREDIT):
+            raise ProtocolError(f"a frame of kind {frame.kind:#x}")
+        self.greeted = self.open = True
+        self.credit = frame.amount
+
+    def _end(self, request_id, outcome):
+        tag, _ = self.sent.pop(request_id, (None, None))
+        if tag is not None:
+            self.ended(tag, outcome)
+
+
+class Client:
+    """One session with a server. Any thread may call submit and call."""
+
+    def __init__(self, host, port, udp=False, connect_timeout_s=5.0, **options):
+        """`options` are Session's: queue, drop_oldest, expire_s, answer_within_s, ..."""
+        if udp:
+            options = {"session": random.randrange(1, 1 << 32), "datagrams": True, **options}
+        self.address, self.udp, self.connect_timeout_s = (host, port), udp, connect_timeout_s
+        self.counts = collections.Counter()  # by the name of the exception, or "Reply"
+        self._lock = threading.Lock()        # guards all below
+        self._ended = []
+        self._session = Session(lambda tag, outcome: self._ended.append((tag, outcome)), **options)
+        self._socket = self._connect()
+        self._unsent = b""
+        self._closing = False
+        self._wake_r, self._wake_w = socket.socketpair()
+        self._wake_r.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="rubato-rpc", daemon=True)
+        self._thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def submit(self, body):
+        """A future of the reply."""
+        if self.udp and HEADER.size + len(body) > MAX_DATAGRAM:
+            raise ValueError(f"over UDP a body has at most {MAX_DATAGRAM - HEADER.size} bytes")
+        future = concurrent.futures.Future()
+        with self._lock:
+            if self._closing:
+                raise RuntimeError("the client is closed")
+            self._session.submit(future, body, time.monotonic())
+        self._wake()
+        return future
+
+    def call(self, body, timeout_s=None):
+        return self.submit(body).result(timeout_s)
+
+    @property
+    def credit(self):
+        return self._session.credit
+
+    def close(self):
+        """What has no answer yet is lost."""
+        with self._lock:
+            self._closing = True
+        self._wake()
+        self._thread.join()
+        self._wake_r.close()
+        self._wake_w.close()
+
+    def _connect(self):
+        if not self.udp:
+            connection = socket.create_connection(self.address, self.connect_timeout_s)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            family, kind, proto, _, address = socket.getaddrinfo(*self.address,
+                                                                 type=socket.SOCK_DGRAM)[0]
+            connection = socket.socket(family, kind, proto)
+            connection.connect(address)
+        connection.setblocking(False)
+        return connection
+
+    def _wake(self):
+        try:
+            self._wake_w.send(b"x")
+        except OSError:
+            pass  # full of wakes, or closed
+
+    def _run(self):
+        while True:
+            self._reconnect()
+            with self._lock:
+                closing = self._closing
+                self._step(closing)
+            self._settle()
+            if closing:
+                return
+            self._wait()
+
+    def _reconnect(self):
+        if self._socket is not None or self._closing:
+            return
+        try:
+            self._socket = self._connect()
+        except OSError:
+            pass  # what is queued expires
+
+    def _step(self, closing):
+        now = time.monotonic()
+        self._session.poll(now)
+        try:
+            if self._socket is not None:
+                self._receive(now)
+                self._send(now)
+            if closing and self._socket is not None:
+                self._socket.send(self._session.goodbye())
+        except (OSError, ProtocolError) as problem:
+            self._disconnect(str(problem))
+        if closing:
+            self._disconnect("the client was closed")
+            for tag, _, _ in self._session.queue:
+                self._ended.append((tag, Lost("the client was closed")))
+            self._session.queue.clear()
+
+    def _receive(self, now):
+        while True:
+            try:
+                data = self._socket.recv(65536)
+            except BlockingIOError:
+                return
+            if not data and not self.udp:
+                raise ProtocolError("the server closed the connection")
+            self._session.receive(data, now)
+
+    def _send(self, now):
+        while True:
+            if not self._unsent:
+                self._unsent = self._session.next_frame(now) or b""
+                if not self._unsent:
+                    return
+            try:
+                sent = self._socket.send(self._unsent)
+            except BlockingIOError:
+                return
+            self._unsent = b"" if self.udp else self._unsent[sent:]
+
+    def _disconnect(self, why):
+        if self._socket is not None:
+            self._socket.close()
+        self._socket, self._unsent = None, b""
+        self._session.lost(why)
+
+    # Outside of the lock: futures call back.
+    def _settle(self):
+        with self._lock:
+            ended, self._ended = self._ended, []
+            for _, outcome in ended:
+                name = type(outcome).__name__ if isinstance(outcome, Exception) else "Reply"
+                self.counts[name] += 1
+        for future, outcome in ended:
+            if not future.set_running_or_notify_cancel():
+                continue
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+    def _wait(self):
+        with self._lock:
+            sock, busy = self._socket, bool(self._session.queue or self._session.sent)
+            blocked = bool(self._unsent)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake_r, selectors.EVENT_READ)
+            if sock is not None:
+                events = selectors.EVENT_READ | (selectors.EVENT_WRITE if blocked else 0)
+                selector.register(sock, events)
+            # Without a connection it is tried again, not at once.
+            selector.select(0.1 if sock is None else 0.001 if busy else 0.5)
+        try:
+            self._wake_r.recv(4096)
+        except BlockingIOError:
+            pass

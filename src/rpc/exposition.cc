@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/exposition.h"
+
+#include "mechanism/clock/clock.h"
+
+namespace rubato::rpc {
+namespace {
+
+void write_credits(OpenMetrics& out, const CreditDesk::Pool& pool) {
+  out.family("rubato_rpc_credits", "gauge", "Requests that clients may have underway.");
+  const std::pair<const char*, int64_t> kinds[] = {{"total", pool.total()},
+                                                   {"issued", pool.issued()},
+                                                   {"pending", pool.pending()},
+                                                   {"withheld", pool.withheld()}};
+  for (const auto& [kind, credits] : kinds) {
+    out.gauge(static_cast<double>(credits), OpenMetrics::label("kind", kind));
+  }
+  out.family("rubato_rpc_sessions", "gauge", "Open sessions.");
+  out.gauge(static_cast<double>(pool.sessions()));
+  out.family("rubato_rpc_drained_sessions", "gauge", "Sessions without a credit.");
+  out.gauge(static_cast<double>(pool.drained()));
+}
+
+void write_counts(OpenMetrics& out, const CreditDesk::Counts& counts) {
+  out.family("rubato_rpc_sessions_opened", "counter", "Sessions that were opened.");
+  out.counter(counts.opened.value());
+  out.family("rubato_rpc_sessions_refused", "counter", "Sessions over the limit.");
+  out.counter(counts.refused.value());
+  out.family("rubato_rpc_served", "counter", "Requests that were run and answered.");
+  out.counter(counts.served.value());
+  out.family("rubato_rpc_rejected", "counter", "Requests that were not run, by reason.");
+  for (const Reason reason : {Reason::kOverloaded, Reason::kQueueFull, Reason::kOverCredit}) {
+    out.counter(counts.rejected[static_cast<size_t>(reason)].value(),
+                OpenMetrics::label("reason", to_string(reason)));
+  }
+  out.family("rubato_rpc_faults", "counter", "Sessions that were ended for what they sent.");
+  out.counter(counts.faults.value());
+  out.family("rubato_rpc_told", "counter", "Credits sent in messages of their own.");
+  out.counter(counts.told.value());
+}
+
+}  // namespace
+
+void expose(OpenMetrics& out, const CreditDesk& desk) {
+  write_credits(out, desk.pool());
+  write_counts(out, desk.counts());
+  out.family("rubato_rpc_delay_seconds", "gauge",
+             "How long the oldest request that was not started has waited.");
+  out.gauge(desk.delay(now()).seconds());
+}
+
+}  // namespace rubato::rpc
