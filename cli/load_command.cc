@@ -43,14 +43,16 @@ struct Settings {
   ArrivalSpec arrivals;  // but not its trace_file: the text it is a part of is gone
   std::vector<Nanos> trace;
   std::vector<std::pair<std::string, std::string>> notes;
+  double rpc_expire_us = LoadOptions().rpc_expire.micros();
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
+  bool rpc_given = false;
 };
 
 std::string verb_help() {
   std::string text = "Verbs of --mix:\n";
   for (const auto& [name, summary] : kv_verbs()) text += fmt::format("  {:<12}{}\n", name, summary);
-  text += "Workloads of --workload (spin targets):\n";
+  text += "Workloads of --workload (spin and rpc targets):\n";
   for (const NamedMix& mix : named_mixes()) {
     text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
   }
@@ -84,7 +86,8 @@ void add_target_options(CLI::App& app, Settings& s) {
         s.target_text = text;
         return Done{};
       },
-      "Server: resp://HOST:PORT or spin://HOST:PORT")
+      "Server: resp://HOST:PORT, spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over "
+      "Rubato RPC)")
       ->required();
   app.add_option("--password", s.options.password, "AUTH password")->type_name("TEXT");
   add_count(app, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
@@ -142,7 +145,7 @@ void add_request_options(CLI::App& app, Settings& s) {
   app.add_option("--mix", s.mix, "Requests of a resp target: VERB[/NUMBER]:WEIGHT,...")
       ->type_name("SPEC")
       ->default_str(kDefaultMix);
-  app.add_option("--workload", s.workload, "Requests of a spin target: a name or a spec, see below")
+  app.add_option("--workload", s.workload, "Requests of a spin or rpc target: a name or a spec, see below")
       ->type_name("NAME|SPEC")
       ->default_str(kDefaultWorkload);
   add_count(app, "--keys", s.shape.keys, 1, kMostKeys, "a number of keys", "Keys in use");
@@ -155,6 +158,16 @@ void add_request_options(CLI::App& app, Settings& s) {
   app.add_option("--service-us", s.service_us,
                  "Nominal service times for slowdowns, such as get=3,range=1000")
       ->type_name("VERB=US,...");
+}
+
+void add_rpc_options(CLI::App& app, Settings& s) {
+  add_count(app, "--rpc-queue", s.options.rpc_queue, 1, 1'000'000, "a number of requests",
+            "rpc targets: requests that a session queues while it has no credit; then the oldest is "
+            "dropped")
+      ->each([&s](const std::string&) { s.rpc_given = true; });
+  add_number(app, "--rpc-expire-us", s.rpc_expire_us, 0, 1e9, "microseconds",
+             "rpc targets: give up what was queued for so long; 0 = never")
+      ->each([&s](const std::string&) { s.rpc_given = true; });
 }
 
 void add_output_options(CLI::App& app, Settings& s) {
@@ -196,25 +209,43 @@ void add_output_options(CLI::App& app, Settings& s) {
       ->trigger_on_parse();
 }
 
+bool spins(const Settings& s) { return s.options.target.protocol != Protocol::kResp; }
+
+void check_rpc(const Settings& s) {
+  if (!speaks_rpc(s.options.target)) {
+    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire-us", "are for rpc:// targets");
+    return;
+  }
+  if (s.options.closed_clients > 0) {
+    bad_value("--closed", "is not for rpc:// targets: their sessions wait by themselves");
+  }
+  if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
+}
+
 // What only the options together can tell.
 void check(Settings& s) {
+  s.options.rpc_expire = Nanos::from_micros(s.rpc_expire_us);
   if (s.warmup_given) s.options.warmup = s.warmup;
   if (s.options.warmup_length() >= s.options.duration) {
     bad_value("--warmup", "takes less than the duration");
   }
-  const bool spin = s.options.target.protocol == Protocol::kSpin;
+  const bool spin = spins(s);
   if (spin && !s.mix.empty()) bad_value("--mix", "is for resp:// targets; use --workload");
-  if (!spin && !s.workload.empty()) bad_value("--workload", "is for spin:// targets; use --mix");
+  if (!spin && !s.workload.empty()) {
+    bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
+  }
   if (spin && s.load_keys) bad_value("--load-keys", "is for resp:// targets");
+  check_rpc(s);
   if (s.mix.empty()) s.mix = kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
 }
 
 std::unique_ptr<RequestSource> make_source(const Settings& s) {
-  if (s.options.target.protocol == Protocol::kSpin) {
+  if (spins(s)) {
     Result<Mix> mix = parse_mix(s.workload);
     if (!mix) bad_value("--workload", mix.error());
-    return make_spin_source(std::move(*mix));
+    return speaks_rpc(s.options.target) ? make_rpc_spin_source(std::move(*mix))
+                                        : make_spin_source(std::move(*mix));
   }
   Result<std::unique_ptr<RequestSource>> source = make_kv_source(s.mix, s.shape, s.service_us);
   if (!source) {
@@ -231,7 +262,7 @@ Arrivals make_arrivals(const Settings& s) {
 }
 
 void describe_run(const Settings& s, RunReport& report) {
-  const bool spin = s.options.target.protocol == Protocol::kSpin;
+  const bool spin = spins(s);
   report.workload = spin ? s.workload : s.mix;
   report.target = s.target_text;
   report.machine = this_machine();
@@ -241,7 +272,12 @@ void describe_run(const Settings& s, RunReport& report) {
   auto& settings = report.settings;
   settings.emplace_back("flows",
                         std::to_string(closed ? s.options.closed_clients : s.options.flows));
-  if (!closed) settings.emplace_back("pick", s.options.pick == Pick::kIdle ? "idle" : "random");
+  if (speaks_rpc(s.options.target)) {
+    settings.emplace_back("rpc_queue", std::to_string(s.options.rpc_queue));
+    settings.emplace_back("rpc_expire_us", fmt::format("{:g}", s.options.rpc_expire.micros()));
+  } else if (!closed) {
+    settings.emplace_back("pick", s.options.pick == Pick::kIdle ? "idle" : "random");
+  }
   settings.emplace_back("duration_s", fmt::format("{:g}", s.options.duration.seconds()));
   settings.emplace_back("warmup_s", fmt::format("{:g}", s.options.warmup_length().seconds()));
   if (!spin) {
@@ -290,6 +326,7 @@ void add_load(CLI::App& parent, int& status) {
   add_target_options(*app, *settings);
   add_schedule_options(*app, *settings);
   add_request_options(*app, *settings);
+  add_rpc_options(*app, *settings);
   add_output_options(*app, *settings);
   app->callback([settings, &status] { status = run_load(*settings); });
 }

@@ -2,7 +2,6 @@
 #include "load/flow_set.h"
 
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,16 +12,6 @@
 
 namespace rubato::load {
 namespace {
-
-constexpr uint32_t kSpareFiles = 64;
-
-// Lifts the soft limit of open files to what `flows` connections need, as far as allowed.
-void allow_files(uint32_t flows) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= flows + kSpareFiles) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, flows + kSpareFiles);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -193,7 +182,9 @@ void FlowSet::take_reply(Flow& flow, Instant at) {
   const Outstanding request = flow.waiting.pop();
   --outstanding_;
   if (!request.setup) {
-    events_.on_reply(request, flow.parser, at);
+    if (!flow.parser.is_error()) return events_.on_reply(request, at);
+    const std::string_view text = flow.parser.error_text();
+    events_.on_failed(request, classify_error(text), text);
   } else if (flow.parser.is_error()) {
     fatal_ = "the server refused the password: " + std::string(flow.parser.error_text());
   }

@@ -1,39 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowSet: the connections of one run. Opens them, sends requests, cuts the bytes that come back
-// into replies, and reopens what the server closes (a bounded number of times). It never blocks
-// after open_all(). One owner at a time; it owns sockets and the requests outstanding on them.
+// FlowSet: the RESP connections of one run. Opens them, sends requests, cuts the bytes that come
+// back into replies, and reopens what the server closes (a bounded number of times). One owner at a
+// time; it owns sockets and the requests outstanding on them.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/prng.h"
-#include "base/result.h"
-#include "base/time.h"
+#include "load/flows.h"
 #include "load/reply_parser.h"
 #include "load/socket.h"
 
 namespace rubato::load {
-
-inline constexpr uint32_t kNoFlow = std::numeric_limits<uint32_t>::max();
-inline constexpr uint32_t kMaxReconnects = 10;  // per connection, with kReconnectPause between
-inline constexpr Nanos kReconnectPause = Nanos::millis(100);
-inline constexpr Nanos kConnectTimeout = Nanos::seconds(3);
-
-// A request on its way.
-struct Outstanding {
-  Instant due;    // when it was scheduled (closed loop: when it was sent)
-  Nanos service;  // nominal, 0 = unknown
-  uint32_t type = 0;
-  bool measured = false;
-  bool setup = false;  // AUTH and the like: none of the caller's requests
-};
 
 // Requests of one connection in the order of their replies.
 class OutstandingFifo {
@@ -50,40 +33,20 @@ class OutstandingFifo {
   size_t head_ = 0;
 };
 
-// Told of what happens inside poll(). Must not call back into the FlowSet.
-class FlowEvents {
- public:
-  virtual ~FlowEvents() = default;
-  virtual void on_reply(const Outstanding& request, const ReplyParser& reply, Instant at) = 0;
-  virtual void on_lost(const Outstanding& request) = 0;
-  virtual void on_closed() = 0;
-};
-
-class FlowSet {
+class FlowSet final : public Flows {
  public:
   FlowSet(Endpoint endpoint, std::string password, FlowEvents& events);
   FlowSet(const FlowSet&) = delete;
   FlowSet& operator=(const FlowSet&) = delete;
-  ~FlowSet();
+  ~FlowSet() override;
 
-  // Connects `count` flows. Fails with one line if one of them cannot be connected.
-  Status open_all(uint32_t count);
-
-  // A flow without outstanding requests, or any usable one; kNoFlow if there is none.
-  uint32_t pick_idle(Prng& prng) const;
-  uint32_t pick_any(Prng& prng) const;
-
-  // Requires a flow that pick returned since the last poll().
-  void send(uint32_t flow, std::string_view bytes, const Outstanding& request);
-
-  // Takes what the sockets have, without waiting. Fails when the run cannot go on: the stream is
-  // not RESP, the password was refused, or every connection is gone for good.
-  Status poll(Instant now);
-
-  uint64_t outstanding() const { return outstanding_; }
-
-  // Gives up on everything outstanding (on_lost for each).
-  void abandon();
+  Status open_all(uint32_t count) override;
+  uint32_t pick_idle(Prng& prng) const override;
+  uint32_t pick_any(Prng& prng) const override;
+  void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
+  Status poll(Instant now) override;
+  uint64_t outstanding() const override { return outstanding_; }
+  void abandon() override;
 
  private:
   enum class State : uint8_t { kConnecting, kReady, kDown };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "load/flow_set.h"
+#include "load/rpc_flows.h"
 #include "load/steal_time.h"
 #include "mechanism/clock/clock.h"
 
@@ -14,6 +16,11 @@ namespace {
 
 constexpr int kSendsPerTurn = 32;  // then look for replies
 constexpr uint64_t kMostCounted = 10'000'000;
+
+std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const std::string& password,
+                                  FlowEvents& events) {
+  return std::make_unique<FlowSet>(endpoint, password, events);
+}
 
 }  // namespace
 
@@ -27,13 +34,12 @@ Generator::Generator(const LoadOptions& options, RequestSource& source, Arrivals
 
 Nanos Generator::elapsed() const { return rubato::now() - start_; }
 
-void Generator::on_reply(const Outstanding& request, const ReplyParser& reply, Instant at) {
-  if (reply.is_error()) {
-    const std::string_view text = reply.error_text();
-    recorder_.failed(request.type, classify_error(text), text, request.measured);
-    return;
-  }
+void Generator::on_reply(const Outstanding& request, Instant at) {
   recorder_.replied(request.type, at - start_, at - request.due, request.service, request.measured);
+}
+
+void Generator::on_failed(const Outstanding& request, Outcome outcome, std::string_view text) {
+  recorder_.failed(request.type, outcome, text, request.measured);
 }
 
 void Generator::on_lost(const Outstanding& request) {
@@ -125,7 +131,8 @@ void Generator::look_for_stalls(Nanos now) {
 Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   Result<Endpoint> endpoint = resolve(options_.target);
   if (!endpoint) return Error{endpoint.error()};
-  flows_.emplace(*endpoint, options_.password, static_cast<FlowEvents&>(*this));
+  flows_ = speaks_rpc(options_.target) ? make_rpc_flows(*endpoint, options_, *this)
+                                       : make_flows(*endpoint, options_.password, *this);
   const uint32_t flows = closed_loop() ? options_.closed_clients : options_.flows;
   if (Status opened = flows_->open_all(flows); !opened) return Error{opened.error()};
 

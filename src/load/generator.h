@@ -10,11 +10,12 @@
 #pragma once
 
 #include <csignal>
+#include <memory>
 #include <optional>
 
 #include "base/result.h"
 #include "load/core_watch.h"
-#include "load/flow_set.h"
+#include "load/flows.h"
 #include "load/options.h"
 #include "load/recorder.h"
 #include "load/request_source.h"
@@ -39,7 +40,8 @@ class Generator final : private FlowEvents {
   bool broke_off() const { return broke_off_; }
 
  private:
-  void on_reply(const Outstanding& request, const ReplyParser& reply, Instant at) override;
+  void on_reply(const Outstanding& request, Instant at) override;
+  void on_failed(const Outstanding& request, Outcome outcome, std::string_view text) override;
   void on_lost(const Outstanding& request) override;
   void on_closed() override { recorder_.closed_by_peer(); }
 
@@ -58,7 +60,7 @@ class Generator final : private FlowEvents {
   RequestSource& source_;
   Arrivals arrivals_;
   Recorder recorder_;
-  std::optional<FlowSet> flows_;
+  std::unique_ptr<Flows> flows_;
   std::optional<CoreWatch> watch_;
   std::vector<Stall> stalls_;  // found since the last look
   Nanos next_look_;

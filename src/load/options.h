@@ -35,6 +35,8 @@ struct LoadOptions {
   Pick pick = Pick::kIdle;
   uint32_t closed_clients = 0;  // > 0: closed loop with that many clients instead
   std::string password;
+  uint32_t rpc_queue = 16;                 // rpc: requests that a session queues for credit
+  Nanos rpc_expire = Nanos::millis(10);    // rpc: they are given up after; zero = never
   bool timeline = false;  // keep figures per 100 ms
   bool ccdf = false;      // write the latency distributions
   bool progress = false;  // a line per second on stderr

@@ -49,7 +49,13 @@ void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, boo
   ++failures_;
   if (outcome == Outcome::kError && first_error_.empty()) first_error_ = text;
   if (!is_measured) return;
-  ++(outcome == Outcome::kRefused ? books_[type].refused : books_[type].errors);
+  Book& book = books_[type];
+  switch (outcome) {
+    case Outcome::kRefused: ++book.refused; break;
+    case Outcome::kError: ++book.errors; break;
+    case Outcome::kExpired: ++book.expired; break;
+    case Outcome::kDropped: ++book.dropped; break;
+  }
 }
 
 void Recorder::lost(uint32_t type, bool timed_out, bool is_measured) {
@@ -133,6 +139,10 @@ void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns
     report.refused += book.refused;
     report.errors += book.errors;
     report.lost += book.lost;
+    if (report.shed) {
+      report.shed->expired += book.expired;
+      report.shed->dropped += book.dropped;
+    }
     all.merge(book.latency);
     slowdowns.merge(book.slowdown);
   }
@@ -184,6 +194,7 @@ void Recorder::add_live_figures(RunReport& report, Nanos ran) const {
 
 RunReport Recorder::report(Nanos ran) const {
   RunReport report;
+  if (speaks_rpc(options_.target)) report.shed.emplace();
   Histogram all, slowdowns;
   add_types(report, all, slowdowns);
   report.requests += unsent_;

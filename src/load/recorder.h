@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 #include "load/options.h"
-#include "load/reply_parser.h"
+#include "load/outcome.h"
 #include "load/request_source.h"
 #include "load/undisturbed.h"
 #include "metrics/histogram.h"
@@ -68,7 +68,7 @@ class Recorder {
  private:
   struct Book {
     Histogram latency, slowdown, slice;
-    uint64_t sent = 0, refused = 0, errors = 0, lost = 0;
+    uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, dropped = 0;
   };
 
   void close_slices_before(Nanos at);

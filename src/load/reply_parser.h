@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "load/outcome.h"
+
 namespace rubato::load {
 
 class ReplyParser {
@@ -53,10 +55,7 @@ class ReplyParser {
   char line_[kMaxLine] = {};
 };
 
-// What an error reply means for the run.
-enum class Outcome : uint8_t { kOk, kRefused, kError };
-
-// Refusals by plan are -OVERLOADED, -THROTTLED, -BUSY and -TRYAGAIN; any other error is an error.
+// What an error reply means for the run. Refusals by plan are -OVERLOADED, -THROTTLED, -BUSY and -TRYAGAIN; any other error is an error.
 Outcome classify_error(std::string_view text);
 
 }  // namespace rubato::load

@@ -187,7 +187,7 @@ class KvSource final : public RequestSource {
 
 class SpinSource final : public RequestSource {
  public:
-  explicit SpinSource(Mix mix) : mix_(std::move(mix)) {
+  SpinSource(Mix mix, bool bare) : mix_(std::move(mix)), bare_(bare) {
     for (const RequestType& type : mix_.types()) {
       types_.push_back({type.name, type.share, type.service.mean});
     }
@@ -195,12 +195,18 @@ class SpinSource final : public RequestSource {
 
   Draw draw(Prng& prng, std::string& out) override {
     const Mix::Draw draw = mix_.sample(prng);
-    append_command(out, {"SPIN", fmt::format_int(draw.service.count()).str()});
+    const std::string nanoseconds = fmt::format_int(draw.service.count()).str();
+    if (bare_) {
+      out += nanoseconds;
+    } else {
+      append_command(out, {"SPIN", nanoseconds});
+    }
     return {draw.type, draw.service};
   }
 
  private:
   Mix mix_;
+  const bool bare_;
 };
 
 }  // namespace
@@ -239,7 +245,11 @@ Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, cons
 }
 
 std::unique_ptr<RequestSource> make_spin_source(Mix mix) {
-  return std::make_unique<SpinSource>(std::move(mix));
+  return std::make_unique<SpinSource>(std::move(mix), false);
+}
+
+std::unique_ptr<RequestSource> make_rpc_spin_source(Mix mix) {
+  return std::make_unique<SpinSource>(std::move(mix), true);
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> kv_verbs() {

@@ -57,6 +57,9 @@ Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, cons
 // `SPIN <nanoseconds>` with service times drawn from the mix.
 std::unique_ptr<RequestSource> make_spin_source(Mix mix);
 
+// The same for the body of an RPC request: the nanoseconds and nothing else.
+std::unique_ptr<RequestSource> make_rpc_spin_source(Mix mix);
+
 // One line per verb, for the help text: name and what it sends.
 std::vector<std::pair<std::string_view, std::string_view>> kv_verbs();
 

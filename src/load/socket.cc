@@ -5,8 +5,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -42,6 +44,14 @@ void Fd::reset() {
   fd_ = -1;
 }
 
+void allow_files(uint32_t count) {
+  constexpr uint32_t kSpareFiles = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kSpareFiles) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + kSpareFiles);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 Result<Endpoint> resolve(const Target& target) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -71,6 +81,13 @@ Fd begin_connect(const Endpoint& endpoint) {
   fd.reset();
   errno = code;
   return fd;
+}
+
+Result<Fd> connect_datagrams(const Endpoint& endpoint) {
+  Fd fd(::socket(endpoint.address.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
+  if (fd.open() && ::connect(fd.get(), address, endpoint.length) == 0) return fd;
+  return connect_failure(endpoint, errno);
 }
 
 int connect_error(int fd) {

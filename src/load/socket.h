@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few socket calls a generator needs. All sockets are TCP, close-on-exec and TCP_NODELAY.
+// The few socket calls a generator needs. All sockets are close-on-exec, and TCP_NODELAY where they
+// are TCP.
 // Any thread; a Fd owns its descriptor.
 #pragma once
 
@@ -38,11 +39,17 @@ struct Endpoint {
   std::string text;  // host:port, for messages
 };
 
+// Lifts the soft limit of open files to what `count` sockets need, as far as allowed.
+void allow_files(uint32_t count);
+
 // The target's first address.
 Result<Endpoint> resolve(const Target& target);
 
 // A connected non-blocking socket. Fails with one line naming the endpoint and why.
 Result<Fd> connect_now(const Endpoint& endpoint, Nanos timeout);
+
+// A non-blocking UDP socket whose only peer is the endpoint.
+Result<Fd> connect_datagrams(const Endpoint& endpoint);
 
 // Starts connecting without waiting; not open if that failed at once. When the socket becomes
 // writable, connect_error() is 0 or says why it failed.

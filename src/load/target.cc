@@ -1,29 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load/target.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <utility>
 
 namespace rubato::load {
 namespace {
 
 Error bad_target(std::string_view text) {
   return {"target: '" + std::string(text) +
-          "' is not resp://HOST:PORT or spin://HOST:PORT with a port of 1 to 65535"};
+          "' is not resp://HOST:PORT, spin://, rpc:// or rpc+udp:// with a port of 1 to 65535"};
 }
+
+constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol::kResp},
+                                                              {"spin", Protocol::kSpin},
+                                                              {"rpc", Protocol::kRpc},
+                                                              {"rpc+udp", Protocol::kRpcUdp}};
 
 }  // namespace
 
 Result<Target> parse_target(std::string_view text) {
-  std::string_view rest = text;
   Target target;
-  if (rest.starts_with("resp://")) {
-    target.protocol = Protocol::kResp;
-  } else if (rest.starts_with("spin://")) {
-    target.protocol = Protocol::kSpin;
-  } else {
-    return bad_target(text);
-  }
-  rest.remove_prefix(7);
+  const size_t end = text.find("://");
+  if (end == std::string_view::npos) return bad_target(text);
+  const auto scheme = std::find_if(std::begin(kSchemes), std::end(kSchemes), [&](const auto& known) {
+    return known.first == text.substr(0, end);
+  });
+  if (scheme == std::end(kSchemes)) return bad_target(text);
+  target.protocol = scheme->second;
+  const std::string_view rest = text.substr(end + 3);
   const size_t colon = rest.rfind(':');
   if (colon == std::string_view::npos) return bad_target(text);
   std::string_view host = rest.substr(0, colon);

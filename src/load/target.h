@@ -11,7 +11,12 @@
 
 namespace rubato::load {
 
-enum class Protocol : uint8_t { kResp, kSpin };
+enum class Protocol : uint8_t {
+  kResp,    // a key-value server
+  kSpin,    // the synthetic one, over RESP
+  kRpc,     // the synthetic one, over Rubato RPC and TCP
+  kRpcUdp,  // the same over UDP
+};
 
 struct Target {
   Protocol protocol = Protocol::kResp;
@@ -19,7 +24,11 @@ struct Target {
   uint16_t port = 0;
 };
 
-// `resp://HOST:PORT` or `spin://HOST:PORT`; an IPv6 address stands in brackets.
+inline bool speaks_rpc(const Target& target) {
+  return target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp;
+}
+
+// `resp://HOST:PORT`, or with spin, rpc, rpc+udp for resp; an IPv6 address stands in brackets.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace rubato::load

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flows: the connections of one run, whatever is spoken on them: FlowSet for RESP, RpcFlows for
+// Rubato RPC. They never block after open_all(). One owner at a time.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "base/prng.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "load/outcome.h"
+
+namespace rubato::load {
+
+inline constexpr uint32_t kNoFlow = std::numeric_limits<uint32_t>::max();
+inline constexpr uint32_t kMaxReconnects = 10;  // per connection, with kReconnectPause between
+inline constexpr Nanos kReconnectPause = Nanos::millis(100);
+inline constexpr Nanos kConnectTimeout = Nanos::seconds(3);
+
+// A request on its way.
+struct Outstanding {
+  Instant due;    // when it was scheduled (closed loop: when it was sent)
+  Nanos service;  // nominal, 0 = unknown
+  uint32_t type = 0;
+  bool measured = false;
+  bool setup = false;  // AUTH and the like: none of the caller's requests
+};
+
+// Told of what happens inside poll() and send(). Must not call back into the flows.
+class FlowEvents {
+ public:
+  virtual ~FlowEvents() = default;
+  virtual void on_reply(const Outstanding& request, Instant at) = 0;
+  // `text` is what the server said.
+  virtual void on_failed(const Outstanding& request, Outcome outcome, std::string_view text) = 0;
+  virtual void on_lost(const Outstanding& request) = 0;
+  virtual void on_closed() = 0;
+};
+
+class Flows {
+ public:
+  virtual ~Flows() = default;
+
+  // Connects `count` flows. Fails with one line if one of them cannot be connected.
+  virtual Status open_all(uint32_t count) = 0;
+
+  // A flow without outstanding requests, or any usable one; kNoFlow if there is none.
+  virtual uint32_t pick_idle(Prng& prng) const = 0;
+  virtual uint32_t pick_any(Prng& prng) const = 0;
+
+  // Requires a flow that pick returned since the last poll().
+  virtual void send(uint32_t flow, std::string_view bytes, const Outstanding& request) = 0;
+
+  // Takes what the sockets have, without waiting. Fails when the run cannot go on: what comes is
+  // not the protocol, the password was refused, or every connection is gone for good.
+  virtual Status poll(Instant now) = 0;
+
+  virtual uint64_t outstanding() const = 0;
+
+  // Gives up on everything outstanding (on_lost for each).
+  virtual void abandon() = 0;
+};
+
+}  // namespace rubato::load

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Outcome: how a request ended that got no reply and was not lost. A plain value.
+#pragma once
+
+#include <cstdint>
+
+namespace rubato::load {
+
+enum class Outcome : uint8_t {
+  kRefused,  // by the server, explicitly and by plan
+  kError,
+  kExpired,  // shed here: had no credit for too long
+  kDropped,  // shed here: too many had none
+};
+
+}  // namespace rubato::load

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "load/rpc_flows.h"
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "mechanism/clock/clock.h"
+#include "rpc/client_session.h"
+
+namespace rubato::load {
+namespace {
+
+using rpc::Ended;
+using rpc::Ending;
+
+bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+class RpcFlows final : public Flows, private rpc::ClientEvents {
+ public:
+  RpcFlows(Endpoint endpoint, const LoadOptions& options, FlowEvents& events)
+      : endpoint_(std::move(endpoint)),
+        events_(events),
+        epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+        buffer_(std::make_unique<char[]>(kReceiveBytes)) {
+    client_.queue = options.rpc_queue;
+    client_.expire = options.rpc_expire;
+    client_.answer_within = options.reply_timeout;
+    client_.datagrams = options.target.protocol == Protocol::kRpcUdp;
+  }
+
+  Status open_all(uint32_t count) override;
+  uint32_t pick_idle(Prng& prng) const override { return pick_any(prng); }
+  uint32_t pick_any(Prng& prng) const override {
+    return prng.below(static_cast<uint32_t>(flows_.size()));
+  }
+  void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
+  Status poll(Instant now) override;
+  uint64_t outstanding() const override { return requests_.size() - free_.size(); }
+  void abandon() override;
+
+ private:
+  enum class State : uint8_t { kConnecting, kReady, kDown };
+  struct Flow {
+    Fd fd;
+    std::unique_ptr<rpc::ClientSession> session;
+    std::string unsent;  // what the socket had no room for
+    State state = State::kDown;
+    uint32_t reconnects = 0;
+    Instant retry_at = Instant::never();
+  };
+
+  void on_end(const Ended& ended) override;
+  bool watch(uint32_t index, bool add);
+  bool connect(uint32_t index);
+  void push(uint32_t index);
+  bool push_out(Flow& flow);
+  void receive(uint32_t index);
+  void close(uint32_t index);
+  void look_after(uint32_t index);
+
+  static constexpr size_t kReceiveBytes = 64 * 1024;
+  static constexpr int kEventsPerPoll = 64;
+  static constexpr uint32_t kLooksPerPoll = 64;  // at sessions whose time may have passed
+
+  Endpoint endpoint_;
+  FlowEvents& events_;
+  Fd epoll_;
+  rpc::ClientOptions client_;
+  std::vector<Flow> flows_;
+  std::vector<Outstanding> requests_;  // by tag
+  std::vector<uint64_t> free_;         // tags
+  std::unique_ptr<char[]> buffer_;
+  uint32_t next_look_ = 0;
+  uint32_t gone_ = 0;
+  Instant now_;
+  std::string last_error_;
+};
+
+Status RpcFlows::open_all(uint32_t count) {
+  allow_files(count);
+  if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
+  now_ = rubato::now();
+  flows_.resize(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    Flow& flow = flows_[i];
+    rpc::ClientOptions options = client_;
+    options.session = i + 1;
+    flow.session = std::make_unique<rpc::ClientSession>(options, static_cast<ClientEvents&>(*this));
+    Result<Fd> fd = client_.datagrams ? connect_datagrams(endpoint_)
+                                      : connect_now(endpoint_, kConnectTimeout);
+    if (!fd) return Error{fd.error()};
+    flow.fd = std::move(*fd);
+    flow.state = State::kReady;
+    if (!watch(i, true))
+      return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
+    push(i);
+  }
+  return Done{};
+}
+
+bool RpcFlows::watch(uint32_t index, bool add) {
+  const Flow& flow = flows_[index];
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (flow.state == State::kConnecting || !flow.unsent.empty()) event.events |= EPOLLOUT;
+  event.data.u32 = index;
+  return ::epoll_ctl(epoll_.get(), add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, flow.fd.get(), &event) == 0;
+}
+
+void RpcFlows::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
+  uint64_t tag = requests_.size();
+  if (free_.empty()) {
+    requests_.push_back(request);
+  } else {
+    tag = free_.back();
+    free_.pop_back();
+    requests_[tag] = request;
+  }
+  now_ = rubato::now();
+  flows_[index].session->submit(tag, bytes, now_);
+  push(index);
+}
+
+void RpcFlows::on_end(const Ended& ended) {
+  const Outstanding request = requests_[ended.tag];
+  free_.push_back(ended.tag);
+  switch (ended.ending) {
+    case Ending::kReply: return events_.on_reply(request, now_);
+    case Ending::kRejected:
+      return events_.on_failed(request, Outcome::kRefused, rpc::to_string(ended.reject.reason));
+    case Ending::kFailed: return events_.on_failed(request, Outcome::kError, ended.body);
+    case Ending::kExpired: return events_.on_failed(request, Outcome::kExpired, {});
+    case Ending::kDropped: return events_.on_failed(request, Outcome::kDropped, {});
+    case Ending::kLost: return events_.on_lost(request);
+  }
+}
+
+// Sends what the session has to say now.
+void RpcFlows::push(uint32_t index) {
+  Flow& flow = flows_[index];
+  if (flow.state != State::kReady) return;
+  const bool waited = !flow.unsent.empty();
+  if (!push_out(flow)) return close(index);
+  if (waited != !flow.unsent.empty()) watch(index, false);
+}
+
+// False: the connection is gone. A frame that a UDP socket has no room for stays whole.
+bool RpcFlows::push_out(Flow& flow) {
+  for (;;) {
+    if (flow.unsent.empty() && !flow.session->next_frame(flow.unsent, now_)) return true;
+    const ssize_t sent = ::send(flow.fd.get(), flow.unsent.data(), flow.unsent.size(),
+                                MSG_NOSIGNAL);
+    if (sent < 0) return would_block();
+    flow.unsent.erase(0, static_cast<size_t>(sent));
+  }
+}
+
+void RpcFlows::receive(uint32_t index) {
+  Flow& flow = flows_[index];
+  // Each call is one datagram; there may be more, and the next poll tells of them again.
+  const ssize_t got = ::recv(flow.fd.get(), buffer_.get(), kReceiveBytes, 0);
+  if (got < 0 && would_block()) return;
+  if (got <= 0) return close(index);
+  now_ = rubato::now();
+  const Status good = flow.session->receive({buffer_.get(), static_cast<size_t>(got)}, now_);
+  if (!good.ok()) {
+    last_error_ = good.error();
+    return close(index);
+  }
+  push(index);
+}
+
+void RpcFlows::close(uint32_t index) {
+  Flow& flow = flows_[index];
+  if (flow.state == State::kReady) events_.on_closed();
+  flow.fd.reset();
+  flow.unsent.clear();
+  flow.state = State::kDown;
+  flow.session->lost();
+  const bool again = ++flow.reconnects <= kMaxReconnects;
+  if (!again) ++gone_;
+  flow.retry_at = again ? now_ + kReconnectPause : Instant::never();
+}
+
+bool RpcFlows::connect(uint32_t index) {
+  Flow& flow = flows_[index];
+  if (client_.datagrams) {
+    Result<Fd> fd = connect_datagrams(endpoint_);
+    if (!fd) return false;
+    flow.fd = std::move(*fd);
+    flow.state = State::kReady;
+  } else {
+    flow.fd = begin_connect(endpoint_);
+    flow.state = State::kConnecting;
+  }
+  return flow.fd.open() && watch(index, true);
+}
+
+// What time alone brings about: requests expire, answers are overdue, a connection is tried again.
+void RpcFlows::look_after(uint32_t index) {
+  Flow& flow = flows_[index];
+  flow.session->poll(now_);
+  if (flow.state == State::kDown && now_ >= flow.retry_at && !connect(index)) close(index);
+  push(index);
+}
+
+Status RpcFlows::poll(Instant now) {
+  now_ = now;
+  std::array<epoll_event, kEventsPerPoll> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerPoll, 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<size_t>(i)];
+    const uint32_t index = event.data.u32;
+    Flow& flow = flows_[index];
+    if (flow.state == State::kConnecting) {
+      if (connect_error(flow.fd.get()) != 0) {
+        close(index);
+        continue;
+      }
+      flow.state = State::kReady;
+      watch(index, false);
+    }
+    if ((event.events & EPOLLOUT) != 0) push(index);
+    if ((event.events & ~EPOLLOUT) != 0 && flow.state == State::kReady) receive(index);
+  }
+  for (uint32_t i = 0; i < kLooksPerPoll && i < flows_.size(); ++i) {
+    if (++next_look_ >= flows_.size()) next_look_ = 0;
+    look_after(next_look_);
+  }
+  if (gone_ < flows_.size()) return Done{};
+  const std::string why = last_error_.empty() ? "" : " (" + last_error_ + ")";
+  return Error{endpoint_.text + " closed every connection, and reconnecting failed" + why};
+}
+
+void RpcFlows::abandon() {
+  for (Flow& flow : flows_) flow.session->abandon();
+}
+
+}  // namespace
+
+std::unique_ptr<Flows> make_rpc_flows(Endpoint endpoint, const LoadOptions& options,
+                                      FlowEvents& events) {
+  return std::make_unique<RpcFlows>(std::move(endpoint), options, events);
+}
+
+}  // namespace rubato::load

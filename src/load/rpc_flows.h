@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RpcFlows: the sessions of one run that speaks Rubato RPC (rpc/client_session.h), one connection
+// or UDP socket each. A request goes to its session at once; whether it is sent, waits there for
+// credit, or is shed, is for the session to say.
+#pragma once
+
+#include <memory>
+
+#include "load/flows.h"
+#include "load/options.h"
+#include "load/socket.h"
+
+namespace rubato::load {
+
+std::unique_ptr<Flows> make_rpc_flows(Endpoint endpoint, const LoadOptions& options,
+                                      FlowEvents& events);
+
+}  // namespace rubato::load
