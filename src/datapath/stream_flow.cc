@@ -121,6 +121,8 @@ Request* StreamFlow::frame_next() {
   const std::string_view unread = input_.unread();
   if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return nullptr;
   static_cast<Job&>(*this) = Job{};
+  arrived = received_at_;
+  Job::flow = id_;
   close_after = false;
   at_once = false;
   fiber = nullptr;
@@ -134,8 +136,6 @@ Request* StreamFlow::frame_next() {
   RUBATO_DCHECK(frame.length_bytes > 0 && frame.length_bytes <= unread.size());
   frame_wanted_ = frame_tried_ = 0;
   frame_length_ = frame.length_bytes;
-  arrived = received_at_;
-  Job::flow = id_;
   payload = unread.substr(0, frame.length_bytes);
   return this;
 }

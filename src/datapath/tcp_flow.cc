@@ -4,11 +4,8 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
-#include <ctime>
 
 #include "datapath/tcp_queue.h"
-#include "datapath/time_source.h"
 
 namespace rubato {
 namespace {
@@ -17,27 +14,14 @@ namespace {
 // overtakes the last reply.
 constexpr size_t kDiscardBytes = 256 * 1024;
 constexpr size_t kDiscardStep = 4096;  // fits on a fiber's stack
-// A receive time that lies further back than this comes from a wall clock that was set.
-constexpr Nanos kOldest = Nanos::seconds(60);
 
 TcpQueue& queue_of(FlowHost& host) { return static_cast<TcpQueue&>(*host.queue); }
-
-int64_t to_ns(const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; }
 
 Transfer outcome(ssize_t n, bool receiving) {
   if (n > 0) return {Transfer::State::kMoved, static_cast<size_t>(n)};
   if (n == 0) return {receiving ? Transfer::State::kEnd : Transfer::State::kBroken, 0};
   const bool later = errno == EAGAIN || errno == EWOULDBLOCK;
   return {later ? Transfer::State::kWait : Transfer::State::kBroken, 0};
-}
-
-// The kernel stamps with the wall clock; the distance to now is the same on every clock.
-Instant on_process_clock(const timespec& stamp) {
-  timespec wall{};
-  ::clock_gettime(CLOCK_REALTIME, &wall);
-  const Instant present = datapath_now();
-  const Nanos ago(to_ns(wall) - to_ns(stamp));
-  return ago < Nanos(0) || ago > kOldest ? present : present - ago;
 }
 
 }  // namespace
@@ -62,14 +46,7 @@ Transfer TcpFlow::receive_dated(char* to, size_t room, Instant& when) {
     message.msg_controllen = sizeof ancillary;
     n = ::recvmsg(fd(), &message, 0);
   } while (n < 0 && errno == EINTR);
-  if (n > 0) {
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS) continue;
-      timespec stamp{};
-      std::memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
-      when = on_process_clock(stamp);
-    }
-  }
+  if (n > 0) when = received_at(message, when);
   return outcome(n, true);
 }
 

@@ -8,7 +8,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
+
+#include "datapath/time_source.h"
 
 namespace rubato {
 namespace {
@@ -38,6 +41,20 @@ Result<Fd> bind_socket(const SocketAddress& address, bool share_port) {
   if (share_port) ok = ok && set_flag(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
   if (!ok || ::bind(fd.get(), raw(address), address.length) != 0) return system_error(name, errno);
   return fd;
+}
+
+// A receive time that lies further back than this comes from a wall clock that was set.
+constexpr Nanos kOldest = Nanos::seconds(60);
+
+int64_t to_ns(const timespec& t) { return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; }
+
+// The kernel stamps with the wall clock; the distance to now is the same on every clock.
+Instant on_process_clock(const timespec& stamp) {
+  timespec wall{};
+  ::clock_gettime(CLOCK_REALTIME, &wall);
+  const Instant present = datapath_now();
+  const Nanos ago(to_ns(wall) - to_ns(stamp));
+  return ago < Nanos(0) || ago > kOldest ? present : present - ago;
 }
 
 std::string name_of(int fd, int (*ask)(int, sockaddr*, socklen_t*)) {
@@ -130,6 +147,17 @@ Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options)
     return system_error("cannot listen on " + to_text(address), errno);
   }
   return fd;
+}
+
+Instant received_at(const msghdr& message, Instant otherwise) {
+  msghdr& m = const_cast<msghdr&>(message);  // the macros of some C libraries want it so
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS) continue;
+    timespec stamp{};
+    std::memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+    return on_process_clock(stamp);
+  }
+  return otherwise;
 }
 
 std::string peer_text(int fd) { return name_of(fd, &::getpeername); }

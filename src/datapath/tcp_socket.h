@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace rubato {
 
@@ -62,6 +63,10 @@ struct ListenOptions {
 // A non-blocking listener that shares its port with others of this user. Connections inherit
 // TCP_NODELAY, keep-alive and time stamps.
 Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options);
+
+// When the kernel received what a recvmsg with SO_TIMESTAMPNS returned; `otherwise` if it does not
+// say, or what it says cannot be.
+Instant received_at(const msghdr& message, Instant otherwise);
 
 // The other or this end of a connected socket.
 std::string peer_text(int fd);
