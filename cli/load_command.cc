@@ -145,7 +145,8 @@ void add_request_options(CLI::App& app, Settings& s) {
   app.add_option("--mix", s.mix, "Requests of a resp target: VERB[/NUMBER]:WEIGHT,...")
       ->type_name("SPEC")
       ->default_str(kDefaultMix);
-  app.add_option("--workload", s.workload, "Requests of a spin or rpc target: a name or a spec, see below")
+  app.add_option("--workload", s.workload,
+                 "Requests of a spin or rpc target: a name or a spec, as below")
       ->type_name("NAME|SPEC")
       ->default_str(kDefaultWorkload);
   add_count(app, "--keys", s.shape.keys, 1, kMostKeys, "a number of keys", "Keys in use");
@@ -162,8 +163,8 @@ void add_request_options(CLI::App& app, Settings& s) {
 
 void add_rpc_options(CLI::App& app, Settings& s) {
   add_count(app, "--rpc-queue", s.options.rpc_queue, 1, 1'000'000, "a number of requests",
-            "rpc targets: requests that a session queues while it has no credit; then the oldest is "
-            "dropped")
+            "rpc targets: requests that a session queues while it has no credit; then the oldest "
+            "is dropped")
       ->each([&s](const std::string&) { s.rpc_given = true; });
   add_number(app, "--rpc-expire-us", s.rpc_expire_us, 0, 1e9, "microseconds",
              "rpc targets: give up what was queued for so long; 0 = never")

@@ -10,8 +10,8 @@ void add_rpc_options(CLI::App& command, RpcServeOptions& options) {
                      "Speak Rubato RPC, whose clients have credits, over tcp or udp")
       ->check(CLI::IsMember({"tcp", "udp"}));
   command.add_option("--rpc-target-delay-us", options.target_delay_us,
-                     "--rpc: while requests wait for longer there are fewer credits, and from twice "
-                     "that on they are rejected")
+                     "--rpc: while requests wait for longer there are fewer credits, and from "
+                     "twice that on they are rejected")
       ->check(CLI::Range(1.0, 1e7))
       ->capture_default_str();
 }
@@ -33,6 +33,30 @@ rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serv
   desk.workers = serve.runtime.workers;
   desk.max_sessions = serve.tcp.max_flows;
   return desk;
+}
+
+Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
+                             Protocol& protocol) {
+  RpcDatapath opened;
+  if (!options.over_udp()) {
+    auto tcp = TcpDatapath::open(serve.tcp, protocol);
+    if (!tcp.ok()) return Error{tcp.error()};
+    opened.port = (*tcp)->port();
+    opened.datapath = std::move(*tcp);
+    return opened;
+  }
+  rpc::UdpOptions udp;
+  udp.bind = serve.tcp.bind;
+  udp.port = serve.tcp.port;
+  udp.queues = serve.tcp.queues;
+  udp.max_flows = serve.tcp.max_flows;
+  if (serve.tcp.idle_timeout > Nanos()) udp.idle_timeout = serve.tcp.idle_timeout;
+  auto heard = rpc::UdpDatapath::open(udp, protocol);
+  if (!heard.ok()) return Error{heard.error()};
+  opened.udp = heard.value().get();
+  opened.port = (*heard)->port();
+  opened.datapath = std::move(*heard);
+  return opened;
 }
 
 }  // namespace rubato::cli

@@ -3,10 +3,12 @@
 // Options of servers that speak Rubato RPC (docs/RPC.md). Main thread, at start.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/result.h"
-#include "rpc/server_session.h"
+#include "rpc/desk.h"
+#include "rpc/udp.h"
 #include "serve_options.h"
 
 namespace rubato::cli {
@@ -26,5 +28,14 @@ Status finish_rpc_options(const CLI::App& command, const RpcServeOptions& option
 
 // What the desk of such a server is made with. Also has connections over the limit told so.
 rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serve);
+
+// Where it is heard.
+struct RpcDatapath {
+  std::unique_ptr<Datapath> datapath;
+  uint16_t port = 0;
+  const rpc::UdpDatapath* udp = nullptr;  // if it is that
+};
+Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
+                             Protocol& protocol);
 
 }  // namespace rubato::cli

@@ -56,14 +56,18 @@ std::string place(const ServeOptions& options, uint16_t port) {
 
 int serve_rpc(SpinCommand& command) {
   ServeOptions& options = command.options;
+  const bool udp = command.rpc.over_udp();
   rpc::CreditDesk desk(desk_options(command.rpc, options));
-  spin::RpcSpin application(command.spin(), desk, {});
-  auto datapath = TcpDatapath::open(options.tcp, application);
-  if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  const rpc::DeskAttachment attached(desk, **datapath);
-  options.serving.more_metrics = [&desk](OpenMetrics& out) { rpc::expose(out, desk); };
-  return serve(options, **datapath, application,
-               "RPC over " + command.rpc.transport + " " + place(options, (*datapath)->port()));
+  spin::RpcSpin application(command.spin(), desk, {.datagrams = udp});
+  auto opened = open_rpc(command.rpc, options, application);
+  if (!opened.ok()) return refuse(kFailed, opened.error());
+  const rpc::DeskAttachment attached(desk, *opened->datapath);
+  options.serving.more_metrics = [&desk, udp = opened->udp](OpenMetrics& out) {
+    rpc::expose(out, desk);
+    if (udp != nullptr) rpc::expose(out, udp->drops());
+  };
+  return serve(options, *opened->datapath, application,
+               "RPC over " + command.rpc.transport + " " + place(options, opened->port));
 }
 
 int run(CLI::App& app, SpinCommand& command) {

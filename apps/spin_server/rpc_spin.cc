@@ -6,10 +6,6 @@
 namespace rubato::spin {
 namespace {
 
-// Of rpc::Reject.
-constexpr uint8_t kShortClass = 1;
-constexpr uint8_t kLongClass = 2;
-
 class RpcSpinSession final : public Session {
  public:
   RpcSpinSession(const SpinOptions& options, rpc::CreditDesk& desk, uint64_t flow,
@@ -45,7 +41,7 @@ class RpcSpinSession final : public Session {
       return;
     }
     request.type = work_->is_long ? kLong : kShort;
-    rpc_.set_class(work_->is_long ? kLongClass : kShortClass);
+    rpc_.set_class(work_->is_long ? rpc::kLongClass : rpc::kShortClass);
   }
 
   const SpinOptions& options_;

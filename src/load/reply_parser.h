@@ -55,7 +55,8 @@ class ReplyParser {
   char line_[kMaxLine] = {};
 };
 
-// What an error reply means for the run. Refusals by plan are -OVERLOADED, -THROTTLED, -BUSY and -TRYAGAIN; any other error is an error.
+// What an error reply means for the run. Refusals by plan are -OVERLOADED, -THROTTLED, -BUSY and
+// -TRYAGAIN; any other error is an error.
 Outcome classify_error(std::string_view text);
 
 }  // namespace rubato::load

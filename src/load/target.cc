@@ -25,9 +25,9 @@ Result<Target> parse_target(std::string_view text) {
   Target target;
   const size_t end = text.find("://");
   if (end == std::string_view::npos) return bad_target(text);
-  const auto scheme = std::find_if(std::begin(kSchemes), std::end(kSchemes), [&](const auto& known) {
-    return known.first == text.substr(0, end);
-  });
+  const std::string_view given = text.substr(0, end);
+  const auto scheme = std::find_if(std::begin(kSchemes), std::end(kSchemes),
+                                   [&](const auto& known) { return known.first == given; });
   if (scheme == std::end(kSchemes)) return bad_target(text);
   target.protocol = scheme->second;
   const std::string_view rest = text.substr(end + 3);

@@ -79,16 +79,25 @@ void CreditDesk::note_fault() {
 }
 
 overload::Arrival CreditDesk::arrived(CreditMember& member, Waiting& waiting, uint32_t demand,
-                                      Instant now) {
+                                      Instant since, Instant now) {
   const Lock lock(mutex_);
   const overload::Arrival arrival = control_.arrived(member.books_, demand, delay_now(now));
   if (arrival != overload::Arrival::kServe) return arrival;
-  waiting.since = now;
-  waiting.listed = true;
-  waiting.before = waiting_.before;
-  waiting.after = &waiting_;
-  waiting.before->after = waiting_.before = &waiting;
+  waiting.since = since;
+  enqueue(waiting);
   return arrival;
+}
+
+// Nearly in the order of `since`: what several workers take in comes in nearly that order.
+void CreditDesk::enqueue(Waiting& waiting) {
+  Waiting* before = waiting_.before;
+  for (int i = 0; i < kOvertakesMost && before != &waiting_ && before->since > waiting.since; ++i) {
+    before = before->before;
+  }
+  waiting.before = before;
+  waiting.after = before->after;
+  before->after = waiting.after->before = &waiting;
+  waiting.listed = true;
 }
 
 void CreditDesk::leave_queue(Waiting& waiting) {
@@ -132,6 +141,11 @@ int64_t CreditDesk::demanded(CreditMember& member, uint32_t demand, Instant now)
   const Lock lock(mutex_);
   control_.demanded(member.books_, demand, now);
   member.told_.store(-1, std::memory_order_relaxed);
+  return member.books_.advertised;
+}
+
+int64_t CreditDesk::told_last(CreditMember& member) {
+  const Lock lock(mutex_);
   return member.books_.advertised;
 }
 

@@ -97,9 +97,10 @@ class CreditDesk {
   void close(CreditMember& member);
   void note_fault();
 
-  // A request came. If it is to be served it waits until started(), dropped() or replied(); else
-  // dropped() must follow.
-  overload::Arrival arrived(CreditMember& member, Waiting& waiting, uint32_t demand, Instant now);
+  // A request came, which waits since `since`. If it is to be served it waits on until started(),
+  // dropped() or replied(); else dropped() must follow.
+  overload::Arrival arrived(CreditMember& member, Waiting& waiting, uint32_t demand, Instant since,
+                            Instant now);
   // It is first given to a worker. False: it has waited for too long, dropped() must follow.
   bool started(Waiting& waiting, Instant now);
   // It is done. Returns the credit to tell with the answer.
@@ -107,6 +108,8 @@ class CreditDesk {
   int64_t dropped(CreditMember& member, Waiting& waiting, Reason reason, Instant now);
   // The client says what it has queued. Returns the credit that it was told last.
   int64_t demanded(CreditMember& member, uint32_t demand, Instant now);
+  // The same for one that only asks.
+  int64_t told_last(CreditMember& member);
 
   // What the desk's thread does every so often. True = soon again.
   bool tick(Instant now);
@@ -136,11 +139,13 @@ class CreditDesk {
   static constexpr Nanos kQuietTick = Nanos::millis(20);
   static constexpr uint32_t kNudgesPerTick = 32;
   static constexpr uint32_t kNudgesPerReply = 2;
+  static constexpr int kOvertakesMost = 16;  // of later ones, by a request that is taken in late
   class Lock;
 
   Nanos delay_now(Instant now) const;
   void update(Instant now);
   void tell(CreditMember& member, int64_t credit);
+  void enqueue(Waiting& waiting);
   void leave_queue(Waiting& waiting);
   void leave_nudges(CreditMember& member);
   void nudge(uint32_t most);

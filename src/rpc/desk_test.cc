@@ -28,8 +28,8 @@ TEST_F(DeskTest, the_oldest_that_was_not_started_is_the_delay) {
   desk_.open(a, 0, at(0));
   desk_.open(b, 0, at(0));
   EXPECT_EQ(desk_.delay(at(5)), Nanos());
-  EXPECT_EQ(desk_.arrived(a, of_a, 0, at(10)), overload::Arrival::kServe);
-  EXPECT_EQ(desk_.arrived(b, of_b, 0, at(20)), overload::Arrival::kServe);
+  EXPECT_EQ(desk_.arrived(a, of_a, 0, at(10), at(10)), overload::Arrival::kServe);
+  EXPECT_EQ(desk_.arrived(b, of_b, 0, at(20), at(20)), overload::Arrival::kServe);
   EXPECT_EQ(desk_.delay(at(30)), Nanos::micros(20));
   EXPECT_TRUE(desk_.started(of_a, at(30)));
   EXPECT_EQ(desk_.delay(at(30)), Nanos::micros(10));
@@ -38,6 +38,23 @@ TEST_F(DeskTest, the_oldest_that_was_not_started_is_the_delay) {
   EXPECT_EQ(desk_.delay(at(1000)), Nanos());
   desk_.replied(a, of_a, at(1000));
   desk_.replied(b, of_b, at(1000));
+  desk_.close(a);
+  desk_.close(b);
+}
+
+// Bytes that waited in the kernel behind a long request are taken in late, and waited all the same.
+TEST_F(DeskTest, a_request_waits_since_its_bytes_came) {
+  CreditMember a(1);
+  CreditMember b(2);
+  Waiting of_a;
+  Waiting of_b;
+  desk_.open(a, 0, at(0));
+  desk_.open(b, 0, at(0));
+  EXPECT_EQ(desk_.arrived(a, of_a, 0, at(90), at(100)), overload::Arrival::kServe);
+  EXPECT_EQ(desk_.arrived(b, of_b, 0, at(20), at(100)), overload::Arrival::kServe);
+  EXPECT_EQ(desk_.delay(at(100)), Nanos::micros(80));
+  EXPECT_FALSE(desk_.started(of_b, at(200)));
+  EXPECT_TRUE(desk_.started(of_a, at(200)));
   desk_.close(a);
   desk_.close(b);
 }
@@ -54,7 +71,7 @@ TEST_F(DeskTest, the_pool_shrinks_while_no_request_finishes) {
   const int64_t before = desk_.pool().total();
   EXPECT_GT(before, 100);
   Waiting stuck;
-  ASSERT_EQ(desk_.arrived(*members[0], stuck, 0, at(us)), overload::Arrival::kServe);
+  ASSERT_EQ(desk_.arrived(*members[0], stuck, 0, at(us), at(us)), overload::Arrival::kServe);
   for (; us < 101'000; us += 20) desk_.tick(at(us));
   EXPECT_LT(desk_.pool().total(), before / 10);
   desk_.replied(*members[0], stuck, at(us));
@@ -65,7 +82,7 @@ TEST_F(DeskTest, a_drained_session_is_told_once_there_is_a_credit_for_it) {
   CreditMember member(1);
   Waiting late;
   desk_.open(member, 0, at(0));
-  ASSERT_EQ(desk_.arrived(member, late, 5, at(0)), overload::Arrival::kServe);
+  ASSERT_EQ(desk_.arrived(member, late, 5, at(0), at(0)), overload::Arrival::kServe);
   ASSERT_FALSE(desk_.started(late, at(1000)));
   EXPECT_EQ(desk_.dropped(member, late, Reason::kOverloaded, at(1000)), 0);
   EXPECT_EQ(desk_.pool().drained(), 1);
@@ -81,7 +98,7 @@ TEST_F(DeskTest, what_an_answer_says_is_not_told_again) {
   CreditMember member(1);
   Waiting waiting;
   desk_.open(member, 0, at(0));
-  desk_.arrived(member, waiting, 5, at(0));
+  desk_.arrived(member, waiting, 5, at(0), at(0));
   desk_.dropped(member, waiting, Reason::kOverloaded, at(1));
   desk_.tick(at(1000));  // told, but not sent yet
   desk_.demanded(member, 5, at(1001));
@@ -98,7 +115,8 @@ TEST_F(DeskTest, threads_leave_the_books_even) {
       desk_.open(member, dice.below(10), now());
       for (uint32_t requests = dice.below(8); requests > 0; --requests) {
         Waiting waiting;
-        if (desk_.arrived(member, waiting, dice.below(10), now()) == overload::Arrival::kServe &&
+        const Instant moment = now();
+        if (desk_.arrived(member, waiting, dice.below(10), moment, moment) == overload::Arrival::kServe &&
             desk_.started(waiting, now())) {
           desk_.replied(member, waiting, now());
         } else {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/exposition.h"
 
+#include <utility>
+
 #include "mechanism/clock/clock.h"
 
 namespace rubato::rpc {
@@ -47,6 +49,17 @@ void expose(OpenMetrics& out, const CreditDesk& desk) {
   out.family("rubato_rpc_delay_seconds", "gauge",
              "How long the oldest request that was not started has waited.");
   out.gauge(desk.delay(now()).seconds());
+}
+
+void expose(OpenMetrics& out, const UdpDrops& drops) {
+  out.family("rubato_rpc_datagrams_dropped", "counter", "Datagrams that came to nothing.");
+  const std::pair<const char*, uint64_t> reasons[] = {{"malformed", drops.malformed},
+                                                      {"no_session", drops.no_session},
+                                                      {"full", drops.full},
+                                                      {"unsent", drops.unsent}};
+  for (const auto& [reason, count] : reasons) {
+    out.counter(count, OpenMetrics::label("reason", reason));
+  }
 }
 
 }  // namespace rubato::rpc

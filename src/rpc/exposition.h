@@ -5,9 +5,11 @@
 
 #include "metrics/open_metrics.h"
 #include "rpc/desk.h"
+#include "rpc/udp.h"
 
 namespace rubato::rpc {
 
 void expose(OpenMetrics& out, const CreditDesk& desk);
+void expose(OpenMetrics& out, const UdpDrops& drops);
 
 }  // namespace rubato::rpc

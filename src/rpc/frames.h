@@ -57,9 +57,13 @@ enum class Reason : uint8_t {
   kOverCredit = 4,  // more unanswered than the session may have
 };
 
+// What a reject says of the request's class; 0 = unknown.
+inline constexpr uint8_t kShortClass = 1;
+inline constexpr uint8_t kLongClass = 2;
+
 struct Reject {
   Reason reason = Reason::kOverloaded;
-  uint8_t of_class = 0;         // of the request: 0 = unknown, 1 = short, 2 = long
+  uint8_t of_class = 0;
   uint32_t retry_after_us = 0;  // sooner is in vain
 };
 

@@ -21,6 +21,7 @@ uint32_t micros_of(Nanos time) {
 
 Frame ServerSession::find(std::string_view unread, Request& request) {
   const Decoded found = decode(unread, Side::kClient, limits_.body_bytes);
+  since_ = std::max(request.arrived, last_end_);
   if (found.state == Decoded::State::kIncomplete) return {FrameState::kIncomplete, found.length};
   const bool malformed = found.state == Decoded::State::kMalformed;
   if (malformed) {
@@ -52,11 +53,18 @@ void ServerSession::take(const Message& message) {
 }
 
 void ServerSession::take_hello(const Message& message) {
-  if (state_ != State::kNew) return fault(Fault::kSession);
-  session_ = message.session;
-  credit_ = desk_.open(*this, std::min(message.amount, kMaxDemand), now());
-  if (credit_ < 0) return fault(Fault::kSessions);
-  state_ = State::kOpen;
+  const uint32_t demand = std::min(message.amount, kMaxDemand);
+  if (message.session == 0) return fault(Fault::kSession);
+  if (state_ == State::kNew) {
+    credit_ = desk_.open(*this, demand, now());
+    session_ = message.session;
+    if (credit_ < 0) return fault(Fault::kSessions);
+    state_ = State::kOpen;
+  } else if (limits_.datagrams) {
+    credit_ = desk_.told_last(*this);
+  } else {
+    return fault(Fault::kSession);
+  }
   answer_ = Answer::kWelcome;
   if (message.id == 0) return;
   owes_welcome_ = true;
@@ -65,7 +73,7 @@ void ServerSession::take_hello(const Message& message) {
 
 void ServerSession::take_request(const Message& message) {
   const overload::Arrival arrival =
-      desk_.arrived(*this, waiting_, std::min(message.amount, kMaxDemand), now());
+      desk_.arrived(*this, waiting_, std::min(message.amount, kMaxDemand), since_, now());
   answer_ = arrival == overload::Arrival::kServe ? Answer::kRun : Answer::kReject;
   reason_ = arrival == overload::Arrival::kDropUncredited ? Reason::kOverCredit
                                                           : Reason::kOverloaded;
@@ -100,22 +108,26 @@ bool ServerSession::started(Request& request) {
 }
 
 void ServerSession::reply(Request& request, std::string_view body) {
-  const int64_t credit = desk_.replied(*this, waiting_, now());
+  if (limits_.datagrams && body.size() > kMaxDatagramBytes - kHeaderBytes) {
+    return fail(request, Fault::kTooLarge);
+  }
+  last_end_ = now();
+  const int64_t credit = desk_.replied(*this, waiting_, last_end_);
   welcome(*request.reply, credit);
   send(*request.reply, Kind::kResponse, on_wire(credit), message_.id, body);
 }
 
-void ServerSession::fail(Request& request) {
-  const int64_t credit = desk_.replied(*this, waiting_, now());
+void ServerSession::fail(Request& request, Fault fault) {
+  last_end_ = now();
+  const int64_t credit = desk_.replied(*this, waiting_, last_end_);
   welcome(*request.reply, credit);
-  send(*request.reply, Kind::kError, static_cast<uint32_t>(Fault::kFailed), message_.id,
-       to_string(Fault::kFailed));
+  send(*request.reply, Kind::kError, static_cast<uint32_t>(fault), message_.id, to_string(fault));
 }
 
 void ServerSession::reject(Request& request, Reason reason) {
-  const Instant at = now();
-  const Reject why{reason, class_, micros_of(desk_.retry_after(at))};
-  const int64_t credit = desk_.dropped(*this, waiting_, reason, at);
+  last_end_ = now();
+  const Reject why{reason, class_, micros_of(desk_.retry_after(last_end_))};
+  const int64_t credit = desk_.dropped(*this, waiting_, reason, last_end_);
   welcome(*request.reply, credit);
   char body[kRejectBytes];
   encode_reject(body, why);

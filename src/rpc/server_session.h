@@ -19,6 +19,7 @@ namespace rubato::rpc {
 
 struct SessionLimits {
   size_t body_bytes = kMaxBodyBytes;  // of a request
+  bool datagrams = false;  // hello may come again, and a reply must fit in one
 };
 
 class ServerSession : public CreditMember {
@@ -39,12 +40,12 @@ class ServerSession : public CreditMember {
   bool started(Request& request);
   // It has run.
   void reply(Request& request, std::string_view body);
-  void fail(Request& request);
+  void fail(Request& request, Fault fault = Fault::kFailed);
 
   // What Session::unasked is for.
   void unasked(ReplyBuffer& to);
 
-  // Of the class of its requests, for rejects: 1 = short, 2 = long.
+  // The class of its requests, for rejects.
   void set_class(uint8_t of_class) { class_ = of_class; }
 
  private:
@@ -71,6 +72,9 @@ class ServerSession : public CreditMember {
   int64_t credit_ = 0;  // to answer with
   Message message_;     // the request in flight; its body as long as that
   Waiting waiting_;
+  // A request waits since it arrived, but not for the one before it in its own pipeline.
+  Instant since_;
+  Instant last_end_;
 };
 
 }  // namespace rubato::rpc

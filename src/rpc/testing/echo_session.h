@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mechanism/clock/clock.h"
 #include "rpc/server_session.h"
 
 namespace rubato::rpc::testing {
@@ -29,6 +30,7 @@ class Peer {
   // The session finds what `bytes` begin with. True = it is to be run.
   bool send(std::string_view bytes) {
     request.at_once = request.close_after = false;
+    request.arrived = now();
     last = session.find(bytes, request);
     return last.state == FrameState::kComplete && !request.at_once;
   }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UdpDatapath: Rubato RPC over UDP. Each queue (one per worker) has a socket of its own on the
+// shared port (SO_REUSEPORT), so the kernel gives all datagrams of one client's port to one queue.
+// A session, that is an address with a port and a session number, is a flow: a StreamFlow whose
+// wire is datagrams, each one whole frame, so that its requests are served one after the other and
+// everything else is as for a connection. Frames that are none never reach a flow.
+//
+// Nothing is sent again, duplicates are not noticed, answers leave in one datagram each. A flow
+// ends by goodbye, or when it says nothing for idle_timeout. Flows are not steered.
+//
+// Threads: as datapath.h says. The Protocol must outlive the datapath.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "datapath/flow_index.h"
+
+namespace rubato::rpc {
+
+struct UdpOptions {
+  std::string bind = "127.0.0.1";  // address or host name; "*" = all addresses
+  uint16_t port = 0;               // 0 = any free one
+  uint32_t queues = 1;
+  uint32_t max_flows = 10000;
+  Nanos idle_timeout = Nanos::seconds(30);
+};
+
+// Datagrams that came to nothing.
+struct UdpDrops {
+  uint64_t malformed = 0;   // no frame of a client
+  uint64_t no_session = 0;
+  uint64_t full = 0;        // too many of one session unserved
+  uint64_t unsent = 0;      // answers that the system did not take
+};
+
+class UdpQueue;
+
+class UdpDatapath final : public Datapath {
+ public:
+  // Fails when the address does not resolve or is in use, with one line that names it.
+  static Result<std::unique_ptr<UdpDatapath>> open(UdpOptions options, Protocol& protocol);
+  ~UdpDatapath() override;
+
+  uint16_t port() const { return port_; }
+  UdpDrops drops() const;
+
+  uint32_t queues() const override;
+  DatapathQueue& queue(WorkerId worker) override;
+  void drain() override;
+  uint64_t in_flight() const override;
+  DatapathStats stats() const override;
+  void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override;
+  bool close_flow(uint64_t flow) override;
+  bool nudge(uint64_t flow) override;
+
+  // What all queues share.
+  struct Shared {
+    Shared(UdpOptions options_in, Protocol& protocol_in)
+        : options(std::move(options_in)), protocol(protocol_in) {}
+    const UdpOptions options;
+    Protocol& protocol;
+    std::atomic<uint64_t> next_flow{1};
+    std::atomic<uint32_t> open_flows{0};
+    std::atomic<bool> draining{false};
+    FlowIndex index;
+  };
+
+ private:
+  UdpDatapath(UdpOptions options, Protocol& protocol);
+  Status start();
+
+  Shared shared_;
+  std::vector<std::unique_ptr<UdpQueue>> queues_;
+  uint16_t port_ = 0;
+};
+
+}  // namespace rubato::rpc

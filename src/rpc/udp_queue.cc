@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/udp_queue.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "datapath/time_source.h"
+
+namespace rubato::rpc {
+namespace {
+
+constexpr Nanos kLate = Nanos::micros(50);
+constexpr size_t kInboxKeptBytes = 4096;
+
+SessionKey key_of(const SocketAddress& from, uint32_t session) {
+  SessionKey key;
+  key.session = session;
+  key.port = from.port();
+  if (from.storage.ss_family == AF_INET) {
+    sockaddr_in in{};
+    std::memcpy(&in, &from.storage, sizeof in);
+    std::memcpy(key.address.data(), &in.sin_addr, sizeof in.sin_addr);
+  } else {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &from.storage, sizeof in);
+    std::memcpy(key.address.data(), &in.sin6_addr, sizeof in.sin6_addr);
+  }
+  return key;
+}
+
+}  // namespace
+
+size_t SessionKeyHash::operator()(const SessionKey& key) const {
+  uint64_t halves[2];
+  std::memcpy(halves, key.address.data(), sizeof halves);
+  uint64_t h = halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15) ^ (uint64_t{key.port} << 32) ^
+               key.session;
+  h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93;
+  return h ^ (h >> 32);
+}
+
+UdpFlow::UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const SocketAddress& peer,
+                 const SessionKey& key, Instant opened)
+    : StreamFlow(host, id, to_text(peer), opened), queue_(queue), address_(peer), key_(key) {}
+
+UdpFlow::~UdpFlow() { queue_.forget(key_); }
+
+bool UdpFlow::put(std::string_view datagram, Instant when) {
+  const std::lock_guard lock(mutex_);
+  if (inbox_.size() - taken_ + datagram.size() > kInboxBytes) return false;
+  inbox_.append(datagram);
+  came_ = when;
+  return true;
+}
+
+Transfer UdpFlow::receive(char* to, size_t room, bool, Instant& when) {
+  const std::lock_guard lock(mutex_);
+  const size_t size = std::min(room, inbox_.size() - taken_);
+  if (size == 0) return {Transfer::State::kWait, 0};
+  std::memcpy(to, inbox_.data() + taken_, size);
+  when = came_;
+  taken_ += size;
+  if (taken_ == inbox_.size()) {
+    taken_ = 0;
+    inbox_.clear();
+    if (inbox_.capacity() > kInboxKeptBytes) std::string().swap(inbox_);
+  }
+  return {Transfer::State::kMoved, size};
+}
+
+// One frame at a time; the session has put nothing but frames here.
+Transfer UdpFlow::transmit(std::string_view bytes) {
+  const Decoded frame = decode(bytes, Side::kServer);
+  const size_t size = frame.state == Decoded::State::kComplete ? frame.length : bytes.size();
+  queue_.send(bytes.substr(0, size), address_);
+  return {Transfer::State::kMoved, size};
+}
+
+struct UdpQueue::Buffers {
+  // One byte more than is taken shows what was larger.
+  std::array<std::array<char, kMaxDatagramBytes + 1>, kBurst> bytes;
+  std::array<SocketAddress, kBurst> from;
+  std::array<iovec, kBurst> parts;
+  std::array<mmsghdr, kBurst> messages;
+  struct alignas(cmsghdr) Ancillary {
+    char bytes[CMSG_SPACE(sizeof(timespec))];
+  };
+  std::array<Ancillary, kBurst> ancillary;
+
+  int receive(int socket, uint32_t most) {
+    for (uint32_t i = 0; i < most; ++i) {
+      parts[i] = {bytes[i].data(), bytes[i].size()};
+      messages[i] = {};
+      messages[i].msg_hdr.msg_name = &from[i].storage;
+      messages[i].msg_hdr.msg_namelen = sizeof from[i].storage;
+      messages[i].msg_hdr.msg_iov = &parts[i];
+      messages[i].msg_hdr.msg_iovlen = 1;
+      messages[i].msg_hdr.msg_control = ancillary[i].bytes;
+      messages[i].msg_hdr.msg_controllen = sizeof ancillary[i].bytes;
+    }
+    const int n = ::recvmmsg(socket, messages.data(), most, MSG_DONTWAIT, nullptr);
+    for (int i = 0; i < n; ++i) {
+      const auto at = static_cast<size_t>(i);
+      from[at].length = messages[at].msg_hdr.msg_namelen;
+    }
+    return n;
+  }
+};
+
+UdpQueue::UdpQueue(UdpDatapath::Shared& shared)
+    : shared_(shared),
+      home_(*this, shared.index, FlowLimits{}, shared.draining),
+      buffers_(std::make_unique<Buffers>()) {}
+
+UdpQueue::~UdpQueue() = default;
+
+Status UdpQueue::start(Fd socket) {
+  socket_ = std::move(socket);
+  event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!event_.valid()) return Error{std::string("cannot make an eventfd: ") + std::strerror(errno)};
+  last_poll_ = datapath_now();
+  return Done{};
+}
+
+uint32_t UdpQueue::poll(std::span<Request*> out) {
+  const FlowHome::PollLock lock(home_);
+  if (!lock.held()) return 0;
+  const Instant now = datapath_now();
+  const bool late = now - last_poll_ > kLate;
+  last_poll_ = now;
+  reap();
+  home_.sweep(now, FlowHome::kSweepInPoll, shared_.options.idle_timeout);
+  uint32_t taken = home_.take_yielded(out, now, late);
+  while (taken < out.size()) {
+    // One datagram is at most one request.
+    const uint32_t most = std::min(static_cast<uint32_t>(out.size()) - taken, kBurst);
+    const int n = buffers_->receive(socket_.get(), most);
+    for (int i = 0; i < n; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const std::string_view datagram(buffers_->bytes[at].data(), buffers_->messages[at].msg_len);
+      const Instant when = late ? received_at(buffers_->messages[at].msg_hdr, now) : now;
+      Request* request = take(datagram, buffers_->from[at], when, late);
+      if (request != nullptr) out[taken++] = request;
+    }
+    if (n < static_cast<int>(most)) break;
+  }
+  return taken;
+}
+
+Request* UdpQueue::take(std::string_view datagram, const SocketAddress& from, Instant now,
+                        bool late) {
+  const Decoded found = decode(datagram, Side::kClient, kMaxDatagramBytes - kHeaderBytes);
+  if (found.state != Decoded::State::kComplete || found.length != datagram.size() ||
+      found.message.session == 0) {
+    malformed_.fetch_add(1, std::memory_order_relaxed);
+    refuse(datagram, from, found.fault == Fault::kNone ? Fault::kFields : found.fault);
+    return nullptr;
+  }
+  const SessionKey key = key_of(from, found.message.session);
+  const auto at = sessions_.find(key);
+  UdpFlow* flow = at != sessions_.end() ? at->second : nullptr;
+  if (flow == nullptr && home_.draining()) return nullptr;
+  if (flow == nullptr && found.message.kind == Kind::kHello) {
+    flow = open(key, from, now);
+    if (flow == nullptr) return nullptr;
+  }
+  if (flow == nullptr) {
+    no_session_.fetch_add(1, std::memory_order_relaxed);
+    if (found.message.kind != Kind::kGoodbye) refuse(datagram, from, Fault::kNoSession);
+    return nullptr;
+  }
+  if (!flow->put(datagram, now)) {
+    full_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  return flow->on_event(home_.host(), now, late, false);
+}
+
+UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instant now) {
+  const uint64_t id = shared_.next_flow.fetch_add(1, std::memory_order_relaxed);
+  std::unique_ptr<Session> session;
+  if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows) {
+    session = shared_.protocol.open({id, to_text(from)});
+  }
+  if (session == nullptr) {
+    shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    char bytes[kHeaderBytes];
+    const auto fault = static_cast<uint32_t>(Fault::kSessions);
+    encode_header(bytes, {Kind::kError, key.session, fault, 0, {}}, 0);
+    send({bytes, sizeof bytes}, from);
+    return nullptr;
+  }
+  auto flow = std::make_unique<UdpFlow>(*this, home_.host(), id, from, key, now);
+  flow->attach(std::move(session));
+  UdpFlow* const opened = flow.get();
+  sessions_.emplace(key, opened);
+  home_.add(std::move(flow));
+  return opened;
+}
+
+// To somebody who speaks the protocol and sent no less: nobody else's address is to be flooded.
+void UdpQueue::refuse(std::string_view datagram, const SocketAddress& to, Fault fault) {
+  if (datagram.size() < kHeaderBytes || fault == Fault::kMagic || home_.draining()) return;
+  // Whatever else it is, its session's number stands where it stands.
+  uint32_t session = 0;
+  for (size_t i = 8; i < 12; ++i) session = session << 8 | static_cast<uint8_t>(datagram[i]);
+  char bytes[kHeaderBytes];
+  encode_header(bytes, {Kind::kError, session, static_cast<uint32_t>(fault), 0, {}}, 0);
+  send({bytes, sizeof bytes}, to);
+}
+
+void UdpQueue::send(std::string_view frame, const SocketAddress& to) {
+  const auto* address = reinterpret_cast<const sockaddr*>(&to.storage);
+  ssize_t n = 0;
+  do {
+    n = ::sendto(socket_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL, address,
+                 to.length);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) unsent_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void UdpQueue::reap() {
+  const uint32_t freed = home_.reap();
+  if (freed > 0) shared_.open_flows.fetch_sub(freed, std::memory_order_relaxed);
+}
+
+bool UdpQueue::pending() const {
+  if (home_.may_have_yielded()) return true;
+  pollfd p{socket_.get(), POLLIN, 0};
+  return ::poll(&p, 1, 0) > 0;
+}
+
+void UdpQueue::wait(Nanos limit) {
+  const FlowHome::PollLock lock(home_);
+  if (!lock.held() || home_.has_yielded()) return;
+  reap();
+  home_.sweep(datapath_now(), FlowHome::kSweepInWait, shared_.options.idle_timeout);
+  limit = std::clamp(limit, Nanos(), FlowHome::kSweepRound);
+  const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  pollfd sources[] = {{socket_.get(), POLLIN, 0}, {event_.get(), POLLIN, 0}};
+  waiting_.store(true, std::memory_order_seq_cst);
+  if (!woken_.load(std::memory_order_seq_cst)) ::ppoll(sources, 2, &time, nullptr);
+  waiting_.store(false, std::memory_order_relaxed);
+  woken_.exchange(false, std::memory_order_acq_rel);
+  uint64_t wakes = 0;
+  [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);
+  last_poll_ = datapath_now();
+}
+
+void UdpQueue::wake() {
+  if (woken_.exchange(true, std::memory_order_seq_cst)) return;
+  if (!waiting_.load(std::memory_order_seq_cst)) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+}
+
+void UdpQueue::add_to(DatapathStats& stats) const {
+  home_.add_to(stats);
+  stats.flows_refused += refused_.load(std::memory_order_relaxed);
+}
+
+void UdpQueue::add_to(UdpDrops& drops) const {
+  drops.malformed += malformed_.load(std::memory_order_relaxed);
+  drops.no_session += no_session_.load(std::memory_order_relaxed);
+  drops.full += full_.load(std::memory_order_relaxed);
+  drops.unsent += unsent_.load(std::memory_order_relaxed);
+}
+
+}  // namespace rubato::rpc

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UdpQueue: one worker's socket and its sessions; UdpFlow: one of them. See udp.h.
+//
+// The poll lock guards everything in the queue that is not atomic. Flows never leave their home, so
+// they are freed by whoever holds its lock (or its destructor), and a flow found among the sessions
+// under the lock lives as long as the lock is held. wake() and wait() meet as in TcpQueue.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <mutex>
+#include <unordered_map>
+
+#include "datapath/flow_home.h"
+#include "datapath/stream_flow.h"
+#include "datapath/tcp_socket.h"
+#include "rpc/frames.h"
+#include "rpc/udp.h"
+
+namespace rubato::rpc {
+
+// Who a session belongs to.
+struct SessionKey {
+  std::array<uint8_t, 16> address{};
+  uint16_t port = 0;
+  uint32_t session = 0;
+
+  bool operator==(const SessionKey&) const = default;
+};
+
+struct SessionKeyHash {
+  size_t operator()(const SessionKey& key) const;
+};
+
+class UdpFlow final : public StreamFlow {
+ public:
+  // Datagrams of one session that were not looked at; a client may have 63 requests unanswered.
+  static constexpr size_t kInboxBytes = 64 * kMaxDatagramBytes;
+
+  UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const SocketAddress& peer,
+          const SessionKey& key, Instant opened);
+  ~UdpFlow() override;
+
+  // The queue's poller, before on_event. False: too much waits.
+  bool put(std::string_view datagram, Instant when);
+
+ protected:
+  Transfer receive(char* to, size_t room, bool exact, Instant& when) override;
+  Transfer transmit(std::string_view bytes) override;
+  void hang_up() override {}
+  bool rewire(FlowHost&, FlowHost&) override { return false; }
+  void unwire(FlowHost&) override {}
+
+ private:
+  UdpQueue& queue_;
+  const SocketAddress address_;
+  const SessionKey key_;
+  std::mutex mutex_;  // guards what follows: the owner takes it out, perhaps on another worker
+  std::string inbox_;
+  size_t taken_ = 0;  // of inbox_
+  Instant came_;      // the last of it
+};
+
+class UdpQueue final : public DatapathQueue {
+ public:
+  explicit UdpQueue(UdpDatapath::Shared& shared);
+  ~UdpQueue() override;
+
+  // Set-up, before any other call.
+  Status start(Fd socket);
+
+  uint32_t poll(std::span<Request*> out) override;
+  bool pending() const override;
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  void wait(Nanos limit) override;
+  void wake() override;
+
+  // Any thread: a frame leaves, or is lost as on any wire.
+  void send(std::string_view frame, const SocketAddress& to);
+  // A flow is freed.
+  void forget(const SessionKey& key) { sessions_.erase(key); }
+
+  const FlowRegistry& registry() const { return home_.registry(); }
+  void add_to(DatapathStats& stats) const;
+  void add_to(UdpDrops& drops) const;
+
+ private:
+  static constexpr uint32_t kBurst = 32;
+  struct Buffers;
+
+  Request* take(std::string_view datagram, const SocketAddress& from, Instant now, bool late);
+  UdpFlow* open(const SessionKey& key, const SocketAddress& from, Instant now);
+  void refuse(std::string_view datagram, const SocketAddress& to, Fault fault);
+  void reap();
+
+  UdpDatapath::Shared& shared_;
+  std::unordered_map<SessionKey, UdpFlow*, SessionKeyHash> sessions_;  // outlives home_, the owner
+  FlowHome home_;
+  Fd socket_;
+  Fd event_;
+  std::unique_ptr<Buffers> buffers_;
+  Instant last_poll_;
+  std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> malformed_{0};
+  std::atomic<uint64_t> no_session_{0};
+  std::atomic<uint64_t> full_{0};
+  std::atomic<uint64_t> unsent_{0};
+  alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
+  std::atomic<bool> woken_{false};
+};
+
+}  // namespace rubato::rpc

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/udp.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/time.h>
+
+#include "base/prng.h"
+#include "datapath/tcp_socket.h"
+#include "datapath/time_source.h"
+#include "rpc/testing/echo_session.h"
+
+namespace rubato::rpc {
+namespace {
+
+using testing::framed;
+
+// Answers each request with its body.
+class EchoSession final : public Session {
+ public:
+  EchoSession(CreditDesk& desk, uint64_t flow)
+      : rpc_(desk, flow, {.body_bytes = kMaxBodyBytes, .datagrams = true}) {}
+
+  Frame frame(std::string_view unread, Request& request) override {
+    return rpc_.find(unread, request);
+  }
+  void refuse(Request& request) override { rpc_.answer(request); }
+  void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
+  void run(Request& request) {
+    if (request.at_once) return rpc_.answer(request);
+    if (!rpc_.started(request)) return;
+    const std::string body(rpc_.body() == "big" ? std::string(2000, 'x') : rpc_.body());
+    rpc_.reply(request, body);
+  }
+
+ private:
+  ServerSession rpc_;
+};
+
+class UdpTest : public ::testing::Test, public Protocol {
+ protected:
+  UdpTest() : desk_(patient()) {}
+
+  static DeskOptions patient() {
+    DeskOptions options;
+    options.credits.target_delay = Nanos::seconds(100);
+    options.credits.drop_delay = Nanos::seconds(200);
+    return options;
+  }
+  void SetUp() override { start({}); }
+  void start(const UdpOptions& options) {
+    datapath_.reset();
+    auto opened = UdpDatapath::open(options, *this);
+    ASSERT_TRUE(opened.ok());
+    datapath_ = std::move(*opened);
+    socket_ = Fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const SocketAddress to = resolve("127.0.0.1", datapath_->port()).value();
+    ASSERT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length),
+              0);
+    const timeval limit{0, 20'000};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  std::unique_ptr<Session> open(const Peer& peer) override {
+    return std::make_unique<EchoSession>(desk_, peer.flow);
+  }
+
+  void send(const std::string& bytes) {
+    ASSERT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  void send(const Message& message) { send(framed(message)); }
+  void serve() {
+    std::array<Request*, 8> burst{};
+    const uint32_t n = datapath_->queue(WorkerId{0}).poll(burst);
+    for (uint32_t i = 0; i < n; ++i) {
+      for (Request* request = burst[i]; request != nullptr;) {
+        static_cast<EchoSession*>(request->session)->run(*request);
+        request = request->datapath->finish(*request);
+      }
+    }
+  }
+  // The next datagram that the server sends; false after a second without.
+  bool hear() {
+    for (int tries = 0; tries < 50; ++tries) {
+      serve();
+      char bytes[2048];
+      const ssize_t n = ::recv(socket_.get(), bytes, sizeof bytes, 0);
+      if (n < 0) continue;
+      heard_.assign(bytes, static_cast<size_t>(n));
+      const Decoded found = decode(heard_, Side::kServer);
+      EXPECT_EQ(found.state, Decoded::State::kComplete);
+      EXPECT_EQ(found.length, heard_.size());
+      message_ = found.message;
+      return true;
+    }
+    return false;
+  }
+  void expect_error(Fault fault) {
+    ASSERT_TRUE(hear());
+    EXPECT_EQ(message_.kind, Kind::kError);
+    EXPECT_EQ(message_.amount, static_cast<uint32_t>(fault));
+    EXPECT_EQ(heard_.size(), kHeaderBytes);
+  }
+
+  CreditDesk desk_;
+  std::unique_ptr<UdpDatapath> datapath_;
+  Fd socket_;
+  std::string heard_;
+  Message message_;
+};
+
+TEST_F(UdpTest, a_session_is_opened_and_served) {
+  send({Kind::kHello, 7, 0, 1, "a"});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kWelcome);
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kResponse);
+  EXPECT_EQ(message_.body, "a");
+  send({Kind::kRequest, 7, 0, 2, "b"});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.id, 2u);
+  EXPECT_EQ(message_.body, "b");
+  EXPECT_EQ(datapath_->stats().flows_open, 1u);
+}
+
+TEST_F(UdpTest, a_second_hello_asks_for_the_welcome_again) {
+  for (int i = 0; i < 3; ++i) {
+    send({Kind::kHello, 7, 0, 0, {}});
+    ASSERT_TRUE(hear());
+    EXPECT_EQ(message_.kind, Kind::kWelcome);
+    EXPECT_GE(message_.amount, 1u);
+  }
+  EXPECT_EQ(desk_.pool().sessions(), 1);
+}
+
+TEST_F(UdpTest, sessions_of_one_address_are_told_apart) {
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  send({Kind::kHello, 8, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.session, 8u);
+  EXPECT_EQ(desk_.pool().sessions(), 2);
+}
+
+TEST_F(UdpTest, without_a_session_nothing_is_served) {
+  send({Kind::kRequest, 7, 0, 1, "a"});
+  expect_error(Fault::kNoSession);
+  EXPECT_EQ(datapath_->drops().no_session, 1u);
+}
+
+TEST_F(UdpTest, goodbye_ends_the_session) {
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  send({Kind::kGoodbye, 7, 0, 0, {}});
+  serve();
+  serve();
+  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(datapath_->stats().flows_open, 0u);
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kWelcome);
+}
+
+TEST_F(UdpTest, a_reply_that_does_not_fit_is_an_error_of_its_request) {
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  send({Kind::kRequest, 7, 0, 3, "big"});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kError);
+  EXPECT_EQ(message_.id, 3u);
+  EXPECT_EQ(message_.amount, static_cast<uint32_t>(Fault::kTooLarge));
+}
+
+TEST_F(UdpTest, what_is_no_frame_is_answered_with_no_more_than_it_had) {
+  send(std::string(10, 'x'));
+  send(std::string(100, 'x'));
+  send(framed({Kind::kHello, 7, 0, 0, {}}) + "and more");
+  expect_error(Fault::kFields);
+  std::string version = framed({Kind::kHello, 7, 0, 0, {}});
+  version[2] = 9;
+  send(version);
+  expect_error(Fault::kVersion);
+  EXPECT_EQ(datapath_->drops().malformed, 4u);
+  EXPECT_EQ(datapath_->stats().flows_open, 0u);
+}
+
+TEST_F(UdpTest, more_sessions_than_are_taken_are_told_so) {
+  UdpOptions options;
+  options.max_flows = 1;
+  start(options);
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  send({Kind::kHello, 8, 0, 0, {}});
+  expect_error(Fault::kSessions);
+  EXPECT_EQ(datapath_->stats().flows_refused, 1u);
+}
+
+TEST_F(UdpTest, a_silent_session_times_out) {
+  UdpOptions options;
+  options.idle_timeout = Nanos::millis(1);
+  start(options);
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (desk_.pool().sessions() > 0 && datapath_now() < deadline) {
+    datapath_->queue(WorkerId{0}).wait(Nanos::millis(5));
+    serve();
+  }
+  EXPECT_EQ(desk_.pool().sessions(), 0);
+}
+
+TEST_F(UdpTest, a_drained_session_is_told_of_its_credit_without_asking) {
+  DeskAttachment attached(desk_, *datapath_);
+  send({Kind::kHello, 7, 0, 1, "a"});
+  std::array<Request*, 8> burst{};
+  Request* request = nullptr;
+  for (int i = 0; i < 1000 && request == nullptr; ++i) {
+    if (datapath_->queue(WorkerId{0}).poll(burst) > 0) request = burst[0];
+  }
+  ASSERT_NE(request, nullptr);
+  request->session->refuse(*request);  // as if the queues were full
+  EXPECT_EQ(request->datapath->finish(*request), nullptr);
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kWelcome);
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kReject);
+  EXPECT_EQ(message_.amount, 0u);
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kCredit);
+  EXPECT_GE(message_.amount, 1u);
+}
+
+TEST_F(UdpTest, whatever_comes_the_server_goes_on) {
+  Prng dice(1);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = framed({static_cast<Kind>(1 + dice.below(4)), 1 + dice.below(3),
+                                dice.below(5), dice.below(2), dice.below(2) == 0 ? "body" : ""});
+    for (uint32_t edits = dice.below(4); edits > 0; --edits) {
+      bytes[dice.below(static_cast<uint32_t>(bytes.size()))] = static_cast<char>(dice.next());
+    }
+    send(bytes);
+    serve();
+  }
+  serve();
+  // Answers to all of it may wait for us.
+  char ignored[2048];
+  while (::recv(socket_.get(), ignored, sizeof ignored, MSG_DONTWAIT) >= 0) continue;
+  send({Kind::kHello, 99, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.session, 99u);
+}
+
+}  // namespace
+}  // namespace rubato::rpc
