@@ -74,6 +74,9 @@ struct Options {
   int32_t metrics_port = -1;    // /metrics, /healthz, /readyz; -1 = none, 0 = any free one
   bool handle_signals = false;  // SIGTERM and SIGINT stop the server, a second one at once
   Preempt preempt = Preempt::kAuto;
+  // Framing::kRpc: while requests wait for longer there are fewer credits, from twice that on they
+  // are rejected.
+  std::chrono::nanoseconds rpc_target_delay = std::chrono::microseconds(500);
 };
 
 namespace detail {
@@ -108,6 +111,7 @@ struct COptions {
     c.metrics_port = o.metrics_port;
     c.handle_signals = o.handle_signals ? 1 : 0;
     c.preempt = static_cast<uint32_t>(o.preempt);
+    c.rpc_target_delay_ns = o.rpc_target_delay.count();
   }
   COptions(const COptions&) = delete;
   COptions& operator=(const COptions&) = delete;

@@ -62,6 +62,7 @@ enum class Framing : uint32_t {
   kLengthPrefix = RUBATO_FRAMING_LENGTH,  // four bytes, big-endian, in both directions
   kLines = RUBATO_FRAMING_LINES,          // up to a newline; a reply gets one at its end
   kUser = RUBATO_FRAMING_USER,            // Application::frame; replies are sent as they are
+  kRpc = RUBATO_FRAMING_RPC,              // Rubato RPC, whose clients have credits
 };
 
 // What Application::frame finds at the start of the bytes it is shown.

@@ -109,6 +109,8 @@ typedef struct rubato_options {
   int32_t metrics_port;          // for /metrics, /plan, /healthz, /readyz; -1 = none, 0 = any
   uint32_t handle_signals;       // 1 = SIGTERM and SIGINT stop the server, a second one at once
   uint32_t preempt;              // enum rubato_preempt, auto; `rubato doctor` lists what works here
+  int64_t rpc_target_delay_ns;   // RUBATO_FRAMING_RPC: while requests wait for longer there are
+                                 // fewer credits, from twice that on they are rejected; 500 us
 } rubato_options;
 
 // Where one request ends and the next begins.
@@ -119,6 +121,10 @@ enum rubato_framing {
   RUBATO_FRAMING_LINES = 1,
   // As `frame` says. Replies are sent as they are.
   RUBATO_FRAMING_USER = 2,
+  // Rubato RPC, docs/RPC.md: clients have credits, and requests that would wait for too long are
+  // rejected before they are run. The payload is a request's body, what is replied that of the
+  // response; what is refused is answered by the protocol, not by `refuse`.
+  RUBATO_FRAMING_RPC = 3,
 };
 
 enum rubato_frame_state {

@@ -5,6 +5,7 @@
 77 is a skip with its reason."""
 
 import argparse
+import contextlib
 import os
 import re
 import select
@@ -16,6 +17,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients/python"))
+
+import rubato_rpc  # noqa: E402
 
 DEADLINE_S = 120
 SKIP = 77
@@ -161,8 +166,23 @@ def check_c_handler(binary, environment):
         assert reply.startswith("worked "), reply
 
 
-CHECKS = {"kv_handler": check_kv_handler, "server_loop": check_server_loop,
-          "three_hooks": check_three_hooks, "c_handler": check_c_handler}
+def check_rpc_echo(binary, environment):
+    with Example(binary, environment) as server:
+        patience = {"expire_s": DEADLINE_S, "answer_within_s": DEADLINE_S}
+        with rubato_rpc.Client("127.0.0.1", server.port, **patience) as client, \
+                rubato_rpc.Client("127.0.0.1", server.port, **patience) as other:
+            expect(client.call(b"hello"), b"hello")
+            slow = client.submit(f"work {LONG_MILLIONS}".encode())
+            # A busy machine may be an overloaded one.
+            for _ in range(SHORT_ONES):
+                with contextlib.suppress(rubato_rpc.Rejected):
+                    expect(other.call(b"short"), b"short")
+            assert slow.result(DEADLINE_S).startswith(b"worked ")
+
+
+CHECKS = {"rpc_echo": check_rpc_echo, "kv_handler": check_kv_handler,
+          "server_loop": check_server_loop, "three_hooks": check_three_hooks,
+          "c_handler": check_c_handler}
 
 
 def check_exports(prefix):

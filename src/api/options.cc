@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "api/framing.h"
 #include "api/versioned.h"
+#include "rpc/frames.h"
 
 namespace rubato::api {
 namespace {
@@ -16,6 +16,7 @@ constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
 constexpr uint32_t kMaxFibers = 30000;  // two mappings each, see mechanism/fiber/stack.h
 constexpr uint32_t kMaxPort = 65535;
+constexpr Nanos kRpcTargetDelay = Nanos::micros(500);
 constexpr int64_t kDayNs = int64_t{24} * 3600 * 1'000'000'000;
 
 // Collects the first complaint, so that a list of checks reads as one.
@@ -56,6 +57,7 @@ Status check(const rubato_options& o) {
   checks.in("max_request_bytes", o.max_request_bytes, size_t{1}, kMiB * 1024);
   checks.in("max_reply_bytes", o.max_reply_bytes, size_t{1}, kMiB * 1024);
   checks.in("drain_limit_ns", o.drain_limit_ns, int64_t{0}, kDayNs);
+  checks.in("rpc_target_delay_ns", o.rpc_target_delay_ns, int64_t{1000}, kDayNs);
   checks.in("metrics_port", o.metrics_port, -1, static_cast<int32_t>(kMaxPort));
   if (!checks.first().empty()) return Error{checks.first()};
   return Done{};
@@ -129,6 +131,7 @@ rubato_options default_options() {
   o.drain_limit_ns = runtime.drain_limit.count();
   o.metrics_bind = "127.0.0.1";
   o.metrics_port = -1;
+  o.rpc_target_delay_ns = kRpcTargetDelay.count();
   return o;
 }
 
@@ -146,8 +149,8 @@ Result<Setup> read_options(const rubato_options* given) {
   setup.max_request_bytes = o.max_request_bytes;
   setup.max_reply_bytes = o.max_reply_bytes;
   // Twice the largest request: the framing refuses first, and says why.
-  const FlowLimits limits{2 * (o.max_request_bytes + kPrefixBytes),
-                          o.max_reply_bytes + kPrefixBytes};
+  const FlowLimits limits{2 * (o.max_request_bytes + rpc::kHeaderBytes),
+                          o.max_reply_bytes + 2 * rpc::kHeaderBytes};
   setup.tcp.bind = o.bind;
   setup.tcp.port = static_cast<uint16_t>(o.port);
   setup.tcp.queues = o.workers;
@@ -161,6 +164,10 @@ Result<Setup> read_options(const rubato_options* given) {
   setup.metrics_bind = o.metrics_bind;
   setup.metrics_port = o.metrics_port;
   setup.handle_signals = o.handle_signals != 0;
+  setup.desk.credits.target_delay = Nanos(o.rpc_target_delay_ns);
+  setup.desk.credits.drop_delay = setup.desk.credits.target_delay * 2;  // CoreSync IV-A
+  setup.desk.workers = o.workers;
+  setup.desk.max_sessions = o.max_connections;
   return setup;
 }
 

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "datapath/loopback.h"
 #include "datapath/tcp.h"
+#include "rpc/desk.h"
 #include "runtime/options.h"
 
 namespace rubato::api {
@@ -25,6 +26,7 @@ struct Setup {
   std::string metrics_bind;
   int metrics_port = -1;
   bool handle_signals = false;
+  rpc::DeskOptions desk;
 };
 
 // Fails with one line that names the option and what it takes. What the runtime and the datapath

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/versioned.h"
+#include "rpc/exposition.h"
 #include "runtime/exposition.h"
 #include "runtime/stop_signals.h"
 #include "runtime/worker_stats.h"
@@ -35,7 +36,7 @@ rubato_times times_of(const Histogram& values) {
 
 rubato_server::rubato_server(rubato::api::Setup setup, const rubato_application& application)
     : setup_(std::move(setup)),
-      service_(application, setup_.max_request_bytes, setup_.max_reply_bytes) {}
+      service_(application, setup_.max_request_bytes, setup_.max_reply_bytes, setup_.desk) {}
 
 Result<std::unique_ptr<rubato_server>> rubato_server::create(
     const rubato_options* options, const rubato_application* application) {
@@ -63,6 +64,7 @@ Status rubato_server::open() {
     tcp_ = tcp.value().get();
     datapath_ = std::move(*tcp);
   }
+  if (service_.desk() != nullptr) attached_.emplace(*service_.desk(), *datapath_);
   auto runtime = rubato::Runtime::create(setup_.runtime, *datapath_, service_);
   if (!runtime.ok()) return Error{runtime.error()};
   runtime_ = std::move(*runtime);
@@ -106,6 +108,7 @@ std::string rubato_server::metrics_text() const {
   out.counter(service_.failed());
   out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");
   out.counter(service_.malformed());
+  if (service_.desk() != nullptr) rubato::rpc::expose(out, *service_.desk());
   return std::move(out).finish();
 }
 

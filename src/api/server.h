@@ -10,6 +10,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -53,6 +54,7 @@ struct rubato_server {
   rubato::TcpDatapath* tcp_ = nullptr;            // one of these is datapath_
   rubato::LoopbackDatapath* loopback_ = nullptr;
   std::unique_ptr<rubato::Datapath> datapath_;
+  std::optional<rubato::rpc::DeskAttachment> attached_;
   std::unique_ptr<rubato::Runtime> runtime_;
   std::unique_ptr<rubato::Exporter> exporter_;    // reads the runtime, so it goes first
   std::atomic<bool> has_run_{false};

@@ -43,8 +43,8 @@ Status Service::check(const rubato_application& application) {
   if ((application.process == nullptr) != (application.build_response == nullptr)) {
     return Error{"application: process and build_response come together"};
   }
-  if (application.framing > RUBATO_FRAMING_USER) {
-    return Error{"framing: " + std::to_string(application.framing) + " is not 0, 1 or 2"};
+  if (application.framing > RUBATO_FRAMING_RPC) {
+    return Error{"framing: " + std::to_string(application.framing) + " is not 0, 1, 2 or 3"};
   }
   if ((application.framing == RUBATO_FRAMING_USER) != (application.frame != nullptr)) {
     return Error{"frame: goes with RUBATO_FRAMING_USER, and with nothing else"};
@@ -53,10 +53,11 @@ Status Service::check(const rubato_application& application) {
 }
 
 Service::Service(const rubato_application& application, size_t max_request_bytes,
-                 size_t max_reply_bytes)
+                 size_t max_reply_bytes, const rpc::DeskOptions& desk)
     : application_(application),
       max_request_bytes_(max_request_bytes),
       max_reply_bytes_(max_reply_bytes) {
+  if (framing() == RUBATO_FRAMING_RPC) desk_ = std::make_unique<rpc::CreditDesk>(desk);
   for (size_t i = 0; i < application.type_names_count; ++i) {
     type_names_.emplace_back(application.type_names[i]);
   }
@@ -89,7 +90,7 @@ int Service::call(Request& request) {
 // The runtime's own loop sends the request afterwards.
 void Service::handle(Request& request) {
   ApiSession& session = ApiSession::of(request);
-  if (session.good() && !session.failed()) {
+  if (session.starts(request)) {
     begin(session);
     int status = RUBATO_ERROR;
     const bool returned = guarded([&] { status = call(request); });
@@ -120,8 +121,8 @@ Request* Service::recv() {
   for (;;) {
     Request* request = rubato::recv();
     if (request == nullptr) return nullptr;
-    const ApiSession& session = ApiSession::of(*request);
-    if (session.good() && !session.failed()) {
+    ApiSession& session = ApiSession::of(*request);
+    if (session.starts(*request)) {
       begin(session);
       return request;
     }

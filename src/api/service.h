@@ -8,10 +8,12 @@
 #include <rubato/rubato.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "rpc/desk.h"
 #include "runtime/app.h"
 
 namespace rubato::api {
@@ -29,7 +31,8 @@ class Service final : public Application, public Protocol {
   static Status check(const rubato_application& application);
 
   // Requires a checked application.
-  Service(const rubato_application& application, size_t max_request_bytes, size_t max_reply_bytes);
+  Service(const rubato_application& application, size_t max_request_bytes, size_t max_reply_bytes,
+          const rpc::DeskOptions& desk = {});
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
@@ -50,6 +53,9 @@ class Service final : public Application, public Protocol {
   size_t max_reply_bytes() const { return max_reply_bytes_; }
   std::string type_name(uint32_t type) const;
 
+  // Of the sessions, with RUBATO_FRAMING_RPC; else null.
+  rpc::CreditDesk* desk() const { return desk_.get(); }
+
   void count_refusal(rubato_refusal reason);
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
   uint64_t malformed() const { return malformed_.load(std::memory_order_relaxed); }
@@ -61,6 +67,7 @@ class Service final : public Application, public Protocol {
   std::vector<std::string> type_names_;
   size_t max_request_bytes_;
   size_t max_reply_bytes_;
+  std::unique_ptr<rpc::CreditDesk> desk_;
   std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> malformed_{0};
 };

@@ -22,6 +22,10 @@ const char* text_of(rubato_refusal reason) {
 }  // namespace
 
 ApiSession::ApiSession(Service& service, const Peer& peer) : service_(service) {
+  if (service.desk() != nullptr) {
+    rpc_.emplace(*service.desk(), peer.flow,
+                 rpc::SessionLimits{.body_bytes = service.max_request_bytes()});
+  }
   const rubato_application& app = service_.application();
   if (app.connected == nullptr) return;
   guarded_without_switch(
@@ -35,16 +39,27 @@ ApiSession::~ApiSession() {
 }
 
 Frame ApiSession::frame(std::string_view unread, Request& request) {
-  find(unread);
+  find(unread, request);
   if (found_.state == Found::State::kIncomplete) return {FrameState::kIncomplete, found_.length};
-  failed_ = false;
+  failed_ = answered_ = false;
   replied_bytes_ = 0;
   what_ = {};
-  if (good()) classify(unread.substr(found_.offset, found_.payload_bytes), request);
+  if (found_.state == Found::State::kComplete && !request.at_once) {
+    classify(unread.substr(found_.offset, found_.payload_bytes), request);
+  }
   return {FrameState::kComplete, found_.length};
 }
 
-void ApiSession::find(std::string_view unread) {
+// What has waited for too long is answered here, for nothing is to be run any more.
+bool ApiSession::starts(Request& request) {
+  if (found_.state != Found::State::kComplete || failed_) return false;
+  if (!rpc_) return true;
+  answered_ = request.at_once || !rpc_->started(request);
+  if (request.at_once) rpc_->answer(request);
+  return !answered_;
+}
+
+void ApiSession::find(std::string_view unread, Request& request) {
   switch (service_.framing()) {
     case RUBATO_FRAMING_LENGTH:
       found_ = find_prefixed(unread, service_.max_request_bytes());
@@ -53,7 +68,18 @@ void ApiSession::find(std::string_view unread) {
       found_ = lines_.find(unread, service_.max_request_bytes());
       break;
     case RUBATO_FRAMING_USER: find_as_user_says(unread); break;
+    case RUBATO_FRAMING_RPC: find_rpc(unread, request); break;
   }
+}
+
+void ApiSession::find_rpc(std::string_view unread, Request& request) {
+  const Frame frame = rpc_->find(unread, request);
+  found_ = {Found::State::kIncomplete, frame.length_bytes, 0, 0};
+  if (frame.state == FrameState::kIncomplete) return;
+  found_.state = Found::State::kComplete;
+  if (request.at_once) return;
+  found_.payload_bytes = rpc_->body().size();
+  found_.offset = frame.length_bytes - found_.payload_bytes;
 }
 
 // A frame function that says what cannot be is treated as if the input were malformed.
@@ -91,10 +117,11 @@ void ApiSession::classify(std::string_view payload, Request& request) {
   }
   request.type = what_.type;
   request.control = what_.is_control != 0;
+  if (rpc_) rpc_->set_class(what_.is_long != 0 ? rpc::kLongClass : rpc::kShortClass);
 }
 
 bool ApiSession::reply(Request& request, std::string_view bytes) {
-  if (service_.framing() == RUBATO_FRAMING_LENGTH) {
+  if (gathers()) {
     if (bytes.size() > service_.max_reply_bytes() - body_.size()) {
       failed_ = true;
       return false;
@@ -115,15 +142,17 @@ void ApiSession::end_of_reply(Request& request) {
     case RUBATO_FRAMING_LENGTH:
       request.reply->append(prefix_of(body_.size()));
       request.reply->append(body_);
-      body_.clear();
-      if (body_.capacity() > kBodyKeptBytes) std::string().swap(body_);
       break;
     case RUBATO_FRAMING_LINES: request.reply->append("\n"); break;
     case RUBATO_FRAMING_USER: break;
+    case RUBATO_FRAMING_RPC: rpc_->reply(request, body_); break;
   }
+  body_.clear();
+  if (body_.capacity() > kBodyKeptBytes) std::string().swap(body_);
 }
 
 void ApiSession::answered(Request& request) {
+  if (answered_) return;
   if (found_.state == Found::State::kMalformed) {
     refuse_because(request, RUBATO_REFUSED_MALFORMED);
   } else if (found_.state == Found::State::kTooLarge) {
@@ -141,8 +170,9 @@ void ApiSession::refuse_because(Request& request, rubato_refusal reason) {
   service_.count_refusal(reason);
   const rubato_application& app = service_.application();
   const bool user_framing = service_.framing() == RUBATO_FRAMING_USER;
-  request.close_after |= reason != RUBATO_REFUSED_OVERLOAD;
   body_.clear();
+  if (rpc_) return reason == RUBATO_REFUSED_FAILED ? rpc_->fail(request) : rpc_->answer(request);
+  request.close_after |= reason != RUBATO_REFUSED_OVERLOAD;
   // Behind the first part of a reply that has left, a refusal would be read as the rest of it.
   if (replied_bytes_ > 0 && service_.framing() != RUBATO_FRAMING_LENGTH) return;
   if (app.refuse != nullptr) {

@@ -10,11 +10,13 @@
 
 #include <rubato/rubato.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "api/framing.h"
 #include "datapath/request.h"
+#include "rpc/server_session.h"
 #include "runtime/app.h"
 
 namespace rubato::api {
@@ -46,6 +48,10 @@ class ApiSession final : public Session {
 
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;
+  void answer(Request& request) override { rpc_->answer(request); }
+  void unasked(ReplyBuffer& reply) override {
+    if (rpc_) rpc_->unasked(reply);
+  }
 
   static ApiSession& of(const Request& request) {
     return static_cast<ApiSession&>(*request.session);
@@ -55,8 +61,8 @@ class ApiSession final : public Session {
   std::string_view payload(const Request& request) const {
     return request.payload.substr(found_.offset, found_.payload_bytes);
   }
-  // False: nothing for the application to do, answered() refuses it.
-  bool good() const { return found_.state == Found::State::kComplete; }
+  // False: nothing for the application to do, answered() says why.
+  bool starts(Request& request);
   const rubato_class& what() const { return what_; }
   bool reply(Request& request, std::string_view bytes);
   void fail() { failed_ = true; }
@@ -68,18 +74,23 @@ class ApiSession final : public Session {
   void* state() const { return state_; }
 
  private:
-  void find(std::string_view unread);
+  void find(std::string_view unread, Request& request);
+  void find_rpc(std::string_view unread, Request& request);
   void find_as_user_says(std::string_view unread);
   void classify(std::string_view payload, Request& request);
   void refuse_because(Request& request, rubato_refusal reason);
   void end_of_reply(Request& request);
+  // The body of a reply waits for its length.
+  bool gathers() const { return rpc_ || service_.framing() == RUBATO_FRAMING_LENGTH; }
 
   Service& service_;
   void* state_ = nullptr;
   LineFinder lines_;
+  std::optional<rpc::ServerSession> rpc_;
   Found found_;
   rubato_class what_{};
   bool failed_ = false;
+  bool answered_ = false;     // by the protocol, before the application saw it
   size_t replied_bytes_ = 0;  // by the application, for this request
   std::string body_;          // of the reply, while its length is not known
 };
