@@ -28,6 +28,7 @@ struct Request : Job {
   DatapathQueue* datapath = nullptr; // where to finish it
   void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
   Nanos promoted_after;              // the runtime's: became long by age then; 0 = it did not
+  Instant put_back;                  // the runtime's: when it was preempted last
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: Session::answer has the reply now
   bool has_locals = false;           // the runtime's: its fiber keeps values for it

@@ -3,6 +3,7 @@
 // LiveRuntime<P>: the Runtime of one policy: threads, and sums over workers. See runtime/runtime.h.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -70,6 +71,13 @@ class LiveRuntime final : public Runtime {
 
   RuntimeStats stats() const override;
   std::vector<QueueDepth> queue_depths() const override;
+  Nanos queue_delay(JobClass job_class) const override {
+    Nanos longest;
+    for (const WorkerStats* worker : shared_.worker_stats) {
+      longest = std::max(longest, worker->delay.of(job_class));
+    }
+    return longest;
+  }
 
   Histogram latency(uint32_t type) const override {
     return merged(type, [](const TypeStats& stats) { return stats.latency.snapshot(); });

@@ -85,6 +85,9 @@ class Runtime {
   // Any thread.
   virtual RuntimeStats stats() const = 0;
   virtual std::vector<QueueDepth> queue_depths() const = 0;
+  // How long requests of that class have waited for their turn a moment ago, at the worker where
+  // they waited longest (see queue_delay.h). Two loads per worker: for hot paths too.
+  virtual Nanos queue_delay(JobClass job_class) const = 0;
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;

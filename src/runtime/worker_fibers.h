@@ -71,6 +71,7 @@ Request* LiveWorker<P>::recv_here() {
     if constexpr (kManages<P>) worker.shared_.manage_for(worker.id_, worker.host_.now());
     Request* request = worker.pick();
     if (request == nullptr) {
+      worker.stats_.delay.none_waits(JobClass::kLong);
       worker.idle();
       continue;
     }
@@ -94,6 +95,7 @@ void LiveWorker<P>::preempt(Instant at) {
     return;
   }
   ++stats_.preemptions;
+  request.put_back = at;
   publish_ = &request;
   leave_request(to, at);
 }
@@ -129,6 +131,10 @@ void LiveWorker<P>::resume(Request& request) {
   running_ = to;
   become(to);
   begin(request);
+  // Who gave the worker away for a lock has waited for that, not for its turn.
+  if (request.put_back != Instant()) {
+    stats_.delay.waited(JobClass::kLong, slice_start_ - std::exchange(request.put_back, Instant()));
+  }
   switch_fibers(from->fiber, to->fiber);
   here().after_switch();
 }

@@ -19,7 +19,7 @@ void LiveWorker<P>::poll_if_due() {
   if (!dry && ++picks_since_poll_ < kPicksPerPoll && host_.now() - last_poll_ < kPollInterval) {
     return;
   }
-  ingest(datapath_);
+  if (ingest(datapath_) == 0 && dry) stats_.delay.none_waits(JobClass::kShort);
   if (shared_.options.preemption_clock == PreemptionClock::kSelf) shared_.adapt_if_due(host_.now());
   host_.refresh_plan();
 }
@@ -141,6 +141,9 @@ void LiveWorker<P>::begin(Request& request) {
       }
     }
     start_slice(request);
+  }
+  if (request.preemptions == 0 && !request.control) {
+    stats_.delay.waited(request.job_class, slice_start_ - request.arrived);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "metrics/counter.h"
 #include "metrics/histogram.h"
 #include "policy/job.h"
+#include "runtime/queue_delay.h"
 
 namespace rubato {
 
@@ -58,6 +59,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   // When the request it runs started, relaxed; 0 = it runs none.
   std::atomic<int64_t> busy_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
+  QueueDelay delay;
 
   // The worker itself, on the first request of a type: allocates. Never null.
   TypeStats& of_type(uint32_t type) {
