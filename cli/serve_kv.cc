@@ -28,6 +28,7 @@ struct KvCommand {
   ServeOptions options;
   kv::KvOptions kv;
   std::string durability = "sync";
+  std::string overload_reply = "overloaded";
 };
 
 int refuse(int status, const std::string& message) {
@@ -40,6 +41,8 @@ void share_options(KvCommand& command) {
   ServeOptions& options = command.options;
   kv::KvOptions& kv = command.kv;
   kv.durability = command.durability == "sync" ? kv::Durability::kSync : kv::Durability::kAsync;
+  kv.overload_reply = command.overload_reply == "overloaded" ? kv::OverloadReply::kOverloaded
+                                                             : kv::OverloadReply::kThrottled;
   kv.bind = options.tcp.bind;
   kv.port = options.tcp.port;
   kv.maxclients = options.tcp.max_flows;
@@ -111,6 +114,10 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
              "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")
       ->default_str("0");
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
+  app.add_option("--overload-reply", command.overload_reply,
+                 "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)")
+      ->check(CLI::IsMember({"overloaded", "throttled"}))
+      ->capture_default_str();
   app.add_option("--slowlog-log-slower-than", command.kv.slowlog_log_slower_than_us,
                  "SLOWLOG takes requests whose wait + service is at least so many us; -1 = off")
       ->check(CLI::Range(int64_t{-1}, kMaxSlowUs))

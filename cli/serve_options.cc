@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint32_t kMaxCpus = 4096;
 constexpr uint32_t kMaxTimeoutSeconds = 1u << 31;
+constexpr Nanos kShortestTarget = Nanos::micros(1);
+constexpr Nanos kLongestTarget = Nanos::seconds(1);
 constexpr Nanos kLongestProfile = Nanos::seconds(1'000'000);
 
 const std::map<std::string, Classify> kClassify{{"feedback", Classify::kFeedback},
@@ -98,6 +100,17 @@ void add_network_options(CLI::App& command, ServeOptions& o) {
       ->check(CLI::ExistingFile);
 }
 
+void add_overload_options(CLI::App& command, ServeOptions& o) {
+  command.add_option("--overload", o.overload,
+                     "What an overloaded server does: none (serves as long as queues have room), "
+                     "aqm (refuses requests that have waited longer than twice the target)")
+      ->check(CLI::IsMember({"none", "aqm"}))
+      ->capture_default_str();
+  add_seconds(command, "--target-delay", o.target_delay, kShortestTarget, kLongestTarget,
+              "aqm: how long requests may wait for their turn")
+      ->default_str("500us");
+}
+
 void add_profile_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--profile", o.serving.recording.file,
                      "Write what requests come to this file, for `rubato sim --workload "
@@ -155,6 +168,7 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
   add_runtime_options(command, options);
   add_thread_options(command, options);
   add_network_options(command, options);
+  add_overload_options(command, options);
   add_profile_options(command, options);
 }
 
@@ -171,6 +185,8 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
   o.runtime.drain_limit = Nanos::from_seconds(o.drain_limit_s);
   o.runtime.stack_bytes = size_t{o.stack_kib} * 1024;
   if (Status fits = check_stack(o); !fits.ok()) return fits;
+  o.runtime.shed = o.tcp.date_backlog = o.overload == "aqm";
+  o.runtime.shedding.target_delay = o.target_delay;
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);
   if (Status fits = resolve_recording(command, o); !fits) return fits;

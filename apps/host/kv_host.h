@@ -13,6 +13,7 @@
 #include "datapath/tcp.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/providers.h"
+#include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
 
 namespace rubato::kv {
@@ -27,6 +28,7 @@ class KvHost final : public LatencySource, public HostControl {
   void reset() override;
 
   Lines scheduler_info() override;
+  Lines overload_info() override { return overload_lines(runtime_); }
   void set_slow_threshold(Nanos threshold) override { runtime_.set_slow_threshold(threshold); }
   void set_max_flows(uint32_t flows) override { datapath_.set_max_flows(flows); }
   void set_idle_timeout(Nanos limit) override { datapath_.set_idle_timeout(limit); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kv_server/resp/parser.h"
+#include "kv_server/resp/refusal.h"
 #include "kv_server/text/words.h"
 #include "mechanism/clock/clock.h"
 
@@ -39,7 +40,7 @@ class SpinSession final : public Session {
   }
 
   void refuse(Request& request) override {
-    request.reply->append("-OVERLOADED the server's queues are full, or it is stopping\r\n");
+    kv::append_refusal(*request.reply, kv::OverloadReply::kOverloaded, request);
     parser_.reset();
   }
 

@@ -21,6 +21,14 @@ namespace rubato {
 class DatapathQueue;
 class Session;
 
+// Why a request is not served.
+enum class Refusal : uint8_t {
+  kFull,   // the queues are full, or the server is stopping
+  kDelay,  // it has waited too long, in a server that has too much to do
+  kShare,  // so has its connection had its turn, and sent more than that
+};
+inline constexpr uint32_t kRefusals = 3;
+
 struct Request : Job {
   std::string_view payload;          // one whole request; valid until the request is finished
   ReplyBuffer* reply = nullptr;      // append the reply here while the request runs
@@ -31,6 +39,8 @@ struct Request : Job {
   Instant put_back;                  // the runtime's: when it was preempted last
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: Session::answer has the reply now
+  Refusal refusal = Refusal::kFull;  // for Session::refuse, as is the next
+  Nanos retry_after;                 // when it is worth asking again, zero = unknown
   bool has_locals = false;           // the runtime's: its fiber keeps values for it
 };
 
@@ -57,7 +67,8 @@ class Session {
   // close_after when it runs. Called again with more input after kIncomplete.
   virtual Frame frame(std::string_view unread, Request& request) = 0;
 
-  // The runtime cannot take the request (queues full, or draining): append an explicit refusal.
+  // The runtime does not take the request, for request.refusal: append an explicit refusal. Cheap,
+  // as an overloaded server does it more often than it serves.
   virtual void refuse(Request& request) = 0;
 
   // A request that frame() marked at_once: append the reply, if there is one. Such requests are

@@ -35,6 +35,7 @@ struct TcpOptions {
   Nanos idle_timeout;              // zero = none
   FlowLimits limits;
   bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
+  bool date_backlog = false;       // and those that polls, full already, have left in the kernel
 };
 
 class TcpQueue;

@@ -55,7 +55,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
   const FlowHome::PollLock lock(home_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
-  const bool late = now - last_poll_ > kLate;
+  const bool late = now - last_poll_ > kLate || (left_some_ && shared_.options.date_backlog);
   last_poll_ = now;
   if (!remembers()) {
     reap();
@@ -74,6 +74,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
     taken += take_events(out.subspan(taken), now, late);
   }
   note_unfinished();
+  left_some_ = taken == out.size();
   return taken;
 }
 

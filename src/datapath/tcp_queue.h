@@ -81,6 +81,7 @@ class TcpQueue final : public DatapathQueue {
   Fd listener_;
   Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
   Instant last_poll_;
+  bool left_some_ = false;  // the last poll was full
   Instant accept_again_;  // the listener is out of epoll until then; zero = it is in
   bool accepts_ = true;   // the listener is in service
   uint32_t next_event_ = 0;

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "runtime/overload_exposition.h"
+
 namespace rubato {
 namespace {
 
@@ -128,17 +130,6 @@ void write_places(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& 
   }
 }
 
-const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
-
-void write_delays(OpenMetrics& out, const Runtime& runtime) {
-  out.family("rubato_queue_delay_seconds", "gauge",
-             "Wait of a request that had its turn a moment ago, at the worker with the longest.");
-  for (const JobClass job_class : {JobClass::kShort, JobClass::kLong}) {
-    out.gauge(runtime.queue_delay(job_class).seconds(),
-              OpenMetrics::label("class", name_of(job_class)));
-  }
-}
-
 void write_depths(OpenMetrics& out, const Runtime& runtime) {
   out.family("rubato_queue_depth", "gauge", "Requests waiting, per queue.");
   for (const QueueDepth& queue : runtime.queue_depths()) {
@@ -153,7 +144,7 @@ void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
             const ExposedTypes& types) {
   write_counters(out, runtime.stats(), datapath.stats());
   write_depths(out, runtime);
-  write_delays(out, runtime);
+  expose_overload(out, runtime);
   write_types(out, runtime, types);
   write_places(out, runtime, types);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learned: the usual service time of requests by type and size bucket, for `--classify learned`.
-// Shared by all workers. Entries are relaxed and their update is a plain read-modify-write: two
-// workers at once lose one of two samples of an average, which is harmless.
+// Learned: the usual service time of requests by type and size bucket, for `--classify learned` and
+// for refusing long ones. Shared by all workers. Entries are relaxed and their update is a plain
+// read-modify-write: two workers at once lose one of two samples of an average, which is harmless.
 #pragma once
 
 #include <algorithm>

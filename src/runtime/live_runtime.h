@@ -150,6 +150,16 @@ class LiveRuntime final : public Runtime {
   std::atomic<bool> timer_gone_{false};
 };
 
+inline void add_refusals(const WorkerStats& one, RuntimeStats& sum) {
+  for (uint32_t why = 0; why < kRefusals; ++why) {
+    for (const JobClass job_class : {JobClass::kShort, JobClass::kLong}) {
+      sum.refusals[why][static_cast<size_t>(job_class)] +=
+          one.refused_for(static_cast<Refusal>(why), job_class).value();
+    }
+  }
+  sum.overloaded += one.overloaded.load(std::memory_order_relaxed) ? 1u : 0u;
+}
+
 template <Policy P>
 RuntimeStats LiveRuntime<P>::stats() const {
   RuntimeStats sum;
@@ -157,6 +167,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
     const WorkerStats& one = worker->stats();
     sum.requests += one.requests.value();
     sum.refused += one.refused.value();
+    add_refusals(one, sum);
     sum.preemptions += one.preemptions.value();
     sum.preemptions_avoided += one.preemptions_avoided.value();
     sum.preemptions_denied += one.preemptions_denied.value();

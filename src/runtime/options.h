@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/time.h"
 #include "mechanism/preempt/mechanism.h"
+#include "overload/shedding.h"
 
 namespace rubato {
 
@@ -50,6 +51,8 @@ struct RuntimeOptions {
   Nanos drain_limit = Nanos::seconds(10);
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is told of these
   bool record_arrivals = false;  // count them, see Runtime::arrivals
+  bool shed = false;  // refuse requests that waited too long while overloaded, by `shedding`
+  overload::SheddingSettings shedding;
   uint32_t inbox_capacity = limits::kInboxCapacity;
   uint32_t shared_capacity = limits::kSharedCapacity;
 };

@@ -97,5 +97,183 @@ TEST(QueueDelay, does_not_count_the_control_plane) {
   EXPECT_LT(seen, kALongTime);
 }
 
+// As LetterServer::occupy, where a busy machine may make the line late, and so refused.
+uint64_t occupy_in_the_end(LetterServer& server, std::string_view line,
+                           const std::atomic<bool>& runs) {
+  const uint64_t flow = server.connect();
+  server.submit(flow, line);
+  while (!runs) {
+    if (server.datapath->receive(flow, 8, Nanos::micros(100)) == "refused\n") {
+      server.submit(flow, line);
+    }
+  }
+  return flow;
+}
+
+class SheddingServer {
+ public:
+  explicit SheddingServer(const std::string& policy = "fcfs") : server_(policy) {
+    server_.options.shed = true;
+    server_.options.shedding = {.target_delay = kALongTime / 5,
+                                .patience = Nanos(),
+                                .calm_idle = Nanos::seconds(60)};
+    server_.app.on('L') = [this](Request&) {
+      runs_ = true;
+      while (!go_on_) continue;
+      spin_for(kALongTime);
+    };
+    server_.start();
+    occupy_in_the_end(server_, "L\n", runs_);
+  }
+  LetterServer* operator->() { return &server_; }
+
+  // The worker is free after a long time from now on.
+  void let_go() { go_on_ = true; }
+  uint64_t refused_for(Refusal why) {
+    return server_.runtime->stats().refusals[static_cast<size_t>(why)][0];
+  }
+
+ private:
+  std::atomic<bool> runs_{false};
+  std::atomic<bool> go_on_{false};
+  LetterServer server_;
+};
+
+TEST(Shedding, who_waited_too_long_is_refused_and_counted_and_who_comes_later_is_served) {
+  SheddingServer server;
+  const uint64_t late = server->connect();
+  server->submit(late, "A\nB\nE\n");
+  server.let_go();
+  const std::string refusals = "refused\nrefused\nrefused\n";
+  EXPECT_EQ(server->receive(late, refusals.size()), refusals);
+  EXPECT_GE(server.refused_for(Refusal::kDelay), 3u);
+  EXPECT_EQ(server->runtime->stats().overloaded, 1u);
+  std::string answer;  // a busy machine may make this one late as well
+  do {
+    server->submit(late, "D\n");
+    answer = server->receive(late, 2);
+  } while (answer == "refused\n");
+  EXPECT_EQ(answer, "D\n");
+  EXPECT_TRUE(server->stop());
+}
+
+TEST(Shedding, the_control_plane_is_served_however_late) {
+  SheddingServer server;
+  const uint64_t health = server->connect();
+  server->submit(health, "C\nC\n");
+  server.let_go();
+  EXPECT_EQ(server->receive(health, 4), "C\nC\n");
+}
+
+TEST(Shedding, what_has_been_started_is_finished) {
+  LetterServer server("synergy");
+  server.options.shed = true;
+  server.options.shedding = {.target_delay = Nanos::micros(1), .patience = Nanos()};
+  std::atomic<bool> runs{false};
+  std::atomic<bool> short_ran{false};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    runs = true;
+    checkpoints_until([&] { return short_ran.load(); });
+    long_end();
+  };
+  server.app.on('C') = [&](Request&) {
+    spin_for(kALongTime);
+    short_ran = true;
+  };
+  server.start();
+  const uint64_t slow = occupy_in_the_end(server, "L\n", runs);
+  const uint64_t fast = server.connect();
+  EXPECT_EQ(server.call(fast, "C\n"), "C\n");
+  EXPECT_EQ(server.receive(slow, 2), "L\n");
+}
+
+// They are started at once, each, and would pile up behind each other: the waits before their
+// starts do not tell.
+TEST(Shedding, long_requests_that_share_a_worker_are_refused_by_their_number) {
+  LetterServer server("synergy");
+  server.options.shed = true;
+  server.options.shedding = {
+      .target_delay = kALongTime * 2, .patience = Nanos(), .budget = 1.0, .long_waits = 2};
+  std::atomic<bool> known{false};
+  std::atomic<bool> done{false};
+  std::atomic<uint32_t> underway{0};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    if (known) {
+      ++underway;
+      checkpoints_until([&] { return done.load(); });
+    } else {
+      spin_for(kALongTime);
+    }
+    long_end();
+  };
+  server.start();
+  // Until it is known how long they take.
+  const uint64_t first = server.connect();
+  while (server.runtime->service('L').empty()) {
+    server.submit(first, "L\n");
+    while (server.datapath->receive(first, 2, Nanos::millis(1)).empty()) continue;
+  }
+  known = true;
+  uint64_t refused = 0;
+  for (int i = 0; i < 1000 && refused == 0; ++i) {
+    server.submit(server.connect(), "L\n");
+    const uint64_t flow = server.connect();
+    server.submit(flow, "C\n");  // its wait has the long one preempted
+    EXPECT_EQ(server.receive(flow, 2), "C\n");
+    refused = server.runtime->stats().refusals[static_cast<size_t>(Refusal::kDelay)][1];
+  }
+  EXPECT_GT(refused, 0u);
+  EXPECT_LE(underway, 6u);  // five of them are a wait of more than twice the target
+  done = true;
+  EXPECT_TRUE(server.stop());
+}
+
+TEST(Shedding, of_two_pipelines_each_takes_its_turn_and_not_the_others) {
+  LetterServer server("fcfs");
+  server.options.shed = true;
+  server.options.shedding = {
+      .target_delay = kALongTime * 8, .patience = Nanos(), .budget = 1.0};
+  std::atomic<bool> runs{false};
+  std::atomic<bool> go_on{false};
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    while (!go_on) continue;
+    spin_for(kALongTime * 17);
+  };
+  server.app.on('P') = [&](Request&) { spin_for(kALongTime / 2); };
+  server.start();
+  occupy_in_the_end(server, "L\n", runs);
+  const uint64_t late = server.connect();
+  server.submit(late, "A\n");
+  go_on = true;
+  EXPECT_EQ(server.receive(late, 8), "refused\n");  // it is overloaded now
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "P\n";
+  for (const uint64_t pipeline : {server.connect(), server.connect()}) {
+    server.submit(pipeline, many);
+  }
+  RuntimeStats stats;
+  do {
+    stats = server.runtime->stats();
+  } while (stats.requests + stats.refused < 202);
+  EXPECT_GT(stats.refusals[static_cast<size_t>(Refusal::kShare)][0], 0u);
+}
+
+TEST(Shedding, nobody_is_refused_unless_asked_for) {
+  LetterServer server("fcfs");
+  std::atomic<bool> runs{false};
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    spin_for(kALongTime * 4);
+  };
+  server.start();
+  server.occupy("L\n", runs);
+  const uint64_t late = server.connect();
+  EXPECT_EQ(server.call(late, "A\n"), "A\n");
+  EXPECT_EQ(server.runtime->stats().refused, 0u);
+}
+
 }  // namespace
 }  // namespace rubato

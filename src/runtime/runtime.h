@@ -4,6 +4,7 @@
 // one policy, chosen by name. Create, run (blocks), stop from any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,8 @@ namespace rubato {
 struct RuntimeStats {
   uint64_t requests = 0;
   uint64_t refused = 0;
+  std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
+  uint32_t overloaded = 0;  // workers that now refuse those who waited too long
   uint64_t preemptions = 0;
   uint64_t preemptions_avoided = 0;
   uint64_t preemptions_denied = 0;

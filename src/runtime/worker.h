@@ -18,6 +18,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@
 #include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/mechanism.h"
 #include "mechanism/preempt/timer.h"
+#include "overload/shedding.h"
 #include "policy/archetype.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/idling.h"
@@ -52,7 +54,9 @@ class LiveWorker final : public Seat, private InterruptTarget {
         arrivals_(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
         asynchronous_(is_asynchronous(shared.options.preempt)),
         slice_(slice_watch(shared.options)),
-        idling_(shared.options.idle, shared.options.idle_spin) {}
+        idling_(shared.options.idle, shared.options.idle_spin) {
+    if (shared.options.shed) shedding_.emplace(shared.options.shedding);
+  }
 
   // The thread's main function: returns when the runtime has stopped. detach() when nobody
   // interrupts it any more.
@@ -87,6 +91,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // the tail.
   static constexpr uint32_t kFlowRun = 32;
   static constexpr Nanos kFlowTime = Nanos::micros(50);
+  // Requests of one connection that are refused in one go.
+  static constexpr uint32_t kRefusalRun = 64;
   static constexpr uint32_t kPicksPerPoll = 32;
   static constexpr Nanos kPollInterval = Nanos::micros(50);
   // A worker that has been on one request for so long may be helped with its arrivals.
@@ -129,11 +135,19 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void poll_if_due();
   uint32_t ingest(DatapathQueue& from);
   void admit(Request& request);
+  void enqueue(Request& request);
   bool queue_up(Request& request);
-  Request* refuse(Request& request);
   Request* answer_at_once(Request* next);
   void follow(Request& next);
   void note_arrival(const Request& request);
+
+  // Refusals.
+  bool takes(Request& request, Refusal why);
+  Nanos wait_among_long(Request& request);
+  void turn_away(Request& late, Refusal why);
+  Request* refuse(Request& request, Refusal why);
+  void ran_out();
+  void show_overload();
 
   // Choice and slices.
   Request* pick();
@@ -183,6 +197,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   const bool asynchronous_;
   SliceClock slice_;
   Idling idling_;
+  std::optional<overload::Shedding> shedding_;  // none = whatever fits the queues is served
   RecentSlices recent_;
   WorkerStats stats_;
 
@@ -220,4 +235,5 @@ class LiveWorker final : public Seat, private InterruptTarget {
 #include "runtime/worker_fibers.h"
 #include "runtime/worker_idle.h"
 #include "runtime/worker_interrupts.h"
+#include "runtime/worker_refusals.h"
 #include "runtime/worker_requests.h"

@@ -71,12 +71,16 @@ Request* LiveWorker<P>::recv_here() {
     if constexpr (kManages<P>) worker.shared_.manage_for(worker.id_, worker.host_.now());
     Request* request = worker.pick();
     if (request == nullptr) {
-      worker.stats_.delay.none_waits(JobClass::kLong);
+      worker.ran_out();
       worker.idle();
       continue;
     }
     worker.idling_.found_work(worker.host_.now());
     if (request->fiber == nullptr) {
+      if (!worker.takes(*request, Refusal::kDelay)) {
+        worker.turn_away(*request, Refusal::kDelay);
+        continue;
+      }
       worker.begin(*request);
       worker.back_from_here();
       return request;

@@ -19,7 +19,7 @@ void LiveWorker<P>::poll_if_due() {
   if (!dry && ++picks_since_poll_ < kPicksPerPoll && host_.now() - last_poll_ < kPollInterval) {
     return;
   }
-  if (ingest(datapath_) == 0 && dry) stats_.delay.none_waits(JobClass::kShort);
+  ingest(datapath_);
   if (shared_.options.preemption_clock == PreemptionClock::kSelf) shared_.adapt_if_due(host_.now());
   host_.refresh_plan();
 }
@@ -28,6 +28,7 @@ template <Policy P>
 uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   std::array<Request*, limits::kBurst> burst;
   const uint32_t n = from.poll(burst);
+  if (shedding_) step();
   for (uint32_t i = 0; i < n; ++i) admit(*burst[i]);
   picks_since_poll_ = 0;
   last_poll_ = step();
@@ -39,15 +40,24 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   return n;
 }
 
+template <Policy P>
+void LiveWorker<P>::admit(Request& request) {
+  Request* first = answer_at_once(&request);
+  if (first == nullptr) return;
+  note_arrival(*first);
+  if (!takes(*first, Refusal::kDelay)) return turn_away(*first, Refusal::kDelay);
+  enqueue(*first);
+}
+
 // Full means an explicit refusal and a counter. The flow's next command gets its own chance: it may
 // go to another queue. The flow yields at the latest when its turn of input is used up.
 template <Policy P>
-void LiveWorker<P>::admit(Request& request) {
-  Request* next = answer_at_once(&request);
-  while (next != nullptr) {
+void LiveWorker<P>::enqueue(Request& request) {
+  Request* next = &request;
+  while (!queue_up(*next)) {
+    next = refuse(*next, Refusal::kFull);
+    if (next == nullptr) return;
     note_arrival(*next);
-    if (queue_up(*next)) return;
-    next = answer_at_once(refuse(*next));
   }
 }
 
@@ -75,14 +85,6 @@ template <Policy P>
 bool LiveWorker<P>::queue_up(Request& request) {
   if (request.control) return control_.put(&request);
   return host_.put(hook::route(shared_.policy, request, id_, host_), &request);
-}
-
-// Returns the next command of the flow, if it is here.
-template <Policy P>
-Request* LiveWorker<P>::refuse(Request& request) {
-  ++stats_.refused;
-  request.session->refuse(request);
-  return request.datapath->finish(request);
 }
 
 // Whoever waits for a lock tries again after every other request, so that its holder gets on even
@@ -260,7 +262,7 @@ void LiveWorker<P>::send(Request& request) {
 template <Policy P>
 void LiveWorker<P>::learn(const Job& done, size_t payload_bytes, Nanos service,
                           Nanos promoted_after) {
-  if (shared_.options.classify == Classify::kLearned) {
+  if (shared_.options.classify == Classify::kLearned || shedding_) {
     shared_.learned.add(done.type, payload_bytes, service);
   }
   if (promoted_after == Nanos()) {
@@ -307,7 +309,13 @@ void LiveWorker<P>::follow(Request& next) {
     return;
   }
   flow_run_ = 0;
-  if (host_.depth({0, own_lane()}) > 0) next.datapath->flush(next);
+  if (host_.depth({0, own_lane()}) > 0) {
+    if (!takes(next, Refusal::kShare)) {
+      note_arrival(next);
+      return turn_away(next, Refusal::kShare);
+    }
+    next.datapath->flush(next);
+  }
   admit(next);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "base/time.h"
+#include "datapath/request.h"
 #include "metrics/counter.h"
 #include "metrics/histogram.h"
 #include "policy/job.h"
@@ -60,6 +61,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   std::atomic<int64_t> busy_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
   QueueDelay delay;
+  std::atomic<bool> overloaded{false};  // it refuses those who waited too long, relaxed
 
   // The worker itself, on the first request of a type: allocates. Never null.
   TypeStats& of_type(uint32_t type) {
@@ -73,6 +75,19 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
     return classes_[static_cast<size_t>(job_class)];
   }
 
+  // Requests that were switched away from here, less those taken up: of all workers together, how
+  // many are suspended. Any thread.
+  int64_t suspended() const {
+    return static_cast<int64_t>(preemptions.value() + lock_yields.value() - resumed.value());
+  }
+
+  Counter& refused_for(Refusal why, JobClass job_class) {
+    return refusals_[static_cast<size_t>(why)][static_cast<size_t>(job_class)];
+  }
+  const Counter& refused_for(Refusal why, JobClass job_class) const {
+    return refusals_[static_cast<size_t>(why)][static_cast<size_t>(job_class)];
+  }
+
   // Any thread; null = this worker has seen none. The release is in make().
   const TypeStats* find_type(uint32_t type) const {
     return types_[type].load(std::memory_order_acquire);
@@ -83,6 +98,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
 
   std::array<std::atomic<TypeStats*>, kRequestTypes> types_{};
   std::array<ServedStats, 2> classes_;
+  std::array<std::array<Counter, 2>, kRefusals> refusals_;
 };
 
 // The last long slices that one worker ran, to tell a delayed request who held it up. Plain memory

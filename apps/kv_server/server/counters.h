@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rubato::kv {
@@ -43,6 +44,11 @@ class ErrorCounters {
  public:
   static constexpr size_t kMaxCodes = 128;
 
+  // The code of refusals, which are counted without a lock.
+  explicit ErrorCounters(std::string refusal_code) : refusal_code_(std::move(refusal_code)) {}
+
+  void count_refusal() { refusals_.fetch_add(1, std::memory_order_relaxed); }
+
   // Counts an error reply by the first word of its text.
   void count(std::string_view text) {
     const std::string_view code = text.substr(0, text.find(' '));
@@ -57,22 +63,29 @@ class ErrorCounters {
   }
   std::map<std::string, uint64_t, std::less<>> snapshot() const {
     const std::lock_guard lock(mutex_);
-    return counts_;
+    auto counts = counts_;
+    if (const uint64_t refusals = refusals_.load(std::memory_order_relaxed); refusals > 0) {
+      counts[refusal_code_] += refusals;
+    }
+    return counts;
   }
   uint64_t total() const {
     const std::lock_guard lock(mutex_);
-    return total_;
+    return total_ + refusals_.load(std::memory_order_relaxed);
   }
   void reset() {
     const std::lock_guard lock(mutex_);
     counts_.clear();
     total_ = 0;
+    refusals_.store(0, std::memory_order_relaxed);
   }
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, uint64_t, std::less<>> counts_;
   uint64_t total_ = 0;
+  const std::string refusal_code_;
+  std::atomic<uint64_t> refusals_{0};
 };
 
 }  // namespace rubato::kv

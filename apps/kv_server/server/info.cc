@@ -247,12 +247,18 @@ void keyspace_section(Server& server, Text& text) {
                        ",expires=" + std::to_string(stats.volatile_keys) + ",avg_ttl=0");
 }
 
+void lines_of(const HostControl::Lines& lines, Text& text) {
+  for (const auto& [name, value] : lines) text.line(name, value);
+}
+
+void overload_section(Server& server, Text& text) {
+  text.section("Overload");
+  if (HostControl* host = server.host().control) lines_of(host->overload_info(), text);
+}
+
 void scheduler_section(Server& server, Text& text) {
   text.section("Scheduler");
-  if (server.host().control == nullptr) return;
-  for (const auto& [name, value] : server.host().control->scheduler_info()) {
-    text.line(name, value);
-  }
+  if (HostControl* host = server.host().control) lines_of(host->scheduler_info(), text);
 }
 
 struct Section {
@@ -274,6 +280,7 @@ constexpr Section kSections[] = {
     {"latencystats", false, latencystats_section},
     {"cluster", true, cluster_section},
     {"keyspace", true, keyspace_section},
+    {"overload", true, overload_section},
     {"scheduler", true, scheduler_section},
 };
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kv_server/engine/engine.h"
+#include "kv_server/resp/refusal.h"
 
 namespace rubato::kv {
 
@@ -29,6 +30,7 @@ struct KvOptions {
   uint32_t slowlog_max_len = 128;
   uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
   std::string config_file;  // shown by INFO
+  OverloadReply overload_reply = OverloadReply::kOverloaded;
 };
 
 // The engine that the options ask for; fails with one line that names what does not fit.

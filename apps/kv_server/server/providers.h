@@ -36,6 +36,8 @@ class HostControl {
 
   // What INFO scheduler shows: keys in snake case, with their unit at the end.
   virtual Lines scheduler_info() = 0;
+  // And INFO overload.
+  virtual Lines overload_info() = 0;
 
   // From now on Application::slow is called for requests whose wait + service is at least this
   // (Nanos::max() = never).

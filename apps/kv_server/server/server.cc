@@ -32,6 +32,7 @@ Server::Server(Engine& engine, const KvOptions& options)
       options_(options),
       config_(options),
       calls_(command_table().size()),
+      errors_(options.overload_reply == OverloadReply::kOverloaded ? "OVERLOADED" : "THROTTLED"),
       clock_(&system_clock()),
       started_ms_(clock_->now_ms()),
       run_id_(random_run_id()) {

@@ -93,6 +93,15 @@ TEST(KvServer, a_refused_request_says_overloaded) {
   EXPECT_EQ(h.client.send("PING\r\n"), "+PONG\r\n");
 }
 
+TEST(KvServer, refusals_are_counted_under_their_code) {
+  Harness h;
+  h.client.refuse_next();
+  h.client.send("GET a\r\n");
+  EXPECT_NE(h.call({"INFO", "errorstats"}).find("errorstat_OVERLOADED:count=1"), std::string::npos);
+  EXPECT_NE(h.call({"INFO", "commandstats"}).find("rejected_calls=1"), std::string::npos);
+  EXPECT_NE(h.call({"INFO", "overload"}).find("overload_state:calm"), std::string::npos);
+}
+
 TEST(KvServer, a_refused_request_is_as_silent_as_its_client_asked) {
   Harness h;
   EXPECT_EQ(h.client.send("CLIENT REPLY OFF\r\n"), "");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/server/session.h"
 
+#include "kv_server/resp/refusal.h"
 #include "kv_server/server/server.h"
 
 namespace rubato::kv {
@@ -44,11 +45,10 @@ Frame KvSession::frame(std::string_view unread, Request& request) {
 }
 
 void KvSession::refuse(Request& request) {
-  constexpr std::string_view kText = "OVERLOADED the server has more work than it can take";
   server_->calls().reject(request.type);
-  server_->errors().count(kText);
+  server_->errors().count_refusal();
   if (muted()) return;
-  Reply(*request.reply, version_).error(kText);
+  append_refusal(*request.reply, server_->options().overload_reply, request);
 }
 
 // Whether the reply to this request is not to be sent; a skipped one has been skipped then.

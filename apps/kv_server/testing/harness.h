@@ -38,6 +38,7 @@ class FakeLatency final : public LatencySource {
 class FakeControl final : public HostControl {
  public:
   Lines scheduler_info() override { return {{"policy", "synergy"}}; }
+  Lines overload_info() override { return {{"overload_state", "calm"}}; }
   void set_slow_threshold(Nanos threshold) override { slow_threshold = threshold; }
   void set_max_flows(uint32_t flows) override { max_flows = flows; }
   void set_idle_timeout(Nanos limit) override { idle_timeout = limit; }

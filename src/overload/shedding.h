@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shedding: which requests a worker refuses, for clients that know no credits. Around the rule of
+// aqm.h (drop who waited longer than twice the target) it adds what a server on a busy machine
+// needs:
+//
+//   patience   A wait is overload only if the worker has not run out of work for that long since
+//              waits became too long. After a stall of the machine the server catches up and
+//              nobody is refused (CoDel's interval, Nichols and Jacobson, CACM 2012, applied to
+//              empty queues instead of least waits).
+//   calm       Overload is over when nobody was late for that long.
+//   budget     At most a part of the worker's time goes into refusing. Where a refusal costs about
+//              what serving does, as for a GET alone in its segment, refusing everybody late would
+//              serve nobody (receive livelock, Mogul and Ramakrishnan, TOCS 1997).
+//   share      While others wait, what one connection has pipelined beyond its turn is refused at
+//              the target already.
+//
+// One per worker, used by it only. Pure: the host brings the time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/time.h"
+#include "overload/aqm.h"
+
+namespace rubato::overload {
+
+struct SheddingSettings {
+  Nanos target_delay = Nanos::millis(1);  // over 0
+  Nanos patience = Nanos::millis(100);
+  Nanos calm = Nanos::millis(100);
+  Nanos calm_idle = Nanos::millis(10);  // is enough where the worker runs out of work again
+  double budget = 0.1;  // of the worker's time, for refusing
+  // A long request that will share its worker may wait for so many times its own service, if that
+  // is more than the drop delay. CoreSync's target is 8 times the mean service (IV-A).
+  int64_t long_waits = 8;
+  Nanos longest_retry = Nanos::seconds(1);
+
+  Nanos drop_delay() const { return target_delay * 2; }  // CoreSync III-C
+};
+
+class Shedding {
+ public:
+  explicit Shedding(const SheddingSettings& settings)
+      : settings_(settings), aqm_{settings.drop_delay()} {}
+
+  // The worker has run out of work.
+  void ran_out(Instant now) {
+    late_since_ = Instant::never();
+    calm_down(now, settings_.calm_idle);
+  }
+
+  // Whether a request that has waited so long goes on: at receive, and when its turn has come.
+  bool serves(Nanos wait, Instant now) {
+    if (aqm_.serves(wait)) {
+      calm_down(now, settings_.calm);
+      return true;
+    }
+    if (late_since_ == Instant::never()) late_since_ = now;
+    if (!overloaded_ && now - late_since_ < settings_.patience) return true;
+    return !refuses(now);
+  }
+
+  // What a long request waits if the worker's share of those underway is `ahead` and it takes
+  // `service` itself; zero if that is in order. What is preempted takes turns, so they all wait for
+  // each other whenever they came; how long each waited before its first turn says nothing.
+  Nanos long_wait(double ahead, Nanos service) const {
+    const Nanos wait(static_cast<int64_t>(ahead * static_cast<double>(service.count())));
+    const bool late = wait > std::max(settings_.drop_delay(), service * settings_.long_waits);
+    return late ? wait : Nanos();
+  }
+
+  // As serves, for a request whose connection has just had its turn, while others wait.
+  bool serves_more(Nanos wait, Instant now) {
+    if (!overloaded_ || wait <= settings_.target_delay) return true;
+    return !refuses(now);
+  }
+
+  // So much time went into refusals.
+  void spent(Nanos time) { budget_ -= time; }
+
+  bool overloaded() const { return overloaded_; }
+
+  // When it is worth asking again: the longer the overload has lasted, the later.
+  Nanos retry_after(Instant now) const {
+    const Nanos lasted = overloaded_ ? now - since_ : Nanos();
+    return std::min(std::max(lasted / kRetryPart, settings_.drop_delay()), settings_.longest_retry);
+  }
+
+ private:
+  static constexpr int64_t kRetryPart = 8;
+  // Time for refusals that was not used is kept for so long.
+  static constexpr Nanos kBudgetOf = Nanos::millis(10);
+
+  void calm_down(Instant now, Nanos calm) {
+    if (!overloaded_ || now - last_late_ <= calm) return;
+    overloaded_ = false;
+    late_since_ = Instant::never();
+  }
+
+  bool refuses(Instant now) {
+    if (!overloaded_) since_ = refilled_ = now;
+    overloaded_ = true;
+    last_late_ = now;
+    const auto earned = static_cast<double>((now - refilled_).count()) * settings_.budget;
+    const auto most = static_cast<double>(kBudgetOf.count()) * settings_.budget;
+    refilled_ = now;
+    budget_ = std::min(budget_ + Nanos(static_cast<int64_t>(earned)),
+                       Nanos(static_cast<int64_t>(most)));
+    return budget_ >= Nanos();
+  }
+
+  SheddingSettings settings_;
+  Aqm aqm_;
+  bool overloaded_ = false;
+  Instant since_;                            // overloaded since
+  Instant late_since_ = Instant::never();    // waits are too long since; never() = they are not
+  Instant last_late_;
+  Instant refilled_;
+  Nanos budget_;
+};
+
+}  // namespace rubato::overload

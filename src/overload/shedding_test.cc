@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "overload/shedding.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato::overload {
+namespace {
+
+constexpr Nanos kTarget = Nanos::micros(500);
+constexpr Nanos kLate = kTarget * 2 + Nanos(1);
+constexpr Nanos kInTime = kTarget * 2;
+
+class SheddingTest : public ::testing::Test {
+ protected:
+  Instant after(Nanos time) { return now_ = now_ + time; }
+
+  // Requests that are late come for so long, and the worker never runs out.
+  void be_late_for(Nanos time) {
+    for (const Instant end = now_ + time; now_ < end;) shedding_.serves(kLate, after(kTarget));
+  }
+
+  SheddingSettings settings_{.target_delay = kTarget};
+  Shedding shedding_{settings_};
+  Instant now_{1'000'000'000};
+};
+
+TEST_F(SheddingTest, a_stall_that_is_caught_up_with_refuses_nobody) {
+  for (int i = 0; i < 100; ++i) {
+    for (Nanos busy; busy < settings_.patience - kTarget; busy += kTarget) {
+      EXPECT_TRUE(shedding_.serves(kLate * 100, after(kTarget)));
+    }
+    shedding_.ran_out(now_);
+  }
+  EXPECT_FALSE(shedding_.overloaded());
+}
+
+TEST_F(SheddingTest, who_is_late_once_waits_have_been_long_for_longer_than_patience_is_refused) {
+  EXPECT_TRUE(shedding_.serves(kLate, now_));
+  EXPECT_FALSE(shedding_.serves(kLate, after(settings_.patience)));
+  EXPECT_TRUE(shedding_.overloaded());
+  EXPECT_TRUE(shedding_.serves(kInTime, now_));
+}
+
+TEST_F(SheddingTest, in_overload_running_out_for_a_moment_forgives_nobody) {
+  be_late_for(settings_.patience * 2);
+  shedding_.ran_out(now_);
+  EXPECT_FALSE(shedding_.serves(kLate, after(Nanos::millis(1))));
+}
+
+TEST_F(SheddingTest, is_over_when_nobody_was_late_for_a_while) {
+  be_late_for(settings_.patience * 2);
+  EXPECT_TRUE(shedding_.serves(kInTime, after(settings_.calm)));
+  EXPECT_TRUE(shedding_.overloaded());
+  EXPECT_TRUE(shedding_.serves(kInTime, after(Nanos(1))));
+  EXPECT_FALSE(shedding_.overloaded());
+  EXPECT_TRUE(shedding_.serves(kLate, now_));  // patience anew
+}
+
+TEST_F(SheddingTest, is_over_as_well_when_nothing_comes_any_more) {
+  be_late_for(settings_.patience * 2);
+  shedding_.ran_out(after(settings_.calm + Nanos(1)));
+  EXPECT_FALSE(shedding_.overloaded());
+}
+
+// Else a server for which refusing is as much work as serving would serve nobody.
+TEST_F(SheddingTest, refusing_takes_its_part_of_the_time_and_no_more) {
+  be_late_for(settings_.patience * 2);
+  const Nanos cost = Nanos::micros(10);
+  Nanos refusing;
+  Nanos serving;
+  for (int i = 0; i < 100'000; ++i) {
+    if (shedding_.serves(kLate, after(cost))) {
+      serving += cost;
+    } else {
+      refusing += cost;
+      shedding_.spent(cost);
+    }
+  }
+  EXPECT_NEAR(refusing.seconds() / (refusing + serving).seconds(), settings_.budget, 0.01);
+}
+
+TEST_F(SheddingTest, a_pipeline_beyond_its_turn_may_wait_for_the_target_only) {
+  EXPECT_TRUE(shedding_.serves_more(kInTime, now_));  // there is no overload
+  be_late_for(settings_.patience * 2);
+  EXPECT_TRUE(shedding_.serves_more(kTarget, now_));
+  EXPECT_FALSE(shedding_.serves_more(kTarget + Nanos(1), now_));
+}
+
+TEST_F(SheddingTest, a_long_request_may_wait_for_some_times_its_own_service) {
+  const Nanos service = Nanos::millis(10);
+  EXPECT_EQ(shedding_.long_wait(8, service), Nanos());
+  EXPECT_EQ(shedding_.long_wait(9, service), service * 9);
+}
+
+TEST_F(SheddingTest, a_long_request_may_wait_for_the_drop_delay) {
+  const Nanos service = Nanos::micros(10);
+  EXPECT_EQ(shedding_.long_wait(100, service), Nanos());
+  EXPECT_EQ(shedding_.long_wait(101, service), service * 101);
+}
+
+TEST_F(SheddingTest, asks_to_come_back_later_the_longer_it_lasts) {
+  EXPECT_EQ(shedding_.retry_after(now_), settings_.drop_delay());
+  be_late_for(settings_.patience * 2);
+  const Nanos first = shedding_.retry_after(now_);
+  be_late_for(Nanos::seconds(1));
+  EXPECT_GT(shedding_.retry_after(now_), first);
+  be_late_for(Nanos::seconds(20));
+  EXPECT_EQ(shedding_.retry_after(now_), settings_.longest_retry);
+}
+
+}  // namespace
+}  // namespace rubato::overload

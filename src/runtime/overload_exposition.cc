@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/overload_exposition.h"
+
+#include <cstdio>
+
+namespace rubato {
+namespace {
+
+constexpr JobClass kClasses[] = {JobClass::kShort, JobClass::kLong};
+constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare};
+
+const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
+
+const char* name_of(Refusal why) {
+  switch (why) {
+    case Refusal::kFull: return "full";
+    case Refusal::kDelay: return "delay";
+    case Refusal::kShare: return "share";
+  }
+  return "?";
+}
+
+uint64_t refused(const RuntimeStats& stats, Refusal why, JobClass job_class) {
+  return stats.refusals[static_cast<size_t>(why)][static_cast<size_t>(job_class)];
+}
+
+std::string micros(Nanos time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", time.micros());
+  return text;
+}
+
+}  // namespace
+
+void expose_overload(OpenMetrics& out, const Runtime& runtime) {
+  const RuntimeStats stats = runtime.stats();
+  out.family("rubato_queue_delay_seconds", "gauge",
+             "Wait of a request that had its turn a moment ago, at the worker with the longest.");
+  for (const JobClass job_class : kClasses) {
+    out.gauge(runtime.queue_delay(job_class).seconds(),
+              OpenMetrics::label("class", name_of(job_class)));
+  }
+  out.family("rubato_overloaded_workers", "gauge",
+             "Workers that refuse requests that waited too long.");
+  out.gauge(stats.overloaded);
+  out.family("rubato_refusals", "counter",
+             "Requests refused: full queues, too long a wait, more than a connection's share.");
+  for (const Refusal why : kReasons) {
+    for (const JobClass job_class : kClasses) {
+      out.counter(refused(stats, why, job_class),
+                  OpenMetrics::label("reason", name_of(why)) + "," +
+                      OpenMetrics::label("class", name_of(job_class)));
+    }
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> overload_lines(const Runtime& runtime) {
+  const RuntimeStats stats = runtime.stats();
+  const RuntimeOptions& options = runtime.options();
+  std::vector<std::pair<std::string, std::string>> lines{
+      {"overload_control", options.shed ? "aqm" : "none"},
+      {"overload_state", stats.overloaded > 0 ? "overloaded" : "calm"},
+      {"overloaded_workers", std::to_string(stats.overloaded)}};
+  if (options.shed) {
+    lines.emplace_back("target_delay_us", micros(options.shedding.target_delay));
+    lines.emplace_back("drop_delay_us", micros(options.shedding.drop_delay()));
+  }
+  for (const JobClass job_class : kClasses) {
+    lines.emplace_back(std::string("queue_delay_us_") + name_of(job_class),
+                       micros(runtime.queue_delay(job_class)));
+  }
+  for (const Refusal why : kReasons) {
+    for (const JobClass job_class : kClasses) {
+      lines.emplace_back(std::string("refused_") + name_of(why) + "_" + name_of(job_class),
+                         std::to_string(refused(stats, why, job_class)));
+    }
+  }
+  return lines;
+}
+
+}  // namespace rubato
