@@ -107,8 +107,14 @@ void add_overload_options(CLI::App& command, ServeOptions& o) {
       ->check(CLI::IsMember({"none", "aqm"}))
       ->capture_default_str();
   add_seconds(command, "--target-delay", o.target_delay, kShortestTarget, kLongestTarget,
-              "aqm: how long requests may wait for their turn")
-      ->default_str("500us");
+              "How long requests may wait for their turn")
+      ->default_str("1ms");
+  command.add_option("--agent-port", o.serving.agent_port,
+                     "Port that tells a load balancer the server's weight (HAProxy's agent-check); "
+                     "0 = any free one; none by default")
+      ->check(CLI::Range(0, 65535));
+  command.add_option("--agent-bind", o.serving.agent_bind, "Address of the agent port")
+      ->capture_default_str();
 }
 
 void add_profile_options(CLI::App& command, ServeOptions& o) {

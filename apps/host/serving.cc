@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "runtime/agent_port.h"
 #include "runtime/exporter.h"
 #include "runtime/stop_signals.h"
 
@@ -48,11 +49,14 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
 }
 
-void announce(const ServingOptions& options, const Exporter* exporter) {
+void announce(const ServingOptions& options, const Exporter* exporter, const AgentPort* agent) {
   std::printf("%s\n", options.announcement.c_str());
   if (exporter != nullptr) {
     std::printf("metrics on http://%s:%u/metrics\n", options.metrics_bind.c_str(),
                 exporter->port());
+  }
+  if (agent != nullptr) {
+    std::printf("agent check on %s:%u\n", options.agent_bind.c_str(), agent->port());
   }
   std::fflush(stdout);
 }
@@ -71,6 +75,13 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }
+  std::unique_ptr<AgentPort> agent;
+  if (options.agent_port >= 0) {
+    auto started = AgentPort::start(options.agent_bind, static_cast<uint16_t>(options.agent_port),
+                                    runtime);
+    if (!started.ok()) return Error{started.error()};
+    agent = std::move(*started);
+  }
   std::unique_ptr<TrafficRecorder> recorder;
   if (!options.recording.file.empty()) {
     auto started = TrafficRecorder::start(options.recording, runtime, datapath, options.types,
@@ -83,7 +94,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
   std::signal(SIGPIPE, SIG_IGN);
-  announce(options, exporter.get());
+  announce(options, exporter.get(), agent.get());
   const bool drained = runtime.run();
   if (!drained) std::fprintf(stderr, "rubato: the drain limit passed with requests unfinished\n");
   if (recorder != nullptr) {

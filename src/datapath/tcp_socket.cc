@@ -160,6 +160,16 @@ Instant received_at(const msghdr& message, Instant otherwise) {
   return otherwise;
 }
 
+Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
+                        SocketAddress& address) {
+  const Result<SocketAddress> wanted = resolve(host, port);
+  if (!wanted.ok()) return Error{wanted.error()};
+  const Result<SocketAddress> claimed = claim_address(wanted.value());
+  if (!claimed.ok()) return Error{claimed.error()};
+  address = claimed.value();
+  return listen_on(address, {.backlog = backlog});
+}
+
 std::string peer_text(int fd) { return name_of(fd, &::getpeername); }
 std::string local_text(int fd) { return name_of(fd, &::getsockname); }
 

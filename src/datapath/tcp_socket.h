@@ -68,6 +68,11 @@ Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options)
 // say, or what it says cannot be.
 Instant received_at(const msghdr& message, Instant otherwise);
 
+// A non-blocking listener on an address that nobody else has; with port 0 on any free one, which
+// `address` then tells.
+Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
+                        SocketAddress& address);
+
 // The other or this end of a connected socket.
 std::string peer_text(int fd);
 std::string local_text(int fd);

@@ -74,21 +74,12 @@ class Client {
   Instant end_;
 };
 
-Result<Fd> listen_on_free(const std::string& bind, uint16_t port, SocketAddress& address) {
-  const Result<SocketAddress> wanted = resolve(bind, port);
-  if (!wanted.ok()) return Error{wanted.error()};
-  const Result<SocketAddress> claimed = claim_address(wanted.value());
-  if (!claimed.ok()) return Error{claimed.error()};
-  address = claimed.value();
-  return listen_on(address, {.backlog = kBacklog});
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& bind, uint16_t port,
                                                   Sources sources) {
   SocketAddress address;
-  Result<Fd> listener = listen_on_free(bind, port, address);
+  Result<Fd> listener = listen_alone(bind, port, kBacklog, address);
   if (!listener.ok()) return Error{"metrics port: " + listener.error()};
   return std::unique_ptr<Exporter>(
       new Exporter(std::move(listener).value(), address.port(), std::move(sources)));

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AgentPort: tells load balancers how a runtime fares, in HAProxy's agent-check protocol: whoever
+// connects gets one line and is closed.
+//
+//   up ready 64%    take connections, 64 % of the usual share
+//   drain           no new connections: it is overloaded beyond help, or about to stop
+//
+// What the line says follows overload/advertised_weight.h. On a thread of its own, which wakes
+// twenty times a second, shares nothing with the workers but counters, waits for no client and
+// reads nothing that it keeps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+#include "datapath/tcp_socket.h"
+#include "overload/advertised_weight.h"
+#include "runtime/runtime.h"
+
+namespace rubato {
+
+class AgentPort {
+ public:
+  // Listens on bind:port (0 = any free port). The runtime must outlive it. Fails with one line when
+  // the address cannot be used.
+  static Result<std::unique_ptr<AgentPort>> start(const std::string& bind, uint16_t port,
+                                                  const Runtime& runtime);
+  ~AgentPort();
+
+  uint16_t port() const { return port_; }
+
+ private:
+  AgentPort(Fd listener, uint16_t port, const Runtime& runtime);
+  void serve();
+  void look();
+  void answer(const Fd& socket) const;
+  std::string line() const;
+
+  Fd listener_;
+  const uint16_t port_;
+  const Runtime& runtime_;
+  overload::AdvertisedWeight weight_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load balancer that asks the agent port: a server that is slowed down gets fewer connections,
+and its share back when it has recovered. With Debian's haproxy; that part is skipped without."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from server import Client, ReplyError, Server
+
+HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+PATIENCE_S = 60.0
+SLEEPERS = 4
+SLEEP_S = 0.01
+
+CONFIG = """
+global
+    maxconn 2000
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+frontend kv
+    bind 127.0.0.1:{port}
+    default_backend servers
+backend servers
+    balance roundrobin
+    server a 127.0.0.1:{a.port} weight 100 agent-check agent-port {a.agent} agent-inter 100ms
+    server b 127.0.0.1:{b.port} weight 100 agent-check agent-port {b.agent} agent-inter 100ms
+"""
+
+
+class Agent(Server):
+    """A server with an agent port. Run to completion, so that what is slow delays what is not."""
+
+    def __init__(self, *args):
+        super().__init__("--policy", "fcfs", "--workers", "1", "--agent-port", "0", *args)
+        self.agent = int(self.wait_for(r"agent check on \S+:(\d+)\n"))
+
+    def says(self):
+        with socket.create_connection(("127.0.0.1", self.agent), timeout=20) as connection:
+            line = b""
+            while chunk := connection.recv(100):
+                line += chunk
+        return line.decode()
+
+
+class Slowed:
+    """Keeps a server busy with requests of SLEEP_S while the `with` block runs."""
+
+    def __init__(self, server):
+        self.server = server
+        self.done = threading.Event()
+        self.threads = [threading.Thread(target=self.keep_busy) for _ in range(SLEEPERS)]
+
+    def keep_busy(self):
+        with self.server.client(timeout=PATIENCE_S) as client:
+            while not self.done.is_set():
+                try:
+                    client.call("DEBUG", "SLEEP", SLEEP_S)
+                except ReplyError:
+                    time.sleep(SLEEP_S)  # it was refused
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+
+    def __exit__(self, *_):
+        self.done.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class AgentPort(unittest.TestCase):
+    def test_a_quiet_server_asks_for_its_full_share(self):
+        with Agent() as server:
+            self.assertEqual(server.says(), "up ready 100%\n")
+
+    def test_a_slow_server_asks_for_less_and_later_for_all_again(self):
+        with Agent() as server:
+            with Slowed(server):
+                self.assertTrue(wait_until(lambda: server.says() == "up ready 2%\n"))
+            self.assertTrue(wait_until(lambda: server.says() == "up ready 100%\n"))
+
+    def test_a_server_that_is_stopped_asks_for_nothing(self):
+        with Agent() as server, server.client() as client:
+            client.send("DEBUG", "SLEEP", "2")
+            time.sleep(0.2)
+            server.terminate()
+            self.assertTrue(wait_until(lambda: server.says() == "drain\n"))
+            self.assertEqual(client.reply(), b"OK")
+            self.assertEqual(server.wait(), 0)
+
+    def test_clients_that_talk_or_stay_or_flood_keep_nobody_out(self):
+        with Agent() as server:
+            idle = [socket.create_connection(("127.0.0.1", server.agent)) for _ in range(50)]
+            for connection in idle[:25]:
+                try:
+                    connection.sendall(b"x" * 100_000)
+                except OSError:
+                    pass  # it was closed
+            self.assertEqual(server.says(), "up ready 100%\n")
+            for connection in idle:
+                connection.close()
+
+    def test_a_port_that_is_taken_is_named(self):
+        with Agent() as server:
+            done = subprocess.run([*server.command[:3], "--port", "0", "--agent-port",
+                                   str(server.agent)], capture_output=True, text=True, timeout=20)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"agent port: cannot listen on 127.0.0.1:{server.agent}", done.stderr)
+
+
+@unittest.skipIf(HAPROXY is None, "haproxy is not installed")
+class Haproxy(unittest.TestCase):
+    def setUp(self):
+        self.servers = {name: Agent("--overload", "aqm") for name in "ab"}
+        for name, server in self.servers.items():
+            self.addCleanup(server.__exit__, None, None, None)
+            server.call("SET", "name", name)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "haproxy.cfg")
+        with open(path, "w", encoding="ascii") as out:
+            out.write(CONFIG.format(port=self.port, **self.servers))
+        self.log = tempfile.TemporaryFile("w+")
+        self.addCleanup(self.log.close)
+        self.haproxy = subprocess.Popen([HAPROXY, "-f", path, "-db"], stdout=self.log,
+                                        stderr=subprocess.STDOUT)
+        self.addCleanup(self.haproxy.wait)
+        self.addCleanup(self.haproxy.kill)
+        self.assertTrue(wait_until(self.answers), "haproxy does not answer")
+
+    def answers(self):
+        try:
+            with Client(self.port) as client:
+                return client.call("PING") == b"PONG"
+        except (OSError, EOFError):
+            return False
+
+    def share_of_b(self, connections=100):
+        """Of so many new connections through haproxy, the part that went to b."""
+        to_b = 0
+        for _ in range(connections):
+            try:
+                with Client(self.port, timeout=PATIENCE_S) as client:
+                    to_b += client.call("GET", "name") == b"b"
+            except (ReplyError, OSError, EOFError):
+                to_b += 1  # only b refuses, or is away
+        return to_b / connections
+
+    def test_connections_move_away_from_the_slow_server_and_come_back(self):
+        slow = self.servers["b"]
+        even = self.share_of_b()
+        self.assertAlmostEqual(even, 0.5, delta=0.15)
+        with Slowed(slow):
+            moved = wait_until(lambda: self.share_of_b() < 0.1)
+            self.assertTrue(moved, slow.says())
+            away = self.share_of_b()
+        back = wait_until(lambda: self.share_of_b() > 0.35)
+        self.assertTrue(back, slow.says())
+        print(f"share of the slow server: {even:.0%} before, {away:.0%} while it was slow, "
+              f"{self.share_of_b():.0%} after")
+
+    def test_a_server_that_stops_gets_no_connections_while_it_finishes(self):
+        stopping = self.servers["b"]
+        with stopping.client() as client:
+            client.send("DEBUG", "SLEEP", "3")
+            time.sleep(0.2)
+            stopping.terminate()
+            self.assertTrue(wait_until(lambda: self.share_of_b(20) == 0))
+            self.assertEqual(client.reply(), b"OK")
+
+
+if __name__ == "__main__":
+    unittest.main()
