@@ -16,10 +16,10 @@ SECONDS = float(os.environ.get("RUBATO_OVERLOAD_SECONDS", "3"))
 MIX = "get:50,rangecount/20000:50"
 
 
-def load(server, *options):
+def load(server, *options, seconds=SECONDS):
     with tempfile.NamedTemporaryFile("r") as report:
         subprocess.run([BINARY, "load", "--target", f"resp://127.0.0.1:{server.port}", "--json",
-                        report.name, "--keys", "50000", "--duration", str(SECONDS), *options],
+                        report.name, "--keys", "50000", "--duration", str(seconds), *options],
                        check=True, stdout=subprocess.DEVNULL)
         return json.load(report)
 
@@ -44,7 +44,7 @@ class Overload(unittest.TestCase):
         p99 = {}
         for control in ("none", "aqm"):
             with Server("--workers", "1", "--overload", control) as server:
-                load(server, "--load-keys", "--mix", "get:1", "--rate", "10", "--duration", "0.1")
+                load(server, "--load-keys", "--mix", "get:1", "--rate", "10", seconds=0.1)
                 report = overloaded(server, capacity)
                 overload = info(server, "overload")
                 stats = info(server, "errorstats")
