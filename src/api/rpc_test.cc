@@ -27,7 +27,7 @@ class RpcFraming : public ::testing::Test {
     auto created = Server::create(options, std::move(app));
     ASSERT_TRUE(created.ok()) << created.error();
     server_ = std::make_unique<Server>(std::move(*created));
-    thread_ = std::thread([this] { server_->run(); });
+    thread_ = std::thread([this] { EXPECT_TRUE(server_->run().ok()); });
     client_ = std::make_unique<LoopbackClient>(*server_);
   }
   void TearDown() override {
@@ -103,9 +103,9 @@ TEST_F(RpcFraming, what_fails_leaves_the_session_open) {
 TEST_F(RpcFraming, a_loop_serves_it_too) {
   Application app;
   app.loop = [] {
-    while (Request request = recv()) {
+    while (Request request = rubato::recv()) {
       request.reply(request.payload());
-      send(request);
+      rubato::send(request);
     }
   };
   start(std::move(app));

@@ -120,6 +120,8 @@ void ApiSession::classify(std::string_view payload, Request& request) {
   if (rpc_) rpc_->set_class(what_.is_long != 0 ? rpc::kLongClass : rpc::kShortClass);
 }
 
+bool ApiSession::gathers() const { return rpc_ || service_.framing() == RUBATO_FRAMING_LENGTH; }
+
 bool ApiSession::reply(Request& request, std::string_view bytes) {
   if (gathers()) {
     if (bytes.size() > service_.max_reply_bytes() - body_.size()) {

@@ -81,7 +81,7 @@ class ApiSession final : public Session {
   void refuse_because(Request& request, rubato_refusal reason);
   void end_of_reply(Request& request);
   // The body of a reply waits for its length.
-  bool gathers() const { return rpc_ || service_.framing() == RUBATO_FRAMING_LENGTH; }
+  bool gathers() const;
 
   Service& service_;
   void* state_ = nullptr;
