@@ -44,7 +44,7 @@ class SpinSession final : public Session {
     parser_.reset();
   }
 
-  void answer(Request& request) {
+  void run(Request& request) {
     if (service_ > Nanos()) {
       if (long_) long_begin();
       busy_work(service_);
@@ -146,7 +146,7 @@ std::unique_ptr<Session> SpinServer::open(const Peer&) {
 }
 
 void SpinServer::handle(Request& request) {
-  static_cast<SpinSession&>(*request.session).answer(request);
+  static_cast<SpinSession&>(*request.session).run(request);
 }
 
 }  // namespace rubato::spin
