@@ -7,18 +7,15 @@ namespace rubato::cli {
 
 void add_rpc_options(CLI::App& command, RpcServeOptions& options) {
   command.add_option("--rpc", options.transport,
-                     "Speak Rubato RPC, whose clients have credits, over tcp or udp")
+                     "Speak Rubato RPC, whose clients have credits, over tcp or udp: while "
+                     "requests wait for longer than --target-delay there are fewer, and from twice "
+                     "that on they are rejected")
       ->check(CLI::IsMember({"tcp", "udp"}));
-  command.add_option("--rpc-target-delay-us", options.target_delay_us,
-                     "--rpc: while requests wait for longer there are fewer credits, and from "
-                     "twice that on they are rejected")
-      ->check(CLI::Range(1.0, 1e7))
-      ->capture_default_str();
 }
 
-Status finish_rpc_options(const CLI::App& command, const RpcServeOptions& options) {
-  if (!options.spoken() && command.get_option("--rpc-target-delay-us")->count() > 0) {
-    return Error{"--rpc-target-delay-us: needs --rpc tcp or udp"};
+Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve) {
+  if (options.spoken() && serve.runtime.shed) {
+    return Error{"--overload: --rpc controls overload by itself, with --target-delay"};
   }
   return Done{};
 }
@@ -27,8 +24,9 @@ rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serv
   rpc::encode(serve.tcp.over_limit_reply,
               {rpc::Kind::kError, 0, static_cast<uint32_t>(rpc::Fault::kSessions), 0,
                rpc::to_string(rpc::Fault::kSessions)});
+  serve.tcp.date_backlog = true;
   rpc::DeskOptions desk;
-  desk.credits.target_delay = Nanos::from_micros(options.target_delay_us);
+  desk.credits.target_delay = serve.target_delay;
   desk.credits.drop_delay = desk.credits.target_delay * 2;  // CoreSync IV-A
   desk.workers = serve.runtime.workers;
   desk.max_sessions = serve.tcp.max_flows;

@@ -15,7 +15,6 @@ namespace rubato::cli {
 
 struct RpcServeOptions {
   std::string transport;  // "tcp", "udp", or empty: not spoken
-  double target_delay_us = 500;
 
   bool spoken() const { return !transport.empty(); }
   bool over_udp() const { return transport == "udp"; }
@@ -23,10 +22,11 @@ struct RpcServeOptions {
 
 void add_rpc_options(CLI::App& command, RpcServeOptions& options);
 
-// After finish_serve_options. Fails with one line where --rpc-... comes without --rpc.
-Status finish_rpc_options(const CLI::App& command, const RpcServeOptions& options);
+// After finish_serve_options. Fails with one line where the two do not go together.
+Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve);
 
-// What the desk of such a server is made with. Also has connections over the limit told so.
+// What the desk of such a server is made with. Also has connections over the limit told so, and
+// requests dated that wait in the kernel.
 rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serve);
 
 // Where it is heard.

@@ -73,7 +73,7 @@ int serve_rpc(SpinCommand& command) {
 int run(CLI::App& app, SpinCommand& command) {
   ServeOptions& options = command.options;
   Status finished = finish_serve_options(app, options);
-  if (finished.ok()) finished = finish_rpc_options(app, command.rpc);
+  if (finished.ok()) finished = finish_rpc_options(command.rpc, options);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
   if (command.rpc.spoken()) return serve_rpc(command);
   spin::SpinServer application(command.spin());

@@ -76,7 +76,7 @@ struct Options {
   Preempt preempt = Preempt::kAuto;
   // Framing::kRpc: while requests wait for longer there are fewer credits, from twice that on they
   // are rejected.
-  std::chrono::nanoseconds rpc_target_delay = std::chrono::microseconds(500);
+  std::chrono::nanoseconds rpc_target_delay = std::chrono::milliseconds(1);
 };
 
 namespace detail {

@@ -110,7 +110,7 @@ typedef struct rubato_options {
   uint32_t handle_signals;       // 1 = SIGTERM and SIGINT stop the server, a second one at once
   uint32_t preempt;              // enum rubato_preempt, auto; `rubato doctor` lists what works here
   int64_t rpc_target_delay_ns;   // RUBATO_FRAMING_RPC: while requests wait for longer there are
-                                 // fewer credits, from twice that on they are rejected; 500 us
+                                 // fewer credits, from twice that on they are rejected; 1 ms
 } rubato_options;
 
 // Where one request ends and the next begins.

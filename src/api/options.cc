@@ -16,7 +16,7 @@ constexpr size_t kKiB = 1024;
 constexpr size_t kMiB = 1024 * kKiB;
 constexpr uint32_t kMaxFibers = 30000;  // two mappings each, see mechanism/fiber/stack.h
 constexpr uint32_t kMaxPort = 65535;
-constexpr Nanos kRpcTargetDelay = Nanos::micros(500);
+constexpr Nanos kRpcTargetDelay = Nanos::millis(1);
 constexpr int64_t kDayNs = int64_t{24} * 3600 * 1'000'000'000;
 
 // Collects the first complaint, so that a list of checks reads as one.

@@ -116,8 +116,9 @@ TEST_F(DeskTest, threads_leave_the_books_even) {
       for (uint32_t requests = dice.below(8); requests > 0; --requests) {
         Waiting waiting;
         const Instant moment = now();
-        if (desk_.arrived(member, waiting, dice.below(10), moment, moment) == overload::Arrival::kServe &&
-            desk_.started(waiting, now())) {
+        const overload::Arrival arrival =
+            desk_.arrived(member, waiting, dice.below(10), moment, moment);
+        if (arrival == overload::Arrival::kServe && desk_.started(waiting, now())) {
           desk_.replied(member, waiting, now());
         } else {
           desk_.dropped(member, waiting, Reason::kOverloaded, now());

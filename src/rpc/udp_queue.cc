@@ -133,12 +133,15 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
   const FlowHome::PollLock lock(home_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
-  const bool late = now - last_poll_ > kLate;
+  const bool late = left_some_ || now - last_poll_ > kLate;
   last_poll_ = now;
+  left_some_ = false;
   reap();
   home_.sweep(now, FlowHome::kSweepInPoll, shared_.options.idle_timeout);
   uint32_t taken = home_.take_yielded(out, now, late);
-  while (taken < out.size()) {
+  for (uint32_t looks = 0;; ++looks) {
+    left_some_ = taken == out.size() || looks == kLooksPerPoll;
+    if (left_some_) break;
     // One datagram is at most one request.
     const uint32_t most = std::min(static_cast<uint32_t>(out.size()) - taken, kBurst);
     const int n = buffers_->receive(socket_.get(), most);

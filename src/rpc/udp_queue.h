@@ -89,6 +89,7 @@ class UdpQueue final : public DatapathQueue {
 
  private:
   static constexpr uint32_t kBurst = 32;
+  static constexpr uint32_t kLooksPerPoll = 8;  // as datagrams need not be requests
   struct Buffers;
 
   Request* take(std::string_view datagram, const SocketAddress& from, Instant now, bool late);
@@ -103,6 +104,7 @@ class UdpQueue final : public DatapathQueue {
   Fd event_;
   std::unique_ptr<Buffers> buffers_;
   Instant last_poll_;
+  bool left_some_ = false;  // the last poll, full already, may have left datagrams in the kernel
   std::atomic<uint64_t> refused_{0};
   std::atomic<uint64_t> malformed_{0};
   std::atomic<uint64_t> no_session_{0};

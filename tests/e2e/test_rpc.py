@@ -20,7 +20,7 @@ from server import BINARY, PATIENCE_S, Server, refused  # noqa: E402
 
 SESSION = 7
 # A busy machine is no overload: what is tested here is not how fast it is.
-PATIENT = ("--rpc-target-delay-us", "1000000")
+PATIENT = ("--target-delay", "1s")
 
 
 class RpcServer(Server):
@@ -178,8 +178,8 @@ class Good(Case):
 
     def test_options_that_do_not_fit_are_refused(self):
         for args in (("serve", "spin", "--rpc", "sctp"),
-                     ("serve", "spin", "--rpc-target-delay-us", "5"),
-                     ("serve", "spin", "--rpc", "tcp", "--rpc-target-delay-us", "0"),
+                     ("serve", "spin", "--rpc", "tcp", "--overload", "aqm"),
+                     ("serve", "spin", "--rpc", "tcp", "--target-delay", "0"),
                      ("load", "--target", "rpc://127.0.0.1:1", "--closed", "1"),
                      ("load", "--target", "rpc://127.0.0.1:1", "--mix", "get:1"),
                      ("load", "--target", "spin://127.0.0.1:1", "--rpc-queue", "3"),
@@ -217,7 +217,7 @@ class Overload(Case):
         self.check_overload("udp")
 
     def test_requests_that_wait_too_long_are_rejected_with_reason_and_time(self):
-        server = self.serve("--rpc-target-delay-us", "1000", "--classify", "feedback")
+        server = self.serve("--target-delay", "1ms", "--classify", "feedback")
         with server.raw() as slow, server.raw() as late:
             slow.sendall(hello() + request(1, b"400000000 SHORT"))
             late.sendall(hello())
