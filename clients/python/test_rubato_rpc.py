@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python client's rules, without sockets; and the example of docs/RPC.md."""
+
+import pathlib
+import random
+import unittest
+
+import rubato_rpc as rpc
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/RPC.md"
+KINDS = {"hello": rpc.HELLO, "request": rpc.REQUEST, "demand": rpc.DEMAND, "goodbye": rpc.GOODBYE,
+         "welcome": rpc.WELCOME, "response": rpc.RESPONSE, "credit": rpc.CREDIT,
+         "reject": rpc.REJECTED, "error": rpc.ERROR}
+
+
+class Page(unittest.TestCase):
+    def test_the_example_is_what_is_sent(self):
+        block = PAGE.read_text(encoding="utf-8").split("<!-- frames -->")[1].split("```")[1]
+        lines = [line.split() for line in block.strip().splitlines()]
+        self.assertEqual(len(lines), 11)
+        for _, name, *words in lines:
+            data = bytes.fromhex("".join(words))
+            frame, length = rpc.decode(data)
+            self.assertEqual((frame.kind, length), (KINDS[name], len(data)))
+            self.assertEqual(rpc.encode(*frame), data)
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        self.ends = {}
+
+    def session(self, **options):
+        def ended(tag, outcome):
+            self.ends.setdefault(tag, []).append(outcome)
+        return rpc.Session(ended, **options)
+
+    def sent(self, session, now=0.0):
+        frames = []
+        while (data := session.next_frame(now)) is not None:
+            frames.append(rpc.decode(data)[0])
+        return frames
+
+    def hear(self, session, kind, amount, request_id=0, body=b"", now=0.0):
+        session.receive(rpc.encode(kind, 1, amount, request_id, body), now)
+
+    def test_the_first_request_goes_with_the_hello(self):
+        session = self.session()
+        session.submit("a", b"A", 0)
+        session.submit("b", b"B", 0)
+        hello, = self.sent(session)
+        self.assertEqual((hello.kind, hello.body, hello.amount), (rpc.HELLO, b"A", 1))
+        self.hear(session, rpc.WELCOME, 1)
+        self.assertEqual(self.sent(session), [])
+        self.hear(session, rpc.RESPONSE, 1, hello.id, b"reply")
+        self.assertEqual(self.ends["a"], [b"reply"])
+        self.assertEqual(len(self.sent(session)), 1)
+
+    def test_no_more_is_unanswered_than_the_credit(self):
+        session = self.session()
+        self.sent(session)
+        self.hear(session, rpc.WELCOME, 3)
+        for tag in range(10):
+            session.submit(tag, b"x", 0)
+        self.assertEqual([f.amount for f in self.sent(session)], [9, 8, 7])
+
+    def test_what_is_shed_says_how(self):
+        session = self.session(queue=2, expire_s=1.0)
+        self.sent(session)
+        self.hear(session, rpc.WELCOME, 0)
+        for tag in "abc":
+            session.submit(tag, b"x", 0)
+        self.assertIsInstance(self.ends["a"][0], rpc.Dropped)
+        session.poll(1.5)
+        self.assertIsInstance(self.ends["b"][0], rpc.Expired)
+        self.assertIsInstance(self.ends["c"][0], rpc.Expired)
+
+    def test_demand_is_said_once_and_taken_back(self):
+        session = self.session(expire_s=1.0)
+        self.sent(session)
+        self.hear(session, rpc.WELCOME, 0)
+        session.submit("a", b"x", 0)
+        self.assertEqual([(f.kind, f.amount) for f in self.sent(session)], [(rpc.DEMAND, 1)])
+        self.assertEqual(self.sent(session), [])
+        self.assertEqual([(f.kind, f.amount) for f in self.sent(session, 2.0)], [(rpc.DEMAND, 0)])
+
+    def test_rejected_failed_and_lost(self):
+        session = self.session(answer_within_s=1.0)
+        self.sent(session)
+        self.hear(session, rpc.WELCOME, 3)
+        for tag in "abc":
+            session.submit(tag, b"x", 0)
+        a, b, _ = self.sent(session)
+        self.hear(session, rpc.REJECTED, 2, a.id, rpc.REJECT.pack(1, 2, 0, 500))
+        self.hear(session, rpc.ERROR, 9, b.id, b"no")
+        session.poll(2.0)
+        self.assertIsInstance(self.ends["a"][0], rpc.Rejected)
+        self.assertEqual((self.ends["a"][0].of_class, self.ends["a"][0].retry_after_s), (2, 0.0005))
+        self.assertIsInstance(self.ends["b"][0], rpc.Failed)
+        self.assertIsInstance(self.ends["c"][0], rpc.Lost)
+        self.assertEqual(session.credit, 2)
+
+    def test_an_error_without_id_ends_the_session(self):
+        session = self.session()
+        with self.assertRaises(rpc.ProtocolError):
+            self.hear(session, rpc.ERROR, 8, 0, b"full")
+
+    def test_whatever_comes_every_request_ends_once(self):
+        dice = random.Random(1)
+        for _ in range(300):
+            self.ends.clear()
+            session, now, tags = self.session(), 0.0, 0
+            for _ in range(30):
+                now += dice.random() * 0.004
+                session.submit(tags, b"x", now)
+                tags += 1
+                self.sent(session, now)
+                data = bytearray(rpc.encode(0x81 + dice.randrange(5), 1, dice.randrange(5),
+                                            dice.randrange(3), b"12345678"))
+                if dice.randrange(4) == 0:
+                    data[dice.randrange(len(data))] = dice.randrange(256)
+                try:
+                    session.receive(data, now)
+                except rpc.ProtocolError:
+                    session.lost()
+            session.lost()
+            queued = {tag for tag, _, _ in session.queue}
+            for tag in range(tags):
+                self.assertEqual(len(self.ends.get(tag, [])), 0 if tag in queued else 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
