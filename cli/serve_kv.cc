@@ -29,6 +29,7 @@ struct KvCommand {
   kv::KvOptions kv;
   std::string durability = "sync";
   std::string overload_reply = "overloaded";
+  int memcached_port = -1;  // none
 };
 
 int refuse(int status, const std::string& message) {
@@ -49,6 +50,10 @@ void share_options(KvCommand& command) {
   kv.timeout_s = options.timeout_s;
   kv.config_file = options.config_file;
   options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
+  if (command.memcached_port >= 0) {
+    options.tcp.other_port = static_cast<uint16_t>(command.memcached_port);
+  }
+  options.tcp.other_over_limit_reply = "SERVER_ERROR max number of clients reached\r\n";
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
                                        ? Nanos::max()
@@ -58,20 +63,30 @@ void share_options(KvCommand& command) {
   options.serving.recording.is_control = kv::KvApplication::is_control;
 }
 
-std::string announcement(const KvCommand& command, uint16_t port) {
+std::string announcement(const KvCommand& command, const TcpDatapath& datapath) {
   const char* durability = command.kv.engine == "memory"  ? "none: data is in memory only"
                            : command.durability == "sync" ? "sync: no acknowledged write is lost"
                                                           : "async: a power cut can lose writes";
   const ServeOptions& options = command.options;
-  return fmt::format(
+  std::string text = fmt::format(
       "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
       options.runtime.policy, options.runtime.workers, preemption_text(options),
-      command.kv.engine, durability, options.tcp.bind, port);
+      command.kv.engine, durability, options.tcp.bind, datapath.port());
+  if (datapath.other_port() != 0) {
+    text += fmt::format("\nmemcached's text protocol on {}:{}", options.tcp.bind,
+                        datapath.other_port());
+  }
+  return text;
 }
 
 int run(CLI::App& app, KvCommand& command) {
   Status finished = finish_serve_options(app, command.options);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
+  if (command.memcached_port >= 0 && !command.kv.requirepass.empty()) {
+    return refuse(kBadArguments,
+                  "--memcached-port: cannot be had with --requirepass, as memcached's text "
+                  "protocol has no passwords");
+  }
   share_options(command);
   auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
   if (!engine.ok()) return refuse(kFailed, engine.error());
@@ -81,7 +96,7 @@ int run(CLI::App& app, KvCommand& command) {
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
   kv::KvHost host(**runtime, **datapath, application);
-  command.options.serving.announcement = announcement(command, (*datapath)->port());
+  command.options.serving.announcement = announcement(command, **datapath);
   command.options.serving.connections = command.options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
@@ -114,6 +129,9 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
              "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")
       ->default_str("0");
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
+  app.add_option("--memcached-port", command.memcached_port,
+                 "Port that speaks memcached's text protocol; 0 = any free one; none by default")
+      ->check(CLI::Range(0, 65535));
   app.add_option("--overload-reply", command.overload_reply,
                  "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)")
       ->check(CLI::IsMember({"overloaded", "throttled"}))

@@ -6,6 +6,15 @@
 #include "mechanism/preempt/checkpoint.h"
 
 namespace rubato {
+namespace {
+
+Result<SocketAddress> claim(const std::string& bind, uint16_t port) {
+  const Result<SocketAddress> wanted = resolve(bind, port);
+  if (!wanted.ok()) return Error{wanted.error()};
+  return claim_address(wanted.value());
+}
+
+}  // namespace
 
 TcpDatapath::Shared::Shared(TcpOptions options_in, Protocol& protocol_in)
     : options(std::move(options_in)),
@@ -30,17 +39,29 @@ Result<std::unique_ptr<TcpDatapath>> TcpDatapath::open(TcpOptions options, Proto
 
 Status TcpDatapath::start() {
   const TcpOptions& options = shared_.options;
-  const Result<SocketAddress> wanted = resolve(options.bind, options.port);
-  if (!wanted.ok()) return Error{wanted.error()};
-  const Result<SocketAddress> address = claim_address(wanted.value());
+  const Result<SocketAddress> address = claim(options.bind, options.port);
   if (!address.ok()) return Error{address.error()};
   port_ = address.value().port();
+  SocketAddress other;
+  if (options.other_port) {
+    const Result<SocketAddress> claimed = claim(options.bind, *options.other_port);
+    if (!claimed.ok()) return Error{claimed.error()};
+    other = claimed.value();
+    other_port_ = other.port();
+  }
   const ListenOptions listen{options.backlog, options.kernel_timestamps};
   for (uint32_t i = 0; i < options.queues; ++i) {
     Result<Fd> listener = listen_on(address.value(), listen);
     if (!listener.ok()) return Error{listener.error()};
+    Fd other_listener;
+    if (other_port_ != 0) {
+      Result<Fd> second = listen_on(other, listen);
+      if (!second.ok()) return Error{second.error()};
+      other_listener = std::move(second).value();
+    }
     queues_.push_back(std::make_unique<TcpQueue>(shared_));
-    const Status started = queues_.back()->start(std::move(listener).value());
+    const Status started =
+        queues_.back()->start(std::move(listener).value(), std::move(other_listener));
     if (!started.ok()) return started;
   }
   return Done{};

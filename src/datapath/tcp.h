@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,12 @@ namespace rubato {
 struct TcpOptions {
   std::string bind = "127.0.0.1";  // address or host name; "*" = all addresses
   uint16_t port = 0;               // 0 = any free one, see TcpDatapath::port
+  std::optional<uint16_t> other_port;  // a second one, see Peer::by_other_port
   uint32_t queues = 1;
   int backlog = 511;
   uint32_t max_flows = 10000;
   std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
+  std::string other_over_limit_reply;  // the same on the second port
   Nanos idle_timeout;              // zero = none
   FlowLimits limits;
   bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
@@ -48,6 +51,7 @@ class TcpDatapath : public Datapath {
 
   // The port that clients connect to.
   uint16_t port() const { return port_; }
+  uint16_t other_port() const { return other_port_; }  // 0 = there is none
 
   uint32_t queues() const override;
   DatapathQueue& queue(WorkerId worker) override;
@@ -86,6 +90,7 @@ class TcpDatapath : public Datapath {
   Shared shared_;
   std::vector<std::unique_ptr<TcpQueue>> queues_;
   uint16_t port_ = 0;
+  uint16_t other_port_ = 0;
 };
 
 }  // namespace rubato

@@ -25,36 +25,36 @@ Fd accept_socket(int listener) {
 
 }  // namespace
 
-void TcpQueue::accept_burst(Instant now) {
+void TcpQueue::accept_burst(const Fd& listener, Instant now) {
   // A listener that drain() has shut is reported for ever.
-  if (home_.draining()) return leave_listener();
+  if (home_.draining()) return leave_listeners();
   for (uint32_t i = 0; i < kAcceptBurst; ++i) {
-    if (!accept_one(now)) return;
+    if (!accept_one(listener, now)) return;
   }
 }
 
 // False: nobody else to accept now.
-bool TcpQueue::accept_one(Instant now) {
-  Fd socket = accept_socket(listener_.get());
+bool TcpQueue::accept_one(const Fd& listener, Instant now) {
+  Fd socket = accept_socket(listener.get());
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      out_of_descriptors(now);
+      out_of_descriptors(listener, now);
     }
     return false;
   }
   const uint32_t open = shared_.open_flows.fetch_add(1, std::memory_order_relaxed);
   if (open >= shared_.max_flows.load(std::memory_order_relaxed)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
-    refuse(std::move(socket));
+    refuse(std::move(socket), is_other(listener));
   } else {
-    admit(std::move(socket), now);
+    admit(std::move(socket), is_other(listener), now);
   }
   return true;
 }
 
-void TcpQueue::admit(Fd socket, Instant now) {
+void TcpQueue::admit(Fd socket, bool by_other_port, Instant now) {
   const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed),
-                  peer_text(socket.get())};
+                  peer_text(socket.get()), by_other_port};
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   auto flow =
       std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
@@ -68,9 +68,11 @@ void TcpQueue::admit(Fd socket, Instant now) {
   home_.add(std::move(flow));
 }
 
-void TcpQueue::refuse(Fd socket) {
+void TcpQueue::refuse(Fd socket, bool by_other_port) {
   refused_.fetch_add(1, std::memory_order_relaxed);
-  const std::string& reply = shared_.options.over_limit_reply;
+  const TcpOptions& options = shared_.options;
+  const std::string& reply =
+      by_other_port ? options.other_over_limit_reply : options.over_limit_reply;
   if (reply.empty()) return;
   ::send(socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::shutdown(socket.get(), SHUT_WR);
@@ -81,21 +83,26 @@ void TcpQueue::refuse(Fd socket) {
 
 // The waiting connection cannot be accepted, and would be reported again at once: a spinning
 // server. The reserve descriptor is given up so that it can be accepted and refused.
-void TcpQueue::out_of_descriptors(Instant now) {
+void TcpQueue::out_of_descriptors(const Fd& listener, Instant now) {
   if (reserve_.valid()) {
     reserve_.reset();
-    if (Fd socket = accept_socket(listener_.get()); socket.valid()) refuse(std::move(socket));
+    if (Fd socket = accept_socket(listener.get()); socket.valid()) {
+      refuse(std::move(socket), is_other(listener));
+    }
     reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.get(), nullptr);
   accept_again_ = now + kAcceptPause;
 }
 
-// Draining: the listener was shut by drain(), which may still be at it, so the descriptor stays.
-void TcpQueue::leave_listener() {
+// Draining: the listeners were shut by drain(), which may still be at it, so descriptors stay.
+void TcpQueue::leave_listeners() {
   if (!accepts_) return;
   accepts_ = false;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  if (other_listener_.valid()) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, other_listener_.get(), nullptr);
+  }
 }
 
 }  // namespace rubato

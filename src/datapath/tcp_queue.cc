@@ -34,17 +34,24 @@ int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
 TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
     : shared_(shared), home_(*this, shared.index, shared.options.limits, shared.draining) {}
 
-Status TcpQueue::start(Fd listener) {
+// Events of the listener from now on; true as well where it is heard already, or there is none.
+bool TcpQueue::hear(Fd& listener) {
+  epoll_event accept{EPOLLIN, {.ptr = &listener}};
+  return !listener.valid() ||
+         ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &accept) == 0 || errno == EEXIST;
+}
+
+Status TcpQueue::start(Fd listener, Fd other) {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   listener_ = std::move(listener);
+  other_listener_ = std::move(other);
   // Edge-triggered, each write to the eventfd is an event, and nobody ever needs to read it.
   epoll_event wake{EPOLLIN | EPOLLET, {.ptr = &event_}};
-  epoll_event accept{EPOLLIN, {.ptr = &listener_}};
   if (!epoll_.valid() || !event_.valid() ||
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &wake) != 0 ||
-      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &accept) != 0) {
+      !hear(listener_) || !hear(other_listener_)) {
     return Error{std::string("cannot set up epoll: ") + std::strerror(errno)};
   }
   last_poll_ = datapath_now();
@@ -104,8 +111,8 @@ uint32_t TcpQueue::take_events(std::span<Request*> out, Instant now, bool late) 
 
 Request* TcpQueue::take_event(const epoll_event& event, Instant now, bool late) {
   if (event.data.ptr == &event_) return nullptr;
-  if (event.data.ptr == &listener_) {
-    accept_burst(now);
+  if (event.data.ptr == &listener_ || event.data.ptr == &other_listener_) {
+    accept_burst(*static_cast<const Fd*>(event.data.ptr), now);
     return nullptr;
   }
   auto& flow = *static_cast<TcpFlow*>(event.data.ptr);
@@ -130,11 +137,11 @@ void TcpQueue::reap() {
 
 void TcpQueue::housekeep(Instant now, size_t most) {
   if (home_.draining()) {
-    leave_listener();
+    leave_listeners();
   } else if (accept_again_ != Instant() && now >= accept_again_) {
     accept_again_ = Instant();
-    epoll_event accept{EPOLLIN, {.ptr = &listener_}};
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &accept);
+    hear(listener_);
+    hear(other_listener_);
   }
   home_.sweep(now, most, Nanos(shared_.idle_timeout_ns.load(std::memory_order_relaxed)));
 }
@@ -171,6 +178,7 @@ void TcpQueue::wake() {
 
 void TcpQueue::drain() {
   ::shutdown(listener_.get(), SHUT_RDWR);
+  if (other_listener_.valid()) ::shutdown(other_listener_.get(), SHUT_RDWR);
   wake();
 }
 

@@ -32,8 +32,8 @@ class TcpQueue final : public DatapathQueue {
 
   explicit TcpQueue(TcpDatapath::Shared& shared);
 
-  // Set-up, before any other call: takes the listener into service.
-  Status start(Fd listener);
+  // Set-up, before any other call: takes the listeners into service. `other` may be none.
+  Status start(Fd listener, Fd other);
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
@@ -67,18 +67,21 @@ class TcpQueue final : public DatapathQueue {
   void reap();
   void note_unfinished();
 
-  void accept_burst(Instant now);
-  bool accept_one(Instant now);
-  void admit(Fd socket, Instant now);
-  void refuse(Fd socket);
-  void out_of_descriptors(Instant now);
-  void leave_listener();
+  void accept_burst(const Fd& listener, Instant now);
+  bool accept_one(const Fd& listener, Instant now);
+  void admit(Fd socket, bool by_other_port, Instant now);
+  void refuse(Fd socket, bool by_other_port);
+  void out_of_descriptors(const Fd& listener, Instant now);
+  bool hear(Fd& listener);
+  void leave_listeners();
+  bool is_other(const Fd& listener) const { return &listener == &other_listener_; }
 
   TcpDatapath::Shared& shared_;
   FlowHome home_;  // its poll lock guards all that is not atomic
   Fd epoll_;
   Fd event_;
   Fd listener_;
+  Fd other_listener_;  // of the second port, if there is one
   Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
   Instant last_poll_;
   bool left_some_ = false;  // the last poll was full

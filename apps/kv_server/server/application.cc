@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kv_server/memcached/session.h"
 #include "kv_server/server/session.h"
 #include "kv_server/text/words.h"
 
@@ -71,11 +72,15 @@ KvApplication::KvApplication(Engine& engine, const KvOptions& options)
     : server_(engine, options), table_(&command_table()) {}
 
 std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
+  if (peer.by_other_port) return std::make_unique<MemcachedSession>(server_, peer);
   return std::make_unique<KvSession>(server_, peer);
 }
 
 void KvApplication::handle(Request& request) {
   auto& session = static_cast<KvSession&>(*request.session);
+  if (session.speaks() == Speaks::kMemcached) {
+    return static_cast<MemcachedSession&>(session).run(request);
+  }
   if (!session.protocol_error().empty()) return end_broken_stream(request, session);
   if (session.argv().empty()) return;
   if (session.replies() != Replies::kOn) [[unlikely]] return run_muted(request, session);

@@ -6,8 +6,9 @@
 
 namespace rubato::kv {
 
-KvSession::KvSession(Server& server, const Peer& peer)
+KvSession::KvSession(Server& server, const Peer& peer, Speaks speaks)
     : server_(&server),
+      speaks_(speaks),
       table_(&command_table()),
       id_(peer.flow),
       address_(peer.address),

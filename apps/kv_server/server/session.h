@@ -25,9 +25,14 @@ class Server;
 // CLIENT REPLY.
 enum class Replies : uint8_t { kOn, kOff, kSkipNext };
 
-class KvSession final : public Session {
+// The protocol of a connection.
+enum class Speaks : uint8_t { kResp, kMemcached };
+
+class KvSession : public Session {
  public:
-  KvSession(Server& server, const Peer& peer);
+  KvSession(Server& server, const Peer& peer, Speaks speaks = Speaks::kResp);
+
+  Speaks speaks() const { return speaks_; }
 
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;
@@ -61,10 +66,14 @@ class KvSession final : public Session {
   uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
   uint8_t shown_version() const { return shown_version_.load(std::memory_order_relaxed); }
 
+ protected:
+  Server& server() { return *server_; }
+
  private:
   bool muted();
 
   Server* server_;
+  const Speaks speaks_;
   const CommandTable* table_;
   RequestParser parser_;
   uint64_t id_;

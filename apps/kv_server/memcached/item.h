@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How memcached's items lie in an engine whose values are plain bytes, shared with RESP clients. An
+// item without flags is its data. One with flags has a mark and the flags in front of them, which
+// RESP clients see; and so has one whose data begin with the mark. A cas token is a hash of the
+// value: it says that the item is what was read, and does not tell whether it was something else
+// in between. Pure.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "kv_server/engine/hash.h"
+
+namespace rubato::kv {
+
+struct MemcachedItem {
+  uint32_t flags = 0;
+  std::string_view data;
+};
+
+inline constexpr std::string_view kItemMark{"\0mc\1", 4};
+inline constexpr size_t kItemHeaderBytes = kItemMark.size() + sizeof(uint32_t);
+
+inline MemcachedItem read_item(std::string_view value) {
+  MemcachedItem item{0, value};
+  if (value.size() < kItemHeaderBytes || !value.starts_with(kItemMark)) return item;
+  std::memcpy(&item.flags, value.data() + kItemMark.size(), sizeof item.flags);
+  item.data = value.substr(kItemHeaderBytes);
+  return item;
+}
+
+// `data` itself where that will do, else built in `room`.
+inline std::string_view write_item(uint32_t flags, std::string_view data, std::string& room) {
+  if (flags == 0 && !data.starts_with(kItemMark)) return data;
+  room.assign(kItemMark);
+  room.append(reinterpret_cast<const char*>(&flags), sizeof flags);
+  room.append(data);
+  return room;
+}
+
+inline uint64_t cas_token(std::string_view value) { return hash_key(value, 0); }
+
+}  // namespace rubato::kv

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemcachedParser: finds one request of memcached's text protocol (protocol.txt of memcached 1.6)
+// at the start of a byte string. Views point into the input. Pure; owned by one flow; allocates
+// only where a request has many keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace rubato::kv {
+
+inline constexpr size_t kMemcachedKeyBytes = 250;
+inline constexpr size_t kMemcachedLineBytes = 64UL * 1024;    // a command line, keys and all
+inline constexpr size_t kMemcachedItemBytes = 1024UL * 1024;  // memcached's own default
+
+enum class MemcachedVerb : uint8_t {
+  kBad,  // `error` is the reply
+  kGet, kGets,
+  kSet, kAdd, kReplace, kAppend, kPrepend, kCas,
+  kDelete, kIncr, kDecr, kTouch,
+  kFlushAll, kVersion, kStats, kVerbosity, kQuit,
+};
+
+struct MemcachedRequest {
+  MemcachedVerb verb = MemcachedVerb::kBad;
+  std::vector<std::string_view> keys;  // one, or several of get and gets
+  uint32_t flags = 0;
+  int64_t exptime = 0;   // as given: seconds from now, or a Unix time
+  uint64_t number = 0;   // of incr and decr the difference, of cas the token
+  std::string_view data;
+  std::string_view error;  // with its line end
+  bool noreply = false;
+  bool close = false;  // the stream cannot be read on behind it
+
+  void clear();
+};
+
+class MemcachedParser {
+ public:
+  // Bytes of the first request of `input`; 0 = it is not complete, and `wanted` says how many it
+  // has at least (0 = unknown). A request that is wrong is complete too.
+  size_t parse(std::string_view input, MemcachedRequest& request, size_t& wanted);
+
+ private:
+  std::vector<std::string_view> words_;
+};
+
+}  // namespace rubato::kv

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/memcached/parser.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace rubato::kv {
+namespace {
+
+class MemcachedParserTest : public ::testing::Test {
+ protected:
+  size_t parse(std::string_view input) {
+    input_ = input;
+    return parser_.parse(input_, request_, wanted_);
+  }
+
+  std::string input_;
+  MemcachedParser parser_;
+  MemcachedRequest request_;
+  size_t wanted_ = 0;
+};
+
+TEST_F(MemcachedParserTest, reads_a_request_that_stores_with_its_data) {
+  const std::string one = "set key 7 60 5\r\na\r\nbc\r\n";
+  EXPECT_EQ(parse(one + "get key\r\n"), one.size());
+  EXPECT_EQ(request_.verb, MemcachedVerb::kSet);
+  EXPECT_EQ(request_.keys[0], "key");
+  EXPECT_EQ(request_.flags, 7u);
+  EXPECT_EQ(request_.exptime, 60);
+  EXPECT_EQ(request_.data, "a\r\nbc");
+  EXPECT_FALSE(request_.noreply);
+}
+
+TEST_F(MemcachedParserTest, says_how_much_more_data_are_to_come) {
+  EXPECT_EQ(parse("set key 0 0 5"), 0u);
+  EXPECT_EQ(wanted_, 0u);
+  EXPECT_EQ(parse("set key 0 0 5\r\nab"), 0u);
+  EXPECT_EQ(wanted_, std::string("set key 0 0 5\r\nabcde\r\n").size());
+}
+
+TEST_F(MemcachedParserTest, reads_several_keys_and_a_line_that_ends_without_return) {
+  EXPECT_EQ(parse("gets a  bb noreply\n"), 19u);
+  EXPECT_EQ(request_.verb, MemcachedVerb::kGets);
+  ASSERT_EQ(request_.keys.size(), 3u);
+  EXPECT_EQ(request_.keys[2], "noreply");  // a key like any other
+}
+
+TEST_F(MemcachedParserTest, reads_numbers_and_noreply) {
+  parse("cas k 0 -1 0 18446744073709551615 noreply\r\n\r\n");
+  EXPECT_EQ(request_.verb, MemcachedVerb::kCas);
+  EXPECT_EQ(request_.number, UINT64_MAX);
+  EXPECT_EQ(request_.exptime, -1);
+  EXPECT_TRUE(request_.noreply);
+  parse("incr k 5\r\n");
+  EXPECT_EQ(request_.verb, MemcachedVerb::kIncr);
+  EXPECT_EQ(request_.number, 5u);
+  EXPECT_FALSE(request_.noreply);
+}
+
+TEST_F(MemcachedParserTest, wrong_lines_are_answered_and_only_lost_streams_closed) {
+  const std::string long_key(kMemcachedKeyBytes + 1, 'k');
+  const struct {
+    std::string input;
+    std::string_view error;
+    bool close;
+  } kCases[] = {
+      {"\r\n", "ERROR\r\n", false},
+      {"mg key v\r\n", "ERROR\r\n", false},
+      {"GET key\r\n", "ERROR\r\n", false},
+      {"get\r\n", "ERROR\r\n", false},
+      {"delete a 5\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"incr a -1\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"incr a 18446744073709551616\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"get " + long_key + "\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"get a\x01 b\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"set a 4294967296 0 1\r\n", "CLIENT_ERROR bad command line format\r\n", true},
+      {"set a 0 0 -1\r\n", "CLIENT_ERROR bad command line format\r\n", true},
+      {"set a 0 0 1048577\r\n", "SERVER_ERROR object too large for cache\r\n", true},
+      {"set a 0 0 1\r\nabc\r\n", "CLIENT_ERROR bad data chunk\r\n", true},
+      {std::string(kMemcachedLineBytes, 'x'), "CLIENT_ERROR line too long\r\n", true},
+  };
+  for (const auto& one : kCases) {
+    EXPECT_GT(parse(one.input), 0u) << one.input;
+    EXPECT_EQ(request_.verb, MemcachedVerb::kBad) << one.input;
+    EXPECT_EQ(request_.error, one.error) << one.input;
+    EXPECT_EQ(request_.close, one.close) << one.input;
+  }
+}
+
+}  // namespace
+}  // namespace rubato::kv

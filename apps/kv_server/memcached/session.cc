@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/memcached/session.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <string>
+
+#include "kv_server/memcached/item.h"
+#include "kv_server/server/server.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr int64_t kMillisPerSecond = 1000;
+// A greater time is a Unix time (protocol.txt, "Expiration times").
+constexpr int64_t kLongestRelativeS = 60L * 60 * 24 * 30;
+
+std::string_view command_of(MemcachedVerb verb) {
+  switch (verb) {
+    case MemcachedVerb::kGet:
+    case MemcachedVerb::kGets: return "get";
+    case MemcachedVerb::kSet:
+    case MemcachedVerb::kAdd:
+    case MemcachedVerb::kReplace:
+    case MemcachedVerb::kCas: return "set";
+    case MemcachedVerb::kAppend:
+    case MemcachedVerb::kPrepend: return "append";
+    case MemcachedVerb::kDelete: return "del";
+    case MemcachedVerb::kIncr: return "incrby";
+    case MemcachedVerb::kDecr: return "decrby";
+    case MemcachedVerb::kTouch: return "expire";
+    case MemcachedVerb::kFlushAll: return "flushall";
+    case MemcachedVerb::kStats: return "info";
+    case MemcachedVerb::kVersion:
+    case MemcachedVerb::kVerbosity: return "ping";
+    case MemcachedVerb::kQuit: return "quit";
+    case MemcachedVerb::kBad: break;
+  }
+  return "";
+}
+
+bool is_control(MemcachedVerb verb) { return verb >= MemcachedVerb::kVersion; }
+
+// One request on its way through the engine.
+class Run {
+ public:
+  Run(Server& server, const MemcachedRequest& asked, ReplyBuffer& out)
+      : server_(server), engine_(server.engine()), asked_(asked), out_(out) {}
+
+  void get(bool with_token) {
+    for (const std::string_view key : asked_.keys) {
+      const auto show = [&](std::string_view value) { item(key, value, with_token); };
+      if (!good(engine_.get(key, show))) return;
+    }
+    out_.append("END\r\n");
+  }
+
+  void set(SetOptions::When when) {
+    SetOptions options;
+    options.when = when;
+    options.expires_at_ms = expires_at_ms();
+    const std::string_view value = write_item(asked_.flags, asked_.data, room_);
+    const Outcome outcome = engine_.set(key(), value, options);
+    if (good(outcome)) say(outcome == Outcome::kDone ? "STORED" : "NOT_STORED");
+  }
+
+  void extend(bool behind) {
+    update([&](const MemcachedItem& item, const Current& current) {
+      data_.assign(behind ? item.data : asked_.data);
+      data_.append(behind ? asked_.data : item.data);
+      if (data_.size() > kMemcachedItemBytes) {
+        answer_ = "SERVER_ERROR object too large for cache";
+        return Change::keep();
+      }
+      answer_ = "STORED";
+      return Change::put(write_item(item.flags, data_, room_), current.expires_at_ms);
+    }, "NOT_STORED");
+  }
+
+  void compare_and_set() {
+    update([&](const MemcachedItem&, const Current& current) {
+      if (cas_token(current.value) != asked_.number) {
+        answer_ = "EXISTS";
+        return Change::keep();
+      }
+      answer_ = "STORED";
+      return Change::put(write_item(asked_.flags, asked_.data, room_), expires_at_ms());
+    }, "NOT_FOUND");
+  }
+
+  void erase() {
+    const Outcome outcome = engine_.erase(key());
+    if (good(outcome)) say(outcome == Outcome::kDone ? "DELETED" : "NOT_FOUND");
+  }
+
+  // Up it wraps around, down it stops at 0 (protocol.txt, "Increment/Decrement").
+  void count(bool up) {
+    update([&](const MemcachedItem& item, const Current& current) {
+      uint64_t number = 0;
+      const char* end = item.data.data() + item.data.size();
+      const auto [stop, problem] = std::from_chars(item.data.data(), end, number);
+      if (problem != std::errc() || stop != end) {
+        answer_ = "CLIENT_ERROR cannot increment or decrement non-numeric value";
+        return Change::keep();
+      }
+      number = up ? number + asked_.number : number - std::min(number, asked_.number);
+      answer_ = std::to_string(number);
+      return Change::put(write_item(item.flags, answer_, room_), current.expires_at_ms);
+    }, "NOT_FOUND");
+  }
+
+  void touch() {
+    update([&](const MemcachedItem&, const Current&) {
+      answer_ = "TOUCHED";
+      return Change::expire(expires_at_ms());
+    }, "NOT_FOUND");
+  }
+
+  void flush_all() {
+    if (asked_.exptime != 0) return say("SERVER_ERROR flush_all later is not supported");
+    if (good(engine_.flush())) say("OK");
+  }
+
+  void stats() {
+    const EngineStats stats = engine_.stats();
+    const int64_t now_ms = server_.now_ms();
+    stat("pid", getpid());
+    stat("uptime", (now_ms - server_.started_ms()) / kMillisPerSecond);
+    stat("time", now_ms / kMillisPerSecond);
+    out_.append(std::string("STAT version ") + kRedisVersion + "\r\n");
+    stat("curr_connections", server_.traffic().flows_open);
+    stat("curr_items", stats.keys);
+    stat("bytes", stats.used_bytes);
+    stat("limit_maxbytes", stats.maxmemory_bytes);
+    stat("get_hits", stats.hits);
+    stat("get_misses", stats.misses);
+    out_.append("END\r\n");
+  }
+
+  void say(std::string_view line) {
+    out_.append(line);
+    out_.append("\r\n");
+  }
+
+ private:
+  std::string_view key() const { return asked_.keys.front(); }
+
+  // In the past if it is negative, which is what clients ask for by that.
+  int64_t expires_at_ms() const {
+    const int64_t s = asked_.exptime;
+    if (s == 0) return kNoExpiry;
+    if (s < 0) return 1;
+    if (s > INT64_MAX / kMillisPerSecond) return kNoExpiry;
+    if (s > kLongestRelativeS) return s * kMillisPerSecond;
+    return server_.now_ms() + s * kMillisPerSecond;
+  }
+
+  // True if there is no trouble with storage; else that has been answered.
+  bool good(Outcome outcome) {
+    if (outcome == Outcome::kOutOfMemory) {
+      say("SERVER_ERROR out of memory storing object");
+    } else if (outcome == Outcome::kFailed) {
+      say("SERVER_ERROR " + engine_.error());
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  // `change` of the item there is, and what it leaves in answer_; `none` where there is no item.
+  template <class F>
+  void update(F&& change, std::string_view none) {
+    answer_ = none;
+    const Outcome outcome = engine_.update(key(), [&](const Current& current) {
+      return current.exists ? change(read_item(current.value), current) : Change::keep();
+    });
+    if (good(outcome)) say(answer_);
+  }
+
+  void item(std::string_view key, std::string_view value, bool with_token) {
+    const MemcachedItem item = read_item(value);
+    out_.append("VALUE ");
+    out_.append(key);
+    number(item.flags);
+    number(item.data.size());
+    if (with_token) number(cas_token(value));
+    out_.append("\r\n");
+    out_.append(item.data);
+    out_.append("\r\n");
+  }
+
+  void number(uint64_t value) {
+    char text[21] = " ";
+    const auto [end, problem] = std::to_chars(text + 1, text + sizeof text, value);
+    out_.append({text, static_cast<size_t>(end - text)});
+  }
+
+  template <class Number>
+  void stat(std::string_view name, Number value) {
+    out_.append("STAT " + std::string(name) + " " + std::to_string(value) + "\r\n");
+  }
+
+  Server& server_;
+  Engine& engine_;
+  const MemcachedRequest& asked_;
+  ReplyBuffer& out_;
+  std::string answer_;
+  std::string data_;
+  std::string room_;
+};
+
+}  // namespace
+
+Frame MemcachedSession::frame(std::string_view unread, Request& request) {
+  size_t wanted = 0;
+  const size_t length = parser_.parse(unread, asked_, wanted);
+  if (length == 0) return {FrameState::kIncomplete, wanted};
+  const std::string_view command = command_of(asked_.verb);
+  request.type = command.empty() ? kUnknownCommand : command_table().find(command);
+  request.control = is_control(asked_.verb);
+  return {FrameState::kComplete, length};
+}
+
+void MemcachedSession::refuse(Request& request) {
+  server().calls().reject(request.type);
+  server().errors().count_refusal();
+  request.close_after = asked_.close;  // the stream is lost all the same
+  if (asked_.noreply) return;
+  char text[20];
+  const auto [end, problem] = std::to_chars(text, text + sizeof text, retry_after_ms(request));
+  request.reply->append(request.job_class == JobClass::kLong
+                            ? "SERVER_ERROR overloaded long retry-after-ms "
+                            : "SERVER_ERROR overloaded short retry-after-ms ");
+  request.reply->append({text, static_cast<size_t>(end - text)});
+  request.reply->append("\r\n");
+}
+
+void MemcachedSession::run(Request& request) {
+  note_command(request.type);
+  request.close_after = asked_.close || asked_.verb == MemcachedVerb::kQuit;
+  ReplyBuffer nowhere;
+  Run run(server(), asked_, asked_.noreply ? nowhere : *request.reply);
+  switch (asked_.verb) {
+    case MemcachedVerb::kBad: return run.say(asked_.error.substr(0, asked_.error.size() - 2));
+    case MemcachedVerb::kGet: return run.get(false);
+    case MemcachedVerb::kGets: return run.get(true);
+    case MemcachedVerb::kSet: return run.set(SetOptions::When::kAlways);
+    case MemcachedVerb::kAdd: return run.set(SetOptions::When::kIfAbsent);
+    case MemcachedVerb::kReplace: return run.set(SetOptions::When::kIfPresent);
+    case MemcachedVerb::kAppend: return run.extend(true);
+    case MemcachedVerb::kPrepend: return run.extend(false);
+    case MemcachedVerb::kCas: return run.compare_and_set();
+    case MemcachedVerb::kDelete: return run.erase();
+    case MemcachedVerb::kIncr: return run.count(true);
+    case MemcachedVerb::kDecr: return run.count(false);
+    case MemcachedVerb::kTouch: return run.touch();
+    case MemcachedVerb::kFlushAll: return run.flush_all();
+    case MemcachedVerb::kVersion: return run.say(std::string("VERSION ") + kRedisVersion);
+    case MemcachedVerb::kVerbosity: return run.say("OK");
+    case MemcachedVerb::kStats: return run.stats();
+    case MemcachedVerb::kQuit: return;
+  }
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The port that speaks memcached's text protocol, byte by byte and with libmemcached's tools."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from server import Server, encode, refused
+
+TOOLS = shutil.which("memccp") and shutil.which("memccat") and shutil.which("memccapable")
+
+
+class MemcachedServer(Server):
+    def __init__(self, *args):
+        super().__init__("--memcached-port", "0", *args)
+        self.other = int(self.wait_for(r"text protocol on \S+:(\d+)\n"))
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.other), timeout=20)
+
+
+class Memcached(unittest.TestCase):
+    def setUp(self):
+        self.server = MemcachedServer()
+        self.addCleanup(self.server.__exit__, None, None, None)
+        self.link = self.server.connect()
+        self.addCleanup(self.link.close)
+
+    def expect(self, request, reply):
+        self.link.sendall(request)
+        self.assertEqual(self.receive(len(reply)), reply, request)
+
+    def receive(self, size):
+        text = b""
+        while len(text) < size:
+            chunk = self.link.recv(size - len(text))
+            if not chunk:
+                break
+            text += chunk
+        return text
+
+    def test_items_with_flags(self):
+        self.expect(b"get a\r\n", b"END\r\n")
+        self.expect(b"set a 0 0 3\r\none\r\n", b"STORED\r\n")
+        self.expect(b"set b 7 0 5\r\n\r\n\r\n\0\r\n", b"STORED\r\n")
+        self.expect(b"get a none b\r\n",
+                    b"VALUE a 0 3\r\none\r\nVALUE b 7 5\r\n\r\n\r\n\0\r\nEND\r\n")
+        # Data that look like the mark of an item with flags.
+        self.expect(b"set c 0 0 8\r\n\0mc\x01abcd\r\n", b"STORED\r\n")
+        self.expect(b"get c\r\n", b"VALUE c 0 8\r\n\0mc\x01abcd\r\nEND\r\n")
+
+    def test_data_are_those_of_resp_clients(self):
+        self.server.call("SET", "k", "from resp")
+        self.expect(b"get k\r\n", b"VALUE k 0 9\r\nfrom resp\r\nEND\r\n")
+        self.expect(b"append k 9 0 1\r\n!\r\n", b"STORED\r\n")
+        self.assertEqual(self.server.call("GET", "k"), b"from resp!")
+        self.assertIn(b"cmd=append", self.server.call("CLIENT", "LIST"))
+
+    def test_conditions(self):
+        self.expect(b"replace k 0 0 1\r\nx\r\n", b"NOT_STORED\r\n")
+        self.expect(b"append k 0 0 1\r\nx\r\n", b"NOT_STORED\r\n")
+        self.expect(b"add k 3 0 1\r\nx\r\n", b"STORED\r\n")
+        self.expect(b"add k 0 0 1\r\ny\r\n", b"NOT_STORED\r\n")
+        self.expect(b"prepend k 0 0 2\r\nab\r\n", b"STORED\r\n")
+        self.expect(b"get k\r\n", b"VALUE k 3 3\r\nabx\r\nEND\r\n")
+        self.link.sendall(b"gets k\r\n")
+        line = b""
+        while not line.endswith(b"END\r\n"):
+            line += self.link.recv(100)
+        token = line.split()[4]
+        self.expect(b"cas none 0 0 1 " + token + b"\r\nz\r\n", b"NOT_FOUND\r\n")
+        self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"STORED\r\n")
+        self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"EXISTS\r\n")
+
+    def test_numbers_times_and_the_rest(self):
+        self.expect(b"incr n 1\r\n", b"NOT_FOUND\r\n")
+        self.expect(b"set n 5 0 20\r\n18446744073709551615\r\n", b"STORED\r\n")
+        self.expect(b"incr n 2\r\n", b"1\r\n")
+        self.expect(b"decr n 5\r\n", b"0\r\n")
+        self.expect(b"get n\r\n", b"VALUE n 5 1\r\n0\r\nEND\r\n")
+        self.expect(b"set t 0 0 1\r\nx\r\nincr t 1\r\n",
+                    b"STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n")
+        self.expect(b"touch t 100\r\n", b"TOUCHED\r\n")
+        self.assertIn(self.server.call("TTL", "t"), (99, 100))
+        self.expect(b"touch t -1\r\nget t\r\ntouch t 0\r\n", b"TOUCHED\r\nEND\r\nNOT_FOUND\r\n")
+        self.expect(b"set past 0 -1 1\r\nx\r\nget past\r\n", b"STORED\r\nEND\r\n")
+        self.expect(b"delete n\r\ndelete n\r\n", b"DELETED\r\nNOT_FOUND\r\n")
+        self.expect(b"verbosity 1\r\n", b"OK\r\n")
+        self.expect(b"set x 0 0 1 noreply\r\nx\r\ndelete y noreply\r\nflush_all\r\nget x\r\n",
+                    b"OK\r\nEND\r\n")
+        self.expect(b"version\r\n", b"VERSION ")
+        self.receive(len(b"7.0.15\r\n"))
+        self.link.sendall(b"stats\r\n")
+        text = b""
+        while not text.endswith(b"END\r\n"):
+            text += self.link.recv(1000)
+        self.assertIn(b"STAT curr_items 0\r\n", text)
+        self.expect(b"quit\r\n", b"")
+        self.assertEqual(self.link.recv(1), b"")
+
+    def test_wrong_requests_are_told_and_a_lost_stream_is_closed(self):
+        self.expect(b"GET a\r\nmg a\r\n", b"ERROR\r\nERROR\r\n")
+        self.expect(b"get " + b"k" * 251 + b"\r\n", b"CLIENT_ERROR bad command line format\r\n")
+        self.expect(b"set k 0 0 1\r\ntoo long\r\n", b"CLIENT_ERROR bad data chunk\r\n")
+        self.assertEqual(self.link.recv(1), b"")
+        self.assertEqual(self.server.call("PING"), b"PONG")
+
+    def test_an_overloaded_server_says_so(self):
+        with MemcachedServer("--policy", "fcfs", "--workers", "1", "--overload", "aqm",
+                             "--target-delay", "100us") as server:
+            text = b""
+            with server.client() as busy, server.connect() as link:
+                busy.socket.sendall(encode("DEBUG", "SLEEP", "0.02") * 200)
+                while b"overloaded" not in text:
+                    link.sendall(b"get k\r\n" * 50 + b"version\r\n")
+                    text = b""
+                    while not text.endswith(b"VERSION 7.0.15\r\n"):
+                        text += link.recv(65536)
+            self.assertRegex(text, rb"SERVER_ERROR overloaded short retry-after-ms [1-9]\d*\r\n")
+            replies = text.count(b"END\r\n") + text.count(b"SERVER_ERROR overloaded")
+            self.assertEqual(replies, 50)
+
+    def test_no_port_without_passwords_beside_one_with(self):
+        status, text = refused("serve", "kv", "--memcached-port", "0", "--requirepass", "x")
+        self.assertEqual(status, 2)
+        self.assertIn("--memcached-port", text)
+
+    @unittest.skipIf(not TOOLS, "libmemcached-tools is not installed")
+    def test_the_tools_of_libmemcached(self):
+        address = f"--servers=127.0.0.1:{self.server.other}"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "item")
+            with open(path, "wb") as out:
+                out.write(os.urandom(50_000))
+            with open(path, "rb") as item:
+                data = item.read()
+            subprocess.run(["memccp", address, path], check=True, timeout=20)
+            done = subprocess.run(["memccat", address, "--file=" + path + ".back", "item"],
+                                  check=True, timeout=20)
+            self.assertEqual(done.returncode, 0)
+            with open(path + ".back", "rb") as back:
+                self.assertEqual(back.read(), data)
+        done = subprocess.run(["memccapable", "-a", "-h", "127.0.0.1", "-p",
+                               str(self.server.other)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
