@@ -70,11 +70,12 @@ class Overload(unittest.TestCase):
                         "100us", "--overload-reply", reply) as server:
                 with server.client() as busy, server.client() as late, server.client() as health:
                     # Without a pause for longer than a stall may take, and each waits for others.
-                    busy.socket.sendall(encode("DEBUG", "SLEEP", "0.05") * 20)
-                    late.socket.sendall(encode("GET", "k") * 1000)
+                    busy.socket.sendall(encode("DEBUG", "SLEEP", "0.02") * 200)
                     with self.assertRaises(ReplyError) as raised:
-                        for _ in range(1000):
-                            late.reply()
+                        while True:
+                            late.socket.sendall(encode("GET", "k") * 50)
+                            for _ in range(50):
+                                late.reply()
                     self.assertRegex(str(raised.exception),
                                      f"^{code} short retry-after-ms [1-9][0-9]* [a-z ]+$")
                     self.assertEqual(health.call("PING"), b"PONG")
