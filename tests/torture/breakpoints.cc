@@ -3,7 +3,6 @@
 
 #include <link.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@ namespace torture {
 namespace {
 
 constexpr uint8_t kBreakpoint = 0xcc;  // int3
-constexpr uint32_t kChosenPerHit = 4;
+constexpr uint32_t kChosenPerHit = 3;
 constexpr size_t kNear = 64;
 
 std::atomic<Breakpoints*> g_breakpoints{nullptr};
@@ -61,10 +60,14 @@ bool is_padding(std::string_view instruction) {
                      [&](const char* start) { return instruction.starts_with(start); });
 }
 
-void interrupt_self(pid_t process) {
-  const int saved = errno;
-  syscall(SYS_tgkill, process, syscall(SYS_gettid), rubato::interrupt_signal());
-  errno = saved;
+// As the kernel calls it for a signal that the thread has sent to itself: here the frame of the trap
+// is the one that the interrupted code goes on from.
+void interrupt_self(const struct sigaction& handler, pid_t process, void* context) {
+  siginfo_t info{};
+  info.si_signo = rubato::interrupt_signal();
+  info.si_code = SI_TKILL;
+  info.si_pid = process;
+  handler.sa_sigaction(info.si_signo, &info, context);
 }
 
 }  // namespace
@@ -140,7 +143,7 @@ void Breakpoints::set(uint64_t seed) {
   action.sa_sigaction = &Breakpoints::on_trap;
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaddset(&action.sa_mask, rubato::interrupt_signal());
+  sigaction(rubato::interrupt_signal(), nullptr, &interrupt_handler_);
   sigaction(SIGTRAP, &action, nullptr);
   for (const uintptr_t address : addresses_) exchange_byte(address, kBreakpoint);
 }
@@ -160,35 +163,35 @@ size_t Breakpoints::find(uintptr_t address) const {
   return found ? static_cast<size_t>(at - addresses_.begin()) : addresses_.size();
 }
 
-// In a signal handler of any thread, with the interrupt's signal blocked until it returns.
+// In a signal handler of any thread. The interrupt may switch, and return on another thread.
 void Breakpoints::on_trap(int, siginfo_t*, void* context) {
   auto& rip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-  const auto address = static_cast<uintptr_t>(rip) - 1;
+  const auto address = static_cast<uintptr_t>(--rip);
   Breakpoints* self = g_breakpoints.load(std::memory_order_acquire);
   const size_t index = self != nullptr ? self->find(address) : 0;
   if (self == nullptr || index == self->addresses_.size()) {
     if (byte_at(address) == kBreakpoint) abort();  // the program's own
-  } else {
-    self->hit(index);
+  } else if (self->hit(index)) {
+    interrupt_self(self->interrupt_handler_, self->process_, context);
   }
-  rip = static_cast<greg_t>(address);
 }
 
-// Two threads may have come to the same one: the first to put the byte back counts it.
-void Breakpoints::hit(size_t index) {
+// Two threads may have come to the same one: the first to put the byte back counts it. False: a
+// thread of a store, not a worker.
+bool Breakpoints::hit(size_t index) {
   if (exchange_byte(addresses_[index], originals_[index]) == kBreakpoint &&
       met_flags_[index].exchange(1, std::memory_order_relaxed) == 0) {
     const uint32_t place = met_count_.fetch_add(1, std::memory_order_relaxed);
     met_[place].store(static_cast<uint32_t>(index), std::memory_order_relaxed);
   }
-  if (rubato::this_seat() == nullptr) return;  // a thread of a store, not a worker
+  if (rubato::this_seat() == nullptr) return false;
   hits_.fetch_add(1, std::memory_order_relaxed);
   if (!rubato::in_section() && is_unsafe_[index] == 0) {
     const uint64_t number = free_hits_.fetch_add(1, std::memory_order_relaxed);
     recent_[number % kRecent].store(static_cast<uint32_t>(index), std::memory_order_relaxed);
   }
   choose(kChosenPerHit);
-  interrupt_self(process_);
+  return true;
 }
 
 // One near where a request was interrupted lately, for there others will come soon; now and then

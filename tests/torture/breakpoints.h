@@ -2,10 +2,10 @@
 //
 // Breakpoints: interrupts whoever executes one of many instructions, chosen at random, of objects
 // that are loaded: the program's libraries as the distribution built them. An instruction is chosen
-// by writing a breakpoint over its first byte; who comes there traps, the byte is put back, another
-// instruction is chosen, and the thread sends itself the interrupt of mechanism/preempt/signal.h,
-// which the kernel delivers before that very instruction. One costs some 5 us where single steps
-// cost 10 us each.
+// by writing a breakpoint over its first byte; who comes there traps, the byte is put back, others
+// are chosen, and the trap is handed to the interrupt handler of mechanism/preempt/signal.h, which
+// finds in it a thread that was stopped before that very instruction. One costs some microseconds,
+// where single steps cost 10 us each.
 //
 // First every instruction has one, so that all that are executed are met once. Later ones are
 // chosen among those that have been met; rarely where an interrupt is only put off (code_map.h).
@@ -71,13 +71,14 @@ class Breakpoints {
   void read_instructions(Text& text, const std::string& path, uintptr_t base);
   bool make_writable(const Text& text);
   size_t find(uintptr_t address) const;
-  void hit(size_t index);
+  bool hit(size_t index);
   size_t draw(uint64_t random) const;
 
   static constexpr uint32_t kChosen = 4096;  // at a time, of those that have been met
   static constexpr uint32_t kRecent = 4096;
 
   const pid_t process_;
+  struct sigaction interrupt_handler_ {};  // the runtime's
   std::vector<Text> texts_;
   std::vector<uintptr_t> addresses_;  // of instructions, ascending
   std::vector<uint8_t> originals_;    // their first bytes

@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <charconv>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/testing/letter_app.h"
@@ -28,24 +30,30 @@ class Served {
 
   const std::string& trouble() const { return expected_.trouble(); }
 
+  // From here on there are always requests that wait, for else nobody would be preempted.
   void start() {
     server_.start();
-    for (uint32_t i = 0; i < kFlows; ++i) flows_.push_back(server_.connect(i % kWorkers));
+    for (uint32_t i = 0; i < kFlows; ++i) flows_.push_back({server_.connect(i % kWorkers), {}, {}});
+    for (Flow& flow : flows_) {
+      for (uint32_t i = 0; i < kAhead; ++i) submit_to(flow);
+    }
   }
 
-  // One request on each connection, until all are answered.
+  // One request more on each connection.
   void serve_a_round() {
-    std::vector<std::string> lines;
-    for (const uint64_t flow : flows_) {
-      lines.push_back("T" + std::to_string(requests_++ % expected_.count()) + "\n");
-      server_.submit(flow, lines.back());
-    }
-    for (size_t i = 0; i < flows_.size(); ++i) {
-      ASSERT_EQ(server_.datapath->receive(flows_[i], lines[i].size(), kPatience), lines[i]);
+    for (Flow& flow : flows_) {
+      submit_to(flow);
+      ASSERT_NO_FATAL_FAILURE(receive_from(flow));
     }
   }
 
-  bool stop() { return server_.stop(); }
+  // Answers what it has, and ends.
+  bool stop() {
+    for (Flow& flow : flows_) {
+      while (!flow.lines.empty() && !::testing::Test::HasFatalFailure()) receive_from(flow);
+    }
+    return server_.stop();
+  }
 
   rubato::RuntimeStats stats() const { return server_.runtime->stats(); }
   uint64_t requests() const { return requests_; }
@@ -58,10 +66,33 @@ class Served {
  private:
   static constexpr uint32_t kWorkers = 2;
   static constexpr uint32_t kFlows = 16;
+  static constexpr uint32_t kAhead = 3;
   static constexpr uint64_t kRow = 36;
   // For as long as somebody has kept a busy machine.
   static constexpr rubato::Nanos kPatience = rubato::Nanos::seconds(3600);
   static constexpr uint64_t kStride = 13;  // no factor of the numbers of seeds and of workloads
+
+  struct Flow {
+    uint64_t id = 0;
+    std::deque<std::string> lines;  // that are not answered yet
+    std::string received;           // beyond the last line
+  };
+
+  void submit_to(Flow& flow) {
+    flow.lines.push_back("T" + std::to_string(requests_++ % expected_.count()) + "\n");
+    server_.submit(flow.id, flow.lines.back());
+  }
+
+  void receive_from(Flow& flow) {
+    const std::string line = std::move(flow.lines.front());
+    flow.lines.pop_front();
+    if (flow.received.size() < line.size()) {
+      const size_t missing = line.size() - flow.received.size();
+      flow.received += server_.datapath->receive(flow.id, missing, kPatience);
+    }
+    ASSERT_EQ(flow.received.substr(0, line.size()), line);
+    flow.received.erase(0, line.size());
+  }
 
   void run(rubato::Request& request) {
     uint64_t first = 0;
@@ -78,7 +109,7 @@ class Served {
   std::vector<std::atomic<uint64_t>> wrong_ =
       std::vector<std::atomic<uint64_t>>(workloads().size());
   std::atomic<uint64_t> runs_{0};
-  std::vector<uint64_t> flows_;
+  std::vector<Flow> flows_;
   uint64_t requests_ = 0;
   rubato::testing::LetterServer server_{"ps", kWorkers};
 };
