@@ -18,7 +18,7 @@ Seat* leave_application() {
 
 void checkpoint_taken() {
   if (Seat* seat = leave_application()) {
-    seat->checkpoint_slow();
+    seat->checkpoint_slow(false);
   } else {
     checkpoint_budget_set(kCheckpointNever);
   }
@@ -26,7 +26,7 @@ void checkpoint_taken() {
 
 // A preemption was put off until now.
 void section_left() {
-  if (Seat* seat = leave_application()) seat->checkpoint_slow();
+  if (Seat* seat = leave_application()) seat->checkpoint_slow(true);
 }
 
 bool yield_to_others() {

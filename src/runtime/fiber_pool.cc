@@ -8,6 +8,12 @@
 #include "runtime/seat.h"
 
 namespace rubato {
+namespace {
+
+// The thread that ends was never a worker's, whatever the fiber was when it ran.
+void forget_seat() { set_this_seat(nullptr); }
+
+}  // namespace
 
 FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities)
     : identities_(identities),
@@ -20,11 +26,10 @@ FiberPool::~FiberPool() {
   for (auto& loop : all_) fiber_finish(loop->fiber);
 }
 
-// The thread that ends was never a worker's, whatever the fiber was when it ran.
 std::unique_ptr<LoopFiber> FiberPool::make_unstarted() const {
   auto loop = std::make_unique<LoopFiber>();
   if (!identities_) return loop;
-  loop->identity = Identity::make([] { set_this_seat(nullptr); });
+  loop->identity = Identity::make(&forget_seat);
   return loop->identity != nullptr ? std::move(loop) : nullptr;
 }
 
@@ -65,6 +70,23 @@ void FiberPool::ended(LoopFiber* fiber) {
   RUBATO_CHECK(it != all_.end());
   end = std::move(*it);
   all_.erase(it);
+}
+
+std::unique_ptr<Identity> FiberPool::take_identity() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!spare_identities_.empty()) {
+      auto spare = std::move(spare_identities_.back());
+      spare_identities_.pop_back();
+      return spare;
+    }
+  }
+  return Identity::make(&forget_seat, ThreadKind::kIsLentIdentity);
+}
+
+void FiberPool::give_identity(std::unique_ptr<Identity> identity) {
+  const std::scoped_lock lock(mutex_);
+  spare_identities_.push_back(std::move(identity));
 }
 
 uint64_t FiberPool::made() const {

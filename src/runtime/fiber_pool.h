@@ -22,7 +22,8 @@ namespace rubato {
 struct LoopFiber {
   Fiber fiber;
   void* runtime = nullptr;  // argument of its entry
-  std::unique_ptr<Identity> identity;  // null where nothing interrupts requests
+  // Where requests are interrupted, always; else while it keeps the one that it has waited by.
+  std::unique_ptr<Identity> identity;
   FiberLocals locals;
 };
 
@@ -43,6 +44,11 @@ class FiberPool {
   // The fiber has made its final switch. Its stack can be used again. Not as its identity.
   void ended(LoopFiber* fiber);
 
+  // An identity to be shared by fibers on one worker, made if there is none to spare; null = the
+  // system has no more threads.
+  std::unique_ptr<Identity> take_identity();
+  void give_identity(std::unique_ptr<Identity> identity);
+
   uint64_t made() const;
   size_t stack_high_water_bytes() const { return stacks_.high_water_bytes(); }
 
@@ -52,8 +58,9 @@ class FiberPool {
   const bool identities_;
   StackPool stacks_;
   MpmcQueue<LoopFiber*> parked_;
-  mutable std::mutex mutex_;  // guards the two below; taken only to make and end fibers
+  mutable std::mutex mutex_;  // guards those below; not taken to reuse a fiber
   std::vector<std::unique_ptr<LoopFiber>> all_;
+  std::vector<std::unique_ptr<Identity>> spare_identities_;
   uint64_t made_ = 0;
 };
 

@@ -9,7 +9,10 @@
 //   * resuming switches straight into the request's fiber; the loop fiber that did it is parked
 //     inside recv() and used again later, perhaps by another worker;
 //   * where requests can be interrupted at any instruction, every loop fiber has an identity
-//     (mechanism/preempt/identity.h), and the worker becomes it before it switches there.
+//     (mechanism/preempt/identity.h), and the worker becomes it before it switches there;
+//   * with checkpoints, the fibers of a worker share one, and a request that is left half-way
+//     through code that knows nothing of fibers, because it waits or a section has ended, keeps it
+//     until the next checkpoint or its end; the worker goes on by another.
 //
 // Everything here runs on the worker's thread, except the const accessors named "any thread".
 // Members that may switch end by looking the worker up again: `this` may be another one afterwards.
@@ -65,7 +68,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
 
   Request* recv() override { return recv_here(); }
   void send(Request& request) override;
-  void checkpoint_slow() override;
+  void checkpoint_slow(bool half_way) override;
   bool yield_for_lock() override;
   void long_begin(uint8_t priority) override;
   void long_end() override;
@@ -155,17 +158,20 @@ class LiveWorker final : public Seat, private InterruptTarget {
   Request* pick_control();
   void begin(Request& request);
   void start_slice(Request& request);
-  void slice_over();
+  void slice_over(bool half_way = false);
   void account_slice(Request& request, Instant at);
   void complete(Request& request, Nanos service);
   void learn(const Job& done, size_t payload_bytes, Nanos service, Nanos promoted_after);
 
   // Fibers.
-  void preempt(Instant at);
+  void preempt(Instant at, bool half_way);
   void resume(Request& request);
   LoopFiber* take_fiber();
   void leave_request(LoopFiber* to, Instant at);
-  void become(const LoopFiber* fiber);
+  void become(LoopFiber* from, const LoopFiber* to);
+  bool shares_identity() const { return identity_ != nullptr; }
+  bool keep_identity();
+  void share_identity_again();
   void switch_fibers(Fiber& from, Fiber& to);
   void after_switch();
 
@@ -221,6 +227,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   LoopFiber* shelve_ = nullptr;       // done by the fiber switched to: park this for everybody
 
   uintptr_t own_thread_pointer_ = 0;
+  std::unique_ptr<Identity> identity_;    // of the fibers that have none; null = the thread's own
   std::unique_ptr<InterruptLine> line_;   // null unless asynchronous
   std::unique_ptr<WorkerTimer> timer_;    // null unless it is its own clock
   Instant timer_expiry_ = Instant::never();  // never = it is not armed

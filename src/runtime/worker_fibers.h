@@ -20,7 +20,7 @@ void LiveWorker<P>::run() {
   RUBATO_CHECK(running_ != nullptr);
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
-    become(loop);
+    become(nullptr, loop);
     switch_fibers(thread_fiber_, loop->fiber);
     // Only an ended loop comes back here, and not always the one that was switched to.
     shared_.fibers.ended(std::exchange(running_, nullptr));
@@ -42,27 +42,55 @@ void LiveWorker<P>::fiber_main(void* argument) {
   here().after_switch();
   static_cast<Shared<P>*>(self->runtime)->server_loop();
   LiveWorker& last = here();
-  if (!last.asynchronous_) fiber_switch_final(self->fiber, last.thread_fiber_);
-  last.become(nullptr);
+  if (!last.asynchronous_ && !last.shares_identity()) {
+    fiber_switch_final(self->fiber, last.thread_fiber_);
+  }
+  last.become(self, nullptr);
   fiber_switch_final_as_another(self->fiber, last.thread_fiber_);
 }
 
 // Null = the worker's own thread. What is looked up by thread from here on is that fiber's.
 template <Policy P>
-void LiveWorker<P>::become(const LoopFiber* fiber) {
-  if (!asynchronous_) return;
-  set_thread_pointer(fiber != nullptr ? fiber->identity->pointer() : own_thread_pointer_);
-  set_this_seat(this);
+void LiveWorker<P>::become(LoopFiber* from, const LoopFiber* to) {
+  if (!asynchronous_ && !shares_identity()) return;
+  if (from != nullptr && from->identity == nullptr) fiber_keep_exceptions(from->fiber);
+  uintptr_t pointer = own_thread_pointer_;
+  if (to != nullptr) pointer = (to->identity != nullptr ? to->identity : identity_)->pointer();
+  if (pointer != thread_pointer()) {
+    set_thread_pointer(pointer);
+    set_this_seat(this);
+    if (!asynchronous_) slice_.attach();
+  }
+  if (to != nullptr && to->identity == nullptr) fiber_bring_exceptions(to->fiber);
 }
 
-// After become(to).
+// After become(from, to).
 template <Policy P>
 void LiveWorker<P>::switch_fibers(Fiber& from, Fiber& to) {
-  asynchronous_ ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
+  asynchronous_ || shares_identity() ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
+}
+
+// The running fiber is about to be left where others may know it by its identity. False: there are
+// no more identities to go on by.
+template <Policy P>
+bool LiveWorker<P>::keep_identity() {
+  if (!shares_identity() || running_->identity != nullptr) return true;
+  auto next = shared_.fibers.take_identity();
+  if (next == nullptr) return false;
+  running_->identity = std::exchange(identity_, std::move(next));
+  return true;
+}
+
+// It has come to where it may go on by any: that which it has kept is the worker's now.
+template <Policy P>
+void LiveWorker<P>::share_identity_again() {
+  if (!shares_identity() || running_->identity == nullptr) return;
+  shared_.fibers.give_identity(std::exchange(identity_, std::move(running_->identity)));
 }
 
 template <Policy P>
 Request* LiveWorker<P>::recv_here() {
+  here().share_identity_again();
   for (;;) {
     LiveWorker& worker = here();
     if (worker.stopping()) return nullptr;
@@ -90,8 +118,9 @@ Request* LiveWorker<P>::recv_here() {
 }
 
 template <Policy P>
-void LiveWorker<P>::preempt(Instant at) {
-  LoopFiber* to = take_fiber();
+void LiveWorker<P>::preempt(Instant at, bool half_way) {
+  if (!half_way) share_identity_again();
+  LoopFiber* to = !half_way || keep_identity() ? take_fiber() : nullptr;
   Request& request = *current_;
   if (to == nullptr) {
     ++stats_.preemptions_denied;
@@ -101,7 +130,7 @@ void LiveWorker<P>::preempt(Instant at) {
   ++stats_.preemptions;
   request.put_back = at;
   publish_ = &request;
-  leave_request(to, at);
+  leave_request(to, half_way ? step() : at);  // an identity may have been made
 }
 
 // The current request is left where it is, for `to`. Returns when it is resumed.
@@ -116,7 +145,7 @@ void LiveWorker<P>::leave_request(LoopFiber* to, Instant at) {
   current_ = nullptr;
   LoopFiber* from = running_;
   running_ = to;
-  become(to);
+  become(from, to);
   switch_fibers(from->fiber, to->fiber);
   here().after_switch();
 }
@@ -133,7 +162,7 @@ void LiveWorker<P>::resume(Request& request) {
   request.fiber = nullptr;
   ++stats_.resumed;
   running_ = to;
-  become(to);
+  become(from, to);
   begin(request);
   // Who gave the worker away for a lock has waited for that, not for its turn.
   if (request.put_back != Instant()) {

@@ -18,8 +18,14 @@ namespace rubato {
 // On the worker's own thread, before its first fiber.
 template <Policy P>
 void LiveWorker<P>::attach() {
-  if (!asynchronous_) return interposers_mark_thread(ThreadKind::kSharesIdentity);
   own_thread_pointer_ = thread_pointer();
+  if (!asynchronous_) {
+    interposers_mark_thread(ThreadKind::kSharesIdentity);
+    const bool lends = shared_.options.preempt == PreemptMechanism::kCheckpoint &&
+                       interposers_attached() && Identity::available().ok();
+    if (lends) identity_ = shared_.fibers.take_identity();
+    return;
+  }
   auto line = open_interrupt_line(shared_.options.preempt, *this);
   if (!line.ok()) check_failed(__FILE__, __LINE__, line.error().c_str());
   line_ = std::move(*line);
@@ -34,6 +40,7 @@ void LiveWorker<P>::detach() {
   interposers_mark_thread(ThreadKind::kPlain);
   timer_.reset();
   line_.reset();
+  identity_.reset();
 }
 
 // In the handler, which has opened a section of its own.
@@ -142,11 +149,11 @@ void LiveWorker<P>::back_to_interruptible(bool may_leave) {
   }
 }
 
-// The count of open sections stays with the request: as thread-local storage of its identity, or
-// carried over.
+// The count of open sections stays with the request: as thread-local storage of the identity that it
+// has or keeps, or carried over.
 template <Policy P>
 bool LiveWorker<P>::yield_for_lock() {
-  LoopFiber* to = take_fiber();
+  LoopFiber* to = keep_identity() ? take_fiber() : nullptr;
   if (to == nullptr) {
     ++stats_.preemptions_denied;
     back_to_application();
@@ -156,7 +163,7 @@ bool LiveWorker<P>::yield_for_lock() {
   publish_ = current_;
   publish_yielded_ = true;
   const uint32_t forbidden = std::exchange(forbidden_, 0);
-  const bool carried = !asynchronous_;
+  const bool carried = !asynchronous_ && !shares_identity();
   const uint32_t depth = carried ? section_exchange_depth(0) : 0;
   leave_request(to, step());
   if (carried) static_cast<void>(section_exchange_depth(depth));

@@ -95,6 +95,7 @@ Request* LiveWorker<P>::pick() {
   yielded_turn_ = !yielded_turn_;
   if (yielded_turn_) {
     if (Request* request = pick_unyielded()) return request;
+    help_stuck();  // as when idle: whom they wait for may be there
   }
   Request* request = yielded_.front();
   yielded_.pop_front();
@@ -166,14 +167,14 @@ void LiveWorker<P>::start_slice(Request& request) {
 }
 
 template <Policy P>
-void LiveWorker<P>::checkpoint_slow() {
+void LiveWorker<P>::checkpoint_slow(bool half_way) {
   if (in_section()) {
     section_set_pending();
     checkpoint_budget_set(kCheckpointNever);
     return back_to_application();
   }
   const bool over = slice_.over(step());
-  if (over) slice_over();
+  if (over) slice_over(half_way);
   back_to_application(over);
 }
 
@@ -181,7 +182,7 @@ void LiveWorker<P>::checkpoint_slow() {
 // (Synergy 5.1.3.2 looks at the NIC queue too). Past the drain limit a request is put back for
 // good.
 template <Policy P>
-void LiveWorker<P>::slice_over() {
+void LiveWorker<P>::slice_over(bool half_way) {
   Request& request = *current_;
   stats_.overrun.record(host_.now() - slice_.end());
   if (P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort) {
@@ -195,7 +196,7 @@ void LiveWorker<P>::slice_over() {
   const Running running{id_, request.priority};
   const bool gain = control_.depth() > 0 || stopping() ||
                     hook::expired(shared_.policy, running, host_) == Verdict::kPreempt;
-  if (gain) return preempt(host_.now());
+  if (gain) return preempt(host_.now(), half_way);
   ++stats_.preemptions_avoided;
   start_slice(request);
 }

@@ -90,6 +90,16 @@ void fiber_entered(Fiber&) { sanitizer::arrive_on_stack(nullptr); }
   check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
 }
 
+[[gnu::noinline]] void fiber_keep_exceptions(Fiber& from) {
+  asm volatile("");
+  from.exceptions = thread_exceptions();
+}
+
+[[gnu::noinline]] void fiber_bring_exceptions(const Fiber& to) {
+  asm volatile("");
+  thread_exceptions() = to.exceptions;
+}
+
 void fiber_adopt_thread(Fiber& fiber) {
   fiber = {};
   fiber.tsan_fiber = sanitizer::current_fiber();

@@ -65,6 +65,11 @@ void fiber_switch(Fiber& from, Fiber& to);
 void fiber_switch_as_another(Fiber& from, Fiber& to);
 [[noreturn]] void fiber_switch_final_as_another(Fiber& from, Fiber& to);
 
+// For who changes thread-local storage between fibers that share some: before, where that of `from`
+// stays behind for others, and after, where `to` shares what it finds.
+void fiber_keep_exceptions(Fiber& from);
+void fiber_bring_exceptions(const Fiber& to);
+
 // Makes `fiber` stand for the calling thread on its own stack, so that it can be switched from and
 // later back to. To be called once per thread that runs fibers, on that thread.
 void fiber_adopt_thread(Fiber& fiber);

@@ -9,7 +9,6 @@
 #include <linux/futex.h>
 
 #include "mechanism/fiber/sanitizer.h"
-#include "mechanism/preempt/interposed.h"
 
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
@@ -106,8 +105,8 @@ void leave_restartable_sequences() {
 
 }  // namespace
 
-std::unique_ptr<Identity> Identity::make(void (*at_end)()) {
-  std::unique_ptr<Identity> made(new Identity(at_end));
+std::unique_ptr<Identity> Identity::make(void (*at_end)(), ThreadKind kind) {
+  std::unique_ptr<Identity> made(new Identity(at_end, kind));
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return nullptr;
   // The sleeper takes no signals that are meant for the process.
@@ -142,7 +141,7 @@ void Identity::wait_for(uint32_t phase) {
 void* Identity::sleep_for_ever(void* argument) {
   auto& self = *static_cast<Identity*>(argument);
   leave_restartable_sequences();
-  interposers_mark_thread(ThreadKind::kIsIdentity);
+  interposers_mark_thread(self.kind_);
   self.pointer_ = thread_pointer();
   self.phase_.store(kAsleep, std::memory_order_release);
   futex_wake(self.phase_);

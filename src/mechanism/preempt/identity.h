@@ -25,6 +25,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "mechanism/preempt/interposed.h"
 
 namespace rubato {
 
@@ -42,8 +43,9 @@ class Identity {
   static Status available();
 
   // Null: the system has no more threads. `at_end` (may be null) runs as this identity before its
-  // thread-locals are destroyed.
-  static std::unique_ptr<Identity> make(void (*at_end)() = nullptr);
+  // thread-locals are destroyed. `kind`: what it is to the interposed functions of libc.
+  static std::unique_ptr<Identity> make(void (*at_end)() = nullptr,
+                                        ThreadKind kind = ThreadKind::kIsIdentity);
   ~Identity();
   Identity(const Identity&) = delete;
   Identity& operator=(const Identity&) = delete;
@@ -51,11 +53,12 @@ class Identity {
   uintptr_t pointer() const { return pointer_; }
 
  private:
-  explicit Identity(void (*at_end)()) : at_end_(at_end) {}
+  Identity(void (*at_end)(), ThreadKind kind) : at_end_(at_end), kind_(kind) {}
   static void* sleep_for_ever(void* self);
   void wait_for(uint32_t phase);
 
-  void (*at_end_)();
+  void (*const at_end_)();
+  const ThreadKind kind_;
   uintptr_t pointer_ = 0;  // written by the sleeper before kAsleep
   std::atomic<uint32_t> phase_{0};  // 0 = it is starting
   pthread_t sleeper_{};

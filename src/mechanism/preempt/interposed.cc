@@ -48,12 +48,16 @@ Status interposers_attach() {
   return Done{};
 }
 
+bool interposers_attached() { return g_attached.load(std::memory_order_acquire); }
+
 void interposers_mark_thread(ThreadKind kind) {
-  if (!g_attached.load(std::memory_order_acquire)) return;
+  if (!interposers_attached()) return;
   switch (kind) {
     case ThreadKind::kPlain: return rubato_interpose_thread(RUBATO_INTERPOSE_PLAIN);
     case ThreadKind::kSharesIdentity: return rubato_interpose_thread(RUBATO_INTERPOSE_SHARED);
     case ThreadKind::kIsIdentity: return rubato_interpose_thread(RUBATO_INTERPOSE_OWN_IDENTITY);
+    case ThreadKind::kIsLentIdentity:
+      return rubato_interpose_thread(RUBATO_INTERPOSE_LENT_IDENTITY);
   }
 }
 

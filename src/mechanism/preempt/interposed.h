@@ -13,11 +13,13 @@ namespace rubato {
 // or has them where they are not asked first, and then nothing is connected. To be called before
 // threads are marked, again at will.
 Status interposers_attach();
+bool interposers_attached();
 
 enum class ThreadKind {
   kPlain,           // runs no fibers
   kSharesIdentity,  // fibers run on it, by its own thread control block
   kIsIdentity,      // its thread control block belongs to one fiber
+  kIsLentIdentity,  // fibers share its thread control block, but one that waits keeps it
 };
 
 // For the calling thread, while it holds no lock. Does nothing if the interposers are not attached.

@@ -3,8 +3,8 @@
 // Condition variables. A fiber waits by giving its worker away until the sequence number of its
 // condition variable has moved (wakeups.h). It returns without that, as POSIX allows, after 10 ms
 // at the latest, which also covers signals that do not pass through here: from another process, or
-// from inside libc. A fiber that shares its identity waits in libc; its section stays open, as it
-// holds the mutex again afterwards.
+// from inside libc. A fiber that may not yield waits in libc; its section stays open, as it holds
+// the mutex again afterwards.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -100,23 +100,23 @@ void notify(const pthread_cond_t* condition) {
 
 }  // namespace
 
-using rubato::interpose::on_own_identity;
+using rubato::interpose::may_yield;
 
 RUBATO_INTERPOSED int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  if (!on_own_identity()) return next_pthread_cond_wait.get()(condition, mutex);
+  if (!may_yield()) return next_pthread_cond_wait.get()(condition, mutex);
   return wait(condition, mutex, {});
 }
 
 RUBATO_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                              const timespec* at) {
-  if (!on_own_identity()) return next_pthread_cond_timedwait.get()(condition, mutex, at);
+  if (!may_yield()) return next_pthread_cond_timedwait.get()(condition, mutex, at);
   const bool monotonic = (condition->__data.__wrefs & kMonotonic) != 0;
   return wait(condition, mutex, {at, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME});
 }
 
 RUBATO_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                              clockid_t clock, const timespec* at) {
-  if (!on_own_identity()) return next_pthread_cond_clockwait.get()(condition, mutex, clock, at);
+  if (!may_yield()) return next_pthread_cond_clockwait.get()(condition, mutex, clock, at);
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
   return wait(condition, mutex, {at, clock});
 }

@@ -27,6 +27,9 @@ inline bool on_own_identity() {
   return __builtin_expect(t_kind == RUBATO_INTERPOSE_OWN_IDENTITY, 0);
 }
 
+// May the caller give its worker away half-way through code that knows nothing of fibers?
+inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_IDENTITY; }
+
 bool attached();
 void enter();
 void leave();  // may switch; keeps errno
@@ -50,7 +53,7 @@ struct Deadline {
   int64_t left_ns() const;
 };
 
-// For fibers with an identity of their own. Lets others run, and has its worker sleep, a little
+// For fibers that may yield. Lets others run, and has its worker sleep, a little
 // longer each time, only when there was nobody who would have taken some time.
 class Patience {
  public:
@@ -78,14 +81,14 @@ struct LockKind {
 
 // On a fiber: takes the lock and opens the section that lasts until give().
 int try_take(const LockKind& kind, void* lock);
-int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline);  // own identity
+int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline);  // may yield
 int keep_if_taken(int rc, const void* lock);  // what follows a call of libc's in a section
 
-// The same, with libc's own call for fibers that share an identity: nobody who holds a lock is
+// The same, with libc's own call for fibers that may not yield: nobody who holds a lock is
 // switched away from it, so the wait is for somebody who runs.
 template <class Block>
 int take(const LockKind& kind, void* lock, const Deadline& deadline, Block block) {
-  if (on_own_identity()) return yield_and_take(kind, lock, deadline);
+  if (may_yield()) return yield_and_take(kind, lock, deadline);
   enter();
   return keep_if_taken(block(), lock);
 }

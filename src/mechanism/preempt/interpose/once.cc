@@ -23,7 +23,7 @@ using rubato::interpose::Guard;
 using rubato::interpose::Patience;
 using rubato::interpose::enter;
 using rubato::interpose::leave;
-using rubato::interpose::on_own_identity;
+using rubato::interpose::may_yield;
 using rubato::interpose::on_plain_thread;
 
 RUBATO_NEXT(pthread_once);
@@ -49,7 +49,7 @@ uint32_t state_of(const uint64_t* guard) {
 
 RUBATO_INTERPOSED int pthread_once(pthread_once_t* once, void (*init)()) {
   if (on_plain_thread()) return next_pthread_once.get()(once, init);
-  if (!on_own_identity()) {
+  if (!may_yield()) {
     const Guard guard;
     return next_pthread_once.get()(once, init);
   }
@@ -66,7 +66,7 @@ RUBATO_INTERPOSED int pthread_once(pthread_once_t* once, void (*init)()) {
 
 RUBATO_INTERPOSED int __cxa_guard_acquire(uint64_t* guard) {
   if (on_plain_thread()) return next___cxa_guard_acquire.get()(guard);
-  for (Patience patience; on_own_identity();) {
+  for (Patience patience; may_yield();) {
     const uint32_t state = state_of(guard);
     if ((state & kGuardDone) != 0) return 0;
     if ((state & kGuardBusy) == 0) break;

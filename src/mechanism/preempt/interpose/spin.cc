@@ -54,7 +54,7 @@ int wait(sem_t* semaphore, const Deadline& deadline) {
 
 }  // namespace
 
-using rubato::interpose::on_own_identity;
+using rubato::interpose::may_yield;
 using rubato::interpose::on_plain_thread;
 
 RUBATO_INTERPOSED int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
@@ -78,7 +78,7 @@ RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
 // Its holder may be a fiber that needs this very worker, and an interrupt always finds the spinner
 // in the system call, where it is not left.
 RUBATO_INTERPOSED int sched_yield() noexcept {
-  if (on_own_identity() && !t_yielding) {
+  if (may_yield() && !t_yielding) {
     t_yielding = true;
     static_cast<void>(Patience().let_others_run());
     t_yielding = false;
@@ -87,17 +87,17 @@ RUBATO_INTERPOSED int sched_yield() noexcept {
 }
 
 RUBATO_INTERPOSED int sem_wait(sem_t* semaphore) {
-  if (!on_own_identity()) return next_sem_wait.get()(semaphore);
+  if (!may_yield()) return next_sem_wait.get()(semaphore);
   return wait(semaphore, {});
 }
 
 RUBATO_INTERPOSED int sem_timedwait(sem_t* semaphore, const timespec* at) {
-  if (!on_own_identity()) return next_sem_timedwait.get()(semaphore, at);
+  if (!may_yield()) return next_sem_timedwait.get()(semaphore, at);
   return wait(semaphore, {at, CLOCK_REALTIME});
 }
 
 RUBATO_INTERPOSED int sem_clockwait(sem_t* semaphore, clockid_t clock, const timespec* at) {
-  if (!on_own_identity()) return next_sem_clockwait.get()(semaphore, clock, at);
+  if (!may_yield()) return next_sem_clockwait.get()(semaphore, clock, at);
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return fail(EINVAL);
   return wait(semaphore, {at, clock});
 }

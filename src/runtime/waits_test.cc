@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests that wait half-way through code that knows nothing of fibers: for a mutex, a condition,
+// a semaphore. On one worker, so that one who blocks it hangs the test. Under every way to preempt;
+// with checkpoints, who waits keeps the thread-local storage that it has waited by.
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <semaphore.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mechanism/clock/clock.h"
+#include "mechanism/preempt/section.h"
+#include "runtime/testing/letter_app.h"
+
+namespace rubato {
+namespace {
+
+using testing::checkpoints_until;
+using testing::LetterServer;
+
+// What a library may keep by thread while it is at work.
+thread_local int t_mark = 0;
+[[gnu::noinline]] int mark() {
+  asm volatile("");
+  return t_mark;
+}
+[[gnu::noinline]] void set_mark(int value) {
+  asm volatile("");
+  t_mark = value;
+}
+
+class Waits : public ::testing::TestWithParam<PreemptMechanism> {
+ protected:
+  void SetUp() override {
+    if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
+  }
+
+  LetterServer& make(uint32_t workers = 1) {
+    server_ = std::make_unique<LetterServer>("ps", workers);
+    server_->options.preempt = GetParam();
+    server_->options.policy_settings = {{"quantum", "200"}};
+    return *server_;
+  }
+
+  // Each letter on a connection of its own to the first worker, in this order.
+  void submit_all(const std::string& letters) {
+    for (const char letter : letters) {
+      flows_.push_back(server_->connect());
+      server_->submit(flows_.back(), std::string(1, letter) + "\n");
+    }
+  }
+  void expect_answers(const std::string& letters) {
+    for (size_t i = 0; i < letters.size(); ++i) {
+      EXPECT_EQ(server_->receive(flows_[i], 2), std::string(1, letters[i]) + "\n");
+    }
+    flows_.clear();
+  }
+
+ private:
+  std::unique_ptr<LetterServer> server_;
+  std::vector<uint64_t> flows_;
+};
+
+INSTANTIATE_TEST_SUITE_P(By, Waits,
+                         ::testing::Values(PreemptMechanism::kCheckpoint, PreemptMechanism::kSignal,
+                                           PreemptMechanism::kTimer),
+                         [](const auto& with) { return to_string(with.param); });
+
+TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_wakes_it) {
+  LetterServer& server = make();
+  std::mutex outer;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = false;
+  std::string order;
+  server.app.on('W') = [&](Request&) {
+    const std::lock_guard kept(outer);
+    set_mark(7);
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return open; });
+    EXPECT_EQ(mark(), 7);
+    EXPECT_EQ(section_depth(), 2u);
+    set_mark(0);
+    order += 'W';
+  };
+  server.app.on('L') = [&](Request&) {
+    EXPECT_FALSE(outer.try_lock());
+    const std::lock_guard lock(outer);
+    EXPECT_EQ(mark(), 0);
+    EXPECT_EQ(section_depth(), 1u);
+    order += 'L';
+  };
+  server.app.on('O') = [&](Request&) {
+    EXPECT_EQ(mark(), 0);
+    order += 'O';
+  };
+  server.app.on('S') = [&](Request&) {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(mark(), 0);
+    order += 'S';
+    open = true;
+    changed.notify_all();
+  };
+  server.start();
+  for (int round = 0; round < 20; ++round) {
+    open = false;
+    order.clear();
+    submit_all("WLOS");
+    expect_answers("WLOS");
+    EXPECT_EQ(order, "OSWL");
+  }
+  EXPECT_TRUE(server.stop());
+  EXPECT_GE(server.runtime->stats().lock_yields, 40u);
+}
+
+// The lock's owner is told by the identity: who shared it would be let in.
+TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
+  LetterServer& server = make();
+  std::recursive_mutex mutex;
+  sem_t told;
+  sem_init(&told, 0, 0);
+  server.app.on('W') = [&](Request&) {
+    const std::lock_guard once(mutex);
+    const std::lock_guard twice(mutex);
+    EXPECT_EQ(sem_wait(&told), 0);
+    EXPECT_EQ(section_depth(), 2u);
+  };
+  server.app.on('S') = [&](Request&) {
+    EXPECT_FALSE(mutex.try_lock());
+    sem_post(&told);
+    const std::lock_guard lock(mutex);
+  };
+  server.start();
+  submit_all("WS");
+  expect_answers("WS");
+  EXPECT_TRUE(server.stop());
+  sem_destroy(&told);
+}
+
+TEST_P(Waits, an_exception_that_is_handled_is_still_there_after_a_wait) {
+  LetterServer& server = make();
+  sem_t told;
+  sem_init(&told, 0, 0);
+  server.app.on('W') = [&](Request&) {
+    try {
+      try {
+        throw std::runtime_error("of W");
+      } catch (const std::runtime_error&) {
+        EXPECT_EQ(sem_wait(&told), 0);
+        throw;
+      }
+    } catch (const std::exception& error) {
+      EXPECT_STREQ(error.what(), "of W");
+    }
+    EXPECT_EQ(std::current_exception(), nullptr);
+  };
+  server.app.on('S') = [&](Request&) {
+    EXPECT_EQ(std::current_exception(), nullptr);
+    try {
+      throw std::runtime_error("of S");
+    } catch (const std::runtime_error& error) {
+      sem_post(&told);
+      checkpoint();
+      EXPECT_STREQ(error.what(), "of S");
+    }
+  };
+  server.start();
+  for (int round = 0; round < 10; ++round) {
+    submit_all("WS");
+    expect_answers("WS");
+  }
+  EXPECT_TRUE(server.stop());
+  sem_destroy(&told);
+}
+
+// On the second worker, while the first is at the holder: others go on there.
+TEST_P(Waits, who_finds_a_lock_taken_that_is_held_across_checkpoints_lets_others_run) {
+  LetterServer& server = make(2);
+  std::mutex mutex;
+  std::atomic<bool> held{false};
+  std::atomic<int> waiting{0};
+  std::atomic<bool> passed{false};
+  server.app.on('H') = [&](Request& request) {
+    mutex.lock();
+    held = true;
+    checkpoints_until([&] { return passed.load(); });
+    EXPECT_EQ(request.preemptions, 0u);
+    mutex.unlock();
+  };
+  server.app.on('L') = [&](Request&) {
+    ++waiting;
+    const std::lock_guard lock(mutex);
+  };
+  server.app.on('O') = [&](Request&) { passed = true; };
+  server.start();
+  const uint64_t holder = server.occupy("H\n", held);
+  submit_all("LL");
+  while (waiting < 2) std::this_thread::yield();
+  submit_all("O");
+  expect_answers("LLO");
+  EXPECT_EQ(server.receive(holder, 2), "H\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_GE(server.runtime->stats().lock_yields, 2u);
+}
+
+// What fell due inside is honoured where the lock is released, half-way through whatever code.
+TEST_P(Waits, a_lock_held_across_checkpoints_is_not_left_before_its_release) {
+  LetterServer& server = make();
+  std::mutex mutex;
+  std::atomic<bool> held{false};
+  std::atomic<bool> submitted{false};
+  uint32_t before = 0;
+  uint32_t after = 0;
+  bool fast_ran = false;
+  server.app.on('H') = [&](Request& request) {
+    mutex.lock();
+    held = true;
+    set_mark(5);
+    const Instant end = now() + Nanos::millis(3);
+    checkpoints_until([&] { return submitted && now() >= end; });
+    before = request.preemptions;
+    mutex.unlock();
+    after = request.preemptions;
+    EXPECT_EQ(mark(), 5);
+    set_mark(0);
+    EXPECT_TRUE(fast_ran);
+  };
+  server.app.on('F') = [&](Request&) {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(mark(), 0);
+    fast_ran = true;
+  };
+  server.start();
+  const uint64_t holder = server.occupy("H\n", held);
+  submit_all("F");
+  submitted = true;
+  expect_answers("F");
+  EXPECT_EQ(server.receive(holder, 2), "H\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(before, 0u);
+  EXPECT_EQ(after, 1u);
+}
+
+// The timer core writes to the thread-local storage that the worker goes by at the moment.
+TEST(WaitsByTimerCore, who_has_waited_is_preempted_again) {
+  LetterServer server("ps");
+  server.options.preempt = PreemptMechanism::kCheckpoint;
+  server.options.preemption_clock = PreemptionClock::kTimerCore;
+  server.options.policy_settings = {{"quantum", "200"}};
+  sem_t told;
+  sem_init(&told, 0, 0);
+  std::atomic<bool> passed{false};
+  std::atomic<bool> waited{false};
+  server.app.on('W') = [&](Request&) {
+    EXPECT_EQ(sem_wait(&told), 0);
+    waited = true;
+    checkpoints_until([&] { return passed.load(); });
+  };
+  server.app.on('S') = [&](Request&) { sem_post(&told); };
+  server.app.on('O') = [&](Request&) { passed = true; };
+  server.start();
+  for (int round = 0; round < 5; ++round) {
+    passed = waited = false;
+    const uint64_t waiter = server.connect();
+    server.submit(waiter, "W\n");
+    EXPECT_EQ(server.call(server.connect(), "S\n"), "S\n");
+    while (!waited) std::this_thread::yield();
+    EXPECT_EQ(server.call(server.connect(), "O\n"), "O\n");
+    EXPECT_EQ(server.receive(waiter, 2), "W\n");
+  }
+  EXPECT_TRUE(server.stop());
+  sem_destroy(&told);
+}
+
+}  // namespace
+}  // namespace rubato
