@@ -149,8 +149,8 @@ void LiveWorker<P>::back_to_interruptible(bool may_leave) {
   }
 }
 
-// The count of open sections stays with the request: as thread-local storage of the identity that it
-// has or keeps, or carried over.
+// The count of open sections stays with the request: as thread-local storage of the identity that
+// it has or keeps, or carried over.
 template <Policy P>
 bool LiveWorker<P>::yield_for_lock() {
   LoopFiber* to = keep_identity() ? take_fiber() : nullptr;

@@ -60,8 +60,8 @@ bool is_padding(std::string_view instruction) {
                      [&](const char* start) { return instruction.starts_with(start); });
 }
 
-// As the kernel calls it for a signal that the thread has sent to itself: here the frame of the trap
-// is the one that the interrupted code goes on from.
+// As the kernel calls it for a signal that the thread has sent to itself: here the frame of the
+// trap is the one that the interrupted code goes on from.
 void interrupt_self(const struct sigaction& handler, pid_t process, void* context) {
   siginfo_t info{};
   info.si_signo = rubato::interrupt_signal();
