@@ -182,6 +182,9 @@ void add_output_options(CLI::App& app, Settings& s) {
             "The server's process, if it runs here: notices when the machine keeps a core from its "
             "workers, and tells the latency of what no such stall touched beside that of all")
       ->default_str("");
+  app.add_flag("--nap", s.options.nap,
+               "Sleep until a request is due or a reply comes, instead of polling: for machines "
+               "where the server needs the core; latencies include that the sleeper must wake");
   add_parsed(
       app, "--cpu", "N",
       [&s](const std::string& text) -> Status {

@@ -43,8 +43,13 @@ bool parse_schedstat(std::string_view text, ScheduleTimes& times) {
   return true;
 }
 
-Result<CoreWatch> CoreWatch::open(uint32_t server) {
+Result<CoreWatch> CoreWatch::open(uint32_t server, bool sleeps) {
   CoreWatch watch;
+  if (sleeps) {
+    Fd own(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+    if (!own.open()) return Error{"cannot read when this thread runs (/proc/thread-self)"};
+    watch.self_ = Thread{std::move(own), {}, {}};
+  }
   if (server == 0) return watch;
   const std::string folder = "/proc/" + std::to_string(server) + "/task";
   std::error_code problem;
@@ -68,12 +73,14 @@ Result<CoreWatch> CoreWatch::open(uint32_t server) {
 void CoreWatch::begin() {
   last_ = Nanos(0);
   cpu_ = own_cpu_time();
-  for (Thread& thread : threads_) {
+  const auto take = [](Thread& thread) {
     ScheduleTimes times;
-    if (!read_times(thread.schedstat, times)) continue;
+    if (!read_times(thread.schedstat, times)) return;
     thread.ran = times.ran;
     thread.waited = times.waited;
-  }
+  };
+  for (Thread& thread : threads_) take(thread);
+  if (self_) take(*self_);
 }
 
 void CoreWatch::keep_busy() {
@@ -90,19 +97,25 @@ void CoreWatch::keep_busy() {
 }
 
 void CoreWatch::poll(Nanos now, std::vector<Stall>& found) {
-  const Nanos cpu = own_cpu_time();
-  const Nanos lost = (now - last_) - (cpu - cpu_);
-  if (lost > kStallFloor) found.push_back({last_, now, lost});
-  // A wait is counted when it is over: it may have begun before the last reading.
-  for (Thread& thread : threads_) {
-    ScheduleTimes times;
-    if (!read_times(thread.schedstat, times)) continue;
-    const Nanos waited = times.waited - thread.waited;
-    thread.waited = times.waited;
-    if (waited > kStallFloor) found.push_back({last_ - waited, now, waited});
+  if (self_) {
+    note_wait(*self_, last_, now, found);
+  } else {
+    const Nanos cpu = own_cpu_time();
+    const Nanos lost = (now - last_) - (cpu - cpu_);
+    if (lost > kStallFloor) found.push_back({last_, now, lost});
+    cpu_ = cpu;
   }
-  cpu_ = cpu;
+  for (Thread& thread : threads_) note_wait(thread, last_, now, found);
   last_ = now;
+}
+
+// A wait is counted when it is over: it may have begun before the last reading.
+void CoreWatch::note_wait(Thread& thread, Nanos last, Nanos now, std::vector<Stall>& found) {
+  ScheduleTimes times;
+  if (!read_times(thread.schedstat, times)) return;
+  const Nanos waited = times.waited - thread.waited;
+  thread.waited = times.waited;
+  if (waited > kStallFloor) found.push_back({last - waited, now, waited});
 }
 
 }  // namespace rubato::load

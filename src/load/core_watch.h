@@ -2,15 +2,16 @@
 //
 // CoreWatch: notices when the machine keeps a core from the calling thread or from the threads of a
 // server on this machine, by what the kernel counts, not by how requests fare:
-//   * of the calling thread, which must never sleep: the time that passed less the CPU time it got,
+//   * of the calling thread, if it never sleeps: the time that passed less the CPU time it got,
 //     which counts other programs and, where the hypervisor tells, other machines;
-//   * of each busy thread of the server: the time it was ready to run but did not (the second
-//     figure of /proc/PID/task/TID/schedstat), which counts other programs only. A thread that
-//     sleeps does not wait, whatever its policy leaves it to do.
+//   * of each busy thread of the server, and of a calling thread that sleeps: the time it was ready
+//     to run but did not (the second figure of /proc/PID/task/TID/schedstat), which counts other
+//     programs only. A thread that sleeps does not wait, whatever its policy leaves it to do.
 // Thread: one, which polls. Owns the open files. Times are since the `start` given.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -37,8 +38,9 @@ bool parse_schedstat(std::string_view text, ScheduleTimes& times);
 
 class CoreWatch {
  public:
-  // `server` is a process id, 0 = none. Fails with one line if its threads cannot be read.
-  static Result<CoreWatch> open(uint32_t server);
+  // `server` is a process id, 0 = none; `sleeps`: the calling thread does. Fails with one line if
+  // the threads cannot be read.
+  static Result<CoreWatch> open(uint32_t server, bool sleeps = false);
 
   // Takes the first reading.
   void begin();
@@ -61,7 +63,10 @@ class CoreWatch {
 
   CoreWatch() = default;
 
+  static void note_wait(Thread& thread, Nanos last, Nanos now, std::vector<Stall>& found);
+
   std::vector<Thread> threads_;
+  std::optional<Thread> self_;  // of a calling thread that sleeps
   Nanos last_, cpu_;
 };
 

@@ -58,6 +58,9 @@ class Flows {
   // not the protocol, the password was refused, or every connection is gone for good.
   virtual Status poll(Instant now) = 0;
 
+  // Sleeps until poll() has something to do, or `limit` has passed.
+  virtual void wait(Nanos limit) const = 0;
+
   virtual uint64_t outstanding() const = 0;
 
   // Gives up on everything outstanding (on_lost for each).

@@ -2,6 +2,7 @@
 #include "load/generator.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -128,6 +129,17 @@ void Generator::look_for_stalls(Nanos now) {
   recorder_.settle(now);
 }
 
+// Until a request is due or a reply comes; without --watch nothing else is worth a wake-up.
+void Generator::nap(Nanos now) {
+  constexpr Nanos kLongest = Nanos::millis(20);
+  Nanos until = now + kLongest;
+  if (options_.watched_server != 0) until = std::min(until, next_look_);
+  if (!closed_loop() && !schedule_done() && blocked_until_ < next_due_) {
+    until = std::min(until, next_due_);
+  }
+  flows_->wait(until - elapsed());
+}
+
 Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   Result<Endpoint> endpoint = resolve(options_.target);
   if (!endpoint) return Error{endpoint.error()};
@@ -136,10 +148,11 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   const uint32_t flows = closed_loop() ? options_.closed_clients : options_.flows;
   if (Status opened = flows_->open_all(flows); !opened) return Error{opened.error()};
 
-  Result<CoreWatch> watch = CoreWatch::open(options_.watched_server);
+  Result<CoreWatch> watch = CoreWatch::open(options_.watched_server, options_.nap);
   if (!watch) return Error{watch.error()};
   watch_.emplace(std::move(*watch));
 
+  if (options_.nap) ::prctl(PR_SET_TIMERSLACK, 1);
   const StealTime steal_before = read_steal_time();
   start_ = rubato::now();
   watch_->begin();
@@ -162,6 +175,10 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     const bool all_sent = closed_loop() || schedule_done();
     if (now >= options_.duration && all_sent && flows_->outstanding() == 0) break;
     if (options_.progress) show_progress(now);
+    if (options_.nap) {
+      nap(now);
+      last = elapsed();
+    }
   }
   if (options_.progress) std::fputs("\r\033[K", stderr);
   if (!broke.empty() && recorder_.replies() == 0) return Error{broke};

@@ -54,6 +54,7 @@ class Generator final : private FlowEvents {
   void count_unsent();
   void show_progress(Nanos now);
   void look_for_stalls(Nanos now);
+  void nap(Nanos now);
   Nanos elapsed() const;
 
   const LoadOptions& options_;

@@ -39,6 +39,7 @@ struct LoadOptions {
   Nanos rpc_expire = Nanos::millis(10);    // rpc: they are given up after; zero = never
   bool timeline = false;  // keep figures per 100 ms
   bool ccdf = false;      // write the latency distributions
+  bool nap = false;       // sleep until a request is due or a reply comes, instead of polling
   bool progress = false;  // a line per second on stderr
   uint32_t watched_server = 0;  // process id of a server here whose stalls are noticed, 0 = none
 

@@ -3,6 +3,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -40,6 +41,10 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   }
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
   Status poll(Instant now) override;
+  // What is queued expires meanwhile.
+  void wait(Nanos limit) const override {
+    nap_until_readable(epoll_, std::min(limit, kExpiryLook));
+  }
   uint64_t outstanding() const override { return requests_.size() - free_.size(); }
   void abandon() override;
 
@@ -65,6 +70,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
 
   static constexpr size_t kReceiveBytes = 64 * 1024;
   static constexpr int kEventsPerPoll = 64;
+  static constexpr Nanos kExpiryLook = Nanos::micros(200);
   static constexpr uint32_t kLooksPerPoll = 64;  // at sessions whose time may have passed
 
   Endpoint endpoint_;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <memory>
 
 namespace rubato::load {
@@ -120,5 +121,12 @@ bool send_all(int fd, std::string_view bytes, Nanos timeout) {
 }
 
 bool wait_readable(int fd, Nanos timeout) { return wait_for(fd, POLLIN, timeout); }
+
+void nap_until_readable(const Fd& fd, Nanos limit) {
+  if (limit <= Nanos()) return;
+  pollfd ready{fd.get(), POLLIN, 0};
+  const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  ::ppoll(&ready, 1, &t, nullptr);
+}
 
 }  // namespace rubato::load
