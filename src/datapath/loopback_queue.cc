@@ -83,18 +83,33 @@ void LoopbackQueue::wait(Nanos limit) {
 }
 
 void LoopbackQueue::wake() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   woken_ = true;
   something_.notify_one();
+  tell_minder(std::move(lock));
+}
+
+bool LoopbackQueue::mind(DatapathQueue* minder) {
+  std::lock_guard lock(mutex_);
+  minder_ = minder;
+  return true;
+}
+
+// Whoever was told under the lock is told again without it.
+void LoopbackQueue::tell_minder(std::unique_lock<std::mutex> lock) {
+  DatapathQueue* const minder = minder_;
+  lock.unlock();
+  if (minder != nullptr) minder->wake();
 }
 
 void LoopbackQueue::raise(const std::shared_ptr<LoopbackWire>& wire) {
   if (!wire->mark_event()) return;
   LoopbackQueue& queue = wire->queue();  // after the mark, see LoopbackWire::move_to
-  std::lock_guard lock(queue.mutex_);
+  std::unique_lock lock(queue.mutex_);
   queue.events_.push_back(wire);
   queue.event_count_.store(queue.events_.size(), std::memory_order_relaxed);
   queue.something_.notify_one();
+  queue.tell_minder(std::move(lock));
 }
 
 std::shared_ptr<LoopbackWire> LoopbackQueue::next_event() {
@@ -153,6 +168,7 @@ void LoopbackQueue::dispatch(Parcel parcel) {
   first_due_ns_.store(transit_.top().due.ns(), std::memory_order_relaxed);
   woken_ = true;  // the sleeper must look at the new first due time
   something_.notify_one();
+  tell_minder(std::move(lock));
 }
 
 void LoopbackQueue::deliver_due(Instant at) {

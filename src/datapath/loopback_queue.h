@@ -31,6 +31,7 @@ class LoopbackQueue final : public DatapathQueue {
   }
   void wait(Nanos limit) override;
   void wake() override;
+  bool mind(DatapathQueue* minder) override;
 
   // Something happened on the wire: the next poll of its present queue looks at it.
   static void raise(const std::shared_ptr<LoopbackWire>& wire);
@@ -60,6 +61,7 @@ class LoopbackQueue final : public DatapathQueue {
   };
 
   bool faulty() const;
+  void tell_minder(std::unique_lock<std::mutex> lock);
   void dispatch(Parcel parcel);
   void deliver_due(Instant at);
   void deliver(const Parcel& parcel, Instant at);
@@ -77,6 +79,7 @@ class LoopbackQueue final : public DatapathQueue {
   Prng dice_;
   uint64_t next_number_ = 0;
   bool woken_ = false;
+  DatapathQueue* minder_ = nullptr;
   LoopbackFaults faults_;
 
   // Mirrors of events_ and transit_ for a look without the mutex; written under it. A poll that

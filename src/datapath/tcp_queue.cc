@@ -152,7 +152,7 @@ bool TcpQueue::pending() const {
   return ::poll(&p, 1, 0) > 0;
 }
 
-void TcpQueue::wait(Nanos limit) {
+void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> minded) {
   const FlowHome::PollLock lock(home_);
   if (!lock.held() || remembers() || home_.has_yielded()) return;
   reap();
@@ -161,15 +161,37 @@ void TcpQueue::wait(Nanos limit) {
   const bool sweeping = shared_.open_flows.load(std::memory_order_relaxed) > 0;
   if (sweeping || accept_again_ != Instant()) limit = std::min(limit, FlowHome::kSweepRound);
   waiting_.store(true, std::memory_order_seq_cst);
-  if (!woken_.load(std::memory_order_seq_cst)) harvest(kEventBurst, limit);
+  if (!woken_.load(std::memory_order_seq_cst)) {
+    minded.empty() ? static_cast<void>(harvest(kEventBurst, limit)) : sleep_minding(minded, limit);
+  }
   waiting_.store(false, std::memory_order_relaxed);
   woken_.exchange(false, std::memory_order_acq_rel);
   note_unfinished();
   last_poll_ = datapath_now();
 }
 
+// Takes nothing: the polls that follow do.
+void TcpQueue::sleep_minding(std::span<DatapathQueue* const> minded, Nanos limit) {
+  std::array<pollfd, limits::kMaxWorkers> ready;
+  size_t count = 0;
+  ready[count++] = {epoll_.get(), POLLIN, 0};
+  for (DatapathQueue* queue : minded) {
+    ready[count++] = {static_cast<TcpQueue*>(queue)->epoll_.get(), POLLIN, 0};
+  }
+  const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  ::ppoll(ready.data(), count, &t, nullptr);
+}
+
+bool TcpQueue::mind(DatapathQueue* minder) {
+  minder_.store(minder, std::memory_order_relaxed);
+  woken_.exchange(false, std::memory_order_acq_rel);
+  return true;
+}
+
 void TcpQueue::wake() {
-  if (woken_.exchange(true, std::memory_order_seq_cst)) return;
+  const bool again = woken_.exchange(true, std::memory_order_seq_cst);
+  if (DatapathQueue* minder = minder_.load(std::memory_order_relaxed)) minder->wake();
+  if (again) return;
   if (!waiting_.load(std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
   // Fails only when the counter is full of wakes that nobody needed to read; each was an event.
