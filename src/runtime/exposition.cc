@@ -60,6 +60,11 @@ constexpr NamedCounter kCounters[] = {
     {"stolen", "Requests stolen.", &RuntimeStats::stolen},
     {"helped", "Requests taken in for a stuck worker.", &RuntimeStats::helped},
     {"parked", "Times a worker went to sleep.", &RuntimeStats::parked},
+    {"core_parks", "Times a worker gave its core up.", &RuntimeStats::core_parks},
+    {"core_grants", "Times the allocator gave a parked worker a core.",
+     &RuntimeStats::core_grants},
+    {"core_calls", "Times a parked worker took its core back for work that it alone could do.",
+     &RuntimeStats::core_calls},
 };
 
 struct NamedFlowCounter {
@@ -94,6 +99,10 @@ void write_counters(OpenMetrics& out, const RuntimeStats& stats, const DatapathS
   }
   out.family("rubato_busy_seconds", "gauge", "Time that workers spent on requests, summed.");
   out.gauge(static_cast<double>(stats.busy_ns) / 1e9);
+  out.family("rubato_core_seconds", "gauge", "Time that workers were awake, summed.");
+  out.gauge(static_cast<double>(stats.awake_ns) / 1e9);
+  out.family("rubato_cores_granted", "gauge", "Workers that have a core.");
+  out.gauge(static_cast<double>(stats.cores_granted));
   out.family("rubato_flows_open", "gauge", "Connections open.");
   out.gauge(static_cast<double>(flows.flows_open));
   out.family("rubato_flows_away", "gauge", "Connections at another worker than they came in by.");
@@ -159,6 +168,8 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
       {"classify", name_of(options.classify)},
       {"preempt", to_string(options.preempt)},
       {"preemption_clock", name_of(options.preemption_clock)},
+      {"cores", options.cores.empty() ? "adaptive" : options.cores},
+      {"cores_granted", std::to_string(stats.cores_granted)},
   };
   for (const NamedCounter& counter : kCounters) {
     lines.emplace_back(counter.name, std::to_string(stats.*counter.value));
@@ -176,6 +187,7 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
                        std::to_string(queue.depth));
   }
   lines.emplace_back("busy_us", micros(Nanos(static_cast<int64_t>(stats.busy_ns))));
+  lines.emplace_back("core_us", micros(Nanos(static_cast<int64_t>(stats.awake_ns))));
   lines.emplace_back("fibers", std::to_string(stats.fibers));
   lines.emplace_back("stack_bytes", std::to_string(options.stack_bytes));
   lines.emplace_back("stack_high_water_bytes", std::to_string(stats.stack_high_water_bytes));

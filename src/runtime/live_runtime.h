@@ -46,11 +46,14 @@ class LiveRuntime final : public Runtime {
 
   bool run() override {
     std::vector<std::thread> threads;
+    started_ns_.store(now().ns(), std::memory_order_relaxed);
     for (uint32_t i = 0; i < workers_.size(); ++i) threads.emplace_back([this, i] { work(i); });
     std::atomic<bool> workers_left{true};
     std::thread timer;
     if (shared_.options.preemption_clock == PreemptionClock::kTimerCore) {
       timer = std::thread([this, &workers_left] { tick(workers_left); });
+    } else if (shared_.cores.allocates()) {
+      timer = std::thread([this, &workers_left] { watch_cores(workers_left); });
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
     shared_.wait_until_stopped();
@@ -133,6 +136,34 @@ class LiveRuntime final : public Runtime {
     }
   }
 
+  // Workers look at the cores themselves whenever they poll. This is for when all that have one are
+  // in requests that take long.
+  void watch_cores(const std::atomic<bool>& workers_left) {
+    while (workers_left.load(std::memory_order_acquire)) {
+      if (shared_.active_workers.load(std::memory_order_relaxed) == 0) {
+        shared_.active_workers.wait(0, std::memory_order_seq_cst);
+      } else {
+        shared_.look_at_cores(now());
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
+  // Time that all workers together were awake since the start.
+  Nanos awake() const {
+    const int64_t started = started_ns_.load(std::memory_order_relaxed);
+    if (started == 0) return {};
+    const int64_t at = now().ns();
+    Nanos sum;
+    for (const auto& worker : workers_) {
+      const WorkerStats& stats = worker->stats();
+      const int64_t since = stats.asleep_since_ns.load(std::memory_order_relaxed);
+      const auto asleep = static_cast<int64_t>(stats.asleep_ns.value());
+      sum += Nanos((since != 0 ? since : at) - started - asleep);
+    }
+    return sum;
+  }
+
   template <class F>
   Histogram merged(uint32_t type, F&& snapshot) const {
     Histogram sum;
@@ -148,6 +179,7 @@ class LiveRuntime final : public Runtime {
   std::vector<std::unique_ptr<LiveWorker<P>>> workers_;
   TimerCore<P> timer_core_;
   std::atomic<bool> timer_gone_{false};
+  std::atomic<int64_t> started_ns_{0};
 };
 
 inline void add_refusals(const WorkerStats& one, RuntimeStats& sum) {
@@ -184,6 +216,12 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.steals += worker->host().steals().value();
     sum.stolen += worker->host().stolen().value();
   }
+  sum.awake_ns = static_cast<uint64_t>(std::max<int64_t>(awake().count(), 0));
+  const CoreControl::Counts cores = shared_.cores.counts();
+  sum.cores_granted = cores.granted;
+  sum.core_parks = cores.parked;
+  sum.core_grants = cores.grants;
+  sum.core_calls = cores.calls;
   sum.moved = shared_.sent_between_managers();
   sum.fibers = shared_.fibers.made();
   sum.stack_high_water_bytes = shared_.fibers.stack_high_water_bytes();

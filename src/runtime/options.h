@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "mechanism/preempt/mechanism.h"
 #include "overload/shedding.h"
+#include "runtime/credit_source.h"
 
 namespace rubato {
 
@@ -44,6 +45,12 @@ struct RuntimeOptions {
   PreemptionClock preemption_clock = PreemptionClock::kSelf;
   Idle idle = Idle::kAdaptive;
   Nanos idle_spin = Nanos::micros(50);
+  // Which workers have a core: "" = all, idling as above; or an allocator of src/overload/cores, to
+  // which the first `guaranteed_cores` workers are no subject.
+  std::string cores;
+  std::map<std::string, std::string> cores_settings;
+  uint32_t guaranteed_cores = 1;        // 1 .. workers
+  CreditSource* credits = nullptr;      // of the server, for `coresync`; outlives the runtime
   bool pin = false;          // worker i on the i-th allowed CPU
   uint32_t pin_first = 0;    // index of the first CPU used, among the allowed ones
   size_t stack_bytes = size_t{64} * 1024;

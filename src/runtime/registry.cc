@@ -9,6 +9,7 @@
 #include "mechanism/preempt/foreign_code.h"
 #include "mechanism/preempt/interposed.h"
 #include "policy/part.h"
+#include "runtime/core_rule.h"
 #include "runtime/create_part.h"
 #include "runtime/fiber_local.h"
 #include "runtime/runtime.h"
@@ -39,6 +40,17 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
     return Error{"max_fibers: must be greater than the number of workers, got " +
                  std::to_string(options.max_fibers)};
   }
+  if (options.guaranteed_cores < 1 || options.guaranteed_cores > options.workers) {
+    return Error{"guaranteed_cores: takes 1 .. the number of workers, " +
+                 std::to_string(options.workers) + "; got " +
+                 std::to_string(options.guaranteed_cores)};
+  }
+  if (options.cores.empty() && !options.cores_settings.empty()) {
+    return Error{"cores_set: needs an allocator, one of " + core_rule_names()};
+  }
+  if (options.cores.empty()) return Done{};
+  auto rule = CoreRule::make(options.cores, options.cores_settings, options.workers);
+  if (!rule.ok()) return Error{rule.error()};
   return Done{};
 }
 

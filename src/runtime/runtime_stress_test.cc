@@ -29,12 +29,15 @@ struct Setting {
   PreemptionClock clock;
   Classify classify;
   PolicySettings options;
+  std::string cores = {};
+  PolicySettings cores_settings = {};
 };
 
 std::string describe(const Setting& setting) {
   const char* clock = setting.clock == PreemptionClock::kSelf ? "self" : "timer core";
   return setting.policy + ", " + std::to_string(setting.workers) + " workers, " + clock +
          ", classify " + std::to_string(static_cast<int>(setting.classify)) +
+         (setting.cores.empty() ? "" : ", cores " + setting.cores) +
          testing::as_arguments(setting.options);
 }
 
@@ -54,6 +57,9 @@ void serve(const Setting& setting, uint64_t seed) {
   server.options.classify = setting.classify;
   server.options.policy_settings.insert(setting.options.begin(), setting.options.end());
   server.options.max_fibers = 64;
+  server.options.cores = setting.cores;
+  server.options.cores_settings.insert(setting.cores_settings.begin(),
+                                       setting.cores_settings.end());
   server.app.on('L') = [](Request&) {
     long_begin();
     for (int i = 0; i < kCheckpoints; ++i) checkpoint();
@@ -69,21 +75,32 @@ void serve(const Setting& setting, uint64_t seed) {
   std::vector<uint64_t> flows;
   std::vector<std::string> expected(kFlows);
   for (uint32_t f = 0; f < kFlows; ++f) flows.push_back(server.connect(f % setting.workers));
+  std::vector<std::string> received(kFlows);
+  const auto receive_all = [&] {
+    for (size_t f = 0; f < kFlows; ++f) {
+      received[f] += server.receive(flows[f], expected[f].size() - received[f].size());
+      EXPECT_EQ(received[f], expected[f]);
+    }
+  };
   for (int i = 0; i < kLines; ++i) {
     for (size_t f = 0; f < kFlows; ++f) {
       const std::string text = line(prng, i);
       expected[f] += text;
       server.submit(flows[f], text);
     }
+    // Workers find nothing more to do now and then, and park.
+    if (!setting.cores.empty() && prng.below(4) == 0) receive_all();
   }
-  for (size_t f = 0; f < kFlows; ++f) {
-    EXPECT_EQ(server.receive(flows[f], expected[f].size()), expected[f]);
-  }
+  receive_all();
   EXPECT_TRUE(server.stop());
   const RuntimeStats stats = server.runtime->stats();
   EXPECT_EQ(stats.requests, uint64_t{kFlows} * kLines);
   EXPECT_EQ(stats.refused, 0u);
   EXPECT_EQ(stats.preemptions, stats.resumed);
+  if (!setting.cores.empty()) {
+    EXPECT_GT(stats.core_parks, 0u);
+    EXPECT_EQ(stats.cores_granted, setting.workers);  // who stops has its core back
+  }
   uint64_t finished = 0;
   for (uint32_t worker = 0; worker < setting.workers; ++worker) {
     for (const char type : {'S', 'L', 'X', 'C'}) {
@@ -140,6 +157,21 @@ TEST_P(EveryPolicy, answers_each_request_once_with_random_settings) {
         .options = GetParam().draw_settings(prng)};
     const testing::Replay replay(seed, describe(setting));
     serve(setting, prng.next());
+  }
+}
+
+// Allocators with settings that have workers park whenever they can and come back at once.
+TEST_P(EveryPolicy, answers_each_request_once_while_workers_park_and_come_back) {
+  const PolicySettings restless{{"poll", "0"}, {"interval", "100ns"}, {"threshold", "100ns"}};
+  const PolicySettings narrow{{"interval", "100ns"}, {"threshold", "100ns"}, {"low", "1"}};
+  const uint64_t seed = testing::test_seed(20'261'122);
+  const char* const name = GetParam().name;
+  for (const auto& [cores, settings] : {std::pair{"reactive", restless}, {"caladan", restless},
+                                        {"coresync", restless}, {"util-range", narrow}}) {
+    const Setting setting{name,  4,     PreemptionClock::kSelf, Classify::kAge, {},
+                          cores, settings};
+    const testing::Replay replay(seed, describe(setting));
+    serve(setting, seed);
   }
 }
 

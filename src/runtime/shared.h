@@ -14,6 +14,7 @@
 #include "mechanism/queue/steal_queue.h"
 #include "policy/contract.h"
 #include "runtime/app.h"
+#include "runtime/core_control.h"
 #include "runtime/fiber_pool.h"
 #include "runtime/learned.h"
 #include "runtime/live_host.h"
@@ -40,6 +41,7 @@ class Shared {
         fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
         slow_threshold_ns(opts.slow_threshold.count()),
         active_workers(opts.workers),
+        cores(rule_of(opts), opts.workers, opts.guaranteed_cores, opts.credits),
         central_host_(queues, plan, hook::initial_plan(policy), opts.workers, worker_stats,
                       commons, 0),
         managers_(policy, queues, plan, opts.workers, worker_stats, commons) {
@@ -78,6 +80,14 @@ class Shared {
     if (pushed) wake_sleepers();
   }
 
+  // The allocator of cores, if it is due and nobody else is at it.
+  void look_at_cores(Instant at) {
+    if (!cores.allocates() || !cores.due(at)) return;
+    const uint32_t granted =
+        cores.look(at, [&](WorkerId worker) { return signs_of(worker, at); }, stranded(at));
+    if (granted != CoreControl::kNobody) datapath.queue({granted}).wake();
+  }
+
   // The managers' steps: of the one whose group the worker is in, or of all.
   void manage_for(WorkerId worker, Instant at) {
     if (managers_.step_for(worker, at)) wake_sleepers();
@@ -86,6 +96,16 @@ class Shared {
     if (managers_.step_all(at)) wake_sleepers();
   }
   uint64_t sent_between_managers() const { return managers_.sent(); }
+
+  // Where requests that come in at this worker are put, unless the policy says otherwise.
+  uint32_t arrival_lane(WorkerId worker) const {
+    switch (P::kQueues[0].scope) {
+      case Scope::kGlobal: return 0;
+      case Scope::kPerWorker: return worker.value;
+      case Scope::kPerManager: return manager_of(policy, worker, options.workers).value;
+    }
+    return 0;
+  }
 
   // Is something queued that this worker may come to serve, or on its way to a manager?
   bool anything_for(WorkerId worker) {
@@ -132,7 +152,16 @@ class Shared {
   }
 
   void wake_all() {
-    for (uint32_t i = 0; i < options.workers; ++i) datapath.queue({i}).wake();
+    for (uint32_t i = 0; i < options.workers; ++i) {
+      cores.call({i});
+      datapath.queue({i}).wake();
+    }
+  }
+
+  // Is the worker on a request that has taken long, so that it cannot look after its arrivals?
+  bool is_stuck(WorkerId worker, Instant at) const {
+    const int64_t since = worker_stats[worker.value]->busy_since_ns.load(std::memory_order_relaxed);
+    return since != 0 && at.ns() - since >= kStuck.count();
   }
 
   const P policy;
@@ -154,8 +183,43 @@ class Shared {
   // Workers that are not asleep. The timer core sleeps on it while it is 0; the worker that raises
   // it from 0 notifies, so the two orders of sleep and notification both end awake.
   std::atomic<uint32_t> active_workers;
+  CoreControl cores;
 
  private:
+  static constexpr Nanos kStuck = Nanos::micros(100);
+
+  // Requires options that Runtime::create has accepted.
+  static std::unique_ptr<CoreRule> rule_of(const RuntimeOptions& options) {
+    if (options.cores.empty()) return nullptr;
+    return std::move(
+        CoreRule::make(options.cores, options.cores_settings, options.workers).value());
+  }
+
+  // The arrivals in the kernel are asked for only where nobody has for long: it is a system call.
+  CoreControl::Signs signs_of(WorkerId worker, Instant at) {
+    const WorkerStats& stats = *worker_stats[worker.value];
+    const int64_t since = stats.busy_since_ns.load(std::memory_order_relaxed);
+    CoreControl::Signs signs;
+    signs.busy = Nanos(static_cast<int64_t>(stats.busy_ns.value())) +
+                 (since != 0 ? at - Instant(since) : Nanos());
+    signs.finished = stats.requests.value();
+    signs.serves = since != 0;
+    signs.waits = queues.depth({0, arrival_lane(worker)}) > 0 ||
+                  (is_stuck(worker, at) && datapath.queue(worker).pending());
+    return signs;
+  }
+
+  // Does something wait at a parked worker, and the minder cannot look after it?
+  bool stranded(Instant at) {
+    if (!is_stuck(CoreControl::minder(), at)) return false;
+    for (uint32_t i = 0; i < options.workers; ++i) {
+      if (cores.minded({i}).load(std::memory_order_acquire) && datapath.queue({i}).pending()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   std::atomic<RunState> state_{RunState::kRunning};
   std::atomic_flag drain_started_{};
   std::atomic<int64_t> drain_deadline_ns_{Instant::never().ns()};

@@ -28,6 +28,7 @@ class TimerCore {
   bool poll() {
     host_.set_now(now());
     shared_.adapt_if_due(host_.now());
+    shared_.look_at_cores(host_.now());
     if constexpr (kDispatches<P>) shared_.dispatch(host_.now());
     if constexpr (kManages<P>) shared_.manage_all(host_.now());
     host_.refresh_plan();

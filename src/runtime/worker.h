@@ -22,6 +22,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -98,8 +99,6 @@ class LiveWorker final : public Seat, private InterruptTarget {
   static constexpr uint32_t kRefusalRun = 64;
   static constexpr uint32_t kPicksPerPoll = 32;
   static constexpr Nanos kPollInterval = Nanos::micros(50);
-  // A worker that has been on one request for so long may be helped with its arrivals.
-  static constexpr Nanos kStuck = Nanos::micros(100);
   static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
   static constexpr Nanos kQuietAfter = Nanos::millis(500);
@@ -110,16 +109,15 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // A timer so little early, or so little late for a new slice, is left as it is.
   static constexpr Nanos kTimerSlack = Nanos::micros(2);
 
+  // Where the policy gives each worker its arrivals and nobody else, nobody takes them in for it.
+  static constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
+                                       P::kQueues[0].sharing == Sharing::kOwner;
+
   static LiveWorker& here() { return static_cast<LiveWorker&>(*this_seat()); }
   static void fiber_main(void* argument);
   static Request* recv_here();
 
-  uint32_t own_lane() const {
-    if (P::kQueues[0].scope == Scope::kGlobal) return 0;
-    return P::kQueues[0].scope == Scope::kPerWorker
-               ? id_.value
-               : manager_of(shared_.policy, id_, host_.workers()).value;
-  }
+  uint32_t own_lane() const { return shared_.arrival_lane(id_); }
 
   Instant step() {
     const Instant at = now();
@@ -192,6 +190,20 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void help_stuck();
   void park();
   void wake_somebody();
+  void fall_asleep(Nanos limit);
+  void note_sleep() { stats_.asleep_since_ns.store(now().ns(), std::memory_order_relaxed); }
+  void note_awake() {
+    const int64_t since = stats_.asleep_since_ns.exchange(0, std::memory_order_relaxed);
+    stats_.asleep_ns += static_cast<uint64_t>(now().ns() - since);
+  }
+
+  // Cores that come and go.
+  void found_work();
+  void idle_without_end(Instant at);
+  void park_core();
+  bool needs_core();
+  void look_after_minded();
+  std::span<DatapathQueue* const> minded_queues();
 
   Shared<P>& shared_;
   WorkerId id_;
@@ -210,6 +222,9 @@ class LiveWorker final : public Seat, private InterruptTarget {
   Instant slice_start_;
   Instant last_poll_;
   Instant last_work_;
+  Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
+  std::vector<DatapathQueue*> minded_;         // of the minder, while it sleeps
+  uint32_t next_minded_ = 0;
   uint32_t picks_since_poll_ = 0;
   uint32_t picks_since_control_ = 0;
   uint32_t flow_run_ = 0;
@@ -239,6 +254,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
 
 }  // namespace rubato
 
+#include "runtime/worker_cores.h"
 #include "runtime/worker_fibers.h"
 #include "runtime/worker_idle.h"
 #include "runtime/worker_interrupts.h"

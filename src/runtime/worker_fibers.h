@@ -16,6 +16,7 @@ void LiveWorker<P>::run() {
   attach();
   last_poll_ = last_work_ = step();
   overflow_.reserve(shared_.options.max_fibers);
+  minded_.reserve(others.size());
   running_ = shared_.fibers.make(&fiber_main, &shared_);
   RUBATO_CHECK(running_ != nullptr);
   while (running_ != nullptr) {
@@ -103,7 +104,7 @@ Request* LiveWorker<P>::recv_here() {
       worker.idle();
       continue;
     }
-    worker.idling_.found_work(worker.host_.now());
+    worker.found_work();
     if (request->fiber == nullptr) {
       if (!worker.takes(*request, Refusal::kDelay)) {
         worker.turn_away(*request, Refusal::kDelay);

@@ -20,6 +20,7 @@ void LiveWorker<P>::idle() {
   help_stuck();
   // Other groups' workers may all be at long requests.
   if constexpr (kManages<P>) shared_.manage_all(at);
+  if (!shared_.cores.is_guaranteed(id_)) return idle_without_end(at);
   if (idling_.should_park(at)) {
     park();
   } else {
@@ -28,17 +29,15 @@ void LiveWorker<P>::idle() {
 }
 
 // Requests in the kernel of a worker that has been on one request for long, and cannot be preempted
-// out of it, are run here (ZygOS: idle cores look at the network queues of busy ones). Not where
-// the policy gives each worker its arrivals and nobody else.
+// out of it, are run here (ZygOS: idle cores look at the network queues of busy ones), and those
+// that it minds.
 template <Policy P>
 void LiveWorker<P>::help_stuck() {
-  constexpr QueueSpec kInbox = P::kQueues[0];
-  if (kInbox.scope == Scope::kPerWorker && kInbox.sharing == Sharing::kOwner) return;
+  if (kOwnArrivals) return;
   for (LiveWorker* other : others) {
-    const int64_t since = other->stats_.busy_since_ns.load(std::memory_order_relaxed);
-    if (since == 0 || host_.now().ns() - since < kStuck.count()) continue;
-    if (!other->datapath_.pending()) continue;
-    stats_.helped += ingest(other->datapath_);
+    if (!shared_.is_stuck(other->id_, host_.now())) continue;
+    if (other->datapath_.pending()) stats_.helped += ingest(other->datapath_);
+    if (other->id_ == CoreControl::minder()) look_after_minded();
   }
 }
 
@@ -53,7 +52,7 @@ void LiveWorker<P>::park() {
   if (!shared_.anything_for(id_) && control_.depth() == 0) {
     const bool quiet = others.empty() || host_.now() - last_work_ > kQuietAfter;
     ++stats_.parked;
-    datapath_.wait(quiet ? kQuietSleep : kWatchfulSleep);
+    fall_asleep(quiet ? kQuietSleep : kWatchfulSleep);
   }
   if (shared_.active_workers.fetch_add(1, std::memory_order_seq_cst) == 0) {
     shared_.active_workers.notify_all();
@@ -61,6 +60,17 @@ void LiveWorker<P>::park() {
   parked_flag_.store(false, std::memory_order_relaxed);
   idling_.parked();
   step();
+}
+
+template <Policy P>
+void LiveWorker<P>::fall_asleep(Nanos limit) {
+  const std::span<DatapathQueue* const> minded = minded_queues();
+  for (const DatapathQueue* queue : minded) {
+    if (queue->pending()) return;
+  }
+  note_sleep();
+  minded.empty() ? datapath_.wait(limit) : datapath_.wait(limit, minded);
+  note_awake();
 }
 
 // One sleeping worker is enough: it wakes the next if it finds more than it can do.

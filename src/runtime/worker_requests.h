@@ -21,6 +21,10 @@ void LiveWorker<P>::poll_if_due() {
   }
   ingest(datapath_);
   if (shared_.options.preemption_clock == PreemptionClock::kSelf) shared_.adapt_if_due(host_.now());
+  if (shared_.cores.allocates()) {
+    if (id_ == CoreControl::minder()) look_after_minded();
+    shared_.look_at_cores(host_.now());
+  }
   host_.refresh_plan();
 }
 
@@ -134,7 +138,10 @@ void LiveWorker<P>::begin(Request& request) {
   current_ = &request;
   slice_start_ = host_.now();
   stats_.busy_since_ns.store(slice_start_.ns(), std::memory_order_relaxed);
-  if (request.preemptions == 0) request.started = slice_start_;
+  if (request.preemptions == 0) {
+    request.started = slice_start_;
+    if (shared_.cores.allocates()) shared_.cores.note_wait(id_, slice_start_ - request.arrived);
+  }
   if constexpr (P::kPreempts != Preempts::kNothing) {
     if (shared_.options.classify == Classify::kLearned && request.preemptions == 0) {
       const Nanos expected = shared_.learned.expected(request.type, request.payload.size());

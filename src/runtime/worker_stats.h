@@ -56,9 +56,12 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter helped;               // requests polled for a worker that was stuck
   Counter parked;               // times it went to sleep
   Counter busy_ns;              // time spent on requests, polling excluded
+  Counter asleep_ns;            // time slept, up to the last time it woke
   SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it
   // When the request it runs started, relaxed; 0 = it runs none.
   std::atomic<int64_t> busy_since_ns{0};
+  // When it went to sleep, relaxed; 0 = it is awake.
+  std::atomic<int64_t> asleep_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
   QueueDelay delay;
   std::atomic<bool> overloaded{false};  // it refuses those who waited too long, relaxed

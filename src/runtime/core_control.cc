@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core_control.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato {
+
+CoreControl::CoreControl(std::unique_ptr<CoreRule> rule, uint32_t workers, uint32_t guaranteed,
+                         CreditSource* credits)
+    : rule_(std::move(rule)),
+      guaranteed_(guaranteed),
+      idle_(credits),
+      seats_(workers),
+      minded_(workers),
+      own_(workers),
+      watched_(workers) {
+  idle_.granted.store(workers, std::memory_order_relaxed);
+}
+
+bool CoreControl::should_park(WorkerId worker, Nanos polled) {
+  if (seats_[worker.value].get() == CoreState::kTold) {
+    resumed(worker);
+    return true;
+  }
+  return rule_->idle(worker, polled, idle_) == overload::Rest::kPark;
+}
+
+void CoreControl::park(WorkerId worker) {
+  ++own_[worker.value].parked;
+  idle_.granted.fetch_sub(1, std::memory_order_relaxed);
+  seats_[worker.value].park();
+}
+
+void CoreControl::sleep(WorkerId worker) {
+  seats_[worker.value].word().wait(CoreSeat<>::number(CoreState::kParked),
+                                   std::memory_order_acquire);
+}
+
+void CoreControl::rise(WorkerId worker) {
+  if (seats_[worker.value].rise()) {
+    ++own_[worker.value].calls;
+    idle_.granted.fetch_add(1, std::memory_order_relaxed);
+  }
+  resumed(worker);
+}
+
+bool CoreControl::call(WorkerId worker) {
+  CoreSeat<>& seat = seats_[worker.value];
+  if (!seat.call()) return false;
+  wake(seat);
+  return true;
+}
+
+// Requests that still wait have waited at least since the first look that found them so.
+Nanos CoreControl::delay_of(Watched& watched, const Signs& signs, Instant at) {
+  const bool moved = signs.finished != std::exchange(watched.finished, signs.finished);
+  if (!signs.waits) {
+    watched.waits_since = Instant::never();
+  } else if (moved || watched.waits_since == Instant::never()) {
+    watched.waits_since = at;
+  }
+  return signs.waits ? at - watched.waits_since : Nanos();
+}
+
+uint32_t CoreControl::obey(overload::CoreChange change) {
+  if (change == overload::CoreChange::kGrant) return grant_one();
+  if (change == overload::CoreChange::kRelease) tell_one();
+  return kNobody;
+}
+
+// A worker that was told to park and has not done so yet may as well stay; else the first parked.
+uint32_t CoreControl::grant_one() {
+  const auto workers = static_cast<uint32_t>(seats_.size());
+  for (uint32_t w = 0; w < workers; ++w) {
+    if (seats_[w].get() == CoreState::kTold && !grant(w)) return kNobody;
+  }
+  for (uint32_t w = 0; w < workers; ++w) {
+    if (!seats_[w].has_core() && grant(w)) return w;
+  }
+  return kNobody;
+}
+
+// True = it was parked.
+bool CoreControl::grant(uint32_t worker) {
+  if (!seats_[worker].grant()) return false;
+  idle_.granted.fetch_add(1, std::memory_order_relaxed);
+  ++grants_;
+  wake(seats_[worker]);
+  return true;
+}
+
+// Of the bursts the one whose requests have waited least, an idle one first; the last of equals.
+void CoreControl::tell_one() {
+  uint32_t chosen = kNobody;
+  for (uint32_t w = guaranteed_; w < seats_.size(); ++w) {
+    if (seats_[w].get() != CoreState::kGranted) continue;
+    if (chosen == kNobody || watched_[w].reluctance <= watched_[chosen].reluctance) chosen = w;
+  }
+  if (chosen != kNobody) seats_[chosen].tell();
+}
+
+CoreControl::Counts CoreControl::counts() const {
+  Counts sum;
+  sum.granted = static_cast<uint64_t>(std::max<int64_t>(idle_.granted.load(
+                                                            std::memory_order_relaxed), 0));
+  sum.grants = grants_.value();
+  for (const OwnCounts& own : own_) {
+    sum.parked += own.parked.value();
+    sum.calls += own.calls.value();
+  }
+  return sum;
+}
+
+}  // namespace rubato

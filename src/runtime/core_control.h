@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoreControl: which workers of a live runtime have a core, decided by an allocator of
+// src/overload/cores. The first `guaranteed` workers always have theirs; the others, bursts, park
+// when the allocator says so and get theirs back when requests wait, or when something comes that
+// they alone may serve. What comes in by the connections of a parked worker is taken in by worker
+// 0, the minder (DatapathQueue::mind), so no request waits for a core to be granted.
+//
+// A worker parks only in a moment without work, so nothing is left behind in its queues; one that
+// was told to park while it had work does so when that is done.
+//
+// look() by one thread at a time, whichever is at it; others find it busy and go on. Methods that
+// name a worker by that worker, unless they say "any thread". Without an allocator nothing here is
+// called but allocates().
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "metrics/counter.h"
+#include "runtime/core_rule.h"
+#include "runtime/core_seat.h"
+#include "runtime/worker_stats.h"
+
+namespace rubato {
+
+class CoreControl {
+ public:
+  // `rule` null: every worker has a core for good, and idles as RuntimeOptions::idle says.
+  CoreControl(std::unique_ptr<CoreRule> rule, uint32_t workers, uint32_t guaranteed,
+              CreditSource* credits);
+
+  bool allocates() const { return rule_ != nullptr; }
+  // Any thread.
+  bool is_guaranteed(WorkerId worker) const { return !allocates() || worker.value < guaranteed_; }
+  bool has_core(WorkerId worker) const { return seats_[worker.value].has_core(); }
+  static constexpr WorkerId minder() { return {0}; }
+  // Does the minder look after its connections? Set by the worker itself while it parks.
+  std::atomic<bool>& minded(WorkerId worker) { return minded_[worker.value].value; }
+
+  // A burst worker has been without work for `polled`, or since it was woken: park?
+  bool should_park(WorkerId worker, Nanos polled);
+  // It starts a request that has waited for so long.
+  void note_wait(WorkerId worker, Nanos waited) {
+    std::atomic<int64_t>& most = own_[worker.value].waited_most_ns;
+    if (waited.count() > most.load(std::memory_order_relaxed)) {
+      most.store(waited.count(), std::memory_order_relaxed);
+    }
+  }
+  // It found work instead.
+  void resumed(WorkerId worker) { rule_->resumed(worker, idle_); }
+
+  // It gives up its core: park, look for work, and sleep unless there is some; then rise.
+  void park(WorkerId worker);
+  void sleep(WorkerId worker);  // until it is granted or called
+  // It was called and found nothing: it parks on, and looks again. False = it was granted its core.
+  bool lie_down(WorkerId worker) { return seats_[worker.value].lie_down(); }
+  void rise(WorkerId worker);
+
+  // Any thread, after making something visible that `worker` may have to serve; true = it slept.
+  bool call(WorkerId worker);
+
+  // Any thread: is it time to look? Then look() may be called.
+  bool due(Instant at) const {
+    return at.ns() >= next_look_ns_.load(std::memory_order_relaxed);
+  }
+  // What one worker shows.
+  struct Signs {
+    Nanos busy;             // time in requests since the start
+    uint64_t finished = 0;  // requests
+    bool serves = false;    // one right now
+    bool waits = false;     // something waits for it
+  };
+  static constexpr uint32_t kNobody = UINT32_MAX;
+  // One look: asks the allocator and does what it says. signs_of(WorkerId) -> Signs of any worker;
+  // `stranded` = something waits where only a parked worker would take it. Returns the worker that
+  // was granted a core and must be woken if it sleeps in its datapath queue, or kNobody.
+  template <class SignsOf>
+  uint32_t look(Instant at, SignsOf&& signs_of, bool stranded);
+
+  // Any thread.
+  struct Counts {
+    uint64_t granted = 0;  // cores now
+    uint64_t parked = 0;   // times a worker parked
+    uint64_t grants = 0;   // times the allocator gave one back
+    uint64_t calls = 0;    // times a parked worker took its own back, for work only it could do
+  };
+  Counts counts() const;
+  Nanos interval() const { return rule_->interval(); }
+
+ private:
+  struct alignas(limits::kCacheLineBytes) Flag {
+    std::atomic<bool> value{false};
+  };
+  struct alignas(limits::kCacheLineBytes) OwnCounts {
+    Counter parked;
+    Counter calls;
+    // Since the last look. Relaxed, and of what both write at once one is lost: it is a sample.
+    std::atomic<int64_t> waited_most_ns{0};
+  };
+
+  // What the controller keeps of one worker between two looks.
+  struct Watched {
+    Nanos busy;
+    uint64_t finished = 0;
+    Instant waits_since = Instant::never();
+    Nanos reluctance;  // to have it park: the least is chosen
+  };
+
+  static Nanos delay_of(Watched& watched, const Signs& signs, Instant at);
+  uint32_t obey(overload::CoreChange change);
+  uint32_t grant_one();
+  bool grant(uint32_t worker);
+  void tell_one();
+  void wake(CoreSeat<>& seat) { seat.word().notify_all(); }
+
+  const std::unique_ptr<CoreRule> rule_;
+  const uint32_t guaranteed_;
+  IdleCores idle_;
+  std::vector<CoreSeat<>> seats_;
+  std::vector<Flag> minded_;
+  std::vector<OwnCounts> own_;
+
+  // Of the seat that looks. Ordering: the flag is taken with acquire and cleared with release, so
+  // each holder sees what the one before left.
+  std::atomic_flag looking_{};
+  std::atomic<int64_t> next_look_ns_{0};
+  bool looked_ = false;
+  Instant last_look_;
+  std::vector<Watched> watched_;
+  Counter grants_;
+};
+
+template <class SignsOf>
+uint32_t CoreControl::look(Instant at, SignsOf&& signs_of, bool stranded) {
+  if (looking_.test_and_set(std::memory_order_acquire)) return kNobody;
+  const auto workers = static_cast<uint32_t>(seats_.size());
+  overload::CoreSignals signals;
+  signals.limit = workers;
+  signals.parked_has_work = stranded;
+  Nanos busy;
+  Nanos delays;
+  for (uint32_t w = 0; w < workers; ++w) {
+    const Signs signs = signs_of(WorkerId{w});
+    const Nanos waited(own_[w].waited_most_ns.exchange(0, std::memory_order_relaxed));
+    const Nanos delay = std::max(waited, delay_of(watched_[w], signs, at));
+    watched_[w].reluctance = delay + Nanos(signs.serves ? 1 : 0);
+    busy += signs.busy - std::exchange(watched_[w].busy, signs.busy);
+    if (seats_[w].get() != CoreState::kGranted) continue;
+    ++signals.cores;
+    signals.max_delay = std::max(signals.max_delay, delay);
+    delays += delay;
+  }
+  uint32_t woken = kNobody;
+  const Nanos passed = at - std::exchange(last_look_, at);
+  if (std::exchange(looked_, true) && passed > Nanos()) {
+    const double cores = std::max(signals.cores, 1u);
+    signals.mean_delay = delays / std::max(signals.cores, 1u);
+    signals.busy = std::clamp(busy.seconds() / (passed.seconds() * cores), 0.0, 1.0);
+    woken = obey(rule_->change(signals));
+  }
+  next_look_ns_.store((at + rule_->interval()).ns(), std::memory_order_relaxed);
+  looking_.clear(std::memory_order_release);
+  return woken;
+}
+
+}  // namespace rubato

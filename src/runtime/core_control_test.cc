@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core_control.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rubato {
+namespace {
+
+// What a server with credits would say.
+struct FakeCredits final : CreditSource {
+  int64_t drained() const override { return drained_sessions; }
+  int64_t sessions() const override { return 10; }
+  int64_t outstanding() const override { return out - withheld; }
+  void withhold(int64_t n) override { withheld += n; }
+  void give_back(int64_t n) override { withheld -= n; }
+
+  int64_t drained_sessions = 0;
+  int64_t out = 0;
+  int64_t withheld = 0;
+};
+
+class CoreControlTest : public ::testing::Test {
+ protected:
+  using Settings = std::map<std::string, std::string>;
+
+  void make(const char* name, const Settings& settings, uint32_t workers, uint32_t guaranteed = 1) {
+    auto rule = CoreRule::make(name, settings, workers);
+    ASSERT_TRUE(rule.ok());
+    cores = std::make_unique<CoreControl>(std::move(*rule), workers, guaranteed, &credits);
+    signs.assign(workers, {});
+    look();  // the first only takes the measure
+  }
+
+  uint32_t look(bool stranded = false) {
+    at = at + Nanos::millis(1);
+    return cores->look(at, [this](WorkerId w) { return signs[w.value]; }, stranded);
+  }
+
+  // The worker has been idle for long enough. True = it parked.
+  bool idle(uint32_t worker, Nanos polled = Nanos::seconds(1)) {
+    if (!cores->should_park({worker}, polled)) return false;
+    cores->park({worker});
+    return true;
+  }
+
+  FakeCredits credits;
+  std::unique_ptr<CoreControl> cores;
+  std::vector<CoreControl::Signs> signs;
+  Instant at;
+};
+
+TEST_F(CoreControlTest, an_idle_burst_parks_and_comes_back_when_requests_wait) {
+  make("reactive", {}, 3);
+  EXPECT_FALSE(idle(2, Nanos(0)));
+  EXPECT_TRUE(idle(2));
+  EXPECT_FALSE(cores->has_core({2}));
+  EXPECT_EQ(look(), CoreControl::kNobody);
+  cores->note_wait({0}, Nanos::seconds(1));
+  EXPECT_EQ(look(), 2u);
+  EXPECT_TRUE(cores->has_core({2}));
+  EXPECT_FALSE(cores->lie_down({2}));
+  EXPECT_EQ(look(), CoreControl::kNobody);  // that wait is over
+  EXPECT_EQ(cores->counts().granted, 3u);
+  EXPECT_EQ(cores->counts().grants, 1u);
+}
+
+TEST_F(CoreControlTest, requests_behind_one_that_does_not_end_call_for_a_core) {
+  make("caladan", {}, 2);
+  ASSERT_TRUE(idle(1));
+  signs[0].waits = signs[0].serves = true;
+  EXPECT_EQ(look(), CoreControl::kNobody);  // it has just come
+  EXPECT_EQ(look(), 1u);
+}
+
+TEST_F(CoreControlTest, while_requests_finish_those_behind_them_have_not_waited_for_long) {
+  make("caladan", {{"threshold", "10ms"}}, 2);
+  ASSERT_TRUE(idle(1));
+  signs[0].waits = true;
+  for (int i = 0; i < 50; ++i) {
+    ++signs[0].finished;
+    EXPECT_EQ(look(), CoreControl::kNobody);
+  }
+}
+
+TEST_F(CoreControlTest, what_waits_at_a_parked_worker_calls_for_a_core) {
+  make("reactive", {}, 2);
+  ASSERT_TRUE(idle(1));
+  EXPECT_EQ(look(true), 1u);
+}
+
+TEST_F(CoreControlTest, a_burst_that_is_told_to_park_does_so_when_it_idles) {
+  make("util-range", {}, 4, 2);
+  look();  // nothing is busy
+  int told = 0;
+  for (const uint32_t w : {2u, 3u}) told += idle(w) ? 1 : 0;
+  EXPECT_EQ(told, 1);
+  for (int i = 0; i < 10; ++i) look();
+  EXPECT_TRUE(idle(2));
+  EXPECT_TRUE(cores->has_core({0}));  // guaranteed ones are never told
+  EXPECT_TRUE(cores->has_core({1}));
+}
+
+TEST_F(CoreControlTest, busy_workers_are_told_last) {
+  make("util-range", {}, 3);
+  signs[2].serves = true;
+  look();
+  EXPECT_FALSE(idle(2));
+  EXPECT_TRUE(idle(1));
+}
+
+TEST_F(CoreControlTest, who_was_told_and_has_not_parked_yet_is_the_first_to_stay) {
+  make("util-range", {}, 3);
+  look();
+  EXPECT_EQ(look(true), CoreControl::kNobody);  // nobody need be woken
+  EXPECT_FALSE(idle(1));
+  EXPECT_FALSE(idle(2));
+}
+
+TEST_F(CoreControlTest, a_parked_worker_that_is_called_takes_its_core_back) {
+  make("reactive", {}, 2);
+  ASSERT_TRUE(idle(1));
+  EXPECT_TRUE(cores->call({1}));
+  EXPECT_FALSE(cores->call({1}));   // once is enough
+  EXPECT_TRUE(cores->lie_down({1}));  // it found nothing
+  EXPECT_TRUE(cores->call({1}));
+  cores->rise({1});
+  EXPECT_TRUE(cores->has_core({1}));
+  EXPECT_EQ(cores->counts().calls, 1u);
+  EXPECT_EQ(cores->counts().granted, 2u);
+}
+
+TEST_F(CoreControlTest, coresync_withholds_credits_while_a_core_parks_and_returns_them) {
+  make("coresync", {{"r", "10"}}, 3);
+  credits.out = 100;
+  EXPECT_FALSE(idle(2));
+  EXPECT_EQ(credits.withheld, 30);  // (100 - 10) / 3
+  EXPECT_FALSE(idle(1));            // one at a time
+  credits.out = 60;                 // of which 30 are underway back
+  EXPECT_TRUE(idle(2));
+  cores->rise({2});
+  EXPECT_EQ(credits.withheld, 0);
+}
+
+TEST_F(CoreControlTest, coresync_parks_nobody_while_a_session_is_drained) {
+  make("coresync", {}, 2);
+  credits.drained_sessions = 1;
+  EXPECT_FALSE(idle(1));
+  credits.drained_sessions = 0;
+  EXPECT_TRUE(idle(1));
+}
+
+TEST(CoreRule, what_is_unknown_gets_one_line) {
+  EXPECT_EQ(CoreRule::make("nosuch", {}, 1).error(),
+            "cores: 'nosuch' is not one of adaptive, " + core_rule_names());
+  EXPECT_NE(CoreRule::make("reactive", {{"pol", "1"}}, 1).error().find("poll"), std::string::npos);
+  EXPECT_TRUE(CoreRule::make("static", {}, 1).ok());
+}
+
+}  // namespace
+}  // namespace rubato

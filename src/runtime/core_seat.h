@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoreSeat: whether one worker has its core, and how it parks without missing what is meant for it.
+// The worker itself parks and rises; the controller tells it to park, or grants it the core again;
+// everybody else calls it when there is something that it alone may serve.
+//
+//   kGranted --tell--> kTold        it parks when it next has nothing to do
+//   kGranted, kTold --park--> kParked    its owner only, before its last look for work
+//   kParked --call--> kCalled       it looks again, and has its core if it finds something
+//   any --grant--> kGranted
+//   kParked, kCalled --rise--> kGranted  its owner only: it found something after all
+//   kCalled --lie_down--> kParked        its owner only: it found nothing, and looks once more
+//
+// Memory order. Every change, and every call, is a read-modify-write of one word with
+// acquire-release order, so all of them are in one order in which each knows what came before it.
+// Who calls has made the work visible first; the owner parks first and looks for work then. If the
+// call comes after the parking it finds kParked and the owner does not sleep, or is woken; if it
+// comes before, the parking knows what the caller did, and the look finds the work. get() is
+// relaxed: a hint.
+//
+// Sync: see mechanism/queue/sync.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/limits.h"
+#include "mechanism/queue/sync.h"
+
+namespace rubato {
+
+enum class CoreState : uint32_t { kGranted, kTold, kParked, kCalled };
+
+template <class Sync = StdSync>
+class CoreSeat {
+ public:
+  CoreState get() const { return state(word_.load(std::memory_order_relaxed)); }
+  bool has_core() const { return get() == CoreState::kGranted || get() == CoreState::kTold; }
+
+  // The controller. False = it has no core to give up, or was told already.
+  bool tell() { return change(CoreState::kGranted, CoreState::kTold); }
+  // True = it was parked: it must be woken.
+  bool grant() {
+    const CoreState before = become(CoreState::kGranted);
+    return before == CoreState::kParked || before == CoreState::kCalled;
+  }
+
+  // Anybody, after making work visible that the owner may serve. True = it must be woken.
+  bool call() {
+    for (uint32_t seen = word_.load(std::memory_order_relaxed);;) {
+      const bool parked = state(seen) == CoreState::kParked;
+      const uint32_t next = parked ? number(CoreState::kCalled) : seen;
+      if (word_.compare_exchange_strong(seen, next, std::memory_order_acq_rel,
+                                        std::memory_order_relaxed)) {
+        return parked;
+      }
+    }
+  }
+
+  // The owner. After park() it looks for work; then it sleeps while asleep(), or rises.
+  void park() { become(CoreState::kParked); }
+  bool asleep() const { return get() == CoreState::kParked; }
+  // False = it has been granted its core.
+  bool lie_down() { return asleep() || change(CoreState::kCalled, CoreState::kParked); }
+  // It takes its core back. False = it had been granted it already.
+  bool rise() { return grant(); }
+
+  // To sleep on: std::atomic::wait for kParked.
+  typename Sync::template Atomic<uint32_t>& word() { return word_; }
+  static constexpr uint32_t number(CoreState state) { return static_cast<uint32_t>(state); }
+
+ private:
+  static constexpr CoreState state(uint32_t word) { return static_cast<CoreState>(word); }
+
+  bool change(CoreState from, CoreState to) {
+    uint32_t expected = number(from);
+    return word_.compare_exchange_strong(expected, number(to), std::memory_order_acq_rel,
+                                         std::memory_order_relaxed);
+  }
+
+  CoreState become(CoreState to) {
+    uint32_t seen = word_.load(std::memory_order_relaxed);
+    while (!word_.compare_exchange_strong(seen, number(to), std::memory_order_acq_rel,
+                                          std::memory_order_relaxed)) {
+    }
+    return state(seen);
+  }
+
+  alignas(limits::kCacheLineBytes) typename Sync::template Atomic<uint32_t> word_{};
+};
+
+}  // namespace rubato

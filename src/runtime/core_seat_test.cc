@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/core_seat.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "mechanism/queue/testing/model.h"
+
+namespace rubato {
+namespace {
+
+TEST(CoreSeat, who_parks_is_granted_or_called_before_it_rises) {
+  CoreSeat<> seat;
+  EXPECT_TRUE(seat.has_core());
+  EXPECT_FALSE(seat.call());  // it is awake
+  seat.park();
+  EXPECT_FALSE(seat.has_core());
+  EXPECT_TRUE(seat.asleep());
+  EXPECT_TRUE(seat.call());
+  EXPECT_FALSE(seat.call());  // once is enough
+  EXPECT_FALSE(seat.asleep());
+  EXPECT_TRUE(seat.rise());
+  seat.park();
+  EXPECT_TRUE(seat.grant());
+  EXPECT_FALSE(seat.rise());
+}
+
+TEST(CoreSeat, who_is_told_to_park_keeps_its_core_until_it_does) {
+  CoreSeat<> seat;
+  EXPECT_TRUE(seat.tell());
+  EXPECT_FALSE(seat.tell());
+  EXPECT_TRUE(seat.has_core());
+  EXPECT_EQ(seat.get(), CoreState::kTold);
+  EXPECT_FALSE(seat.grant());  // and is told otherwise
+  EXPECT_EQ(seat.get(), CoreState::kGranted);
+  seat.park();
+  EXPECT_FALSE(seat.tell());
+}
+
+// A worker that parks beside others that have work for it, under the model checker. `missed` is
+// what must not be: it sleeps, and there is work.
+template <model::Weaken kWeaken>
+struct Scene {
+  using Sync = model::Sync<kWeaken>;
+  CoreSeat<Sync> seat;
+  model::Atomic<int, kWeaken> work;
+  bool sleeps = false;
+  bool woken = false;
+
+  void park_and_look() {
+    seat.park();
+    if (work.load(std::memory_order_relaxed) != 0) {
+      seat.rise();
+    } else {
+      sleeps = true;  // if the word still says so
+    }
+  }
+  void bring_work() {
+    work.store(1, std::memory_order_relaxed);
+    woken = seat.call() || woken;
+  }
+};
+
+template <model::Weaken kWeaken>
+model::Report parking_beside_a_caller_and_a_controller() {
+  return model::explore({2, 2}, [](model::Execution& run) {
+    auto scene = std::make_shared<Scene<kWeaken>>();
+    run.thread([scene] { scene->park_and_look(); });
+    run.thread([scene] { scene->bring_work(); });
+    run.thread([scene] { scene->seat.tell(); });
+    run.finally([scene, &run] {
+      run.expect(!(scene->sleeps && scene->seat.asleep()), "asleep beside work");
+      run.expect(!scene->woken || scene->seat.get() != CoreState::kParked, "woken in vain");
+    });
+  });
+}
+
+TEST(CoreSeat, never_sleeps_beside_work_that_it_was_called_for) {
+  const model::Report report = parking_beside_a_caller_and_a_controller<model::Weaken{}>();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 100u);
+}
+
+TEST(CoreSeat, would_sleep_beside_work_without_its_ordering) {
+  constexpr model::Weaken kExchanges{false, false, true};
+  EXPECT_NE(parking_beside_a_caller_and_a_controller<kExchanges>().failure, "");
+}
+
+// For ThreadSanitizer: a worker parks again and again while two threads bring it work.
+TEST(CoreSeat, finds_all_work_that_two_threads_bring) {
+  constexpr int kEach = 2'000;
+  CoreSeat<> seat;
+  std::atomic<int> work{0};
+  int plain = 0;  // handed over with the calls
+  std::atomic_flag turn{};
+  const auto bring = [&] {
+    for (int i = 0; i < kEach; ++i) {
+      while (turn.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+      ++plain;
+      turn.clear(std::memory_order_release);
+      work.fetch_add(1, std::memory_order_relaxed);
+      if (seat.call()) seat.word().notify_one();
+    }
+  };
+  std::thread first(bring);
+  std::thread second(bring);
+  for (int done = 0; done < 2 * kEach;) {
+    seat.park();
+    const int found = work.exchange(0, std::memory_order_relaxed);
+    if (found == 0) {
+      seat.word().wait(CoreSeat<>::number(CoreState::kParked), std::memory_order_acquire);
+    }
+    seat.rise();
+    done += found;
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(plain, 2 * kEach);
+}
+
+}  // namespace
+}  // namespace rubato
