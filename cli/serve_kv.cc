@@ -87,6 +87,9 @@ int run(CLI::App& app, KvCommand& command) {
                   "--memcached-port: cannot be had with --requirepass, as memcached's text "
                   "protocol has no passwords");
   }
+  auto best_effort = prepare_best_effort(app, command.options.cores);
+  if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
+  command.options.serving.best_effort = best_effort->get();
   share_options(command);
   auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
   if (!engine.ok()) return refuse(kFailed, engine.error());
@@ -95,7 +98,7 @@ int run(CLI::App& app, KvCommand& command) {
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
-  kv::KvHost host(**runtime, **datapath, application);
+  kv::KvHost host(**runtime, **datapath, application, best_effort->get());
   command.options.serving.announcement = announcement(command, **datapath);
   command.options.serving.connections = command.options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);

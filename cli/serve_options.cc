@@ -173,6 +173,7 @@ std::string preemption_text(const ServeOptions& options) {
 void add_serve_options(CLI::App& command, ServeOptions& options) {
   add_runtime_options(command, options);
   add_thread_options(command, options);
+  add_cores_options(command, options.cores);
   add_network_options(command, options);
   add_overload_options(command, options);
   add_profile_options(command, options);
@@ -193,6 +194,7 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
   if (Status fits = check_stack(o); !fits.ok()) return fits;
   o.runtime.shed = o.tcp.date_backlog = o.overload == "aqm";
   o.runtime.shedding.target_delay = o.target_delay;
+  if (Status fits = finish_cores_options(command, o.cores, o.runtime); !fits.ok()) return fits;
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);
   if (Status fits = resolve_recording(command, o); !fits) return fits;

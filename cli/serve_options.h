@@ -12,6 +12,7 @@
 #include "datapath/tcp.h"
 #include "host/serving.h"
 #include "runtime/options.h"
+#include "serve_cores.h"
 
 namespace CLI {
 class App;
@@ -23,6 +24,7 @@ struct ServeOptions {
   RuntimeOptions runtime;
   TcpOptions tcp;
   ServingOptions serving;
+  CoresOptions cores;
   std::string config_file;
 
   // Raw values of the command line, resolved by finish_serve_options.

@@ -62,6 +62,8 @@ int serve_rpc(SpinCommand& command) {
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
   const rpc::DeskAttachment attached(desk, *opened->datapath);
+  PoolCredits credits(desk.pool());
+  options.runtime.credits = &credits;
   options.serving.more_metrics = [&desk, udp = opened->udp](OpenMetrics& out) {
     rpc::expose(out, desk);
     if (udp != nullptr) rpc::expose(out, udp->drops());
@@ -75,6 +77,9 @@ int run(CLI::App& app, SpinCommand& command) {
   Status finished = finish_serve_options(app, options);
   if (finished.ok()) finished = finish_rpc_options(command.rpc, options);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
+  auto best_effort = prepare_best_effort(app, options.cores);
+  if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
+  options.serving.best_effort = best_effort->get();
   if (command.rpc.spoken()) return serve_rpc(command);
   spin::SpinServer application(command.spin());
   auto datapath = TcpDatapath::open(options.tcp, application);

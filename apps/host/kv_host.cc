@@ -2,6 +2,7 @@
 #include "host/kv_host.h"
 
 #include <chrono>
+#include <utility>
 
 #include "host/serving.h"
 
@@ -13,10 +14,12 @@ constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
 
 }  // namespace
 
-KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application)
+KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
+               const BestEffort* best_effort)
     : runtime_(runtime),
       datapath_(datapath),
       application_(application),
+      best_effort_(best_effort),
       marks_(KvApplication::request_types()) {
   application_.connect({.datapath = &datapath_,
                         .latency = this,
@@ -59,7 +62,12 @@ void KvHost::reset() {
 }
 
 HostControl::Lines KvHost::scheduler_info() {
-  return scheduler_lines(runtime_, {KvApplication::type_name, KvApplication::request_types()});
+  Lines lines =
+      scheduler_lines(runtime_, {KvApplication::type_name, KvApplication::request_types()});
+  if (best_effort_ != nullptr) {
+    for (auto& line : best_effort_->lines()) lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 }  // namespace rubato::kv

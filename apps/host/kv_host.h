@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "datapath/tcp.h"
+#include "host/best_effort.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/providers.h"
 #include "runtime/overload_exposition.h"
@@ -20,7 +21,9 @@ namespace rubato::kv {
 
 class KvHost final : public LatencySource, public HostControl {
  public:
-  KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application);
+  // `best_effort` is shown in INFO scheduler; may be null.
+  KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
+         const BestEffort* best_effort = nullptr);
   ~KvHost() override;
 
   Histogram total_time(uint32_t type) override;
@@ -46,6 +49,7 @@ class KvHost final : public LatencySource, public HostControl {
   Runtime& runtime_;
   TcpDatapath& datapath_;
   KvApplication& application_;
+  const BestEffort* const best_effort_;
   std::mutex mutex_;  // guards marks_
   std::vector<Mark> marks_;
   std::atomic<bool> stopping_{false};

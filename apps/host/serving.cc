@@ -23,6 +23,7 @@ std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
                          const ServingOptions& options) {
   OpenMetrics out;
   expose(out, runtime, datapath, types_of(options));
+  if (options.best_effort != nullptr) options.best_effort->expose(out);
   if (options.more_metrics) options.more_metrics(out);
   return std::move(out).finish();
 }
@@ -95,7 +96,9 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   if (!signals.ok()) return Error{signals.error()};
   std::signal(SIGPIPE, SIG_IGN);
   announce(options, exporter.get(), agent.get());
+  if (options.best_effort != nullptr) options.best_effort->begin(runtime);
   const bool drained = runtime.run();
+  if (options.best_effort != nullptr) options.best_effort->end();
   if (!drained) std::fprintf(stderr, "rubato: the drain limit passed with requests unfinished\n");
   if (recorder != nullptr) {
     if (Status recorded = recorder->finish(); !recorded.ok()) return Error{recorded.error()};

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "host/best_effort.h"
 #include "host/traffic_recorder.h"
 #include "metrics/open_metrics.h"
 #include "runtime/exposition.h"
@@ -28,6 +29,8 @@ struct ServingOptions {
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
   uint32_t connections = 0;  // that must be possible; said so if the system does not allow them
+  // Begun once clients are welcome; null = none. Outlives the call.
+  BestEffort* best_effort = nullptr;
   // Appends families of the application's own.
   std::function<void(OpenMetrics&)> more_metrics;
 };

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// BestEffort: a command that runs on the CPU time that a server leaves, and what it gets of it.
+// The server's threads get a core back as soon as they wake: the command is SCHED_IDLE, in a group
+// of the kernel's CPU controller that is idle as a whole where one can be made (idle_group.h). A
+// process of its own keeps it (keeper.h).
+//
+// prepare() from main before any thread starts; begin() and the destructor from main; the rest from
+// any thread.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "host/keeper.h"
+#include "metrics/open_metrics.h"
+#include "runtime/runtime.h"
+
+namespace rubato {
+
+struct BestEffortOptions {
+  std::string command;   // for the shell; empty = none
+  bool group = true;     // make a control group for it if that is possible
+  bool restart = false;  // start it again when it has ended, ever later if it ends soon
+};
+
+class BestEffort {
+ public:
+  // Shares are of the last kWindow, or since the command was begun.
+  static constexpr Nanos kWindow = Nanos::seconds(10);
+
+  // Fails with one line if the shell cannot run the command's first word.
+  static Result<std::unique_ptr<BestEffort>> prepare(const BestEffortOptions& options);
+  ~BestEffort();
+
+  // Once, when the server is ready.
+  void begin(const Runtime& runtime);
+  // The runtime is not looked at any more. The command runs until the destructor.
+  void end();
+
+  using Lines = std::vector<std::pair<std::string, std::string>>;
+  Lines lines() const;  // for INFO scheduler
+  void expose(OpenMetrics& out) const;
+
+  // Of the CPU time of the CPUs that the server may use.
+  struct Shares {
+    double of_machine = 0;  // the command's
+    double of_ideal = 0;    // of what requests left; 1 = all of that
+  };
+  Shares shares() const;
+
+ private:
+  // Where the command and the server stood.
+  struct Sample {
+    Nanos at;
+    Nanos command;  // CPU time
+    Nanos requests;
+  };
+
+  BestEffort(Keeper keeper, std::string means);
+  void watch();
+  void take_sample();
+  void tell_changes();
+
+  Keeper keeper_;
+  const std::string means_;
+  const uint32_t cpus_;
+  const Runtime* runtime_ = nullptr;
+  uint32_t told_ends_ = 0;  // of watch() only
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<Sample> samples_;
+  bool stopping_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace rubato

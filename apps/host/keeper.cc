@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "base/time.h"
+#include "host/process_tree.h"
+
+namespace rubato {
+namespace {
+
+constexpr Nanos kSampleEvery = Nanos::millis(250);
+constexpr Nanos kGrace = Nanos::millis(500);  // between SIGTERM and SIGKILL
+constexpr Nanos kFirstPause = Nanos::seconds(1);
+constexpr Nanos kLongestPause = Nanos::seconds(60);
+constexpr Nanos kLongRun = Nanos::seconds(60);  // after such a run the pause is the first again
+// What the shell ends with if it cannot run a command: to try again is of no use.
+constexpr int kNotExecutable = 126;
+constexpr int kNotFound = 127;
+
+Instant monotonic_now() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return Instant(t.tv_sec * 1'000'000'000 + t.tv_nsec);
+}
+
+// In the command's process, before it becomes the command.
+[[noreturn]] void become_command(const Keeping& keeping, pid_t keeper) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != keeper) ::_exit(kNotExecutable);
+  if (keeping.group && !keeping.group->join()) {
+    std::fprintf(stderr, "rubato: best-effort: cannot enter %s: %s\n",
+                 keeping.group->folder().c_str(), std::strerror(errno));
+    ::_exit(kNotExecutable);
+  }
+  const sched_param none{};
+  if (::sched_setscheduler(0, SCHED_IDLE, &none) != 0) {
+    std::fprintf(stderr, "rubato: best-effort: cannot run with SCHED_IDLE: %s\n",
+                 std::strerror(errno));
+    ::_exit(kNotExecutable);
+  }
+  // Last at the disk too, and first to go when memory is short. Neither is essential.
+  constexpr int kThisProcess = 1;
+  constexpr int kIdleClass = 3 << 13;
+  ::syscall(SYS_ioprio_set, kThisProcess, 0, kIdleClass);
+  if (FILE* score = std::fopen("/proc/self/oom_score_adj", "w")) {
+    std::fputs("1000", score);
+    std::fclose(score);
+  }
+  sigset_t none_blocked;
+  sigemptyset(&none_blocked);
+  ::sigprocmask(SIG_SETMASK, &none_blocked, nullptr);
+  ::execl("/bin/sh", "sh", "-c", keeping.command.c_str(), static_cast<char*>(nullptr));
+  std::fprintf(stderr, "rubato: best-effort: cannot run /bin/sh: %s\n", std::strerror(errno));
+  ::_exit(kNotExecutable);
+}
+
+class KeeperLoop {
+ public:
+  KeeperLoop(const Keeping& keeping, int pipe, KeeperBoard& board)
+      : keeping_(keeping), pipe_(pipe), board_(board) {
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (const int one : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&watched, one);
+    ::sigprocmask(SIG_SETMASK, &watched, nullptr);
+    signals_ = ::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+
+  void run() {
+    while (!over_) {
+      std::array<pollfd, 2> ready{{{pipe_, POLLIN, 0}, {signals_, POLLIN, 0}}};
+      ::poll(ready.data(), ready.size(), patience_ms());
+      if (ready[0].revents != 0) heed_server();
+      if (ready[1].revents != 0) heed_signals();
+      if (child_ != 0) sample();
+      if (next_start_ != Instant::never() && monotonic_now() >= next_start_) start();
+    }
+    finish();
+  }
+
+ private:
+  int patience_ms() const {
+    Nanos patience = Nanos::max();
+    if (child_ != 0) patience = kSampleEvery;
+    if (next_start_ != Instant::never()) patience = next_start_ - monotonic_now();
+    if (patience == Nanos::max()) return -1;
+    return static_cast<int>(std::max<int64_t>(patience.count() / 1'000'000 + 1, 0));
+  }
+
+  // A byte: begin. The end of the stream: the server stops, or is no more.
+  void heed_server() {
+    char byte = 0;
+    const ssize_t n = ::read(pipe_, &byte, 1);
+    if (n > 0) {
+      start();
+    } else if (n == 0 || errno != EINTR) {
+      over_ = true;
+    }
+  }
+
+  void heed_signals() {
+    signalfd_siginfo told{};
+    while (::read(signals_, &told, sizeof told) == sizeof told) {
+      if (told.ssi_signo != SIGCHLD) over_ = true;
+    }
+    int status = 0;
+    for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (ended == child_) command_ended(status);
+    }
+  }
+
+  void start() {
+    next_start_ = Instant::never();
+    started_ = monotonic_now();
+    const pid_t keeper = ::getpid();
+    child_ = ::fork();
+    if (child_ == 0) become_command(keeping_, keeper);
+    if (child_ < 0) {
+      child_ = 0;
+      return pause_before_restart();
+    }
+    board_.starts.fetch_add(1, std::memory_order_relaxed);
+    board_.state.store(KeeperBoard::kRunning, std::memory_order_relaxed);
+  }
+
+  // The command is over when its first process is; what that left behind is ended with it.
+  void command_ended(int status) {
+    kill_descendants();
+    sample();
+    child_ = 0;
+    board_.last_end.store(status, std::memory_order_relaxed);
+    board_.ends.fetch_add(1, std::memory_order_relaxed);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (!keeping_.restart || code == kNotExecutable || code == kNotFound) {
+      board_.state.store(KeeperBoard::kOver, std::memory_order_relaxed);
+    } else {
+      pause_before_restart();
+    }
+  }
+
+  // Each run that is short doubles the pause before the next.
+  void pause_before_restart() {
+    const Nanos ran = monotonic_now() - started_;
+    pause_ = ran >= kLongRun || pause_ == Nanos() ? kFirstPause
+                                                  : std::min(pause_ * 2, kLongestPause);
+    next_start_ = monotonic_now() + pause_;
+    board_.pause_ms.store(pause_.count() / 1'000'000, std::memory_order_relaxed);
+    board_.state.store(KeeperBoard::kBetweenRuns, std::memory_order_relaxed);
+  }
+
+  // Never goes back: a process that ends while its time is added up is counted later.
+  void sample() {
+    const int64_t cpu_ns = cpu_time_of_descendants().count();
+    if (cpu_ns > board_.cpu_ns.load(std::memory_order_relaxed)) {
+      board_.cpu_ns.store(cpu_ns, std::memory_order_relaxed);
+    }
+  }
+
+  void finish() {
+    signal_descendants(SIGTERM);
+    for (Nanos waited; waited < kGrace; waited += Nanos::millis(10)) {
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
+      if (descendants().empty()) break;
+      const timespec moment{0, 10'000'000};
+      ::nanosleep(&moment, nullptr);
+    }
+    kill_descendants();
+    if (keeping_.group) keeping_.group->remove();
+  }
+
+  const Keeping& keeping_;
+  const int pipe_;
+  KeeperBoard& board_;
+  int signals_ = -1;
+  pid_t child_ = 0;  // 0 = the command does not run
+  Instant started_;
+  Instant next_start_ = Instant::never();
+  Nanos pause_;
+  bool over_ = false;
+};
+
+// The server's sockets are not the keeper's: only the standard streams and the pipe stay open.
+[[noreturn]] void keep(const Keeping& keeping, int pipe, KeeperBoard& board) {
+  constexpr int kPipe = 3;
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_NAME, "rubato-keeper");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (pipe != kPipe) ::dup2(pipe, kPipe);
+  ::fcntl(kPipe, F_SETFD, FD_CLOEXEC);
+  ::close_range(kPipe + 1, ~0u, 0);
+  if (const int nothing = ::open("/dev/null", O_RDONLY); nothing >= 0) {
+    ::dup2(nothing, STDIN_FILENO);
+    ::close(nothing);
+  }
+  KeeperLoop(keeping, kPipe, board).run();
+  ::_exit(0);
+}
+
+}  // namespace
+
+Result<Keeper> Keeper::fork(const Keeping& keeping) {
+  void* const shared = ::mmap(nullptr, sizeof(KeeperBoard), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return Error{std::string("no memory: ") + std::strerror(errno)};
+  auto* const board = new (shared) KeeperBoard();
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return Error{std::string("no pipe: ") + std::strerror(errno)};
+  }
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::close(ends[1]);
+    keep(keeping, ends[0], *board);
+  }
+  ::close(ends[0]);
+  if (pid < 0) {
+    ::close(ends[1]);
+    return Error{std::string("no process: ") + std::strerror(errno)};
+  }
+  return Keeper(pid, ends[1], board);
+}
+
+Keeper::Keeper(Keeper&& other) noexcept
+    : pid_(other.pid_), pipe_(std::exchange(other.pipe_, -1)), board_(other.board_) {}
+
+Keeper::~Keeper() {
+  if (pipe_ < 0) return;
+  ::close(pipe_);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
+  ::munmap(board_, sizeof(KeeperBoard));
+}
+
+void Keeper::begin() {
+  const char go = 1;
+  // Fails if the keeper is gone, which the board shows.
+  static_cast<void>(!::write(pipe_, &go, 1));
+}
+
+}  // namespace rubato
