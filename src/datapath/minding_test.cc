@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A queue whose owner is away and that another minds, on each datapath. On TCP a wait that does not
+// end as it should takes a hundred seconds; loopback looks up once a second by itself.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "datapath/testing/bed.h"
+
+namespace rubato::testing {
+namespace {
+
+constexpr Nanos kLong = Nanos::seconds(100);
+
+class Minding : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    BedOptions options;
+    options.queues = 2;
+    bed_ = make_bed(GetParam(), options);
+    ASSERT_TRUE(away().mind(&minder()));
+    minded_ = {&away()};
+  }
+
+  DatapathQueue& minder() { return bed_->datapath().queue(WorkerId{0}); }
+  DatapathQueue& away() { return bed_->datapath().queue(WorkerId{1}); }
+  void wait() { minder().wait(kLong, minded_); }
+
+  std::unique_ptr<Bed> bed_;
+  std::array<DatapathQueue*, 1> minded_{};
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Minding, ::testing::Values("tcp", "loopback"),
+                         [](const auto& kind) { return kind.param; });
+
+TEST_P(Minding, waking_the_minded_wakes_the_minder) {
+  away().wake();
+  wait();
+  std::thread sleeper([&] { wait(); });
+  away().wake();  // though nobody has taken note of the last one there
+  sleeper.join();
+}
+
+TEST_P(Minding, the_minder_can_still_be_woken_itself) {
+  std::thread sleeper([&] { wait(); });
+  minder().wake();
+  sleeper.join();
+}
+
+// A connection comes to either queue; over the rounds to both.
+TEST_P(Minding, what_comes_from_outside_ends_the_wait) {
+  for (int round = 0; round < 8; ++round) {
+    SetUp();
+    std::thread sleeper([&] { wait(); });
+    auto client = bed_->connect();
+    ASSERT_TRUE(client->send("a\n"));
+    sleeper.join();
+    EXPECT_TRUE(bed_->echo(1));
+  }
+}
+
+TEST_P(Minding, who_is_back_waits_for_itself) {
+  ASSERT_TRUE(away().mind(nullptr));
+  std::thread sleeper([&] { away().wait(kLong); });
+  away().wake();
+  sleeper.join();
+  away().wake();
+  std::thread([&] { away().wait(kLong); }).join();  // remembered, and by nobody else
+}
+
+}  // namespace
+}  // namespace rubato::testing
