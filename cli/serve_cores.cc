@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "mechanism/cpu/pin.h"
 #include "runtime/core_rule.h"
 
 namespace rubato::cli {
@@ -32,8 +33,28 @@ void add_cores_options(CLI::App& command, CoresOptions& o) {
                    "the share of the server's session against those of others");
 }
 
+namespace {
+
+// An idle worker spins for what it costs to sleep and wake: longer, and it takes more from the
+// command than it can save; shorter, and it pays for the switches.
+constexpr Nanos kSharedSpin = Nanos::micros(10);
+
+Status share_cpus(const CLI::App& command, RuntimeOptions& runtime) {
+  if (runtime.idle == Idle::kSpin && runtime.workers >= allowed_cpus().size()) {
+    return Error{"--best-effort: needs --idle adaptive, or fewer workers than CPUs: with --idle "
+                 "spin nothing is left"};
+  }
+  if (command.get_option("--idle-spin-us")->count() == 0) runtime.idle_spin = kSharedSpin;
+  return Done{};
+}
+
+}  // namespace
+
 Status finish_cores_options(const CLI::App& command, const CoresOptions& o,
                             RuntimeOptions& runtime) {
+  if (command.get_option("--best-effort")->count() > 0) {
+    if (Status fits = share_cpus(command, runtime); !fits.ok()) return fits;
+  }
   if (o.cores == "adaptive") {
     if (command.get_option("--guaranteed-cores")->count() > 0) {
       return Error{"--guaranteed-cores: needs --cores with an allocator: " + core_rule_names()};

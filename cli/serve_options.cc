@@ -65,7 +65,8 @@ void add_thread_options(CLI::App& command, ServeOptions& o) {
       ->check(CLI::IsMember({"adaptive", "spin"}))
       ->capture_default_str();
   command.add_option("--idle-spin-us", o.idle_spin_us,
-                     "How long an idle worker spins before it sleeps")
+                     "How long an idle worker spins before it sleeps; 10 beside --best-effort "
+                     "unless given")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command.add_flag("--pin", o.runtime.pin, "Pin worker i to the i-th allowed CPU");

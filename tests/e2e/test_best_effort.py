@@ -96,6 +96,8 @@ class BestEffort(unittest.TestCase):
         for args, pattern in ((("--best-effort", "no-such-command x"), "no-such-command"),
                               (("--best-effort", " "), "--best-effort: takes a command"),
                               (("--best-effort-restart",), "--best-effort-restart: needs"),
+                              (("--best-effort", "true", "--idle", "spin", "--workers", "256"),
+                               "--best-effort: needs --idle adaptive"),
                               (("--cores", "nosuch"), "--cores: 'nosuch'.*reactive"),
                               (("--cores-set", "poll=1"), "--cores-set: needs an allocator"),
                               (("--cores", "reactive", "--cores-set", "pol=1"), "poll"),
@@ -162,7 +164,8 @@ class Bench(unittest.TestCase):
             self.skipTest("needs a shell")
         done = subprocess.run(
             [bench, "--binary", BINARY, "--seconds", "1", "--pairs", "1", "--tries", "1",
-             "--rate", "500"], capture_output=True, text=True, timeout=60, check=False)
+             "--patience", "0", "--rate", "500"],
+            capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the command's share of the ideal", done.stdout)
 
