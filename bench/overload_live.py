@@ -184,7 +184,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="of each run")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--policy", default="synergy")
-    parser.add_argument("--target-delay", default="1ms")
+    parser.add_argument("--target-delay", default="3ms")
     parser.add_argument("--mix", default="get:50,rangecount/20000:50")
     parser.add_argument("--flows", type=int, default=256)
     parser.add_argument("--pick", default="idle", choices=("idle", "random"))

@@ -109,7 +109,7 @@ void add_overload_options(CLI::App& command, ServeOptions& o) {
       ->capture_default_str();
   add_seconds(command, "--target-delay", o.target_delay, kShortestTarget, kLongestTarget,
               "How long requests may wait for their turn")
-      ->default_str("1ms");
+      ->default_str("3ms");
   command.add_option("--agent-port", o.serving.agent_port,
                      "Port that tells a load balancer the server's weight (HAProxy's agent-check); "
                      "0 = any free one; none by default")

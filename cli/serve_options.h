@@ -35,7 +35,7 @@ struct ServeOptions {
   double idle_spin_us = 50;
   double drain_limit_s = 10;
   std::string overload = "none";
-  Nanos target_delay = Nanos::millis(1);
+  Nanos target_delay = Nanos::millis(3);
   Nanos profile_for;  // 0 = until the server stops
   uint32_t stack_kib = 64;
   uint32_t timeout_s = 0;

@@ -8,7 +8,9 @@
 //              waits became too long. After a stall of the machine the server catches up and
 //              nobody is refused (CoDel's interval, Nichols and Jacobson, CACM 2012, applied to
 //              empty queues instead of least waits).
-//   calm       Overload is over when nobody was late for that long.
+//   calm       Overload is over when nobody was late for that long. Not sooner: while the clients
+//              of an overloaded server stand still for a moment it runs out of work, and would have
+//              to be patient anew.
 //   budget     At most a part of the worker's time goes into refusing. Where a refusal costs about
 //              what serving does, as for a GET alone in its segment, refusing everybody late would
 //              serve nobody (receive livelock, Mogul and Ramakrishnan, TOCS 1997).
@@ -27,10 +29,10 @@
 namespace rubato::overload {
 
 struct SheddingSettings {
-  Nanos target_delay = Nanos::millis(1);  // over 0
+  Nanos target_delay = Nanos::millis(3);  // over 0
   Nanos patience = Nanos::millis(100);
   Nanos calm = Nanos::millis(100);
-  Nanos calm_idle = Nanos::millis(10);  // is enough where the worker runs out of work again
+  Nanos calm_idle = Nanos::millis(50);  // is enough where the worker runs out of work again
   double budget = 0.1;  // of the worker's time, for refusing
   // A long request that will share its worker may wait for so many times its own service, if that
   // is more than the drop delay. CoreSync's target is 8 times the mean service (IV-A).

@@ -31,7 +31,7 @@ def info(server, section):
 
 def overloaded(server, capacity, *options):
     return load(server, "--mix", MIX, "--rate", str(3 * capacity), "--flows", "128", "--warmup",
-                "0", *options)
+                "0", "--timeout", "100", *options)
 
 
 class Overload(unittest.TestCase):
