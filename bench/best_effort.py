@@ -4,10 +4,11 @@
 costs the server's p99. Runs with and without the command take turns; medians and spread are of all
 runs of a kind. `rubato load --nap` drives the server from the same CPUs.
 
-Of a run it is measured how much CPU time requests took (the server's own count), the command (its
-keeper's), the generator, and everybody else on the machine (/proc/stat). An ideal split leaves the
-command what is left: all CPUs less requests, generator and others. What the server spends beside
-requests (polling, switching, spinning) therefore counts against the command's share.
+Of a run it is measured how much CPU time requests took (the server's own count, which is wall
+time, or what --needs says they need), the command (its keeper's), the generator, and everybody else
+on the machine (/proc/stat). An ideal split leaves the command what is left: all CPUs less requests,
+generator and others. What the server spends beside requests (polling, switching, spinning, and on
+a kv server the kernel's receiving) therefore counts against the command's share.
 
 A run is repeated when others used more than --foreign of the machine: it would tell of them."""
 
@@ -152,7 +153,7 @@ def account(args, report, start, end):
     foreign = max(cpus["busy"] - cpus["server"] - cpus["command"] - cpus["generator"], 0)
     foreign += cpus["steal"]
     # The server counts what passed; of that it had no more than the CPU time it used.
-    cpus["requests"] = min(cpus["requests"], cpus["server"])
+    cpus["requests"] = args.needs or min(cpus["requests"], cpus["server"])
     ideal = args.cpus - cpus["requests"] - cpus["generator"] - foreign
     calm = report["undisturbed"]
     return Run(p50_us=report["latency_us"]["p50"], p99_us=report["latency_us"]["p99"],
@@ -238,6 +239,8 @@ def arguments():
     parser.add_argument("--workload", default="work:exp(200us):1", help="of spin")
     parser.add_argument("--mix", default="get:1", help="of kv")
     parser.add_argument("--rate", type=float, default=2000, help="0.2 of two CPUs by default")
+    parser.add_argument("--needs", type=float, metavar="CPUS",
+                        help="what the requests need: rate times mean service time")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--cpus", type=int, default=os.cpu_count(), help="and workers")
