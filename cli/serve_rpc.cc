@@ -20,7 +20,7 @@ Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& se
   return Done{};
 }
 
-rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serve) {
+rpc::DeskOptions desk_options(ServeOptions& serve) {
   rpc::encode(serve.tcp.over_limit_reply,
               {rpc::Kind::kError, 0, static_cast<uint32_t>(rpc::Fault::kSessions), 0,
                rpc::to_string(rpc::Fault::kSessions)});

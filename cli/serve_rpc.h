@@ -27,7 +27,7 @@ Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& se
 
 // What the desk of such a server is made with. Also has connections over the limit told so, and
 // requests dated that wait in the kernel.
-rpc::DeskOptions desk_options(const RpcServeOptions& options, ServeOptions& serve);
+rpc::DeskOptions desk_options(ServeOptions& serve);
 
 // Where it is heard.
 struct RpcDatapath {

@@ -57,7 +57,7 @@ std::string place(const ServeOptions& options, uint16_t port) {
 int serve_rpc(SpinCommand& command) {
   ServeOptions& options = command.options;
   const bool udp = command.rpc.over_udp();
-  rpc::CreditDesk desk(desk_options(command.rpc, options));
+  rpc::CreditDesk desk(desk_options(options));
   spin::RpcSpin application(command.spin(), desk, {.datagrams = udp});
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
