@@ -8,10 +8,20 @@
 namespace rubato {
 namespace {
 
-Result<SocketAddress> claim(const std::string& bind, uint16_t port) {
-  const Result<SocketAddress> wanted = resolve(bind, port);
+// A listener per queue, which share a free address; `port` is then its port.
+Result<std::vector<Fd>> listeners(const TcpOptions& options, uint16_t& port) {
+  const Result<SocketAddress> wanted = resolve(options.bind, port);
   if (!wanted.ok()) return Error{wanted.error()};
-  return claim_address(wanted.value());
+  const Result<SocketAddress> address = claim_address(wanted.value());
+  if (!address.ok()) return Error{address.error()};
+  port = address.value().port();
+  std::vector<Fd> all;
+  for (uint32_t i = 0; i < options.queues; ++i) {
+    Result<Fd> one = listen_on(address.value(), {options.backlog, options.kernel_timestamps});
+    if (!one.ok()) return Error{one.error()};
+    all.push_back(std::move(one).value());
+  }
+  return all;
 }
 
 }  // namespace
@@ -39,29 +49,20 @@ Result<std::unique_ptr<TcpDatapath>> TcpDatapath::open(TcpOptions options, Proto
 
 Status TcpDatapath::start() {
   const TcpOptions& options = shared_.options;
-  const Result<SocketAddress> address = claim(options.bind, options.port);
-  if (!address.ok()) return Error{address.error()};
-  port_ = address.value().port();
-  SocketAddress other;
+  port_ = options.port;
+  Result<std::vector<Fd>> heard = listeners(options, port_);
+  if (!heard.ok()) return Error{heard.error()};
+  // Behind the first, so that it cannot be given the same port.
+  std::vector<Fd> others(options.queues);
   if (options.other_port) {
-    const Result<SocketAddress> claimed = claim(options.bind, *options.other_port);
-    if (!claimed.ok()) return Error{claimed.error()};
-    other = claimed.value();
-    other_port_ = other.port();
+    other_port_ = *options.other_port;
+    Result<std::vector<Fd>> second = listeners(options, other_port_);
+    if (!second.ok()) return Error{second.error()};
+    others = std::move(second).value();
   }
-  const ListenOptions listen{options.backlog, options.kernel_timestamps};
   for (uint32_t i = 0; i < options.queues; ++i) {
-    Result<Fd> listener = listen_on(address.value(), listen);
-    if (!listener.ok()) return Error{listener.error()};
-    Fd other_listener;
-    if (other_port_ != 0) {
-      Result<Fd> second = listen_on(other, listen);
-      if (!second.ok()) return Error{second.error()};
-      other_listener = std::move(second).value();
-    }
     queues_.push_back(std::make_unique<TcpQueue>(shared_));
-    const Status started =
-        queues_.back()->start(std::move(listener).value(), std::move(other_listener));
+    const Status started = queues_.back()->start(std::move((*heard)[i]), std::move(others[i]));
     if (!started.ok()) return started;
   }
   return Done{};

@@ -40,7 +40,7 @@ struct NamedCounter {
 
 constexpr NamedCounter kCounters[] = {
     {"requests", "Requests finished.", &RuntimeStats::requests},
-    {"refused", "Requests refused because a queue was full.", &RuntimeStats::refused},
+    {"refused", "Requests refused, for whatever reason.", &RuntimeStats::refused},
     {"preemptions", "Requests put back before they were done.", &RuntimeStats::preemptions},
     {"preemptions_avoided", "Slices that ended with nobody waiting.",
      &RuntimeStats::preemptions_avoided},

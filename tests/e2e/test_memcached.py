@@ -128,6 +128,13 @@ class Memcached(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("--memcached-port", text)
 
+    def test_two_protocols_do_not_share_a_port(self):
+        status, text = refused("serve", "kv", "--engine", "memory", "--port",
+                               str(self.server.other + 1), "--memcached-port",
+                               str(self.server.other + 1))
+        self.assertEqual(status, 1)
+        self.assertIn("cannot listen on 127.0.0.1", text)
+
     @unittest.skipIf(not TOOLS, "libmemcached-tools is not installed")
     def test_the_tools_of_libmemcached(self):
         address = f"--servers=127.0.0.1:{self.server.other}"
