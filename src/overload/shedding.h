@@ -64,11 +64,9 @@ class Shedding {
     return !refuses(now);
   }
 
-  // What a long request waits if the worker's share of those underway is `ahead` and it takes
-  // `service` itself; zero if that is in order. What is preempted takes turns, so they all wait for
-  // each other whenever they came; how long each waited before its first turn says nothing.
-  Nanos long_wait(double ahead, Nanos service) const {
-    const Nanos wait(static_cast<int64_t>(ahead * static_cast<double>(service.count())));
+  // How late a long request of that service would be that has to wait for so long among others of
+  // its kind; zero if that is in order.
+  Nanos late_among_long(Nanos wait, Nanos service) const {
     const bool late = wait > std::max(settings_.drop_delay(), service * settings_.long_waits);
     return late ? wait : Nanos();
   }

@@ -88,14 +88,14 @@ TEST_F(SheddingTest, a_pipeline_beyond_its_turn_may_wait_for_the_target_only) {
 
 TEST_F(SheddingTest, a_long_request_may_wait_for_some_times_its_own_service) {
   const Nanos service = Nanos::millis(10);
-  EXPECT_EQ(shedding_.long_wait(8, service), Nanos());
-  EXPECT_EQ(shedding_.long_wait(9, service), service * 9);
+  EXPECT_EQ(shedding_.late_among_long(service * 8, service), Nanos());
+  EXPECT_EQ(shedding_.late_among_long(service * 9, service), service * 9);
 }
 
 TEST_F(SheddingTest, a_long_request_may_wait_for_the_drop_delay) {
   const Nanos service = Nanos::micros(10);
-  EXPECT_EQ(shedding_.long_wait(100, service), Nanos());
-  EXPECT_EQ(shedding_.long_wait(101, service), service * 101);
+  EXPECT_EQ(shedding_.late_among_long(kInTime, service), Nanos());
+  EXPECT_EQ(shedding_.late_among_long(kLate, service), kLate);
 }
 
 TEST_F(SheddingTest, asks_to_come_back_later_the_longer_it_lasts) {

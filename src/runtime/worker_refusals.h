@@ -22,8 +22,10 @@ bool LiveWorker<P>::takes(Request& request, Refusal why) {
   return taken;
 }
 
-// A policy that preempts starts a long request soon and lets it wait afterwards, so its overload
-// shows in the number that are underway. Zero if it will be short, or its wait is in order.
+// A policy that preempts starts a long request soon and lets it wait afterwards. So its overload
+// shows in the number that are underway, which wait for each other whenever they came, and, where
+// short ones leave them little, in how long the last one waited to go on. Zero if the request will
+// be short, or its wait is in order.
 template <Policy P>
 Nanos LiveWorker<P>::wait_among_long(Request& request) {
   if constexpr (P::kPreempts == Preempts::kNothing) return Nanos();
@@ -31,8 +33,10 @@ Nanos LiveWorker<P>::wait_among_long(Request& request) {
   if (service <= hook::quantum(shared_.policy, state_, request, host_)) return Nanos();
   int64_t underway = 0;
   for (const WorkerStats* worker : shared_.worker_stats) underway += worker->suspended();
-  const Nanos wait = shedding_->long_wait(
-      static_cast<double>(underway) / static_cast<double>(host_.workers()), service);
+  if (underway <= 0) return Nanos();
+  const Nanos turns = service * underway / host_.workers();
+  const Nanos wait = shedding_->late_among_long(std::max(turns, stats_.delay.of(JobClass::kLong)),
+                                                service);
   if (wait > Nanos()) request.job_class = JobClass::kLong;
   return wait;
 }

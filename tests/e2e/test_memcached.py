@@ -2,6 +2,7 @@
 """The port that speaks memcached's text protocol, byte by byte and with libmemcached's tools."""
 
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -106,6 +107,25 @@ class Memcached(unittest.TestCase):
         self.expect(b"get " + b"k" * 251 + b"\r\n", b"CLIENT_ERROR bad command line format\r\n")
         self.expect(b"set k 0 0 1\r\ntoo long\r\n", b"CLIENT_ERROR bad data chunk\r\n")
         self.assertEqual(self.link.recv(1), b"")
+        self.assertEqual(self.server.call("PING"), b"PONG")
+
+    def test_random_bytes_crash_nothing(self):
+        seed = int(os.environ.get("RUBATO_SEED", "20261121"))
+        print(f"seed {seed} (RUBATO_SEED replays)")
+        rng = random.Random(seed)
+        for _ in range(100):
+            data = bytearray(b"set k 1 0 5\r\nabcde\r\ngets k j\r\nincr k 1\r\n"
+                             b"cas k 0 0 1 7\r\nx\r\n")
+            for _ in range(rng.randrange(1, 8)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            with self.server.connect() as link:
+                link.sendall(data + b"\r\nquit\r\n")
+                link.shutdown(socket.SHUT_WR)
+                try:
+                    while link.recv(65536):
+                        pass
+                except ConnectionResetError:
+                    pass
         self.assertEqual(self.server.call("PING"), b"PONG")
 
     def test_an_overloaded_server_says_so(self):
