@@ -32,6 +32,7 @@ class CoresyncCores {
     ReactiveConfig reactive;
     double r = 50;  // IV-A
     bool scale_r = false;
+    bool pause = true;  // the published scripts run it on Caladan's scheduler, which does not
   };
 
   template <class V>
@@ -40,6 +41,8 @@ class CoresyncCores {
     v(OptionInfo{"r", "", 1, 1e6, "credits per core that clients may hold beyond one each"}, c.r);
     v(OptionInfo{"scale_r", "", 0, 1, "r is for 100 sessions; in proportion for others"},
       c.scale_r);
+    v(OptionInfo{"pause", "", 0, 1, "let an interval pass after a grant; off = as caladan"},
+      c.pause);
   }
 
   using Controller = ReactiveCores::Controller;
@@ -54,6 +57,7 @@ class CoresyncCores {
   Nanos interval() const { return reactive_.interval(); }
 
   CoreChange change(Controller& controller, const CoreSignals& signals) const {
+    if (!config_.pause) controller.granted = false;
     return reactive_.change(controller, signals);
   }
 

@@ -137,6 +137,23 @@ TEST_F(CoresyncTest, r_may_follow_the_number_of_sessions) {
   EXPECT_EQ(scaled.idle(core_, kPolled, server_), Rest::kPoll);
 }
 
+TEST_F(CoresyncTest, cores_come_as_shenango_grants_them_or_as_caladan_does) {
+  CoreSignals signals;
+  signals.cores = 4;
+  signals.limit = 16;
+  signals.max_delay = Nanos::micros(9);
+  const auto grants_twice = [&signals](bool pause) {
+    CoresyncCores::Config config;
+    config.pause = pause;
+    const CoresyncCores cores(config);
+    CoresyncCores::Controller controller;
+    EXPECT_EQ(cores.change(controller, signals), CoreChange::kGrant);
+    return cores.change(controller, signals) == CoreChange::kGrant;
+  };
+  EXPECT_FALSE(grants_twice(true));
+  EXPECT_TRUE(grants_twice(false));
+}
+
 TEST_F(CoresyncTest, without_credits_it_parks_as_shenango_does) {
   server_.open_sessions = server_.credits_out = 0;
   EXPECT_EQ(asks(core_), Rest::kPark);
