@@ -15,6 +15,7 @@
 #include "cli/machine.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/sim_elastic.h"
 #include "cli/sim_options.h"
 #include "cli/sim_outcomes.h"
 #include "cli/sim_output.h"
@@ -152,7 +153,7 @@ int run_sim(SimOptions& o) {
 void add_sim(CLI::App& parent, int& status) {
   auto options = std::make_shared<SimOptions>();
   CLI::App* app = parent.add_subcommand("sim", "Simulate a policy, in virtual time");
-  app->footer(workload_help() + slo_help() + kNotes);
+  app->footer(workload_help() + slo_help() + elastic_help() + kNotes);
   add_sim_options(*app, *options);
   app->callback([options, &status] { status = run_sim(*options); });
 }

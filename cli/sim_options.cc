@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/options.h"
+#include "cli/sim_elastic.h"
 #include "cli/sim_outcomes.h"
 #include "cli/sim_workload.h"
 #include "workload/duration.h"
@@ -254,6 +255,7 @@ void add_sim_options(CLI::App& app, SimOptions& o) {
   add_load_options(app, o);
   add_slo_option(app, o.slo, "Say whether these limits were met, see below; may be repeated");
   add_outcomes_option(app, o);
+  add_elastic_options(app, o);
   add_workload_options(app, o);
   add_report_options(app, o);
 }
@@ -271,6 +273,7 @@ void finish_model(SimOptions& o) {
 
 void finish_sim_options(SimOptions& o) {
   if (o.policies.empty()) bad_value("--policy", "is required, or --compare");
+  finish_elastic(o);
   Result<std::vector<Contender>> contenders = contenders_of(o.policies, o.settings);
   if (!contenders) bad_value("--set", contenders.error());
   o.contenders = std::move(*contenders);

@@ -61,6 +61,8 @@ struct SimOptions {
   double max_load = 1;
   double precision = 0.01;
   OutcomesLimit outcomes;  // cli/sim_outcomes.h
+  sim::ElasticSetup elastic;  // cli/sim_elastic.h
+  bool elastic_given = false;
 
   std::string json_file;  // "" = none, "-" = stdout
   bool no_wall = false;

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/sim_elastic.h"
 #include "cli/sim_outcomes.h"
 #include "cli/sim_text.h"
 
@@ -199,6 +200,7 @@ Json json_of(const SimReport& report, const Slo& slo) {
                         {"seeds", report.seeds}};
   if (slo.given()) json["slo"] = slo_json(slo, report);
   if (!report.plan.empty()) json["plan"] = report.plan;
+  if (report.elastic) json["elastic"] = Json::parse(elastic_json(report));
   if (report.moves) json["outcomes"] = Json::parse(outcomes_json(*report.moves));
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
@@ -232,7 +234,7 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
                       percent(run.refused, run.requests));
   text += fmt::format("workers busy {:.1f} %, with requests {:.1f} %; {:.4g} s simulated\n",
                       100 * *run.utilization, 100 * report.useful_share, report.simulated_s);
-  text += counters_line(run) + slo_lines(report, slo);
+  text += counters_line(run) + elastic_lines(report) + slo_lines(report, slo);
   return text + speed_line(report.requests, report.events, run.wall_s) + verdict(run);
 }
 

@@ -47,6 +47,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.text("source", c.source);
   visitor.word("latency_from", c.latency_from, kLatencyFromWords);
   visitor.cost("network_rtt", c.network_rtt, kMostCost);
+  visitor.cost("network_rtt_p99", c.network_rtt_p99, kMostCost);
   visitor.cost("dispatcher", c.dispatcher, kMostCost);
   visitor.count("queue_capacity", c.queue_capacity, CountRange{1, 1u << 30});
 
@@ -73,6 +74,12 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.price("fresh_fiber", c.worker.fresh_fiber);
   visitor.price("resume", c.worker.resume);
   visitor.cost("notice", c.worker.notice, kMostCost);
+
+  visitor.section("cores");
+  visitor.cost("park", c.cores.park, kMostCost);
+  visitor.cost("wake", c.cores.wake, kMostCost);
+  visitor.cost("reject", c.cores.reject, kMostCost);
+  visitor.cost("credit_message", c.cores.credit_message, kMostCost);
 
   visitor.section("manager");
   visitor.cost("step", c.manager.step, kMostCost);

@@ -62,6 +62,8 @@ struct Costs {
   } nic;
   LatencyFrom latency_from = LatencyFrom::kClient;
   Nanos network_rtt;      // client to NIC and back; part of every latency
+  // Clients with sessions (sim/clients.h) know the 99th percentile as well; 0 = it is the same.
+  Nanos network_rtt_p99;
   // Per request, in a serial dispatcher before the workers, or in the manager of a group of them;
   // 0 = none.
   Nanos dispatcher;
@@ -82,6 +84,14 @@ struct Costs {
     Price resume;         // switching into a preempted request
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
+
+  // Cores that park, and what overload control adds to them; sim/site.h only.
+  struct Cores {
+    Nanos park;            // giving a core away
+    Nanos wake;            // from the decision until a parked core looks for work
+    Nanos reject;          // dropping a request and saying so
+    Nanos credit_message;  // one that only has credits or demand, sent or received
+  } cores;
 
   // On a manager, which is a core of its own beside the workers (Altocumulus). Its looks and takes
   // are part of these: it reads lengths "within a few cycles" (IX-A).

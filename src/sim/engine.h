@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine<P>: one simulated run of policy P. Virtual time jumps from alarm to alarm; every worker,
+// Engine<P, Site>: one simulated run of policy P on a site (sim/site.h), by default one that knows
+// neither clients nor cores. Virtual time jumps from alarm to alarm; every worker,
 // the arrivals and the slow path of the policy have one alarm each. The hooks are called as
 // policy/contract.h says a host does, by the same templates that the live host instantiates.
 //
@@ -22,18 +23,20 @@
 #include "policy/explanation.h"
 #include "sim/alarms.h"
 #include "sim/bit_ring.h"
+#include "sim/delay_scale.h"
 #include "sim/nic.h"
 #include "sim/recorder.h"
 #include "sim/request.h"
 #include "sim/setup.h"
 #include "sim/sim_host.h"
 #include "sim/simulation.h"
+#include "sim/site.h"
 #include "sim/trace.h"
 #include "workload/source.h"
 
 namespace rubato::sim {
 
-template <Policy P>
+template <Policy P, class Site = FixedSite>
 class Engine {
  public:
   Engine(const Setup& setup, const typename P::Config& config, const Watch& watch)
@@ -42,13 +45,14 @@ class Engine {
         watch_(watch),
         trace_(watch.trace),
         policy_(config),
+        site_(setup, warm_at(setup)),
         source_(setup.workload, setup.seed),
         idle_(setup.workers),
         nic_(costs_.nic, setup.workers, setup.seed ^ kNicStream),
         host_(policy_, costs_, setup.workers, setup.seed ^ kHostStream, idle_, nic_, watch.trace),
         prng_(setup.seed ^ kEngineStream),
         recorder_(types_of(setup.workload).size()),
-        alarms_(setup.workers + 2 + managers(policy_, setup.workers)),
+        alarms_(setup.workers + 2 + managers(policy_, setup.workers) + (Site::kElastic ? 1 : 0)),
         cores_(setup.workers),
         managers_(managers(policy_, setup.workers)),
         warm_at_(warm_at(setup)) {
@@ -62,7 +66,7 @@ class Engine {
   Outcome run();
 
  private:
-  enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified };
+  enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake };
 
   struct Core {
     typename P::Worker state{};
@@ -99,6 +103,9 @@ class Engine {
   uint32_t arrivals_actor() const { return setup_.workers; }
   uint32_t adapt_actor() const { return setup_.workers + 1; }
   uint32_t manager_actor(ManagerId manager) const { return setup_.workers + 2 + manager.value; }
+  uint32_t tick_actor() const {
+    return setup_.workers + 2 + static_cast<uint32_t>(managers_.size());
+  }
   ManagerId group_of(uint32_t w) const {
     return manager_of(policy_, WorkerId{w}, setup_.workers);
   }
@@ -117,6 +124,22 @@ class Engine {
   void into_ring(SimRequest* request, uint32_t w);
   void poll(uint32_t w);
   void refuse(SimRequest* request);
+
+  // Clients and cores of an elastic site (engine_elastic.h).
+  void follow_clients();
+  void clients_step();
+  void receive(const Clients::Message& message);
+  Instant answer(const SimRequest& request, bool served, Instant at);
+  void charge_messages(uint32_t w);
+  void ask(uint32_t w);
+  void park(uint32_t w);
+  void grant();
+  void awake(uint32_t w);
+  void release(const std::vector<Nanos>& delays);
+  Nanos measure_delays();
+  DelayScale delay_scale();
+  void tick();
+  void trace_site();
 
   // Choice (engine_workers.h).
   void choose(uint32_t w);
@@ -157,6 +180,7 @@ class Engine {
   Watch watch_;
   Trace* trace_;
   P policy_;
+  [[no_unique_address]] Site site_;
   RequestSource source_;
   BitRing idle_;  // workers without a request
   Nic nic_;
@@ -176,6 +200,13 @@ class Engine {
   Instant now_;
   Instant warm_at_;
   Offer coming_;              // the next arrival
+  // Of an elastic site:
+  Instant followed_ = Instant::never();  // what the alarm of its clients is set to
+  uint64_t requests_received_ = 0;
+  uint32_t tick_turn_ = 0;
+  std::vector<Nanos> delays_;
+  Nanos common_delay_;
+
   Instant dispatcher_free_;
   Instant timer_core_free_;
   uint64_t arrived_ = 0;
@@ -192,10 +223,17 @@ class Engine {
   bool stopped_ = false;
 };
 
-template <Policy P>
-Outcome Engine<P>::run() {
+template <Policy P, class Site>
+Outcome Engine<P, Site>::run() {
   const auto begun = std::chrono::steady_clock::now();
-  next_arrival();
+  if constexpr (Site::kElastic) {
+    delays_.resize(setup_.workers);
+    for (uint32_t w = 0; w < setup_.workers; ++w) rest(w);
+    follow_clients();
+    alarms_.set(tick_actor(), Instant() + site_.interval());
+  } else {
+    next_arrival();
+  }
   if (const Nanos period = hook::adapt_period(policy_); period != Nanos::max()) {
     alarms_.set(adapt_actor(), Instant() + period);
   }
@@ -207,26 +245,35 @@ Outcome Engine<P>::run() {
     if (first.actor < setup_.workers) [[likely]] {
       on_worker(first.actor);
     } else if (first.actor == arrivals_actor()) {
-      arrive();
+      if constexpr (Site::kElastic) {
+        clients_step();
+      } else {
+        arrive();
+      }
     } else if (first.actor == adapt_actor()) {
       adapt();
+    } else if (Site::kElastic && first.actor == tick_actor()) {
+      if constexpr (Site::kElastic) tick();
     } else {
       poke(ManagerId{first.actor - setup_.workers - 2});
     }
     if constexpr (kDispatches<P>) dispatch();
     if constexpr (kManages<P>) run_managers();
+    if constexpr (Site::kElastic) follow_clients();
   }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
   return collect(now_, wall.count());
 }
 
 // Ends with the run: when all requests have arrived and nobody has one, or nobody takes what waits.
-template <Policy P>
-void Engine<P>::adapt() {
+template <Policy P, class Site>
+void Engine<P, Site>::adapt() {
   host_.sit(SimHost<P>::kCentralSeat);
   host_.publish(hook::adapt(policy_, central_, host_));
   offer_all();
-  const bool all_idle = idle_.count() == setup_.workers;
+  uint32_t at_rest = idle_.count();
+  if constexpr (Site::kElastic) at_rest += setup_.workers - site_.granted();
+  const bool all_idle = at_rest == setup_.workers;
   const bool over = arrived_ == setup_.requests && all_idle && pool_.in_use() == 0;
   fruitless_adapts_ = arrived_ == setup_.requests && all_idle ? fruitless_adapts_ + 1 : 0;
   if (over || fruitless_adapts_ == kFruitlessAdapts) return alarms_.clear(adapt_actor());
@@ -234,22 +281,22 @@ void Engine<P>::adapt() {
 }
 
 // The dispatcher looks after every event. What it spends delays the arrivals behind it.
-template <Policy P>
-void Engine<P>::dispatch() {
+template <Policy P, class Site>
+void Engine<P, Site>::dispatch() {
   host_.sit(SimHost<P>::kCentralSeat);
   hook::dispatch(policy_, central_, host_);
   dispatcher_free_ = std::max(dispatcher_free_, now_) + host_.spent();
   while (const auto* given = host_.next_given()) offer(given->queue);
 }
 
-template <Policy P>
-bool Engine<P>::report_progress() {
+template <Policy P, class Site>
+bool Engine<P, Site>::report_progress() {
   if (!watch_.progress) return true;
   return watch_.progress(static_cast<double>(arrived_) / static_cast<double>(setup_.requests));
 }
 
-template <Policy P>
-Outcome Engine<P>::collect(Instant end, double wall_s) {
+template <Policy P, class Site>
+Outcome Engine<P, Site>::collect(Instant end, double wall_s) {
   Outcome outcome;
   outcome.types = recorder_.take();
   outcome.requests = arrived_;
@@ -287,14 +334,15 @@ Outcome Engine<P>::collect(Instant end, double wall_s) {
     }
   }
   outcome.counters = counters_;
+  if constexpr (Site::kElastic) outcome.elastic = site_.outcome();
   outcome.plan = told_plan();
   outcome.events = events_;
   outcome.wall_s = wall_s;
   return outcome;
 }
 
-template <Policy P>
-std::vector<std::string> Engine<P>::told_plan() const {
+template <Policy P, class Site>
+std::vector<std::string> Engine<P, Site>::told_plan() const {
   const std::vector<RequestType> types = types_of(setup_.workload);
   const auto name_of = [&types](uint32_t type) {
     return type == 0 ? "unknown" : types[type - 1].name;
@@ -307,5 +355,6 @@ std::vector<std::string> Engine<P>::told_plan() const {
 }  // namespace rubato::sim
 
 #include "sim/engine_arrivals.h"
+#include "sim/engine_elastic.h"
 #include "sim/engine_managers.h"
 #include "sim/engine_workers.h"

@@ -10,8 +10,8 @@ namespace rubato::sim {
 
 // The alarm rings when the request can be seen by software. Each stage before that keeps the order,
 // so the next request is drawn only when this one is there.
-template <Policy P>
-void Engine<P>::next_arrival() {
+template <Policy P, class Site>
+void Engine<P, Site>::next_arrival() {
   if (arrived_ == setup_.requests) return alarms_.clear(arrivals_actor());
   coming_ = source_.next();
   Instant seen = coming_.at + costs_.network_rtt / 2 + costs_.nic.pcie;
@@ -22,8 +22,8 @@ void Engine<P>::next_arrival() {
   alarms_.set(arrivals_actor(), seen);
 }
 
-template <Policy P>
-void Engine<P>::arrive() {
+template <Policy P, class Site>
+void Engine<P, Site>::arrive() {
   SimRequest* const request = pool_.borrow();
   request->arrived = now_;
   request->sent = coming_.at;
@@ -46,9 +46,10 @@ void Engine<P>::arrive() {
   offer(q);
 }
 
-template <Policy P>
-void Engine<P>::into_ring(SimRequest* request, uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::into_ring(SimRequest* request, uint32_t w) {
   if (!host_.ring(w).put(request, costs_.nic.ring_capacity)) {
+    if constexpr (Site::kElastic) return refuse(request);
     if (request->measured) recorder_.lost(request->true_type);
     return pool_.give_back(request);
   }
@@ -56,8 +57,8 @@ void Engine<P>::into_ring(SimRequest* request, uint32_t w) {
 }
 
 // A worker asks its ring when its own queue has run dry, and takes a burst.
-template <Policy P>
-void Engine<P>::poll(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::poll(uint32_t w) {
   JobQueue& ring = host_.ring(w);
   host_.spend(costs_.worker.poll);
   for (uint32_t n = 0; n < costs_.nic.burst && !ring.empty(); ++n) {
@@ -72,9 +73,10 @@ void Engine<P>::poll(uint32_t w) {
   }
 }
 
-template <Policy P>
-void Engine<P>::refuse(SimRequest* request) {
+template <Policy P, class Site>
+void Engine<P, Site>::refuse(SimRequest* request) {
   if (request->measured) recorder_.refused(request->true_type);
+  if constexpr (Site::kElastic) answer(*request, false, now_ + costs_.cores.reject);
   pool_.give_back(request);
 }
 

@@ -8,8 +8,8 @@
 
 namespace rubato::sim {
 
-template <Policy P>
-void Engine<P>::poke(ManagerId manager) {
+template <Policy P, class Site>
+void Engine<P, Site>::poke(ManagerId manager) {
   ManagerSeat& seat = managers_[manager.value];
   if (seat.poked) return;
   seat.poked = true;
@@ -17,8 +17,8 @@ void Engine<P>::poke(ManagerId manager) {
 }
 
 // After every event. A manager that is still at its last step looks when it is done with that.
-template <Policy P>
-void Engine<P>::run_managers() {
+template <Policy P, class Site>
+void Engine<P, Site>::run_managers() {
   while (!poked_.empty()) {
     const ManagerId manager = poked_.back();
     poked_.pop_back();
@@ -32,8 +32,8 @@ void Engine<P>::run_managers() {
   }
 }
 
-template <Policy P>
-void Engine<P>::manage(ManagerId manager) {
+template <Policy P, class Site>
+void Engine<P, Site>::manage(ManagerId manager) {
   ManagerSeat& seat = managers_[manager.value];
   host_.sit(host_.seat_of(manager));
   if (seat.due <= now_) host_.spend(costs_.manager.step);
@@ -54,8 +54,8 @@ void Engine<P>::manage(ManagerId manager) {
 }
 
 // Not before it is free, and not at this very instant again.
-template <Policy P>
-void Engine<P>::set_manager_alarm(ManagerId manager, Instant at) {
+template <Policy P, class Site>
+void Engine<P, Site>::set_manager_alarm(ManagerId manager, Instant at) {
   ManagerSeat& seat = managers_[manager.value];
   if (at != Instant::never()) at = std::max({at, seat.free_at, now_ + Nanos(1)});
   if (at == seat.alarm) return;

@@ -9,8 +9,8 @@
 namespace rubato::sim {
 
 // Worker `w` is free at now() and has spent() so far.
-template <Policy P>
-void Engine<P>::choose(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::choose(uint32_t w) {
   if (polled() && host_.waiting_in(own_queue(w)) == 0) poll(w);
   Job* const job = look(w);
   if (job != nullptr) {
@@ -22,8 +22,8 @@ void Engine<P>::choose(uint32_t w) {
 }
 
 // Nobody idles before its ring is empty, even if what it takes from there is for others.
-template <Policy P>
-Job* Engine<P>::look(uint32_t w) {
+template <Policy P, class Site>
+Job* Engine<P, Site>::look(uint32_t w) {
   Job* job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
   while (job == nullptr && polled() && !host_.ring(w).empty()) {
     poll(w);
@@ -32,20 +32,26 @@ Job* Engine<P>::look(uint32_t w) {
   return job;
 }
 
-template <Policy P>
-void Engine<P>::rest(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::rest(uint32_t w) {
   Core& core = cores_[w];
   core.running = nullptr;
   core.free_at = now_ + host_.spent();
   overhead_ += host_.spent();
-  idle_.add(w);
+  if (!idle_.has(w)) idle_.add(w);
   alarms_.clear(w);
+  if constexpr (Site::kElastic) {
+    site_.polls(w, core.free_at);
+    if (!site_.rule_parks()) return;
+    core.wake = Wake::kAsk;
+    alarms_.set(w, core.free_at + Site::kAskAgain);
+  }
 }
 
 // An idle worker looks around, at what will be there `after` a while. False = it found nothing,
 // which costs it nothing: it was looking anyway.
-template <Policy P>
-bool Engine<P>::wake(uint32_t w, Nanos after) {
+template <Policy P, class Site>
+bool Engine<P, Site>::wake(uint32_t w, Nanos after) {
   Core& core = cores_[w];
   sit(w);
   const uint64_t polled_before = host_.ring(w).consumed();
@@ -73,8 +79,8 @@ bool Engine<P>::wake(uint32_t w, Nanos after) {
 
 // Something was put into q: idle workers that could find it look. Of several the next in turn. A
 // batch that one of them steals may give work to others.
-template <Policy P>
-void Engine<P>::offer(QueueRef q, Nanos after) {
+template <Policy P, class Site>
+void Engine<P, Site>::offer(QueueRef q, Nanos after) {
   const QueueSpec& spec = P::kQueues[q.spec];
   if (kManages<P> && spec.scope == Scope::kPerManager) return offer_group(q);
   if (idle_.empty()) return;
@@ -95,8 +101,8 @@ void Engine<P>::offer(QueueRef q, Nanos after) {
   }
 }
 
-template <Policy P>
-void Engine<P>::offer_group(QueueRef q) {
+template <Policy P, class Site>
+void Engine<P, Site>::offer_group(QueueRef q) {
   poke(ManagerId{q.lane});
   if (P::kQueues[q.spec].sharing != Sharing::kShared) return;
   for (uint32_t w = idle_.find(0, setup_.workers); w < setup_.workers && host_.waiting_in(q) > 0;) {
@@ -107,8 +113,8 @@ void Engine<P>::offer_group(QueueRef q) {
 }
 
 // What a worker took from its ring can be seen by others once it has chosen itself.
-template <Policy P>
-void Engine<P>::offer_polled() {
+template <Policy P, class Site>
+void Engine<P, Site>::offer_polled() {
   while (!polled_into_.empty()) {
     const QueueRef q = polled_into_.back();
     polled_into_.pop_back();
@@ -116,30 +122,31 @@ void Engine<P>::offer_polled() {
   }
 }
 
-template <Policy P>
-void Engine<P>::offer_all() {
+template <Policy P, class Site>
+void Engine<P, Site>::offer_all() {
   for (uint32_t w = 0; w < setup_.workers && host_.waiting() > 0; ++w) {
     if (idle_.has(w)) wake(w);
   }
 }
 
-template <Policy P>
-bool Engine<P>::timed(const SimRequest& request) const {
+template <Policy P, class Site>
+bool Engine<P, Site>::timed(const SimRequest& request) const {
   if (P::kPreempts == Preempts::kNothing) return false;
   return P::kPreempts == Preempts::kEverything || request.job_class == JobClass::kLong ||
          setup_.classify == Classify::kAge;
 }
 
-template <Policy P>
-Nanos Engine<P>::transfer(const SimRequest& request, uint32_t w) const {
+template <Policy P, class Site>
+Nanos Engine<P, Site>::transfer(const SimRequest& request, uint32_t w) const {
   return costs_.worker.cache_transfer +
          costs_.noc.per_hop * mesh_hops(costs_.noc, request.last_on, w);
 }
 
 // The request starts, or goes on, once the worker has paid what it spent on the way.
-template <Policy P>
-void Engine<P>::begin(uint32_t w, SimRequest* request) {
+template <Policy P, class Site>
+void Engine<P, Site>::begin(uint32_t w, SimRequest* request) {
   Core& core = cores_[w];
+  if constexpr (Site::kElastic) site_.serves(w, now_);
   host_.spend(core.owed);
   core.owed = Nanos();
   if (request->last_on == SimRequest::kNowhere) {
@@ -170,8 +177,8 @@ void Engine<P>::begin(uint32_t w, SimRequest* request) {
   set_alarm(w);
 }
 
-template <Policy P>
-void Engine<P>::start_slice(Core& core, const SimRequest& request) {
+template <Policy P, class Site>
+void Engine<P, Site>::start_slice(Core& core, const SimRequest& request) {
   core.quantum = Nanos::max();
   if (!timed(request)) return;
   core.quantum = hook::quantum(policy_, core.state, request, host_);
@@ -179,8 +186,8 @@ void Engine<P>::start_slice(Core& core, const SimRequest& request) {
 }
 
 // The end of the slice is seen late: by the timer core on its next scan, or as late as timers are.
-template <Policy P>
-void Engine<P>::set_alarm(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::set_alarm(uint32_t w) {
   Core& core = cores_[w];
   Instant looked = core.slice_end;
   if (looked < core.finish_at) {
@@ -196,8 +203,8 @@ void Engine<P>::set_alarm(uint32_t w) {
   alarms_.set(w, cut ? looked : core.finish_at);
 }
 
-template <Policy P>
-void Engine<P>::on_worker(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::on_worker(uint32_t w) {
   if constexpr (kManages<P>) poke(group_of(w));
   switch (cores_[w].wake) {
     case Wake::kFinish:
@@ -208,11 +215,17 @@ void Engine<P>::on_worker(uint32_t w) {
       sit(w);
       host_.spend(costs_.preemption.receive);
       return preempt(w);
+    case Wake::kAsk:
+      if constexpr (Site::kElastic) ask(w);
+      return;
+    case Wake::kAwake:
+      if constexpr (Site::kElastic) awake(w);
+      return;
   }
 }
 
-template <Policy P>
-void Engine<P>::finish(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::finish(uint32_t w) {
   Core& core = cores_[w];
   SimRequest* const request = core.running;
   request->attained = request->service;
@@ -228,20 +241,28 @@ void Engine<P>::finish(uint32_t w) {
   moved_ += moved ? 1 : 0;
   host_.spend(costs_.worker.send);
   if (now_ >= warm_at_ && arrived_ < setup_.requests) ++done_in_time_;
+  Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
+  if constexpr (Site::kElastic) {
+    replied = answer(*request, true, now_ + host_.spent());
+    site_.update_credits(now_);
+    charge_messages(w);
+  }
   if (request->measured) {
-    const Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
     recorder_.done(*request, replied - request->sent);
     if (watch_.done) [[unlikely]]
       watch_.done({request->id, replied - request->sent, moved});
   }
   pool_.give_back(request);
+  if constexpr (Site::kElastic) {
+    if (site_.leaving(w)) return park(w);
+  }
   choose(w);
 }
 
 // Somebody looks at the slice that has ended: the worker itself in its timer's interrupt, or the
 // timer core, which the worker does not feel unless it is notified.
-template <Policy P>
-void Engine<P>::slice_end(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::slice_end(uint32_t w) {
   Core& core = cores_[w];
   SimRequest& request = *core.running;
   const bool self = costs_.preemption.clock == Clock::kSelf;
@@ -275,8 +296,8 @@ void Engine<P>::slice_end(uint32_t w) {
 
 // The timer core sends one notification at a time. One that comes after the request is done
 // interrupts whatever follows.
-template <Policy P>
-void Engine<P>::notify(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::notify(uint32_t w) {
   Core& core = cores_[w];
   const Costs::Preemption& price = costs_.preemption;
   timer_core_free_ = std::max(timer_core_free_, now_) + host_.draw(price.send);
@@ -294,11 +315,12 @@ void Engine<P>::notify(uint32_t w) {
 
 // The request goes back, and the worker chooses again; others may be faster to find it. If its
 // queue is full it keeps the worker for another slice.
-template <Policy P>
-void Engine<P>::preempt(uint32_t w) {
+template <Policy P, class Site>
+void Engine<P, Site>::preempt(uint32_t w) {
   Core& core = cores_[w];
   SimRequest* const request = core.running;
   const Nanos ran = now_ - core.slice_start;
+  if constexpr (Site::kElastic) request->waits_since = now_;
   useful_ += ran;
   request->attained += ran;
   request->left -= ran;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "sim/nic.h"
+#include "sim/site.h"
 
 namespace rubato::sim {
 namespace {
@@ -238,6 +239,36 @@ void explain_slices(const Setup& setup, Lines& lines) {
       "not part of its service time");
 }
 
+void explain_elastic(const Setup& setup, Lines& lines) {
+  if (!setup.elastic) return;
+  const ElasticSetup& elastic = *setup.elastic;
+  const Costs& costs = setup.costs;
+  lines.push_back("the clients are " + std::to_string(elastic.clients.sessions) +
+                  " sessions, each of its flows; half a round trip has a fixed part and an "
+                  "exponential one" +
+                  (costs.network_rtt_p99 > costs.network_rtt
+                       ? ", 99 % of round trips take less than " + text(costs.network_rtt_p99)
+                       : " that is 0 here"));
+  if (elastic.admission == Admission::kCredits) {
+    lines.push_back("a session sends what its credits allow, and sheds what waits for one longer "
+                    "than " +
+                    (elastic.clients.expiry == Nanos::max() ? std::string("forever")
+                                                            : text(elastic.clients.expiry)) +
+                    "; latencies begin when it has the request");
+  }
+  if (elastic.admission != Admission::kNone) {
+    lines.push_back("a request is dropped, at " + text(costs.cores.reject) +
+                    " of a worker's time, while others have waited for " +
+                    text(elastic.credits.drop_delay) + "; a message with credits only costs " +
+                    text(costs.cores.credit_message));
+  }
+  lines.push_back("cores are allocated by '" + elastic.cores + "'; to wake one takes " +
+                  text(costs.cores.wake) + ", to park it " + text(costs.cores.park) +
+                  ", and both count as in use; idle ones ask every " +
+                  text(ElasticSite::kAskAgain));
+  lines.emplace_back("flows of a parked worker go to the next one that is awake, at once");
+}
+
 }  // namespace
 
 std::vector<std::string> explain(const Setup& setup) {
@@ -250,6 +281,7 @@ std::vector<std::string> explain(const Setup& setup) {
   explain_workers(setup, lines);
   explain_managers(setup.costs, lines);
   explain_slices(setup, lines);
+  explain_elastic(setup, lines);
   lines.emplace_back("replies are never lost, and cost the client nothing");
   return lines;
 }

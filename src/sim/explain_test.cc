@@ -40,6 +40,16 @@ TEST(Explain, the_ideal_machine_has_no_network_and_no_ring) {
   EXPECT_FALSE(says(setup, "ring of"));
 }
 
+TEST(Explain, sessions_and_cores_are_told_where_there_are_any) {
+  sim::Setup setup = setup_with("coresync-testbed");
+  EXPECT_FALSE(says(setup, "cores are allocated"));
+  setup.elastic.emplace();
+  setup.elastic->cores = "coresync";
+  EXPECT_TRUE(says(setup, "cores are allocated by 'coresync'; to wake one takes 2200 ns"));
+  EXPECT_TRUE(says(setup, "the clients are 100 sessions"));
+  EXPECT_TRUE(says(setup, "99 % of round trips take less than 20000 ns"));
+}
+
 TEST(Explain, a_polled_ring_loses_what_it_cannot_hold) {
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "ring of 128 requests"));
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "checks one worker every 15 ns"));

@@ -62,6 +62,16 @@ void for_each_figure(Report& report, bool all, F&& f) {
   for (size_t w = 0; w < report.worker_utilization.size(); ++w) {
     f("/simulation/worker_utilization/" + std::to_string(w), report.worker_utilization[w]);
   }
+  if (report.elastic) {
+    auto& e = *report.elastic;
+    f("/elastic/granted_share", e.granted_share);
+    f("/elastic/cores", e.cores);
+    f("/elastic/credits/total", e.credits);
+    f("/elastic/credits/issued", e.credits_issued);
+    f("/elastic/credits/outstanding", e.credits_outstanding);
+    f("/elastic/credits/withheld", e.credits_withheld);
+    f("/elastic/drained", e.drained);
+  }
   latency("", run.latency);
   slowdown("", *run.slowdown);
   for (size_t i = 0; i < run.types.size(); ++i) {
@@ -85,11 +95,23 @@ void add_counters(SchedulerCounters& sum, const SchedulerCounters& other) {
   }
 }
 
+void add_elastic(ElasticOutcome& sum, const ElasticOutcome& other) {
+  sum.parks += other.parks;
+  sum.wakes += other.wakes;
+  sum.credit_messages += other.credit_messages;
+  sum.demand_messages += other.demand_messages;
+  sum.credits_least = std::min(sum.credits_least, other.credits_least);
+  sum.credits_most = std::max(sum.credits_most, other.credits_most);
+  sum.max_delay_us = std::max(sum.max_delay_us, other.max_delay_us);
+  for (size_t i = 0; i < sum.shed.size(); ++i) sum.shed[i] += other.shed[i];
+}
+
 void add_counts(SimReport& sum, const SimReport& other) {
   sum.requests += other.requests;
   sum.events += other.events;
   sum.simulated_s += other.simulated_s;
   if (sum.moves && other.moves) *sum.moves += *other.moves;
+  if (sum.elastic && other.elastic) add_elastic(*sum.elastic, *other.elastic);
   RunReport& run = sum.run;
   run.requests += other.run.requests;
   run.refused += other.run.refused;
@@ -121,6 +143,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   report.useful_share = outcome.useful_share;
   report.worker_utilization = outcome.worker_busy;
   report.plan = outcome.plan;
+  report.elastic = outcome.elastic;
   RunReport& run = report.run;
   run.kind = "sim";
   run.workers = setup.workers;

@@ -4,7 +4,8 @@
 // seeds with its confidence. Pure functions over plain values; safe on every thread.
 //
 // `requests` counts, as in live runs, those that arrived after the warm-up: types' counts, refused
-// and lost add up to it. What the simulation did in all is in SimReport.
+// and lost, and what clients with sessions shed, add up to it. What the simulation did in all is in
+// SimReport.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct SimReport {
   uint32_t seeds = 1;       // runs that this is the average of
   std::vector<Confidence> confidence;  // empty for one seed
   std::optional<MoveOutcomes> moves;   // if they were asked for
+  std::optional<ElasticOutcome> elastic;  // if the setup has that
 };
 
 inline constexpr const char* kStoppedEarly = "stopped early";

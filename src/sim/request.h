@@ -23,6 +23,9 @@ struct SimRequest : Job {
   uint64_t id = 0;               // its number in the run
   uint32_t true_type = 0;        // `type` is what the classifier took it for
   uint32_t last_on = kNowhere;   // the worker that had it last
+  // On an elastic site (sim/site.h) only:
+  uint32_t session = 0;
+  Instant waits_since;           // arrived, or was cut
   bool measured = false;         // arrived after the warm-up
 };
 

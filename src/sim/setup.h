@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/time.h"
 #include "sim/costs.h"
+#include "sim/elastic.h"
 #include "workload/source.h"
 
 namespace rubato::sim {
@@ -27,6 +29,7 @@ struct Setup {
   double warmup = 0.1;       // share of the run's time whose arrivals are not measured
   Classify classify = Classify::kFeedback;
   Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
+  std::optional<ElasticSetup> elastic;  // clients with sessions, and cores that come and go
 };
 
 }  // namespace rubato::sim

@@ -207,6 +207,23 @@ class SimHost {
   uint32_t waiting_in(QueueRef q) const { return rows_[q.spec].queues[q.lane].depth(); }
   uint64_t waiting() const { return waiting_; }  // in all queues; not in rings
 
+  // visitor(queue, job) for the head of every queue that holds something, and of every ring, as if
+  // it were in the queue that its worker polls into.
+  template <class Visitor>
+  void for_each_head(Visitor&& visitor) const {
+    for (uint32_t spec = 0; spec < rows_.size(); ++spec) {
+      const Row& row = rows_[spec];
+      const auto lanes = static_cast<uint32_t>(row.queues.size());
+      for (uint32_t lane = row.held.find(0, lanes); lane < lanes;) {
+        visitor(QueueRef{spec, lane}, *row.queues[lane].head());
+        if (++lane < lanes) lane += row.held.find(lane, lanes - lane);
+      }
+    }
+    for (uint32_t w = 0; w < workers_; ++w) {
+      if (!rings_[w].empty()) visitor(QueueRef{0, w}, *rings_[w].head());
+    }
+  }
+
   // The NIC's ring of a worker. Requests in it are seen by the depth of the worker's own arrival
   // queue, when that worker or the timer core looks (contract.h).
   JobQueue& ring(uint32_t worker) { return rings_[worker]; }

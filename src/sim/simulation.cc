@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "policy/part.h"
 #include "sim/alarms.h"
+#include "sim/simulate_elastic.h"
 #include "sim/simulate_part.h"
 
 namespace rubato::sim {
@@ -29,6 +30,7 @@ Status check(const Setup& setup) {
 Result<Outcome> simulate(std::string_view policy, const Settings& settings, const Setup& setup,
                          const Watch& watch) {
   if (Status fit = check(setup); !fit) return Error{fit.error()};
+  if (setup.elastic) return simulate_elastic(policy, settings, setup, watch);
   std::optional<Result<Outcome>> outcome;
   for_each_policy_part<RUBATO_POLICY_PARTS>([&]<uint32_t kPart>(PolicyPartNumber<kPart>) {
     if (!outcome) outcome = simulate_part<kPart>(policy, settings, setup, watch);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,7 @@ struct Outcome {
   double useful_share = 0; // of the workers' time: in requests
   std::vector<double> worker_busy;  // busy_share of each worker
   std::vector<std::string> plan;    // what the policy says of its last plan
+  std::optional<ElasticOutcome> elastic;  // if the setup has that
   uint64_t events = 0;
   double wall_s = 0;       // of the simulation; the only field that is not reproducible
 };

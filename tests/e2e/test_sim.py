@@ -203,6 +203,29 @@ class Traces(unittest.TestCase):
                              "rubato: cannot write '/dev/full': No space left on device\n")
 
 
+class SessionsAndCores(unittest.TestCase):
+    COMMAND = ("--policy", "steal", "--workload", "exp-10", "--costs", "coresync-testbed",
+               "--sessions", "100", "--requests", "30000")
+
+    def test_what_was_offered_is_served_refused_or_shed(self):
+        run = report(*self.COMMAND, "--cores", "coresync", "--load", "1.2",
+                     "--set", "cores.r=20", "--set", "credits.target_delay=60us")
+        counts = sum(t["count"] + t["refused"] + t["lost"] for t in run["types"])
+        self.assertEqual(counts + run["elastic"]["shed_by_clients"], run["requests"])
+        self.assertGreater(run["elastic"]["shed_by_clients"], 0)
+        self.assertEqual(run["settings"]["cores.r"], "20")
+        self.assertEqual(run["settings"]["credits.target_delay_us"], "60")
+
+    def test_people_are_told_of_cores_and_credits(self):
+        done = sim(*self.COMMAND, "--cores", "reactive", "--load", "0.2", "--explain")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"cores \d+\.\d+ on average, \d+\.\d % for best-effort work")
+        self.assertIn("cores are allocated by 'reactive'", done.stdout)
+
+    def test_without_them_nothing_is_said_of_them(self):
+        self.assertNotIn("elastic", report("--policy", "steal", "--requests", "1000"))
+
+
 class Refusals(unittest.TestCase):
     def test_bad_input_is_one_line_that_names_the_option_and_status_2(self):
         base = ["--policy", "synergy"]
@@ -233,6 +256,15 @@ class Refusals(unittest.TestCase):
                 ([*base, "--long-over", "x"], "--long-over"), ([*base, "--seeds", "0"], "--seeds"),
                 ([*base, "--threads", "0"], "--threads"),
                 ([*base, "--trace", "x", "--seeds", "2"], "--trace"),
+                ([*base, "--sessions", "0"], "--sessions"),
+                ([*base, "--overload", "maybe"], "--overload"),
+                ([*base, "--cores", "some"], "--cores"), ([*base, "--expiry", "x"], "--expiry"),
+                ([*base, "--delay", "all"], "--delay"),
+                ([*base, "--sessions", "9", "--guaranteed", "17"], "--guaranteed"),
+                ([*base, "--set", "cores.r=20"], "--set"),
+                ([*base, "--cores", "coresync", "--set", "cores.frob=1"], "--set"),
+                ([*base, "--cores", "static", "--set", "credits.alpha=-1"], "--set"),
+                (["--policy", "fcfs", "--cores", "static"], "--policy"),
                 ([*base, "--frob"], "--frob")):
             with self.subTest(args=args):
                 done = sim(*args)

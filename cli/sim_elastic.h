@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of `rubato sim` about clients with sessions, admission and cores that come and go
+// (sim/elastic.h), and what such runs have to say. Main thread.
+#pragma once
+
+#include <string>
+
+#include "cli/sim_options.h"
+#include "sim/report.h"
+
+namespace rubato::cli {
+
+// Adds --sessions and its kin; `options` must outlive the parse.
+void add_elastic_options(CLI::App& app, SimOptions& options);
+
+// Is it a setting of the allocator of cores or of credits, rather than of a policy?
+bool is_elastic_setting(const Setting& setting);
+
+// After the parse: fills options.setup.elastic if any of them was given. Throws what does not fit.
+void finish_elastic(SimOptions& options);
+
+// Two lines for people; empty if the run was not of that kind.
+std::string elastic_lines(const sim::SimReport& report);
+
+// The object "elastic" of the report's JSON. Requires a report that has it.
+std::string elastic_json(const sim::SimReport& report);
+
+// What --set takes for each allocator, for --help.
+std::string elastic_help();
+
+}  // namespace rubato::cli

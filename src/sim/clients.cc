@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/clients.h"
+
+#include <algorithm>
+
+#include "workload/sampling.h"
+
+namespace rubato::sim {
+namespace {
+
+constexpr uint64_t kLegStream = 0x3c6ef372fe94f82bu;
+
+// The sum of two exponentials of mean 1 is below this 99 % of the time.
+constexpr double kTwoLegsP99 = 6.6384;
+
+}  // namespace
+
+Clients::Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed,
+                 const Costs& costs, const ClientSettings& settings, int64_t credit,
+                 Instant warm_at)
+    : settings_(settings),
+      source_(workload, seed),
+      requests_(requests),
+      prng_(seed ^ kLegStream),
+      warm_at_(warm_at),
+      coming_(source_.next()),
+      sessions_(settings.sessions),
+      shed_(types_of(workload).size()) {
+  const double rtt = static_cast<double>(costs.network_rtt.count());
+  const double p99 = std::max(rtt, static_cast<double>(costs.network_rtt_p99.count()));
+  leg_spread_ns_ = std::min((p99 - rtt) / (kTwoLegsP99 - 2), rtt / 2);
+  leg_fixed_ = Nanos(static_cast<int64_t>(rtt / 2 - leg_spread_ns_)) + costs.nic.pcie;
+  for (Session& session : sessions_) session.credit = credit;
+}
+
+Nanos Clients::leg() {
+  if (leg_spread_ns_ == 0) return leg_fixed_;
+  return leg_fixed_ + Nanos(static_cast<int64_t>(leg_spread_ns_ * sample_exponential(prng_)));
+}
+
+Instant Clients::next() const {
+  const Instant coming = generated_ < requests_ ? coming_.at : Instant::never();
+  return letters_.empty() ? coming : std::min(coming, letters_.front().at);
+}
+
+namespace {
+constexpr auto kLater = [](const auto& a, const auto& b) {
+  return a.at != b.at ? a.at > b.at : a.number > b.number;
+};
+}  // namespace
+
+void Clients::push(Letter letter) {
+  letter.number = letters_ever_++;
+  letters_.push_back(letter);
+  std::push_heap(letters_.begin(), letters_.end(), kLater);
+}
+
+Clients::Message Clients::step() {
+  const bool generates =
+      generated_ < requests_ && (letters_.empty() || coming_.at < letters_.front().at);
+  if (generates) {
+    generate();
+    return {};
+  }
+  std::pop_heap(letters_.begin(), letters_.end(), kLater);
+  const Letter letter = letters_.back();
+  letters_.pop_back();
+  if (letter.to_server) return {letter.kind, letter.session, letter.value, letter.offer};
+  Session& session = sessions_[letter.session];
+  session.underway -= letter.answered;
+  session.credit = letter.value;
+  drain(letter.session, letter.at);
+  return {};
+}
+
+Instant Clients::send(uint32_t id, int64_t credit, Instant at, int64_t answered) {
+  Session& session = sessions_[id];
+  session.at_client = std::max(session.at_client, at + leg());
+  push({.at = session.at_client,
+        .session = id,
+        .value = credit,
+        .answered = answered,
+        .offer = {}});
+  return session.at_client;
+}
+
+void Clients::generate() {
+  const Offer offer = coming_;
+  const uint32_t id = static_cast<uint32_t>(offer.flow % settings_.sessions);
+  Session& session = sessions_[id];
+  ++generated_;
+  generated_warm_ += offer.at >= warm_at_ ? 1u : 0u;
+  last_generated_ = offer.at;
+  if (generated_ < requests_) coming_ = source_.next();
+  if (session.queued == kQueue) shed_oldest(session);
+  session.queue[(session.first + session.queued++) % kQueue] = offer;
+  drain(id, offer.at);
+}
+
+// Sends what it may. Who may not send and has nothing underway would never be asked.
+void Clients::drain(uint32_t id, Instant now) {
+  Session& session = sessions_[id];
+  shed_expired(session, now);
+  while (session.queued > 0 && session.underway < session.credit) {
+    const Offer offer = session.queue[session.first];
+    session.first = (session.first + 1) % kQueue;
+    --session.queued;
+    ++session.underway;
+    post(id, Kind::kRequest, offer, now);
+    session.demand_told = false;
+  }
+  if (session.queued > 0 && session.underway == 0 && !session.demand_told) {
+    post(id, Kind::kDemand, {}, now);
+    session.demand_told = true;
+    ++demand_messages_;
+  }
+}
+
+void Clients::post(uint32_t id, Kind kind, const Offer& offer, Instant now) {
+  Session& session = sessions_[id];
+  session.at_server = std::max(session.at_server, now + leg());
+  push({.at = session.at_server,
+        .to_server = true,
+        .kind = kind,
+        .session = id,
+        .value = session.queued,
+        .offer = offer});
+}
+
+void Clients::shed_oldest(Session& session) {
+  const Offer& offer = session.queue[session.first];
+  shed_[offer.type] += offer.at >= warm_at_ ? 1u : 0u;
+  session.first = (session.first + 1) % kQueue;
+  --session.queued;
+}
+
+void Clients::shed_expired(Session& session, Instant now) {
+  while (session.queued > 0 && now - session.queue[session.first].at > settings_.expiry) {
+    shed_oldest(session);
+  }
+  if (session.queued == 0) session.demand_told = false;
+}
+
+void Clients::give_up() {
+  for (Session& session : sessions_) {
+    while (session.queued > 0) shed_oldest(session);
+  }
+}
+
+}  // namespace rubato::sim

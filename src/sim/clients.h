@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Clients: open-loop load from sessions that obey credits (CoreSync III-A). Requests of the
+// workload are spread over the sessions by flow. A session sends as long as fewer requests are
+// underway than its credit, which is absolute and comes with every answer; what it may not send it
+// queues, for a while, and then sheds by itself. Every message says how many are queued, and a
+// session with no request underway says so once in a message of its own.
+//
+// Messages take half of a round trip each way: a fixed part and an exponential one, so that mean
+// and 99th percentile of the round trip are those of the machine. Those of one session and
+// direction keep their order. One owner.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/prng.h"
+#include "base/time.h"
+#include "sim/costs.h"
+#include "workload/source.h"
+
+namespace rubato::sim {
+
+struct ClientSettings {
+  static constexpr uint32_t kMostSessions = 1'000'000;
+  uint32_t sessions = 100;             // 1 to kMostSessions
+  Nanos expiry = Nanos::micros(10);    // what waits longer for a credit is shed; max() = never
+};
+
+class Clients {
+ public:
+  static constexpr int64_t kUnlimited = INT64_MAX;  // a credit
+  static constexpr uint32_t kQueue = 16;  // requests of a session; the oldest is shed for one more
+
+  // `credit` is what each session may have underway at first. Those that come after `warm_at` count
+  // as shed when they are.
+  Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed, const Costs& costs,
+          const ClientSettings& settings, int64_t credit, Instant warm_at);
+
+  enum class Kind : uint8_t { kNothing, kRequest, kDemand };
+  struct Message {
+    Kind kind = Kind::kNothing;  // of what has reached the server
+    uint32_t session = 0;
+    int64_t demand = 0;
+    Offer offer;
+  };
+
+  // When step() has something to do; never() = all requests were sent or shed, and are answered.
+  Instant next() const;
+  // The first thing that happens. Requires next() != never().
+  Message step();
+
+  // The server sends at `at`: the answer to a request, or a message that only has credits. Returns
+  // when it is there.
+  Instant answer(uint32_t session, int64_t credit, Instant at) {
+    return send(session, credit, at, 1);
+  }
+  void tell(uint32_t session, int64_t credit, Instant at) { send(session, credit, at, 0); }
+
+  // Nothing is underway and nothing will be: what is still queued is shed.
+  void give_up();
+
+  bool generating() const { return generated_ < requests_; }
+  uint64_t generated() const { return generated_; }
+  Instant last_generated() const { return last_generated_; }
+  uint64_t generated_warm() const { return generated_warm_; }
+  const std::vector<uint64_t>& shed() const { return shed_; }  // by type, after the warm-up
+  uint64_t demand_messages() const { return demand_messages_; }
+
+ private:
+  struct Session {
+    int64_t credit = 0;
+    int64_t underway = 0;
+    std::array<Offer, kQueue> queue{};
+    uint32_t first = 0;
+    uint32_t queued = 0;
+    bool demand_told = false;
+    Instant at_server;  // its last message
+    Instant at_client;
+  };
+  struct Letter {
+    Instant at;
+    uint64_t number = 0;  // among those of the same time
+    bool to_server = false;
+    Kind kind = Kind::kNothing;
+    uint32_t session = 0;
+    int64_t value = 0;   // demand, or credit
+    int64_t answered = 0;
+    Offer offer;
+  };
+
+  Instant send(uint32_t session, int64_t credit, Instant at, int64_t answered);
+  void generate();
+  void post(uint32_t session, Kind kind, const Offer& offer, Instant now);
+  void drain(uint32_t session, Instant now);
+  void shed_oldest(Session& session);
+  void shed_expired(Session& session, Instant now);
+  Nanos leg();
+  void push(Letter letter);
+
+  ClientSettings settings_;
+  RequestSource source_;
+  uint64_t requests_;
+  Prng prng_;
+  Nanos leg_fixed_;
+  double leg_spread_ns_ = 0;
+  Instant warm_at_;
+  Offer coming_;
+  uint64_t generated_ = 0;
+  uint64_t generated_warm_ = 0;
+  Instant last_generated_;
+  uint64_t letters_ever_ = 0;
+  uint64_t demand_messages_ = 0;
+  std::vector<Session> sessions_;
+  std::vector<Letter> letters_;  // a heap, the earliest first
+  std::vector<uint64_t> shed_;
+};
+
+}  // namespace rubato::sim

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Clients with sessions, credits, and cores that come and go, as whole simulated runs.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+
+#include "sim/cost_file.h"
+#include "sim/simulation.h"
+#include "sim/testing/digest.h"
+
+namespace rubato::sim {
+namespace {
+
+constexpr double kCapacityRps = 1.2e6;  // of coresync-testbed with 16 cores and exp-10
+
+Setup at_load(double load, const std::string& cores, uint64_t requests = 60'000) {
+  sim::Setup setup;
+  setup.workers = 16;
+  setup.costs = load_costs("coresync-testbed").value();
+  setup.workload.mixes.push_back(parse_mix("exp-10").value());
+  setup.workload.rate = load * kCapacityRps;
+  setup.workload.flows.count = 100;
+  setup.requests = requests;
+  setup.elastic.emplace();
+  setup.elastic->cores = cores;
+  return setup;
+}
+
+Outcome run(const Setup& setup, const std::string& policy = "steal", const Settings& set = {}) {
+  Result<Outcome> outcome = simulate(policy, set, setup);
+  if (!outcome) {
+    ADD_FAILURE() << outcome.error();
+    return {};
+  }
+  return std::move(*outcome);
+}
+
+uint64_t shed(const Outcome& outcome) {
+  const auto& by_type = outcome.elastic->shed;
+  return std::accumulate(by_type.begin(), by_type.end(), uint64_t{0});
+}
+
+uint64_t counter(const Outcome& outcome, const std::string& name) {
+  for (const auto& [key, value] : outcome.counters.more) {
+    if (key == name) return value;
+  }
+  return UINT64_MAX;
+}
+
+double p99_us(const Outcome& outcome) {
+  return outcome.types[0].latency.percentile(99).micros();
+}
+
+double goodput(const Outcome& outcome) {
+  return static_cast<double>(outcome.done_in_time) / outcome.measured_time.seconds();
+}
+
+TEST(Elastic, without_credits_and_with_all_cores_it_serves_as_a_fixed_site) {
+  sim::Setup setup;
+  setup.workers = 4;
+  setup.workload.mixes.push_back(parse_mix("exp-1").value());
+  setup.workload.rate = 3e6;
+  setup.requests = 50'000;
+  for (const char* policy : {"steal", "cfcfs", "synergy"}) {
+    setup.elastic.reset();
+    const Outcome fixed = run(setup, policy);
+    setup.elastic.emplace();
+    setup.elastic->admission = Admission::kNone;
+    const Outcome elastic = run(setup, policy);
+    EXPECT_EQ(elastic.measured, fixed.measured) << policy;
+    EXPECT_EQ(elastic.types[0].latency.percentile(99), fixed.types[0].latency.percentile(99))
+        << policy;
+    EXPECT_DOUBLE_EQ(elastic.elastic->granted_share, 1) << policy;
+  }
+}
+
+TEST(Elastic, the_same_seed_gives_the_same_run) {
+  const sim::Setup setup = at_load(0.7, "coresync");
+  EXPECT_EQ(digest_of(run(setup)), digest_of(run(setup)));
+}
+
+TEST(Elastic, every_request_is_served_refused_or_shed_whoever_allocates) {
+  for (const char* cores :
+       {"static", "reactive", "caladan", "util-range", "delay-range", "coresync"}) {
+    for (const Admission admission : {Admission::kNone, Admission::kAqm, Admission::kCredits}) {
+      for (const double load : {0.05, 0.6, 1.5}) {
+        sim::Setup setup = at_load(load, cores, 10'000);
+        setup.elastic->admission = admission;
+        const Outcome outcome = run(setup);
+        const TypeOutcome& type = outcome.types[0];
+        EXPECT_EQ(type.latency.count() + type.refused + shed(outcome), outcome.measured)
+            << cores << " at " << load;
+        EXPECT_EQ(counter(outcome, "left_waiting"), 0u) << cores << " at " << load;
+        if (admission == Admission::kNone) {
+          EXPECT_EQ(type.refused + shed(outcome), 0u);
+        }
+      }
+    }
+  }
+}
+
+TEST(Elastic, every_policy_that_it_goes_with_gives_cores_away_and_serves_all) {
+  for (const char* policy : {"cfcfs", "steal", "zygos", "shenango", "darc", "synergy"}) {
+    for (const char* machine : {"coresync-testbed", "sbb-testbed"}) {  // direct and polled rings
+      sim::Setup setup = at_load(0.3, "reactive", 20'000);
+      setup.costs = load_costs(machine).value();
+      setup.elastic->admission = Admission::kNone;
+      const Outcome outcome = run(setup, policy);
+      EXPECT_EQ(outcome.types[0].latency.count(), outcome.measured) << policy << " " << machine;
+      EXPECT_LT(outcome.elastic->granted_share, 0.7) << policy << " " << machine;
+      EXPECT_GT(outcome.elastic->parks, 100u) << policy << " " << machine;
+    }
+  }
+}
+
+TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name) {
+  for (const char* policy : {"fcfs", "jbsq", "altocumulus"}) {
+    const Result<Outcome> outcome = simulate(policy, {}, at_load(0.5, "static", 1000));
+    ASSERT_FALSE(outcome.ok()) << policy;
+    EXPECT_NE(outcome.error().find("not '" + std::string(policy) + "'"), std::string::npos);
+  }
+  sim::Setup setup = at_load(0.5, "none", 1000);
+  EXPECT_EQ(simulate("steal", {}, setup).error(), "cores: there is no 'none'");
+}
+
+TEST(Elastic, credits_keep_goodput_and_latency_where_an_unprotected_server_drowns) {
+  sim::Setup setup = at_load(1.5, "static", 200'000);
+  const Outcome guarded = run(setup);
+  setup.elastic->admission = Admission::kNone;
+  const Outcome drowned = run(setup);
+  const Outcome at_08 = run(at_load(0.8, "static", 200'000));
+  EXPECT_GT(goodput(guarded), 0.95 * kCapacityRps);
+  EXPECT_LT(p99_us(guarded), 3 * p99_us(at_08));
+  EXPECT_GT(p99_us(drowned), 100 * p99_us(at_08));
+}
+
+TEST(Elastic, an_aqm_alone_bounds_what_a_request_waits) {
+  sim::Setup setup = at_load(1.5, "static", 200'000);
+  setup.elastic->admission = Admission::kAqm;
+  const Outcome outcome = run(setup);
+  EXPECT_LT(p99_us(outcome), 400);
+  EXPECT_GT(outcome.types[0].refused, 10'000u);
+  EXPECT_EQ(shed(outcome), 0u);
+}
+
+TEST(Elastic, guaranteed_cores_are_never_given_away) {
+  sim::Setup setup = at_load(0.05, "reactive", 20'000);
+  setup.elastic->guaranteed = 6;
+  const Outcome outcome = run(setup);
+  EXPECT_GE(outcome.elastic->cores, 6);
+  EXPECT_LT(outcome.elastic->cores, 7);
+}
+
+// docs/decisions/011-overload-by-class.md
+TEST(Elastic, a_preempted_long_request_does_not_read_as_overload) {
+  sim::Setup setup = at_load(1, "coresync", 400'000);
+  setup.costs = load_costs("synergy-testbed").value();
+  setup.workload.mixes = {parse_mix("extreme-bimodal").value()};
+  setup.workload.rate = 0.7 * 16e9 / mean_service_ns(setup.workload);
+  setup.warmup = 0.5;
+  setup.elastic->credits.session_limit = 8;
+  const Outcome by_class = run(setup, "synergy");
+  setup.elastic->delay_by_class = false;
+  const Outcome oldest = run(setup, "synergy");
+  EXPECT_LT(shed(by_class), by_class.measured / 100);
+  EXPECT_GT(shed(oldest), oldest.measured / 10);
+}
+
+}  // namespace
+}  // namespace rubato::sim
