@@ -21,6 +21,10 @@ def _columns(x, run):
         yield f"latency_{p}_us", run.latency_us(p)
     yield "latency_p999_half_width_us", run.half_width("latency_us", "p999")
     yield "utilization", run.utilization
+    if run.elastic:
+        for key in ("cores", "best_effort_share", "shed_by_clients", "rejected"):
+            yield key, run.elastic[key]
+        yield "credits", run.elastic["credits"]["total"]
     for counter in ("preemptions", "preemptions_avoided", "steals", "stolen", "migrations"):
         yield counter, run.counters[counter]
 

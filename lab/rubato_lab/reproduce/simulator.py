@@ -89,6 +89,7 @@ class Run:
         self.achieved_rps = report["achieved_rps"]
         self.counters = report["counters"]
         self.utilization = report["utilization"]
+        self.elastic = report.get("elastic")  # of runs with sessions and cores
 
     def latency_us(self, percentile="p999"):
         return self.report["latency_us"][percentile]
