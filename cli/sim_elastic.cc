@@ -192,8 +192,8 @@ std::string elastic_lines(const sim::SimReport& report) {
       percent(shed, report.run.requests));
   if (e.credits_most == 0) return text;
   return text + fmt::format("credits {:.0f} on average ({} to {}), issued {:.0f}, not in use "
-                            "{:.0f}, withheld {:.0f}; sessions drained {:.1f}; messages with credits only "
-                            "{}, with demand only {}; longest wait seen {}\n",
+                            "{:.0f}, withheld {:.0f}; sessions drained {:.1f}; messages with "
+                            "credits only {}, with demand only {}; longest wait seen {}\n",
                             e.credits, e.credits_least, e.credits_most, e.credits_issued,
                             e.credits_outstanding, e.credits_withheld, e.drained,
                             e.credit_messages, e.demand_messages, time_text(e.max_delay_us));
