@@ -58,9 +58,9 @@ TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
     EXPECT_EQ(costs.value().name, builtin.name);
     names.emplace_back(builtin.name);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"ac-int-msr", "ac-int", "ac-rss", "ideal", "nanopu",
-                                             "nebula", "persephone-fig1", "rpcvalet",
-                                             "sbb-testbed", "synergy-testbed"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"ac-int-msr", "ac-int", "ac-rss", "coresync-testbed",
+                                             "ideal", "nanopu", "nebula", "persephone-fig1",
+                                             "rpcvalet", "sbb-testbed", "synergy-testbed"}));
 }
 
 TEST(CostFile, the_builtin_ideal_is_the_default) {
@@ -174,8 +174,9 @@ TEST(CostFile, an_unknown_name_lists_the_builtins) {
   const auto costs = load_costs("no/such");
   ASSERT_FALSE(costs.ok());
   EXPECT_EQ(costs.error(),
-            "there is no cost file 'no/such'; built in are ac-int-msr, ac-int, ac-rss, ideal, "
-            "nanopu, nebula, persephone-fig1, rpcvalet, sbb-testbed, synergy-testbed");
+            "there is no cost file 'no/such'; built in are ac-int-msr, ac-int, ac-rss, "
+            "coresync-testbed, ideal, nanopu, nebula, persephone-fig1, rpcvalet, sbb-testbed, "
+            "synergy-testbed");
 }
 
 TEST(CostFile, a_file_is_read) {
