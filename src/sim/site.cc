@@ -184,10 +184,9 @@ ElasticOutcome ElasticSite::outcome() const {
   ElasticOutcome outcome = outcome_;
   outcome.shed = clients_.shed();
   outcome.demand_messages = clients_.demand_messages();
-  if (window_ns_ > 0) {
-    outcome.cores = granted_ns_ / window_ns_;
-    outcome.granted_share = outcome.cores / static_cast<double>(limit_);
-  }
+  // Of a run that was stopped in its warm-up: as it is now.
+  outcome.cores = window_ns_ > 0 ? granted_ns_ / window_ns_ : static_cast<double>(host_.granted);
+  outcome.granted_share = outcome.cores / static_cast<double>(limit_);
   if (outcome.credits_least == UINT64_MAX) outcome.credits_least = 0;
   const double ticks = static_cast<double>(std::max<uint64_t>(sums_.ticks, 1));
   outcome.credits = sums_.credits / ticks;
