@@ -8,7 +8,7 @@
 #       Compiles SOURCE into the target NAME once per part of the list of policies, with the
 #       number of the part in RUBATO_POLICY_PART; how many there are is RUBATO_POLICY_PARTS in
 #       all sources of NAME. See src/policy/part.h.
-#   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds])
+#   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds] [SERIAL])
 #       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
 #       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS. A case whose name the
 #       program does not find (a `-` in it reads as "but not") fails.
@@ -109,7 +109,7 @@ function(rubato_test name)
   if(NOT RUBATO_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   _rubato_include_roots(${name} PRIVATE)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main Threads::Threads)
@@ -118,7 +118,7 @@ function(rubato_test name)
   include(GoogleTest)
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                        TEST_LIST ${name}_CASES PROPERTIES TIMEOUT ${timeout}
-                       FAIL_REGULAR_EXPRESSION "Running 0 tests")
+                       RUN_SERIAL ${arg_SERIAL} FAIL_REGULAR_EXPRESSION "Running 0 tests")
   list(PREPEND arg_LABELS ${folder})
   # gtest_discover_tests loses all but the first of several labels, so they are set afterwards.
   set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)

@@ -44,6 +44,15 @@ bool lists(std::string_view text, char separator, std::string_view word) {
   return false;
 }
 
+// What keeps a group back, the best first.
+struct Means {
+  const char* file;
+  const char* back;
+  const char* usual;
+};
+constexpr Means kMeans[] = {
+    {"cpu.idle", "1", "0"}, {"cpu.weight", "1", "100"}, {"cpu.shares", "2", "1024"}};
+
 struct Mount {
   std::string root;  // the group that is mounted there
   std::string folder;
@@ -120,9 +129,9 @@ Result<IdleGroup> IdleGroup::make(const Place& place, const std::string& name) {
   if (::mkdir(folder.c_str(), 0755) != 0) {
     return Error{"cannot make " + folder + ": " + std::strerror(errno)};
   }
-  if (write_text(folder + "/cpu.idle", "1")) return IdleGroup(folder, "cpu.idle");
-  if (write_text(folder + "/cpu.weight", "1")) return IdleGroup(folder, "cpu.weight");
-  if (write_text(folder + "/cpu.shares", "2")) return IdleGroup(folder, "cpu.shares");
+  for (const Means& means : kMeans) {
+    if (write_text(folder + "/" + means.file, means.back)) return IdleGroup(folder, means.file);
+  }
   ::rmdir(folder.c_str());
   return Error{folder + " cannot be told to stand back"};
 }
@@ -133,6 +142,18 @@ Result<IdleGroup> IdleGroup::make() {
 }
 
 bool IdleGroup::join() const { return write_text(folder_ + "/cgroup.procs", "0"); }
+
+void IdleGroup::release() const {
+  for (const Means& means : kMeans) {
+    if (means_ == means.file) write_text(folder_ + "/" + means.file, means.usual);
+  }
+}
+
+void IdleGroup::hold() const {
+  for (const Means& means : kMeans) {
+    if (means_ == means.file) write_text(folder_ + "/" + means.file, means.back);
+  }
+}
 
 bool IdleGroup::remove() const { return ::rmdir(folder_.c_str()) == 0; }
 

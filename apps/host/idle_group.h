@@ -38,6 +38,10 @@ class IdleGroup {
 
   // The calling process, and all that it starts, is in the group from now on. False = refused.
   bool join() const;
+  // Its processes run as others do, so that they can come to their end beside a busy machine: who
+  // is killed must run once more. And stand back again.
+  void release() const;
+  void hold() const;
   // No process is left in it: it ceases to exist. False = some are, or it is gone.
   bool remove() const;
 

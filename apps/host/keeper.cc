@@ -130,6 +130,7 @@ class KeeperLoop {
 
   void start() {
     next_start_ = Instant::never();
+    if (keeping_.group) keeping_.group->hold();
     started_ = monotonic_now();
     const pid_t keeper = ::getpid();
     child_ = ::fork();
@@ -144,6 +145,7 @@ class KeeperLoop {
 
   // The command is over when its first process is; what that left behind is ended with it.
   void command_ended(int status) {
+    if (keeping_.group) keeping_.group->release();
     kill_descendants();
     sample();
     child_ = 0;
@@ -176,6 +178,7 @@ class KeeperLoop {
   }
 
   void finish() {
+    if (keeping_.group) keeping_.group->release();
     signal_descendants(SIGTERM);
     for (Nanos waited; waited < kGrace; waited += Nanos::millis(10)) {
       while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/process_tree.h"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,8 +68,14 @@ Nanos cpu_time_of_descendants() {
   return of(ended.ru_utime) + of(ended.ru_stime) + Nanos(ticks * tick_ns);
 }
 
+// A process of SCHED_IDLE may never run where others always want to, and so never end: it is made
+// a usual one, where that is allowed.
 void signal_descendants(int signal) {
-  for (const pid_t process : descendants()) ::kill(process, signal);
+  const sched_param none{};
+  for (const pid_t process : descendants()) {
+    ::kill(process, signal);
+    ::sched_setscheduler(process, SCHED_OTHER, &none);
+  }
 }
 
 void kill_descendants() {

@@ -20,7 +20,7 @@ std::vector<pid_t> descendants();
 // clock tick, usually 10 ms; a process that ends meanwhile may be counted later.
 Nanos cpu_time_of_descendants();
 
-// Sends the signal to all of them.
+// Sends the signal, one that is to end them, to all of them.
 void signal_descendants(int signal);
 
 // Kills all of them, also those that are being started meanwhile, and waits for them.
