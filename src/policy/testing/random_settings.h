@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/prng.h"
+#include "policy/contract.h"
 #include "policy/options.h"
 
 namespace rubato::testing {
