@@ -60,6 +60,13 @@ class Served {
   uint64_t requests() const { return requests_; }
   uint64_t runs() const { return runs_.load(std::memory_order_relaxed); }  // of workloads
 
+  // Of these, how many gave another result.
+  uint64_t differing() const {
+    uint64_t sum = 0;
+    for (const auto& count : wrong_) sum += count.load(std::memory_order_relaxed);
+    return sum;
+  }
+
   void expect_results_as_without() const {
     for (size_t i = 0; i < wrong_.size(); ++i) EXPECT_EQ(wrong_[i], 0u) << workloads()[i].name;
   }

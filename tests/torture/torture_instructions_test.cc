@@ -37,10 +37,11 @@ uint64_t at_instructions(const Served& served, const Breakpoints& breakpoints) {
 
 void say(const Served& served, const Breakpoints& breakpoints, uint64_t seed) {
   const auto stats = served.stats();
-  printf("seed %lu: %lu runs, %lu interrupts, %lu put off, %lu preemptions, %lu of them where it "
-         "was interrupted, %lu yields for locks\n",
-         seed, served.runs(), breakpoints.interrupts(), stats.preemptions_deferred,
-         stats.preemptions, at_instructions(served, breakpoints), stats.lock_yields);
+  printf("seed %lu: %lu runs, %lu differ, %lu interrupts, %lu put off, %lu preemptions, %lu of "
+         "them where it was interrupted, %lu yields for locks\n",
+         seed, served.runs(), served.differing(), breakpoints.interrupts(),
+         stats.preemptions_deferred, stats.preemptions, at_instructions(served, breakpoints),
+         stats.lock_yields);
   fflush(stdout);
 }
 
