@@ -72,6 +72,16 @@ class QueueSet {
     return false;
   }
 
+  // Is there anything that others have put where only this worker takes it?
+  bool pushed_to(WorkerId worker) {
+    for (uint32_t spec = 0; spec < kSpecs; ++spec) {
+      const QueueSpec& queue = P::kQueues[spec];
+      const bool pushed = queue.scope == Scope::kPerWorker && queue.sharing == Sharing::kShared;
+      if (pushed && depth({spec, worker.value}) > 0) return true;
+    }
+    return false;
+  }
+
   uint32_t lanes(uint32_t spec) const { return lanes_[spec]; }
 
   // Of an `aged` queue: when the job arrived that was last at its head, in ns. Relaxed: a hint that

@@ -86,6 +86,17 @@ class Shared {
     const uint32_t granted =
         cores.look(at, [&](WorkerId worker) { return signs_of(worker, at); }, stranded(at));
     if (granted != CoreControl::kNobody) datapath.queue({granted}).wake();
+    call_parked();
+  }
+
+  // Calls parked workers for what somebody has put where only they take it. Who puts it calls them
+  // too, but for a pipeline's next command; this is what a limit of the sleep is to other sleepers.
+  void call_parked() {
+    for (uint32_t i = 0; i < options.workers; ++i) {
+      if (cores.has_core({i}) || !queues.pushed_to({i})) continue;
+      cores.call({i});
+      datapath.queue({i}).wake();
+    }
   }
 
   // The managers' steps: of the one whose group the worker is in, or of all.

@@ -68,6 +68,7 @@ void LiveWorker<P>::fall_asleep(Nanos limit) {
   for (const DatapathQueue* queue : minded) {
     if (queue->pending()) return;
   }
+  if (!minded.empty()) shared_.call_parked();
   note_sleep();
   minded.empty() ? datapath_.wait(limit) : datapath_.wait(limit, minded);
   note_awake();

@@ -325,6 +325,7 @@ void LiveWorker<P>::follow(Request& next) {
     next.datapath->flush(next);
   }
   admit(next);
+  if (!interchangeable(shared_.policy)) shared_.wake_sleepers();
 }
 
 }  // namespace rubato
