@@ -56,8 +56,8 @@ TEST_P(Torture, results_are_those_of_a_run_without_preemption) {
   const uint64_t wanted = asked("RUBATO_TORTURE_PREEMPTIONS", own_timer ? 100'000 : 4'000);
   served.start();
   while (served.stats().preemptions < wanted && !HasFatalFailure()) served.serve_a_round();
-  const auto stats = served.stats();
   EXPECT_TRUE(served.stop());
+  const auto stats = served.stats();
   served.expect_results_as_without();
   printf("%lu requests, %lu preemptions, %lu put off\n", served.requests(), stats.preemptions,
          stats.preemptions_deferred);
