@@ -219,9 +219,9 @@ class Overload(Case):
     def test_requests_that_wait_too_long_are_rejected_with_reason_and_time(self):
         server = self.serve("--target-delay", "1ms", "--classify", "feedback")
         with server.raw() as slow, server.raw() as late:
-            slow.sendall(hello() + request(1, b"1500000000 SHORT"))
             late.sendall(hello())
             self.assertEqual(frames(late, 1)[0].kind, rpc.WELCOME)
+            slow.sendall(hello() + request(1, b"2000000000 SHORT"))
             server.wait_until(lambda m: m['rubato_rpc_credits{kind="pending"}'] == 1)
             late.sendall(request(1))
             answer = frames(late, 1)[0]
