@@ -28,7 +28,8 @@ TEST(Frames, what_is_encoded_is_decoded) {
   const Message message{Kind::kRequest, 7, 3, 0x1122334455667788, "body"};
   const std::string bytes = framed(message);
   EXPECT_EQ(bytes.size(), kHeaderBytes + 4);
-  const Decoded found = decode(bytes + "more", Side::kClient);
+  const std::string received = bytes + "more";
+  const Decoded found = decode(received, Side::kClient);
   ASSERT_EQ(found.state, Decoded::State::kComplete);
   EXPECT_EQ(found.length, bytes.size());
   EXPECT_EQ(found.message.kind, Kind::kRequest);
