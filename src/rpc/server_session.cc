@@ -117,11 +117,15 @@ void ServerSession::reply(Request& request, std::string_view body) {
   send(*request.reply, Kind::kResponse, on_wire(credit), message_.id, body);
 }
 
+// An error has no room for the credit. A client that was told that it has none would wait for ever:
+// it has no answer to come that could say otherwise.
 void ServerSession::fail(Request& request, Fault fault) {
   last_end_ = now();
+  const bool had_none = desk_.told_last(*this) == 0;
   const int64_t credit = desk_.replied(*this, waiting_, last_end_);
   welcome(*request.reply, credit);
   send(*request.reply, Kind::kError, static_cast<uint32_t>(fault), message_.id, to_string(fault));
+  if (had_none) send(*request.reply, Kind::kCredit, on_wire(credit), 0, {});
 }
 
 void ServerSession::reject(Request& request, Reason reason) {

@@ -99,6 +99,23 @@ TEST_F(ServerSessionTest, a_request_that_failed_leaves_the_session_open) {
   EXPECT_TRUE(peer_.send({Kind::kRequest, 7, 0, 2, "ping"}));
 }
 
+TEST_F(ServerSessionTest, who_had_no_credit_is_told_of_one_behind_a_failure) {
+  hello();
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 3, 1, "ping"}));
+  const auto rejected = peer_.answer();
+  ASSERT_EQ(rejected.size(), 1u);
+  ASSERT_EQ(rejected[0].message.amount, 0u);
+  // It was on its way already.
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 3, 2, "ping"}));
+  peer_.session.fail(peer_.request);
+  const auto said = peer_.said();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].message.kind, Kind::kError);
+  EXPECT_EQ(said[1].message.kind, Kind::kCredit);
+  EXPECT_EQ(said[1].message.id, 0u);
+  EXPECT_GE(said[1].message.amount, 1u);
+}
+
 TEST_F(ServerSessionTest, what_cannot_be_queued_is_rejected) {
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
