@@ -245,6 +245,7 @@ class Client:
         self._closing = False
         self._wake_r, self._wake_w = socket.socketpair()
         self._wake_r.setblocking(False)
+        self._wake_w.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="rubato-rpc", daemon=True)
         self._thread.start()
 
@@ -255,9 +256,11 @@ class Client:
         self.close()
 
     def submit(self, body):
-        """A future of the reply."""
-        if self.udp and HEADER.size + len(body) > MAX_DATAGRAM:
-            raise ValueError(f"over UDP a body has at most {MAX_DATAGRAM - HEADER.size} bytes")
+        """A future of the reply. `body` is bytes, or what can be taken for them."""
+        body = bytes(memoryview(body))  # here, as the thread that sends it has nobody to tell
+        most = MAX_DATAGRAM - HEADER.size if self.udp else MAX_BODY
+        if len(body) > most:
+            raise ValueError(f"a body has at most {most} bytes, not {len(body)}")
         future = concurrent.futures.Future()
         with self._lock:
             if self._closing:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python client's rules, without sockets; and the example of docs/RPC.md."""
+"""The Python client's rules, most of them without sockets; and the example of docs/RPC.md."""
 
 import pathlib
 import random
+import socket
 import unittest
 
 import rubato_rpc as rpc
@@ -126,6 +127,18 @@ class Rules(unittest.TestCase):
             queued = {tag for tag, _, _ in session.queue}
             for tag in range(tags):
                 self.assertEqual(len(self.ends.get(tag, [])), 0 if tag in queued else 1)
+
+
+class Sockets(unittest.TestCase):
+    def test_what_cannot_be_sent_is_refused_where_it_is_submitted(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            with rpc.Client(*server.getsockname()) as client:
+                for body in ("text", 5, None):
+                    with self.assertRaises(TypeError):
+                        client.submit(body)
+                with self.assertRaises(ValueError):
+                    client.submit(bytes(rpc.MAX_BODY + 1))
+                self.assertIsNotNone(client.submit(bytearray(b"bytes")))
 
 
 if __name__ == "__main__":
