@@ -50,7 +50,8 @@ void share_options(KvCommand& command) {
   kv.timeout_s = options.timeout_s;
   kv.config_file = options.config_file;
   options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
-  if (command.memcached_port >= 0) {
+  kv.has_memcached_port = command.memcached_port >= 0;
+  if (kv.has_memcached_port) {
     options.tcp.other_port = static_cast<uint16_t>(command.memcached_port);
   }
   options.tcp.other_over_limit_reply = "SERVER_ERROR max number of clients reached\r\n";
@@ -79,14 +80,23 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
   return text;
 }
 
+Status check_memcached(const KvCommand& command) {
+  if (command.memcached_port < 0) return Done{};
+  if (!command.kv.requirepass.empty()) {
+    return Error{"--memcached-port: cannot be had with --requirepass, as memcached's text protocol "
+                 "has no passwords"};
+  }
+  if (command.memcached_port != 0 && command.memcached_port == command.options.tcp.port) {
+    return Error{fmt::format("--memcached-port: takes another port than --port, {}",
+                             command.memcached_port)};
+  }
+  return Done{};
+}
+
 int run(CLI::App& app, KvCommand& command) {
   Status finished = finish_serve_options(app, command.options);
+  if (finished.ok()) finished = check_memcached(command);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
-  if (command.memcached_port >= 0 && !command.kv.requirepass.empty()) {
-    return refuse(kBadArguments,
-                  "--memcached-port: cannot be had with --requirepass, as memcached's text "
-                  "protocol has no passwords");
-  }
   auto best_effort = prepare_best_effort(app, command.options.cores);
   if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
   command.options.serving.best_effort = best_effort->get();

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from server import Server, encode, refused
+from server import ReplyError, Server, encode, refused
 
 TOOLS = shutil.which("memccp") and shutil.which("memccat") and shutil.which("memccapable")
 
@@ -152,8 +152,14 @@ class Memcached(unittest.TestCase):
         status, text = refused("serve", "kv", "--engine", "memory", "--port",
                                str(self.server.other + 1), "--memcached-port",
                                str(self.server.other + 1))
-        self.assertEqual(status, 1)
-        self.assertIn("cannot listen on 127.0.0.1", text)
+        self.assertEqual(status, 2)
+        self.assertIn("--memcached-port: takes another port than --port", text)
+
+    def test_no_password_while_it_runs_either(self):
+        with self.server.client() as client:
+            with self.assertRaisesRegex(ReplyError, "has no passwords"):
+                client.call("CONFIG", "SET", "requirepass", "x")
+            self.assertEqual(client.call("CONFIG", "SET", "requirepass", ""), b"OK")
 
     @unittest.skipIf(not TOOLS, "libmemcached-tools is not installed")
     def test_the_tools_of_libmemcached(self):

@@ -42,7 +42,7 @@ bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != nam
 
 }  // namespace
 
-Config::Config(const KvOptions& options) {
+Config::Config(const KvOptions& options) : may_have_password_(!options.has_memcached_port) {
   add_live(options);
   add_told(options);
   for (Param& param : params_) store(param, param.value);
@@ -179,6 +179,9 @@ std::string Config::set(std::span<const std::string_view> pairs) {
     std::string value = canonical(*param, pairs[i + 1], error);
     for (const auto& [other, _] : changes) {
       if (other == param) error = "duplicate parameter";
+    }
+    if (!may_have_password_ && !value.empty() && std::string_view(param->name) == "requirepass") {
+      error = "the memcached port has no passwords";
     }
     if (!error.empty()) {
       return "ERR CONFIG SET failed (possibly related to argument '" + std::string(pairs[i]) +

@@ -72,6 +72,7 @@ class Config {
   static std::string canonical(const Param& param, std::string_view value, std::string& error);
   void store(Param& param, std::string value);
 
+  const bool may_have_password_;
   mutable std::mutex mutex_;
   std::vector<Param> params_;
   Observer observer_;

@@ -31,6 +31,7 @@ struct KvOptions {
   uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
   std::string config_file;  // shown by INFO
   OverloadReply overload_reply = OverloadReply::kOverloaded;
+  bool has_memcached_port = false;  // whose clients have no passwords
 };
 
 // The engine that the options ask for; fails with one line that names what does not fit.

@@ -135,6 +135,16 @@ TEST(KvServer, percentiles_are_numbers_of_0_to_100) {
   EXPECT_TRUE(set("50 101").ends_with("parameters should sit between [0.0,100.0]\r\n"));
 }
 
+TEST(KvServer, no_password_is_set_beside_a_port_that_asks_for_none) {
+  KvOptions options;
+  options.has_memcached_port = true;
+  Harness h(options);
+  EXPECT_TRUE(h.call({"CONFIG", "SET", "requirepass", "secret"})
+                  .ends_with("the memcached port has no passwords\r\n"));
+  EXPECT_EQ(h.call({"GET", "a"}), "$-1\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "requirepass", ""}), "+OK\r\n");
+}
+
 TEST(KvServer, every_byte_of_a_long_password_counts) {
   KvOptions options;
   options.requirepass = std::string(600, 'a');
