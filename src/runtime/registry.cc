@@ -51,6 +51,10 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
   if (options.cores.empty()) return Done{};
   auto rule = CoreRule::make(options.cores, options.cores_settings, options.workers);
   if (!rule.ok()) return Error{rule.error()};
+  if (options.guaranteed_cores == options.workers) {
+    return Error{"cores: needs more workers than it leaves alone as guaranteed; there are " +
+                 std::to_string(options.workers) + " of each"};
+  }
   return Done{};
 }
 

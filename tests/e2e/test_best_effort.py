@@ -114,6 +114,7 @@ class BestEffort(unittest.TestCase):
                               (("--cores", "reactive", "--cores-set", "pol=1"), "poll"),
                               (("--cores", "reactive", "--guaranteed-cores", "9"),
                                "--guaranteed-cores: takes 1 .. the number of workers"),
+                              (("--cores", "reactive"), "--cores: needs more workers"),
                               (("--guaranteed-cores", "1"), "--guaranteed-cores: needs")):
             code, text = refused("serve", "kv", "--engine", "memory", "--port", "0", *args)
             self.assertEqual(code, 2, text)
