@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/time.h"
@@ -57,11 +58,12 @@ class CreditPool {
   // III-C. `delay` of the oldest waiting request. False: the last update was too recent.
   bool update(Instant now, Nanos delay) {
     if (updated_ && now - updated_at_ < settings_.update_every) return false;
+    const double rounds = delay > Nanos() ? 1 : rounds_until(now);
     updated_ = true;
     updated_at_ = now;
     const int64_t before = total();
     const int64_t wanted = delay > settings_.target_delay ? decreased(before, delay)
-                                                          : increased(before);
+                                                          : increased(before, rounds);
     decided_.fetch_add(std::clamp(wanted, least_, std::max(least_, most())) - before);
     return true;
   }
@@ -89,9 +91,20 @@ class CreditPool {
     return std::min(static_cast<int64_t>(static_cast<double>(total) * factor), total - 1);
   }
 
-  // Alpha is per session, so that a round of updates means the same to few clients and to many.
-  int64_t increased(int64_t total) {
-    carry_ += settings_.alpha * static_cast<double>(sessions());
+  // While nothing waits, the updates that a quiet host had no reason to ask for are made up for:
+  // else who comes second to an idle server waits for its first credit until the host has looked
+  // 1/alpha times.
+  double rounds_until(Instant now) const {
+    if (!updated_) return 1;
+    return std::floor(static_cast<double>((now - updated_at_).count()) /
+                      static_cast<double>(settings_.update_every.count()));
+  }
+
+  // Alpha is per session, so that a round of updates means the same to few clients and to many. At
+  // once a session adds a credit at most.
+  int64_t increased(int64_t total, double rounds) {
+    const double each = std::max(std::min(settings_.alpha * rounds, 1.0), settings_.alpha);
+    carry_ += each * static_cast<double>(sessions());
     const auto whole = static_cast<int64_t>(carry_);
     carry_ -= static_cast<double>(whole);
     return total + whole;

@@ -43,6 +43,17 @@ TEST(CreditPool, fractions_of_an_increase_add_up) {
   EXPECT_EQ(pool.total(), 4 + 2);
 }
 
+TEST(CreditPool, makes_up_for_updates_that_a_quiet_host_did_not_ask_for) {
+  auto pool = pool_of(100, 0);
+  pool.update(update_number(0), kLow);
+  pool.update(update_number(100), kLow);
+  EXPECT_EQ(pool.total(), 4 + 10);
+  pool.update(update_number(200), Nanos(1));  // something waits
+  EXPECT_EQ(pool.total(), 4 + 10);
+  pool.update(kLater, kLow);  // at once a credit for each session at most
+  EXPECT_EQ(pool.total(), 4 + 10 + 100);
+}
+
 TEST(CreditPool, shrinks_in_proportion_to_the_excess_delay) {
   auto pool = pool_of(1000, 1000);
   pool.update(kLater, kTarget * 2);  // 1 - 0.02 * 1
@@ -135,7 +146,7 @@ TEST(CreditPool, an_update_overwrites_nothing_that_a_core_withholds_meanwhile) {
       bool done = false;
       InterruptedCell::intruder = [&] { done = true, pool.withhold(200); };
       InterruptedCell::left_until = at;
-      pool.update(kLater, delay);
+      pool.update(update_number(1000), delay);
       InterruptedCell::left_until = -1;
       if (!done) break;
       ASSERT_EQ(pool.withheld(), 200) << "at access " << at;

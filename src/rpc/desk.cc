@@ -61,6 +61,7 @@ int64_t CreditDesk::open(CreditMember& member, uint32_t demand, Instant now) {
     return -1;
   }
   ++counts_.opened;
+  update(now);
   member.open_ = true;
   return control_.open(member.books_, demand, now);
 }
@@ -139,6 +140,7 @@ int64_t CreditDesk::dropped(CreditMember& member, Waiting& waiting, Reason reaso
 
 int64_t CreditDesk::demanded(CreditMember& member, uint32_t demand, Instant now) {
   const Lock lock(mutex_);
+  update(now);
   control_.demanded(member.books_, demand, now);
   member.told_.store(-1, std::memory_order_relaxed);
   return member.books_.advertised;

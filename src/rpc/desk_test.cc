@@ -78,6 +78,26 @@ TEST_F(DeskTest, the_pool_shrinks_while_no_request_finishes) {
   for (auto& member : members) desk_.close(*member);
 }
 
+TEST_F(DeskTest, an_idle_server_has_a_credit_for_whoever_comes) {
+  DeskOptions options;
+  options.workers = 1;
+  CreditDesk desk(options);
+  std::vector<std::unique_ptr<CreditMember>> members;
+  for (uint64_t i = 0; i < 10; ++i) {
+    members.push_back(std::make_unique<CreditMember>(i));
+    EXPECT_GE(desk.open(*members.back(), 0, at(static_cast<int64_t>(i) * 20'000)), 1);
+  }
+  CreditMember too_soon(10);
+  while (desk.pool().unissued() > 0) {
+    members.push_back(std::make_unique<CreditMember>(10 + members.size()));
+    desk.open(*members.back(), 0, at(180'000));
+  }
+  ASSERT_EQ(desk.open(too_soon, 0, at(180'000)), 0);
+  EXPECT_GE(desk.demanded(too_soon, 1, at(190'000)), 1);
+  desk.close(too_soon);
+  for (auto& member : members) desk.close(*member);
+}
+
 TEST_F(DeskTest, a_drained_session_is_told_once_there_is_a_credit_for_it) {
   CreditMember member(1);
   Waiting late;
