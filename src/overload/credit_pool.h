@@ -58,7 +58,7 @@ class CreditPool {
   // III-C. `delay` of the oldest waiting request. False: the last update was too recent.
   bool update(Instant now, Nanos delay) {
     if (updated_ && now - updated_at_ < settings_.update_every) return false;
-    const double rounds = delay > Nanos() ? 1 : rounds_until(now);
+    const double rounds = pending() == 0 && drained() > 0 ? rounds_until(now) : 1;
     updated_ = true;
     updated_at_ = now;
     const int64_t before = total();
@@ -91,9 +91,9 @@ class CreditPool {
     return std::min(static_cast<int64_t>(static_cast<double>(total) * factor), total - 1);
   }
 
-  // While nothing waits, the updates that a quiet host had no reason to ask for are made up for:
-  // else who comes second to an idle server waits for its first credit until the host has looked
-  // 1/alpha times.
+  // While sessions have no credit and no request is here, the updates that a quiet host had no
+  // reason to ask for are made up for: else who comes second to an idle server waits for its first
+  // credit until the host has looked 1/alpha times.
   double rounds_until(Instant now) const {
     if (!updated_) return 1;
     return std::floor(static_cast<double>((now - updated_at_).count()) /

@@ -47,9 +47,14 @@ TEST(CreditPool, makes_up_for_updates_that_a_quiet_host_did_not_ask_for) {
   auto pool = pool_of(100, 0);
   pool.update(update_number(0), kLow);
   pool.update(update_number(100), kLow);
+  EXPECT_EQ(pool.total(), 4);  // who asks for them?
+  pool.note_drained(1);
+  pool.update(update_number(200), kLow);
   EXPECT_EQ(pool.total(), 4 + 10);
-  pool.update(update_number(200), Nanos(1));  // something waits
+  pool.note_pending(1);
+  pool.update(update_number(300), kLow);  // it is not idle
   EXPECT_EQ(pool.total(), 4 + 10);
+  pool.note_pending(-1);
   pool.update(kLater, kLow);  // at once a credit for each session at most
   EXPECT_EQ(pool.total(), 4 + 10 + 100);
 }

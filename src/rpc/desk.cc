@@ -61,7 +61,6 @@ int64_t CreditDesk::open(CreditMember& member, uint32_t demand, Instant now) {
     return -1;
   }
   ++counts_.opened;
-  update(now);
   member.open_ = true;
   return control_.open(member.books_, demand, now);
 }
