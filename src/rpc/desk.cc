@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "datapath/datapath.h"
 #include "mechanism/clock/clock.h"
@@ -111,14 +112,26 @@ void CreditDesk::leave_queue(Waiting& waiting) {
 bool CreditDesk::started(Waiting& waiting, Instant now) {
   const Lock lock(mutex_);
   leave_queue(waiting);
-  return overload::Aqm{options_.credits.drop_delay}.serves(now - waiting.since);
+  if (!overload::Aqm{options_.credits.drop_delay}.serves(now - waiting.since)) return false;
+  waiting.underway = true;
+  ++underway_;
+  return true;
 }
 
-int64_t CreditDesk::replied(CreditMember& member, Waiting& waiting, Instant now) {
+void CreditDesk::leave(Waiting& waiting) {
+  leave_queue(waiting);
+  underway_ -= std::exchange(waiting.underway, false) ? 1 : 0;
+}
+
+int64_t CreditDesk::replied(CreditMember& member, Waiting& waiting, Nanos in_slices, Instant now) {
   int64_t credit = 0;
   {
     const Lock lock(mutex_);
-    leave_queue(waiting);
+    leave(waiting);
+    if (in_slices > Nanos()) {
+      const int64_t change = in_slices.count() - long_service_ns_;
+      long_service_ns_ += long_service_ns_ == 0 ? change : change / kEmaWeight;
+    }
     ++counts_.served;
     update(now);
     credit = control_.replied(member.books_, now);
@@ -130,7 +143,7 @@ int64_t CreditDesk::replied(CreditMember& member, Waiting& waiting, Instant now)
 
 int64_t CreditDesk::dropped(CreditMember& member, Waiting& waiting, Reason reason, Instant now) {
   const Lock lock(mutex_);
-  leave_queue(waiting);
+  leave(waiting);
   ++counts_.rejected[static_cast<size_t>(reason)];
   update(now);
   member.told_.store(-1, std::memory_order_relaxed);
@@ -208,7 +221,21 @@ bool CreditDesk::tick(Instant now) {
 
 Nanos CreditDesk::delay_now(Instant now) const {
   const Waiting* const oldest = waiting_.after;
-  return oldest == &waiting_ ? Nanos() : std::max(now - oldest->since, Nanos());
+  const Nanos unstarted = oldest == &waiting_ ? Nanos() : now - oldest->since;
+  return std::max(unstarted, delay_among_preempted());
+}
+
+// What is underway beyond one for each worker has been preempted. Such requests take turns, so each
+// ends when the others have had about as much as it has. Late by their own measure (decision 11):
+// what is returned is in proportion to the target that all share.
+Nanos CreditDesk::delay_among_preempted() const {
+  const int64_t preempted = underway_ - options_.workers;
+  if (preempted <= 0 || long_service_ns_ == 0) return Nanos();
+  const int64_t turns_ns = long_service_ns_ * preempted / options_.workers;
+  const Nanos target = options_.credits.target_delay;
+  const Nanos own_target = std::max(target, Nanos(long_service_ns_ * kLongTarget));
+  const double late = static_cast<double>(turns_ns) / static_cast<double>(own_target.count());
+  return Nanos(static_cast<int64_t>(late * static_cast<double>(target.count())));
 }
 
 Nanos CreditDesk::delay(Instant now) const {

@@ -39,6 +39,7 @@ struct Waiting {
   Waiting* before = nullptr;
   Waiting* after = nullptr;
   bool listed = false;
+  bool underway = false;  // it has started
 };
 
 class CreditMember {
@@ -103,8 +104,9 @@ class CreditDesk {
                             Instant now);
   // It is first given to a worker. False: it has waited for too long, dropped() must follow.
   bool started(Waiting& waiting, Instant now);
-  // It is done. Returns the credit to tell with the answer.
-  int64_t replied(CreditMember& member, Waiting& waiting, Instant now);
+  // It is done. `in_slices` is the service it had before it was preempted last, 0 = it never was.
+  // Returns the credit to tell with the answer.
+  int64_t replied(CreditMember& member, Waiting& waiting, Nanos in_slices, Instant now);
   int64_t dropped(CreditMember& member, Waiting& waiting, Reason reason, Instant now);
   // The client says what it has queued. Returns the credit that it was told last.
   int64_t demanded(CreditMember& member, uint32_t demand, Instant now);
@@ -114,7 +116,8 @@ class CreditDesk {
   // What the desk's thread does every so often. True = soon again.
   bool tick(Instant now);
 
-  // How long the oldest request that was not started has waited.
+  // How long the oldest request that was not started has waited; or, if that is longer, how long
+  // those that were preempted wait for each other, measured by a target of their own.
   Nanos delay(Instant now) const;
   // How long a client that was rejected had better wait: until the requests ahead are through.
   Nanos retry_after(Instant now) const;
@@ -139,14 +142,18 @@ class CreditDesk {
   static constexpr Nanos kQuietTick = Nanos::millis(20);
   static constexpr uint32_t kNudgesPerTick = 32;
   static constexpr uint32_t kNudgesPerReply = 2;
+  static constexpr int64_t kLongTarget = 8;  // mean services: 80 us for 10 us (CoreSync IV-A)
+  static constexpr int64_t kEmaWeight = 8;
   static constexpr int kOvertakesMost = 16;  // of later ones, by a request that is taken in late
   class Lock;
 
   Nanos delay_now(Instant now) const;
+  Nanos delay_among_preempted() const;
   void update(Instant now);
   void tell(CreditMember& member, int64_t credit);
   void enqueue(Waiting& waiting);
   void leave_queue(Waiting& waiting);
+  void leave(Waiting& waiting);
   void leave_nudges(CreditMember& member);
   void nudge(uint32_t most);
   void run();
@@ -155,6 +162,8 @@ class CreditDesk {
   mutable std::mutex mutex_;
   overload::CreditControl<std::atomic<int64_t>> control_;
   Waiting waiting_;  // the list's ends: after = the oldest
+  int64_t underway_ = 0;      // requests that have started
+  int64_t long_service_ns_ = 0;  // of preempted ones, on average
   CreditMember* first_to_nudge_ = nullptr;
   CreditMember* last_to_nudge_ = nullptr;
   std::atomic<bool> any_to_nudge_{false};

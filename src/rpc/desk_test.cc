@@ -34,12 +34,32 @@ TEST_F(DeskTest, the_oldest_that_was_not_started_is_the_delay) {
   EXPECT_TRUE(desk_.started(of_a, at(30)));
   EXPECT_EQ(desk_.delay(at(30)), Nanos::micros(10));
   EXPECT_TRUE(desk_.started(of_b, at(30)));
-  // What runs, or was preempted, does not wait.
+  // What runs does not wait.
   EXPECT_EQ(desk_.delay(at(1000)), Nanos());
-  desk_.replied(a, of_a, at(1000));
-  desk_.replied(b, of_b, at(1000));
+  desk_.replied(a, of_a, Nanos(), at(1000));
+  desk_.replied(b, of_b, Nanos(), at(1000));
   desk_.close(a);
   desk_.close(b);
+}
+
+TEST_F(DeskTest, preempted_requests_are_late_by_a_target_in_proportion_to_their_service) {
+  std::vector<std::unique_ptr<CreditMember>> members;
+  std::vector<Waiting> waiting(10);
+  for (uint64_t i = 0; i < waiting.size(); ++i) {
+    members.push_back(std::make_unique<CreditMember>(i));
+    desk_.open(*members.back(), 0, at(0));
+    ASSERT_EQ(desk_.arrived(*members[i], waiting[i], 0, at(1), at(1)), overload::Arrival::kServe);
+    ASSERT_TRUE(desk_.started(waiting[i], at(1)));
+  }
+  EXPECT_EQ(desk_.delay(at(5000)), Nanos());  // nothing is known of what they take
+  desk_.replied(*members[9], waiting[9], Nanos::micros(1000), at(5000));
+  // One runs, and eight wait for 1000 us each: as long as they may, which is eight times their own.
+  EXPECT_EQ(desk_.delay(at(5000)), desk_.options().credits.target_delay);
+  desk_.replied(*members[8], waiting[8], Nanos::micros(1000), at(5000));
+  EXPECT_EQ(desk_.delay(at(5000)), desk_.options().credits.target_delay * 7 / 8);
+  for (uint64_t i = 0; i < 8; ++i) desk_.replied(*members[i], waiting[i], Nanos(), at(6000));
+  EXPECT_EQ(desk_.delay(at(6000)), Nanos());
+  for (auto& member : members) desk_.close(*member);
 }
 
 // Bytes that waited in the kernel behind a long request are taken in late, and waited all the same.
@@ -74,7 +94,7 @@ TEST_F(DeskTest, the_pool_shrinks_while_no_request_finishes) {
   ASSERT_EQ(desk_.arrived(*members[0], stuck, 0, at(us), at(us)), overload::Arrival::kServe);
   for (; us < 101'000; us += 20) desk_.tick(at(us));
   EXPECT_LT(desk_.pool().total(), before / 10);
-  desk_.replied(*members[0], stuck, at(us));
+  desk_.replied(*members[0], stuck, Nanos(), at(us));
   for (auto& member : members) desk_.close(*member);
 }
 
@@ -134,7 +154,7 @@ TEST_F(DeskTest, threads_leave_the_books_even) {
         const overload::Arrival arrival =
             desk_.arrived(member, waiting, dice.below(10), moment, moment);
         if (arrival == overload::Arrival::kServe && desk_.started(waiting, now())) {
-          desk_.replied(member, waiting, now());
+          desk_.replied(member, waiting, Nanos(), now());
         } else {
           desk_.dropped(member, waiting, Reason::kOverloaded, now());
         }

@@ -107,12 +107,18 @@ bool ServerSession::started(Request& request) {
   return false;
 }
 
+namespace {
+Nanos in_slices(const Request& request) {
+  return request.preemptions > 0 ? request.attained : Nanos();
+}
+}  // namespace
+
 void ServerSession::reply(Request& request, std::string_view body) {
   if (limits_.datagrams && body.size() > kMaxDatagramBytes - kHeaderBytes) {
     return fail(request, Fault::kTooLarge);
   }
   last_end_ = now();
-  const int64_t credit = desk_.replied(*this, waiting_, last_end_);
+  const int64_t credit = desk_.replied(*this, waiting_, in_slices(request), last_end_);
   welcome(*request.reply, credit);
   send(*request.reply, Kind::kResponse, on_wire(credit), message_.id, body);
 }
@@ -122,7 +128,7 @@ void ServerSession::reply(Request& request, std::string_view body) {
 void ServerSession::fail(Request& request, Fault fault) {
   last_end_ = now();
   const bool had_none = desk_.told_last(*this) == 0;
-  const int64_t credit = desk_.replied(*this, waiting_, last_end_);
+  const int64_t credit = desk_.replied(*this, waiting_, in_slices(request), last_end_);
   welcome(*request.reply, credit);
   send(*request.reply, Kind::kError, static_cast<uint32_t>(fault), message_.id, to_string(fault));
   if (had_none) send(*request.reply, Kind::kCredit, on_wire(credit), 0, {});
