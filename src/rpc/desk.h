@@ -162,7 +162,7 @@ class CreditDesk {
   mutable std::mutex mutex_;
   overload::CreditControl<std::atomic<int64_t>> control_;
   Waiting waiting_;  // the list's ends: after = the oldest
-  int64_t underway_ = 0;      // requests that have started
+  int64_t underway_ = 0;         // requests that have started
   int64_t long_service_ns_ = 0;  // of preempted ones, on average
   CreditMember* first_to_nudge_ = nullptr;
   CreditMember* last_to_nudge_ = nullptr;

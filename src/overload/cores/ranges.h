@@ -15,12 +15,71 @@
 
 namespace rubato::overload {
 
-// What the two share, given where the load lies.
-class RangeRule {
+// How each of them measures the load.
+struct BusyShare {
+  using Value = double;
+  static constexpr const char* kName = "util-range";
+  static constexpr const char* kSummary = "as many cores as keep their utilisation in a range";
+  static constexpr Value kLow = 0.75;
+  static constexpr Value kHigh = 0.95;
+  static constexpr OptionInfo kLowInfo{
+      "low", "", 0, 1, "a core is released when they are busy for less than this share"};
+  static constexpr OptionInfo kHighInfo{"high", "", 0, 1, "and granted when for more than this"};
+
+  static Value of(const CoreSignals& signals) { return signals.busy; }
+};
+
+struct MeanDelay {
+  using Value = Nanos;
+  static constexpr const char* kName = "delay-range";
+  static constexpr const char* kSummary = "as many cores as keep their mean delay in a range";
+  static constexpr Value kLow = Nanos(500);
+  static constexpr Value kHigh = Nanos(1000);
+  static constexpr OptionInfo kLowInfo{
+      "low", "us", 0, 1e6, "a core is released when the mean delay is below this"};
+  static constexpr OptionInfo kHighInfo{"high", "us", 0, 1e6, "and granted when above this"};
+
+  static Value of(const CoreSignals& signals) { return signals.mean_delay; }
+};
+
+template <class Load>
+class RangeCores {
  public:
+  static constexpr const char* kName = Load::kName;
+  static constexpr const char* kSummary = Load::kSummary;
+  static constexpr const char* kSource = "McClure et al., NSDI 2022; CoreSync IV-A";
   static constexpr bool kParks = false;
+
+  struct Config {
+    typename Load::Value low = Load::kLow;
+    typename Load::Value high = Load::kHigh;
+    Nanos threshold = Nanos::micros(5);
+    Nanos interval = Nanos::micros(5);
+  };
+
+  template <class V>
+  static void visit(Config& c, V&& v) {
+    v(Load::kLowInfo, c.low);
+    v(Load::kHighInfo, c.high);
+    v(OptionInfo{"threshold", "us", 0.1, 1e6, "a request that waits this long calls for a core"},
+      c.threshold);
+    v(OptionInfo{"interval", "us", 0.1, 1e6, "how often that is looked at"}, c.interval);
+  }
+
   using Controller = NoState;
   using Idle = NoState;
+
+  explicit constexpr RangeCores(Config config) : config_(config) {}
+
+  Nanos interval() const { return config_.interval; }
+
+  CoreChange change(Controller&, const CoreSignals& signals) const {
+    const auto load = Load::of(signals);
+    if (congested(signals, config_.threshold) || load > config_.high) {
+      return signals.cores < signals.limit ? CoreChange::kGrant : CoreChange::kKeep;
+    }
+    return load < config_.low && signals.cores > 1 ? CoreChange::kRelease : CoreChange::kKeep;
+  }
 
   template <class H>
   Rest idle(Idle&, Nanos, H&) const {
@@ -30,85 +89,11 @@ class RangeRule {
   template <class H>
   void resumed(Idle&, H&) const {}
 
- protected:
-  static CoreChange change(const CoreSignals& signals, bool congested, bool below) {
-    if (congested) return signals.cores < signals.limit ? CoreChange::kGrant : CoreChange::kKeep;
-    return below && signals.cores > 1 ? CoreChange::kRelease : CoreChange::kKeep;
-  }
-};
-
-class UtilRangeCores : public RangeRule {
- public:
-  static constexpr const char* kName = "util-range";
-  static constexpr const char* kSummary = "as many cores as keep their utilisation in a range";
-  static constexpr const char* kSource = "McClure et al., NSDI 2022; CoreSync IV-A";
-
-  struct Config {
-    double low = 0.75;
-    double high = 0.95;
-    Nanos threshold = Nanos::micros(5);
-    Nanos interval = Nanos::micros(5);
-  };
-
-  template <class V>
-  static void visit(Config& c, V&& v) {
-    v(OptionInfo{"low", "", 0, 1, "a core is released when they are busy for less than this share"},
-      c.low);
-    v(OptionInfo{"high", "", 0, 1, "and granted when for more than this"}, c.high);
-    v(OptionInfo{"threshold", "us", 0.1, 1e6, "a request that waits this long calls for a core"},
-      c.threshold);
-    v(OptionInfo{"interval", "us", 0.1, 1e6, "how often that is looked at"}, c.interval);
-  }
-
-  explicit constexpr UtilRangeCores(Config config) : config_(config) {}
-
-  Nanos interval() const { return config_.interval; }
-
-  CoreChange change(Controller&, const CoreSignals& signals) const {
-    return RangeRule::change(
-        signals, congested(signals, config_.threshold) || signals.busy > config_.high,
-        signals.busy < config_.low);
-  }
-
  private:
   Config config_;
 };
 
-class DelayRangeCores : public RangeRule {
- public:
-  static constexpr const char* kName = "delay-range";
-  static constexpr const char* kSummary = "as many cores as keep their mean delay in a range";
-  static constexpr const char* kSource = "McClure et al., NSDI 2022; CoreSync IV-A";
-
-  struct Config {
-    Nanos low = Nanos(500);
-    Nanos high = Nanos(1000);
-    Nanos threshold = Nanos::micros(5);
-    Nanos interval = Nanos::micros(5);
-  };
-
-  template <class V>
-  static void visit(Config& c, V&& v) {
-    v(OptionInfo{"low", "us", 0, 1e6, "a core is released when the mean delay is below this"},
-      c.low);
-    v(OptionInfo{"high", "us", 0, 1e6, "and granted when above this"}, c.high);
-    v(OptionInfo{"threshold", "us", 0.1, 1e6, "a request that waits this long calls for a core"},
-      c.threshold);
-    v(OptionInfo{"interval", "us", 0.1, 1e6, "how often that is looked at"}, c.interval);
-  }
-
-  explicit constexpr DelayRangeCores(Config config) : config_(config) {}
-
-  Nanos interval() const { return config_.interval; }
-
-  CoreChange change(Controller&, const CoreSignals& signals) const {
-    return RangeRule::change(
-        signals, congested(signals, config_.threshold) || signals.mean_delay > config_.high,
-        signals.mean_delay < config_.low);
-  }
-
- private:
-  Config config_;
-};
+using UtilRangeCores = RangeCores<BusyShare>;
+using DelayRangeCores = RangeCores<MeanDelay>;
 
 }  // namespace rubato::overload
