@@ -14,12 +14,12 @@
 #include "cli/calibrate_partner.h"
 #include "mechanism/preempt/checkpoint.h"
 #include "mechanism/preempt/timer.h"
+#include "runtime/slice_clock.h"
 
 namespace rubato::cli {
 namespace {
 
 constexpr Nanos kTimer = Nanos::micros(20);
-constexpr uint32_t kPollsPerReminder = 4;  // a flag can be lost: the timer core repeats it too
 
 struct Stamps {
   uint64_t before = 0;  // rt0
@@ -43,12 +43,10 @@ class Victim final : public InterruptTarget {
   // On the victim's thread: opens what it is interrupted through.
   Status open() {
     if (mechanism_ == PreemptMechanism::kCheckpoint) {
-      budget_ = checkpoint_budget_address();
+      clock_.attach();
       g_victim = this;
-      checkpoint_set_handler([] {
-        checkpoint_budget_set(kCheckpointNever);
-        g_victim->interrupted(0);
-      });
+      checkpoint_set_handler([] { g_victim->at_checkpoint(); });
+      begin_slice();
       return Done{};
     }
     auto line = open_interrupt_line(mechanism_, *this);
@@ -58,7 +56,9 @@ class Victim final : public InterruptTarget {
   }
   void close() {
     line_.reset();
-    if (budget_ != nullptr) checkpoint_set_handler(nullptr);
+    if (!at_checkpoints()) return;
+    clock_.stop();
+    checkpoint_set_handler(nullptr);
   }
 
   // Runs until `enough`, and tells of every interrupt in `answered`.
@@ -71,13 +71,16 @@ class Victim final : public InterruptTarget {
         handled_ = false;
         answered_.store(answered_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
       }
-      if (budget_ != nullptr) checkpoint();
+      if (at_checkpoints()) checkpoint();
     }
   }
 
-  void send() { budget_ != nullptr ? checkpoint_expire(budget_) : line_->send(); }
-  void remind() {
-    if (budget_ != nullptr) checkpoint_expire(budget_);
+  // As the timer core does (runtime/timer_core.h).
+  void send() {
+    if (!at_checkpoints()) return line_->send();
+    TimerSlot& slot = clock_.slot();
+    slot.asked.store(slot.armed.load(std::memory_order_acquire), std::memory_order_release);
+    checkpoint_expire(slot.budget.load(std::memory_order_relaxed));
   }
 
   // Releases the stamps of that many interrupts.
@@ -85,11 +88,19 @@ class Victim final : public InterruptTarget {
   const Stamps& stamps() const { return stamps_; }
 
  private:
+  bool at_checkpoints() const { return mechanism_ == PreemptMechanism::kCheckpoint; }
+  void begin_slice() { clock_.start(Instant(), Nanos(1), 0); }
+  void at_checkpoint() {
+    if (!clock_.over(Instant())) return;
+    interrupted(0);
+    begin_slice();
+  }
+
   static inline Victim* g_victim = nullptr;
 
   const PreemptMechanism mechanism_;
   std::unique_ptr<InterruptLine> line_;
-  int32_t* budget_ = nullptr;
+  SliceClock clock_{SliceWatch::kTimerCore};
   volatile uint64_t last_ = 0;
   volatile bool handled_ = false;
   Stamps stamps_;
@@ -141,11 +152,7 @@ Result<Delivery> measure_sent(PreemptMechanism mechanism, const Place& place, ui
     const uint64_t sent = process_clock().cycles();
     victim.send();
     const uint64_t done = process_clock().cycles();
-    uint32_t polls = 0;
-    spin_until([&] {
-      if (++polls % kPollsPerReminder == 0) victim.remind();
-      return victim.answered().load(std::memory_order_acquire) >= round;
-    });
+    spin_until([&] { return victim.answered().load(std::memory_order_acquire) >= round; });
     series.add(victim.stamps(), sent, done, sent);
   }
   enough.store(true, std::memory_order_relaxed);

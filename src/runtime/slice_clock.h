@@ -15,8 +15,10 @@
 // Ordering: `armed` is stored with release after deadline and priority and loaded with acquire by
 // the timer core. `asked` is stored with release and loaded with acquire by the worker; it names
 // the slice, so an answer that comes too late is for a number that is over and is ignored. The
-// budget store can be lost against the worker's own decrement; the timer core repeats it at every
-// poll for as long as the slice is armed, so no request for preemption is lost.
+// budget store can be lost against the worker's own decrement, in a tight loop nearly always: each
+// decrement there takes the word from the store buffer, where the one before it still is, and the
+// timer core's store in between goes unseen. Repeating it does not help. So the worker also looks
+// at `asked` by itself every kLooksAfter checkpoints, and no request for preemption is lost.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +62,8 @@ class SliceClock {
       stride_ = 0;
       checkpoint_budget_set(0);
     } else {
-      checkpoint_budget_set(kCheckpointNever);
       publish(priority);
+      checkpoint_budget_set(watch_ == SliceWatch::kTimerCore ? kLooksAfter : kCheckpointNever);
     }
   }
 
@@ -95,6 +97,7 @@ class SliceClock {
   // A loop may make many checkpoints at no cost and then hard work between them; the stride it had
   // earned must not cover more of that than a short request's time.
   static constexpr int64_t kLongestStride = 64;
+  static constexpr int32_t kLooksAfter = 64;
 
   void publish(uint8_t priority) {
     slot_.deadline_ns.store(end_.ns(), std::memory_order_relaxed);
@@ -116,7 +119,7 @@ class SliceClock {
     if (slot_.asked.load(std::memory_order_acquire) == slice_ && end_ != Instant::never()) {
       return true;
     }
-    checkpoint_budget_set(kCheckpointNever);
+    checkpoint_budget_set(end_ != Instant::never() ? kLooksAfter : kCheckpointNever);
     return false;
   }
 
