@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a best-effort command gets of the CPUs that a quiet server leaves, and what its presence
 costs the server's p99. Runs with and without the command take turns; medians and spread are of all
-runs of a kind. `rubato load --nap` drives the server from the same CPUs.
+runs of a kind. `rubato load --nap` drives the server from the same CPUs, or, with --apart, one that
+never sleeps from a CPU of its own, as if from another machine.
 
 Of a run it is measured how much CPU time requests took (the server's own count, which is wall
 time, or what --needs says they need), the command (its keeper's), the generator, and everybody else
@@ -36,12 +37,21 @@ SLICE_NS = 100_000
 SYS_SCHED_SETATTR = 314  # x86-64
 
 
-def machine_busy():
-    """Seconds of CPU time that were not idle, all CPUs; and those the hypervisor took."""
+def machine_busy(cpus):
+    """Seconds that these CPUs were not idle; and those the hypervisor took."""
+    busy, stolen = 0, 0
     with open("/proc/stat", encoding="ascii") as stat:
-        fields = [int(field) for field in stat.readline().split()[1:9]]
-    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
-    return (user + nice + system + irq + softirq) / TICK, steal / TICK
+        for name, *fields in map(str.split, stat):
+            if not re.fullmatch(r"cpu\d+", name) or int(name[3:]) not in cpus:
+                continue
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
+            busy += user + nice + system + irq + softirq
+            stolen += steal
+    return busy / TICK, stolen / TICK
+
+
+def on(cpus):
+    return ["taskset", "-c", ",".join(map(str, sorted(cpus)))]
 
 
 def process_cpu(pid):
@@ -81,8 +91,9 @@ class Run:
 class Server:
     def __init__(self, args, command):
         binary = str(args.binary)
-        words = [binary, "serve", args.server, "--port", "0", "--metrics-port", "0",
-                 "--workers", str(args.cpus), *args.serve]
+        words = [*on(args.served), binary, "serve", args.server, "--port", "0",
+                 "--metrics-port", "0", "--workers", str(args.cpus), *args.serve]
+        self.cpus = args.served
         if args.server == "kv":
             words += ["--engine", "memory"]
         if command:
@@ -110,7 +121,7 @@ class Server:
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
             text = reply.read().decode()
-        busy, steal = machine_busy()
+        busy, steal = machine_busy(self.cpus)
         return Point(time.monotonic(), busy, steal, process_cpu(self.process.pid),
                      self.metric(text, "rubato_busy_seconds"),
                      self.metric(text, "rubato_best_effort_cpu_seconds"), process_cpu(generator))
@@ -123,7 +134,8 @@ class Server:
 
 def load_words(args, server, duration, out):
     target = "resp" if args.server == "kv" else "spin"
-    words = [str(args.binary), "load", "--target", f"{target}://127.0.0.1:{server.port}", "--nap",
+    words = [*on(args.loading), str(args.binary), "load",
+             "--target", f"{target}://127.0.0.1:{server.port}", *(["--nap"] * (not args.apart)),
              "--rate", str(args.rate), "--duration", str(duration), "--warmup", "1",
              "--watch", str(server.process.pid), "--json", out]
     if args.server == "kv":
@@ -150,11 +162,12 @@ def account(args, report, start, end):
     span = end.at - start.at
     cpus = {name: (getattr(end, name) - getattr(start, name)) / span
             for name in ("busy", "steal", "server", "requests", "command", "generator")}
-    foreign = max(cpus["busy"] - cpus["server"] - cpus["command"] - cpus["generator"], 0)
+    loading = 0.0 if args.apart else cpus["generator"]  # on the same CPUs
+    foreign = max(cpus["busy"] - cpus["server"] - cpus["command"] - loading, 0)
     foreign += cpus["steal"]
     # The server counts what passed; of that it had no more than the CPU time it used.
     cpus["requests"] = args.needs or min(cpus["requests"], cpus["server"])
-    ideal = args.cpus - cpus["requests"] - cpus["generator"] - foreign
+    ideal = args.cpus - cpus["requests"] - loading - foreign
     calm = report["undisturbed"]
     return Run(p50_us=report["latency_us"]["p50"], p99_us=report["latency_us"]["p99"],
                calm_p99_us=calm["latency_us"]["p99"], touched=1 - calm["share"],
@@ -182,9 +195,9 @@ def wait_for_quiet(args):
     """Until others have used little for a second, for --patience seconds at most."""
     deadline = time.monotonic() + args.patience
     while time.monotonic() < deadline:
-        before, start = sum(machine_busy()), time.monotonic()
+        before, start = sum(machine_busy(args.served)), time.monotonic()
         time.sleep(1)
-        used = (sum(machine_busy()) - before) / (time.monotonic() - start)
+        used = (sum(machine_busy(args.served)) - before) / (time.monotonic() - start)
         if used <= args.foreign * args.cpus:
             return
 
@@ -238,12 +251,14 @@ def arguments():
     parser.add_argument("--server", choices=("spin", "kv"), default="spin")
     parser.add_argument("--workload", default="work:exp(200us):1", help="of spin")
     parser.add_argument("--mix", default="get:1", help="of kv")
-    parser.add_argument("--rate", type=float, default=2000, help="0.2 of two CPUs by default")
+    parser.add_argument("--rate", type=float, help="default: 1000 for each CPU, which needs 0.2")
     parser.add_argument("--needs", type=float, metavar="CPUS",
                         help="what the requests need: rate times mean service time")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--cpus", type=int, default=os.cpu_count(), help="and workers")
+    parser.add_argument("--cpus", type=int, help="and workers; default: all that there are")
+    parser.add_argument("--apart", action="store_true",
+                        help="the last CPU is the generator's alone, which then never sleeps")
     parser.add_argument("--command", default=f"({SPINNER}) & {SPINNER}",
                         help="keeps two CPUs busy by default")
     parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[],
@@ -258,7 +273,17 @@ def arguments():
                         "--no-group the command goes before them too")
     parser.add_argument("--no-group", action="store_true", help="SCHED_IDLE alone")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    args = parser.parse_args()
+    here = sorted(os.sched_getaffinity(0))
+    if args.apart and len(here) < 2:
+        parser.error("--apart: a second CPU is needed")
+    args.cpus = args.cpus or len(here) - args.apart
+    args.served = set(here[:args.cpus])
+    args.loading = {here[-1]} if args.apart else set(here)
+    if args.loading & args.served and args.apart:
+        parser.error(f"--cpus: at most {len(here) - 1} beside the generator's, got {args.cpus}")
+    args.rate = args.rate or 1000 * args.cpus
+    return args
 
 
 def main():
