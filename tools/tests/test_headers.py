@@ -22,6 +22,16 @@ class Headers(TreeTest):
         self.write("src/base/x.h", HEADER + "std::vector<int> f();\n")
         self.assertEqual(len(self.messages()), 1)
 
+    def test_a_header_that_a_source_includes_first_is_left_to_the_build(self):
+        self.write("src/base/x.h", HEADER + "std::vector<int> f();\n")
+        self.write("src/base/x.cc", '#include "base/x.h"\n#include <vector>\n')
+        self.assertEqual(self.messages(), [])
+
+    def test_a_header_that_a_source_includes_later_is_compiled(self):
+        self.write("src/base/x.h", HEADER + "std::vector<int> f();\n")
+        self.write("src/base/x.cc", '#include <vector>\n#include "base/x.h"\n')
+        self.assertEqual(len(self.messages()), 1)
+
     def test_a_header_without_a_guard_is_found(self):
         self.write("src/base/x.h", "struct A {};\n")
         self.assertIn("redefinition", self.messages()[0])
