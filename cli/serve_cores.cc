@@ -40,11 +40,15 @@ namespace {
 constexpr Nanos kSharedSpin = Nanos::micros(10);
 
 Status share_cpus(const CLI::App& command, RuntimeOptions& runtime) {
-  if (runtime.idle == Idle::kSpin && runtime.workers >= allowed_cpus().size()) {
+  const size_t cpus = allowed_cpus().size();
+  if (runtime.idle == Idle::kSpin && runtime.workers >= cpus) {
     return Error{"--best-effort: needs --idle adaptive, or fewer workers than CPUs: with --idle "
                  "spin nothing is left"};
   }
   if (command.get_option("--idle-spin-us")->count() == 0) runtime.idle_spin = kSharedSpin;
+  // The kernel looks for an idle CPU less eagerly where the command fills all of them: left to it,
+  // two workers share a CPU for up to a tick while the command has the other.
+  if (command.get_option("--pin")->count() == 0) runtime.pin = runtime.workers == cpus;
   return Done{};
 }
 

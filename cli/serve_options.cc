@@ -69,7 +69,9 @@ void add_thread_options(CLI::App& command, ServeOptions& o) {
                      "unless given")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command.add_flag("--pin", o.runtime.pin, "Pin worker i to the i-th allowed CPU");
+  command.add_flag("--pin,!--no-pin", o.runtime.pin,
+                   "Pin worker i to the i-th allowed CPU; beside --best-effort also without being "
+                   "asked, unless --no-pin, where there is a worker for each CPU");
   command.add_option("--pin-first", o.runtime.pin_first, "First CPU used by --pin, as an index")
       ->check(CLI::Range(0u, kMaxCpus))
       ->capture_default_str();

@@ -70,6 +70,19 @@ class BestEffort(unittest.TestCase):
             server.terminate()
             self.assertEqual(server.wait(), 0)
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU")
+    def test_workers_keep_to_a_cpu_each_beside_it_unless_told_not_to(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        for asked, pinned in ([], [(cpu,) for cpu in cpus]), (["--no-pin"], []):
+            with Server("--best-effort", SPINNER, NO_GROUP, "--workers", str(len(cpus)),
+                        *asked) as server:
+                def kept():
+                    threads = map(int, os.listdir(f"/proc/{server.process.pid}/task"))
+                    each = {tuple(sorted(os.sched_getaffinity(thread))) for thread in threads}
+                    return sorted(each - {tuple(cpus)})
+                self.assertEqual(server.call("PING"), b"PONG")
+                self.assertTrue(comes_true(lambda: kept() == pinned), kept())
+
     def test_what_keeps_it_back_is_told(self):
         with Server("--best-effort", SPINNER) as server:
             self.assertTrue(comes_true(
