@@ -3,6 +3,7 @@
 
     with rubato_rpc.Client("127.0.0.1", 7380) as client:
         reply = client.call(b"10000 SHORT")
+        reply = client.call(rubato_rpc.command("GET", "key"))    # of serve kv; the reply is RESP
 
 A Client has one session, over TCP or UDP, and a thread that sends and receives. It queues requests
 while the server gives it no credit, gives up those that wait for too long, and keeps no more
@@ -19,6 +20,7 @@ Nothing is retried. Session is the same without sockets, threads and clock: byte
 
 import collections
 import concurrent.futures
+import math
 import random
 import selectors
 import socket
@@ -34,6 +36,7 @@ HELLO, REQUEST, DEMAND, GOODBYE = 0x01, 0x02, 0x03, 0x04
 WELCOME, RESPONSE, CREDIT, REJECTED, ERROR = 0x81, 0x82, 0x83, 0x84, 0x85
 MAX_BODY = 16 << 20
 MAX_DATAGRAM = 1472
+RECONNECT_S = 0.1  # between two attempts
 REASONS = {1: "overloaded", 2: "queue full", 4: "over credit"}
 
 
@@ -76,6 +79,15 @@ Frame = collections.namedtuple("Frame", "kind session amount id body")
 
 def encode(kind, session, amount, request_id=0, body=b""):
     return HEADER.pack(MAGIC, VERSION, kind, len(body), session, amount, request_id) + body
+
+
+def command(*words):
+    """The body that asks `serve kv` for a command: an array of bulk strings."""
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        data = word if isinstance(word, bytes) else str(word).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
+    return b"".join(parts)
 
 
 def decode(data):
@@ -242,6 +254,7 @@ class Client:
         self._session = Session(lambda tag, outcome: self._ended.append((tag, outcome)), **options)
         self._socket = self._connect()
         self._unsent = b""
+        self._retry_at = 0.0                 # when to connect again; inf = that is underway
         self._closing = False
         self._wake_r, self._wake_w = socket.socketpair()
         self._wake_r.setblocking(False)
@@ -315,12 +328,26 @@ class Client:
             self._wait()
 
     def _reconnect(self):
-        if self._socket is not None or self._closing:
-            return
+        with self._lock:
+            if self._socket is not None or self._closing or time.monotonic() < self._retry_at:
+                return
+            self._retry_at = math.inf
+        threading.Thread(target=self._connect_again, name="rubato-rpc-connect", daemon=True).start()
+
+    # Aside, as it may take long: what is queued expires meanwhile.
+    def _connect_again(self):
         try:
-            self._socket = self._connect()
+            connection = self._connect()
         except OSError:
-            pass  # what is queued expires
+            connection = None
+        with self._lock:
+            self._retry_at = time.monotonic() + RECONNECT_S
+            if not self._closing:
+                self._socket = connection
+            elif connection is not None:
+                connection.close()
+        if connection is not None:
+            self._wake()
 
     def _step(self, closing):
         now = time.monotonic()
@@ -391,8 +418,7 @@ class Client:
             if sock is not None:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if blocked else 0)
                 selector.register(sock, events)
-            # Without a connection it is tried again, not at once.
-            selector.select(0.1 if sock is None else 0.001 if busy else 0.5)
+            selector.select(0.001 if busy else RECONNECT_S if sock is None else 0.5)
         try:
             self._wake_r.recv(4096)
         except BlockingIOError:

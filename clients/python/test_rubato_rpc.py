@@ -4,6 +4,7 @@
 import pathlib
 import random
 import socket
+import threading
 import unittest
 
 import rubato_rpc as rpc
@@ -130,6 +131,45 @@ class Rules(unittest.TestCase):
 
 
 class Sockets(unittest.TestCase):
+    def test_a_server_that_cannot_be_reached_holds_nobody_up(self):
+        """Connecting again takes until the end of the test; requests end by their own limits."""
+        reachable = threading.Event()
+
+        def connect():
+            reachable.wait(60)
+            raise OSError("no route")
+
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            with rpc.Client(*server.getsockname(), expire_s=0.01) as client:
+                connection, _ = server.accept()
+                client._connect = connect
+                connection.close()
+                self.assertIsInstance(client.submit(b"x").exception(30), rpc.RequestError)
+                for _ in range(3):
+                    self.assertIsInstance(client.submit(b"x").exception(30), rpc.Expired)
+            # It has closed, too, while that goes on.
+            self.assertFalse(reachable.is_set())
+        reachable.set()
+
+    def test_a_client_connects_again_to_a_server_that_came_back(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            with rpc.Client(*server.getsockname(), expire_s=30) as client:
+                connection, _ = server.accept()
+                with connection, connection.makefile("rb") as stream:
+                    stream.read(rpc.HEADER.size)  # a hello without a request
+                future = client.submit(b"ping")
+                connection, _ = server.accept()
+                with connection, connection.makefile("rb") as stream:
+                    frame, _ = rpc.decode(stream.read(rpc.HEADER.size + 4))
+                    self.assertEqual((frame.kind, frame.body), (rpc.HELLO, b"ping"))
+                    connection.sendall(rpc.encode(rpc.WELCOME, 1, 1)
+                                       + rpc.encode(rpc.RESPONSE, 1, 1, frame.id, b"pong"))
+                    self.assertEqual(future.result(30), b"pong")
+
+    def test_a_command_is_an_array_of_bulk_strings(self):
+        self.assertEqual(rpc.command("SET", b"k\0", 7),
+                         b"*3\r\n$3\r\nSET\r\n$2\r\nk\0\r\n$1\r\n7\r\n")
+
     def test_what_cannot_be_sent_is_refused_where_it_is_submitted(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             with rpc.Client(*server.getsockname()) as client:
