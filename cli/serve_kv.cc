@@ -50,11 +50,11 @@ void share_options(KvCommand& command) {
   kv.timeout_s = options.timeout_s;
   kv.config_file = options.config_file;
   options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
-  kv.has_memcached_port = command.memcached_port >= 0;
-  if (kv.has_memcached_port) {
-    options.tcp.other_port = static_cast<uint16_t>(command.memcached_port);
+  if (command.memcached_port >= 0) {
+    options.tcp.more_ports.push_back({static_cast<uint16_t>(command.memcached_port),
+                                      "SERVER_ERROR max number of clients reached\r\n"});
+    kv.ports.push_back(kv::Speaks::kMemcached);
   }
-  options.tcp.other_over_limit_reply = "SERVER_ERROR max number of clients reached\r\n";
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
                                        ? Nanos::max()
@@ -73,9 +73,9 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
       "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
       options.runtime.policy, options.runtime.workers, preemption_text(options),
       command.kv.engine, durability, options.tcp.bind, datapath.port());
-  if (datapath.other_port() != 0) {
+  if (command.memcached_port >= 0) {
     text += fmt::format("\nmemcached's text protocol on {}:{}", options.tcp.bind,
-                        datapath.other_port());
+                        datapath.ports().back());
   }
   return text;
 }

@@ -84,7 +84,7 @@ class Session {
 struct Peer {
   uint64_t flow = 0;    // unique within the process life, starts at 1
   std::string address;  // "127.0.0.1:54321", or a name for in-process peers
-  bool by_other_port = false;  // came in by the second port, where there is one
+  uint32_t port = 0;    // by which of the datapath's ports it came, in their order
 };
 
 // Makes sessions. Called from any worker; must be thread safe.

@@ -49,20 +49,18 @@ Result<std::unique_ptr<TcpDatapath>> TcpDatapath::open(TcpOptions options, Proto
 
 Status TcpDatapath::start() {
   const TcpOptions& options = shared_.options;
-  port_ = options.port;
-  Result<std::vector<Fd>> heard = listeners(options, port_);
-  if (!heard.ok()) return Error{heard.error()};
-  // Behind the first, so that it cannot be given the same port.
-  std::vector<Fd> others(options.queues);
-  if (options.other_port) {
-    other_port_ = *options.other_port;
-    Result<std::vector<Fd>> second = listeners(options, other_port_);
-    if (!second.ok()) return Error{second.error()};
-    others = std::move(second).value();
+  ports_.push_back(options.port);
+  for (const TcpPort& more : options.more_ports) ports_.push_back(more.port);
+  std::vector<std::vector<Fd>> of_queue(options.queues);
+  // One after the other, so that none is given another's.
+  for (uint16_t& port : ports_) {
+    Result<std::vector<Fd>> heard = listeners(options, port);
+    if (!heard.ok()) return Error{heard.error()};
+    for (uint32_t i = 0; i < options.queues; ++i) of_queue[i].push_back(std::move((*heard)[i]));
   }
   for (uint32_t i = 0; i < options.queues; ++i) {
     queues_.push_back(std::make_unique<TcpQueue>(shared_));
-    const Status started = queues_.back()->start(std::move((*heard)[i]), std::move(others[i]));
+    const Status started = queues_.back()->start(std::move(of_queue[i]));
     if (!started.ok()) return started;
   }
   return Done{};

@@ -11,13 +11,15 @@
 // after its last request; input buffers are borrowed only while there is input. What the kernel
 // keeps per socket comes on top.
 //
+// It may listen on several ports; what is spoken on each is for the Protocol to say.
+//
 // Threads: as datapath.h says. The Protocol must outlive the datapath. No worker may call anything
 // while the datapath is destroyed.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,15 +28,20 @@
 
 namespace rubato {
 
+// A port beside the first.
+struct TcpPort {
+  uint16_t port = 0;             // 0 = any free one
+  std::string over_limit_reply;  // as that of the first
+};
+
 struct TcpOptions {
   std::string bind = "127.0.0.1";  // address or host name; "*" = all addresses
   uint16_t port = 0;               // 0 = any free one, see TcpDatapath::port
-  std::optional<uint16_t> other_port;  // a second one, see Peer::by_other_port
+  std::vector<TcpPort> more_ports;  // see Peer::port
   uint32_t queues = 1;
   int backlog = 511;
   uint32_t max_flows = 10000;
   std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
-  std::string other_over_limit_reply;  // the same on the second port
   Nanos idle_timeout;              // zero = none
   FlowLimits limits;
   bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
@@ -50,8 +57,9 @@ class TcpDatapath : public Datapath {
   ~TcpDatapath() override;
 
   // The port that clients connect to.
-  uint16_t port() const { return port_; }
-  uint16_t other_port() const { return other_port_; }  // 0 = there is none
+  uint16_t port() const { return ports_.front(); }
+  // Those of TcpOptions::more_ports follow the first.
+  std::span<const uint16_t> ports() const { return ports_; }
 
   uint32_t queues() const override;
   DatapathQueue& queue(WorkerId worker) override;
@@ -89,8 +97,7 @@ class TcpDatapath : public Datapath {
 
   Shared shared_;
   std::vector<std::unique_ptr<TcpQueue>> queues_;
-  uint16_t port_ = 0;
-  uint16_t other_port_ = 0;
+  std::vector<uint16_t> ports_;
 };
 
 }  // namespace rubato

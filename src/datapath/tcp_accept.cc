@@ -25,36 +25,36 @@ Fd accept_socket(int listener) {
 
 }  // namespace
 
-void TcpQueue::accept_burst(const Fd& listener, Instant now) {
+void TcpQueue::accept_burst(uint32_t port, Instant now) {
   // A listener that drain() has shut is reported for ever.
   if (home_.draining()) return leave_listeners();
   for (uint32_t i = 0; i < kAcceptBurst; ++i) {
-    if (!accept_one(listener, now)) return;
+    if (!accept_one(port, now)) return;
   }
 }
 
 // False: nobody else to accept now.
-bool TcpQueue::accept_one(const Fd& listener, Instant now) {
-  Fd socket = accept_socket(listener.get());
+bool TcpQueue::accept_one(uint32_t port, Instant now) {
+  Fd socket = accept_socket(listeners_[port].get());
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      out_of_descriptors(listener, now);
+      out_of_descriptors(port, now);
     }
     return false;
   }
   const uint32_t open = shared_.open_flows.fetch_add(1, std::memory_order_relaxed);
   if (open >= shared_.max_flows.load(std::memory_order_relaxed)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
-    refuse(std::move(socket), is_other(listener));
+    refuse(std::move(socket), port);
   } else {
-    admit(std::move(socket), is_other(listener), now);
+    admit(std::move(socket), port, now);
   }
   return true;
 }
 
-void TcpQueue::admit(Fd socket, bool by_other_port, Instant now) {
+void TcpQueue::admit(Fd socket, uint32_t port, Instant now) {
   const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed),
-                  peer_text(socket.get()), by_other_port};
+                  peer_text(socket.get()), port};
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   auto flow =
       std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
@@ -68,11 +68,11 @@ void TcpQueue::admit(Fd socket, bool by_other_port, Instant now) {
   home_.add(std::move(flow));
 }
 
-void TcpQueue::refuse(Fd socket, bool by_other_port) {
+void TcpQueue::refuse(Fd socket, uint32_t port) {
   refused_.fetch_add(1, std::memory_order_relaxed);
   const TcpOptions& options = shared_.options;
   const std::string& reply =
-      by_other_port ? options.other_over_limit_reply : options.over_limit_reply;
+      port == 0 ? options.over_limit_reply : options.more_ports[port - 1].over_limit_reply;
   if (reply.empty()) return;
   ::send(socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::shutdown(socket.get(), SHUT_WR);
@@ -83,15 +83,16 @@ void TcpQueue::refuse(Fd socket, bool by_other_port) {
 
 // The waiting connection cannot be accepted, and would be reported again at once: a spinning
 // server. The reserve descriptor is given up so that it can be accepted and refused.
-void TcpQueue::out_of_descriptors(const Fd& listener, Instant now) {
+void TcpQueue::out_of_descriptors(uint32_t port, Instant now) {
+  const int listener = listeners_[port].get();
   if (reserve_.valid()) {
     reserve_.reset();
-    if (Fd socket = accept_socket(listener.get()); socket.valid()) {
-      refuse(std::move(socket), is_other(listener));
+    if (Fd socket = accept_socket(listener); socket.valid()) {
+      refuse(std::move(socket), port);
     }
     reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.get(), nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener, nullptr);
   accept_again_ = now + kAcceptPause;
 }
 
@@ -99,9 +100,8 @@ void TcpQueue::out_of_descriptors(const Fd& listener, Instant now) {
 void TcpQueue::leave_listeners() {
   if (!accepts_) return;
   accepts_ = false;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
-  if (other_listener_.valid()) {
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, other_listener_.get(), nullptr);
+  for (const Fd& listener : listeners_) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener.get(), nullptr);
   }
 }
 

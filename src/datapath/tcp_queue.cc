@@ -34,24 +34,27 @@ int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
 TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
     : shared_(shared), home_(*this, shared.index, shared.options.limits, shared.draining) {}
 
-// Events of the listener from now on; true as well where it is heard already, or there is none.
-bool TcpQueue::hear(Fd& listener) {
-  epoll_event accept{EPOLLIN, {.ptr = &listener}};
-  return !listener.valid() ||
-         ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &accept) == 0 || errno == EEXIST;
+// Events of the listeners from now on; true as well of those that are heard already.
+bool TcpQueue::hear_listeners() {
+  bool heard = true;
+  for (Fd& listener : listeners_) {
+    epoll_event accept{EPOLLIN, {.ptr = &listener}};
+    heard &= ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &accept) == 0 ||
+             errno == EEXIST;
+  }
+  return heard;
 }
 
-Status TcpQueue::start(Fd listener, Fd other) {
+Status TcpQueue::start(std::vector<Fd> listeners) {
   epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  listener_ = std::move(listener);
-  other_listener_ = std::move(other);
+  listeners_ = std::move(listeners);
   // Edge-triggered, each write to the eventfd is an event, and nobody ever needs to read it.
   epoll_event wake{EPOLLIN | EPOLLET, {.ptr = &event_}};
   if (!epoll_.valid() || !event_.valid() ||
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &wake) != 0 ||
-      !hear(listener_) || !hear(other_listener_)) {
+      !hear_listeners()) {
     return Error{std::string("cannot set up epoll: ") + std::strerror(errno)};
   }
   last_poll_ = datapath_now();
@@ -111,8 +114,9 @@ uint32_t TcpQueue::take_events(std::span<Request*> out, Instant now, bool late) 
 
 Request* TcpQueue::take_event(const epoll_event& event, Instant now, bool late) {
   if (event.data.ptr == &event_) return nullptr;
-  if (event.data.ptr == &listener_ || event.data.ptr == &other_listener_) {
-    accept_burst(*static_cast<const Fd*>(event.data.ptr), now);
+  for (uint32_t port = 0; port < listeners_.size(); ++port) {
+    if (event.data.ptr != &listeners_[port]) continue;
+    accept_burst(port, now);
     return nullptr;
   }
   auto& flow = *static_cast<TcpFlow*>(event.data.ptr);
@@ -140,8 +144,7 @@ void TcpQueue::housekeep(Instant now, size_t most) {
     leave_listeners();
   } else if (accept_again_ != Instant() && now >= accept_again_) {
     accept_again_ = Instant();
-    hear(listener_);
-    hear(other_listener_);
+    hear_listeners();
   }
   home_.sweep(now, most, Nanos(shared_.idle_timeout_ns.load(std::memory_order_relaxed)));
 }
@@ -199,8 +202,7 @@ void TcpQueue::wake() {
 }
 
 void TcpQueue::drain() {
-  ::shutdown(listener_.get(), SHUT_RDWR);
-  if (other_listener_.valid()) ::shutdown(other_listener_.get(), SHUT_RDWR);
+  for (const Fd& listener : listeners_) ::shutdown(listener.get(), SHUT_RDWR);
   wake();
 }
 

@@ -21,6 +21,7 @@
 #include <sys/epoll.h>
 
 #include <array>
+#include <vector>
 
 #include "base/limits.h"
 #include "datapath/flow_home.h"
@@ -37,8 +38,8 @@ class TcpQueue final : public DatapathQueue {
 
   explicit TcpQueue(TcpDatapath::Shared& shared);
 
-  // Set-up, before any other call: takes the listeners into service. `other` may be none.
-  Status start(Fd listener, Fd other);
+  // Set-up, before any other call: takes the listeners into service, one for each port.
+  Status start(std::vector<Fd> listeners);
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
@@ -75,26 +76,24 @@ class TcpQueue final : public DatapathQueue {
   void reap();
   void note_unfinished();
 
-  void accept_burst(const Fd& listener, Instant now);
-  bool accept_one(const Fd& listener, Instant now);
-  void admit(Fd socket, bool by_other_port, Instant now);
-  void refuse(Fd socket, bool by_other_port);
-  void out_of_descriptors(const Fd& listener, Instant now);
-  bool hear(Fd& listener);
+  void accept_burst(uint32_t port, Instant now);
+  bool accept_one(uint32_t port, Instant now);
+  void admit(Fd socket, uint32_t port, Instant now);
+  void refuse(Fd socket, uint32_t port);
+  void out_of_descriptors(uint32_t port, Instant now);
+  bool hear_listeners();
   void leave_listeners();
-  bool is_other(const Fd& listener) const { return &listener == &other_listener_; }
 
   TcpDatapath::Shared& shared_;
   FlowHome home_;  // its poll lock guards all that is not atomic
   Fd epoll_;
   Fd event_;
-  Fd listener_;
-  Fd other_listener_;  // of the second port, if there is one
+  std::vector<Fd> listeners_;  // by port; events name them, so they stay where they are
   Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
   Instant last_poll_;
   bool left_some_ = false;  // the last poll was full
-  Instant accept_again_;  // the listener is out of epoll until then; zero = it is in
-  bool accepts_ = true;   // the listener is in service
+  Instant accept_again_;  // a listener is out of epoll until then; zero = all are in
+  bool accepts_ = true;   // the listeners are in service
   uint32_t next_event_ = 0;
   uint32_t event_count_ = 0;
   std::array<epoll_event, kEventBurst> events_;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <vector>
 
 #include "datapath/tcp_socket.h"
 #include "datapath/testing/line_protocol.h"
@@ -69,6 +70,36 @@ TEST(Tcp, answers_over_ipv4_and_ipv6) {
     EXPECT_EQ(tcp->stats().requests, 2u);
     EXPECT_EQ(tcp->stats().output_bytes, 8u);
   }
+}
+
+TEST(Tcp, the_protocol_is_told_by_which_port_a_client_came) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.more_ports = {{0, ""}, {0, ""}};
+  auto tcp = open_tcp(options, protocol);
+  ASSERT_EQ(tcp->ports().size(), 3u);
+  for (uint32_t port : {2u, 0u, 1u}) {
+    const Fd client = connect_to("127.0.0.1", tcp->ports()[port]);
+    ASSERT_EQ(::send(client.get(), "one\n", 4, 0), 4);
+    echo(tcp->queue(WorkerId{0}), 1);
+    EXPECT_EQ(receive(client.get(), 4), "one\n");
+    EXPECT_EQ(protocol.last_port, port);
+  }
+}
+
+TEST(Tcp, who_is_over_the_limit_is_told_so_in_the_words_of_the_port) {
+  LineProtocol protocol;
+  TcpOptions options;
+  options.max_flows = 0;
+  options.over_limit_reply = "first!";
+  options.more_ports = {{0, "second"}, {0, "third!"}};
+  auto tcp = open_tcp(options, protocol);
+  const char* const words[] = {"first!", "second", "third!"};
+  std::vector<Fd> clients;
+  for (const uint16_t port : tcp->ports()) clients.push_back(connect_to("127.0.0.1", port));
+  std::array<Request*, 1> none{};
+  while (tcp->stats().flows_refused < 3) tcp->queue(WorkerId{0}).poll(none);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(receive(clients[i].get(), 6), words[i]);
 }
 
 TEST(Tcp, second_server_on_the_port_is_refused_with_one_line) {

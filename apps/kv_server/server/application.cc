@@ -72,7 +72,10 @@ KvApplication::KvApplication(Engine& engine, const KvOptions& options)
     : server_(engine, options), table_(&command_table()) {}
 
 std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
-  if (peer.by_other_port) return std::make_unique<MemcachedSession>(server_, peer);
+  switch (server_.options().ports[peer.port]) {
+    case Speaks::kMemcached: return std::make_unique<MemcachedSession>(server_, peer);
+    case Speaks::kResp: break;
+  }
   return std::make_unique<KvSession>(server_, peer);
 }
 

@@ -42,7 +42,7 @@ bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != nam
 
 }  // namespace
 
-Config::Config(const KvOptions& options) : may_have_password_(!options.has_memcached_port) {
+Config::Config(const KvOptions& options) : may_have_password_(!options.has_memcached_port()) {
   add_live(options);
   add_told(options);
   for (Param& param : params_) store(param, param.value);

@@ -3,6 +3,8 @@
 
 #include <malloc.h>
 
+#include <algorithm>
+
 namespace rubato::kv {
 namespace {
 
@@ -13,6 +15,10 @@ namespace {
 void merge_freed_memory_in_small_steps() { mallopt(M_MXFAST, 0); }
 
 }  // namespace
+
+bool KvOptions::has_memcached_port() const {
+  return std::find(ports.begin(), ports.end(), Speaks::kMemcached) != ports.end();
+}
 
 Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, void (*checkpoint)()) {
   merge_freed_memory_in_small_steps();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kv_server/engine/engine.h"
 #include "kv_server/resp/refusal.h"
@@ -15,6 +16,9 @@ namespace rubato::kv {
 
 inline constexpr uint64_t kDefaultMaxReplyBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kDefaultMaxClients = 10'000;
+
+// The protocol of a connection.
+enum class Speaks : uint8_t { kResp, kMemcached };
 
 struct KvOptions {
   std::string engine = "memory";  // "memory" or "rocksdb"
@@ -31,7 +35,10 @@ struct KvOptions {
   uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
   std::string config_file;  // shown by INFO
   OverloadReply overload_reply = OverloadReply::kOverloaded;
-  bool has_memcached_port = false;  // whose clients have no passwords
+  std::vector<Speaks> ports{Speaks::kResp};  // what is spoken on each of the datapath's ports
+
+  // Whose clients have no passwords.
+  bool has_memcached_port() const;
 };
 
 // The engine that the options ask for; fails with one line that names what does not fit.

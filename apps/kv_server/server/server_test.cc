@@ -137,7 +137,7 @@ TEST(KvServer, percentiles_are_numbers_of_0_to_100) {
 
 TEST(KvServer, no_password_is_set_beside_a_port_that_asks_for_none) {
   KvOptions options;
-  options.has_memcached_port = true;
+  options.ports.push_back(Speaks::kMemcached);
   Harness h(options);
   EXPECT_TRUE(h.call({"CONFIG", "SET", "requirepass", "secret"})
                   .ends_with("the memcached port has no passwords\r\n"));

@@ -17,6 +17,7 @@
 #include "kv_server/commands/table.h"
 #include "kv_server/resp/parser.h"
 #include "kv_server/resp/reply.h"
+#include "kv_server/server/options.h"
 
 namespace rubato::kv {
 
@@ -24,9 +25,6 @@ class Server;
 
 // CLIENT REPLY.
 enum class Replies : uint8_t { kOn, kOff, kSkipNext };
-
-// The protocol of a connection.
-enum class Speaks : uint8_t { kResp, kMemcached };
 
 class KvSession : public Session {
  public:

@@ -44,11 +44,13 @@ class LineProtocol final : public Protocol {
  public:
   std::unique_ptr<Session> open(const Peer& peer) override {
     last_flow.store(peer.flow);
+    last_port.store(peer.port);
     return std::make_unique<LineSession>(live);
   }
 
   std::atomic<int> live{0};
   std::atomic<uint64_t> last_flow{0};
+  std::atomic<uint32_t> last_port{0};
 };
 
 }  // namespace rubato::testing
