@@ -150,6 +150,11 @@ int64_t CreditDesk::dropped(CreditMember& member, Waiting& waiting, Reason reaso
   return control_.dropped(member.books_, now);
 }
 
+void CreditDesk::withdraw(Waiting& waiting) {
+  const Lock lock(mutex_);
+  leave(waiting);
+}
+
 int64_t CreditDesk::demanded(CreditMember& member, uint32_t demand, Instant now) {
   const Lock lock(mutex_);
   update(now);

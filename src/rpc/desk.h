@@ -108,6 +108,8 @@ class CreditDesk {
   // Returns the credit to tell with the answer.
   int64_t replied(CreditMember& member, Waiting& waiting, Nanos in_slices, Instant now);
   int64_t dropped(CreditMember& member, Waiting& waiting, Reason reason, Instant now);
+  // It will not be answered: its session ends.
+  void withdraw(Waiting& waiting);
   // The client says what it has queued. Returns the credit that it was told last.
   int64_t demanded(CreditMember& member, uint32_t demand, Instant now);
   // The same for one that only asks.

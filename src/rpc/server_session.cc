@@ -91,7 +91,9 @@ void ServerSession::answer(Request& request) {
   ReplyBuffer& to = *request.reply;
   request.close_after |= state_ == State::kOver;
   switch (answer_) {
-    case Answer::kRun: return reject(request, Reason::kQueueFull);
+    case Answer::kRun:
+      return reject(request, request.refusal == Refusal::kFull ? Reason::kQueueFull
+                                                               : Reason::kOverloaded);
     case Answer::kReject: return reject(request, reason_);
     case Answer::kWelcome: return send(to, Kind::kWelcome, on_wire(credit_), 0, {});
     case Answer::kCredit: return send(to, Kind::kCredit, on_wire(credit_), 0, {});
@@ -114,13 +116,22 @@ Nanos in_slices(const Request& request) {
 }  // namespace
 
 void ServerSession::reply(Request& request, std::string_view body) {
-  if (limits_.datagrams && body.size() > kMaxDatagramBytes - kHeaderBytes) {
-    return fail(request, Fault::kTooLarge);
+  if (begin_reply(request, body.size())) request.reply->append(body);
+}
+
+bool ServerSession::begin_reply(Request& request, size_t body_bytes) {
+  const size_t most = limits_.datagrams ? kMaxDatagramBytes - kHeaderBytes : kMaxBodyBytes;
+  if (body_bytes > most) {
+    fail(request, Fault::kTooLarge);
+    return false;
   }
   last_end_ = now();
   const int64_t credit = desk_.replied(*this, waiting_, in_slices(request), last_end_);
   welcome(*request.reply, credit);
-  send(*request.reply, Kind::kResponse, on_wire(credit), message_.id, body);
+  char header[kHeaderBytes];
+  encode_header(header, {Kind::kResponse, session_, on_wire(credit), message_.id, {}}, body_bytes);
+  request.reply->append({header, sizeof header});
+  return true;
 }
 
 // An error has no room for the credit. A client that was told that it has none would wait for ever:

@@ -26,20 +26,28 @@ class ServerSession : public CreditMember {
  public:
   ServerSession(CreditDesk& desk, uint64_t flow, const SessionLimits& limits = {})
       : CreditMember(flow), desk_(desk), limits_(limits) {}
-  ~ServerSession() { desk_.close(*this); }
+  ~ServerSession() {
+    desk_.withdraw(waiting_);
+    desk_.close(*this);
+  }
 
   // The first frame of `unread`, taken in. If it is complete and not `request.at_once`, body() is
-  // to be run.
+  // to be run. If it rejects(), body() is that of the request which is not to be.
   Frame find(std::string_view unread, Request& request);
   std::string_view body() const { return message_.body; }
+  bool rejects() const { return answer_ == Answer::kReject; }
 
-  // What find() marked at_once; or, for a request to be run, that it cannot be queued.
+  // What find() marked at_once; or, for a request to be run, that it will not be, for
+  // request.refusal.
   void answer(Request& request);
 
   // The request is given to a worker. False: it was answered, for it has waited too long.
   bool started(Request& request);
   // It has run.
   void reply(Request& request, std::string_view body);
+  // The same for a body that is appended afterwards, perhaps sent in pieces: so many bytes of it
+  // are due. False: it is too large, and that was the answer.
+  bool begin_reply(Request& request, size_t body_bytes);
   void fail(Request& request, Fault fault = Fault::kFailed);
 
   // What Session::unasked is for.
@@ -47,6 +55,8 @@ class ServerSession : public CreditMember {
 
   // The class of its requests, for rejects.
   void set_class(uint8_t of_class) { class_ = of_class; }
+  // From the next frame on.
+  void set_body_limit(size_t bytes) { limits_.body_bytes = bytes; }
 
  private:
   enum class State : uint8_t { kNew, kOpen, kOver };
@@ -61,7 +71,7 @@ class ServerSession : public CreditMember {
   void welcome(ReplyBuffer& to, int64_t credit);
 
   CreditDesk& desk_;
-  const SessionLimits limits_;
+  SessionLimits limits_;
   State state_ = State::kNew;
   Answer answer_ = Answer::kNothing;
   bool owes_welcome_ = false;  // hello came with a request: its answer comes second

@@ -247,6 +247,63 @@ TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for
   EXPECT_FALSE(comes.request.close_after);
 }
 
+TEST_F(ServerSessionTest, what_overload_control_refuses_is_told_apart_from_full_queues) {
+  for (const auto& [why, reason] : {std::pair{Refusal::kFull, Reason::kQueueFull},
+                                    std::pair{Refusal::kDelay, Reason::kOverloaded},
+                                    std::pair{Refusal::kShare, Reason::kOverloaded}}) {
+    Peer peer(desk_);
+    ASSERT_TRUE(peer.send({Kind::kHello, 7, 0, 1, "ping"}));
+    peer.request.refusal = why;
+    const auto said = peer.answer();
+    ASSERT_EQ(said.size(), 2u);
+    EXPECT_EQ(decode_reject(said[1].body).reason, reason);
+  }
+}
+
+TEST_F(ServerSessionTest, a_session_that_ends_under_its_request_waits_no_more) {
+  {
+    Peer gone(desk_);
+    ASSERT_TRUE(gone.send({Kind::kHello, 8, 0, 1, "ping"}));
+    EXPECT_GT(desk_.delay(now() + Nanos::seconds(1)), Nanos());
+  }
+  EXPECT_EQ(desk_.delay(now() + Nanos::seconds(1)), Nanos());
+  hello();
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  EXPECT_TRUE(peer_.session.started(peer_.request));
+}
+
+TEST_F(ServerSessionTest, a_long_reply_follows_its_header_in_pieces) {
+  ASSERT_TRUE(peer_.send({Kind::kHello, 7, 0, 5, "ping"}));
+  ASSERT_TRUE(peer_.session.started(peer_.request));
+  ASSERT_TRUE(peer_.session.begin_reply(peer_.request, 6));
+  peer_.buffer().append("abc");
+  peer_.buffer().append("def");
+  const auto said = peer_.said();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[1].message.kind, Kind::kResponse);
+  EXPECT_EQ(said[1].body, "abcdef");
+}
+
+TEST_F(ServerSessionTest, a_reply_over_the_limit_of_frames_fails_its_request_alone) {
+  hello();
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 4, "ping"}));
+  EXPECT_FALSE(peer_.session.begin_reply(peer_.request, kMaxBodyBytes + 1));
+  const auto said = peer_.said();
+  ASSERT_GE(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kError);
+  EXPECT_EQ(said[0].message.id, 4u);
+  EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(Fault::kTooLarge));
+  EXPECT_FALSE(peer_.request.close_after);
+  EXPECT_EQ(desk_.pool().sessions(), 1);
+}
+
+TEST_F(ServerSessionTest, who_may_send_little_yet_is_held_to_it) {
+  hello();
+  peer_.session.set_body_limit(3);
+  ASSERT_FALSE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  expect_fault(Fault::kTooLarge);
+}
+
 // Any bytes: an answer, or more is wanted; never a crash, and the desk's books are right after it.
 TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
   Prng dice(1);
