@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `rubato serve kv`: the key-value server on TCP, speaking RESP.
+// `rubato serve kv`: the key-value server on TCP, speaking RESP, and on ports of their own
+// memcached's text protocol and Rubato RPC.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/options.h"
@@ -15,8 +18,10 @@
 #include "host/serving.h"
 #include "kv_server/server/application.h"
 #include "kv_server/text/number.h"
+#include "rpc/exposition.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
+#include "serve_rpc.h"
 
 namespace rubato::cli {
 namespace {
@@ -30,11 +35,28 @@ struct KvCommand {
   std::string durability = "sync";
   std::string overload_reply = "overloaded";
   int memcached_port = -1;  // none
+  int rpc_port = -1;        // none
 };
 
 int refuse(int status, const std::string& message) {
   std::fprintf(stderr, "rubato serve kv: %s\n", message.c_str());
   return status;
+}
+
+void add_port(KvCommand& command, int port, kv::Speaks speaks, std::string over_limit_reply) {
+  if (port < 0) return;
+  command.options.tcp.more_ports.push_back(
+      {static_cast<uint16_t>(port), std::move(over_limit_reply)});
+  command.kv.ports.push_back(speaks);
+}
+
+const char* name_of(kv::Speaks speaks) {
+  switch (speaks) {
+    case kv::Speaks::kResp: return "RESP";
+    case kv::Speaks::kMemcached: return "memcached's text protocol";
+    case kv::Speaks::kRpc: return "Rubato RPC";
+  }
+  return "";
 }
 
 // One source for what both the datapath and the application must know.
@@ -50,11 +72,8 @@ void share_options(KvCommand& command) {
   kv.timeout_s = options.timeout_s;
   kv.config_file = options.config_file;
   options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
-  if (command.memcached_port >= 0) {
-    options.tcp.more_ports.push_back({static_cast<uint16_t>(command.memcached_port),
-                                      "SERVER_ERROR max number of clients reached\r\n"});
-    kv.ports.push_back(kv::Speaks::kMemcached);
-  }
+  add_port(command, command.memcached_port, kv::Speaks::kMemcached,
+           "SERVER_ERROR max number of clients reached\r\n");
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
                                        ? Nanos::max()
@@ -73,42 +92,76 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
       "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
       options.runtime.policy, options.runtime.workers, preemption_text(options),
       command.kv.engine, durability, options.tcp.bind, datapath.port());
-  if (command.memcached_port >= 0) {
-    text += fmt::format("\nmemcached's text protocol on {}:{}", options.tcp.bind,
-                        datapath.ports().back());
+  for (size_t i = 1; i < command.kv.ports.size(); ++i) {
+    text += fmt::format("\n{} on {}:{}", name_of(command.kv.ports[i]), options.tcp.bind,
+                        datapath.ports()[i]);
   }
   return text;
 }
 
-Status check_memcached(const KvCommand& command) {
-  if (command.memcached_port < 0) return Done{};
-  if (!command.kv.requirepass.empty()) {
+Status check_ports(const KvCommand& command) {
+  if (command.memcached_port >= 0 && !command.kv.requirepass.empty()) {
     return Error{"--memcached-port: cannot be had with --requirepass, as memcached's text protocol "
                  "has no passwords"};
   }
-  if (command.memcached_port != 0 && command.memcached_port == command.options.tcp.port) {
-    return Error{fmt::format("--memcached-port: takes another port than --port, {}",
-                             command.memcached_port)};
+  const auto clash = [](const char* option, int port, const char* other) {
+    return Error{fmt::format("{}: takes another port than {}, {}", option, other, port)};
+  };
+  const int port = command.options.tcp.port;
+  if (command.memcached_port > 0 && command.memcached_port == port) {
+    return clash("--memcached-port", port, "--port");
+  }
+  if (command.rpc_port > 0 && command.rpc_port == port) return clash("--rpc-port", port, "--port");
+  if (command.rpc_port > 0 && command.rpc_port == command.memcached_port) {
+    return clash("--rpc-port", command.rpc_port, "--memcached-port");
   }
   return Done{};
 }
 
+// The sessions of a server that speaks RPC as well. Its connections are limited with all others.
+std::unique_ptr<rpc::CreditDesk> open_desk(KvCommand& command) {
+  if (command.rpc_port < 0) return nullptr;
+  rpc::DeskOptions desk = desk_options(command.options);
+  desk.max_sessions = std::numeric_limits<uint32_t>::max();
+  add_port(command, command.rpc_port, kv::Speaks::kRpc,
+           std::exchange(command.options.tcp.over_limit_reply, {}));
+  return std::make_unique<rpc::CreditDesk>(desk);
+}
+
+// While the server serves, its desk belongs to its datapath and tells its cores of its credits.
+class DeskInService {
+ public:
+  DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options) {
+    if (desk == nullptr) return;
+    attached_.emplace(*desk, datapath);
+    credits_.emplace(desk->pool());
+    options.runtime.credits = &*credits_;
+    options.serving.more_metrics = [desk](OpenMetrics& out) { rpc::expose(out, *desk); };
+  }
+
+ private:
+  std::optional<rpc::DeskAttachment> attached_;
+  std::optional<PoolCredits<rpc::CreditDesk::Pool>> credits_;
+};
+
 int run(CLI::App& app, KvCommand& command) {
   Status finished = finish_serve_options(app, command.options);
-  if (finished.ok()) finished = check_memcached(command);
+  if (finished.ok()) finished = check_ports(command);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
   auto best_effort = prepare_best_effort(app, command.options.cores);
   if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
   command.options.serving.best_effort = best_effort->get();
+  const std::unique_ptr<rpc::CreditDesk> desk = open_desk(command);
   share_options(command);
   auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
   if (!engine.ok()) return refuse(kFailed, engine.error());
-  kv::KvApplication application(**engine, command.kv);
+  kv::KvApplication application(**engine, command.kv, desk.get());
   auto datapath = TcpDatapath::open(command.options.tcp, application);
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
+  const DeskInService in_service(desk.get(), **datapath, command.options);
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
-  kv::KvHost host(**runtime, **datapath, application, best_effort->get());
+  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), desk.get());
   command.options.serving.announcement = announcement(command, **datapath);
   command.options.serving.connections = command.options.tcp.max_flows;
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
@@ -144,6 +197,12 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
   app.add_option("--memcached-port", command.memcached_port,
                  "Port that speaks memcached's text protocol; 0 = any free one; none by default")
+      ->check(CLI::Range(0, 65535));
+  app.add_option("--rpc-port", command.rpc_port,
+                 "Port that speaks Rubato RPC, whose clients have credits, with RESP commands for "
+                 "bodies: while their requests wait for longer than --target-delay there are "
+                 "fewer, and from twice that on they are rejected; 0 = any free one; none by "
+                 "default")
       ->check(CLI::Range(0, 65535));
   app.add_option("--overload-reply", command.overload_reply,
                  "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)")

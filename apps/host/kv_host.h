@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KvHost: what a live runtime and a TCP datapath lend to the key-value application: latencies as
-// the client feels them, the scheduler's state, limits that CONFIG SET changes, SHUTDOWN. Any
-// thread; borrows all three and owns the thread that expires keys.
+// the client feels them, the state of the scheduler and of overload control, limits that CONFIG
+// SET changes, SHUTDOWN. Any thread; borrows all that it is given and owns the thread that expires
+// keys.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include "host/best_effort.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/providers.h"
+#include "rpc/desk.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
 
@@ -21,9 +23,9 @@ namespace rubato::kv {
 
 class KvHost final : public LatencySource, public HostControl {
  public:
-  // `best_effort` is shown in INFO scheduler; may be null.
+  // `best_effort` is shown in INFO scheduler, `desk` in INFO overload; both may be null.
   KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
-         const BestEffort* best_effort = nullptr);
+         const BestEffort* best_effort = nullptr, const rpc::CreditDesk* desk = nullptr);
   ~KvHost() override;
 
   Histogram total_time(uint32_t type) override;
@@ -31,7 +33,7 @@ class KvHost final : public LatencySource, public HostControl {
   void reset() override;
 
   Lines scheduler_info() override;
-  Lines overload_info() override { return overload_lines(runtime_); }
+  Lines overload_info() override;
   void set_slow_threshold(Nanos threshold) override { runtime_.set_slow_threshold(threshold); }
   void set_max_flows(uint32_t flows) override { datapath_.set_max_flows(flows); }
   void set_idle_timeout(Nanos limit) override { datapath_.set_idle_timeout(limit); }
@@ -50,6 +52,7 @@ class KvHost final : public LatencySource, public HostControl {
   TcpDatapath& datapath_;
   KvApplication& application_;
   const BestEffort* const best_effort_;
+  const rpc::CreditDesk* const desk_;
   std::mutex mutex_;  // guards marks_
   std::vector<Mark> marks_;
   std::atomic<bool> stopping_{false};

@@ -49,7 +49,7 @@ void keys(Context& c) {
   range.end_inclusive = false;
   if (end) range.end = *end;
   const bool all = glob_matches_all(pattern);
-  ListBuilder list(c.server.options().max_reply_bytes);
+  ListBuilder list(c.session.max_reply_bytes());
   const Outcome outcome = c.engine.keys(range, [&](std::string_view key) {
     return all || glob_match(pattern, key) ? list.add(key) : true;
   });
@@ -102,7 +102,7 @@ void scan(Context& c) {
   expect_items(static_cast<size_t>(options.count));
   const bool all = glob_matches_all(options.pattern);
   const bool strings = same_word(options.type, "string");
-  ListBuilder list(c.server.options().max_reply_bytes);
+  ListBuilder list(c.session.max_reply_bytes());
   const Outcome outcome = c.engine.scan(
       options.cursor, static_cast<size_t>(options.count), [&](std::string_view key) {
         return strings && (all || glob_match(options.pattern, key)) ? list.add(key) : true;
@@ -132,7 +132,7 @@ void range(Context& c) {
     limit = static_cast<uint64_t>(given);
   }
   long_begin();
-  ListBuilder list(c.server.options().max_reply_bytes);
+  ListBuilder list(c.session.max_reply_bytes());
   if (limit > 0) {
     const Outcome outcome =
         c.engine.range(read_range(c), limit, [&](std::string_view key, std::string_view value) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kv_server/memcached/session.h"
-#include "kv_server/server/session.h"
+#include "kv_server/rpc/session.h"
 #include "kv_server/text/words.h"
 
 namespace rubato::kv {
@@ -68,12 +68,13 @@ bool Context::good(Outcome outcome) {
   return false;
 }
 
-KvApplication::KvApplication(Engine& engine, const KvOptions& options)
-    : server_(engine, options), table_(&command_table()) {}
+KvApplication::KvApplication(Engine& engine, const KvOptions& options, rpc::CreditDesk* desk)
+    : server_(engine, options), desk_(desk), table_(&command_table()) {}
 
 std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
   switch (server_.options().ports[peer.port]) {
     case Speaks::kMemcached: return std::make_unique<MemcachedSession>(server_, peer);
+    case Speaks::kRpc: return std::make_unique<RpcKvSession>(server_, peer, *desk_);
     case Speaks::kResp: break;
   }
   return std::make_unique<KvSession>(server_, peer);
@@ -81,10 +82,19 @@ std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
 
 void KvApplication::handle(Request& request) {
   auto& session = static_cast<KvSession&>(*request.session);
-  if (session.speaks() == Speaks::kMemcached) {
-    return static_cast<MemcachedSession&>(session).run(request);
+  switch (session.speaks()) {
+    case Speaks::kResp: return serve(request, session);
+    case Speaks::kMemcached: return static_cast<MemcachedSession&>(session).run(request);
+    case Speaks::kRpc: break;
   }
-  if (!session.protocol_error().empty()) return end_broken_stream(request, session);
+  auto& over_rpc = static_cast<RpcKvSession&>(session);
+  if (!over_rpc.begin(request)) return;
+  serve(request, session);
+  over_rpc.end(request);
+}
+
+void KvApplication::serve(Request& request, KvSession& session) {
+  if (!session.protocol_error().empty()) return say_protocol_error(request, session);
   if (session.argv().empty()) return;
   if (session.replies() != Replies::kOn) [[unlikely]] return run_muted(request, session);
   run(request, session);
@@ -129,7 +139,7 @@ void KvApplication::reject(Request& request, KvSession& session, std::string_vie
 
 void KvApplication::reject_unknown(Request& request, KvSession& session) {
   const auto argv = session.argv();
-  if (is_http(argv[0])) {
+  if (session.speaks() == Speaks::kResp && is_http(argv[0])) {
     request.close_after = true;
     return;
   }
@@ -140,8 +150,8 @@ void KvApplication::reject_unknown(Request& request, KvSession& session) {
   reject(request, session, unknown_text(*table_, request.type, argv));
 }
 
-void KvApplication::end_broken_stream(Request& request, KvSession& session) {
-  request.close_after = true;
+void KvApplication::say_protocol_error(Request& request, KvSession& session) {
+  request.close_after = session.speaks() == Speaks::kResp;  // the frames of RPC can be read on
   std::string text = "ERR ";
   text += session.protocol_error();
   server_.errors().count(text);

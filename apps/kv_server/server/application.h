@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KvApplication: the key-value server as the runtime sees it: makes sessions, runs requests, hears
-// of slow ones. Thread safe: every worker calls it. Borrows the engine.
+// of slow ones. Thread safe: every worker calls it. Borrows the engine and the desk.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,15 @@
 #include "datapath/request.h"
 #include "kv_server/commands/table.h"
 #include "kv_server/server/server.h"
+#include "rpc/desk.h"
 #include "runtime/app.h"
 
 namespace rubato::kv {
 
 class KvApplication final : public Application, public Protocol {
  public:
-  KvApplication(Engine& engine, const KvOptions& options);
+  // `desk` has the sessions of the ports that speak RPC; null if there are none.
+  KvApplication(Engine& engine, const KvOptions& options, rpc::CreditDesk* desk = nullptr);
 
   // Lends what the host has; before the first request.
   void connect(const Host& host) { server_.connect(host); }
@@ -36,13 +38,15 @@ class KvApplication final : public Application, public Protocol {
   static bool is_control(uint32_t type) { return (command_table()[type].flags & kControl) != 0; }
 
  private:
+  void serve(Request& request, KvSession& session);
   void run(Request& request, KvSession& session);
   void run_muted(Request& request, KvSession& session);
   void reject(Request& request, KvSession& session, std::string_view text);
   void reject_unknown(Request& request, KvSession& session);
-  void end_broken_stream(Request& request, KvSession& session);
+  void say_protocol_error(Request& request, KvSession& session);
 
   Server server_;
+  rpc::CreditDesk* const desk_;
   const CommandTable* table_;
 };
 

@@ -18,7 +18,7 @@ inline constexpr uint64_t kDefaultMaxReplyBytes = uint64_t{1} << 30;
 inline constexpr uint32_t kDefaultMaxClients = 10'000;
 
 // The protocol of a connection.
-enum class Speaks : uint8_t { kResp, kMemcached };
+enum class Speaks : uint8_t { kResp, kMemcached, kRpc };
 
 struct KvOptions {
   std::string engine = "memory";  // "memory" or "rocksdb"

@@ -23,15 +23,12 @@ bool KvSession::authenticated() const {
 }
 
 Frame KvSession::frame(std::string_view unread, Request& request) {
-  if (done_) {
-    parser_.reset();
-    done_ = false;
-  }
+  if (done_) forget_request();
   switch (parser_.parse(unread, authenticated())) {
     case RequestParser::State::kIncomplete:
       return {FrameState::kIncomplete, parser_.length()};
     case RequestParser::State::kError:
-      broken_ = true;
+      protocol_error_ = parser_.error();
       done_ = true;
       request.type = kUnknownCommand;
       request.control = false;
@@ -44,6 +41,24 @@ Frame KvSession::frame(std::string_view unread, Request& request) {
   request.control = ((*table_)[request.type].flags & kControl) != 0;
   return {FrameState::kComplete, parser_.length()};
 }
+
+void KvSession::take_whole(std::string_view bytes, Request& request) {
+  forget_request();
+  const Frame found = KvSession::frame(bytes, request);
+  if (found.state == FrameState::kComplete && found.length_bytes == bytes.size()) return;
+  protocol_error_ = "Protocol error: a body holds one whole command and nothing else";
+  done_ = true;
+  request.type = kUnknownCommand;
+  request.control = false;
+}
+
+void KvSession::forget_request() {
+  parser_.reset();
+  protocol_error_ = {};
+  done_ = false;
+}
+
+uint64_t KvSession::max_reply_bytes() const { return server_->options().max_reply_bytes; }
 
 void KvSession::refuse(Request& request) {
   server_->calls().reject(request.type);

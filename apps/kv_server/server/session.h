@@ -38,7 +38,7 @@ class KvSession : public Session {
   // The request that frame() has found last; valid until the next call.
   std::span<const std::string_view> argv() const { return parser_.argv(); }
   // What is wrong with it, empty = nothing.
-  std::string_view protocol_error() const { return broken_ ? parser_.error() : ""; }
+  std::string_view protocol_error() const { return protocol_error_; }
 
   RespVersion version() const { return version_; }
   bool authenticated() const;
@@ -64,8 +64,16 @@ class KvSession : public Session {
   uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
   uint8_t shown_version() const { return shown_version_.load(std::memory_order_relaxed); }
 
+  // Of one list that a reply holds.
+  virtual uint64_t max_reply_bytes() const;
+
  protected:
-  Server& server() { return *server_; }
+  Server& server() const { return *server_; }
+
+  // As frame(), of bytes that are to be one request and nothing else.
+  void take_whole(std::string_view bytes, Request& request);
+  // argv() is empty from now on.
+  void forget_request();
 
  private:
   bool muted();
@@ -80,7 +88,7 @@ class KvSession : public Session {
   Replies replies_ = Replies::kOn;
   bool authenticated_ = false;
   bool done_ = false;    // argv() belongs to a request that frame() has handed out
-  bool broken_ = false;  // the stream cannot be read on
+  std::string_view protocol_error_;  // of that request
 
   std::atomic<uint32_t> last_command_{kUnknownCommand};
   std::atomic<uint8_t> shown_version_{2};

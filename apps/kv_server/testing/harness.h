@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "kv_server/engine/engine.h"
 #include "kv_server/server/application.h"
+#include "mechanism/clock/clock.h"
 
 namespace rubato::kv::testing {
 
@@ -73,9 +74,10 @@ class FakeDatapath final : public Datapath {
 // One client connection.
 class Client {
  public:
-  Client(KvApplication& app, uint64_t flow) : app_(&app) {
+  Client(KvApplication& app, uint64_t flow, uint32_t port = 0) : app_(&app) {
     Peer peer;
     peer.flow = flow;
+    peer.port = port;
     peer.address = "10.0.0.1:" + std::to_string(1000 + flow);
     session_ = app.open(peer);
   }
@@ -85,6 +87,7 @@ class Client {
     input_ += bytes;
     while (!input_.empty() && !closed_) {
       Request request;
+      request.arrived = rubato::now();
       const Frame frame = session_->frame(input_, request);
       if (frame.state == FrameState::kIncomplete) break;
       run(request, frame.length_bytes);
@@ -136,8 +139,8 @@ class Client {
 
 // A server with the memory engine, all stand-ins, and one client.
 struct Harness {
-  explicit Harness(const KvOptions& options = {})
-      : engine(make_engine(clock)), app(*engine, options), client(app, 1) {
+  explicit Harness(const KvOptions& options = {}, rpc::CreditDesk* desk = nullptr)
+      : engine(make_engine(clock)), app(*engine, options, desk), client(app, 1) {
     Host host;
     host.clock = &clock;
     host.datapath = &datapath;

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/rpc/session.h"
+
+#include <algorithm>
+
+#include "datapath/datapath.h"
+#include "kv_server/server/server.h"
+#include "runtime/app.h"
+
+namespace rubato::kv {
+namespace {
+
+// A connection keeps as much room for the body of its next reply.
+constexpr size_t kBodyKeptBytes = 4096;
+
+// Who is not known yet may send no more than RESP lets it: ten arguments of 16 KiB, and their
+// headers.
+constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
+
+}  // namespace
+
+RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::CreditDesk& desk)
+    : KvSession(server, peer, Speaks::kRpc),
+      rpc_(desk, peer.flow),
+      body_(RpcKvSession::max_reply_bytes()) {}
+
+// What fits in a frame.
+uint64_t RpcKvSession::max_reply_bytes() const {
+  return std::min<uint64_t>(KvSession::max_reply_bytes(), rpc::kMaxBodyBytes);
+}
+
+// What is rejected on arrival is looked at all the same: it counts as its command's.
+Frame RpcKvSession::frame(std::string_view unread, Request& request) {
+  rpc_.set_body_limit(authenticated() ? rpc::kMaxBodyBytes : kUnauthenticatedBytes);
+  const Frame found = rpc_.find(unread, request);
+  if (found.state == FrameState::kIncomplete) return found;
+  if (request.at_once && !rpc_.rejects()) return found;
+  const bool rejected = request.at_once;
+  take_whole(rpc_.body(), request);
+  request.control |= rejected;
+  const bool fast = (command_table()[request.type].flags & kFast) != 0;
+  rpc_.set_class(fast ? rpc::kShortClass : 0);
+  return found;
+}
+
+void RpcKvSession::note_rejected(const Request& request) {
+  server().calls().reject(request.type);
+  server().errors().count_refusal();
+  if (request.job_class == JobClass::kLong) rpc_.set_class(rpc::kLongClass);
+}
+
+void RpcKvSession::refuse(Request& request) {
+  note_rejected(request);
+  rpc_.answer(request);
+}
+
+void RpcKvSession::answer(Request& request) {
+  if (rpc_.rejects()) note_rejected(request);
+  rpc_.answer(request);
+}
+
+bool RpcKvSession::begin(Request& request) {
+  if (request.job_class == JobClass::kLong) rpc_.set_class(rpc::kLongClass);
+  if (!request.at_once && rpc_.started(request)) {
+    replies_to_ = request.reply;
+    request.reply = &body_;
+    return true;
+  }
+  request.at_once ? answer(request) : note_rejected(request);
+  // No call of the command: its times and the slow log are not to hear of it.
+  request.type = kUnknownCommand;
+  forget_request();
+  return false;
+}
+
+// A long reply leaves in pieces, as those over RESP do, so that no step copies all of it.
+void RpcKvSession::end(Request& request) {
+  ReplyBuffer& to = *replies_to_;
+  request.reply = &to;
+  if (body_.overflowed()) {
+    rpc_.fail(request, rpc::Fault::kTooLarge);
+    body_ = ReplyBuffer(max_reply_bytes());
+    return;
+  }
+  if (!rpc_.begin_reply(request, body_.size())) return body_.consume(body_.size());
+  while (!body_.empty()) {
+    const std::string_view piece = body_.unsent().substr(0, kReplyPieceBytes);
+    to.append(piece);
+    body_.consume(piece.size());
+    if (body_.empty()) break;
+    if (request.datapath != nullptr) request.datapath->flush_some(request, kReplyPieceBytes);
+    checkpoint();
+  }
+  body_.shrink(kBodyKeptBytes);
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RpcKvSession: a connection of the port that speaks Rubato RPC (docs/RPC.md): the body of a
+// request is one RESP command, that of its response the reply to it, empty where RESP has none. A
+// KvSession in all else: commands, errors, AUTH and what CLIENT LIST shows are the same.
+//
+// Replies gather in a buffer of their own, because the header in front of them holds their length.
+// Belongs to the flow's owner of the moment; borrows the desk.
+#pragma once
+
+#include "kv_server/server/session.h"
+#include "rpc/server_session.h"
+
+namespace rubato::kv {
+
+class RpcKvSession final : public KvSession {
+ public:
+  RpcKvSession(Server& server, const Peer& peer, rpc::CreditDesk& desk);
+
+  Frame frame(std::string_view unread, Request& request) override;
+  void refuse(Request& request) override;
+  void answer(Request& request) override;
+  void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
+
+  // For the worker that runs the request. False: it was answered, there is nothing to run.
+  bool begin(Request& request);
+  // It has run: sends what it has replied.
+  void end(Request& request);
+
+  uint64_t max_reply_bytes() const override;
+
+ private:
+  void note_rejected(const Request& request);
+
+  rpc::ServerSession rpc_;
+  ReplyBuffer body_;
+  ReplyBuffer* replies_to_ = nullptr;  // the flow's, while a request runs
+};
+
+}  // namespace rubato::kv
