@@ -87,7 +87,7 @@ void add_target_options(CLI::App& app, Settings& s) {
         return Done{};
       },
       "Server: resp://HOST:PORT, spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over "
-      "Rubato RPC)")
+      "Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)")
       ->required();
   app.add_option("--password", s.options.password, "AUTH password")->type_name("TEXT");
   add_count(app, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
@@ -142,7 +142,7 @@ void add_schedule_options(CLI::App& app, Settings& s) {
 }
 
 void add_request_options(CLI::App& app, Settings& s) {
-  app.add_option("--mix", s.mix, "Requests of a resp target: VERB[/NUMBER]:WEIGHT,...")
+  app.add_option("--mix", s.mix, "Requests of a resp or rpc+kv target: VERB[/NUMBER]:WEIGHT,...")
       ->type_name("SPEC")
       ->default_str(kDefaultMix);
   app.add_option("--workload", s.workload,
@@ -213,15 +213,12 @@ void add_output_options(CLI::App& app, Settings& s) {
       ->trigger_on_parse();
 }
 
-bool spins(const Settings& s) { return s.options.target.protocol != Protocol::kResp; }
+bool spins(const Settings& s) { return !keeps_values(s.options.target); }
 
 void check_rpc(const Settings& s) {
   if (!speaks_rpc(s.options.target)) {
-    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire-us", "are for rpc:// targets");
+    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire-us", "are for Rubato RPC, see --target");
     return;
-  }
-  if (s.options.closed_clients > 0) {
-    bad_value("--closed", "is not for rpc:// targets: their sessions wait by themselves");
   }
   if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
 }
@@ -234,11 +231,15 @@ void check(Settings& s) {
     bad_value("--warmup", "takes less than the duration");
   }
   const bool spin = spins(s);
-  if (spin && !s.mix.empty()) bad_value("--mix", "is for resp:// targets; use --workload");
+  if (spin && !s.mix.empty()) {
+    bad_value("--mix", "is for resp:// and rpc+kv:// targets; use --workload");
+  }
   if (!spin && !s.workload.empty()) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
   }
-  if (spin && s.load_keys) bad_value("--load-keys", "is for resp:// targets");
+  if (s.load_keys && s.options.target.protocol != Protocol::kResp) {
+    bad_value("--load-keys", "is for resp:// targets");
+  }
   check_rpc(s);
   if (s.mix.empty()) s.mix = kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "load/reply_parser.h"
 #include "mechanism/clock/clock.h"
 #include "rpc/client_session.h"
 
@@ -32,10 +34,12 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     client_.expire = options.rpc_expire;
     client_.answer_within = options.reply_timeout;
     client_.datagrams = options.target.protocol == Protocol::kRpcUdp;
+    resp_ = options.target.protocol == Protocol::kRpcKv;
+    closed_loop_ = options.closed_clients > 0;
   }
 
   Status open_all(uint32_t count) override;
-  uint32_t pick_idle(Prng& prng) const override { return pick_any(prng); }
+  uint32_t pick_idle(Prng& prng) const override;
   uint32_t pick_any(Prng& prng) const override {
     return prng.below(static_cast<uint32_t>(flows_.size()));
   }
@@ -55,11 +59,22 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
     std::unique_ptr<rpc::ClientSession> session;
     std::string unsent;  // what the socket had no room for
     State state = State::kDown;
+    uint32_t owed = 0;             // requests whose end it has not told
+    uint32_t idle_slot = kNoFlow;  // in idle_
     uint32_t reconnects = 0;
     Instant retry_at = Instant::never();
   };
 
+  struct Request {
+    Outstanding about;
+    uint32_t flow = 0;
+  };
+
   void on_end(const Ended& ended) override;
+  Status await_welcome();
+  void on_answer(const Outstanding& request, std::string_view body);
+  void set_idle(uint32_t index);
+  void unset_idle(uint32_t index);
   bool watch(uint32_t index, bool add);
   bool connect(uint32_t index);
   void push(uint32_t index);
@@ -69,6 +84,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   void look_after(uint32_t index);
 
   static constexpr size_t kReceiveBytes = 64 * 1024;
+  static constexpr size_t kSendTogetherBytes = 16 * 1024;
   static constexpr int kEventsPerPoll = 64;
   static constexpr Nanos kExpiryLook = Nanos::micros(200);
   static constexpr uint32_t kLooksPerPoll = 64;  // at sessions whose time may have passed
@@ -78,8 +94,11 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   Fd epoll_;
   rpc::ClientOptions client_;
   std::vector<Flow> flows_;
-  std::vector<Outstanding> requests_;  // by tag
-  std::vector<uint64_t> free_;         // tags
+  bool resp_ = false;  // replies are RESP, and may be errors
+  bool closed_loop_ = false;
+  std::vector<uint32_t> idle_;     // flows that owe nothing, in a closed loop
+  std::vector<Request> requests_;  // by tag
+  std::vector<uint64_t> free_;     // tags
   std::unique_ptr<char[]> buffer_;
   uint32_t next_look_ = 0;
   uint32_t gone_ = 0;
@@ -105,8 +124,44 @@ Status RpcFlows::open_all(uint32_t count) {
     if (!watch(i, true))
       return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
     push(i);
+    set_idle(i);
+  }
+  return await_welcome();
+}
+
+// Of the first flow. A server of another protocol may take what it is sent and say nothing.
+Status RpcFlows::await_welcome() {
+  const Instant limit = now_ + kConnectTimeout;
+  while (!flows_.front().session->open()) {
+    if (Status polled = poll(rubato::now()); !polled) return polled;
+    if (now_ < limit) {
+      wait(kExpiryLook);
+      continue;
+    }
+    return Error{endpoint_.text + " welcomes no session: does it speak Rubato RPC?" +
+                 (last_error_.empty() ? "" : " (" + last_error_ + ")")};
   }
   return Done{};
+}
+
+// In an open loop a session queues requests by itself, so any will do.
+uint32_t RpcFlows::pick_idle(Prng& prng) const {
+  if (!closed_loop_) return pick_any(prng);
+  return idle_.empty() ? kNoFlow : idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
+}
+
+void RpcFlows::set_idle(uint32_t index) {
+  if (!closed_loop_) return;
+  flows_[index].idle_slot = static_cast<uint32_t>(idle_.size());
+  idle_.push_back(index);
+}
+
+void RpcFlows::unset_idle(uint32_t index) {
+  const uint32_t slot = std::exchange(flows_[index].idle_slot, kNoFlow);
+  if (slot == kNoFlow) return;
+  idle_[slot] = idle_.back();
+  flows_[idle_[slot]].idle_slot = slot;
+  idle_.pop_back();
 }
 
 bool RpcFlows::watch(uint32_t index, bool add) {
@@ -121,22 +176,25 @@ bool RpcFlows::watch(uint32_t index, bool add) {
 void RpcFlows::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
   uint64_t tag = requests_.size();
   if (free_.empty()) {
-    requests_.push_back(request);
+    requests_.push_back({request, index});
   } else {
     tag = free_.back();
     free_.pop_back();
-    requests_[tag] = request;
+    requests_[tag] = {request, index};
   }
   now_ = rubato::now();
+  unset_idle(index);
+  ++flows_[index].owed;
   flows_[index].session->submit(tag, bytes, now_);
   push(index);
 }
 
 void RpcFlows::on_end(const Ended& ended) {
-  const Outstanding request = requests_[ended.tag];
+  const auto [request, index] = requests_[ended.tag];
   free_.push_back(ended.tag);
+  if (--flows_[index].owed == 0) set_idle(index);
   switch (ended.ending) {
-    case Ending::kReply: return events_.on_reply(request, now_);
+    case Ending::kReply: return on_answer(request, ended.body);
     case Ending::kRejected:
       return events_.on_failed(request, Outcome::kRefused, rpc::to_string(ended.reject.reason));
     case Ending::kFailed: return events_.on_failed(request, Outcome::kError, ended.body);
@@ -144,6 +202,12 @@ void RpcFlows::on_end(const Ended& ended) {
     case Ending::kDropped: return events_.on_failed(request, Outcome::kDropped, {});
     case Ending::kLost: return events_.on_lost(request);
   }
+}
+
+void RpcFlows::on_answer(const Outstanding& request, std::string_view body) {
+  if (!resp_ || !body.starts_with('-')) return events_.on_reply(request, now_);
+  const std::string_view text = body.substr(1, body.find('\r') - 1);
+  events_.on_failed(request, classify_error(text), text);
 }
 
 // Sends what the session has to say now.
@@ -155,10 +219,16 @@ void RpcFlows::push(uint32_t index) {
   if (waited != !flow.unsent.empty()) watch(index, false);
 }
 
-// False: the connection is gone. A frame that a UDP socket has no room for stays whole.
+// False: the connection is gone. A frame that a UDP socket has no room for stays whole; over TCP
+// frames leave together.
 bool RpcFlows::push_out(Flow& flow) {
   for (;;) {
-    if (flow.unsent.empty() && !flow.session->next_frame(flow.unsent, now_)) return true;
+    if (flow.unsent.empty()) {
+      while (flow.session->next_frame(flow.unsent, now_)) {
+        if (client_.datagrams || flow.unsent.size() >= kSendTogetherBytes) break;
+      }
+    }
+    if (flow.unsent.empty()) return true;
     const ssize_t sent = ::send(flow.fd.get(), flow.unsent.data(), flow.unsent.size(),
                                 MSG_NOSIGNAL);
     if (sent < 0) return would_block();

@@ -11,13 +11,15 @@ namespace {
 
 Error bad_target(std::string_view text) {
   return {"target: '" + std::string(text) +
-          "' is not resp://HOST:PORT, spin://, rpc:// or rpc+udp:// with a port of 1 to 65535"};
+          "' is not resp://HOST:PORT, spin://, rpc://, rpc+udp:// or rpc+kv:// with a port of 1 to "
+          "65535"};
 }
 
 constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol::kResp},
                                                               {"spin", Protocol::kSpin},
                                                               {"rpc", Protocol::kRpc},
-                                                              {"rpc+udp", Protocol::kRpcUdp}};
+                                                              {"rpc+udp", Protocol::kRpcUdp},
+                                                              {"rpc+kv", Protocol::kRpcKv}};
 
 }  // namespace
 

@@ -16,6 +16,7 @@ enum class Protocol : uint8_t {
   kSpin,    // the synthetic one, over RESP
   kRpc,     // the synthetic one, over Rubato RPC and TCP
   kRpcUdp,  // the same over UDP
+  kRpcKv,   // a key-value server, over Rubato RPC and TCP
 };
 
 struct Target {
@@ -25,10 +26,14 @@ struct Target {
 };
 
 inline bool speaks_rpc(const Target& target) {
-  return target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp;
+  return target.protocol != Protocol::kResp && target.protocol != Protocol::kSpin;
+}
+inline bool keeps_values(const Target& target) {
+  return target.protocol == Protocol::kResp || target.protocol == Protocol::kRpcKv;
 }
 
-// `resp://HOST:PORT`, or with spin, rpc, rpc+udp for resp; an IPv6 address stands in brackets.
+// `resp://HOST:PORT`, or with spin, rpc, rpc+udp, rpc+kv for resp; an IPv6 address stands in
+// brackets.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace rubato::load

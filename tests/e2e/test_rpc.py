@@ -180,7 +180,7 @@ class Good(Case):
         for args in (("serve", "spin", "--rpc", "sctp"),
                      ("serve", "spin", "--rpc", "tcp", "--overload", "aqm"),
                      ("serve", "spin", "--rpc", "tcp", "--target-delay", "0"),
-                     ("load", "--target", "rpc://127.0.0.1:1", "--closed", "1"),
+                     ("load", "--target", "rpc://127.0.0.1:1", "--load-keys"),
                      ("load", "--target", "rpc://127.0.0.1:1", "--mix", "get:1"),
                      ("load", "--target", "spin://127.0.0.1:1", "--rpc-queue", "3"),
                      ("load", "--target", "rpc://127.0.0.1:1", "--rpc-queue", "0"),
