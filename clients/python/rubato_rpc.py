@@ -124,7 +124,7 @@ class Session:
         self.reset()
 
     def reset(self):
-        self.greeted = self.open = False
+        self.greeted = self.open = self.spent_first = False
         self.credit = self.told_demand = 0
         self.asked_at = 0.0
         self.unread = bytearray()
@@ -149,7 +149,9 @@ class Session:
                 return None
             self.asked_at = now
             return self._plain(HELLO)
-        if self.queue and len(self.sent) < self.credit:
+        # The first request needs no credit: it could have gone with the hello.
+        allowed = self.credit if self.spent_first else max(self.credit, 1)
+        if self.queue and len(self.sent) < allowed:
             return self._request(REQUEST, now)
         return self._demand(now)
 
@@ -198,6 +200,7 @@ class Session:
         tag, _, body = self.queue.popleft()
         request_id, self.next_id = self.next_id, self.next_id + 1
         self.sent[request_id] = (tag, now)
+        self.spent_first = True
         self.told_demand = len(self.queue)
         return encode(kind, self.session, self.told_demand, request_id, body)
 

@@ -42,6 +42,13 @@ class Rules(unittest.TestCase):
             frames.append(rpc.decode(data)[0])
         return frames
 
+    def open_without_credit(self, session):
+        """It has had its first request, too."""
+        session.submit("first", b"x", 0)
+        first, = self.sent(session)
+        self.hear(session, rpc.WELCOME, 1)
+        self.hear(session, rpc.REJECTED, 0, first.id, rpc.REJECT.pack(1, 0, 0, 0))
+
     def hear(self, session, kind, amount, request_id=0, body=b"", now=0.0):
         session.receive(rpc.encode(kind, 1, amount, request_id, body), now)
 
@@ -57,6 +64,19 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.ends["a"], [b"reply"])
         self.assertEqual(len(self.sent(session)), 1)
 
+    def test_the_first_request_of_a_session_needs_no_credit(self):
+        session = self.session()
+        self.sent(session)
+        self.hear(session, rpc.WELCOME, 0)
+        session.submit("a", b"x", 0)
+        session.submit("b", b"x", 0)
+        first, = self.sent(session)
+        self.assertEqual((first.kind, first.amount), (rpc.REQUEST, 1))
+        self.hear(session, rpc.RESPONSE, 0, first.id)
+        self.assertEqual(self.sent(session), [])  # that there is another, the first has said
+        session.lost()
+        self.assertEqual([f.kind for f in self.sent(session)], [rpc.HELLO])
+
     def test_no_more_is_unanswered_than_the_credit(self):
         session = self.session()
         self.sent(session)
@@ -67,8 +87,7 @@ class Rules(unittest.TestCase):
 
     def test_what_is_shed_says_how(self):
         session = self.session(queue=2, expire_s=1.0)
-        self.sent(session)
-        self.hear(session, rpc.WELCOME, 0)
+        self.open_without_credit(session)
         for tag in "abc":
             session.submit(tag, b"x", 0)
         self.assertIsInstance(self.ends["a"][0], rpc.Dropped)
@@ -78,8 +97,7 @@ class Rules(unittest.TestCase):
 
     def test_demand_is_said_once_and_taken_back(self):
         session = self.session(expire_s=1.0)
-        self.sent(session)
-        self.hear(session, rpc.WELCOME, 0)
+        self.open_without_credit(session)
         session.submit("a", b"x", 0)
         self.assertEqual([(f.kind, f.amount) for f in self.sent(session)], [(rpc.DEMAND, 1)])
         self.assertEqual(self.sent(session), [])

@@ -28,12 +28,13 @@ bool ClientSession::next_frame(std::string& out, Instant now) {
       return true;
     case State::kOpen: break;
   }
-  if (queue_.empty() || sent_.size() >= credit_) return send_demand(out, now);
+  if (queue_.empty() || sent_.size() >= allowed()) return send_demand(out, now);
   send_request(Kind::kRequest, out, now);
   return true;
 }
 
-// The first request goes along with the hello (CoreSync III-A).
+// The first request goes along with the hello (CoreSync III-A); or later, for the server has it in
+// its books all the same.
 bool ClientSession::send_first(std::string& out, Instant now) {
   state_ = State::kGreeted;
   asked_at_ = now;
@@ -49,6 +50,7 @@ void ClientSession::send_request(Kind kind, std::string& out, Instant now) {
   const Queued next = std::move(queue_.front());
   queue_.pop_front();
   sent_.push_back({next_id_++, next.tag, now});
+  spent_first_ = true;
   send(kind, out, sent_.back().id, next.body);
 }
 
@@ -141,6 +143,7 @@ void ClientSession::expire(Instant now) {
 
 void ClientSession::lost() {
   state_ = State::kNew;
+  spent_first_ = false;
   credit_ = told_demand_ = 0;
   unread_.clear();
   for (const Sent& sent : std::exchange(sent_, {})) {

@@ -6,6 +6,7 @@
 // time. docs/RPC.md has the rules, clients/python the same in Python.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -96,6 +97,8 @@ class ClientSession {
   };
 
   bool send_first(std::string& out, Instant now);
+  // How many may be unanswered.
+  size_t allowed() const { return spent_first_ ? credit_ : std::max(credit_, 1u); }
   void send_request(Kind kind, std::string& out, Instant now);
   bool send_demand(std::string& out, Instant now);
   void send(Kind kind, std::string& out, uint64_t id, std::string_view body);
@@ -108,6 +111,7 @@ class ClientSession {
   State state_ = State::kNew;
   uint32_t credit_ = 0;
   uint32_t told_demand_ = 0;  // as the server knows it
+  bool spent_first_ = false;  // the session's first request, which needs no credit
   uint64_t next_id_ = 1;
   Instant asked_at_;          // the last hello or demand
   std::deque<Queued> queue_;

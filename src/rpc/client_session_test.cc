@@ -48,6 +48,14 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
     return client_->receive(framed({kind, 1, amount, id, body}), at(us)).ok();
   }
   std::vector<Ending> ends(uint64_t tag) { return ends_[tag]; }
+  // The session is open, has had its first request, and has no credit.
+  void open_without_credit() {
+    client_->submit(99, "first", at(0));
+    const auto sent = frames();
+    ASSERT_EQ(sent.size(), 1u);
+    hear(Kind::kWelcome, 1);
+    hear(Kind::kReject, 0, sent[0].id, std::string(kRejectBytes, '\0'));
+  }
 
   std::unique_ptr<ClientSession> client_;
   std::map<uint64_t, std::vector<Ending>> ends_;
@@ -94,12 +102,27 @@ TEST_F(ClientSessionTest, no_more_is_unanswered_than_the_credit) {
   EXPECT_EQ(frames().size(), 1u);
 }
 
+TEST_F(ClientSessionTest, the_first_request_of_a_session_needs_no_credit) {
+  ClientSession& client = make();
+  frames();
+  hear(Kind::kWelcome, 0);
+  client.submit(1, "x", at(0));
+  client.submit(2, "x", at(0));
+  const auto sent = frames();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].kind, Kind::kRequest);
+  EXPECT_EQ(sent[0].amount, 1u);
+  hear(Kind::kResponse, 0, sent[0].id);
+  EXPECT_TRUE(frames().empty());  // that there is another, the first has said
+  client.lost();
+  EXPECT_EQ(frames()[0].kind, Kind::kHello);  // a new session, which begins with one
+}
+
 TEST_F(ClientSessionTest, what_waits_for_too_long_is_shed_here) {
   ClientOptions options;
   options.expire = Nanos::micros(10);
   ClientSession& client = make(options);
-  frames();
-  hear(Kind::kWelcome, 0);
+  open_without_credit();
   client.submit(1, "x", at(0));
   client.poll(at(10));
   EXPECT_TRUE(ends(1).empty());
@@ -133,8 +156,7 @@ TEST_F(ClientSessionTest, demand_is_said_once_and_taken_back) {
   ClientOptions options;
   options.expire = Nanos::micros(10);
   ClientSession& client = make(options);
-  frames();
-  hear(Kind::kWelcome, 0);
+  open_without_credit();
   EXPECT_TRUE(frames(0).empty());
   client.submit(1, "x", at(0));
   client.submit(2, "x", at(0));
@@ -209,7 +231,14 @@ TEST_F(ClientSessionTest, over_udp_hello_and_demand_are_repeated) {
   EXPECT_EQ(frames(20).size(), 1u);
   hear(Kind::kWelcome, 0);
   client.submit(1, "x", at(30));
-  EXPECT_EQ(frames(30).size(), 1u);
+  auto sent = frames(30);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].kind, Kind::kRequest);
+  hear(Kind::kResponse, 0, sent[0].id, {}, 30);
+  client.submit(2, "x", at(30));
+  sent = frames(30);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].kind, Kind::kDemand);
   EXPECT_TRUE(frames(49).empty());
   EXPECT_EQ(frames(50).size(), 1u);
 }

@@ -72,6 +72,22 @@ TEST_F(ServerSessionTest, a_request_may_come_with_the_hello) {
   EXPECT_EQ(said[0].message.amount, said[1].message.amount);
 }
 
+// A newcomer at a busy server with few sessions waits for long until the pool has grown by a
+// credit; its first request need not, and who was served keeps one.
+TEST_F(ServerSessionTest, a_session_that_was_welcomed_without_credit_may_send_its_first_request) {
+  hello();
+  Peer late(desk_);
+  ASSERT_FALSE(late.send({Kind::kHello, 7, 0, 0, {}}));
+  ASSERT_EQ(late.answer()[0].message.amount, 0u);
+  ASSERT_TRUE(late.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  ASSERT_TRUE(late.session.started(late.request));
+  late.session.reply(late.request, "pong");
+  const auto said = late.said();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kResponse);
+  EXPECT_EQ(said[0].message.amount, 1u);
+}
+
 TEST_F(ServerSessionTest, every_request_is_answered_with_a_credit) {
   hello();
   for (uint64_t id = 1; id < 100; ++id) {
