@@ -78,6 +78,21 @@ TEST(Cli, says_its_version_and_its_help) {
   }
 }
 
+TEST(Cli, bad_arguments_name_the_command_whose_help_tells_more) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"--nonsense", "(rubato --help tells more)\n"},
+      {"policies --nonsense", "(rubato policies --help tells more)\n"},
+      {"serve kv --port", "(rubato serve kv --help tells more)\n"},
+      {"bench preempt --json", "(rubato bench preempt --help tells more)\n"},
+  };
+  for (const auto& [arguments, hint] : cases) {
+    const Output output = rubato(arguments);
+    EXPECT_EQ(output.status, 2) << arguments;
+    EXPECT_TRUE(is_one_line(output.text)) << output.text;
+    EXPECT_TRUE(output.text.ends_with(hint)) << output.text;
+  }
+}
+
 TEST(Cli, without_a_command_it_shows_what_there_is) {
   const Output output = rubato("");
   EXPECT_EQ(output.status, 2);

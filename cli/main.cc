@@ -22,15 +22,17 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// How the command that was asked for is called: "rubato bench preempt".
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return (parent != nullptr ? full_name(*parent) + " " : "") + command.get_name();
+}
+
 int bad_arguments(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* asked = &root;
   while (!asked->get_subcommands().empty()) asked = asked->get_subcommands().front();
-  std::string hint = "rubato";
-  if (asked != &root)
-    hint = asked->get_parent() == &root ? "rubato " + asked->get_name()
-                                        : "rubato serve " + asked->get_name();
   std::fprintf(stderr, "rubato: %s (%s --help tells more)\n", one_line(error.what()).c_str(),
-               hint.c_str());
+               full_name(*asked).c_str());
   return kBadArguments;
 }
 
