@@ -1,41 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 #   rubato_instrument(TARGET [DISTANCE n] [REPORT file] [LOCAL_EXEC] [SUMMARY])
-#       Compiles checkpoints into the C and C++ sources of TARGET by librubato-pass.so; takes
-#       Clang 19. DISTANCE: estimated instructions between two checkpoints, 3000 by default. REPORT:
-#       a file that gets one line of JSON per source. LOCAL_EXEC: the target is a program that links
-#       librubato statically. SUMMARY: a line per source on stderr. See docs/PASS.md.
+#       Compiles checkpoints into the C and C++ sources of TARGET, by librubato-pass.so for Clang 19
+#       or librubato-pass-NN.so for Clang NN, as fits the compiler in use. DISTANCE: estimated
+#       instructions between two checkpoints, 3000 by default. REPORT: a file that gets one line of
+#       JSON per source. LOCAL_EXEC: the target is a program that links librubato statically.
+#       SUMMARY: a line per source on stderr. See docs/PASS.md.
 #
 # For users of find_package(rubato), and for this build.
 
-set(RUBATO_PASS_CLANG 19)
+# The versions of Clang that there can be a plugin for, the best first.
+set(RUBATO_PASS_CLANGS 19 16 15 14)
 
-# The plugin of this build, or the one beside the installed package.
-function(_rubato_find_pass out)
-  if(TARGET rubato_pass)
-    set(${out} $<TARGET_FILE:rubato_pass> PARENT_SCOPE)
-  elseif(DEFINED RUBATO_PASS_PLUGIN AND EXISTS "${RUBATO_PASS_PLUGIN}")
-    set(${out} ${RUBATO_PASS_PLUGIN} PARENT_SCOPE)
-  else()
-    message(FATAL_ERROR "rubato_instrument: this rubato was built without librubato-pass.so "
-                        "(llvm-${RUBATO_PASS_CLANG}-dev was missing)")
+# The plugin of this build for that Clang, or the one beside the installed package; else nothing.
+function(_rubato_pass_for version out)
+  set(${out} "" PARENT_SCOPE)
+  set(installed ${RUBATO_PASS_FOLDER}/librubato-pass-${version}.so)
+  if(version STREQUAL 19)
+    set(installed ${RUBATO_PASS_FOLDER}/librubato-pass.so)
+  endif()
+  if(TARGET rubato_pass_${version})
+    set(${out} $<TARGET_FILE:rubato_pass_${version}> PARENT_SCOPE)
+  elseif(DEFINED RUBATO_PASS_FOLDER AND EXISTS ${installed})
+    set(${out} ${installed} PARENT_SCOPE)
   endif()
 endfunction()
 
-function(_rubato_check_clang)
+# The version of the Clang that compiles C and C++ here.
+function(_rubato_clang_version out)
+  set(there)
+  foreach(version IN LISTS RUBATO_PASS_CLANGS)
+    _rubato_pass_for(${version} plugin)
+    if(plugin)
+      list(APPEND there ${version})
+    endif()
+  endforeach()
+  if(NOT there)
+    message(FATAL_ERROR "rubato_instrument: this rubato was built without librubato-pass.so "
+                        "(llvm-19-dev was missing)")
+  endif()
+  list(GET there 0 best)
+  list(JOIN there ", " all)
+  set(used)
   foreach(language C CXX)
     if(NOT CMAKE_${language}_COMPILER_LOADED)
       continue()
     endif()
-    set(id ${CMAKE_${language}_COMPILER_ID})
-    set(version ${CMAKE_${language}_COMPILER_VERSION})
-    if(NOT id STREQUAL "Clang" OR NOT version MATCHES "^${RUBATO_PASS_CLANG}\\.")
-      message(FATAL_ERROR "rubato_instrument takes Clang ${RUBATO_PASS_CLANG} (configure with "
-                          "-DCMAKE_C_COMPILER=clang-${RUBATO_PASS_CLANG} "
-                          "-DCMAKE_CXX_COMPILER=clang++-${RUBATO_PASS_CLANG}), "
-                          "not ${id} ${version}")
+    set(compiler "${CMAKE_${language}_COMPILER_ID} ${CMAKE_${language}_COMPILER_VERSION}")
+    string(REGEX MATCH "^Clang ([0-9]+)" is_clang "${compiler}")
+    if(NOT is_clang OR NOT CMAKE_MATCH_1 IN_LIST there)
+      message(FATAL_ERROR "rubato_instrument takes Clang ${all} (configure with "
+                          "-DCMAKE_C_COMPILER=clang-${best} -DCMAKE_CXX_COMPILER=clang++-${best}), "
+                          "not ${compiler}")
     endif()
+    list(APPEND used ${CMAKE_MATCH_1})
   endforeach()
+  list(REMOVE_DUPLICATES used)
+  list(LENGTH used versions)
+  if(NOT versions EQUAL 1)
+    list(JOIN used " and " both)
+    message(FATAL_ERROR "rubato_instrument takes one Clang for C and C++, not ${both}")
+  endif()
+  set(${out} ${used} PARENT_SCOPE)
 endfunction()
 
 function(rubato_instrument target)
@@ -50,8 +76,8 @@ function(rubato_instrument target)
   if(DEFINED arg_DISTANCE AND NOT arg_DISTANCE MATCHES "^[0-9]+$")
     message(FATAL_ERROR "rubato_instrument: DISTANCE takes a number, not ${arg_DISTANCE}")
   endif()
-  _rubato_check_clang()
-  _rubato_find_pass(plugin)
+  _rubato_clang_version(version)
+  _rubato_pass_for(${version} plugin)
   set(flags -fplugin=${plugin} -fpass-plugin=${plugin})
   if(DEFINED arg_DISTANCE)
     list(APPEND flags "SHELL:-mllvm -rubato-distance=${arg_DISTANCE}")
@@ -71,8 +97,8 @@ function(rubato_instrument target)
   endforeach()
   # A compiler cache would not see that the plugin or its report has changed.
   set_target_properties(${target} PROPERTIES C_COMPILER_LAUNCHER "" CXX_COMPILER_LAUNCHER "")
-  if(TARGET rubato_pass)
-    add_dependencies(${target} rubato_pass)
+  if(TARGET rubato_pass_${version})
+    add_dependencies(${target} rubato_pass_${version})
   else()
     get_target_property(sources ${target} SOURCES)
     set_property(SOURCE ${sources} TARGET_DIRECTORY ${target} APPEND PROPERTY

@@ -172,7 +172,7 @@ void Writer::count_loops(Function& function, const FunctionPlan& plan) {
   builder.CreateStore(full, counter);
   for (const LoopPlan& loop : plan.loops) {
     if (loop.outermost && loop.entry_end != nullptr) {
-      new StoreInst(full, counter, loop.entry_end->getIterator());
+      IRBuilder<>(loop.entry_end).CreateStore(full, counter);
     }
     if (loop.kind == LoopKind::kCounted) count_rounds(loop, counter);
   }

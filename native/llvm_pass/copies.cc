@@ -7,6 +7,8 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
+#include "llvm_versions.h"
+
 namespace rubato::pass {
 namespace {
 
@@ -17,8 +19,8 @@ constexpr uint64_t kPieceBytes = 16 * 1024;
 
 bool may_be_long(const Instruction& instruction) {
   const auto* copy = dyn_cast<MemIntrinsic>(&instruction);
-  if (copy == nullptr || copy->isVolatile() || isa<MemCpyInlineInst>(copy) ||
-      isa<MemSetInlineInst>(copy) || copy->getParent()->isEHPad()) {
+  if (copy == nullptr || copy->isVolatile() || must_be_inline(*copy) ||
+      copy->getParent()->isEHPad()) {
     return false;
   }
   const auto* size = dyn_cast<ConstantInt>(copy->getLength());

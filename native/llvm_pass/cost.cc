@@ -11,6 +11,8 @@
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Operator.h>
 
+#include "llvm_versions.h"
+
 namespace rubato::pass {
 namespace {
 
@@ -143,7 +145,7 @@ bool Costs::is_library(const Function& callee) const {
   LibFunc which;
   if (library_.getLibFunc(callee, which)) return name != "qsort" && name != "bsearch";
   for (const char* prefix : {"_ZSt", "_ZNSt", "_ZNKSt", "__cxa_", "_Unwind_", "pthread_mutex_"}) {
-    if (name.starts_with(prefix)) return true;
+    if (begins_with(name, prefix)) return true;
   }
   return false;
 }

@@ -16,12 +16,12 @@
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Passes/PassPlugin.h>
 #include <llvm/Support/ErrorHandling.h>
-#include <llvm/TargetParser/Triple.h>
 
 #include <string>
 
 #include "apply.h"
 #include "copies.h"
+#include "llvm_versions.h"
 #include "options.h"
 #include "plan.h"
 #include "report.h"

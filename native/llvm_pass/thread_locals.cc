@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "thread_locals.h"
 
+#include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/InstIterator.h>
-#include <llvm/IR/IntrinsicInst.h>
+
+#include "llvm_versions.h"
 
 namespace rubato::pass {
 namespace {
@@ -13,28 +15,62 @@ using namespace llvm;
 
 constexpr StringRef kPrefix = "rubato.address_of.";
 
-GlobalVariable* thread_local_of(const Instruction& instruction) {
-  const auto* intrinsic = dyn_cast<IntrinsicInst>(&instruction);
-  if (intrinsic == nullptr || intrinsic->getIntrinsicID() != Intrinsic::threadlocal_address) {
-    return nullptr;
-  }
-  return dyn_cast<GlobalVariable>(intrinsic->getArgOperand(0)->stripPointerCasts());
+bool names_thread_local(const Value* value) {
+  if (const auto* variable = dyn_cast<GlobalValue>(value)) return variable->isThreadLocal();
+  const auto* expression = dyn_cast<ConstantExpr>(value);
+  return expression != nullptr && any_of(expression->operands(), names_thread_local);
+}
+
+bool uses_thread_local(const Instruction& instruction) {
+  return any_of(instruction.operands(), names_thread_local);
 }
 
 // The empty assembly keeps LLVM from finding out that the function always gives the same.
-Function* lookup_of(Module& module, GlobalVariable& variable) {
+Function* lookup_of(Module& module, GlobalValue& variable) {
   const std::string name = (kPrefix + variable.getName()).str();
   if (Function* made = module.getFunction(name)) return made;
-  LLVMContext& context = module.getContext();
   auto* type = FunctionType::get(variable.getType(), false);
   auto* made = Function::Create(type, GlobalValue::InternalLinkage, name, module);
   made->addFnAttr(Attribute::NoInline);
   made->addFnAttr(Attribute::NoUnwind);
-  IRBuilder<> builder(BasicBlock::Create(context, "", made));
-  auto* nothing = FunctionType::get(builder.getVoidTy(), false);
-  builder.CreateCall(InlineAsm::get(nothing, "", "~{memory}", true));
-  builder.CreateRet(builder.CreateThreadLocalAddress(&variable));
+  IRBuilder<> builder(BasicBlock::Create(module.getContext(), "", made));
+  auto* same = FunctionType::get(variable.getType(), {variable.getType()}, false);
+  builder.CreateRet(builder.CreateCall(InlineAsm::get(same, "", "=r,0,~{memory}", true),
+                                       thread_local_address(builder, variable)));
   return made;
+}
+
+// The address that the constant stands for, computed before `at`.
+Value* computed(Value* constant, Instruction* at) {
+  if (auto* variable = dyn_cast<GlobalValue>(constant)) {
+    IRBuilder<> builder(at);
+    return builder.CreateCall(lookup_of(*at->getModule(), *variable));
+  }
+  Instruction* made = cast<ConstantExpr>(constant)->getAsInstruction();
+  made->insertBefore(at);
+  made->setDebugLoc(at->getDebugLoc());
+  for (Use& operand : made->operands()) {
+    if (names_thread_local(operand)) operand.set(computed(operand, made));
+  }
+  return made;
+}
+
+void look_up_before(Instruction& use) {
+  if (is_thread_local_address(use)) {
+    use.replaceAllUsesWith(computed(use.getOperand(0), &use));
+    use.eraseFromParent();
+    return;
+  }
+  auto* variable = dyn_cast<PHINode>(&use);
+  for (Use& operand : use.operands()) {
+    if (!names_thread_local(operand)) continue;  // an edge of the same block has been seen to
+    if (variable == nullptr) {
+      operand.set(computed(operand, &use));
+    } else {
+      BasicBlock* from = variable->getIncomingBlock(operand);
+      variable->setIncomingValueForBlock(from, computed(operand, from->getTerminator()));
+    }
+  }
 }
 
 void forget_constness(Module& module) {
@@ -42,12 +78,10 @@ void forget_constness(Module& module) {
                            "__cxa_get_globals", "__cxa_get_globals_fast"}) {
     Function* callee = module.getFunction(name);
     if (callee == nullptr) continue;
-    callee->removeFnAttr(Attribute::Memory);
+    forget_memory_effects(*callee);
     for (User* user : callee->users()) {
       auto* call = dyn_cast<CallBase>(user);
-      if (call != nullptr && call->getCalledFunction() == callee) {
-        call->removeFnAttr(Attribute::Memory);
-      }
+      if (call != nullptr && call->getCalledFunction() == callee) forget_memory_effects(*call);
     }
   }
 }
@@ -56,32 +90,20 @@ void forget_constness(Module& module) {
 
 unsigned look_up_afresh(Module& module) {
   forget_constness(module);
-  SmallVector<std::pair<Instruction*, GlobalVariable*>, 16> uses;
+  SmallVector<Instruction*, 16> uses;
   for (Function& function : module) {
     for (Instruction& each : instructions(function)) {
-      if (GlobalVariable* variable = thread_local_of(each)) uses.emplace_back(&each, variable);
+      if (uses_thread_local(each)) uses.push_back(&each);
     }
   }
-  for (const auto& [use, variable] : uses) {
-    auto* call = CallInst::Create(lookup_of(module, *variable), "", use->getIterator());
-    call->setDebugLoc(use->getDebugLoc());
-    use->replaceAllUsesWith(call);
-    use->eraseFromParent();
-  }
+  for (Instruction* use : uses) look_up_before(*use);
   return static_cast<unsigned>(uses.size());
 }
 
 bool keeps_thread_local(const Function& function) {
-  for (const Instruction& each : instructions(function)) {
-    if (thread_local_of(each) != nullptr) return true;
-    for (const Value* operand : each.operands()) {
-      const auto* variable = dyn_cast<GlobalVariable>(operand->stripPointerCasts());
-      if (variable != nullptr && variable->isThreadLocal()) return true;
-    }
-  }
-  return false;
+  return any_of(instructions(function), uses_thread_local);
 }
 
-bool is_lookup(const Function& function) { return function.getName().starts_with(kPrefix); }
+bool is_lookup(const Function& function) { return begins_with(function.getName(), kPrefix); }
 
 }  // namespace rubato::pass

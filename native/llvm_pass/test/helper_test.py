@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """rubato_instrument as its users have it: a project of their own, find_package(rubato) from an
-installed tree, Clang 19; and what it says where it cannot work."""
+installed tree, the Clang of the environment; and what it says where it cannot work."""
 
 import json
 import os
 import unittest
 from pathlib import Path
 
-from pass_test_support import CXX, PassTest, main, run
+from pass_test_support import CXX, PLUGIN, PassTest, main, run
 
 BUILD = Path(os.environ.get("PASS_BUILD", "build/dev"))
 PROJECT = """cmake_minimum_required(VERSION 3.24)
@@ -31,14 +31,14 @@ HELPER = "long helper(long n) { long s = 1; for (long i = 0; i < n * n; ++i) s ^
 class Helper(PassTest):
     @classmethod
     def setUpClass(cls):
-        cls.prefix = BUILD / "pass_helper_prefix"
+        cls.prefix = BUILD / f"{PLUGIN.stem}_prefix"
         run("cmake", "--install", BUILD, "--prefix", cls.prefix, "--component", "library")
 
-    def configure(self, arguments, compiler=CXX, status=0):
+    def configure(self, arguments, compiler=CXX, status=0, for_c=None):
         (self.folder / "CMakeLists.txt").write_text(PROJECT.format(arguments=arguments))
         (self.folder / "main.cc").write_text(MAIN)
         (self.folder / "helper.c").write_text(HELPER)
-        for_c = "gcc" if compiler == "g++" else compiler.replace("++", "")
+        for_c = for_c or ("gcc" if compiler == "g++" else compiler.replace("++", ""))
         return run("cmake", "-S", self.folder, "-B", self.folder / "build",
                    f"-DCMAKE_PREFIX_PATH={self.prefix.resolve()}",
                    f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_C_COMPILER={for_c}",
@@ -56,13 +56,24 @@ class Helper(PassTest):
         self.assertEqual({report["distance"] for report in reports}, {500})
         self.assertGreater(sum(report["checkpoints"] for report in reports), 0)
 
-    def refused(self, arguments, compiler=CXX):
-        done = self.configure(arguments, compiler, status=1)
+    def refused(self, arguments, compiler=CXX, for_c=None):
+        done = self.configure(arguments, compiler, status=1, for_c=for_c)
         return " ".join(done.stderr.split())
 
     def test_another_compiler_is_refused(self):
         self.assertRegex(self.refused("server", "g++"),
-                         r"rubato_instrument takes Clang 19 \(configure with .*\), not GNU \d")
+                         r"rubato_instrument takes Clang \d+.* \(configure with .*\), not GNU \d")
+        self.assertRegex(self.refused("server", for_c="gcc"), r"\), not GNU \d")
+
+    def test_a_clang_without_a_plugin_is_refused(self):
+        plugin, = self.prefix.rglob(PLUGIN.name)
+        plugin.rename(self.prefix / "away")
+        try:
+            self.assertRegex(self.refused("server"),
+                             "rubato_instrument( takes Clang .*, not Clang|: this rubato was built "
+                             "without)")
+        finally:
+            (self.prefix / "away").rename(plugin)
 
     def test_what_it_does_not_take_is_refused(self):
         self.assertIn("there is no target client", self.refused("client"))

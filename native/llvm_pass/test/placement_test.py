@@ -27,7 +27,8 @@ class Loops(PassTest):
 
     def test_a_loop_that_counts_is_strip_mined_and_stays_vectorised(self):
         ir, report = self.compiled(SUM)
-        self.assertEqual({loop["kind"] for loop in report["loop_list"]}, {"strip-mined"})
+        kinds = {loop["kind"] for loop in report["loop_list"]}
+        self.assertEqual(kinds - {"short"}, {"strip-mined"})  # a rest of three rounds may be short
         inner = re.search(r"^vector.body:.*?^\S", ir, re.DOTALL | re.MULTILINE).group(0)
         self.assertIn("add <2 x i64>", inner)
         self.assertNotIn("asm", inner)
@@ -141,6 +142,18 @@ class ThreadLocals(PassTest):
         ir, report = self.compiled(self.CODE)
         self.assertEqual(body_of(ir, "_Z1gv").count("@rubato.address_of.mine()"), 2)
         self.assertEqual(report["functions"]["skipped"], {})
+
+    def test_so_is_the_address_of_a_part_on_every_way(self):
+        code = "struct Pair { int one, two[9]; }; __thread Pair pair; void f(int*);" \
+               "int* g(int n, int* other) { f(&pair.two[3]); int* p;" \
+               "switch (n) { case 1: case 2: p = &pair.two[5]; break; default: p = other; }" \
+               "f(p); return n > 7 ? pair.two : other; }"
+        for level in ("-O0", "-O2"):
+            ir, report = self.compiled(code, flags=(level,))
+            body = body_of(ir, "_Z1giPi")
+            self.assertEqual(len(re.findall("call.*@rubato.address_of.pair", body)), 3, body)
+            self.assertNotRegex(body, r"@pair\b")
+            self.assertEqual(report["functions"]["skipped"], {})
 
     def test_without_that_the_function_is_left_alone(self):
         ir, report = self.compiled(self.CODE, "-rubato-thread-locals=false")
