@@ -51,6 +51,7 @@ def run(command, **options):
 def build(arguments, folder):
     """The program, and what the pass reported of the kernels."""
     flags = [*FLAGS, *arguments.flags.split()]
+    lto = [f"-flto={arguments.lto}"] if arguments.lto else []
     report = folder / "report.json"
     pass_flags = [f"-fplugin={arguments.plugin}", f"-fpass-plugin={arguments.plugin}",
                   "-mllvm", f"-rubato-pass-report={report}"]
@@ -62,25 +63,29 @@ def build(arguments, folder):
         for variant, more in (("plain", []), ("instrumented", pass_flags)):
             target = folder / f"{kernel}.{variant}.o"
             more = [*more, f"-DRUBATO_LOOPS_VARIANT={variant}"]
-            jobs.append(([arguments.cxx, *flags, *more, "-c", source, "-o", target], target))
+            jobs.append(([arguments.cxx, *flags, *lto, *more, "-c", source, "-o", target], target))
     for source in COMMON:
         target = folder / (Path(source).stem + ".common.o")
         jobs.append(([arguments.cxx, *flags, "-c", ROOT / source, "-o", target], target))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda job: run(job[0]), jobs))
     program = folder / "pass_loops"
-    variants = [one_object(folder, variant) for variant in ("plain", "instrumented")]
+    link = [arguments.cxx, *flags, *lto, "-nostdlib", "-r"] if lto else None
+    variants = [one_object(folder, variant, link) for variant in ("plain", "instrumented")]
     run([arguments.cxx, *[target for _, target in jobs if ".common." in target.name], *variants,
          "-o", program])
     return program, [json.loads(line) for line in report.read_text().splitlines()]
 
 
-def one_object(folder, variant):
+def one_object(folder, variant, link=None):
     """All kernels of a variant, whose templates are its own: the linker would take one copy of a
-    function such as std::sort's for both."""
+    function such as std::sort's for both. With `link` they are optimised together first."""
     together = folder / f"{variant}.o"
-    run(["ld", "-r", "--force-group-allocation", "-o", together,
-         *[folder / f"{kernel}.{variant}.o" for kernel in KERNELS]])
+    objects = [folder / f"{kernel}.{variant}.o" for kernel in KERNELS]
+    if link:
+        run([*link, "-o", folder / f"{variant}.lto.o", *objects])
+        objects = [folder / f"{variant}.lto.o"]
+    run(["ld", "-r", "--force-group-allocation", "-o", together, *objects])
     run(["objcopy", "--wildcard", "--keep-global-symbol=*_kernelsEv", together])
     return together
 
@@ -169,6 +174,7 @@ def parse():
     parser.add_argument("--plugin", required=True, type=Path)
     parser.add_argument("--cxx", default="clang++-19")
     parser.add_argument("--flags", default="-O2", help="of both variants, e.g. '-O3 -mavx2'")
+    parser.add_argument("--lto", choices=("full", "thin"), help="link-time optimisation of both")
     parser.add_argument("--distance", type=int, help="-rubato-distance; the pass's own by default")
     parser.add_argument("--samples", type=int, default=15, help="pairs of runs per kernel")
     parser.add_argument("--repeat", type=int, default=3, help="of the whole suite, for the mean")
@@ -188,7 +194,7 @@ def main():
             print(f"skipped: {tool} is missing")
             return SKIP
     if not arguments.plugin.exists():
-        print(f"skipped: there is no {arguments.plugin} (llvm-19-dev was missing?)")
+        print(f"skipped: there is no {arguments.plugin} (llvm-NN-dev was missing?)")
         return SKIP
     arguments.plugin = arguments.plugin.resolve()
     with tempfile.TemporaryDirectory(prefix="rubato-loops-") as temporary:
@@ -199,7 +205,7 @@ def main():
         if arguments.check:
             return check(program)
         kernels = measure(arguments, program)
-        result = {"flags": arguments.flags, "distance": report[0]["distance"],
+        result = {"flags": arguments.flags, "lto": arguments.lto, "distance": report[0]["distance"],
                   "kernels": kernels, "pass": report,
                   "geometric_means": spread_of_mean(kernels, arguments, program)}
     if arguments.json:

@@ -49,6 +49,12 @@ class HardCases(BuiltTest):
     def test_optimised(self):
         self.compare("-O2", "-g")
 
+    # With the checkpoint's own code among what is optimised.
+    def test_optimised_when_linked(self):
+        for kind in ("full", "thin"):
+            with self.subTest(kind):
+                self.compare("-O2", f"-flto={kind}")
+
     @unittest.skipUnless(has_avx2(), "this processor has no AVX2")
     def test_with_wide_vectors(self):
         self.compare("-O3", "-march=native")

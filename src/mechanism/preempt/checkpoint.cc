@@ -4,7 +4,8 @@
 #include <atomic>
 #include <cerrno>
 
-thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
+// Used by assembly too, which link-time optimisation does not look into.
+[[gnu::used]] thread_local int32_t rubato_checkpoint_budget = rubato::kCheckpointNever;
 
 #if defined(__x86_64__)
 // Read by rubato_checkpoint_enter. Zero until it is set at program start, when no budget is used up
