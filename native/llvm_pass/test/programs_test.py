@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Whether programs compute the same with checkpoints compiled in: hard cases of C++, random loops,
-a computation that changes threads, and a request that is preempted in a live server."""
+a computation that changes threads, a request that is preempted in a live server, and requests that
+hold locks there."""
 
 import os
 import random
@@ -11,6 +12,7 @@ from pathlib import Path
 from pass_test_support import CXX, HERE, INCLUDE, RUNTIME, PassTest, load_pass, main, run
 
 LIBRARY = Path(os.environ.get("PASS_LIBRARY", "build/dev/src/api/librubato.a"))
+INTERPOSE = Path(os.environ.get("PASS_INTERPOSE", "librubato-interpose.so")).resolve()
 SEED = int(os.environ.get("RUBATO_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 LOOPS = int(os.environ.get("PASS_RANDOM_LOOPS", "50"))
 
@@ -174,6 +176,20 @@ class Live(BuiltTest):
     def test_and_would_not_be_without_the_pass(self):
         said = run(self.server("without", False), "2").stdout
         self.assertRegex(said, r"^not overtaken; 10 ms of work: 0 preemptions\n$")
+
+    def test_a_lock_is_not_left_at_a_checkpoint_and_nothing_is_lost_or_doubled(self):
+        target = self.folder / "locks.o"
+        run(CXX, "-std=c++20", "-O2", *INCLUDE, *load_pass("-rubato-distance=300"), "-c",
+            HERE / "locks.cc", "-o", target)
+        with_it, without = self.folder / "with", self.folder / "without"
+        run(CXX, target, "-Wl,--no-as-needed", INTERPOSE, f"-Wl,-rpath,{INTERPOSE.parent}",
+            LIBRARY, "-pthread", "-o", with_it)
+        run(CXX, target, LIBRARY, "-pthread", "-o", without)
+        self.assertRegex(run(with_it).stdout,
+                         r"^held 200 times: 0 under the lock, 0 not once at its release\n"
+                         r"shared: 1600 1600 800 of 1600 1600 800; \d{3,} preemptions\n$")
+        self.assertRegex(run(without, "held").stdout,
+                         r"^held 200 times: [1-9]\d* under the lock, 200 not once")
 
 
 if __name__ == "__main__":
