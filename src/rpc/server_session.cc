@@ -116,7 +116,7 @@ Nanos in_slices(const Request& request) {
 }  // namespace
 
 void ServerSession::reply(Request& request, std::string_view body) {
-  if (begin_reply(request, body.size())) request.reply->append(body);
+  if (begin_reply(request, body.size()) && !body.empty()) request.reply->append(body);
 }
 
 bool ServerSession::begin_reply(Request& request, size_t body_bytes) {
