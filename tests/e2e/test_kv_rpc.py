@@ -146,7 +146,7 @@ class Good(Case):
             with self.assertRaises(rpc.Failed):
                 client.call(rpc.command("GET", "v"))
             self.assertEqual(client.call(rpc.command("STRLEN", "v")), b":16777216\r\n")
-        self.assertLess(server.resident_kib(), 256 * 1024)
+        self.assertLess(server.resident_kib(), 512 * 1024)
 
     def test_a_password_is_asked_for(self):
         server = self.serve("--requirepass", "secret", *PATIENT)
