@@ -92,7 +92,7 @@ class Engine {
   static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
   static constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
   static constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
-  static constexpr uint64_t kProgressEvery = 1u << 20;
+  static constexpr uint64_t kProgressEvery = 1u << 18;  // events
   static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
@@ -239,7 +239,7 @@ Outcome Engine<P, Site>::run() {
   }
   for (Alarms::First first = alarms_.first(); first.at != Instant::never() && !stopped_;
        first = alarms_.first()) {
-    ++events_;
+    if (++events_ % kProgressEvery == 0 && !report_progress()) [[unlikely]] stopped_ = true;
     now_ = first.at;
     host_.set_now(now_);
     if (first.actor < setup_.workers) [[likely]] {
@@ -336,6 +336,7 @@ Outcome Engine<P, Site>::collect(Instant end, double wall_s) {
   outcome.counters = counters_;
   if constexpr (Site::kElastic) outcome.elastic = site_.outcome();
   outcome.plan = told_plan();
+  outcome.stopped = stopped_;
   outcome.events = events_;
   outcome.wall_s = wall_s;
   return outcome;

@@ -37,7 +37,6 @@ void Engine<P, Site>::arrive() {
   last_arrival_ = coming_.at;
   ++arrived_;
   next_arrival();
-  if (arrived_ % kProgressEvery == 0 && !report_progress()) stopped_ = true;
   const uint32_t w = nic_.steer(request->flow, now_);
   if (polled()) return into_ring(request, w);
   sit(w);

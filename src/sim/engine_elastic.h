@@ -22,12 +22,10 @@ template <Policy P, class Site>
 void Engine<P, Site>::clients_step() {
   followed_ = Instant::never();  // the alarm has rung
   alarms_.clear(arrivals_actor());
-  const uint64_t before = site_.clients().generated();
   const Clients::Message message = site_.clients().step();
   arrived_ = site_.clients().generated();
   measured_ = site_.clients().generated_warm();
   last_arrival_ = site_.clients().last_generated();
-  if (arrived_ != before && arrived_ % kProgressEvery == 0 && !report_progress()) stopped_ = true;
   switch (message.kind) {
     case Clients::Kind::kNothing:
       return;

@@ -313,10 +313,24 @@ TEST(Engine, a_watcher_can_stop_a_run) {
     EXPECT_NEAR(done, 1.0 / 3, 0.1);
     return ++calls == 0;
   };
+  constexpr uint64_t kRequests = 3u << 17;  // two events each, and somebody asks every 2^18
   const Outcome outcome =
-      Engine<Fcfs>(ideal(4, "fixed-1", 0.5, 3u << 20), Fcfs::Config{}, watch).run();
+      Engine<Fcfs>(ideal(4, "fixed-1", 0.5, kRequests), Fcfs::Config{}, watch).run();
   EXPECT_EQ(calls, 1u);
-  EXPECT_EQ(outcome.requests, 1u << 20);
+  EXPECT_EQ(outcome.events, 1u << 18);
+  EXPECT_TRUE(outcome.stopped);
+  EXPECT_NEAR(static_cast<double>(outcome.requests), kRequests / 3.0, 10);
+}
+
+TEST(Engine, a_run_can_be_stopped_while_it_serves_what_is_left) {
+  Watch watch;
+  watch.progress = [](double done) { return done < 1; };
+  constexpr uint64_t kRequests = 400'000;  // which arrive while a quarter of them are served
+  const Outcome outcome =
+      Engine<Fcfs>(ideal(1, "fixed-1", 4, kRequests), Fcfs::Config{}, watch).run();
+  EXPECT_TRUE(outcome.stopped);
+  EXPECT_EQ(outcome.requests, kRequests);
+  EXPECT_EQ(outcome.events, 2u << 18);
 }
 
 }  // namespace

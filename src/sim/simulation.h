@@ -43,6 +43,7 @@ struct Outcome {
   std::vector<double> worker_busy;  // busy_share of each worker
   std::vector<std::string> plan;    // what the policy says of its last plan
   std::optional<ElasticOutcome> elastic;  // if the setup has that
+  bool stopped = false;  // by Watch::progress
   uint64_t events = 0;
   double wall_s = 0;       // of the simulation; the only field that is not reproducible
 };
@@ -56,7 +57,7 @@ struct Watch {
     Nanos latency;      // from the send to the response
     bool moved = false; // served by another manager's group than it came to
   };
-  std::function<bool(double)> progress;  // called with 0..1 about every 2^20 requests; false = stop
+  std::function<bool(double)> progress;  // with 0..1, several times a second; false = stop
   Trace* trace = nullptr;                // what to record into
   // Called for each request that arrived after the warm-up, when it is done.
   std::function<void(const Done&)> done;
