@@ -196,6 +196,7 @@ Json json_of(const SimReport& report, const Slo& slo) {
                         {"events", report.events},
                         {"simulated_s", report.simulated_s},
                         {"useful_share", report.useful_share},
+                        {"stalled_share", report.stalled_share},
                         {"worker_utilization", report.worker_utilization},
                         {"seeds", report.seeds}};
   if (slo.given()) json["slo"] = slo_json(slo, report);
@@ -232,8 +233,12 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
                       rate_text(run.offered_rps), *run.load, rate_text(run.achieved_rps), run.lost,
                       percent(run.lost, run.requests), run.refused,
                       percent(run.refused, run.requests));
-  text += fmt::format("workers busy {:.1f} %, with requests {:.1f} %; {:.4g} s simulated\n",
-                      100 * *run.utilization, 100 * report.useful_share, report.simulated_s);
+  text += fmt::format("workers busy {:.1f} %, with requests {:.1f} %", 100 * *run.utilization,
+                      100 * report.useful_share);
+  if (report.stalled_share > 0) {
+    text += fmt::format(", kept by stalls {:.3g} %", 100 * report.stalled_share);
+  }
+  text += fmt::format("; {:.4g} s simulated\n", report.simulated_s);
   text += counters_line(run) + elastic_lines(report) + slo_lines(report, slo);
   return text + speed_line(report.requests, report.events, run.wall_s) + verdict(run);
 }

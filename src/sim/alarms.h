@@ -41,6 +41,12 @@ class Alarms {
   }
   void clear(uint32_t actor) { replay(actor, kNever); }
 
+  // When the actor's rings; never() if it is off.
+  Instant of(uint32_t actor) const {
+    const uint64_t key = tree_[leaves_ + actor];
+    return key == kNever ? Instant::never() : Instant(static_cast<int64_t>(key >> kActorBits));
+  }
+
   First first() const {
     const uint64_t key = tree_[1];
     if (key == kNever) return {Instant::never(), 0};

@@ -78,6 +78,23 @@ TEST(Simulation, an_inbox_each_agrees_with_lindley_request_by_request) {
   }
 }
 
+TEST(Simulation, stalls_agree_with_lindley_request_by_request) {
+  const uint64_t seed = testing::test_seed(13);
+  for (const auto hits : {StallsHit::kCore, StallsHit::kMachine}) {
+    for (const auto lengths : {StallLengths::kConstant, StallLengths::kExponential}) {
+      for (const Traffic& t : kTraffics) {
+        sim::Setup setup = ideal(t.workers, t.mix, 0.7 * t.load, 30'000);
+        setup.seed = seed;
+        setup.warmup = 0;
+        setup.costs.nic.steering = Steering::kRoundRobin;
+        setup.costs.stalls = {Nanos::micros(50), Nanos::micros(10), lengths, hits};
+        SCOPED_TRACE(std::string(t.mix) + " on " + std::to_string(t.workers));
+        expect_same(run<Fcfs>(setup), queue_each(setup));
+      }
+    }
+  }
+}
+
 // On one worker all policies without preemption are the same queue.
 TEST(Simulation, with_one_worker_stealing_is_first_come_first_served) {
   sim::Setup setup = ideal(1, "exp-10", 0.8, 30'000);
@@ -88,6 +105,13 @@ TEST(Simulation, with_one_worker_stealing_is_first_come_first_served) {
 Price random_price(Prng& prng, uint32_t most_ns) {
   const Nanos typical(prng.below(most_ns));
   return {typical, typical * int64_t{prng.below(5)}};
+}
+
+Costs::Stalls random_stalls(Prng& prng) {
+  const Nanos every(1'000 + prng.below(100'000));
+  const Nanos length(prng.below(static_cast<uint32_t>(every.count() / 2)));
+  return {every, length, static_cast<StallLengths>(prng.below(2)),
+          static_cast<StallsHit>(prng.below(2))};
 }
 
 Costs random_costs(Prng& prng) {
@@ -122,6 +146,7 @@ Costs random_costs(Prng& prng) {
                        &preemption.propagation, &preemption.receive, &preemption.done}) {
     *price = random_price(prng, 500);
   }
+  if (prng.below(3) == 0) costs.stalls = random_stalls(prng);
   return costs;
 }
 

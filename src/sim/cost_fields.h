@@ -16,6 +16,7 @@ struct CountRange {
 };
 
 inline constexpr Nanos kMostCost = Nanos::seconds(1);
+inline constexpr Nanos kMostBetween = Nanos::seconds(3600);  // of two stalls
 inline constexpr Nanos kMostScan = Nanos::millis(1);  // per worker: a pass must fit 32 bits of ns
 
 template <class Enum>
@@ -35,6 +36,11 @@ inline constexpr std::array<Word<LatencyFrom>, 2> kLatencyFromWords{
     {{"client", LatencyFrom::kClient}, {"reception", LatencyFrom::kReception}}};
 inline constexpr std::array<Word<Clock>, 2> kClockWords{
     {{"timer-core", Clock::kTimerCore}, {"self", Clock::kSelf}}};
+
+inline constexpr std::array<Word<StallLengths>, 2> kStallLengthsWords{
+    {{"constant", StallLengths::kConstant}, {"exponential", StallLengths::kExponential}}};
+inline constexpr std::array<Word<StallsHit>, 2> kStallsHitWords{
+    {{"core", StallsHit::kCore}, {"machine", StallsHit::kMachine}}};
 
 // Calls visitor.section(name) and, for each of its fields, one of
 //   text(key, string)  word(key, enum, words)  count(key, uint32, range)
@@ -90,6 +96,12 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.section("noc");
   visitor.count("columns", c.noc.columns, CountRange{0, limits::kMaxWorkers});
   visitor.cost("per_hop", c.noc.per_hop, kMostCost);
+
+  visitor.section("stalls");
+  visitor.cost("every", c.stalls.every, kMostBetween);
+  visitor.cost("length", c.stalls.length, kMostCost);
+  visitor.word("lengths", c.stalls.lengths, kStallLengthsWords);
+  visitor.word("hits", c.stalls.hits, kStallsHitWords);
 
   visitor.section("preemption");
   visitor.word("clock", c.preemption.clock, kClockWords);

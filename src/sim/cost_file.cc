@@ -13,6 +13,7 @@
 
 #include "base/toml_guard.h"
 #include "sim/cost_fields.h"
+#include "sim/stalls.h"
 #include "workload/duration.h"
 
 namespace rubato::sim {
@@ -252,6 +253,9 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   Reader reader(root, file);
   visit_cost_fields(costs, reader);
   if (const auto error = reader.first_error()) return *error;
+  if (const Status fit = check_stalls(costs.stalls); !fit) {
+    return Error{std::string(file) + ": " + fit.error()};
+  }
   return costs;
 }
 

@@ -156,6 +156,24 @@ TEST(CostFile, faults_are_named_by_file_and_line) {
   EXPECT_EQ(error_of("[machine]\nname = 4\n"), "f.toml:2: machine.name takes a text of one line");
 }
 
+TEST(CostFile, stalls_leave_some_of_the_time) {
+  const auto costs = parse_costs(
+      "[stalls]\nevery = '10ms'\nlength = '100us'\nlengths = 'exponential'\nhits = 'machine'\n",
+      "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(costs.value().stalls.every, Nanos::millis(10));
+  EXPECT_EQ(costs.value().stalls.length, Nanos::micros(100));
+  EXPECT_EQ(costs.value().stalls.lengths, StallLengths::kExponential);
+  EXPECT_EQ(costs.value().stalls.hits, StallsHit::kMachine);
+  EXPECT_EQ(error_of("[stalls]\nevery = '1ms'\nlength = '1ms'\n"),
+            "f.toml: stalls.length takes less than stalls.every");
+  EXPECT_EQ(error_of("[stalls]\nlength = '1us'\n"),
+            "f.toml: stalls.every takes 1us or more, or is left out");
+  EXPECT_EQ(error_of("[stalls]\nhits = 'all'\n"),
+            "f.toml:2: stalls.hits takes one of core, machine");
+  EXPECT_EQ(error_of("[stalls]\nevery = '2h'\n").substr(0, 22), "f.toml:2: stalls.every");
+}
+
 TEST(CostFile, the_first_fault_is_told) {
   EXPECT_EQ(error_of("[worker]\nx = 1\nlook = 5\n"), "f.toml:2: [worker] has no key 'x'");
   EXPECT_EQ(error_of("[worker]\nlook = 5\nx = 1\n").substr(0, 20), "f.toml:2: worker.loo");

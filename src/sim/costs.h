@@ -46,6 +46,15 @@ enum class Clock : uint8_t {
   kSelf,       // each worker has a timer of its own and preempts itself (SBB 4.3)
 };
 
+// How long a stall lasts.
+enum class StallLengths : uint8_t { kConstant, kExponential };
+
+// What a stall stops.
+enum class StallsHit : uint8_t {
+  kCore,     // one core: an interrupt, a hypervisor that runs somebody else
+  kMachine,  // all at once, and what is no worker: firmware, a virtual machine that moves
+};
+
 struct Costs {
   std::string name = "ideal";
   std::string source = "every operation is free";  // where the figures are from
@@ -108,6 +117,14 @@ struct Costs {
     uint32_t columns = 0;  // workers per row of the mesh; 0 = no mesh, no hops
     Nanos per_hop;
   } noc;
+
+  // What takes cores away from their workers (sim/stalls.h).
+  struct Stalls {
+    Nanos every;   // mean time between two of one core, or of the machine; exponential. 0 = none
+    Nanos length;  // the mean, if they differ
+    StallLengths lengths = StallLengths::kConstant;
+    StallsHit hits = StallsHit::kCore;
+  } stalls;
 
   // Time slices.
   struct Preemption {

@@ -31,6 +31,7 @@
 #include "sim/sim_host.h"
 #include "sim/simulation.h"
 #include "sim/site.h"
+#include "sim/stalls.h"
 #include "sim/trace.h"
 #include "workload/source.h"
 
@@ -52,7 +53,9 @@ class Engine {
         host_(policy_, costs_, setup.workers, setup.seed ^ kHostStream, idle_, nic_, watch.trace),
         prng_(setup.seed ^ kEngineStream),
         recorder_(types_of(setup.workload).size()),
-        alarms_(setup.workers + 2 + managers(policy_, setup.workers) + (Site::kElastic ? 1 : 0)),
+        stalls_(costs_.stalls, setup.workers, setup.seed),
+        alarms_(setup.workers + 2 + managers(policy_, setup.workers) + (Site::kElastic ? 1 : 0) +
+                (stalls_.any() ? 1 : 0)),
         cores_(setup.workers),
         managers_(managers(policy_, setup.workers)),
         warm_at_(warm_at(setup)) {
@@ -66,7 +69,7 @@ class Engine {
   Outcome run();
 
  private:
-  enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake };
+  enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake, kReleased };
 
   struct Core {
     typename P::Worker state{};
@@ -79,6 +82,8 @@ class Engine {
     Nanos owed;                 // interrupts that came too late: paid before the next request
     Instant free_at;            // of an idle worker: when it has done what it was at
     Nanos idle;                 // in all, but for the pause it may be in
+    Nanos held;                 // by stalls, in all
+    Instant held_until;         // end of the last of those
   };
 
   struct ManagerSeat {
@@ -106,6 +111,7 @@ class Engine {
   uint32_t tick_actor() const {
     return setup_.workers + 2 + static_cast<uint32_t>(managers_.size());
   }
+  uint32_t stalls_actor() const { return tick_actor() + (Site::kElastic ? 1 : 0); }
   ManagerId group_of(uint32_t w) const {
     return manager_of(policy_, WorkerId{w}, setup_.workers);
   }
@@ -151,6 +157,14 @@ class Engine {
   void offer_all();
   void offer_group(QueueRef q);
 
+  // Stalls of the machine (engine_stalls.h).
+  void next_stall();
+  void stall(Instant before);
+  void hold(uint32_t w, Nanos length);
+  void hold_the_rest(Nanos length);
+  void put_off(uint32_t actor, Nanos length);
+  void released(uint32_t w);
+
   // Managers (engine_managers.h).
   void poke(ManagerId manager);
   void run_managers();
@@ -188,6 +202,7 @@ class Engine {
   Prng prng_;
   Recorder recorder_;
   RequestPool pool_;
+  Stalls stalls_;
   Alarms alarms_;
   std::vector<Core> cores_;
   std::vector<ManagerSeat> managers_;
@@ -200,6 +215,7 @@ class Engine {
   Instant now_;
   Instant warm_at_;
   Offer coming_;              // the next arrival
+  Stall coming_stall_;
   // Of an elastic site:
   Instant followed_ = Instant::never();  // what the alarm of its clients is set to
   uint64_t requests_received_ = 0;
@@ -237,9 +253,11 @@ Outcome Engine<P, Site>::run() {
   if (const Nanos period = hook::adapt_period(policy_); period != Nanos::max()) {
     alarms_.set(adapt_actor(), Instant() + period);
   }
+  if (stalls_.any()) next_stall();
   for (Alarms::First first = alarms_.first(); first.at != Instant::never() && !stopped_;
        first = alarms_.first()) {
     if (++events_ % kProgressEvery == 0 && !report_progress()) [[unlikely]] stopped_ = true;
+    const Instant before = now_;
     now_ = first.at;
     host_.set_now(now_);
     if (first.actor < setup_.workers) [[likely]] {
@@ -254,8 +272,10 @@ Outcome Engine<P, Site>::run() {
       adapt();
     } else if (Site::kElastic && first.actor == tick_actor()) {
       if constexpr (Site::kElastic) tick();
-    } else {
+    } else if (first.actor < tick_actor()) {
       poke(ManagerId{first.actor - setup_.workers - 2});
+    } else {
+      stall(before);
     }
     if constexpr (kDispatches<P>) dispatch();
     if constexpr (kManages<P>) run_managers();
@@ -311,12 +331,17 @@ Outcome Engine<P, Site>::collect(Instant end, double wall_s) {
     outcome.useful_share = static_cast<double>(useful_.count()) / worker_ns;
     outcome.busy_share = static_cast<double>((useful_ + overhead_).count()) / worker_ns;
   }
+  Nanos held;
   for (uint32_t w = 0; w < setup_.workers; ++w) {
     if (idle_.has(w)) cores_[w].idle += std::max(cores_[w].free_at, end) - cores_[w].free_at;
-    const double idle_ns = static_cast<double>(cores_[w].idle.count());
+    const Nanos beyond = std::max(cores_[w].held_until, end) - end;
+    cores_[w].held = std::max(cores_[w].held - beyond, Nanos());
+    held += cores_[w].held;
+    const double unused_ns = static_cast<double>((cores_[w].idle + cores_[w].held).count());
     const double all_ns = static_cast<double>(outcome.simulated.count());
-    outcome.worker_busy.push_back(all_ns > 0 ? 1 - idle_ns / all_ns : 0);
+    outcome.worker_busy.push_back(all_ns > 0 ? 1 - unused_ns / all_ns : 0);
   }
+  if (worker_ns > 0) outcome.stalled_share = static_cast<double>(held.count()) / worker_ns;
   counters_.steals = host_.steals();
   counters_.stolen = host_.stolen();
   counters_.more = {{"late_notifications", late_notices_},
@@ -358,4 +383,5 @@ std::vector<std::string> Engine<P, Site>::told_plan() const {
 #include "sim/engine_arrivals.h"
 #include "sim/engine_elastic.h"
 #include "sim/engine_managers.h"
+#include "sim/engine_stalls.h"
 #include "sim/engine_workers.h"

@@ -113,7 +113,7 @@ void Engine<P, Site>::grant() {
     cores_[w].idle += now_ - cores_[w].free_at;
     cores_[w].free_at = now_;
     cores_[w].wake = Wake::kAwake;
-    return alarms_.set(w, now_ + costs_.cores.wake);
+    return alarms_.set(w, std::max(now_, cores_[w].held_until) + costs_.cores.wake);
   }
 }
 
@@ -131,7 +131,7 @@ void Engine<P, Site>::release(const std::vector<Nanos>& delays) {
   uint32_t least = setup_.workers;
   for (uint32_t w = 0; w < setup_.workers; ++w) {
     if (!site_.available(w) || site_.leaving(w)) continue;
-    if (site_.core(w) == Site::Core::kPolling) return park(w);
+    if (site_.core(w) == Site::Core::kPolling && idle_.has(w)) return park(w);
     if (least == setup_.workers || delays[w] < delays[least]) least = w;
   }
   if (least < setup_.workers) site_.wants_back(least);

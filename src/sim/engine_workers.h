@@ -221,6 +221,8 @@ void Engine<P, Site>::on_worker(uint32_t w) {
     case Wake::kAwake:
       if constexpr (Site::kElastic) awake(w);
       return;
+    case Wake::kReleased:
+      return released(w);
   }
 }
 

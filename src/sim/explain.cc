@@ -183,9 +183,10 @@ void explain_prices(const Costs& costs, Lines& lines) {
 
 void explain_workers(const Setup& setup, Lines& lines) {
   const Costs& costs = setup.costs;
-  lines.push_back(
-      "workers have a core each, all alike, and nothing else runs there; they poll and "
-      "never sleep");
+  const bool stalls = costs.stalls.every > Nanos() && costs.stalls.length > Nanos();
+  lines.push_back("workers have a core each, all alike, and nothing " +
+                  std::string(stalls ? "but stalls takes it from them" : "else runs there") +
+                  "; they poll and never sleep");
   lines.push_back("idle workers notice work after " + text(costs.worker.notice) +
                   "; of several that could take it the next by turns does");
   lines.push_back("a policy's queue holds " + std::to_string(costs.queue_capacity) +
@@ -216,6 +217,23 @@ void explain_managers(const Costs& costs, Lines& lines) {
   if (costs.noc.columns > 0 && costs.noc.per_hop > Nanos()) {
     lines.push_back("a message between managers takes " + text(costs.noc.per_hop) +
                     " per hop of the mesh, however many requests it carries");
+  }
+}
+
+void explain_stalls(const Costs& costs, Lines& lines) {
+  const Costs::Stalls& s = costs.stalls;
+  if (s.every == Nanos() || s.length == Nanos()) return;
+  const bool machine = s.hits == StallsHit::kMachine;
+  const double share =
+      static_cast<double>(s.length.count()) / static_cast<double>(s.every.count());
+  lines.push_back(std::string(machine ? "the whole machine stalls" : "each core stalls") +
+                  " every " + text(s.every) + " on average (Poisson), for " + text(s.length) +
+                  (s.lengths == StallLengths::kExponential ? " on average (exponential)" : "") +
+                  ", " + percent(share) +
+                  " of the time: what is due there comes that much later, the end of a slice too");
+  if (!machine) {
+    lines.emplace_back("stalls of different cores are independent; they spare managers, "
+                       "dispatcher, timer core and the allocator of cores");
   }
 }
 
@@ -279,6 +297,7 @@ std::vector<std::string> explain(const Setup& setup) {
   explain_nic(setup, lines);
   explain_classes(setup, lines);
   explain_workers(setup, lines);
+  explain_stalls(setup.costs, lines);
   explain_managers(setup.costs, lines);
   explain_slices(setup, lines);
   explain_elastic(setup, lines);

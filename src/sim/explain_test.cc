@@ -50,6 +50,18 @@ TEST(Explain, sessions_and_cores_are_told_where_there_are_any) {
   EXPECT_TRUE(says(setup, "99 % of round trips take less than 20000 ns"));
 }
 
+TEST(Explain, stalls_are_told_where_there_are_any) {
+  sim::Setup setup = setup_with("ideal");
+  EXPECT_FALSE(says(setup, "stall"));
+  EXPECT_TRUE(says(setup, "nothing else runs there"));
+  setup.costs.stalls = {.every = Nanos::millis(10), .length = Nanos::micros(100)};
+  EXPECT_TRUE(says(setup, "each core stalls every 10000000 ns on average (Poisson), for 100000 ns, "
+                          "1 % of the time"));
+  EXPECT_TRUE(says(setup, "independent"));
+  setup.costs.stalls.hits = StallsHit::kMachine;
+  EXPECT_TRUE(says(setup, "the whole machine stalls"));
+}
+
 TEST(Explain, a_polled_ring_loses_what_it_cannot_hold) {
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "ring of 128 requests"));
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "checks one worker every 15 ns"));

@@ -59,6 +59,7 @@ void for_each_figure(Report& report, bool all, F&& f) {
   f("/achieved_rps", run.achieved_rps);
   f("/utilization", *run.utilization);
   f("/simulation/useful_share", report.useful_share);
+  f("/simulation/stalled_share", report.stalled_share);
   for (size_t w = 0; w < report.worker_utilization.size(); ++w) {
     f("/simulation/worker_utilization/" + std::to_string(w), report.worker_utilization[w]);
   }
@@ -141,6 +142,7 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   report.events = outcome.events;
   report.simulated_s = outcome.simulated.seconds();
   report.useful_share = outcome.useful_share;
+  report.stalled_share = outcome.stalled_share;
   report.worker_utilization = outcome.worker_busy;
   report.plan = outcome.plan;
   report.elastic = outcome.elastic;

@@ -33,6 +33,7 @@ struct SimReport {
   uint64_t requests = 0;    // simulated in all, warm-up included
   uint64_t events = 0;
   double simulated_s = 0;   // virtual time
+  double stalled_share = 0;  // of the workers' time: the machine kept their cores
   double useful_share = 0;  // of the workers' time: in requests; utilization has the overheads too
   std::vector<double> worker_utilization;  // of each worker
   std::vector<std::string> plan;  // what the policy says of its last plan; of several: the first's

@@ -8,6 +8,7 @@
 #include "sim/alarms.h"
 #include "sim/simulate_elastic.h"
 #include "sim/simulate_part.h"
+#include "sim/stalls.h"
 
 namespace rubato::sim {
 namespace {
@@ -17,6 +18,7 @@ Status check(const Setup& setup) {
   if (setup.workers < 1 || setup.workers > limits::kMaxWorkers) {
     return Error{"workers: takes 1 to " + std::to_string(limits::kMaxWorkers)};
   }
+  if (Status fit = check_stalls(setup.costs.stalls); !fit) return fit;
   if (setup.requests < 1) return Error{"requests: takes 1 or more"};
   if (!(setup.warmup >= 0 && setup.warmup < 1)) return Error{"warmup: takes a share below 1"};
   const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);

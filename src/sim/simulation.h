@@ -40,6 +40,7 @@ struct Outcome {
   Nanos simulated;         // from the first arrival to the last completion
   double busy_share = 0;   // of the workers' time: in requests and in overheads
   double useful_share = 0; // of the workers' time: in requests
+  double stalled_share = 0;  // of the workers' time: the machine kept their cores
   std::vector<double> worker_busy;  // busy_share of each worker
   std::vector<std::string> plan;    // what the policy says of its last plan
   std::optional<ElasticOutcome> elastic;  // if the setup has that
