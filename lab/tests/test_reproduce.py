@@ -170,7 +170,8 @@ class Figures(unittest.TestCase):
             self.assertIn(f"synergy-{wanted}", found)
         for wanted in ("1", "10"):
             self.assertIn(f"persephone-{wanted}", found)
-        for wanted in ("3", "4", "5", "5b", "7", "8", "table-1"):
+        for wanted in ("3", "4", "5", "5b", "6", "7", "8", "table-1", "table-2", "stalls",
+                       "bursts"):
             self.assertIn(f"coresync-{wanted}", found)
         for one in found.values():
             self.assertTrue(one.lines and one.panels and "Fig." in one.source or

@@ -1,40 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of the CoreSync paper: allocators of cores below capacity, and throughput beyond it."""
 
+from rubato_lab.reproduce import machines
 from rubato_lab.reproduce.claims import AT_LEAST, Claim, in_order
 from rubato_lab.reproduce.figure import Figure, Line, Panel, Point
 from rubato_lab.reproduce.simulator import Scenario, concurrently
 
-WORKERS, COSTS = 16, "coresync-testbed"
+WORKERS, COSTS = 16, machines.CORESYNC
 EXP10, BIMODAL10 = "exp-10", "fast:2.5us:80,slow:40us:20"
 EXP1, BIMODAL1 = "exp-1", "fast:0.25us:80,slow:4us:20"  # the published generator's two modes
-CAPACITY_RPS = {EXP10: 1.2e6, BIMODAL10: 1.2e6, EXP1: 4e6, BIMODAL1: 4e6}  # IV-A
-TARGET = {EXP1: (("credits.target_delay", "45us"),), BIMODAL1: (("credits.target_delay", "45us"),)}
+USR = "usr"
+CAPACITY_RPS = {EXP10: 1.2e6, BIMODAL10: 1.2e6, EXP1: 4e6, BIMODAL1: 4e6, USR: 3.5e6}  # IV-A
+TARGET = {EXP1: (("credits.target_delay", "45us"),), BIMODAL1: (("credits.target_delay", "45us"),),
+          USR: (("credits.target_delay", "25us"),)}
 # As the published runs, half of which is warm-up: credits take 0.6 s to reach their bound.
-WARMUP, WEIGHT = ("--warmup", "0.5"), {EXP10: 2, BIMODAL10: 2, EXP1: 4, BIMODAL1: 4}
+WARMUP, WEIGHT = ("--warmup", "0.5"), {EXP10: 2, BIMODAL10: 2, EXP1: 4, BIMODAL1: 4, USR: 4}
 LOADS = {"low": 0.2, "medium": 0.5, "high": 0.8}  # IV-A
 CURVE = (0.2, 0.35, 0.5, 0.65, 0.8)
 BEYOND = {"100 %": 1.0, "130 %": 1.3, "150 %": 1.5}
 
 # Algorithm 1, with the bounds of the published code; and with no more credits than it would leave
-# if all cores were in use (16 R + sessions, so 9 a session), on the scheduler of the published
-# scripts.
+# if all cores were in use (16 R + sessions, so 9 a session, or 4 if R is 20), on the scheduler of
+# the published scripts.
 PRINTED, BOUNDED = "CoreSync", "CoreSync, bounded"
-BOUNDS = (("credits.session_limit", "8"), ("cores.pause", "off"))
+ON_SCRIPTS = (("cores.pause", "off"),)
 ALLOCATORS = {"Shenango": "reactive", "Caladan": "caladan", "Utilization Range": "util-range",
               "Delay Range": "delay-range", PRINTED: "coresync", BOUNDED: "coresync"}
 NAMES = tuple(ALLOCATORS)
+# As printed, but for the scheduler: where a machine stalls (coresync_more.py).
+ON_CALADAN = "CoreSync on Caladan"
+ALLOCATORS[ON_CALADAN] = "coresync"
 
 P99 = Panel("p99 latency, us", lambda run: run.latency_us("p99"), None, 1000)
 CORES = Panel("share of the cores in use", lambda run: run.elastic["granted_share"], share=True)
 
 
-def scenario(name, workload=EXP10, sessions=100, r=None):
-    settings = TARGET.get(workload, ()) + (BOUNDS if name == BOUNDED else ())
+def scenario(name, workload=EXP10, sessions=100, r=None, costs=COSTS, arrivals="poisson"):
+    settings = TARGET.get(workload, ()) + (ON_SCRIPTS if name in (BOUNDED, ON_CALADAN) else ())
+    if name == BOUNDED:
+        settings += (("credits.session_limit", "3" if workload == USR else "8"),)
     if r is not None and ALLOCATORS[name] == "coresync":
         settings += (("cores.r", str(r)),)
-    return Scenario("steal", WORKERS, workload, COSTS, settings, weight=WEIGHT[workload],
-                    more=("--cores", ALLOCATORS[name], "--sessions", str(sessions), *WARMUP))
+    return Scenario("steal", WORKERS, workload, costs, settings, weight=WEIGHT[workload],
+                    more=("--cores", ALLOCATORS[name], "--sessions", str(sessions),
+                          "--arrivals", arrivals, *WARMUP))
 
 
 def at(sim, load, name, workload=EXP10, **more):
@@ -70,21 +79,22 @@ def on_frontier(runs, name, others):
 PEERS = NAMES[:4]
 
 
-def _frontier_claims(found, where):
+def frontier_claims(found, where, mine=(PRINTED, BOUNDED)):
     return [Claim(f"{name}: loads of 3 at which no peer has both lower p99 and fewer cores", where,
                   3, sum(on_frontier(runs, name, PEERS) for runs in found.values()), kind=AT_LEAST)
-            for name in (PRINTED, BOUNDED)]
+            for name in mine]
 
 
-def _below(sim, workload, where, ratios):
+def below(sim, workload, where, ratios, mine=(PRINTED, BOUNDED), **more):
     """`ratios` are (what, peer, load, figure, the paper's number): the peer's over CoreSync's."""
-    found = {load: all_at(sim, share, workload) for load, share in LOADS.items()}
+    found = {load: all_at(sim, share, workload, PEERS + mine, **more)
+             for load, share in LOADS.items()}
     claims = []
     for what, peer, load, value, paper in ratios:
-        for name in (PRINTED, BOUNDED):
+        for name in mine:
             ours = value(found[load][peer]) / value(found[load][name])
             claims.append(Claim(f"{what} of {peer} over {name}'s, {load} load", where, paper, ours))
-    return claims + _frontier_claims(found, where)
+    return claims + frontier_claims(found, where, mine)
 
 
 def _figure(number, title, workload, ratios, words):
@@ -93,15 +103,18 @@ def _figure(number, title, workload, ratios, words):
     suffix = "" if isinstance(number, int) else "b"
     return Figure(f"coresync-{str(number).split()[0]}{suffix}", title,
                   f"CoreSync, Fig. {number}: 16 cores, {words}", "load, % of capacity", lines,
-                  (P99, CORES), lambda sim: _below(sim, workload, where, ratios))
+                  (P99, CORES), lambda sim: below(sim, workload, where, ratios))
+
+
+THIRD = (("p99", "Shenango", "medium", p99, 1.7), ("p99", "Caladan", "medium", p99, 1.16),
+         ("cores", "Caladan", "medium", cores, 0.98),
+         ("cores", "Utilization Range", "medium", cores, 1.4),
+         ("cores", "Delay Range", "medium", cores, 1.2))
 
 
 def third():
-    return _figure(3, "Latency and cores below capacity, exponential, 10 us", EXP10, (
-        ("p99", "Shenango", "medium", p99, 1.7), ("p99", "Caladan", "medium", p99, 1.16),
-        ("cores", "Caladan", "medium", cores, 0.98),
-        ("cores", "Utilization Range", "medium", cores, 1.4),
-        ("cores", "Delay Range", "medium", cores, 1.2)), "exponential, 10 us")
+    return _figure(3, "Latency and cores below capacity, exponential, 10 us", EXP10, THIRD,
+                   "exponential, 10 us")
 
 
 def fourth():
@@ -136,19 +149,24 @@ TABLE = {"exponential": (EXP10, {"Shenango": (0.942, 0.974, 0.973),
                                  "Delay Range": (0.962, 0.970, 0.976)})}
 
 
-def _judge_table(sim):
+def beyond(sim, words, workload, rows, where, **more):
+    """Throughput of each of `rows` over CoreSync's, at each load of Table I or II."""
     claims = []
-    for words, (workload, rows) in TABLE.items():
-        for i, (load, share) in enumerate(BEYOND.items()):
-            runs = all_at(sim, share, workload)
-            for name, numbers in rows.items():
-                claims.append(Claim(f"{words}, {load}: {name} over {PRINTED}", "IV-B, Table I",
-                                    numbers[i], runs[name].achieved_rps /
-                                    runs[PRINTED].achieved_rps))
-            claims.append(in_order(f"{words}, {load}: throughput, Shenango's first",
-                                   "IV-B, Table I", {name: runs[name].achieved_rps for name in
-                                                     ("Shenango", PRINTED)}))
+    for i, (load, share) in enumerate(BEYOND.items()):
+        runs = all_at(sim, share, workload, (*rows, PRINTED), **more)
+        for name, numbers in rows.items():
+            claims.append(Claim(f"{words}, {load}: {name} over {PRINTED}", where, numbers[i],
+                                runs[name].achieved_rps / runs[PRINTED].achieved_rps))
+        if rows["Shenango"][i] < 1:
+            claims.append(in_order(f"{words}, {load}: throughput, Shenango's first", where,
+                                   {name: runs[name].achieved_rps
+                                    for name in ("Shenango", PRINTED)}))
     return claims
+
+
+def _judge_table(sim):
+    return [claim for words, (workload, rows) in TABLE.items()
+            for claim in beyond(sim, words, workload, rows, "IV-B, Table I")]
 
 
 def table():
@@ -198,9 +216,9 @@ def _judge_eighth(sim):
                       1.5, p99(runs["Shenango"]) / p99(runs[name])),
                 Claim(f"{sessions} sessions: cores of Utilization Range over {name}'s", where,
                       1.4, cores(runs["Utilization Range"]) / cores(runs[name]))]
-    beyond = all_at(sim, BEYOND["100 %"], EXP10, ("Shenango", PRINTED), sessions=10_000, r=5000)
+    full = all_at(sim, BEYOND["100 %"], EXP10, ("Shenango", PRINTED), sessions=10_000, r=5000)
     claims.append(in_order("10000 sessions, 100 % load: throughput, Shenango's first", where,
-                           {name: run.achieved_rps for name, run in beyond.items()}))
+                           {name: run.achieved_rps for name, run in full.items()}))
     return claims
 
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from rubato_lab.options import ROOT
-from rubato_lab.reproduce import (altocumulus, claims, coresync, figure, machines, output,
-                                  persephone, sbb, simulator, synergy)
+from rubato_lab.reproduce import (altocumulus, claims, coresync, coresync_more, figure, machines,
+                                  output, persephone, sbb, simulator, synergy)
 
 LIST, ALL = "list", "all"
 
 
 def catalogue():
     """All figures by id."""
-    return {f.id: f for paper in (synergy, persephone, sbb, altocumulus, coresync)
+    return {f.id: f for paper in (synergy, persephone, sbb, altocumulus, coresync, coresync_more)
             for f in paper.figures()}
 
 
