@@ -22,9 +22,7 @@ class CreditDesk::Lock {
 };
 
 CreditDesk::CreditDesk(const DeskOptions& options)
-    : options_(options), control_(options.credits, options.workers) {
-  waiting_.before = waiting_.after = &waiting_;
-}
+    : options_(options), control_(options.credits, options.workers) {}
 
 CreditDesk::~CreditDesk() { detach(); }
 
@@ -61,9 +59,26 @@ int64_t CreditDesk::open(CreditMember& member, uint32_t demand, Instant now) {
     ++counts_.refused;
     return -1;
   }
+  if (!may_come_from(member.address_)) {
+    ++counts_.refused_of_address;
+    return -1;
+  }
   ++counts_.opened;
   member.open_ = true;
   return control_.open(member.books_, demand, now);
+}
+
+bool CreditDesk::may_come_from(const std::string& address) {
+  if (options_.sessions_per_address == 0) return true;
+  uint32_t& sessions = of_address_[address];
+  if (sessions >= options_.sessions_per_address) return false;
+  ++sessions;
+  return true;
+}
+
+void CreditDesk::left(const std::string& address) {
+  const auto at = of_address_.find(address);
+  if (at != of_address_.end() && --at->second == 0) of_address_.erase(at);
 }
 
 void CreditDesk::close(CreditMember& member) {
@@ -71,6 +86,7 @@ void CreditDesk::close(CreditMember& member) {
   if (!member.open_) return;
   member.open_ = false;
   control_.close(member.books_);
+  left(member.address_);
   leave_nudges(member);
 }
 
@@ -83,16 +99,32 @@ overload::Arrival CreditDesk::arrived(CreditMember& member, Waiting& waiting, ui
                                       Instant since, Instant now) {
   const Lock lock(mutex_);
   const overload::Arrival arrival = control_.arrived(member.books_, demand, delay_now(now));
-  if (arrival != overload::Arrival::kServe) return arrival;
+  waiting.is_long = false;
+  waiting.judged = arrival != overload::Arrival::kServe;
+  if (waiting.judged) return arrival;
   waiting.since = since;
   enqueue(waiting);
   return arrival;
 }
 
+void CreditDesk::classify(Waiting& waiting, bool is_long) {
+  if (waiting.is_long == is_long) return;
+  const Lock lock(mutex_);
+  const bool listed = waiting.listed;
+  leave_queue(waiting);
+  waiting.is_long = is_long;
+  if (listed) enqueue(waiting);
+}
+
+bool CreditDesk::apart(const Waiting& waiting) const {
+  return waiting.is_long && options_.target_delay_long > Nanos();
+}
+
 // Nearly in the order of `since`: what several workers take in comes in nearly that order.
 void CreditDesk::enqueue(Waiting& waiting) {
-  Waiting* before = waiting_.before;
-  for (int i = 0; i < kOvertakesMost && before != &waiting_ && before->since > waiting.since; ++i) {
+  Waiting* const ends = &waiting_[apart(waiting) ? 1 : 0];
+  Waiting* before = ends->before;
+  for (int i = 0; i < kOvertakesMost && before != ends && before->since > waiting.since; ++i) {
     before = before->before;
   }
   waiting.before = before;
@@ -112,7 +144,12 @@ void CreditDesk::leave_queue(Waiting& waiting) {
 bool CreditDesk::started(Waiting& waiting, Instant now) {
   const Lock lock(mutex_);
   leave_queue(waiting);
-  if (!overload::Aqm{options_.credits.drop_delay}.serves(now - waiting.since)) return false;
+  const Nanos drop = apart(waiting) ? options_.target_delay_long * 2 : options_.credits.drop_delay;
+  if (!overload::Aqm{drop}.serves(now - waiting.since)) {
+    waiting.judged = true;
+    ++counts_.late;
+    return false;
+  }
   waiting.underway = true;
   ++underway_;
   return true;
@@ -145,6 +182,7 @@ int64_t CreditDesk::dropped(CreditMember& member, Waiting& waiting, Reason reaso
   const Lock lock(mutex_);
   leave(waiting);
   ++counts_.rejected[static_cast<size_t>(reason)];
+  if (waiting.judged) ++counts_.judged[static_cast<size_t>(reason)][waiting.is_long ? 1 : 0];
   update(now);
   member.told_.store(-1, std::memory_order_relaxed);
   return control_.dropped(member.books_, now);
@@ -225,22 +263,33 @@ bool CreditDesk::tick(Instant now) {
 }
 
 Nanos CreditDesk::delay_now(Instant now) const {
-  const Waiting* const oldest = waiting_.after;
-  const Nanos unstarted = oldest == &waiting_ ? Nanos() : now - oldest->since;
-  return std::max(unstarted, delay_among_preempted());
+  return std::max({unstarted(false, now), delay_among_preempted(),
+                   in_proportion(unstarted(true, now), options_.target_delay_long)});
+}
+
+Nanos CreditDesk::unstarted(bool is_long, Instant now) const {
+  const Waiting& ends = waiting_[is_long ? 1 : 0];
+  return ends.after == &ends ? Nanos() : now - ends.after->since;
+}
+
+// Late by a target of its own (decision 11): the same part of the one that all share.
+Nanos CreditDesk::in_proportion(Nanos wait, Nanos own_target) const {
+  if (wait == Nanos()) return wait;
+  const Nanos target = options_.credits.target_delay;
+  const double late = static_cast<double>(wait.count()) / static_cast<double>(own_target.count());
+  return Nanos(static_cast<int64_t>(late * static_cast<double>(target.count())));
 }
 
 // What is underway beyond one for each worker has been preempted. Such requests take turns, so each
-// ends when the others have had about as much as it has. Late by their own measure (decision 11):
-// what is returned is in proportion to the target that all share.
+// ends when the others have had about as much as it has.
 Nanos CreditDesk::delay_among_preempted() const {
   const int64_t preempted = underway_ - options_.workers;
   if (preempted <= 0 || long_service_ns_ == 0) return Nanos();
-  const int64_t turns_ns = long_service_ns_ * preempted / options_.workers;
-  const Nanos target = options_.credits.target_delay;
-  const Nanos own_target = std::max(target, Nanos(long_service_ns_ * kLongTarget));
-  const double late = static_cast<double>(turns_ns) / static_cast<double>(own_target.count());
-  return Nanos(static_cast<int64_t>(late * static_cast<double>(target.count())));
+  const Nanos turns(long_service_ns_ * preempted / options_.workers);
+  const Nanos usual = std::max(options_.credits.target_delay,
+                               Nanos(long_service_ns_ * kLongTarget));
+  const bool given = options_.target_delay_long > Nanos();
+  return in_proportion(turns, given ? options_.target_delay_long : usual);
 }
 
 Nanos CreditDesk::delay(Instant now) const {

@@ -21,7 +21,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
 
 #include "base/time.h"
 #include "metrics/counter.h"
@@ -40,11 +43,15 @@ struct Waiting {
   Waiting* after = nullptr;
   bool listed = false;
   bool underway = false;  // it has started
+  bool is_long = false;   // see CreditDesk::classify
+  bool judged = false;    // the desk itself has said that it is not to be served
 };
 
 class CreditMember {
  public:
-  explicit CreditMember(uint64_t flow) : flow_(flow) {}
+  // `peer` as in Peer::address; its port does not count.
+  explicit CreditMember(uint64_t flow, std::string_view peer = {})
+      : flow_(flow), address_(peer.substr(0, peer.rfind(':'))) {}
   CreditMember(const CreditMember&) = delete;
   CreditMember& operator=(const CreditMember&) = delete;
 
@@ -64,6 +71,7 @@ class CreditMember {
   };
 
   const uint64_t flow_;
+  const std::string address_;
   Books books_{*this};  // this and what follows: the desk's lock
   bool open_ = false;
   bool to_nudge_ = false;
@@ -77,6 +85,10 @@ struct DeskOptions {
   overload::CreditSettings credits;
   uint32_t workers = 1;
   uint32_t max_sessions = 10000;
+  uint32_t sessions_per_address = 0;  // 0 = all of them
+  // Of long requests; zero = as others, and eight times their own service among their like. From
+  // twice that on they are rejected.
+  Nanos target_delay_long = Nanos();
 };
 
 class CreditDesk {
@@ -93,7 +105,8 @@ class CreditDesk {
   void attach(Datapath& datapath);
   void detach();
 
-  // Returns the credit to tell; -1 = there are as many sessions as are taken (counted).
+  // Returns the credit to tell; -1 = there are as many sessions as are taken, or as one address may
+  // have (counted).
   int64_t open(CreditMember& member, uint32_t demand, Instant now);
   void close(CreditMember& member);
   void note_fault();
@@ -102,6 +115,8 @@ class CreditDesk {
   // dropped() or replied(); else dropped() must follow.
   overload::Arrival arrived(CreditMember& member, Waiting& waiting, uint32_t demand, Instant since,
                             Instant now);
+  // The host has looked at what came: the request is long, or not. Before started() or dropped().
+  void classify(Waiting& waiting, bool is_long);
   // It is first given to a worker. False: it has waited for too long, dropped() must follow.
   bool started(Waiting& waiting, Instant now);
   // It is done. `in_slices` is the service it had before it was preempted last, 0 = it never was.
@@ -132,10 +147,14 @@ class CreditDesk {
   struct Counts {
     Counter opened;
     Counter refused;   // sessions over the limit
+    Counter refused_of_address;  // over that of their address
     Counter served;
     Counter faults;    // sessions that were ended for what they sent
     Counter told;      // credits that went in a message of their own
     std::array<Counter, 5> rejected;  // by Reason
+    // Of these, by class (long second), what the desk itself said so of: the runtime did not.
+    std::array<std::array<Counter, 2>, 5> judged;
+    Counter late;      // of these, what a worker had been given
   };
   const Counts& counts() const { return counts_; }
 
@@ -149,10 +168,19 @@ class CreditDesk {
   static constexpr int kOvertakesMost = 16;  // of later ones, by a request that is taken in late
   class Lock;
 
+  struct ListEnds : Waiting {
+    ListEnds() { before = after = this; }
+  };
+
+  bool may_come_from(const std::string& address);
+  void left(const std::string& address);
   Nanos delay_now(Instant now) const;
+  Nanos in_proportion(Nanos wait, Nanos own_target) const;
+  Nanos unstarted(bool is_long, Instant now) const;
   Nanos delay_among_preempted() const;
   void update(Instant now);
   void tell(CreditMember& member, int64_t credit);
+  bool apart(const Waiting& waiting) const;
   void enqueue(Waiting& waiting);
   void leave_queue(Waiting& waiting);
   void leave(Waiting& waiting);
@@ -163,7 +191,8 @@ class CreditDesk {
   const DeskOptions options_;
   mutable std::mutex mutex_;
   overload::CreditControl<std::atomic<int64_t>> control_;
-  Waiting waiting_;  // the list's ends: after = the oldest
+  std::array<ListEnds, 2> waiting_;  // after = the oldest; long ones apart if they have a target
+  std::unordered_map<std::string, uint32_t> of_address_;  // sessions, where addresses have a limit
   int64_t underway_ = 0;         // requests that have started
   int64_t long_service_ns_ = 0;  // of preempted ones, on average
   CreditMember* first_to_nudge_ = nullptr;

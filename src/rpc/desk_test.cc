@@ -79,6 +79,93 @@ TEST_F(DeskTest, a_request_waits_since_its_bytes_came) {
   desk_.close(b);
 }
 
+TEST(DeskTargets, long_requests_with_a_target_of_their_own_are_late_by_that) {
+  DeskOptions options;
+  options.credits.target_delay = Nanos::micros(100);
+  options.credits.drop_delay = Nanos::micros(200);
+  options.target_delay_long = Nanos::micros(1000);
+  CreditDesk desk(options);
+  CreditMember a(1);
+  CreditMember b(2);
+  Waiting of_a;
+  Waiting of_b;
+  desk.open(a, 0, at(0));
+  desk.open(b, 0, at(0));
+  EXPECT_EQ(desk.arrived(a, of_a, 0, at(0), at(0)), overload::Arrival::kServe);
+  desk.classify(of_a, true);
+  EXPECT_EQ(desk.delay(at(500)), Nanos::micros(50));  // half its target
+  EXPECT_EQ(desk.arrived(b, of_b, 0, at(500), at(500)), overload::Arrival::kServe);
+  desk.classify(of_b, false);
+  EXPECT_EQ(desk.delay(at(650)), Nanos::micros(150));
+  EXPECT_TRUE(desk.started(of_a, at(1900)));
+  EXPECT_FALSE(desk.started(of_b, at(1900)));
+  EXPECT_EQ(desk.counts().late.value(), 1u);
+  desk.dropped(b, of_b, Reason::kOverloaded, at(1900));
+  desk.replied(a, of_a, Nanos::micros(1000), at(3000));
+  desk.close(a);
+  desk.close(b);
+}
+
+// What the runtime refuses it counts itself.
+TEST_F(DeskTest, its_own_rejects_are_counted_apart_by_class) {
+  CreditMember member(1);
+  Waiting waiting;
+  desk_.open(member, 0, at(0));
+  const auto& judged = desk_.counts().judged[static_cast<size_t>(Reason::kOverloaded)];
+  desk_.arrived(member, waiting, 0, at(0), at(0));
+  desk_.dropped(member, waiting, Reason::kOverloaded, at(1));  // the runtime's
+  EXPECT_EQ(judged[0].value() + judged[1].value(), 0u);
+  desk_.arrived(member, waiting, 0, at(0), at(0));
+  desk_.classify(waiting, true);
+  EXPECT_FALSE(desk_.started(waiting, at(1000)));
+  desk_.dropped(member, waiting, Reason::kOverloaded, at(1000));
+  EXPECT_EQ(judged[1].value(), 1u);
+  EXPECT_EQ(judged[0].value(), 0u);
+  EXPECT_EQ(desk_.counts().rejected[static_cast<size_t>(Reason::kOverloaded)].value(), 2u);
+  desk_.close(member);
+}
+
+TEST(DeskTargets, preempted_requests_are_late_by_the_target_of_long_ones_if_that_is_given) {
+  DeskOptions options;
+  options.target_delay_long = Nanos::micros(2000);
+  CreditDesk desk(options);
+  std::vector<std::unique_ptr<CreditMember>> members;
+  std::vector<Waiting> waiting(6);
+  for (uint64_t i = 0; i < waiting.size(); ++i) {
+    members.push_back(std::make_unique<CreditMember>(i));
+    desk.open(*members.back(), 0, at(0));
+    ASSERT_EQ(desk.arrived(*members[i], waiting[i], 0, at(1), at(1)), overload::Arrival::kServe);
+    ASSERT_TRUE(desk.started(waiting[i], at(1)));
+  }
+  desk.replied(*members[5], waiting[5], Nanos::micros(1000), at(5000));
+  // One runs, and four wait for 1000 us each: twice as long as they may.
+  EXPECT_EQ(desk.delay(at(5000)), options.credits.target_delay * 2);
+  for (uint64_t i = 0; i < 5; ++i) desk.replied(*members[i], waiting[i], Nanos(), at(6000));
+  for (auto& member : members) desk.close(*member);
+}
+
+TEST(DeskAddresses, one_address_has_no_more_than_its_sessions_and_others_have_theirs) {
+  DeskOptions options;
+  options.sessions_per_address = 2;
+  CreditDesk desk(options);
+  CreditMember first(1, "10.0.0.1:1000");
+  CreditMember second(2, "10.0.0.1:1001");
+  CreditMember third(3, "10.0.0.1:1002");
+  CreditMember other(4, "10.0.0.2:1000");
+  EXPECT_GE(desk.open(first, 0, at(0)), 0);
+  EXPECT_GE(desk.open(second, 0, at(0)), 0);
+  EXPECT_EQ(desk.open(third, 0, at(0)), -1);
+  EXPECT_GE(desk.open(other, 0, at(0)), 0);
+  EXPECT_EQ(desk.counts().refused_of_address.value(), 1u);
+  EXPECT_EQ(desk.counts().opened.value(), 3u);
+  desk.close(third);  // it was never open
+  EXPECT_EQ(desk.open(third, 0, at(0)), -1);
+  desk.close(first);
+  EXPECT_GE(desk.open(third, 0, at(0)), 0);
+  for (CreditMember* member : {&second, &third, &other}) desk.close(*member);
+  EXPECT_EQ(desk.pool().sessions(), 0);
+}
+
 // A server that finishes nothing learns that it is overloaded, by time alone.
 TEST_F(DeskTest, the_pool_shrinks_while_no_request_finishes) {
   std::vector<std::unique_ptr<CreditMember>> members;

@@ -27,7 +27,10 @@ void write_counts(OpenMetrics& out, const CreditDesk::Counts& counts) {
   out.family("rubato_rpc_sessions_opened", "counter", "Sessions that were opened.");
   out.counter(counts.opened.value());
   out.family("rubato_rpc_sessions_refused", "counter", "Sessions over the limit.");
-  out.counter(counts.refused.value());
+  out.counter(counts.refused.value() + counts.refused_of_address.value());
+  out.family("rubato_rpc_sessions_refused_of_address", "counter",
+             "Of these, sessions over the limit of their address.");
+  out.counter(counts.refused_of_address.value());
   out.family("rubato_rpc_served", "counter", "Requests that were run and answered.");
   out.counter(counts.served.value());
   out.family("rubato_rpc_rejected", "counter", "Requests that were not run, by reason.");

@@ -24,8 +24,10 @@ struct SessionLimits {
 
 class ServerSession : public CreditMember {
  public:
-  ServerSession(CreditDesk& desk, uint64_t flow, const SessionLimits& limits = {})
-      : CreditMember(flow), desk_(desk), limits_(limits) {}
+  // `peer`: see CreditMember.
+  ServerSession(CreditDesk& desk, uint64_t flow, const SessionLimits& limits = {},
+                std::string_view peer = {})
+      : CreditMember(flow, peer), desk_(desk), limits_(limits) {}
   ~ServerSession() {
     desk_.withdraw(waiting_);
     desk_.close(*this);
@@ -53,8 +55,11 @@ class ServerSession : public CreditMember {
   // What Session::unasked is for.
   void unasked(ReplyBuffer& to);
 
-  // The class of its requests, for rejects.
-  void set_class(uint8_t of_class) { class_ = of_class; }
+  // The class of the request that find() took in: for its delay, and if it is rejected.
+  void set_class(uint8_t of_class) {
+    class_ = of_class;
+    desk_.classify(waiting_, of_class == kLongClass);
+  }
   // From the next frame on.
   void set_body_limit(size_t bytes) { limits_.body_bytes = bytes; }
 
