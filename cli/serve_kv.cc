@@ -19,6 +19,7 @@
 #include "kv_server/server/application.h"
 #include "kv_server/text/number.h"
 #include "rpc/exposition.h"
+#include "runtime/desk_credits.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
 #include "serve_rpc.h"
@@ -134,14 +135,14 @@ class DeskInService {
   DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options) {
     if (desk == nullptr) return;
     attached_.emplace(*desk, datapath);
-    credits_.emplace(desk->pool());
+    credits_.emplace(*desk);
     options.runtime.credits = &*credits_;
     options.serving.more_metrics = [desk](OpenMetrics& out) { rpc::expose(out, *desk); };
   }
 
  private:
   std::optional<rpc::DeskAttachment> attached_;
-  std::optional<PoolCredits<rpc::CreditDesk::Pool>> credits_;
+  std::optional<DeskCredits> credits_;
 };
 
 int run(CLI::App& app, KvCommand& command) {

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "rpc/exposition.h"
+#include "runtime/desk_credits.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
 #include "serve_rpc.h"
@@ -62,7 +63,7 @@ int serve_rpc(SpinCommand& command) {
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
   const rpc::DeskAttachment attached(desk, *opened->datapath);
-  PoolCredits credits(desk.pool());
+  DeskCredits credits(desk);
   options.runtime.credits = &credits;
   options.serving.more_metrics = [&desk, udp = opened->udp](OpenMetrics& out) {
     rpc::expose(out, desk);

@@ -19,6 +19,7 @@ struct FakeCredits final : CreditSource {
   int64_t outstanding() const override { return out - withheld; }
   void withhold(int64_t n) override { withheld += n; }
   void give_back(int64_t n) override { withheld -= n; }
+  CreditReport report() const override { return {}; }
 
   int64_t drained_sessions = 0;
   int64_t out = 0;

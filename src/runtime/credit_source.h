@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreditSource: the credits that a server's clients hold, as the allocation of cores sees them
-// (overload/cores/contract.h, IdleHost). The server that hands out credits lends it to the runtime
-// for its life. Any thread, at any time.
+// CreditSource: the credits that a server's clients hold, as the runtime sees them: the allocation
+// of cores (overload/cores/contract.h, IdleHost), what it counts as refused, and what it tells load
+// balancers. The server that hands out credits lends it to the runtime for its life. Any thread, at
+// any time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
+#include "base/time.h"
+#include "datapath/request.h"
+#include "policy/job.h"
+
 namespace rubato {
+
+// What a source says of overload. Each number was true a moment ago, two need not be of the same.
+struct CreditReport {
+  int64_t sessions = 0;
+  int64_t drained = 0;
+  int64_t total = 0;   // credits that all sessions together may have
+  int64_t issued = 0;  // told
+  Nanos delay;         // how long requests wait for their turn
+  // What the source rejects by itself: not what the runtime refuses, and counts.
+  std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
+  uint64_t late = 0;  // of these, what had reached a worker: it was a request to the runtime
+};
 
 class CreditSource {
  public:
@@ -18,22 +36,7 @@ class CreditSource {
   virtual int64_t outstanding() const = 0;  // credits told, not in use by a request at the server
   virtual void withhold(int64_t credits) = 0;
   virtual void give_back(int64_t credits) = 0;
-};
-
-// Of a CreditPool whose counters are atomic.
-template <class Pool>
-class PoolCredits final : public CreditSource {
- public:
-  explicit PoolCredits(Pool& pool) : pool_(pool) {}
-
-  int64_t drained() const override { return pool_.drained(); }
-  int64_t sessions() const override { return pool_.sessions(); }
-  int64_t outstanding() const override { return pool_.issued() - pool_.pending(); }
-  void withhold(int64_t credits) override { pool_.withhold(credits); }
-  void give_back(int64_t credits) override { pool_.give_back(credits); }
-
- private:
-  Pool& pool_;
+  virtual CreditReport report() const = 0;
 };
 
 }  // namespace rubato

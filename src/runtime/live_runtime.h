@@ -192,9 +192,19 @@ inline void add_refusals(const WorkerStats& one, RuntimeStats& sum) {
   sum.overloaded += one.overloaded.load(std::memory_order_relaxed) ? 1u : 0u;
 }
 
+inline void add_rejects(const CreditReport& credits, RuntimeStats& sum) {
+  for (uint32_t why = 0; why < kRefusals; ++why) {
+    for (size_t job_class = 0; job_class < sum.refusals[why].size(); ++job_class) {
+      sum.refusals[why][job_class] += credits.refusals[why][job_class];
+      sum.refused += credits.refusals[why][job_class];
+    }
+  }
+}
+
 template <Policy P>
 RuntimeStats LiveRuntime<P>::stats() const {
   RuntimeStats sum;
+  if (shared_.options.credits != nullptr) add_rejects(shared_.options.credits->report(), sum);
   for (const auto& worker : workers_) {
     const WorkerStats& one = worker->stats();
     sum.requests += one.requests.value();
