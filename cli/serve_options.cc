@@ -18,6 +18,7 @@ constexpr uint32_t kMaxCpus = 4096;
 constexpr uint32_t kMaxTimeoutSeconds = 1u << 31;
 constexpr Nanos kShortestTarget = Nanos::micros(1);
 constexpr Nanos kLongestTarget = Nanos::seconds(1);
+constexpr Nanos kLongestTargetOfLong = Nanos::seconds(60);
 constexpr Nanos kLongestProfile = Nanos::seconds(1'000'000);
 
 const std::map<std::string, Classify> kClassify{{"feedback", Classify::kFeedback},
@@ -112,6 +113,10 @@ void add_overload_options(CLI::App& command, ServeOptions& o) {
   add_seconds(command, "--target-delay", o.target_delay, kShortestTarget, kLongestTarget,
               "How long requests may wait for their turn")
       ->default_str("3ms");
+  add_seconds(command, "--target-delay-long", o.target_delay_long, kShortestTarget,
+              kLongestTargetOfLong,
+              "The same of long requests; default: as others, or eight times their own service "
+              "where they share a worker");
   command.add_option("--agent-port", o.serving.agent_port,
                      "Port that tells a load balancer the server's weight (HAProxy's agent-check); "
                      "0 = any free one; none by default")
@@ -197,6 +202,7 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
   if (Status fits = check_stack(o); !fits.ok()) return fits;
   o.runtime.shed = o.tcp.date_backlog = o.overload == "aqm";
   o.runtime.shedding.target_delay = o.target_delay;
+  o.runtime.shedding.target_delay_long = o.target_delay_long;
   if (Status fits = finish_cores_options(command, o.cores, o.runtime); !fits.ok()) return fits;
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);

@@ -36,6 +36,8 @@ struct ServeOptions {
   double drain_limit_s = 10;
   std::string overload = "none";
   Nanos target_delay = Nanos::millis(3);
+  Nanos target_delay_long;            // 0 = none of its own
+  uint32_t sessions_per_address = 0;  // of RPC; 0 = no limit of its own
   Nanos profile_for;  // 0 = until the server stops
   uint32_t stack_kib = 64;
   uint32_t timeout_s = 0;

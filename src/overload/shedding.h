@@ -30,22 +30,29 @@ namespace rubato::overload {
 
 struct SheddingSettings {
   Nanos target_delay = Nanos::millis(3);  // over 0
+  Nanos target_delay_long = Nanos();  // of long requests; zero = they have none of their own
   Nanos patience = Nanos::millis(100);
   Nanos calm = Nanos::millis(100);
   Nanos calm_idle = Nanos::millis(50);  // is enough where the worker runs out of work again
   double budget = 0.1;  // of the worker's time, for refusing
   // A long request that will share its worker may wait for so many times its own service, if that
-  // is more than the drop delay. CoreSync's target is 8 times the mean service (IV-A).
+  // is more than the drop delay, unless it has a target of its own. CoreSync's target is 8 times
+  // the mean service (IV-A).
   int64_t long_waits = 8;
   Nanos longest_retry = Nanos::seconds(1);
 
-  Nanos drop_delay() const { return target_delay * 2; }  // CoreSync III-C
+  bool tells_long() const { return target_delay_long > Nanos(); }
+  Nanos target_of(bool is_long) const {
+    return is_long && tells_long() ? target_delay_long : target_delay;
+  }
+  Nanos drop_delay(bool is_long = false) const { return target_of(is_long) * 2; }  // III-C
 };
 
 class Shedding {
  public:
-  explicit Shedding(const SheddingSettings& settings)
-      : settings_(settings), aqm_{settings.drop_delay()} {}
+  explicit Shedding(const SheddingSettings& settings) : settings_(settings) {}
+
+  const SheddingSettings& settings() const { return settings_; }
 
   // The worker has run out of work.
   void ran_out(Instant now) {
@@ -54,8 +61,8 @@ class Shedding {
   }
 
   // Whether a request that has waited so long goes on: at receive, and when its turn has come.
-  bool serves(Nanos wait, Instant now) {
-    if (aqm_.serves(wait)) {
+  bool serves(Nanos wait, Instant now, bool is_long = false) {
+    if (Aqm{settings_.drop_delay(is_long)}.serves(wait)) {
       calm_down(now, settings_.calm);
       return true;
     }
@@ -67,13 +74,13 @@ class Shedding {
   // How late a long request of that service would be that has to wait for so long among others of
   // its kind; zero if that is in order.
   Nanos late_among_long(Nanos wait, Nanos service) const {
-    const bool late = wait > std::max(settings_.drop_delay(), service * settings_.long_waits);
-    return late ? wait : Nanos();
+    const Nanos own = settings_.tells_long() ? Nanos() : service * settings_.long_waits;
+    return wait > std::max(settings_.drop_delay(true), own) ? wait : Nanos();
   }
 
   // As serves, for a request whose connection has just had its turn, while others wait.
-  bool serves_more(Nanos wait, Instant now) {
-    if (!overloaded_ || wait <= settings_.target_delay) return true;
+  bool serves_more(Nanos wait, Instant now, bool is_long = false) {
+    if (!overloaded_ || wait <= settings_.target_of(is_long)) return true;
     return !refuses(now);
   }
 
@@ -83,9 +90,10 @@ class Shedding {
   bool overloaded() const { return overloaded_; }
 
   // When it is worth asking again: the longer the overload has lasted, the later.
-  Nanos retry_after(Instant now) const {
+  Nanos retry_after(Instant now, bool is_long = false) const {
     const Nanos lasted = overloaded_ ? now - since_ : Nanos();
-    return std::min(std::max(lasted / kRetryPart, settings_.drop_delay()), settings_.longest_retry);
+    return std::min(std::max(lasted / kRetryPart, settings_.drop_delay(is_long)),
+                    settings_.longest_retry);
   }
 
  private:
@@ -112,7 +120,6 @@ class Shedding {
   }
 
   SheddingSettings settings_;
-  Aqm aqm_;
   bool overloaded_ = false;
   Instant since_;                            // overloaded since
   Instant late_since_ = Instant::never();    // waits are too long since; never() = they are not

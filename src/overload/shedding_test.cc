@@ -98,6 +98,22 @@ TEST_F(SheddingTest, a_long_request_may_wait_for_the_drop_delay) {
   EXPECT_EQ(shedding_.late_among_long(kLate, service), kLate);
 }
 
+TEST_F(SheddingTest, a_long_request_with_a_target_of_its_own_may_wait_for_twice_that) {
+  settings_.target_delay_long = kTarget * 10;
+  Shedding shedding(settings_);
+  EXPECT_TRUE(shedding.serves(kLate, now_));
+  const Instant later = now_ + settings_.patience;
+  EXPECT_FALSE(shedding.serves(kLate, later));
+  EXPECT_TRUE(shedding.serves(kInTime * 10, later, true));
+  EXPECT_FALSE(shedding.serves(kInTime * 10 + Nanos(1), later, true));
+  EXPECT_TRUE(shedding.serves_more(kTarget * 10, later, true));
+  EXPECT_FALSE(shedding.serves_more(kTarget * 10, later));
+  EXPECT_EQ(shedding.retry_after(later, true), kInTime * 10);
+  // Also among others of its kind, whatever it takes.
+  EXPECT_EQ(shedding.late_among_long(kInTime * 10, kTarget * 100), Nanos());
+  EXPECT_GT(shedding.late_among_long(kInTime * 10 + Nanos(1), kTarget * 100), Nanos());
+}
+
 TEST_F(SheddingTest, asks_to_come_back_later_the_longer_it_lasts) {
   EXPECT_EQ(shedding_.retry_after(now_), settings_.drop_delay());
   be_late_for(settings_.patience * 2);

@@ -60,12 +60,22 @@ TEST(RecentSlices, short_slices_are_nobodys_fault) {
 TEST(Learned, averages_per_type_and_size) {
   Learned learned;
   EXPECT_EQ(learned.expected(3, 100), Nanos());
-  learned.add(3, 100, Nanos(800));
+  learned.add(3, 100, Nanos(800), JobClass::kShort);
   EXPECT_EQ(learned.expected(3, 100), Nanos(800));
-  learned.add(3, 120, Nanos(1'600));
+  learned.add(3, 120, Nanos(1'600), JobClass::kLong);
   EXPECT_EQ(learned.expected(3, 100), Nanos(900));
   EXPECT_EQ(learned.expected(3, 5'000), Nanos());
   EXPECT_EQ(learned.expected(4, 100), Nanos());
+}
+
+TEST(Learned, knows_whether_the_last_one_was_long) {
+  Learned learned;
+  EXPECT_FALSE(learned.was_long(3, 100));
+  learned.add(3, 100, Nanos(800), JobClass::kLong);
+  EXPECT_TRUE(learned.was_long(3, 120));
+  EXPECT_FALSE(learned.was_long(3, 5'000));
+  learned.add(3, 100, Nanos(800), JobClass::kShort);
+  EXPECT_FALSE(learned.was_long(3, 100));
 }
 
 TEST(WorkerStats, type_statistics_exist_from_the_first_use_on) {

@@ -145,6 +145,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // Refusals.
   bool takes(Request& request, Refusal why);
   Nanos wait_among_long(Request& request);
+  bool will_be_long(const Request& request) const;
   void turn_away(Request& late, Refusal why);
   Request* refuse(Request& request, Refusal why);
   void ran_out();

@@ -16,10 +16,20 @@ template <Policy P>
 bool LiveWorker<P>::takes(Request& request, Refusal why) {
   if (!shedding_ || request.control) return true;
   const Nanos wait = std::max(host_.now() - request.arrived, wait_among_long(request));
-  const bool taken = why == Refusal::kShare ? shedding_->serves_more(wait, host_.now())
-                                            : shedding_->serves(wait, host_.now());
+  const bool is_long = will_be_long(request);
+  const bool taken = why == Refusal::kShare ? shedding_->serves_more(wait, host_.now(), is_long)
+                                            : shedding_->serves(wait, host_.now(), is_long);
+  if (!taken && is_long) request.job_class = JobClass::kLong;
   show_overload();
   return taken;
+}
+
+// Asked only where long requests have a target of their own. Before they start this is a guess.
+template <Policy P>
+bool LiveWorker<P>::will_be_long(const Request& request) const {
+  if (!shedding_->settings().tells_long()) return false;
+  return request.job_class == JobClass::kLong ||
+         shared_.learned.was_long(request.type, request.payload.size());
 }
 
 // A policy that preempts starts a long request soon and lets it wait afterwards. So its overload
@@ -63,7 +73,8 @@ Request* LiveWorker<P>::refuse(Request& request, Refusal why) {
   ++stats_.refused;
   ++stats_.refused_for(why, request.job_class);
   request.refusal = why;
-  request.retry_after = shedding_ ? shedding_->retry_after(host_.now()) : Nanos();
+  const bool is_long = request.job_class == JobClass::kLong;
+  request.retry_after = shedding_ ? shedding_->retry_after(host_.now(), is_long) : Nanos();
   request.session->refuse(request);
   return answer_at_once(request.datapath->finish(request));
 }

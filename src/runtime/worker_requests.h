@@ -271,7 +271,7 @@ template <Policy P>
 void LiveWorker<P>::learn(const Job& done, size_t payload_bytes, Nanos service,
                           Nanos promoted_after) {
   if (shared_.options.classify == Classify::kLearned || shedding_) {
-    shared_.learned.add(done.type, payload_bytes, service);
+    shared_.learned.add(done.type, payload_bytes, service, done.job_class);
   }
   if (promoted_after == Nanos()) {
     hook::finished(shared_.policy, state_, done, service);
