@@ -23,7 +23,7 @@ int to_poll_ms(Nanos time) {
 }  // namespace
 
 Result<std::unique_ptr<AgentPort>> AgentPort::start(const std::string& bind, uint16_t port,
-                                                    const Runtime& runtime) {
+                                                    Runtime& runtime) {
   SocketAddress address;
   Result<Fd> listener = listen_alone(bind, port, kBacklog, address);
   if (!listener.ok()) return Error{"agent port: " + listener.error()};
@@ -31,7 +31,7 @@ Result<std::unique_ptr<AgentPort>> AgentPort::start(const std::string& bind, uin
       new AgentPort(std::move(listener).value(), address.port(), runtime));
 }
 
-AgentPort::AgentPort(Fd listener, uint16_t port, const Runtime& runtime)
+AgentPort::AgentPort(Fd listener, uint16_t port, Runtime& runtime)
     : listener_(std::move(listener)),
       port_(port),
       runtime_(runtime),
@@ -68,14 +68,42 @@ void AgentPort::serve() {
 }
 
 void AgentPort::look() {
+  weight_.look(health());
+  runtime_.advertise(drains() ? 0 : weight_.percent());
+}
+
+// Of short requests; and of long ones that have a target of their own, as the same part of that.
+Nanos AgentPort::delay() const {
+  const Nanos of_short = runtime_.queue_delay(JobClass::kShort);
+  const overload::SheddingSettings& settings = runtime_.options().shedding;
+  if (!settings.tells_long()) return of_short;
+  const double part = static_cast<double>(settings.target_delay.count()) /
+                      static_cast<double>(settings.target_delay_long.count());
+  const Nanos of_long = runtime_.queue_delay(JobClass::kLong);
+  const double scaled = static_cast<double>(of_long.count()) * part;
+  return std::max(of_short, Nanos(static_cast<int64_t>(scaled)));
+}
+
+// Who sends more than its credit is rejected for its own sake: that says nothing of the server.
+overload::ServerHealth AgentPort::health() const {
   const RuntimeStats stats = runtime_.stats();
-  weight_.look({.served = stats.requests,
-                .refused = stats.refused,
-                .delay = runtime_.queue_delay(JobClass::kShort)});
+  overload::ServerHealth health{.served = stats.requests,
+                                .refused = stats.refused,
+                                .delay = delay()};
+  if (runtime_.options().credits == nullptr) return health;
+  const CreditReport credits = runtime_.options().credits->report();
+  for (const uint64_t uncredited : credits.refusals[static_cast<size_t>(Refusal::kShare)]) {
+    health.refused -= std::min(uncredited, health.refused);
+  }
+  health.served -= std::min(credits.late, health.served);
+  health.delay = std::max(health.delay, credits.delay);
+  health.sessions = credits.sessions;
+  health.drained = credits.drained;
+  return health;
 }
 
 std::string AgentPort::line() const {
-  if (!runtime_.serving() || weight_.drains()) return "drain\n";
+  if (drains()) return "drain\n";
   return "up ready " + std::to_string(weight_.percent()) + "%\n";
 }
 

@@ -6,9 +6,11 @@
 //   up ready 64%    take connections, 64 % of the usual share
 //   drain           no new connections: it is overloaded beyond help, or about to stop
 //
-// What the line says follows overload/advertised_weight.h. On a thread of its own, which wakes
-// twenty times a second, shares nothing with the workers but counters, waits for no client and
-// reads nothing that it keeps.
+// What the line says follows overload/advertised_weight.h, from the runtime's own refusals and
+// waits and, where its clients have credits, from those (RuntimeOptions::credits). The runtime is
+// told what is said, so that its metrics show it. On a thread of its own, which wakes twenty times
+// a second, shares nothing with the workers but counters, waits for no client and reads nothing
+// that it keeps.
 #pragma once
 
 #include <atomic>
@@ -29,21 +31,24 @@ class AgentPort {
   // Listens on bind:port (0 = any free port). The runtime must outlive it. Fails with one line when
   // the address cannot be used.
   static Result<std::unique_ptr<AgentPort>> start(const std::string& bind, uint16_t port,
-                                                  const Runtime& runtime);
+                                                  Runtime& runtime);
   ~AgentPort();
 
   uint16_t port() const { return port_; }
 
  private:
-  AgentPort(Fd listener, uint16_t port, const Runtime& runtime);
+  AgentPort(Fd listener, uint16_t port, Runtime& runtime);
   void serve();
   void look();
+  overload::ServerHealth health() const;
+  Nanos delay() const;
+  bool drains() const { return !runtime_.serving() || weight_.drains(); }
   void answer(const Fd& socket) const;
   std::string line() const;
 
   Fd listener_;
   const uint16_t port_;
-  const Runtime& runtime_;
+  Runtime& runtime_;
   overload::AdvertisedWeight weight_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -9,6 +9,11 @@ namespace {
 constexpr JobClass kClasses[] = {JobClass::kShort, JobClass::kLong};
 constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare};
 
+const char* control_of(const RuntimeOptions& options) {
+  if (options.credits != nullptr) return options.shed ? "aqm+credits" : "credits";
+  return options.shed ? "aqm" : "none";
+}
+
 const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
 
 const char* name_of(Refusal why) {
@@ -30,10 +35,35 @@ std::string micros(Nanos time) {
   return text;
 }
 
+bool controlled(const RuntimeOptions& options) {
+  return options.shed || options.credits != nullptr;
+}
+
+void write_targets(OpenMetrics& out, const overload::SheddingSettings& settings) {
+  out.family("rubato_target_delay_seconds", "gauge",
+             "How long requests may wait; from twice that on they are refused.");
+  out.gauge(settings.target_of(false).seconds(), OpenMetrics::label("class", "short"));
+  if (!settings.tells_long()) return;
+  out.gauge(settings.target_of(true).seconds(), OpenMetrics::label("class", "long"));
+}
+
+bool overloaded(const RuntimeStats& stats, const RuntimeOptions& options) {
+  if (stats.overloaded > 0) return true;
+  return options.credits != nullptr &&
+         options.credits->report().delay > options.shedding.target_delay;
+}
+
+void write_weight(std::vector<std::pair<std::string, std::string>>& lines, int percent) {
+  if (percent == Runtime::kNoWeight) return;
+  lines.emplace_back("advertised_state", percent == 0 ? "drain" : "up");
+  lines.emplace_back("advertised_weight_percent", std::to_string(percent));
+}
+
 }  // namespace
 
 void expose_overload(OpenMetrics& out, const Runtime& runtime) {
   const RuntimeStats stats = runtime.stats();
+  if (controlled(runtime.options())) write_targets(out, runtime.options().shedding);
   out.family("rubato_queue_delay_seconds", "gauge",
              "Wait of a request that had its turn a moment ago, at the worker with the longest.");
   for (const JobClass job_class : kClasses) {
@@ -44,7 +74,8 @@ void expose_overload(OpenMetrics& out, const Runtime& runtime) {
              "Workers that refuse requests that waited too long.");
   out.gauge(stats.overloaded);
   out.family("rubato_refusals", "counter",
-             "Requests refused: full queues, too long a wait, more than a connection's share.");
+             "Requests refused: full queues, too long a wait, more than a connection's share or a "
+             "session's credit.");
   for (const Refusal why : kReasons) {
     for (const JobClass job_class : kClasses) {
       out.counter(refused(stats, why, job_class),
@@ -52,18 +83,26 @@ void expose_overload(OpenMetrics& out, const Runtime& runtime) {
                       OpenMetrics::label("class", name_of(job_class)));
     }
   }
+  if (runtime.advertised() == Runtime::kNoWeight) return;
+  out.family("rubato_advertised_weight", "gauge",
+             "Part of its usual share that the agent port asks load balancers for, 0 = drain.");
+  out.gauge(runtime.advertised() / 100.0);
 }
 
 std::vector<std::pair<std::string, std::string>> overload_lines(const Runtime& runtime) {
   const RuntimeStats stats = runtime.stats();
   const RuntimeOptions& options = runtime.options();
   std::vector<std::pair<std::string, std::string>> lines{
-      {"overload_control", options.shed ? "aqm" : "none"},
-      {"overload_state", stats.overloaded > 0 ? "overloaded" : "calm"},
+      {"overload_control", control_of(options)},
+      {"overload_state", overloaded(stats, options) ? "overloaded" : "calm"},
       {"overloaded_workers", std::to_string(stats.overloaded)}};
-  if (options.shed) {
+  if (controlled(options)) {
     lines.emplace_back("target_delay_us", micros(options.shedding.target_delay));
     lines.emplace_back("drop_delay_us", micros(options.shedding.drop_delay()));
+  }
+  if (options.shedding.tells_long()) {
+    lines.emplace_back("target_delay_us_long", micros(options.shedding.target_of(true)));
+    lines.emplace_back("drop_delay_us_long", micros(options.shedding.drop_delay(true)));
   }
   for (const JobClass job_class : kClasses) {
     lines.emplace_back(std::string("queue_delay_us_") + name_of(job_class),
@@ -75,6 +114,7 @@ std::vector<std::pair<std::string, std::string>> overload_lines(const Runtime& r
                          std::to_string(refused(stats, why, job_class)));
     }
   }
+  write_weight(lines, runtime.advertised());
   return lines;
 }
 

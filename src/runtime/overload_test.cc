@@ -8,6 +8,7 @@
 
 #include "mechanism/clock/clock.h"
 #include "runtime/exposition.h"
+#include "runtime/overload_exposition.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
@@ -229,6 +230,108 @@ TEST(Shedding, long_requests_that_share_a_worker_are_refused_by_their_number) {
   EXPECT_GT(refused, 0u);
   EXPECT_LE(underway, 6u);  // five of them are a wait of more than twice the target
   done = true;
+  EXPECT_TRUE(server.stop());
+}
+
+// A test's SheddingServer in which L's like may wait for much longer than what is short.
+TEST(Shedding, long_requests_have_a_target_of_their_own_where_one_is_given) {
+  LetterServer server("fcfs");
+  server.options.shed = true;
+  server.options.shedding = {.target_delay = kALongTime / 5,
+                             .target_delay_long = Nanos::seconds(100),
+                             .patience = Nanos(),
+                             .calm_idle = Nanos::seconds(60)};
+  std::atomic<bool> runs{false};
+  std::atomic<bool> go_on{false};
+  server.app.on('L') = [&](Request&) {
+    long_begin();
+    runs = true;
+    while (!go_on) continue;
+    spin_for(kALongTime);
+    long_end();
+  };
+  server.start();
+  const uint64_t first = server.connect();
+  go_on = true;
+  while (server.runtime->service('L').empty()) {  // until it is known that they are long
+    server.submit(first, "L\n");
+    while (server.datapath->receive(first, 2, Nanos::millis(1)).empty()) continue;
+  }
+  runs = go_on = false;
+  const uint64_t second = occupy_in_the_end(server, "L\n", runs);
+  const uint64_t is_long = server.connect();
+  const uint64_t is_short = server.connect();
+  server.submit(is_long, "L\n");
+  server.submit(is_short, "A\n");
+  go_on = true;
+  EXPECT_EQ(server.receive(is_short, 8), "refused\n");
+  EXPECT_EQ(server.receive(second, 2), "L\n");
+  EXPECT_EQ(server.receive(is_long, 2), "L\n");
+  EXPECT_TRUE(server.stop());
+}
+
+// What a server with credits would say.
+struct FixedCredits final : CreditSource {
+  int64_t drained() const override { return now.drained; }
+  int64_t sessions() const override { return now.sessions; }
+  int64_t outstanding() const override { return 0; }
+  void withhold(int64_t) override {}
+  void give_back(int64_t) override {}
+  CreditReport report() const override { return now; }
+
+  CreditReport now;
+};
+
+TEST(Credits, that_reject_requests_are_seen_among_the_refusals) {
+  FixedCredits credits;
+  credits.now.refusals[static_cast<size_t>(Refusal::kDelay)] = {5, 2};
+  credits.now.refusals[static_cast<size_t>(Refusal::kShare)] = {1, 0};
+  LetterServer server("fcfs");
+  server.options.credits = &credits;
+  server.start();
+  const RuntimeStats stats = server.runtime->stats();
+  EXPECT_EQ(stats.refused, 8u);
+  EXPECT_EQ(stats.refusals, credits.now.refusals);
+  EXPECT_TRUE(server.stop());
+}
+
+std::string value_of(const std::vector<std::pair<std::string, std::string>>& lines,
+                     std::string_view name) {
+  for (const auto& [key, value] : lines) {
+    if (key == name) return value;
+  }
+  return "(none)";
+}
+
+TEST(OverloadLines, show_what_a_balancer_is_told_once_it_is_told_something) {
+  LetterServer server("fcfs");
+  server.start();
+  EXPECT_EQ(value_of(overload_lines(*server.runtime), "advertised_weight_percent"), "(none)");
+  server.runtime->advertise(64);
+  EXPECT_EQ(value_of(overload_lines(*server.runtime), "advertised_weight_percent"), "64");
+  EXPECT_EQ(value_of(overload_lines(*server.runtime), "advertised_state"), "up");
+  OpenMetrics out;
+  expose_overload(out, *server.runtime);
+  EXPECT_NE(std::move(out).finish().find("rubato_advertised_weight 0.64\n"), std::string::npos);
+  server.runtime->advertise(0);
+  EXPECT_EQ(value_of(overload_lines(*server.runtime), "advertised_state"), "drain");
+  EXPECT_TRUE(server.stop());
+}
+
+TEST(OverloadLines, call_a_server_overloaded_whose_credits_say_so) {
+  FixedCredits credits;
+  credits.now.sessions = 10;
+  credits.now.drained = 4;
+  credits.now.delay = Nanos::millis(8);
+  LetterServer server("fcfs");
+  server.options.credits = &credits;
+  server.options.shedding.target_delay_long = Nanos::millis(20);
+  server.start();
+  const auto lines = overload_lines(*server.runtime);
+  EXPECT_EQ(value_of(lines, "overload_control"), "credits");
+  EXPECT_EQ(value_of(lines, "overload_state"), "overloaded");
+  EXPECT_EQ(value_of(lines, "target_delay_us"), "3000.00");
+  EXPECT_EQ(value_of(lines, "drop_delay_us_long"), "40000.00");
   EXPECT_TRUE(server.stop());
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,7 +25,7 @@ namespace rubato {
 // Sums over all workers since the start.
 struct RuntimeStats {
   uint64_t requests = 0;
-  uint64_t refused = 0;
+  uint64_t refused = 0;  // those that a CreditSource rejected included
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
   uint32_t overloaded = 0;  // workers that now refuse those who waited too long
   uint64_t preemptions = 0;
@@ -107,10 +108,20 @@ class Runtime {
   // runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
   virtual const RuntimeOptions& options() const = 0;
+
+  // What part of its usual share of connections it asks load balancers for, in percent, 0 = none
+  // (see AgentPort, which tells the runtime so); kNoWeight = it asks for nothing. Any thread.
+  static constexpr int kNoWeight = -1;
+  void advertise(int percent) { advertised_.store(percent, std::memory_order_relaxed); }
+  int advertised() const { return advertised_.load(std::memory_order_relaxed); }
+
   // What the policy says of the plan in force (hook::explain), a sentence each; none if it has
   // nothing to say. Types from 0 to types-1 have names.
   virtual std::vector<std::string> explain_policy(const TypeNames& name_of,
                                                   uint32_t types) const = 0;
+
+ private:
+  std::atomic<int> advertised_{kNoWeight};  // relaxed: a number to show
 };
 
 // What the default server loop is made of, for loops of the application's own. On a worker's fiber

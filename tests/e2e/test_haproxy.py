@@ -3,15 +3,21 @@
 and its share back when it has recovered. With Debian's haproxy; that part is skipped without."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
-from server import Client, ReplyError, Server
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python"))
+
+import rubato_rpc as rpc  # noqa: E402
+from server import BINARY, Client, ReplyError, Server  # noqa: E402
 
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
 PATIENCE_S = 60.0
@@ -39,9 +45,11 @@ backend servers
 class Agent(Server):
     """A server with an agent port. Run to completion, so that what is slow delays what is not."""
 
-    def __init__(self, *args):
-        super().__init__("--policy", "fcfs", "--workers", "1", "--agent-port", "0", *args)
+    def __init__(self, *args, **kwargs):
+        super().__init__("--policy", "fcfs", "--workers", "1", "--agent-port", "0",
+                         "--metrics-port", "0", *args, **kwargs)
         self.agent = int(self.wait_for(r"agent check on \S+:(\d+)\n"))
+        self.metrics_port = int(self.wait_for(r"metrics on \S+:(\d+)/"))
 
     def says(self):
         with socket.create_connection(("127.0.0.1", self.agent), timeout=20) as connection:
@@ -49,6 +57,12 @@ class Agent(Server):
             while chunk := connection.recv(100):
                 line += chunk
         return line.decode()
+
+    def metric(self, name):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics",
+                                    timeout=20) as reply:
+            text = reply.read().decode()
+        return float(re.search(f"^{name} (\\S+)$", text, re.MULTILINE).group(1))
 
 
 class Slowed:
@@ -77,6 +91,26 @@ class Slowed:
             thread.join()
 
 
+class Overrun:
+    """Keeps an RPC server's clients waiting for credits while the `with` block runs: an open loop
+    of more than it can serve. They wait outside, so the server's delay stays low."""
+
+    SESSIONS = 64
+
+    def __init__(self, server):
+        self.target = f"rpc://127.0.0.1:{server.port}"
+
+    def __enter__(self):
+        self.load = subprocess.Popen(
+            [BINARY, "load", "--target", self.target, "--workload", "fixed-100", "--rate", "15000",
+             "--flows", str(self.SESSIONS), "--duration", str(int(PATIENCE_S * 2))],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __exit__(self, *_):
+        self.load.kill()
+        self.load.wait()
+
+
 def wait_until(condition):
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
@@ -95,6 +129,23 @@ class AgentPort(unittest.TestCase):
         with Agent() as server:
             with Slowed(server):
                 self.assertTrue(wait_until(lambda: server.says() == "up ready 2%\n"))
+            self.assertTrue(wait_until(lambda: server.says() == "up ready 100%\n"))
+
+    def test_what_is_said_is_a_metric_and_a_line_of_info(self):
+        with Agent() as server:
+            self.assertEqual(server.metric("rubato_advertised_weight"), 1)
+            with Slowed(server):
+                self.assertTrue(wait_until(lambda: server.says() == "up ready 2%\n"))
+                self.assertTrue(
+                    wait_until(lambda: server.metric("rubato_advertised_weight") == 0.02))
+                info = server.call("INFO", "overload").decode().splitlines()
+            self.assertIn("advertised_state:up", info)
+            self.assertIn("advertised_weight_percent:2", info)
+
+    def test_a_server_whose_sessions_have_no_credit_asks_for_less_and_later_for_all_again(self):
+        with Agent("--rpc", "tcp", program="spin") as server:
+            with Overrun(server):
+                self.assertTrue(wait_until(lambda: server.says() in ("up ready 2%\n", "drain\n")))
             self.assertTrue(wait_until(lambda: server.says() == "up ready 100%\n"))
 
     def test_a_server_that_is_stopped_asks_for_nothing(self):
@@ -126,13 +177,13 @@ class AgentPort(unittest.TestCase):
             self.assertIn(f"agent port: cannot listen on 127.0.0.1:{server.agent}", done.stderr)
 
 
-@unittest.skipIf(HAPROXY is None, "haproxy is not installed")
-class Haproxy(unittest.TestCase):
-    def setUp(self):
-        self.servers = {name: Agent("--overload", "aqm") for name in "ab"}
-        for name, server in self.servers.items():
+class Behind(unittest.TestCase):
+    """Two servers, a and b, behind haproxy on self.port."""
+
+    def start(self, servers):
+        self.servers = servers
+        for server in servers.values():
             self.addCleanup(server.__exit__, None, None, None)
-            server.call("SET", "name", name)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -140,7 +191,7 @@ class Haproxy(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         path = os.path.join(folder.name, "haproxy.cfg")
         with open(path, "w", encoding="ascii") as out:
-            out.write(CONFIG.format(port=self.port, **self.servers))
+            out.write(CONFIG.format(port=self.port, **servers))
         self.log = tempfile.TemporaryFile("w+")
         self.addCleanup(self.log.close)
         self.haproxy = subprocess.Popen([HAPROXY, "-f", path, "-db"], stdout=self.log,
@@ -148,6 +199,60 @@ class Haproxy(unittest.TestCase):
         self.addCleanup(self.haproxy.wait)
         self.addCleanup(self.haproxy.kill)
         self.assertTrue(wait_until(self.answers), "haproxy does not answer")
+
+    def check_moves_away_and_back(self, burden):
+        slow = self.servers["b"]
+        even = self.share_of_b()
+        self.assertAlmostEqual(even, 0.5, delta=0.15)
+        with burden(slow):
+            moved = wait_until(lambda: self.share_of_b() < 0.1)
+            self.assertTrue(moved, slow.says())
+            away = self.share_of_b()
+        back = wait_until(lambda: self.share_of_b() > 0.35)
+        self.assertTrue(back, slow.says())
+        print(f"share of the slow server: {even:.0%} before, {away:.0%} while it was slow, "
+              f"{self.share_of_b():.0%} after")
+
+
+@unittest.skipIf(HAPROXY is None, "haproxy is not installed")
+class RpcHaproxy(Behind):
+    """The same for clients with credits: a server that has too few for its sessions."""
+
+    def setUp(self):
+        self.start({name: Agent("--rpc", "tcp", program="spin") for name in "ab"})
+
+    def answers(self):
+        try:
+            return self.opens_session()
+        except OSError:
+            return False
+
+    def opens_session(self):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S) as connection:
+            connection.sendall(rpc.encode(rpc.HELLO, 1, 0))
+            return connection.recv(24) != b""
+
+    def share_of_b(self, connections=40):
+        """Of so many new sessions through haproxy, the part that b opened."""
+        def opened(server):
+            return server.metric("rubato_rpc_sessions_opened_total")
+        before = {name: opened(server) for name, server in self.servers.items()}
+        for _ in range(connections):
+            self.opens_session()
+        new = {name: opened(server) - before[name] for name, server in self.servers.items()}
+        return new["b"] / (new["a"] + new["b"])
+
+    def test_sessions_move_away_from_the_server_without_credits_and_come_back(self):
+        self.check_moves_away_and_back(Overrun)
+
+
+@unittest.skipIf(HAPROXY is None, "haproxy is not installed")
+class Haproxy(Behind):
+    def setUp(self):
+        servers = {name: Agent("--overload", "aqm") for name in "ab"}
+        self.start(servers)
+        for name, server in servers.items():
+            server.call("SET", "name", name)
 
     def answers(self):
         try:
@@ -168,17 +273,7 @@ class Haproxy(unittest.TestCase):
         return to_b / connections
 
     def test_connections_move_away_from_the_slow_server_and_come_back(self):
-        slow = self.servers["b"]
-        even = self.share_of_b()
-        self.assertAlmostEqual(even, 0.5, delta=0.15)
-        with Slowed(slow):
-            moved = wait_until(lambda: self.share_of_b() < 0.1)
-            self.assertTrue(moved, slow.says())
-            away = self.share_of_b()
-        back = wait_until(lambda: self.share_of_b() > 0.35)
-        self.assertTrue(back, slow.says())
-        print(f"share of the slow server: {even:.0%} before, {away:.0%} while it was slow, "
-              f"{self.share_of_b():.0%} after")
+        self.check_moves_away_and_back(Slowed)
 
     def test_a_server_that_stops_gets_no_connections_while_it_finishes(self):
         stopping = self.servers["b"]
