@@ -116,6 +116,9 @@ Status check_ports(const KvCommand& command) {
   if (command.rpc_port > 0 && command.rpc_port == command.memcached_port) {
     return clash("--rpc-port", command.rpc_port, "--memcached-port");
   }
+  if (command.rpc_port < 0 && command.options.sessions_per_address > 0) {
+    return Error{"--sessions-per-address: needs --rpc-port"};
+  }
   return Done{};
 }
 
@@ -205,6 +208,7 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
                  "fewer, and from twice that on they are rejected; 0 = any free one; none by "
                  "default")
       ->check(CLI::Range(0, 65535));
+  add_session_options(app, command.options);
   app.add_option("--overload-reply", command.overload_reply,
                  "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)")
       ->check(CLI::IsMember({"overloaded", "throttled"}))

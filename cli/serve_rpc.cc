@@ -13,9 +13,19 @@ void add_rpc_options(CLI::App& command, RpcServeOptions& options) {
       ->check(CLI::IsMember({"tcp", "udp"}));
 }
 
+void add_session_options(CLI::App& command, ServeOptions& options) {
+  command.add_option("--sessions-per-address", options.sessions_per_address,
+                     "RPC sessions at most from one client address; 0 = as many as --maxclients")
+      ->check(CLI::Range(0u, 1'000'000u))
+      ->capture_default_str();
+}
+
 Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve) {
   if (options.spoken() && serve.runtime.shed) {
     return Error{"--overload: --rpc controls overload by itself, with --target-delay"};
+  }
+  if (!options.spoken() && serve.sessions_per_address > 0) {
+    return Error{"--sessions-per-address: needs --rpc tcp or udp"};
   }
   return Done{};
 }
@@ -30,6 +40,8 @@ rpc::DeskOptions desk_options(ServeOptions& serve) {
   desk.credits.drop_delay = desk.credits.target_delay * 2;  // CoreSync IV-A
   desk.workers = serve.runtime.workers;
   desk.max_sessions = serve.tcp.max_flows;
+  desk.sessions_per_address = serve.sessions_per_address;
+  desk.target_delay_long = serve.target_delay_long;
   return desk;
 }
 

@@ -22,6 +22,9 @@ struct RpcServeOptions {
 
 void add_rpc_options(CLI::App& command, RpcServeOptions& options);
 
+// Of every server that has sessions, whatever port they come by.
+void add_session_options(CLI::App& command, ServeOptions& options);
+
 // After finish_serve_options. Fails with one line where the two do not go together.
 Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve);
 

@@ -95,6 +95,7 @@ void add_spin(CLI::App& parent, int& status) {
   spin->options.tcp.port = kDefaultPort;
   add_serve_options(*command, spin->options);
   add_rpc_options(*command, spin->rpc);
+  add_session_options(*command, spin->options);
   command->add_option("--long-from-us", spin->long_from_us,
                       "Requests from this service time on are long unless they say otherwise")
       ->capture_default_str();

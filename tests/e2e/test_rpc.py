@@ -33,10 +33,11 @@ class RpcServer(Server):
         return rpc.Client("127.0.0.1", self.port, udp=self.udp,
                           **{"expire_s": PATIENCE_S, "answer_within_s": PATIENCE_S, **options})
 
-    def raw(self):
+    def raw(self, source="127.0.0.1"):
         kind = socket.SOCK_DGRAM if self.udp else socket.SOCK_STREAM
         connection = socket.socket(socket.AF_INET, kind)
         connection.settimeout(PATIENCE_S)
+        connection.bind((source, 0))
         connection.connect(("127.0.0.1", self.port))
         return connection
 
@@ -180,6 +181,9 @@ class Good(Case):
         for args in (("serve", "spin", "--rpc", "sctp"),
                      ("serve", "spin", "--rpc", "tcp", "--overload", "aqm"),
                      ("serve", "spin", "--rpc", "tcp", "--target-delay", "0"),
+                     ("serve", "spin", "--sessions-per-address", "1"),
+                     ("serve", "spin", "--rpc", "tcp", "--sessions-per-address", "-1"),
+                     ("serve", "kv", "--sessions-per-address", "1"),
                      ("load", "--target", "rpc://127.0.0.1:1", "--load-keys"),
                      ("load", "--target", "rpc://127.0.0.1:1", "--mix", "get:1"),
                      ("load", "--target", "spin://127.0.0.1:1", "--rpc-queue", "3"),
@@ -386,6 +390,31 @@ class Hostile(Case):
                 self.assertEqual(frames(connection, 1)[0].kind, rpc.WELCOME)
             answers = frames(third, 9)
             self.assertEqual([(a.kind, a.amount) for a in answers], [(rpc.ERROR, 8)])
+
+    def check_sessions_of_one_address(self, transport):
+        """The limit leaves those alone that come from elsewhere, and ends with a session."""
+        server = self.serve("--sessions-per-address", "1", "--bind", "*", *PATIENT,
+                            transport=transport)
+        with server.raw() as first, server.raw() as second, server.raw("127.0.0.2") as elsewhere:
+            for connection, kind in ((first, rpc.WELCOME), (second, rpc.ERROR),
+                                     (elsewhere, rpc.WELCOME)):
+                connection.sendall(hello())
+                answer = frames(connection, 1)[0]
+                self.assertEqual(answer.kind, kind)
+                self.assertEqual(answer.amount == 8, kind == rpc.ERROR)
+            metrics = server.metrics()
+            self.assertEqual(metrics["rubato_rpc_sessions_refused_of_address_total"], 1)
+            first.sendall(rpc.encode(rpc.GOODBYE, SESSION, 0))
+            server.wait_until(lambda m: m["rubato_rpc_sessions"] == 1)
+            with server.raw() as third:
+                third.sendall(hello())
+                self.assertEqual(frames(third, 1)[0].kind, rpc.WELCOME)
+
+    def test_one_address_has_no_more_sessions_than_it_may_over_tcp(self):
+        self.check_sessions_of_one_address("tcp")
+
+    def test_one_address_has_no_more_sessions_than_it_may_over_udp(self):
+        self.check_sessions_of_one_address("udp")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
 
 RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::CreditDesk& desk)
     : KvSession(server, peer, Speaks::kRpc),
-      rpc_(desk, peer.flow),
+      rpc_(desk, peer.flow, {}, peer.address),
       body_(RpcKvSession::max_reply_bytes()) {}
 
 // What fits in a frame.
