@@ -50,6 +50,12 @@ enum class Idle : uint32_t {
   kSpin = RUBATO_IDLE_SPIN,          // never sleep: for isolated cores
 };
 
+// What an overloaded server does, see enum rubato_overload.
+enum class Overload : uint32_t {
+  kNone = RUBATO_OVERLOAD_NONE,
+  kAqm = RUBATO_OVERLOAD_AQM,
+};
+
 struct Options {
   std::string policy = "synergy";               // `rubato policies` lists them
   std::map<std::string, std::string> settings;  // of the policy
@@ -77,19 +83,42 @@ struct Options {
   // Framing::kRpc: while requests wait for longer there are fewer credits, from twice that on they
   // are rejected.
   std::chrono::nanoseconds rpc_target_delay = std::chrono::milliseconds(1);
+  uint32_t rpc_sessions_per_address = 0;  // 0 = as many as max_connections
+  Overload overload = Overload::kNone;
+  // Overload::kAqm: how long requests may wait for their turn, refused from twice that on.
+  std::chrono::nanoseconds target_delay = std::chrono::milliseconds(3);
+  // The same of long ones, also with Framing::kRpc; zero = as others, or eight times their own
+  // service where they share a worker.
+  std::chrono::nanoseconds target_delay_long{};
+  std::string cores = "adaptive";  // or an allocator of cores, docs/CORES.md
+  std::map<std::string, std::string> cores_set;  // of the allocator
+  uint32_t guaranteed_cores = 1;   // workers that it leaves alone
+  std::string agent_bind = "127.0.0.1";
+  int32_t agent_port = -1;  // HAProxy's agent-check; -1 = none, 0 = any free one
 };
 
 namespace detail {
 
+// "name=value" each. Points into itself.
+struct Settings {
+  void fill(const std::map<std::string, std::string>& from) {
+    for (const auto& [name, value] : from) texts.push_back(name + "=" + value);
+    for (const std::string& text : texts) pointers.push_back(text.c_str());
+  }
+
+  std::vector<std::string> texts;
+  std::vector<const char*> pointers;
+};
+
 // Options as C has them. Points into `options` and itself, so it must not be moved.
 struct COptions {
   explicit COptions(const Options& o) {
-    for (const auto& [name, value] : o.settings) texts.push_back(name + "=" + value);
-    for (const std::string& text : texts) pointers.push_back(text.c_str());
+    settings.fill(o.settings);
+    cores_set.fill(o.cores_set);
     rubato_options_init(&c, sizeof c);
     c.policy = o.policy.c_str();
-    c.settings = pointers.data();
-    c.settings_count = pointers.size();
+    c.settings = settings.pointers.data();
+    c.settings_count = settings.pointers.size();
     c.workers = o.workers;
     c.classify = static_cast<uint32_t>(o.classify);
     c.clock = static_cast<uint32_t>(o.clock);
@@ -112,12 +141,22 @@ struct COptions {
     c.handle_signals = o.handle_signals ? 1 : 0;
     c.preempt = static_cast<uint32_t>(o.preempt);
     c.rpc_target_delay_ns = o.rpc_target_delay.count();
+    c.rpc_sessions_per_address = o.rpc_sessions_per_address;
+    c.overload = static_cast<uint32_t>(o.overload);
+    c.target_delay_ns = o.target_delay.count();
+    c.target_delay_long_ns = o.target_delay_long.count();
+    c.cores = o.cores.c_str();
+    c.cores_set = cores_set.pointers.data();
+    c.cores_set_count = cores_set.pointers.size();
+    c.guaranteed_cores = o.guaranteed_cores;
+    c.agent_bind = o.agent_bind.c_str();
+    c.agent_port = o.agent_port;
   }
   COptions(const COptions&) = delete;
   COptions& operator=(const COptions&) = delete;
 
-  std::vector<std::string> texts;
-  std::vector<const char*> pointers;
+  Settings settings;
+  Settings cores_set;
   rubato_options c;
 };
 

@@ -5,6 +5,7 @@
 // the handler returns or the request is sent.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -45,6 +46,10 @@ class Request {
   uint32_t type() const { return rubato_request_type(c_); }  // as the classifier said, else 0
   uint32_t preemptions() const { return rubato_request_preemptions(c_); }  // so far
   uint64_t connection_id() const { return rubato_request_connection_id(c_); }
+  // In Application::refuse, for an overload: sooner it is in vain to ask again; zero = not known.
+  std::chrono::nanoseconds retry_after() const {
+    return std::chrono::nanoseconds(rubato_request_retry_after_ns(c_));
+  }
 
   // What Application::connected made, which must be a T; null if it made nothing.
   template <class T>
@@ -94,7 +99,7 @@ struct Class {
 
 // Why Application::refuse is asked for a reply.
 enum class Refusal : int {
-  kOverload = RUBATO_REFUSED_OVERLOAD,    // queues full, or the server is stopping
+  kOverload = RUBATO_REFUSED_OVERLOAD,    // queues full, waited too long, or the server is stopping
   kFailed = RUBATO_REFUSED_FAILED,        // these three: the connection will be closed
   kMalformed = RUBATO_REFUSED_MALFORMED,
   kTooLarge = RUBATO_REFUSED_TOO_LARGE,

@@ -83,6 +83,13 @@ enum rubato_idle {
   RUBATO_IDLE_SPIN = 1,      // never sleep: for isolated cores
 };
 
+// What an overloaded server does; docs/OVERLOAD.md. With RUBATO_FRAMING_RPC the credits of its
+// clients decide instead.
+enum rubato_overload {
+  RUBATO_OVERLOAD_NONE = 0,  // serves as long as queues have room
+  RUBATO_OVERLOAD_AQM = 1,   // refuses requests that have waited longer than twice target_delay_ns
+};
+
 typedef struct rubato_options {
   size_t struct_size;
   const char* policy;            // "synergy"; `rubato policies` lists them
@@ -111,6 +118,19 @@ typedef struct rubato_options {
   uint32_t preempt;              // enum rubato_preempt, auto; `rubato doctor` lists what works here
   int64_t rpc_target_delay_ns;   // RUBATO_FRAMING_RPC: while requests wait for longer there are
                                  // fewer credits, from twice that on they are rejected; 1 ms
+  uint32_t overload;             // enum rubato_overload, none
+  uint32_t guaranteed_cores;     // workers that an allocator leaves alone, 1
+  int64_t target_delay_ns;       // aqm: how long requests may wait for their turn, 3 ms
+  int64_t target_delay_long_ns;  // aqm and RPC: the same of long ones; 0 = as others, or eight
+                                 // times their own service where they share a worker
+  const char* cores;             // which workers have a core: "adaptive" = all, and they sleep when
+                                 // idle; or an allocator that parks and wakes them, docs/CORES.md
+  const char* const* cores_set;  // of the allocator, "name=value" each
+  size_t cores_set_count;
+  const char* agent_bind;        // "127.0.0.1"
+  int32_t agent_port;            // tells load balancers the server's weight, by HAProxy's
+                                 // agent-check; -1 = none, 0 = any
+  uint32_t rpc_sessions_per_address;  // RUBATO_FRAMING_RPC: 0 = as many as max_connections
 } rubato_options;
 
 // Where one request ends and the next begins.
@@ -150,7 +170,7 @@ typedef struct rubato_class {
 } rubato_class;
 
 enum rubato_refusal {
-  RUBATO_REFUSED_OVERLOAD = 0,   // queues full, or the server is stopping
+  RUBATO_REFUSED_OVERLOAD = 0,   // queues full, it has waited too long, or the server is stopping
   RUBATO_REFUSED_FAILED = 1,     // the application failed; the connection will be closed
   RUBATO_REFUSED_MALFORMED = 2,  // the same
   RUBATO_REFUSED_TOO_LARGE = 3,  // the same
@@ -180,8 +200,8 @@ typedef struct rubato_application {
   int (*build_response)(void* user, rubato_request* request, void* result);
 
   // The reply to a request that is refused, by rubato_request_reply; `reason` is an enum
-  // rubato_refusal. When null: a line such as "refused: overload", or with RUBATO_FRAMING_USER
-  // nothing and the connection is closed.
+  // rubato_refusal; of an overload rubato_request_retry_after_ns tells more. When null: a line such
+  // as "refused: overload", or with RUBATO_FRAMING_USER nothing and the connection is closed.
   void (*refuse)(void* user, rubato_request* request, int reason);
 
   // State of one connection, see rubato_request_connection; both may be null. May be called on any
@@ -217,9 +237,11 @@ void rubato_server_stop(rubato_server* server);
 // Null is allowed. Any thread; nobody may be in another call with this server.
 void rubato_server_destroy(rubato_server* server);
 
-// Where clients connect; 0 = none. Any thread. The metrics port is known once `init` has run.
+// Where clients connect; 0 = none. Any thread. The metrics and the agent port are known once `init`
+// has run.
 uint32_t rubato_server_port(const rubato_server* server);
 uint32_t rubato_server_metrics_port(const rubato_server* server);
+uint32_t rubato_server_agent_port(const rubato_server* server);
 
 // 1 until it is told to stop. Any thread.
 int rubato_server_is_serving(const rubato_server* server);
@@ -232,7 +254,7 @@ void rubato_server_poll_timer(rubato_server* server);
 typedef struct rubato_stats {
   size_t struct_size;
   uint64_t requests;             // finished
-  uint64_t refused;              // because queues were full, or the server was stopping
+  uint64_t refused;              // for overload, full queues, or because the server was stopping
   uint64_t failed;               // the application failed, or never sent them
   uint64_t malformed;            // or too large
   uint64_t preemptions;          // requests put back before they were done
@@ -286,6 +308,8 @@ uint32_t rubato_request_type(const rubato_request* request);
 uint32_t rubato_request_preemptions(const rubato_request* request);  // so far
 uint64_t rubato_request_connection_id(const rubato_request* request);  // unique, from 1 on
 void* rubato_request_connection(const rubato_request* request);  // what `connected` returned
+// In `refuse`, for an overload: sooner it is in vain to ask again; 0 = not known.
+int64_t rubato_request_retry_after_ns(const rubato_request* request);
 
 // The server loop, only in `loop`. recv returns null when the server stops, then the loop returns;
 // a request that was not sent by then, or by the next recv, has failed. May switch (to another

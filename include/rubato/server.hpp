@@ -198,6 +198,7 @@ class Server {
   // Any thread. Ports: where clients connect, 0 = none.
   uint32_t port() const { return rubato_server_port(c_.get()); }
   uint32_t metrics_port() const { return rubato_server_metrics_port(c_.get()); }
+  uint32_t agent_port() const { return rubato_server_agent_port(c_.get()); }
   bool is_serving() const { return rubato_server_is_serving(c_.get()) != 0; }
   Stats stats() const {
     Stats stats;

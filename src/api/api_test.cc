@@ -367,6 +367,20 @@ TEST(Errors, name_the_option_and_what_it_takes) {
   };
   EXPECT_TRUE(names(with([](Options& o) { o.policy = "magic"; }), "policy: 'magic'"));
   EXPECT_TRUE(names(with([](Options& o) { o.settings["speed"] = "1"; }), "speed"));
+  EXPECT_EQ(with([](Options& o) { o.overload = static_cast<rubato::Overload>(2); }),
+            "overload: 2 is not in 0 .. 1");
+  EXPECT_TRUE(names(with([](Options& o) { o.target_delay = {}; }), "target_delay_ns: 0 is not in"));
+  EXPECT_EQ(with([](Options& o) { o.target_delay_long = std::chrono::milliseconds(50); }), "");
+  EXPECT_TRUE(names(with([](Options& o) { o.target_delay_long = std::chrono::nanoseconds(1); }),
+                    "target_delay_long_ns: 1 is not in"));
+  EXPECT_EQ(with([](Options& o) { o.guaranteed_cores = 2; }),
+            "guaranteed_cores: 2 is not in 1 .. 1");
+  EXPECT_TRUE(names(with([](Options& o) { o.workers = o.guaranteed_cores = 2; }),
+                    "guaranteed_cores: needs cores with an allocator"));
+  EXPECT_TRUE(names(with([](Options& o) { o.cores = "magic"; }), "cores: 'magic'"));
+  EXPECT_TRUE(names(with([](Options& o) { o.cores_set["speed"] = "1"; }), "cores_set: needs"));
+  EXPECT_EQ(with([](Options& o) { o.agent_port = 70000; }),
+            "agent_port: 70000 is not in -1 .. 65535");
   EXPECT_TRUE(names(error_of(loopback(), Application{}), "handle, loop"));
   EXPECT_TRUE(names(error_of(loopback(), echo(Framing::kUser)), "frame:"));
 }
@@ -381,15 +395,14 @@ TEST(Errors, a_server_runs_once) {
   EXPECT_FALSE(server->run().ok());
 }
 
-// What GET of this path on the metrics port answers.
-std::string http_get(uint32_t port, const std::string& path) {
+// All that is answered on a port to what is said there.
+std::string hear(uint32_t port, const std::string& request) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-  const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string answer;
   char part[4096];
@@ -398,6 +411,68 @@ std::string http_get(uint32_t port, const std::string& path) {
   }
   close(fd);
   return answer;
+}
+
+// What GET of this path on the metrics port answers.
+std::string http_get(uint32_t port, const std::string& path) {
+  return hear(port, "GET " + path + " HTTP/1.0\r\n\r\n");
+}
+
+// Two pipelines that keep each other waiting for longer than the runtime is patient.
+TEST(Overload, who_waited_too_long_is_refused_in_the_words_of_the_application) {
+  Application app;
+  app.framing = Framing::kUser;
+  app.frame = [](std::string_view) { return rubato::Frame::complete(1); };
+  app.handle = [](Request& request) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    while (std::chrono::steady_clock::now() < end) continue;
+    request.reply("ok");
+  };
+  std::atomic<bool> told_when{true};
+  app.refuse = [&told_when](Request& request, rubato::Refusal reason) {
+    if (reason != rubato::Refusal::kOverload || request.retry_after().count() <= 0) {
+      told_when = false;
+    }
+    request.reply("no");
+  };
+  Options options = loopback();
+  options.policy = "fcfs";
+  options.overload = rubato::Overload::kAqm;
+  options.target_delay = std::chrono::microseconds(1);
+  Running server(std::move(app), options);
+  LoopbackClient one(*server);
+  LoopbackClient other(*server);
+  constexpr size_t kRequests = 300;
+  ASSERT_TRUE(one.send(std::string(kRequests, '.')));
+  ASSERT_TRUE(other.send(std::string(kRequests, '.')));
+  const std::string replies = one.receive(2 * kRequests) + other.receive(2 * kRequests);
+  ASSERT_EQ(replies.size(), 4 * kRequests);
+  uint64_t refused = 0;
+  for (size_t i = 0; i < replies.size(); i += 2) refused += replies[i] == 'n' ? 1u : 0u;
+  EXPECT_GT(refused, 0u);
+  EXPECT_EQ(server->stats().refused, refused);
+  EXPECT_TRUE(told_when);
+}
+
+TEST(Agent, answers_load_balancers) {
+  Options options = loopback();
+  options.agent_port = 0;
+  Running server(echo(Framing::kLines), options);
+  while (server->agent_port() == 0) std::this_thread::yield();
+  while (!server->is_serving()) std::this_thread::yield();
+  EXPECT_EQ(hear(server->agent_port(), "\n"), "up ready 100%\n");
+}
+
+TEST(Cores, are_given_by_the_allocator_that_is_named) {
+  Options options = loopback(2);
+  options.cores = "reactive";
+  options.guaranteed_cores = 1;
+  options.metrics_port = 0;
+  Running server(echo(Framing::kLines), options);
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "a\n", 2), "a\n");
+  const std::string answer = http_get(server->metrics_port(), "/metrics");
+  EXPECT_NE(answer.find("rubato_cores_granted"), std::string::npos) << answer;
 }
 
 TEST(Metrics, show_requests_by_the_names_of_their_types) {

@@ -8,6 +8,7 @@
 
 #include "api/versioned.h"
 #include "rpc/frames.h"
+#include "runtime/core_rule.h"
 
 namespace rubato::api {
 namespace {
@@ -37,6 +38,17 @@ class Checks {
   std::string first_;
 };
 
+void check_overload(Checks& checks, const rubato_options& o) {
+  checks.given("cores", o.cores);
+  checks.given("agent_bind", o.agent_bind);
+  checks.in("overload", o.overload, 0u, uint32_t{RUBATO_OVERLOAD_AQM});
+  checks.in("target_delay_ns", o.target_delay_ns, int64_t{1000}, kDayNs);
+  const int64_t shortest = o.target_delay_long_ns == 0 ? 0 : 1000;
+  checks.in("target_delay_long_ns", o.target_delay_long_ns, shortest, kDayNs);
+  checks.in("guaranteed_cores", o.guaranteed_cores, 1u, o.workers);
+  checks.in("agent_port", o.agent_port, -1, static_cast<int32_t>(kMaxPort));
+}
+
 Status check(const rubato_options& o) {
   Checks checks;
   checks.given("policy", o.policy);
@@ -59,20 +71,34 @@ Status check(const rubato_options& o) {
   checks.in("drain_limit_ns", o.drain_limit_ns, int64_t{0}, kDayNs);
   checks.in("rpc_target_delay_ns", o.rpc_target_delay_ns, int64_t{1000}, kDayNs);
   checks.in("metrics_port", o.metrics_port, -1, static_cast<int32_t>(kMaxPort));
+  check_overload(checks, o);
   if (!checks.first().empty()) return Error{checks.first()};
   return Done{};
 }
 
-Status read_settings(const rubato_options& o, std::map<std::string, std::string>& to) {
-  for (size_t i = 0; i < o.settings_count; ++i) {
-    const std::string_view text = o.settings[i];
+using Settings = std::map<std::string, std::string>;
+
+Status read_settings(const char* name, const char* const* settings, size_t count, Settings& to) {
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view text = settings[i];
     const size_t equals = text.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return Error{"settings: '" + std::string(text) + "' is not name=value"};
+      return Error{std::string(name) + ": '" + std::string(text) + "' is not name=value"};
     }
     to[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
   }
   return Done{};
+}
+
+Status read_cores(const rubato_options& o, RuntimeOptions& runtime) {
+  const bool allocates = std::string_view(o.cores) != "adaptive";
+  if (!allocates && o.guaranteed_cores != 1) {
+    return Error{"guaranteed_cores: needs cores with an allocator: " + core_rule_names()};
+  }
+  if (allocates) runtime.cores = o.cores;
+  runtime.guaranteed_cores = o.guaranteed_cores;
+  return read_settings("cores_set", o.cores_set, o.cores_set_count,
+                       runtime.cores_settings);
 }
 
 RuntimeOptions runtime_options(const rubato_options& o) {
@@ -89,6 +115,9 @@ RuntimeOptions runtime_options(const rubato_options& o) {
   runtime.stack_bytes = o.stack_bytes;
   runtime.max_fibers = o.max_fibers;
   runtime.drain_limit = Nanos(o.drain_limit_ns);
+  runtime.shed = o.overload == RUBATO_OVERLOAD_AQM;
+  runtime.shedding.target_delay = Nanos(o.target_delay_ns);
+  runtime.shedding.target_delay_long = Nanos(o.target_delay_long_ns);
   return runtime;
 }
 
@@ -132,7 +161,21 @@ rubato_options default_options() {
   o.metrics_bind = "127.0.0.1";
   o.metrics_port = -1;
   o.rpc_target_delay_ns = kRpcTargetDelay.count();
+  o.target_delay_ns = runtime.shedding.target_delay.count();
+  o.cores = "adaptive";
+  o.guaranteed_cores = runtime.guaranteed_cores;
+  o.agent_bind = "127.0.0.1";
+  o.agent_port = -1;
   return o;
+}
+
+// Who is over the limit is told so, and what waits in the kernel has waited.
+void Setup::speak_rpc() {
+  runtime.shedding.target_delay = desk.credits.target_delay;
+  tcp.date_backlog = true;
+  rpc::encode(tcp.over_limit_reply, {rpc::Kind::kError, 0,
+                                     static_cast<uint32_t>(rpc::Fault::kSessions), 0,
+                                     rpc::to_string(rpc::Fault::kSessions)});
 }
 
 Result<Setup> read_options(const rubato_options* given) {
@@ -142,9 +185,10 @@ Result<Setup> read_options(const rubato_options* given) {
   if (Status good = check(o); !good.ok()) return Error{good.error()};
   Setup setup;
   setup.runtime = runtime_options(o);
-  if (Status good = read_settings(o, setup.runtime.policy_settings); !good.ok()) {
-    return Error{good.error()};
-  }
+  Status good = read_settings("settings", o.settings, o.settings_count,
+                              setup.runtime.policy_settings);
+  if (good.ok()) good = read_cores(o, setup.runtime);
+  if (!good.ok()) return Error{good.error()};
   setup.loopback = o.transport == RUBATO_LOOPBACK;
   setup.max_request_bytes = o.max_request_bytes;
   setup.max_reply_bytes = o.max_reply_bytes;
@@ -157,17 +201,22 @@ Result<Setup> read_options(const rubato_options* given) {
   setup.tcp.max_flows = o.max_connections;
   setup.tcp.idle_timeout = Nanos(o.idle_timeout_ns);
   setup.tcp.limits = limits;
+  setup.tcp.date_backlog = setup.runtime.shed;
   setup.wire.queues = o.workers;
   setup.wire.max_flows = o.max_connections;
   setup.wire.idle_timeout = Nanos(o.idle_timeout_ns);
   setup.wire.limits = limits;
   setup.metrics_bind = o.metrics_bind;
   setup.metrics_port = o.metrics_port;
+  setup.agent_bind = o.agent_bind;
+  setup.agent_port = o.agent_port;
   setup.handle_signals = o.handle_signals != 0;
   setup.desk.credits.target_delay = Nanos(o.rpc_target_delay_ns);
   setup.desk.credits.drop_delay = setup.desk.credits.target_delay * 2;  // CoreSync IV-A
   setup.desk.workers = o.workers;
   setup.desk.max_sessions = o.max_connections;
+  setup.desk.sessions_per_address = o.rpc_sessions_per_address;
+  setup.desk.target_delay_long = Nanos(o.target_delay_long_ns);
   return setup;
 }
 

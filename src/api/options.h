@@ -25,8 +25,13 @@ struct Setup {
   size_t max_reply_bytes = 0;
   std::string metrics_bind;
   int metrics_port = -1;
+  std::string agent_bind;
+  int agent_port = -1;
   bool handle_signals = false;
   rpc::DeskOptions desk;
+
+  // The application's framing is RUBATO_FRAMING_RPC.
+  void speak_rpc();
 };
 
 // Fails with one line that names the option and what it takes. What the runtime and the datapath

@@ -19,9 +19,8 @@ using rpc::Kind;
 // A server in a thread of its own, and one client's connection to it.
 class RpcFraming : public ::testing::Test {
  protected:
-  void start(Application app) {
+  void start(Application app, Options options = {}) {
     app.framing = Framing::kRpc;
-    Options options;
     options.transport = Transport::kLoopback;
     options.rpc_target_delay = std::chrono::seconds(100);  // a slow test is no overload
     auto created = Server::create(options, std::move(app));
@@ -135,6 +134,39 @@ TEST_F(RpcFraming, what_is_no_frame_is_an_error_and_the_end) {
   EXPECT_EQ(answer.kind, Kind::kError);
   EXPECT_EQ(answer.amount, static_cast<uint32_t>(rpc::Fault::kMagic));
   EXPECT_EQ(client_->receive(1), "");
+}
+
+TEST_F(RpcFraming, one_address_has_no_more_sessions_than_it_may) {
+  Options options;
+  options.rpc_sessions_per_address = 1;
+  start(echo(), options);
+  hello();
+  std::string bytes;
+  rpc::encode(bytes, {Kind::kHello, 8, 0, 0, {}});
+  LoopbackClient second(*server_);
+  ASSERT_TRUE(second.send(bytes));
+  const std::string refusal = second.receive(1000);
+  const Decoded found = rpc::decode(refusal, rpc::Side::kServer);
+  ASSERT_EQ(found.state, Decoded::State::kComplete);
+  EXPECT_EQ(found.message.kind, Kind::kError);
+  EXPECT_EQ(found.message.amount, static_cast<uint32_t>(rpc::Fault::kSessions));
+  Kind answer = Kind::kError;
+  while (answer == Kind::kError) {  // the first session ends a moment after its connection
+    client_ = std::make_unique<LoopbackClient>(*server_);
+    ASSERT_TRUE(client_->send(bytes));
+    answer = hear().kind;
+  }
+  EXPECT_EQ(answer, Kind::kWelcome);
+}
+
+TEST(RpcOptions, control_overload_by_themselves) {
+  Options options;
+  options.overload = Overload::kAqm;
+  Application app = echo();
+  app.framing = Framing::kRpc;
+  const auto server = Server::create(options, std::move(app));
+  ASSERT_FALSE(server.ok());
+  EXPECT_EQ(server.error().find("overload: RUBATO_FRAMING_RPC"), 0u);
 }
 
 TEST(RpcOptions, a_target_delay_that_cannot_be_is_refused) {

@@ -73,6 +73,8 @@ uint32_t rubato_server_port(const rubato_server* server) { return server->port()
 
 uint32_t rubato_server_metrics_port(const rubato_server* server) { return server->metrics_port(); }
 
+uint32_t rubato_server_agent_port(const rubato_server* server) { return server->agent_port(); }
+
 int rubato_server_is_serving(const rubato_server* server) { return server->is_serving() ? 1 : 0; }
 
 void rubato_server_poll_timer(rubato_server* server) { server->poll_timer(); }
@@ -116,6 +118,10 @@ uint64_t rubato_request_connection_id(const rubato_request* request) {
 
 void* rubato_request_connection(const rubato_request* request) {
   return ApiSession::of(from_c(request)).state();
+}
+
+int64_t rubato_request_retry_after_ns(const rubato_request* request) {
+  return from_c(request).retry_after.count();
 }
 
 rubato_request* rubato_recv(void) { return rubato::api::to_c(Service::recv()); }

@@ -47,6 +47,11 @@ Result<std::unique_ptr<rubato_server>> rubato_server::create(
   if (!read.ok()) return Error{read.error()};
   Status good = rubato::api::Service::check(read.value());
   if (!good.ok()) return Error{good.error()};
+  if (read->framing == RUBATO_FRAMING_RPC && setup->runtime.shed) {
+    return Error{"overload: RUBATO_FRAMING_RPC controls overload by itself, with "
+                 "rpc_target_delay_ns"};
+  }
+  if (read->framing == RUBATO_FRAMING_RPC) setup->speak_rpc();
   std::unique_ptr<rubato_server> server(new rubato_server(std::move(*setup), read.value()));
   good = server->open();
   if (!good.ok()) return Error{good.error()};
@@ -64,8 +69,13 @@ Status rubato_server::open() {
     tcp_ = tcp.value().get();
     datapath_ = std::move(*tcp);
   }
-  if (service_.desk() != nullptr) attached_.emplace(*service_.desk(), *datapath_);
-  auto runtime = rubato::Runtime::create(setup_.runtime, *datapath_, service_);
+  rubato::RuntimeOptions options = setup_.runtime;
+  if (service_.desk() != nullptr) {
+    attached_.emplace(*service_.desk(), *datapath_);
+    credits_.emplace(*service_.desk());
+    options.credits = &*credits_;
+  }
+  auto runtime = rubato::Runtime::create(options, *datapath_, service_);
   if (!runtime.ok()) return Error{runtime.error()};
   runtime_ = std::move(*runtime);
   if (service_.has_loop()) runtime_->set_server_loop([this] { service_.run_loop(); });
@@ -76,6 +86,7 @@ Result<bool> rubato_server::run() {
   if (has_run_.exchange(true)) return Error{"run: a server runs once; create another one"};
   if (Status good = service_.init(); !good.ok()) return Error{good.error()};
   if (Status good = start_metrics(); !good.ok()) return Error{good.error()};
+  if (Status good = start_agent(); !good.ok()) return Error{good.error()};
   std::unique_ptr<rubato::StopSignals> signals;
   if (setup_.handle_signals) {
     auto installed = rubato::StopSignals::install(*runtime_);
@@ -94,6 +105,16 @@ Status rubato_server::start_metrics() {
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);
   metrics_port_.store(exporter_->port(), std::memory_order_relaxed);
+  return Done{};
+}
+
+Status rubato_server::start_agent() {
+  if (setup_.agent_port < 0) return Done{};
+  auto started = rubato::AgentPort::start(setup_.agent_bind,
+                                          static_cast<uint16_t>(setup_.agent_port), *runtime_);
+  if (!started.ok()) return Error{started.error()};
+  agent_ = std::move(*started);
+  agent_port_.store(agent_->port(), std::memory_order_relaxed);
   return Done{};
 }
 

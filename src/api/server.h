@@ -16,6 +16,8 @@
 
 #include "api/options.h"
 #include "api/service.h"
+#include "runtime/agent_port.h"
+#include "runtime/desk_credits.h"
 #include "runtime/exporter.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -32,6 +34,7 @@ struct rubato_server {
   bool is_serving() const { return runtime_->serving(); }
   uint16_t port() const { return tcp_ == nullptr ? uint16_t{0} : tcp_->port(); }
   uint32_t metrics_port() const { return metrics_port_.load(std::memory_order_relaxed); }
+  uint32_t agent_port() const { return agent_port_.load(std::memory_order_relaxed); }
 
   rubato_stats stats() const;
   rubato_times latency(uint32_t type) const;
@@ -46,6 +49,7 @@ struct rubato_server {
   rubato_server(rubato::api::Setup setup, const rubato_application& application);
   rubato::Status open();
   rubato::Status start_metrics();
+  rubato::Status start_agent();
   rubato::ExposedTypes types() const;
   std::string metrics_text() const;
 
@@ -55,10 +59,13 @@ struct rubato_server {
   rubato::LoopbackDatapath* loopback_ = nullptr;
   std::unique_ptr<rubato::Datapath> datapath_;
   std::optional<rubato::rpc::DeskAttachment> attached_;
+  std::optional<rubato::DeskCredits> credits_;
   std::unique_ptr<rubato::Runtime> runtime_;
   std::unique_ptr<rubato::Exporter> exporter_;    // reads the runtime, so it goes first
+  std::unique_ptr<rubato::AgentPort> agent_;      // the same
   std::atomic<bool> has_run_{false};
   std::atomic<uint32_t> metrics_port_{0};
+  std::atomic<uint32_t> agent_port_{0};
   std::mutex leftovers_mutex_;  // guards leftovers_
   std::unordered_map<uint64_t, std::string> leftovers_;  // replies taken before they were asked for
 };

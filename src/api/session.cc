@@ -24,7 +24,7 @@ const char* text_of(rubato_refusal reason) {
 ApiSession::ApiSession(Service& service, const Peer& peer) : service_(service) {
   if (service.desk() != nullptr) {
     rpc_.emplace(*service.desk(), peer.flow,
-                 rpc::SessionLimits{.body_bytes = service.max_request_bytes()});
+                 rpc::SessionLimits{.body_bytes = service.max_request_bytes()}, peer.address);
   }
   const rubato_application& app = service_.application();
   if (app.connected == nullptr) return;
