@@ -108,7 +108,7 @@ Price random_price(Prng& prng, uint32_t most_ns) {
 }
 
 Costs::Stalls random_stalls(Prng& prng) {
-  const Nanos every(1'000 + prng.below(100'000));
+  const Nanos every(20'000 + prng.below(100'000));
   const Nanos length(prng.below(static_cast<uint32_t>(every.count() / 2)));
   return {every, length, static_cast<StallLengths>(prng.below(2)),
           static_cast<StallsHit>(prng.below(2))};

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "policy/archetype.h"
@@ -216,6 +217,7 @@ class Engine {
   Instant warm_at_;
   Offer coming_;              // the next arrival
   Stall coming_stall_;
+  bool free_look_ = false;  // of the dispatcher: nobody finished or came, a stall began or ended
   // Of an elastic site:
   Instant followed_ = Instant::never();  // what the alarm of its clients is set to
   uint64_t requests_received_ = 0;
@@ -300,12 +302,15 @@ void Engine<P, Site>::adapt() {
   alarms_.set(adapt_actor(), now_ + hook::adapt_period(policy_));
 }
 
-// The dispatcher looks after every event. What it spends delays the arrivals behind it.
+// The dispatcher looks after every event. What it spends delays the arrivals behind it: that of
+// stalls is not counted, as it would grow with time instead of with requests, without end.
 template <Policy P, class Site>
 void Engine<P, Site>::dispatch() {
   host_.sit(SimHost<P>::kCentralSeat);
   hook::dispatch(policy_, central_, host_);
-  dispatcher_free_ = std::max(dispatcher_free_, now_) + host_.spent();
+  if (!std::exchange(free_look_, false)) {
+    dispatcher_free_ = std::max(dispatcher_free_, now_) + host_.spent();
+  }
   while (const auto* given = host_.next_given()) offer(given->queue);
 }
 

@@ -19,6 +19,7 @@ void Engine<P, Site>::next_stall() {
 // `before` is when the event before happened: the run ends there if nothing else is to come.
 template <Policy P, class Site>
 void Engine<P, Site>::stall(Instant before) {
+  free_look_ = true;
   alarms_.clear(stalls_actor());
   if (alarms_.first().at == Instant::never()) {
     now_ = before;
@@ -89,6 +90,7 @@ void Engine<P, Site>::released(uint32_t w) {
   }
   sit(w);
   choose(w);
+  free_look_ = idle_.has(w);
 }
 
 }  // namespace rubato::sim
