@@ -9,18 +9,11 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python"))
-
-import rubato_rpc as rpc  # noqa: E402
-from server import BINARY, PATIENCE_S, ReplyError, Server, refused  # noqa: E402
-
-SESSION = 7
-# A busy machine is no overload: what is tested here is not how fast it is.
-PATIENT = ("--target-delay", "1s")
+from rpc_wire import PATIENT, SESSION, frames, hello, patient_client, rpc, wait_until
+from server import BINARY, PATIENCE_S, ReplyError, Server, refused
 
 
 class KvRpcServer(Server):
@@ -29,8 +22,7 @@ class KvRpcServer(Server):
         self.rpc_port = int(self.wait_for(r"Rubato RPC on \S+:(\d+)\n"))
 
     def good_client(self, **options):
-        return rpc.Client("127.0.0.1", self.rpc_port,
-                          **{"expire_s": PATIENCE_S, "answer_within_s": PATIENCE_S, **options})
+        return patient_client(self.rpc_port, **options)
 
     def raw(self):
         return socket.create_connection(("127.0.0.1", self.rpc_port), PATIENCE_S)
@@ -40,13 +32,7 @@ class KvRpcServer(Server):
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def wait_until(self, done):
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            info = self.info("overload")
-            if done(info):
-                return info
-            time.sleep(0.02)
-        raise AssertionError(f"in vain: {info}")
+        return wait_until(lambda: self.info("overload"), done)
 
     def load(self, *args):
         done = subprocess.run(
@@ -55,31 +41,8 @@ class KvRpcServer(Server):
         return json.loads(done.stdout), done.stderr
 
 
-def hello(session=SESSION, demand=0):
-    return rpc.encode(rpc.HELLO, session, demand)
-
-
 def request(request_id, *words, session=SESSION):
     return rpc.encode(rpc.REQUEST, session, 0, request_id, rpc.command(*words))
-
-
-def frames(connection, count, kept=None):
-    """So many frames of the server's; fewer if it closes. What came behind them goes to `kept`."""
-    data, found = bytearray() if kept is None else kept, []
-    while len(found) < count:
-        frame, length = rpc.decode(data) if data else (None, 0)
-        if frame is not None:
-            found.append(frame)
-            del data[:length]
-            continue
-        try:
-            chunk = connection.recv(65536)
-        except ConnectionResetError:
-            chunk = b""
-        if not chunk:
-            break
-        data += chunk
-    return found
 
 
 class Case(unittest.TestCase):

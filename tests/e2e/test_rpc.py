@@ -8,19 +8,12 @@ import re
 import socket
 import struct
 import subprocess
-import sys
 import time
 import unittest
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../clients/python"))
-
-import rubato_rpc as rpc  # noqa: E402
-from server import BINARY, PATIENCE_S, Server, refused  # noqa: E402
-
-SESSION = 7
-# A busy machine is no overload: what is tested here is not how fast it is.
-PATIENT = ("--target-delay", "1s")
+from rpc_wire import PATIENT, SESSION, frames, hello, patient_client, rpc, wait_until
+from server import BINARY, PATIENCE_S, Server, refused
 
 
 class RpcServer(Server):
@@ -30,8 +23,7 @@ class RpcServer(Server):
         self.metrics_port = int(self.wait_for(r"metrics on \S+:(\d+)/"))
 
     def good_client(self, **options):
-        return rpc.Client("127.0.0.1", self.port, udp=self.udp,
-                          **{"expire_s": PATIENCE_S, "answer_within_s": PATIENCE_S, **options})
+        return patient_client(self.port, udp=self.udp, **options)
 
     def raw(self, source="127.0.0.1"):
         kind = socket.SOCK_DGRAM if self.udp else socket.SOCK_STREAM
@@ -49,13 +41,7 @@ class RpcServer(Server):
                 re.findall(r"^(rubato_rpc_\S+) (\S+)$", text, re.MULTILINE)}
 
     def wait_until(self, done):
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            metrics = self.metrics()
-            if done(metrics):
-                return metrics
-            time.sleep(0.02)
-        raise AssertionError(f"in vain: {metrics}")
+        return wait_until(self.metrics, done)
 
     def load(self, *args):
         scheme = "rpc+udp" if self.udp else "rpc"
@@ -65,31 +51,8 @@ class RpcServer(Server):
         return json.loads(done.stdout), done.stderr
 
 
-def hello(session=SESSION, demand=0):
-    return rpc.encode(rpc.HELLO, session, demand)
-
-
 def request(request_id, body=b"1000", demand=0, session=SESSION):
     return rpc.encode(rpc.REQUEST, session, demand, request_id, body)
-
-
-def frames(connection, count):
-    """So many frames of the server's; fewer if it closes."""
-    data, found = bytearray(), []
-    while len(found) < count:
-        frame, length = rpc.decode(data) if data else (None, 0)
-        if frame is not None:
-            found.append(frame)
-            del data[:length]
-            continue
-        try:
-            chunk = connection.recv(65536)
-        except ConnectionResetError:
-            chunk = b""
-        if not chunk:
-            break
-        data += chunk
-    return found
 
 
 class Case(unittest.TestCase):
