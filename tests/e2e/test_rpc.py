@@ -191,13 +191,14 @@ class Overload(Case):
             slow.sendall(hello() + request(1, b"2000000000 SHORT"))
             server.wait_until(lambda m: m['rubato_rpc_credits{kind="pending"}'] == 1)
             late.sendall(request(1))
-            answer = frames(late, 1)[0]
+            unread = bytearray()
+            answer = frames(late, 1, unread)[0]
             self.assertEqual((answer.kind, answer.amount), (rpc.REJECTED, 0))
             reason, of_class, _, retry_us = rpc.REJECT.unpack(answer.body)
             self.assertEqual((reason, of_class), (1, 1))
             self.assertGreater(retry_us, 0)
             # It is told by itself once there is a credit again.
-            credit = frames(late, 1)[0]
+            credit = frames(late, 1, unread)[0]
             self.assertEqual(credit.kind, rpc.CREDIT)
             self.assertGreaterEqual(credit.amount, 1)
             late.sendall(request(2))

@@ -12,6 +12,8 @@
 
 #include <rubato/rubato.hpp>
 
+#include "reply_line.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -50,16 +52,6 @@ void handle(rubato::Request& request, std::chrono::seconds limit) {
   request.reply((overtaken ? "yes " : "no ") + std::to_string(request.preemptions()));
 }
 
-// A line of the client's own.
-std::string line(rubato::LoopbackClient& client) {
-  std::string text;
-  for (std::string byte = client.receive(1); !byte.empty() && byte != "\n";
-       byte = client.receive(1)) {
-    if (byte != "\r") text += byte;
-  }
-  return text;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -68,7 +60,7 @@ int main(int argc, char** argv) {
   application.framing = rubato::Framing::kLines;
   application.handle = [limit](rubato::Request& request) { handle(request, limit); };
   rubato::Options options;
-  options.policy = "ps";  // takes turns whether or not anybody would gain
+  options.policy = "ps";
   options.transport = rubato::Transport::kLoopback;
   auto server = rubato::Server::create(options, std::move(application));
   if (!server) {
@@ -81,8 +73,8 @@ int main(int argc, char** argv) {
     one.send("wait\n");
     while (!g_waiting) std::this_thread::yield();
     other.send("short\n");
-    line(other);
-    const std::string first = line(one);
+    reply_line(other);
+    const std::string first = reply_line(one);
     if (first.starts_with("yes ")) {
       std::printf("overtaken after %s preemptions; ", first.c_str() + 4);
     } else {
@@ -90,8 +82,8 @@ int main(int argc, char** argv) {
     }
     one.send("work\n");
     other.send("work\n");
-    line(other);
-    std::printf("10 ms of work: %s preemptions\n", line(one).c_str() + 3);
+    reply_line(other);
+    std::printf("10 ms of work: %s preemptions\n", reply_line(one).c_str() + 3);
   }
   server->stop();
   runner.join();

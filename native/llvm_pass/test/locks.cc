@@ -19,6 +19,8 @@
 
 #include <rubato/rubato.hpp>
 
+#include "reply_line.h"
+
 namespace {
 
 constexpr int kClients = 8;
@@ -110,15 +112,6 @@ void handle(rubato::Request& request) {
   request.reply(std::to_string(request.preemptions()));
 }
 
-std::string line(rubato::LoopbackClient& client) {
-  std::string text;
-  for (std::string byte = client.receive(1); !byte.empty() && byte != "\n";
-       byte = client.receive(1)) {
-    if (byte != "\r") text += byte;
-  }
-  return text;
-}
-
 using Clients = std::vector<std::unique_ptr<rubato::LoopbackClient>>;
 
 Clients clients_of(rubato::Server& server, int number) {
@@ -140,12 +133,12 @@ void hold(rubato::Server& server) {
   for (auto& client : clients) {
     int first = 0;
     int second = 0;
-    if (std::sscanf(line(*client).c_str(), "%d %d", &first, &second) != 2) std::abort();
+    if (std::sscanf(reply_line(*client).c_str(), "%d %d", &first, &second) != 2) std::abort();
     under += first;
     at_release += second;
   }
   g_done = true;
-  for (auto& client : others) line(*client);
+  for (auto& client : others) reply_line(*client);
   std::printf("held %d times: %d under the lock, %d not once at its release\n",
               kClients * kHeldRounds, under, at_release);
 }
@@ -155,7 +148,7 @@ void share(rubato::Server& server) {
   unsigned long preemptions = 0;
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < kClients; ++i) clients[i]->send(i % 2 == 0 ? "give\n" : "take\n");
-    for (auto& client : clients) preemptions += std::stoul(line(*client));
+    for (auto& client : clients) preemptions += std::stoul(reply_line(*client));
   }
   std::printf("shared: %lu %lu %lu of %d %d %d; %lu preemptions\n", g_outer_count, g_inner_count,
               g_taken, kClients * kRounds * kTurns, kClients * kRounds * kTurns,
