@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "cli/command.h"
@@ -18,8 +17,6 @@
 #include "host/serving.h"
 #include "kv_server/server/application.h"
 #include "kv_server/text/number.h"
-#include "rpc/exposition.h"
-#include "runtime/desk_credits.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
 #include "serve_rpc.h"
@@ -131,22 +128,6 @@ std::unique_ptr<rpc::CreditDesk> open_desk(KvCommand& command) {
            std::exchange(command.options.tcp.over_limit_reply, {}));
   return std::make_unique<rpc::CreditDesk>(desk);
 }
-
-// While the server serves, its desk belongs to its datapath and tells its cores of its credits.
-class DeskInService {
- public:
-  DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options) {
-    if (desk == nullptr) return;
-    attached_.emplace(*desk, datapath);
-    credits_.emplace(*desk);
-    options.runtime.credits = &*credits_;
-    options.serving.more_metrics = [desk](OpenMetrics& out) { rpc::expose(out, *desk); };
-  }
-
- private:
-  std::optional<rpc::DeskAttachment> attached_;
-  std::optional<DeskCredits> credits_;
-};
 
 int run(CLI::App& app, KvCommand& command) {
   Status finished = finish_serve_options(app, command.options);

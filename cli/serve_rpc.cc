@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "rpc/exposition.h"
+
 namespace rubato::cli {
 
 void add_rpc_options(CLI::App& command, RpcServeOptions& options) {
@@ -67,6 +69,18 @@ Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions&
   opened.port = (*heard)->port();
   opened.datapath = std::move(*heard);
   return opened;
+}
+
+DeskInService::DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options,
+                             const rpc::UdpDatapath* udp) {
+  if (desk == nullptr) return;
+  attached_.emplace(*desk, datapath);
+  credits_.emplace(*desk);
+  options.runtime.credits = &*credits_;
+  options.serving.more_metrics = [desk, udp](OpenMetrics& out) {
+    rpc::expose(out, *desk);
+    if (udp != nullptr) rpc::expose(out, udp->drops());
+  };
 }
 
 }  // namespace rubato::cli

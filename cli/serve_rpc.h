@@ -4,11 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "rpc/desk.h"
 #include "rpc/udp.h"
+#include "runtime/desk_credits.h"
 #include "serve_options.h"
 
 namespace rubato::cli {
@@ -40,5 +42,18 @@ struct RpcDatapath {
 };
 Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
                              Protocol& protocol);
+
+// While the server serves, its desk belongs to its datapath, tells its cores of its credits, and is
+// seen in the metrics. Null: there is none. Borrows all it is given; `udp` is the datapath if it is
+// one.
+class DeskInService {
+ public:
+  DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options,
+                const rpc::UdpDatapath* udp = nullptr);
+
+ private:
+  std::optional<rpc::DeskAttachment> attached_;
+  std::optional<DeskCredits> credits_;
+};
 
 }  // namespace rubato::cli

@@ -8,8 +8,6 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "rpc/exposition.h"
-#include "runtime/desk_credits.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
 #include "serve_rpc.h"
@@ -62,13 +60,7 @@ int serve_rpc(SpinCommand& command) {
   spin::RpcSpin application(command.spin(), desk, {.datagrams = udp});
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
-  const rpc::DeskAttachment attached(desk, *opened->datapath);
-  DeskCredits credits(desk);
-  options.runtime.credits = &credits;
-  options.serving.more_metrics = [&desk, udp = opened->udp](OpenMetrics& out) {
-    rpc::expose(out, desk);
-    if (udp != nullptr) rpc::expose(out, udp->drops());
-  };
+  const DeskInService in_service(&desk, *opened->datapath, options, opened->udp);
   return serve(options, *opened->datapath, application,
                "RPC over " + command.rpc.transport + " " + place(options, opened->port));
 }
