@@ -110,11 +110,21 @@ TEST_P(DatapathContract, request_fields_start_fresh) {
   request->preemptions = 3;
   request->job_class = JobClass::kLong;
   request->fiber = request;
+  request->promoted_after = Nanos::millis(1);
+  request->put_back = before;
+  request->has_locals = true;
+  request->refusal = Refusal::kShare;
+  request->retry_after = Nanos::millis(1);
   request = Bed::finish(request, "x");
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->preemptions, 0u);
   EXPECT_EQ(request->job_class, JobClass::kShort);
   EXPECT_EQ(request->fiber, nullptr);
+  EXPECT_EQ(request->promoted_after, Nanos());
+  EXPECT_EQ(request->put_back, Instant());
+  EXPECT_FALSE(request->has_locals);
+  EXPECT_EQ(request->refusal, Refusal::kFull);
+  EXPECT_EQ(request->retry_after, Nanos());
   EXPECT_EQ(Bed::finish(request, "y"), nullptr);
 }
 

@@ -29,19 +29,24 @@ enum class Refusal : uint8_t {
 };
 inline constexpr uint32_t kRefusals = 3;
 
-struct Request : Job {
-  std::string_view payload;          // one whole request; valid until the request is finished
-  ReplyBuffer* reply = nullptr;      // append the reply here while the request runs
-  Session* session = nullptr;        // the application's state of the flow
-  DatapathQueue* datapath = nullptr; // where to finish it
+// What is known of one request from its arrival to its end. A flow assigns it as a whole when it
+// frames a request, so nothing of the request before it is left, whichever layer wrote it.
+struct RequestState : Job {
   void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
   Nanos promoted_after;              // the runtime's: became long by age then; 0 = it did not
   Instant put_back;                  // the runtime's: when it was preempted last
+  bool has_locals = false;           // the runtime's: its fiber keeps values for it
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: Session::answer has the reply now
   Refusal refusal = Refusal::kFull;  // for Session::refuse, as is the next
   Nanos retry_after;                 // when it is worth asking again, zero = unknown
-  bool has_locals = false;           // the runtime's: its fiber keeps values for it
+};
+
+struct Request : RequestState {
+  std::string_view payload;          // one whole request; valid until the request is finished
+  ReplyBuffer* reply = nullptr;      // append the reply here while the request runs
+  Session* session = nullptr;        // the application's state of the flow
+  DatapathQueue* datapath = nullptr; // where to finish it
 };
 
 enum class FrameState : uint8_t {

@@ -120,12 +120,9 @@ Request* StreamFlow::advance(Turn turn) {
 Request* StreamFlow::frame_next() {
   const std::string_view unread = input_.unread();
   if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return nullptr;
-  static_cast<Job&>(*this) = Job{};
+  static_cast<RequestState&>(*this) = RequestState{};
   arrived = received_at_;
   Job::flow = id_;
-  close_after = false;
-  at_once = false;
-  fiber = nullptr;
   const Frame frame = session->frame(unread, *this);
   if (frame.state == FrameState::kIncomplete) {
     // A hint that is not ahead of what is here says nothing.
