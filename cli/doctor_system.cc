@@ -8,12 +8,14 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
 #include "cli/doctor.h"
 #include "cli/machine.h"
 #include "load/socket.h"
+#include "mechanism/cpu/cgroup.h"
 
 namespace rubato::cli {
 namespace {
@@ -103,12 +105,10 @@ Finding realtime() {
       "never spin under SCHED_FIFO: from Linux 6.12 on, starved tasks take 50 ms of each second"};
 }
 
-Finding cpu_quota() {
-  const std::string quota = first_line("/sys/fs/cgroup/cpu.max");
-  if (quota.empty() || quota.starts_with("max")) {
-    return {"cpu quota", Health::kOk, "none", "nothing to do"};
-  }
-  return {"cpu quota", Health::kWarn, quota,
+Finding quota() {
+  const double cpus = cpu_quota(own_cpu_group());
+  if (std::isinf(cpus)) return {"cpu quota", Health::kOk, "none", "nothing to do"};
+  return {"cpu quota", Health::kWarn, fmt::format("{:.2f} CPUs", cpus),
           "a CPU limit stops every worker for the rest of its period: use cpu.weight instead"};
 }
 
@@ -127,7 +127,7 @@ std::vector<Finding> examine_mechanisms() {
 }
 
 std::vector<Finding> examine_limits() {
-  return {kernel(), cpu_quota(), open_files(), backlog(), realtime()};
+  return {kernel(), quota(), open_files(), backlog(), realtime()};
 }
 
 }  // namespace rubato::cli

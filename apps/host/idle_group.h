@@ -14,25 +14,15 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "mechanism/cpu/cgroup.h"
 
 namespace rubato {
 
 class IdleGroup {
  public:
-  // Where the controller is mounted and which group of it a process is in.
-  struct Place {
-    std::string folder;  // of the group, in the file system; empty = there is no CPU controller
-    std::string mount;   // the folder of the root group
-    bool unified = false;  // version 2
-  };
-
-  // Of the texts of /proc/self/mountinfo and /proc/self/cgroup. Version 1 is preferred: where it
-  // has the controller, version 2 cannot.
-  static Place find(std::string_view mounts, std::string_view groups);
-
   // A new group for the place. Fails with one line that says what is missing: the controller, or
   // the right to make groups.
-  static Result<IdleGroup> make(const Place& place, const std::string& name);
+  static Result<IdleGroup> make(const CpuGroup& place, const std::string& name);
   // For this process.
   static Result<IdleGroup> make();
 
