@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "config_file.h"
+#include "mechanism/cpu/cgroup.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/preempt/mechanism.h"
 
@@ -34,9 +35,11 @@ void add_runtime_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--set", o.settings, "Setting of the policy, name=value; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  command.add_option("--workers", o.runtime.workers, "Worker threads")
-      ->check(CLI::Range(1u, limits::kMaxWorkers))
-      ->capture_default_str();
+  o.runtime.workers = std::min(usable_cpus(), limits::kMaxWorkers);
+  command.add_option("--workers", o.runtime.workers,
+                     "Worker threads; unless given one for each CPU that this process may use, by "
+                     "its affinity and the CPU quota of its control group")
+      ->check(CLI::Range(1u, limits::kMaxWorkers));
   command.add_option("--classify", o.classify,
                      "Who says that a request is long: feedback (the application alone), age (or "
                      "it outlives a quantum), learned (or its kind did so before)")

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "mechanism/cpu/cgroup.h"
 #include "runtime/agent_port.h"
 #include "runtime/exporter.h"
 #include "runtime/stop_signals.h"
@@ -40,6 +41,15 @@ void raise_descriptor_limit(uint32_t connections) {
                "rubato: the system lets this process open %llu files, fewer than the connections "
                "allowed; raise it with ulimit -n\n",
                static_cast<unsigned long long>(limit.rlim_max));
+}
+
+void warn_of_shared_cpus(const RuntimeOptions& options) {
+  const uint32_t cpus = usable_cpus();
+  if (options.workers <= cpus) return;
+  std::fprintf(stderr,
+               "rubato: --workers: %u workers share %u CPU(s), which is what affinity and CPU quota "
+               "leave; more than that cost time and serve no faster\n",
+               options.workers, cpus);
 }
 
 // Big replies come and go all the time. Without this the allocator gives their pages back to the
@@ -91,6 +101,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     recorder = std::move(*started);
   }
   raise_descriptor_limit(options.connections);
+  warn_of_shared_cpus(runtime.options());
   keep_freed_memory();
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};

@@ -59,7 +59,7 @@ enum class Overload : uint32_t {
 struct Options {
   std::string policy = "synergy";               // `rubato policies` lists them
   std::map<std::string, std::string> settings;  // of the policy
-  uint32_t workers = 1;                         // 1 .. 256, one thread each
+  uint32_t workers = 0;  // 1 .. 256, one thread each; 0 = one for each CPU that it may use
   Classify classify = Classify::kAge;
   Clock clock = Clock::kSelf;
   Idle idle = Idle::kAdaptive;

@@ -357,7 +357,8 @@ TEST(Errors, name_the_option_and_what_it_takes) {
     return error_of(options, echo(Framing::kLines));
   };
   EXPECT_EQ(with([](Options&) {}), "");
-  EXPECT_EQ(with([](Options& o) { o.workers = 0; }), "workers: 0 is not in 1 .. 256");
+  EXPECT_EQ(with([](Options& o) { o.workers = 257; }), "workers: 257 is not in 1 .. 256");
+  EXPECT_EQ(with([](Options& o) { o.workers = 0; }), "");
   EXPECT_EQ(with([](Options& o) { o.port = 70000; }), "port: 70000 is not in 0 .. 65535");
   EXPECT_EQ(with([](Options& o) { o.preempt = static_cast<rubato::Preempt>(99); }),
             "preempt: 99 is not in 0 .. 6");

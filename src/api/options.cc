@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/options.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
 
 #include "api/versioned.h"
+#include "mechanism/cpu/cgroup.h"
 #include "rpc/frames.h"
 #include "runtime/core_rule.h"
 
@@ -145,7 +147,6 @@ rubato_options default_options() {
   rubato_options o{};
   o.struct_size = sizeof o;
   o.policy = "synergy";
-  o.workers = runtime.workers;
   o.classify = static_cast<uint32_t>(runtime.classify);
   o.clock = static_cast<uint32_t>(runtime.preemption_clock);
   o.preempt = static_cast<uint32_t>(runtime.preempt);
@@ -181,7 +182,8 @@ void Setup::speak_rpc() {
 Result<Setup> read_options(const rubato_options* given) {
   const auto read = read_versioned(given, default_options(), "options");
   if (!read.ok()) return Error{read.error()};
-  const rubato_options& o = read.value();
+  rubato_options o = read.value();
+  if (o.workers == 0) o.workers = std::min(usable_cpus(), limits::kMaxWorkers);
   if (Status good = check(o); !good.ok()) return Error{good.error()};
   Setup setup;
   setup.runtime = runtime_options(o);

@@ -44,7 +44,7 @@ struct RuntimeOptions {
   PreemptMechanism preempt = PreemptMechanism::kAuto;  // resolved by Runtime::create
   PreemptionClock preemption_clock = PreemptionClock::kSelf;
   Idle idle = Idle::kAdaptive;
-  Nanos idle_spin = Nanos::micros(50);
+  Nanos idle_spin = Nanos::micros(50);  // none where there are more workers than usable_cpus()
   // Which workers have a core: "" = all, idling as above; or an allocator of src/overload/cores, to
   // which the first `guaranteed_cores` workers are no subject.
   std::string cores;

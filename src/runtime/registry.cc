@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "mechanism/cpu/cgroup.h"
 #include "mechanism/preempt/foreign_code.h"
 #include "mechanism/preempt/interposed.h"
 #include "policy/part.h"
@@ -63,8 +64,10 @@ bool flush_piece(Request& request) {
   return request.datapath->flush_some(request, kReplyPieceBytes);
 }
 
-// The mechanism that will be used, and what follows from it.
-Result<RuntimeOptions> resolve_preemption(RuntimeOptions options) {
+// The mechanism that will be used, and what follows from it. A worker that spins where others wait
+// for its CPU keeps from work whom it waits for.
+Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
+  if (options.workers > usable_cpus()) options.idle_spin = Nanos();
   options.preempt = resolve(options.preempt);
   const std::string name = to_string(options.preempt);
   if (Status has = available(options.preempt); !has.ok()) {
@@ -99,7 +102,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Da
                                                  Application& application) {
   Status fits = check_bounds(given, datapath);
   if (!fits.ok()) return Error{fits.error()};
-  const auto resolved = resolve_preemption(given);
+  const auto resolved = resolve_options(given);
   if (!resolved.ok()) return Error{resolved.error()};
   const RuntimeOptions& options = resolved.value();
   std::optional<Result<std::unique_ptr<Runtime>>> created;

@@ -33,6 +33,22 @@ class Start(unittest.TestCase):
         self.check_refused(2, "--engine", "serve", "kv", "--engine", "leveldb")
         self.check_refused(2, "--no-such-flag", "serve", "spin", "--no-such-flag")
 
+    def test_workers_are_as_many_as_affinity_leaves_cpus_unless_given(self):
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(allowed)})
+        try:
+            self.assertEqual(self.workers_of(), ("1", False))
+            self.assertEqual(self.workers_of("--workers", "3"), ("3", True))
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+    def workers_of(self, *args):
+        """The number of workers, and whether the server warns that they share CPUs."""
+        config = tempfile.NamedTemporaryFile("w", suffix=".toml")  # so that the test adds nothing
+        with config, Server("--config", config.name, *args) as server:
+            warned = bool(re.search(r"--workers: 3 workers share 1 CPU", server.output()))
+            return server.scheduler()["workers"], warned
+
     def test_port_in_use_is_one_line_and_status_1(self):
         with Server() as server:
             self.check_refused(1, str(server.port), "serve", "kv", "--engine", "memory", "--port",
