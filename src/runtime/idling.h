@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idling: how long an idle worker spins before it sleeps. Adaptive idling pays at most one spin per
-// wake-up, and after a row of spins that found nothing it barely spins at all, so that a quiet
-// server uses no CPU. One per worker, its thread only.
+// Idling: how long an idle worker spins before it sleeps. Spinning pays if something to do comes
+// within that time, so adaptive idling spins only while the gaps between two pieces of work are, on
+// average, no longer than two spins (what it takes to wake is in them); else the worker sleeps at
+// once and its CPU is free for others.
+// One per worker, its thread only.
 #pragma once
 
 #include <algorithm>
@@ -19,31 +21,32 @@ class Idling {
 
   // The worker found nothing to do at `now`. True = sleep, false = look again.
   bool should_park(Instant now) {
-    if (idle_since_ == Instant::never()) idle_since_ = now;
+    if (workless_since_ == Instant::never()) workless_since_ = now;
+    if (spin_since_ == Instant::never()) spin_since_ = now;
     if (mode_ == Idle::kSpin) return false;
-    return now - idle_since_ >= (vain_ >= kVainSpins ? spin_ / 16 : spin_);
+    return average_gap_ > spin_ * 2 || now - spin_since_ >= spin_;
   }
 
-  // It slept, after a spin that found nothing.
-  void parked() {
-    vain_ = std::min(vain_ + 1, kVainSpins);
-    idle_since_ = Instant::never();
-  }
+  // It slept.
+  void parked() { spin_since_ = Instant::never(); }
 
   // It has something to do at `now`.
   void found_work(Instant now) {
-    if (idle_since_ == Instant::never()) return;
-    if (now - idle_since_ < spin_) vain_ = 0;
-    idle_since_ = Instant::never();
+    if (workless_since_ == Instant::never()) return;
+    const Nanos gap = std::min(now - workless_since_, spin_ * kLongestGap);
+    average_gap_ += (gap - average_gap_) / kWeight;
+    workless_since_ = spin_since_ = Instant::never();
   }
 
  private:
-  static constexpr uint32_t kVainSpins = 16;
+  static constexpr int64_t kWeight = 8;       // a gap counts an eighth
+  static constexpr int64_t kLongestGap = 16;  // in spins: after silence some 20 gaps do to forget it
 
-  Idle mode_;
-  Nanos spin_;
-  Instant idle_since_ = Instant::never();
-  uint32_t vain_ = 0;
+  const Idle mode_;
+  const Nanos spin_;
+  Nanos average_gap_;  // between two pieces of work
+  Instant workless_since_ = Instant::never();
+  Instant spin_since_ = Instant::never();
 };
 
 }  // namespace rubato

@@ -27,19 +27,33 @@ TEST(Idling, never_parks_when_told_to_spin) {
   EXPECT_FALSE(idling.should_park(Instant(1'000'000'000)));
 }
 
-TEST(Idling, vain_spins_make_later_ones_short_and_a_hit_restores_them) {
+// Works at once, then has nothing to do for `gap`; how long it would spin next.
+Nanos spin_after_gaps(Idling& idling, int64_t& at, int64_t gap, int gaps) {
+  for (int i = 0; i < gaps; ++i) {
+    idling.should_park(Instant(at));
+    at += gap;
+    idling.found_work(Instant(at));
+  }
+  const int64_t from = at;
+  while (!idling.should_park(Instant(at))) at += 1'000;
+  idling.parked();
+  idling.found_work(Instant(at));
+  return Nanos(at - from);
+}
+
+TEST(Idling, sleeps_at_once_while_work_comes_rarely_and_spins_again_when_it_comes_often) {
   Idling idling(Idle::kAdaptive, kSpin);
   int64_t at = 0;
-  for (int i = 0; i < 20; ++i) {
-    while (!idling.should_park(Instant(at))) at += 1'000;
-    idling.parked();
-  }
-  idling.should_park(Instant(at));
-  EXPECT_TRUE(idling.should_park(Instant(at + 5'000)));
-  idling.found_work(Instant(at + 6'000));
-  at += 10'000;
-  idling.should_park(Instant(at));
-  EXPECT_FALSE(idling.should_park(Instant(at + 5'000)));
+  EXPECT_EQ(spin_after_gaps(idling, at, 20'000, 1), kSpin);
+  EXPECT_EQ(spin_after_gaps(idling, at, 500'000, 10), Nanos());
+  EXPECT_EQ(spin_after_gaps(idling, at, 20'000, 30), kSpin);
+}
+
+TEST(Idling, a_silence_is_forgotten_after_some_gaps_however_long_it_was) {
+  Idling idling(Idle::kAdaptive, kSpin);
+  int64_t at = 0;
+  EXPECT_EQ(spin_after_gaps(idling, at, 3'600'000'000'000, 100), Nanos());
+  EXPECT_EQ(spin_after_gaps(idling, at, 20'000, 30), kSpin);
 }
 
 TEST(RecentSlices, names_who_held_the_worker_longest_while_one_waited) {
