@@ -68,6 +68,7 @@ struct HookNames {
   void finished() {}
   void dispatch() {}
   void manage() {}
+  void may_serve() {}
   void adapt() {}
   void adapt_period() {}
   void initial_plan() {}
@@ -120,6 +121,12 @@ concept ManageFits =
       { policy.manager_of(worker, uint32_t{}) } -> std::same_as<ManagerId>;
     };
 template <class P, class H>
+concept MayServeFits =
+    requires { &Named<P>::may_serve; } ||
+    requires(const P& policy, QueueRef q, WorkerId worker, H& host) {
+      { policy.may_serve(q, worker, host) } -> std::same_as<bool>;
+    };
+template <class P, class H>
 concept AdaptFits = requires { &Named<P>::adapt; } ||
                     requires(const P& policy, typename P::Central& central, H& host) {
                       { policy.adapt(central, host) } -> std::same_as<typename P::Plan>;
@@ -143,7 +150,8 @@ template <Policy P, class H = ArchetypeHost<P>>
 inline constexpr bool kHooksFit =
     internal::RouteFits<P, H> && internal::NextFits<P, H> && internal::QuantumFits<P, H> &&
     internal::ExpiredFits<P, H> && internal::RequeueFits<P, H> && internal::FinishedFits<P> &&
-    internal::DispatchFits<P, H> && internal::ManageFits<P, H> && internal::AdaptFits<P, H> &&
+    internal::DispatchFits<P, H> && internal::ManageFits<P, H> &&
+    internal::MayServeFits<P, H> && internal::AdaptFits<P, H> &&
     internal::PeriodFits<P> && internal::InitialPlanFits<P> && internal::ExplainFits<P>;
 
 // Compiles every hook of P with the archetype; the result is of no other use.
@@ -153,7 +161,8 @@ constexpr auto instantiate_hooks() {
   static_assert(Host<H, typename P::Plan>);
   return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::quantum<P, H>,
                     &hook::expired<P, H>, &hook::requeue<P, H>, &hook::finished<P>,
-                    &hook::dispatch<P, H>, &hook::manage<P, H>, &hook::adapt<P, H>);
+                    &hook::dispatch<P, H>, &hook::manage<P, H>, &hook::may_serve<P, H>,
+                    &hook::adapt<P, H>);
 }
 
 }  // namespace rubato

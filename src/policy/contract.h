@@ -23,6 +23,9 @@
 //   dispatch(central, host)                       push-style policies move jobs between queues
 //   manage(manager, me, host)       -> Instant    a manager's step: moves jobs between the queues
 //                                                 of its group, talks to other managers
+//   may_serve(q, worker, host)      -> bool       may that worker take what waits in this queue, of
+//                                                 a global spec? Default: any may. Whom the host
+//                                                 wakes for it; a hint, asked on any worker
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
 //   explain(plan, workers, out)                   tells people what a plan says; any thread, as
 //                                                 often as somebody asks (policy/explanation.h)

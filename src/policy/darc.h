@@ -93,6 +93,16 @@ class Darc {
   }
 
   template <class H>
+  bool may_serve(QueueRef q, WorkerId worker, H& host) const {
+    if (q == kUnprofiled) return true;
+    const Plan& plan = host.plan();
+    for (uint32_t i = 0; i < plan.ranking.types; ++i) {
+      if (plan.ranking.order[i] == q.lane) return plan.first[i] <= worker.value;
+    }
+    return worker.value >= spillway_first(host.workers());
+  }
+
+  template <class H>
   Plan adapt(Profile& profile, H& host) const {
     return has_new_profile(profile, host) ? reserve(profile, host.workers()) : host.plan();
   }

@@ -73,6 +73,15 @@ QueueRef requeue(const P& policy, const Job& job, Why why, WorkerId me, H& host)
   }
 }
 
+template <Policy P, class H>
+bool may_serve(const P& policy, QueueRef q, WorkerId worker, H& host) {
+  if constexpr (requires { policy.may_serve(q, worker, host); }) {
+    return policy.may_serve(q, worker, host);
+  } else {
+    return true;
+  }
+}
+
 template <Policy P>
 void finished(const P& policy, typename P::Worker& worker, const Job& job, Nanos service) {
   if constexpr (requires { policy.finished(worker, job, service); }) {

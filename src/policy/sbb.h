@@ -27,7 +27,7 @@ class Sbb {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr std::array<QueueSpec, 2> kQueues{{
       {"queue", Scope::kPerWorker, Sharing::kStealable},
-      {"block", Scope::kPerWorker, Sharing::kOwner},
+      {"block", Scope::kPerWorker, Sharing::kStealable},  // by no thief, but where its worker is stuck
   }};
 
   // The three switches are the ablation of Fig. 13: all off is "without balancing", stealing alone

@@ -181,6 +181,12 @@ class Synergy {
     return has_turn ? begun(level) : waiting(level);
   }
 
+  // Reserved workers take no long requests.
+  template <class H>
+  bool may_serve(QueueRef, WorkerId worker, H& host) const {
+    return worker.value >= host.plan().reserved;
+  }
+
   // 5.1.1.2.
   void finished(Worker& worker, const Job& job, Nanos service) const {
     if (job.job_class == JobClass::kShort) dynamic_quantum().learn(worker.short_service, service);

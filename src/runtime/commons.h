@@ -39,14 +39,6 @@ class Commons {
   bool send(ManagerId to, const Message& message) { return mailboxes_[to.value]->put(message); }
   bool receive(ManagerId me, Message& message) { return mailboxes_[me.value]->take(message); }
 
-  // Is something on its way to a manager?
-  bool mail() const {
-    for (const auto& mailbox : mailboxes_) {
-      if (mailbox->depth() > 0) return true;
-    }
-    return false;
-  }
-
   bool steer(uint64_t flow, WorkerId to) {
     return datapath_ != nullptr && datapath_->steer(flow, to);
   }

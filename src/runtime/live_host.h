@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -100,8 +101,7 @@ class LiveHost {
     const bool first = P::kQueues[q.spec].aged && depth(q) == 0;
     if (!queues_.visit(q, [job](auto& queue) { return queue.put(job); })) return false;
     if (first) queues_.age(q).store(arrived_ns, kRelaxed);
-    ++puts_;
-    last_put_ = q;
+    if (kPushes<P> && is_pushed(P::kQueues[q.spec])) pushed_.set(q.lane);
     return true;
   }
 
@@ -126,6 +126,7 @@ class LiveHost {
   bool send(ManagerId to, const Message& message) {
     for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
     if (commons_.send(to, message)) {
+      mailed_.set(to.value);
       sent_ += message.jobs;
       return true;
     }
@@ -137,8 +138,25 @@ class LiveHost {
   // What the seat itself does between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
-  uint64_t puts() const { return puts_; }
-  QueueRef last_put() const { return last_put_; }
+  // Calls f(WorkerId) for each worker whose own queue this seat has put something into since the
+  // last call.
+  template <class F>
+  void take_pushed(F&& f) {
+    if (!kPushes<P> || pushed_.none()) return;
+    for (uint32_t worker = 0; worker < workers_; ++worker) {
+      if (pushed_.test(worker)) f(WorkerId{worker});
+    }
+    pushed_.reset();
+  }
+  // The same for managers that it has sent messages to.
+  template <class F>
+  void take_mailed(F&& f) {
+    if (mailed_.none()) return;
+    for (uint32_t manager = 0; manager < limits::kMaxManagers; ++manager) {
+      if (mailed_.test(manager)) f(ManagerId{manager});
+    }
+    mailed_.reset();
+  }
   const Counter& sent() const { return sent_; }  // jobs, to other managers
   const Counter& steals() const { return steals_; }
   const Counter& stolen() const { return stolen_; }
@@ -175,8 +193,8 @@ class LiveHost {
   Commons& commons_;
   Prng prng_;
   Instant now_;
-  uint64_t puts_ = 0;
-  QueueRef last_put_;
+  std::bitset<limits::kMaxWorkers> pushed_;
+  std::bitset<limits::kMaxManagers> mailed_;
   Counter sent_;
   Counter steals_;
   Counter stolen_;

@@ -22,7 +22,8 @@ class LiveRuntime final : public Runtime {
               Datapath& datapath, Application& application)
       : shared_(policy, options, datapath, application),
         cpus_(std::move(cpus)),
-        timer_core_(shared_, workers_) {
+        timer_core_(shared_, workers_),
+        watchdog_(shared_) {
     for (uint32_t i = 0; i < options.workers; ++i) {
       workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, i + 1));
       shared_.worker_stats.push_back(&workers_.back()->stats());
@@ -52,8 +53,8 @@ class LiveRuntime final : public Runtime {
     std::thread timer;
     if (shared_.options.preemption_clock == PreemptionClock::kTimerCore) {
       timer = std::thread([this, &workers_left] { tick(workers_left); });
-    } else if (shared_.cores.allocates()) {
-      timer = std::thread([this, &workers_left] { watch_cores(workers_left); });
+    } else if (shared_.cores.allocates() || Watchdog<P>::is_needed(shared_.options)) {
+      timer = std::thread([this, &workers_left] { watch(workers_left); });
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
     shared_.wait_until_stopped();
@@ -128,8 +129,8 @@ class LiveRuntime final : public Runtime {
     while (workers_left.load(std::memory_order_acquire)) {
       if (timer_core_.poll() || shared_.options.idle == Idle::kSpin) {
         cpu_relax();
-      } else if (shared_.active_workers.load(std::memory_order_relaxed) == 0) {
-        shared_.active_workers.wait(0, std::memory_order_seq_cst);
+      } else if (shared_.sleepers.awake().load(std::memory_order_relaxed) == 0) {
+        shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
       } else {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
@@ -137,15 +138,21 @@ class LiveRuntime final : public Runtime {
   }
 
   // Workers look at the cores themselves whenever they poll. This is for when all that have one are
-  // in requests that take long.
-  void watch_cores(const std::atomic<bool>& workers_left) {
+  // in requests that take long, and for those that are stuck. A server whose workers are asleep at
+  // most looks is looked at less often, and a quiet one not at all.
+  void watch(const std::atomic<bool>& workers_left) {
+    uint32_t quiet = 0;
     while (workers_left.load(std::memory_order_acquire)) {
-      if (shared_.active_workers.load(std::memory_order_relaxed) == 0) {
-        shared_.active_workers.wait(0, std::memory_order_seq_cst);
-      } else {
+      if (shared_.sleepers.awake().load(std::memory_order_relaxed) != 0) {
+        quiet = 0;
         shared_.look_at_cores(now());
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        watchdog_.look_if_due(now());
+      } else if (++quiet > kQuietLooks) {
+        shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
+        quiet = 0;
       }
+      const Nanos pause = quiet == 0 ? Watchdog<P>::kPeriod : Watchdog<P>::kQuietPeriod;
+      std::this_thread::sleep_for(std::chrono::nanoseconds(pause.count()));
     }
   }
 
@@ -174,10 +181,15 @@ class LiveRuntime final : public Runtime {
     return sum;
   }
 
+  // After so many looks at sleeping workers the thread that watches sleeps until one wakes, which
+  // then has to say so.
+  static constexpr uint32_t kQuietLooks = 16;
+
   mutable Shared<P> shared_;
   std::vector<uint32_t> cpus_;
   std::vector<std::unique_ptr<LiveWorker<P>>> workers_;
   TimerCore<P> timer_core_;
+  Watchdog<P> watchdog_;
   std::atomic<bool> timer_gone_{false};
   std::atomic<int64_t> started_ns_{0};
 };

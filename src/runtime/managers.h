@@ -25,23 +25,22 @@ class Managers {
       : policy_(policy), workers_(workers) {
     for (uint32_t m = 0; m < managers(policy, workers); ++m) {
       seats_.push_back(std::make_unique<Seat>(queues, plan, hook::initial_plan(policy), workers,
-                                              stats, commons, m));
+                                              stats, commons, ManagerId{m}));
     }
   }
 
   uint32_t count() const { return static_cast<uint32_t>(seats_.size()); }
 
-  // A step, by that worker, of the manager of its group. True = something was put or sent that
-  // others may have to be woken for. Any thread; at once if somebody else is at it.
-  bool step_for(WorkerId worker, Instant at) {
-    return step(manager_of(policy_, worker, workers_).value, worker.value, at);
+  // A step of the manager of that worker's group, or of every manager. Any thread; at once if
+  // somebody else is at it. Calls wake(WorkerId) for each worker that a job was put to, and
+  // wake_group(ManagerId) for each manager that a message was sent to.
+  template <class Wake, class WakeGroup>
+  void step_for(WorkerId worker, Instant at, Wake&& wake, WakeGroup&& wake_group) {
+    step(*seats_[manager_of(policy_, worker, workers_).value], at, wake, wake_group);
   }
-
-  // A step of every manager.
-  bool step_all(Instant at) {
-    bool pushed = false;
-    for (uint32_t m = 0; m < count(); ++m) pushed |= step(m, UINT32_MAX, at);
-    return pushed;
+  template <class Wake, class WakeGroup>
+  void step_all(Instant at, Wake&& wake, WakeGroup&& wake_group) {
+    for (const auto& seat : seats_) step(*seat, at, wake, wake_group);
   }
 
   // Jobs that were sent from one manager to another; any thread.
@@ -55,28 +54,23 @@ class Managers {
   struct Seat {
     Seat(QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
          const typename P::Plan& initial, uint32_t workers,
-         const std::vector<const WorkerStats*>& stats, Commons& commons, uint64_t seed)
-        : host(queues, plan, initial, workers, stats, commons, seed) {}
+         const std::vector<const WorkerStats*>& stats, Commons& commons, ManagerId manager)
+        : id(manager), host(queues, plan, initial, workers, stats, commons, manager.value) {}
+    const ManagerId id;
     std::atomic_flag busy{};
     ManagerState<P> state{};
     LiveHost<P> host;
   };
 
-  bool step(uint32_t m, uint32_t by, Instant at) {
-    Seat& seat = *seats_[m];
-    if (seat.busy.test_and_set(std::memory_order_acquire)) return false;
+  template <class Wake, class WakeGroup>
+  void step(Seat& seat, Instant at, Wake&& wake, WakeGroup&& wake_group) {
+    if (seat.busy.test_and_set(std::memory_order_acquire)) return;
     seat.host.set_now(at);
     seat.host.refresh_plan();
-    const uint64_t puts = seat.host.puts();
-    const uint64_t sent = seat.host.sent().value();
-    static_cast<void>(hook::manage(policy_, seat.state, ManagerId{m}, seat.host));
-    const QueueRef last = seat.host.last_put();
-    const bool to_itself = seat.host.puts() == puts + 1 && last.lane == by &&
-                           P::kQueues[last.spec].scope == Scope::kPerWorker;
-    const bool pushed =
-        seat.host.sent().value() != sent || (seat.host.puts() != puts && !to_itself);
+    static_cast<void>(hook::manage(policy_, seat.state, seat.id, seat.host));
+    seat.host.take_pushed(wake);
+    seat.host.take_mailed(wake_group);
     seat.busy.clear(std::memory_order_release);
-    return pushed;
   }
 
   const P& policy_;

@@ -108,32 +108,22 @@ class Queues : public QueueSet<P> {
   void put(QueueRef q) {
     ASSERT_TRUE(this->visit(q, [this](auto& queue) { return queue.put(&job_); }));
   }
-  bool anything_for(uint32_t worker) {
-    return QueueSet<P>::anything_for(WorkerId{worker}, ManagerId{0});
-  }
 
  private:
   Job job_;
 };
 
-// A worker that stays awake for those takes CPU time from the very one that is behind.
-TEST(QueueSet, what_was_pushed_to_another_worker_keeps_nobody_else_awake) {
-  Queues<Jbsq> queues;
-  EXPECT_FALSE(queues.anything_for(0) || queues.anything_for(1));
-  queues.put({1, 1});
-  EXPECT_FALSE(queues.anything_for(0));
-  EXPECT_TRUE(queues.anything_for(1));
-  queues.put({0, 0});
-  EXPECT_TRUE(queues.anything_for(0));
-}
-
-TEST(QueueSet, what_another_worker_has_keeps_one_awake_that_can_steal_it) {
-  Queues<Steal> queues;
+TEST(QueueSet, what_waits_for_all_is_found_and_what_a_worker_has_is_not) {
+  Queues<Synergy> queues;
+  EXPECT_EQ(queues.waiting_for_all(), std::nullopt);
   queues.put({0, 1});
-  EXPECT_TRUE(queues.anything_for(0));
-  Queues<Fcfs> others;
-  others.put({0, 1});
-  EXPECT_FALSE(others.anything_for(0));
+  EXPECT_EQ(queues.waiting_for_all(), std::nullopt);
+  queues.put({1, 3});
+  EXPECT_EQ(queues.waiting_for_all(), (QueueRef{1, 3}));
+  Queues<Jbsq> pushed;
+  pushed.put({1, 1});
+  EXPECT_EQ(pushed.waiting_for_all(), std::nullopt);
+  EXPECT_TRUE(pushed.pushed_to(WorkerId{1}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -32,6 +33,24 @@ using QueueFor = std::conditional_t<
                        std::conditional_t<S == Sharing::kManaged, ManagedQueue<Job*>,
                                           MpmcQueue<Job*>>>>;
 
+// A queue that only its worker takes from and others may put into.
+constexpr bool is_pushed(const QueueSpec& spec) {
+  return spec.scope == Scope::kPerWorker && spec.sharing == Sharing::kShared;
+}
+
+template <Policy P>
+inline constexpr bool kPushes = [] {
+  for (const QueueSpec& spec : P::kQueues) {
+    if (is_pushed(spec)) return true;
+  }
+  return false;
+}();
+
+// Where the policy gives each worker its arrivals and nobody else, nobody takes them in for it.
+template <Policy P>
+inline constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
+                                     P::kQueues[0].sharing == Sharing::kOwner;
+
 template <Policy P>
 class QueueSet {
   static constexpr size_t kSpecs = std::span<const QueueSpec>(P::kQueues).size();
@@ -54,30 +73,22 @@ class QueueSet {
     return visit(q, [](auto& queue) { return queue.depth(); });
   }
 
-  // Is there anything that this worker, of the group of that manager, may come to serve beside its
-  // own kOwner queues? What waits at another worker counts only where it can be stolen: what was
-  // pushed there stays there.
-  bool anything_for(WorkerId worker, ManagerId group) {
+  // The first queue of all workers, or of a manager, in which something waits. A hint.
+  std::optional<QueueRef> waiting_for_all() {
     for (uint32_t spec = 0; spec < kSpecs; ++spec) {
-      const QueueSpec& queue = P::kQueues[spec];
-      if (queue.sharing == Sharing::kOwner) continue;
-      const bool pushed = queue.scope == Scope::kPerWorker && queue.sharing != Sharing::kStealable;
-      const bool one = pushed || queue.scope == Scope::kPerManager;
-      const uint32_t first = pushed ? worker.value : one ? group.value : 0;
-      const uint32_t end = one ? first + 1 : lanes_[spec];
-      for (uint32_t lane = first; lane < end; ++lane) {
-        if (depth({spec, lane}) > 0) return true;
+      if (P::kQueues[spec].scope == Scope::kPerWorker) continue;
+      for (uint32_t lane = 0; lane < lanes_[spec]; ++lane) {
+        if (depth({spec, lane}) > 0) return QueueRef{spec, lane};
       }
     }
-    return false;
+    return std::nullopt;
   }
 
   // Is there anything that others have put where only this worker takes it?
   bool pushed_to(WorkerId worker) {
     for (uint32_t spec = 0; spec < kSpecs; ++spec) {
       const QueueSpec& queue = P::kQueues[spec];
-      const bool pushed = queue.scope == Scope::kPerWorker && queue.sharing == Sharing::kShared;
-      if (pushed && depth({spec, worker.value}) > 0) return true;
+      if (is_pushed(queue) && depth({spec, worker.value}) > 0) return true;
     }
     return false;
   }

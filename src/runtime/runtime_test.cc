@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 
 #include "mechanism/clock/clock.h"
 #include "runtime/exposition.h"
@@ -187,6 +188,46 @@ TEST(Runtime, preemption_waits_for_the_end_of_a_forbidden_stretch) {
   EXPECT_EQ(server.receive(fast, 2), "S\n");
   EXPECT_EQ(server.receive(slow, 2), "L\n");
   EXPECT_FALSE(ran_inside);
+}
+
+// The policy leaves the last request of an inbox to its worker, which does not come to it.
+TEST(Runtime, what_waits_at_a_worker_without_checkpoints_is_served_by_an_idle_one) {
+  for (const char* policy : {"synergy", "steal", "sbb", "cfcfs", "darc"}) {
+    LetterServer server(policy, 2);
+    std::atomic<bool> runs{false};
+    std::atomic<bool> short_ran{false};
+    server.app.on('L') = [&](Request&) {
+      runs = true;
+      while (!short_ran) std::this_thread::yield();
+    };
+    server.app.on('S') = [&](Request&) { short_ran = true; };
+    server.start();
+    // Both come with one poll, so that one is in the inbox; or the second is still in the wire.
+    const uint64_t slow = server.connect();
+    const uint64_t fast = server.connect();
+    server.submit(slow, "L\n");
+    server.submit(fast, "S\n");
+    EXPECT_EQ(server.receive(fast, 2), "S\n") << policy;
+    EXPECT_EQ(server.receive(slow, 2), "L\n") << policy;
+  }
+}
+
+// Whoever sleeps through a request has no part in it.
+TEST(Runtime, a_request_wakes_no_more_workers_than_will_serve_it) {
+  constexpr uint32_t kRequests = 200;
+  for (const char* policy : {"synergy", "darc", "tinyquanta", "jbsq", "altocumulus", "sbb"}) {
+    LetterServer server(policy, 16);
+    server.start();
+    const Instant began = now();
+    for (uint32_t i = 0; i < kRequests; ++i) {
+      EXPECT_EQ(server.call(server.connect(i % 16), "S\n"), "S\n");
+    }
+    const double seconds = (now() - began).seconds();
+    EXPECT_TRUE(server.stop());
+    // Each wakes for no reason once a second; a request of a push policy wakes two.
+    const double most = 3 * kRequests + 16 * (seconds + 4);
+    EXPECT_LT(static_cast<double>(server.runtime->stats().parked), most) << policy;
+  }
 }
 
 TEST(Runtime, more_long_requests_than_fibers_all_finish_and_are_counted) {

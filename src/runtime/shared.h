@@ -22,6 +22,7 @@
 #include "runtime/options.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
+#include "runtime/sleepers.h"
 
 namespace rubato {
 
@@ -40,8 +41,9 @@ class Shared {
         queues(policy, opts.workers, opts.inbox_capacity, opts.shared_capacity),
         fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
         slow_threshold_ns(opts.slow_threshold.count()),
-        active_workers(opts.workers),
+        sleepers(opts.workers),
         cores(rule_of(opts), opts.workers, opts.guaranteed_cores, opts.credits),
+        watched_(opts.workers),
         central_host_(queues, plan, hook::initial_plan(policy), opts.workers, worker_stats,
                       commons, 0),
         managers_(policy, queues, plan, opts.workers, worker_stats, commons) {
@@ -73,11 +75,9 @@ class Shared {
     if (central_busy_.test_and_set(std::memory_order_acquire)) return;
     central_host_.set_now(at);
     central_host_.refresh_plan();
-    const uint64_t before = central_host_.puts();
     hook::dispatch(policy, central_, central_host_);
-    const bool pushed = central_host_.puts() != before;
+    central_host_.take_pushed([this](WorkerId worker) { wake(worker); });
     central_busy_.clear(std::memory_order_release);
-    if (pushed) wake_sleepers();
   }
 
   // The allocator of cores, if it is due and nobody else is at it.
@@ -101,11 +101,9 @@ class Shared {
 
   // The managers' steps: of the one whose group the worker is in, or of all.
   void manage_for(WorkerId worker, Instant at) {
-    if (managers_.step_for(worker, at)) wake_sleepers();
+    managers_.step_for(worker, at, waker(), group_waker());
   }
-  void manage_all(Instant at) {
-    if (managers_.step_all(at)) wake_sleepers();
-  }
+  void manage_all(Instant at) { managers_.step_all(at, waker(), group_waker()); }
   uint64_t sent_between_managers() const { return managers_.sent(); }
 
   // Where requests that come in at this worker are put, unless the policy says otherwise.
@@ -118,17 +116,40 @@ class Shared {
     return 0;
   }
 
-  // Is something queued that this worker may come to serve, or on its way to a manager?
-  bool anything_for(WorkerId worker) {
-    return queues.anything_for(worker, manager_of(policy, worker, options.workers)) ||
-           commons.mail();
+  // Ends the sleep of a worker that has something to do which others would not do. Any thread.
+  void wake(WorkerId worker) {
+    if (sleepers.claim(worker) || (cores.allocates() && cores.call(worker))) {
+      datapath.queue(worker).wake();
+    }
   }
 
-  // Wakes whoever sleeps or is about to, after something was queued that the caller may not serve.
-  // Ordering: a worker lowers active_workers before its last look at the queues, and both that and
-  // this are read-modify-writes of it: either it sees what was queued, or it is counted here.
-  void wake_sleepers() {
-    if (active_workers.fetch_add(0, std::memory_order_seq_cst) < options.workers) wake_all();
+  // Wakes one worker that sleeps, if there is one, to see what it can do. Any thread.
+  void wake_any(WorkerId from) {
+    const uint32_t woken = sleepers.claim_one(from, [](WorkerId) { return true; });
+    if (woken != Sleepers<>::kNobody) datapath.queue({woken}).wake();
+  }
+
+  // Something was put into `q` that the worker `from` may not come to serve soon: wakes one that
+  // will, if it sleeps; where none that sleeps may and `from` may not either, also one whose core
+  // is parked. One wake at the most, whatever the number of workers.
+  template <class H>
+  void wake_for(QueueRef q, WorkerId from, H& host) {
+    const auto may = [&](WorkerId worker) { return may_serve(q, worker, host); };
+    const uint32_t woken = sleepers.claim_one(from, may);
+    if (woken != Sleepers<>::kNobody) return datapath.queue({woken}).wake();
+    if (cores.allocates() && !may(from)) call_one(may);
+  }
+
+  // May that worker come to take what is in this queue?
+  template <class H>
+  bool may_serve(QueueRef q, WorkerId worker, H& host) const {
+    const QueueSpec& spec = P::kQueues[q.spec];
+    switch (spec.scope) {
+      case Scope::kGlobal: return hook::may_serve(policy, q, worker, host);
+      case Scope::kPerManager: return manager_of(policy, worker, options.workers).value == q.lane;
+      case Scope::kPerWorker: break;
+    }
+    return spec.sharing == Sharing::kStealable || q.lane == worker.value;
   }
 
   RunState state() const { return state_.load(std::memory_order_acquire); }
@@ -169,11 +190,15 @@ class Shared {
     }
   }
 
-  // Is the worker on a request that has taken long, so that it cannot look after its arrivals?
+  // Is the worker awake and has not looked after its arrivals for long: in a request that is not
+  // preempted, or without a CPU?
   bool is_stuck(WorkerId worker, Instant at) const {
-    const int64_t since = worker_stats[worker.value]->busy_since_ns.load(std::memory_order_relaxed);
-    return since != 0 && at.ns() - since >= kStuck.count();
+    const int64_t polled = worker_stats[worker.value]->polled_ns.load(std::memory_order_relaxed);
+    return polled != WorkerStats::kAsleep && at.ns() - polled >= kStuck.count();
   }
+
+  // A stuck worker whose arrivals end the sleep of another, which sets and clears this.
+  std::atomic<bool>& watched(WorkerId worker) { return watched_[worker.value].value; }
 
   const P policy;
   const RuntimeOptions options;
@@ -191,9 +216,7 @@ class Shared {
   Learned learned;
   std::function<void()> server_loop;
   std::atomic<bool> drain_failed{false};
-  // Workers that are not asleep. The timer core sleeps on it while it is 0; the worker that raises
-  // it from 0 notifies, so the two orders of sleep and notification both end awake.
-  std::atomic<uint32_t> active_workers;
+  Sleepers<> sleepers;
   CoreControl cores;
 
  private:
@@ -204,6 +227,31 @@ class Shared {
     if (options.cores.empty()) return nullptr;
     return std::move(
         CoreRule::make(options.cores, options.cores_settings, options.workers).value());
+  }
+
+  struct alignas(limits::kCacheLineBytes) Flag {
+    std::atomic<bool> value{false};
+  };
+
+  auto waker() {
+    return [this](WorkerId worker) { wake(worker); };
+  }
+  auto group_waker() {
+    return [this](ManagerId group) {
+      const uint32_t woken = sleepers.claim_one({0}, [&](WorkerId worker) {
+        return manager_of(policy, worker, options.workers) == group;
+      });
+      if (woken != Sleepers<>::kNobody) datapath.queue({woken}).wake();
+    };
+  }
+
+  template <class May>
+  void call_one(May&& may) {
+    for (uint32_t i = 0; i < options.workers; ++i) {
+      if (!may(WorkerId{i}) || !cores.call({i})) continue;
+      datapath.queue({i}).wake();
+      return;
+    }
   }
 
   // The arrivals in the kernel are asked for only where nobody has for long: it is a system call.
@@ -231,6 +279,7 @@ class Shared {
     return false;
   }
 
+  std::vector<Flag> watched_;
   std::atomic<RunState> state_{RunState::kRunning};
   std::atomic_flag drain_started_{};
   std::atomic<int64_t> drain_deadline_ns_{Instant::never().ns()};

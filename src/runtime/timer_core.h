@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/watchdog.h"
 #include "runtime/worker.h"
 
 namespace rubato {
@@ -22,13 +23,15 @@ class TimerCore {
         interrupts_(is_asynchronous(shared.options.preempt)),
         retries_(shared.options.workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, shared.commons, 0) {}
+              shared.options.workers, shared.worker_stats, shared.commons, 0),
+        watchdog_(shared) {}
 
   // True if some slice is armed, that is, the next poll should come soon.
   bool poll() {
     host_.set_now(now());
     shared_.adapt_if_due(host_.now());
     shared_.look_at_cores(host_.now());
+    watchdog_.look_if_due(host_.now());
     if constexpr (kDispatches<P>) shared_.dispatch(host_.now());
     if constexpr (kManages<P>) shared_.manage_all(host_.now());
     host_.refresh_plan();
@@ -104,6 +107,7 @@ class TimerCore {
   const bool interrupts_;
   std::vector<Retry> retries_;
   LiveHost<P> host_;
+  Watchdog<P> watchdog_;
 };
 
 }  // namespace rubato

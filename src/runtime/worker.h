@@ -81,8 +81,6 @@ class LiveWorker final : public Seat, private InterruptTarget {
   ArrivalSlots* arrivals() const { return arrivals_.get(); }  // null = they are not recorded
   TimerSlot& timer_slot() { return slice_.slot(); }
   void interrupt() { line_->send(); }  // after its slice was seen armed
-  bool is_parked() const { return parked_flag_.load(std::memory_order_relaxed); }
-  bool wake_if_parked();
 
   // Set once by the runtime before the threads start.
   std::vector<LiveWorker*> others;
@@ -99,19 +97,15 @@ class LiveWorker final : public Seat, private InterruptTarget {
   static constexpr uint32_t kRefusalRun = 64;
   static constexpr uint32_t kPicksPerPoll = 32;
   static constexpr Nanos kPollInterval = Nanos::micros(50);
+  // The longest sleep: while a worker is stuck, and otherwise.
   static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
-  static constexpr Nanos kQuietAfter = Nanos::millis(500);
   static constexpr size_t kParkedHere = 16;
   // Between two tries to preempt a request where it must not be left.
   static constexpr Nanos kRetryFirst = Nanos::micros(50);
   static constexpr Nanos kRetryMost = Nanos::millis(1);
   // A timer so little early, or so little late for a new slice, is left as it is.
   static constexpr Nanos kTimerSlack = Nanos::micros(2);
-
-  // Where the policy gives each worker its arrivals and nobody else, nobody takes them in for it.
-  static constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
-                                       P::kQueues[0].sharing == Sharing::kOwner;
 
   static LiveWorker& here() { return static_cast<LiveWorker&>(*this_seat()); }
   static void fiber_main(void* argument);
@@ -138,6 +132,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void admit(Request& request);
   void enqueue(Request& request);
   bool queue_up(Request& request);
+  void queued(QueueRef q);
   Request* answer_at_once(Request* next);
   void follow(Request& next);
   void note_arrival(const Request& request);
@@ -187,24 +182,34 @@ class LiveWorker final : public Seat, private InterruptTarget {
 
   // Idleness and the end.
   bool stopping();
-  void idle();
+  Request* idle();
   void help_stuck();
-  void park();
-  void wake_somebody();
-  void fall_asleep(Nanos limit);
-  void note_sleep() { stats_.asleep_since_ns.store(now().ns(), std::memory_order_relaxed); }
+  uint32_t take_over(WorkerId stuck);
+  uint32_t take_over(QueueRef theirs, QueueRef mine);
+  Request* park();
+  Request* last_look();
+  void fall_asleep();
+  Nanos watch_stuck();
+  void wake_next();
+  void note_polled() { stats_.polled_ns.store(host_.now().ns(), std::memory_order_relaxed); }
+  void note_sleep() {
+    stats_.polled_ns.store(WorkerStats::kAsleep, std::memory_order_relaxed);
+    stats_.asleep_since_ns.store(now().ns(), std::memory_order_relaxed);
+  }
   void note_awake() {
-    const int64_t since = stats_.asleep_since_ns.exchange(0, std::memory_order_relaxed);
-    stats_.asleep_ns += static_cast<uint64_t>(now().ns() - since);
+    const Instant since(stats_.asleep_since_ns.exchange(0, std::memory_order_relaxed));
+    const Instant at = step();
+    stats_.asleep_ns += static_cast<uint64_t>((at - since).count());
+    note_polled();
+    woken_ = true;
   }
 
   // Cores that come and go.
   void found_work();
-  void idle_without_end(Instant at);
-  void park_core();
-  bool needs_core();
+  Request* idle_without_end(Instant at);
+  Request* park_core();
   void look_after_minded();
-  std::span<DatapathQueue* const> minded_queues();
+  void mind_parked();
 
   Shared<P>& shared_;
   WorkerId id_;
@@ -222,12 +227,14 @@ class LiveWorker final : public Seat, private InterruptTarget {
 
   Instant slice_start_;
   Instant last_poll_;
-  Instant last_work_;
   Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
-  std::vector<DatapathQueue*> minded_;         // of the minder, while it sleeps
+  std::vector<DatapathQueue*> minded_;         // they end its sleep as its own does
+  std::vector<LiveWorker*> watched_;           // stuck workers among those
   uint32_t next_minded_ = 0;
   uint32_t picks_since_poll_ = 0;
   uint32_t picks_since_control_ = 0;
+  bool called_help_ = false;  // for what the last poll brought
+  bool woken_ = false;        // and has not found anything to do yet
   uint32_t flow_run_ = 0;
   Instant flow_run_start_;
   Request* flow_next_ = nullptr;      // the next command of the pipeline just served
@@ -249,8 +256,6 @@ class LiveWorker final : public Seat, private InterruptTarget {
   Instant timer_expiry_ = Instant::never();  // never = it is not armed
   Nanos retry_ = kRetryFirst;
   std::atomic<bool> timer_fired_{false};  // while the runtime was at work; handler and worker
-
-  std::atomic<bool> parked_flag_{false};
 };
 
 }  // namespace rubato

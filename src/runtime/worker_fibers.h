@@ -14,9 +14,11 @@ void LiveWorker<P>::run() {
   fiber_adopt_thread(thread_fiber_);
   slice_.attach();
   attach();
-  last_poll_ = last_work_ = step();
+  last_poll_ = step();
+  note_polled();
   overflow_.reserve(shared_.options.max_fibers);
-  minded_.reserve(others.size());
+  minded_.reserve(2 * others.size());
+  watched_.reserve(others.size());
   running_ = shared_.fibers.make(&fiber_main, &shared_);
   RUBATO_CHECK(running_ != nullptr);
   while (running_ != nullptr) {
@@ -101,8 +103,8 @@ Request* LiveWorker<P>::recv_here() {
     Request* request = worker.pick();
     if (request == nullptr) {
       worker.ran_out();
-      worker.idle();
-      continue;
+      request = worker.idle();
+      if (request == nullptr) continue;
     }
     worker.found_work();
     if (request->fiber == nullptr) {
@@ -195,8 +197,9 @@ void LiveWorker<P>::after_switch() {
   if (request == nullptr) return;
   if (std::exchange(publish_yielded_, false)) return yielded_.push_back(request);
   const QueueRef queue = hook::requeue(shared_.policy, *request, Why::kPreempted, id_, host_);
-  if (!host_.put(queue, request)) overflow_.push_back(request);
-  wake_somebody();
+  if (!host_.put(queue, request)) return overflow_.push_back(request);
+  host_.take_pushed([this](WorkerId worker) { shared_.wake(worker); });
+  if (!is_pushed(P::kQueues[queue.spec])) shared_.wake_for(queue, id_, host_);
 }
 
 }  // namespace rubato

@@ -3,6 +3,9 @@
 // LiveWorker<P>, the part that idles, helps and stops. Included by runtime/worker.h only.
 #pragma once
 
+#include <algorithm>
+#include <utility>
+
 #include "runtime/worker.h"
 
 namespace rubato {
@@ -14,80 +17,133 @@ bool LiveWorker<P>::stopping() {
   return state == RunState::kStopped || shared_.drained(host_.now());
 }
 
+// Null = nothing was found; the worker may have slept.
 template <Policy P>
-void LiveWorker<P>::idle() {
+Request* LiveWorker<P>::idle() {
   const Instant at = step();
   help_stuck();
   // Other groups' workers may all be at long requests.
   if constexpr (kManages<P>) shared_.manage_all(at);
   if (!shared_.cores.is_guaranteed(id_)) return idle_without_end(at);
-  if (idling_.should_park(at)) {
-    park();
-  } else {
-    cpu_relax();
-  }
+  if (idling_.should_park(at)) return park();
+  cpu_relax();
+  return nullptr;
 }
 
-// Requests in the kernel of a worker that has been on one request for long, and cannot be preempted
-// out of it, are run here (ZygOS: idle cores look at the network queues of busy ones), and those
-// that it minds.
+// What waits at a worker that has not looked after its arrivals for long is run here: the requests
+// in its kernel queue (ZygOS: idle cores look at the network queues of busy ones), those in its
+// inbox, and those that it minds. It is in a long request that cannot be preempted, or the
+// operating system has given its CPU to others.
 template <Policy P>
 void LiveWorker<P>::help_stuck() {
-  if (kOwnArrivals) return;
+  if (kOwnArrivals<P>) return;
   for (LiveWorker* other : others) {
     if (!shared_.is_stuck(other->id_, host_.now())) continue;
     if (other->datapath_.pending()) stats_.helped += ingest(other->datapath_);
+    stats_.helped += take_over(other->id_);
     if (other->id_ == CoreControl::minder()) look_after_minded();
   }
 }
 
-// Sleeps until something arrives. A request that another worker queues between the check and the
-// sleep may be overlooked by this one for the length of the sleep; the worker that queued it serves
-// it in any case, so that costs help, not progress. Where it may not serve it, wake_sleepers()
-// pairs with the count of active workers, which goes down before the check.
+// As if they had arrived here. A policy may leave the last request of an inbox to its worker, which
+// does not come to it now.
 template <Policy P>
-void LiveWorker<P>::park() {
-  parked_flag_.store(true, std::memory_order_seq_cst);
-  shared_.active_workers.fetch_sub(1, std::memory_order_seq_cst);
-  if (!shared_.anything_for(id_) && control_.depth() == 0) {
-    const bool quiet = others.empty() || host_.now() - last_work_ > kQuietAfter;
-    ++stats_.parked;
-    fall_asleep(quiet ? kQuietSleep : kWatchfulSleep);
+uint32_t LiveWorker<P>::take_over(WorkerId stuck) {
+  uint32_t taken = 0;
+  for (uint32_t spec = 0; spec < std::size(P::kQueues); ++spec) {
+    const QueueSpec& queue = P::kQueues[spec];
+    if (queue.scope != Scope::kPerWorker || queue.sharing != Sharing::kStealable) continue;
+    taken += take_over({spec, stuck.value}, {spec, id_.value});
   }
-  if (shared_.active_workers.fetch_add(1, std::memory_order_seq_cst) == 0) {
-    shared_.active_workers.notify_all();
+  return taken;
+}
+
+// Half of what is there, as other workers may help too.
+template <Policy P>
+uint32_t LiveWorker<P>::take_over(QueueRef theirs, QueueRef mine) {
+  const uint32_t most = std::min((host_.depth(theirs) + 1) / 2, limits::kStealMax);
+  for (uint32_t taken = 0; taken < most; ++taken) {
+    Job* job = host_.take(theirs);
+    if (job == nullptr) return taken;
+    if (!host_.put(mine, job)) overflow_.push_back(static_cast<Request*>(job));
   }
-  parked_flag_.store(false, std::memory_order_relaxed);
+  return most;
+}
+
+// Sleeps until something arrives, or somebody has queued what this worker may serve: see
+// runtime/sleepers.h for why that is not missed. The policy itself says whether there is anything:
+// a worker that stayed awake for what it may not take would only take CPU time from those who may.
+template <Policy P>
+Request* LiveWorker<P>::park() {
+  shared_.sleepers.falls_asleep(id_);
+  Request* found = last_look();
+  if (found == nullptr) fall_asleep();
+  if (shared_.sleepers.wakes_up(id_)) shared_.sleepers.awake().notify_all();
   idling_.parked();
   step();
+  return found;
 }
 
 template <Policy P>
-void LiveWorker<P>::fall_asleep(Nanos limit) {
-  const std::span<DatapathQueue* const> minded = minded_queues();
-  for (const DatapathQueue* queue : minded) {
-    if (queue->pending()) return;
+Request* LiveWorker<P>::last_look() {
+  if constexpr (kDispatches<P>) shared_.dispatch(step());
+  if constexpr (kManages<P>) shared_.manage_all(step());
+  host_.refresh_plan();
+  return pick();
+}
+
+template <Policy P>
+void LiveWorker<P>::fall_asleep() {
+  mind_parked();
+  const bool calls = !minded_.empty();
+  const Nanos limit = watch_stuck();
+  if (limit > Nanos()) {
+    if (calls) shared_.call_parked();
+    ++stats_.parked;
+    note_sleep();
+    minded_.empty() ? datapath_.wait(limit) : datapath_.wait(limit, minded_);
+    note_awake();
   }
-  if (!minded.empty()) shared_.call_parked();
-  note_sleep();
-  minded.empty() ? datapath_.wait(limit) : datapath_.wait(limit, minded);
-  note_awake();
+  for (LiveWorker* stuck : watched_) {
+    shared_.watched(stuck->id_).store(false, std::memory_order_release);
+  }
+  watched_.clear();
+  minded_.clear();
 }
 
-// One sleeping worker is enough: it wakes the next if it finds more than it can do.
+// What comes to a stuck worker ends this worker's sleep, unless another watches it already. The
+// longest time to sleep; zero = something has come.
 template <Policy P>
-void LiveWorker<P>::wake_somebody() {
-  if (shared_.active_workers.load(std::memory_order_relaxed) == host_.workers()) return;
+Nanos LiveWorker<P>::watch_stuck() {
+  for (DatapathQueue* queue : minded_) {
+    if (queue->pending()) return {};
+  }
+  if (kOwnArrivals<P>) return kQuietSleep;
+  Nanos limit = kQuietSleep;
   for (LiveWorker* other : others) {
-    if (other->wake_if_parked()) return;
+    if (!shared_.is_stuck(other->id_, host_.now())) continue;
+    limit = kWatchfulSleep;
+    if (shared_.watched(other->id_).exchange(true, std::memory_order_acq_rel)) continue;
+    watched_.push_back(other);
+    // Who is in the middle of a poll keeps others out; its arrivals must not keep this one awake.
+    if (!other->datapath_.pending()) {
+      minded_.push_back(&other->datapath_);
+    } else if (ingest(other->datapath_) > 0) {
+      return {};
+    }
   }
+  return limit;
 }
 
+// The first thing found after a sleep: if more waits, one other worker is woken for it, and so on.
 template <Policy P>
-bool LiveWorker<P>::wake_if_parked() {
-  if (!parked_flag_.exchange(false, std::memory_order_acq_rel)) return false;
-  datapath_.wake();
-  return true;
+void LiveWorker<P>::wake_next() {
+  if (!std::exchange(woken_, false) || shared_.sleepers.all_awake()) return;
+  const QueueRef own{0, own_lane()};
+  if (is_pushed(P::kQueues[0]) || kOwnArrivals<P>) return;
+  const bool more = host_.depth(own) > 0;
+  const auto q = more ? std::optional(own) : shared_.queues.waiting_for_all();
+  if (q) shared_.wake_for(*q, id_, host_);
 }
 
 }  // namespace rubato

@@ -33,14 +33,12 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   std::array<Request*, limits::kBurst> burst;
   const uint32_t n = from.poll(burst);
   if (shedding_) step();
+  called_help_ = false;
   for (uint32_t i = 0; i < n; ++i) admit(*burst[i]);
+  host_.take_pushed([this](WorkerId worker) { shared_.wake(worker); });
   picks_since_poll_ = 0;
   last_poll_ = step();
-  if (interchangeable(shared_.policy)) {
-    if (n > 1) wake_somebody();
-  } else {
-    if (n > 0) shared_.wake_sleepers();
-  }
+  if (&from == &datapath_) note_polled();
   return n;
 }
 
@@ -88,7 +86,23 @@ void LiveWorker<P>::note_arrival(const Request& request) {
 template <Policy P>
 bool LiveWorker<P>::queue_up(Request& request) {
   if (request.control) return control_.put(&request);
-  return host_.put(hook::route(shared_.policy, request, id_, host_), &request);
+  const QueueRef q = hook::route(shared_.policy, request, id_, host_);
+  if (!host_.put(q, &request)) return false;
+  queued(q);
+  return true;
+}
+
+// Something was put into q. If it is alone there and this worker may serve it, it will. Of more
+// than that one other worker is told, which tells the next; each that this worker may not serve is
+// told of.
+template <Policy P>
+void LiveWorker<P>::queued(QueueRef q) {
+  if (is_pushed(P::kQueues[q.spec])) return;  // see take_pushed
+  if (shared_.may_serve(q, id_, host_)) {
+    if (called_help_ || host_.depth(q) <= 1) return;
+    called_help_ = true;
+  }
+  shared_.wake_for(q, id_, host_);
 }
 
 // Whoever waits for a lock tries again after every other request, so that its holder gets on even
@@ -256,7 +270,6 @@ void LiveWorker<P>::send(Request& request) {
   stats_.busy_ns += static_cast<uint64_t>(flush_cost.count());
   stats_.busy_since_ns.store(0, std::memory_order_relaxed);
   learn(done, payload_bytes, done.attained + flush_cost, promoted_after);
-  last_work_ = host_.now();
   if (next != nullptr) next = answer_at_once(next);
   if (next != nullptr) {
     follow(*next);
@@ -325,7 +338,7 @@ void LiveWorker<P>::follow(Request& next) {
     next.datapath->flush(next);
   }
   admit(next);
-  if (!interchangeable(shared_.policy)) shared_.wake_sleepers();
+  host_.take_pushed([this](WorkerId worker) { shared_.wake(worker); });
 }
 
 }  // namespace rubato

@@ -60,6 +60,10 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it
   // When the request it runs started, relaxed; 0 = it runs none.
   std::atomic<int64_t> busy_since_ns{0};
+  // When it last looked after its own arrivals, or woke, relaxed; kAsleep = it sleeps, and wakes
+  // for them.
+  static constexpr int64_t kAsleep = INT64_MAX;
+  std::atomic<int64_t> polled_ns{kAsleep};
   // When it went to sleep, relaxed; 0 = it is awake.
   std::atomic<int64_t> asleep_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet

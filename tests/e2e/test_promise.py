@@ -42,6 +42,22 @@ class Promise(unittest.TestCase):
             longest_us = max(buckets[::2])
             self.assertGreater(longest_us, LONG_S / 2 * 1e6)
 
+    def test_idle_worker_notices_at_once_what_a_busy_workers_socket_holds(self):
+        """Also after a silence in which it has fallen asleep for long."""
+        for options in (["darc"], ["cfcfs"], ["steal"], ["synergy", "--preempt", "none"]):
+            with Server("--workers", "2", "--policy", *options) as server:
+                for _ in range(4):  # the two connections are at one worker half the time
+                    with server.client() as slow, server.client() as fast:
+                        fast.call("GET", "k")
+                        slow.call("GET", "k")
+                        time.sleep(0.6)
+                        slow.send("DEBUG", "SLEEP", "0.3")
+                        time.sleep(0.01)
+                        fast.call("GET", "k")
+                        overtaken = not select.select([slow.socket], [], [], 0)[0]
+                        self.assertTrue(overtaken, options)
+                        self.assertEqual(slow.reply(), b"OK")
+
     def test_slowlog_names_the_culprit(self):
         with Server("--policy", "fcfs") as server:
             self.get_overtakes_sleep(server)

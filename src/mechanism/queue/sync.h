@@ -23,6 +23,10 @@ struct StdSync {
   // checks the claim.
   template <class T>
   using Plain = T;
+
+  // Sequentially consistent: of two threads that each store, pass it and load what the other has
+  // stored, at least one sees the other's store.
+  static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 };
 
 // Queues carry small trivial values: pointers, and messages of a few lines.

@@ -149,6 +149,12 @@ void Execution::step() {
   fiber_switch(self, scheduler_);
 }
 
+void Execution::fence() {
+  step();
+  join(*view_, fence_view_);
+  fence_view_ = *view_;
+}
+
 // The thread to run next: the running one first, then the others in order.
 uint32_t Execution::pick(bool running_can_go_on) {
   std::array<uint32_t, kThreadsMax> candidates;

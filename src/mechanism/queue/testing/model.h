@@ -10,8 +10,10 @@
 // kept; a thread's view says the oldest store of each location it may still read; a release store
 // takes its thread's view with it, an acquire load adds that view to the reader's; a
 // read-modify-write continues the release sequence of the store it replaces. model::Plain reports
-// accesses of two threads that are not ordered by these rules, that is, data races.
-// Not modelled: a load that takes effect after a later store of its thread, fences, seq_cst.
+// accesses of two threads that are not ordered by these rules, that is, data races. A sequentially
+// consistent fence exchanges views with all that passed one before.
+// Not modelled: a load that takes effect after a later store of its thread, seq_cst accesses (they
+// count as acquire and release), fences of other orders.
 //
 // Not thread safe: one explore() at a time per thread.
 #pragma once
@@ -64,6 +66,7 @@ class Execution {
   uint32_t choose(uint32_t count);   // 0 .. count-1; every value is tried in some execution
   uint32_t choose_store(uint32_t oldest, uint32_t latest);
   View& view() { return *view_; }
+  void fence();                      // sequentially consistent
   uint32_t running() const { return running_; }
   uint32_t tick();                   // counts the running thread's accesses, in its own view
 
@@ -88,6 +91,7 @@ class Execution {
   std::function<void()> check_;
   Fiber scheduler_;
   View setup_view_{};
+  View fence_view_{};  // of all that passed a fence
   View* view_ = &setup_view_;
   uint32_t running_ = kThreadsMax;  // none: set-up or final check
   uint32_t locations_ = kThreadsMax;  // the first ones count the threads' accesses
@@ -107,6 +111,7 @@ struct Weaken {
   bool loads = false;
   bool stores = false;
   bool exchanges = false;
+  bool fences = false;
 };
 
 template <class T, Weaken kWeaken = Weaken{}>
@@ -148,6 +153,17 @@ class Atomic {
     return true;
   }
 
+  T fetch_add(T value, std::memory_order order) {
+    current_run().step();
+    const View carried = stores_.back().view;
+    const T before = read(latest(), order);
+    append(static_cast<T>(before + value), !kWeaken.exchanges && releases(order), &carried);
+    return before;
+  }
+  T fetch_sub(T value, std::memory_order order) {
+    return fetch_add(static_cast<T>(T() - value), order);
+  }
+
   bool compare_exchange_weak(T& expected, T desired, std::memory_order order) {
     return compare_exchange_strong(expected, desired, order, order);
   }
@@ -159,7 +175,8 @@ class Atomic {
   };
 
   static bool releases(std::memory_order order) {
-    return order == std::memory_order_release || order == std::memory_order_acq_rel;
+    return order == std::memory_order_release || order == std::memory_order_acq_rel ||
+           order == std::memory_order_seq_cst;
   }
 
   uint32_t latest() const { return static_cast<uint32_t>(stores_.size() - 1); }
@@ -177,10 +194,9 @@ template <class T, Weaken kWeaken>
 T Atomic<T, kWeaken>::read(uint32_t index, std::memory_order order) const {
   View& view = current_run().view();
   view[location_] = std::max(view[location_], index);
-  if (order == std::memory_order_acquire || order == std::memory_order_acq_rel) {
+  if (order != std::memory_order_relaxed && order != std::memory_order_release) {
     if (!kWeaken.loads) join(view, stores_[index].view);
   }
-  RUBATO_CHECK(order != std::memory_order_seq_cst);
   return stores_[index].value;
 }
 
@@ -233,6 +249,9 @@ struct Sync {
   using Atomic = model::Atomic<T, kWeaken>;
   template <class T>
   using Plain = model::Plain<T>;
+  static void fence() {
+    if (!kWeaken.fences) current_run().fence();
+  }
 };
 
 }  // namespace rubato::model

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sleepers: which workers of one runtime are asleep, so that whoever queues a request that it will
+// not serve itself wakes exactly one worker that will. A worker marks itself, looks for work a last
+// time by asking its policy, and sleeps if there is none; a worker that is woken is claimed first,
+// so two requests wake two workers. How a worker sleeps and what ends its sleep is the caller's.
+//
+// Methods that name a worker as `me` are that worker's; all others are for any thread.
+//
+// Memory order. Two sides, each with a sequentially consistent fence between its two steps: a
+// worker stores its mark, passes the fence and looks at the queues; who queues a request makes it
+// visible, passes the fence and loads the marks. So the worker sees the request, or the mark is
+// seen, or both. A mark is taken by a compare-and-swap, hence by one claimant. `awake_` counts the
+// marks that are not set; it may lag behind them for a moment on the way up, never on the way down,
+// so that "all are awake" means that no mark is overlooked.
+//
+// Sync: see mechanism/queue/sync.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/limits.h"
+#include "mechanism/queue/sync.h"
+
+namespace rubato {
+
+template <class Sync = StdSync>
+class Sleepers {
+ public:
+  static constexpr uint32_t kNobody = UINT32_MAX;
+
+  explicit Sleepers(uint32_t workers) : marks_(workers), awake_(workers) {}
+
+  // Before the last look for work. Until wakes_up(me) others may claim it.
+  void falls_asleep(WorkerId me) {
+    awake_.fetch_sub(1, std::memory_order_relaxed);
+    marks_[me.value].asleep.store(1, std::memory_order_relaxed);
+    Sync::fence();
+  }
+  // True = it is the first that is awake: who waits for that on awake() is to be notified.
+  bool wakes_up(WorkerId me) {
+    marks_[me.value].asleep.store(0, std::memory_order_relaxed);
+    return awake_.fetch_add(1, std::memory_order_seq_cst) == 0;
+  }
+
+  // The same for a worker that nobody may claim.
+  void leaves() { awake_.fetch_sub(1, std::memory_order_seq_cst); }
+  bool comes_back() { return awake_.fetch_add(1, std::memory_order_seq_cst) == 0; }
+
+  // After queueing what that worker alone may serve. True = its sleep must be ended.
+  bool claim(WorkerId worker) {
+    Sync::fence();
+    return take_mark(worker.value);
+  }
+
+  // After queueing something: the first worker after `from`, in ring order, that is asleep and may
+  // serve it. Its sleep must be ended. kNobody = there is none, so who may is awake.
+  template <class May>
+  uint32_t claim_one(WorkerId from, May&& may) {
+    Sync::fence();
+    if (all_awake()) return kNobody;
+    const auto workers = static_cast<uint32_t>(marks_.size());
+    for (uint32_t i = 1; i <= workers; ++i) {
+      const uint32_t worker = (from.value + i) % workers;
+      if (may(WorkerId{worker}) && take_mark(worker)) return worker;
+    }
+    return kNobody;
+  }
+
+  // Hints.
+  bool is_asleep(WorkerId worker) const {
+    return marks_[worker.value].asleep.load(std::memory_order_relaxed) != 0;
+  }
+  bool all_awake() const { return awake_.load(std::memory_order_relaxed) == marks_.size(); }
+
+  // Workers that are awake, to sleep on while it is 0. Who raises it from 0 notifies, so the two
+  // orders of sleep and notification both end awake.
+  typename Sync::template Atomic<uint32_t>& awake() { return awake_; }
+
+ private:
+  struct alignas(limits::kCacheLineBytes) Mark {
+    typename Sync::template Atomic<uint32_t> asleep{};
+  };
+
+  bool take_mark(uint32_t worker) {
+    uint32_t asleep = 1;
+    if (marks_[worker].asleep.load(std::memory_order_relaxed) == 0) return false;
+    return marks_[worker].asleep.compare_exchange_strong(asleep, 0, std::memory_order_acq_rel,
+                                                         std::memory_order_relaxed);
+  }
+
+  std::vector<Mark> marks_;
+  alignas(limits::kCacheLineBytes) typename Sync::template Atomic<uint32_t> awake_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/sleepers.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "mechanism/queue/testing/model.h"
+
+namespace rubato {
+namespace {
+
+constexpr WorkerId kFirst{0}, kSecond{1}, kThird{2};
+bool anybody(WorkerId) { return true; }
+
+TEST(Sleepers, one_request_wakes_one_worker_and_the_next_another) {
+  Sleepers<> sleepers(3);
+  EXPECT_TRUE(sleepers.all_awake());
+  EXPECT_EQ(sleepers.claim_one(kFirst, anybody), Sleepers<>::kNobody);
+  sleepers.falls_asleep(kSecond);
+  sleepers.falls_asleep(kThird);
+  EXPECT_EQ(sleepers.claim_one(kFirst, anybody), 1u);
+  EXPECT_EQ(sleepers.claim_one(kFirst, anybody), 2u);
+  EXPECT_EQ(sleepers.claim_one(kFirst, anybody), Sleepers<>::kNobody);
+  EXPECT_FALSE(sleepers.wakes_up(kSecond));
+  EXPECT_FALSE(sleepers.wakes_up(kThird));
+  EXPECT_TRUE(sleepers.all_awake());
+}
+
+TEST(Sleepers, only_a_worker_that_may_serve_it_is_woken) {
+  Sleepers<> sleepers(3);
+  sleepers.falls_asleep(kSecond);
+  sleepers.falls_asleep(kThird);
+  const auto last = [](WorkerId worker) { return worker.value == 2; };
+  EXPECT_EQ(sleepers.claim_one(kFirst, last), 2u);
+  EXPECT_EQ(sleepers.claim_one(kFirst, last), Sleepers<>::kNobody);
+  EXPECT_TRUE(sleepers.is_asleep(kSecond));
+  EXPECT_TRUE(sleepers.claim(kSecond));
+  EXPECT_FALSE(sleepers.claim(kSecond));
+}
+
+TEST(Sleepers, who_wakes_first_is_told_so) {
+  Sleepers<> sleepers(2);
+  sleepers.falls_asleep(kFirst);
+  sleepers.leaves();
+  EXPECT_EQ(sleepers.awake().load(), 0u);
+  EXPECT_TRUE(sleepers.comes_back());
+  EXPECT_FALSE(sleepers.wakes_up(kFirst));
+}
+
+// A worker that falls asleep beside one that brings work, under the model checker. What must not
+// be: it sleeps, nobody has claimed it, and there is work.
+template <model::Weaken kWeaken>
+model::Report falling_asleep_beside_work(bool by_name) {
+  return model::explore({2, 2}, [by_name](model::Execution& run) {
+    struct Scene {
+      Sleepers<model::Sync<kWeaken>> sleepers{2};
+      model::Atomic<int, kWeaken> work;
+      bool sleeps = false;
+      bool woken = false;
+    };
+    auto scene = std::make_shared<Scene>();
+    run.thread([scene] {
+      scene->sleepers.falls_asleep(kSecond);
+      scene->sleeps = scene->work.load(std::memory_order_relaxed) == 0;
+      if (!scene->sleeps) scene->sleepers.wakes_up(kSecond);
+    });
+    run.thread([scene, by_name] {
+      scene->work.store(1, std::memory_order_relaxed);
+      scene->woken = by_name ? scene->sleepers.claim(kSecond)
+                             : scene->sleepers.claim_one(kFirst, anybody) == 1;
+    });
+    run.finally([scene, &run] {
+      run.expect(!scene->sleeps || scene->woken, "asleep beside work");
+    });
+  });
+}
+
+TEST(Sleepers, nobody_sleeps_beside_work_that_was_brought) {
+  for (const bool by_name : {true, false}) {
+    const model::Report report = falling_asleep_beside_work<model::Weaken{}>(by_name);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GE(report.executions, 10u);
+  }
+}
+
+TEST(Sleepers, somebody_would_without_the_fences) {
+  constexpr model::Weaken kFences{.fences = true};
+  EXPECT_NE(falling_asleep_beside_work<kFences>(true).failure, "");
+  EXPECT_NE(falling_asleep_beside_work<kFences>(false).failure, "");
+}
+
+// For ThreadSanitizer: two workers sleep whenever there is nothing, two threads bring work.
+TEST(Sleepers, all_work_is_done_by_workers_that_sleep_in_between) {
+  constexpr int kEach = 2'000;
+  Sleepers<> sleepers(2);
+  std::atomic<int> work{0};
+  std::atomic<int> done{0};
+  std::array<std::atomic<uint32_t>, 2> bells{};
+  const auto bring = [&] {
+    for (int i = 0; i < kEach; ++i) {
+      work.fetch_add(1, std::memory_order_relaxed);
+      const uint32_t woken = sleepers.claim_one(kFirst, anybody);
+      if (woken == Sleepers<>::kNobody) continue;
+      bells[woken].fetch_add(1, std::memory_order_release);
+      bells[woken].notify_one();
+    }
+  };
+  const auto take = [&] {
+    int left = work.load(std::memory_order_relaxed);
+    while (left > 0 && !work.compare_exchange_weak(left, left - 1)) continue;
+    return left > 0;
+  };
+  const auto serve = [&](WorkerId me) {
+    while (done.load(std::memory_order_relaxed) < 2 * kEach) {
+      const uint32_t rung = bells[me.value].load(std::memory_order_acquire);
+      sleepers.falls_asleep(me);
+      const bool found = take();
+      // The last request done ends all sleeps, as nobody brings more.
+      if (!found && done.load() < 2 * kEach) bells[me.value].wait(rung, std::memory_order_acquire);
+      sleepers.wakes_up(me);
+      if (!found) continue;
+      if (done.fetch_add(1) + 1 < 2 * kEach) continue;
+      for (auto& bell : bells) {
+        bell.fetch_add(1, std::memory_order_release);
+        bell.notify_one();
+      }
+    }
+  };
+  std::thread first(serve, kFirst), second(serve, kSecond), third(bring), fourth(bring);
+  for (std::thread* thread : {&first, &second, &third, &fourth}) thread->join();
+  EXPECT_EQ(done.load(), 2 * kEach);
+  EXPECT_EQ(work.load(), 0);
+}
+
+}  // namespace
+}  // namespace rubato

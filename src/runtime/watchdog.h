@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Watchdog<P>: notices once a millisecond what nobody who is awake would: a worker that is stuck
+// (in a request that is not preempted, or without a CPU) while others sleep, and requests in a
+// queue that a sleeping worker may serve by now, because the plan has changed. It wakes one worker
+// for each, which helps, and watches the arrivals of the stuck one from then on. One caller at a
+// time: the thread that looks at slices or cores, or a thread of its own. Never blocks.
+#pragma once
+
+#include "runtime/live_host.h"
+#include "runtime/shared.h"
+
+namespace rubato {
+
+template <Policy P>
+class Watchdog {
+ public:
+  static constexpr Nanos kPeriod = Nanos::millis(1);
+  static constexpr Nanos kQuietPeriod = Nanos::millis(3);  // after a look that found all asleep
+
+  explicit Watchdog(Shared<P>& shared)
+      : shared_(shared),
+        host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
+              shared.options.workers, shared.worker_stats, shared.commons, 0) {}
+
+  // Is there ever anything to notice? Where each worker's arrivals are its own, nobody may help.
+  static bool is_needed(const RuntimeOptions& options) {
+    return options.workers > 1 && options.idle != Idle::kSpin && !kOwnArrivals<P>;
+  }
+
+  void look_if_due(Instant at) {
+    if (at < next_look_ || !is_needed(shared_.options)) return;
+    next_look_ = at + kPeriod;
+    if (shared_.sleepers.all_awake()) return;
+    host_.set_now(at);
+    host_.refresh_plan();
+    for (uint32_t worker = 0; worker < shared_.options.workers; ++worker) look_at({worker}, at);
+    if (const auto q = shared_.queues.waiting_for_all()) shared_.wake_for(*q, {0}, host_);
+  }
+
+ private:
+  void look_at(WorkerId worker, Instant at) {
+    if (!shared_.is_stuck(worker, at)) return;
+    if (shared_.watched(worker).load(std::memory_order_relaxed)) return;
+    shared_.wake_any(worker);
+  }
+
+  Shared<P>& shared_;
+  LiveHost<P> host_;
+  Instant next_look_;
+};
+
+}  // namespace rubato
