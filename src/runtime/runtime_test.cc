@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
 
@@ -228,6 +229,23 @@ TEST(Runtime, a_request_wakes_no_more_workers_than_will_serve_it) {
     const double most = 3 * kRequests + 16 * (seconds + 4);
     EXPECT_LT(static_cast<double>(server.runtime->stats().parked), most) << policy;
   }
+}
+
+// To the kernel's count a thread that blocks is like one whose CPU others have.
+TEST(Runtime, time_without_a_cpu_is_not_the_requests) {
+  LetterServer server("synergy");
+  server.options.policy_settings["fixed_quantum"] = "5ms";
+  server.app.on('B') = [&](Request&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (int i = 0; i < 1'000; ++i) checkpoint();
+  };
+  server.start();
+  const uint64_t flow = server.connect();
+  EXPECT_EQ(server.call(flow, "B\n"), "B\n");
+  EXPECT_TRUE(server.stop());
+  EXPECT_EQ(server.runtime->stats().long_by_age, 0u);
+  EXPECT_LT(server.runtime->service('B').max(), Nanos::millis(10));
+  EXPECT_GE(server.runtime->latency('B').max(), Nanos::millis(20));
 }
 
 TEST(Runtime, more_long_requests_than_fibers_all_finish_and_are_counted) {

@@ -56,16 +56,11 @@ class SliceClock {
   void start(Instant now, Nanos quantum, uint8_t priority) {
     if (quantum == Nanos::max() || watch_ == SliceWatch::kNobody) return stop();
     quantum_ = quantum;
-    end_ = now + quantum;
-    if (watch_ == SliceWatch::kSelf) {
-      last_look_ = now;
-      stride_ = 0;
-      checkpoint_budget_set(0);
-    } else {
-      publish(priority);
-      checkpoint_budget_set(watch_ == SliceWatch::kTimerCore ? kLooksAfter : kCheckpointNever);
-    }
+    watch_until(now + quantum, now, priority);
   }
+
+  // The slice goes on, to `end`. Requires that one was started.
+  void extend(Instant end, Instant now, uint8_t priority) { watch_until(end, now, priority); }
 
   // No slice runs.
   void stop() {
@@ -90,6 +85,11 @@ class SliceClock {
 
   Nanos quantum() const { return quantum_; }
   Instant end() const { return end_; }
+  // The same; of a slice that a timer core has renewed, its latest end.
+  Instant due() const {
+    const bool published = watch_ == SliceWatch::kTimerCore || watch_ == SliceWatch::kInterrupts;
+    return published ? Instant(slot_.deadline_ns.load(std::memory_order_relaxed)) : end_;
+  }
   TimerSlot& slot() { return slot_; }
 
  private:
@@ -98,6 +98,18 @@ class SliceClock {
   // earned must not cover more of that than a short request's time.
   static constexpr int64_t kLongestStride = 64;
   static constexpr int32_t kLooksAfter = 64;
+
+  void watch_until(Instant end, Instant now, uint8_t priority) {
+    end_ = end;
+    if (watch_ == SliceWatch::kSelf) {
+      last_look_ = now;
+      stride_ = 0;
+      checkpoint_budget_set(0);
+    } else {
+      publish(priority);
+      checkpoint_budget_set(watch_ == SliceWatch::kTimerCore ? kLooksAfter : kCheckpointNever);
+    }
+  }
 
   void publish(uint8_t priority) {
     slot_.deadline_ns.store(end_.ns(), std::memory_order_relaxed);

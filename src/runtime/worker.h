@@ -28,6 +28,7 @@
 
 #include "base/check.h"
 #include "mechanism/clock/clock.h"
+#include "mechanism/clock/cpu_loss.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/relax.h"
 #include "mechanism/preempt/identity.h"
@@ -104,6 +105,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // Between two tries to preempt a request where it must not be left.
   static constexpr Nanos kRetryFirst = Nanos::micros(50);
   static constexpr Nanos kRetryMost = Nanos::millis(1);
+  // Beyond so much a slice that ended late, or a request that went on, may have lost its CPU.
+  static constexpr Nanos kSuspicious = Nanos::micros(100);
   // A timer so little early, or so little late for a new slice, is left as it is.
   static constexpr Nanos kTimerSlack = Nanos::micros(2);
 
@@ -153,6 +156,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void begin(Request& request);
   void start_slice(Request& request);
   void slice_over(bool half_way = false);
+  bool slice_was_lost();
+  Nanos deduct_loss();
   void account_slice(Request& request, Instant at);
   void complete(Request& request, Nanos service);
   void learn(const Job& done, size_t payload_bytes, Nanos service, Nanos promoted_after);
@@ -200,6 +205,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
     const Instant since(stats_.asleep_since_ns.exchange(0, std::memory_order_relaxed));
     const Instant at = step();
     stats_.asleep_ns += static_cast<uint64_t>((at - since).count());
+    loss_.slept(since, at);
     note_polled();
     woken_ = true;
   }
@@ -225,7 +231,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
   RecentSlices recent_;
   WorkerStats stats_;
 
-  Instant slice_start_;
+  Instant slice_start_;  // moved on by what the slice has lost of its CPU
+  CpuLoss loss_;
   Instant last_poll_;
   Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
   std::vector<DatapathQueue*> minded_;         // they end its sleep as its own does

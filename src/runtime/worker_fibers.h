@@ -16,6 +16,7 @@ void LiveWorker<P>::run() {
   attach();
   last_poll_ = step();
   note_polled();
+  loss_.restart(last_poll_);
   overflow_.reserve(shared_.options.max_fibers);
   minded_.reserve(2 * others.size());
   watched_.reserve(others.size());

@@ -206,6 +206,7 @@ template <Policy P>
 void LiveWorker<P>::slice_over(bool half_way) {
   Request& request = *current_;
   stats_.overrun.record(host_.now() - slice_.end());
+  if (slice_was_lost()) return;
   if (P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort) {
     request.job_class = JobClass::kLong;
     request.promoted_after = request.attained + (host_.now() - slice_start_);
@@ -220,6 +221,27 @@ void LiveWorker<P>::slice_over(bool half_way) {
   if (gain) return preempt(host_.now(), half_way);
   ++stats_.preemptions_avoided;
   start_slice(request);
+}
+
+// A slice is CPU time: what the operating system gave to others meanwhile says nothing of the
+// request. True = it has not had its quantum, and gets the rest; what has come is taken in.
+template <Policy P>
+bool LiveWorker<P>::slice_was_lost() {
+  const Instant due = slice_.due();
+  if (host_.now() - due < kSuspicious) return false;
+  const Instant end = due + deduct_loss();
+  if (end <= host_.now()) return false;
+  ingest(datapath_);
+  slice_.extend(end, host_.now(), current_->priority);
+  return true;
+}
+
+// Moves the start of the slice on by the time that this thread had no CPU; returns that time.
+template <Policy P>
+Nanos LiveWorker<P>::deduct_loss() {
+  const Nanos lost = std::min(loss_.take(host_.now()), host_.now() - slice_start_);
+  slice_start_ = slice_start_ + lost;
+  return lost;
 }
 
 template <Policy P>
@@ -256,6 +278,7 @@ template <Policy P>
 void LiveWorker<P>::send(Request& request) {
   RUBATO_DCHECK(&request == current_);
   const Instant handled = step();
+  if (handled - slice_start_ > kSuspicious) deduct_loss();
   complete(request, request.attained + (handled - slice_start_));
   slice_.stop();
   account_slice(request, handled);
