@@ -4,7 +4,14 @@
 import argparse
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+
+def _root():
+    """The checkout that this file lies in; of an installed copy, the folder it is called from."""
+    checkout = Path(__file__).resolve().parents[2]
+    return checkout if (checkout / "lab" / "pyproject.toml").is_file() else Path.cwd()
+
+
+ROOT = _root()
 POLICIES = "fcfs,ps,synergy"
 # With its defaults the demo ends within this; it drops repeats rather than overrun.
 TIME_LIMIT_S = 165.0
@@ -26,8 +33,8 @@ def _share(text):
 
 def parser():
     p = argparse.ArgumentParser(
-        prog="demo.py", description="The same load against each policy in turn: what a scan does "
-        "to GETs, as one table and one HTML report.")
+        description="The same load against each policy in turn: what a scan does to GETs, as one "
+        "table and one HTML report.")
     p.add_argument("--quick", action="store_true",
                    help="one short repeat of fcfs and synergy: a look, not a measurement")
     p.add_argument("--seconds", type=_positive, help="length of one run (default 7; quick: 2)")

@@ -22,8 +22,8 @@ def catalogue():
 
 def parser():
     p = argparse.ArgumentParser(
-        prog="reproduce.py", description="Reproduces figures of the papers by simulation: writes "
-        "CSV and SVG, and prints what the paper says beside what we find.")
+        description="Reproduces figures of the papers by simulation: writes CSV and SVG, and "
+        "prints what the paper says beside what we find.")
     p.add_argument("ids", nargs="*", default=[LIST], metavar="ID",
                    help="figures, or 'all'; 'list' (the default) tells which there are")
     p.add_argument("--quick", action="store_true",
