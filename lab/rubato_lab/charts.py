@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of the demo: how many requests waited longer than x, and p99 over time."""
 
+import statistics
 from dataclasses import dataclass, field
 
 from rubato_lab import labels, stats, svg, units
 
 WIDTH = 760
-LEFT, RIGHT, TOP, BOTTOM = 70, 24, 94, 58
+LEFT, RIGHT, TOP, BOTTOM = 70, 24, 106, 58
 P999 = 0.001
 # A curve ends where fewer requests than this remain: what lies beyond is chance.
 LEAST_BEYOND = 10
@@ -17,23 +18,25 @@ LABEL_SHARES = (0.004, 0.002, 0.0015, 0.02, 0.01, 0.05, 0.0006, 0.0003, 0.15)
 
 @dataclass
 class Series:
-    """One contender. `runs` are (ccdf, count) per repeat; colour and dash go by `slot`. `p999_us`
-    is the figure to quote, when it is not the pooled curve's own."""
+    """One contender. `runs` are (ccdf, count) per repeat, `p999_us` is the median of their p99.9
+    (None: the curve's own); colour and dash go by `slot`. `curve` is the median of the repeats at
+    each share, so that it goes through every median that is quoted beside it."""
 
     name: str
     slot: int
     runs: list
     p999_us: float | None = None
-    pooled: list = field(default_factory=list)
+    curve: list = field(init=False)
 
     def __post_init__(self):
-        self.pooled = stats.pooled_ccdf(self.runs)
+        self.curve = stats.median_ccdf(ccdf for ccdf, _ in self.runs)
         if self.p999_us is None:
-            self.p999_us = stats.value_at(self.pooled, P999)
+            self.p999_us = stats.value_at(self.curve, P999)
 
     @property
     def count(self):
-        return sum(count for _, count in self.runs)
+        """Of one repeat, as the curve is."""
+        return statistics.median(count for _, count in self.runs)
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,13 @@ class Words:
     subtitle: str
     x_axis: str
     y_axis: str
+    note: str = ""
 
 
 def _frame(words, height, parts):
+    note = [svg.text(20, 68, words.note, "sub")] if words.note else []
     return [svg.text(20, 30, words.title, "title"), svg.text(20, 51, words.subtitle, "sub"),
-            *parts, svg.text(WIDTH - RIGHT, height - 14, words.x_axis, "unit", "end")]
+            *note, *parts, svg.text(WIDTH - RIGHT, height - 14, words.x_axis, "unit", "end")]
 
 
 def _lowest_share(series):
@@ -58,8 +63,8 @@ def _lowest_share(series):
 
 def _scales(series, height):
     lowest = _lowest_share(series)
-    low = min(stats.value_at(s.pooled, 0.995) for s in series)
-    high = max(stats.value_at(s.pooled, lowest) for s in series)
+    low = min(stats.value_at(s.curve, 0.995) for s in series)
+    high = max(stats.value_at(run, lowest) for s in series for run, _ in s.runs if run)
     x = svg.LogScale(svg.snap_down(low), max(svg.snap_up(high * 1.02), low * 10), LEFT,
                      WIDTH - RIGHT)
     return x, svg.LogScale(lowest, 1.0, height - BOTTOM, TOP)
@@ -92,8 +97,19 @@ def _pixels(ccdf, x, y):
     return [(x(at), y(beyond)) for at, beyond in stats.thinned(visible)]
 
 
+def _dot(series, x, y):
+    """Where the quoted p99.9 lies; the axis reaches below that share."""
+    return x(series.p999_us), y(P999)
+
+
+def _through(points, dot):
+    """The curve with its dot in it: thinned, or with few requests, it passes p99.9 by in a step."""
+    return ([p for p in points if p[1] < dot[1] and p[0] <= dot[0]] + [dot]
+            + [p for p in points if p[1] > dot[1] and p[0] >= dot[0]])
+
+
 def _label(series, x, y, curves, taken):
-    anchors = [(x(stats.value_at(series.pooled, share)), y(share)) for share in LABEL_SHARES
+    anchors = [(x(stats.value_at(series.curve, share)), y(share)) for share in LABEL_SHARES
                if share >= y.low]
     value = f"p99.9 {units.latency(series.p999_us)}"
     size = (max(len(value) * 6.6, len(series.name) * 7.8) + 4, 32)
@@ -111,8 +127,7 @@ def _label(series, x, y, curves, taken):
 
 def _gap_arrow(base, subject, ratio, x, y, taken):
     """From the baseline's p99.9 to the subject's, with the ratio above it."""
-    slow, fast = (stats.value_at(s.pooled, P999) for s in (base, subject))
-    at, start, end = y(P999), x(slow) - 7, x(fast) + 7
+    at, start, end = y(P999), x(base.p999_us) - 7, x(subject.p999_us) + 7
     if y.low > P999 or start - end < LEAST_ARROW or ratio < 1:
         return []
     middle = (start + end) / 2
@@ -123,11 +138,11 @@ def _gap_arrow(base, subject, ratio, x, y, taken):
             svg.text(middle, at - 8, f"{units.times(ratio)} lower", "note halo", "middle")]
 
 
-def ccdf(series, words, arrow=None, height=446):
-    """The share of requests slower than x, log-log: bold the pooled curve, thin each repeat.
+def ccdf(series, words, arrow=None, height=458):
+    """The share of requests slower than x, log-log: bold the repeats' median, thin each repeat.
     `arrow` is (slow, fast, ratio): two names between whose p99.9 an arrow tells the ratio. Empty
     text when no series has points."""
-    series = [s for s in series if s.pooled]
+    series = [s for s in series if s.curve]
     if not series:
         return ""
     x, y = _scales(series, height)
@@ -137,7 +152,7 @@ def ccdf(series, words, arrow=None, height=446):
     for one in series:
         if len(one.runs) > 1:
             parts += [svg.path(_pixels(run, x, y), "thin", one.slot) for run, _ in one.runs]
-        points = _pixels(one.pooled, x, y)
+        points = _through(_pixels(one.curve, x, y), _dot(one, x, y))
         curves.append(labels.dense(points))
         parts.append(svg.path(points, "line", one.slot, svg.DASHES[one.slot % 4]))
     taken = []
@@ -145,10 +160,9 @@ def ccdf(series, words, arrow=None, height=446):
     if arrow and arrow[2] and arrow[0] in by_name and arrow[1] in by_name:
         parts += _gap_arrow(by_name[arrow[0]], by_name[arrow[1]], arrow[2], x, y, taken)
     for one in series:
-        if y.low <= P999:
-            at = x(stats.value_at(one.pooled, P999))
-            parts.append(svg.element("circle", cx=at, cy=y(P999), r=4,
-                                     fill=f"var(--c{one.slot})", stroke="var(--paper)"))
+        at, beyond = _dot(one, x, y)
+        parts.append(svg.element("circle", cx=at, cy=beyond, r=4, fill=f"var(--c{one.slot})",
+                                 stroke="var(--paper)"))
     for one in series:
         parts += _label(one, x, y, curves, taken)
     return svg.document(WIDTH, height, words.title, _frame(words, height, parts))

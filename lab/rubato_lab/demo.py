@@ -140,8 +140,9 @@ def tell(done, opts, say):
     summary = comparison.noise_summary(done.attempts)
     say("\n" + table.render(comparison.rows(done.attempts)))
     repeats = max(len(a.opened) for a in done.attempts.values())
-    say(f"medians of {repeats}; [lowest-highest ratio]; closed loop: what a classic tool with "
-        f"{done.settings['closed_loop_clients']} clients reports")
+    say(f"medians of {repeats}; ratios repeat by repeat, their median [lowest-highest]")
+    say(f"closed loop: what a classic tool with {done.settings['closed_loop_clients']} clients "
+        "reports")
     if any(a.flagged for a in done.attempts.values()):
         say("! = no valid run: the generator could not keep its schedule; do not trust that line")
     say("")

@@ -69,10 +69,20 @@ def _subtitle(record):
     return f"{rate} requests/s, open loop, one worker; {scan_text(record.settings)}"
 
 
+def statistic(record):
+    """What the curves, the dots and the ratios are of; empty where one repeat is all there is."""
+    repeats = max((len(a.used()) for a in record.attempts.values()), default=0)
+    if repeats < 2:
+        return ""
+    return (f"bold and dots: the median of {repeats} repeats; thin: each repeat; ratios: the "
+            "median of the repeats' own")
+
+
 def get_ccdf(record, title=""):
     words = charts.Words(
         title or finding(record), _subtitle(record),
-        "GET latency, from the scheduled send to the reply", "share of GETs slower than x")
+        "GET latency, from the scheduled send to the reply", "share of GETs slower than x",
+        statistic(record))
     return charts.ccdf(series_of(record, lambda _: GET), words,
                        (BASELINE, SUBJECT, ratio_of(record.attempts)))
 
@@ -86,8 +96,8 @@ def scan_ccdf(record):
                  f"{units.latency(base.scan_p99.mid)} under {BASELINE}")
     words = charts.Words(title, _subtitle(record),
                          "scan latency, from the scheduled send to the last byte of the reply",
-                         "share of scans slower than x")
-    return charts.ccdf(series_of(record, lambda a: a.scan), words, height=396)
+                         "share of scans slower than x", statistic(record))
+    return charts.ccdf(series_of(record, lambda a: a.scan), words, height=408)
 
 
 def typical(attempts):

@@ -118,9 +118,10 @@ def commands_text(record):
 METHOD = """<p>Each policy served the same seeded arrivals in turn, one after the other and then
 again, each time by a fresh server with one worker on one core; the generator had another core.
 Latency runs from the moment a request was <em>scheduled</em> to be sent until its reply was
-complete, so that a stalled server cannot thin out its own measurement. Cells show the median of
-the repeats, the range below it; a ratio is taken repeat by repeat, between runs that were
-neighbours in time. The first tenth of each run is warm-up and left out.</p>"""
+complete, so that a stalled server cannot thin out its own measurement. Cells, curves and dots show
+the median of the repeats, the range below it or as thin lines; a ratio is taken repeat by repeat,
+between runs that were neighbours in time, and its median shown. The first tenth of each run is
+warm-up and left out.</p>"""
 STALLS = """<p>“No stalls” is the same percentile over the GETs that the machine left alone. A stall
 is 200 µs or more in which the generator or a busy thread of the server was ready to run but had no
 core, as the kernel counts it. It takes out what was due from 10 ms before it to five times its

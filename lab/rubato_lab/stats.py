@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Medians, spreads and pooled distributions. Pure functions over numbers."""
+"""Medians, spreads and distributions of repeats. Pure functions over numbers."""
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from statistics import median
 
@@ -51,26 +52,18 @@ def value_at(ccdf, share):
     return ccdf[-1][0] if ccdf else None
 
 
-def pooled_ccdf(curves_and_counts):
-    """One curve from several runs: each run weighs what it counted."""
-    curves = [(curve, count) for curve, count in curves_and_counts if curve and count]
-    total = sum(count for _, count in curves)
-    events = []
-    for curve, count in curves:
-        before = 1.0
-        for at, beyond in curve:
-            events.append((at, (before - beyond) * count))
-            before = beyond
-    left = float(total)
-    points = []
-    for at, mass in sorted(events):
-        left -= mass
-        share = max(left / total, 0.0)
-        if points and points[-1][0] == at:
-            points[-1] = (at, share)
-        else:
-            points.append((at, share))
-    return points
+def median_ccdf(curves):
+    """One curve from several runs: at each share the median of what the runs have there, so that
+    value_at() of it is the median of their value_at()."""
+    curves = [curve for curve in curves if curve]
+    falling = [[-beyond for _, beyond in curve] for curve in curves]
+    shares = sorted({beyond for curve in curves for _, beyond in curve}, reverse=True)
+
+    def value_of(i, share):
+        first = min(bisect_left(falling[i], -share), len(curves[i]) - 1)
+        return curves[i][first][0]
+
+    return [(median(value_of(i, share) for i in range(len(curves))), share) for share in shares]
 
 
 def thinned(ccdf, per_decade=60):

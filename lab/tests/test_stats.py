@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
+from statistics import median
 
 from rubato_lab import stats, units
 
@@ -21,18 +22,21 @@ class Stats(unittest.TestCase):
         self.assertEqual(stats.share_beyond(curve, 30), 0.1)
         self.assertIsNone(stats.value_at([], 0.1))
 
-    def test_pooling_weighs_runs_by_their_count(self):
-        one, other = [(10, 0.0)], [(20, 0.0)]
-        self.assertEqual(stats.pooled_ccdf([(one, 300), (other, 100)]), [(10, 0.25), (20, 0.0)])
-        self.assertEqual(stats.pooled_ccdf([(one, 5)]), [(10, 0.0)])
-        self.assertEqual(stats.pooled_ccdf([([], 5), (one, 0)]), [])
+    def test_the_median_curve_has_the_median_of_the_repeats_at_every_share(self):
+        one = [(10, 0.5), (20, 0.1), (50, 0.001), (90, 0.0)]
+        other = [(12, 0.4), (30, 0.01), (31, 0.0)]
+        third = [(11, 0.3), (12, 0.2), (700, 0.0)]
+        for curves in ([one], [one, other], [one, other, third]):
+            middle = stats.median_ccdf(curves)
+            for share in (0.9, 0.5, 0.45, 0.4, 0.2, 0.15, 0.1, 0.05, 0.01, 0.001, 0.0005, 0.0):
+                self.assertEqual(stats.value_at(middle, share),
+                                 median(stats.value_at(c, share) for c in curves), share)
 
-    def test_pooling_a_curve_with_itself_changes_nothing(self):
+    def test_the_median_of_one_curve_is_that_curve_and_of_none_is_none(self):
         curve = [(10, 0.5), (20, 0.1), (50, 0.001), (90, 0.0)]
-        for (at, share), (wanted_at, wanted) in zip(
-                stats.pooled_ccdf([(curve, 1000)] * 3), curve, strict=True):
-            self.assertEqual(at, wanted_at)
-            self.assertAlmostEqual(share, wanted)
+        self.assertEqual(stats.median_ccdf([curve] * 3), curve)
+        self.assertEqual(stats.median_ccdf([[], curve]), curve)
+        self.assertEqual(stats.median_ccdf([[]]), [])
 
     def test_thinning_keeps_the_ends_and_what_can_be_drawn(self):
         curve = [(i, 1 - i / 10000) for i in range(10001)]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure says in words is where its dots and curves are."""
+
+import unittest
+
+import drawn
+from rubato_lab import comparison, figures, html_report, units
+from test_telling import attempts, demo_record, three
+
+
+def uneven():
+    """Repeats so far apart that their pooled p99.9 is far from the median of theirs."""
+    return {"fcfs": attempts(7000.0, 6000.0, 48000.0), "ps": attempts(700.0, 90000.0, 500.0, 650.0),
+            "synergy": attempts(350.0, 300.0, 21000.0), "redis": attempts(4110.0, 12000.0)}
+
+
+class Figure(unittest.TestCase):
+    def check(self, text, names):
+        figure = drawn.Figure(text)
+        self.assertEqual([s.name for s in figure.series], names)
+        for one in figure.series:
+            said, shown = drawn.microseconds(one.label), figure.latency_at(one.dot[0])
+            allowed = drawn.half_a_digit_us(one.label) + said * figure.reading_error()
+            self.assertAlmostEqual(said, shown, delta=allowed, msg=one.name)
+            self.assertLess(drawn.distance(one.dot, one.curve), 0.2, one.name)
+            for (x1, y1), (x2, y2) in zip(one.curve, one.curve[1:]):
+                self.assertTrue(x1 <= x2 and y1 <= y2, one.name)
+        return figure
+
+    def test_a_label_says_where_its_dot_is_and_the_dot_is_on_its_curve(self):
+        record = demo_record(uneven())
+        self.check(figures.get_ccdf(record), list(uneven()))
+        self.check(figures.scan_ccdf(record), list(uneven()))
+
+    def test_labels_table_and_finding_quote_the_same(self):
+        for by_name in (uneven(), three(), {"fcfs": attempts(900.0), "synergy": attempts(80.0)}):
+            record = demo_record(by_name)
+            rows = {row.name: row for row in comparison.rows(by_name)}
+            figure = self.check(figures.get_ccdf(record), list(by_name))
+            for one in figure.series:
+                self.assertEqual(one.label, units.latency(rows[one.name].get_p999.mid))
+            ends = {one.name: one.label for one in figure.series}
+            self.assertIn(f"p99.9 falls from {ends['fcfs']} to {ends['synergy']}",
+                          figures.finding(record))
+
+    def test_every_figure_of_the_report_agrees_with_itself(self):
+        page = html_report.render(demo_record(uneven()))
+        found = ["<svg" + rest.partition("</svg>")[0] + "</svg>" for rest in page.split("<svg")[1:]]
+        self.check(found[0], list(uneven()))
+        self.check(found[2], list(uneven()))
+
+    def test_the_figure_names_its_statistic_where_there_are_repeats(self):
+        self.assertIn("the median of 3 repeats", figures.get_ccdf(demo_record()))
+        alone = demo_record({"fcfs": attempts(900.0), "synergy": attempts(80.0)})
+        self.assertNotIn("repeats", figures.get_ccdf(alone))
+
+
+if __name__ == "__main__":
+    unittest.main()
