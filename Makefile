@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo reproduce test build bench asan tsan fuzz emulators setup clean
+.PHONY: help demo figure reproduce test build bench asan tsan fuzz emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -11,6 +11,7 @@ FIG ?= list
 
 help:
 	@echo 'make demo    what scans do to GETs, with and without Rubato (3 minutes after the build)'
+	@echo 'make figure  the demo, whose figure then replaces that of the README; on a quiet machine'
 	@echo 'make reproduce FIG=ID   a figure of a paper, QUICK=1 in short; without FIG: which there are'
 	@echo 'make test    every test, the sanitizers, every fuzz target and benchmark for a moment'
 	@echo 'make build   $(RUBATO)'
@@ -30,6 +31,9 @@ build: setup
 
 demo: build
 	@python3 tools/demo.py
+
+figure: build
+	@python3 tools/demo.py --figure docs/img/get-latency-ccdf.svg
 
 reproduce: build
 	@python3 tools/reproduce.py $(FIG) $(if $(QUICK),--quick)

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a figure says in words is where its dots and curves are."""
 
+import re
+import subprocess
 import unittest
+from pathlib import Path
 
 import drawn
 from rubato_lab import comparison, figures, html_report, units
 from test_telling import attempts, demo_record, three
+
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+README_FIGURE = ROOT / "docs/img/get-latency-ccdf.svg"
 
 
 def uneven():
@@ -53,6 +60,17 @@ class Figure(unittest.TestCase):
         self.assertIn("the median of 3 repeats", figures.get_ccdf(demo_record()))
         alone = demo_record({"fcfs": attempts(900.0), "synergy": attempts(80.0)})
         self.assertNotIn("repeats", figures.get_ccdf(alone))
+
+    def test_one_command_measures_the_figure_of_the_readme_again(self):
+        done = subprocess.run(["make", "--dry-run", "figure"], cwd=ROOT, capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = re.search(r"!\[.*\]\((docs/img/.*\.svg)\)", README.read_text(encoding="utf-8"))[1]
+        self.assertIn(f"tools/demo.py --figure {shown}", done.stdout)
+
+    def test_the_figure_of_the_readme_agrees_with_itself(self):
+        text = README_FIGURE.read_text(encoding="utf-8")
+        self.check(text, ["fcfs", "ps", "synergy", "redis"])
 
 
 if __name__ == "__main__":
