@@ -8,27 +8,49 @@ from rubato_lab import comparison, figures, table, units
 
 STYLE = """
 :root { color-scheme: light dark; --ink:#1d2127; --soft:#5b6470; --rule:#dde1e6; --paper:#fff;
- --good:#00704f; --bad:#b53d00; }
+ --good:#00704f; --bad:#b53d00; --shade:rgba(0,0,0,.16); }
 @media (prefers-color-scheme: dark) { :root { --ink:#e8eaed; --soft:#a3abb5; --rule:#33393f;
- --paper:#14171a; --good:#3ccaa2; --bad:#ff8b4d; } }
+ --paper:#14171a; --good:#3ccaa2; --bad:#ff8b4d; --shade:rgba(255,255,255,.18); } }
 body { margin: 0 auto; padding: 40px 20px 80px; max-width: 880px; color: var(--ink);
  background: var(--paper); font: 15px/1.55 system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans',
  sans-serif; }
 h1 { font-size: 26px; line-height: 1.25; margin: 0 0 10px; } h2 { font-size: 18px;
  margin: 44px 0 8px; } p { margin: 8px 0; } .soft { color: var(--soft); }
-figure { margin: 26px -20px; } svg { width: 100%; height: auto; display: block; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums;
+/* Drawings keep the size of their words, and wide tables take what the window has; what is still
+   wider scrolls in its box, whose right edge is shaded until its end is seen. */
+figure { margin: 26px -20px; overflow-x: auto; } svg { height: auto; display: block; }
+figure svg { width: 100%; min-width: 760px; }
+.scroll { overflow-x: auto; background:
+ linear-gradient(to left, var(--paper) 50%, transparent) right / 28px 100% no-repeat local,
+ linear-gradient(to left, var(--shade), transparent) right 2px top / 12px 100% no-repeat scroll; }
+.wide { width: max-content; min-width: 100%; max-width: calc(100vw - 40px); margin-left: 50%;
+ transform: translateX(-50%); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums;
  font-size: 13px; width: 100%; } th, td { text-align: right; padding: 5px 6px;
  border-bottom: 1px solid var(--rule); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { font-weight: 600; color: var(--soft); vertical-align: bottom; } td small { color: var(--soft);
  display: block; font-size: 11px; }
-table.facts { margin-top: 22px; }
+table.facts { margin-top: 22px; } table.facts td { overflow-wrap: anywhere; }
 table.facts td, table.facts th { text-align: left; white-space: normal; }
+table.promises td:nth-child(n+2) { white-space: nowrap; }
+table.figures tr > :first-child { position: sticky; left: 0; background: var(--paper); }
+td.remark { text-align: left; white-space: normal; min-width: 15em; }
 .met { color: var(--good); } .missed { color: var(--bad); }
 pre { font-size: 12px; overflow-x: auto; padding: 12px 14px; line-height: 1.5;
  border: 1px solid var(--rule); border-radius: 6px; }
 """
+
+
+def _table(head, lines, kind="figures", box="scroll"):
+    """In a box that scrolls by itself, so that no table is cut off or widens the page. The box is
+    as wide as the text; `wide` ones take what the window has."""
+    return (f'<div class="{box}" tabindex="0"><table class="{kind}">{head}'
+            f'{"".join(lines)}</table></div>')
+
+
+def _heads(names):
+    return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
 
 
 def _range(spread, text):
@@ -56,9 +78,7 @@ def results_table(rows):
              "GET p99.9<br>no stalls", "share with<br>no stalls", "scan p99",
              "refused<br>or lost", "served<br>per s", "closed loop<br>GET p99",
              "closed loop<br>per s")
-    head = "".join(f"<th>{h}</th>" for h in heads)
-    return (f'<div class="scroll"><table><tr>{head}</tr>'
-            + "".join(_row(row) for row in rows) + "</table></div>")
+    return _table(_heads(heads), map(_row, rows), box="scroll wide")
 
 
 def verdict_table(verdicts):
@@ -69,8 +89,8 @@ def verdict_table(verdicts):
         measured = units.spread_of(v.ratio, units.times)
         lines.append(f"<tr><td>{escape(v.what)}</td><td>{measured}</td>"
                      f'<td>{escape(v.target)}</td><td class="{class_}">{word}</td></tr>')
-    return ('<table class="facts"><tr><th>promise</th><th>measured</th><th>target</th><th></th>'
-            "</tr>" + "".join(lines) + "</table>") if lines else ""
+    heads = _heads(("promise", "measured", "target", ""))
+    return _table(heads, lines, "facts promises") if lines else ""
 
 
 def _noise_row(name, number, measured, remark):
@@ -81,8 +101,9 @@ def _noise_row(name, number, measured, remark):
     cells = (f"{name} {number}", f"{noise.foreign:.2f}", f"{100 * noise.steal:.1f} %",
              "-" if gaps is None else f"{gaps:.0f}",
              units.latency(report.noise.get("max_gap_us")), units.latency(lag.get("p99")),
-             units.latency(report.latency("get", "p999")), state)
-    return "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>"
+             units.latency(report.latency("get", "p999")))
+    return ("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells)
+            + f'<td class="remark">{escape(state)}</td></tr>')
 
 
 def noise_table(attempts_by_name):
@@ -94,15 +115,14 @@ def noise_table(attempts_by_name):
                   if m is not None]
         lines += [_noise_row(name, "discarded", m, f"repeated: {m.report.invalid_reason}")
                   for m in attempts.discarded]
-    head = "".join(f"<th>{h}</th>" for h in heads)
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+    return _table(_heads(heads), lines)
 
 
 def facts_table(record):
     facts = {**record.machine, **record.settings}
     lines = [f"<tr><td>{escape(key.replace('_', ' '))}</td><td>{escape(str(value))}</td></tr>"
              for key, value in facts.items()]
-    return f'<table class="facts">{"".join(lines)}</table>'
+    return _table("", lines, "facts")
 
 
 def commands_text(record):
@@ -141,7 +161,7 @@ def render(record):
     failures = "".join(
         f'<p class="missed">{escape(name)} was not measured: {escape(a.failure)}</p>'
         for name, a in record.attempts.items() if a.failure)
-    drawings = [f"<figure>{drawing}</figure>" if drawing else "" for drawing in (
+    drawings = [f'<figure tabindex="0">{drawing}</figure>' if drawing else "" for drawing in (
         figures.get_ccdf(record, "How many GETs waited, and how long"),
         figures.get_timeline(record), figures.scan_ccdf(record))]
     noise = table.noise_line(comparison.noise_summary(record.attempts))
