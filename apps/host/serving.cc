@@ -103,9 +103,9 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   raise_descriptor_limit(options.connections);
   warn_of_shared_cpus(runtime.options());
   keep_freed_memory();
+  std::signal(SIGPIPE, SIG_IGN);
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
-  std::signal(SIGPIPE, SIG_IGN);
   announce(options, exporter.get(), agent.get());
   if (options.best_effort != nullptr) options.best_effort->begin(runtime);
   const bool drained = runtime.run();

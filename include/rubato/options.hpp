@@ -78,7 +78,9 @@ struct Options {
   std::chrono::nanoseconds drain_limit = std::chrono::seconds(10);
   std::string metrics_bind = "127.0.0.1";
   int32_t metrics_port = -1;    // /metrics, /healthz, /readyz; -1 = none, 0 = any free one
-  bool handle_signals = false;  // SIGTERM and SIGINT stop the server, a second one at once
+  // SIGTERM and SIGINT stop the server, a second one at once. Those that would end the process but
+  // have no handler, SIGHUP, SIGUSR1, SIGUSR2 and SIGPIPE, do no harm.
+  bool handle_signals = false;
   Preempt preempt = Preempt::kAuto;
   // Framing::kRpc: while requests wait for longer there are fewer credits, from twice that on they
   // are rejected.

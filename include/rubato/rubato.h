@@ -115,7 +115,9 @@ typedef struct rubato_options {
   int64_t drain_limit_ns;        // how long stop waits for requests in flight, 10 s
   const char* metrics_bind;      // "127.0.0.1"
   int32_t metrics_port;          // for /metrics, /plan, /healthz, /readyz; -1 = none, 0 = any
-  uint32_t handle_signals;       // 1 = SIGTERM and SIGINT stop the server, a second one at once
+  // 1 = SIGTERM and SIGINT stop the server, a second one at once. Those that would end the process
+  // but have no handler, SIGHUP, SIGUSR1, SIGUSR2 and SIGPIPE, do no harm.
+  uint32_t handle_signals;
   uint32_t preempt;              // enum rubato_preempt, auto; `rubato doctor` lists what works here
   int64_t rpc_target_delay_ns;   // RUBATO_FRAMING_RPC: while requests wait for longer there are
                                  // fewer credits, from twice that on they are rejected; 1 ms

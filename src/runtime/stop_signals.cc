@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/stop_signals.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <string_view>
 
 namespace rubato {
 namespace {
@@ -34,6 +36,24 @@ void on_alarm(int) {
   _exit(1);
 }
 
+std::string_view notice_of(int signal) {
+  switch (signal) {
+    case SIGHUP: return "rubato: SIGHUP ignored: nothing is reloaded; SIGTERM stops the server\n";
+    case SIGUSR1: return "rubato: SIGUSR1 ignored; SIGTERM stops the server\n";
+    default: return "rubato: SIGUSR2 ignored; SIGTERM stops the server\n";
+  }
+}
+
+// A worker may be what was interrupted: where nobody takes the line, it is left out rather than
+// waited for.
+void on_harmless(int signal) {
+  const int interrupted = errno;
+  const std::string_view text = notice_of(signal);
+  pollfd ready{STDERR_FILENO, POLLOUT, 0};
+  if (poll(&ready, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
+  errno = interrupted;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StopSignals>> StopSignals::install(Runtime& runtime) {
@@ -54,10 +74,28 @@ StopSignals::StopSignals() {
   sigaction(SIGINT, &action, &int_before_);
   action.sa_handler = on_alarm;
   sigaction(SIGALRM, &action, &alarm_before_);
+  make_harmless();
+}
+
+// No other signal during the handler, a preemption least of all.
+void StopSignals::make_harmless() {
+  for (size_t i = 0; i < kHarmless.size(); ++i) {
+    if (sigaction(kHarmless[i], nullptr, &harmless_before_[i]) != 0) continue;
+    if (harmless_before_[i].sa_handler != SIG_DFL) continue;
+    struct sigaction action {};
+    action.sa_handler = kHarmless[i] == SIGPIPE ? SIG_IGN : on_harmless;
+    action.sa_flags = SA_RESTART;
+    sigfillset(&action.sa_mask);
+    sigaction(kHarmless[i], &action, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
   alarm(0);
+  for (size_t i = 0; i < kHarmless.size(); ++i) {
+    if (harmless_before_[i].sa_handler != SIG_DFL) continue;  // left alone
+    sigaction(kHarmless[i], &harmless_before_[i], nullptr);
+  }
   sigaction(SIGALRM, &alarm_before_, nullptr);
   sigaction(SIGTERM, &term_before_, nullptr);
   sigaction(SIGINT, &int_before_, nullptr);

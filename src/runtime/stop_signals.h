@@ -2,12 +2,15 @@
 //
 // StopSignals: while it lives, SIGTERM and SIGINT stop a runtime (which drains), and a second one
 // ends the process at once with status 1, as does a worker that outlives the drain limit by some
-// seconds. Uses SIGALRM. One at a time per process, on the thread of main, which
-// owns it; the runtime outlives it.
+// seconds. Uses SIGALRM. SIGHUP, SIGUSR1 and SIGUSR2, which by default would kill the process and
+// what it keeps in memory, only get a line on stderr, and SIGPIPE nothing; one that has a handler
+// already, or is ignored (nohup), stays as it is. One at a time per process, on the thread of main,
+// which owns it; the runtime outlives it.
 #pragma once
 
 #include <csignal>
 
+#include <array>
 #include <memory>
 
 #include "base/result.h"
@@ -25,11 +28,15 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
  private:
+  static constexpr std::array<int, 4> kHarmless{SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
+
   StopSignals();
+  void make_harmless();
 
   struct sigaction term_before_ {};
   struct sigaction int_before_ {};
   struct sigaction alarm_before_ {};
+  std::array<struct sigaction, kHarmless.size()> harmless_before_{};
 };
 
 }  // namespace rubato

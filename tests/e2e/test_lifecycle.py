@@ -158,6 +158,46 @@ class Stop(unittest.TestCase):
             self.assertLess(time.monotonic() - start, 2.0)
 
 
+class Signals(unittest.TestCase):
+    """None of those that kill a process by default takes the data with it."""
+
+    def setUp(self):
+        # A server inherits what is ignored, and these tests may run under nohup.
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            self.addCleanup(signal.signal, number, signal.signal(number, signal.SIG_DFL))
+
+    def check_harmless(self, server, number, line):
+        server.process.send_signal(number)
+        if line:
+            server.wait_for(f"(?m)^(rubato: {number.name} ignored.*SIGTERM.*)$")
+        self.assertEqual(server.call("GET", "k"), b"v")
+        self.assertIsNone(server.process.poll())
+
+    def test_the_keys_are_still_there_after_each(self):
+        for mechanism in ("checkpoint", "signal"):
+            with Server("--preempt", mechanism) as server:
+                server.call("SET", "k", "v")
+                for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+                    self.check_harmless(server, number, line=True)
+                self.check_harmless(server, signal.SIGPIPE, line=False)
+                server.terminate()
+                self.assertEqual(server.wait(), 0)
+
+    def test_the_synthetic_server_lives_on_too(self):
+        with Server(program="spin") as server:
+            for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+                server.process.send_signal(number)
+                server.wait_for(f"({number.name} ignored)")
+            self.assertEqual(server.call("SPIN", "1000"), b"OK")
+
+    def test_what_nohup_ignores_stays_ignored(self):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with Server() as server:
+            server.call("SET", "k", "v")
+            self.check_harmless(server, signal.SIGHUP, line=False)
+            self.assertNotIn("SIGHUP", server.output())
+
+
 class Metrics(unittest.TestCase):
     def get(self, port, path):
         return urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10)
