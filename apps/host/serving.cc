@@ -21,9 +21,10 @@ ExposedTypes types_of(const ServingOptions& options) {
 }
 
 std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
-                         const ServingOptions& options) {
+                         const ServingOptions& options, const ExporterStats& exporter) {
   OpenMetrics out;
   expose(out, runtime, datapath, types_of(options));
+  expose(out, exporter);
   if (options.best_effort != nullptr) options.best_effort->expose(out);
   if (options.more_metrics) options.more_metrics(out);
   return std::move(out).finish();
@@ -78,10 +79,12 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                const ServingOptions& options) {
   std::unique_ptr<Exporter> exporter;
   if (options.metrics_port >= 0) {
+    const auto metrics = [&](const ExporterStats& stats) {
+      return metrics_text(runtime, datapath, options, stats);
+    };
     auto started = Exporter::start(options.metrics_bind,
                                    static_cast<uint16_t>(options.metrics_port),
-                                   {[&] { return metrics_text(runtime, datapath, options); },
-                                    [&] { return runtime.serving(); },
+                                   {metrics, [&] { return runtime.serving(); },
                                     [&] { return plan_text(runtime, types_of(options)); }});
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);

@@ -100,7 +100,8 @@ Status rubato_server::start_metrics() {
   if (setup_.metrics_port < 0) return Done{};
   auto started = rubato::Exporter::start(
       setup_.metrics_bind, static_cast<uint16_t>(setup_.metrics_port),
-      {[this] { return metrics_text(); }, [this] { return runtime_->serving(); },
+      {[this](const rubato::ExporterStats& stats) { return metrics_text(stats); },
+       [this] { return runtime_->serving(); },
        [this] { return rubato::plan_text(*runtime_, types()); }});
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);
@@ -122,9 +123,10 @@ rubato::ExposedTypes rubato_server::types() const {
   return {[this](uint32_t type) { return service_.type_name(type); }, rubato::kRequestTypes};
 }
 
-std::string rubato_server::metrics_text() const {
+std::string rubato_server::metrics_text(const rubato::ExporterStats& exporter) const {
   rubato::OpenMetrics out;
   rubato::expose(out, *runtime_, *datapath_, types());
+  rubato::expose(out, exporter);
   out.family("rubato_failed", "counter", "Requests that the application failed.");
   out.counter(service_.failed());
   out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");

@@ -51,7 +51,7 @@ struct rubato_server {
   rubato::Status start_metrics();
   rubato::Status start_agent();
   rubato::ExposedTypes types() const;
-  std::string metrics_text() const;
+  std::string metrics_text(const rubato::ExporterStats& exporter) const;
 
   const rubato::api::Setup setup_;
   rubato::api::Service service_;

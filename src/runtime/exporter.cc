@@ -4,9 +4,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -15,10 +14,10 @@
 namespace rubato {
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kBacklog = 128;
 constexpr Nanos kLookForStop = Nanos::millis(100);
-constexpr Nanos kPatience = Nanos::seconds(1);  // with one client
-constexpr size_t kRequestBytes = 4096;
+
+using State = ExporterClient::State;
 
 int to_poll_ms(Nanos time) { return static_cast<int>(time.count() / 1'000'000); }
 
@@ -28,65 +27,30 @@ std::string response(std::string_view status, std::string_view type, std::string
          std::string(body);
 }
 
-// One connection and the moment at which it is cut off.
-class Client {
- public:
-  explicit Client(Fd socket) : socket_(std::move(socket)), end_(now() + kPatience) {}
-
-  // Up to the blank line, the size limit, or the end of its time.
-  std::string read_head() {
-    std::string head;
-    std::array<char, 1024> chunk;
-    while (head.size() < kRequestBytes && head.find("\r\n\r\n") == std::string::npos) {
-      const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
-      if (got > 0) {
-        head.append(chunk.data(), static_cast<size_t>(got));
-      } else if (got == 0 || !wait_for(POLLIN)) {
-        break;
-      }
-    }
-    return head;
-  }
-
-  void send_all(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent > 0) {
-        bytes.remove_prefix(static_cast<size_t>(sent));
-      } else if (!wait_for(POLLOUT)) {
-        return;
-      }
-    }
-  }
-
- private:
-  // After a call that moved nothing. False = broken, or out of time.
-  bool wait_for(short events) const {
-    if (errno == EINTR) return true;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
-    const Nanos left = end_ - now();
-    if (left <= Nanos()) return false;
-    pollfd ready{socket_.get(), events, 0};
-    return ::poll(&ready, 1, to_poll_ms(left) + 1) > 0 || errno == EINTR;
-  }
-
-  Fd socket_;
-  Instant end_;
-};
+bool out_of_resources(int problem) {
+  return problem == EMFILE || problem == ENFILE || problem == ENOBUFS || problem == ENOMEM;
+}
 
 }  // namespace
 
+void expose(OpenMetrics& out, const ExporterStats& stats) {
+  out.family("rubato_metrics_connections_closed", "counter",
+             "Connections of the metrics port that were closed before their reply.");
+  out.counter(stats.displaced, OpenMetrics::label("reason", "displaced"));
+  out.counter(stats.late, OpenMetrics::label("reason", "late"));
+}
+
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& bind, uint16_t port,
-                                                  Sources sources) {
+                                                  Sources sources, Limits limits) {
   SocketAddress address;
   Result<Fd> listener = listen_alone(bind, port, kBacklog, address);
   if (!listener.ok()) return Error{"metrics port: " + listener.error()};
   return std::unique_ptr<Exporter>(
-      new Exporter(std::move(listener).value(), address.port(), std::move(sources)));
+      new Exporter(std::move(listener).value(), address.port(), std::move(sources), limits));
 }
 
-Exporter::Exporter(Fd listener, uint16_t port, Sources sources)
-    : listener_(std::move(listener)), port_(port), sources_(std::move(sources)) {
+Exporter::Exporter(Fd listener, uint16_t port, Sources sources, Limits limits)
+    : listener_(std::move(listener)), port_(port), sources_(std::move(sources)), limits_(limits) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -97,22 +61,76 @@ Exporter::~Exporter() {
 
 void Exporter::serve() {
   while (!stopping_.load(std::memory_order_relaxed)) {
-    pollfd ready{listener_.get(), POLLIN, 0};
-    if (::poll(&ready, 1, to_poll_ms(kLookForStop)) <= 0) continue;
-    Fd client(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (client.valid()) {
-      answer(std::move(client));
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // The connection stays in the backlog and would be reported again at once.
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kLookForStop.count()));
-    }
+    wait();
+    close_finished();
+    accept_all();
   }
 }
 
-void Exporter::answer(Fd socket) const {
-  Client client(std::move(socket));
-  const std::string head = client.read_head();
-  const std::string_view line(head.data(), std::min(head.find("\r\n"), head.size()));
+// For anything that can go on, which then does.
+void Exporter::wait() {
+  std::vector<pollfd> ready;
+  ready.reserve(clients_.size() + 1);
+  Nanos patience = kLookForStop;
+  for (const ExporterClient& client : clients_) {
+    const bool writing = client.state() == State::kWriting;
+    ready.push_back({client.fd(), static_cast<short>(writing ? POLLOUT : POLLIN), 0});
+    patience = std::min(patience, client.end() - now());
+  }
+  // Who cannot be accepted stays in the backlog and would be reported again at once.
+  ready.push_back({accepting_ ? listener_.get() : -1, POLLIN, 0});
+  const int some = ::poll(ready.data(), ready.size(), to_poll_ms(std::max(patience, Nanos())) + 1);
+  for (size_t i = 0; i < clients_.size(); ++i) {
+    go_on(clients_[i], some > 0 && ready[i].revents != 0);
+  }
+}
+
+void Exporter::go_on(ExporterClient& client, bool ready) const {
+  if (ready && client.state() == State::kWriting) client.write();
+  if (ready && client.state() == State::kReading) client.read();
+  if (client.state() == State::kAsked) client.reply(answer(client.request()));
+}
+
+// One whose request is here already is answered at once, and needs no place.
+void Exporter::accept_all() {
+  accepting_ = true;
+  for (int i = 0; i < kBacklog; ++i) {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) {
+      accepting_ = !out_of_resources(errno) || displace();
+      return;
+    }
+    ExporterClient client(std::move(socket), now() + limits_.patience);
+    go_on(client, true);
+    if (client.state() == State::kOver) continue;
+    if (clients_.size() >= limits_.connections) displace();
+    clients_.push_back(std::move(client));
+  }
+}
+
+// Closes the oldest that has not asked yet, or if all have the oldest. False = there is none.
+bool Exporter::displace() {
+  if (clients_.empty()) return false;
+  const auto silent = std::find_if(clients_.begin(), clients_.end(), [this](ExporterClient& c) {
+    go_on(c, true);
+    return c.state() == State::kReading;
+  });
+  clients_.erase(silent != clients_.end() ? silent : clients_.begin());
+  ++stats_.displaced;
+  return true;
+}
+
+void Exporter::close_finished() {
+  const Instant at = now();
+  std::erase_if(clients_, [this, at](const ExporterClient& client) {
+    if (client.state() == State::kOver) return true;
+    if (client.end() > at) return false;
+    ++stats_.late;
+    return true;
+  });
+}
+
+std::string Exporter::answer(std::string_view line) const {
   constexpr std::string_view kText = "text/plain; charset=utf-8";
   const auto asks = [line](std::string_view path) {
     const std::string start = "GET " + std::string(path);
@@ -122,19 +140,18 @@ void Exporter::answer(Fd socket) const {
   if (asks("/metrics")) {
     constexpr std::string_view kType =
         "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    return client.send_all(response("200 OK", kType, sources_.metrics()));
+    return response("200 OK", kType, sources_.metrics(stats_));
   }
-  if (asks("/healthz")) return client.send_all(response("200 OK", kText, "ok\n"));
+  if (asks("/healthz")) return response("200 OK", kText, "ok\n");
   if (asks("/readyz")) {
-    return client.send_all(sources_.ready() ? response("200 OK", kText, "ready\n")
-                                             : response("503 Service Unavailable", kText,
-                                                        "not ready\n"));
+    return sources_.ready() ? response("200 OK", kText, "ready\n")
+                            : response("503 Service Unavailable", kText, "not ready\n");
   }
-  if (asks("/plan")) return client.send_all(response("200 OK", kText, sources_.plan()));
+  if (asks("/plan")) return response("200 OK", kText, sources_.plan());
   if (!line.starts_with("GET ")) {
-    return client.send_all(response("405 Method Not Allowed", kText, "GET only\n"));
+    return response("405 Method Not Allowed", kText, "GET only\n");
   }
-  client.send_all(response("404 Not Found", kText, "try /metrics, /plan, /healthz or /readyz\n"));
+  return response("404 Not Found", kText, "try /metrics, /plan, /healthz or /readyz\n");
 }
 
 }  // namespace rubato

@@ -3,46 +3,80 @@
 // Exporter: a small HTTP server on a thread of its own for /metrics, /plan, /healthz and
 // /readyz. It shares nothing with the workers but what its callbacks read, so it answers while they
 // are overloaded.
-// GET only, one request per connection, one connection at a time. Each has a second for all of its
-// request and reply, however it spreads its bytes.
+// GET only, one request per connection. Connections are served side by side, so that one that says
+// nothing, or does not read, keeps no other waiting. Each has a limited time for all of its request
+// and reply. Their number is limited too: a further one takes the place of the one that has been
+// silent for longest. Both are counted, in the metrics.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "datapath/tcp_socket.h"
+#include "metrics/open_metrics.h"
+#include "runtime/exporter_client.h"
 
 namespace rubato {
+
+// Connections of the exporter that were closed before they had their reply.
+struct ExporterStats {
+  uint64_t displaced = 0;  // made room for another
+  uint64_t late = 0;       // ran out of their time
+};
+
+void expose(OpenMetrics& out, const ExporterStats& stats);
 
 class Exporter {
  public:
   struct Sources {
-    std::function<std::string()> metrics;  // OpenMetrics text
-    std::function<bool()> ready;           // false = draining or not yet serving
-    std::function<std::string()> plan;     // what the policy has decided, for people
+    std::function<std::string(const ExporterStats&)> metrics;  // OpenMetrics text
+    std::function<bool()> ready;         // false = draining or not yet serving
+    std::function<std::string()> plan;   // what the policy has decided, for people
+  };
+
+  struct Limits {
+    size_t connections = 256;
+    Nanos patience = Nanos::seconds(10);  // with one client
   };
 
   // Listens on bind:port (0 = any free port). Callbacks run on the exporter's thread until it is
   // destroyed. Fails with one line when the address cannot be used.
   static Result<std::unique_ptr<Exporter>> start(const std::string& bind, uint16_t port,
-                                                 Sources sources);
+                                                 Sources sources, Limits limits);
+  static Result<std::unique_ptr<Exporter>> start(const std::string& bind, uint16_t port,
+                                                 Sources sources) {
+    return start(bind, port, std::move(sources), Limits());
+  }
   ~Exporter();
 
   uint16_t port() const { return port_; }
 
  private:
-  Exporter(Fd listener, uint16_t port, Sources sources);
+  Exporter(Fd listener, uint16_t port, Sources sources, Limits limits);
   void serve();
-  void answer(Fd socket) const;
+  void wait();
+  void accept_all();
+  bool displace();
+  void go_on(ExporterClient& client, bool ready) const;
+  std::string answer(std::string_view line) const;
+  void close_finished();
 
   Fd listener_;
   uint16_t port_;
   Sources sources_;
+  Limits limits_;
+  // Of the thread alone.
+  std::vector<ExporterClient> clients_;  // the oldest first
+  ExporterStats stats_;
+  bool accepting_ = true;  // false for a moment where the system has no descriptor for another
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -4,18 +4,36 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <chrono>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <vector>
 
 namespace rubato {
 namespace {
 
-std::unique_ptr<Exporter> exporter(bool ready = true) {
-  auto started = Exporter::start(
-      "127.0.0.1", 0,
-      {[] { return std::string("# EOF\n"); }, [ready] { return ready; },
-       [] { return std::string("get owns worker 0\n"); }});
+// More than the buffers of two sockets take.
+constexpr size_t kPlanBytes = 16 << 20;
+
+std::string metrics_text(const ExporterStats& stats) {
+  OpenMetrics out;
+  expose(out, stats);
+  return std::move(out).finish();
+}
+
+std::unique_ptr<Exporter> exporter(bool ready = true, Exporter::Limits limits = {}) {
+  auto started = Exporter::start("127.0.0.1", 0,
+                                 {metrics_text, [ready] { return ready; },
+                                  [] { return std::string(kPlanBytes, '.') + "\n"; }},
+                                 limits);
   EXPECT_TRUE(started.ok()) << started.error();
   return std::move(started).value();
+}
+
+// Whose clients have all the time that a test may take.
+std::unique_ptr<Exporter> patient_exporter(size_t connections = 256) {
+  return exporter(true, {connections, Nanos::seconds(3600)});
 }
 
 Fd connect_to(const Exporter& server) {
@@ -27,16 +45,40 @@ Fd connect_to(const Exporter& server) {
   return fd;
 }
 
-std::string ask(const Exporter& server, std::string_view request) {
-  const Fd fd = connect_to(server);
+void send_all(const Fd& fd, std::string_view request) {
   EXPECT_EQ(::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(request.size()));
+}
+
+std::string receive_all(const Fd& fd) {
   std::string reply;
-  char chunk[1024];
-  for (ssize_t n = 0; (n = ::recv(fd.get(), chunk, sizeof chunk, 0)) > 0;) {
-    reply.append(chunk, static_cast<size_t>(n));
+  std::array<char, 65536> chunk;
+  for (ssize_t n = 0; (n = ::recv(fd.get(), chunk.data(), chunk.size(), 0)) > 0;) {
+    reply.append(chunk.data(), static_cast<size_t>(n));
   }
   return reply;
+}
+
+std::string ask(const Exporter& server, std::string_view request) {
+  const Fd fd = connect_to(server);
+  send_all(fd, request);
+  return receive_all(fd);
+}
+
+// The other side has neither closed nor sent anything.
+bool is_open(const Fd& fd) {
+  char byte = 0;
+  return ::recv(fd.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+// That say nothing, or only a part of a request.
+std::vector<Fd> silent_clients(const Exporter& server, size_t count) {
+  std::vector<Fd> clients;
+  for (size_t i = 0; i < count; ++i) {
+    clients.push_back(connect_to(server));
+    if (i % 2 == 1) send_all(clients.back(), "GET /healthz HTT");
+  }
+  return clients;
 }
 
 std::string get(const Exporter& server, const std::string& path) {
@@ -45,7 +87,7 @@ std::string get(const Exporter& server, const std::string& path) {
 
 TEST(Exporter, answers_its_three_paths_and_nothing_else) {
   const auto server = exporter();
-  EXPECT_TRUE(get(*server, "/plan").ends_with("get owns worker 0\n"));
+  EXPECT_TRUE(get(*server, "/plan").ends_with("...\n"));
   EXPECT_TRUE(get(*server, "/metrics").ends_with("# EOF\n"));
   EXPECT_TRUE(get(*server, "/healthz").ends_with("ok\n"));
   EXPECT_TRUE(get(*server, "/readyz?x=1").starts_with("HTTP/1.1 200"));
@@ -57,20 +99,59 @@ TEST(Exporter, is_not_ready_while_its_server_is_not) {
   EXPECT_TRUE(get(*exporter(false), "/readyz").starts_with("HTTP/1.1 503"));
 }
 
-TEST(Exporter, a_client_that_sends_byte_by_byte_does_not_keep_the_others_out) {
-  const auto server = exporter();
+TEST(Exporter, silent_clients_keep_nobody_waiting) {
+  for (const size_t count : {10u, 200u}) {
+    const auto server = patient_exporter();
+    const std::vector<Fd> silent = silent_clients(*server, count);
+    EXPECT_TRUE(get(*server, "/healthz").ends_with("ok\n"));
+    EXPECT_TRUE(std::all_of(silent.begin(), silent.end(), is_open));
+  }
+}
+
+TEST(Exporter, a_client_that_was_silent_is_answered_when_it_asks) {
+  const auto server = patient_exporter();
+  const std::vector<Fd> silent = silent_clients(*server, 2);
+  send_all(silent[1], "P/1.1\r\n\r\n");
+  EXPECT_TRUE(receive_all(silent[1]).ends_with("ok\n"));
+  send_all(silent[0], "GET /healthz HTTP/1.1\r\n");
+  ::shutdown(silent[0].get(), SHUT_WR);  // and will say no more
+  EXPECT_TRUE(receive_all(silent[0]).ends_with("ok\n"));
+}
+
+TEST(Exporter, a_client_that_does_not_read_keeps_nobody_waiting_and_gets_all_in_the_end) {
+  const auto server = patient_exporter();
   const Fd slow = connect_to(*server);
-  ASSERT_EQ(::send(slow.get(), "G", 1, MSG_NOSIGNAL), 1);
-  std::atomic<bool> done{false};
-  std::thread trickle([&] {
-    // Were each byte given a time of its own, this would go on for longer than the test may take.
-    while (!done.load() && ::send(slow.get(), "E", 1, MSG_NOSIGNAL) == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  });
+  send_all(slow, "GET /plan HTTP/1.1\r\n\r\n");
   EXPECT_TRUE(get(*server, "/healthz").ends_with("ok\n"));
-  done.store(true);
-  trickle.join();
+  EXPECT_GT(receive_all(slow).size(), kPlanBytes);
+}
+
+TEST(Exporter, one_too_many_takes_the_place_of_the_oldest_silent_one) {
+  const auto server = patient_exporter(3);
+  const Fd reading = connect_to(*server);
+  send_all(reading, "GET /plan HTTP/1.1\r\n\r\n");
+  char first = 0;
+  ASSERT_EQ(::recv(reading.get(), &first, 1, MSG_PEEK), 1);
+  const std::vector<Fd> silent = silent_clients(*server, 3);
+  EXPECT_EQ(receive_all(silent[0]), "");
+  EXPECT_TRUE(is_open(silent[1]));
+  EXPECT_TRUE(is_open(silent[2]));
+  // One more if this asks only after it has been accepted.
+  const std::string told = get(*server, "/metrics");
+  EXPECT_NE(told.find("rubato_metrics_connections_closed_total{reason=\"displaced\"} "),
+            std::string::npos) << told;
+  EXPECT_EQ(told.find("displaced\"} 0\n"), std::string::npos) << told;
+  EXPECT_GT(receive_all(reading).size(), kPlanBytes);
+}
+
+TEST(Exporter, a_client_that_is_out_of_time_is_closed_and_counted) {
+  const auto server = exporter(true, {.connections = 8, .patience = Nanos::millis(1)});
+  const std::vector<Fd> silent = silent_clients(*server, 2);
+  for (const Fd& client : silent) EXPECT_EQ(receive_all(client), "");
+  // Only what is there when the connection is accepted is sure to be in time.
+  std::string told;
+  while (told.empty()) told = get(*server, "/metrics");
+  EXPECT_EQ(told.find("reason=\"late\"} 0\n"), std::string::npos) << told;
 }
 
 TEST(Exporter, says_which_address_it_cannot_have) {

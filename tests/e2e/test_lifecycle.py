@@ -3,6 +3,7 @@
 
 import os
 import re
+import select
 import signal
 import socket
 import tempfile
@@ -218,6 +219,26 @@ class Metrics(unittest.TestCase):
                 self.get(port, "/nothing")
             self.assertEqual(missing.exception.code, 404)
             missing.exception.close()
+
+    def silent(self, port, count):
+        """Connections of which every other has sent a part of a request."""
+        opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+        for one in opened:
+            self.addCleanup(one.close)
+        for one in opened[::2]:
+            one.sendall(b"GET /metrics HTTP/1.1\r\n")
+        return opened
+
+    def test_silent_clients_keep_nobody_waiting(self):
+        with Server("--metrics-port", "0") as server:
+            port = int(server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n"))
+            for count in (10, 200):
+                silent = self.silent(port, count)
+                self.assertEqual(self.get(port, "/healthz").read(), b"ok\n")
+                self.assertEqual(self.get(port, "/readyz").read(), b"ready\n")
+                self.assertIn(b"# EOF", self.get(port, "/metrics").read())
+                # None of them had to be given up for it.
+                self.assertEqual(select.select(silent, [], [], 0)[0], [])
 
     def status_once_it_changes(self, port):
         """Of /readyz: the signal is on its way while the first answers still say 200."""

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ExporterClient: one connection of the exporter: reads one request, then writes one reply, as far
+// as the socket lets it, and never waits. Owned and used by the exporter's thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "datapath/tcp_socket.h"
+
+namespace rubato {
+
+class ExporterClient {
+ public:
+  enum class State {
+    kReading,  // its request is not whole yet
+    kAsked,    // request() is to be answered, by reply()
+    kWriting,  // what does not fit into the socket yet
+    kOver,     // all is sent, or nobody is there any more
+  };
+
+  // Its time is over at `end`, however it spreads its bytes.
+  ExporterClient(Fd socket, Instant end) : socket_(std::move(socket)), end_(end) {}
+
+  int fd() const { return socket_.get(); }
+  Instant end() const { return end_; }
+  State state() const { return state_; }
+
+  // While reading: takes what has come. A request is whole at its blank line, at the size limit,
+  // or when the client has shut its side down.
+  void read();
+  // The first line of the request.
+  std::string_view request() const;
+  // Sends it, as far as possible at once; write() sends the rest.
+  void reply(std::string bytes);
+  void write();
+
+ private:
+  Fd socket_;
+  Instant end_;
+  State state_ = State::kReading;
+  std::string bytes_;  // of the request, then of the reply
+  size_t sent_ = 0;
+};
+
+}  // namespace rubato
