@@ -39,11 +39,14 @@ bool is_one_line(const std::string& text) {
 TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
   const std::string kv = "serve kv --engine memory --port 0 ";
   const std::pair<std::string, std::string> cases[] = {
-      {"serve kv --port 99999", "--port: Value 99999 not in range 0 to 65535"},
-      {"serve spin --port http", "--port: Value http not in range"},
-      {kv + "--timeout -5", "--timeout: Value -5 not in range"},
-      {kv + "--slowlog-max-len -1", "--slowlog-max-len: Value -1 not in range"},
-      {kv + "--slowlog-log-slower-than soon", "--slowlog-log-slower-than: Value soon not in range"},
+      {"serve kv --port 99999", "--port: takes a whole number of 0 to 65535, not '99999'"},
+      {"serve spin --port http", "--port: takes a whole number of 0 to 65535, not 'http'"},
+      {"serve kv --port 64x", "--port: takes a whole number of 0 to 65535, not '64x'"},
+      {kv + "--workers two", "--workers: takes a whole number of 1 to 256, not 'two'"},
+      {kv + "--timeout -5", "--timeout: takes a whole number of 0 to 2147483648, not '-5'"},
+      {kv + "--slowlog-max-len -1", "--slowlog-max-len: takes a whole number of 0 to 1000000"},
+      {kv + "--slowlog-log-slower-than soon", "--slowlog-log-slower-than: takes a whole number of"},
+      {kv + "--drain-limit-s nan", "--drain-limit-s: takes a number of 0 to 3600, not 'nan'"},
       {kv + "--maxmemory -1", "--maxmemory: takes bytes, as 512mb or 1gb"},
       {kv + "--maxmemory much", "--maxmemory: takes bytes, as 512mb or 1gb"},
       {kv + "--max-fibers 2 --workers 4", "--max-fibers: must be greater"},
@@ -90,6 +93,33 @@ TEST(Cli, bad_arguments_name_the_command_whose_help_tells_more) {
     EXPECT_EQ(output.status, 2) << arguments;
     EXPECT_TRUE(is_one_line(output.text)) << output.text;
     EXPECT_TRUE(output.text.ends_with(hint)) << output.text;
+  }
+}
+
+TEST(Cli, a_word_that_it_does_not_know_is_named_with_what_was_expected) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"serve kvv", "'kvv' is not a command of rubato serve, which takes kv or spin; did you mean "
+                    "kv? (rubato serve --help"},
+      {"serve", "rubato serve takes kv or spin (rubato serve --help"},
+      {"serve foo --port 3", "'foo' is not a command of rubato serve, which takes kv or spin ("},
+      {"serve --port 3 kv", "'--port' is not an option of rubato serve, which takes kv or spin ("},
+      {"sevre kv", "'sevre' is not a command of rubato, which takes bench, calibrate, doctor,"},
+      {"sevre kv", "; did you mean serve? (rubato --help"},
+      {"cal", "; did you mean calibrate?"},
+      {"bench foo", "'foo' is not a command of rubato bench, which takes"},
+      {"bench premept", "; did you mean preempt?"},
+      {"serve kv spin", "'spin' is not an argument of rubato serve kv ("},
+      {"serve kv --prot 6400", "'--prot' is not an option of rubato serve kv; did you mean --port"},
+      {"serve kv --prot=6400", "'--prot' is not an option of rubato serve kv; did you mean --port"},
+      {"load --targt resp://127.0.0.1:1", "; did you mean --target? (rubato load --help"},
+      {"--verzion", "'--verzion' is not an option of rubato, which takes"},
+      {"sim 0.5", "'0.5' is not an argument of rubato sim ("},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Output output = rubato(arguments);
+    EXPECT_EQ(output.status, 2) << arguments;
+    EXPECT_TRUE(is_one_line(output.text)) << output.text;
+    EXPECT_NE(output.text.find(message), std::string::npos) << output.text;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/usage_error.h"
 
 namespace {
 
@@ -16,22 +17,10 @@ constexpr const char* kAbout =
     "Rubato schedules requests so that a long one never blocks a short one.\n"
     "Each subcommand explains itself: rubato load --help";
 
-// CLI11 explains some errors over several lines; ours are one.
-std::string one_line(std::string text) {
-  for (char& c : text) c = c == '\n' ? ' ' : c;
-  return text;
-}
-
-// How the command that was asked for is called: "rubato bench preempt".
-std::string full_name(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  return (parent != nullptr ? full_name(*parent) + " " : "") + command.get_name();
-}
-
 int bad_arguments(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* asked = &root;
   while (!asked->get_subcommands().empty()) asked = asked->get_subcommands().front();
-  std::fprintf(stderr, "rubato: %s (%s --help tells more)\n", one_line(error.what()).c_str(),
+  std::fprintf(stderr, "rubato: %s (%s --help tells more)\n", usage_error(root, error).c_str(),
                full_name(*asked).c_str());
   return kBadArguments;
 }

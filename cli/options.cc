@@ -96,6 +96,26 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, N
   return add_parsed(app, name, "S", parse, help);
 }
 
+CLI::Validator whole_number(int64_t low, int64_t high) {
+  auto problem_of = [low, high](const std::string& text) -> std::string {
+    int64_t parsed = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, parsed);
+    const bool fits = problem == std::errc() && stop == end && parsed >= low && parsed <= high;
+    return fits ? "" : fmt::format("takes a whole number of {} to {}, not '{}'", low, high, text);
+  };
+  return {problem_of, fmt::format("INT in [{} - {}]", low, high), ""};
+}
+
+CLI::Validator number(double low, double high) {
+  auto problem_of = [low, high](const std::string& text) -> std::string {
+    const auto parsed = parse_figure(text);
+    if (parsed && *parsed >= low && *parsed <= high) return "";
+    return fmt::format("takes a number of {:g} to {:.0f}, not '{}'", low, high, text);
+  };
+  return {problem_of, fmt::format("FLOAT in [{:g} - {:.0f}]", low, high), ""};
+}
+
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts;
   std::istringstream stream(text);

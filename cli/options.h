@@ -15,6 +15,7 @@
 namespace CLI {
 class App;
 class Option;
+class Validator;
 }  // namespace CLI
 
 namespace rubato::cli {
@@ -32,6 +33,10 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, N
 // A text that `parse` takes or refuses with an Error.
 CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::string& placeholder,
                         std::function<Status(const std::string&)> parse, const std::string& help);
+
+// For CLI::Option::check, where the option keeps its value itself: numbers of `low` to `high`.
+CLI::Validator whole_number(int64_t low, int64_t high);
+CLI::Validator number(double low, double high);
 
 // The parts of a list such as `fcfs,ps`; none of an empty text.
 std::vector<std::string> split(const std::string& text, char at);

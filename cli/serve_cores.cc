@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/options.h"
 #include "mechanism/cpu/pin.h"
 #include "runtime/core_rule.h"
 
@@ -19,7 +20,7 @@ void add_cores_options(CLI::App& command, CoresOptions& o) {
       ->allow_extra_args(false);
   command.add_option("--guaranteed-cores", o.guaranteed,
                      "Workers that an allocator leaves alone; the others are for bursts")
-      ->check(CLI::Range(1u, limits::kMaxWorkers))
+      ->check(whole_number(1, limits::kMaxWorkers))
       ->capture_default_str();
   command.add_option("--best-effort", o.best_effort.command,
                      "Command for the shell that runs on the CPU time that the server leaves, and "

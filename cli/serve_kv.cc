@@ -182,13 +182,13 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
   app.add_option("--memcached-port", command.memcached_port,
                  "Port that speaks memcached's text protocol; 0 = any free one; none by default")
-      ->check(CLI::Range(0, 65535));
+      ->check(whole_number(0, 65535));
   app.add_option("--rpc-port", command.rpc_port,
                  "Port that speaks Rubato RPC, whose clients have credits, with RESP commands for "
                  "bodies: while their requests wait for longer than --target-delay there are "
                  "fewer, and from twice that on they are rejected; 0 = any free one; none by "
                  "default")
-      ->check(CLI::Range(0, 65535));
+      ->check(whole_number(0, 65535));
   add_session_options(app, command.options);
   app.add_option("--overload-reply", command.overload_reply,
                  "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)")
@@ -196,10 +196,10 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
       ->capture_default_str();
   app.add_option("--slowlog-log-slower-than", command.kv.slowlog_log_slower_than_us,
                  "SLOWLOG takes requests whose wait + service is at least so many us; -1 = off")
-      ->check(CLI::Range(int64_t{-1}, kMaxSlowUs))
+      ->check(whole_number(-1, kMaxSlowUs))
       ->capture_default_str();
   app.add_option("--slowlog-max-len", command.kv.slowlog_max_len, "Entries that SLOWLOG keeps")
-      ->check(CLI::Range(0u, kMaxSlowEntries))
+      ->check(whole_number(0, kMaxSlowEntries))
       ->capture_default_str();
 }
 

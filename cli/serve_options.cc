@@ -39,7 +39,7 @@ void add_runtime_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--workers", o.runtime.workers,
                      "Worker threads; unless given one for each CPU that this process may use, by "
                      "its affinity and the CPU quota of its control group")
-      ->check(CLI::Range(1u, limits::kMaxWorkers));
+      ->check(whole_number(1, limits::kMaxWorkers));
   command.add_option("--classify", o.classify,
                      "Who says that a request is long: feedback (the application alone), age (or "
                      "it outlives a quantum), learned (or its kind did so before)")
@@ -56,10 +56,10 @@ void add_runtime_options(CLI::App& command, ServeOptions& o) {
       ->check(CLI::IsMember({"self", "timer-core"}))
       ->capture_default_str();
   command.add_option("--stack-kib", o.stack_kib, "Stack of a fiber")
-      ->check(CLI::Range(16, 8192))
+      ->check(whole_number(16, 8192))
       ->capture_default_str();
   command.add_option("--max-fibers", o.runtime.max_fibers, "Requests that can be suspended at once")
-      ->check(CLI::Range(2, 32768))
+      ->check(whole_number(2, 32768))
       ->capture_default_str();
 }
 
@@ -71,36 +71,36 @@ void add_thread_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--idle-spin-us", o.idle_spin_us,
                      "How long an idle worker spins before it sleeps; 10 beside --best-effort "
                      "unless given")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number(0.0, 1e6))
       ->capture_default_str();
   command.add_flag("--pin,!--no-pin", o.runtime.pin,
                    "Pin worker i to the i-th allowed CPU; beside --best-effort also without being "
                    "asked, unless --no-pin, where there is a worker for each CPU");
   command.add_option("--pin-first", o.runtime.pin_first, "First CPU used by --pin, as an index")
-      ->check(CLI::Range(0u, kMaxCpus))
+      ->check(whole_number(0, kMaxCpus))
       ->capture_default_str();
   command.add_option("--drain-limit-s", o.drain_limit_s,
                      "Longest time between SIGTERM and the end")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(number(0.0, 3600.0))
       ->capture_default_str();
 }
 
 void add_network_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--bind", o.tcp.bind, "Address to listen on; * = all")->capture_default_str();
   command.add_option("--port", o.tcp.port, "TCP port; 0 = any free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(whole_number(0, 65535))
       ->capture_default_str();
   command.add_option("--maxclients", o.tcp.max_flows, "Connections at most")
-      ->check(CLI::Range(1u, 1'000'000u))
+      ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
   command.add_option("--timeout", o.timeout_s,
                      "Close idle connections after so many seconds; 0 = never")
-      ->check(CLI::Range(0u, kMaxTimeoutSeconds))
+      ->check(whole_number(0, kMaxTimeoutSeconds))
       ->capture_default_str();
   command.add_option("--metrics-port", o.serving.metrics_port,
                      "Port of /metrics, /plan, /healthz, /readyz; 0 = any free one; none by "
                      "default")
-      ->check(CLI::Range(0, 65535));
+      ->check(whole_number(0, 65535));
   command.add_option("--metrics-bind", o.serving.metrics_bind, "Address of the metrics port")
       ->capture_default_str();
   command.add_option("--config", o.config_file, "TOML file with these options as keys")
@@ -123,7 +123,7 @@ void add_overload_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--agent-port", o.serving.agent_port,
                      "Port that tells a load balancer the server's weight (HAProxy's agent-check); "
                      "0 = any free one; none by default")
-      ->check(CLI::Range(0, 65535));
+      ->check(whole_number(0, 65535));
   command.add_option("--agent-bind", o.serving.agent_bind, "Address of the agent port")
       ->capture_default_str();
 }

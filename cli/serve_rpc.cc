@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/options.h"
 #include "rpc/exposition.h"
 
 namespace rubato::cli {
@@ -18,7 +19,7 @@ void add_rpc_options(CLI::App& command, RpcServeOptions& options) {
 void add_session_options(CLI::App& command, ServeOptions& options) {
   command.add_option("--sessions-per-address", options.sessions_per_address,
                      "RPC sessions at most from one client address; 0 = as many as --maxclients")
-      ->check(CLI::Range(0u, 1'000'000u))
+      ->check(whole_number(0, 1'000'000))
       ->capture_default_str();
 }
 
