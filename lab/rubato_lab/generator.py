@@ -9,6 +9,9 @@ from rubato_lab.contenders import load_command
 
 # What loading the keys and joining the threads may take on top of the run itself.
 SLACK_S = 30.0
+# The exit status with which it says that the server failed the run; its report, which is invalid
+# then, says why.
+FAILED_RUN = 1
 
 
 class LoadFailed(Exception):
@@ -41,10 +44,12 @@ def run(load, binary, server, json_path):
     after = machine.sample([server.pid])
     server.check_alive()
     said = done.stderr.decode(errors="replace").strip()
-    if done.returncode != 0 or not json_path.exists():
+    if done.returncode not in (0, FAILED_RUN) or not json_path.exists():
         raise LoadFailed(f"status {done.returncode}: {' '.join(command)}\n{said[-800:]}")
     try:
         report = run_report.read(json_path)
     except run_report.ReportError as error:
         raise LoadFailed(f"{error}\n{said[-800:]}") from error
+    if done.returncode == FAILED_RUN and report.valid:
+        raise LoadFailed(f"status {done.returncode}: {' '.join(command)}\n{said[-800:]}")
     return Measured(report, command, machine.noise_between(before, after), json_path.name)

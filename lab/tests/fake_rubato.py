@@ -4,7 +4,8 @@
 generator that writes made-up reports without any load.
 
 FAKE_RUBATO names what goes wrong: deaf (no PONG), dies:POLICY (ends at once), badload (generator
-fails), invalid:POLICY:N (its first N open runs are invalid), nojson (writes rubbish)."""
+fails), invalid:POLICY:N (its first N open runs are invalid), failed:POLICY:N (the same, and their
+exit status is 1), nojson (writes rubbish)."""
 
 import json
 import os
@@ -49,7 +50,7 @@ def policy_at(target):
 
 def is_valid(policy):
     """Counts the runs of a policy in a file beside the reports."""
-    if trouble()[0] != "invalid" or trouble()[1] != policy:
+    if trouble()[0] not in ("invalid", "failed") or trouble()[1] != policy:
         return True
     counter = Path(argument("--json")).with_name("invalid-runs")
     seen = int(counter.read_text()) if counter.exists() else 0
@@ -73,7 +74,7 @@ def load():
                                        is_valid(policy))
     text = "rubbish" if trouble() == ["nojson"] else json.dumps(report)
     Path(argument("--json")).write_text(text, encoding="utf-8")
-    return 0
+    return 1 if trouble()[0] == "failed" and not report["valid"] else 0
 
 
 def main():

@@ -105,6 +105,12 @@ class Demo(unittest.TestCase):
         self.assertIn("1 invalid run(s) repeated", done.stdout)
         self.assertNotIn("synergy !", done.stdout)
 
+    def test_a_run_that_the_server_failed_is_told_and_repeated_like_an_invalid_one(self):
+        done = self.demo("--quick", trouble="failed:synergy:1")
+        self.assertIn("INVALID: ", done.stdout)
+        self.assertIn("1 invalid run(s) repeated", done.stdout)
+        self.assertNotIn("FAILED", done.stdout)
+
     def test_a_run_that_stays_invalid_is_flagged(self):
         done = self.demo("--quick", trouble="invalid:synergy:9")
         self.assertEqual(done.stdout.count("INVALID: "), 2)

@@ -38,6 +38,8 @@ class Generator final : private FlowEvents {
 
   // The server went away for good before the end; the report holds what came before that.
   bool broke_off() const { return broke_off_; }
+  // It did, or failed the run otherwise: the report's invalid_reason tells.
+  bool failed() const { return broke_off_ || !recorder_.failure().empty(); }
 
  private:
   void on_reply(const Outstanding& request, Instant at) override;

@@ -17,6 +17,7 @@ namespace {
 struct Outcomes {
   Result<RunReport> report = Error{"not run"};
   Histogram latency;  // of the first type
+  bool failed = false;
 };
 
 LoadOptions short_run(const FakeServer& server, double rate, Nanos duration) {
@@ -36,6 +37,7 @@ Outcomes run(const LoadOptions& options, ArrivalShape shape = ArrivalShape::kUni
   Outcomes outcomes;
   outcomes.report = generator.run(&stop);
   outcomes.latency = generator.recorder().latency_of(0);
+  outcomes.failed = generator.failed();
   return outcomes;
 }
 
@@ -129,6 +131,7 @@ TEST(Generator, refusals_and_errors_are_counted_beside_the_latencies) {
   EXPECT_EQ(report.types[0].count + report.refused + report.errors, report.requests);
   EXPECT_FALSE(report.valid);
   EXPECT_NE(report.invalid_reason.find("ERR no such thing"), std::string::npos);
+  EXPECT_TRUE(outcomes.failed);
 }
 
 TEST(Generator, a_connection_closed_under_a_request_loses_it_and_is_reopened) {

@@ -32,6 +32,7 @@ void Recorder::sent(uint32_t type, Nanos lag) {
 
 void Recorder::replied(uint32_t type, Nanos at, Nanos latency, Nanos service, bool is_measured) {
   ++replies_;
+  last_reply_ = at;
   in_window_ += at >= warmup_ && at < options_.duration ? 1u : 0u;
   Book& book = books_[type];
   if (options_.timeline) {
@@ -90,17 +91,51 @@ void Recorder::close_slices_before(Nanos at) {
   }
 }
 
-std::string Recorder::invalid_reason(uint64_t requests, uint64_t lost_count) const {
+Recorder::Totals Recorder::totals() const {
+  Totals all;
+  all.requests = unsent_;
+  for (const Book& book : books_) {
+    all.requests += book.sent;
+    all.served += book.latency.count();
+    all.refused += book.refused;
+    all.errors += book.errors;
+    all.lost += book.lost;
+  }
+  return all;
+}
+
+// What was on its way when a run ended that had more to send than the server could take: while
+// replies went on coming it is no sign that the server lost any.
+uint64_t Recorder::cut_off() const {
+  return unsent_ > 0 && last_reply_ >= options_.duration ? timeouts_ : 0;
+}
+
+// Who breaks a run off before the first reply has learnt nothing of the server.
+std::string Recorder::failure() const {
+  const Totals all = totals();
+  if (share_of(all.errors, all.requests) > kMaxLostShare) {
+    return fmt::format("{:.2f} % of the requests got an error: {}",
+                       100 * share_of(all.errors, all.requests), first_error_);
+  }
+  if (all.requests > 0 && all.served == 0 && !interrupted_) {
+    const uint64_t unsent = all.requests - all.refused - all.errors - all.lost;
+    return fmt::format("of {} requests none was served: {} refused, {} errors, {} without a reply, "
+                       "{} never sent",
+                       all.requests, all.refused, all.errors, all.lost, unsent);
+  }
+  const uint64_t lost = all.lost - cut_off();
+  if (share_of(lost, all.requests) > kMaxLostShare) {
+    return fmt::format("{:.2f} % of the requests got no reply", 100 * share_of(lost, all.requests));
+  }
+  return "";
+}
+
+std::string Recorder::doubt() const {
+  const uint64_t requests = totals().requests;
   if (interrupted_) {
     return requests > 0 ? "interrupted before its end" : "interrupted within the warm-up";
   }
   if (requests == 0) return "no request was due after the warm-up";
-  uint64_t errors = 0;
-  for (const Book& book : books_) errors += book.errors;
-  if (share_of(errors, requests) > kMaxLostShare) {
-    return fmt::format("{:.2f} % of the requests got an error: {}",
-                       100 * share_of(errors, requests), first_error_);
-  }
   if (options_.closed_clients == 0 && send_lag_.percentile(99) > kMaxSendLagP99) {
     return fmt::format("the generator fell behind its schedule: p99 of its send lag is {:.1f} ms",
                        send_lag_.percentile(99).seconds() * 1e3);
@@ -110,10 +145,6 @@ std::string Recorder::invalid_reason(uint64_t requests, uint64_t lost_count) con
         "{:.2f} % of the requests were never sent: no connection was free for them "
         "(the server is slower than the offered rate, or --flows is too small)",
         100 * share_of(unsent_, requests));
-  }
-  if (share_of(lost_count, requests) > kMaxLostShare) {
-    return fmt::format("{:.2f} % of the requests got no reply",
-                       100 * share_of(lost_count, requests));
   }
   return "";
 }
@@ -206,7 +237,8 @@ RunReport Recorder::report(Nanos ran) const {
   report.wall_s = ran.seconds();
   report.seed = options_.seed;
   report.loop = options_.closed_clients > 0 ? "closed" : "open";
-  report.invalid_reason = invalid_reason(report.requests, report.lost);
+  report.invalid_reason = failure();
+  if (report.invalid_reason.empty()) report.invalid_reason = doubt();
   report.valid = report.invalid_reason.empty();
   add_live_figures(report, ran);
   return report;

@@ -57,6 +57,10 @@ class Recorder {
   // `ran` is how long requests were due (the duration, or less if interrupted).
   RunReport report(Nanos ran) const;
 
+  // Why the server failed the run: errors, lost requests, or nothing served at all. Empty if it did
+  // not. What the report calls invalid beyond that says that the figures are not to be trusted.
+  std::string failure() const;
+
   // For the progress line: all replies so far, and what one type looked like since the last call.
   uint64_t replies() const { return replies_; }
   uint64_t failures() const { return failures_; }
@@ -71,8 +75,15 @@ class Recorder {
     uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, dropped = 0;
   };
 
+  // Of what was measured.
+  struct Totals {
+    uint64_t requests = 0, served = 0, refused = 0, errors = 0, lost = 0;
+  };
+
   void close_slices_before(Nanos at);
-  std::string invalid_reason(uint64_t requests, uint64_t lost_count) const;
+  Totals totals() const;
+  uint64_t cut_off() const;
+  std::string doubt() const;
   void add_types(RunReport& report, Histogram& all, Histogram& slowdowns) const;
   void add_live_figures(RunReport& report, Nanos ran) const;
   UndisturbedReport undisturbed_report() const;
@@ -89,7 +100,7 @@ class Recorder {
   uint64_t unsent_ = 0, timeouts_ = 0, replies_ = 0, failures_ = 0;
   uint64_t waited_for_flow_ = 0, closed_by_peer_ = 0;
   uint64_t gaps_50us_ = 0, gaps_100us_ = 0, gaps_1ms_ = 0;
-  Nanos max_gap_;
+  Nanos max_gap_, last_reply_;
   bool interrupted_ = false;
   std::string first_error_;
 };

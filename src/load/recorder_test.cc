@@ -83,6 +83,52 @@ TEST(Recorder, one_lost_in_a_thousand_is_allowed_and_two_are_not) {
   }
 }
 
+TEST(Recorder, the_server_fails_a_run_by_errors_by_silence_and_by_serving_nothing) {
+  for (const Outcome outcome : {Outcome::kError, Outcome::kRefused}) {
+    Recorder recorder(ten_seconds(), kOneType);
+    EXPECT_EQ(recorder.failure(), "");  // nothing was asked of it
+    recorder.sent(0, Nanos(0));
+    recorder.failed(0, outcome, "ERR no such command", true);
+    EXPECT_EQ(recorder.failure(), recorder.report(Nanos::seconds(10)).invalid_reason);
+    EXPECT_NE(recorder.failure().find(outcome == Outcome::kError ? "ERR no such command"
+                                                                 : "none was served: 1 refused"),
+              std::string::npos) << recorder.failure();
+  }
+  Recorder recorder(ten_seconds(), kOneType);
+  fill(recorder, 100, Nanos::seconds(1));
+  recorder.sent(0, Nanos(0));
+  recorder.lost(0, true, true);
+  EXPECT_EQ(recorder.failure(), "0.99 % of the requests got no reply");
+}
+
+TEST(Recorder, figures_that_are_not_to_be_trusted_are_no_failure_of_the_server) {
+  Recorder late(ten_seconds(), kOneType), unsent(ten_seconds(), kOneType);
+  Recorder interrupted(ten_seconds(), kOneType);
+  fill(late, 1000, Nanos::millis(2));
+  fill(unsent, 990);
+  unsent.unsent(10);
+  interrupted.interrupted();
+  for (const Recorder* recorder : {&late, &unsent, &interrupted}) {
+    EXPECT_FALSE(recorder->report(Nanos::seconds(10)).valid);
+    EXPECT_EQ(recorder->failure(), "");
+  }
+}
+
+TEST(Recorder, what_a_slow_server_had_begun_at_the_end_is_not_lost_and_what_a_silent_one_had_is) {
+  for (const bool silent : {false, true}) {
+    Recorder recorder(ten_seconds(), kOneType);
+    fill(recorder, 90);
+    recorder.sent(0, Nanos(0));
+    const Nanos last = silent ? Nanos::seconds(6) : Nanos::seconds(14);
+    recorder.replied(0, last, Nanos::seconds(5), Nanos(0), true);
+    recorder.sent(0, Nanos(0));
+    recorder.lost(0, true, true);
+    recorder.unsent(8);
+    EXPECT_EQ(recorder.failure(), silent ? "1.00 % of the requests got no reply" : "");
+    EXPECT_FALSE(recorder.report(Nanos::seconds(10)).valid);
+  }
+}
+
 TEST(Recorder, unsent_requests_count_as_offered_and_make_the_run_invalid) {
   Recorder recorder(ten_seconds(), kOneType);
   fill(recorder, 990);
