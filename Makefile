@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo figure reproduce test build bench asan tsan fuzz emulators setup clean
+.PHONY: help demo figure reproduce test test-full build bench asan tsan fuzz emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -14,6 +14,7 @@ help:
 	@echo 'make figure  the demo, whose figure then replaces that of the README; on a quiet machine'
 	@echo 'make reproduce FIG=ID   a figure of a paper, QUICK=1 in short; without FIG: which there are'
 	@echo 'make test    every test, the sanitizers, every fuzz target and benchmark for a moment'
+	@echo 'make test-full   that, and the commands of the documents in a fresh clone'
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
@@ -40,6 +41,9 @@ reproduce: build
 
 test: setup
 	@JOBS=$(JOBS) tools/test.sh
+
+test-full: setup
+	@JOBS=$(JOBS) FULL=1 tools/test.sh
 
 bench: setup
 	@cmake --preset release >/dev/null

@@ -3,7 +3,8 @@
 #
 # Everything `make test` runs: all tests, the tests that sanitizers are for under each of them,
 # every fuzz target and every benchmark for a moment. Goes on after a failure, ends with one line
-# 'N passed, N failed' over all of it, and with status 1 if anything failed or did not run.
+# 'N passed, N failed' over all of it, and with status 1 if anything failed or did not run. With
+# FULL=1, which is `make test-full`, also what takes as long as building everything once more.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,15 +34,20 @@ build() { # PRESET TARGET...
 
 # run PRESET CTEST-ARGUMENT...: ctest into a junit file, which counts even if it never appears.
 run() {
-  local preset=$1
-  shift
-  files+=("$results/$preset.xml")
+  run_as "$1" "$@"
+}
+
+# run_as NAME PRESET CTEST-ARGUMENT...: the same with another name for the file and the log.
+run_as() {
+  local name=$1 preset=$2
+  shift 2
+  files+=("$results/$name.xml")
   [ -f "build/$preset/CTestTestfile.cmake" ] || return 1
   "${wrap[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
-    --output-junit "$PWD/$results/$preset.xml" "$@" >"$results/$preset-ctest.log" 2>&1 </dev/null
+    --output-junit "$PWD/$results/$name.xml" "$@" >"$results/$name-ctest.log" 2>&1 </dev/null
   local status=$?
-  [ $status -eq 0 ] || grep -vE '^ *Start |Passed' "$results/$preset-ctest.log" | tail -150
-  grep -E 'tests passed|tests failed' "$results/$preset-ctest.log"
+  [ $status -eq 0 ] || grep -vE '^ *Start |Passed' "$results/$name-ctest.log" | tail -150
+  grep -E 'tests passed|tests failed' "$results/$name-ctest.log"
   return $status
 }
 
@@ -91,6 +97,11 @@ fi
 say "release build, benchmarks, briefly"
 configure release && build release rubato_cli benches
 run release -L '^bench$' -j 1
+
+if [ -n "${FULL:-}" ]; then
+  say "the commands of the documents, in a fresh clone"
+  run_as full dev -C Full -L '^full$'
+fi
 
 say "all"
 grep -hE 'tests passed|tests failed' "$results/dev-ctest.log"

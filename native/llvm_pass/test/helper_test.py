@@ -32,7 +32,8 @@ class Helper(PassTest):
     @classmethod
     def setUpClass(cls):
         cls.prefix = BUILD / f"{PLUGIN.stem}_prefix"
-        run("cmake", "--install", BUILD, "--prefix", cls.prefix, "--component", "library")
+        for component in ("library", "pass"):
+            run("cmake", "--install", BUILD, "--prefix", cls.prefix, "--component", component)
 
     def configure(self, arguments, compiler=CXX, status=0, for_c=None):
         (self.folder / "CMakeLists.txt").write_text(PROJECT.format(arguments=arguments))
