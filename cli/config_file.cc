@@ -65,7 +65,8 @@ Status apply_config_file(const std::string& path, CLI::App& command) {
   if (!file) return Error{path + ": cannot be read"};
   if (const size_t line = line_beyond_toml(text.view()); line != 0) {
     return Error{path + ":" + std::to_string(line) +
-                 ": '[' needs a name after it, and names are ASCII"};
+                 ": '[' needs a name after it, and a letter beyond "
+                 "ASCII stands in quotes, not right behind a backslash, or in a comment"};
   }
   toml::table table;
   try {

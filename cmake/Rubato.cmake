@@ -14,7 +14,7 @@
 #       program does not find (a `-` in it reads as "but not") fails.
 #   rubato_bench(NAME SOURCES ... [DEPS ...])
 #       Google Benchmark program, built into <build>/benchmarks.
-#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder])
+#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...])
 #       LLVMFuzzerTestOneInput. With RUBATO_FUZZ a libFuzzer program in <build>/fuzzers; else a
 #       ctest test that replays the corpus and some seeded mutations of it.
 
@@ -150,19 +150,20 @@ function(rubato_fuzz name)
   if(NOT RUBATO_FUZZ AND NOT RUBATO_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS" "SOURCES;DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;CORPUS")
   add_executable(${name} ${arg_SOURCES})
   _rubato_include_roots(${name} PRIVATE)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} Threads::Threads)
   set(corpus)
-  if(arg_CORPUS)
-    cmake_path(ABSOLUTE_PATH arg_CORPUS NORMALIZE OUTPUT_VARIABLE corpus)
-  endif()
+  foreach(folder IN LISTS arg_CORPUS)
+    cmake_path(ABSOLUTE_PATH folder NORMALIZE)
+    list(APPEND corpus ${folder})
+  endforeach()
   if(RUBATO_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
     add_dependencies(fuzzers ${name})
-    # The first folder takes what libFuzzer finds, the second is only read.
+    # The first folder takes what libFuzzer finds, the others are only read.
     set(found ${CMAKE_BINARY_DIR}/fuzzers/${name}.found)
     file(MAKE_DIRECTORY ${found})
     add_test(NAME ${name} COMMAND ${name} -max_total_time=${RUBATO_FUZZ_SECONDS} -timeout=10

@@ -240,7 +240,8 @@ Result<Costs> parse_costs(std::string_view text, std::string_view file) {
   costs.source = file;
   if (const size_t line = line_beyond_toml(text); line != 0) {
     return Error{std::string(file) + ":" + std::to_string(line) +
-                 ": '[' needs a name or a value after it, and names are ASCII"};
+                 ": '[' needs a name or a value after it, and a letter beyond "
+                 "ASCII stands in quotes, not right behind a backslash, or in a comment"};
   }
   toml::table root;
   try {
