@@ -25,7 +25,7 @@ __attribute__((tls_model("initial-exec"))) thread_local int t_sections = 0;
 }
 
 void enter() { ++t_sections; }
-void leave() {
+void leave(const void*) {
   if (--t_sections < 0) fail("every_thread: a section was closed twice\n");
 }
 bool yield() {

@@ -9,7 +9,11 @@
 #include <cstdlib>
 
 #include "mechanism/cpu/relax.h"
+#include "mechanism/preempt/interpose/hooks.h"
+#include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/section.h"
+
+#pragma weak rubato_interpose_code
 
 namespace rubato {
 namespace {
@@ -25,6 +29,9 @@ constexpr std::array kUnsafeObjects = std::to_array<std::string_view>({
     "libasan", "libtsan", "libubsan", "liblsan", "libclang_rt",               // sanitizers
     "librubato-interpose",
 });
+
+// The folder of the C library's character sets, which it loads and calls under a lock of its own.
+constexpr std::string_view kConverters = "/gconv/";
 
 struct Reading {
   std::array<CodeRange, kRangesMax> ranges;
@@ -75,6 +82,32 @@ int note_object(dl_phdr_info* object, size_t, void* argument) {
   return 0;
 }
 
+// Takes `code` out of what may be left; where there is no room for that, all that is around it.
+void note_never_left(Reading& reading, const CodeSpan& code) {
+  for (uint32_t i = 0; i < reading.count; ++i) {
+    CodeRange& around = reading.ranges[i];
+    const bool inside = around.low <= code.low && code.low < around.high;
+    if (!inside || around.kind != CodeKind::kSafe) continue;
+    const CodeRange behind{code.high, around.high, around.kind};
+    if (reading.count + 2 > kRangesMax) {
+      around.kind = CodeKind::kUnsafe;
+      return;
+    }
+    around.high = code.low;
+    reading.ranges[reading.count++] = {code.low, code.high, CodeKind::kUnsafe};
+    if (behind.low < behind.high) reading.ranges[reading.count++] = behind;
+    return;
+  }
+}
+
+void note_never_left(Reading& reading) {
+  note_never_left(reading, never_left_code());
+  if (rubato_interpose_code == nullptr) return;
+  CodeSpan interposers;
+  rubato_interpose_code(&interposers.low, &interposers.high);
+  note_never_left(reading, interposers);
+}
+
 // Has an object come or gone since `last`?
 bool has_changed(const Reading& last) {
   dl_phdr_info first{};
@@ -95,8 +128,11 @@ void read_and_publish() {
   const char* also = std::getenv("RUBATO_UNSAFE_CODE");
   reading.also = also != nullptr ? also : "";
   dl_iterate_phdr(note_object, &reading);
+  note_never_left(reading);
   std::sort(reading.ranges.begin(), reading.ranges.begin() + reading.count,
-            [](const CodeRange& a, const CodeRange& b) { return a.low < b.low; });
+            [](const CodeRange& a, const CodeRange& b) {
+              return a.low != b.low ? a.low < b.low : a.high < b.high;  // what is empty first
+            });
   g_ranges.publish({reading.ranges.data(), reading.count});
 }
 
@@ -108,6 +144,7 @@ bool try_reading() { return !g_reading.test_and_set(std::memory_order_acquire); 
 
 bool is_unsafe_object(std::string_view path, std::string_view also) {
   const std::string_view name = file_name(path);
+  if (path.find(kConverters) != std::string_view::npos) return true;
   return std::any_of(kUnsafeObjects.begin(), kUnsafeObjects.end(),
                      [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
          matches_one_of(name, also);

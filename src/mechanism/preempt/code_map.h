@@ -4,8 +4,9 @@
 // that it has interrupted. Code of the C library, the loader, the C++ runtime and the unwinder is
 // not reentrant between fibers: it may hold a lock of its own, which nobody sees, or be half-way
 // through the allocator's lists. Everything else may be switched, unless a section is open
-// (section.h). Code in no loaded object (made at run time, or loaded a moment ago) is taken for
-// unsafe.
+// (section.h), but for what is marked as never left (never_left.h). Code in no loaded object (made
+// at run time, or loaded a moment ago) is taken for unsafe. The interposed functions ask too, of
+// the code that they return to.
 //
 // code_kind() and code_is_in_unsafe_object() are for signal handlers too; the others are not, as
 // they call the loader. Nothing here allocates. Any thread.
@@ -20,8 +21,9 @@
 namespace rubato {
 
 // Is code of the object with this file name (a path or not) unsafe? The C library, the loader, the
-// kernel's vdso, C++ runtimes, unwinders, name service modules, allocators, sanitizers; not libm,
-// whose functions are pure. `also` names more: prefixes of file names, separated by commas.
+// kernel's vdso, C++ runtimes, unwinders, name service modules, character sets, allocators,
+// sanitizers; not libm, whose functions are pure. `also` names more: prefixes of file names,
+// separated by commas.
 bool is_unsafe_object(std::string_view path, std::string_view also = {});
 
 // Reads what is loaded. To be called before the first fiber can be interrupted. Objects named in

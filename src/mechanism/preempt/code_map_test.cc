@@ -97,6 +97,7 @@ TEST(UnsafeObjects, are_told_by_their_file_name) {
   EXPECT_TRUE(is_unsafe_object("libstdc++.so.6.0.30"));
   EXPECT_TRUE(is_unsafe_object("/usr/lib/libjemalloc.so.2"));
   EXPECT_TRUE(is_unsafe_object("linux-vdso.so.1"));
+  EXPECT_TRUE(is_unsafe_object("/usr/lib/x86_64-linux-gnu/gconv/UTF-16.so"));
   EXPECT_FALSE(is_unsafe_object(""));  // the program itself
   EXPECT_FALSE(is_unsafe_object("/lib/x86_64-linux-gnu/libm.so.6"));
   EXPECT_FALSE(is_unsafe_object("/opt/libc.so.d/librocksdb.so.7.8"));

@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/interpose/hooks.h"
+#include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/section.h"
 
 #pragma weak rubato_interpose_attach
@@ -15,7 +17,35 @@
 namespace rubato {
 namespace {
 
-constexpr RubatoInterposeHooks kHooks{rubato_section_enter, rubato_section_leave, yield_for_lock,
+// Not inlined: after a switch the fiber may be on another thread.
+[[gnu::noinline]] int get_errno() {
+  asm volatile("");
+  return errno;
+}
+
+[[gnu::noinline]] void set_errno(int value) {
+  asm volatile("");
+  errno = value;
+}
+
+[[gnu::noinline]] void honour_pending() {
+  const int error = get_errno();
+  rubato_section_left_pending();
+  set_errno(error);
+}
+
+RUBATO_NEVER_LEFT void enter_section() { section_enter(); }
+
+// The section is opened again to ask, for it is code that may be left which answers.
+RUBATO_NEVER_LEFT void leave_section(const void* caller) {
+  if (!section_close()) return;
+  section_enter();
+  const bool stays = code_is_unsafe(reinterpret_cast<uintptr_t>(caller));
+  section_leave_quietly();
+  if (!stays) honour_pending();
+}
+
+constexpr RubatoInterposeHooks kHooks{enter_section, leave_section, yield_for_lock,
                                       code_map_refresh};
 std::atomic<bool> g_attached{false};
 

@@ -16,23 +16,23 @@ std::atomic<bool (*)()> g_yield{nullptr};
 // Never inlined, so that the thread's word is looked up afresh at every call.
 #if defined(__x86_64__)
 [[gnu::noinline]] void rubato_section_enter(void) { rubato::section_enter(); }
-[[gnu::noinline]] void rubato_section_leave(void) { rubato::section_leave(); }
 [[gnu::noinline]] void rubato_section_leave_quietly(void) { rubato::section_leave_quietly(); }
 #else
 [[gnu::noinline]] void rubato_section_enter(void) {
   asm volatile("");
   __atomic_add_fetch(&rubato_section_word, 1, __ATOMIC_RELAXED);
 }
-[[gnu::noinline]] void rubato_section_leave(void) {
+[[gnu::noinline]] bool rubato::section_close() {
   asm volatile("");
-  const uint32_t left = __atomic_sub_fetch(&rubato_section_word, 1, __ATOMIC_RELAXED);
-  if (left == 0) rubato_section_left_pending();
+  return __atomic_sub_fetch(&rubato_section_word, 1, __ATOMIC_RELAXED) == 0;
 }
 [[gnu::noinline]] void rubato_section_leave_quietly(void) {
   asm volatile("");
   __atomic_sub_fetch(&rubato_section_word, 1, __ATOMIC_RELAXED);
 }
 #endif
+
+[[gnu::noinline]] void rubato_section_leave(void) { rubato::section_leave(); }
 
 void rubato_section_left_pending(void) {
   rubato::section_clear_pending();

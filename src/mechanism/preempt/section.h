@@ -51,7 +51,8 @@ inline constexpr uint32_t kNothingPending = 0x8000'0000u;
       : "rax", "cc", "memory");
 }
 
-[[gnu::always_inline]] inline void section_leave() {
+// Half of section_leave. True: that was the outermost, and something is pending.
+[[gnu::always_inline]] inline bool section_close() {
   bool wanted;
   asm volatile(
       "movq rubato_section_word@gottpoff(%%rip), %%rax\n\t"
@@ -59,7 +60,7 @@ inline constexpr uint32_t kNothingPending = 0x8000'0000u;
       : "=@ccz"(wanted)
       :
       : "rax", "memory");
-  if (__builtin_expect(wanted, 0)) rubato_section_left_pending();
+  return __builtin_expect(wanted, 0);
 }
 
 [[gnu::always_inline]] inline void section_leave_quietly() {
@@ -71,10 +72,14 @@ inline constexpr uint32_t kNothingPending = 0x8000'0000u;
       : "rax", "cc", "memory");
 }
 #else
+bool section_close();
 inline void section_enter() { rubato_section_enter(); }
 inline void section_leave_quietly() { rubato_section_leave_quietly(); }
-inline void section_leave() { rubato_section_leave(); }
 #endif
+
+[[gnu::always_inline]] inline void section_leave() {
+  if (section_close()) rubato_section_left_pending();
+}
 
 // Open sections of the running fiber.
 uint32_t section_depth();

@@ -2,8 +2,8 @@
 //
 // The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by
 // the code map anyway (code_map.h); the section around it has a preemption that falls due inside
-// honoured at its end, not at the next try. operator new and delete allocate through malloc and
-// free. Only a fiber with an identity of its own can be interrupted here at all.
+// honoured at its end, not at the next try, if the caller may be left. Only a fiber with an
+// identity of its own can be interrupted here at all.
 //
 // Looking for libc's functions may itself allocate, before there are any: such memory comes from a
 // small array and is never given back.
@@ -41,7 +41,7 @@ alignas(max_align_t) std::array<char, kEarlyBytes> g_early;
 std::atomic<size_t> g_early_used{0};
 
 // Zeroed. The size stands in front.
-void* allocate_early(size_t bytes) {
+[[gnu::noinline]] void* allocate_early(size_t bytes) {
   const size_t room = kAlignment + (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const size_t at = g_early_used.fetch_add(room, std::memory_order_relaxed);
   if (bytes > kEarlyBytes || at + room > kEarlyBytes) return nullptr;
@@ -49,7 +49,7 @@ void* allocate_early(size_t bytes) {
   return &g_early[at + kAlignment];
 }
 
-bool is_early(const void* memory) {
+[[gnu::always_inline]] inline bool is_early(const void* memory) {
   return reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(g_early.data()) <
          kEarlyBytes;
 }
@@ -61,14 +61,17 @@ size_t early_size(const void* memory) {
 }
 
 // Null: this very thread is looking for it.
-template <class Function>
-Function* ready(rubato::interpose::Next<Function>& next) {
-  if (Function* found = next.get_if_found(); __builtin_expect(found != nullptr, 1)) return found;
+RUBATO_NEVER_LEFT void* find(const char* name) {
   if (t_finding) return nullptr;
   t_finding = true;
-  Function* found = next.get();
+  void* found = rubato::interpose::find_next(name);
   t_finding = false;
   return found;
+}
+
+template <class Function>
+[[gnu::always_inline]] inline Function* ready(rubato::interpose::Next<Function>& next) {
+  return next.get_by(find);
 }
 
 }  // namespace
@@ -77,7 +80,7 @@ RUBATO_INTERPOSED void* malloc(size_t bytes) noexcept {
   auto* next = ready(next_malloc);
   if (__builtin_expect(next == nullptr, 0)) return allocate_early(bytes);
   if (!on_own_identity()) return next(bytes);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next(bytes);
 }
 
@@ -88,7 +91,7 @@ RUBATO_INTERPOSED void* calloc(size_t count, size_t bytes) noexcept {
     return __builtin_mul_overflow(count, bytes, &all) ? nullptr : allocate_early(all);
   }
   if (!on_own_identity()) return next(count, bytes);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next(count, bytes);
 }
 
@@ -97,7 +100,7 @@ RUBATO_INTERPOSED void free(void* memory) noexcept {
   auto* next = ready(next_free);
   if (next == nullptr) return;
   if (!on_own_identity()) return next(memory);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   next(memory);
 }
 
@@ -110,7 +113,7 @@ RUBATO_INTERPOSED void* realloc(void* memory, size_t bytes) noexcept {
     return std::memcpy(moved, memory, old_bytes < bytes ? old_bytes : bytes);
   }
   if (!on_own_identity()) return next(memory, bytes);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next(memory, bytes);
 }
 
@@ -118,7 +121,7 @@ RUBATO_INTERPOSED int posix_memalign(void** memory, size_t alignment, size_t byt
   auto* next = ready(next_posix_memalign);
   if (next == nullptr) return ENOMEM;
   if (!on_own_identity()) return next(memory, alignment, bytes);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next(memory, alignment, bytes);
 }
 
@@ -126,7 +129,7 @@ RUBATO_INTERPOSED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_aligned_alloc);
   if (next == nullptr) return nullptr;
   if (!on_own_identity()) return next(alignment, bytes);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next(alignment, bytes);
 }
 
@@ -134,6 +137,6 @@ RUBATO_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_memalign);
   if (next == nullptr) return nullptr;
   if (!on_own_identity()) return next(alignment, bytes);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next(alignment, bytes);
 }

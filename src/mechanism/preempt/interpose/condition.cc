@@ -40,7 +40,7 @@ constexpr int64_t kWaitSharedMaxNs = 1'000'000;  // with other processes
 struct alignas(rubato::limits::kCacheLineBytes) Bucket : rubato::interpose::Wakeups<> {};
 std::array<Bucket, 64> g_buckets;
 
-Bucket& bucket_of(const pthread_cond_t* condition) {
+[[gnu::always_inline]] inline Bucket& bucket_of(const pthread_cond_t* condition) {
   const auto address = reinterpret_cast<uintptr_t>(condition);
   return g_buckets[(address / alignof(pthread_cond_t) * 0x9e3779b97f4a7c15u) >> 58];
 }
@@ -73,7 +73,9 @@ int wait_for_turn(Bucket& bucket, uint32_t since, bool shared, const Deadline& d
   return 0;
 }
 
-int wait(pthread_cond_t* condition, pthread_mutex_t* mutex, const Deadline& deadline) {
+// (Who calls pthread_mutex_unlock here is never left, so what is pending is not honoured there.)
+RUBATO_NEVER_LEFT int wait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                           const Deadline& deadline) {
   if (!deadline.valid()) return EINVAL;
   Bucket& bucket = bucket_of(condition);
   const bool shared = (condition->__data.__wrefs & kShared) != 0;
@@ -89,7 +91,7 @@ int wait(pthread_cond_t* condition, pthread_mutex_t* mutex, const Deadline& dead
   return relocked != 0 ? relocked : rc;
 }
 
-void notify(const pthread_cond_t* condition) {
+RUBATO_NEVER_LEFT void notify(const pthread_cond_t* condition) {
   if (!rubato::interpose::attached()) return;
   Bucket& bucket = bucket_of(condition);
   if (!bucket.notify()) return;

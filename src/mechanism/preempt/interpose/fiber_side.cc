@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/interpose/fiber_side.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 
 #include "mechanism/cpu/relax.h"
 #include "mechanism/preempt/interpose/held_locks.h"
@@ -33,7 +35,9 @@ constexpr int kSpins = 64;
 std::atomic<const RubatoInterposeHooks*> g_hooks{nullptr};
 ForeignReleases g_foreign;
 
-const RubatoInterposeHooks& hooks() { return *g_hooks.load(std::memory_order_acquire); }
+[[gnu::always_inline]] inline const RubatoInterposeHooks& hooks() {
+  return *g_hooks.load(std::memory_order_acquire);
+}
 
 [[gnu::noinline]] HeldLocks& held() {
   asm volatile("");
@@ -70,8 +74,8 @@ void forget_runtime() {
 }
 
 // Called in a section, so that it is not left with the list of foreign releases in its hands.
-void close_stale_sections() {
-  for (uint32_t stale = held().reconcile(g_foreign); stale > 0; --stale) leave();
+void close_stale_sections(const void* caller) {
+  for (uint32_t stale = held().reconcile(g_foreign); stale > 0; --stale) leave(caller);
 }
 
 int spin(const LockKind& kind, void* lock) {
@@ -84,13 +88,13 @@ int spin(const LockKind& kind, void* lock) {
 }
 
 // The lock is taken. Called in a section and returns in one.
-int contend(const LockKind& kind, void* lock, const Deadline& deadline) {
+int contend(const LockKind& kind, void* lock, const Deadline& deadline, const void* caller) {
   if (kind.when_held_by_caller != 0 && held().holds(lock)) return kind.when_held_by_caller;
   if (!deadline.valid()) return EINVAL;
   int rc = spin(kind, lock);
   for (Patience patience; rc == EBUSY;) {
     if (deadline.passed()) return ETIMEDOUT;
-    leave();
+    leave(caller);
     const bool others_ran = patience.let_others_run();
     enter();
     rc = kind.attempt(lock);
@@ -109,15 +113,11 @@ int contend(const LockKind& kind, void* lock, const Deadline& deadline) {
 
 }  // namespace
 
-bool attached() { return g_hooks.load(std::memory_order_relaxed) != nullptr; }
+RUBATO_NEVER_LEFT bool attached() { return g_hooks.load(std::memory_order_relaxed) != nullptr; }
 
-void enter() { hooks().section_enter(); }
+RUBATO_NEVER_LEFT void enter() { hooks().section_enter(); }
 
-void leave() {
-  const int error = get_errno();
-  hooks().section_leave();
-  set_errno(error);
-}
+RUBATO_NEVER_LEFT void leave(const void* caller) { hooks().section_leave(caller); }
 
 void code_changed() {
   if (attached()) hooks().code_changed();
@@ -158,36 +158,37 @@ void Patience::wait(const Deadline& deadline) {
   set_errno(error);
 }
 
-int keep_if_taken(int rc, const void* lock) {
+RUBATO_NEVER_LEFT int keep_if_taken(int rc, const void* lock, const void* caller) {
   if (rc == 0 || rc == EOWNERDEAD) {
     held().add(lock, g_foreign.latest());
   } else {
-    leave();
+    leave(caller);
   }
   return rc;
 }
 
-int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline) {
+RUBATO_NEVER_LEFT int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline,
+                                     const void* caller) {
   enter();
-  close_stale_sections();
+  close_stale_sections(caller);
   int rc = kind.attempt(lock);
-  if (rc == EBUSY) rc = contend(kind, lock, deadline);
-  return keep_if_taken(rc, lock);
+  if (rc == EBUSY) rc = contend(kind, lock, deadline, caller);
+  return keep_if_taken(rc, lock, caller);
 }
 
-int try_take(const LockKind& kind, void* lock) {
+RUBATO_NEVER_LEFT int try_take(const LockKind& kind, void* lock, const void* caller) {
   enter();
-  close_stale_sections();
-  return keep_if_taken(kind.attempt(lock), lock);
+  close_stale_sections(caller);
+  return keep_if_taken(kind.attempt(lock), lock, caller);
 }
 
-void give(const void* lock) {
+RUBATO_NEVER_LEFT void give(const void* lock, const void* caller) {
   if (!held().remove(lock)) {
     enter();
     g_foreign.add(lock);
   }
-  close_stale_sections();
-  leave();
+  close_stale_sections(caller);
+  leave(caller);
 }
 
 void note_foreign_release(const void* lock) { g_foreign.add(lock); }
@@ -195,6 +196,12 @@ void note_foreign_release(const void* lock) { g_foreign.add(lock); }
 int thread_id() {
   if (t_thread_id == 0) t_thread_id = gettid();
   return t_thread_id;
+}
+
+RUBATO_NEVER_LEFT void* find_next(const char* name) {
+  void* found = dlsym(RTLD_NEXT, name);
+  if (found == nullptr) std::abort();
+  return found;
 }
 
 }  // namespace rubato::interpose
@@ -206,6 +213,12 @@ RUBATO_INTERPOSED void rubato_interpose_attach(const RubatoInterposeHooks* hooks
     pthread_atfork(nullptr, nullptr, rubato::interpose::forget_runtime);
   }
   g_hooks.store(hooks, std::memory_order_release);
+}
+
+RUBATO_INTERPOSED void rubato_interpose_code(uintptr_t* low, uintptr_t* high) {
+  const rubato::CodeSpan code = rubato::never_left_code();
+  *low = code.low;
+  *high = code.high;
 }
 
 RUBATO_INTERPOSED void rubato_interpose_thread(int kind) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the interposers do when the caller runs on a fiber of ours: sections, the locks that it
-// holds, and waiting without blocking the worker. Nothing here is used on plain threads, but for
-// thread_kind() and, once a runtime is attached, note_foreign_release().
+// holds, and waiting without blocking the worker. `caller` is the code that the interposed function
+// returns to: libc calls malloc while it holds locks of its own, so a preemption that falls due in
+// a section is honoured at its end only if that code may be left, and else by a later try. To wait
+// for a lock or a condition is to yield, whoever calls. Nothing here is used on plain threads, but
+// for thread_kind() and, once a runtime is attached, note_foreign_release().
 //
 // State is kept per identity (hooks.h). Leaving a section may switch a fiber that shares its
 // identity to another thread, so nothing here holds the address of a thread_local over that; the
@@ -20,27 +23,30 @@ namespace rubato::interpose {
 // (Initial-exec: one load, and usable before the library's constructors.)
 extern thread_local constinit uint8_t t_kind __attribute__((tls_model("initial-exec")));
 
-inline bool on_plain_thread() {
+[[gnu::always_inline]] inline bool on_plain_thread() {
   return __builtin_expect(t_kind == RUBATO_INTERPOSE_PLAIN, 1);
 }
-inline bool on_own_identity() {
+[[gnu::always_inline]] inline bool on_own_identity() {
   return __builtin_expect(t_kind == RUBATO_INTERPOSE_OWN_IDENTITY, 0);
 }
 
 // May the caller give its worker away half-way through code that knows nothing of fibers?
-inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_IDENTITY; }
+[[gnu::always_inline]] inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_IDENTITY; }
 
 bool attached();
 void enter();
-void leave();  // may switch; keeps errno
+void leave(const void* caller);  // may switch, if `caller` may be left; keeps errno
 void code_changed();
 
 class Guard {
  public:
-  Guard() { enter(); }
-  ~Guard() { leave(); }
+  [[gnu::always_inline]] explicit Guard(const void* caller) : caller_(caller) { enter(); }
+  [[gnu::always_inline]] ~Guard() { leave(caller_); }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
+
+ private:
+  const void* const caller_;
 };
 
 // A point in time on a clock of libc's; unset = never.
@@ -80,22 +86,25 @@ struct LockKind {
 };
 
 // On a fiber: takes the lock and opens the section that lasts until give().
-int try_take(const LockKind& kind, void* lock);
-int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline);  // may yield
-int keep_if_taken(int rc, const void* lock);  // what follows a call of libc's in a section
+int try_take(const LockKind& kind, void* lock, const void* caller);
+int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline,
+                   const void* caller);  // may yield
+// What follows a call of libc's in a section.
+int keep_if_taken(int rc, const void* lock, const void* caller);
 
 // The same, with libc's own call for fibers that may not yield: nobody who holds a lock is
 // switched away from it, so the wait is for somebody who runs.
 template <class Block>
-int take(const LockKind& kind, void* lock, const Deadline& deadline, Block block) {
-  if (may_yield()) return yield_and_take(kind, lock, deadline);
+[[gnu::always_inline]] inline int take(const LockKind& kind, void* lock, const Deadline& deadline,
+                                       const void* caller, Block block) {
+  if (may_yield()) return yield_and_take(kind, lock, deadline, caller);
   enter();
-  return keep_if_taken(block(), lock);
+  return keep_if_taken(block(), lock, caller);
 }
 
 // After the lock has been released, whoever took it: closes the caller's section, if the caller
 // held it, and else has the holder close its own. May switch.
-void give(const void* lock);
+void give(const void* lock, const void* caller);
 
 // A plain thread has released a lock that it had not taken.
 void note_foreign_release(const void* lock);

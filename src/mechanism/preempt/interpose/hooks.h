@@ -6,12 +6,16 @@
 // them through preempt/interposed.h, which looks whether they are there.
 #pragma once
 
+#include <stdint.h>
+
 extern "C" {
 
 struct RubatoInterposeHooks {
   // mechanism/preempt/section.h
   void (*section_enter)();
-  void (*section_leave)();
+  // What is pending is honoured if the code at `caller`, to which the interposed function returns,
+  // may be left; else it stays pending. Keeps errno.
+  void (*section_leave)(const void* caller);
   bool (*yield_for_lock)();
   // Objects have been loaded or unloaded: mechanism/preempt/code_map.h.
   void (*code_changed)();
@@ -32,6 +36,9 @@ enum RubatoInterposeKind {
 // `hooks` must stay as long as it is attached; null detaches. With threads that are not plain, it
 // must not be detached. Any thread.
 void rubato_interpose_attach(const RubatoInterposeHooks* hooks);
+
+// Where the code lies that must not be left even if the object that it is in may be.
+void rubato_interpose_code(uintptr_t* low, uintptr_t* high);
 
 // For the calling thread; from any kind to any other while no lock is held. Without hooks it stays
 // plain.

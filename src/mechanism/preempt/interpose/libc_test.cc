@@ -70,8 +70,6 @@ TEST_F(LibcOnFibers, what_falls_due_in_the_allocator_is_honoured_at_its_end) {
     free(memory);
     EXPECT_EQ(honoured_by([&] { memory = memalign(64, 64); }), 1);
     free(memory);
-    EXPECT_EQ(honoured_by([&] { memory = ::operator new(10); }), 1);
-    EXPECT_EQ(honoured_by([&] { ::operator delete(memory); }), 1);
   });
   ring_.run();
 }

@@ -25,8 +25,8 @@ RUBATO_NEXT(dlopen);
 RUBATO_NEXT(dlclose);
 RUBATO_NEXT(fork);
 
-[[gnu::noinline]] void* dlopen_in_section(const char* file, int mode) {
-  const Guard guard;
+RUBATO_NEVER_LEFT void* dlopen_in_section(const char* file, int mode, const void* caller) {
+  const Guard guard(caller);
   void* object = next_dlopen.get()(file, mode);
   rubato::interpose::code_changed();
   return object;
@@ -37,13 +37,13 @@ RUBATO_NEXT(fork);
 RUBATO_INTERPOSED int dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, void*),
                                       void* argument) {
   if (on_plain_thread()) return next_dl_iterate_phdr.get()(callback, argument);
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   return next_dl_iterate_phdr.get()(callback, argument);
 }
 
 RUBATO_INTERPOSED void* dlopen(const char* file, int mode) noexcept {
   if (on_plain_thread()) return next_dlopen.get()(file, mode);
-  return dlopen_in_section(file, mode);
+  return dlopen_in_section(file, mode, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int dlclose(void* object) noexcept {
@@ -52,7 +52,7 @@ RUBATO_INTERPOSED int dlclose(void* object) noexcept {
     rubato::interpose::code_changed();
     return rc;
   }
-  const Guard guard;
+  const Guard guard(RUBATO_CALLER);
   const int rc = next_dlclose.get()(object);
   rubato::interpose::code_changed();
   return rc;
@@ -64,6 +64,6 @@ RUBATO_INTERPOSED pid_t fork() noexcept {
   if (on_plain_thread()) return next_fork.get()();
   rubato::interpose::enter();
   const pid_t child = next_fork.get()();
-  if (!on_plain_thread()) rubato::interpose::leave();
+  if (!on_plain_thread()) rubato::interpose::leave(RUBATO_CALLER);
   return child;
 }

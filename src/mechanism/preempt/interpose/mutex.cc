@@ -44,7 +44,7 @@ int wait(void* mutex, const timespec* until) {
                                             until);
 }
 
-LockKind kind_of(const pthread_mutex_t* mutex) {
+[[gnu::always_inline]] inline LockKind kind_of(const pthread_mutex_t* mutex) {
   const int kind = mutex->__data.__kind;
   LockKind result{attempt, wait};
   if ((kind & kTypeMask) == PTHREAD_MUTEX_ERRORCHECK) result.when_held_by_caller = EDEADLK;
@@ -61,7 +61,7 @@ LockKind kind_of(const pthread_mutex_t* mutex) {
   abort();
 }
 
-int release_on_fiber(pthread_mutex_t* mutex) {
+RUBATO_NEVER_LEFT int release_on_fiber(pthread_mutex_t* mutex, const void* caller) {
   const bool inherits = (mutex->__data.__kind & kPriorityInherit) != 0;
   const bool last = mutex->__data.__count <= 1;  // of a recursive one
   const int owner = mutex->__data.__lock & FUTEX_TID_MASK;
@@ -69,7 +69,7 @@ int release_on_fiber(pthread_mutex_t* mutex) {
   if (rc != 0) return rc;
   // libc does not look at what the kernel says.
   if (inherits && last && (mutex->__data.__lock & FUTEX_TID_MASK) == owner) cannot_hand_over();
-  rubato::interpose::give(mutex);
+  rubato::interpose::give(mutex, caller);
   return 0;
 }
 
@@ -77,17 +77,18 @@ int release_on_fiber(pthread_mutex_t* mutex) {
 
 RUBATO_INTERPOSED int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_lock.get()(mutex);
-  return take(kind_of(mutex), mutex, {}, [=] { return next_pthread_mutex_lock.get()(mutex); });
+  return take(kind_of(mutex), mutex, {}, RUBATO_CALLER,
+              [=] { return next_pthread_mutex_lock.get()(mutex); });
 }
 
 RUBATO_INTERPOSED int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_trylock.get()(mutex);
-  return rubato::interpose::try_take(kind_of(mutex), mutex);
+  return rubato::interpose::try_take(kind_of(mutex), mutex, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* at) noexcept {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_timedlock.get()(mutex, at);
-  return take(kind_of(mutex), mutex, {at, CLOCK_REALTIME},
+  return take(kind_of(mutex), mutex, {at, CLOCK_REALTIME}, RUBATO_CALLER,
               [=] { return next_pthread_mutex_timedlock.get()(mutex, at); });
 }
 
@@ -97,7 +98,7 @@ RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t 
     return next_pthread_mutex_clocklock.get()(mutex, clock, at);
   }
   if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) return EINVAL;
-  return take(kind_of(mutex), mutex, {at, clock},
+  return take(kind_of(mutex), mutex, {at, clock}, RUBATO_CALLER,
               [=] { return next_pthread_mutex_clocklock.get()(mutex, clock, at); });
 }
 
@@ -105,7 +106,7 @@ RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t 
 // the owner changes the owner of a mutex that is taken, so the plain read suffices.
 RUBATO_INTERPOSED int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   using namespace rubato::interpose;
-  if (!on_plain_thread()) return release_on_fiber(mutex);
+  if (!on_plain_thread()) return release_on_fiber(mutex, RUBATO_CALLER);
   if (__builtin_expect(!attached(), 1)) return next_pthread_mutex_unlock.get()(mutex);
   const bool foreign = mutex->__data.__owner != thread_id();
   const int rc = next_pthread_mutex_unlock.get()(mutex);

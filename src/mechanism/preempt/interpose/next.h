@@ -5,39 +5,40 @@
 // on whichever thread that is. Any thread.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <atomic>
-#include <cstdlib>
+
+#include "mechanism/preempt/never_left.h"
 
 // What programs see of this library; all else is hidden.
-#define RUBATO_INTERPOSED extern "C" __attribute__((visibility("default")))
+#define RUBATO_INTERPOSED extern "C" RUBATO_NEVER_LEFT __attribute__((visibility("default")))
+
+// The code that an interposed function returns to; for use in its outermost frame.
+#define RUBATO_CALLER __builtin_return_address(0)
 
 namespace rubato::interpose {
+
+// Never null: without libc's function there is nothing to go on with.
+void* find_next(const char* name);
 
 template <class Function>
 class Next {
  public:
   constexpr explicit Next(const char* name) : name_(name) {}
 
-  // Never null: without libc's function there is nothing to go on with.
-  Function* get() {
+  [[gnu::always_inline]] Function* get() { return get_by(find_next); }
+
+  // Null if `find` returns that.
+  [[gnu::always_inline]] Function* get_by(void* (*find)(const char* name)) {
     Function* found = function_.load(std::memory_order_relaxed);
-    return __builtin_expect(found != nullptr, 1) ? found : find();
-  }
-
-  Function* get_if_found() const { return function_.load(std::memory_order_relaxed); }
-
- private:
-  [[gnu::noinline, gnu::cold]] Function* find() {
-    auto* found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name_));
-    if (found == nullptr) std::abort();
-    function_.store(found, std::memory_order_relaxed);
+    if (__builtin_expect(found != nullptr, 1)) return found;
+    found = reinterpret_cast<Function*>(find(name_));
+    if (found != nullptr) function_.store(found, std::memory_order_relaxed);
     return found;
   }
 
+ private:
   const char* name_;
-  std::atomic<Function*> function_{nullptr};  // written with one and the same value only
+  std::atomic<Function*> function_{nullptr};  // null, or always the same
 };
 
 // A variable next_NAME for the function NAME, of the type that its header gives it.

@@ -41,7 +41,7 @@ constexpr int kOnceDone = 2;
 constexpr uint32_t kGuardDone = 0xff;
 constexpr uint32_t kGuardBusy = 0x100;
 
-uint32_t state_of(const uint64_t* guard) {
+[[gnu::always_inline]] inline uint32_t state_of(const uint64_t* guard) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(guard), __ATOMIC_ACQUIRE);
 }
 
@@ -50,14 +50,14 @@ uint32_t state_of(const uint64_t* guard) {
 RUBATO_INTERPOSED int pthread_once(pthread_once_t* once, void (*init)()) {
   if (on_plain_thread()) return next_pthread_once.get()(once, init);
   if (!may_yield()) {
-    const Guard guard;
+    const Guard guard(RUBATO_CALLER);
     return next_pthread_once.get()(once, init);
   }
   for (Patience patience;;) {
     const int state = __atomic_load_n(once, __ATOMIC_ACQUIRE);
     if ((state & kOnceDone) != 0) return 0;
     if (state == 0) {
-      const Guard guard;
+      const Guard guard(RUBATO_CALLER);
       return next_pthread_once.get()(once, init);
     }
     patience.wait({});
@@ -74,16 +74,16 @@ RUBATO_INTERPOSED int __cxa_guard_acquire(uint64_t* guard) {
   }
   enter();
   const int mine = next___cxa_guard_acquire.get()(guard);
-  if (mine == 0) leave();
+  if (mine == 0) leave(RUBATO_CALLER);
   return mine;
 }
 
 RUBATO_INTERPOSED void __cxa_guard_release(uint64_t* guard) noexcept {
   next___cxa_guard_release.get()(guard);
-  if (!on_plain_thread()) leave();
+  if (!on_plain_thread()) leave(RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED void __cxa_guard_abort(uint64_t* guard) noexcept {
   next___cxa_guard_abort.get()(guard);
-  if (!on_plain_thread()) leave();
+  if (!on_plain_thread()) leave(RUBATO_CALLER);
 }

@@ -36,14 +36,16 @@ int wait_write(void* lock, const timespec* until) {
 
 // libc tells who holds a lock for writing and asks for more that it would wait for itself. It does
 // not notice a reader that asks to write.
-LockKind reading(const pthread_rwlock_t* lock) {
+[[gnu::always_inline]] inline LockKind reading(const pthread_rwlock_t* lock) {
   return {attempt_read, wait_read, lock->__data.__cur_writer != 0 ? EDEADLK : 0};
 }
-LockKind writing(const pthread_rwlock_t* lock) {
+[[gnu::always_inline]] inline LockKind writing(const pthread_rwlock_t* lock) {
   return {attempt_write, wait_write, lock->__data.__cur_writer != 0 ? EDEADLK : 0};
 }
 
-bool known(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC; }
+[[gnu::always_inline]] inline bool known(clockid_t clock) {
+  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
 
 }  // namespace
 
@@ -53,35 +55,37 @@ using rubato::interpose::try_take;
 
 RUBATO_INTERPOSED int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_rdlock.get()(lock);
-  return take(reading(lock), lock, {}, [=] { return next_pthread_rwlock_rdlock.get()(lock); });
+  return take(reading(lock), lock, {}, RUBATO_CALLER,
+              [=] { return next_pthread_rwlock_rdlock.get()(lock); });
 }
 
 RUBATO_INTERPOSED int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_wrlock.get()(lock);
-  return take(writing(lock), lock, {}, [=] { return next_pthread_rwlock_wrlock.get()(lock); });
+  return take(writing(lock), lock, {}, RUBATO_CALLER,
+              [=] { return next_pthread_rwlock_wrlock.get()(lock); });
 }
 
 RUBATO_INTERPOSED int pthread_rwlock_tryrdlock(pthread_rwlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_tryrdlock.get()(lock);
-  return try_take(reading(lock), lock);
+  return try_take(reading(lock), lock, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int pthread_rwlock_trywrlock(pthread_rwlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_trywrlock.get()(lock);
-  return try_take(writing(lock), lock);
+  return try_take(writing(lock), lock, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock,
                                                  const timespec* at) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_timedrdlock.get()(lock, at);
-  return take(reading(lock), lock, {at, CLOCK_REALTIME},
+  return take(reading(lock), lock, {at, CLOCK_REALTIME}, RUBATO_CALLER,
               [=] { return next_pthread_rwlock_timedrdlock.get()(lock, at); });
 }
 
 RUBATO_INTERPOSED int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
                                                  const timespec* at) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_timedwrlock.get()(lock, at);
-  return take(writing(lock), lock, {at, CLOCK_REALTIME},
+  return take(writing(lock), lock, {at, CLOCK_REALTIME}, RUBATO_CALLER,
               [=] { return next_pthread_rwlock_timedwrlock.get()(lock, at); });
 }
 
@@ -89,7 +93,7 @@ RUBATO_INTERPOSED int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid
                                                  const timespec* at) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_clockrdlock.get()(lock, clock, at);
   if (!known(clock)) return EINVAL;
-  return take(reading(lock), lock, {at, clock},
+  return take(reading(lock), lock, {at, clock}, RUBATO_CALLER,
               [=] { return next_pthread_rwlock_clockrdlock.get()(lock, clock, at); });
 }
 
@@ -97,12 +101,12 @@ RUBATO_INTERPOSED int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid
                                                  const timespec* at) noexcept {
   if (on_plain_thread()) return next_pthread_rwlock_clockwrlock.get()(lock, clock, at);
   if (!known(clock)) return EINVAL;
-  return take(writing(lock), lock, {at, clock},
+  return take(writing(lock), lock, {at, clock}, RUBATO_CALLER,
               [=] { return next_pthread_rwlock_clockwrlock.get()(lock, clock, at); });
 }
 
 RUBATO_INTERPOSED int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
   const int rc = next_pthread_rwlock_unlock.get()(lock);
-  if (!on_plain_thread() && rc == 0) rubato::interpose::give(lock);
+  if (!on_plain_thread() && rc == 0) rubato::interpose::give(lock, RUBATO_CALLER);
   return rc;
 }

@@ -59,18 +59,18 @@ using rubato::interpose::on_plain_thread;
 
 RUBATO_INTERPOSED int pthread_spin_lock(pthread_spinlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_spin_lock.get()(lock);
-  return rubato::interpose::take(kSpin, address(lock), {},
+  return rubato::interpose::take(kSpin, address(lock), {}, RUBATO_CALLER,
                                  [=] { return next_pthread_spin_lock.get()(lock); });
 }
 
 RUBATO_INTERPOSED int pthread_spin_trylock(pthread_spinlock_t* lock) noexcept {
   if (on_plain_thread()) return next_pthread_spin_trylock.get()(lock);
-  return rubato::interpose::try_take(kSpin, address(lock));
+  return rubato::interpose::try_take(kSpin, address(lock), RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
   const int rc = next_pthread_spin_unlock.get()(lock);
-  if (!on_plain_thread() && rc == 0) rubato::interpose::give(address(lock));
+  if (!on_plain_thread() && rc == 0) rubato::interpose::give(address(lock), RUBATO_CALLER);
   return rc;
 }
 

@@ -27,7 +27,7 @@ constexpr LockKind kStream{attempt, nullptr};
 
 RUBATO_INTERPOSED void flockfile(FILE* stream) noexcept {
   if (on_plain_thread()) return next_flockfile.get()(stream);
-  rubato::interpose::take(kStream, stream, {}, [=] {
+  rubato::interpose::take(kStream, stream, {}, RUBATO_CALLER, [=] {
     next_flockfile.get()(stream);
     return 0;
   });
@@ -35,10 +35,10 @@ RUBATO_INTERPOSED void flockfile(FILE* stream) noexcept {
 
 RUBATO_INTERPOSED int ftrylockfile(FILE* stream) noexcept {
   if (on_plain_thread()) return next_ftrylockfile.get()(stream);
-  return rubato::interpose::try_take(kStream, stream) == 0 ? 0 : -1;
+  return rubato::interpose::try_take(kStream, stream, RUBATO_CALLER) == 0 ? 0 : -1;
 }
 
 RUBATO_INTERPOSED void funlockfile(FILE* stream) noexcept {
   next_funlockfile.get()(stream);
-  if (!on_plain_thread()) rubato::interpose::give(stream);
+  if (!on_plain_thread()) rubato::interpose::give(stream, RUBATO_CALLER);
 }
