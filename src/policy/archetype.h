@@ -30,6 +30,7 @@ class ArchetypeHost {
   uint64_t consumed(QueueRef) { called(); }
   Instant oldest(QueueRef) { called(); }
   bool busy(WorkerId) { called(); }
+  uint64_t arrived(uint32_t) { called(); }
   Served served(uint32_t) { called(); }
   Served served_as(JobClass) { called(); }
   uint64_t posted(WorkerId) { called(); }

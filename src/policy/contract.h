@@ -138,6 +138,8 @@ struct Served {
 //   oldest(q)               when the head of q arrived; Instant::never() if q seems empty. A hint:
 //                           it may be the job before. Requires a queue declared `aged`
 //   busy(w)                 whether worker w has a job now; a hint
+//   arrived(type)           requests of that type that came since the start, those refused as well;
+//                           a hint. Requires type < limits::kTypes. For the slow path
 //   served(type)            what was done of that type; a hint. Requires type < limits::kTypes, of
 //                           which the last stands for all higher ones. For the slow path
 //   served_as(class)        the same of all jobs that were of this class when they finished
@@ -167,6 +169,7 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& mess
   { host.consumed(q) } -> std::same_as<uint64_t>;
   { host.oldest(q) } -> std::same_as<Instant>;
   { host.busy(WorkerId{n}) } -> std::same_as<bool>;
+  { host.arrived(n) } -> std::same_as<uint64_t>;
   { host.served(n) } -> std::same_as<Served>;
   { host.served_as(JobClass::kLong) } -> std::same_as<Served>;
   { host.posted(WorkerId{n}) } -> std::same_as<uint64_t>;

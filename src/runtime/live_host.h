@@ -54,6 +54,11 @@ class LiveHost {
   bool busy(WorkerId worker) {
     return stats_[worker.value]->busy_since_ns.load(kRelaxed) != 0;
   }
+  uint64_t arrived(uint32_t type) {
+    uint64_t sum = 0;
+    for (const WorkerStats* stats : stats_) sum += stats->arrived[type].value();
+    return sum;
+  }
   Served served(uint32_t type) {
     Served sum;
     const uint32_t end = type + 1 == limits::kTypes ? kRequestTypes : type + 1;

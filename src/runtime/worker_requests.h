@@ -77,6 +77,7 @@ Request* LiveWorker<P>::answer_at_once(Request* next) {
 
 template <Policy P>
 void LiveWorker<P>::note_arrival(const Request& request) {
+  if (!request.control) ++stats_.arrived[std::min(request.type, limits::kTypes - 1)];
   if (arrivals_ == nullptr) return;
   if (request.control) return arrivals_->note_control();
   arrivals_->note(request.arrived);

@@ -67,6 +67,9 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   // When it went to sleep, relaxed; 0 = it is awake.
   std::atomic<int64_t> asleep_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
+  // Came, refused or not, but for the control plane's. As policies have it: types above share the
+  // last entry.
+  std::array<Counter, limits::kTypes> arrived;
   QueueDelay delay;
   std::atomic<bool> overloaded{false};  // it refuses those who waited too long, relaxed
 

@@ -40,6 +40,7 @@ void Engine<P, Site>::arrive() {
   const uint32_t w = nic_.steer(request->flow, now_);
   if (polled()) return into_ring(request, w);
   sit(w);
+  host_.note_arrived(*request);
   const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
   if (!host_.insert(q, request)) return refuse(request);
   offer(q);
@@ -63,6 +64,7 @@ void Engine<P, Site>::poll(uint32_t w) {
   for (uint32_t n = 0; n < costs_.nic.burst && !ring.empty(); ++n) {
     auto* const request = static_cast<SimRequest*>(ring.take());
     if (costs_.latency_from == LatencyFrom::kReception) request->sent = now_;
+    host_.note_arrived(*request);
     const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
     if (!host_.put(q, request)) {
       refuse(request);

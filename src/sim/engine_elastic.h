@@ -59,6 +59,7 @@ void Engine<P, Site>::receive(const Clients::Message& message) {
   }
   if (polled()) return into_ring(request, w);
   sit(w);
+  host_.note_arrived(*request);
   const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
   if (!host_.insert(q, request)) return refuse(request);
   offer(q);

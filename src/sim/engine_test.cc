@@ -333,5 +333,34 @@ TEST(Engine, a_run_can_be_stopped_while_it_serves_what_is_left) {
   EXPECT_EQ(outcome.events, 2u << 18);
 }
 
+// One queue for all that writes down how many came. `seen` outlives the run.
+class CountedArrivals : public Cfcfs {
+ public:
+  struct Config {
+    uint64_t* seen = nullptr;
+  };
+  explicit CountedArrivals(Config config) : Cfcfs(None{}), seen_(config.seen) {}
+
+  template <class H>
+  None adapt(None&, H& host) const {
+    *seen_ = host.arrived(1);
+    return {};
+  }
+  Nanos adapt_period() const { return Nanos::micros(1); }
+
+ private:
+  uint64_t* seen_;
+};
+
+TEST(Engine, policies_are_told_of_requests_that_were_refused_as_well) {
+  sim::Setup setup = ideal(1, "fixed-1", 4, 10'000);
+  setup.costs.queue_capacity = 16;
+  setup.warmup = 0;
+  uint64_t seen = 0;
+  const Outcome outcome = run<CountedArrivals>(setup, {&seen});
+  EXPECT_GT(fates_of(outcome).refused, 5'000u);
+  EXPECT_EQ(seen, 10'000u);
+}
+
 }  // namespace
 }  // namespace rubato::sim

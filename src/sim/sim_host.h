@@ -74,6 +74,10 @@ class SimHost {
     look();
     return !idle_.has(worker.value);
   }
+  uint64_t arrived(uint32_t type) {
+    look();
+    return arrived_[type];
+  }
   Served served(uint32_t type) {
     look();
     return served_[type];
@@ -183,6 +187,7 @@ class SimHost {
   }
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
+  void note_arrived(const Job& job) { ++arrived_[std::min(job.type, limits::kTypes - 1)]; }
   void note_served(const Job& job, Nanos service) {
     for (Served* served : {&served_[std::min(job.type, limits::kTypes - 1)],
                            &served_as_[static_cast<size_t>(job.job_class)]}) {
@@ -347,6 +352,7 @@ class SimHost {
   std::array<uint64_t, kMessageKinds> messages_{};
   std::array<Served, limits::kTypes> served_{};
   std::array<Served, 2> served_as_{};
+  std::array<uint64_t, limits::kTypes> arrived_{};
 };
 
 }  // namespace rubato::sim

@@ -49,6 +49,7 @@ class ChaosHost {
   bool busy(WorkerId worker) {
     return happens(rates_.stale_hint) ? prng_.below(2) == 0 : inner_.busy(worker);
   }
+  uint64_t arrived(uint32_t type) { return inner_.arrived(type); }
   Served served(uint32_t type) { return inner_.served(type); }
   Served served_as(JobClass job_class) { return inner_.served_as(job_class); }
   uint64_t posted(WorkerId worker) {

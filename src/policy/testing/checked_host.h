@@ -72,6 +72,11 @@ class CheckedHost {
     const bool known = require(worker.value < inner_.workers(), "busy of no worker");
     return known && inner_.busy(worker);
   }
+  uint64_t arrived(uint32_t type) {
+    count_verb();
+    const bool known = require(type < limits::kTypes, "arrived of a type beyond the last");
+    return known ? inner_.arrived(type) : 0;
+  }
   Served served(uint32_t type) {
     count_verb();
     const bool known = require(type < limits::kTypes, "served of a type beyond the last");

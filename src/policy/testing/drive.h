@@ -214,6 +214,7 @@ class Driver {
     const WorkerId at = script_.arrives_at(job.flow, arrival.worker);
     host_.sit(Seat::worker(at));
     host_.admit(&job);
+    script_.note_arrived(job.type);
     const QueueRef q = hook::route(policy_, job, at, host_);
     if (host_.put(q, &job)) return;
     host_.retire(&job);

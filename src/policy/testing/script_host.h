@@ -67,6 +67,10 @@ class ScriptHost {
     return at(q).jobs.empty() ? Instant::never() : at(q).jobs.front()->arrived;
   }
   bool busy(WorkerId worker) { return busy_[worker.value]; }
+  uint64_t arrived(uint32_t type) {
+    RUBATO_CHECK(type < limits::kTypes);
+    return arrived_[type];
+  }
   Served served(uint32_t type) {
     RUBATO_CHECK(type < limits::kTypes);
     return served_[type];
@@ -140,7 +144,8 @@ class ScriptHost {
   void set_now(Instant now) { now_ = now; }
   void publish(const Plan& plan) { plan_ = plan; }
   void set_busy(WorkerId worker, bool busy) { busy_[worker.value] = busy; }
-  // One more request of that type is done.
+  // One more request of that type came, and one more is done.
+  void note_arrived(uint32_t type) { ++arrived_[std::min(type, limits::kTypes - 1)]; }
   void note_served(uint32_t type, Nanos service, Nanos waited,
                    JobClass job_class = JobClass::kShort) {
     for (Served* served : {&served_[std::min(type, limits::kTypes - 1)],
@@ -206,6 +211,7 @@ class ScriptHost {
   bool recording_ = false;
   std::vector<std::string> verbs_;
   std::vector<std::vector<Queue>> queues_;
+  std::array<uint64_t, limits::kTypes> arrived_{};
   std::array<Served, limits::kTypes> served_{};
   std::array<Served, 2> served_as_{};
 };
