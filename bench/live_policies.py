@@ -105,7 +105,8 @@ RULES = {
 }
 # Settings that let a short run with a moderate load show what the policy does: learn the types
 # soon and follow their demand; be Busy, so that others may steal, with a request or two waiting.
-SETTINGS = {"darc": {"window": WINDOW, "slowdown": 0}, "darc-static": {"window": WINDOW},
+SETTINGS = {"darc": {"window": WINDOW, "slowdown": 0, "literal": "on"},
+            "darc-static": {"window": WINDOW},
             "edf": {"window": WINDOW}, "fixed-priority": {"window": WINDOW},
             "shinjuku": {"window": WINDOW},
             "sbb": {"light_to_busy": 1, "busy_to_light": 1, "rounds": 1, "block": 1}}

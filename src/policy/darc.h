@@ -8,6 +8,11 @@
 // Workers are given out in ascending order of service time, so a reservation is one number per
 // type: the first worker that may serve it. Worker w serves the types that begin at or before w,
 // shortest first. That is Algorithm 1 seen from the worker that is free.
+//
+// The paper counts demand by completions and rounds it, so that a type that gets too few workers
+// looks rare, and longer types may be left with fewer than they need. `literal` does that. Without
+// it the demand is that of arrivals, numbers hold while the demand stays near the half between two,
+// and short types get so many workers of their own that the others are left with what they need.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +23,7 @@
 #include "base/limits.h"
 #include "policy/contract.h"
 #include "policy/explanation.h"
+#include "policy/needs.h"
 #include "policy/profile.h"
 
 namespace rubato {
@@ -45,6 +51,9 @@ class Darc {
     double drift = 0.1;         // change of a type's share of the demand that calls for an update
     uint32_t ema_shift = 1;     // weight of a new window's service time is 2^-shift
     Nanos check = Nanos::millis(1);  // how often the window is looked at
+    bool literal = false;  // the paper's rule: demand by completions, rounded whoever else needs it
+    double behind = 10;    // who waits beyond this many service times on average is helped
+    double hold = 0.15;    // how far beyond a half the demand must go to change a group's number
   };
 
   template <class V>
@@ -60,10 +69,21 @@ class Darc {
     v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new window's service time is 2^-this"},
       c.ema_shift);
     v(OptionInfo{"check", "us", 1, 1e7, "how often the profile is looked at"}, c.check);
+    v(OptionInfo{"literal", "", 0, 1,
+                 "the paper's rule: demand by completions, not arrivals, and only rounded"},
+      c.literal);
+    v(OptionInfo{"behind", "", 1, 1e6,
+                 "types that wait beyond this many service times on average are helped"},
+      c.behind);
+    v(OptionInfo{"hold", "", 0, 1,
+                 "how far beyond a half a demand must go to change a group's number of workers"},
+      c.hold);
   }
 
   using Worker = None;
-  using Central = Profile;
+  struct Central : Profile {
+    Needs needs;
+  };
 
   // The reservation. Until the first window closes no type is known, and all is c-FCFS.
   struct Plan {
@@ -71,6 +91,9 @@ class Darc {
     std::array<uint16_t, limits::kTypes> first{};     // by rank: workers from this on may serve it,
     std::array<uint16_t, limits::kTypes> reserved{};  // of which so many are its group's own
     std::array<uint8_t, limits::kTypes> group{};      // from 1 on, from the shortest to the longest
+    std::array<bool, limits::kTypes> behind{};        // they go first on the workers they may use,
+    std::array<uint8_t, limits::kTypes> in_turn{};    // in this order,
+    uint32_t somebody_behind = 0;                     // and are so many
   };
 
   explicit constexpr Darc(Config config) : config_(config) {}
@@ -86,6 +109,9 @@ class Darc {
   Job* next(Worker&, WorkerId me, H& host) const {
     if (Job* job = host.take(kUnprofiled)) return job;
     const Plan& plan = host.plan();
+    if (plan.somebody_behind) [[unlikely]] {
+      if (Job* job = next_behind(plan, me, host)) return job;
+    }
     for (uint32_t i = 0; i < plan.ranking.types && plan.first[i] <= me.value; ++i) {
       if (Job* job = host.take(typed(plan.ranking.order[i]))) return job;
     }
@@ -103,34 +129,53 @@ class Darc {
   }
 
   template <class H>
-  Plan adapt(Profile& profile, H& host) const {
-    return has_new_profile(profile, host) ? reserve(profile, host.workers()) : host.plan();
+  Plan adapt(Central& central, H& host) const {
+    if (config_.literal) {
+      return has_new_profile(central, host) ? reserve(central, host.workers()) : host.plan();
+    }
+    if (!has_new_needs(central, host)) return host.plan();
+    return reserve(central, central.needs, host.plan(), host.workers());
   }
 
   Nanos adapt_period() const { return config_.check; }
 
   // Algorithm 2, from the types' demands and service times. Public for tests and displays.
   Plan reserve(const Profile& profile, uint32_t workers) const {
-    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}, .group = {}};
+    return reserve(profile, Needs(), Plan(), workers);
+  }
+
+  // The same, near the plan `before` and within what the types need.
+  Plan reserve(const Profile& profile, const Needs& needs, const Plan& before,
+               uint32_t workers) const {
+    Plan plan;
+    plan.ranking = profile.ranking();
+    const auto at_latest = latest(profile, plan.ranking, needs);
     uint32_t taken = 0;
     uint8_t group = 0;
     for (uint32_t i = 0; i < plan.ranking.types; ++group) {
       const uint32_t end = end_of_group(profile, plan.ranking, i);
+      const uint32_t had = reserved_before(before, plan.ranking, i, end);
       double demand = 0;
+      bool behind = false;
       for (uint32_t member = i; member < end; ++member) {
         demand += profile.of(plan.ranking.order[member]).demand * workers;
+        behind |= needs.latest(plan.ranking.order[member]) != Needs::kAnyWorker;
       }
       // When all are taken the group gets the spillway, which it shares.
-      const uint32_t first = std::min(taken, spillway_first(workers));
-      const uint32_t got = std::min(rounded(demand), workers - first);
+      uint32_t first = std::min(taken, spillway_first(workers));
+      if (!needs.overloaded()) first = std::min(first, at_latest[i]);
+      behind &= first > 0 && !needs.overloaded();
+      const uint32_t got = std::min(held(demand, had), workers - first);
       for (uint32_t member = i; member < end; ++member) {
         plan.first[member] = static_cast<uint16_t>(first);
         plan.reserved[member] = static_cast<uint16_t>(got);
         plan.group[member] = static_cast<uint8_t>(group + 1);
+        plan.behind[member] = behind;
       }
       taken = first + got;
       i = end;
     }
+    put_in_turn(plan);
     return plan;
   }
 
@@ -147,7 +192,10 @@ class Darc {
       out.line(out.type(type) + " (group " + std::to_string(plan.group[i]) + ") owns " +
                Explanation::workers(first, owned) + ", may steal " +
                Explanation::workers(first + owned, workers - first - owned) +
-               ", waits in queue typed " + std::to_string(type));
+               ", waits in queue typed " + std::to_string(type) +
+               (plan.behind[i] ? "; it fell behind and goes first on the workers from " +
+                                     std::to_string(first) + " on"
+                               : ""));
     }
     const uint32_t spillway = spillway_first(workers);
     out.line("other types are for " + Explanation::workers(spillway, workers - spillway) +
@@ -161,7 +209,7 @@ class Darc {
   template <class H>
   bool has_new_profile(Profile& profile, H& host) const {
     const uint64_t samples = profile.observe(host);
-    if (head_waits_beyond_target(profile, host)) profile.note_late();
+    note_heads(profile, host);
     if (samples < config_.window) return false;
     const bool first_window = host.plan().ranking.types == 0;
     const bool delayed = profile.somebody_was_late() || profile.waits_beyond(config_.slowdown);
@@ -170,6 +218,33 @@ class Darc {
     const bool drifted = profile.has_drifted(demands, config_.drift);
     if (!first_window && !(delayed && drifted)) return false;
     profile.adopt(demands);
+    return true;
+  }
+
+  // The same by what comes instead of what is done. A type that falls behind calls for an update as
+  // well, whatever its demand was.
+  template <class H>
+  bool has_new_needs(Central& central, H& host) const {
+    Needs& needs = central.needs;
+    needs.observe(host);
+    const uint64_t samples = central.observe(host);
+    note_heads(central, host);
+    if (samples < config_.window) return false;
+    const Ranking& ranking = host.plan().ranking;
+    const bool delayed = central.somebody_was_late() || central.waits_beyond(config_.slowdown);
+    std::array<bool, limits::kTypes> behind{};
+    for (uint32_t i = 0; i < ranking.types; ++i) {
+      behind[i] = needs.fell_behind(central, ranking.order[i], config_.behind);
+    }
+    central.close(config_.ema_shift);
+    needs.close(central, config_.ema_shift, host.now(), host.workers());
+    const bool starved = serve_earlier(host.plan(), behind, central, needs, host.workers());
+    // One queue for all, as it is until then, does as much of each type as comes.
+    const auto demands = ranking.types == 0 ? central.demands() : needs.demands();
+    const bool drifted = central.has_drifted(demands, config_.drift) ||
+                         outgrew(host.plan(), demands, host.workers());
+    if (ranking.types > 0 && !(delayed && drifted) && !starved) return false;
+    central.adopt(demands);
     return true;
   }
 
@@ -189,17 +264,115 @@ class Darc {
 
  private:
   template <class H>
-  bool head_waits_beyond_target(const Profile& profile, H& host) const {
+  static Job* next_behind(const Plan& plan, WorkerId me, H& host) {
+    for (uint32_t turn = 0; turn < plan.somebody_behind; ++turn) {
+      const uint32_t i = plan.in_turn[turn];
+      if (plan.first[i] > me.value) continue;
+      if (Job* job = host.take(typed(plan.ranking.order[i]))) return job;
+    }
+    return nullptr;
+  }
+
+  // The longest group first: it may use the fewest workers, and these are enough for it. Within the
+  // group the shortest.
+  static void put_in_turn(Plan& plan) {
+    for (uint32_t end = plan.ranking.types, begin = end; end > 0; end = begin) {
+      do {
+        --begin;
+      } while (begin > 0 && plan.group[begin - 1] == plan.group[begin]);
+      for (uint32_t i = begin; i < end && plan.behind[i]; ++i) {
+        plan.in_turn[plan.somebody_behind++] = static_cast<uint8_t>(i);
+      }
+    }
+  }
+
+  template <class H>
+  void note_heads(Profile& profile, H& host) const {
     const Ranking& ranking = host.plan().ranking;
     for (uint32_t i = 0; i < ranking.types; ++i) {
       const uint32_t type = ranking.order[i];
       const Instant since = host.oldest(typed(type));
-      if (since == Instant::never()) continue;
-      const double service = static_cast<double>(profile.of(type).service.count());
-      const double waited = static_cast<double>((host.now() - since).count());
-      if (waited > config_.slowdown * service) return true;
+      const Nanos waited = since == Instant::never() ? Nanos() : host.now() - since;
+      profile.note_head(type, waited, config_.slowdown);
+    }
+  }
+
+  // Who fell behind begins at least one worker earlier from now on, and so early that there are as
+  // many workers as it and all longer types need. Did anybody?
+  bool serve_earlier(const Plan& plan, const std::array<bool, limits::kTypes>& behind,
+                     const Profile& profile, Needs& needs, uint32_t workers) const {
+    bool anybody = false;
+    double need = 0;
+    for (uint32_t i = plan.ranking.types; i-- > 0;) {
+      const uint32_t type = plan.ranking.order[i];
+      need += needs.of(type);
+      if (!behind[i] || plan.first[i] == 0) continue;
+      anybody = true;
+      if (needs.overloaded()) continue;
+      uint32_t first = plan.first[i] - (plan.behind[i] ? 1u : 0u);
+      while (first > 0 && workers - first + config_.hold < need) --first;
+      needs.serve_from(profile, type, first);
+    }
+    return anybody;
+  }
+
+  // The number of workers of types `begin` to `end` of the ranking, if they were one group before
+  // and alone in it, else 0.
+  static uint32_t reserved_before(const Plan& before, const Ranking& ranking, uint32_t begin,
+                                  uint32_t end) {
+    const auto rank = [&](uint32_t i) {
+      const auto known = before.ranking.order.begin();
+      return static_cast<uint32_t>(
+          std::find(known, known + before.ranking.types, ranking.order[i]) - known);
+    };
+    const uint32_t at = rank(begin);
+    if (at == before.ranking.types) return 0;
+    const uint8_t group = before.group[at];
+    const auto last = before.group.begin() + before.ranking.types;
+    if (std::count(before.group.begin(), last, group) != end - begin) return 0;
+    for (uint32_t i = begin + 1; i < end; ++i) {
+      const uint32_t other = rank(i);
+      if (other == before.ranking.types || before.group[other] != group) return 0;
+    }
+    return before.reserved[at];
+  }
+
+  // Does a group now ask for another number of workers than it has? Not the last, which has what
+  // the others leave.
+  bool outgrew(const Plan& plan, const std::array<double, limits::kTypes>& demands,
+               uint32_t workers) const {
+    for (uint32_t i = 0, begin = 0; i < plan.ranking.types; ++i) {
+      if (i + 1 < plan.ranking.types && plan.group[i + 1] == plan.group[i]) continue;
+      double demand = 0;
+      for (; begin <= i; ++begin) demand += demands[plan.ranking.order[begin]] * workers;
+      const uint32_t has = plan.reserved[i];
+      if (plan.first[i] + has < workers && held(demand, has) != has) return true;
     }
     return false;
+  }
+
+  // How many workers a group gets that had so many.
+  uint32_t held(double demand, uint32_t had) const {
+    const double off = demand - had;
+    const double reach = 0.5 + config_.hold;
+    return had > 0 && demand > 0 && off > -reach && off <= reach ? had : rounded(demand);
+  }
+
+  // By rank of the first type of a group: from which worker on that group is served at the latest,
+  // because it or a longer one fell behind. Each shorter group keeps a worker before those of the
+  // next, as long as there is one: who shares all its workers with longer requests waits for those.
+  std::array<uint32_t, limits::kTypes> latest(const Profile& profile, const Ranking& ranking,
+                                              const Needs& needs) const {
+    std::array<bool, limits::kTypes> begins{};
+    for (uint32_t i = 0; i < ranking.types; i = end_of_group(profile, ranking, i)) begins[i] = true;
+    std::array<uint32_t, limits::kTypes> latest{};
+    uint32_t worker = Needs::kAnyWorker;
+    for (uint32_t i = ranking.types; i-- > 0;) {
+      worker = std::min(worker, needs.latest(ranking.order[i]));
+      latest[i] = worker;
+      if (begins[i] && worker != Needs::kAnyWorker && worker > 0) --worker;
+    }
+    return latest;
   }
 
   static constexpr QueueRef kUnprofiled{1, 0};

@@ -44,13 +44,16 @@ class DarcStatic : public Darc {
               .check = config.check}),
         reserved_(config.reserved) {}
 
+  using Central = Profile;
+
   template <class H>
   Plan adapt(Profile& profile, H& host) const {
     return has_new_profile(profile, host) ? reserve(profile, host.workers()) : host.plan();
   }
 
   Plan reserve(const Profile& profile, uint32_t workers) const {
-    Plan plan{.ranking = profile.ranking(), .first = {}, .reserved = {}, .group = {}};
+    Plan plan;
+    plan.ranking = profile.ranking();
     if (plan.ranking.types == 0) return plan;
     const uint32_t shortest = end_of_group(profile, plan.ranking, 0);
     const uint32_t rest = std::min(reserved_, spillway_first(workers));

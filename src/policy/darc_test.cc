@@ -111,19 +111,37 @@ TEST(Darc, all_is_first_come_first_served_until_the_first_window_closes) {
 
 class DarcWindows : public ::testing::Test {
  protected:
+  explicit DarcWindows(const Darc::Config& config = {.window = 1000}) : policy_(config) {
+    adapt();  // the first window begins
+  }
+
   // One window of requests: as many of 1 us and of 100 us, which waited this long on average.
   void serve(uint32_t shorts, uint32_t longs, Nanos waited) {
+    come(shorts, longs);
+    finish(shorts, longs, waited);
+  }
+  void come(uint32_t shorts, uint32_t longs) {
+    for (uint32_t i = 0; i < shorts; ++i) host_.note_arrived(1);
+    for (uint32_t i = 0; i < longs; ++i) host_.note_arrived(2);
+  }
+  void finish(uint32_t shorts, uint32_t longs, Nanos waited) {
     for (uint32_t i = 0; i < shorts; ++i) host_.note_served(1, Nanos::micros(1), waited);
     for (uint32_t i = 0; i < longs; ++i) host_.note_served(2, Nanos::micros(100), waited);
   }
+  void pass(Nanos time) { host_.set_now(host_.now() + time); }
   Firsts adapt() {
     host_.publish(policy_.adapt(central_, host_));
     return firsts(host_.plan());
   }
 
-  Darc policy_{{.window = 1000}};
-  Profile central_;
+  Darc policy_;
+  Darc::Central central_;
   ScriptHost<Darc> host_{10};
+};
+
+class DarcLiterally : public DarcWindows {
+ protected:
+  DarcLiterally() : DarcWindows({.window = 1000, .literal = true}) {}
 };
 
 TEST_F(DarcWindows, the_first_full_window_makes_a_reservation) {
@@ -133,7 +151,7 @@ TEST_F(DarcWindows, the_first_full_window_makes_a_reservation) {
   EXPECT_EQ(adapt(), (Firsts{0, 5}));
 }
 
-TEST_F(DarcWindows, a_reservation_changes_only_if_requests_wait_and_the_demand_has_drifted) {
+TEST_F(DarcLiterally, a_reservation_changes_only_if_requests_wait_and_the_demand_has_drifted) {
   serve(1000, 10, Nanos());
   EXPECT_EQ(adapt(), (Firsts{0, 5}));
   serve(1000, 90, Nanos::micros(1));  // drifted, but nobody waits beyond 10 service times
@@ -146,7 +164,7 @@ TEST_F(DarcWindows, a_reservation_changes_only_if_requests_wait_and_the_demand_h
 
 // Persephone 5.1: "whenever a request experiences queuing delays of ten times its average profiled
 // service time".
-TEST_F(DarcWindows, one_request_seen_to_wait_beyond_its_target_is_enough_to_follow_the_demand) {
+TEST_F(DarcLiterally, one_request_seen_to_wait_beyond_its_target_is_enough_to_follow_the_demand) {
   serve(1000, 10, Nanos());
   EXPECT_EQ(adapt(), (Firsts{0, 5}));
   Job waiting;
@@ -159,6 +177,139 @@ TEST_F(DarcWindows, one_request_seen_to_wait_beyond_its_target_is_enough_to_foll
   host_.take(typed(1));
   serve(900, 81, Nanos());
   EXPECT_EQ(adapt(), (Firsts{0, 1}));
+}
+
+// A window of 1 us and 100 us requests lasts 1 ms here: 10 workers do 10 ms of work in it.
+TEST_F(DarcWindows, demand_is_that_of_what_comes_not_of_what_is_done) {
+  pass(Nanos::millis(1));
+  serve(3000, 30, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  pass(Nanos::millis(1));
+  come(1000, 70);
+  finish(1000, 10, Nanos::micros(50));
+  EXPECT_EQ(adapt(), (Firsts{0, 3}));  // on average 2 of 7 ms
+}
+
+TEST_F(DarcLiterally, demand_is_that_of_what_is_done) {
+  pass(Nanos::millis(1));
+  serve(3000, 30, Nanos());
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+  pass(Nanos::millis(1));
+  come(1000, 70);
+  finish(1000, 10, Nanos::micros(50));
+  EXPECT_EQ(adapt(), (Firsts{0, 5}));
+}
+
+// Windows of demands around 4.5 of 10 workers for the 1 us requests, of which somebody always waits
+// too long.
+template <class Windows>
+Firsts own_of_windows(Windows&& next_window) {
+  Firsts own;
+  for (uint32_t shorts : {4450u, 4550u, 4440u, 4560u, 4430u, 4570u}) {
+    own.push_back(next_window(shorts));
+  }
+  return own;
+}
+
+TEST_F(DarcWindows, a_number_holds_while_the_demand_stays_near_the_half_between_two) {
+  EXPECT_EQ(own_of_windows([this](uint32_t shorts) {
+              pass(Nanos::millis(1));
+              serve(shorts, (10'000 - shorts) / 100, Nanos::micros(50));
+              return adapt()[1];
+            }),
+            (Firsts{4, 4, 4, 4, 4, 4}));
+  for (int i = 0; i < 4; ++i) {  // until the moving average has followed
+    pass(Nanos::millis(1));
+    serve(4'800, 52, Nanos::micros(50));
+    adapt();
+  }
+  EXPECT_EQ(firsts(host_.plan())[1], 5u);
+}
+
+class DarcWithoutDrift : public DarcWindows {
+ protected:
+  DarcWithoutDrift() : DarcWindows({.window = 1000, .drift = 0, .literal = true}) {}
+};
+
+TEST_F(DarcWithoutDrift, literally_a_number_goes_up_and_down_with_the_demand) {
+  EXPECT_EQ(own_of_windows([this](uint32_t shorts) {
+              pass(Nanos::millis(1));
+              serve(shorts, (10'000 - shorts) / 100, Nanos::micros(50));
+              return adapt()[1];
+            }),
+            (Firsts{4, 5, 4, 5, 4, 5}));
+}
+
+class DarcThatStarves : public DarcWindows {
+ protected:
+  // Eight workers are for requests of 100 us. More of these come than are done, and they wait.
+  void starve() {
+    pass(Nanos::millis(1));
+    serve(1000, 50, Nanos());
+    ASSERT_EQ(adapt(), (Firsts{0, 2}));
+    waiting_.arrived = host_.now();
+    host_.push(typed(2), &waiting_);
+    window(60, 40);
+  }
+  // So many long requests come, and so many are done, while the first that waits goes on waiting.
+  void window(uint32_t come_longs, uint32_t done_longs, Nanos lasts = Nanos::micros(1100)) {
+    pass(lasts);
+    come(1000, come_longs);
+    finish(1000, done_longs, Nanos::millis(2));
+    adapt();
+  }
+
+  Job waiting_;
+};
+
+TEST_F(DarcThatStarves, who_falls_behind_goes_first_on_its_own_workers) {
+  starve();
+  ASSERT_EQ(firsts(host_.plan()), (Firsts{0, 2}));
+  Job short_job;
+  host_.push(typed(1), &short_job);
+  None none;
+  EXPECT_EQ(policy_.next(none, WorkerId{2}, host_), &waiting_);
+  EXPECT_EQ(policy_.next(none, WorkerId{2}, host_), &short_job);
+}
+
+TEST_F(DarcThatStarves, who_needs_more_workers_than_it_has_begins_earlier) {
+  pass(Nanos::millis(1));
+  serve(1000, 50, Nanos());
+  ASSERT_EQ(adapt(), (Firsts{0, 2}));
+  waiting_.arrived = host_.now();
+  host_.push(typed(2), &waiting_);
+  pass(Nanos::micros(1100));
+  come(1000, 140);  // with the window before on average 8.9 workers, of which it has 8
+  finish(1000, 80, Nanos::millis(2));
+  EXPECT_EQ(adapt(), (Firsts{0, 1}));
+}
+
+TEST_F(DarcThatStarves, who_still_falls_behind_begins_earlier_by_one_worker_at_a_time) {
+  starve();
+  ASSERT_EQ(firsts(host_.plan()), (Firsts{0, 2}));
+  window(60, 40, Nanos::micros(1200));  // twice as long as then
+  EXPECT_EQ(firsts(host_.plan()), (Firsts{0, 1}));
+  window(60, 40);  // it has waited longer, but not yet twice as long
+  EXPECT_EQ(firsts(host_.plan()), (Firsts{0, 1}));
+}
+
+TEST_F(DarcThatStarves, in_an_overload_the_short_keep_what_their_demand_gives_them) {
+  starve();
+  for (int i = 0; i < 4; ++i) window(150, 80);
+  EXPECT_EQ(firsts(host_.plan()), (Firsts{0, 1}));
+  EXPECT_EQ(host_.plan().somebody_behind, 0u);
+}
+
+TEST_F(DarcThatStarves, it_is_forgotten_once_much_less_comes) {
+  starve();
+  EXPECT_EQ(host_.plan().somebody_behind, 1u);
+  host_.take(typed(2));
+  for (int i = 0; i < 4; ++i) {
+    pass(Nanos::millis(1));
+    serve(1000, 5, Nanos::micros(50));
+    adapt();
+  }
+  EXPECT_EQ(host_.plan().somebody_behind, 0u);
 }
 
 std::vector<std::string> explained(const Darc::Plan& plan, uint32_t workers) {

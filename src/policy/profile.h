@@ -34,6 +34,19 @@ class Profile {
     Served window;      // in the window
     Nanos service;      // moving average over windows; 0 = never seen
     double demand = 0;  // share of all work, by the last window that was adopted
+    bool late = false;  // a request was seen to wait beyond its target in the window
+    Nanos head;         // how long the first of those that wait has waited, when last looked at
+
+    // Did it wait longer than so many service times in the window, on average?
+    bool waits_beyond(double slowdown) const {
+      if (window.count == 0) return false;
+      const double wait =
+          static_cast<double>(window.waited.count()) / static_cast<double>(window.count);
+      return wait > slowdown * static_cast<double>(service.count());
+    }
+    bool is_beyond(double slowdown, Nanos wait) const {
+      return static_cast<double>(wait.count()) > slowdown * static_cast<double>(service.count());
+    }
   };
 
   const Type& of(uint32_t type) const { return types_[type]; }
@@ -55,8 +68,8 @@ class Profile {
 
   // Ends the window that was observed last; its mean service times count with weight 2^-shift.
   void close(uint32_t ema_shift) {
-    late_ = false;
     for (Type& type : types_) {
+      type.late = false;
       const Served& window = type.window;
       type.before = {type.before.count + window.count, type.before.service + window.service,
                      type.before.waited + window.waited};
@@ -69,18 +82,20 @@ class Profile {
     }
   }
 
-  // A request of the open window was seen to wait beyond its target. Forgotten by close().
-  void note_late() { late_ = true; }
-  bool somebody_was_late() const { return late_; }
+  // The first that waits has waited for so long, 0 = nobody waits; its target is so many service
+  // times. That somebody was late is forgotten by close().
+  void note_head(uint32_t type, Nanos waited, double slowdown) {
+    types_[type].head = waited;
+    types_[type].late |= types_[type].is_beyond(slowdown, waited);
+  }
+  bool somebody_was_late() const {
+    return std::any_of(types_.begin(), types_.end(), [](const Type& type) { return type.late; });
+  }
 
   // Did some type of the window wait longer than so many service times, on average?
   bool waits_beyond(double slowdown) const {
-    return std::any_of(types_.begin() + 1, types_.end(), [slowdown](const Type& type) {
-      if (type.window.count == 0) return false;
-      const double wait = static_cast<double>(type.window.waited.count()) /
-                          static_cast<double>(type.window.count);
-      return wait > slowdown * static_cast<double>(type.service.count());
-    });
+    return std::any_of(types_.begin() + 1, types_.end(),
+                       [slowdown](const Type& type) { return type.waits_beyond(slowdown); });
   }
 
   // Persephone, equation 1: the share of the window's work that each type asks for.
@@ -130,7 +145,6 @@ class Profile {
 
  private:
   std::array<Type, limits::kTypes> types_{};
-  bool late_ = false;
 };
 
 }  // namespace rubato

@@ -43,8 +43,8 @@ class WatchedDarc : public Darc {
   explicit WatchedDarc(Config config) : Darc(config.of), seen_(config.seen) {}
 
   template <class H>
-  Plan adapt(Profile& profile, H& host) const {
-    const Plan plan = Darc::adapt(profile, host);
+  Plan adapt(Central& central, H& host) const {
+    const Plan plan = Darc::adapt(central, host);
     const Reservation now{host.now(), plan};
     const bool changed = seen_->empty() ? plan.ranking.types > 0
                                         : now.first() != seen_->back().first() ||
@@ -72,7 +72,8 @@ struct Watched {
   }
 };
 
-Watched watch(const sim::Setup& setup, const Darc::Config& config = {}) {
+// The paper's own rule.
+Watched watch(const sim::Setup& setup, const Darc::Config& config = {.literal = true}) {
   Watched watched;
   watched.outcome = run<WatchedDarc>(setup, {config, &watched.seen});
   return watched;
@@ -144,9 +145,9 @@ double overall(const Outcome& outcome, double SlowdownSummary::* figure) {
 TEST(Persephone, a_random_classifier_makes_darc_serve_as_one_queue_would) {
   sim::Setup setup = ideal(8, "high-bimodal", 0.7, 500'000);
   setup.seed = testing::test_seed(6);
-  const Outcome right = simulate("darc", {}, setup).value();
+  const Outcome right = simulate("darc", {{"literal", "on"}}, setup).value();
   setup.workload.misclassification.random = true;
-  const Outcome random = simulate("darc", {}, setup).value();
+  const Outcome random = simulate("darc", {{"literal", "on"}}, setup).value();
   const Outcome one_queue = simulate("cfcfs", {}, setup).value();
   const double mean = overall(random, &SlowdownSummary::mean) /
                       overall(one_queue, &SlowdownSummary::mean);
@@ -166,7 +167,7 @@ TEST(Persephone, a_full_typed_queue_refuses_only_its_own_type) {
   setup.seed = testing::test_seed(7);
   setup.costs.queue_capacity = 128;
   setup.warmup = 0.5;  // until DARC knows the types they share a queue
-  const Outcome typed = simulate("darc", {{"window", "10000"}}, setup).value();
+  const Outcome typed = simulate("darc", {{"window", "10000"}, {"literal", "on"}}, setup).value();
   EXPECT_EQ(typed.types[0].refused, 0u);
   EXPECT_GT(typed.types[1].refused, 5'000u);
   EXPECT_LT(typed.types[0].slowdown.percentile(99).count(), 10 * kSlowdownUnit);
