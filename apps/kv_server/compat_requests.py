@@ -147,6 +147,7 @@ SERVER = [
     lambda p: [b"CLIENT", b"LIST", b"TYPE", b"bogus"],
     lambda p: [b"CLIENT", b"NO-EVICT", p.one(b"on", b"x")],
     lambda p: [b"CLIENT"],
+    lambda p: [p.one(b"EXEC", b"DISCARD", b"UNWATCH")] + p.one([], [], [b"x"]),
     lambda p: [b"SELECT", p.one(b"0", b"99", b"x", b"-1")],
     lambda p: [b"CONFIG", b"GET", p.one(b"maxmemory", b"save", b"timeout", b"nope")],
     lambda p: [b"CONFIG", b"SET", p.one(b"nope", b"timeout"), p.one(b"x", b"0")],

@@ -187,6 +187,22 @@ def compare_malformed(our_address, their_address):
     return failures
 
 
+def compare_refused_transactions(ours, theirs):
+    """One that cannot be runs nothing, here as there, where a command of it is unknown."""
+    failures = 0
+    for end in ("EXEC", "DISCARD", "RESET"):
+        requests = [("SET", "tx", "0"), ("MULTI",), ("NOPE",), ("INCR", "tx"), (end,),
+                    ("GET", "tx")]
+        answers = []
+        for connection in (ours, theirs):
+            connection.send(b"".join(encode(words) for words in requests))
+            answers.append([connection.read() for _ in requests])
+        if answers[0][-2:] != answers[1][-2:]:
+            failures += 1
+            print(f"DIFFERS: MULTI ... {end}\n   ours: {answers[0]!r}\n  redis: {answers[1]!r}")
+    return failures
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -238,6 +254,7 @@ def compare(our_address, their_address, options):
             connection.call("FLUSHALL")
         failures += compare_random(ours, theirs, rng, options.rounds // 2)
         failures += compare_state(ours, theirs)
+        failures += compare_refused_transactions(ours, theirs)
     return failures
 
 

@@ -49,9 +49,10 @@ enum CommandFlag : uint32_t {
   kDangerous = 1U << 7,
   kLoading = 1U << 8,
   kNoScript = 1U << 9,
+  kRunsRefused = 1U << 10,  // runs between a refused MULTI and what ends it
 };
 
-enum class Group : uint8_t { kString, kGeneric, kConnection, kServer };
+enum class Group : uint8_t { kString, kGeneric, kConnection, kServer, kTransactions };
 
 struct KeyPositions {
   int first = 0;  // 0 = no keys
@@ -88,5 +89,6 @@ std::span<const Command> config_commands();
 std::span<const Command> server_commands();
 std::span<const Command> introspection_commands();
 std::span<const Command> observability_commands();
+std::span<const Command> transaction_commands();
 
 }  // namespace rubato::kv

@@ -265,6 +265,80 @@ TEST(Server, every_container_has_help) {
   }
 }
 
+constexpr const char* kMultiRefused =
+    "-ERR MULTI is refused, as this server has no transactions; no command up to EXEC or "
+    "DISCARD is run\r\n";
+constexpr const char* kNotRun =
+    "-ERR not run: this server has no transactions and has refused MULTI; EXEC or DISCARD ends "
+    "it\r\n";
+constexpr const char* kAborted =
+    "-EXECABORT Transaction discarded because of previous errors.\r\n";
+
+TEST(Transactions, nothing_runs_from_a_refused_multi_to_exec) {
+  Harness h;
+  const std::string replies = h.client.send("MULTI\r\nSET tx 1\r\nINCR tx\r\nEXEC\r\nGET tx\r\n");
+  EXPECT_EQ(replies, std::string(kMultiRefused) + kNotRun + kNotRun + kAborted + kNull);
+  EXPECT_EQ(h.call({"SET", "tx", "1"}), kOk);
+}
+
+TEST(Transactions, a_refused_one_is_ended_by_discard_and_reset) {
+  Harness h;
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"GET", "a"}), kNotRun);
+  EXPECT_EQ(h.call({"DISCARD"}), kOk);
+  EXPECT_EQ(h.call({"SET", "a", "1"}), kOk);
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"RESET"}), "+RESET\r\n");
+  EXPECT_EQ(h.call({"GET", "a"}), bulk("1"));
+}
+
+TEST(Transactions, in_a_refused_one_quit_closes_and_all_else_is_not_run) {
+  Harness h;
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"MULTI"}), "-ERR MULTI calls can not be nested\r\n");
+  for (const char* name : {"PING", "UNWATCH", "DBSIZE"}) EXPECT_EQ(h.call({name}), kNotRun) << name;
+  EXPECT_EQ(h.call({"WATCH", "a"}), kNotRun);
+  EXPECT_EQ(h.call({"HELLO", "3"}), kNotRun);
+  EXPECT_EQ(h.call({"QUIT"}), kOk);
+  EXPECT_TRUE(h.client.closed());
+}
+
+TEST(Transactions, without_multi_there_is_nothing_to_end) {
+  Harness h;
+  EXPECT_EQ(h.call({"EXEC"}), "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(h.call({"DISCARD"}), "-ERR DISCARD without MULTI\r\n");
+  EXPECT_EQ(h.call({"WATCH", "a"}),
+            "-ERR WATCH is refused, as this server has no transactions\r\n");
+  EXPECT_EQ(h.call({"UNWATCH"}), kOk);
+  EXPECT_EQ(h.call({"MULTI", "x"}), "-ERR wrong number of arguments for 'multi' command\r\n");
+  EXPECT_EQ(h.call({"PING"}), "+PONG\r\n");
+}
+
+TEST(Transactions, a_refused_one_is_of_one_connection_and_of_its_protocol_version) {
+  Harness h;
+  testing::Client other(h.app, 2);
+  h.call({"HELLO", "3"});
+  h.call({"MULTI"});
+  EXPECT_EQ(other.call({"SET", "a", "1"}), kOk);
+  EXPECT_EQ(h.call({"GET", "none"}), kNotRun);
+  EXPECT_EQ(h.call({"EXEC"}), kAborted);
+  EXPECT_EQ(h.call({"GET", "none"}), "_\r\n");
+}
+
+TEST(Transactions, multi_needs_the_password_first) {
+  KvOptions options;
+  options.requirepass = "secret";
+  Harness h(options);
+  EXPECT_EQ(h.call({"MULTI"}), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(h.call({"AUTH", "secret"}), kOk);
+  EXPECT_EQ(h.call({"SET", "a", "1"}), kOk);
+  EXPECT_EQ(h.call({"MULTI"}), kMultiRefused);
+  EXPECT_EQ(h.call({"SET", "a", "2"}), kNotRun);
+  EXPECT_EQ(h.call({"EXEC"}), kAborted);
+  EXPECT_EQ(h.call({"GET", "a"}), bulk("1"));
+}
+
 TEST(Introspection, command_replies_are_well_formed) {
   Harness h;
   EXPECT_EQ(h.call({"COMMAND", "INFO", "get"}).substr(0, 23), "*1\r\n*10\r\n$3\r\nget\r\n:2\r\n*");

@@ -26,6 +26,7 @@ std::string_view group_name(Group group) {
     case Group::kGeneric: return "generic";
     case Group::kConnection: return "connection";
     case Group::kServer: return "server";
+    case Group::kTransactions: return "transactions";
   }
   return "generic";
 }
@@ -46,6 +47,7 @@ std::vector<std::string_view> categories_of(const Command& command) {
   if (command.group == Group::kString) out.push_back("@string");
   if (command.group == Group::kGeneric) out.push_back("@keyspace");
   if (command.group == Group::kConnection) out.push_back("@connection");
+  if (command.group == Group::kTransactions) out.push_back("@transaction");
   if (has(kAdmin)) out.push_back("@admin");
   out.push_back(has(kFast) ? "@fast" : "@slow");
   if (has(kAdmin) || has(kDangerous)) out.push_back("@dangerous");

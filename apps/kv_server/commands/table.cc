@@ -22,7 +22,8 @@ CommandTable::CommandTable() {
   for (const auto family :
        {string_commands(), counter_commands(), generic_commands(), expiry_commands(),
         range_commands(), connection_commands(), client_commands(), config_commands(),
-        server_commands(), introspection_commands(), observability_commands()}) {
+        server_commands(), introspection_commands(), observability_commands(),
+        transaction_commands()}) {
     for (const Command& command : family) add(command);
   }
 }

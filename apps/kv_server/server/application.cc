@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kMillisPerSecond = 1000;
 constexpr size_t kMaxShownBytes = 128;  // of a client's words in an error text
+constexpr std::string_view kNotRun =
+    "ERR not run: this server has no transactions and has refused MULTI; EXEC or DISCARD ends it";
 
 // A web browser that was led to this port must not get commands through by its headers.
 bool is_http(std::string_view name) { return same_word(name, "post") || same_word(name, "host:"); }
@@ -123,6 +125,9 @@ void KvApplication::run(Request& request, KvSession& session) {
   }
   if ((command.flags & kNoAuth) == 0 && !session.authenticated()) {
     return reject(request, session, "NOAUTH Authentication required.");
+  }
+  if (session.refuses_transaction() && (command.flags & kRunsRefused) == 0) [[unlikely]] {
+    return reject(request, session, kNotRun);
   }
   session.note_command(request.type);
   Context context{server_, server_.engine(), session,

@@ -84,6 +84,7 @@ void KvSession::reset() {
   set_name("");
   set_no_evict(false);
   set_replies(Replies::kOn);
+  set_refuses_transaction(false);
   authenticated_ = !server_->config().password_required();
 }
 

@@ -48,6 +48,10 @@ class KvSession : public Session {
   Replies replies() const { return replies_; }
   void set_replies(Replies replies) { replies_ = replies; }
 
+  // Between a refused MULTI and what ends it.
+  bool refuses_transaction() const { return refuses_transaction_; }
+  void set_refuses_transaction(bool yes) { refuses_transaction_ = yes; }
+
   void set_version(RespVersion version);
   void set_authenticated(bool yes) { authenticated_ = yes; }
   // HELLO, AUTH and the like back to how the connection began.
@@ -87,6 +91,7 @@ class KvSession : public Session {
   RespVersion version_ = RespVersion::k2;
   Replies replies_ = Replies::kOn;
   bool authenticated_ = false;
+  bool refuses_transaction_ = false;
   bool done_ = false;    // argv() belongs to a request that frame() has handed out
   std::string_view protocol_error_;  // of that request
 
