@@ -13,6 +13,8 @@ namespace rubato::kv {
 namespace {
 
 constexpr int64_t kMillisPerSecond = 1000;
+// The memcached whose text protocol this is, by which clients judge what they may send.
+constexpr const char* kMemcachedVersion = "1.6.18";
 // A greater time is a Unix time (protocol.txt, "Expiration times").
 constexpr int64_t kLongestRelativeS = 60L * 60 * 24 * 30;
 
@@ -128,7 +130,7 @@ class Run {
     stat("pid", getpid());
     stat("uptime", (now_ms - server_.started_ms()) / kMillisPerSecond);
     stat("time", now_ms / kMillisPerSecond);
-    out_.append(std::string("STAT version ") + kRedisVersion + "\r\n");
+    out_.append(std::string("STAT version ") + kMemcachedVersion + "\r\n");
     stat("curr_connections", server_.traffic().flows_open);
     stat("curr_items", stats.keys);
     stat("bytes", stats.used_bytes);
@@ -256,7 +258,7 @@ void MemcachedSession::run(Request& request) {
     case MemcachedVerb::kDecr: return run.count(false);
     case MemcachedVerb::kTouch: return run.touch();
     case MemcachedVerb::kFlushAll: return run.flush_all();
-    case MemcachedVerb::kVersion: return run.say(std::string("VERSION ") + kRedisVersion);
+    case MemcachedVerb::kVersion: return run.say(std::string("VERSION ") + kMemcachedVersion);
     case MemcachedVerb::kVerbosity: return run.say("OK");
     case MemcachedVerb::kStats: return run.stats();
     case MemcachedVerb::kQuit: return;
