@@ -76,6 +76,51 @@ class Memcached(unittest.TestCase):
         self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"STORED\r\n")
         self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"EXISTS\r\n")
 
+    def token(self, key):
+        self.link.sendall(b"gets " + key + b"\r\n")
+        line = b""
+        while not line.endswith(b"END\r\n"):
+            line += self.link.recv(10_000)
+        return line.split()[4]
+
+    def test_cas_stores_only_where_nobody_has_written_since(self):
+        self.expect(b"set k 0 0 1\r\na\r\n", b"STORED\r\n")
+        token = self.token(b"k")
+        for value in (b"b", b"a"):
+            self.expect(b"set k 0 0 1\r\n" + value + b"\r\n", b"STORED\r\n")
+        self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"EXISTS\r\n")
+        self.expect(b"delete k\r\n", b"DELETED\r\n")
+        self.expect(b"set k 0 0 1\r\na\r\n", b"STORED\r\n")
+        self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"EXISTS\r\n")
+        token = self.token(b"k")
+        self.server.call("SET", "k", "a")
+        self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"EXISTS\r\n")
+        token = self.token(b"k")
+        self.expect(b"touch k 100\r\n", b"TOUCHED\r\n")
+        self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"STORED\r\n")
+
+    # With the token a hash of the item, these bytes made the eight before them count for nothing.
+    def test_no_other_value_has_the_token(self):
+        tail = bytes.fromhex("3ba7ca8485ae67bb")
+        tokens = set()
+        for head in (b"aaaaaaaa", b"bbbbbbbb"):
+            self.expect(b"set k 0 0 16\r\n" + head + tail + b"\r\n", b"STORED\r\n")
+            tokens.add(self.token(b"k"))
+        self.assertEqual(len(tokens), 2)
+
+    def test_a_token_from_before_a_restart_is_no_other_value_s(self):
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = ("--engine", "rocksdb", "--dir", folder)
+            with MemcachedServer(*arguments) as server, server.connect() as self.link:
+                self.expect(b"set k 0 0 1\r\na\r\n", b"STORED\r\n")
+                first = self.token(b"k")
+                server.terminate()
+                server.wait()
+            with MemcachedServer(*arguments) as server, server.connect() as self.link:
+                self.assertEqual(self.token(b"k"), first)
+                self.expect(b"set k 0 0 1\r\nb\r\n", b"STORED\r\n")
+                self.expect(b"cas k 0 0 1 " + first + b"\r\nz\r\n", b"EXISTS\r\n")
+
     def test_numbers_times_and_the_rest(self):
         self.expect(b"incr n 1\r\n", b"NOT_FOUND\r\n")
         self.expect(b"set n 5 0 20\r\n18446744073709551615\r\n", b"STORED\r\n")

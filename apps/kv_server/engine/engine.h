@@ -44,6 +44,7 @@ struct Current {
   bool exists = false;
   std::string_view value;
   int64_t expires_at_ms = kNoExpiry;
+  uint64_t version = 0;  // see Engine::get_versioned
 };
 
 // What an update makes of it. An expiry in the past erases. Views must live until update returns;
@@ -89,6 +90,7 @@ struct KeyRange {
 };
 
 using ValueSink = FunctionRef<void(std::string_view value)>;
+using VersionedSink = FunctionRef<void(std::string_view value, uint64_t version)>;
 using Updater = FunctionRef<Change(const Current&)>;
 using ManyUpdater = FunctionRef<void(std::span<const Current>, std::span<Change>)>;
 // False = stop here.
@@ -149,6 +151,12 @@ class Engine {
 
   // Hands the value to `sink`, once. kDone, kNone, kFailed. Allocates nothing (memory engine).
   virtual Outcome get(std::string_view key, ValueSink sink) = 0;
+
+  // As get, with the number of the write that made the value. A value that was written anew has
+  // another number, be it the same value, and a key never has a number twice: within one run of the
+  // process numbers only rise, and each run starts at a random one of 2^51 (memory) or 2^62. A
+  // changed expiry is no write. Values of directories from before there were numbers have 1.
+  virtual Outcome get_versioned(std::string_view key, VersionedSink sink) = 0;
 
   // Size and expiry without the value: STRLEN, TTL, EXISTS, TYPE, TOUCH.
   virtual Outcome info(std::string_view key, Info& out) = 0;

@@ -2,6 +2,7 @@
 //
 // What both engines promise.
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "kv_server/engine/engine_fixture.h"
@@ -332,6 +333,62 @@ TEST_P(EngineTest, stats_count_hits_misses_and_volatile_keys) {
   EXPECT_EQ(stats.volatile_keys, 1u);
   EXPECT_TRUE(stats.keys_exact);
   EXPECT_GT(stats.used_bytes, 0u);
+}
+
+uint64_t version_of(Engine& engine, std::string_view key) {
+  uint64_t found = 0;
+  engine.get_versioned(key, [&](std::string_view, uint64_t version) { found = version; });
+  return found;
+}
+
+TEST_P(EngineTest, every_write_gives_a_higher_version_be_it_of_the_same_value) {
+  const std::string large(20'000, 'x');
+  const KeyValue both[] = {{"k", "1"}, {"twin", "1"}};
+  const std::function<void()> writes[] = {
+      [&] { engine_->set("k", "1"); },
+      [&] { engine_->set("k", "1"); },
+      [&] { engine_->set("k", large); },
+      [&] { engine_->set("k", large); },
+      [&] { set_with_expiry("k", "1", 1000); },
+      [&] { engine_->update("k", [](const Current&) { return Change::put("2"); }); },
+      [&] { engine_->update("k", [](const Current&) { return Change::splice(1, "3"); }); },
+      [&] { engine_->update("k", [&](const Current&) { return Change::splice(9000, large); }); },
+      [&] { engine_->set_many(both, false); },
+      [&] { engine_->erase("k"), engine_->set("k", "1"); },
+      [&] { engine_->flush(), engine_->set("k", "1"); },
+  };
+  uint64_t last = version_of(*engine_, "k");
+  EXPECT_EQ(last, 0u);
+  for (const auto& write : writes) {
+    write();
+    EXPECT_GT(version_of(*engine_, "k"), last);
+    last = version_of(*engine_, "k");
+  }
+  EXPECT_EQ(version_of(*engine_, "k"), last);
+}
+
+TEST_P(EngineTest, what_is_no_write_of_a_key_leaves_its_version) {
+  engine_->set("k", "1");
+  const uint64_t version = version_of(*engine_, "k");
+  for (int i = 0; i < 1000; ++i) engine_->set(numbered(i), "1");
+  engine_->update("k", [&](const Current& now) {
+    EXPECT_EQ(now.version, version);
+    return Change::expire(clock_.now_ms() + 1000);
+  });
+  engine_->update("k", [](const Current&) { return Change::expire(kNoExpiry); });
+  engine_->update("k", [](const Current&) { return Change::keep(); });
+  EXPECT_EQ(version_of(*engine_, "k"), version);
+}
+
+TEST_P(EngineTest, a_version_is_kept_with_the_value_and_not_given_again_by_another_run) {
+  engine_->set("k", "1");
+  const uint64_t version = version_of(*engine_, "k");
+  open();
+  EXPECT_EQ(version_of(*engine_, "k"), persistent() ? version : 0);
+  for (int i = 0; i < 1000; ++i) {
+    engine_->set("k", "2");
+    EXPECT_NE(version_of(*engine_, "k"), version);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, EngineTest, ::testing::Values("memory", "rocksdb"), engine_name);

@@ -2,17 +2,14 @@
 //
 // How memcached's items lie in an engine whose values are plain bytes, shared with RESP clients. An
 // item without flags is its data. One with flags has a mark and the flags in front of them, which
-// RESP clients see; and so has one whose data begin with the mark. A cas token is a hash of the
-// value: it says that the item is what was read, and does not tell whether it was something else
-// in between. Pure.
+// RESP clients see; and so has one whose data begin with the mark. A cas token is the version that
+// the engine gives each write. Pure.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
-
-#include "kv_server/engine/hash.h"
 
 namespace rubato::kv {
 
@@ -40,7 +37,5 @@ inline std::string_view write_item(uint32_t flags, std::string_view data, std::s
   room.append(data);
   return room;
 }
-
-inline uint64_t cas_token(std::string_view value) { return hash_key(value, 0); }
 
 }  // namespace rubato::kv

@@ -52,8 +52,13 @@ class Run {
 
   void get(bool with_token) {
     for (const std::string_view key : asked_.keys) {
-      const auto show = [&](std::string_view value) { item(key, value, with_token); };
-      if (!good(engine_.get(key, show))) return;
+      const auto show = [&](std::string_view value) { item(key, value, nullptr); };
+      const auto show_versioned = [&](std::string_view value, uint64_t version) {
+        item(key, value, &version);
+      };
+      const Outcome outcome =
+          with_token ? engine_.get_versioned(key, show_versioned) : engine_.get(key, show);
+      if (!good(outcome)) return;
     }
     out_.append("END\r\n");
   }
@@ -82,7 +87,7 @@ class Run {
 
   void compare_and_set() {
     update([&](const MemcachedItem&, const Current& current) {
-      if (cas_token(current.value) != asked_.number) {
+      if (current.version != asked_.number) {
         answer_ = "EXISTS";
         return Change::keep();
       }
@@ -180,13 +185,13 @@ class Run {
     if (good(outcome)) say(answer_);
   }
 
-  void item(std::string_view key, std::string_view value, bool with_token) {
+  void item(std::string_view key, std::string_view value, const uint64_t* token) {
     const MemcachedItem item = read_item(value);
     out_.append("VALUE ");
     out_.append(key);
     number(item.flags);
     number(item.data.size());
-    if (with_token) number(cas_token(value));
+    if (token != nullptr) number(*token);
     out_.append("\r\n");
     out_.append(item.data);
     out_.append("\r\n");

@@ -14,6 +14,10 @@ class NullEngine final : public Engine {
     sink("xxx");
     return Outcome::kDone;
   }
+  Outcome get_versioned(std::string_view, VersionedSink sink) override {
+    sink("xxx", 1);
+    return Outcome::kDone;
+  }
   Outcome info(std::string_view, Info&) override { return Outcome::kNone; }
   Outcome set(std::string_view, std::string_view, const SetOptions&) override {
     return Outcome::kDone;

@@ -5,6 +5,13 @@
 #include <new>
 
 namespace rubato::kv {
+namespace {
+
+constexpr uint64_t kMaxRoom = 2047;
+static_assert(Entry::kInlineMax + 23 <= kMaxRoom);
+static_assert(sizeof(Entry) == 56);
+
+}  // namespace
 
 Blob* Blob::make(size_t capacity) {
   void* const memory = std::malloc(sizeof(Blob) + capacity);
@@ -34,7 +41,7 @@ Entry* Entry::make(std::string_view key, uint64_t hash, size_t value_bytes) {
   entry->hash = hash;
   entry->key_bytes = static_cast<uint32_t>(key.size());
   entry->value_bytes = static_cast<uint32_t>(value_bytes);
-  entry->room_bytes = static_cast<uint32_t>(size - sizeof(Entry) - key.size());
+  entry->room_bytes = (size - sizeof(Entry) - key.size()) & kMaxRoom;
   if (!key.empty()) std::memcpy(entry->tail(), key.data(), key.size());
   if (!is_inline) {
     entry->blob = Blob::make(value_bytes);

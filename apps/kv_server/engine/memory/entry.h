@@ -47,6 +47,7 @@ struct Entry {
   // Values up to this size lie inside the entry.
   static constexpr size_t kInlineMax = 512;
   static constexpr uint32_t kNotInHeap = ~uint32_t{0};
+  static constexpr uint32_t kVersionBits = 52;
 
   Entry* next = nullptr;  // chain of the bucket, or of a Trash
   uint64_t hash = 0;
@@ -56,8 +57,10 @@ struct Entry {
   uint32_t heap_position = kNotInHeap;
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
-  uint32_t room_bytes = 0;
-  bool dead = false;  // no longer in its table
+  // One word, so that numbering the writes costs no memory.
+  uint64_t room_bytes : 11 = 0;
+  uint64_t dead : 1 = 0;  // no longer in its table
+  uint64_t version : kVersionBits = 0;  // of the last write
 
   std::string_view key() const { return {tail(), key_bytes}; }
   char* value_data() { return blob != nullptr ? blob->bytes() : tail() + key_bytes; }

@@ -32,6 +32,7 @@ MemoryEngine::MemoryEngine(const EngineOptions& options)
       random_(seed_),
       shards_(std::make_unique<Shard[]>(kShards)) {
   for (uint32_t i = 0; i < kShards; ++i) {
+    shards_[i].writes = random_word() >> (64 - Entry::kVersionBits + 1);
     account(shards_[i], static_cast<int64_t>(shards_[i].table.cost_bytes()));
   }
 }
@@ -57,12 +58,14 @@ MemoryEngine::Step MemoryEngine::step_for(std::string_view key) {
   return step;
 }
 
-Outcome MemoryEngine::get(std::string_view key, ValueSink sink) {
+template <class Sink>
+Outcome MemoryEngine::read(std::string_view key, Sink&& sink) {
   const uint64_t hash = hash_key(key, seed_);
   Shard& shard = shard_of(hash);
   Trash trash;
   Blob* pinned = nullptr;
   size_t size_bytes = 0;
+  uint64_t version = 0;
   {
     const std::lock_guard guard(shard.lock);
     Entry* const entry = find_live(shard, hash, key, trash);
@@ -72,16 +75,30 @@ Outcome MemoryEngine::get(std::string_view key, ValueSink sink) {
     }
     ++shard.hits;
     if (entry->value_bytes <= kPinBytes) {
-      sink(entry->value());
+      sink(entry->value(), entry->version);
       return Outcome::kDone;
     }
     pinned = entry->blob;
     pinned->refs.fetch_add(1, std::memory_order_relaxed);
     size_bytes = entry->value_bytes;
+    version = entry->version;
   }
-  sink({pinned->bytes(), size_bytes});
+  sink(std::string_view(pinned->bytes(), size_bytes), version);
   Blob::drop(pinned);
   return Outcome::kDone;
+}
+
+Outcome MemoryEngine::get(std::string_view key, ValueSink sink) {
+  return read(key, [&](std::string_view value, uint64_t) { sink(value); });
+}
+
+Outcome MemoryEngine::get_versioned(std::string_view key, VersionedSink sink) {
+  return read(key, sink);
+}
+
+Current MemoryEngine::current_of(Entry* entry) {
+  if (entry == nullptr) return {};
+  return {true, entry->value(), entry->expiry(), entry->version};
 }
 
 Outcome MemoryEngine::info(std::string_view key, Info& out) {
@@ -113,10 +130,7 @@ Outcome MemoryEngine::set(std::string_view key, std::string_view value,
   {
     const std::lock_guard guard(step.shard->lock);
     Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, trash);
-    if (options.old) {
-      (*options.old)(entry == nullptr ? Current{}
-                                      : Current{true, entry->value(), entry->expiry()});
-    }
+    if (options.old) (*options.old)(current_of(entry));
     const bool holds = options.when == When::kAlways ||
                        (entry != nullptr) == (options.when == When::kIfPresent);
     if (holds) {
@@ -126,6 +140,7 @@ Outcome MemoryEngine::set(std::string_view key, std::string_view value,
           (expires_at | kept) == kNoExpiry) {
         if (!value.empty()) std::memcpy(entry->value_data(), value.data(), value.size());
         entry->value_bytes = static_cast<uint32_t>(value.size());
+        stamp(*step.shard, entry);
         outcome = Outcome::kDone;
       } else {
         step.change = Change::put(value, expires_at);
@@ -150,8 +165,7 @@ Outcome MemoryEngine::update(std::string_view key, Updater updater) {
   {
     const std::lock_guard guard(step.shard->lock);
     Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, trash);
-    step.change = updater(entry == nullptr ? Current{}
-                                           : Current{true, entry->value(), entry->expiry()});
+    step.change = updater(current_of(entry));
     step.may_move_blob = true;
     outcome = run(step, trash);
   }

@@ -28,6 +28,7 @@ class MemoryEngine final : public Engine {
   ~MemoryEngine() override;
 
   Outcome get(std::string_view key, ValueSink sink) override;
+  Outcome get_versioned(std::string_view key, VersionedSink sink) override;
   Outcome info(std::string_view key, Info& out) override;
   Outcome set(std::string_view key, std::string_view value, const SetOptions& options) override;
   Outcome erase(std::string_view key) override;
@@ -61,6 +62,7 @@ class MemoryEngine final : public Engine {
     uint64_t hits = 0;
     uint64_t misses = 0;
     uint64_t expired = 0;
+    uint64_t writes = 0;     // the version of the last one
     std::atomic<uint64_t> keys{0};  // written under the lock, read without
   };
 
@@ -86,7 +88,14 @@ class MemoryEngine final : public Engine {
     if (checkpoint_ != nullptr) checkpoint_();
   }
 
+  template <class Sink>
+  Outcome read(std::string_view key, Sink&& sink);
+  static Current current_of(Entry* entry);
+
   // All below require the lock of the shard.
+  static void stamp(Shard& shard, Entry* entry) {
+    entry->version = ++shard.writes & ((uint64_t{1} << Entry::kVersionBits) - 1);
+  }
   Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, Trash& trash);
   void insert_entry(Shard& shard, Entry* entry, Trash& trash);
   void remove_entry(Shard& shard, Entry* entry, Trash& trash);

@@ -159,6 +159,7 @@ void MemoryEngine::commit_put(Step& step, Trash& trash) {
     }
     entry->value_bytes = static_cast<uint32_t>(value.size());
   }
+  stamp(shard, entry);
   set_expiry(shard, entry, step.change.expires_at_ms);
 }
 
@@ -166,6 +167,7 @@ bool MemoryEngine::commit_splice(Step& step, Trash& trash) {
   Shard& shard = *step.shard;
   Entry* const entry = step.entry;
   if (entry == nullptr) {
+    stamp(shard, step.fresh);
     insert_entry(shard, std::exchange(step.fresh, nullptr), trash);
     return true;
   }
@@ -181,6 +183,7 @@ bool MemoryEngine::commit_splice(Step& step, Trash& trash) {
     account(shard, static_cast<int64_t>(grown->cost_bytes()) - static_cast<int64_t>(before));
   }
   write_splice(entry->value_data(), entry->value_bytes, step.change);
+  stamp(shard, entry);
   entry->value_bytes = static_cast<uint32_t>(size);
   return true;
 }
@@ -207,7 +210,7 @@ Outcome MemoryEngine::update_many(std::span<const std::string_view> keys, ManyUp
   for (size_t i = 0; i < keys.size(); ++i) {
     Entry* const entry = find_live(*steps[i].shard, steps[i].hash, keys[i], trash);
     steps[i].entry = entry;
-    if (entry != nullptr) currents[i] = {true, entry->value(), entry->expiry()};
+    currents[i] = current_of(entry);
   }
   updater(currents, changes);
   for (size_t i = 0; i < keys.size(); ++i) steps[i].change = changes[i];

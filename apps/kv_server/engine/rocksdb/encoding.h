@@ -41,22 +41,40 @@ inline std::optional<OrderedKey> parse_ordered_key(std::string_view bytes) {
   return OrderedKey{__builtin_bswap64(swapped), bytes.substr(kWordBytes)};
 }
 
-inline std::string value_header(int64_t expires_at_ms) {
+inline std::string stored_word(uint64_t word) {
   std::string bytes(kWordBytes, '\0');
-  std::memcpy(bytes.data(), &expires_at_ms, kWordBytes);
+  std::memcpy(bytes.data(), &word, kWordBytes);
   return bytes;
+}
+
+// A value of format 1 is its expiry and its bytes. Since format 2 the version of the write stands
+// between them, which the expiry's top bit, never set otherwise, says; both forms are read.
+inline constexpr uint64_t kHasVersion = uint64_t{1} << 63;
+inline constexpr uint64_t kNoVersion = 1;  // of a value from before there were versions
+
+inline std::string value_header(int64_t expires_at_ms, uint64_t version) {
+  const auto word = static_cast<uint64_t>(expires_at_ms);
+  if (version == kNoVersion) return stored_word(word);
+  return stored_word(word | kHasVersion) + stored_word(version);
 }
 
 struct StoredValue {
   int64_t expires_at_ms = 0;
+  uint64_t version = kNoVersion;
   std::string_view value;
 };
 
 inline std::optional<StoredValue> parse_value(std::string_view bytes) {
   if (bytes.size() < kWordBytes) return std::nullopt;
   StoredValue stored;
-  std::memcpy(&stored.expires_at_ms, bytes.data(), kWordBytes);
+  uint64_t word;
+  std::memcpy(&word, bytes.data(), kWordBytes);
+  stored.expires_at_ms = static_cast<int64_t>(word & ~kHasVersion);
   stored.value = bytes.substr(kWordBytes);
+  if ((word & kHasVersion) == 0) return stored;
+  if (stored.value.size() < kWordBytes) return std::nullopt;
+  std::memcpy(&stored.version, stored.value.data(), kWordBytes);
+  stored.value.remove_prefix(kWordBytes);
   return stored;
 }
 

@@ -35,18 +35,22 @@ bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored
   out.is_there = true;
   out.expires_at_ms = stored->expires_at_ms;
   if (!is_past(stored->expires_at_ms)) {
-    out.current = {true, stored->value, stored->expires_at_ms};
+    out.current = {true, stored->value, stored->expires_at_ms, stored->version};
   }
   return true;
 }
 
 Outcome RocksEngine::get(std::string_view key, ValueSink sink) {
+  return get_versioned(key, [&](std::string_view value, uint64_t) { sink(value); });
+}
+
+Outcome RocksEngine::get_versioned(std::string_view key, VersionedSink sink) {
   rocksdb::PinnableSlice raw;
   Stored stored;
   if (!load(key, raw, stored)) return Outcome::kFailed;
   (stored.current.exists ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
   if (!stored.current.exists) return Outcome::kNone;
-  sink(stored.current.value);
+  sink(stored.current.value, stored.current.version);
   return Outcome::kDone;
 }
 
@@ -137,24 +141,25 @@ bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t
   }
   if (old.is_there && !now.exists) ++delta.expired;
   if (change.kind == Kind::kPut) {
-    add_put(batch, key, hash, old, change.value, change.expires_at_ms, delta);
+    const Written put{change.value, change.expires_at_ms, next_version()};
+    add_put(batch, key, hash, old, put, delta);
   } else if (change.kind == Kind::kExpiry) {
-    add_put(batch, key, hash, old, now.value, change.expires_at_ms, delta);
+    add_put(batch, key, hash, old, {now.value, change.expires_at_ms, now.version}, delta);
   } else {
     std::string value(now.value);
     value.resize(std::max(value.size(), change.offset + change.value.size()), '\0');
     value.replace(change.offset, change.value.size(), change.value);
-    add_put(batch, key, hash, old, value, now.expires_at_ms, delta);
+    add_put(batch, key, hash, old, {value, now.expires_at_ms, next_version()}, delta);
   }
   return true;
 }
 
 void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
-                          const Stored& old, std::string_view value, int64_t expires_at_ms,
-                          Delta& delta) {
-  const std::string header = value_header(expires_at_ms);
+                          const Stored& old, const Written& written, Delta& delta) {
+  const int64_t expires_at_ms = written.expires_at_ms;
+  const std::string header = value_header(expires_at_ms, written.version);
   const rocksdb::Slice key_slice = slice(key);
-  const rocksdb::Slice value_parts[2] = {header, slice(value)};
+  const rocksdb::Slice value_parts[2] = {header, slice(written.value)};
   batch.Put(family(kData), rocksdb::SliceParts(&key_slice, 1),
             rocksdb::SliceParts(value_parts, 2)).PermitUncheckedError();
   if (!old.is_there) {

@@ -4,7 +4,7 @@
 // and, after a crash, a thread that counts its keys.
 //
 // Four column families:
-//   default  key -> expiry (8 bytes, little endian), value
+//   default  key -> expiry, version of the write (8 bytes each, little endian), value
 //   order    hash (8 bytes, big endian), key -> ""     the order of SCAN, whose cursor is a hash
 //   expiry   expiry (8 bytes, big endian), key -> ""   what is due, soonest first
 //   meta     format, hash seed, and the number of keys if the last run ended cleanly
@@ -49,6 +49,7 @@ class RocksEngine final : public Engine {
   ~RocksEngine() override;
 
   Outcome get(std::string_view key, ValueSink sink) override;
+  Outcome get_versioned(std::string_view key, VersionedSink sink) override;
   Outcome info(std::string_view key, Info& out) override;
   Outcome set(std::string_view key, std::string_view value, const SetOptions& options) override;
   Outcome erase(std::string_view key) override;
@@ -106,8 +107,15 @@ class RocksEngine final : public Engine {
   // Adds the change to the batch; false = nothing to do.
   bool add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
            const Change& change, Delta& delta);
+  // What is written under a key.
+  struct Written {
+    std::string_view value;
+    int64_t expires_at_ms = kNoExpiry;
+    uint64_t version = 0;
+  };
   void add_put(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
-               std::string_view value, int64_t expires_at_ms, Delta& delta);
+               const Written& written, Delta& delta);
+  uint64_t next_version() { return versions_.fetch_add(1, std::memory_order_relaxed); }
   void add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
                  const Stored& old, Delta& delta);
   Outcome write(rocksdb::WriteBatch& batch, const Delta& delta, Sync sync);
@@ -139,6 +147,7 @@ class RocksEngine final : public Engine {
   std::atomic<uint64_t> misses_{0};
   std::atomic<uint64_t> expired_{0};
   std::atomic<uint64_t> random_;
+  std::atomic<uint64_t> versions_;  // of the next write; stored with each value
   std::atomic<int64_t> expire_from_ms_{0};  // no expiry before this is left
 
   std::atomic<bool> broken_{false};  // a write failed since the last success

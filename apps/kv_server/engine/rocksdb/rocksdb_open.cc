@@ -23,7 +23,8 @@ constexpr size_t kCacheBytes = size_t{64} << 20;
 constexpr size_t kWriteBufferBytes = size_t{32} << 20;
 constexpr int kBloomBits = 10;
 constexpr int kOpenFiles = 512;
-constexpr uint64_t kFormat = 1;
+constexpr uint64_t kFormat = 2;
+constexpr uint64_t kOldestFormat = 1;
 constexpr uint64_t kCountStep = 1024;  // keys counted between two looks at the stop flag
 
 constexpr std::string_view kFormatName = "format";
@@ -32,6 +33,11 @@ constexpr std::string_view kKeysName = "keys";
 constexpr std::string_view kVolatileName = "volatile";
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+uint64_t random_word() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
 
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -90,7 +96,8 @@ RocksEngine::RocksEngine(const EngineOptions& options)
       dir_(options.dir),
       sync_(options.durability == Durability::kSync),
       seed_(options.hash_seed),
-      random_(std::random_device{}()) {}
+      random_(std::random_device{}()),
+      versions_((random_word() >> 2) + kNoVersion + 1) {}
 
 Result<std::unique_ptr<Engine>> open_rocksdb_engine(const EngineOptions& options) {
   return RocksEngine::open(options);
@@ -158,15 +165,20 @@ Status RocksEngine::read_meta(uint64_t& seed, bool& counted) {
         db_->NewIterator(rocksdb::ReadOptions(), family(kData)));
     any->SeekToFirst();
     if (any->Valid()) return Error{"the database in " + dir_ + " was not written by this server"};
-    std::random_device device;
-    seed = seed_ != 0 ? seed_ : (uint64_t{device()} << 32) | device();
+    seed = seed_ != 0 ? seed_ : random_word();
     counted = true;
     Status stored = put_meta(kSeedName, seed);
     return stored.ok() ? put_meta(kFormatName, kFormat) : stored;
   }
-  if (format != kFormat) {
+  if (format < kOldestFormat || format > kFormat) {
     return Error{"the database in " + dir_ + " has format " + std::to_string(format) +
-                 ", this server reads format " + std::to_string(kFormat)};
+                 ", this server reads formats " + std::to_string(kOldestFormat) + " to " +
+                 std::to_string(kFormat)};
+  }
+  if (format != kFormat) {
+    // Before the first value that an older server would misread.
+    Status noted = put_meta(kFormatName, kFormat);
+    if (!noted.ok()) return noted;
   }
   if (!word(kSeedName, seed)) return Error{"the database in " + dir_ + " has lost its hash seed"};
   uint64_t keys = 0;
@@ -185,7 +197,7 @@ Status RocksEngine::read_meta(uint64_t& seed, bool& counted) {
 Status RocksEngine::put_meta(std::string_view name, uint64_t word) {
   rocksdb::WriteOptions durable;
   durable.sync = true;
-  const std::string bytes = value_header(static_cast<int64_t>(word));
+  const std::string bytes = stored_word(word);
   const rocksdb::Status status = db_->Put(durable, family(kMeta), slice(name), bytes);
   if (!status.ok()) return open_error(dir_, status);
   return Done{};
