@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -129,6 +130,34 @@ std::unique_ptr<rpc::CreditDesk> open_desk(KvCommand& command) {
   return std::make_unique<rpc::CreditDesk>(desk);
 }
 
+// A quarter of the files that this process may have open, within what RocksDB takes and uses.
+uint32_t table_files(uint64_t files) {
+  constexpr uint64_t kFewest = 20;
+  constexpr uint64_t kMost = 512;
+  return static_cast<uint32_t>(std::clamp(files / 4, kFewest, kMost));
+}
+
+// Opens the engine, and sets aside the files that it will need when it is at work.
+Result<std::unique_ptr<kv::Engine>> open_engine(KvCommand& command) {
+  command.kv.table_files = table_files(raise_descriptor_limit());
+  const uint64_t before = open_descriptors();
+  auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
+  if (!engine.ok() || command.kv.engine != "rocksdb") return engine;
+  const uint64_t held = open_descriptors() - before;
+  const uint64_t most = command.kv.table_files + kv::kStoreFilesBesideTables;
+  command.options.serving.connections.kept = most - std::min(held, most);
+  return engine;
+}
+
+void limit_connections(KvCommand& command, TcpDatapath& datapath, kv::Server& server) {
+  ConnectionLimit& connections = command.options.serving.connections;
+  connections.wanted = command.options.tcp.max_flows;
+  connections.tell = [&command, &datapath, &server](uint32_t most) {
+    datapath.set_max_flows(std::min(most, command.options.tcp.max_flows));
+    server.config().limit_clients(most);
+  };
+}
+
 int run(CLI::App& app, KvCommand& command) {
   Status finished = finish_serve_options(app, command.options);
   if (finished.ok()) finished = check_ports(command);
@@ -138,7 +167,7 @@ int run(CLI::App& app, KvCommand& command) {
   command.options.serving.best_effort = best_effort->get();
   const std::unique_ptr<rpc::CreditDesk> desk = open_desk(command);
   share_options(command);
-  auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
+  auto engine = open_engine(command);
   if (!engine.ok()) return refuse(kFailed, engine.error());
   kv::KvApplication application(**engine, command.kv, desk.get());
   auto datapath = TcpDatapath::open(command.options.tcp, application);
@@ -148,7 +177,7 @@ int run(CLI::App& app, KvCommand& command) {
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
   kv::KvHost host(**runtime, **datapath, application, best_effort->get(), desk.get());
   command.options.serving.announcement = announcement(command, **datapath);
-  command.options.serving.connections = command.options.tcp.max_flows;
+  limit_connections(command, **datapath, application.server());
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
 }

@@ -90,7 +90,8 @@ void add_network_options(CLI::App& command, ServeOptions& o) {
   command.add_option("--port", o.tcp.port, "TCP port; 0 = any free one")
       ->check(whole_number(0, 65535))
       ->capture_default_str();
-  command.add_option("--maxclients", o.tcp.max_flows, "Connections at most")
+  command.add_option("--maxclients", o.tcp.max_flows,
+                     "Connections at most; fewer where ulimit -n allows no more")
       ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
   command.add_option("--timeout", o.timeout_s,

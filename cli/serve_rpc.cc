@@ -55,6 +55,7 @@ Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions&
     auto tcp = TcpDatapath::open(serve.tcp, protocol);
     if (!tcp.ok()) return Error{tcp.error()};
     opened.port = (*tcp)->port();
+    opened.tcp = tcp->get();
     opened.datapath = std::move(*tcp);
     return opened;
   }

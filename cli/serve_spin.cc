@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -32,7 +33,8 @@ int refuse(int status, const std::string& message) {
   return status;
 }
 
-int serve(ServeOptions& options, Datapath& datapath, Application& application,
+// `tcp` is the datapath if connections are files, else null.
+int serve(ServeOptions& options, Datapath& datapath, TcpDatapath* tcp, Application& application,
           const std::string& where) {
   auto runtime = Runtime::create(options.runtime, datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
@@ -44,7 +46,12 @@ int serve(ServeOptions& options, Datapath& datapath, Application& application,
   options.serving.announcement =
       fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,
                   options.runtime.workers, preemption_text(options), where);
-  options.serving.connections = options.tcp.max_flows;
+  if (tcp != nullptr) {
+    options.serving.connections.wanted = options.tcp.max_flows;
+    options.serving.connections.tell = [tcp, &options](uint32_t most) {
+      tcp->set_max_flows(std::min(most, options.tcp.max_flows));
+    };
+  }
   auto served = serve_until_signal(**runtime, datapath, options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
 }
@@ -61,7 +68,7 @@ int serve_rpc(SpinCommand& command) {
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
   const DeskInService in_service(&desk, *opened->datapath, options, opened->udp);
-  return serve(options, *opened->datapath, application,
+  return serve(options, *opened->datapath, opened->tcp, application,
                "RPC over " + command.rpc.transport + " " + place(options, opened->port));
 }
 
@@ -77,7 +84,8 @@ int run(CLI::App& app, SpinCommand& command) {
   spin::SpinServer application(command.spin());
   auto datapath = TcpDatapath::open(options.tcp, application);
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  return serve(options, **datapath, application, place(options, (*datapath)->port()));
+  return serve(options, **datapath, datapath->get(), application,
+               place(options, (*datapath)->port()));
 }
 
 void add_spin(CLI::App& parent, int& status) {

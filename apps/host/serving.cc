@@ -2,7 +2,6 @@
 #include "host/serving.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
 
 #include <csignal>
 #include <cstdio>
@@ -30,18 +29,13 @@ std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
   return std::move(out).finish();
 }
 
-// Connections need descriptors: as many as the system lets this process have.
-void raise_descriptor_limit(uint32_t connections) {
-  constexpr rlim_t kForItself = 64;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_max >= connections + kForItself) return;
-  std::fprintf(stderr,
-               "rubato: the system lets this process open %llu files, fewer than the connections "
-               "allowed; raise it with ulimit -n\n",
-               static_cast<unsigned long long>(limit.rlim_max));
+// All that the server needs at once is open by now, but for what comes and goes: a connection of
+// each worker that is being refused, one of the metrics port and one of the agent's, the files in
+// /proc that are read, the profile.
+Status leave_room(ConnectionLimit connections, const Datapath& datapath) {
+  constexpr uint64_t kComeAndGo = 8;
+  connections.kept += datapath.queues() + kComeAndGo;
+  return fit_connections(connections);
 }
 
 void warn_of_shared_cpus(const RuntimeOptions& options) {
@@ -103,12 +97,14 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     if (!started.ok()) return Error{started.error()};
     recorder = std::move(*started);
   }
-  raise_descriptor_limit(options.connections);
   warn_of_shared_cpus(runtime.options());
   keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
+  if (Status fits = leave_room(options.connections, datapath); !fits.ok()) {
+    return Error{fits.error()};
+  }
   announce(options, exporter.get(), agent.get());
   if (options.best_effort != nullptr) options.best_effort->begin(runtime);
   const bool drained = runtime.run();

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "host/best_effort.h"
+#include "host/descriptors.h"
 #include "host/traffic_recorder.h"
 #include "metrics/open_metrics.h"
 #include "runtime/exposition.h"
@@ -28,7 +29,7 @@ struct ServingOptions {
   uint32_t types = 0;
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
-  uint32_t connections = 0;  // that must be possible; said so if the system does not allow them
+  ConnectionLimit connections;
   // Begun once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;
   // Appends families of the application's own.

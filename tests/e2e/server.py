@@ -22,14 +22,15 @@ SERVE_ARGS = shlex.split(os.environ.get("RUBATO_SERVE_ARGS", ""))
 class Server:
     """`rubato serve PROGRAM ARGS` on a free port; killed at the end of the `with` block."""
 
-    def __init__(self, *args, program="kv"):
+    def __init__(self, *args, program="kv", **popen):
         engine = [] if program != "kv" or "--engine" in args else ["--engine", "memory"]
         more = [] if set(SERVE_ARGS) & set(args) else SERVE_ARGS
         # The default is the machine's number of CPUs; a test says so if it wants more than one.
         workers = [] if "--workers" in args or "--config" in args else ["--workers", "1"]
         self.command = [BINARY, "serve", program, "--port", "0", *engine, *workers, *args, *more]
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=subprocess.STDOUT,
+                                        **popen)
         self.port = int(self.wait_for(r" on \S+:(\d+)\n"))
 
     def __enter__(self):

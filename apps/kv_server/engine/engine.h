@@ -141,7 +141,12 @@ struct EngineOptions {
   uint64_t hash_seed = 0;         // 0 = random; tests fix it
   std::string dir;                // rocksdb only: created if missing (its parent is not)
   Durability durability = Durability::kSync;  // rocksdb only
+  uint32_t table_files = 512;     // rocksdb only: tables that it keeps open, about
 };
+
+// Files that the rocksdb engine has open at most, about: the tables, and logs, the manifest, the
+// lock, folders, and what compactions read and write.
+inline constexpr uint32_t kStoreFilesBesideTables = 16;
 
 class Engine {
  public:

@@ -42,7 +42,8 @@ bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != nam
 
 }  // namespace
 
-Config::Config(const KvOptions& options) : may_have_password_(!options.has_memcached_port()) {
+Config::Config(const KvOptions& options)
+    : may_have_password_(!options.has_memcached_port()), most_clients_(kMaxInt32) {
   add_live(options);
   add_told(options);
   for (Param& param : params_) store(param, param.value);
@@ -165,6 +166,27 @@ std::string Config::canonical(const Param& param, std::string_view value, std::s
   return {};
 }
 
+// What this server, or the system it runs on, does not have; empty = nothing.
+std::string Config::forbidden(const Param& param, std::string_view value) const {
+  const std::string_view name = param.name;
+  if (name == "requirepass" && !may_have_password_ && !value.empty()) {
+    return "the memcached port has no passwords";
+  }
+  int64_t number = 0;
+  if (name == "maxclients" && parse_integer(value, number) && number > most_clients_) {
+    return "The operating system is not able to handle the specified number of clients, try with " +
+           std::to_string(most_clients_);
+  }
+  return {};
+}
+
+void Config::limit_clients(uint32_t most) {
+  most_clients_ = most;
+  Param& clients = *find("maxclients");
+  int64_t number = 0;
+  if (parse_integer(clients.value, number) && number > most) clients.value = std::to_string(most);
+}
+
 std::string Config::set(std::span<const std::string_view> pairs) {
   std::vector<std::pair<Param*, std::string>> changes;
   const std::lock_guard lock(mutex_);
@@ -180,9 +202,7 @@ std::string Config::set(std::span<const std::string_view> pairs) {
     for (const auto& [other, _] : changes) {
       if (other == param) error = "duplicate parameter";
     }
-    if (!may_have_password_ && !value.empty() && std::string_view(param->name) == "requirepass") {
-      error = "the memcached port has no passwords";
-    }
+    if (error.empty()) error = forbidden(*param, value);
     if (!error.empty()) {
       return "ERR CONFIG SET failed (possibly related to argument '" + std::string(pairs[i]) +
              "') - " + error;

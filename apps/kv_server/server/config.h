@@ -47,6 +47,8 @@ class Config {
 
   // Before the first request: what turned out only when the server was set up.
   void tell(std::string_view name, std::string value) { find(name)->value = std::move(value); }
+  // Before the first request: maxclients is `most` at most, and lowered to it.
+  void limit_clients(uint32_t most);
 
   bool password_required() const { return password_required_.load(std::memory_order_relaxed); }
   // Takes the same time wherever the first difference is.
@@ -69,10 +71,12 @@ class Config {
   void add_live(const KvOptions& options);
   void add_told(const KvOptions& options);
   Param* find(std::string_view name);
+  std::string forbidden(const Param& param, std::string_view value) const;
   static std::string canonical(const Param& param, std::string_view value, std::string& error);
   void store(Param& param, std::string value);
 
   const bool may_have_password_;
+  int64_t most_clients_;
   mutable std::mutex mutex_;
   std::vector<Param> params_;
   Observer observer_;

@@ -29,6 +29,7 @@ struct KvOptions {
   std::string bind = "127.0.0.1";
   uint16_t port = 6379;
   uint32_t maxclients = kDefaultMaxClients;
+  uint32_t table_files = 512;                // that the rocksdb engine keeps open
   uint32_t timeout_s = 0;                    // idle clients are closed after it, 0 = never
   int64_t slowlog_log_slower_than_us = 10'000;  // negative = off
   uint32_t slowlog_max_len = 128;

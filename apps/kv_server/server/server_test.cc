@@ -188,6 +188,18 @@ TEST(KvServer, every_command_is_found_by_its_name_in_any_case) {
   EXPECT_EQ(table.find(std::string(100, 'a')), kUnknownCommand);
 }
 
+TEST(KvServer, maxclients_cannot_be_more_than_the_system_allows) {
+  Harness h;
+  h.app.server().config().limit_clients(100);
+  EXPECT_EQ(h.call({"CONFIG", "GET", "maxclients"}), "*2\r\n$10\r\nmaxclients\r\n$3\r\n100\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "maxclients", "101"}),
+            "-ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating "
+            "system is not able to handle the specified number of clients, try with 100\r\n");
+  EXPECT_EQ(h.control.max_flows, 0U);
+  EXPECT_EQ(h.call({"CONFIG", "SET", "maxclients", "99"}), "+OK\r\n");
+  EXPECT_EQ(h.control.max_flows, 99U);
+}
+
 TEST(KvServer, config_set_is_all_or_nothing) {
   Harness h;
   EXPECT_EQ(h.call({"CONFIG", "SET", "maxclients", "7", "timeout", "3"}), "+OK\r\n");

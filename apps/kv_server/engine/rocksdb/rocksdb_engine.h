@@ -129,6 +129,7 @@ class RocksEngine final : public Engine {
   void (*const checkpoint_)();
   const std::string dir_;
   const bool sync_;
+  const uint32_t table_files_;
   uint64_t seed_ = 0;
   std::shared_ptr<rocksdb::Cache> cache_;
   std::unique_ptr<rocksdb::DB> db_;

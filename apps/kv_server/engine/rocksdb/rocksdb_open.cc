@@ -22,7 +22,6 @@ namespace {
 constexpr size_t kCacheBytes = size_t{64} << 20;
 constexpr size_t kWriteBufferBytes = size_t{32} << 20;
 constexpr int kBloomBits = 10;
-constexpr int kOpenFiles = 512;
 constexpr uint64_t kFormat = 2;
 constexpr uint64_t kOldestFormat = 1;
 constexpr uint64_t kCountStep = 1024;  // keys counted between two looks at the stop flag
@@ -78,12 +77,12 @@ class NoLog final : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
-rocksdb::DBOptions database_options() {
+rocksdb::DBOptions database_options(uint32_t table_files) {
   rocksdb::DBOptions options;
   options.info_log = std::make_shared<NoLog>();
   options.create_if_missing = true;
   options.create_missing_column_families = true;
-  options.max_open_files = kOpenFiles;
+  options.max_open_files = static_cast<int>(table_files);
   options.bytes_per_sync = 1 << 20;
   return options;
 }
@@ -95,6 +94,7 @@ RocksEngine::RocksEngine(const EngineOptions& options)
       checkpoint_(options.checkpoint),
       dir_(options.dir),
       sync_(options.durability == Durability::kSync),
+      table_files_(options.table_files),
       seed_(options.hash_seed),
       random_(std::random_device{}()),
       versions_((random_word() >> 2) + kNoVersion + 1) {}
@@ -130,7 +130,7 @@ Status RocksEngine::start() {
   }
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(), dir_, wanted, &families_, &db);
+      rocksdb::DB::Open(database_options(table_files_), dir_, wanted, &families_, &db);
   if (!status.ok()) return open_error(dir_, status);
   db_.reset(db);
 
