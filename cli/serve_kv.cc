@@ -14,9 +14,11 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "datapath/tcp.h"
+#include "datapath/tcp_socket.h"
 #include "host/kv_host.h"
 #include "host/serving.h"
 #include "kv_server/server/application.h"
+#include "kv_server/server/protected_mode.h"
 #include "kv_server/text/number.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
@@ -33,6 +35,7 @@ struct KvCommand {
   kv::KvOptions kv;
   std::string durability = "sync";
   std::string overload_reply = "overloaded";
+  std::string protected_mode = "yes";
   int memcached_port = -1;  // none
   int rpc_port = -1;        // none
 };
@@ -65,6 +68,7 @@ void share_options(KvCommand& command) {
   kv.durability = command.durability == "sync" ? kv::Durability::kSync : kv::Durability::kAsync;
   kv.overload_reply = command.overload_reply == "overloaded" ? kv::OverloadReply::kOverloaded
                                                              : kv::OverloadReply::kThrottled;
+  kv.protected_mode = command.protected_mode == "yes";
   kv.bind = options.tcp.bind;
   kv.port = options.tcp.port;
   kv.maxclients = options.tcp.max_flows;
@@ -80,6 +84,17 @@ void share_options(KvCommand& command) {
   options.serving.types = kv::KvApplication::request_types();
   options.serving.type_name = [](uint32_t type) { return kv::KvApplication::type_name(type); };
   options.serving.recording.is_control = kv::KvApplication::is_control;
+}
+
+// Whoever reaches an open server may read and write everything, and stop it.
+void warn_of_open_door(const KvCommand& command) {
+  if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
+  const auto address = resolve(command.options.tcp.bind, 1);
+  if (!address.ok() || kv::is_loopback(to_text(*address))) return;
+  std::fprintf(stderr,
+               "rubato serve kv: warning: everybody who reaches %s may read, write and shut down "
+               "this server: --protected-mode is no and there is no --requirepass\n",
+               command.options.tcp.bind.c_str());
 }
 
 std::string announcement(const KvCommand& command, const TcpDatapath& datapath) {
@@ -177,6 +192,7 @@ int run(CLI::App& app, KvCommand& command) {
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
   kv::KvHost host(**runtime, **datapath, application, best_effort->get(), desk.get());
   command.options.serving.announcement = announcement(command, **datapath);
+  warn_of_open_door(command);
   limit_connections(command, **datapath, application.server());
   auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
   return served.ok() ? *served : refuse(kFailed, served.error());
@@ -209,6 +225,11 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
              "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")
       ->default_str("0");
   app.add_option("--requirepass", command.kv.requirepass, "Password that clients must give (AUTH)");
+  app.add_option("--protected-mode", command.protected_mode,
+                 "yes = while no password is set, clients of other machines are refused; no = they "
+                 "are served like any other")
+      ->check(CLI::IsMember({"yes", "no"}))
+      ->capture_default_str();
   app.add_option("--memcached-port", command.memcached_port,
                  "Port that speaks memcached's text protocol; 0 = any free one; none by default")
       ->check(whole_number(0, 65535));

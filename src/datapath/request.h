@@ -97,6 +97,13 @@ class Protocol {
  public:
   virtual ~Protocol() = default;
   virtual std::unique_ptr<Session> open(const Peer& peer) = 0;
+
+  // Asked of each connection over TCP, before open: what to answer those who are not served, which
+  // are then closed and count as refused. Empty = welcome.
+  virtual std::string turn_away(const Peer& peer) {
+    static_cast<void>(peer);
+    return {};
+  }
 };
 
 }  // namespace rubato

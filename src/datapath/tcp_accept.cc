@@ -45,7 +45,7 @@ bool TcpQueue::accept_one(uint32_t port, Instant now) {
   const uint32_t open = shared_.open_flows.fetch_add(1, std::memory_order_relaxed);
   if (open >= shared_.max_flows.load(std::memory_order_relaxed)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
-    refuse(std::move(socket), port);
+    refuse(std::move(socket), over_limit_reply(port));
   } else {
     admit(std::move(socket), port, now);
   }
@@ -55,6 +55,10 @@ bool TcpQueue::accept_one(uint32_t port, Instant now) {
 void TcpQueue::admit(Fd socket, uint32_t port, Instant now) {
   const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed),
                   peer_text(socket.get()), port};
+  if (const std::string answer = shared_.protocol.turn_away(peer); !answer.empty()) {
+    shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
+    return refuse(std::move(socket), answer);
+  }
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   auto flow =
       std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
@@ -68,11 +72,13 @@ void TcpQueue::admit(Fd socket, uint32_t port, Instant now) {
   home_.add(std::move(flow));
 }
 
-void TcpQueue::refuse(Fd socket, uint32_t port) {
-  refused_.fetch_add(1, std::memory_order_relaxed);
+const std::string& TcpQueue::over_limit_reply(uint32_t port) const {
   const TcpOptions& options = shared_.options;
-  const std::string& reply =
-      port == 0 ? options.over_limit_reply : options.more_ports[port - 1].over_limit_reply;
+  return port == 0 ? options.over_limit_reply : options.more_ports[port - 1].over_limit_reply;
+}
+
+void TcpQueue::refuse(Fd socket, const std::string& reply) {
+  refused_.fetch_add(1, std::memory_order_relaxed);
   if (reply.empty()) return;
   ::send(socket.get(), reply.data(), reply.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::shutdown(socket.get(), SHUT_WR);
@@ -88,7 +94,7 @@ void TcpQueue::out_of_descriptors(uint32_t port, Instant now) {
   if (reserve_.valid()) {
     reserve_.reset();
     if (Fd socket = accept_socket(listener); socket.valid()) {
-      refuse(std::move(socket), port);
+      refuse(std::move(socket), over_limit_reply(port));
     }
     reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }

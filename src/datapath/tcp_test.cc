@@ -102,6 +102,18 @@ TEST(Tcp, who_is_over_the_limit_is_told_so_in_the_words_of_the_port) {
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(receive(clients[i].get(), 6), words[i]);
 }
 
+TEST(Tcp, who_is_turned_away_by_the_protocol_is_answered_closed_and_counted) {
+  LineProtocol protocol;
+  protocol.answer_to_all = "not you";
+  auto tcp = open_tcp({}, protocol);
+  const Fd client = connect_to("127.0.0.1", tcp->port());
+  std::array<Request*, 1> none{};
+  while (tcp->stats().flows_refused < 1) tcp->queue(WorkerId{0}).poll(none);
+  EXPECT_EQ(receive(client.get(), 7), "not you");
+  EXPECT_EQ(protocol.last_flow, 0U);
+  EXPECT_EQ(tcp->stats().flows_open, 0U);
+}
+
 TEST(Tcp, second_server_on_the_port_is_refused_with_one_line) {
   LineProtocol protocol;
   auto first = open_tcp({}, protocol);

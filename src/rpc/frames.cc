@@ -123,6 +123,7 @@ const char* to_string(Fault fault) {
     case Fault::kSession: return "another session's number, or a second hello";
     case Fault::kSessions: return "no more sessions are taken";
     case Fault::kFailed: return "the request failed";
+    case Fault::kAddress: return "clients of this address are not served";
   }
   return "a fault of a later version";
 }

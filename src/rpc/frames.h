@@ -48,6 +48,7 @@ enum class Fault : uint32_t {
   kSession = 7,    // another session's number, or a second hello
   kSessions = 8,   // the server has as many sessions as it takes
   kFailed = 9,     // the application failed the request
+  kAddress = 10,   // clients of this address are not served
 };
 
 // Why a request was not run.

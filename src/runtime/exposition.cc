@@ -75,7 +75,8 @@ struct NamedFlowCounter {
 
 constexpr NamedFlowCounter kFlowCounters[] = {
     {"flows_accepted", "Connections accepted.", &DatapathStats::flows_accepted},
-    {"flows_refused", "Connections over the limit.", &DatapathStats::flows_refused},
+    {"flows_refused", "Connections over the limit, or turned away.",
+     &DatapathStats::flows_refused},
     {"flows_timed_out", "Connections closed for idleness.", &DatapathStats::flows_timed_out},
     {"flows_overflowed", "Connections closed because their replies were not read.",
      &DatapathStats::flows_overflowed},

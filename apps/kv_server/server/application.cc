@@ -5,6 +5,7 @@
 
 #include "kv_server/memcached/session.h"
 #include "kv_server/rpc/session.h"
+#include "kv_server/server/protected_mode.h"
 #include "kv_server/text/words.h"
 
 namespace rubato::kv {
@@ -80,6 +81,11 @@ std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
     case Speaks::kResp: break;
   }
   return std::make_unique<KvSession>(server_, peer);
+}
+
+std::string KvApplication::turn_away(const Peer& peer) {
+  if (!server_.config().is_protected() || is_loopback(peer.address)) return {};
+  return protected_mode_answer(server_.options().ports[peer.port]);
 }
 
 void KvApplication::handle(Request& request) {

@@ -23,6 +23,7 @@ class KvApplication final : public Application, public Protocol {
   void connect(const Host& host) { server_.connect(host); }
 
   std::unique_ptr<Session> open(const Peer& peer) override;
+  std::string turn_away(const Peer& peer) override;
   void handle(Request& request) override;
   void slow(const Request& request, const Completion& times) override;
 

@@ -57,6 +57,8 @@ void Config::add_live(const KvOptions& options) {
       {"maxclients", Kind::kNumber, text(options.maxclients), 1, kMaxInt32},
       {"timeout", Kind::kNumber, text(options.timeout_s), 0, kMaxInt32},
       {"requirepass", Kind::kText, options.requirepass},
+      {"protected-mode", Kind::kBool, options.protected_mode ? "yes" : "no", 0, 1,
+       &Config::protected_mode_},
       {"slowlog-log-slower-than", Kind::kNumber, text(options.slowlog_log_slower_than_us), -1,
        kMaxInt64, &Config::slower_than_us_},
       {"slowlog-max-len", Kind::kNumber, text(options.slowlog_max_len), 0, kMaxInt64,
@@ -86,7 +88,6 @@ void Config::add_told(const KvOptions& options) {
   fixed("bind", options.bind);
   fixed("tcp-keepalive", "300");
   fixed("tcp-backlog", "511");
-  fixed("protected-mode", "no");
   fixed("enable-debug-command", "yes");
   fixed("cluster-enabled", "no");
   fixed("activedefrag", "no");

@@ -50,6 +50,8 @@ class Config {
   // Before the first request: maxclients is `most` at most, and lowered to it.
   void limit_clients(uint32_t most);
 
+  // Only clients of this machine are served.
+  bool is_protected() const { return load(protected_mode_) != 0 && !password_required(); }
   bool password_required() const { return password_required_.load(std::memory_order_relaxed); }
   // Takes the same time wherever the first difference is.
   bool password_is(std::string_view given) const;
@@ -85,6 +87,7 @@ class Config {
   std::atomic<int64_t> latency_threshold_ms_{0};
   std::atomic<int64_t> max_bulk_bytes_{0};
   std::atomic<int64_t> latency_tracking_{1};
+  std::atomic<int64_t> protected_mode_{1};
   std::atomic<bool> password_required_{false};
 };
 

@@ -26,6 +26,7 @@ struct KvOptions {
   Durability durability = Durability::kSync;
   uint64_t maxmemory_bytes = 0;  // 0 = unlimited
   std::string requirepass;       // empty = none
+  bool protected_mode = true;    // see server/protected_mode.h
   std::string bind = "127.0.0.1";
   uint16_t port = 6379;
   uint32_t maxclients = kDefaultMaxClients;

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "kv_server/server/protected_mode.h"
 #include "kv_server/testing/harness.h"
+#include "rpc/frames.h"
 
 namespace rubato::kv {
 namespace {
@@ -198,6 +200,47 @@ TEST(KvServer, maxclients_cannot_be_more_than_the_system_allows) {
   EXPECT_EQ(h.control.max_flows, 0U);
   EXPECT_EQ(h.call({"CONFIG", "SET", "maxclients", "99"}), "+OK\r\n");
   EXPECT_EQ(h.control.max_flows, 99U);
+}
+
+Peer peer_at(std::string address, uint32_t port = 0) { return {7, std::move(address), port}; }
+
+TEST(KvServer, loopback_addresses_are_told_from_others) {
+  for (const char* local : {"127.0.0.1:1", "127.8.9.10:65535", "[::1]:1", "[::ffff:127.0.0.1]:1",
+                            "loopback", ""}) {
+    EXPECT_TRUE(is_loopback(local)) << local;
+  }
+  for (const char* other : {"10.0.0.1:1", "192.168.127.1:1", "[::]:1", "[::10]:1", "[fe80::1]:1",
+                            "[::ffff:10.0.0.1]:1", "0.0.0.0:1", "1127.0.0.1:1"}) {
+    EXPECT_FALSE(is_loopback(other)) << other;
+  }
+}
+
+TEST(KvServer, without_a_password_clients_of_other_machines_are_turned_away) {
+  KvOptions options;
+  options.ports = {Speaks::kResp, Speaks::kMemcached, Speaks::kRpc};
+  Harness h(options);
+  const std::string other = "10.0.0.1:1000";
+  EXPECT_EQ(h.app.turn_away(peer_at("127.0.0.1:1000")), "");
+  EXPECT_EQ(h.app.turn_away(peer_at(other)).substr(0, 24), "-DENIED protected mode: ");
+  EXPECT_EQ(h.app.turn_away(peer_at(other, 1)).substr(0, 29), "SERVER_ERROR protected mode: ");
+  const std::string frame = h.app.turn_away(peer_at(other, 2));
+  const rpc::Decoded found = rpc::decode(frame, rpc::Side::kServer);
+  EXPECT_EQ(found.state, rpc::Decoded::State::kComplete);
+  EXPECT_EQ(found.message.amount, static_cast<uint32_t>(rpc::Fault::kAddress));
+  EXPECT_EQ(found.message.body.substr(0, 16), "protected mode: ");
+}
+
+TEST(KvServer, a_password_or_a_setting_ends_protected_mode) {
+  Harness h;
+  const Peer other = peer_at("10.0.0.1:1000");
+  EXPECT_EQ(h.call({"CONFIG", "GET", "protected-mode"}),
+            "*2\r\n$14\r\nprotected-mode\r\n$3\r\nyes\r\n");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "protected-mode", "no"}), "+OK\r\n");
+  EXPECT_EQ(h.app.turn_away(other), "");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "protected-mode", "yes"}), "+OK\r\n");
+  EXPECT_NE(h.app.turn_away(other), "");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "requirepass", "secret"}), "+OK\r\n");
+  EXPECT_EQ(h.app.turn_away(other), "");
 }
 
 TEST(KvServer, config_set_is_all_or_nothing) {

@@ -48,6 +48,9 @@ class LineProtocol final : public Protocol {
     return std::make_unique<LineSession>(live);
   }
 
+  std::string turn_away(const Peer&) override { return answer_to_all; }
+
+  std::string answer_to_all;  // who is turned away by it; empty = nobody
   std::atomic<int> live{0};
   std::atomic<uint64_t> last_flow{0};
   std::atomic<uint32_t> last_port{0};

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/server/protected_mode.h"
+
+#include "rpc/frames.h"
+
+namespace rubato::kv {
+
+bool is_loopback(std::string_view address) {
+  if (address.empty()) return true;
+  const bool is_ip = address.front() == '[' || (address.front() >= '0' && address.front() <= '9');
+  return !is_ip || address.starts_with("127.") || address.starts_with("[::1]") ||
+         address.starts_with("[::ffff:127.");
+}
+
+std::string protected_mode_answer(Speaks speaks) {
+  constexpr std::string_view kWhy =
+      "protected mode: no password is set, so only clients on the loopback interface are served";
+  constexpr std::string_view kHelp =
+      "From there, set a password with CONFIG SET requirepass, or switch this off with CONFIG SET "
+      "protected-mode no; for good, start the server with --requirepass or --protected-mode no.";
+  std::string text;
+  switch (speaks) {
+    case Speaks::kResp:
+      return text.append("-DENIED ").append(kWhy).append(". ").append(kHelp) + "\r\n";
+    case Speaks::kMemcached: return text.append("SERVER_ERROR ").append(kWhy) + "\r\n";
+    case Speaks::kRpc:
+      rpc::encode(text, {rpc::Kind::kError, 0, static_cast<uint32_t>(rpc::Fault::kAddress), 0,
+                         kWhy});
+      return text;
+  }
+  return text;
+}
+
+}  // namespace rubato::kv

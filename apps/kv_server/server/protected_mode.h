@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Protected mode, as Redis has it: while no password is set, only clients of this machine are
+// served, wherever the server listens. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kv_server/server/options.h"
+
+namespace rubato::kv {
+
+// Of an address as Peer has it: "127.0.0.1:54321", "[::1]:54321". What is no IP address is a client
+// in this process.
+bool is_loopback(std::string_view address);
+
+// What a client from elsewhere is told before its connection is closed.
+std::string protected_mode_answer(Speaks speaks);
+
+}  // namespace rubato::kv
