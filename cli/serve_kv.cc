@@ -89,8 +89,8 @@ void share_options(KvCommand& command) {
 // Whoever reaches an open server may read and write everything, and stop it.
 void warn_of_open_door(const KvCommand& command) {
   if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
-  const auto address = resolve(command.options.tcp.bind, 1);
-  if (!address.ok() || kv::is_loopback(to_text(*address))) return;
+  const Result<SocketAddress> address = resolve(command.options.tcp.bind, 1);
+  if (!address.ok() || kv::is_loopback(to_text(address.value()))) return;
   std::fprintf(stderr,
                "rubato serve kv: warning: everybody who reaches %s may read, write and shut down "
                "this server: --protected-mode is no and there is no --requirepass\n",
@@ -113,7 +113,10 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
   return text;
 }
 
-Status check_ports(const KvCommand& command) {
+Status check_options(const KvCommand& command) {
+  if (command.kv.recover && command.kv.engine != "rocksdb") {
+    return Error{"--recover: is for --engine rocksdb, as nothing else is kept on disk"};
+  }
   if (command.memcached_port >= 0 && !command.kv.requirepass.empty()) {
     return Error{"--memcached-port: cannot be had with --requirepass, as memcached's text protocol "
                  "has no passwords"};
@@ -175,7 +178,7 @@ void limit_connections(KvCommand& command, TcpDatapath& datapath, kv::Server& se
 
 int run(CLI::App& app, KvCommand& command) {
   Status finished = finish_serve_options(app, command.options);
-  if (finished.ok()) finished = check_ports(command);
+  if (finished.ok()) finished = check_options(command);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
   auto best_effort = prepare_best_effort(app, command.options.cores);
   if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
@@ -220,6 +223,9 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
                  "the kernel, which survives a crash of the server but not of the machine")
       ->check(CLI::IsMember({"sync", "async"}))
       ->capture_default_str();
+  app.add_flag("--recover", command.kv.recover,
+               "rocksdb: go on although the log is damaged, without what cannot be read, and say "
+               "on standard error what that loses; else the server does not start then");
   add_parsed(app, "--maxmemory", "BYTES",
              [&kv = command.kv](const std::string& text) { return read_maxmemory(text, kv); },
              "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no limit")

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 under write load: with --durability sync no acknowledged write is lost.
+"""kill -9 under write load: with --durability sync no acknowledged write is lost. Damage of what is
+on disk is refused, and told of; so are errors of the disk.
 
 RUBATO_KILLS sets how often the server is killed (default 3).
 """
 
+import glob
 import os
 import random
+import resource
+import signal
 import tempfile
 import threading
 import time
 import unittest
 
-from server import Server
+from server import ReplyError, Server, refused
 
 WRITERS = 4
 
@@ -85,6 +89,116 @@ class Durability(unittest.TestCase):
             with Server(*arguments) as server:
                 self.assertEqual(server.call("DBSIZE"), 100)
                 self.assertEqual(server.call("GET", "k42"), b"42")
+
+
+WRITES = 50
+
+
+class Damage(unittest.TestCase):
+    """Servers that were killed, and what becomes of their logs before they start again."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.arguments = ("--engine", "rocksdb", "--dir", folder.name, "--durability", "sync")
+        with Server(*self.arguments) as server:
+            with server.client() as client:
+                for i in range(WRITES):
+                    client.call("SET", f"k{i}", i)
+            server.process.kill()
+            server.wait()
+        (self.log,) = glob.glob(folder.name + "/*.log")
+        with open(self.log, "rb") as log:
+            self.bytes = bytearray(log.read())
+
+    def write_log(self, data):
+        with open(self.log, "wb") as log:
+            log.write(data)
+
+    def assert_refused(self, *words):
+        status, text = refused("serve", "kv", "--port", "0", *self.arguments)
+        self.assertEqual(status, 1, text)
+        self.assertEqual(text.count("\n"), 1, text)
+        for word in (os.path.basename(self.log), "--recover", *words):
+            self.assertIn(word, text)
+
+    def test_flipped_bytes_in_the_log_are_refused(self):
+        rng = random.Random(int(os.environ.get("RUBATO_SEED", "20261122")))
+        places = [len(self.bytes) // 3, 4, 6] + [rng.randrange(len(self.bytes) - 100)
+                                                 for _ in range(10)]
+        for at in places:
+            flipped = bytearray(self.bytes)
+            flipped[at:at + 2] = bytes(byte ^ 0xff for byte in flipped[at:at + 2])
+            self.write_log(flipped)
+            with self.subTest(at):
+                self.assert_refused("is damaged at byte")
+        self.write_log(self.bytes)
+        with Server(*self.arguments) as server:
+            self.assertEqual(server.call("DBSIZE"), WRITES)
+
+    def test_a_log_that_is_gone_is_refused(self):
+        os.remove(self.log)
+        self.assert_refused("is missing")
+
+    def test_a_write_that_the_crash_cut_off_is_left_out(self):
+        self.write_log(self.bytes[:-3])
+        with Server(*self.arguments) as server:
+            self.assertEqual(server.call("DBSIZE"), WRITES - 1)
+
+    def test_recover_goes_on_and_says_what_is_lost(self):
+        third = len(self.bytes) // 3
+        self.bytes[third:third + 2] = b"\xff\xff"
+        self.write_log(self.bytes)
+        with Server(*self.arguments, "--recover") as server:
+            text = server.output()
+            self.assertRegex(text, r"rubato: recovery of .*: \d+\.log is damaged at byte \d+ of")
+            self.assertIn("are lost", text)
+            kept = server.call("DBSIZE")
+            self.assertGreater(kept, 0)
+            self.assertLess(kept, WRITES)
+            for i in range(kept):
+                self.assertEqual(server.call("GET", f"k{i}"), b"%d" % i)
+            server.call("SET", "after", "1")
+        with open(self.log + ".damaged", "rb") as copy:
+            self.assertEqual(copy.read(), bytes(self.bytes))
+        with Server(*self.arguments) as server:
+            self.assertEqual(server.call("DBSIZE"), kept + 1)
+
+    def test_recover_is_an_option_of_the_configuration_file(self):
+        os.remove(self.log)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            config.write("recover = true\n")
+            config.flush()
+            with Server(*self.arguments, "--config", config.name) as server:
+                self.assertIn("is missing: what was written to it is lost", server.output())
+
+    def test_recover_is_for_what_is_on_disk(self):
+        status, text = refused("serve", "kv", "--port", "0", "--engine", "memory", "--recover")
+        self.assertEqual(status, 2)
+        self.assertIn("--recover", text)
+
+
+class FullDisk(unittest.TestCase):
+    def test_errors_of_the_store_are_said_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            limit = 1 << 20
+
+            def small_files():
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+            with Server("--engine", "rocksdb", "--dir", folder, preexec_fn=small_files,
+                        restore_signals=False) as server, server.client() as client:
+                errors = 0
+                for i in range(500):
+                    try:
+                        client.call("SET", f"k{i}", b"v" * 10_000)
+                    except ReplyError:
+                        errors += 1
+                self.assertGreater(errors, 300)
+                said = [line for line in server.output().splitlines() if "rubato: store: " in line]
+                self.assertTrue(any("too large" in line for line in said), server.output())
+                self.assertLess(len(said), 10)
 
 
 if __name__ == "__main__":

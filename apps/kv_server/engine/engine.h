@@ -142,6 +142,9 @@ struct EngineOptions {
   std::string dir;                // rocksdb only: created if missing (its parent is not)
   Durability durability = Durability::kSync;  // rocksdb only
   uint32_t table_files = 512;     // rocksdb only: tables that it keeps open, about
+  // rocksdb only: what is damaged or missing in the log is left out, with lines on standard error
+  // that say what is lost; else it is refused.
+  bool recover = false;
 };
 
 // Files that the rocksdb engine has open at most, about: the tables, and logs, the manifest, the

@@ -28,6 +28,7 @@ Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, void (*che
   engine.dir = options.dir;
   engine.durability = options.durability;
   engine.table_files = options.table_files;
+  engine.recover = options.recover;
   if (options.engine == "memory") return open_memory_engine(engine);
   if (options.engine == "rocksdb") {
     if (options.maxmemory_bytes != 0) {

@@ -24,6 +24,7 @@ struct KvOptions {
   std::string engine = "memory";  // "memory" or "rocksdb"
   std::string dir = "rubato-data";  // rocksdb only
   Durability durability = Durability::kSync;
+  bool recover = false;             // rocksdb only, see EngineOptions
   uint64_t maxmemory_bytes = 0;  // 0 = unlimited
   std::string requirepass;       // empty = none
   bool protected_mode = true;    // see server/protected_mode.h

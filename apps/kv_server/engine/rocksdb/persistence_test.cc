@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rocksdb engine keeps over restarts and crashes, and how it refuses to open. Every
-// database is opened in a child process, because a process with RocksDB's threads cannot be forked.
+// What the rocksdb engine keeps over restarts and crashes, and how it refuses to open.
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -17,37 +16,14 @@
 #include <fstream>
 
 #include "base/prng.h"
-#include "kv_server/engine/engine_fixture.h"
 #include "kv_server/engine/hash.h"
 #include "kv_server/engine/rocksdb/encoding.h"
+#include "kv_server/engine/rocksdb/testing.h"
 
 namespace rubato::kv {
 namespace {
 
-std::unique_ptr<Engine> open_in(const std::string& dir, Durability durability) {
-  EngineOptions options;
-  options.dir = dir;
-  options.durability = durability;
-  auto opened = open_rocksdb_engine(options);
-  if (!opened.ok()) {
-    std::fprintf(stderr, "%s\n", opened.error().c_str());
-    _exit(3);
-  }
-  return std::move(opened.value());
-}
-
-// Runs `body` in a child; its result is the exit status, -signal if it was killed.
-pid_t start(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  return child;
-}
-int finish(pid_t child) {
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-int in_child(const std::function<int()>& body) { return finish(start(body)); }
+using namespace testing;
 
 // Written by the child after each acknowledged write, read by the parent after its death.
 struct Progress {
@@ -149,10 +125,7 @@ TEST(RocksPersistence, keys_expiries_and_counts_survive_a_clean_restart) {
 }
 
 std::string refusal(const std::string& dir) {
-  EngineOptions options;
-  options.dir = dir;
-  auto opened = open_rocksdb_engine(options);
-  return opened.ok() ? "" : opened.error();
+  return refusal_of(options_in(dir, Durability::kSync));
 }
 
 TEST(RocksPersistence, what_cannot_be_opened_is_refused_in_one_line) {

@@ -209,6 +209,7 @@ Outcome RocksEngine::write(rocksdb::WriteBatch& batch, const Delta& delta, Sync 
 Outcome RocksEngine::fail(const rocksdb::Status& status) {
   std::string text = status.ToString();
   std::replace(text.begin(), text.end(), '\n', ' ');
+  error_log_.say(text);
   const std::lock_guard guard(error_lock_);
   error_ = std::move(text);
   return Outcome::kFailed;

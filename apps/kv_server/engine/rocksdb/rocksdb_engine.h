@@ -28,6 +28,8 @@
 #include <vector>
 
 #include "kv_server/engine/engine.h"
+#include "kv_server/engine/rocksdb/error_log.h"
+#include "kv_server/engine/rocksdb/log_guard.h"
 
 namespace rocksdb {
 class Cache;
@@ -39,6 +41,7 @@ class Snapshot;
 class Status;
 class WriteBatch;
 struct ReadOptions;
+enum class WALRecoveryMode : char;
 }  // namespace rocksdb
 
 namespace rubato::kv {
@@ -87,6 +90,12 @@ class RocksEngine final : public Engine {
 
   explicit RocksEngine(const EngineOptions& options);
   Status start();
+  Error open_error(const rocksdb::Status& status) const;
+  Status check_log_files(std::vector<std::string>& lost);
+  rocksdb::Status open_database(rocksdb::WALRecoveryMode mode);
+  Status open_strictly();
+  Status open_recovering();
+  Status reconcile();
   Status read_meta(uint64_t& seed, bool& counted);
   Status put_meta(std::string_view name, uint64_t word);
   void recount(const rocksdb::Snapshot* snapshot);
@@ -130,6 +139,9 @@ class RocksEngine final : public Engine {
   const std::string dir_;
   const bool sync_;
   const uint32_t table_files_;
+  const bool recover_;
+  LogGuard guard_;
+  ErrorLog error_log_;
   uint64_t seed_ = 0;
   std::shared_ptr<rocksdb::Cache> cache_;
   std::unique_ptr<rocksdb::DB> db_;

@@ -5,9 +5,12 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -43,20 +46,6 @@ std::string one_line(std::string text) {
   return text;
 }
 
-Error open_error(const std::string& dir, const rocksdb::Status& status) {
-  const std::string text = one_line(status.ToString());
-  const bool locked = text.find("lock file") != std::string::npos ||
-                      text.find("lock hold") != std::string::npos;
-  if (locked && text.find("ermission") == std::string::npos) {
-    return {"the database in " + dir + " is in use by another process"};
-  }
-  if (status.IsCorruption()) return {"the database in " + dir + " is damaged: " + text};
-  if (status.IsInvalidArgument()) {
-    return {"the database in " + dir + " was not written by this server: " + text};
-  }
-  return {"cannot open the database in " + dir + ": " + text};
-}
-
 rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache,
                                             bool bloom) {
   rocksdb::BlockBasedTableOptions table;
@@ -70,20 +59,52 @@ rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache
 }
 
 // RocksDB's own log lies on the same disk, and writing to it once that is full hits an assertion of
-// the library as Debian builds it. The server must go on; failures come back as Status anyway.
-class NoLog final : public rocksdb::Logger {
+// the library as Debian builds it. The server must go on, so errors alone are passed on.
+class ErrorsOnly final : public rocksdb::Logger {
  public:
+  explicit ErrorsOnly(ErrorLog& log) : Logger(rocksdb::InfoLogLevel::ERROR_LEVEL), log_(log) {}
+
   using rocksdb::Logger::Logv;
+  void Logv(rocksdb::InfoLogLevel level, const char* format, va_list values) override {
+    if (level < rocksdb::InfoLogLevel::ERROR_LEVEL || level > rocksdb::InfoLogLevel::FATAL_LEVEL) {
+      return;
+    }
+    char text[512];
+    std::vsnprintf(text, sizeof text, format, values);
+    log_.say(text);
+  }
   void Logv(const char*, va_list) override {}
+
+ private:
+  ErrorLog& log_;
+};
+
+// A memtable is sealed with the log that it is in: there is a newer one from then on.
+class Watch final : public rocksdb::EventListener {
+ public:
+  Watch(LogGuard& guard, ErrorLog& log) : guard_(guard), log_(log) {}
+
+  void OnMemTableSealed(const rocksdb::MemTableInfo&) override { guard_.note_newest(); }
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
+    log_.say("no more writes are taken until this is over: " + status->ToString());
+  }
+  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
+    if (info.new_bg_error.ok()) log_.say("writes are taken again");
+  }
+
+ private:
+  LogGuard& guard_;
+  ErrorLog& log_;
 };
 
 rocksdb::DBOptions database_options(uint32_t table_files) {
   rocksdb::DBOptions options;
-  options.info_log = std::make_shared<NoLog>();
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   options.max_open_files = static_cast<int>(table_files);
   options.bytes_per_sync = 1 << 20;
+  // LogGuard knows the newest log; older ones that are gone or cut are missed by this.
+  options.track_and_verify_wals_in_manifest = true;
   return options;
 }
 
@@ -95,6 +116,8 @@ RocksEngine::RocksEngine(const EngineOptions& options)
       dir_(options.dir),
       sync_(options.durability == Durability::kSync),
       table_files_(options.table_files),
+      recover_(options.recover),
+      guard_(options.dir),
       seed_(options.hash_seed),
       random_(std::random_device{}()),
       versions_((random_word() >> 2) + kNoVersion + 1) {}
@@ -121,24 +144,56 @@ Result<std::unique_ptr<Engine>> RocksEngine::open(const EngineOptions& options) 
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
-Status RocksEngine::start() {
-  cache_ = rocksdb::NewLRUCache(kCacheBytes);
+Error RocksEngine::open_error(const rocksdb::Status& status) const {
+  const std::string text = one_line(status.ToString());
+  const bool locked = text.find("lock file") != std::string::npos ||
+                      text.find("lock hold") != std::string::npos;
+  if (locked && text.find("ermission") == std::string::npos) {
+    return {"the database in " + dir_ + " is in use by another process"};
+  }
+  if (status.IsCorruption()) return {"the database in " + dir_ + " is damaged: " + text};
+  if (status.IsInvalidArgument()) {
+    return {"the database in " + dir_ + " was not written by this server: " + text};
+  }
+  return {"cannot open the database in " + dir_ + ": " + text};
+}
+
+rocksdb::Status RocksEngine::open_database(rocksdb::WALRecoveryMode mode) {
   std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
   const char* const names[kFamilies] = {"default", "order", "expiry", "meta"};
   for (size_t f = 0; f < kFamilies; ++f) {
     wanted.emplace_back(names[f], family_options(cache_, f == kData));
   }
+  rocksdb::DBOptions options = database_options(table_files_);
+  options.wal_recovery_mode = mode;
+  options.info_log = std::make_shared<ErrorsOnly>(error_log_);
+  options.listeners.push_back(std::make_shared<Watch>(guard_, error_log_));
+  if (recover_) options.track_and_verify_wals_in_manifest = false;
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status status =
-      rocksdb::DB::Open(database_options(table_files_), dir_, wanted, &families_, &db);
-  if (!status.ok()) return open_error(dir_, status);
+  families_.clear();
+  const rocksdb::Status status = rocksdb::DB::Open(options, dir_, wanted, &families_, &db);
   db_.reset(db);
+  return status;
+}
 
+Status RocksEngine::start() {
+  cache_ = rocksdb::NewLRUCache(kCacheBytes);
+  Status opened = recover_ ? open_recovering() : open_strictly();
+  if (!opened.ok()) return opened;
+  guard_.note_newest();
+
+  exact_ = false;  // until the counts are read, so that close writes none
   uint64_t seed = 0;
   bool counted = false;
   Status read = read_meta(seed, counted);
   if (!read.ok()) return read;
   seed_ = seed;
+  if (recover_) {
+    Status agreed = reconcile();
+    if (!agreed.ok()) return agreed;
+    counted = false;
+    keys_ = volatile_keys_ = 0;
+  }
   exact_ = counted;
   if (counted) return Done{};
   uint64_t estimate = 0;
@@ -190,7 +245,7 @@ Status RocksEngine::read_meta(uint64_t& seed, bool& counted) {
   rocksdb::WriteOptions durable;
   durable.sync = true;
   const rocksdb::Status status = db_->Delete(durable, family(kMeta), slice(kKeysName));
-  if (!status.ok()) return open_error(dir_, status);
+  if (!status.ok()) return open_error(status);
   return Done{};
 }
 
@@ -199,7 +254,7 @@ Status RocksEngine::put_meta(std::string_view name, uint64_t word) {
   durable.sync = true;
   const std::string bytes = stored_word(word);
   const rocksdb::Status status = db_->Put(durable, family(kMeta), slice(name), bytes);
-  if (!status.ok()) return open_error(dir_, status);
+  if (!status.ok()) return open_error(status);
   return Done{};
 }
 
@@ -242,8 +297,10 @@ void RocksEngine::close() {
   if (exact_ && put_meta(kVolatileName, static_cast<uint64_t>(volatile_keys_.load())).ok()) {
     static_cast<void>(put_meta(kKeysName, static_cast<uint64_t>(keys_.load())));
   }
+  // Of a log that could not be written, or is not on the disk, nothing is noted.
+  const bool whole = !broken_.load() && db_->SyncWAL().ok();
   for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
-  db_->Close().PermitUncheckedError();
+  if (db_->Close().ok() && whole) guard_.note_clean_end();
 }
 
 }  // namespace rubato::kv

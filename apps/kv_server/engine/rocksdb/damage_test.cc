@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a crash leaves in the log is read, and damage is refused, told of and, if asked for, left
+// out. Every flip is of a byte of a log that a server was killed over.
+#include <fcntl.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/prng.h"
+#include "kv_server/engine/rocksdb/log_file.h"
+#include "kv_server/engine/rocksdb/testing.h"
+
+namespace rubato::kv {
+namespace {
+
+using namespace testing;
+
+constexpr int kWrites = 200;
+
+std::string key_of(int i) { return "key:" + std::to_string(i); }
+
+// Writes key_of(i) = i for every i, acknowledged each; then dies, or ends as it should.
+void write_all(const std::string& dir, bool dies, size_t padding = 0) {
+  ASSERT_EQ(in_child([&] {
+    auto engine = open_in(dir, Durability::kSync);
+    for (int i = 0; i < kWrites; ++i) {
+      const std::string value = std::to_string(i) + std::string(padding, '.');
+      if (engine->set(key_of(i), value) != Outcome::kDone) return 1;
+    }
+    if (dies) _exit(0);
+    engine.reset();
+    return 0;
+  }), 0);
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+void write_bytes(const std::string& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+size_t below(Prng& prng, size_t limit) { return prng.below(static_cast<uint32_t>(limit)); }
+
+LogState state_of(const std::string& path, std::string_view bytes) {
+  write_bytes(path, bytes);
+  auto found = check_log(path);
+  EXPECT_TRUE(found.ok());
+  return found->state;
+}
+
+// How many of the writes are there, from the first on; -1 = one behind a gap is there, too.
+int prefix_kept(const EngineOptions& options) {
+  return in_child([&] {
+    auto opened = open_rocksdb_engine(options);
+    if (!opened.ok()) return 255;
+    Engine& engine = **opened;
+    const auto has = [&](int i) {
+      return engine.get(key_of(i), [](std::string_view) {}) == Outcome::kDone;
+    };
+    int kept = 0;
+    while (kept < kWrites && has(kept)) ++kept;
+    for (int i = kept; i < kWrites; ++i) {
+      if (has(i)) return 254;
+    }
+    while (!engine.stats().keys_exact) usleep(100);
+    uint64_t cursor = 0;
+    uint64_t scanned = 0;
+    do {
+      engine.scan(cursor, 100, [&](std::string_view) { return ++scanned > 0; });
+    } while (cursor != 0);
+    const auto expected = static_cast<uint64_t>(kept);
+    return engine.size() == expected && scanned == expected ? kept : 253;
+  });
+}
+
+// 0 = refused in one line that names the log and --recover.
+int refused_for_its_log(const std::string& dir) {
+  return in_child([&] {
+    const std::string line = refusal_of(options_in(dir, Durability::kSync));
+    if (line.empty()) return 1;
+    const bool named = line.find(".log") != line.npos && line.find("--recover") != line.npos;
+    return named && line.find('\n') == line.npos ? 0 : 2;
+  });
+}
+
+// A log of blocks, in which writes cross from one to the next.
+class LogBytes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_all(dir_.path(), true, 600);
+    const auto logs = logs_in(dir_.path());
+    ASSERT_EQ(logs.size(), 1U);
+    whole_ = bytes_of(logs.front());
+    ASSERT_GT(whole_.size(), 3 * 32768U);
+  }
+
+  TempDir dir_;
+  std::string scratch_ = dir_.path() + "/scratch";
+  std::string whole_;
+};
+
+TEST_F(LogBytes, every_beginning_of_a_log_is_what_a_crash_leaves) {
+  ASSERT_EQ(state_of(scratch_, whole_), LogState::kWhole);
+  Prng prng(test_seed());
+  for (int i = 0; i < 500; ++i) {
+    const std::string_view cut = std::string_view(whole_).substr(0, below(prng, whole_.size()));
+    EXPECT_NE(state_of(scratch_, cut), LogState::kDamaged) << cut.size();
+    const std::string zeros(below(prng, 70'000), '\0');
+    EXPECT_NE(state_of(scratch_, whole_ + zeros), LogState::kDamaged) << zeros.size();
+  }
+}
+
+TEST_F(LogBytes, a_flipped_bit_before_the_last_write_is_damage) {
+  Prng prng(test_seed());
+  const size_t last_write = whole_.size() - 1300;
+  for (int i = 0; i < 1000; ++i) {
+    std::string flipped = whole_;
+    const size_t at = below(prng, i % 2 == 0 ? last_write : 2000);
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << prng.below(8)));
+    // What is behind a record's end in its block is read by nobody.
+    if (state_of(scratch_, flipped) != LogState::kWhole) {
+      EXPECT_EQ(state_of(scratch_, flipped), LogState::kDamaged) << at;
+    } else {
+      EXPECT_GE(at % 32768, 32768U - 6) << at;
+    }
+  }
+}
+
+TEST_F(LogBytes, zeros_in_the_middle_are_damage) {
+  for (const size_t at : {size_t{0}, size_t{700}, size_t{32768}, size_t{40'000}}) {
+    std::string holed = whole_;
+    holed.replace(at, 512, 512, '\0');
+    EXPECT_EQ(state_of(scratch_, holed), LogState::kDamaged) << at;
+  }
+}
+
+TEST(RocksDamage, a_flipped_byte_is_refused_and_nothing_else) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  const std::string log = logs_in(dir.path()).front();
+  const std::string whole = bytes_of(log);
+  Prng prng(test_seed());
+  for (int i = 0; i < 24; ++i) {
+    std::string flipped = whole;
+    const size_t at = below(prng, whole.size() - 200);
+    flipped[at] = static_cast<char>(~flipped[at]);
+    write_bytes(log, flipped);
+    EXPECT_EQ(refused_for_its_log(dir.path()), 0) << at;
+  }
+  write_bytes(log, whole);
+  EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), kWrites);
+}
+
+TEST(RocksDamage, a_record_that_was_cut_off_by_a_crash_is_left_out) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  const std::string log = logs_in(dir.path()).front();
+  const std::string whole = bytes_of(log);
+  for (const size_t missing : {1u, 5u, 20u}) {
+    TempDir copy;
+    std::filesystem::copy(dir.path(), copy.path());
+    write_bytes(logs_in(copy.path()).front(), whole.substr(0, whole.size() - missing));
+    EXPECT_EQ(prefix_kept(options_in(copy.path(), Durability::kSync)), kWrites - 1) << missing;
+  }
+}
+
+TEST(RocksDamage, a_log_that_is_gone_is_refused) {
+  for (const bool died : {true, false}) {
+    TempDir dir;
+    write_all(dir.path(), died);
+    for (const std::string& log : logs_in(dir.path())) std::filesystem::remove(log);
+    EXPECT_EQ(refused_for_its_log(dir.path()), 0);
+    EngineOptions options = options_in(dir.path(), Durability::kSync);
+    options.recover = true;
+    EXPECT_EQ(prefix_kept(options), 0);
+    EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), 0);
+  }
+}
+
+TEST(RocksDamage, after_a_clean_stop_a_shorter_log_is_refused) {
+  TempDir dir;
+  write_all(dir.path(), false);
+  const std::string log = logs_in(dir.path()).front();
+  const std::string whole = bytes_of(log);
+  Prng prng(test_seed());
+  for (int i = 0; i < 8; ++i) {
+    write_bytes(log, whole.substr(0, below(prng, whole.size())));
+    EXPECT_EQ(refused_for_its_log(dir.path()), 0);
+  }
+}
+
+TEST(RocksDamage, recovery_keeps_all_writes_before_the_damage_and_a_copy_of_the_log) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  const std::string log = logs_in(dir.path()).front();
+  std::string bytes = bytes_of(log);
+  const std::string damaged = bytes.replace(bytes.size() / 2, 2, "\xff\xff");
+  write_bytes(log, damaged);
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  const int kept = prefix_kept(options);
+  EXPECT_GT(kept, kWrites / 3);
+  EXPECT_LT(kept, kWrites * 2 / 3);
+  EXPECT_EQ(bytes_of(log + ".damaged"), damaged);
+  EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), kept);
+}
+
+TEST(RocksDamage, recovery_of_what_is_whole_loses_nothing) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  EXPECT_EQ(prefix_kept(options), kWrites);
+  EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), kWrites);
+}
+
+// 40 MB in large values: their table is written, and its log kept for the other families.
+TEST(RocksDamage, recovery_agrees_with_tables_that_are_newer_than_the_damage) {
+  TempDir dir;
+  write_all(dir.path(), true, 200'000);
+  const auto logs = logs_in(dir.path());
+  ASSERT_GE(logs.size(), 2U);
+  std::string bytes = bytes_of(logs.front());
+  write_bytes(logs.front(), bytes.replace(bytes.size() / 2, 2, "\xff\xff"));
+  EXPECT_EQ(refused_for_its_log(dir.path()), 0);
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  const int kept = prefix_kept(options);
+  EXPECT_LE(kept, kWrites);
+  EXPECT_GT(kept, kWrites / 3);
+}
+
+TEST(RocksDamage, the_newest_of_several_logs_is_missed) {
+  TempDir dir;
+  write_all(dir.path(), true, 200'000);
+  const auto logs = logs_in(dir.path());
+  ASSERT_GE(logs.size(), 2U);
+  for (const std::string& log : {logs.back(), logs.front()}) {
+    const std::string aside = log + ".aside";
+    std::filesystem::rename(log, aside);
+    const std::string line = [&] {
+      int fds[2];
+      EXPECT_EQ(pipe(fds), 0);
+      in_child([&] {
+        const std::string text = refusal_of(options_in(dir.path(), Durability::kSync));
+        return write(fds[1], text.data(), text.size()) < 0 ? 1 : 0;
+      });
+      close(fds[1]);
+      char text[1000];
+      const ssize_t size = read(fds[0], text, sizeof text);
+      close(fds[0]);
+      return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    }();
+    EXPECT_NE(line.find("is damaged"), line.npos) << log << ": " << line;
+    std::filesystem::rename(aside, log);
+  }
+}
+
+}  // namespace
+}  // namespace rubato::kv

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/engine/rocksdb/log_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+namespace rubato::kv {
+namespace {
+
+constexpr size_t kBlockBytes = 32768;
+constexpr size_t kHeaderBytes = 7;
+
+enum RecordType : uint8_t { kZero = 0, kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
+
+constexpr std::array<uint32_t, 256> make_crc_table() {
+  constexpr uint32_t kCastagnoli = 0x82f63b78;  // reflected
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < table.size(); ++byte) {
+    uint32_t word = byte;
+    for (int bit = 0; bit < 8; ++bit) word = (word >> 1) ^ ((word & 1) != 0 ? kCastagnoli : 0);
+    table[byte] = word;
+  }
+  return table;
+}
+
+uint32_t crc32c(std::string_view bytes) {
+  static constexpr std::array<uint32_t, 256> kTable = make_crc_table();
+  uint32_t crc = ~uint32_t{0};
+  for (const char byte : bytes) {
+    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
+  }
+  return ~crc;
+}
+
+uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
+
+struct Header {
+  uint32_t checksum = 0;
+  size_t length = 0;
+  uint8_t type = 0;
+};
+
+// Requires kHeaderBytes there.
+Header header_at(std::string_view block, size_t at) {
+  Header header;
+  uint16_t length;
+  std::memcpy(&header.checksum, block.data() + at, sizeof header.checksum);
+  std::memcpy(&length, block.data() + at + 4, sizeof length);
+  header.length = length;
+  header.type = static_cast<uint8_t>(block[at + 6]);
+  return header;
+}
+
+bool is_sound(std::string_view block, size_t at) {
+  const Header header = header_at(block, at);
+  if (header.type < kFull || header.type > kLast) return false;
+  if (at + kHeaderBytes + header.length > block.size()) return false;
+  return masked(crc32c(block.substr(at + kHeaderBytes - 1, header.length + 1))) == header.checksum;
+}
+
+bool any_sound_behind(std::string_view block, size_t at) {
+  while (++at + kHeaderBytes <= block.size()) {
+    if (is_sound(block, at)) return true;
+  }
+  return false;
+}
+
+bool all_zero(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : file_(path, std::ios::binary), room_(kBlockBytes) {}
+
+  bool is_open() const { return file_.is_open(); }
+  bool failed() const { return file_.bad(); }
+
+  LogFinding check() {
+    LogFinding finding;
+    while (finding.state == LogState::kWhole && next_block()) finding = check_block();
+    if (finding.state == LogState::kWhole && write_begun_) {
+      finding = {LogState::kTorn, write_at_, 0};
+    }
+    return finding;
+  }
+
+ private:
+  bool next_block() {
+    block_at_ += block_.size();
+    file_.read(room_.data(), static_cast<std::streamsize>(room_.size()));
+    block_ = {room_.data(), static_cast<size_t>(file_.gcount())};
+    return !block_.empty();
+  }
+  bool last_block() const { return block_.size() < kBlockBytes; }
+
+  // What is wrong with the block that begins at block_at_, if anything.
+  LogFinding check_block() {
+    size_t at = 0;
+    while (at + kHeaderBytes <= block_.size()) {
+      const Header header = header_at(block_, at);
+      if (!is_sound(block_, at)) return judge(at, header);
+      const bool begins = header.type == kFull || header.type == kFirst;
+      if (begins == write_begun_) return {LogState::kDamaged, block_at_ + at, 0};
+      if (begins) write_at_ = block_at_ + at;
+      write_begun_ = header.type == kFirst || header.type == kMiddle;
+      at += kHeaderBytes + header.length;
+    }
+    if (last_block() && at < block_.size()) return {LogState::kTorn, block_at_ + at, 0};
+    return {};
+  }
+
+  // Of a record that is not sound: what a crash leaves, or damage?
+  LogFinding judge(size_t at, const Header& header) {
+    const uint64_t offset = block_at_ + at;
+    const bool reaches_beyond = at + kHeaderBytes + header.length > block_.size();
+    const bool cut_off = last_block() && reaches_beyond && !any_sound_behind(block_, at);
+    const bool never_written = all_zero(block_.substr(at)) && rest_is_zero();
+    return {cut_off || never_written ? LogState::kTorn : LogState::kDamaged, offset, 0};
+  }
+
+  bool rest_is_zero() {
+    while (next_block()) {
+      if (!all_zero(block_)) return false;
+    }
+    return true;
+  }
+
+  std::ifstream file_;
+  std::vector<char> room_;
+  std::string_view block_;
+  uint64_t block_at_ = 0;
+  bool write_begun_ = false;  // its last record is to come
+  uint64_t write_at_ = 0;
+};
+
+}  // namespace
+
+Result<LogFinding> check_log(const std::string& path) {
+  Reader reader(path);
+  if (!reader.is_open()) return Error{"cannot read " + path};
+  LogFinding finding = reader.check();
+  if (reader.failed()) return Error{"cannot read " + path};
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  finding.bytes = static_cast<uint64_t>(file.tellg());
+  return finding;
+}
+
+}  // namespace rubato::kv

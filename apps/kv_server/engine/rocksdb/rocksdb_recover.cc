@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Going on after damage (EngineOptions::recover).
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/write_batch.h>
+
+#include <cstdio>
+
+#include "kv_server/engine/hash.h"
+#include "kv_server/engine/rocksdb/encoding.h"
+#include "kv_server/engine/rocksdb/rocksdb_engine.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr uint32_t kBatch = 1000;  // changes that are written at once
+
+rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
+std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
+
+// Writes what was added to it when it has become much, and when it is told to.
+class Writer {
+ public:
+  explicit Writer(rocksdb::DB& db) : db_(db) {}
+
+  void put(rocksdb::ColumnFamilyHandle* family, const std::string& key) {
+    batch_.Put(family, key, "").PermitUncheckedError();
+    if (batch_.Count() >= kBatch) finish();
+  }
+  void erase(rocksdb::ColumnFamilyHandle* family, rocksdb::Slice key) {
+    batch_.Delete(family, key).PermitUncheckedError();
+    if (batch_.Count() >= kBatch) finish();
+  }
+  rocksdb::Status finish() {
+    rocksdb::WriteOptions durable;
+    durable.sync = true;
+    if (status_.ok()) status_ = db_.Write(durable, &batch_);
+    batch_.Clear();
+    return status_;
+  }
+
+ private:
+  rocksdb::DB& db_;
+  rocksdb::WriteBatch batch_;
+  rocksdb::Status status_;
+};
+
+}  // namespace
+
+// Only the holder of the lock looks at the logs, as another server may be writing them.
+Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
+  rocksdb::FileLock* lock = nullptr;
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  if (const auto locked = env->LockFile(dir_ + "/LOCK", &lock); !locked.ok()) {
+    return open_error(locked);
+  }
+  Status checked = Done{};
+  if (recover_) {
+    auto recovered = guard_.recover();
+    if (recovered.ok()) {
+      lost = std::move(recovered).value();
+    } else {
+      checked = Error{recovered.error()};
+    }
+  } else {
+    checked = guard_.check();
+  }
+  env->UnlockFile(lock).PermitUncheckedError();
+  return checked;
+}
+
+Status RocksEngine::open_strictly() {
+  std::vector<std::string> none;
+  Status checked = check_log_files(none);
+  if (!checked.ok()) return checked;
+  const rocksdb::Status status =
+      open_database(rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);
+  if (!status.ok()) return open_error(status);
+  return Done{};
+}
+
+// Up to the damage, so that no write is there without those before it. Where tables were written
+// from beyond it already that cannot be had, and every write that can be read is taken instead.
+Status RocksEngine::open_recovering() {
+  using Mode = rocksdb::WALRecoveryMode;
+  std::vector<std::string> lost;
+  Status checked = check_log_files(lost);
+  if (!checked.ok()) return checked;
+  rocksdb::Status status = open_database(Mode::kPointInTimeRecovery);
+  if (status.IsCorruption()) {
+    status = open_database(Mode::kSkipAnyCorruptedRecords);
+    lost.push_back("newer writes were kept already, so a key may be back at an older value");
+  }
+  if (!status.ok()) return open_error(status);
+  if (lost.empty()) lost.push_back("the log is whole, nothing is left out");
+  for (const std::string& line : lost) {
+    std::fprintf(stderr, "rubato: recovery of %s: %s\n", dir_.c_str(), line.c_str());
+  }
+  return Done{};
+}
+
+// Writes that were left out may have been part of what newer ones build on: puts the order of SCAN
+// and the expiries into agreement with the values. The keys are counted anew.
+Status RocksEngine::reconcile() {
+  const rocksdb::ReadOptions read;
+  Writer writer(*db_);
+  std::string ignored;
+  std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read, family(kData)));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    const std::string_view key = view(it->key());
+    const auto stored = parse_value(view(it->value()));
+    if (!stored) continue;
+    const std::string order = ordered_key(hash_key(key, seed_), key);
+    if (!db_->Get(read, family(kOrder), order, &ignored).ok()) writer.put(family(kOrder), order);
+    if (stored->expires_at_ms == kNoExpiry) continue;
+    const std::string due = ordered_key(static_cast<uint64_t>(stored->expires_at_ms), key);
+    if (!db_->Get(read, family(kExpiry), due, &ignored).ok()) writer.put(family(kExpiry), due);
+  }
+  for (const Family index : {kOrder, kExpiry}) {
+    it.reset(db_->NewIterator(read, family(index)));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      const auto entry = parse_ordered_key(view(it->key()));
+      std::string value;
+      const bool is_there =
+          entry && db_->Get(read, family(kData), slice(entry->key), &value).ok();
+      const auto stored = is_there ? parse_value(value) : std::nullopt;
+      const bool fits = stored && (index == kOrder ||
+                                   entry->word == static_cast<uint64_t>(stored->expires_at_ms));
+      if (!fits) writer.erase(family(index), it->key());
+    }
+  }
+  if (const rocksdb::Status status = writer.finish(); !status.ok()) return open_error(status);
+  return Done{};
+}
+
+}  // namespace rubato::kv
