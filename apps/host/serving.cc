@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -29,12 +30,19 @@ std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
   return std::move(out).finish();
 }
 
+// The metrics port has a small share of the files that this process may have open.
+size_t metrics_connections() {
+  constexpr uint64_t kShare = 16, kLeast = 4;
+  return std::clamp<uint64_t>(raise_descriptor_limit() / kShare, kLeast,
+                              Exporter::Limits().connections);
+}
+
 // All that the server needs at once is open by now, but for what comes and goes: a connection of
-// each worker that is being refused, one of the metrics port and one of the agent's, the files in
+// each worker that is being refused, those of the metrics port and one of the agent's, the files in
 // /proc that are read, the profile.
-Status leave_room(ConnectionLimit connections, const Datapath& datapath) {
+Status leave_room(ConnectionLimit connections, const Datapath& datapath, size_t metrics) {
   constexpr uint64_t kComeAndGo = 8;
-  connections.kept += datapath.queues() + kComeAndGo;
+  connections.kept += datapath.queues() + kComeAndGo + metrics;
   return fit_connections(connections);
 }
 
@@ -79,7 +87,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     auto started = Exporter::start(options.metrics_bind,
                                    static_cast<uint16_t>(options.metrics_port),
                                    {metrics, [&] { return runtime.serving(); },
-                                    [&] { return plan_text(runtime, types_of(options)); }});
+                                    [&] { return plan_text(runtime, types_of(options)); }},
+                                   {.connections = metrics_connections()});
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }
@@ -102,7 +111,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   std::signal(SIGPIPE, SIG_IGN);
   auto signals = StopSignals::install(runtime);
   if (!signals.ok()) return Error{signals.error()};
-  if (Status fits = leave_room(options.connections, datapath); !fits.ok()) {
+  const size_t of_metrics = exporter != nullptr ? metrics_connections() : 0;
+  if (Status fits = leave_room(options.connections, datapath, of_metrics); !fits.ok()) {
     return Error{fits.error()};
   }
   announce(options, exporter.get(), agent.get());
