@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include "datapath/time_source.h"
 
@@ -18,6 +20,8 @@ namespace {
 
 // A queue that was not polled for longer than this asks the kernel when its bytes arrived.
 constexpr Nanos kLate = Nanos::micros(50);
+
+constexpr std::chrono::microseconds kPollBySomebodyElse{100};
 
 int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
   if (limit <= Nanos(0)) return ::epoll_wait(epoll, events, most, 0);
@@ -157,7 +161,9 @@ bool TcpQueue::pending() const {
 
 void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> minded) {
   const FlowHome::PollLock lock(home_);
-  if (!lock.held() || remembers() || home_.has_yielded()) return;
+  // Another worker polls for this one, and may have no CPU at the moment.
+  if (!lock.held()) return std::this_thread::sleep_for(kPollBySomebodyElse);
+  if (remembers() || home_.has_yielded()) return;
   reap();
   housekeep(datapath_now(), FlowHome::kSweepInWait);
   // The sweep must go on while anybody is connected, or the listener waits to be heard again.

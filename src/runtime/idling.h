@@ -2,8 +2,8 @@
 //
 // Idling: how long an idle worker spins before it sleeps. Spinning pays if something to do comes
 // within that time, so adaptive idling spins only while the gaps between two pieces of work are, on
-// average, no longer than two spins (what it takes to wake is in them); else the worker sleeps at
-// once and its CPU is free for others.
+// average, no longer than a spin and a wake-up, which is in those that were slept through; else the
+// worker sleeps at once and its CPU is free for others.
 // One per worker, its thread only.
 #pragma once
 
@@ -24,7 +24,7 @@ class Idling {
     if (workless_since_ == Instant::never()) workless_since_ = now;
     if (spin_since_ == Instant::never()) spin_since_ = now;
     if (mode_ == Idle::kSpin) return false;
-    return average_gap_ > spin_ * 2 || now - spin_since_ >= spin_;
+    return average_gap_ > spin_ + kWaking || now - spin_since_ >= spin_;
   }
 
   // It slept.
@@ -39,6 +39,7 @@ class Idling {
   }
 
  private:
+  static constexpr Nanos kWaking = Nanos::micros(50);
   static constexpr int64_t kWeight = 8;       // a gap counts an eighth
   static constexpr int64_t kLongestGap = 16;  // in spins: after silence some 20 gaps do to forget it
 

@@ -3,16 +3,13 @@
 // Managers<P>: the manager seats of one runtime (policy/contract.h). A seat has no thread: whoever
 // comes by, a worker of its group between two requests, an idle worker, the timer core, runs a step
 // of it, one at a time.
-//
-// Ordering: a seat's flag is taken with acquire and cleared with release, so each holder sees the
-// state that the one before left.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
 #include "runtime/live_host.h"
+#include "runtime/turn.h"
 
 namespace rubato {
 
@@ -31,8 +28,8 @@ class Managers {
 
   uint32_t count() const { return static_cast<uint32_t>(seats_.size()); }
 
-  // A step of the manager of that worker's group, or of every manager. Any thread; at once if
-  // somebody else is at it. Calls wake(WorkerId) for each worker that a job was put to, and
+  // A step of the manager of that worker's group, or of every manager, here or by the thread that is
+  // at it. Any thread. Calls wake(WorkerId) for each worker that a job was put to, and
   // wake_group(ManagerId) for each manager that a message was sent to.
   template <class Wake, class WakeGroup>
   void step_for(WorkerId worker, Instant at, Wake&& wake, WakeGroup&& wake_group) {
@@ -57,20 +54,20 @@ class Managers {
          const std::vector<const WorkerStats*>& stats, Commons& commons, ManagerId manager)
         : id(manager), host(queues, plan, initial, workers, stats, commons, manager.value) {}
     const ManagerId id;
-    std::atomic_flag busy{};
+    Turn<> turn;
     ManagerState<P> state{};
     LiveHost<P> host;
   };
 
   template <class Wake, class WakeGroup>
   void step(Seat& seat, Instant at, Wake&& wake, WakeGroup&& wake_group) {
-    if (seat.busy.test_and_set(std::memory_order_acquire)) return;
-    seat.host.set_now(at);
-    seat.host.refresh_plan();
-    static_cast<void>(hook::manage(policy_, seat.state, seat.id, seat.host));
-    seat.host.take_pushed(wake);
-    seat.host.take_mailed(wake_group);
-    seat.busy.clear(std::memory_order_release);
+    seat.turn.take([&] {
+      seat.host.set_now(at);
+      seat.host.refresh_plan();
+      static_cast<void>(hook::manage(policy_, seat.state, seat.id, seat.host));
+      seat.host.take_pushed(wake);
+      seat.host.take_mailed(wake_group);
+    });
   }
 
   const P& policy_;

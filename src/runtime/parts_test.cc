@@ -3,6 +3,8 @@
 // The small parts of a worker: idling, culprits, learned service times, what keeps it awake.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "policy/all.h"
 #include "runtime/idling.h"
 #include "runtime/learned.h"
@@ -113,17 +115,36 @@ class Queues : public QueueSet<P> {
   Job job_;
 };
 
-TEST(QueueSet, what_waits_for_all_is_found_and_what_a_worker_has_is_not) {
+template <Policy P>
+std::vector<QueueRef> waiting_in(Queues<P>& queues) {
+  std::vector<QueueRef> found;
+  queues.for_each_waiting([&](QueueRef q) { found.push_back(q); });
+  return found;
+}
+
+TEST(QueueSet, every_queue_of_all_workers_in_which_something_waits_is_found) {
   Queues<Synergy> queues;
-  EXPECT_EQ(queues.waiting_for_all(), std::nullopt);
   queues.put({0, 1});
-  EXPECT_EQ(queues.waiting_for_all(), std::nullopt);
+  EXPECT_TRUE(waiting_in(queues).empty());
   queues.put({1, 3});
-  EXPECT_EQ(queues.waiting_for_all(), (QueueRef{1, 3}));
+  queues.put({2, 0});
+  EXPECT_EQ(waiting_in(queues), (std::vector<QueueRef>{{1, 3}, {2, 0}}));
   Queues<Jbsq> pushed;
   pushed.put({1, 1});
-  EXPECT_EQ(pushed.waiting_for_all(), std::nullopt);
+  EXPECT_TRUE(waiting_in(pushed).empty());
   EXPECT_TRUE(pushed.pushed_to(WorkerId{1}));
+}
+
+TEST(QueueSet, more_than_one_request_in_an_inbox_is_there_to_steal) {
+  Queues<Sbb> queues;
+  queues.put({0, 1});
+  EXPECT_FALSE(queues.any_to_steal());
+  queues.put({0, 1});
+  EXPECT_TRUE(queues.any_to_steal());
+  Queues<Fcfs> others;
+  others.put({0, 1});
+  others.put({0, 1});
+  EXPECT_FALSE(others.any_to_steal());
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -73,15 +72,24 @@ class QueueSet {
     return visit(q, [](auto& queue) { return queue.depth(); });
   }
 
-  // The first queue of all workers, or of a manager, in which something waits. A hint.
-  std::optional<QueueRef> waiting_for_all() {
+  // Calls f(QueueRef) for each queue of all workers, or of a manager, in which something waits. Hints.
+  template <class F>
+  void for_each_waiting(F&& f) {
     for (uint32_t spec = 0; spec < kSpecs; ++spec) {
       if (P::kQueues[spec].scope == Scope::kPerWorker) continue;
       for (uint32_t lane = 0; lane < lanes_[spec]; ++lane) {
-        if (depth({spec, lane}) > 0) return QueueRef{spec, lane};
+        if (depth({spec, lane}) > 0) f(QueueRef{spec, lane});
       }
     }
-    return std::nullopt;
+  }
+
+  // Does more than one request wait in the inbox of some worker, where others may steal?
+  bool any_to_steal() {
+    if (P::kQueues[0].sharing != Sharing::kStealable) return false;
+    for (uint32_t lane = 0; lane < lanes_[0]; ++lane) {
+      if (depth({0, lane}) > 1) return true;
+    }
+    return false;
   }
 
   // Is there anything that others have put where only this worker takes it?

@@ -23,6 +23,7 @@
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
 #include "runtime/sleepers.h"
+#include "runtime/turn.h"
 
 namespace rubato {
 
@@ -53,31 +54,31 @@ class Shared {
     }
   }
 
-  // The slow path of the policy, if it is due and nobody else is at it. Ordering: the flag is taken
-  // with acquire and cleared with release, so each holder sees the state of the one before.
+  // The slow path of the policy, if it is due and nobody else is at it.
   void adapt_if_due(Instant at) {
     if (at.ns() < next_adapt_ns_.load(std::memory_order_relaxed)) return;
-    if (central_busy_.test_and_set(std::memory_order_acquire)) return;
-    central_host_.set_now(at);
-    central_host_.refresh_plan();
-    const Nanos period = hook::adapt_period(policy);
-    if (period != Nanos::max()) {
-      plan.publish(hook::adapt(policy, central_, central_host_));
-      next_adapt_ns_.store((at + period).ns(), std::memory_order_relaxed);
-    } else {
-      next_adapt_ns_.store(Instant::never().ns(), std::memory_order_relaxed);
-    }
-    central_busy_.clear(std::memory_order_release);
+    central_turn_.take([&] {
+      if (at.ns() < next_adapt_ns_.load(std::memory_order_relaxed)) return;  // somebody else did
+      central_host_.set_now(at);
+      central_host_.refresh_plan();
+      const Nanos period = hook::adapt_period(policy);
+      if (period != Nanos::max()) {
+        plan.publish(hook::adapt(policy, central_, central_host_));
+        next_adapt_ns_.store((at + period).ns(), std::memory_order_relaxed);
+      } else {
+        next_adapt_ns_.store(Instant::never().ns(), std::memory_order_relaxed);
+      }
+    });
   }
 
-  // The policy pushes, unless somebody else is at it. Ordering as of adapt_if_due.
+  // The policy pushes, here or by the thread that is at it.
   void dispatch(Instant at) {
-    if (central_busy_.test_and_set(std::memory_order_acquire)) return;
-    central_host_.set_now(at);
-    central_host_.refresh_plan();
-    hook::dispatch(policy, central_, central_host_);
-    central_host_.take_pushed([this](WorkerId worker) { wake(worker); });
-    central_busy_.clear(std::memory_order_release);
+    central_turn_.take([&] {
+      central_host_.set_now(at);
+      central_host_.refresh_plan();
+      hook::dispatch(policy, central_, central_host_);
+      central_host_.take_pushed([this](WorkerId worker) { wake(worker); });
+    });
   }
 
   // The allocator of cores, if it is due and nobody else is at it.
@@ -138,6 +139,15 @@ class Shared {
     const uint32_t woken = sleepers.claim_one(from, may);
     if (woken != Sleepers<>::kNobody) return datapath.queue({woken}).wake();
     if (cores.allocates() && !may(from)) call_one(may);
+  }
+
+  // The same for everything that waits where several workers may take it.
+  template <class H>
+  void wake_for_waiting(WorkerId from, H& host) {
+    queues.for_each_waiting([&](QueueRef q) {
+      if (!sleepers.all_awake()) wake_for(q, from, host);
+    });
+    if (!sleepers.all_awake() && queues.any_to_steal()) wake_any(from);
   }
 
   // May that worker come to take what is in this queue?
@@ -238,10 +248,12 @@ class Shared {
   }
   auto group_waker() {
     return [this](ManagerId group) {
-      const uint32_t woken = sleepers.claim_one({0}, [&](WorkerId worker) {
+      const auto in_group = [&](WorkerId worker) {
         return manager_of(policy, worker, options.workers) == group;
-      });
-      if (woken != Sleepers<>::kNobody) datapath.queue({woken}).wake();
+      };
+      const uint32_t woken = sleepers.claim_one({0}, in_group);
+      if (woken != Sleepers<>::kNobody) return datapath.queue({woken}).wake();
+      if (cores.allocates()) call_one(in_group);
     };
   }
 
@@ -283,7 +295,7 @@ class Shared {
   std::atomic<RunState> state_{RunState::kRunning};
   std::atomic_flag drain_started_{};
   std::atomic<int64_t> drain_deadline_ns_{Instant::never().ns()};
-  std::atomic_flag central_busy_{};
+  Turn<> central_turn_;
   std::atomic<int64_t> next_adapt_ns_{0};
   typename P::Central central_{};
   LiveHost<P> central_host_;

@@ -64,7 +64,7 @@ class Sleepers {
     const auto workers = static_cast<uint32_t>(marks_.size());
     for (uint32_t i = 1; i <= workers; ++i) {
       const uint32_t worker = (from.value + i) % workers;
-      if (may(WorkerId{worker}) && take_mark(worker)) return worker;
+      if (is_asleep({worker}) && may(WorkerId{worker}) && take_mark(worker)) return worker;
     }
     return kNobody;
   }
@@ -86,7 +86,6 @@ class Sleepers {
 
   bool take_mark(uint32_t worker) {
     uint32_t asleep = 1;
-    if (marks_[worker].asleep.load(std::memory_order_relaxed) == 0) return false;
     return marks_[worker].asleep.compare_exchange_strong(asleep, 0, std::memory_order_acq_rel,
                                                          std::memory_order_relaxed);
   }

@@ -2,8 +2,8 @@
 //
 // Watchdog<P>: notices once a millisecond what nobody who is awake would: a worker that is stuck
 // (in a request that is not preempted, or without a CPU) while others sleep, and requests in a
-// queue that a sleeping worker may serve by now, because the plan has changed. It wakes one worker
-// for each, which helps, and watches the arrivals of the stuck one from then on. One caller at a
+// queue that a sleeping worker may serve, because the plan has changed or a thief lost a race. It
+// wakes one worker for each, which helps, and watches the arrivals of the stuck one from then on. One caller at a
 // time: the thread that looks at slices or cores, or a thread of its own. Never blocks.
 #pragma once
 
@@ -35,7 +35,7 @@ class Watchdog {
     host_.set_now(at);
     host_.refresh_plan();
     for (uint32_t worker = 0; worker < shared_.options.workers; ++worker) look_at({worker}, at);
-    if (const auto q = shared_.queues.waiting_for_all()) shared_.wake_for(*q, {0}, host_);
+    shared_.wake_for_waiting({0}, host_);
   }
 
  private:

@@ -136,6 +136,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void enqueue(Request& request);
   bool queue_up(Request& request);
   void queued(QueueRef q);
+  void call_for_help();
   Request* answer_at_once(Request* next);
   void follow(Request& next);
   void note_arrival(const Request& request);
@@ -157,10 +158,11 @@ class LiveWorker final : public Seat, private InterruptTarget {
   void start_slice(Request& request);
   void slice_over(bool half_way = false);
   bool slice_was_lost();
-  Nanos deduct_loss();
+  Nanos take_loss(Nanos time);
   void account_slice(Request& request, Instant at);
   void complete(Request& request, Nanos service);
-  void learn(const Job& done, size_t payload_bytes, Nanos service, Nanos promoted_after);
+  void learn(const Job& done, size_t payload_bytes, Nanos service, Nanos lost,
+             Nanos promoted_after);
 
   // Fibers.
   void preempt(Instant at, bool half_way);
@@ -207,7 +209,6 @@ class LiveWorker final : public Seat, private InterruptTarget {
     stats_.asleep_ns += static_cast<uint64_t>((at - since).count());
     loss_.slept(since, at);
     note_polled();
-    woken_ = true;
   }
 
   // Cores that come and go.
@@ -231,8 +232,9 @@ class LiveWorker final : public Seat, private InterruptTarget {
   RecentSlices recent_;
   WorkerStats stats_;
 
-  Instant slice_start_;  // moved on by what the slice has lost of its CPU
+  Instant slice_start_;
   CpuLoss loss_;
+  Nanos lost_;  // of the time since slice_start_, this thread had no CPU
   Instant last_poll_;
   Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
   std::vector<DatapathQueue*> minded_;         // they end its sleep as its own does
@@ -240,7 +242,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
   uint32_t next_minded_ = 0;
   uint32_t picks_since_poll_ = 0;
   uint32_t picks_since_control_ = 0;
-  bool called_help_ = false;  // for what the last poll brought
+  uint32_t queued_ = 0;       // requests of the last poll, or that followed one of theirs
+  bool called_help_ = false;  // for those
   bool woken_ = false;        // and has not found anything to do yet
   uint32_t flow_run_ = 0;
   Instant flow_run_start_;

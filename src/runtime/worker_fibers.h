@@ -18,7 +18,7 @@ void LiveWorker<P>::run() {
   note_polled();
   loss_.restart(last_poll_);
   overflow_.reserve(shared_.options.max_fibers);
-  minded_.reserve(2 * others.size());
+  minded_.reserve(others.size());
   watched_.reserve(others.size());
   running_ = shared_.fibers.make(&fiber_main, &shared_);
   RUBATO_CHECK(running_ != nullptr);

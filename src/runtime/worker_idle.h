@@ -79,6 +79,7 @@ Request* LiveWorker<P>::park() {
   Request* found = last_look();
   if (found == nullptr) fall_asleep();
   if (shared_.sleepers.wakes_up(id_)) shared_.sleepers.awake().notify_all();
+  woken_ = true;  // if only to do what it had found before it was claimed for more
   idling_.parked();
   step();
   return found;
@@ -122,9 +123,10 @@ Nanos LiveWorker<P>::watch_stuck() {
   Nanos limit = kQuietSleep;
   for (LiveWorker* other : others) {
     if (!shared_.is_stuck(other->id_, host_.now())) continue;
-    limit = kWatchfulSleep;
     if (shared_.watched(other->id_).exchange(true, std::memory_order_acq_rel)) continue;
+    limit = kWatchfulSleep;
     watched_.push_back(other);
+    if (std::find(minded_.begin(), minded_.end(), &other->datapath_) != minded_.end()) continue;
     // Who is in the middle of a poll keeps others out; its arrivals must not keep this one awake.
     if (!other->datapath_.pending()) {
       minded_.push_back(&other->datapath_);
@@ -135,15 +137,12 @@ Nanos LiveWorker<P>::watch_stuck() {
   return limit;
 }
 
-// The first thing found after a sleep: if more waits, one other worker is woken for it, and so on.
+// The first thing found after a sleep, or when it was about to: if more waits, others are woken for
+// it, and so on.
 template <Policy P>
 void LiveWorker<P>::wake_next() {
   if (!std::exchange(woken_, false) || shared_.sleepers.all_awake()) return;
-  const QueueRef own{0, own_lane()};
-  if (is_pushed(P::kQueues[0]) || kOwnArrivals<P>) return;
-  const bool more = host_.depth(own) > 0;
-  const auto q = more ? std::optional(own) : shared_.queues.waiting_for_all();
-  if (q) shared_.wake_for(*q, id_, host_);
+  shared_.wake_for_waiting(id_, host_);
 }
 
 }  // namespace rubato

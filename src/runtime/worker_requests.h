@@ -33,11 +33,13 @@ uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   std::array<Request*, limits::kBurst> burst;
   const uint32_t n = from.poll(burst);
   if (shedding_) step();
+  queued_ = 0;
   called_help_ = false;
   for (uint32_t i = 0; i < n; ++i) admit(*burst[i]);
   host_.take_pushed([this](WorkerId worker) { shared_.wake(worker); });
   picks_since_poll_ = 0;
   last_poll_ = step();
+  loss_.restart_if_old(last_poll_);
   if (&from == &datapath_) note_polled();
   return n;
 }
@@ -86,24 +88,32 @@ void LiveWorker<P>::note_arrival(const Request& request) {
 // False: its queue is full.
 template <Policy P>
 bool LiveWorker<P>::queue_up(Request& request) {
-  if (request.control) return control_.put(&request);
-  const QueueRef q = hook::route(shared_.policy, request, id_, host_);
-  if (!host_.put(q, &request)) return false;
-  queued(q);
+  ++queued_;
+  if (request.control) {
+    if (!control_.put(&request)) return false;
+  } else {
+    const QueueRef q = hook::route(shared_.policy, request, id_, host_);
+    if (!host_.put(q, &request)) return false;
+    if (!is_pushed(P::kQueues[q.spec])) queued(q);
+  }
+  if (queued_ > 1 && control_.depth() > 0) call_for_help();
   return true;
 }
 
-// Something was put into q. If it is alone there and this worker may serve it, it will. Of more
-// than that one other worker is told, which tells the next; each that this worker may not serve is
-// told of.
+// Something was put into q. If it is alone and this worker may serve it, it will. Of more than that
+// one other worker is told, which tells the next; each that this worker may not serve is told of.
 template <Policy P>
 void LiveWorker<P>::queued(QueueRef q) {
-  if (is_pushed(P::kQueues[q.spec])) return;  // see take_pushed
-  if (shared_.may_serve(q, id_, host_)) {
-    if (called_help_ || host_.depth(q) <= 1) return;
-    called_help_ = true;
-  }
+  if (!shared_.may_serve(q, id_, host_)) return shared_.wake_for(q, id_, host_);
+  if (called_help_ || (queued_ <= 1 && host_.depth(q) <= 1)) return;
+  called_help_ = true;
   shared_.wake_for(q, id_, host_);
+}
+
+// For what every worker may take.
+template <Policy P>
+void LiveWorker<P>::call_for_help() {
+  if (!std::exchange(called_help_, true)) shared_.wake_any(id_);
 }
 
 // Whoever waits for a lock tries again after every other request, so that its holder gets on even
@@ -152,6 +162,7 @@ template <Policy P>
 void LiveWorker<P>::begin(Request& request) {
   current_ = &request;
   slice_start_ = host_.now();
+  lost_ = Nanos();
   stats_.busy_since_ns.store(slice_start_.ns(), std::memory_order_relaxed);
   if (request.preemptions == 0) {
     request.started = slice_start_;
@@ -207,10 +218,10 @@ template <Policy P>
 void LiveWorker<P>::slice_over(bool half_way) {
   Request& request = *current_;
   stats_.overrun.record(host_.now() - slice_.end());
-  if (slice_was_lost()) return;
+  if (!half_way && slice_was_lost()) return;  // half-way it has been put off already
   if (P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort) {
     request.job_class = JobClass::kLong;
-    request.promoted_after = request.attained + (host_.now() - slice_start_);
+    request.promoted_after = request.attained + (host_.now() - slice_start_) - lost_;
     ++stats_.long_by_age;
   }
   ingest(datapath_);
@@ -230,19 +241,19 @@ template <Policy P>
 bool LiveWorker<P>::slice_was_lost() {
   const Instant due = slice_.due();
   if (host_.now() - due < kSuspicious) return false;
-  const Instant end = due + deduct_loss();
-  if (end <= host_.now()) return false;
+  const Nanos since_renewed = host_.now() - due + slice_.quantum();
+  const Nanos lost = take_loss(std::min(since_renewed, host_.now() - slice_start_ - lost_));
+  lost_ += lost;
+  if (due + lost <= host_.now()) return false;
   ingest(datapath_);
-  slice_.extend(end, host_.now(), current_->priority);
+  slice_.extend(due + lost, host_.now(), current_->priority);
   return true;
 }
 
-// Moves the start of the slice on by the time that this thread had no CPU; returns that time.
+// Of a time that ends now, if it is long enough to be suspicious, that without a CPU.
 template <Policy P>
-Nanos LiveWorker<P>::deduct_loss() {
-  const Nanos lost = std::min(loss_.take(host_.now()), host_.now() - slice_start_);
-  slice_start_ = slice_start_ + lost;
-  return lost;
+Nanos LiveWorker<P>::take_loss(Nanos time) {
+  return time > kSuspicious ? std::min(loss_.take(host_.now()), time) : Nanos();
 }
 
 template <Policy P>
@@ -279,7 +290,7 @@ template <Policy P>
 void LiveWorker<P>::send(Request& request) {
   RUBATO_DCHECK(&request == current_);
   const Instant handled = step();
-  if (handled - slice_start_ > kSuspicious) deduct_loss();
+  lost_ += take_loss(handled - slice_start_ - lost_);
   complete(request, request.attained + (handled - slice_start_));
   slice_.stop();
   account_slice(request, handled);
@@ -291,9 +302,10 @@ void LiveWorker<P>::send(Request& request) {
   Request* next = request.datapath->finish(request);
   // Sending the reply is part of what a request costs the ones behind it.
   const Nanos flush_cost = next != nullptr ? Nanos() : step() - handled;
+  const Nanos lost = lost_ + take_loss(flush_cost);
   stats_.busy_ns += static_cast<uint64_t>(flush_cost.count());
   stats_.busy_since_ns.store(0, std::memory_order_relaxed);
-  learn(done, payload_bytes, done.attained + flush_cost, promoted_after);
+  learn(done, payload_bytes, done.attained + flush_cost, lost, promoted_after);
   if (next != nullptr) next = answer_at_once(next);
   if (next != nullptr) {
     follow(*next);
@@ -303,15 +315,16 @@ void LiveWorker<P>::send(Request& request) {
 }
 
 // A request that became long only by age counts as a short one of at most that age: were it left
-// out, the average could only ever fall and the quantum with it.
+// out, the average could only ever fall and the quantum with it. Quanta are CPU time, so what was
+// `lost` is no part of the service that they follow.
 template <Policy P>
-void LiveWorker<P>::learn(const Job& done, size_t payload_bytes, Nanos service,
+void LiveWorker<P>::learn(const Job& done, size_t payload_bytes, Nanos service, Nanos lost,
                           Nanos promoted_after) {
   if (shared_.options.classify == Classify::kLearned || shedding_) {
     shared_.learned.add(done.type, payload_bytes, service, done.job_class);
   }
   if (promoted_after == Nanos()) {
-    hook::finished(shared_.policy, state_, done, service);
+    hook::finished(shared_.policy, state_, done, service - lost);
   } else {
     Job as_short = done;
     as_short.job_class = JobClass::kShort;
@@ -333,7 +346,7 @@ void LiveWorker<P>::complete(Request& request, Nanos service) {
   }
   // A request without checkpoints that took long is noticed only now.
   if (P::kPreempts == Preempts::kLong && shared_.options.classify != Classify::kFeedback &&
-      request.job_class == JobClass::kShort && service > slice_.quantum()) {
+      request.job_class == JobClass::kShort && service - lost_ > slice_.quantum()) {
     request.promoted_after = slice_.quantum();
   }
   if (latency.count() < shared_.slow_threshold_ns.load(std::memory_order_relaxed)) return;

@@ -4,7 +4,9 @@
 // or a quota was used up. The kernel counts a thread's CPU time; what is left of the wall time,
 // less what the thread slept of its own will, it has lost. What a hypervisor takes is counted only
 // where the kernel knows of it. Reading the kernel's count is a system call of about a microsecond,
-// so it is done on suspicion, and otherwise at most once per kInterval.
+// so it is done on suspicion, and otherwise at most once per kInterval; what was lost before a
+// stretch of time, but since then, may be taken for lost in it. A thread that blocks in a system
+// call has no CPU either.
 //
 // One per thread, its thread only.
 #pragma once
@@ -19,6 +21,9 @@ class CpuLoss {
   // hidden in there, so the count starts anew every now and then.
   void slept(Instant from, Instant now) {
     asleep_ += now - from;
+    restart_if_old(now);
+  }
+  void restart_if_old(Instant now) {
     if (now - since_ >= kInterval) restart(now);
   }
 

@@ -39,7 +39,9 @@ bool parse_mount(const std::string& line, Mount& mount) {
 }
 
 std::string place_in(const Mount& mount, std::string path) {
-  if (mount.root != "/" && path.rfind(mount.root, 0) == 0) path.erase(0, mount.root.size());
+  const size_t root = mount.root.size();
+  const bool below = path.rfind(mount.root, 0) == 0 && (path.size() == root || path[root] == '/');
+  if (mount.root != "/" && below) path.erase(0, root);
   return path == "/" || path.empty() ? mount.folder : mount.folder + path;
 }
 

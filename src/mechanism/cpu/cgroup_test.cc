@@ -39,6 +39,9 @@ TEST(CpuGroup, a_container_sees_a_part_of_the_tree) {
   const auto place = find_cpu_group("35 25 0:30 /box /sys/fs/cgroup rw - cgroup2 none rw\n",
                                      "0::/box/inner\n");
   EXPECT_EQ(place.folder, "/sys/fs/cgroup/inner");
+  const auto other = find_cpu_group("35 25 0:30 /box /sys/fs/cgroup rw - cgroup2 none rw\n",
+                                    "0::/boxes\n");
+  EXPECT_EQ(other.folder, "/sys/fs/cgroup/boxes");
 }
 
 TEST(CpuGroup, no_controller_is_no_place) {
