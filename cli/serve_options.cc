@@ -207,6 +207,9 @@ Status finish_serve_options(CLI::App& command, ServeOptions& o) {
   o.runtime.shed = o.tcp.date_backlog = o.overload == "aqm";
   o.runtime.shedding.target_delay = o.target_delay;
   o.runtime.shedding.target_delay_long = o.target_delay_long;
+  if (command.get_option("--workers")->count() == 0) {
+    o.runtime.workers -= std::min(o.runtime.pin_first, o.runtime.workers - 1);
+  }
   if (Status fits = finish_cores_options(command, o.cores, o.runtime); !fits.ok()) return fits;
   o.tcp.queues = o.runtime.workers;
   o.tcp.idle_timeout = Nanos::seconds(o.timeout_s);

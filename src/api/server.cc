@@ -22,6 +22,9 @@ using rubato::TcpDatapath;
 
 namespace {
 
+// Of the files that the application's process may have open; more take the place of silent ones.
+constexpr size_t kMetricsConnections = 32;
+
 rubato_times times_of(const Histogram& values) {
   return {values.count(),
           values.mean().count(),
@@ -102,7 +105,8 @@ Status rubato_server::start_metrics() {
       setup_.metrics_bind, static_cast<uint16_t>(setup_.metrics_port),
       {[this](const rubato::ExporterStats& stats) { return metrics_text(stats); },
        [this] { return runtime_->serving(); },
-       [this] { return rubato::plan_text(*runtime_, types()); }});
+       [this] { return rubato::plan_text(*runtime_, types()); }},
+      {.connections = kMetricsConnections});
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);
   metrics_port_.store(exporter_->port(), std::memory_order_relaxed);

@@ -116,7 +116,9 @@ TEST(Starvation, below_capacity_no_type_of_darc_waits_longer_and_longer) {
     EXPECT_LT(growth, kGrows) << "RUBATO_SEED=" << seed;
   }
   // The test finds out a rule that does starve.
-  if (seeds.count >= 24) EXPECT_GT(literally, 1u);
+  if (seeds.count >= 24) {
+    EXPECT_GT(literally, 1u);
+  }
 }
 
 }  // namespace
