@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   rubato::Application app;
   app.loop = &server_loop;
   rubato::Options options;
+  options.workers = 1;  // which long and short requests have to share; by default one for each CPU
   options.classify = rubato::Classify::kFeedback;
   options.port = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 0;
   options.handle_signals = true;
