@@ -50,8 +50,8 @@ void warn_of_shared_cpus(const RuntimeOptions& options) {
   const uint32_t cpus = usable_cpus();
   if (options.workers <= cpus) return;
   std::fprintf(stderr,
-               "rubato: --workers: %u workers share %u CPU(s), which is what affinity and CPU quota "
-               "leave; more than that cost time and serve no faster\n",
+               "rubato: --workers: %u workers share %u CPU(s), which is what affinity and CPU "
+               "quota leave; more than that cost time and serve no faster\n",
                options.workers, cpus);
 }
 

@@ -95,8 +95,8 @@ typedef struct rubato_options {
   const char* policy;            // "synergy"; `rubato policies` lists them
   const char* const* settings;   // of the policy, "name=value" each
   size_t settings_count;
-  uint32_t workers;              // 1 .. 256, one thread each; 0 = one for each CPU that affinity and
-                                 // CPU quota leave
+  uint32_t workers;              // 1 .. 256, one thread each; 0 = one for each CPU that affinity
+                                 // and CPU quota leave
   uint32_t classify;             // enum rubato_classification, age
   uint32_t clock;                // enum rubato_clock, self
   uint32_t idle;                 // enum rubato_idle, adaptive

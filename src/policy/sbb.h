@@ -27,7 +27,8 @@ class Sbb {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr std::array<QueueSpec, 2> kQueues{{
       {"queue", Scope::kPerWorker, Sharing::kStealable},
-      {"block", Scope::kPerWorker, Sharing::kStealable},  // by no thief, but where its worker is stuck
+      // Stealable by no thief, but for the host where its worker is stuck.
+      {"block", Scope::kPerWorker, Sharing::kStealable},
   }};
 
   // The three switches are the ablation of Fig. 13: all off is "without balancing", stealing alone

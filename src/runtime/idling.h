@@ -41,7 +41,7 @@ class Idling {
  private:
   static constexpr Nanos kWaking = Nanos::micros(50);
   static constexpr int64_t kWeight = 8;       // a gap counts an eighth
-  static constexpr int64_t kLongestGap = 16;  // in spins: after silence some 20 gaps do to forget it
+  static constexpr int64_t kLongestGap = 16;  // in spins, so that some 20 gaps forget a silence
 
   const Idle mode_;
   const Nanos spin_;

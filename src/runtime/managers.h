@@ -28,8 +28,8 @@ class Managers {
 
   uint32_t count() const { return static_cast<uint32_t>(seats_.size()); }
 
-  // A step of the manager of that worker's group, or of every manager, here or by the thread that is
-  // at it. Any thread. Calls wake(WorkerId) for each worker that a job was put to, and
+  // A step of the manager of that worker's group, or of every manager, here or by the thread that
+  // is at it. Any thread. Calls wake(WorkerId) for each worker that a job was put to, and
   // wake_group(ManagerId) for each manager that a message was sent to.
   template <class Wake, class WakeGroup>
   void step_for(WorkerId worker, Instant at, Wake&& wake, WakeGroup&& wake_group) {

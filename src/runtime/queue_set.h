@@ -72,7 +72,8 @@ class QueueSet {
     return visit(q, [](auto& queue) { return queue.depth(); });
   }
 
-  // Calls f(QueueRef) for each queue of all workers, or of a manager, in which something waits. Hints.
+  // Calls f(QueueRef) for each queue of all workers, or of a manager, in which something waits: a
+  // hint.
   template <class F>
   void for_each_waiting(F&& f) {
     for (uint32_t spec = 0; spec < kSpecs; ++spec) {

@@ -3,8 +3,9 @@
 // Watchdog<P>: notices once a millisecond what nobody who is awake would: a worker that is stuck
 // (in a request that is not preempted, or without a CPU) while others sleep, and requests in a
 // queue that a sleeping worker may serve, because the plan has changed or a thief lost a race. It
-// wakes one worker for each, which helps, and watches the arrivals of the stuck one from then on. One caller at a
-// time: the thread that looks at slices or cores, or a thread of its own. Never blocks.
+// wakes one worker for each, which helps, and watches the arrivals of the stuck one from then on.
+// One caller at a time: the thread that looks at slices or cores, or a thread of its own. Never
+// blocks.
 #pragma once
 
 #include "runtime/live_host.h"

@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
   application.framing = rubato::Framing::kLines;
   application.handle = [limit](rubato::Request& request) { handle(request, limit); };
   rubato::Options options;
+  options.workers = 1;
   options.policy = "ps";
   options.transport = rubato::Transport::kLoopback;
   auto server = rubato::Server::create(options, std::move(application));
