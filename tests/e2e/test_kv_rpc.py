@@ -94,6 +94,9 @@ class Good(Case):
                     resp.call(*words)
                 self.assertEqual(client.call(rpc.command(*words)),
                                  f"-{error.exception}\r\n".encode())
+                if words == ("MULTI",):  # nothing would run until then
+                    resp.call("DISCARD")
+                    client.call(rpc.command("DISCARD"))
             for body in (b"", b"no line", b"*1\r\n$9\r\nPING", rpc.command("PING") * 2, b"\0" * 99):
                 self.assertTrue(client.call(body).startswith(b"-ERR Protocol error"), body)
             self.assertEqual(client.call(rpc.command("PING")), b"+PONG\r\n")
