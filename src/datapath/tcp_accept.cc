@@ -15,14 +15,6 @@ namespace {
 // When even refusing is impossible for want of descriptors, the listener rests for this long.
 constexpr Nanos kAcceptPause = Nanos::millis(100);
 
-Fd accept_socket(int listener) {
-  for (;;) {
-    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    // A connection that was reset while it waited is not the listener's trouble.
-    if (fd >= 0 || (errno != EINTR && errno != ECONNABORTED)) return Fd(fd);
-  }
-}
-
 }  // namespace
 
 void TcpQueue::accept_burst(uint32_t port, Instant now) {
@@ -35,7 +27,8 @@ void TcpQueue::accept_burst(uint32_t port, Instant now) {
 
 // False: nobody else to accept now.
 bool TcpQueue::accept_one(uint32_t port, Instant now) {
-  Fd socket = accept_socket(listeners_[port].get());
+  SocketAddress from;
+  Fd socket = accept_from(listeners_[port].get(), from);
   if (!socket.valid()) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       out_of_descriptors(port, now);
@@ -47,14 +40,13 @@ bool TcpQueue::accept_one(uint32_t port, Instant now) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refuse(std::move(socket), over_limit_reply(port));
   } else {
-    admit(std::move(socket), port, now);
+    admit(std::move(socket), from, port, now);
   }
   return true;
 }
 
-void TcpQueue::admit(Fd socket, uint32_t port, Instant now) {
-  const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed),
-                  peer_text(socket.get()), port};
+void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now) {
+  const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed), to_text(from), port};
   if (const std::string answer = shared_.protocol.turn_away(peer); !answer.empty()) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     return refuse(std::move(socket), answer);
@@ -93,7 +85,8 @@ void TcpQueue::out_of_descriptors(uint32_t port, Instant now) {
   const int listener = listeners_[port].get();
   if (reserve_.valid()) {
     reserve_.reset();
-    if (Fd socket = accept_socket(listener); socket.valid()) {
+    SocketAddress from;
+    if (Fd socket = accept_from(listener, from); socket.valid()) {
       refuse(std::move(socket), over_limit_reply(port));
     }
     reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -78,7 +78,7 @@ class TcpQueue final : public DatapathQueue {
 
   void accept_burst(uint32_t port, Instant now);
   bool accept_one(uint32_t port, Instant now);
-  void admit(Fd socket, uint32_t port, Instant now);
+  void admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now);
   void refuse(Fd socket, const std::string& reply);
   const std::string& over_limit_reply(uint32_t port) const;
   void out_of_descriptors(uint32_t port, Instant now);

@@ -57,13 +57,6 @@ Instant on_process_clock(const timespec& stamp) {
   return ago < Nanos(0) || ago > kOldest ? present : present - ago;
 }
 
-std::string name_of(int fd, int (*ask)(int, sockaddr*, socklen_t*)) {
-  SocketAddress address;
-  address.length = sizeof address.storage;
-  if (ask(fd, raw(address), &address.length) != 0) return "?:0";
-  return to_text(address);
-}
-
 }  // namespace
 
 void Fd::reset(int fd) {
@@ -160,6 +153,15 @@ Instant received_at(const msghdr& message, Instant otherwise) {
   return otherwise;
 }
 
+Fd accept_from(int listener, SocketAddress& peer) {
+  for (;;) {
+    peer.length = sizeof peer.storage;
+    const int fd = ::accept4(listener, raw(peer), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    // A connection that was reset while it waited is not the listener's trouble.
+    if (fd >= 0 || (errno != EINTR && errno != ECONNABORTED)) return Fd(fd);
+  }
+}
+
 Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
                         SocketAddress& address) {
   const Result<SocketAddress> wanted = resolve(host, port);
@@ -170,7 +172,11 @@ Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
   return listen_on(address, {.backlog = backlog});
 }
 
-std::string peer_text(int fd) { return name_of(fd, &::getpeername); }
-std::string local_text(int fd) { return name_of(fd, &::getsockname); }
+std::string local_text(int fd) {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (::getsockname(fd, raw(address), &address.length) != 0) return "?:0";
+  return to_text(address);
+}
 
 }  // namespace rubato

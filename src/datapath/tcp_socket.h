@@ -73,8 +73,11 @@ Instant received_at(const msghdr& message, Instant otherwise);
 Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
                         SocketAddress& address);
 
-// The other or this end of a connected socket.
-std::string peer_text(int fd);
+// The next connection, with the other end's address, which is not to be had from the socket any
+// more once that end has reset it. Not valid, and errno: none can be had.
+Fd accept_from(int listener, SocketAddress& peer);
+
+// This end of a connected socket.
 std::string local_text(int fd);
 
 }  // namespace rubato

@@ -114,6 +114,32 @@ TEST(Tcp, who_is_turned_away_by_the_protocol_is_answered_closed_and_counted) {
   EXPECT_EQ(tcp->stats().flows_open, 0U);
 }
 
+// Notes who asks, and serves nobody.
+class Doorman final : public Protocol {
+ public:
+  std::unique_ptr<Session> open(const Peer&) override { return nullptr; }
+  std::string turn_away(const Peer& peer) override {
+    asked = peer.address;
+    return "no";
+  }
+
+  std::string asked;
+};
+
+TEST(Tcp, who_sends_and_resets_before_it_is_accepted_has_an_address_all_the_same) {
+  Doorman protocol;
+  auto tcp = open_tcp({}, protocol);
+  Fd client = connect_to("127.0.0.1", tcp->port());
+  const std::string address = local_text(client.get());
+  ASSERT_EQ(::send(client.get(), "one\n", 4, 0), 4);
+  const linger reset{1, 0};
+  ASSERT_EQ(::setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+  client.reset();
+  std::array<Request*, 1> none{};
+  while (tcp->stats().flows_refused < 1) tcp->queue(WorkerId{0}).poll(none);
+  EXPECT_EQ(protocol.asked, address);
+}
+
 TEST(Tcp, second_server_on_the_port_is_refused_with_one_line) {
   LineProtocol protocol;
   auto first = open_tcp({}, protocol);

@@ -6,7 +6,9 @@ is none of loopback's: nobody outside can reach the open servers.
 """
 
 import os
+import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -69,6 +71,19 @@ class ProtectedMode(unittest.TestCase):
             self.assertEqual(client.call("PING"), b"PONG")
             self.assertIn(b"rejected_connections:1\r\n", client.call("INFO", "stats"))
         self.assertNotIn("warning", server.output())
+
+    def test_who_resets_before_being_accepted_is_from_elsewhere_all_the_same(self):
+        server = self.serve()
+        server.process.send_signal(signal.SIGSTOP)
+        link = self.elsewhere(server.port)
+        link.sendall(b"SET left behind\r\n")
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        link.close()
+        server.process.send_signal(signal.SIGCONT)
+        while b"total_connections_received:0\r\n" in (stats := server.call("INFO", "stats")):
+            pass
+        self.assertIn(b"rejected_connections:1\r\n", stats)
+        self.assertIsNone(server.call("GET", "left"))
 
     def test_the_other_ports_say_so_in_their_own_words(self):
         server = self.serve("--memcached-port", "0", "--rpc-port", "0")

@@ -6,10 +6,11 @@
 namespace rubato::kv {
 
 bool is_loopback(std::string_view address) {
-  if (address.empty()) return true;
-  const bool is_ip = address.front() == '[' || (address.front() >= '0' && address.front() <= '9');
-  return !is_ip || address.starts_with("127.") || address.starts_with("[::1]") ||
-         address.starts_with("[::ffff:127.");
+  if (address.empty() || address == "loopback") return true;
+  for (const std::string_view local : {"loopback:", "127.", "[::1]", "[::ffff:127."}) {
+    if (address.starts_with(local)) return true;
+  }
+  return false;
 }
 
 std::string protected_mode_answer(Speaks speaks) {

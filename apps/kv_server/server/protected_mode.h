@@ -11,8 +11,8 @@
 
 namespace rubato::kv {
 
-// Of an address as Peer has it: "127.0.0.1:54321", "[::1]:54321". What is no IP address is a client
-// in this process.
+// Of an address as Peer has it: "127.0.0.1:54321", "[::1]:54321"; "loopback:7" or none is a client
+// in this process. What is not known to be local is not.
 bool is_loopback(std::string_view address);
 
 // What a client from elsewhere is told before its connection is closed.

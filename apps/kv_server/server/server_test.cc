@@ -206,11 +206,11 @@ Peer peer_at(std::string address, uint32_t port = 0) { return {7, std::move(addr
 
 TEST(KvServer, loopback_addresses_are_told_from_others) {
   for (const char* local : {"127.0.0.1:1", "127.8.9.10:65535", "[::1]:1", "[::ffff:127.0.0.1]:1",
-                            "loopback", ""}) {
+                            "loopback", "loopback:7", ""}) {
     EXPECT_TRUE(is_loopback(local)) << local;
   }
   for (const char* other : {"10.0.0.1:1", "192.168.127.1:1", "[::]:1", "[::10]:1", "[fe80::1]:1",
-                            "[::ffff:10.0.0.1]:1", "0.0.0.0:1", "1127.0.0.1:1"}) {
+                            "[::ffff:10.0.0.1]:1", "0.0.0.0:1", "1127.0.0.1:1", "?:0", "?", "loopbacks"}) {
     EXPECT_FALSE(is_loopback(other)) << other;
   }
 }
