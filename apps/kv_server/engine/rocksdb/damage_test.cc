@@ -108,6 +108,10 @@ TEST_F(LogBytes, every_beginning_of_a_log_is_what_a_crash_leaves) {
   for (int i = 0; i < 500; ++i) {
     const std::string_view cut = std::string_view(whole_).substr(0, below(prng, whole_.size()));
     EXPECT_NE(state_of(scratch_, cut), LogState::kDamaged) << cut.size();
+    for (const size_t filling : {size_t{20}, size_t{4096}}) {
+      const std::string filled = std::string(cut) + std::string(filling, '\0');
+      EXPECT_NE(state_of(scratch_, filled), LogState::kDamaged) << cut.size() << ' ' << filling;
+    }
     const std::string zeros(below(prng, 70'000), '\0');
     EXPECT_NE(state_of(scratch_, whole_ + zeros), LogState::kDamaged) << zeros.size();
   }
@@ -163,6 +167,19 @@ TEST(RocksDamage, a_record_that_was_cut_off_by_a_crash_is_left_out) {
     TempDir copy;
     std::filesystem::copy(dir.path(), copy.path());
     write_bytes(logs_in(copy.path()).front(), whole.substr(0, whole.size() - missing));
+    EXPECT_EQ(prefix_kept(options_in(copy.path(), Durability::kSync)), kWrites - 1) << missing;
+  }
+}
+
+TEST(RocksDamage, a_record_that_was_cut_off_and_filled_up_with_zeros_is_left_out) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  const std::string whole = bytes_of(logs_in(dir.path()).front());
+  for (const size_t missing : {5u, 20u}) {
+    TempDir copy;
+    std::filesystem::copy(dir.path(), copy.path());
+    const std::string cut = whole.substr(0, whole.size() - missing);
+    write_bytes(logs_in(copy.path()).front(), cut + std::string(4096, '\0'));
     EXPECT_EQ(prefix_kept(options_in(copy.path(), Durability::kSync)), kWrites - 1) << missing;
   }
 }

@@ -62,15 +62,40 @@ bool is_sound(std::string_view block, size_t at) {
   return masked(crc32c(block.substr(at + kHeaderBytes - 1, header.length + 1))) == header.checksum;
 }
 
+bool all_zero(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+// Sound records, one behind the other, from here to the end, to zeros or to a record that is cut
+// off. A value may hold a record, too, but is followed by what is none.
+bool leads_to_the_end(std::string_view block, size_t at) {
+  while (at + kHeaderBytes <= block.size()) {
+    const Header header = header_at(block, at);
+    const size_t end = at + kHeaderBytes + header.length;
+    if (!is_sound(block, at)) {
+      const bool is_type = header.type >= kFull && header.type <= kLast;
+      return (is_type && end > block.size()) || all_zero(block.substr(at));
+    }
+    at = end;
+  }
+  return true;
+}
+
 bool any_sound_behind(std::string_view block, size_t at) {
   while (++at + kHeaderBytes <= block.size()) {
-    if (is_sound(block, at)) return true;
+    if (is_sound(block, at) && leads_to_the_end(block, at)) return true;
   }
   return false;
 }
 
-bool all_zero(std::string_view bytes) {
-  return bytes.find_first_not_of('\0') == std::string_view::npos;
+// The zeros at the end of the block begin within the record at `at`: it was cut off there and the
+// file filled up. One of a few bytes that ends where the record does is the record's own.
+bool ends_in_zeros(std::string_view block, size_t at) {
+  constexpr size_t kOwnZeros = 16;
+  const size_t end = at + kHeaderBytes + header_at(block, at).length;
+  const size_t last = block.find_last_not_of('\0');
+  const size_t zeros_at = last == std::string_view::npos ? 0 : last + 1;
+  return zeros_at < end && (block.size() > end || zeros_at + kOwnZeros <= end);
 }
 
 class Reader {
@@ -119,8 +144,13 @@ class Reader {
     const uint64_t offset = block_at_ + at;
     const bool reaches_beyond = at + kHeaderBytes + header.length > block_.size();
     const bool cut_off = last_block() && reaches_beyond && !any_sound_behind(block_, at);
-    const bool never_written = all_zero(block_.substr(at)) && rest_is_zero();
-    return {cut_off || never_written ? LogState::kTorn : LogState::kDamaged, offset, 0};
+    if (cut_off) return {LogState::kTorn, offset, 0};
+    const bool never_written = all_zero(block_.substr(at));
+    const bool filled_up = !never_written && ends_in_zeros(block_, at) &&
+                           !any_sound_behind(block_, at);
+    if (!never_written && !filled_up) return {LogState::kDamaged, offset, 0};
+    if (!rest_is_zero()) return {LogState::kDamaged, offset, 0};
+    return {LogState::kTorn, offset, 0, filled_up};
   }
 
   bool rest_is_zero() {

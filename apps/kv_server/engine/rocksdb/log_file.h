@@ -27,6 +27,7 @@ struct LogFinding {
   LogState state = LogState::kWhole;
   uint64_t offset = 0;  // of the first record that is not whole
   uint64_t bytes = 0;   // of the file
+  bool filled_up = false;  // torn, and zeros were put behind what is there of the record
 };
 
 // Fails with one line if the file cannot be read.

@@ -122,11 +122,13 @@ Result<std::vector<LogGuard::Trouble>> LogGuard::look() const {
     if (log.state == LogState::kDamaged || (ended && log.state == LogState::kTorn)) {
       found.push_back({name, "is damaged at byte " + std::to_string(log.offset) + " of " +
                                  std::to_string(log.bytes),
-                       false, log.offset, log.bytes});
+                       false, false, log.offset, log.bytes});
+    } else if (log.filled_up) {
+      found.push_back({name, "", false, true, log.offset, log.bytes});
     } else if (ended && log.bytes != note.bytes) {
       found.push_back({name, "has " + std::to_string(log.bytes) + " bytes and had " +
                                  std::to_string(note.bytes) + " when the server stopped",
-                       false, log.bytes, log.bytes});
+                       false, false, log.bytes, log.bytes});
     }
   }
   look_for_newest(all, note, found);
@@ -136,10 +138,22 @@ Result<std::vector<LogGuard::Trouble>> LogGuard::look() const {
 Status LogGuard::check() const {
   auto found = look();
   if (!found.ok()) return Error{found.error()};
-  if (found->empty()) return Done{};
-  const Trouble& first = found->front();
-  return Error{"the database in " + dir_ + " is damaged: " + first.log + " " + first.what +
-               "; --recover goes on with what can be read, and says what is lost"};
+  for (const Trouble& trouble : *found) {
+    if (trouble.filled_up) continue;
+    return Error{"the database in " + dir_ + " is damaged: " + trouble.log + " " + trouble.what +
+                 "; --recover goes on with what can be read, and says what is lost"};
+  }
+  for (const Trouble& trouble : *found) {
+    if (Status done = cut(trouble); !done.ok()) return done;
+  }
+  return Done{};
+}
+
+Status LogGuard::cut(const Trouble& trouble) const {
+  std::error_code problem;
+  fs::resize_file(path(trouble.log), trouble.offset, problem);
+  if (problem) return Error{"cannot cut " + path(trouble.log) + ": " + problem.message()};
+  return Done{};
 }
 
 Status LogGuard::set_aside(const Trouble& trouble, std::string& copy) const {
@@ -160,6 +174,10 @@ Result<std::vector<std::string>> LogGuard::recover() const {
   for (const Trouble& trouble : *found) {
     if (trouble.missing) {
       lost.push_back(trouble.log + " " + trouble.what + ": what was written to it is lost");
+      continue;
+    }
+    if (trouble.filled_up) {
+      if (Status done = cut(trouble); !done.ok()) return Error{done.error()};
       continue;
     }
     std::string copy;

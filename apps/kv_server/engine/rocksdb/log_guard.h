@@ -24,7 +24,8 @@ class LogGuard {
   explicit LogGuard(std::string dir) : dir_(std::move(dir)) {}
 
   // Fails with one line that names the file if a log is damaged or missing. For one who holds the
-  // lock of the database.
+  // lock of the database. Cuts off a write that a crash left unfinished and filled up with zeros,
+  // which RocksDB would take for damage.
   Status check() const;
 
   // Makes of damaged logs what RocksDB reads up to the damage, and keeps copies of them. Returns
@@ -46,6 +47,7 @@ class LogGuard {
     std::string log;  // its file
     std::string what;
     bool missing = false;
+    bool filled_up = false;  // no damage: to be cut where it is torn
     uint64_t offset = 0;  // where to cut it
     uint64_t bytes = 0;
   };
@@ -58,6 +60,7 @@ class LogGuard {
   Result<std::vector<Trouble>> look() const;
   void look_for_newest(const std::vector<uint64_t>& logs, const Note& note,
                        std::vector<Trouble>& found) const;
+  Status cut(const Trouble& trouble) const;
   Status set_aside(const Trouble& trouble, std::string& copy) const;
 
   const std::string dir_;
