@@ -225,6 +225,19 @@ TEST(RocksDamage, recovery_keeps_all_writes_before_the_damage_and_a_copy_of_the_
   EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), kept);
 }
 
+TEST(RocksDamage, recovery_goes_on_without_the_first_sector_of_the_log) {
+  TempDir dir;
+  write_all(dir.path(), true);
+  const std::string log = logs_in(dir.path()).front();
+  std::string bytes = bytes_of(log);
+  write_bytes(log, bytes.replace(0, 512, 512, '\0'));
+  EXPECT_EQ(refused_for_its_log(dir.path()), 0);
+  EngineOptions options = options_in(dir.path(), Durability::kSync);
+  options.recover = true;
+  EXPECT_EQ(prefix_kept(options), 0);
+  EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), 0);
+}
+
 TEST(RocksDamage, recovery_of_what_is_whole_loses_nothing) {
   TempDir dir;
   write_all(dir.path(), true);

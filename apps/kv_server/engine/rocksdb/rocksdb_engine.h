@@ -98,6 +98,7 @@ class RocksEngine final : public Engine {
   Status reconcile();
   Status read_meta(uint64_t& seed, bool& counted);
   Status put_meta(std::string_view name, uint64_t word);
+  Status flush_meta();
   void recount(const rocksdb::Snapshot* snapshot);
   void stop_recount();
   void close();

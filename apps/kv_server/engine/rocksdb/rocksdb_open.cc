@@ -223,7 +223,8 @@ Status RocksEngine::read_meta(uint64_t& seed, bool& counted) {
     seed = seed_ != 0 ? seed_ : random_word();
     counted = true;
     Status stored = put_meta(kSeedName, seed);
-    return stored.ok() ? put_meta(kFormatName, kFormat) : stored;
+    if (stored.ok()) stored = put_meta(kFormatName, kFormat);
+    return stored.ok() ? flush_meta() : stored;
   }
   if (format < kOldestFormat || format > kFormat) {
     return Error{"the database in " + dir_ + " has format " + std::to_string(format) +
@@ -254,6 +255,13 @@ Status RocksEngine::put_meta(std::string_view name, uint64_t word) {
   durable.sync = true;
   const std::string bytes = stored_word(word);
   const rocksdb::Status status = db_->Put(durable, family(kMeta), slice(name), bytes);
+  if (!status.ok()) return open_error(status);
+  return Done{};
+}
+
+// Without its format and seed a database is none: they are not to be lost with the first log.
+Status RocksEngine::flush_meta() {
+  const rocksdb::Status status = db_->Flush(rocksdb::FlushOptions(), family(kMeta));
   if (!status.ok()) return open_error(status);
   return Done{};
 }

@@ -81,7 +81,8 @@ Status RocksEngine::open_strictly() {
 }
 
 // Up to the damage, so that no write is there without those before it. Where tables were written
-// from beyond it already that cannot be had, and every write that can be read is taken instead.
+// from beyond it already that cannot be had, and the newer logs are read as well; of a damaged log
+// itself, which was cut at the damage, no more.
 Status RocksEngine::open_recovering() {
   using Mode = rocksdb::WALRecoveryMode;
   std::vector<std::string> lost;
