@@ -103,33 +103,44 @@ Status RocksEngine::open_recovering() {
 
 // Writes that were left out may have been part of what newer ones build on: puts the order of SCAN
 // and the expiries into agreement with the values. The keys are counted anew.
+// What cannot be read is no reason to take anything for gone.
 Status RocksEngine::reconcile() {
   const rocksdb::ReadOptions read;
   Writer writer(*db_);
   std::string ignored;
+  const auto add_missing = [&](Family index, const std::string& entry) {
+    const rocksdb::Status found = db_->Get(read, family(index), entry, &ignored);
+    if (found.IsNotFound()) writer.put(family(index), entry);
+    return found.IsNotFound() ? rocksdb::Status::OK() : found;
+  };
   std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read, family(kData)));
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     const std::string_view key = view(it->key());
     const auto stored = parse_value(view(it->value()));
     if (!stored) continue;
-    const std::string order = ordered_key(hash_key(key, seed_), key);
-    if (!db_->Get(read, family(kOrder), order, &ignored).ok()) writer.put(family(kOrder), order);
-    if (stored->expires_at_ms == kNoExpiry) continue;
-    const std::string due = ordered_key(static_cast<uint64_t>(stored->expires_at_ms), key);
-    if (!db_->Get(read, family(kExpiry), due, &ignored).ok()) writer.put(family(kExpiry), due);
+    rocksdb::Status put = add_missing(kOrder, ordered_key(hash_key(key, seed_), key));
+    if (put.ok() && stored->expires_at_ms != kNoExpiry) {
+      put = add_missing(kExpiry, ordered_key(static_cast<uint64_t>(stored->expires_at_ms), key));
+    }
+    if (!put.ok()) return open_error(put);
   }
+  if (!it->status().ok()) return open_error(it->status());
   for (const Family index : {kOrder, kExpiry}) {
     it.reset(db_->NewIterator(read, family(index)));
     for (it->SeekToFirst(); it->Valid(); it->Next()) {
       const auto entry = parse_ordered_key(view(it->key()));
       std::string value;
-      const bool is_there =
-          entry && db_->Get(read, family(kData), slice(entry->key), &value).ok();
-      const auto stored = is_there ? parse_value(value) : std::nullopt;
+      const rocksdb::Status found =
+          entry ? db_->Get(read, family(kData), slice(entry->key), &value)
+                : rocksdb::Status::NotFound();
+      if (!found.ok() && !found.IsNotFound()) return open_error(found);
+      const auto stored = found.ok() ? parse_value(value) : std::nullopt;
+      if (found.ok() && !stored) continue;  // a value of which nothing is known
       const bool fits = stored && (index == kOrder ||
                                    entry->word == static_cast<uint64_t>(stored->expires_at_ms));
       if (!fits) writer.erase(family(index), it->key());
     }
+    if (!it->status().ok()) return open_error(it->status());
   }
   if (const rocksdb::Status status = writer.finish(); !status.ok()) return open_error(status);
   return Done{};
