@@ -84,14 +84,16 @@ void LogGuard::write_note(const Note& note) const {
 void LogGuard::note_newest() {
   const std::lock_guard guard(mutex_);
   const std::vector<uint64_t> all = logs();
-  if (!all.empty()) write_note({all.back(), false, 0});
+  if (all.empty() || all.back() == newest_) return;
+  newest_ = all.back();
+  write_note({newest_, false, 0});
 }
 
 void LogGuard::note_clean_end() {
   const std::lock_guard guard(mutex_);
   const std::vector<uint64_t> all = logs();
   std::error_code trouble;
-  if (all.empty()) return;
+  if (all.empty() || all.back() != newest_) return;
   const uint64_t bytes = fs::file_size(path(log_name(all.back())), trouble);
   if (!trouble) write_note({all.back(), true, bytes});
 }

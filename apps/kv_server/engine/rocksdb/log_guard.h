@@ -34,7 +34,8 @@ class LogGuard {
 
   // Notes which log is the newest. Any thread.
   void note_newest();
-  // The same after the database was closed.
+  // The same after the database was closed, for one who holds its lock again. Notes nothing if
+  // another server had the database in between.
   void note_clean_end();
 
  private:
@@ -65,6 +66,7 @@ class LogGuard {
 
   const std::string dir_;
   std::mutex mutex_;  // guards the note
+  uint64_t newest_ = 0;  // that was noted
 };
 
 }  // namespace rubato::kv

@@ -308,7 +308,13 @@ void RocksEngine::close() {
   // Of a log that could not be written, or is not on the disk, nothing is noted.
   const bool whole = !broken_.load() && db_->SyncWAL().ok();
   for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
-  if (db_->Close().ok() && whole) guard_.note_clean_end();
+  if (!db_->Close().ok() || !whole) return;
+  // RocksDB has let go of the lock, and another server may have the database already.
+  rocksdb::FileLock* lock = nullptr;
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  if (!env->LockFile(dir_ + "/LOCK", &lock).ok()) return;
+  guard_.note_clean_end();
+  env->UnlockFile(lock).PermitUncheckedError();
 }
 
 }  // namespace rubato::kv
