@@ -43,7 +43,9 @@ Frame RpcKvSession::frame(std::string_view unread, Request& request) {
   return found;
 }
 
+// The commands of a transaction come without waiting for the reply to its MULTI.
 void RpcKvSession::note_rejected(const Request& request) {
+  if (command_table()[request.type].name == "multi") set_refuses_transaction(true);
   server().calls().reject(request.type);
   server().errors().count_refusal();
   if (request.job_class == JobClass::kLong) rpc_.set_class(rpc::kLongClass);

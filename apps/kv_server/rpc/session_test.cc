@@ -169,6 +169,15 @@ TEST_F(RpcKv, a_refused_request_is_rejected_and_counts_as_its_commands) {
   EXPECT_EQ(desk_.pool().pending(), 0);
 }
 
+TEST_F(RpcKv, of_a_transaction_whose_multi_was_rejected_nothing_runs) {
+  client_.call({"PING"});
+  client_.link().refuse_next();
+  EXPECT_EQ(client_.call({"MULTI"}).substr(0, 6), "reject");
+  EXPECT_EQ(client_.call({"SET", "k", "v"}).substr(0, 1), "-");
+  EXPECT_EQ(client_.call({"EXEC"}).substr(0, 10), "-EXECABORT");
+  EXPECT_EQ(client_.call({"GET", "k"}), "$-1\r\n");
+}
+
 TEST_F(RpcKv, a_muted_request_that_is_refused_is_rejected_all_the_same) {
   client_.call({"CLIENT", "REPLY", "OFF"});
   client_.link().refuse_next();
