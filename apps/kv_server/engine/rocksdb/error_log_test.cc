@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/engine/rocksdb/error_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -29,6 +31,21 @@ TEST(ErrorLog, the_same_line_is_said_once_a_minute) {
   said.log.say_at(1'060'000, "full");
   ASSERT_EQ(said.lines.size(), 2U);
   EXPECT_EQ(said.lines[1], "rubato: store: full (5999 lines before it left out)");
+}
+
+TEST(ErrorLog, a_line_that_nobody_takes_is_left_out) {
+  int fds[2];
+  ASSERT_EQ(pipe2(fds, O_NONBLOCK), 0);
+  const std::string much(4096, '.');
+  while (write(fds[1], much.data(), much.size()) > 0) {
+  }
+  ASSERT_EQ(fcntl(fds[1], F_SETFL, 0), 0);
+  const int before = dup(STDERR_FILENO);
+  ASSERT_EQ(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+  ErrorLog log;
+  log.say_at(1'000'000, "disk full");
+  dup2(before, STDERR_FILENO);
+  for (const int fd : {before, fds[0], fds[1]}) close(fd);
 }
 
 TEST(ErrorLog, of_many_different_lines_few_are_said_and_the_others_counted) {
