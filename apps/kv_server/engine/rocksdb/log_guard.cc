@@ -40,8 +40,9 @@ uint64_t log_number(const std::string& name) {
 std::vector<uint64_t> LogGuard::logs() const {
   std::vector<uint64_t> found;
   std::error_code trouble;
-  for (const auto& entry : fs::directory_iterator(dir_, trouble)) {
-    const uint64_t number = log_number(entry.path().filename().string());
+  fs::directory_iterator it(dir_, trouble);
+  for (; !trouble && it != fs::directory_iterator(); it.increment(trouble)) {
+    const uint64_t number = log_number(it->path().filename().string());
     if (number != 0) found.push_back(number);
   }
   std::sort(found.begin(), found.end());
@@ -50,8 +51,9 @@ std::vector<uint64_t> LogGuard::logs() const {
 
 bool LogGuard::has_tables() const {
   std::error_code trouble;
-  for (const auto& entry : fs::directory_iterator(dir_, trouble)) {
-    if (entry.path().extension() == ".sst") return true;
+  fs::directory_iterator it(dir_, trouble);
+  for (; !trouble && it != fs::directory_iterator(); it.increment(trouble)) {
+    if (it->path().extension() == ".sst") return true;
   }
   return false;
 }
@@ -124,13 +126,14 @@ Result<std::vector<LogGuard::Trouble>> LogGuard::look() const {
     if (log.state == LogState::kDamaged || (ended && log.state == LogState::kTorn)) {
       found.push_back({name, "is damaged at byte " + std::to_string(log.offset) + " of " +
                                  std::to_string(log.bytes),
-                       false, false, log.offset, log.bytes});
+                       false, false, log.offset, log.bytes, log.bytes - log.offset});
     } else if (log.filled_up) {
-      found.push_back({name, "", false, true, log.offset, log.bytes});
+      found.push_back({name, "", false, true, log.offset, log.bytes, 0});
     } else if (ended && log.bytes != note.bytes) {
       found.push_back({name, "has " + std::to_string(log.bytes) + " bytes and had " +
                                  std::to_string(note.bytes) + " when the server stopped",
-                       false, false, log.bytes, log.bytes});
+                       false, false, log.bytes, log.bytes,
+                       note.bytes - std::min(note.bytes, log.bytes)});
     }
   }
   look_for_newest(all, note, found);
@@ -159,6 +162,7 @@ Status LogGuard::cut(const Trouble& trouble) const {
 }
 
 Status LogGuard::set_aside(const Trouble& trouble, std::string& copy) const {
+  if (trouble.offset == trouble.bytes) return Done{};  // all there is stays
   std::error_code problem;
   const std::string log = path(trouble.log);
   copy = log + ".damaged";
@@ -186,9 +190,9 @@ Result<std::vector<std::string>> LogGuard::recover() const {
     Status aside = set_aside(trouble, copy);
     if (!aside.ok()) return Error{aside.error()};
     lost.push_back(trouble.log + " " + trouble.what + ": the writes in its last " +
-                   std::to_string(trouble.bytes - trouble.offset) +
-                   " bytes are lost, and those of newer logs that build on them; a copy is kept "
-                   "as " + copy);
+                   std::to_string(trouble.lost) +
+                   " bytes are lost, and those of newer logs that build on them" +
+                   (copy.empty() ? "" : "; a copy is kept as " + copy));
   }
   return lost;
 }

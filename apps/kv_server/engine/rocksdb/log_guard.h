@@ -51,6 +51,7 @@ class LogGuard {
     bool filled_up = false;  // no damage: to be cut where it is torn
     uint64_t offset = 0;  // where to cut it
     uint64_t bytes = 0;
+    uint64_t lost = 0;    // of the bytes it has or had
   };
 
   std::string path(const std::string& name) const { return dir_ + "/" + name; }

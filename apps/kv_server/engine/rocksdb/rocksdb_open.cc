@@ -86,7 +86,9 @@ class Watch final : public rocksdb::EventListener {
 
   void OnMemTableSealed(const rocksdb::MemTableInfo&) override { guard_.note_newest(); }
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
-    log_.say("no more writes are taken until this is over: " + status->ToString());
+    const bool stops = status->severity() >= rocksdb::Status::Severity::kHardError;
+    log_.say((stops ? "no more writes are taken until this is over: " : "in the background: ") +
+             status->ToString());
   }
   void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
     if (info.new_bg_error.ok()) log_.say("writes are taken again");
@@ -308,6 +310,7 @@ void RocksEngine::close() {
   // Of a log that could not be written, or is not on the disk, nothing is noted.
   const bool whole = !broken_.load() && db_->SyncWAL().ok();
   for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
+  guard_.note_newest();
   if (!db_->Close().ok() || !whole) return;
   // RocksDB has let go of the lock, and another server may have the database already.
   rocksdb::FileLock* lock = nullptr;
