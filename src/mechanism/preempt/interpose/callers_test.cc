@@ -27,11 +27,13 @@ using testing::Ring;
 
 int g_honoured = 0;
 
+void a_function_of_the_program() { ++g_honoured; }
+
 class Callers : public ::testing::Test {
  protected:
   void SetUp() override {
     g_honoured = 0;
-    section_set_handler([] { ++g_honoured; });
+    section_set_handler(&a_function_of_the_program);
     ASSERT_TRUE(code_map_build().ok());
     set_code_is_unsafe(&code_is_in_unsafe_object);
   }
@@ -109,7 +111,7 @@ TEST_F(Callers, interposed_functions_are_never_left_wherever_they_lie) {
     const auto code = reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, name));
     EXPECT_EQ(code_kind(code), CodeKind::kUnsafe) << name;
   }
-  const auto here = reinterpret_cast<uintptr_t>(&g_honoured);
+  const auto here = reinterpret_cast<uintptr_t>(&a_function_of_the_program);
   EXPECT_NE(code_kind(here), CodeKind::kUnsafe);
 }
 
