@@ -6,13 +6,14 @@ import re
 import select
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 import unittest
 import urllib.error
 import urllib.request
 
-from server import ReplyError, Server, refused
+from server import BINARY, ReplyError, Server, refused
 
 
 class Start(unittest.TestCase):
@@ -270,6 +271,16 @@ class Spin(unittest.TestCase):
             self.assertGreaterEqual(time.monotonic() - start, 0.05)
             with self.assertRaisesRegex(ReplyError, "SPIN takes nanoseconds"):
                 client.call("SPIN", "soon")
+
+
+class Bench(unittest.TestCase):
+    def test_bench_of_few_cpus_runs_for_a_moment(self):
+        bench = os.path.join(os.path.dirname(__file__), "..", "..", "bench", "few_cpus.py")
+        done = subprocess.run(
+            [bench, "--binary", BINARY, "--workers", "1,3", "--seconds", "0.5", "--rounds", "1"],
+            capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\n3 workers +\d+ ")
 
 
 if __name__ == "__main__":
