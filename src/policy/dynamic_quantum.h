@@ -25,9 +25,9 @@ struct DynamicQuantum {
     return std::min(std::max(ema * int64_t{factor}, low), high);
   }
 
-  // A short request is done. Where the operating system takes the core away for milliseconds, one
-  // such sample would stretch the quantum for many requests to come; clipped, it moves the average
-  // like a slow request.
+  // A short request is done. A host leaves out what it knows that a thread had no CPU for; what a
+  // hypervisor takes it does not see, and one such sample of milliseconds would stretch the quantum
+  // for many requests to come. Clipped, it moves the average like a slow request.
   void learn(Nanos& average, Nanos service) const {
     const bool first = average == Nanos();
     const Nanos ema = first ? initial : average;
