@@ -202,9 +202,11 @@ class Shared {
 
   // Is the worker awake and has not looked after its arrivals for long: in a request that is not
   // preempted, or without a CPU?
-  bool is_stuck(WorkerId worker, Instant at) const {
-    const int64_t polled = worker_stats[worker.value]->polled_ns.load(std::memory_order_relaxed);
-    return polled != WorkerStats::kAsleep && at.ns() - polled >= kStuck.count();
+  bool is_stuck(WorkerId worker, Instant at) const { return stuck_for(worker, at) >= kStuck; }
+  // So long that another worker should look after its arrivals from now on; before that it does
+  // when something has come. Workers without a CPU get it back within milliseconds.
+  bool is_stuck_for_long(WorkerId worker, Instant at) const {
+    return stuck_for(worker, at) >= kStuckForLong;
   }
 
   // A stuck worker whose arrivals end the sleep of another, which sets and clears this.
@@ -231,6 +233,12 @@ class Shared {
 
  private:
   static constexpr Nanos kStuck = Nanos::micros(100);
+  static constexpr Nanos kStuckForLong = Nanos::millis(5);
+
+  Nanos stuck_for(WorkerId worker, Instant at) const {
+    const int64_t polled = worker_stats[worker.value]->polled_ns.load(std::memory_order_relaxed);
+    return polled != WorkerStats::kAsleep ? at - Instant(polled) : Nanos();
+  }
 
   // Requires options that Runtime::create has accepted.
   static std::unique_ptr<CoreRule> rule_of(const RuntimeOptions& options) {

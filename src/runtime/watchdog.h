@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Watchdog<P>: notices once a millisecond what nobody who is awake would: a worker that is stuck
-// (in a request that is not preempted, or without a CPU) while others sleep, and requests in a
-// queue that a sleeping worker may serve, because the plan has changed or a thief lost a race. It
-// wakes one worker for each, which helps, and watches the arrivals of the stuck one from then on.
+// (in a request that is not preempted, or without a CPU) and has work that others may do, while
+// others sleep; and requests in a queue that a sleeping worker may serve, because the plan has
+// changed or a thief lost a race. It wakes one worker for each, which helps. One that is stuck for
+// long gets a worker that watches its arrivals.
 // One caller at a time: the thread that looks at slices or cores, or a thread of its own. Never
 // blocks.
 #pragma once
@@ -43,7 +44,15 @@ class Watchdog {
   void look_at(WorkerId worker, Instant at) {
     if (!shared_.is_stuck(worker, at)) return;
     if (shared_.watched(worker).load(std::memory_order_relaxed)) return;
-    shared_.wake_any(worker);
+    if (shared_.is_stuck_for_long(worker, at) || has_work(worker)) shared_.wake_any(worker);
+  }
+
+  // That others may do. Looking into the kernel costs less than a worker that wakes for nothing.
+  bool has_work(WorkerId worker) {
+    const bool has_inbox = P::kQueues[0].scope == Scope::kPerWorker;
+    if (has_inbox && shared_.queues.depth({0, worker.value}) > 0) return true;
+    if (shared_.control[worker.value]->depth() > 0) return true;
+    return shared_.datapath.queue(worker).pending();
   }
 
   Shared<P>& shared_;

@@ -122,7 +122,7 @@ Nanos LiveWorker<P>::watch_stuck() {
   if (kOwnArrivals<P>) return kQuietSleep;
   Nanos limit = kQuietSleep;
   for (LiveWorker* other : others) {
-    if (!shared_.is_stuck(other->id_, host_.now())) continue;
+    if (!shared_.is_stuck_for_long(other->id_, host_.now())) continue;
     if (shared_.watched(other->id_).exchange(true, std::memory_order_acq_rel)) continue;
     limit = kWatchfulSleep;
     watched_.push_back(other);
