@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Request: a Job with its bytes; and Session, the application's state of one flow (connection).
+// Request: a RequestState with its bytes; and Session, the application's state of one flow (connection).
 //
 // A flow has at most one Request in flight: the next one is framed only when the previous one is
 // finished. So the replies of a flow leave in order, a pipelined command sees the effects of the
@@ -14,33 +14,12 @@
 #include <string_view>
 
 #include "datapath/reply_buffer.h"
-#include "policy/job.h"
+#include "sched/request_state.h"
 
 namespace rubato {
 
 class DatapathQueue;
 class Session;
-
-// Why a request is not served.
-enum class Refusal : uint8_t {
-  kFull,   // the queues are full, or the server is stopping
-  kDelay,  // it has waited too long, in a server that has too much to do
-  kShare,  // so has its connection had its turn, and sent more than that
-};
-inline constexpr uint32_t kRefusals = 3;
-
-// What is known of one request from its arrival to its end. A flow assigns it as a whole when it
-// frames a request, so nothing of the request before it is left, whichever layer wrote it.
-struct RequestState : Job {
-  void* fiber = nullptr;             // the runtime's: where a preempted request is suspended
-  Nanos promoted_after;              // the runtime's: became long by age then; 0 = it did not
-  Instant put_back;                  // the runtime's: when it was preempted last
-  bool has_locals = false;           // the runtime's: its fiber keeps values for it
-  bool close_after = false;          // close the flow once the reply has left
-  bool at_once = false;              // nothing to run: Session::answer has the reply now
-  Refusal refusal = Refusal::kFull;  // for Session::refuse, as is the next
-  Nanos retry_after;                 // when it is worth asking again, zero = unknown
-};
 
 struct Request : RequestState {
   std::string_view payload;          // one whole request; valid until the request is finished

@@ -19,6 +19,7 @@ const char* name_of(Classify classify) {
     case Classify::kFeedback: return "feedback";
     case Classify::kAge: return "age";
     case Classify::kLearned: return "learned";
+    case Classify::kDeclared: return "declared";
   }
   return "?";
 }

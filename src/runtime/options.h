@@ -13,15 +13,9 @@
 #include "mechanism/preempt/mechanism.h"
 #include "overload/shedding.h"
 #include "runtime/credit_source.h"
+#include "sched/classify.h"
 
 namespace rubato {
-
-// Who may say that a request is long.
-enum class Classify : uint8_t {
-  kFeedback,  // the application alone (Synergy 5.1.2)
-  kAge,       // and its attained service: whatever outlives a quantum is long
-  kLearned,   // and what requests of its type and size took before
-};
 
 // Who looks at the clock while a long request runs.
 enum class PreemptionClock : uint8_t {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small parts of a worker: idling, culprits, learned service times, what keeps it awake.
+// The small parts of a worker: idling, culprits, what keeps it awake.
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "policy/all.h"
 #include "runtime/idling.h"
-#include "runtime/learned.h"
 #include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
 
@@ -71,27 +70,6 @@ TEST(RecentSlices, short_slices_are_nobodys_fault) {
   RecentSlices recent;
   recent.note(Instant(0), Instant(99'999), 7);
   EXPECT_EQ(recent.worst_between(Instant(0), Instant(99'999)).held, Nanos());
-}
-
-TEST(Learned, averages_per_type_and_size) {
-  Learned learned;
-  EXPECT_EQ(learned.expected(3, 100), Nanos());
-  learned.add(3, 100, Nanos(800), JobClass::kShort);
-  EXPECT_EQ(learned.expected(3, 100), Nanos(800));
-  learned.add(3, 120, Nanos(1'600), JobClass::kLong);
-  EXPECT_EQ(learned.expected(3, 100), Nanos(900));
-  EXPECT_EQ(learned.expected(3, 5'000), Nanos());
-  EXPECT_EQ(learned.expected(4, 100), Nanos());
-}
-
-TEST(Learned, knows_whether_the_last_one_was_long) {
-  Learned learned;
-  EXPECT_FALSE(learned.was_long(3, 100));
-  learned.add(3, 100, Nanos(800), JobClass::kLong);
-  EXPECT_TRUE(learned.was_long(3, 120));
-  EXPECT_FALSE(learned.was_long(3, 5'000));
-  learned.add(3, 100, Nanos(800), JobClass::kShort);
-  EXPECT_FALSE(learned.was_long(3, 100));
 }
 
 TEST(WorkerStats, type_statistics_exist_from_the_first_use_on) {

@@ -16,7 +16,6 @@
 #include "runtime/app.h"
 #include "runtime/core_control.h"
 #include "runtime/fiber_pool.h"
-#include "runtime/learned.h"
 #include "runtime/live_host.h"
 #include "runtime/managers.h"
 #include "runtime/options.h"
@@ -225,7 +224,6 @@ class Shared {
   std::vector<const WorkerStats*> worker_stats;
   FiberPool fibers;
   std::atomic<int64_t> slow_threshold_ns;
-  Learned learned;
   std::function<void()> server_loop;
   std::atomic<bool> drain_failed{false};
   Sleepers<> sleepers;

@@ -19,9 +19,7 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -35,10 +33,10 @@
 #include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/mechanism.h"
 #include "mechanism/preempt/timer.h"
-#include "overload/shedding.h"
 #include "policy/archetype.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/idling.h"
+#include "runtime/live_platform.h"
 #include "runtime/seat.h"
 #include "runtime/shared.h"
 #include "runtime/slice_clock.h"
@@ -59,9 +57,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
         arrivals_(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
         asynchronous_(is_asynchronous(shared.options.preempt)),
         slice_(slice_watch(shared.options)),
-        idling_(shared.options.idle, shared.options.idle_spin) {
-    if (shared.options.shed) shedding_.emplace(shared.options.shedding);
-  }
+        idling_(shared.options.idle, shared.options.idle_spin),
+        core_(shared.policy, id, core_options(shared.options), LivePlatform<P>(*this)) {}
 
   // The thread's main function: returns when the runtime has stopped. detach() when nobody
   // interrupts it any more.
@@ -87,15 +84,8 @@ class LiveWorker final : public Seat, private InterruptTarget {
   std::vector<LiveWorker*> others;
 
  private:
-  // After so many picks from other queues a waiting control-plane request is next, which keeps a
-  // share of 1/8 of the picks for the control plane under any load.
-  static constexpr uint32_t kControlShare = 8;
-  // Commands of one pipeline that may follow each other, and for how long, before the flow goes to
-  // the tail.
-  static constexpr uint32_t kFlowRun = 32;
-  static constexpr Nanos kFlowTime = Nanos::micros(50);
-  // Requests of one connection that are refused in one go.
-  static constexpr uint32_t kRefusalRun = 64;
+  friend class LivePlatform<P>;
+
   static constexpr uint32_t kPicksPerPoll = 32;
   static constexpr Nanos kPollInterval = Nanos::micros(50);
   // The longest sleep: while a worker is stuck, and otherwise.
@@ -129,40 +119,30 @@ class LiveWorker final : public Seat, private InterruptTarget {
                                                               : SliceWatch::kTimerCore;
   }
 
+  static sched::CoreOptions core_options(const RuntimeOptions& options) {
+    sched::CoreOptions core{.classify = options.classify, .shedding = {}};
+    if (options.shed) core.shedding = options.shedding;
+    return core;
+  }
+
   // Arrivals.
   void poll_if_due();
+  void take_in();
   uint32_t ingest(DatapathQueue& from);
-  void admit(Request& request);
-  void enqueue(Request& request);
-  bool queue_up(Request& request);
   void queued(QueueRef q);
   void call_for_help();
-  Request* answer_at_once(Request* next);
-  void follow(Request& next);
-  void note_arrival(const Request& request);
+  void wake_pushed() {
+    host_.take_pushed([this](WorkerId worker) { shared_.wake(worker); });
+  }
 
-  // Refusals.
-  bool takes(Request& request, Refusal why);
-  Nanos wait_among_long(Request& request);
-  bool will_be_long(const Request& request) const;
-  void turn_away(Request& late, Refusal why);
-  Request* refuse(Request& request, Refusal why);
-  void ran_out();
-  void show_overload();
-
-  // Choice and slices.
-  Request* pick();
-  Request* pick_unyielded();
-  Request* pick_control();
-  void begin(Request& request);
-  void start_slice(Request& request);
+  // Slices and replies.
+  Instant begin(Request& request);
   void slice_over(bool half_way = false);
   bool slice_was_lost();
   Nanos take_loss(Nanos time);
-  void account_slice(Request& request, Instant at);
-  void complete(Request& request, Nanos service);
-  void learn(const Job& done, size_t payload_bytes, Nanos service, Nanos lost,
-             Nanos promoted_after);
+  Nanos end_slice(const Request& request, Instant at);
+  void note_finished(const Request& request);
+  sched::Replied<Request> reply(Request& request);
 
   // Fibers.
   void preempt(Instant at, bool half_way);
@@ -224,11 +204,10 @@ class LiveWorker final : public Seat, private InterruptTarget {
   DatapathQueue& datapath_;
   StealQueue<Job*>& control_;
   const std::unique_ptr<ArrivalSlots> arrivals_;
-  typename P::Worker state_{};
   const bool asynchronous_;
   SliceClock slice_;
   Idling idling_;
-  std::optional<overload::Shedding> shedding_;  // none = whatever fits the queues is served
+  sched::Core<P, LivePlatform<P>> core_;
   RecentSlices recent_;
   WorkerStats stats_;
 
@@ -241,16 +220,9 @@ class LiveWorker final : public Seat, private InterruptTarget {
   std::vector<LiveWorker*> watched_;           // stuck workers among those
   uint32_t next_minded_ = 0;
   uint32_t picks_since_poll_ = 0;
-  uint32_t picks_since_control_ = 0;
   uint32_t queued_ = 0;       // requests of the last poll, or that followed one of theirs
   bool called_help_ = false;  // for those
   bool woken_ = false;        // and has not found anything to do yet
-  uint32_t flow_run_ = 0;
-  Instant flow_run_start_;
-  Request* flow_next_ = nullptr;      // the next command of the pipeline just served
-  std::vector<Request*> overflow_;    // preempted, but their queue was full: next to run
-  std::deque<Request*> yielded_;      // they wait for locks, and take turns with all others
-  bool yielded_turn_ = false;
 
   Fiber thread_fiber_{};
   LoopFiber* running_ = nullptr;
@@ -274,5 +246,4 @@ class LiveWorker final : public Seat, private InterruptTarget {
 #include "runtime/worker_fibers.h"
 #include "runtime/worker_idle.h"
 #include "runtime/worker_interrupts.h"
-#include "runtime/worker_refusals.h"
-#include "runtime/worker_requests.h"
+#include "runtime/worker_slices.h"

@@ -17,7 +17,6 @@ void LiveWorker<P>::run() {
   last_poll_ = step();
   note_polled();
   loss_.restart(last_poll_);
-  overflow_.reserve(shared_.options.max_fibers);
   minded_.reserve(others.size());
   watched_.reserve(others.size());
   running_ = shared_.fibers.make(&fiber_main, &shared_);
@@ -101,23 +100,19 @@ Request* LiveWorker<P>::recv_here() {
     worker.poll_if_due();
     if constexpr (kDispatches<P>) worker.shared_.dispatch(worker.host_.now());
     if constexpr (kManages<P>) worker.shared_.manage_for(worker.id_, worker.host_.now());
-    Request* request = worker.pick();
+    Request* request = worker.core_.next();
     if (request == nullptr) {
-      worker.ran_out();
+      worker.core_.ran_out();
       request = worker.idle();
       if (request == nullptr) continue;
     }
     worker.found_work();
-    if (request->fiber == nullptr) {
-      if (!worker.takes(*request, Refusal::kDelay)) {
-        worker.turn_away(*request, Refusal::kDelay);
-        continue;
-      }
-      worker.begin(*request);
+    if (request->fiber != nullptr) {
+      worker.resume(*request);
+    } else if (worker.core_.start(*request)) {
       worker.back_from_here();
       return request;
     }
-    worker.resume(*request);
   }
 }
 
@@ -128,11 +123,10 @@ void LiveWorker<P>::preempt(Instant at, bool half_way) {
   Request& request = *current_;
   if (to == nullptr) {
     ++stats_.preemptions_denied;
-    start_slice(request);
+    core_.start_slice(request);
     return;
   }
   ++stats_.preemptions;
-  request.put_back = at;
   publish_ = &request;
   leave_request(to, half_way ? step() : at);  // an identity may have been made
 }
@@ -141,9 +135,7 @@ void LiveWorker<P>::preempt(Instant at, bool half_way) {
 template <Policy P>
 void LiveWorker<P>::leave_request(LoopFiber* to, Instant at) {
   Request& request = *current_;
-  account_slice(request, at);
-  ++request.preemptions;
-  slice_.stop();
+  request.attained += end_slice(request, at);
   stats_.busy_since_ns.store(0, std::memory_order_relaxed);
   request.fiber = running_;
   current_ = nullptr;
@@ -167,11 +159,7 @@ void LiveWorker<P>::resume(Request& request) {
   ++stats_.resumed;
   running_ = to;
   become(from, to);
-  begin(request);
-  // Who gave the worker away for a lock has waited for that, not for its turn.
-  if (request.put_back != Instant()) {
-    stats_.delay.waited(JobClass::kLong, slice_start_ - std::exchange(request.put_back, Instant()));
-  }
+  static_cast<void>(core_.start(request));  // what has started is not refused
   switch_fibers(from->fiber, to->fiber);
   here().after_switch();
 }
@@ -196,11 +184,8 @@ void LiveWorker<P>::after_switch() {
   if (shelve_ != nullptr) shared_.fibers.park(std::exchange(shelve_, nullptr));
   Request* request = std::exchange(publish_, nullptr);
   if (request == nullptr) return;
-  if (std::exchange(publish_yielded_, false)) return yielded_.push_back(request);
-  const QueueRef queue = hook::requeue(shared_.policy, *request, Why::kPreempted, id_, host_);
-  if (!host_.put(queue, request)) return overflow_.push_back(request);
-  host_.take_pushed([this](WorkerId worker) { shared_.wake(worker); });
-  if (!is_pushed(P::kQueues[queue.spec])) shared_.wake_for(queue, id_, host_);
+  if (std::exchange(publish_yielded_, false)) return core_.wait_for_lock(*request);
+  core_.requeue(*request);
 }
 
 }  // namespace rubato

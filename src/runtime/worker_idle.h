@@ -65,7 +65,7 @@ uint32_t LiveWorker<P>::take_over(QueueRef theirs, QueueRef mine) {
   for (uint32_t taken = 0; taken < most; ++taken) {
     Job* job = host_.take(theirs);
     if (job == nullptr) return taken;
-    if (!host_.put(mine, job)) overflow_.push_back(static_cast<Request*>(job));
+    if (!host_.put(mine, job)) core_.take_over(*static_cast<Request*>(job));
   }
   return most;
 }
@@ -90,7 +90,7 @@ Request* LiveWorker<P>::last_look() {
   if constexpr (kDispatches<P>) shared_.dispatch(step());
   if constexpr (kManages<P>) shared_.manage_all(step());
   host_.refresh_plan();
-  return pick();
+  return core_.next();
 }
 
 template <Policy P>

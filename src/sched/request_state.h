@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RequestState: what a scheduler knows of one request from its arrival to its end. A host derives
+// its request type from it and assigns it as a whole when a request arrives, so nothing of the
+// request before it is left, whichever layer wrote it. The owner of the job owns all of it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "policy/job.h"
+
+namespace rubato {
+
+// Why a request is not served.
+enum class Refusal : uint8_t {
+  kFull,   // the queues are full, or the server is stopping
+  kDelay,  // it has waited too long, in a server that has too much to do
+  kShare,  // so has its connection had its turn, and sent more than that
+};
+inline constexpr uint32_t kRefusals = 3;
+
+struct RequestState : Job {
+  void* fiber = nullptr;             // the host's: where a request that has started is suspended
+  Nanos promoted_after;              // became long by age after so much service; 0 = it did not
+  Instant put_back;                  // when it was preempted; zero while it is not waiting for that
+  bool has_started = false;          // it has been given to a worker
+  bool has_locals = false;           // the host's: its fiber keeps values for it
+  bool close_after = false;          // close the flow once the reply has left
+  bool at_once = false;              // nothing to run: the reply is known where it arrives
+  Refusal refusal = Refusal::kFull;  // why it is refused, if it is
+  Nanos retry_after;                 // when it is worth asking again, zero = unknown
+};
+
+}  // namespace rubato
