@@ -219,12 +219,12 @@ void add_model_options(CLI::App& app, SimOptions& o) {
         if (text != "feedback" && text != "age") {
           return Error{"takes feedback or age, not '" + text + "'"};
         }
-        o.setup.classify = text == "age" ? sim::Classify::kAge : sim::Classify::kFeedback;
+        o.setup.classify = text == "age" ? Classify::kAge : Classify::kFeedback;
         return Done{};
       },
       "How a worker learns that a request is long: the application says so when it starts, or it "
       "has run for a whole slice")
-      ->default_str(o.setup.classify == sim::Classify::kAge ? "age" : "feedback");
+      ->default_str(o.setup.classify == Classify::kAge ? "age" : "feedback");
   add_micros(app, "--long-over", o.setup.long_over,
              "Types whose mean service is this or more are long to --classify feedback", "10us");
   add_count(app, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",

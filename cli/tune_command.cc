@@ -144,7 +144,7 @@ constexpr const char* kNotes =
 void add_tune_options(CLI::App& app, TuneOptions& o) {
   o.sim.seeds = kSeeds;
   o.sim.setup.warmup = kWarmup;
-  o.sim.setup.classify = sim::Classify::kAge;  // as `rubato serve`, unless told
+  o.sim.setup.classify = Classify::kAge;  // as `rubato serve`, unless told
   add_slo_option(app, o.sim.slo, "Limits to meet, see below; may be repeated");
   add_rate_option(app, o.sim)->description("Requests per second to serve");
   CLI::Option* profile =

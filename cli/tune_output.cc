@@ -28,7 +28,7 @@ std::string comment(const std::string& label, std::string text) {
 }
 
 const char* classify_name(const SimOptions& o) {
-  return o.setup.classify == sim::Classify::kAge ? "age" : "feedback";
+  return o.setup.classify == Classify::kAge ? "age" : "feedback";
 }
 
 // As TOML: what looks like a whole number or a flag is one.

@@ -22,9 +22,11 @@ class LivePlatform {
   using Request = rubato::Request;
   // The datapath may use its memory for the next request of the flow.
   static constexpr bool kOutlivesReply = false;
+  static constexpr bool kHasConnections = true;
 
   explicit LivePlatform(LiveWorker<P>& worker) : worker_(worker) {}
 
+  WorkerId me() const { return worker_.id_; }
   LiveHost<P>& host() const { return worker_.host_; }
   Instant now() const { return worker_.host_.now(); }
   Instant look_at_clock() { return worker_.step(); }

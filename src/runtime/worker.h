@@ -58,7 +58,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
         asynchronous_(is_asynchronous(shared.options.preempt)),
         slice_(slice_watch(shared.options)),
         idling_(shared.options.idle, shared.options.idle_spin),
-        core_(shared.policy, id, core_options(shared.options), LivePlatform<P>(*this)) {}
+        core_(shared.policy, core_options(shared.options), LivePlatform<P>(*this)) {}
 
   // The thread's main function: returns when the runtime has stopped. detach() when nobody
   // interrupts it any more.

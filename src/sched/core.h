@@ -19,6 +19,9 @@
 // A Platform has
 //   Request                          derived from RequestState
 //   kOutlivesReply                   whether a request may be looked at after reply()
+//   kHasConnections                  whether requests come by connections: with pipelines, a control
+//                                    plane, and fibers that wait for locks
+//   me()                             the worker
 //   host()                           the verbs of policy/contract.h, on this worker
 //   now(), look_at_clock()           the time of this decision; the same, read anew
 //   payload_bytes(request)           of the request's own bytes
@@ -77,10 +80,11 @@ class Core {
  public:
   using Request = typename Platform::Request;
 
-  Core(const P& policy, WorkerId me, const CoreOptions& options, Platform platform)
-      : policy_(policy), platform_(platform), me_(me), classify_(options.classify) {
-    if (options.shedding) shedding_ = std::make_unique<overload::Shedding>(*options.shedding);
-    if (shedding_ || classify_ == Classify::kLearned) learned_ = std::make_unique<Learned>();
+  Core(const P& policy, const CoreOptions& options, Platform platform)
+      : policy_(policy), platform_(platform), classify_(options.classify) {
+    if (!options.shedding && classify_ != Classify::kLearned) return;
+    experience_ = std::make_unique<Experience>();
+    if (options.shedding) experience_->shedding.emplace(*options.shedding);
   }
 
   // Arrival.
@@ -98,18 +102,21 @@ class Core {
   bool mark_long(Request& request, uint8_t priority);
   void start_slice(Request& request);
   bool expire(Request& request, Nanos service);
-  bool requeue(Request& request);
-  void wait_for_lock(Request& request) { locked_.push_back(&request); }
-  void take_over(Request& request) { overflow_.push_back(&request); }
-  Nanos quantum() const { return quantum_; }
+  std::optional<QueueRef> requeue(Request& request);
+  void wait_for_lock(Request& request) { aside().locked.push_back(&request); }
+  void take_over(Request& request) { aside().overflow.push_back(&request); }
+  Nanos quantum() const { return quantum_; }  // of the slice that began last; max() = no end
 
   // The end. `service` on the worker in all, of which it had no CPU for `lost`.
   void finish(Request& request, Nanos service, Nanos lost);
 
-  // Is there something that only this worker can take, without asking the policy?
-  bool holds_next() const { return flow_next_ != nullptr; }
-  typename P::Worker& state() { return state_; }
-  const Learned* learned() const { return learned_.get(); }  // null = nothing is learned
+  // Does the next command of the pipeline just served wait here?
+  bool holds_next() const { return turn_.next != nullptr; }
+  const typename P::Worker& state() const { return state_; }
+  // Average service of requests like this one; zero = not known, or nobody asks.
+  Nanos expected(const Request& request) const {
+    return experience_ == nullptr ? Nanos() : learned().expected(request.type, bytes_of(request));
+  }
 
  private:
   using Finished = std::conditional_t<Platform::kOutlivesReply, const RequestState&, RequestState>;
@@ -124,44 +131,73 @@ class Core {
   // Requests of one connection that are refused in one go.
   static constexpr uint32_t kRefusalRun = 64;
 
+  // What was learned from the requests before.
+  struct Experience {
+    std::optional<overload::Shedding> shedding;  // none = what fits the queues is served
+    Learned learned;
+    Nanos waited_long;  // how long the last long request waited for its turn
+  };
+
+  // Whose turn it is, where requests come by connections.
+  struct Turn {
+    uint32_t picks_since_control = 0;
+    uint32_t flow_run = 0;    // commands of one pipeline that followed each other
+    Instant flow_run_start;
+    Request* next = nullptr;  // the next command of the pipeline just served
+  };
+  struct NoTurn {
+    static constexpr Request* next = nullptr;
+  };
+
+  // Requests that wait at this worker, in no queue of the policy.
+  struct Aside {
+    std::vector<Request*> overflow;  // preempted, but their queue was full: next to run
+    std::deque<Request*> locked;     // they wait for locks, and take turns with all others
+    bool locked_turn = false;
+  };
+
+  Aside& aside() {
+    if (aside_ == nullptr) aside_ = std::make_unique<Aside>();
+    return *aside_;
+  }
+  overload::Shedding& shedding() const { return *experience_->shedding; }
+  Learned& learned() const { return experience_->learned; }
+  size_t bytes_of(const Request& request) const { return platform_.payload_bytes(request); }
   Request* answer_at_once(Request* next);
   void enqueue(Request& request);
   bool queue_up(Request& request);
-  bool serves(Request& request, Refusal why);
+  bool serves(Request& request, Refusal why) {
+    return experience_ == nullptr || request.control || judge(request, why);
+  }
+  bool judge(Request& request, Refusal why);
   bool will_be_long(const Request& request) const;
   Nanos wait_among_long(Request& request);
   void turn_away(Request& late, Refusal why);
   Request* refuse(Request& request, Refusal why);
-  Request* next_but_locked();
+  Request* next_of_aside();
+  Request* next_in_turn();
   Request* next_control();
   void classify_by_experience(Request& request);
   void waited(JobClass job_class, Nanos wait);
   void learn(const RequestState& done, size_t payload_bytes, Nanos service, Nanos lost);
   void follow(Request& next);
+  void end_flow_run() { turn_.flow_run = 0; }
 
   const P& policy_;
   Platform platform_;
-  const WorkerId me_;
   const Classify classify_;
+  [[no_unique_address]] std::conditional_t<Platform::kHasConnections, Turn, NoTurn> turn_;
   typename P::Worker state_{};
-  std::unique_ptr<overload::Shedding> shedding_;  // null = what fits the queues is served
-  std::unique_ptr<Learned> learned_;              // null = nobody asks
-  Nanos quantum_ = Nanos::max();       // of the slice that began last
-  Nanos waited_long_;                  // how long the last long request waited for its turn
-  uint32_t picks_since_control_ = 0;
-  uint32_t flow_run_ = 0;              // commands of one pipeline that followed each other
-  Instant flow_run_start_;
-  Request* flow_next_ = nullptr;       // the next command of the pipeline just served
-  bool locked_turn_ = false;
-  std::vector<Request*> overflow_;     // preempted, but their queue was full: next to run
-  std::deque<Request*> locked_;        // they wait for locks, and take turns with all others
+  Nanos quantum_ = Nanos::max();
+  std::unique_ptr<Experience> experience_;  // null = nobody asks what was learned
+  std::unique_ptr<Aside> aside_;            // null = none ever did
 };
 
 // ---- Arrival ----------------------------------------------------------------------------------
 
 // A request has come to this worker.
 template <Policy P, class Platform>
-void Core<P, Platform>::admit(Request& request) {
+inline void Core<P, Platform>::admit(Request& request) {
   Request* first = answer_at_once(&request);
   if (first == nullptr) return;
   platform_.note_arrived(*first);
@@ -173,18 +209,20 @@ void Core<P, Platform>::admit(Request& request) {
 // flow's next one queues with the control plane, so that a client that sends nothing else gets no
 // more than that.
 template <Policy P, class Platform>
-auto Core<P, Platform>::answer_at_once(Request* next) -> Request* {
-  for (uint32_t run = 0; next != nullptr && next->at_once && run < kFlowRun; ++run) {
-    next = platform_.answer(*next);
+inline auto Core<P, Platform>::answer_at_once(Request* next) -> Request* {
+  if constexpr (Platform::kHasConnections) {
+    for (uint32_t run = 0; next != nullptr && next->at_once && run < kFlowRun; ++run) {
+      next = platform_.answer(*next);
+    }
+    if (next != nullptr) next->control |= next->at_once;
   }
-  if (next != nullptr) next->control |= next->at_once;
   return next;
 }
 
 // Full means an explicit refusal and a counter. The flow's next command gets its own chance: it may
 // go to another queue. The flow yields at the latest when its turn of input is used up.
 template <Policy P, class Platform>
-void Core<P, Platform>::enqueue(Request& request) {
+inline void Core<P, Platform>::enqueue(Request& request) {
   Request* next = &request;
   while (!queue_up(*next)) {
     next = refuse(*next, Refusal::kFull);
@@ -195,9 +233,11 @@ void Core<P, Platform>::enqueue(Request& request) {
 
 // False: its queue is full.
 template <Policy P, class Platform>
-bool Core<P, Platform>::queue_up(Request& request) {
-  if (request.control) return platform_.put_control(request);
-  return platform_.enqueue(hook::route(policy_, request, me_, platform_.host()), request);
+inline bool Core<P, Platform>::queue_up(Request& request) {
+  if constexpr (Platform::kHasConnections) {
+    if (request.control) return platform_.put_control(request);
+  }
+  return platform_.enqueue(hook::route(policy_, request, platform_.me(), platform_.host()), request);
 }
 
 // ---- Refusal ----------------------------------------------------------------------------------
@@ -206,24 +246,24 @@ bool Core<P, Platform>::queue_up(Request& request) {
 
 // kShare: its connection has just had its turn, and others wait.
 template <Policy P, class Platform>
-bool Core<P, Platform>::serves(Request& request, Refusal why) {
-  if (!shedding_ || request.control) return true;
+bool Core<P, Platform>::judge(Request& request, Refusal why) {
+  if (!experience_->shedding) return true;
   const Instant now = platform_.now();
   const Nanos wait = std::max(now - request.arrived, wait_among_long(request));
   const bool is_long = will_be_long(request);
-  const bool served = why == Refusal::kShare ? shedding_->serves_more(wait, now, is_long)
-                                             : shedding_->serves(wait, now, is_long);
+  const bool served = why == Refusal::kShare ? shedding().serves_more(wait, now, is_long)
+                                             : shedding().serves(wait, now, is_long);
   if (!served && is_long) request.job_class = JobClass::kLong;
-  platform_.note_overloaded(shedding_->overloaded());
+  platform_.note_overloaded(shedding().overloaded());
   return served;
 }
 
 // Asked only where long requests have a target of their own. Before they start this is a guess.
 template <Policy P, class Platform>
 bool Core<P, Platform>::will_be_long(const Request& request) const {
-  if (!shedding_->settings().tells_long()) return false;
+  if (!shedding().settings().tells_long()) return false;
   return request.job_class == JobClass::kLong ||
-         learned_->was_long(request.type, platform_.payload_bytes(request));
+         learned().was_long(request.type, bytes_of(request));
 }
 
 // A policy that preempts starts a long request soon and lets it wait afterwards. So its overload
@@ -233,12 +273,12 @@ bool Core<P, Platform>::will_be_long(const Request& request) const {
 template <Policy P, class Platform>
 Nanos Core<P, Platform>::wait_among_long(Request& request) {
   if constexpr (P::kPreempts == Preempts::kNothing) return Nanos();
-  const Nanos service = learned_->expected(request.type, platform_.payload_bytes(request));
+  const Nanos service = expected(request);
   if (service <= hook::quantum(policy_, state_, request, platform_.host())) return Nanos();
   const int64_t suspended = platform_.suspended();
   if (suspended <= 0) return Nanos();
   const Nanos turns = service * suspended / platform_.host().workers();
-  const Nanos wait = shedding_->late_among_long(std::max(turns, waited_long_), service);
+  const Nanos wait = shedding().late_among_long(std::max(turns, experience_->waited_long), service);
   if (wait > Nanos()) request.job_class = JobClass::kLong;
   return wait;
 }
@@ -255,7 +295,7 @@ void Core<P, Platform>::turn_away(Request& late, Refusal why) {
     if (refused == kRefusalRun || serves(*next, why)) break;
     next = refuse(*next, why);
   }
-  shedding_->spent(platform_.look_at_clock() - begun);
+  shedding().spent(platform_.look_at_clock() - begun);
   if (next != nullptr) enqueue(*next);
 }
 
@@ -263,9 +303,9 @@ void Core<P, Platform>::turn_away(Request& late, Refusal why) {
 template <Policy P, class Platform>
 auto Core<P, Platform>::refuse(Request& request, Refusal why) -> Request* {
   request.refusal = why;
-  if (shedding_) {
+  if (experience_ != nullptr && experience_->shedding) {
     const bool is_long = request.job_class == JobClass::kLong;
-    request.retry_after = shedding_->retry_after(platform_.now(), is_long);
+    request.retry_after = shedding().retry_after(platform_.now(), is_long);
   }
   platform_.note_refused(request);
   return answer_at_once(platform_.refuse(request));
@@ -274,48 +314,61 @@ auto Core<P, Platform>::refuse(Request& request, Refusal why) -> Request* {
 // The worker has found nothing to do.
 template <Policy P, class Platform>
 void Core<P, Platform>::ran_out() {
-  waited_long_ = Nanos();
   platform_.note_none_waits();
-  if (!shedding_) return;
-  shedding_->ran_out(platform_.now());
-  platform_.note_overloaded(shedding_->overloaded());
+  if (experience_ == nullptr) return;
+  experience_->waited_long = Nanos();
+  if (!experience_->shedding) return;
+  shedding().ran_out(platform_.now());
+  platform_.note_overloaded(shedding().overloaded());
 }
 
 // ---- Choice -----------------------------------------------------------------------------------
 
-// The request whose turn it is, null if there is none. A request that waits for a lock tries again
-// after every other one, so that the lock's holder gets on even if it waits here too.
+// The request whose turn it is, null if there is none.
 template <Policy P, class Platform>
-auto Core<P, Platform>::next() -> Request* {
-  if (locked_.empty()) [[likely]] return next_but_locked();
-  locked_turn_ = !locked_turn_;
-  if (locked_turn_) {
-    if (Request* request = next_but_locked()) return request;
+inline auto Core<P, Platform>::next() -> Request* {
+  if (aside_ != nullptr) [[unlikely]] return next_of_aside();
+  return next_in_turn();
+}
+
+// A request that waits for a lock tries again after every other one, so that the lock's holder gets
+// on even if it waits here too.
+template <Policy P, class Platform>
+auto Core<P, Platform>::next_of_aside() -> Request* {
+  if (aside_->locked.empty()) return next_in_turn();
+  aside_->locked_turn = !aside_->locked_turn;
+  if (aside_->locked_turn) {
+    if (Request* request = next_in_turn()) return request;
     platform_.help();  // the holder may wait at a worker that is stuck
   }
-  Request* request = locked_.front();
-  locked_.pop_front();
+  Request* request = aside_->locked.front();
+  aside_->locked.pop_front();
   return request;
 }
 
 template <Policy P, class Platform>
-auto Core<P, Platform>::next_but_locked() -> Request* {
-  if (++picks_since_control_ >= kControlShare) {
-    if (Request* request = next_control()) return request;
+inline auto Core<P, Platform>::next_in_turn() -> Request* {
+  if constexpr (Platform::kHasConnections) {
+    if (++turn_.picks_since_control >= kControlShare) {
+      if (Request* request = next_control()) return request;
+    }
+    if (turn_.next != nullptr) return std::exchange(turn_.next, nullptr);
   }
-  if (flow_next_ != nullptr) return std::exchange(flow_next_, nullptr);
-  if (!overflow_.empty()) {
-    Request* request = overflow_.back();
-    overflow_.pop_back();
+  if (aside_ != nullptr && !aside_->overflow.empty()) [[unlikely]] {
+    Request* request = aside_->overflow.back();
+    aside_->overflow.pop_back();
     return request;
   }
-  Job* job = hook::next(policy_, state_, me_, platform_.host());
-  return job != nullptr ? static_cast<Request*>(job) : next_control();
+  Job* job = hook::next(policy_, state_, platform_.me(), platform_.host());
+  if constexpr (Platform::kHasConnections) {
+    if (job == nullptr) return next_control();
+  }
+  return static_cast<Request*>(job);
 }
 
 template <Policy P, class Platform>
 auto Core<P, Platform>::next_control() -> Request* {
-  picks_since_control_ = 0;
+  turn_.picks_since_control = 0;
   return platform_.take_control();
 }
 
@@ -324,7 +377,7 @@ auto Core<P, Platform>::next_control() -> Request* {
 // The request starts, or goes on after a preemption. False: it was refused instead, for it has
 // waited too long.
 template <Policy P, class Platform>
-bool Core<P, Platform>::start(Request& request) {
+inline bool Core<P, Platform>::start(Request& request) {
   const bool first = !request.has_started;
   if (first && !serves(request, Refusal::kDelay)) {
     turn_away(request, Refusal::kDelay);
@@ -346,10 +399,9 @@ bool Core<P, Platform>::start(Request& request) {
 }
 
 template <Policy P, class Platform>
-void Core<P, Platform>::classify_by_experience(Request& request) {
+inline void Core<P, Platform>::classify_by_experience(Request& request) {
   if (P::kPreempts == Preempts::kNothing || classify_ != Classify::kLearned) return;
-  const Nanos expected = learned_->expected(request.type, platform_.payload_bytes(request));
-  if (expected <= hook::quantum(policy_, state_, request, platform_.host())) return;
+  if (expected(request) <= hook::quantum(policy_, state_, request, platform_.host())) return;
   request.job_class = JobClass::kLong;
   platform_.note_long(Classify::kLearned);
 }
@@ -360,6 +412,7 @@ void Core<P, Platform>::start_slice(Request& request) {
   if constexpr (P::kPreempts == Preempts::kNothing) return;
   const bool timed = P::kPreempts == Preempts::kEverything ||
                      request.job_class == JobClass::kLong || by_age(classify_);
+  quantum_ = Nanos::max();
   if (!timed) return platform_.disarm();
   quantum_ = hook::quantum(policy_, state_, request, platform_.host());
   platform_.arm(request, quantum_);
@@ -379,46 +432,51 @@ bool Core<P, Platform>::mark_long(Request& request, uint8_t priority) {
 // What waits in the kernel or the NIC counts as waiting, so it is taken in before the policy is
 // asked (Synergy 5.1.3.2 looks at the NIC queue too). False: the request goes on.
 template <Policy P, class Platform>
-bool Core<P, Platform>::expire(Request& request, Nanos service) {
+inline bool Core<P, Platform>::expire(Request& request, Nanos service) {
   const bool promoted = P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort;
-  if (promoted) {
+  if (promoted) [[unlikely]] {
     request.job_class = JobClass::kLong;
     request.promoted_after = service;
     platform_.note_long(Classify::kAge);
   }
   platform_.take_in();
-  const Running running{.worker = me_, .priority = request.priority};
+  const Running running{.worker = platform_.me(), .priority = request.priority};
   if (platform_.stops() || platform_.control_waits() ||
       hook::expired(policy_, running, platform_.host()) == Verdict::kPreempt) {
     return true;
   }
-  promoted ? start_slice(request) : platform_.renew(request, quantum_);
+  if (!promoted) [[likely]] {
+    platform_.renew(request, quantum_);
+  } else {
+    start_slice(request);
+  }
   return false;
 }
 
-// A preempted request that has left goes back: from now on another worker may have it. False: its
-// queue is full, and it is this worker's next.
+// A preempted request that has left goes back: from now on another worker may have it. Returns
+// where it waits; nothing = the queue is full, and it is this worker's next.
 template <Policy P, class Platform>
-bool Core<P, Platform>::requeue(Request& request) {
+inline std::optional<QueueRef> Core<P, Platform>::requeue(Request& request) {
   ++request.preemptions;
   request.put_back = platform_.now();
-  const QueueRef q = hook::requeue(policy_, request, Why::kPreempted, me_, platform_.host());
-  if (platform_.put_back(q, request)) return true;
+  const QueueRef q = hook::requeue(policy_, request, Why::kPreempted, platform_.me(),
+                                   platform_.host());
+  if (platform_.put_back(q, request)) return q;
   --request.preemptions;
-  overflow_.push_back(&request);
-  return false;
+  aside().overflow.push_back(&request);
+  return std::nullopt;
 }
 
 template <Policy P, class Platform>
-void Core<P, Platform>::waited(JobClass job_class, Nanos wait) {
-  if (job_class == JobClass::kLong) waited_long_ = wait;
+inline void Core<P, Platform>::waited(JobClass job_class, Nanos wait) {
+  if (experience_ != nullptr && job_class == JobClass::kLong) experience_->waited_long = wait;
   platform_.note_waited(job_class, wait);
 }
 
 // ---- The end ----------------------------------------------------------------------------------
 
 template <Policy P, class Platform>
-void Core<P, Platform>::finish(Request& request, Nanos service, Nanos lost) {
+inline void Core<P, Platform>::finish(Request& request, Nanos service, Nanos lost) {
   // A request without checkpoints that took long is noticed only now.
   if (P::kPreempts == Preempts::kLong && by_age(classify_) &&
       request.job_class == JobClass::kShort && service - lost > quantum_) {
@@ -427,21 +485,22 @@ void Core<P, Platform>::finish(Request& request, Nanos service, Nanos lost) {
   request.attained = service;
   platform_.note_finished(request);
   Finished done = request;
-  const size_t payload_bytes = platform_.payload_bytes(request);
+  const size_t payload_bytes = bytes_of(request);
   const Replied<Request> replied = platform_.reply(request);
   learn(done, payload_bytes, service + replied.cost, lost + replied.lost);
-  Request* next = answer_at_once(replied.next);
-  if (next != nullptr) return follow(*next);
-  flow_run_ = 0;
+  if constexpr (Platform::kHasConnections) {
+    Request* next = answer_at_once(replied.next);
+    next != nullptr ? follow(*next) : end_flow_run();
+  }
 }
 
 // A request that became long only by age counts as a short one of at most that age: were it left
 // out, the average could only ever fall and the quantum with it. Quanta are CPU time, so what was
 // `lost` is no part of the service that they follow.
 template <Policy P, class Platform>
-void Core<P, Platform>::learn(const RequestState& done, size_t payload_bytes, Nanos service,
+inline void Core<P, Platform>::learn(const RequestState& done, size_t payload_bytes, Nanos service,
                               Nanos lost) {
-  if (learned_) learned_->add(done.type, payload_bytes, service, done.job_class);
+  if (experience_ != nullptr) learned().add(done.type, payload_bytes, service, done.job_class);
   if (done.promoted_after == Nanos()) [[likely]] {
     return hook::finished(policy_, state_, done, service - lost);
   }
@@ -454,14 +513,14 @@ void Core<P, Platform>::learn(const RequestState& done, size_t payload_bytes, Na
 // together; a pipeline without end goes to the tail.
 template <Policy P, class Platform>
 void Core<P, Platform>::follow(Request& next) {
-  if (flow_run_++ == 0) flow_run_start_ = platform_.now();
-  if (flow_next_ == nullptr && !next.control && flow_run_ < kFlowRun &&
-      platform_.now() - flow_run_start_ < kFlowTime) {
-    flow_next_ = &next;
+  if (turn_.flow_run++ == 0) turn_.flow_run_start = platform_.now();
+  if (turn_.next == nullptr && !next.control && turn_.flow_run < kFlowRun &&
+      platform_.now() - turn_.flow_run_start < kFlowTime) {
+    turn_.next = &next;
     platform_.note_arrived(next);
     return;
   }
-  flow_run_ = 0;
+  end_flow_run();
   if (platform_.others_wait()) {
     if (!serves(next, Refusal::kShare)) {
       platform_.note_arrived(next);

@@ -26,6 +26,7 @@
 #include "sim/bit_ring.h"
 #include "sim/delay_scale.h"
 #include "sim/nic.h"
+#include "sim/platform.h"
 #include "sim/recorder.h"
 #include "sim/request.h"
 #include "sim/setup.h"
@@ -57,29 +58,36 @@ class Engine {
         stalls_(costs_.stalls, setup.workers, setup.seed),
         alarms_(setup.workers + 2 + managers(policy_, setup.workers) + (Site::kElastic ? 1 : 0) +
                 (stalls_.any() ? 1 : 0)),
-        cores_(setup.workers),
         managers_(managers(policy_, setup.workers)),
         warm_at_(warm_at(setup)) {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types_.push_back(type.service.mean >= setup.long_over);
     }
-    for (uint32_t w = 0; w < setup.workers; ++w) idle_.add(w);
+    cores_.reserve(setup.workers);
+    for (uint32_t w = 0; w < setup.workers; ++w) {
+      cores_.emplace_back(policy_, core_options(setup), SimPlatform<P, Site>(*this, w));
+      idle_.add(w);
+    }
     for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host_.place(group_of(w), w);
   }
 
   Outcome run();
 
  private:
+  friend class SimPlatform<P, Site>;
+
   enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake, kReleased };
 
   struct Core {
-    typename P::Worker state{};
+    Core(const P& policy, const sched::CoreOptions& options, SimPlatform<P, Site> platform)
+        : sched(policy, options, platform) {}
+
+    sched::Core<P, SimPlatform<P, Site>> sched;
     SimRequest* running = nullptr;
     Wake wake = Wake::kFinish;  // what its alarm stands for
     Instant slice_start;        // when the request began to run
     Instant finish_at;          // when it will be done if nobody cuts it
     Instant slice_end = Instant::never();
-    Nanos quantum;              // of the slice in force
     Nanos owed;                 // interrupts that came too late: paid before the next request
     Instant free_at;            // of an idle worker: when it has done what it was at
     Nanos idle;                 // in all, but for the pause it may be in
@@ -102,6 +110,9 @@ class Engine {
   static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
+  static sched::CoreOptions core_options(const Setup& setup) {
+    return {.classify = setup.classify, .shedding = setup.shedding};
+  }
   static Instant warm_at(const Setup& setup) {
     const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
     return Instant(Nanos::from_seconds(seconds * setup.warmup).count());
@@ -128,6 +139,7 @@ class Engine {
   void next_arrival();
   void arrive();
   void admit(SimRequest* request, uint32_t w);
+  bool enqueue(QueueRef q, SimRequest& request);
   void into_ring(SimRequest* request, uint32_t w);
   void poll(uint32_t w);
   void refuse(SimRequest* request);
@@ -150,7 +162,7 @@ class Engine {
 
   // Choice (engine_workers.h).
   void choose(uint32_t w);
-  Job* look(uint32_t w);
+  SimRequest* look(uint32_t w);
   void rest(uint32_t w);
   bool wake(uint32_t w, Nanos after = Nanos());
   void offer(QueueRef q, Nanos after = Nanos());
@@ -173,15 +185,18 @@ class Engine {
   void set_manager_alarm(ManagerId manager, Instant at);
 
   // Slices (engine_workers.h).
-  void begin(uint32_t w, SimRequest* request);
-  void start_slice(Core& core, const SimRequest& request);
+  bool begin(uint32_t w, SimRequest* request);
+  void take_up(uint32_t w, SimRequest& request);
+  void arm(Nanos quantum);
   void set_alarm(uint32_t w);
   void on_worker(uint32_t w);
   void finish(uint32_t w);
+  void reply(uint32_t w, SimRequest& request);
+  void take_in(uint32_t w);
   void slice_end(uint32_t w);
   void notify(uint32_t w);
   void preempt(uint32_t w);
-  bool timed(const SimRequest& request) const;
+  bool put_back(uint32_t w, QueueRef q, SimRequest& request);
   Nanos transfer(const SimRequest& request, uint32_t w) const;
 
   void adapt();
@@ -235,6 +250,7 @@ class Engine {
   uint64_t events_ = 0;
   uint32_t fruitless_adapts_ = 0;
   Instant last_arrival_;
+  int64_t suspended_ = 0;  // requests that were preempted and wait
   Nanos useful_;
   Nanos overhead_;
   SchedulerCounters counters_;

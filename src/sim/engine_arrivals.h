@@ -37,13 +37,30 @@ void Engine<P, Site>::arrive() {
   last_arrival_ = coming_.at;
   ++arrived_;
   next_arrival();
-  const uint32_t w = nic_.steer(request->flow, now_);
+  admit(request, nic_.steer(request->flow, now_));
+}
+
+template <Policy P, class Site>
+void Engine<P, Site>::admit(SimRequest* request, uint32_t w) {
+  if (setup_.classify == Classify::kDeclared && long_types_[request->true_type]) {
+    request->job_class = JobClass::kLong;
+  }
   if (polled()) return into_ring(request, w);
   sit(w);
-  host_.note_arrived(*request);
-  const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
-  if (!host_.insert(q, request)) return refuse(request);
-  offer(q);
+  cores_[w].sched.admit(*request);
+}
+
+// What is delivered where workers poll costs them, and others see it when the poll is over.
+template <Policy P, class Site>
+bool Engine<P, Site>::enqueue(QueueRef q, SimRequest& request) {
+  if (!polled()) {
+    if (!host_.insert(q, &request)) return false;
+    offer(q);
+    return true;
+  }
+  if (!host_.put(q, &request)) return false;
+  if (polled_into_.empty() || polled_into_.back() != q) polled_into_.push_back(q);
+  return true;
 }
 
 template <Policy P, class Site>
@@ -64,13 +81,7 @@ void Engine<P, Site>::poll(uint32_t w) {
   for (uint32_t n = 0; n < costs_.nic.burst && !ring.empty(); ++n) {
     auto* const request = static_cast<SimRequest*>(ring.take());
     if (costs_.latency_from == LatencyFrom::kReception) request->sent = now_;
-    host_.note_arrived(*request);
-    const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
-    if (!host_.put(q, request)) {
-      refuse(request);
-    } else if (polled_into_.empty() || polled_into_.back() != q) {
-      polled_into_.push_back(q);
-    }
+    cores_[w].sched.admit(*request);
   }
 }
 

@@ -42,7 +42,7 @@ template <Policy P, class Site>
 void Engine<P, Site>::receive(const Clients::Message& message) {
   const Offer& sent = message.offer;
   SimRequest* const request = pool_.borrow();
-  request->arrived = request->waits_since = now_;
+  request->arrived = now_;
   request->sent = sent.at;
   request->service = request->left = sent.service;
   request->flow = sent.flow;
@@ -57,12 +57,7 @@ void Engine<P, Site>::receive(const Clients::Message& message) {
     cores_[w].owed += costs_.cores.reject;
     return refuse(request);
   }
-  if (polled()) return into_ring(request, w);
-  sit(w);
-  host_.note_arrived(*request);
-  const QueueRef q = hook::route(policy_, *request, WorkerId{w}, host_);
-  if (!host_.insert(q, request)) return refuse(request);
-  offer(q);
+  admit(request, w);
 }
 
 // The worker says how many more it may send, and whoever else may send again.
@@ -150,7 +145,7 @@ Nanos Engine<P, Site>::measure_delays() {
     const auto& request = static_cast<const SimRequest&>(job);
     const bool own = P::kQueues[q.spec].scope == Scope::kPerWorker;
     Nanos& delay = own ? delays_[q.lane] : common_delay_;
-    delay = std::max(delay, now_ - request.waits_since);
+    delay = std::max(delay, now_ - std::max(request.arrived, request.put_back));
     longest = std::max(longest, scale.of(request, now_));
   });
   return longest;

@@ -12,29 +12,27 @@ namespace rubato::sim {
 template <Policy P, class Site>
 void Engine<P, Site>::choose(uint32_t w) {
   if (polled() && host_.waiting_in(own_queue(w)) == 0) poll(w);
-  Job* const job = look(w);
-  if (job != nullptr) {
-    begin(w, static_cast<SimRequest*>(job));
-  } else {
-    rest(w);
-  }
+  SimRequest* request = look(w);
+  while (request != nullptr && !begin(w, request)) request = look(w);
+  if (request == nullptr) rest(w);
   offer_polled();
 }
 
 // Nobody idles before its ring is empty, even if what it takes from there is for others.
 template <Policy P, class Site>
-Job* Engine<P, Site>::look(uint32_t w) {
-  Job* job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
-  while (job == nullptr && polled() && !host_.ring(w).empty()) {
+SimRequest* Engine<P, Site>::look(uint32_t w) {
+  SimRequest* request = cores_[w].sched.next();
+  while (request == nullptr && polled() && !host_.ring(w).empty()) {
     poll(w);
-    job = hook::next(policy_, cores_[w].state, WorkerId{w}, host_);
+    request = cores_[w].sched.next();
   }
-  return job;
+  return request;
 }
 
 template <Policy P, class Site>
 void Engine<P, Site>::rest(uint32_t w) {
   Core& core = cores_[w];
+  core.sched.ran_out();
   core.running = nullptr;
   core.free_at = now_ + host_.spent();
   overhead_ += host_.spent();
@@ -56,8 +54,8 @@ bool Engine<P, Site>::wake(uint32_t w, Nanos after) {
   sit(w);
   const uint64_t polled_before = host_.ring(w).consumed();
   if (polled() && host_.waiting_in(own_queue(w)) == 0 && !host_.ring(w).empty()) poll(w);
-  Job* const job = look(w);
-  if (job == nullptr) {
+  SimRequest* const request = look(w);
+  if (request == nullptr) {
     if (host_.ring(w).consumed() == polled_before) return false;
     core.idle += std::max(core.free_at, now_) - core.free_at;
     core.free_at = std::max(core.free_at, now_) + host_.spent();  // it worked for others
@@ -72,7 +70,7 @@ bool Engine<P, Site>::wake(uint32_t w, Nanos after) {
   host_.spend(pause);
   overhead_ -= pause;
   core.idle += now_ + pause - core.free_at;
-  begin(w, static_cast<SimRequest*>(job));
+  if (!begin(w, request)) choose(w);
   offer_polled();
   return true;
 }
@@ -130,39 +128,17 @@ void Engine<P, Site>::offer_all() {
 }
 
 template <Policy P, class Site>
-bool Engine<P, Site>::timed(const SimRequest& request) const {
-  if (P::kPreempts == Preempts::kNothing) return false;
-  return P::kPreempts == Preempts::kEverything || request.job_class == JobClass::kLong ||
-         setup_.classify == Classify::kAge;
-}
-
-template <Policy P, class Site>
 Nanos Engine<P, Site>::transfer(const SimRequest& request, uint32_t w) const {
   return costs_.worker.cache_transfer +
          costs_.noc.per_hop * mesh_hops(costs_.noc, request.last_on, w);
 }
 
-// The request starts, or goes on, once the worker has paid what it spent on the way.
+// The request starts, or goes on, once the worker has paid what it spent on the way. False: it was
+// refused instead.
 template <Policy P, class Site>
-void Engine<P, Site>::begin(uint32_t w, SimRequest* request) {
+bool Engine<P, Site>::begin(uint32_t w, SimRequest* request) {
   Core& core = cores_[w];
-  if constexpr (Site::kElastic) site_.serves(w, now_);
-  host_.spend(core.owed);
-  core.owed = Nanos();
-  if (request->last_on == SimRequest::kNowhere) {
-    host_.spend(costs_.worker.receive);
-    if (setup_.classify == Classify::kFeedback && long_types_[request->true_type]) {
-      request->job_class = JobClass::kLong;
-      host_.spend(costs_.worker.feedback);
-    }
-  } else {
-    host_.spend(costs_.worker.resume);
-    if (request->last_on != w) {
-      host_.spend(transfer(*request, w));
-      ++counters_.migrations;
-    }
-  }
-  start_slice(core, *request);
+  if (!core.sched.start(*request)) return false;
   overhead_ += host_.spent();
   core.running = request;
   core.slice_start = now_ + host_.spent();
@@ -170,19 +146,38 @@ void Engine<P, Site>::begin(uint32_t w, SimRequest* request) {
     trace_->span(w, "overhead", now_, core.slice_start);
   }
   core.finish_at = core.slice_start + request->left;
-  core.slice_end =
-      core.quantum == Nanos::max() ? Instant::never() : core.slice_start + core.quantum;
-  if (request->last_on == SimRequest::kNowhere) request->started = core.slice_start;
+  const Nanos quantum = core.sched.quantum();
+  core.slice_end = quantum == Nanos::max() ? Instant::never() : core.slice_start + quantum;
   request->last_on = w;
   set_alarm(w);
+  return true;
 }
 
 template <Policy P, class Site>
-void Engine<P, Site>::start_slice(Core& core, const SimRequest& request) {
-  core.quantum = Nanos::max();
-  if (!timed(request)) return;
-  core.quantum = hook::quantum(policy_, core.state, request, host_);
-  if (core.quantum != Nanos::max()) host_.spend(costs_.preemption.arm);
+void Engine<P, Site>::take_up(uint32_t w, SimRequest& request) {
+  Core& core = cores_[w];
+  if constexpr (Site::kElastic) site_.serves(w, now_);
+  host_.spend(core.owed);
+  core.owed = Nanos();
+  if (!request.has_started) {
+    host_.spend(costs_.worker.receive);
+    if (setup_.classify == Classify::kFeedback && long_types_[request.true_type]) {
+      core.sched.mark_long(request, request.priority);
+      host_.spend(costs_.worker.feedback);
+    }
+    return;
+  }
+  --suspended_;
+  host_.spend(costs_.worker.resume);
+  if (request.last_on != w) {
+    host_.spend(transfer(request, w));
+    ++counters_.migrations;
+  }
+}
+
+template <Policy P, class Site>
+void Engine<P, Site>::arm(Nanos quantum) {
+  if (quantum != Nanos::max()) host_.spend(costs_.preemption.arm);
 }
 
 // The end of the slice is seen late: by the timer core on its next scan, or as late as timers are.
@@ -230,35 +225,36 @@ template <Policy P, class Site>
 void Engine<P, Site>::finish(uint32_t w) {
   Core& core = cores_[w];
   SimRequest* const request = core.running;
-  request->attained = request->service;
   useful_ += now_ - core.slice_start;
   if (trace_ != nullptr) {
     trace_->slice(w, request->id, request->true_type, core.slice_start, now_,
                   Trace::End::kFinished);
   }
   sit(w);
-  hook::finished(policy_, core.state, *request, request->service);
-  host_.note_served(*request, request->service);
-  const bool moved = request->moves % 2 == 1;  // back and forth is not moved
-  moved_ += moved ? 1 : 0;
-  host_.spend(costs_.worker.send);
-  if (now_ >= warm_at_ && arrived_ < setup_.requests) ++done_in_time_;
-  Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
-  if constexpr (Site::kElastic) {
-    replied = answer(*request, true, now_ + host_.spent());
-    site_.update_credits(now_);
-    charge_messages(w);
-  }
-  if (request->measured) {
-    recorder_.done(*request, replied - request->sent);
-    if (watch_.done) [[unlikely]]
-      watch_.done({request->id, replied - request->sent, moved});
-  }
+  core.sched.finish(*request, request->service, Nanos());
   pool_.give_back(request);
   if constexpr (Site::kElastic) {
     if (site_.leaving(w)) return park(w);
   }
   choose(w);
+}
+
+template <Policy P, class Site>
+void Engine<P, Site>::reply(uint32_t w, SimRequest& request) {
+  const bool moved = request.moves % 2 == 1;  // back and forth is not moved
+  moved_ += moved ? 1 : 0;
+  host_.spend(costs_.worker.send);
+  if (now_ >= warm_at_ && arrived_ < setup_.requests) ++done_in_time_;
+  Instant replied = now_ + host_.spent() + costs_.nic.pcie + costs_.network_rtt / 2;
+  if constexpr (Site::kElastic) {
+    replied = answer(request, true, now_ + host_.spent());
+    site_.update_credits(now_);
+    charge_messages(w);
+  }
+  if (!request.measured) return;
+  recorder_.done(request, replied - request.sent);
+  if (watch_.done) [[unlikely]]
+    watch_.done({request.id, replied - request.sent, moved});
 }
 
 // Somebody looks at the slice that has ended: the worker itself in its timer's interrupt, or the
@@ -268,19 +264,14 @@ void Engine<P, Site>::slice_end(uint32_t w) {
   Core& core = cores_[w];
   SimRequest& request = *core.running;
   const bool self = costs_.preemption.clock == Clock::kSelf;
-  if (setup_.classify == Classify::kAge) request.job_class = JobClass::kLong;
   host_.sit(self ? w : SimHost<P>::kCentralSeat);
-  if (self) {
-    host_.spend(costs_.preemption.receive);
-    if (polled()) poll(w);
-  }
-  const Running running{.worker = WorkerId{w}, .priority = request.priority};
-  if (hook::expired(policy_, running, host_) == Verdict::kPreempt) {
+  if (self) host_.spend(costs_.preemption.receive);
+  if (core.sched.expire(request, request.attained + (now_ - core.slice_start))) {
     return self ? preempt(w) : notify(w);
   }
   ++counters_.preemptions_avoided;
   if (trace_ != nullptr) trace_->mark(w, "avoided", now_);
-  core.slice_end = now_ + core.quantum;
+  core.slice_end = now_ + core.sched.quantum();
   if (self) {
     host_.spend(costs_.preemption.done);
     const Nanos lost = host_.spent();
@@ -289,11 +280,17 @@ void Engine<P, Site>::slice_end(uint32_t w) {
     request.left -= now_ - core.slice_start;
     request.attained += now_ - core.slice_start;
     core.slice_start = now_ + lost;
-    core.slice_end = core.slice_start + core.quantum;
+    core.slice_end = core.slice_start + core.sched.quantum();
     core.finish_at = core.slice_start + request.left;
   }
   set_alarm(w);
   offer_polled();
+}
+
+// A timer core does not look into rings.
+template <Policy P, class Site>
+void Engine<P, Site>::take_in(uint32_t w) {
+  if (polled() && costs_.preemption.clock == Clock::kSelf) poll(w);
 }
 
 // The timer core sends one notification at a time. One that comes after the request is done
@@ -322,30 +319,31 @@ void Engine<P, Site>::preempt(uint32_t w) {
   Core& core = cores_[w];
   SimRequest* const request = core.running;
   const Nanos ran = now_ - core.slice_start;
-  if constexpr (Site::kElastic) request->waits_since = now_;
   useful_ += ran;
   request->attained += ran;
   request->left -= ran;
-  ++request->preemptions;
+  ++suspended_;
   if (trace_ != nullptr) {
     trace_->slice(w, request->id, request->true_type, core.slice_start, now_,
                   Trace::End::kPreempted);
   }
-  const QueueRef q = hook::requeue(policy_, *request, Why::kPreempted, WorkerId{w}, host_);
-  if (polled() && q == own_queue(w)) poll(w);  // what arrived meanwhile goes first
-  if (!host_.put(q, request)) {
-    --request->preemptions;
-    begin(w, request);
-    return offer_polled();
-  }
+  const std::optional<QueueRef> q = core.sched.requeue(*request);
+  if (!q) return choose(w);
   ++counters_.preemptions;
-  if (P::kQueues[q.spec].scope == Scope::kGlobal) {
-    counters_.wait_queue_max = std::max<uint64_t>(counters_.wait_queue_max, host_.waiting_in(q));
+  if (P::kQueues[q->spec].scope == Scope::kGlobal) {
+    counters_.wait_queue_max = std::max<uint64_t>(counters_.wait_queue_max, host_.waiting_in(*q));
   }
   host_.spend(costs_.worker.fresh_fiber);
   choose(w);
-  offer(q);
+  offer(*q);
   offer_polled();
+}
+
+// What arrived meanwhile goes first.
+template <Policy P, class Site>
+bool Engine<P, Site>::put_back(uint32_t w, QueueRef q, SimRequest& request) {
+  if (polled() && q == own_queue(w)) poll(w);
+  return host_.put(q, &request);
 }
 
 }  // namespace rubato::sim

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SimRequest, and the pool that lends them. A run uses as many as were ever in flight at once,
-// whatever its length. One owner.
+// whatever its length. One owner. (A new request is all zeros, which is quick to write.)
 #pragma once
 
 #include <array>
@@ -10,22 +10,20 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "policy/job.h"
+#include "sched/request_state.h"
 
 namespace rubato::sim {
 
-struct SimRequest : Job {
-  static constexpr uint32_t kNowhere = UINT32_MAX;
-
+struct SimRequest : RequestState {
   Instant sent;                  // by the client; latency counts from here
+  SimRequest* next_free = nullptr;  // of the pool, while it is there
   Nanos service;                 // in all
   Nanos left;                    // of it
   uint64_t id = 0;               // its number in the run
   uint32_t true_type = 0;        // `type` is what the classifier took it for
-  uint32_t last_on = kNowhere;   // the worker that had it last
+  uint32_t last_on = 0;          // the worker that has it, or had it last; has_started says if any
   // On an elastic site (sim/site.h) only:
   uint32_t session = 0;
-  Instant waits_since;           // arrived, or was cut
   bool measured = false;         // arrived after the warm-up
 };
 
@@ -33,27 +31,35 @@ class RequestPool {
  public:
   // Its fields are those of a new SimRequest.
   SimRequest* borrow() {
-    if (free_.empty()) grow();
-    SimRequest* request = free_.back();
-    free_.pop_back();
+    if (free_ == nullptr) [[unlikely]] grow();
+    SimRequest* const request = free_;
+    free_ = request->next_free;
     *request = SimRequest();
+    ++in_use_;
     return request;
   }
-  void give_back(SimRequest* request) { free_.push_back(request); }
+  void give_back(SimRequest* request) {
+    request->next_free = free_;
+    free_ = request;
+    --in_use_;
+  }
 
-  uint64_t in_use() const { return chunks_.size() * kChunk - free_.size(); }
+  uint64_t in_use() const { return in_use_; }
 
  private:
   static constexpr size_t kChunk = 256;
 
   void grow() {
     chunks_.push_back(std::make_unique<std::array<SimRequest, kChunk>>());
-    free_.reserve(chunks_.size() * kChunk);
-    for (SimRequest& request : *chunks_.back()) free_.push_back(&request);
+    for (SimRequest& request : *chunks_.back()) {
+      request.next_free = free_;
+      free_ = &request;
+    }
   }
 
   std::vector<std::unique_ptr<std::array<SimRequest, kChunk>>> chunks_;
-  std::vector<SimRequest*> free_;
+  SimRequest* free_ = nullptr;
+  uint64_t in_use_ = 0;
 };
 
 }  // namespace rubato::sim

@@ -8,17 +8,13 @@
 #include <optional>
 
 #include "base/time.h"
+#include "overload/shedding.h"
+#include "sched/classify.h"
 #include "sim/costs.h"
 #include "sim/elastic.h"
 #include "workload/source.h"
 
 namespace rubato::sim {
-
-// How a worker learns that a request is long.
-enum class Classify : uint8_t {
-  kFeedback,  // the application, which knows the true type, says so at its start (Synergy 5.1.2)
-  kAge,       // it has run for a whole slice
-};
 
 struct Setup {
   uint32_t workers = 16;     // 1 .. limits::kMaxWorkers
@@ -29,6 +25,7 @@ struct Setup {
   double warmup = 0.1;       // share of the run's time whose arrivals are not measured
   Classify classify = Classify::kFeedback;
   Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
+  std::optional<overload::SheddingSettings> shedding;  // none = what fits the queues is served
   std::optional<ElasticSetup> elastic;  // clients with sessions, and cores that come and go
 };
 
