@@ -92,7 +92,7 @@ def check_includes(path, text, layers, root):
         if path.startswith("src/"):
             yield Finding(path, 0, "layers", "tools/layers.txt has no rule for this folder")
         return
-    is_test = path.endswith("_test.cc")
+    is_test = path.endswith("_test.cc") or "/testing/" in path
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:

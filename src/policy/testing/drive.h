@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// drive<P>: runs a policy in virtual time over N workers, calling its hooks as contract.h says a
-// host does: no costs, no queueing outside of the policy's own queues, jobs become long the moment
-// they start (the application's feedback). For conformance tests, not for performance: the
-// simulator (src/sim) is the place for that. Deterministic: same policy, arrivals, options, same
-// report. Single-threaded.
+// drive<P>: runs a policy in virtual time over N workers, each a platform of sched::Core: no costs,
+// no queueing outside of the policy's own queues, jobs become long the moment they start (the
+// application's feedback). For conformance tests, not for performance: the simulator (src/sim) is
+// the place for that. Deterministic: same policy, arrivals, options, same report. Single-threaded.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "policy/testing/chaos_host.h"
 #include "policy/testing/checked_host.h"
 #include "policy/testing/script_host.h"
+#include "sched/core.h"
 
 namespace rubato::testing {
 
@@ -71,10 +71,11 @@ class Driver {
                 managers(policy_, options.workers)),
         chaos_(script_, options.seed, options.chaos ? options.rates : ChaosRates{0, 0, 0, 0}),
         host_(chaos_, options.patience),
-        seats_(options.workers),
         manager_seats_(script_.managers()),
         jobs_(arrivals.size()) {
     script_.set_capacity(options.queue_capacity);
+    seats_.reserve(options.workers);
+    for (uint32_t w = 0; w < options.workers; ++w) seats_.emplace_back(*this, WorkerId{w});
   }
 
   DriveReport run() {
@@ -101,15 +102,66 @@ class Driver {
  private:
   using Host = CheckedHost<P, ChaosHost<P, ScriptHost<P>>>;
 
-  struct DrivenJob : Job {
+  struct DrivenJob : RequestState {
     uint32_t arrival = 0;
     Nanos left;
   };
+
+  // What a worker lends to its core.
+  struct Platform {
+    using Request = DrivenJob;
+    static constexpr bool kOutlivesReply = true;
+    static constexpr bool kHasConnections = false;
+
+    WorkerId me() const { return id; }
+    Host& host() { return driver.host_; }
+    Instant now() { return driver.script_.now(); }
+    Instant look_at_clock() { return now(); }
+    static size_t payload_bytes(const Request&) { return 0; }
+    bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
+    bool put_back(QueueRef q, Request& request) { return host().put(q, &request); }
+    static bool control_waits() { return false; }
+    static void take_in() {}
+    static void help() {}
+    sched::Replied<Request> reply(Request& request) {
+      driver.depart(request);
+      return {};
+    }
+    Request* refuse(Request& request) {
+      driver.turn_away(request);
+      return nullptr;
+    }
+    void take_up(Request& request) { driver.take_up(request, id); }
+    void arm(const Request&, Nanos quantum) { driver.check_slice(quantum); }
+    static void renew(const Request&, Nanos) {}
+    static void disarm() {}
+    Instant begin(Request&) { return now(); }
+    static bool stops() { return false; }
+    static int64_t suspended() { return 0; }
+    void note_arrived(const Request& request) { driver.script_.note_arrived(request.type); }
+    void note_finished(const Request& request) {
+      driver.script_.note_served(request.type, request.attained,
+                                 request.started - request.arrived, request.job_class);
+    }
+    static void note_started(const Request&) {}
+    static void note_waited(JobClass, Nanos) {}
+    static void note_none_waits() {}
+    static void note_long(Classify) {}
+    static void note_refused(const Request&) {}
+    static void note_overloaded(bool) {}
+
+    Driver& driver;
+    WorkerId id;
+  };
+
   struct WorkerSeat {
-    typename P::Worker state{};
+    WorkerSeat(Driver& driver, WorkerId id)
+        : core(driver.policy_, {.classify = Classify::kFeedback, .shedding = {}},
+               Platform{driver, id}) {}
+
+    sched::Core<P, Platform> core;
     DrivenJob* running = nullptr;
-    Nanos quantum;  // of the slice in force
-    Nanos slice;    // what of it the job will use
+    Nanos slice;  // what the job will use of the slice in force
   };
   struct ManagerSeat {
     ManagerState<P> state{};
@@ -214,11 +266,12 @@ class Driver {
     const WorkerId at = script_.arrives_at(job.flow, arrival.worker);
     host_.sit(Seat::worker(at));
     host_.admit(&job);
-    script_.note_arrived(job.type);
-    const QueueRef q = hook::route(policy_, job, at, host_);
-    if (host_.put(q, &job)) return;
+    seats_[at.value].core.admit(job);
+  }
+
+  void turn_away(DrivenJob& job) {
     host_.retire(&job);
-    report_.refused.push_back(index);
+    report_.refused.push_back(job.arrival);
   }
 
   void give_work_to_idle_workers() {
@@ -260,89 +313,74 @@ class Driver {
   bool ask_next(WorkerId me) {
     WorkerSeat& seat = seats_[me.value];
     host_.sit(Seat::worker(me));
-    Job* const job = hook::next(policy_, seat.state, me, host_);
+    DrivenJob* const job = seat.core.next();
     if (job == nullptr) return false;
     if (!host_.held(job)) {
       host_.complain("next gave a job that is not held");
       return false;
     }
-    start(static_cast<DrivenJob&>(*job), me);
+    start(*job, me);
     return true;
   }
 
   void start(DrivenJob& job, WorkerId me) {
     WorkerSeat& seat = seats_[me.value];
-    if (job.started == Instant()) {
-      job.started = script_.now();
-      job.job_class = arrivals_[job.arrival].job_class;
-    }
     seat.running = &job;
     ++running_;
     script_.set_busy(me, true);
-    seat.quantum = Nanos::max();
-    if (covered(job)) {
-      host_.sit(Seat::worker(me));
-      seat.quantum = hook::quantum(policy_, seat.state, job, host_);
-      if (seat.quantum <= Nanos()) host_.complain("a quantum of nothing");
-      report_.slices += seat.quantum != Nanos::max() ? 1u : 0u;
-    }
+    static_cast<void>(seat.core.start(job));  // nothing is refused for its wait
     begin_slice(me);
   }
 
-  static bool covered(const Job& job) {
-    if (P::kPreempts == Preempts::kLong) return job.job_class == JobClass::kLong;
-    return P::kPreempts == Preempts::kEverything;
+  void take_up(DrivenJob& job, WorkerId me) {
+    const bool is_long = arrivals_[job.arrival].job_class == JobClass::kLong;
+    if (!job.has_started && is_long) seats_[me.value].core.mark_long(job, job.priority);
+  }
+
+  void check_slice(Nanos quantum) {
+    if (quantum <= Nanos()) host_.complain("a quantum of nothing");
+    report_.slices += quantum != Nanos::max() ? 1u : 0u;
   }
 
   void begin_slice(WorkerId me) {
     WorkerSeat& seat = seats_[me.value];
-    seat.slice = std::min(seat.quantum, seat.running->left);
+    seat.slice = std::min(seat.core.quantum(), seat.running->left);
     schedule(script_.now() + seat.slice, Kind::kSliceEnd, me.value);
   }
 
   void end_slice(uint32_t worker) {
+    const WorkerId me{worker};
     WorkerSeat& seat = seats_[worker];
     DrivenJob& job = *seat.running;
     job.left -= seat.slice;
-    job.attained += seat.slice;
-    if (job.left == Nanos()) {
-      finish(job, WorkerId{worker});
-    } else if (expired(job, WorkerId{worker}) == Verdict::kPreempt && put_back(job, worker)) {
-      leave(WorkerId{worker});
-    } else {
-      begin_slice(WorkerId{worker});
-    }
-  }
-
-  Verdict expired(const DrivenJob& job, WorkerId worker) {
+    const Nanos service = job.attained + seat.slice;
+    if (job.left == Nanos()) return finish(job, service, me);
     host_.sit(Seat::observer());
-    const Verdict verdict =
-        hook::expired(policy_, Running{.worker = worker, .priority = job.priority}, host_);
-    report_.kept_on += verdict == Verdict::kContinue ? 1 : 0;
-    return verdict;
+    const bool leaves = seat.core.expire(job, service);
+    job.attained = service;
+    report_.kept_on += leaves ? 0 : 1;
+    leaves ? put_back(job, me) : begin_slice(me);
   }
 
-  // False = the queue is full, the job stays where it is.
-  bool put_back(DrivenJob& job, uint32_t worker) {
-    host_.sit(Seat::worker(WorkerId{worker}));
-    ++job.preemptions;
-    const QueueRef q = hook::requeue(policy_, job, Why::kPreempted, WorkerId{worker}, host_);
-    if (!host_.put(q, &job)) {
-      --job.preemptions;
-      return false;
-    }
-    ++report_.preemptions;
-    return true;
-  }
-
-  void finish(DrivenJob& job, WorkerId me) {
-    WorkerSeat& seat = seats_[me.value];
+  void put_back(DrivenJob& job, WorkerId me) {
     host_.sit(Seat::worker(me));
-    hook::finished(policy_, seat.state, job, job.attained);
-    script_.note_served(job.type, job.attained, job.started - job.arrived, job.job_class);
+    leave(me);
+    if (seats_[me.value].core.requeue(job)) {
+      ++report_.preemptions;
+    } else {
+      start(*seats_[me.value].core.next(), me);  // its queue is full: it goes on
+    }
+  }
+
+  void finish(DrivenJob& job, Nanos service, WorkerId me) {
+    host_.sit(Seat::worker(me));
+    seats_[me.value].core.finish(job, service, Nanos());
+    leave(me);
+  }
+
+  void depart(DrivenJob& job) {
     host_.retire(&job);
     report_.departures.push_back({job.arrival, script_.now(), job.preemptions});
-    leave(me);
   }
 
   // The worker has no job any more.
