@@ -82,7 +82,7 @@ struct Named : P, HookNames {};
 // Each reads: P declares no such name, or the call of namespace hook compiles.
 template <class P, class H>
 concept RouteFits = requires { &Named<P>::route; } ||
-                    requires(const P& policy, const Job& job, WorkerId at, H& host) {
+                    requires(const P& policy, Job& job, WorkerId at, H& host) {
                       { policy.route(job, at, host) } -> std::same_as<QueueRef>;
                     };
 template <class P, class H>
@@ -102,7 +102,7 @@ concept ExpiredFits =
     };
 template <class P, class H>
 concept RequeueFits = requires { &Named<P>::requeue; } ||
-                      requires(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
+                      requires(const P& policy, Job& job, Why why, WorkerId me, H& host) {
                         { policy.requeue(job, why, me, host) } -> std::same_as<QueueRef>;
                       };
 template <class P>

@@ -42,6 +42,21 @@ struct RouteOfOldTimes : Least {
   QueueRef route(WorkerId, H&) const;
 };
 
+struct WritesItsWord : Least {
+  using Least::Least;
+  template <class H>
+  QueueRef route(Job& job, WorkerId, H&) const {
+    job.policy_word = 1;
+    return {};
+  }
+};
+
+struct QuantumWritesToo : Least {
+  using Least::Least;
+  template <class H>
+  Nanos quantum(const Worker&, Job&, H&) const;
+};
+
 struct ExpiredSaysBool : Least {
   using Least::Least;
   template <class H>
@@ -70,6 +85,8 @@ struct HostWithoutPut {
 static_assert(kHooksFit<Least>);
 static_assert(!kHooksFit<WithoutNext>);
 static_assert(!kHooksFit<RouteOfOldTimes>);
+static_assert(kHooksFit<WritesItsWord>);
+static_assert(!kHooksFit<QuantumWritesToo>);
 static_assert(!kHooksFit<ExpiredSaysBool>);
 static_assert(!kHooksFit<FinishedIsNotConst>);
 static_assert(!kHooksFit<ExplainsToNobody>);

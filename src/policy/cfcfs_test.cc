@@ -14,8 +14,9 @@ constexpr QueueRef kGlobal{0, 0};
 
 TEST(Cfcfs, every_request_goes_to_the_one_queue) {
   ScriptHost<Cfcfs> host(4);
+  Job job;
   for (uint32_t worker = 0; worker < 4; ++worker) {
-    EXPECT_EQ(hook::route(Cfcfs({}), Job(), WorkerId{worker}, host), kGlobal);
+    EXPECT_EQ(hook::route(Cfcfs({}), job, WorkerId{worker}, host), kGlobal);
   }
 }
 

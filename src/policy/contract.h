@@ -36,6 +36,8 @@
 //     (and counted), a preempted job keeps its worker for another slice.
 //   * `quantum` is asked only of jobs that kPreempts covers: when such a job is given to a worker,
 //     or when it becomes long there. On kContinue the slice is renewed with the same length.
+//   * The job in the hand of a hook is the policy's to write one word of, `policy_word`: `route` and
+//     `requeue` get it as Job&, `next` as what it takes. Every other hook sees it as it is.
 //   * `expired` may run on another core than the job: it may read depths and the plan, no more.
 //   * A policy with a `struct Manager` says how many there are, managers(workers), and whose worker
 //     w is, manager_of(w, workers). The host calls `manage` after something came to a queue or the

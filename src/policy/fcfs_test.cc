@@ -14,7 +14,8 @@ constexpr QueueRef inbox(uint32_t worker) { return {0, worker}; }
 
 TEST(Fcfs, a_request_waits_at_the_worker_it_arrived_at) {
   ScriptHost<Fcfs> host(3);
-  EXPECT_EQ(hook::route(Fcfs({}), Job(), WorkerId{2}, host), inbox(2));
+  Job job;
+  EXPECT_EQ(hook::route(Fcfs({}), job, WorkerId{2}, host), inbox(2));
 }
 
 TEST(Fcfs, an_inbox_is_served_in_order) {

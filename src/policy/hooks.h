@@ -32,7 +32,7 @@ uint32_t find_deeper(H& host, uint32_t spec, uint32_t from, uint32_t count, uint
 namespace hook {
 
 template <Policy P, class H>
-QueueRef route(const P& policy, const Job& job, WorkerId at, H& host) {
+QueueRef route(const P& policy, Job& job, WorkerId at, H& host) {
   if constexpr (requires { policy.route(job, at, host); }) {
     return policy.route(job, at, host);
   } else {
@@ -65,7 +65,7 @@ Verdict expired(const P& policy, Running running, H& host) {
 
 // Default: back to the tail of where it would arrive.
 template <Policy P, class H>
-QueueRef requeue(const P& policy, const Job& job, Why why, WorkerId me, H& host) {
+QueueRef requeue(const P& policy, Job& job, Why why, WorkerId me, H& host) {
   if constexpr (requires { policy.requeue(job, why, me, host); }) {
     return policy.requeue(job, why, me, host);
   } else {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Job: what a policy may know of a request. Hosts derive their own request types from it and own
-// the memory; a policy only passes Job pointers between queues and reads or bumps nothing else.
-// A Job has exactly one owner at any time (a queue, or the worker that runs it), so its fields are
-// plain. Times are on the host's Instant line.
+// the memory; a policy passes Job pointers between queues, reads the fields, and writes none but
+// `policy_word`. A Job has exactly one owner at any time (a queue, or the worker that runs it), so
+// its fields are plain. Times are on the host's Instant line.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,9 @@ struct Job {
   Instant arrived;           // reached the server; waits count from here
   Instant started;           // first given to a worker
   Nanos attained;            // service received in slices that have ended
+  Nanos size_hint;           // service it is expected to need in all, zero = unknown
+  Instant deadline = Instant::never();  // when it should be done, never() = whenever
+  uint64_t policy_word = 0;  // the policy's own; 0 when the request arrives
   uint64_t flow = 0;         // connection or flow; requests of one flow keep their order
   uint32_t type = 0;         // the application's request type, 0 = unknown
   uint32_t preemptions = 0;  // times put back before it was done

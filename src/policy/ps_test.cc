@@ -37,7 +37,8 @@ TEST(Ps, cuts_only_if_somebody_waits) {
 
 TEST(Ps, a_preempted_job_goes_back_to_the_tail_of_all) {
   ScriptHost<Ps> host(3);
-  EXPECT_EQ(hook::requeue(Ps({}), Job(), Why::kPreempted, WorkerId{2}, host), kGlobal);
+  Job job;
+  EXPECT_EQ(hook::requeue(Ps({}), job, Why::kPreempted, WorkerId{2}, host), kGlobal);
 }
 
 TEST(Ps, jobs_share_a_worker_in_turns_of_one_quantum) {

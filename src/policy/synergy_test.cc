@@ -174,7 +174,8 @@ TEST_F(SynergyNext, levels_beyond_those_in_use_are_not_looked_at) {
 }
 
 TEST_F(SynergyNext, an_arrival_waits_at_its_worker) {
-  EXPECT_EQ(hook::route(Synergy({}), Job(), WorkerId{3}, host), inbox(3));
+  Job job;
+  EXPECT_EQ(hook::route(Synergy({}), job, WorkerId{3}, host), inbox(3));
 }
 
 // The quantum, 5.1.1.2.
