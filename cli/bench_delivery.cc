@@ -89,7 +89,7 @@ class Victim final : public InterruptTarget {
 
  private:
   bool at_checkpoints() const { return mechanism_ == PreemptMechanism::kCheckpoint; }
-  void begin_slice() { clock_.start(Instant(), Nanos(1), 0); }
+  void begin_slice() { clock_.start(Instant(), Nanos(1), Job(), Nanos()); }
   void at_checkpoint() {
     if (!clock_.over(Instant())) return;
     interrupted(0);

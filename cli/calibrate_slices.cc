@@ -153,7 +153,7 @@ Sample measure_arm(const Meter& meter) {
       kManyStarts, [] {},
       [&] {
         for (uint32_t i = 0; i < kManyStarts; ++i) {
-          clock.start(Instant(int64_t{i}), kUsualSlice, 0);
+          clock.start(Instant(int64_t{i}), kUsualSlice, Job(), Nanos());
           // Else the compiler sees that only the last start matters.
           std::atomic_signal_fence(std::memory_order_seq_cst);
         }

@@ -151,9 +151,9 @@ class Altocumulus {
   }
 
   template <class H>
-  Verdict expired(Running running, H& host) const {
-    const ManagerId group = manager_of(running.worker, host.workers());
-    const bool waits = host.depth(local(running.worker.value)) + host.depth(netrx(group)) > 0;
+  Verdict expired(const Job&, WorkerId me, H& host) const {
+    const ManagerId group = manager_of(me, host.workers());
+    const bool waits = host.depth(local(me.value)) + host.depth(netrx(group)) > 0;
     return waits ? Verdict::kPreempt : Verdict::kContinue;
   }
 

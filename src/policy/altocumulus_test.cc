@@ -439,7 +439,7 @@ class InsideSynergy : public ::testing::Test {
  protected:
   Job* next(uint32_t me) { return groups.policy.next(worker, WorkerId{me}, groups.host); }
   Verdict expired(uint32_t at) {
-    return groups.policy.expired({.worker = WorkerId{at}}, groups.host);
+    return groups.policy.expired(job, WorkerId{at}, groups.host);
   }
 
   Groups groups{{.group = 2, .inside_synergy = true}, 4};

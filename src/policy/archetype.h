@@ -97,8 +97,9 @@ concept QuantumFits = requires {
 };
 template <class P, class H>
 concept ExpiredFits =
-    requires { &Named<P>::expired; } || requires(const P& policy, Running running, H& host) {
-      { policy.expired(running, host) } -> std::same_as<Verdict>;
+    requires { &Named<P>::expired; } ||
+    requires(const P& policy, const Job& job, WorkerId me, H& host) {
+      { policy.expired(job, me, host) } -> std::same_as<Verdict>;
     };
 template <class P, class H>
 concept RequeueFits = requires { &Named<P>::requeue; } ||

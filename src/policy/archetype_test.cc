@@ -60,7 +60,13 @@ struct QuantumWritesToo : Least {
 struct ExpiredSaysBool : Least {
   using Least::Least;
   template <class H>
-  bool expired(Running, H&) const;
+  bool expired(const Job&, WorkerId, H&) const;
+};
+
+struct ExpiredSeesNoJob : Least {
+  using Least::Least;
+  template <class H>
+  Verdict expired(WorkerId, H&) const;
 };
 
 struct FinishedIsNotConst : Least {
@@ -88,6 +94,7 @@ static_assert(!kHooksFit<RouteOfOldTimes>);
 static_assert(kHooksFit<WritesItsWord>);
 static_assert(!kHooksFit<QuantumWritesToo>);
 static_assert(!kHooksFit<ExpiredSaysBool>);
+static_assert(!kHooksFit<ExpiredSeesNoJob>);
 static_assert(!kHooksFit<FinishedIsNotConst>);
 static_assert(!kHooksFit<ExplainsToNobody>);
 static_assert(!Host<HostWithoutPut, None>);

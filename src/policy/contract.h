@@ -17,7 +17,7 @@
 //   route(job, at, host)            -> QueueRef   a request arrived at worker `at`
 //   next(worker, me, host)          -> Job*       worker `me` is free; null = nothing to do
 //   quantum(worker, job, host)      -> Nanos      a slice starts; Nanos::max() = no end
-//   expired(running, host)          -> Verdict    its slice has ended (worker or timer core)
+//   expired(job, me, host)          -> Verdict    its slice on worker `me` has ended
 //   requeue(job, why, me, host)     -> QueueRef   it goes back
 //   finished(worker, job, service)                it is done, after `service` on workers in all
 //   dispatch(central, host)                       push-style policies move jobs between queues
@@ -36,9 +36,12 @@
 //     (and counted), a preempted job keeps its worker for another slice.
 //   * `quantum` is asked only of jobs that kPreempts covers: when such a job is given to a worker,
 //     or when it becomes long there. On kContinue the slice is renewed with the same length.
-//   * The job in the hand of a hook is the policy's to write one word of, `policy_word`: `route` and
-//     `requeue` get it as Job&, `next` as what it takes. Every other hook sees it as it is.
-//   * `expired` may run on another core than the job: it may read depths and the plan, no more.
+//   * A policy may write one field of a job, `policy_word`: in `route` and `requeue`, which get it as
+//     Job&, and in `next`, of what it takes. The other hooks read.
+//   * `expired` may run on another core than the job, the timer core's: it may read depths and the
+//     plan, no more. The job is as it was when its slice began, but for `attained`, which there
+//     counts to this moment. If the job leaves its worker at that very moment, its fields may be of
+//     two jobs, each as some job had it; the verdict is void then.
 //   * A policy with a `struct Manager` says how many there are, managers(workers), and whose worker
 //     w is, manager_of(w, workers). The host calls `manage` after something came to a queue or the
 //     mailbox of that manager, after a worker of its group took, finished or gave back a job, and
@@ -108,12 +111,6 @@ enum class MayStarve : uint8_t {
 
 // Which jobs get a slice whose end is looked at.
 enum class Preempts : uint8_t { kNothing, kLong, kEverything };
-
-// What the timer core may know of a running job.
-struct Running {
-  WorkerId worker;
-  uint8_t priority = 0;
-};
 
 // What one manager tells another. What `kind` and `value` mean is the policy's business. The jobs
 // belong to the message while it is on its way.

@@ -85,8 +85,8 @@ class Nanopu : public Jbsq {
   }
 
   template <class H>
-  Verdict expired(Running running, H& host) const {
-    return host.depth(local(running.worker.value)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  Verdict expired(const Job&, WorkerId me, H& host) const {
+    return host.depth(local(me.value)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
   }
 
   template <class H>

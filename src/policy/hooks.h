@@ -55,9 +55,9 @@ Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job,
 }
 
 template <Policy P, class H>
-Verdict expired(const P& policy, Running running, H& host) {
-  if constexpr (requires { policy.expired(running, host); }) {
-    return policy.expired(running, host);
+Verdict expired(const P& policy, const Job& job, WorkerId me, H& host) {
+  if constexpr (requires { policy.expired(job, me, host); }) {
+    return policy.expired(job, me, host);
   } else {
     return Verdict::kContinue;
   }

@@ -32,6 +32,7 @@ struct Job {
   JobClass job_class = JobClass::kShort;
   uint8_t priority = 0;  // of long jobs: 0 is the most urgent level (Synergy 7.4)
   bool control = false;  // control-plane request: served from the host's reserved share
+  friend constexpr bool operator==(const Job&, const Job&) = default;
 };
 
 }  // namespace rubato

@@ -52,7 +52,7 @@ class Ps {
 
   // A cut is worth its cost only if somebody waits.
   template <class H>
-  Verdict expired(Running, H& host) const {
+  Verdict expired(const Job&, WorkerId, H& host) const {
     return host.depth(kGlobal) > 0 ? Verdict::kPreempt : Verdict::kContinue;
   }
 

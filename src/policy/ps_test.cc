@@ -29,10 +29,10 @@ TEST(Ps, every_slice_has_the_configured_quantum) {
 
 TEST(Ps, cuts_only_if_somebody_waits) {
   ScriptHost<Ps> host(1);
-  EXPECT_EQ(Ps({}).expired({}, host), Verdict::kContinue);
+  EXPECT_EQ(Ps({}).expired(Job(), WorkerId{0}, host), Verdict::kContinue);
   Job waiting;
   host.push(kGlobal, &waiting);
-  EXPECT_EQ(Ps({}).expired({}, host), Verdict::kPreempt);
+  EXPECT_EQ(Ps({}).expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
 }
 
 TEST(Ps, a_preempted_job_goes_back_to_the_tail_of_all) {

@@ -94,8 +94,8 @@ class Sbb {
 
   // A request that is cut goes behind what waits; with nothing there it would come back at once.
   template <class H>
-  Verdict expired(Running running, H& host) const {
-    const bool waiting = host.depth(queue(running.worker)) + host.depth(block(running.worker)) > 0;
+  Verdict expired(const Job&, WorkerId me, H& host) const {
+    const bool waiting = host.depth(queue(me)) + host.depth(block(me)) > 0;
     return waiting ? Verdict::kPreempt : Verdict::kContinue;
   }
 

@@ -87,7 +87,7 @@ class Shinjuku {
 
   // A cut is worth its cost only if somebody waits.
   template <class H>
-  Verdict expired(Running, H& host) const {
+  Verdict expired(const Job&, WorkerId, H& host) const {
     const Ranking& ranking = host.plan().ranking;
     bool waiting = host.depth(fresh(0)) + host.depth(cut(0)) > 0;
     for (uint32_t i = 0; i < ranking.types && !waiting; ++i) {

@@ -161,12 +161,12 @@ class Synergy {
   // of the same level do not count, as their priority is the same (5.1.3.2); of a more urgent
   // level they do.
   template <class H>
-  Verdict expired(Running running, H& host) const {
+  Verdict expired(const Job& job, WorkerId me, H& host) const {
     if (!config_.conditional) return Verdict::kPreempt;
-    if (running.worker.value < host.plan().reserved) return Verdict::kPreempt;
-    if (host.depth(inbox(running.worker.value)) > 0) return Verdict::kPreempt;
+    if (me.value < host.plan().reserved) return Verdict::kPreempt;
+    if (host.depth(inbox(me.value)) > 0) return Verdict::kPreempt;
     if (config_.waiting_by_type) return Verdict::kContinue;  // types have targets, not priorities
-    for (uint32_t level = 0; level < level_of(running.priority); ++level) {
+    for (uint32_t level = 0; level < level_of(job.priority); ++level) {
       if (host.depth(begun(level)) + host.depth(waiting(level)) > 0) return Verdict::kPreempt;
     }
     return Verdict::kContinue;

@@ -79,8 +79,8 @@ TEST_F(Reserving, a_reserved_worker_takes_no_long_request_and_gives_away_one_tha
   host.push(waiting(0), &job);
   EXPECT_EQ(policy.next(worker, WorkerId{0}, host), nullptr);
   EXPECT_EQ(policy.next(worker, WorkerId{1}, host), nullptr);
-  EXPECT_EQ(policy.expired({.worker = WorkerId{1}}, host), Verdict::kPreempt);
-  EXPECT_EQ(policy.expired({.worker = WorkerId{2}}, host), Verdict::kContinue);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{1}, host), Verdict::kPreempt);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{2}, host), Verdict::kContinue);
   EXPECT_EQ(policy.next(worker, WorkerId{2}, host), &job);
 }
 

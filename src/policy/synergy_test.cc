@@ -47,8 +47,10 @@ class SynergyTest : public ::testing::Test {
   void fill(QueueRef q, size_t count) {
     for (size_t i = 0; i < count; ++i) host.push(q, &jobs[used++]);
   }
-  Verdict expired(Running running, Synergy::Config config = {}) {
-    return Synergy(config).expired(running, host);
+  Verdict expired(uint8_t priority, Synergy::Config config = {}) {
+    Job job;
+    job.priority = priority;
+    return Synergy(config).expired(job, WorkerId{0}, host);
   }
   // The worker's state after these requests were done.
   static Synergy::Worker after(std::vector<Nanos> short_services, Synergy::Config config = {}) {
@@ -342,16 +344,16 @@ TEST_F(SynergyTimerCore, checks_once_per_threshold_and_never_with_threshold_zero
 
 TEST_F(SynergyTimerCore, an_expired_job_goes_on_if_no_request_waits_at_its_worker) {
   fill(inbox(1), 5);  // at another worker
-  EXPECT_EQ(expired({.worker = WorkerId{0}}), Verdict::kContinue);
+  EXPECT_EQ(expired(0), Verdict::kContinue);
 }
 
 TEST_F(SynergyTimerCore, an_expired_job_makes_room_for_a_request_at_its_worker) {
   fill(inbox(0), 1);
-  EXPECT_EQ(expired({.worker = WorkerId{0}}), Verdict::kPreempt);
+  EXPECT_EQ(expired(0), Verdict::kPreempt);
 }
 
 TEST_F(SynergyTimerCore, unconditional_preemption_cuts_although_nobody_waits) {
-  EXPECT_EQ(expired({.worker = WorkerId{0}}, {.conditional = false}), Verdict::kPreempt);
+  EXPECT_EQ(expired(0, {.conditional = false}), Verdict::kPreempt);
 }
 
 TEST_F(SynergyTimerCore, without_the_wait_queue_a_cut_request_returns_to_the_inbox_it_came_from) {
@@ -364,18 +366,18 @@ TEST_F(SynergyTimerCore, without_the_wait_queue_a_cut_request_returns_to_the_inb
 
 TEST_F(SynergyTimerCore, waiting_jobs_of_the_same_level_are_no_reason) {
   fill(waiting(0), 5);
-  EXPECT_EQ(expired({.worker = WorkerId{0}}), Verdict::kContinue);
+  EXPECT_EQ(expired(0), Verdict::kContinue);
   fill(waiting(1), 5);
   fill(waiting(2), 5);
   host.take(waiting(0));
   while (host.take(waiting(0)) != nullptr) continue;
-  EXPECT_EQ(expired({.worker = WorkerId{0}, .priority = 1}, {.levels = 3}), Verdict::kContinue);
+  EXPECT_EQ(expired(1, {.levels = 3}), Verdict::kContinue);
 }
 
 TEST_F(SynergyTimerCore, a_waiting_job_of_a_more_urgent_level_is_one) {
   fill(waiting(1), 1);
-  EXPECT_EQ(expired({.worker = WorkerId{0}, .priority = 2}, {.levels = 3}), Verdict::kPreempt);
-  EXPECT_EQ(expired({.worker = WorkerId{0}, .priority = 0}, {.levels = 3}), Verdict::kContinue);
+  EXPECT_EQ(expired(2, {.levels = 3}), Verdict::kPreempt);
+  EXPECT_EQ(expired(0, {.levels = 3}), Verdict::kContinue);
 }
 
 TEST_F(SynergyTimerCore, priorities_beyond_the_levels_share_the_last_level) {
@@ -384,8 +386,8 @@ TEST_F(SynergyTimerCore, priorities_beyond_the_levels_share_the_last_level) {
   job.priority = 7;
   EXPECT_EQ(Synergy(config).requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(1));
   fill(waiting(1), 1);
-  EXPECT_EQ(expired({.worker = WorkerId{0}, .priority = 7}, config), Verdict::kContinue);
-  EXPECT_EQ(expired({.worker = WorkerId{0}, .priority = 7}), Verdict::kContinue);
+  EXPECT_EQ(expired(7, config), Verdict::kContinue);
+  EXPECT_EQ(expired(7), Verdict::kContinue);
 }
 
 // Whole runs.

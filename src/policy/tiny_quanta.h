@@ -61,8 +61,8 @@ class TinyQuanta {
   }
 
   template <class H>
-  Verdict expired(Running running, H& host) const {
-    return host.depth(inbox(running.worker)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  Verdict expired(const Job&, WorkerId me, H& host) const {
+    return host.depth(inbox(me)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
   }
 
   template <class H>

@@ -42,8 +42,8 @@ TEST(TinyQuanta, cuts_only_if_somebody_waits_at_that_worker) {
   ScriptHost<TinyQuanta> host(2);
   Job job;
   host.push(inbox(0), &job);
-  EXPECT_EQ(TinyQuanta({}).expired({.worker = WorkerId{0}}, host), Verdict::kPreempt);
-  EXPECT_EQ(TinyQuanta({}).expired({.worker = WorkerId{1}}, host), Verdict::kContinue);
+  EXPECT_EQ(TinyQuanta({}).expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
+  EXPECT_EQ(TinyQuanta({}).expired(Job(), WorkerId{1}, host), Verdict::kContinue);
   EXPECT_EQ(TinyQuanta({}).quantum(None(), job, host), Nanos::micros(2));
 }
 

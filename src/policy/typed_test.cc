@@ -140,10 +140,10 @@ TEST(Shinjuku, a_cut_request_comes_before_fresh_ones_of_its_type) {
 TEST(Shinjuku, cuts_only_if_somebody_waits) {
   const Shinjuku policy({.window = 1});
   ScriptHost<Shinjuku> host(1);
-  EXPECT_EQ(policy.expired({}, host), Verdict::kContinue);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), Verdict::kContinue);
   TypedJob unknown(3);
   host.push(lane(0, 0), &unknown);
-  EXPECT_EQ(policy.expired({}, host), Verdict::kPreempt);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ class LivePlatform {
   void flush(Request& request) { request.datapath->flush(request); }
 
   // Slices.
-  void take_up(const Request&) {}
-  Instant begin(Request& request) { return worker_.begin(request); }
+  void take_up(Request& request) { worker_.take_up(request); }
+  Instant begin(const Request&) const { return now(); }
   void arm(const Request& request, Nanos quantum) {
     stats().quantum_ns.store(quantum.count(), std::memory_order_relaxed);
-    worker_.slice_.start(now(), quantum, request.priority);
+    worker_.slice_.start(now(), quantum, request, worker_.attained(request));
   }
   void renew(const Request& request, Nanos quantum) { arm(request, quantum); }
   void disarm() { worker_.slice_.stop(); }

@@ -12,8 +12,8 @@
 //   * nobody: slices have no end.
 // The worker's calls come from its thread; those of TimerSlot from the timer core.
 //
-// Ordering: `armed` is stored with release after deadline and priority and loaded with acquire by
-// the timer core. `asked` is stored with release and loaded with acquire by the worker; it names
+// Ordering: `armed` is stored with release after deadline and job and loaded with acquire by the
+// timer core. `asked` is stored with release and loaded with acquire by the worker; it names
 // the slice, so an answer that comes too late is for a number that is over and is ignored. The
 // budget store can be lost against the worker's own decrement, in a tight loop nearly always: each
 // decrement there takes the word from the store buffer, where the one before it still is, and the
@@ -29,6 +29,7 @@
 #include "base/time.h"
 #include "mechanism/preempt/checkpoint.h"
 #include "mechanism/preempt/state.h"
+#include "runtime/published_job.h"
 
 namespace rubato {
 
@@ -38,10 +39,10 @@ struct alignas(limits::kCacheLineBytes) TimerSlot {
   std::atomic<int64_t> deadline_ns{0};
   std::atomic<int64_t> quantum_ns{0};
   std::atomic<int32_t*> budget{nullptr};
-  std::atomic<uint8_t> priority{0};
   PreemptState state;  // with interrupts, instead of the first two
+  PublishedJob job;
 };
-static_assert(sizeof(TimerSlot) == limits::kCacheLineBytes);
+static_assert(sizeof(TimerSlot) == 2 * limits::kCacheLineBytes);
 
 enum class SliceWatch : uint8_t { kSelf, kTimerCore, kInterrupts, kNobody };
 
@@ -52,15 +53,17 @@ class SliceClock {
   // On the worker's own thread, before its first slice.
   void attach() { slot_.budget.store(checkpoint_budget_address(), std::memory_order_relaxed); }
 
-  // A slice starts. Nanos::max() = it never ends.
-  void start(Instant now, Nanos quantum, uint8_t priority) {
+  // A slice of the job starts, which has attained so much by now. Nanos::max() = it never ends.
+  void start(Instant now, Nanos quantum, const Job& job, Nanos attained) {
     if (quantum == Nanos::max() || watch_ == SliceWatch::kNobody) return stop();
     quantum_ = quantum;
-    watch_until(now + quantum, now, priority);
+    watch_until(now + quantum, now, job, attained);
   }
 
   // The slice goes on, to `end`. Requires that one was started.
-  void extend(Instant end, Instant now, uint8_t priority) { watch_until(end, now, priority); }
+  void extend(Instant end, Instant now, const Job& job, Nanos attained) {
+    watch_until(end, now, job, attained);
+  }
 
   // No slice runs.
   void stop() {
@@ -99,22 +102,22 @@ class SliceClock {
   static constexpr int64_t kLongestStride = 64;
   static constexpr int32_t kLooksAfter = 64;
 
-  void watch_until(Instant end, Instant now, uint8_t priority) {
+  void watch_until(Instant end, Instant now, const Job& job, Nanos attained) {
     end_ = end;
     if (watch_ == SliceWatch::kSelf) {
       last_look_ = now;
       stride_ = 0;
       checkpoint_budget_set(0);
     } else {
-      publish(priority);
+      publish(now, job, attained);
       checkpoint_budget_set(watch_ == SliceWatch::kTimerCore ? kLooksAfter : kCheckpointNever);
     }
   }
 
-  void publish(uint8_t priority) {
+  void publish(Instant now, const Job& job, Nanos attained) {
     slot_.deadline_ns.store(end_.ns(), std::memory_order_relaxed);
     slot_.quantum_ns.store(quantum_.count(), std::memory_order_relaxed);
-    slot_.priority.store(priority, std::memory_order_relaxed);
+    slot_.job.store(now, job, attained);
     if (watch_ == SliceWatch::kTimerCore) {
       slot_.armed.store(++slice_, std::memory_order_release);
     } else {

@@ -12,14 +12,14 @@ int32_t budget() { return *checkpoint_budget_address(); }
 
 TEST(SliceClock, first_checkpoint_of_a_slice_looks_at_the_clock) {
   SliceClock slice(SliceWatch::kSelf);
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   EXPECT_EQ(budget(), 0);
   slice.stop();
 }
 
 TEST(SliceClock, stride_grows_with_the_density_of_checkpoints_and_ends_with_the_slice) {
   SliceClock slice(SliceWatch::kSelf);
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   EXPECT_FALSE(slice.over(kStart + Nanos(10)));  // one checkpoint per 10 ns
   EXPECT_GT(budget(), 50);
   EXPECT_LE(budget(), 200);  // at most 2 us ahead
@@ -29,7 +29,7 @@ TEST(SliceClock, stride_grows_with_the_density_of_checkpoints_and_ends_with_the_
 
 TEST(SliceClock, looks_come_closer_as_the_end_nears) {
   SliceClock slice(SliceWatch::kSelf);
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   EXPECT_FALSE(slice.over(kStart + Nanos(100)));
   const int32_t early = budget();
   const int64_t passed = 100 * (early + 1);
@@ -41,13 +41,13 @@ TEST(SliceClock, looks_come_closer_as_the_end_nears) {
 
 TEST(SliceClock, slice_without_end_never_looks) {
   SliceClock slice(SliceWatch::kSelf);
-  slice.start(kStart, Nanos::max(), 0);
+  slice.start(kStart, Nanos::max(), Job(), Nanos());
   EXPECT_EQ(budget(), kCheckpointNever);
 }
 
 TEST(SliceClock, stopped_slice_never_looks) {
   SliceClock slice(SliceWatch::kSelf);
-  slice.start(kStart, Nanos::micros(1), 0);
+  slice.start(kStart, Nanos::micros(1), Job(), Nanos());
   slice.stop();
   EXPECT_EQ(budget(), kCheckpointNever);
 }
@@ -55,10 +55,12 @@ TEST(SliceClock, stopped_slice_never_looks) {
 TEST(SliceClock, timer_core_is_told_of_the_slice_and_its_request_is_honoured) {
   SliceClock slice(SliceWatch::kTimerCore);
   slice.attach();
-  slice.start(kStart, Nanos::micros(10), 3);
+  Job job;
+  job.priority = 3;
+  slice.start(kStart, Nanos::micros(10), job, Nanos());
   TimerSlot& slot = slice.slot();
   EXPECT_EQ(slot.deadline_ns.load(), (kStart + Nanos::micros(10)).ns());
-  EXPECT_EQ(slot.priority.load(), 3);
+  EXPECT_EQ(slot.job.load(kStart), job);
   EXPECT_FALSE(slice.over(kStart));
   slot.asked.store(slot.armed.load());
   checkpoint_expire(slot.budget.load());
@@ -71,7 +73,7 @@ TEST(SliceClock, timer_core_is_told_of_the_slice_and_its_request_is_honoured) {
 TEST(SliceClock, request_is_seen_soon_though_its_store_to_the_budget_is_lost) {
   SliceClock slice(SliceWatch::kTimerCore);
   slice.attach();
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   for (int looks = 0; looks < 3; ++looks) {
     EXPECT_LE(budget(), 64);
     EXPECT_FALSE(slice.over(kStart));
@@ -85,9 +87,9 @@ TEST(SliceClock, request_is_seen_soon_though_its_store_to_the_budget_is_lost) {
 TEST(SliceClock, request_for_a_slice_that_has_ended_is_ignored) {
   SliceClock slice(SliceWatch::kTimerCore);
   slice.attach();
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   const uint64_t first = slice.slot().armed.load();
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   slice.slot().asked.store(first);
   EXPECT_FALSE(slice.over(kStart));
   slice.stop();
@@ -96,7 +98,7 @@ TEST(SliceClock, request_for_a_slice_that_has_ended_is_ignored) {
 
 TEST(SliceClock, interrupted_slice_is_taken_once_and_leaves_checkpoints_alone) {
   SliceClock slice(SliceWatch::kInterrupts);
-  slice.start(kStart, Nanos::micros(10), 3);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   PreemptState& state = slice.slot().state;
   EXPECT_EQ(slice.slot().deadline_ns.load(), (kStart + Nanos::micros(10)).ns());
   EXPECT_EQ(budget(), kCheckpointNever);
@@ -110,7 +112,7 @@ TEST(SliceClock, interrupted_slice_is_taken_once_and_leaves_checkpoints_alone) {
 
 TEST(SliceClock, slice_that_nobody_watches_has_no_end) {
   SliceClock slice(SliceWatch::kNobody);
-  slice.start(kStart, Nanos::micros(10), 0);
+  slice.start(kStart, Nanos::micros(10), Job(), Nanos());
   EXPECT_EQ(budget(), kCheckpointNever);
   EXPECT_EQ(slice.end(), Instant::never());
   EXPECT_FALSE(slice.over(kStart + Nanos::seconds(1)));

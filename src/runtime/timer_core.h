@@ -88,7 +88,7 @@ class TimerCore {
   bool is_due(WorkerId id, TimerSlot& slot) {
     int64_t deadline = slot.deadline_ns.load(std::memory_order_relaxed);
     if (host_.now().ns() < deadline) return false;
-    if (somebody_waits(id, slot.priority.load(std::memory_order_relaxed))) return true;
+    if (somebody_waits(id, slot.job.load(host_.now()))) return true;
     const int64_t quantum = slot.quantum_ns.load(std::memory_order_relaxed);
     slot.deadline_ns.compare_exchange_strong(deadline, host_.now().ns() + quantum,
                                              std::memory_order_relaxed);
@@ -96,9 +96,9 @@ class TimerCore {
   }
 
   // (While the runtime stops, the worker looks whether it is time to give up.)
-  bool somebody_waits(WorkerId id, uint8_t priority) {
+  bool somebody_waits(WorkerId id, const Job& job) {
     return shared_.state() != RunState::kRunning || shared_.control[id.value]->depth() > 0 ||
-           hook::expired(shared_.policy, {id, priority}, host_) == Verdict::kPreempt ||
+           hook::expired(shared_.policy, job, id, host_) == Verdict::kPreempt ||
            shared_.datapath.queue(id).pending();
   }
 

@@ -136,9 +136,10 @@ class LiveWorker final : public Seat, private InterruptTarget {
   }
 
   // Slices and replies.
-  Instant begin(Request& request);
+  void take_up(Request& request);
   void slice_over(bool half_way = false);
   bool slice_was_lost();
+  Nanos attained(const Request& request) const;
   Nanos take_loss(Nanos time);
   Nanos end_slice(const Request& request, Instant at);
   void note_finished(const Request& request);

@@ -67,12 +67,17 @@ void LiveWorker<P>::call_for_help() {
 
 // A request starts, or goes on after a preemption.
 template <Policy P>
-Instant LiveWorker<P>::begin(Request& request) {
+void LiveWorker<P>::take_up(Request& request) {
   current_ = &request;
   slice_start_ = host_.now();
   lost_ = Nanos();
   stats_.busy_since_ns.store(slice_start_.ns(), std::memory_order_relaxed);
-  return slice_start_;
+}
+
+// The service that the running request has had by now.
+template <Policy P>
+Nanos LiveWorker<P>::attained(const Request& request) const {
+  return request.attained + (host_.now() - slice_start_) - lost_;
 }
 
 template <Policy P>
@@ -92,8 +97,7 @@ void LiveWorker<P>::slice_over(bool half_way) {
   Request& request = *current_;
   stats_.overrun.record(host_.now() - slice_.end());
   if (!half_way && slice_was_lost()) return;  // half-way it has been put off already
-  const Nanos service = request.attained + (host_.now() - slice_start_) - lost_;
-  if (core_.expire(request, service)) return preempt(host_.now(), half_way);
+  if (core_.expire(request, attained(request))) return preempt(host_.now(), half_way);
   ++stats_.preemptions_avoided;
 }
 
@@ -108,7 +112,7 @@ bool LiveWorker<P>::slice_was_lost() {
   lost_ += lost;
   if (due + lost <= host_.now()) return false;
   ingest(datapath_);
-  slice_.extend(due + lost, host_.now(), current_->priority);
+  slice_.extend(due + lost, host_.now(), *current_, attained(*current_));
   return true;
 }
 

@@ -440,11 +440,12 @@ inline bool Core<P, Platform>::expire(Request& request, Nanos service) {
     platform_.note_long(Classify::kAge);
   }
   platform_.take_in();
-  const Running running{.worker = platform_.me(), .priority = request.priority};
-  if (platform_.stops() || platform_.control_waits() ||
-      hook::expired(policy_, running, platform_.host()) == Verdict::kPreempt) {
-    return true;
-  }
+  const Nanos before = std::exchange(request.attained, service);
+  const bool leaves =
+      platform_.stops() || platform_.control_waits() ||
+      hook::expired(policy_, request, platform_.me(), platform_.host()) == Verdict::kPreempt;
+  request.attained = before;
+  if (leaves) return true;
   if (!promoted) [[likely]] {
     platform_.renew(request, quantum_);
   } else {

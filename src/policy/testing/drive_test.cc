@@ -57,8 +57,8 @@ struct Diary {
     return Nanos(10);
   }
   template <class H>
-  Verdict expired(Running running, H& host) const {
-    note("expired", running.worker.value);
+  Verdict expired(const Job& job, WorkerId, H& host) const {
+    note("expired", job.flow);
     return host.depth(QueueRef{}) > 0 ? Verdict::kPreempt : Verdict::kContinue;
   }
   template <class H>

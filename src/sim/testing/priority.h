@@ -49,15 +49,19 @@ class Priority {
     }
     return nullptr;
   }
-  // Nothing is more urgent than level 0. `expired` cannot see the type, so that cutting is for two
-  // types only.
+  // Nothing is more urgent than level 0.
   template <class H>
   Nanos quantum(const Worker&, const Job& job, H&) const {
     return level_of(job) == 0 ? Nanos::max() : config_.quantum;
   }
   template <class H>
-  Verdict expired(Running, H& host) const {
-    return host.depth(QueueRef{0, 0}) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  Verdict expired(const Job& job, WorkerId, H& host) const {
+    for (uint32_t level = 0; level < level_of(job); ++level) {
+      if (host.depth(QueueRef{0, level}) + host.depth(QueueRef{1, level}) > 0) {
+        return Verdict::kPreempt;
+      }
+    }
+    return Verdict::kContinue;
   }
   template <class H>
   QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
