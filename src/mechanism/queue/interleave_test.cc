@@ -14,6 +14,7 @@
 
 #include "mechanism/fiber/sanitizer.h"
 #include "mechanism/queue/mpmc_queue.h"
+#include "mechanism/queue/ordered_queue.h"
 #include "mechanism/queue/spsc_queue.h"
 #include "mechanism/queue/steal_queue.h"
 #include "mechanism/queue/testing/model.h"
@@ -56,8 +57,10 @@ struct Log {
     uint32_t count = 0;
     if constexpr (requires { queue.steal(items); }) {
       count = queue.steal(items);
-    } else {
+    } else if constexpr (requires { queue.take_batch(items); }) {
       count = queue.take_batch(items);
+    } else {
+      while (count < wanted && queue.take(items[count])) ++count;
     }
     taken[consumer].insert(taken[consumer].end(), items.begin(), items.begin() + count);
   }
@@ -124,6 +127,13 @@ using Mpmc = MpmcQueue<int, model::Sync<kWeaken>>;
 template <Weaken kWeaken = Weaken{}>
 using Steal = StealQueue<int, model::Sync<kWeaken>>;
 
+// In the order of the items, of which those of a producer grow.
+struct ItsValue {
+  uint64_t operator()(int item) const { return static_cast<uint64_t>(item); }
+};
+template <Weaken kWeaken = Weaken{}>
+using Ordered = OrderedQueue<int, ItsValue, model::Sync<kWeaken>>;
+
 template <class Queue>
 void put_five(Log<Queue>& log) {
   log.put_one(0, 1);
@@ -144,6 +154,12 @@ template <uint32_t kProducer, class Queue>
 void put_two(Log<Queue>& log) {
   log.put_one(kProducer, static_cast<int>(kProducer) * 100 + 1);
   log.put_one(kProducer, static_cast<int>(kProducer) * 100 + 2);
+}
+
+// The last first.
+template <uint32_t kProducer, class Queue>
+void put_three_down(Log<Queue>& log) {
+  for (int serial : {3, 2, 1}) log.put_one(kProducer, static_cast<int>(kProducer) * 100 + serial);
 }
 
 template <uint32_t kProducer, class Queue>
@@ -202,6 +218,30 @@ TEST(Interleave, steal_between_the_owner_and_two_thieves) {
                                 {own, take_pair_and_one<1>, take_pair_and_one<2>}));
 }
 
+TEST(Interleave, ordered_with_two_producers_and_a_consumer) {
+  expect_sound(explore<Ordered<>>(within(2, 2), {put_two<0>, put_two<1>, take_pair_and_one<0>}));
+}
+
+TEST(Interleave, ordered_with_a_producer_and_two_consumers) {
+  expect_sound(explore<Ordered<>>(within(2, 2), {put_two<0>, take_pair_and_one<0>,
+                                                 take_pair_and_one<1>}));
+}
+
+// What one consumer takes after all was put is in order, and the hints are exact then.
+TEST(Interleave, ordered_gives_the_smallest_that_was_left) {
+  expect_sound(model::explore(within(3, 2), [](Execution& run) {
+    auto log = std::make_shared<Log<Ordered<>>>(8);
+    run.thread([log] { put_three_down<1>(*log); });
+    run.thread([log] { put_three_down<0>(*log); });
+    run.finally([log, &run] {
+      run.expect(log->queue.first_key() == 1, "another first key");
+      log->take_some(0, 6);
+      run.expect(log->taken[0] == Items({1, 2, 3, 101, 102, 103}), "not in order");
+      run.expect(log->queue.first_key() == Ordered<>::kNoKey, "a first key of nothing");
+    });
+  }));
+}
+
 TEST(Interleave, checker_notices_spsc_without_acquire_or_release) {
   EXPECT_NE(explore<Spsc<kWeakLoads>>(within(2, 1), {put_five, take_four}).failure, "");
   EXPECT_NE(explore<Spsc<kWeakStores>>(within(2, 1), {put_five, take_four}).failure, "");
@@ -210,6 +250,11 @@ TEST(Interleave, checker_notices_spsc_without_acquire_or_release) {
 TEST(Interleave, checker_notices_mpmc_without_acquire_or_release) {
   EXPECT_NE(explore<Mpmc<kWeakLoads>>(within(2, 1), {put_five, take_four}).failure, "");
   EXPECT_NE(explore<Mpmc<kWeakStores>>(within(2, 1), {put_five, take_four}).failure, "");
+}
+
+TEST(Interleave, checker_notices_ordered_without_acquire_or_release) {
+  EXPECT_NE(explore<Ordered<kWeakLoads>>(within(2, 1), {put_two<0>, put_two<1>}).failure, "");
+  EXPECT_NE(explore<Ordered<kWeakStores>>(within(2, 1), {put_two<0>, put_two<1>}).failure, "");
 }
 
 TEST(Interleave, checker_notices_steal_without_acquire_or_release) {

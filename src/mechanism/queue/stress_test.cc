@@ -14,6 +14,7 @@
 #include "mechanism/queue/local_queue.h"
 #include "mechanism/queue/managed_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
+#include "mechanism/queue/ordered_queue.h"
 #include "mechanism/queue/spsc_queue.h"
 #include "mechanism/queue/steal_queue.h"
 
@@ -187,6 +188,33 @@ TEST(QueueStress, managed_between_two_producers_and_a_seat_that_changes_hands) {
   }
   expect_each_once(std::move(all), 2);
   EXPECT_EQ(queue.depth(), 0u);
+}
+
+struct BySerial {
+  uint64_t operator()(uint64_t item) const { return item & 0xffff'ffff; }
+};
+
+// What a producer puts has ever larger keys, so one consumer sees its items in order.
+TEST(QueueStress, ordered_between_two_producers_and_two_consumers) {
+  OrderedQueue<uint64_t, BySerial> queue(64);
+  std::atomic<uint64_t> left{2 * kPerProducer};
+  Received received[2];
+  std::vector<std::thread> threads;
+  for (uint64_t p = 0; p < 2; ++p) {
+    threads.emplace_back([&queue, p] {
+      produce(p, [&](std::span<const uint64_t> items) { return queue.put(items[0]) ? 1u : 0u; });
+    });
+  }
+  for (uint32_t c = 0; c < 2; ++c) {
+    threads.emplace_back([&, c] {
+      consume(received[c], left, 1,
+              [&](std::span<uint64_t> out) { return queue.take(out[0]) ? 1u : 0u; });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  expect_all(received, 2);
+  EXPECT_EQ(queue.depth(), 0u);
+  EXPECT_EQ(queue.first_key(), queue.kNoKey);
 }
 
 TEST(QueueStress, local_depth_can_be_read_from_another_thread) {

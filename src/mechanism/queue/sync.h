@@ -8,10 +8,12 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <thread>
 #include <type_traits>
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "mechanism/cpu/relax.h"
 
 namespace rubato {
 
@@ -27,6 +29,18 @@ struct StdSync {
   // Sequentially consistent: of two threads that each store, pass it and load what the other has
   // stored, at least one sees the other's store.
   static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+  // Between two looks at what another thread is about to change; so many times it was in vain.
+  static void wait(uint32_t tries) {
+    if (tries < kSpins) {
+      cpu_relax();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  static constexpr uint32_t kSpins = 64;
 };
 
 // Queues carry small trivial values: pointers, and messages of a few lines.

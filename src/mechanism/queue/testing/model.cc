@@ -155,6 +155,19 @@ void Execution::fence() {
   fence_view_ = *view_;
 }
 
+// The next thread in order goes on, which is no preemption. All get their turn, so that whom the
+// running one waits for does; and there is nothing to choose, so that waiting ends.
+void Execution::wait() {
+  if (running_ == kThreadsMax) return;
+  const auto count = static_cast<uint32_t>(threads_.size());
+  uint32_t next = (running_ + 1) % count;
+  while (threads_[next]->ended) next = (next + 1) % count;
+  if (next == running_) return;
+  Fiber& self = *threads_[running_]->fiber;
+  running_ = next;
+  fiber_switch(self, scheduler_);
+}
+
 // The thread to run next: the running one first, then the others in order.
 uint32_t Execution::pick(bool running_can_go_on) {
   std::array<uint32_t, kThreadsMax> candidates;

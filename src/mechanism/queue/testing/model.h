@@ -67,6 +67,7 @@ class Execution {
   uint32_t choose_store(uint32_t oldest, uint32_t latest);
   View& view() { return *view_; }
   void fence();                      // sequentially consistent
+  void wait();                       // the running thread needs another to go on first
   uint32_t running() const { return running_; }
   uint32_t tick();                   // counts the running thread's accesses, in its own view
 
@@ -252,6 +253,7 @@ struct Sync {
   static void fence() {
     if (!kWeaken.fences) current_run().fence();
   }
+  static void wait(uint32_t) { current_run().wait(); }
 };
 
 }  // namespace rubato::model

@@ -127,6 +127,20 @@ TEST(Model, exchange_continues_the_release_sequence) {
   EXPECT_EQ(report.failure, "");
 }
 
+TEST(Model, who_waits_lets_the_others_go_on_and_costs_no_preemption) {
+  const Report report = explore(Bounds{0, 0, 1'000}, [](Execution& run) {
+    auto pair = std::make_shared<Pair>();
+    for (int i = 0; i < 2; ++i) {
+      run.thread([pair, &run] {
+        while (pair->x.load(kAcquire) == 0) run.wait();
+      });
+    }
+    run.thread([pair] { pair->x.store(1, kRelease); });
+  });
+  EXPECT_EQ(report.failure, "");
+  EXPECT_EQ(report.executions, 6u);
+}
+
 TEST(Model, plain_accesses_without_order_are_reported) {
   for (const auto order : {kRelaxed, kRelease}) {
     struct Message {
