@@ -36,7 +36,7 @@
 //     (and counted), a preempted job keeps its worker for another slice.
 //   * `quantum` is asked only of jobs that kPreempts covers: when such a job is given to a worker,
 //     or when it becomes long there. On kContinue the slice is renewed with the same length.
-//   * A policy may write one field of a job, `policy_word`: in `route` and `requeue`, which get it as
+//   * A policy may write one field of a job, `policy_word`: in `route` and `requeue`, which get a
 //     Job&, and in `next`, of what it takes. The other hooks read.
 //   * `expired` may run on another core than the job, the timer core's: it may read depths and the
 //     plan, no more. The job is as it was when its slice began, but for `attained`, which there
