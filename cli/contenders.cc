@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "base/option_text.h"
 #include "cli/options.h"
 #include "policy/all.h"
-#include "policy/options.h"
 
 namespace rubato::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/option_text.h"
 #include "policy/all.h"
-#include "policy/options.h"
 
 namespace rubato::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "base/option_text.h"
 #include "policy/all.h"
-#include "policy/options.h"
 
 namespace rubato::cli {
 namespace {

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/option_text.h"
 #include "cli/command.h"
 #include "policy/all.h"
-#include "policy/options.h"
 
 namespace rubato::cli {
 namespace {

@@ -5,14 +5,14 @@
 
 #include "cli/options.h"
 #include "mechanism/cpu/pin.h"
-#include "runtime/core_rule.h"
+#include "overload/cores/rule.h"
 
 namespace rubato::cli {
 
 void add_cores_options(CLI::App& command, CoresOptions& o) {
   command.add_option("--cores", o.cores,
                      "Which workers have a core: adaptive (all, and they sleep when idle), or an "
-                     "allocator that parks and wakes workers: " + core_rule_names())
+                     "allocator that parks and wakes workers: " + overload::core_rule_names())
       ->type_name("NAME")
       ->capture_default_str();
   command.add_option("--cores-set", o.settings, "Setting of the allocator; may be repeated")
@@ -62,7 +62,8 @@ Status finish_cores_options(const CLI::App& command, const CoresOptions& o,
   }
   if (o.cores == "adaptive") {
     if (command.get_option("--guaranteed-cores")->count() > 0) {
-      return Error{"--guaranteed-cores: needs --cores with an allocator: " + core_rule_names()};
+      return Error{"--guaranteed-cores: needs --cores with an allocator: " +
+                   overload::core_rule_names()};
     }
   } else {
     runtime.cores = o.cores;

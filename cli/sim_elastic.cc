@@ -7,23 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/option_text.h"
 #include "cli/options.h"
 #include "cli/sim_text.h"
-#include "overload/cores/all.h"
+#include "overload/cores/rule.h"
 #include "overload/credit_options.h"
-#include "policy/options.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
 namespace {
-
-std::string allocators() {
-  std::string names;
-  overload::for_each_allocator([&]<class A>(std::type_identity<A>) {
-    names += (names.empty() ? "" : ", ") + std::string(A::kName);
-  });
-  return names;
-}
 
 Status parse_admission(const std::string& text, sim::Admission& admission) {
   if (text == "none") {
@@ -40,7 +32,7 @@ Status parse_admission(const std::string& text, sim::Admission& admission) {
 
 Status parse_cores(const std::string& text, std::string& cores) {
   if (!overload::with_allocator(text, [](auto) {})) {
-    return Error{"takes one of " + allocators() + ", not '" + text + "'"};
+    return Error{"takes one of " + overload::core_rule_names() + ", not '" + text + "'"};
   }
   cores = text;
   return Done{};
@@ -98,7 +90,8 @@ void add_elastic_options(CLI::App& app, SimOptions& o) {
   add_parsed(
       app, "--cores", "NAME",
       marks(o, [&elastic](const std::string& text) { return parse_cores(text, elastic.cores); }),
-      "Which workers have a core, the rest being left to best-effort work: " + allocators())
+      "Which workers have a core, the rest being left to best-effort work: " +
+          overload::core_rule_names())
       ->default_str("static");
   add_parsed(app, "--guaranteed", "N",
              marks(o, [&elastic](const std::string& text) -> Status {
@@ -144,7 +137,7 @@ void finish_elastic(SimOptions& o) {
                                                                "--cores");
     }
     if (setting.policy == kCoresPrefix) {
-      o.elastic.cores_settings.emplace_back(setting.name, setting.value);
+      o.elastic.cores_settings.insert_or_assign(setting.name, setting.value);
     } else if (const Status set = set_option<overload::CreditOptions>(credits, setting.name,
                                                                       setting.value);
                !set) {
@@ -154,14 +147,9 @@ void finish_elastic(SimOptions& o) {
   std::erase_if(o.settings, is_elastic_setting);
   if (!o.elastic_given) return;
   o.elastic.credits = credits.settings();
-  overload::with_allocator(o.elastic.cores, [&]<class A>(std::type_identity<A>) {
-    typename A::Config config{};
-    for (const auto& [name, value] : o.elastic.cores_settings) {
-      if (const Status set = set_option<A>(config, name, value); !set) {
-        bad_value("--set", set.error());
-      }
-    }
-  });
+  const auto rule =
+      overload::CoreRule::make(o.elastic.cores, o.elastic.cores_settings, o.setup.workers);
+  if (!rule) bad_value("--set", rule.error());
   if (o.outcomes.given()) bad_value("--outcomes", "does not go with --sessions or --cores");
   if (o.elastic.guaranteed > o.setup.workers) {
     bad_value("--guaranteed", fmt::format("takes at most the {} --workers", o.setup.workers));
@@ -231,7 +219,7 @@ std::string elastic_help() {
   std::string text = "Allocators of --cores, and what --set cores.NAME=VALUE takes of them:\n";
   overload::for_each_allocator([&]<class A>(std::type_identity<A>) {
     text += fmt::format("  {:<12}{} ({})\n", A::kName, A::kSummary, A::kSource);
-    describe_options<A>(text);
+    describe_options<overload::CoreOptions<A>>(text);
   });
   text += "Credits of --overload breakwater, and what --set credits.NAME=VALUE takes:\n";
   describe_options<overload::CreditOptions>(text);

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/option_text.h"
 #include "cli/options.h"
 #include "cli/sim_text.h"
-#include "policy/options.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/limits.h"
+#include "base/option_text.h"
 #include "cli/sim_text.h"
-#include "policy/options.h"
 
 namespace rubato::cli {
 namespace {

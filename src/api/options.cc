@@ -9,8 +9,8 @@
 
 #include "api/versioned.h"
 #include "mechanism/cpu/cgroup.h"
+#include "overload/cores/rule.h"
 #include "rpc/frames.h"
-#include "runtime/core_rule.h"
 
 namespace rubato::api {
 namespace {
@@ -95,7 +95,7 @@ Status read_settings(const char* name, const char* const* settings, size_t count
 Status read_cores(const rubato_options& o, RuntimeOptions& runtime) {
   const bool allocates = std::string_view(o.cores) != "adaptive";
   if (!allocates && o.guaranteed_cores != 1) {
-    return Error{"guaranteed_cores: needs cores with an allocator: " + core_rule_names()};
+    return Error{"guaranteed_cores: needs cores with an allocator: " + overload::core_rule_names()};
   }
   if (allocates) runtime.cores = o.cores;
   runtime.guaranteed_cores = o.guaranteed_cores;

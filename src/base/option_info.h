@@ -2,7 +2,7 @@
 //
 // OptionInfo: one tunable as `--set name=value` sees it. Whatever has tunables (a policy, an
 // allocator of cores) lists them in `visit`, each with the field it sets (bool, uint32_t, double or
-// Nanos; policy/options.h reads and checks them):
+// Nanos; base/option_text.h reads and checks them):
 //   template <class V>
 //   static void visit(Config& c, V&& v) {
 //     v(OptionInfo{"quantum", "us", 0.1, 1e6, "time before a request is cut"}, c.quantum);

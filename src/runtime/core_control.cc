@@ -6,8 +6,8 @@
 
 namespace rubato {
 
-CoreControl::CoreControl(std::unique_ptr<CoreRule> rule, uint32_t workers, uint32_t guaranteed,
-                         CreditSource* credits)
+CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t workers,
+                         uint32_t guaranteed, CreditSource* credits)
     : rule_(std::move(rule)),
       guaranteed_(guaranteed),
       idle_(credits),
@@ -23,7 +23,7 @@ bool CoreControl::should_park(WorkerId worker, Nanos polled) {
     resumed(worker);
     return true;
   }
-  return rule_->idle(worker, polled, idle_) == overload::Rest::kPark;
+  return rule_->idle(worker.value, polled, idle_) == overload::Rest::kPark;
 }
 
 void CoreControl::park(WorkerId worker) {

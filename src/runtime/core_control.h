@@ -20,9 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/ids.h"
 #include "metrics/counter.h"
-#include "runtime/core_rule.h"
+#include "overload/cores/rule.h"
 #include "runtime/core_seat.h"
+#include "runtime/idle_cores.h"
 #include "runtime/worker_stats.h"
 
 namespace rubato {
@@ -30,7 +32,7 @@ namespace rubato {
 class CoreControl {
  public:
   // `rule` null: every worker has a core for good, and idles as RuntimeOptions::idle says.
-  CoreControl(std::unique_ptr<CoreRule> rule, uint32_t workers, uint32_t guaranteed,
+  CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t workers, uint32_t guaranteed,
               CreditSource* credits);
 
   bool allocates() const { return rule_ != nullptr; }
@@ -51,7 +53,7 @@ class CoreControl {
     }
   }
   // It found work instead.
-  void resumed(WorkerId worker) { rule_->resumed(worker, idle_); }
+  void resumed(WorkerId worker) { rule_->resumed(worker.value, idle_); }
 
   // It gives up its core: park, look for work, and sleep unless there is some; then rise.
   void park(WorkerId worker);
@@ -117,7 +119,7 @@ class CoreControl {
   void tell_one();
   void wake(CoreSeat<>& seat) { seat.word().notify_all(); }
 
-  const std::unique_ptr<CoreRule> rule_;
+  const std::unique_ptr<overload::CoreRule> rule_;
   const uint32_t guaranteed_;
   IdleCores idle_;
   std::vector<CoreSeat<>> seats_;

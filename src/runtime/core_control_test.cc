@@ -31,7 +31,7 @@ class CoreControlTest : public ::testing::Test {
   using Settings = std::map<std::string, std::string>;
 
   void make(const char* name, const Settings& settings, uint32_t workers, uint32_t guaranteed = 1) {
-    auto rule = CoreRule::make(name, settings, workers);
+    auto rule = overload::CoreRule::make(name, settings, workers, kCoreTimeScale);
     ASSERT_TRUE(rule.ok());
     cores = std::make_unique<CoreControl>(std::move(*rule), workers, guaranteed, &credits);
     signs.assign(workers, {});
@@ -154,13 +154,6 @@ TEST_F(CoreControlTest, coresync_parks_nobody_while_a_session_is_drained) {
   EXPECT_FALSE(idle(1));
   credits.drained_sessions = 0;
   EXPECT_TRUE(idle(1));
-}
-
-TEST(CoreRule, what_is_unknown_gets_one_line) {
-  EXPECT_EQ(CoreRule::make("nosuch", {}, 1).error(),
-            "cores: 'nosuch' is not one of adaptive, " + core_rule_names());
-  EXPECT_NE(CoreRule::make("reactive", {{"pol", "1"}}, 1).error().find("poll"), std::string::npos);
-  EXPECT_TRUE(CoreRule::make("static", {}, 1).ok());
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/option_text.h"
 #include "mechanism/cpu/pin.h"
-#include "policy/options.h"
 #include "policy/part.h"
 #include "runtime/live_runtime.h"
 

@@ -9,10 +9,11 @@
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/preempt/foreign_code.h"
 #include "mechanism/preempt/interposed.h"
+#include "overload/cores/rule.h"
 #include "policy/part.h"
-#include "runtime/core_rule.h"
 #include "runtime/create_part.h"
 #include "runtime/fiber_local.h"
+#include "runtime/idle_cores.h"
 #include "runtime/runtime.h"
 #include "runtime/seat.h"
 
@@ -47,10 +48,11 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
                  std::to_string(options.guaranteed_cores)};
   }
   if (options.cores.empty() && !options.cores_settings.empty()) {
-    return Error{"cores_set: needs an allocator, one of " + core_rule_names()};
+    return Error{"cores_set: needs an allocator, one of " + overload::core_rule_names()};
   }
   if (options.cores.empty()) return Done{};
-  auto rule = CoreRule::make(options.cores, options.cores_settings, options.workers);
+  auto rule = overload::CoreRule::make(options.cores, options.cores_settings, options.workers,
+                                       kCoreTimeScale);
   if (!rule.ok()) return Error{rule.error()};
   if (options.guaranteed_cores == options.workers) {
     return Error{"cores: needs more workers than it leaves alone as guaranteed; there are " +

@@ -239,10 +239,11 @@ class Shared {
   }
 
   // Requires options that Runtime::create has accepted.
-  static std::unique_ptr<CoreRule> rule_of(const RuntimeOptions& options) {
+  static std::unique_ptr<overload::CoreRule> rule_of(const RuntimeOptions& options) {
     if (options.cores.empty()) return nullptr;
-    return std::move(
-        CoreRule::make(options.cores, options.cores_settings, options.workers).value());
+    return std::move(overload::CoreRule::make(options.cores, options.cores_settings,
+                                              options.workers, kCoreTimeScale)
+                         .value());
   }
 
   struct alignas(limits::kCacheLineBytes) Flag {

@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/time.h"
+#include "overload/cores/rule.h"
 #include "overload/credit_settings.h"
 #include "sim/clients.h"
 
@@ -26,7 +26,7 @@ struct ElasticSetup {
   Admission admission = Admission::kCredits;
   overload::CreditSettings credits;
   std::string cores = "static";  // an allocator of overload/cores/all.h
-  std::vector<std::pair<std::string, std::string>> cores_settings;  // as `--set` has them
+  overload::CoreSettings cores_settings;
   uint32_t guaranteed = 0;  // cores that are never given away
   // Is the delay that the server steers by that of each class against a target of its own? Else the
   // oldest request counts, whatever it is.

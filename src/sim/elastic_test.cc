@@ -122,7 +122,8 @@ TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name
     EXPECT_NE(outcome.error().find("not '" + std::string(policy) + "'"), std::string::npos);
   }
   sim::Setup setup = at_load(0.5, "none", 1000);
-  EXPECT_EQ(simulate("steal", {}, setup).error(), "cores: there is no 'none'");
+  EXPECT_EQ(simulate("steal", {}, setup).error(),
+            "cores: 'none' is not one of " + overload::core_rule_names());
 }
 
 TEST(Elastic, credits_keep_goodput_and_latency_where_an_unprotected_server_drowns) {

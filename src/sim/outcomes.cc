@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/option_text.h"
 #include "policy/all.h"
-#include "policy/options.h"
 
 namespace rubato::sim {
 namespace {

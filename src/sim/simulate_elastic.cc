@@ -5,9 +5,9 @@
 #include <string>
 #include <type_traits>
 
+#include "base/option_text.h"
+#include "overload/cores/rule.h"
 #include "policy/all.h"
-#include "policy/options.h"
-#include "sim/core_rule.h"
 #include "sim/engine.h"
 
 namespace rubato::sim {
@@ -47,7 +47,8 @@ std::string names_of(TypeList<Policies...>) {
 
 Status check(const Setup& setup) {
   const ElasticSetup& elastic = *setup.elastic;
-  const auto rule = make_core_rule(elastic.cores, elastic.cores_settings, setup.workers);
+  const auto rule =
+      overload::CoreRule::make(elastic.cores, elastic.cores_settings, setup.workers);
   if (!rule) return Error{rule.error()};
   if (elastic.clients.sessions < 1 || elastic.clients.sessions > ClientSettings::kMostSessions) {
     return Error{"sessions: takes 1 to " + std::to_string(ClientSettings::kMostSessions)};

@@ -3,7 +3,7 @@
 // Compiled once per part of the list of policies (policy/part.h).
 #include "sim/simulate_part.h"
 
-#include "policy/options.h"
+#include "base/option_text.h"
 #include "policy/part.h"
 #include "sim/engine.h"
 

@@ -21,7 +21,7 @@ ElasticSite::ElasticSite(const Setup& setup, Instant warm_at)
                first_credit(setup_), warm_at),
       cores_(setup.workers),
       warm_at_(warm_at) {
-  auto rule = make_core_rule(setup_.cores, setup_.cores_settings, setup.workers);
+  auto rule = overload::CoreRule::make(setup_.cores, setup_.cores_settings, setup.workers);
   RUBATO_CHECK(rule.ok());
   rule_ = std::move(*rule);
   host_.pool = &credits_.pool();

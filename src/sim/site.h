@@ -13,11 +13,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "overload/cores/rule.h"
 #include "overload/credit_control.h"
+#include "overload/credit_pool.h"
 #include "sim/clients.h"
-#include "sim/core_rule.h"
 #include "sim/elastic.h"
 #include "sim/setup.h"
 
@@ -26,6 +28,22 @@ namespace rubato::sim {
 struct FixedSite {
   static constexpr bool kElastic = false;
   FixedSite(const Setup&, Instant) {}
+};
+
+// What an idle core asks.
+struct IdleCores final : overload::CoreHost {
+  int64_t drained() override { return pool->drained(); }
+  int64_t sessions() override { return pool->sessions(); }
+  int64_t outstanding() override { return pool->issued() - pool->pending(); }
+  int64_t cores() override { return granted; }
+  bool claim_parking() override { return !std::exchange(parking, true); }
+  void release_parking() override { parking = false; }
+  void withhold(int64_t n) override { pool->withhold(n); }
+  void give_back(int64_t n) override { pool->give_back(n); }
+
+  overload::CreditPool<overload::PlainCell>* pool = nullptr;
+  int64_t granted = 0;
+  bool parking = false;
 };
 
 class ElasticSite {
@@ -98,8 +116,8 @@ class ElasticSite {
   overload::CreditControl<overload::PlainCell> credits_;
   std::vector<overload::CreditSession> sessions_;
   Clients clients_;
-  std::unique_ptr<CoreRule> rule_;
-  CoreHost host_;
+  std::unique_ptr<overload::CoreRule> rule_;
+  IdleCores host_;
   std::vector<CoreSeat> cores_;
   uint32_t serving_ = 0;
   Nanos delay_;

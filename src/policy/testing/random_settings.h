@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/option_text.h"
 #include "base/prng.h"
 #include "policy/contract.h"
-#include "policy/options.h"
 
 namespace rubato::testing {
 

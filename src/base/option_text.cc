@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policy/options.h"
+#include "base/option_text.h"
 
 #include <algorithm>
 #include <array>
