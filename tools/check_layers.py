@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that includes and CMake dependencies point left only, as tools/layers.txt says."""
+"""Checks that includes and CMake dependencies point left only, and that only those files call a
+policy's hooks which tools/layers.txt names."""
 
 import fnmatch
 import re
@@ -13,6 +14,7 @@ from source_tree import Finding, is_cpp, list_files, read, report
 ROOT_FOLDERS = ("include", "apps", "cli", "bench", "tests", "tools", "examples")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TARGET = re.compile(r"rubato_(library|test|bench|fuzz)\s*\(([^)]*)\)", re.DOTALL)
+HOOK_CALL = re.compile(r"\bhook::(\w+)\s*\(")
 KEYWORDS = {"SOURCES", "DEPS", "PRIVATE_DEPS", "LABELS", "TIMEOUT", "CORPUS"}
 
 
@@ -23,6 +25,7 @@ class Layers:
     allowed: dict = field(default_factory=dict)
     banned: dict = field(default_factory=dict)
     test_allowed: dict = field(default_factory=dict)
+    hooks: dict = field(default_factory=dict)  # the files that may call each hook
 
 
 def parse_rules(text):
@@ -37,6 +40,10 @@ def parse_rules(text):
                 h.strip("<>") for h in headers.split())
             continue
         folder, _, what = line.partition(":")
+        if folder.startswith("hook "):
+            for hook in folder.split()[1:]:
+                layers.hooks.setdefault(hook, []).extend(what.split())
+            continue
         table = layers.allowed
         if folder.startswith("test "):
             folder, table = folder[len("test "):], layers.test_allowed
@@ -64,9 +71,9 @@ def target_of(included, path, root):
     return None
 
 
-def may_include(folder, target, layers, is_test):
+def may_include(folder, target, layers, for_test):
     allowed = list(layers.allowed[folder])
-    if is_test:
+    if for_test:
         allowed += layers.test_allowed.get(folder, [])
     home = folder_of(target, layers)
     if home == folder:
@@ -92,7 +99,6 @@ def check_includes(path, text, layers, root):
         if path.startswith("src/"):
             yield Finding(path, 0, "layers", "tools/layers.txt has no rule for this folder")
         return
-    is_test = path.endswith("_test.cc") or "/testing/" in path
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
@@ -100,12 +106,27 @@ def check_includes(path, text, layers, root):
         bracket, header = match.groups()
         target = target_of(header, path, root)
         if bracket == "<" and not header.startswith("rubato/"):
-            if not is_test and is_banned(folder, header, layers):
+            if not is_test(path) and is_banned(folder, header, layers):
                 yield Finding(path, number, "layers", f"{folder} must not include <{header}>")
         elif target is None:
             yield Finding(path, number, "layers", f"no such header: {header}")
-        elif not may_include(folder, target, layers, is_test):
+        elif not may_include(folder, target, layers, is_test(path)):
             yield Finding(path, number, "layers", f"{folder} may not include {header}")
+
+
+def is_test(path):
+    return path.endswith("_test.cc") or "/testing/" in path
+
+
+def check_hooks(path, text, layers):
+    """Tests and benchmarks call what they like; namespace hook itself is where it is defined."""
+    if is_test(path) or path.startswith("bench/") or not layers.hooks:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in HOOK_CALL.finditer(line.split("//")[0]):
+            hook = match.group(1)
+            if path not in layers.hooks.get(hook, []):
+                yield Finding(path, number, "hooks", f"hook::{hook} is not to be called here")
 
 
 def check_links(path, text, layers):
@@ -138,7 +159,9 @@ def check(root, rules=None):
     findings = []
     for path in list_files(root):
         if is_cpp(path):
-            findings += check_includes(path, read(root, path) or "", layers, root)
+            text = read(root, path) or ""
+            findings += check_includes(path, text, layers, root)
+            findings += check_hooks(path, text, layers)
         elif Path(path).name == "CMakeLists.txt":
             findings += check_links(path, read(root, path) or "", layers)
     return findings

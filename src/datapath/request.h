@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Request: a RequestState with its bytes; and Session, the application's state of one flow (connection).
+// Request: a RequestState with its bytes; and Session, the application's state of one flow
+// (connection).
 //
 // A flow has at most one Request in flight: the next one is framed only when the previous one is
 // finished. So the replies of a flow leave in order, a pipelined command sees the effects of the

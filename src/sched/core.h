@@ -2,8 +2,8 @@
 //
 // Core<P, Platform>: what one worker does with requests, from their arrival to their reply, by the
 // decisions of policy P. It alone calls the hooks of policy/contract.h that concern a request. The
-// live worker, the simulated one and the driver of the policies' tests are its platforms: they lend
-// it time, queues and a way to switch, and say when something happens.
+// live worker, the simulated one and the driver of the policies' tests are its platforms
+// (sched/platform.h): they lend it time, queues and a way to switch, and say what happens.
 //
 //   admit    a request has come      -> it is answered at once, refused, or put where `route` says
 //   next     the worker is free      -> the request whose turn it is, or null
@@ -14,39 +14,11 @@
 //                                       command of its flow follows or queues
 //
 // One per worker, used by that worker's thread only. What a request waited counts from when it
-// reached the server: a backlog in the sockets is a queue like any other.
-//
-// A Platform has
-//   Request                          derived from RequestState
-//   kOutlivesReply                   whether a request may be looked at after reply()
-//   kHasConnections                  whether requests come by connections: with pipelines, a control
-//                                    plane, and fibers that wait for locks
-//   me()                             the worker
-//   host()                           the verbs of policy/contract.h, on this worker
-//   now(), look_at_clock()           the time of this decision; the same, read anew
-//   payload_bytes(request)           of the request's own bytes
-//   enqueue(q, request)              puts an arrival; false = full. Wakes who should see it
-//   put_back(q, request)             the same for a request that has been preempted
-//   put_control(request), take_control(), control_waits()
-//                                    the control plane's queues, which every worker may take from
-//   others_wait()                    does something wait in this worker's arrival queue?
-//   take_in()                        takes in what has arrived meanwhile
-//   reply(request)                   the reply of a finished request leaves: see Replied
-//   refuse(request), answer(request) an explicit refusal, or the reply of a request with nothing to
-//                                    run: both return the next command of the flow, if it is here
-//   flush(request)                   the replies of its flow that are due leave now
-//   help()                           looks for work at workers that are stuck
-//   take_up(request)                 the worker turns to the request
-//   arm(request, quantum), disarm()  a slice of that length begins, or one without an end
-//   renew(request, quantum)          the slice goes on for so long
-//   begin(request)                   the request runs from now on; returns since when
-//   stops()                          is the host waiting for the last requests to end?
-//   suspended()                      requests of all workers that were preempted and wait
-//   note_...                         for the host's counters; see where they are called
+// reached the server: a backlog in the sockets is a queue like any other. Read it from the top: it
+// goes the way that a request goes.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -58,6 +30,7 @@
 #include "policy/contract.h"
 #include "sched/classify.h"
 #include "sched/learned.h"
+#include "sched/platform.h"
 #include "sched/request_state.h"
 
 namespace rubato::sched {
@@ -67,14 +40,6 @@ struct CoreOptions {
   std::optional<overload::SheddingSettings> shedding;  // none = what fits the queues is served
 };
 
-// What came of sending a reply.
-template <class Request>
-struct Replied {
-  Request* next = nullptr;  // the next command of the flow, if it is here
-  Nanos cost;               // sending it is part of what the request costs those behind it
-  Nanos lost;               // of that, without a CPU
-};
-
 template <Policy P, class Platform>
 class Core {
  public:
@@ -82,36 +47,321 @@ class Core {
 
   Core(const P& policy, const CoreOptions& options, Platform platform)
       : policy_(policy), platform_(platform), classify_(options.classify) {
+    static_assert(kIsPlatform<Platform>);
     if (!options.shedding && classify_ != Classify::kLearned) return;
     experience_ = std::make_unique<Experience>();
     if (options.shedding) experience_->shedding.emplace(*options.shedding);
   }
 
-  // Arrival.
-  void admit(Request& request);
+  // ---- Arrival --------------------------------------------------------------------------------
 
-  // Choice.
-  Request* next();
-  bool start(Request& request);
-  void ran_out();
+  // A request has come to this worker.
+  void admit(Request& request) {
+    Request* first = answer_at_once(&request);
+    if (first == nullptr) return;
+    platform_.note_arrived(*first);
+    if (!serves(*first, Refusal::kDelay)) return turn_away(*first, Refusal::kDelay);
+    enqueue(*first);
+  }
 
-  // Slices. `service` is what the request has had in all, as far as it had a CPU. Who takes a
-  // request from the worker adds the time that it ran to `attained` first. A request that waits for a lock
-  // is not put back for others' sake, so its wait is none for its turn; nor is that of a request
-  // from a queue that this worker has taken over.
-  bool mark_long(Request& request, uint8_t priority);
-  void start_slice(Request& request);
-  bool expire(Request& request, Nanos service);
-  std::optional<QueueRef> requeue(Request& request);
-  void wait_for_lock(Request& request) { aside().locked.push_back(&request); }
-  void take_over(Request& request) { aside().overflow.push_back(&request); }
-  Nanos quantum() const { return quantum_; }  // of the slice that began last; max() = no end
+ private:
+  // A request with nothing to run does not wait behind those that have. After a run of them the
+  // flow's next one queues with the control plane, so that a client that sends nothing else gets no
+  // more than that.
+  Request* answer_at_once(Request* next) {
+    if constexpr (kHasConnections) {
+      for (uint32_t run = 0; next != nullptr && next->at_once && run < kFlowRun; ++run) {
+        next = platform_.answer(*next);
+      }
+      if (next != nullptr) next->control |= next->at_once;
+    }
+    return next;
+  }
 
-  // The end. `service` on the worker in all, of which it had no CPU for `lost`.
-  void finish(Request& request, Nanos service, Nanos lost);
+  // Full means an explicit refusal and a counter. The flow's next command gets its own chance: it
+  // may go to another queue. The flow yields at the latest when its turn of input is used up.
+  void enqueue(Request& request) {
+    Request* next = &request;
+    while (!queue_up(*next)) {
+      next = refuse(*next, Refusal::kFull);
+      if (next == nullptr) return;
+      platform_.note_arrived(*next);
+    }
+  }
+
+  // False: its queue is full.
+  bool queue_up(Request& request) {
+    if constexpr (kHasConnections) {
+      if (request.control) return platform_.put_control(request);
+    }
+    const QueueRef q = hook::route(policy_, request, platform_.me(), platform_.host());
+    return platform_.enqueue(q, request);
+  }
+
+  // ---- Refusal --------------------------------------------------------------------------------
+  // Asked when a request arrives and when its turn has come. Never refused: the control plane, and
+  // what has been started.
+
+  bool serves(Request& request, Refusal why) {
+    return experience_ == nullptr || request.control || judge(request, why);
+  }
+
+  // kShare: its connection has just had its turn, and others wait.
+  bool judge(Request& request, Refusal why) {
+    if (!experience_->shedding) return true;
+    const Instant now = platform_.now();
+    const Nanos wait = std::max(now - request.arrived, wait_among_long(request));
+    const bool is_long = will_be_long(request);
+    const bool served = why == Refusal::kShare ? shedding().serves_more(wait, now, is_long)
+                                               : shedding().serves(wait, now, is_long);
+    if (!served && is_long) request.job_class = JobClass::kLong;
+    platform_.note_overloaded(shedding().overloaded());
+    return served;
+  }
+
+  // Asked only where long requests have a target of their own. Before they start this is a guess.
+  bool will_be_long(const Request& request) const {
+    if (!shedding().settings().tells_long()) return false;
+    return request.job_class == JobClass::kLong ||
+           learned().was_long(request.type, bytes_of(request));
+  }
+
+  // A policy that preempts starts a long request soon and lets it wait afterwards. So its overload
+  // shows in the number that are underway, which wait for each other whenever they came, and, where
+  // short ones leave them little, in how long the last one waited to go on. Zero if the request
+  // will be short, or its wait is in order (docs/decisions/011-overload-by-class.md).
+  Nanos wait_among_long(Request& request) {
+    if constexpr (P::kPreempts == Preempts::kNothing) return Nanos();
+    const Nanos service = expected(request);
+    if (service <= hook::quantum(policy_, state_, request, platform_.host())) return Nanos();
+    const int64_t suspended = platform_.suspended();
+    if (suspended <= 0) return Nanos();
+    const Nanos turns = service * suspended / platform_.host().workers();
+    const Nanos longest = std::max(turns, experience_->waited_long);
+    const Nanos wait = shedding().late_among_long(longest, service);
+    if (wait > Nanos()) request.job_class = JobClass::kLong;
+    return wait;
+  }
+
+  // Refuses it, and what of its connection is late too: together their replies cost one send. The
+  // first that is not late is queued.
+  void turn_away(Request& late, Refusal why) {
+    const Instant begun = platform_.look_at_clock();
+    waited(late.job_class, begun - late.arrived);
+    Request* next = refuse(late, why);
+    for (uint32_t refused = 1; next != nullptr; ++refused) {
+      platform_.note_arrived(*next);
+      if (refused == kRefusalRun || serves(*next, why)) break;
+      next = refuse(*next, why);
+    }
+    shedding().spent(platform_.look_at_clock() - begun);
+    if (next != nullptr) enqueue(*next);
+  }
+
+  // Returns the next command of the flow that is to run, if it is here.
+  Request* refuse(Request& request, Refusal why) {
+    request.refusal = why;
+    if (experience_ != nullptr && experience_->shedding) {
+      const bool is_long = request.job_class == JobClass::kLong;
+      request.retry_after = shedding().retry_after(platform_.now(), is_long);
+    }
+    platform_.note_refused(request);
+    return answer_at_once(platform_.refuse(request));
+  }
+
+  // ---- Choice ---------------------------------------------------------------------------------
+
+ public:
+  // The request whose turn it is, null if there is none.
+  Request* next() {
+    if (aside_ != nullptr) [[unlikely]] return next_of_aside();
+    return next_in_turn();
+  }
+
+  // The worker has found nothing to do.
+  void ran_out() {
+    platform_.note_none_waits();
+    if (experience_ == nullptr) return;
+    experience_->waited_long = Nanos();
+    if (!experience_->shedding) return;
+    shedding().ran_out(platform_.now());
+    platform_.note_overloaded(shedding().overloaded());
+  }
 
   // Does the next command of the pipeline just served wait here?
   bool holds_next() const { return turn_.next != nullptr; }
+  // A request that has left its worker waits for a lock; one comes from a queue that this worker
+  // has taken over. Neither was put back for others' sake, so its wait is none for its turn.
+  void wait_for_lock(Request& request) { aside().locked.push_back(&request); }
+  void take_over(Request& request) { aside().overflow.push_back(&request); }
+
+ private:
+  // A request that waits for a lock tries again after every other one, so that the lock's holder
+  // gets on even if it waits here too.
+  Request* next_of_aside() {
+    if (aside_->locked.empty()) return next_in_turn();
+    aside_->locked_turn = !aside_->locked_turn;
+    if (aside_->locked_turn) {
+      if (Request* request = next_in_turn()) return request;
+      platform_.help();  // the holder may wait at a worker that is stuck
+    }
+    Request* request = aside_->locked.front();
+    aside_->locked.pop_front();
+    return request;
+  }
+
+  Request* next_in_turn() {
+    if constexpr (kHasConnections) {
+      if (++turn_.picks_since_control >= kControlShare) {
+        if (Request* request = next_control()) return request;
+      }
+      if (turn_.next != nullptr) return std::exchange(turn_.next, nullptr);
+    }
+    if (aside_ != nullptr && !aside_->overflow.empty()) [[unlikely]] {
+      Request* request = aside_->overflow.back();
+      aside_->overflow.pop_back();
+      return request;
+    }
+    Job* job = hook::next(policy_, state_, platform_.me(), platform_.host());
+    if constexpr (kHasConnections) {
+      if (job == nullptr) return next_control();
+    }
+    return static_cast<Request*>(job);
+  }
+
+  bool control_waits() {
+    if constexpr (kHasConnections) return platform_.control_waits();
+    return false;
+  }
+
+  Request* next_control() {
+    turn_.picks_since_control = 0;
+    return platform_.take_control();
+  }
+
+  // ---- Slices ---------------------------------------------------------------------------------
+  // `service` is what the request has had in all, as far as it had a CPU. Who takes a request from
+  // the worker adds the time that it ran to `attained` first.
+
+ public:
+  // The request starts, or goes on after a preemption. False: it was refused instead, for it has
+  // waited too long.
+  bool start(Request& request) {
+    const bool first = !request.has_started;
+    if (first && !serves(request, Refusal::kDelay)) {
+      turn_away(request, Refusal::kDelay);
+      return false;
+    }
+    platform_.take_up(request);
+    if (first) classify_by_experience(request);
+    start_slice(request);
+    const Instant at = platform_.begin(request);
+    if (first) {
+      request.has_started = true;
+      request.started = at;
+      platform_.note_started(request);
+      if (!request.control) waited(request.job_class, at - request.arrived);
+    } else if (request.put_back != Instant()) {
+      waited(JobClass::kLong, at - std::exchange(request.put_back, Instant()));
+    }
+    return true;
+  }
+
+  // A slice whose end will be looked at, if the policy can preempt this request at all.
+  void start_slice(Request& request) {
+    if constexpr (P::kPreempts == Preempts::kNothing) return;
+    const bool timed = P::kPreempts == Preempts::kEverything ||
+                       request.job_class == JobClass::kLong || by_age(classify_);
+    quantum_ = Nanos::max();
+    if (!timed) return platform_.disarm();
+    quantum_ = hook::quantum(policy_, state_, request, platform_.host());
+    platform_.arm(request, quantum_);
+  }
+
+  Nanos quantum() const { return quantum_; }  // of the slice that began last; max() = no end
+
+  // The application says that the request is long. True: that is news.
+  bool mark_long(Request& request, uint8_t priority) {
+    request.priority = priority;
+    if (request.job_class == JobClass::kLong && request.promoted_after == Nanos()) return false;
+    request.job_class = JobClass::kLong;
+    request.promoted_after = Nanos();
+    platform_.note_long(Classify::kFeedback);
+    return true;
+  }
+
+  // What waits in the kernel or the NIC counts as waiting, so it is taken in before the policy is
+  // asked (Synergy 5.1.3.2 looks at the NIC queue too). False: the request goes on.
+  bool expire(Request& request, Nanos service) {
+    const bool promoted = P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort;
+    if (promoted) [[unlikely]] {
+      request.job_class = JobClass::kLong;
+      request.promoted_after = service;
+      platform_.note_long(Classify::kAge);
+    }
+    platform_.take_in();
+    const Nanos before = std::exchange(request.attained, service);
+    const bool leaves =
+        platform_.stops() || control_waits() ||
+        hook::expired(policy_, request, platform_.me(), platform_.host()) == Verdict::kPreempt;
+    request.attained = before;
+    if (leaves) return true;
+    if (!promoted) [[likely]] {
+      platform_.renew(request, quantum_);
+    } else {
+      start_slice(request);
+    }
+    return false;
+  }
+
+  // A preempted request that has left goes back: from now on another worker may have it. Returns
+  // where it waits; nothing = the queue is full, and it is this worker's next.
+  std::optional<QueueRef> requeue(Request& request) {
+    ++request.preemptions;
+    request.put_back = platform_.now();
+    const QueueRef q = hook::requeue(policy_, request, Why::kPreempted, platform_.me(),
+                                     platform_.host());
+    if (platform_.put_back(q, request)) return q;
+    --request.preemptions;
+    aside().overflow.push_back(&request);
+    return std::nullopt;
+  }
+
+ private:
+  void classify_by_experience(Request& request) {
+    if (P::kPreempts == Preempts::kNothing || classify_ != Classify::kLearned) return;
+    if (expected(request) <= hook::quantum(policy_, state_, request, platform_.host())) return;
+    request.job_class = JobClass::kLong;
+    platform_.note_long(Classify::kLearned);
+  }
+
+  void waited(JobClass job_class, Nanos wait) {
+    if (experience_ != nullptr && job_class == JobClass::kLong) experience_->waited_long = wait;
+    platform_.note_waited(job_class, wait);
+  }
+
+  // ---- The end --------------------------------------------------------------------------------
+
+ public:
+  // `service` on the worker in all, of which it had no CPU for `lost`.
+  void finish(Request& request, Nanos service, Nanos lost) {
+    // A request without checkpoints that took long is noticed only now.
+    if (P::kPreempts == Preempts::kLong && by_age(classify_) &&
+        request.job_class == JobClass::kShort && service - lost > quantum_) {
+      request.promoted_after = quantum_;
+    }
+    request.attained = service;
+    platform_.note_finished(request);
+    Finished done = request;
+    const size_t payload_bytes = bytes_of(request);
+    const Replied<Request> replied = platform_.reply(request);
+    learn(done, payload_bytes, service + replied.cost, lost + replied.lost);
+    if constexpr (kHasConnections) {
+      Request* next = answer_at_once(replied.next);
+      next != nullptr ? follow(*next) : end_flow_run();
+    }
+  }
+
   const typename P::Worker& state() const { return state_; }
   // Average service of requests like this one; zero = not known, or nobody asks.
   Nanos expected(const Request& request) const {
@@ -119,6 +369,46 @@ class Core {
   }
 
  private:
+  // A request that became long only by age counts as a short one of at most that age: were it left
+  // out, the average could only ever fall and the quantum with it. Quanta are CPU time, so what was
+  // `lost` is no part of the service that they follow.
+  void learn(const RequestState& done, size_t payload_bytes, Nanos service,
+                                Nanos lost) {
+    if (experience_ != nullptr) learned().add(done.type, payload_bytes, service, done.job_class);
+    if (done.promoted_after == Nanos()) [[likely]] {
+      return hook::finished(policy_, state_, done, service - lost);
+    }
+    Job as_short = done;
+    as_short.job_class = JobClass::kShort;
+    hook::finished(policy_, state_, as_short, done.promoted_after);
+  }
+
+  // The next command of a pipeline follows at once while its turn lasts, so that its replies leave
+  // together; a pipeline without end goes to the tail.
+  void follow(Request& next) {
+    if (turn_.flow_run++ == 0) turn_.flow_run_start = platform_.now();
+    if (turn_.next == nullptr && !next.control && turn_.flow_run < kFlowRun &&
+        platform_.now() - turn_.flow_run_start < kFlowTime) {
+      turn_.next = &next;
+      platform_.note_arrived(next);
+      return;
+    }
+    end_flow_run();
+    if (platform_.others_wait()) {
+      if (!serves(next, Refusal::kShare)) {
+        platform_.note_arrived(next);
+        return turn_away(next, Refusal::kShare);
+      }
+      platform_.flush(next);
+    }
+    admit(next);
+  }
+
+  void end_flow_run() { turn_.flow_run = 0; }
+
+  // ---- What a worker keeps --------------------------------------------------------------------
+
+  static constexpr bool kHasConnections = Platform::kHasConnections;
   using Finished = std::conditional_t<Platform::kOutlivesReply, const RequestState&, RequestState>;
 
   // After so many picks from other queues a waiting control-plane request is next, which keeps a
@@ -145,9 +435,7 @@ class Core {
     Instant flow_run_start;
     Request* next = nullptr;  // the next command of the pipeline just served
   };
-  struct NoTurn {
-    static constexpr Request* next = nullptr;
-  };
+  struct NoTurn {};
 
   // Requests that wait at this worker, in no queue of the policy.
   struct Aside {
@@ -156,380 +444,22 @@ class Core {
     bool locked_turn = false;
   };
 
+  overload::Shedding& shedding() const { return *experience_->shedding; }
+  Learned& learned() const { return experience_->learned; }
+  size_t bytes_of(const Request& request) const { return platform_.payload_bytes(request); }
   Aside& aside() {
     if (aside_ == nullptr) aside_ = std::make_unique<Aside>();
     return *aside_;
   }
-  overload::Shedding& shedding() const { return *experience_->shedding; }
-  Learned& learned() const { return experience_->learned; }
-  size_t bytes_of(const Request& request) const { return platform_.payload_bytes(request); }
-  Request* answer_at_once(Request* next);
-  void enqueue(Request& request);
-  bool queue_up(Request& request);
-  bool serves(Request& request, Refusal why) {
-    return experience_ == nullptr || request.control || judge(request, why);
-  }
-  bool judge(Request& request, Refusal why);
-  bool will_be_long(const Request& request) const;
-  Nanos wait_among_long(Request& request);
-  void turn_away(Request& late, Refusal why);
-  Request* refuse(Request& request, Refusal why);
-  Request* next_of_aside();
-  Request* next_in_turn();
-  Request* next_control();
-  void classify_by_experience(Request& request);
-  void waited(JobClass job_class, Nanos wait);
-  void learn(const RequestState& done, size_t payload_bytes, Nanos service, Nanos lost);
-  void follow(Request& next);
-  void end_flow_run() { turn_.flow_run = 0; }
 
   const P& policy_;
   Platform platform_;
   const Classify classify_;
-  [[no_unique_address]] std::conditional_t<Platform::kHasConnections, Turn, NoTurn> turn_;
+  [[no_unique_address]] std::conditional_t<kHasConnections, Turn, NoTurn> turn_;
   typename P::Worker state_{};
   Nanos quantum_ = Nanos::max();
   std::unique_ptr<Experience> experience_;  // null = nobody asks what was learned
   std::unique_ptr<Aside> aside_;            // null = none ever did
 };
-
-// ---- Arrival ----------------------------------------------------------------------------------
-
-// A request has come to this worker.
-template <Policy P, class Platform>
-inline void Core<P, Platform>::admit(Request& request) {
-  Request* first = answer_at_once(&request);
-  if (first == nullptr) return;
-  platform_.note_arrived(*first);
-  if (!serves(*first, Refusal::kDelay)) return turn_away(*first, Refusal::kDelay);
-  enqueue(*first);
-}
-
-// A request with nothing to run does not wait behind those that have. After a run of them the
-// flow's next one queues with the control plane, so that a client that sends nothing else gets no
-// more than that.
-template <Policy P, class Platform>
-inline auto Core<P, Platform>::answer_at_once(Request* next) -> Request* {
-  if constexpr (Platform::kHasConnections) {
-    for (uint32_t run = 0; next != nullptr && next->at_once && run < kFlowRun; ++run) {
-      next = platform_.answer(*next);
-    }
-    if (next != nullptr) next->control |= next->at_once;
-  }
-  return next;
-}
-
-// Full means an explicit refusal and a counter. The flow's next command gets its own chance: it may
-// go to another queue. The flow yields at the latest when its turn of input is used up.
-template <Policy P, class Platform>
-inline void Core<P, Platform>::enqueue(Request& request) {
-  Request* next = &request;
-  while (!queue_up(*next)) {
-    next = refuse(*next, Refusal::kFull);
-    if (next == nullptr) return;
-    platform_.note_arrived(*next);
-  }
-}
-
-// False: its queue is full.
-template <Policy P, class Platform>
-inline bool Core<P, Platform>::queue_up(Request& request) {
-  if constexpr (Platform::kHasConnections) {
-    if (request.control) return platform_.put_control(request);
-  }
-  return platform_.enqueue(hook::route(policy_, request, platform_.me(), platform_.host()), request);
-}
-
-// ---- Refusal ----------------------------------------------------------------------------------
-// Asked when a request arrives and when its turn has come. Never refused: the control plane, and
-// what has been started.
-
-// kShare: its connection has just had its turn, and others wait.
-template <Policy P, class Platform>
-bool Core<P, Platform>::judge(Request& request, Refusal why) {
-  if (!experience_->shedding) return true;
-  const Instant now = platform_.now();
-  const Nanos wait = std::max(now - request.arrived, wait_among_long(request));
-  const bool is_long = will_be_long(request);
-  const bool served = why == Refusal::kShare ? shedding().serves_more(wait, now, is_long)
-                                             : shedding().serves(wait, now, is_long);
-  if (!served && is_long) request.job_class = JobClass::kLong;
-  platform_.note_overloaded(shedding().overloaded());
-  return served;
-}
-
-// Asked only where long requests have a target of their own. Before they start this is a guess.
-template <Policy P, class Platform>
-bool Core<P, Platform>::will_be_long(const Request& request) const {
-  if (!shedding().settings().tells_long()) return false;
-  return request.job_class == JobClass::kLong ||
-         learned().was_long(request.type, bytes_of(request));
-}
-
-// A policy that preempts starts a long request soon and lets it wait afterwards. So its overload
-// shows in the number that are underway, which wait for each other whenever they came, and, where
-// short ones leave them little, in how long the last one waited to go on. Zero if the request will
-// be short, or its wait is in order (docs/decisions/011-overload-by-class.md).
-template <Policy P, class Platform>
-Nanos Core<P, Platform>::wait_among_long(Request& request) {
-  if constexpr (P::kPreempts == Preempts::kNothing) return Nanos();
-  const Nanos service = expected(request);
-  if (service <= hook::quantum(policy_, state_, request, platform_.host())) return Nanos();
-  const int64_t suspended = platform_.suspended();
-  if (suspended <= 0) return Nanos();
-  const Nanos turns = service * suspended / platform_.host().workers();
-  const Nanos wait = shedding().late_among_long(std::max(turns, experience_->waited_long), service);
-  if (wait > Nanos()) request.job_class = JobClass::kLong;
-  return wait;
-}
-
-// Refuses it, and what of its connection is late too: together their replies cost one send. The
-// first that is not late is queued.
-template <Policy P, class Platform>
-void Core<P, Platform>::turn_away(Request& late, Refusal why) {
-  const Instant begun = platform_.look_at_clock();
-  waited(late.job_class, begun - late.arrived);
-  Request* next = refuse(late, why);
-  for (uint32_t refused = 1; next != nullptr; ++refused) {
-    platform_.note_arrived(*next);
-    if (refused == kRefusalRun || serves(*next, why)) break;
-    next = refuse(*next, why);
-  }
-  shedding().spent(platform_.look_at_clock() - begun);
-  if (next != nullptr) enqueue(*next);
-}
-
-// Returns the next command of the flow that is to run, if it is here.
-template <Policy P, class Platform>
-auto Core<P, Platform>::refuse(Request& request, Refusal why) -> Request* {
-  request.refusal = why;
-  if (experience_ != nullptr && experience_->shedding) {
-    const bool is_long = request.job_class == JobClass::kLong;
-    request.retry_after = shedding().retry_after(platform_.now(), is_long);
-  }
-  platform_.note_refused(request);
-  return answer_at_once(platform_.refuse(request));
-}
-
-// The worker has found nothing to do.
-template <Policy P, class Platform>
-void Core<P, Platform>::ran_out() {
-  platform_.note_none_waits();
-  if (experience_ == nullptr) return;
-  experience_->waited_long = Nanos();
-  if (!experience_->shedding) return;
-  shedding().ran_out(platform_.now());
-  platform_.note_overloaded(shedding().overloaded());
-}
-
-// ---- Choice -----------------------------------------------------------------------------------
-
-// The request whose turn it is, null if there is none.
-template <Policy P, class Platform>
-inline auto Core<P, Platform>::next() -> Request* {
-  if (aside_ != nullptr) [[unlikely]] return next_of_aside();
-  return next_in_turn();
-}
-
-// A request that waits for a lock tries again after every other one, so that the lock's holder gets
-// on even if it waits here too.
-template <Policy P, class Platform>
-auto Core<P, Platform>::next_of_aside() -> Request* {
-  if (aside_->locked.empty()) return next_in_turn();
-  aside_->locked_turn = !aside_->locked_turn;
-  if (aside_->locked_turn) {
-    if (Request* request = next_in_turn()) return request;
-    platform_.help();  // the holder may wait at a worker that is stuck
-  }
-  Request* request = aside_->locked.front();
-  aside_->locked.pop_front();
-  return request;
-}
-
-template <Policy P, class Platform>
-inline auto Core<P, Platform>::next_in_turn() -> Request* {
-  if constexpr (Platform::kHasConnections) {
-    if (++turn_.picks_since_control >= kControlShare) {
-      if (Request* request = next_control()) return request;
-    }
-    if (turn_.next != nullptr) return std::exchange(turn_.next, nullptr);
-  }
-  if (aside_ != nullptr && !aside_->overflow.empty()) [[unlikely]] {
-    Request* request = aside_->overflow.back();
-    aside_->overflow.pop_back();
-    return request;
-  }
-  Job* job = hook::next(policy_, state_, platform_.me(), platform_.host());
-  if constexpr (Platform::kHasConnections) {
-    if (job == nullptr) return next_control();
-  }
-  return static_cast<Request*>(job);
-}
-
-template <Policy P, class Platform>
-auto Core<P, Platform>::next_control() -> Request* {
-  turn_.picks_since_control = 0;
-  return platform_.take_control();
-}
-
-// ---- Slices -----------------------------------------------------------------------------------
-
-// The request starts, or goes on after a preemption. False: it was refused instead, for it has
-// waited too long.
-template <Policy P, class Platform>
-inline bool Core<P, Platform>::start(Request& request) {
-  const bool first = !request.has_started;
-  if (first && !serves(request, Refusal::kDelay)) {
-    turn_away(request, Refusal::kDelay);
-    return false;
-  }
-  platform_.take_up(request);
-  if (first) classify_by_experience(request);
-  start_slice(request);
-  const Instant at = platform_.begin(request);
-  if (first) {
-    request.has_started = true;
-    request.started = at;
-    platform_.note_started(request);
-    if (!request.control) waited(request.job_class, at - request.arrived);
-  } else if (request.put_back != Instant()) {
-    waited(JobClass::kLong, at - std::exchange(request.put_back, Instant()));
-  }
-  return true;
-}
-
-template <Policy P, class Platform>
-inline void Core<P, Platform>::classify_by_experience(Request& request) {
-  if (P::kPreempts == Preempts::kNothing || classify_ != Classify::kLearned) return;
-  if (expected(request) <= hook::quantum(policy_, state_, request, platform_.host())) return;
-  request.job_class = JobClass::kLong;
-  platform_.note_long(Classify::kLearned);
-}
-
-// A slice whose end will be looked at, if the policy can preempt this request at all.
-template <Policy P, class Platform>
-void Core<P, Platform>::start_slice(Request& request) {
-  if constexpr (P::kPreempts == Preempts::kNothing) return;
-  const bool timed = P::kPreempts == Preempts::kEverything ||
-                     request.job_class == JobClass::kLong || by_age(classify_);
-  quantum_ = Nanos::max();
-  if (!timed) return platform_.disarm();
-  quantum_ = hook::quantum(policy_, state_, request, platform_.host());
-  platform_.arm(request, quantum_);
-}
-
-// The application says that the request is long. True: that is news.
-template <Policy P, class Platform>
-bool Core<P, Platform>::mark_long(Request& request, uint8_t priority) {
-  request.priority = priority;
-  if (request.job_class == JobClass::kLong && request.promoted_after == Nanos()) return false;
-  request.job_class = JobClass::kLong;
-  request.promoted_after = Nanos();
-  platform_.note_long(Classify::kFeedback);
-  return true;
-}
-
-// What waits in the kernel or the NIC counts as waiting, so it is taken in before the policy is
-// asked (Synergy 5.1.3.2 looks at the NIC queue too). False: the request goes on.
-template <Policy P, class Platform>
-inline bool Core<P, Platform>::expire(Request& request, Nanos service) {
-  const bool promoted = P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort;
-  if (promoted) [[unlikely]] {
-    request.job_class = JobClass::kLong;
-    request.promoted_after = service;
-    platform_.note_long(Classify::kAge);
-  }
-  platform_.take_in();
-  const Nanos before = std::exchange(request.attained, service);
-  const bool leaves =
-      platform_.stops() || platform_.control_waits() ||
-      hook::expired(policy_, request, platform_.me(), platform_.host()) == Verdict::kPreempt;
-  request.attained = before;
-  if (leaves) return true;
-  if (!promoted) [[likely]] {
-    platform_.renew(request, quantum_);
-  } else {
-    start_slice(request);
-  }
-  return false;
-}
-
-// A preempted request that has left goes back: from now on another worker may have it. Returns
-// where it waits; nothing = the queue is full, and it is this worker's next.
-template <Policy P, class Platform>
-inline std::optional<QueueRef> Core<P, Platform>::requeue(Request& request) {
-  ++request.preemptions;
-  request.put_back = platform_.now();
-  const QueueRef q = hook::requeue(policy_, request, Why::kPreempted, platform_.me(),
-                                   platform_.host());
-  if (platform_.put_back(q, request)) return q;
-  --request.preemptions;
-  aside().overflow.push_back(&request);
-  return std::nullopt;
-}
-
-template <Policy P, class Platform>
-inline void Core<P, Platform>::waited(JobClass job_class, Nanos wait) {
-  if (experience_ != nullptr && job_class == JobClass::kLong) experience_->waited_long = wait;
-  platform_.note_waited(job_class, wait);
-}
-
-// ---- The end ----------------------------------------------------------------------------------
-
-template <Policy P, class Platform>
-inline void Core<P, Platform>::finish(Request& request, Nanos service, Nanos lost) {
-  // A request without checkpoints that took long is noticed only now.
-  if (P::kPreempts == Preempts::kLong && by_age(classify_) &&
-      request.job_class == JobClass::kShort && service - lost > quantum_) {
-    request.promoted_after = quantum_;
-  }
-  request.attained = service;
-  platform_.note_finished(request);
-  Finished done = request;
-  const size_t payload_bytes = bytes_of(request);
-  const Replied<Request> replied = platform_.reply(request);
-  learn(done, payload_bytes, service + replied.cost, lost + replied.lost);
-  if constexpr (Platform::kHasConnections) {
-    Request* next = answer_at_once(replied.next);
-    next != nullptr ? follow(*next) : end_flow_run();
-  }
-}
-
-// A request that became long only by age counts as a short one of at most that age: were it left
-// out, the average could only ever fall and the quantum with it. Quanta are CPU time, so what was
-// `lost` is no part of the service that they follow.
-template <Policy P, class Platform>
-inline void Core<P, Platform>::learn(const RequestState& done, size_t payload_bytes, Nanos service,
-                              Nanos lost) {
-  if (experience_ != nullptr) learned().add(done.type, payload_bytes, service, done.job_class);
-  if (done.promoted_after == Nanos()) [[likely]] {
-    return hook::finished(policy_, state_, done, service - lost);
-  }
-  Job as_short = done;
-  as_short.job_class = JobClass::kShort;
-  hook::finished(policy_, state_, as_short, done.promoted_after);
-}
-
-// The next command of a pipeline follows at once while its turn lasts, so that its replies leave
-// together; a pipeline without end goes to the tail.
-template <Policy P, class Platform>
-void Core<P, Platform>::follow(Request& next) {
-  if (turn_.flow_run++ == 0) turn_.flow_run_start = platform_.now();
-  if (turn_.next == nullptr && !next.control && turn_.flow_run < kFlowRun &&
-      platform_.now() - turn_.flow_run_start < kFlowTime) {
-    turn_.next = &next;
-    platform_.note_arrived(next);
-    return;
-  }
-  end_flow_run();
-  if (platform_.others_wait()) {
-    if (!serves(next, Refusal::kShare)) {
-      platform_.note_arrived(next);
-      return turn_away(next, Refusal::kShare);
-    }
-    platform_.flush(next);
-  }
-  admit(next);
-}
 
 }  // namespace rubato::sched

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Engine<P, Site>: one simulated run of policy P on a site (sim/site.h), by default one that knows
-// neither clients nor cores. Virtual time jumps from alarm to alarm; every worker,
-// the arrivals and the slow path of the policy have one alarm each. The hooks are called as
-// policy/contract.h says a host does, by the same templates that the live host instantiates.
+// neither clients nor cores. Virtual time jumps from alarm to alarm; every worker, the arrivals and
+// the slow path of the policy have one alarm each. Every worker is a platform of sched::Core.
 //
 // A worker's time is spent in slices of requests and in what its verbs, switches and interrupts
 // cost; what it pays for a decision delays the request that it decided for. An idle worker looks
 // again when something is put where it could find it, and sees it after Costs::Worker::notice.
-//
-// Not thread safe; a run belongs to one thread. Nothing is allocated per request once queues and
-// pool have reached their size.
+// Nothing is allocated per request once queues and pool have grown. One thread.
 #pragma once
 
 #include <algorithm>
@@ -63,9 +60,10 @@ class Engine {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types_.push_back(type.service.mean >= setup.long_over);
     }
+    const sched::CoreOptions options{setup.classify, setup.shedding};
     cores_.reserve(setup.workers);
     for (uint32_t w = 0; w < setup.workers; ++w) {
-      cores_.emplace_back(policy_, core_options(setup), SimPlatform<P, Site>(*this, w));
+      cores_.emplace_back(policy_, options, SimPlatform<P, Site>(*this, w));
       idle_.add(w);
     }
     for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host_.place(group_of(w), w);
@@ -110,9 +108,6 @@ class Engine {
   static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
-  static sched::CoreOptions core_options(const Setup& setup) {
-    return {.classify = setup.classify, .shedding = setup.shedding};
-  }
   static Instant warm_at(const Setup& setup) {
     const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
     return Instant(Nanos::from_seconds(seconds * setup.warmup).count());
@@ -169,21 +164,18 @@ class Engine {
   void offer_polled();
   void offer_all();
   void offer_group(QueueRef q);
-
-  // Stalls of the machine (engine_stalls.h).
+  // Stalls (engine_stalls.h).
   void next_stall();
   void stall(Instant before);
   void hold(uint32_t w, Nanos length);
   void hold_the_rest(Nanos length);
   void put_off(uint32_t actor, Nanos length);
   void released(uint32_t w);
-
   // Managers (engine_managers.h).
   void poke(ManagerId manager);
   void run_managers();
   void manage(ManagerId manager);
   void set_manager_alarm(ManagerId manager, Instant at);
-
   // Slices (engine_workers.h).
   bool begin(uint32_t w, SimRequest* request);
   void take_up(uint32_t w, SimRequest& request);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SimPlatform<P, Site>: what a simulated worker lends to sched::Core: virtual time, queues with
-// prices, and the engine that knows what becomes of a request. A handle. One owner, as everything in
-// a simulation. (No control plane is simulated, and the requests of a flow do not wait for each
+// prices, and the engine that knows what becomes of a request. A handle. One owner, as everything
+// in a simulation. (No control plane is simulated, and the requests of a flow do not wait for each
 // other.)
 #pragma once
 
@@ -36,7 +36,6 @@ class SimPlatform {
   // Queues.
   bool enqueue(QueueRef q, Request& request) { return engine_.enqueue(q, request); }
   bool put_back(QueueRef q, Request& request) { return engine_.put_back(worker_, q, request); }
-  static bool control_waits() { return false; }
   void take_in() { engine_.take_in(worker_); }
   static void help() {}
 

@@ -15,6 +15,7 @@ src/runtime: base policy datapath
 include: base
 apps: include base runtime
 test src/policy: runtime
+hook next: src/runtime/core.h
 """
 
 
@@ -40,6 +41,18 @@ class Layers(TreeTest):
     def test_an_include_that_points_right_is_found(self):
         self.assertEqual(self.including("src/policy/x.h", '#include "runtime/runtime.h"'),
                          ["src/policy may not include runtime/runtime.h"])
+
+    def test_only_the_files_that_are_named_and_tests_call_a_hook(self):
+        call = "Job* job = hook::next(policy, worker, me, host);"
+        self.assertEqual(self.including("src/runtime/core.h", call), [])
+        self.assertEqual(self.including("src/runtime/core_test.cc", call), [])
+        self.assertEqual(self.including("src/runtime/x.h", "// As hook::next() does."), [])
+        self.assertEqual(self.including("src/runtime/x.h", call),
+                         ["hook::next is not to be called here"])
+
+    def test_a_hook_without_a_rule_is_called_by_nobody(self):
+        self.assertEqual(self.including("src/runtime/core.h", "hook::route(policy, job);"),
+                         ["hook::route is not to be called here"])
 
     def test_the_line_is_named(self):
         self.including("src/policy/x.h", '\n#include "runtime/runtime.h"')
@@ -90,7 +103,7 @@ class RuleFile(unittest.TestCase):
         text = (Path(__file__).parent.parent / "layers.txt").read_text()
         allowed = check_layers.parse_rules(text).allowed
         self.assertEqual(set(allowed["src/sim"]),
-                         {"base", "policy", "overload", "workload", "metrics"})
+                         {"base", "policy", "overload", "sched", "workload", "metrics"})
 
     def test_pure_folders_include_base_only(self):
         text = (Path(__file__).parent.parent / "layers.txt").read_text()
