@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/arrival_slots.h"
 #include "runtime/live_host.h"
 #include "runtime/shared.h"
 #include "sched/core.h"
