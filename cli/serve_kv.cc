@@ -139,13 +139,13 @@ Status check_options(const KvCommand& command) {
 }
 
 // The sessions of a server that speaks RPC as well. Its connections are limited with all others.
-std::unique_ptr<rpc::CreditDesk> open_desk(KvCommand& command) {
+std::unique_ptr<rpc::AdmissionController> open_admission(KvCommand& command) {
   if (command.rpc_port < 0) return nullptr;
-  rpc::DeskOptions desk = desk_options(command.options);
-  desk.max_sessions = std::numeric_limits<uint32_t>::max();
+  rpc::AdmissionOptions admission = admission_options(command.options);
+  admission.max_sessions = std::numeric_limits<uint32_t>::max();
   add_port(command, command.rpc_port, kv::Speaks::kRpc,
            std::exchange(command.options.tcp.over_limit_reply, {}));
-  return std::make_unique<rpc::CreditDesk>(desk);
+  return std::make_unique<rpc::AdmissionController>(admission);
 }
 
 // A quarter of the files that this process may have open, within what RocksDB takes and uses.
@@ -183,17 +183,17 @@ int run(CLI::App& app, KvCommand& command) {
   auto best_effort = prepare_best_effort(app, command.options.cores);
   if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
   command.options.serving.best_effort = best_effort->get();
-  const std::unique_ptr<rpc::CreditDesk> desk = open_desk(command);
+  const std::unique_ptr<rpc::AdmissionController> admission = open_admission(command);
   share_options(command);
   auto engine = open_engine(command);
   if (!engine.ok()) return refuse(kFailed, engine.error());
-  kv::KvApplication application(**engine, command.kv, desk.get());
+  kv::KvApplication application(**engine, command.kv, admission.get());
   auto datapath = TcpDatapath::open(command.options.tcp, application);
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  const DeskInService in_service(desk.get(), **datapath, command.options);
+  const AdmissionInService in_service(admission.get(), **datapath, command.options);
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
-  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), desk.get());
+  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), admission.get());
   command.options.serving.announcement = announcement(command, **datapath);
   warn_of_open_door(command);
   limit_connections(command, **datapath, application.server());

@@ -33,19 +33,19 @@ Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& se
   return Done{};
 }
 
-rpc::DeskOptions desk_options(ServeOptions& serve) {
+rpc::AdmissionOptions admission_options(ServeOptions& serve) {
   rpc::encode(serve.tcp.over_limit_reply,
               {rpc::Kind::kError, 0, static_cast<uint32_t>(rpc::Fault::kSessions), 0,
                rpc::to_string(rpc::Fault::kSessions)});
   serve.tcp.date_backlog = true;
-  rpc::DeskOptions desk;
-  desk.credits.target_delay = serve.target_delay;
-  desk.credits.drop_delay = desk.credits.target_delay * 2;  // CoreSync IV-A
-  desk.workers = serve.runtime.workers;
-  desk.max_sessions = serve.tcp.max_flows;
-  desk.sessions_per_address = serve.sessions_per_address;
-  desk.target_delay_long = serve.target_delay_long;
-  return desk;
+  rpc::AdmissionOptions admission;
+  admission.credits.target_delay = serve.target_delay;
+  admission.credits.drop_delay = admission.credits.target_delay * 2;  // CoreSync IV-A
+  admission.workers = serve.runtime.workers;
+  admission.max_sessions = serve.tcp.max_flows;
+  admission.sessions_per_address = serve.sessions_per_address;
+  admission.target_delay_long = serve.target_delay_long;
+  return admission;
 }
 
 Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
@@ -73,14 +73,13 @@ Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions&
   return opened;
 }
 
-DeskInService::DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options,
-                             const rpc::UdpDatapath* udp) {
-  if (desk == nullptr) return;
-  attached_.emplace(*desk, datapath);
-  credits_.emplace(*desk);
-  options.runtime.credits = &*credits_;
-  options.serving.more_metrics = [desk, udp](OpenMetrics& out) {
-    rpc::expose(out, *desk);
+AdmissionInService::AdmissionInService(rpc::AdmissionController* admission, Datapath& datapath,
+                                       ServeOptions& options, const rpc::UdpDatapath* udp) {
+  if (admission == nullptr) return;
+  attached_.emplace(*admission, datapath);
+  options.runtime.credits = admission;
+  options.serving.more_metrics = [admission, udp](OpenMetrics& out) {
+    rpc::expose(out, *admission);
     if (udp != nullptr) rpc::expose(out, udp->drops());
   };
 }

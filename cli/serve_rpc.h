@@ -8,9 +8,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "rpc/desk.h"
+#include "rpc/admission.h"
 #include "rpc/udp.h"
-#include "runtime/desk_credits.h"
 #include "serve_options.h"
 
 namespace rubato::cli {
@@ -30,9 +29,9 @@ void add_session_options(CLI::App& command, ServeOptions& options);
 // After finish_serve_options. Fails with one line where the two do not go together.
 Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve);
 
-// What the desk of such a server is made with. Also has connections over the limit told so, and
-// requests dated that wait in the kernel.
-rpc::DeskOptions desk_options(ServeOptions& serve);
+// What the admission controller of such a server is made with. Also has connections over the limit
+// told so, and requests dated that wait in the kernel.
+rpc::AdmissionOptions admission_options(ServeOptions& serve);
 
 // Where it is heard.
 struct RpcDatapath {
@@ -44,17 +43,16 @@ struct RpcDatapath {
 Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
                              Protocol& protocol);
 
-// While the server serves, its desk belongs to its datapath, tells its cores of its credits, and is
-// seen in the metrics. Null: there is none. Borrows all it is given; `udp` is the datapath if it is
-// one.
-class DeskInService {
+// While the server serves, its admission controller belongs to its datapath, tells its cores of its
+// credits, and is seen in the metrics. Null: there is none. Borrows all it is given; `udp` is the
+// datapath if it is one.
+class AdmissionInService {
  public:
-  DeskInService(rpc::CreditDesk* desk, Datapath& datapath, ServeOptions& options,
+  AdmissionInService(rpc::AdmissionController* admission, Datapath& datapath, ServeOptions& options,
                 const rpc::UdpDatapath* udp = nullptr);
 
  private:
-  std::optional<rpc::DeskAttachment> attached_;
-  std::optional<DeskCredits> credits_;
+  std::optional<rpc::AdmissionAttachment> attached_;
 };
 
 }  // namespace rubato::cli

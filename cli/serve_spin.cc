@@ -63,11 +63,11 @@ std::string place(const ServeOptions& options, uint16_t port) {
 int serve_rpc(SpinCommand& command) {
   ServeOptions& options = command.options;
   const bool udp = command.rpc.over_udp();
-  rpc::CreditDesk desk(desk_options(options));
-  spin::RpcSpin application(command.spin(), desk, {.datagrams = udp});
+  rpc::AdmissionController admission(admission_options(options));
+  spin::RpcSpin application(command.spin(), admission, {.datagrams = udp});
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
-  const DeskInService in_service(&desk, *opened->datapath, options, opened->udp);
+  const AdmissionInService in_service(&admission, *opened->datapath, options, opened->udp);
   return serve(options, *opened->datapath, opened->tcp, application,
                "RPC over " + command.rpc.transport + " " + place(options, opened->port));
 }

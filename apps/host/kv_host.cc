@@ -18,12 +18,12 @@ constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
 }  // namespace
 
 KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
-               const BestEffort* best_effort, const rpc::CreditDesk* desk)
+               const BestEffort* best_effort, const rpc::AdmissionController* admission)
     : runtime_(runtime),
       datapath_(datapath),
       application_(application),
       best_effort_(best_effort),
-      desk_(desk),
+      admission_(admission),
       marks_(KvApplication::request_types()) {
   application_.connect({.datapath = &datapath_,
                         .latency = this,
@@ -76,27 +76,27 @@ HostControl::Lines KvHost::scheduler_info() {
 
 HostControl::Lines KvHost::overload_info() {
   Lines lines = overload_lines(runtime_);
-  if (desk_ == nullptr) return lines;
+  if (admission_ == nullptr) return lines;
   const auto show = [&](const char* key, uint64_t value) {
     lines.emplace_back(key, std::to_string(value));
   };
   const auto credits = [&](const char* key, int64_t value) {
     show(key, static_cast<uint64_t>(std::max<int64_t>(value, 0)));
   };
-  const rpc::CreditDesk::Counts& counts = desk_->counts();
+  const rpc::AdmissionController::Counts counts = admission_->counts();
   const auto rejected = [&](rpc::Reason reason) {
-    return counts.rejected[static_cast<size_t>(reason)].value();
+    return counts.rejected[static_cast<size_t>(reason)];
   };
-  credits("rpc_sessions", desk_->pool().sessions());
-  credits("rpc_drained_sessions", desk_->pool().drained());
-  credits("rpc_credits_total", desk_->pool().total());
-  credits("rpc_credits_issued", desk_->pool().issued());
-  credits("rpc_queue_delay_us", desk_->delay(now()).count() / 1000);
-  show("rpc_served", counts.served.value());
+  credits("rpc_sessions", admission_->pool().sessions());
+  credits("rpc_drained_sessions", admission_->pool().drained());
+  credits("rpc_credits_total", admission_->pool().total());
+  credits("rpc_credits_issued", admission_->pool().issued());
+  credits("rpc_queue_delay_us", admission_->delay(now()).count() / 1000);
+  show("rpc_served", counts.served);
   show("rpc_rejected_overloaded", rejected(rpc::Reason::kOverloaded));
   show("rpc_rejected_queue_full", rejected(rpc::Reason::kQueueFull));
   show("rpc_rejected_over_credit", rejected(rpc::Reason::kOverCredit));
-  show("rpc_faults", counts.faults.value());
+  show("rpc_faults", counts.faults);
   return lines;
 }
 

@@ -15,7 +15,7 @@
 #include "host/best_effort.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/providers.h"
-#include "rpc/desk.h"
+#include "rpc/admission.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
 
@@ -23,9 +23,10 @@ namespace rubato::kv {
 
 class KvHost final : public LatencySource, public HostControl {
  public:
-  // `best_effort` is shown in INFO scheduler, `desk` in INFO overload; both may be null.
+  // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; both may be null.
   KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
-         const BestEffort* best_effort = nullptr, const rpc::CreditDesk* desk = nullptr);
+         const BestEffort* best_effort = nullptr,
+         const rpc::AdmissionController* admission = nullptr);
   ~KvHost() override;
 
   Histogram total_time(uint32_t type) override;
@@ -52,7 +53,7 @@ class KvHost final : public LatencySource, public HostControl {
   TcpDatapath& datapath_;
   KvApplication& application_;
   const BestEffort* const best_effort_;
-  const rpc::CreditDesk* const desk_;
+  const rpc::AdmissionController* const admission_;
   std::mutex mutex_;  // guards marks_
   std::vector<Mark> marks_;
   std::atomic<bool> stopping_{false};

@@ -8,9 +8,9 @@ namespace {
 
 class RpcSpinSession final : public Session {
  public:
-  RpcSpinSession(const SpinOptions& options, rpc::CreditDesk& desk, const Peer& peer,
+  RpcSpinSession(const SpinOptions& options, rpc::AdmissionController& admission, const Peer& peer,
                  const rpc::SessionLimits& limits)
-      : options_(options), rpc_(desk, peer.flow, limits, peer.address) {}
+      : options_(options), rpc_(admission, peer.flow, limits, peer.address) {}
 
   Frame frame(std::string_view unread, Request& request) override {
     const Frame found = rpc_.find(unread, request);
@@ -52,7 +52,7 @@ class RpcSpinSession final : public Session {
 }  // namespace
 
 std::unique_ptr<Session> RpcSpin::open(const Peer& peer) {
-  return std::make_unique<RpcSpinSession>(options_, desk_, peer, limits_);
+  return std::make_unique<RpcSpinSession>(options_, admission_, peer, limits_);
 }
 
 void RpcSpin::handle(Request& request) {

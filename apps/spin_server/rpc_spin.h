@@ -2,7 +2,7 @@
 //
 // The synthetic server over Rubato RPC (docs/RPC.md): the body of a request is
 // `NANOSECONDS[ SHORT|LONG]` in ASCII, of a reply `OK`. What is no such body fails. Thread safe as
-// Application and Protocol ask; borrows the desk.
+// Application and Protocol ask; borrows the admission controller.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,16 @@ namespace rubato::spin {
 
 class RpcSpin final : public Application, public Protocol {
  public:
-  RpcSpin(const SpinOptions& options, rpc::CreditDesk& desk, const rpc::SessionLimits& limits)
-      : options_(options), desk_(desk), limits_(limits) {}
+  RpcSpin(const SpinOptions& options, rpc::AdmissionController& admission,
+          const rpc::SessionLimits& limits)
+      : options_(options), admission_(admission), limits_(limits) {}
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
 
  private:
   const SpinOptions options_;
-  rpc::CreditDesk& desk_;
+  rpc::AdmissionController& admission_;
   const rpc::SessionLimits limits_;
 };
 

@@ -172,7 +172,7 @@ rubato_options default_options() {
 
 // Who is over the limit is told so, and what waits in the kernel has waited.
 void Setup::speak_rpc() {
-  runtime.shedding.target_delay = desk.credits.target_delay;
+  runtime.shedding.target_delay = admission.credits.target_delay;
   tcp.date_backlog = true;
   rpc::encode(tcp.over_limit_reply, {rpc::Kind::kError, 0,
                                      static_cast<uint32_t>(rpc::Fault::kSessions), 0,
@@ -213,12 +213,12 @@ Result<Setup> read_options(const rubato_options* given) {
   setup.agent_bind = o.agent_bind;
   setup.agent_port = o.agent_port;
   setup.handle_signals = o.handle_signals != 0;
-  setup.desk.credits.target_delay = Nanos(o.rpc_target_delay_ns);
-  setup.desk.credits.drop_delay = setup.desk.credits.target_delay * 2;  // CoreSync IV-A
-  setup.desk.workers = o.workers;
-  setup.desk.max_sessions = o.max_connections;
-  setup.desk.sessions_per_address = o.rpc_sessions_per_address;
-  setup.desk.target_delay_long = Nanos(o.target_delay_long_ns);
+  setup.admission.credits.target_delay = Nanos(o.rpc_target_delay_ns);
+  setup.admission.credits.drop_delay = setup.admission.credits.target_delay * 2;  // CoreSync IV-A
+  setup.admission.workers = o.workers;
+  setup.admission.max_sessions = o.max_connections;
+  setup.admission.sessions_per_address = o.rpc_sessions_per_address;
+  setup.admission.target_delay_long = Nanos(o.target_delay_long_ns);
   return setup;
 }
 

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "datapath/loopback.h"
 #include "datapath/tcp.h"
-#include "rpc/desk.h"
+#include "rpc/admission.h"
 #include "runtime/options.h"
 
 namespace rubato::api {
@@ -28,7 +28,7 @@ struct Setup {
   std::string agent_bind;
   int agent_port = -1;
   bool handle_signals = false;
-  rpc::DeskOptions desk;
+  rpc::AdmissionOptions admission;
 
   // The application's framing is RUBATO_FRAMING_RPC.
   void speak_rpc();

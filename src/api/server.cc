@@ -39,7 +39,7 @@ rubato_times times_of(const Histogram& values) {
 
 rubato_server::rubato_server(rubato::api::Setup setup, const rubato_application& application)
     : setup_(std::move(setup)),
-      service_(application, setup_.max_request_bytes, setup_.max_reply_bytes, setup_.desk) {}
+      service_(application, setup_.max_request_bytes, setup_.max_reply_bytes, setup_.admission) {}
 
 Result<std::unique_ptr<rubato_server>> rubato_server::create(
     const rubato_options* options, const rubato_application* application) {
@@ -73,10 +73,9 @@ Status rubato_server::open() {
     datapath_ = std::move(*tcp);
   }
   rubato::RuntimeOptions options = setup_.runtime;
-  if (service_.desk() != nullptr) {
-    attached_.emplace(*service_.desk(), *datapath_);
-    credits_.emplace(*service_.desk());
-    options.credits = &*credits_;
+  if (service_.admission() != nullptr) {
+    attached_.emplace(*service_.admission(), *datapath_);
+    options.credits = service_.admission();
   }
   auto runtime = rubato::Runtime::create(options, *datapath_, service_);
   if (!runtime.ok()) return Error{runtime.error()};
@@ -135,7 +134,7 @@ std::string rubato_server::metrics_text(const rubato::ExporterStats& exporter) c
   out.counter(service_.failed());
   out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");
   out.counter(service_.malformed());
-  if (service_.desk() != nullptr) rubato::rpc::expose(out, *service_.desk());
+  if (service_.admission() != nullptr) rubato::rpc::expose(out, *service_.admission());
   return std::move(out).finish();
 }
 

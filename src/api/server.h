@@ -17,7 +17,6 @@
 #include "api/options.h"
 #include "api/service.h"
 #include "runtime/agent_port.h"
-#include "runtime/desk_credits.h"
 #include "runtime/exporter.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -58,8 +57,7 @@ struct rubato_server {
   rubato::TcpDatapath* tcp_ = nullptr;            // one of these is datapath_
   rubato::LoopbackDatapath* loopback_ = nullptr;
   std::unique_ptr<rubato::Datapath> datapath_;
-  std::optional<rubato::rpc::DeskAttachment> attached_;
-  std::optional<rubato::DeskCredits> credits_;
+  std::optional<rubato::rpc::AdmissionAttachment> attached_;
   std::unique_ptr<rubato::Runtime> runtime_;
   std::unique_ptr<rubato::Exporter> exporter_;    // reads the runtime, so it goes first
   std::unique_ptr<rubato::AgentPort> agent_;      // the same

@@ -53,11 +53,13 @@ Status Service::check(const rubato_application& application) {
 }
 
 Service::Service(const rubato_application& application, size_t max_request_bytes,
-                 size_t max_reply_bytes, const rpc::DeskOptions& desk)
+                 size_t max_reply_bytes, const rpc::AdmissionOptions& admission)
     : application_(application),
       max_request_bytes_(max_request_bytes),
       max_reply_bytes_(max_reply_bytes) {
-  if (framing() == RUBATO_FRAMING_RPC) desk_ = std::make_unique<rpc::CreditDesk>(desk);
+  if (framing() == RUBATO_FRAMING_RPC) {
+    admission_ = std::make_unique<rpc::AdmissionController>(admission);
+  }
   for (size_t i = 0; i < application.type_names_count; ++i) {
     type_names_.emplace_back(application.type_names[i]);
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "rpc/desk.h"
+#include "rpc/admission.h"
 #include "runtime/app.h"
 
 namespace rubato::api {
@@ -32,7 +32,7 @@ class Service final : public Application, public Protocol {
 
   // Requires a checked application.
   Service(const rubato_application& application, size_t max_request_bytes, size_t max_reply_bytes,
-          const rpc::DeskOptions& desk = {});
+          const rpc::AdmissionOptions& admission = {});
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
@@ -54,7 +54,7 @@ class Service final : public Application, public Protocol {
   std::string type_name(uint32_t type) const;
 
   // Of the sessions, with RUBATO_FRAMING_RPC; else null.
-  rpc::CreditDesk* desk() const { return desk_.get(); }
+  rpc::AdmissionController* admission() const { return admission_.get(); }
 
   void count_refusal(rubato_refusal reason);
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
@@ -67,7 +67,7 @@ class Service final : public Application, public Protocol {
   std::vector<std::string> type_names_;
   size_t max_request_bytes_;
   size_t max_reply_bytes_;
-  std::unique_ptr<rpc::CreditDesk> desk_;
+  std::unique_ptr<rpc::AdmissionController> admission_;
   std::atomic<uint64_t> failed_{0};
   std::atomic<uint64_t> malformed_{0};
 };

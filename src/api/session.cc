@@ -22,8 +22,8 @@ const char* text_of(rubato_refusal reason) {
 }  // namespace
 
 ApiSession::ApiSession(Service& service, const Peer& peer) : service_(service) {
-  if (service.desk() != nullptr) {
-    rpc_.emplace(*service.desk(), peer.flow,
+  if (service.admission() != nullptr) {
+    rpc_.emplace(*service.admission(), peer.flow,
                  rpc::SessionLimits{.body_bytes = service.max_request_bytes()}, peer.address);
   }
   const rubato_application& app = service_.application();

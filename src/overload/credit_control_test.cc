@@ -12,7 +12,7 @@
 namespace rubato::overload {
 namespace {
 
-using Control = CreditControl<PlainCell>;
+using Control = CreditControl;
 
 constexpr CreditSettings kSettings;
 constexpr uint32_t kCores = 4;

@@ -6,8 +6,9 @@
 //
 // A Cell is a counter with load(), store(n) and fetch_add(n): std::atomic<int64_t> in a live
 // server, PlainCell in a simulated one. With the former everything that is const, withhold() and
-// give_back() may be called by any thread at any time; the rest by one at a time. Each number is
-// exact by itself; two read one after the other may belong to different moments.
+// give_back() may be called by any thread at any time; the rest by one at a time. In a live server
+// workers count for themselves and set_counts() brings the sums, so what is issued, pending and
+// drained is as of then.
 //
 // What parking cores withhold is kept apart from what the control loop decides. In the published
 // code both write one number: the loop can overwrite a subtraction, or a core that gives up parking
@@ -48,6 +49,10 @@ class CreditPool {
   int64_t pending() const { return pending_.load(); }  // of those, in use: requests at the server
   int64_t unissued() const { return total() - issued(); }
   int64_t sessions() const { return sessions_.load(); }
+  // What each session may have beyond what it asks for: at least one.
+  int64_t spare() const {
+    return std::max<int64_t>(unissued() / std::max<int64_t>(sessions(), 1), 1);
+  }
   int64_t drained() const { return drained_.load(); }  // sessions with no credit
   int64_t withheld() const { return withheld_.load(); }
 
@@ -68,7 +73,12 @@ class CreditPool {
     return true;
   }
 
-  // Kept by CreditControl.
+  void set_counts(int64_t issued, int64_t pending, int64_t drained) {
+    issued_.store(issued);
+    pending_.store(pending);
+    drained_.store(drained);
+  }
+  // The same one by one.
   void note_issued(int64_t change) { issued_.fetch_add(change); }
   void note_pending(int64_t change) { pending_.fetch_add(change); }
   void note_drained(int64_t change) { drained_.fetch_add(change); }

@@ -13,60 +13,60 @@ namespace rubato::overload {
 
 class DrainedSessions {
  public:
-  void add(CreditSession& session, Instant now) {
+  void add(DrainedEntry& session, bool has_demand, Instant now) {
     session.drained_at = now;
-    if (session.demand > 0) {
-      session.drained = CreditSession::Drained::kHigh;
+    if (has_demand) {
+      session.drained = DrainedEntry::Drained::kHigh;
       high_.push_front(session);
     } else {
-      session.drained = CreditSession::Drained::kLow;
+      session.drained = DrainedEntry::Drained::kLow;
       low_.push_back(session);
     }
   }
 
   // Does nothing to one that is not drained. True = it was.
-  bool remove(CreditSession& session) {
-    if (session.drained == CreditSession::Drained::kNo) return false;
-    (session.drained == CreditSession::Drained::kHigh ? high_ : low_).remove(session);
-    session.drained = CreditSession::Drained::kNo;
+  bool remove(DrainedEntry& session) {
+    if (session.drained == DrainedEntry::Drained::kNo) return false;
+    (session.drained == DrainedEntry::Drained::kHigh ? high_ : low_).remove(session);
+    session.drained = DrainedEntry::Drained::kNo;
     return true;
   }
 
   // Null when there is none. Demand older than `fresh` is not believed.
-  CreditSession* take(Instant now, Nanos fresh) {
+  DrainedEntry* take(Instant now, Nanos fresh) {
     while (high_.last != nullptr && now - high_.last->drained_at > fresh) {
-      CreditSession& stale = *high_.last;
+      DrainedEntry& stale = *high_.last;
       high_.remove(stale);
-      stale.drained = CreditSession::Drained::kLow;
+      stale.drained = DrainedEntry::Drained::kLow;
       low_.push_back(stale);
     }
-    CreditSession* session = high_.first != nullptr ? high_.first : low_.first;
+    DrainedEntry* session = high_.first != nullptr ? high_.first : low_.first;
     if (session != nullptr) remove(*session);
     return session;
   }
 
  private:
   struct List {
-    void push_front(CreditSession& s) {
+    void push_front(DrainedEntry& s) {
       s.before = nullptr;
       s.after = first;
       (first != nullptr ? first->before : last) = &s;
       first = &s;
     }
-    void push_back(CreditSession& s) {
+    void push_back(DrainedEntry& s) {
       s.after = nullptr;
       s.before = last;
       (last != nullptr ? last->after : first) = &s;
       last = &s;
     }
-    void remove(CreditSession& s) {
+    void remove(DrainedEntry& s) {
       (s.before != nullptr ? s.before->after : first) = s.after;
       (s.after != nullptr ? s.after->before : last) = s.before;
       s.before = s.after = nullptr;
     }
 
-    CreditSession* first = nullptr;
-    CreditSession* last = nullptr;
+    DrainedEntry* first = nullptr;
+    DrainedEntry* last = nullptr;
   };
 
   List high_;

@@ -8,7 +8,7 @@
 namespace rubato::rpc {
 namespace {
 
-void write_credits(OpenMetrics& out, const CreditDesk::Pool& pool) {
+void write_credits(OpenMetrics& out, const AdmissionController::Pool& pool) {
   out.family("rubato_rpc_credits", "gauge", "Requests that clients may have underway.");
   const std::pair<const char*, int64_t> kinds[] = {{"total", pool.total()},
                                                    {"issued", pool.issued()},
@@ -23,35 +23,35 @@ void write_credits(OpenMetrics& out, const CreditDesk::Pool& pool) {
   out.gauge(static_cast<double>(pool.drained()));
 }
 
-void write_counts(OpenMetrics& out, const CreditDesk::Counts& counts) {
+void write_counts(OpenMetrics& out, const AdmissionController::Counts& counts) {
   out.family("rubato_rpc_sessions_opened", "counter", "Sessions that were opened.");
-  out.counter(counts.opened.value());
+  out.counter(counts.opened);
   out.family("rubato_rpc_sessions_refused", "counter", "Sessions over the limit.");
-  out.counter(counts.refused.value() + counts.refused_of_address.value());
+  out.counter(counts.refused + counts.refused_of_address);
   out.family("rubato_rpc_sessions_refused_of_address", "counter",
              "Of these, sessions over the limit of their address.");
-  out.counter(counts.refused_of_address.value());
+  out.counter(counts.refused_of_address);
   out.family("rubato_rpc_served", "counter", "Requests that were run and answered.");
-  out.counter(counts.served.value());
+  out.counter(counts.served);
   out.family("rubato_rpc_rejected", "counter", "Requests that were not run, by reason.");
   for (const Reason reason : {Reason::kOverloaded, Reason::kQueueFull, Reason::kOverCredit}) {
-    out.counter(counts.rejected[static_cast<size_t>(reason)].value(),
+    out.counter(counts.rejected[static_cast<size_t>(reason)],
                 OpenMetrics::label("reason", to_string(reason)));
   }
   out.family("rubato_rpc_faults", "counter", "Sessions that were ended for what they sent.");
-  out.counter(counts.faults.value());
+  out.counter(counts.faults);
   out.family("rubato_rpc_told", "counter", "Credits sent in messages of their own.");
-  out.counter(counts.told.value());
+  out.counter(counts.told);
 }
 
 }  // namespace
 
-void expose(OpenMetrics& out, const CreditDesk& desk) {
-  write_credits(out, desk.pool());
-  write_counts(out, desk.counts());
+void expose(OpenMetrics& out, const AdmissionController& admission) {
+  write_credits(out, admission.pool());
+  write_counts(out, admission.counts());
   out.family("rubato_rpc_delay_seconds", "gauge",
              "How long the oldest request that was not started has waited.");
-  out.gauge(desk.delay(now()).seconds());
+  out.gauge(admission.delay(now()).seconds());
 }
 
 void expose(OpenMetrics& out, const UdpDrops& drops) {

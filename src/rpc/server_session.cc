@@ -42,11 +42,11 @@ void ServerSession::take(const Message& message) {
   switch (message.kind) {
     case Kind::kRequest: return take_request(message);
     case Kind::kDemand:
-      credit_ = desk_.demanded(*this, std::min(message.amount, kMaxDemand), now());
+      credit_ = admission_.demanded(admitted_, std::min(message.amount, kMaxDemand), now());
       answer_ = Answer::kCredit;
       return;
     default:  // goodbye; decode() lets no other through
-      desk_.close(*this);
+      admission_.close(admitted_);
       state_ = State::kOver;
       answer_ = Answer::kNothing;
   }
@@ -56,12 +56,12 @@ void ServerSession::take_hello(const Message& message) {
   const uint32_t demand = std::min(message.amount, kMaxDemand);
   if (message.session == 0) return fault(Fault::kSession);
   if (state_ == State::kNew) {
-    credit_ = desk_.open(*this, demand, now());
+    credit_ = admission_.open(admitted_, demand, now());
     session_ = message.session;
     if (credit_ < 0) return fault(Fault::kSessions);
     state_ = State::kOpen;
   } else if (limits_.datagrams) {
-    credit_ = desk_.told_last(*this);
+    credit_ = admitted_.advertised;
   } else {
     return fault(Fault::kSession);
   }
@@ -73,15 +73,15 @@ void ServerSession::take_hello(const Message& message) {
 
 void ServerSession::take_request(const Message& message) {
   const overload::Arrival arrival =
-      desk_.arrived(*this, waiting_, std::min(message.amount, kMaxDemand), since_, now());
+      admission_.arrived(admitted_, waiting_, std::min(message.amount, kMaxDemand), since_, now());
   answer_ = arrival == overload::Arrival::kServe ? Answer::kRun : Answer::kReject;
   reason_ = arrival == overload::Arrival::kDropUncredited ? Reason::kOverCredit
                                                           : Reason::kOverloaded;
 }
 
 void ServerSession::fault(Fault fault) {
-  if (fault != Fault::kSessions) desk_.note_fault();
-  desk_.close(*this);
+  if (fault != Fault::kSessions) admission_.note_fault();
+  admission_.close(admitted_);
   state_ = State::kOver;
   answer_ = Answer::kError;
   fault_ = fault;
@@ -104,7 +104,7 @@ void ServerSession::answer(Request& request) {
 }
 
 bool ServerSession::started(Request& request) {
-  if (desk_.started(waiting_, now())) return true;
+  if (admission_.started(waiting_, now())) return true;
   reject(request, Reason::kOverloaded);
   return false;
 }
@@ -126,7 +126,7 @@ bool ServerSession::begin_reply(Request& request, size_t body_bytes) {
     return false;
   }
   last_end_ = now();
-  const int64_t credit = desk_.replied(*this, waiting_, in_slices(request), last_end_);
+  const int64_t credit = admission_.replied(admitted_, waiting_, in_slices(request), last_end_);
   welcome(*request.reply, credit);
   char header[kHeaderBytes];
   encode_header(header, {Kind::kResponse, session_, on_wire(credit), message_.id, {}}, body_bytes);
@@ -138,8 +138,8 @@ bool ServerSession::begin_reply(Request& request, size_t body_bytes) {
 // it has no answer to come that could say otherwise.
 void ServerSession::fail(Request& request, Fault fault) {
   last_end_ = now();
-  const bool had_none = desk_.told_last(*this) == 0;
-  const int64_t credit = desk_.replied(*this, waiting_, in_slices(request), last_end_);
+  const bool had_none = admitted_.advertised == 0;
+  const int64_t credit = admission_.replied(admitted_, waiting_, in_slices(request), last_end_);
   welcome(*request.reply, credit);
   send(*request.reply, Kind::kError, static_cast<uint32_t>(fault), message_.id, to_string(fault));
   if (had_none) send(*request.reply, Kind::kCredit, on_wire(credit), 0, {});
@@ -147,8 +147,8 @@ void ServerSession::fail(Request& request, Fault fault) {
 
 void ServerSession::reject(Request& request, Reason reason) {
   last_end_ = now();
-  const Reject why{reason, class_, micros_of(desk_.retry_after(last_end_))};
-  const int64_t credit = desk_.dropped(*this, waiting_, reason, last_end_);
+  const Reject why{reason, class_, micros_of(admission_.retry_after())};
+  const int64_t credit = admission_.dropped(admitted_, waiting_, reason, last_end_);
   welcome(*request.reply, credit);
   char body[kRejectBytes];
   encode_reject(body, why);
@@ -156,7 +156,7 @@ void ServerSession::reject(Request& request, Reason reason) {
 }
 
 void ServerSession::unasked(ReplyBuffer& to) {
-  const int64_t credit = take_told();
+  const int64_t credit = admission_.take_offer(admitted_, now());
   if (credit >= 0 && state_ == State::kOpen) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }
 

@@ -6,14 +6,14 @@
 //
 // Whatever the client sends, one of three things comes of it: a request to run, an answer that is
 // known at once, or an error, after which the session is over and nothing more is read. Belongs to
-// the flow's owner of the moment; the desk is shared.
+// the flow's owner of the moment; the admission controller is shared.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "datapath/request.h"
-#include "rpc/desk.h"
+#include "rpc/admission.h"
 
 namespace rubato::rpc {
 
@@ -22,15 +22,15 @@ struct SessionLimits {
   bool datagrams = false;  // hello may come again, and a reply must fit in one
 };
 
-class ServerSession : public CreditMember {
+class ServerSession {
  public:
-  // `peer`: see CreditMember.
-  ServerSession(CreditDesk& desk, uint64_t flow, const SessionLimits& limits = {},
+  // `peer`: see AdmittedSession.
+  ServerSession(AdmissionController& admission, uint64_t flow, const SessionLimits& limits = {},
                 std::string_view peer = {})
-      : CreditMember(flow, peer), desk_(desk), limits_(limits) {}
+      : admission_(admission), admitted_(flow, peer), limits_(limits) {}
   ~ServerSession() {
-    desk_.withdraw(waiting_);
-    desk_.close(*this);
+    admission_.withdraw(waiting_);
+    admission_.close(admitted_);
   }
 
   // The first frame of `unread`, taken in. If it is complete and not `request.at_once`, body() is
@@ -58,7 +58,7 @@ class ServerSession : public CreditMember {
   // The class of the request that find() took in: for its delay, and if it is rejected.
   void set_class(uint8_t of_class) {
     class_ = of_class;
-    desk_.classify(waiting_, of_class == kLongClass);
+    admission_.classify(waiting_, of_class == kLongClass);
   }
   // From the next frame on.
   void set_body_limit(size_t bytes) { limits_.body_bytes = bytes; }
@@ -75,7 +75,8 @@ class ServerSession : public CreditMember {
   void send(ReplyBuffer& to, Kind kind, uint32_t amount, uint64_t id, std::string_view body);
   void welcome(ReplyBuffer& to, int64_t credit);
 
-  CreditDesk& desk_;
+  AdmissionController& admission_;
+  AdmittedSession admitted_;
   SessionLimits limits_;
   State state_ = State::kNew;
   Answer answer_ = Answer::kNothing;
@@ -86,7 +87,7 @@ class ServerSession : public CreditMember {
   uint32_t session_ = 0;
   int64_t credit_ = 0;  // to answer with
   Message message_;     // the request in flight; its body as long as that
-  Waiting waiting_;
+  QueuedRequest waiting_;
   // A request waits since it arrived, but not for the one before it in its own pipeline.
   Instant since_;
   Instant last_end_;

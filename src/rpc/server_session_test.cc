@@ -14,8 +14,8 @@ using testing::framed;
 using testing::Peer;
 
 // Nothing here is to be dropped because the test is slow.
-DeskOptions patient() {
-  DeskOptions options;
+AdmissionOptions patient() {
+  AdmissionOptions options;
   options.credits.target_delay = Nanos::seconds(100);
   options.credits.drop_delay = Nanos::seconds(200);
   return options;
@@ -23,8 +23,13 @@ DeskOptions patient() {
 
 class ServerSessionTest : public ::testing::Test {
  protected:
-  ServerSessionTest() : desk_(patient()), peer_(desk_) {}
+  ServerSessionTest() : admission_(patient()), peer_(admission_) {}
 
+  // As of now.
+  const AdmissionController::Pool& pool() {
+    admission_.delay(now());
+    return admission_.pool();
+  }
   void hello() {
     ASSERT_FALSE(peer_.send({Kind::kHello, 7, 0, 0, {}}));
     ASSERT_EQ(peer_.answer().size(), 1u);
@@ -38,12 +43,12 @@ class ServerSessionTest : public ::testing::Test {
     EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(fault));
     EXPECT_FALSE(said[0].body.empty());
     EXPECT_TRUE(peer_.request.close_after);
-    EXPECT_EQ(desk_.pool().sessions(), 0);
-    EXPECT_EQ(desk_.pool().pending(), 0);
-    EXPECT_EQ(desk_.pool().issued(), 0);
+    EXPECT_EQ(pool().sessions(), 0);
+    EXPECT_EQ(pool().pending(), 0);
+    EXPECT_EQ(pool().issued(), 0);
   }
 
-  CreditDesk desk_;
+  AdmissionController admission_;
   Peer peer_;
 };
 
@@ -55,7 +60,7 @@ TEST_F(ServerSessionTest, hello_is_welcomed_with_a_credit) {
   EXPECT_EQ(said[0].message.session, 7u);
   EXPECT_GE(said[0].message.amount, 1u);
   EXPECT_FALSE(peer_.request.close_after);
-  EXPECT_EQ(desk_.pool().sessions(), 1);
+  EXPECT_EQ(pool().sessions(), 1);
 }
 
 TEST_F(ServerSessionTest, a_request_may_come_with_the_hello) {
@@ -76,7 +81,7 @@ TEST_F(ServerSessionTest, a_request_may_come_with_the_hello) {
 // credit; its first request need not, and who was served keeps one.
 TEST_F(ServerSessionTest, a_session_that_was_welcomed_without_credit_may_send_its_first_request) {
   hello();
-  Peer late(desk_);
+  Peer late(admission_);
   ASSERT_FALSE(late.send({Kind::kHello, 7, 0, 0, {}}));
   ASSERT_EQ(late.answer()[0].message.amount, 0u);
   ASSERT_TRUE(late.send({Kind::kRequest, 7, 0, 1, "ping"}));
@@ -92,16 +97,16 @@ TEST_F(ServerSessionTest, every_request_is_answered_with_a_credit) {
   hello();
   for (uint64_t id = 1; id < 100; ++id) {
     ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, id, "ping"}));
-    EXPECT_EQ(desk_.pool().pending(), 1);
+    EXPECT_EQ(pool().pending(), 1);
     ASSERT_TRUE(peer_.session.started(peer_.request));
     peer_.session.reply(peer_.request, "pong");
     const auto said = peer_.said();
     ASSERT_EQ(said.size(), 1u);
     EXPECT_EQ(said[0].message.id, id);
     EXPECT_GE(said[0].message.amount, 1u);
-    EXPECT_EQ(desk_.pool().pending(), 0);
+    EXPECT_EQ(pool().pending(), 0);
   }
-  EXPECT_EQ(desk_.counts().served.value(), 99u);
+  EXPECT_EQ(admission_.counts().served, 99u);
 }
 
 TEST_F(ServerSessionTest, a_request_that_failed_leaves_the_session_open) {
@@ -139,7 +144,7 @@ TEST_F(ServerSessionTest, what_cannot_be_queued_is_rejected) {
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].message.kind, Kind::kReject);
   EXPECT_EQ(decode_reject(said[0].body).reason, Reason::kQueueFull);
-  EXPECT_EQ(desk_.pool().pending(), 0);
+  EXPECT_EQ(pool().pending(), 0);
 }
 
 TEST_F(ServerSessionTest, a_demand_is_answered_with_the_credit) {
@@ -153,7 +158,7 @@ TEST_F(ServerSessionTest, a_demand_is_answered_with_the_credit) {
 TEST_F(ServerSessionTest, a_huge_demand_gets_no_more_than_a_session_may_have) {
   EXPECT_FALSE(peer_.send({Kind::kHello, 7, 0xffffffff, 0, {}}));
   ASSERT_EQ(peer_.answer().size(), 1u);
-  const int64_t limit = desk_.options().credits.session_limit;
+  const int64_t limit = admission_.options().credits.session_limit;
   for (uint64_t id = 1; id < 1000; ++id) {
     ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0xffffffff, id, {}}));
     peer_.session.reply(peer_.request, {});
@@ -175,8 +180,8 @@ TEST_F(ServerSessionTest, goodbye_gives_the_credits_back) {
   EXPECT_FALSE(peer_.send({Kind::kGoodbye, 7, 0, 0, {}}));
   EXPECT_TRUE(peer_.answer().empty());
   EXPECT_TRUE(peer_.request.close_after);
-  EXPECT_EQ(desk_.pool().sessions(), 0);
-  EXPECT_EQ(desk_.pool().issued(), 0);
+  EXPECT_EQ(pool().sessions(), 0);
+  EXPECT_EQ(pool().issued(), 0);
 }
 
 TEST_F(ServerSessionTest, before_hello_nothing_is_taken) {
@@ -209,26 +214,26 @@ TEST_F(ServerSessionTest, what_is_no_frame_is_an_error) {
 }
 
 TEST_F(ServerSessionTest, more_sessions_than_are_taken_are_told_so) {
-  DeskOptions options = patient();
+  AdmissionOptions options = patient();
   options.max_sessions = 1;
-  CreditDesk desk(options);
-  Peer first(desk);
-  Peer second(desk);
+  AdmissionController admission(options);
+  Peer first(admission);
+  Peer second(admission);
   EXPECT_FALSE(first.send({Kind::kHello, 7, 0, 0, {}}));
   EXPECT_EQ(first.answer().at(0).message.kind, Kind::kWelcome);
   EXPECT_FALSE(second.send({Kind::kHello, 7, 0, 0, {}}));
   const auto said = second.answer();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(Fault::kSessions));
-  EXPECT_EQ(desk.counts().refused.value(), 1u);
-  EXPECT_EQ(desk.pool().sessions(), 1);
+  EXPECT_EQ(admission.counts().refused, 1u);
+  EXPECT_EQ(admission.pool().sessions(), 1);
 }
 
 TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_turn_comes) {
-  DeskOptions options = patient();
+  AdmissionOptions options = patient();
   options.credits.drop_delay = Nanos::millis(1);
-  CreditDesk desk(options);
-  Peer peer(desk);
+  AdmissionController admission(options);
+  Peer peer(admission);
   ASSERT_TRUE(peer.send({Kind::kHello, 7, 0, 1, "ping"}));
   peer.session.set_class(2);
   const Instant since = now();
@@ -242,24 +247,25 @@ TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_tu
   EXPECT_EQ(reject.reason, Reason::kOverloaded);
   EXPECT_EQ(reject.of_class, 2);
   EXPECT_GT(reject.retry_after_us, 0u);
-  EXPECT_EQ(desk.pool().drained(), 1);
+  admission.delay(now());
+  EXPECT_EQ(admission.pool().drained(), 1);
 }
 
 TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for_too_long) {
-  DeskOptions options = patient();
+  AdmissionOptions options = patient();
   options.credits.drop_delay = Nanos::millis(1);
-  CreditDesk desk(options);
-  Peer waits(desk);
-  Peer comes(desk);
+  AdmissionController admission(options);
+  Peer waits(admission);
+  Peer comes(admission);
   ASSERT_TRUE(waits.send({Kind::kHello, 7, 0, 1, "ping"}));
   const Instant since = now();
   while (now() - since < Nanos::millis(2)) continue;
-  EXPECT_GE(desk.delay(now()), Nanos::millis(2));
+  EXPECT_GE(admission.delay(now()), Nanos::millis(2));
   EXPECT_FALSE(comes.send({Kind::kHello, 7, 0, 1, "ping"}));
   const auto said = comes.answer();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(decode_reject(said[1].body).reason, Reason::kOverloaded);
-  EXPECT_EQ(desk.counts().rejected[1].value(), 1u);
+  EXPECT_EQ(admission.counts().rejected[1], 1u);
   EXPECT_FALSE(comes.request.close_after);
 }
 
@@ -267,7 +273,7 @@ TEST_F(ServerSessionTest, what_overload_control_refuses_is_told_apart_from_full_
   for (const auto& [why, reason] : {std::pair{Refusal::kFull, Reason::kQueueFull},
                                     std::pair{Refusal::kDelay, Reason::kOverloaded},
                                     std::pair{Refusal::kShare, Reason::kOverloaded}}) {
-    Peer peer(desk_);
+    Peer peer(admission_);
     ASSERT_TRUE(peer.send({Kind::kHello, 7, 0, 1, "ping"}));
     peer.request.refusal = why;
     const auto said = peer.answer();
@@ -278,11 +284,11 @@ TEST_F(ServerSessionTest, what_overload_control_refuses_is_told_apart_from_full_
 
 TEST_F(ServerSessionTest, a_session_that_ends_under_its_request_waits_no_more) {
   {
-    Peer gone(desk_);
+    Peer gone(admission_);
     ASSERT_TRUE(gone.send({Kind::kHello, 8, 0, 1, "ping"}));
-    EXPECT_GT(desk_.delay(now() + Nanos::seconds(1)), Nanos());
+    EXPECT_GT(admission_.delay(now() + Nanos::seconds(1)), Nanos());
   }
-  EXPECT_EQ(desk_.delay(now() + Nanos::seconds(1)), Nanos());
+  EXPECT_EQ(admission_.delay(now() + Nanos::seconds(1)), Nanos());
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
   EXPECT_TRUE(peer_.session.started(peer_.request));
@@ -310,7 +316,7 @@ TEST_F(ServerSessionTest, a_reply_over_the_limit_of_frames_fails_its_request_alo
   EXPECT_EQ(said[0].message.id, 4u);
   EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(Fault::kTooLarge));
   EXPECT_FALSE(peer_.request.close_after);
-  EXPECT_EQ(desk_.pool().sessions(), 1);
+  EXPECT_EQ(pool().sessions(), 1);
 }
 
 TEST_F(ServerSessionTest, who_may_send_little_yet_is_held_to_it) {
@@ -320,14 +326,14 @@ TEST_F(ServerSessionTest, who_may_send_little_yet_is_held_to_it) {
   expect_fault(Fault::kTooLarge);
 }
 
-// Any bytes: an answer, or more is wanted; never a crash, and the desk's books are right after it.
+// Any bytes: an answer, or more is wanted; never a crash, and the books are right after it.
 TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
   Prng dice(1);
   const std::vector<Message> messages{
       {Kind::kHello, 7, 1, 0, {}},  {Kind::kHello, 7, 1, 9, "x"},  {Kind::kRequest, 7, 2, 1, "x"},
       {Kind::kDemand, 7, 3, 0, {}}, {Kind::kGoodbye, 7, 0, 0, {}}, {Kind::kRequest, 8, 0, 1, "x"}};
   for (int round = 0; round < 3000; ++round) {
-    Peer peer(desk_);
+    Peer peer(admission_);
     bool over = false;
     for (int step = 0; step < 20 && !over; ++step) {
       std::string bytes =
@@ -350,11 +356,11 @@ TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
       peer.said();
     }
   }
-  EXPECT_EQ(desk_.pool().sessions(), 0);
-  EXPECT_EQ(desk_.pool().pending(), 0);
-  EXPECT_EQ(desk_.pool().issued(), 0);
-  EXPECT_EQ(desk_.pool().drained(), 0);
-  EXPECT_EQ(desk_.delay(now()), Nanos());
+  EXPECT_EQ(pool().sessions(), 0);
+  EXPECT_EQ(pool().pending(), 0);
+  EXPECT_EQ(pool().issued(), 0);
+  EXPECT_EQ(pool().drained(), 0);
+  EXPECT_EQ(admission_.delay(now()), Nanos());
 }
 
 }  // namespace

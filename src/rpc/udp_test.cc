@@ -18,8 +18,8 @@ using testing::framed;
 // Answers each request with its body.
 class EchoSession final : public Session {
  public:
-  EchoSession(CreditDesk& desk, uint64_t flow)
-      : rpc_(desk, flow, {.body_bytes = kMaxBodyBytes, .datagrams = true}) {}
+  EchoSession(AdmissionController& admission, uint64_t flow)
+      : rpc_(admission, flow, {.body_bytes = kMaxBodyBytes, .datagrams = true}) {}
 
   Frame frame(std::string_view unread, Request& request) override {
     return rpc_.find(unread, request);
@@ -39,10 +39,10 @@ class EchoSession final : public Session {
 
 class UdpTest : public ::testing::Test, public Protocol {
  protected:
-  UdpTest() : desk_(patient()) {}
+  UdpTest() : admission_(patient()) {}
 
-  static DeskOptions patient() {
-    DeskOptions options;
+  static AdmissionOptions patient() {
+    AdmissionOptions options;
     options.credits.target_delay = Nanos::seconds(100);
     options.credits.drop_delay = Nanos::seconds(200);
     return options;
@@ -61,7 +61,7 @@ class UdpTest : public ::testing::Test, public Protocol {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   }
   std::unique_ptr<Session> open(const Peer& peer) override {
-    return std::make_unique<EchoSession>(desk_, peer.flow);
+    return std::make_unique<EchoSession>(admission_, peer.flow);
   }
 
   void send(const std::string& bytes) {
@@ -102,7 +102,7 @@ class UdpTest : public ::testing::Test, public Protocol {
     EXPECT_EQ(heard_.size(), kHeaderBytes);
   }
 
-  CreditDesk desk_;
+  AdmissionController admission_;
   std::unique_ptr<UdpDatapath> datapath_;
   Fd socket_;
   std::string heard_;
@@ -130,7 +130,7 @@ TEST_F(UdpTest, a_second_hello_asks_for_the_welcome_again) {
     EXPECT_EQ(message_.kind, Kind::kWelcome);
     EXPECT_GE(message_.amount, 1u);
   }
-  EXPECT_EQ(desk_.pool().sessions(), 1);
+  EXPECT_EQ(admission_.pool().sessions(), 1);
 }
 
 TEST_F(UdpTest, sessions_of_one_address_are_told_apart) {
@@ -139,7 +139,7 @@ TEST_F(UdpTest, sessions_of_one_address_are_told_apart) {
   send({Kind::kHello, 8, 0, 0, {}});
   ASSERT_TRUE(hear());
   EXPECT_EQ(message_.session, 8u);
-  EXPECT_EQ(desk_.pool().sessions(), 2);
+  EXPECT_EQ(admission_.pool().sessions(), 2);
 }
 
 TEST_F(UdpTest, without_a_session_nothing_is_served) {
@@ -154,7 +154,7 @@ TEST_F(UdpTest, goodbye_ends_the_session) {
   send({Kind::kGoodbye, 7, 0, 0, {}});
   serve();
   serve();
-  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(admission_.pool().sessions(), 0);
   EXPECT_EQ(datapath_->stats().flows_open, 0u);
   send({Kind::kHello, 7, 0, 0, {}});
   ASSERT_TRUE(hear());
@@ -202,15 +202,15 @@ TEST_F(UdpTest, a_silent_session_times_out) {
   send({Kind::kHello, 7, 0, 0, {}});
   ASSERT_TRUE(hear());
   const Instant deadline = datapath_now() + Nanos::seconds(10);
-  while (desk_.pool().sessions() > 0 && datapath_now() < deadline) {
+  while (admission_.pool().sessions() > 0 && datapath_now() < deadline) {
     datapath_->queue(WorkerId{0}).wait(Nanos::millis(5));
     serve();
   }
-  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(admission_.pool().sessions(), 0);
 }
 
 TEST_F(UdpTest, a_drained_session_is_told_of_its_credit_without_asking) {
-  DeskAttachment attached(desk_, *datapath_);
+  AdmissionAttachment attached(admission_, *datapath_);
   send({Kind::kHello, 7, 0, 1, "a"});
   std::array<Request*, 8> burst{};
   Request* request = nullptr;

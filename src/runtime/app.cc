@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/app.h"
 
+#include "mechanism/cpu/this_worker.h"
 #include "runtime/seat.h"
 
 namespace rubato {
@@ -44,6 +45,7 @@ bool yield_to_others() {
 [[gnu::noinline]] void set_this_seat(Seat* seat) {
   asm volatile("");
   t_seat = seat;
+  set_this_worker(seat != nullptr ? seat->worker().value : 0);
 }
 
 void install_seat_hooks() {

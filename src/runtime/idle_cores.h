@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "overload/cores/rule.h"
-#include "runtime/credit_source.h"
+#include "rpc/credit_source.h"
 
 namespace rubato {
 

@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "mechanism/preempt/mechanism.h"
 #include "overload/shedding.h"
-#include "runtime/credit_source.h"
+#include "rpc/credit_source.h"
 #include "sched/classify.h"
 
 namespace rubato {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/ids.h"
 #include "datapath/request.h"
 #include "mechanism/preempt/section.h"
 
@@ -21,7 +22,10 @@ class FiberLocals;
 
 class Seat {
  public:
+  explicit Seat(WorkerId worker) : worker_(worker) {}
   virtual ~Seat() = default;
+
+  WorkerId worker() const { return worker_; }
 
   // The next request for the calling fiber; null = the runtime is stopping. May switch.
   virtual Request* recv() = 0;
@@ -71,12 +75,14 @@ class Seat {
   uint32_t forbidden_ = 0;  // sections of the current request
 
  private:
+  const WorkerId worker_;
   std::atomic<bool> in_application_{false};
 };
 
 // The seat of the calling thread, null off the workers. Never inlined: a fiber that moved to
 // another thread must not see an address that the compiler has kept from the thread before.
 Seat* this_seat();
+// Also makes the thread its worker for this_worker().
 void set_this_seat(Seat* seat);
 
 // Makes checkpoints, sections and locks come to the seats. Once, before the first worker runs.

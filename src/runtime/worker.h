@@ -48,7 +48,8 @@ template <Policy P>
 class LiveWorker final : public Seat, private InterruptTarget {
  public:
   LiveWorker(Shared<P>& shared, WorkerId id, uint64_t seed)
-      : shared_(shared),
+      : Seat(id),
+        shared_(shared),
         id_(id),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
               shared.options.workers, shared.worker_stats, shared.commons, seed),

@@ -113,7 +113,7 @@ class ElasticSite {
 
   ElasticSetup setup_;
   uint32_t limit_;
-  overload::CreditControl<overload::PlainCell> credits_;
+  overload::CreditControl credits_;
   std::vector<overload::CreditSession> sessions_;
   Clients clients_;
   std::unique_ptr<overload::CoreRule> rule_;

@@ -19,9 +19,9 @@ constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
 
 }  // namespace
 
-RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::CreditDesk& desk)
+RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission)
     : KvSession(server, peer, Speaks::kRpc),
-      rpc_(desk, peer.flow, {}, peer.address),
+      rpc_(admission, peer.flow, {}, peer.address),
       body_(RpcKvSession::max_reply_bytes()) {}
 
 // What fits in a frame.

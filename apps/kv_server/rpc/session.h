@@ -5,7 +5,7 @@
 // KvSession in all else: commands, errors, AUTH and what CLIENT LIST shows are the same.
 //
 // Replies gather in a buffer of their own, because the header in front of them holds their length.
-// Belongs to the flow's owner of the moment; borrows the desk.
+// Belongs to the flow's owner of the moment; borrows the admission controller.
 #pragma once
 
 #include "kv_server/server/session.h"
@@ -15,7 +15,7 @@ namespace rubato::kv {
 
 class RpcKvSession final : public KvSession {
  public:
-  RpcKvSession(Server& server, const Peer& peer, rpc::CreditDesk& desk);
+  RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission);
 
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;

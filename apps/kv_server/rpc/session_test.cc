@@ -15,8 +15,8 @@ using Words = std::vector<std::string>;
 
 constexpr uint32_t kSession = 7;
 
-rpc::DeskOptions waiting_up_to(Nanos drop_delay) {
-  rpc::DeskOptions options;
+rpc::AdmissionOptions waiting_up_to(Nanos drop_delay) {
+  rpc::AdmissionOptions options;
   options.credits.target_delay = drop_delay / 2;
   options.credits.drop_delay = drop_delay;
   return options;
@@ -80,13 +80,13 @@ class RpcClient {
 class RpcKv : public ::testing::Test {
  protected:
   explicit RpcKv(const KvOptions& options = {})
-      : desk_(waiting_up_to(Nanos::seconds(1000))),
-        harness_(with_rpc(options), &desk_),
+      : admission_(waiting_up_to(Nanos::seconds(1000))),
+        harness_(with_rpc(options), &admission_),
         client_(harness_.app, 2) {
     client_.hello();
   }
 
-  rpc::CreditDesk desk_;
+  rpc::AdmissionController admission_;
   Harness harness_;
   RpcClient client_;
 };
@@ -155,7 +155,7 @@ TEST_F(RpcKv, wrong_frames_end_the_session) {
   EXPECT_EQ(said[0].message.kind, Kind::kError);
   EXPECT_EQ(said[0].message.id, 0u);
   EXPECT_TRUE(client_.link().closed());
-  EXPECT_EQ(desk_.pool().sessions(), 0);
+  EXPECT_EQ(admission_.pool().sessions(), 0);
 }
 
 TEST_F(RpcKv, a_refused_request_is_rejected_and_counts_as_its_commands) {
@@ -166,7 +166,7 @@ TEST_F(RpcKv, a_refused_request_is_rejected_and_counts_as_its_commands) {
   EXPECT_EQ(server.calls().rejected(command_table().find("get")), 1u);
   EXPECT_EQ(server.errors().snapshot().at("OVERLOADED"), 1u);
   EXPECT_EQ(client_.call({"GET", "k"}), "$-1\r\n");
-  EXPECT_EQ(desk_.pool().pending(), 0);
+  EXPECT_EQ(admission_.pool().pending(), 0);
 }
 
 TEST_F(RpcKv, of_a_transaction_whose_multi_was_rejected_nothing_runs) {
@@ -185,12 +185,12 @@ TEST_F(RpcKv, a_muted_request_that_is_refused_is_rejected_all_the_same) {
 }
 
 TEST(RpcKvOverload, what_comes_while_others_wait_is_rejected_and_counts_as_its_commands) {
-  rpc::CreditDesk desk(waiting_up_to(Nanos::millis(1)));
-  Harness harness(with_rpc(), &desk);
-  rpc::CreditMember other(99);
+  rpc::AdmissionController admission(waiting_up_to(Nanos::millis(1)));
+  Harness harness(with_rpc(), &admission);
+  rpc::AdmittedSession other(99);
   rpc::Waiting waiting;
-  desk.open(other, 0, now());
-  desk.arrived(other, waiting, 0, now() - Nanos::seconds(1), now());
+  admission.open(other, 0, now());
+  admission.arrived(other, waiting, 0, now() - Nanos::seconds(1), now());
   RpcClient client(harness.app, 2);
   client.hello();
   const auto said = client.request(command({"GET", "k"}));
@@ -198,8 +198,8 @@ TEST(RpcKvOverload, what_comes_while_others_wait_is_rejected_and_counts_as_its_c
   EXPECT_EQ(said[0].message.kind, Kind::kReject);
   EXPECT_EQ(rpc::decode_reject(said[0].body).of_class, rpc::kShortClass);
   EXPECT_EQ(harness.app.server().calls().rejected(command_table().find("get")), 1u);
-  desk.withdraw(waiting);
-  desk.close(other);
+  admission.withdraw(waiting);
+  admission.close(other);
 }
 
 class SmallReplies : public RpcKv {
@@ -218,7 +218,7 @@ TEST_F(SmallReplies, a_reply_over_the_limit_fails_its_request_alone) {
             "error " + std::to_string(static_cast<uint32_t>(rpc::Fault::kTooLarge)));
   EXPECT_EQ(client_.call({"KEYS", "*"}), "*1\r\n" + bulk("k"));
   EXPECT_EQ(client_.call({"RANGE", "-", "+"}).substr(0, 15), "-ERR the reply ");
-  EXPECT_EQ(desk_.pool().pending(), 0);
+  EXPECT_EQ(admission_.pool().pending(), 0);
 }
 
 class WithPassword : public RpcKv {

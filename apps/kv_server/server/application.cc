@@ -71,13 +71,14 @@ bool Context::good(Outcome outcome) {
   return false;
 }
 
-KvApplication::KvApplication(Engine& engine, const KvOptions& options, rpc::CreditDesk* desk)
-    : server_(engine, options), desk_(desk), table_(&command_table()) {}
+KvApplication::KvApplication(Engine& engine, const KvOptions& options,
+                             rpc::AdmissionController* admission)
+    : server_(engine, options), admission_(admission), table_(&command_table()) {}
 
 std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
   switch (server_.options().ports[peer.port]) {
     case Speaks::kMemcached: return std::make_unique<MemcachedSession>(server_, peer);
-    case Speaks::kRpc: return std::make_unique<RpcKvSession>(server_, peer, *desk_);
+    case Speaks::kRpc: return std::make_unique<RpcKvSession>(server_, peer, *admission_);
     case Speaks::kResp: break;
   }
   return std::make_unique<KvSession>(server_, peer);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // KvApplication: the key-value server as the runtime sees it: makes sessions, runs requests, hears
-// of slow ones. Thread safe: every worker calls it. Borrows the engine and the desk.
+// of slow ones. Thread safe: every worker calls it. Borrows the engine and
+// the admission controller.
 #pragma once
 
 #include <memory>
@@ -9,15 +10,16 @@
 #include "datapath/request.h"
 #include "kv_server/commands/table.h"
 #include "kv_server/server/server.h"
-#include "rpc/desk.h"
+#include "rpc/admission.h"
 #include "runtime/app.h"
 
 namespace rubato::kv {
 
 class KvApplication final : public Application, public Protocol {
  public:
-  // `desk` has the sessions of the ports that speak RPC; null if there are none.
-  KvApplication(Engine& engine, const KvOptions& options, rpc::CreditDesk* desk = nullptr);
+  // `admission` has the sessions of the ports that speak RPC; null if there are none.
+  KvApplication(Engine& engine, const KvOptions& options,
+                rpc::AdmissionController* admission = nullptr);
 
   // Lends what the host has; before the first request.
   void connect(const Host& host) { server_.connect(host); }
@@ -47,7 +49,7 @@ class KvApplication final : public Application, public Protocol {
   void say_protocol_error(Request& request, KvSession& session);
 
   Server server_;
-  rpc::CreditDesk* const desk_;
+  rpc::AdmissionController* const admission_;
   const CommandTable* table_;
 };
 

@@ -139,8 +139,8 @@ class Client {
 
 // A server with the memory engine, all stand-ins, and one client.
 struct Harness {
-  explicit Harness(const KvOptions& options = {}, rpc::CreditDesk* desk = nullptr)
-      : engine(make_engine(clock)), app(*engine, options, desk), client(app, 1) {
+  explicit Harness(const KvOptions& options = {}, rpc::AdmissionController* admission = nullptr)
+      : engine(make_engine(clock)), app(*engine, options, admission), client(app, 1) {
     Host host;
     host.clock = &clock;
     host.datapath = &datapath;

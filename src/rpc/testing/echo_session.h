@@ -22,8 +22,8 @@ inline std::string framed(const Message& message) {
 // A client's session, and the request that it has in flight at most.
 class Peer {
  public:
-  explicit Peer(CreditDesk& desk, const SessionLimits& limits = {})
-      : session(desk, 1, limits) {
+  explicit Peer(AdmissionController& admission, const SessionLimits& limits = {})
+      : session(admission, 1, limits) {
     request.reply = &buffer_;
   }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WaitingRequests: since when the oldest request has waited that was not started, of a server with
+// many workers. Each worker counts by the time of arrival, in slots: one more where a request came
+// in, one less where one is started, so a slot's sum over all workers is the number of those that
+// came then and still wait, whichever worker starts them. A worker writes its own lines only.
+//
+// add() and remove() may be called on any thread, and are exact on all; they are cheap where
+// `worker` is the calling one. oldest() is for one caller at a time, as exact as a slot is short. A
+// request is not counted, and nothing goes wrong, if oldest() was not called for kSlots slots.
+//
+// Ordering: all cells are sequentially consistent. oldest() begins to look where it began the time
+// before, so a request that is added while it looks is seen by the next call. A request that came
+// before `first_` is counted first and then asked for (`rewind`): whoever takes the wish sees it.
+//
+// A Platform has Cell<T>, an atomic T with load, store, exchange and fetch_add.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/time.h"
+
+namespace rubato::overload {
+
+template <class Platform>
+class WaitingRequests {
+ public:
+  static constexpr int64_t kSlots = 1024;
+  static constexpr int64_t kUncounted = -1;
+
+  // Requires slot > 0.
+  WaitingRequests(uint32_t workers, Nanos slot) : slot_(slot), parts_(workers) {}
+
+  // Returns what remove() is to be called with.
+  int64_t add(uint32_t worker, Instant since, Instant now) {
+    const int64_t last = slot_of(now);
+    const int64_t first = first_.load();
+    if (last - first >= kSlots - 1) return kUncounted;
+    const int64_t at = std::clamp(slot_of(since), last - (kSlots - 2), last);
+    if (at < 0) return kUncounted;
+    Part& part = parts_[worker];
+    part.count[index(at)].fetch_add(1);
+    if (at < first && at < part.rewind.load()) part.rewind.store(at);
+    return at;
+  }
+  void remove(uint32_t worker, int64_t at) {
+    if (at != kUncounted) parts_[worker].count[index(at)].fetch_add(-1);
+  }
+
+  // Zero if none waits.
+  Nanos oldest(Instant now) {
+    const int64_t last = slot_of(now);
+    const int64_t was_first = first_.load();
+    const int64_t again = std::max(looked_from_, last - kSlots + 1);
+    int64_t at = take_rewinds(std::min(again, was_first));
+    looked_from_ = was_first;
+    // Nothing is counted beyond.
+    const int64_t end = std::min(last, was_first + kSlots - 1);
+    while (at <= end && !waits(at)) ++at;
+    first_.store(at <= end ? at : last);
+    return at <= end ? now - Instant(at * slot_.count()) : Nanos();
+  }
+
+ private:
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
+  struct alignas(limits::kCacheLineBytes) Part {
+    std::array<typename Platform::template Cell<int32_t>, kSlots> count{};
+    typename Platform::template Cell<int64_t> rewind{kNone};  // an earlier slot than was looked at
+  };
+
+  int64_t slot_of(Instant t) const { return t.ns() / slot_.count(); }
+  static size_t index(int64_t at) { return static_cast<size_t>(at % kSlots); }
+
+  int64_t take_rewinds(int64_t from) {
+    for (Part& part : parts_) {
+      if (part.rewind.load() != kNone) from = std::min(from, part.rewind.exchange(kNone));
+    }
+    return from;
+  }
+  bool waits(int64_t at) const {
+    int64_t sum = 0;
+    for (const Part& part : parts_) sum += part.count[index(at)].load();
+    return sum > 0;
+  }
+
+  const Nanos slot_;
+  int64_t looked_from_ = 0;
+  std::vector<Part> parts_;
+  alignas(limits::kCacheLineBytes) typename Platform::template Cell<int64_t> first_{0};
+};
+
+}  // namespace rubato::overload

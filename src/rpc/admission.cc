@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/admission.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "datapath/datapath.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/cpu/this_worker.h"
+
+namespace rubato::rpc {
+
+AdmissionController::AdmissionController(const AdmissionOptions& options)
+    : options_(options), admission_(options) {}
+
+AdmissionController::~AdmissionController() { detach(); }
+
+uint32_t AdmissionController::worker() const {
+  const uint32_t here = this_worker();
+  return here < options_.workers ? here : 0;
+}
+
+void AdmissionController::attach(Datapath& datapath) {
+  datapath_.store(&datapath, std::memory_order_release);
+  thread_ = std::thread([this] { run(); });
+}
+
+void AdmissionController::detach() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(thread_mutex_);
+    stopping_ = true;
+  }
+  thread_wakes_.notify_all();
+  thread_.join();
+  datapath_.store(nullptr, std::memory_order_release);
+}
+
+void AdmissionController::run() {
+  std::unique_lock lock(thread_mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    const Nanos pause = tick(now()) ? kTick : kQuietTick;
+    lock.lock();
+    thread_wakes_.wait_for(lock, std::chrono::nanoseconds(pause.count()),
+                           [this] { return stopping_; });
+  }
+}
+
+bool AdmissionController::tick(Instant now) {
+  std::array<uint64_t, kOffersPerTick> flows;
+  const uint32_t offered = admission_.update(now, flows);
+  notify({flows.data(), offered});
+  return pool().drained() > 0 || pool().pending() > 0;
+}
+
+void AdmissionController::update_if_due(Instant now) {
+  if (!admission_.is_due(now)) return;
+  std::array<uint64_t, kOffersPerRequest> flows;
+  const uint32_t offered = admission_.try_update(now, flows);
+  notify({flows.data(), offered});
+}
+
+// A flow that closes meanwhile is not found.
+void AdmissionController::notify(std::span<const uint64_t> flows) {
+  if (flows.empty()) return;
+  told_.fetch_add(flows.size(), std::memory_order_relaxed);
+  Datapath* const datapath = datapath_.load(std::memory_order_acquire);
+  if (datapath == nullptr) return;
+  const Section stay;
+  for (const uint64_t flow : flows) datapath->nudge(flow);
+}
+
+int64_t AdmissionController::open(AdmittedSession& session, uint32_t demand, Instant now) {
+  if (!may_open(session.address_)) return -1;
+  return admission_.open(worker(), session, demand, now);
+}
+
+bool AdmissionController::may_open(const std::string& address) {
+  const std::lock_guard lock(sessions_mutex_);
+  if (open_sessions_ >= options_.max_sessions) {
+    ++refused_;
+    return false;
+  }
+  if (options_.sessions_per_address > 0) {
+    uint32_t& sessions = of_address_[address];
+    if (sessions >= options_.sessions_per_address) {
+      ++refused_of_address_;
+      return false;
+    }
+    ++sessions;
+  }
+  ++open_sessions_;
+  ++opened_;
+  return true;
+}
+
+void AdmissionController::close(AdmittedSession& session) {
+  if (!session.open) return;
+  admission_.close(worker(), session);
+  const std::lock_guard lock(sessions_mutex_);
+  --open_sessions_;
+  const auto at = of_address_.find(session.address_);
+  if (at != of_address_.end() && --at->second == 0) of_address_.erase(at);
+}
+
+void AdmissionController::note_fault() {
+  const std::lock_guard lock(sessions_mutex_);
+  ++faults_;
+}
+
+overload::Arrival AdmissionController::arrived(AdmittedSession& session, QueuedRequest& request,
+                                               uint32_t demand, Instant since, Instant now) {
+  update_if_due(now);
+  return admission_.arrived(worker(), session, request, demand, since, now);
+}
+
+void AdmissionController::classify(QueuedRequest& request, bool is_long) {
+  admission_.classify(worker(), request, is_long);
+}
+
+bool AdmissionController::started(QueuedRequest& request, Instant now) {
+  return admission_.started(worker(), request, now);
+}
+
+int64_t AdmissionController::replied(AdmittedSession& session, QueuedRequest& request,
+                                     Nanos in_slices, Instant now) {
+  update_if_due(now);
+  return admission_.replied(worker(), session, request, in_slices, now);
+}
+
+int64_t AdmissionController::dropped(AdmittedSession& session, QueuedRequest& request,
+                                     Reason reason, Instant now) {
+  update_if_due(now);
+  return admission_.dropped(worker(), session, request, static_cast<size_t>(reason), now);
+}
+
+void AdmissionController::withdraw(QueuedRequest& request) {
+  admission_.withdraw(worker(), request);
+}
+
+int64_t AdmissionController::demanded(AdmittedSession& session, uint32_t demand, Instant now) {
+  update_if_due(now);
+  return admission_.demanded(worker(), session, demand, now);
+}
+
+int64_t AdmissionController::take_offer(AdmittedSession& session, Instant now) {
+  return admission_.take_offer(worker(), session, now);
+}
+
+Nanos AdmissionController::retry_after() const {
+  return std::max(admission_.published_delay(), options_.credits.target_delay);
+}
+
+AdmissionController::Counts AdmissionController::counts() const {
+  Counts counts{admission_.counts()};
+  counts.told = told_.load(std::memory_order_relaxed);
+  const std::lock_guard lock(sessions_mutex_);
+  counts.opened = opened_;
+  counts.refused = refused_;
+  counts.refused_of_address = refused_of_address_;
+  counts.faults = faults_;
+  return counts;
+}
+
+CreditReport AdmissionController::report() const {
+  const Counts counts = this->counts();
+  CreditReport report;
+  report.sessions = sessions();
+  report.drained = drained();
+  report.total = pool().total();
+  report.issued = pool().issued();
+  report.delay = delay(now());
+  report.late = counts.late;
+  const auto judged = [&](Reason reason) { return counts.judged[static_cast<size_t>(reason)]; };
+  report.refusals[static_cast<size_t>(Refusal::kDelay)] = judged(Reason::kOverloaded);
+  report.refusals[static_cast<size_t>(Refusal::kShare)] = judged(Reason::kOverCredit);
+  return report;
+}
+
+}  // namespace rubato::rpc

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// AdmissionController: admission by credits (overload/admission.h) for the sessions of one server.
+// It lends the rule a clock's thread, locks, the calling worker, and the way to the clients: who is
+// offered credits without having asked is notified through the datapath.
+//
+// The path of a request (arrived, classify, started, replied, dropped, demanded, take_offer) takes
+// no lock and writes only lines of the calling worker and the session's. Every so often, at most
+// once in CreditSettings::update_every for all workers, one of these calls also updates the pool; a
+// thread of the controller's does where none comes. So many clients are notified per turn that
+// telling 10 000 idle sessions holds nobody up.
+//
+// Any thread. An AdmittedSession belongs to the flow's owner of the moment; it must stay where it
+// is while it is open.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+
+#include "base/time.h"
+#include "mechanism/preempt/section.h"
+#include "metrics/counter.h"
+#include "overload/admission.h"
+#include "rpc/credit_source.h"
+#include "rpc/frames.h"
+
+namespace rubato {
+class Datapath;
+}
+
+namespace rubato::rpc {
+
+// A mutex that no request is preempted with. The section comes first and goes last.
+class SectionMutex {
+ public:
+  void lock() {
+    section_enter();
+    mutex_.lock();
+  }
+  bool try_lock() {
+    section_enter();
+    if (mutex_.try_lock()) return true;
+    section_leave();
+    return false;
+  }
+  void unlock() {
+    mutex_.unlock();
+    section_leave();
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+struct LivePlatform {
+  template <class T>
+  using Cell = std::atomic<T>;
+  using Mutex = SectionMutex;
+};
+
+using overload::QueuedRequest;
+
+class AdmittedSession : public overload::AdmissionSession<LivePlatform> {
+ public:
+  // `peer` as in Peer::address; its port does not count.
+  explicit AdmittedSession(uint64_t of_flow, std::string_view peer = {})
+      : AdmissionSession(of_flow), address_(peer.substr(0, peer.rfind(':'))) {}
+
+ private:
+  friend class AdmissionController;
+  const std::string address_;
+};
+
+struct AdmissionOptions : overload::AdmissionSettings {
+  uint32_t max_sessions = 10000;
+  uint32_t sessions_per_address = 0;  // 0 = all of them
+};
+
+class AdmissionController final : public CreditSource {
+ public:
+  using Pool = overload::Admission<LivePlatform>::Pool;
+
+  explicit AdmissionController(const AdmissionOptions& options);
+  ~AdmissionController() override;
+  AdmissionController(const AdmissionController&) = delete;
+  AdmissionController& operator=(const AdmissionController&) = delete;
+
+  // Sessions' flows are flows of this datapath: from now on they are notified, and the controller's
+  // thread runs. Until detach() the datapath lives.
+  void attach(Datapath& datapath);
+  void detach();
+
+  // Returns the credit to tell; -1 = there are as many sessions as are taken, or as one address may
+  // have (counted).
+  int64_t open(AdmittedSession& session, uint32_t demand, Instant now);
+  void close(AdmittedSession& session);
+  void note_fault();
+
+  // As overload::Admission's, for the calling worker.
+  overload::Arrival arrived(AdmittedSession& session, QueuedRequest& request, uint32_t demand,
+                            Instant since, Instant now);
+  void classify(QueuedRequest& request, bool is_long);
+  bool started(QueuedRequest& request, Instant now);
+  int64_t replied(AdmittedSession& session, QueuedRequest& request, Nanos in_slices, Instant now);
+  int64_t dropped(AdmittedSession& session, QueuedRequest& request, Reason reason, Instant now);
+  void withdraw(QueuedRequest& request);
+  int64_t demanded(AdmittedSession& session, uint32_t demand, Instant now);
+  int64_t take_offer(AdmittedSession& session, Instant now);
+
+  // What the controller's thread does every so often. True = soon again.
+  bool tick(Instant now);
+
+  Nanos delay(Instant now) const { return admission_.delay(now); }
+  // How long a client that was rejected had better wait: until the requests ahead are through.
+  Nanos retry_after() const;
+
+  // As of the last update, but for what is withheld.
+  const Pool& pool() const { return admission_.pool(); }
+  Pool& pool() { return admission_.pool(); }
+  const AdmissionOptions& options() const { return options_; }
+
+  int64_t drained() const override { return pool().drained(); }
+  int64_t sessions() const override { return pool().sessions(); }
+  int64_t outstanding() const override { return pool().issued() - pool().pending(); }
+  void withhold(int64_t credits) override { pool().withhold(credits); }
+  void give_back(int64_t credits) override { pool().give_back(credits); }
+  CreditReport report() const override;
+
+  struct Counts : overload::Admission<LivePlatform>::Counts {
+    uint64_t opened = 0;
+    uint64_t refused = 0;             // sessions over the limit
+    uint64_t refused_of_address = 0;  // over that of their address
+    uint64_t faults = 0;              // sessions that were ended for what they sent
+    uint64_t told = 0;                // sessions that were offered credits unasked
+  };
+  Counts counts() const;
+
+ private:
+  static constexpr Nanos kTick = Nanos::millis(1);
+  static constexpr Nanos kQuietTick = Nanos::millis(20);
+  static constexpr uint32_t kOffersPerTick = 32;
+  static constexpr uint32_t kOffersPerRequest = 2;
+
+  uint32_t worker() const;
+  bool may_open(const std::string& address);
+  void left(const std::string& address);
+  void update_if_due(Instant now);
+  void notify(std::span<const uint64_t> flows);
+  void run();
+
+  const AdmissionOptions options_;
+  mutable overload::Admission<LivePlatform> admission_;
+
+  mutable SectionMutex sessions_mutex_;  // guards what follows
+  std::unordered_map<std::string, uint32_t> of_address_;  // sessions, where addresses have a limit
+  uint32_t open_sessions_ = 0;
+  uint64_t opened_ = 0;
+  uint64_t refused_ = 0;
+  uint64_t refused_of_address_ = 0;
+  uint64_t faults_ = 0;
+
+  std::atomic<uint64_t> told_{0};
+  std::atomic<Datapath*> datapath_{nullptr};
+  std::mutex thread_mutex_;  // guards stopping_
+  std::condition_variable thread_wakes_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// The sessions' flows are this datapath's, for as long as this lives.
+class AdmissionAttachment {
+ public:
+  AdmissionAttachment(AdmissionController& admission, Datapath& datapath) : admission_(admission) {
+    admission_.attach(datapath);
+  }
+  ~AdmissionAttachment() { admission_.detach(); }
+  AdmissionAttachment(const AdmissionAttachment&) = delete;
+  AdmissionAttachment& operator=(const AdmissionAttachment&) = delete;
+
+ private:
+  AdmissionController& admission_;
+};
+
+}  // namespace rubato::rpc
