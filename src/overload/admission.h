@@ -382,7 +382,7 @@ template <class Platform>
 Nanos Admission<Platform>::measure(Instant now) {
   const Nanos target = settings_.credits.target_delay;
   return std::max({waiting_[0].oldest(now), preempted_.delay(settings_, workers()),
-                   in_proportion(waiting_[1].oldest(now), settings_.target_delay_long, target)});
+                   in_terms_of(target, waiting_[1].oldest(now), settings_.target_delay_long)});
 }
 
 // In the name of update() itself, which may issue all that is left.

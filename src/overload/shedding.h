@@ -25,6 +25,7 @@
 
 #include "base/time.h"
 #include "overload/aqm.h"
+#include "overload/class_delay.h"
 
 namespace rubato::overload {
 
@@ -35,10 +36,9 @@ struct SheddingSettings {
   Nanos calm = Nanos::millis(100);
   Nanos calm_idle = Nanos::millis(50);  // is enough where the worker runs out of work again
   double budget = 0.1;  // of the worker's time, for refusing
-  // A long request that will share its worker may wait for so many times its own service, if that
-  // is more than the drop delay, unless it has a target of its own. CoreSync's target is 8 times
-  // the mean service (IV-A).
-  int64_t long_waits = 8;
+  // A long request that shares its worker may wait for so many times its own service, unless it has
+  // a target of its own.
+  int64_t long_waits = kServicesToWait;
   Nanos longest_retry = Nanos::seconds(1);
 
   bool tells_long() const { return target_delay_long > Nanos(); }
@@ -74,8 +74,10 @@ class Shedding {
   // How late a long request of that service would be that has to wait for so long among others of
   // its kind; zero if that is in order.
   Nanos late_among_long(Nanos wait, Nanos service) const {
-    const Nanos own = settings_.tells_long() ? Nanos() : service * settings_.long_waits;
-    return wait > std::max(settings_.drop_delay(true), own) ? wait : Nanos();
+    const Nanos drop = settings_.drop_delay(true);
+    const Nanos allowed =
+        settings_.tells_long() ? drop : allowed_wait(drop, service, settings_.long_waits);
+    return wait > allowed ? wait : Nanos();
   }
 
   // As serves, for a request whose connection has just had its turn, while others wait.

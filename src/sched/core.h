@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "overload/class_delay.h"
 #include "overload/shedding.h"
 #include "policy/contract.h"
 #include "sched/classify.h"
@@ -136,7 +137,7 @@ class Core {
     if (service <= hook::quantum(policy_, state_, request, platform_.host())) return Nanos();
     const int64_t suspended = platform_.suspended();
     if (suspended <= 0) return Nanos();
-    const Nanos turns = service * suspended / platform_.host().workers();
+    const Nanos turns = overload::wait_in_turns(service, suspended, platform_.host().workers());
     const Nanos longest = std::max(turns, experience_->waited_long);
     const Nanos wait = shedding().late_among_long(longest, service);
     if (wait > Nanos()) request.job_class = JobClass::kLong;

@@ -19,9 +19,9 @@
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "policy/explanation.h"
+#include "sched/delay_scale.h"
 #include "sim/alarms.h"
 #include "sim/bit_ring.h"
-#include "sim/delay_scale.h"
 #include "sim/nic.h"
 #include "sim/platform.h"
 #include "sim/recorder.h"
@@ -151,7 +151,7 @@ class Engine {
   void awake(uint32_t w);
   void release(const std::vector<Nanos>& delays);
   Nanos measure_delays();
-  DelayScale delay_scale();
+  sched::DelayScale delay_scale();
   void tick();
   void trace_site();
 

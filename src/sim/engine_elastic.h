@@ -140,7 +140,7 @@ Nanos Engine<P, Site>::measure_delays() {
   std::fill(delays_.begin(), delays_.end(), Nanos());
   common_delay_ = Nanos();
   Nanos longest;
-  const DelayScale scale = delay_scale();
+  const sched::DelayScale scale = delay_scale();
   host_.for_each_head([&](QueueRef q, const Job& job) {
     const auto& request = static_cast<const SimRequest&>(job);
     const bool own = P::kQueues[q.spec].scope == Scope::kPerWorker;
@@ -154,12 +154,12 @@ Nanos Engine<P, Site>::measure_delays() {
 // A class that takes longer may wait longer; of a request that was cut all of its waiting counts,
 // but none of its service (docs/decisions/011-overload-by-class.md).
 template <Policy P, class Site>
-DelayScale Engine<P, Site>::delay_scale() {
-  using By = DelayScale::By;
+sched::DelayScale Engine<P, Site>::delay_scale() {
+  using By = sched::DelayScale::By;
   constexpr By kBy = P::kPreempts != Preempts::kNothing            ? By::kClass
                      : kClaimsMayStarve<P> == MayStarve::kLong ? By::kType
                                                                : By::kNothing;
-  DelayScale scale(setup_.elastic->delay_by_class ? kBy : By::kNothing,
+  sched::DelayScale scale(setup_.elastic->delay_by_class ? kBy : By::kNothing,
                    setup_.elastic->credits.target_delay);
   host_.sit(SimHost<P>::kCentralSeat);
   scale.learn(host_);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DelayScale: how long a waiting request has waited, in terms of the delay that overload control
-// aims at. Plainly, since it arrived. By class or by type, what takes longer may wait longer: as
-// many of its mean services as the paper's target is of its workload's (80 us for 10 us, CoreSync
-// IV-A), but never less than the target; and the service that it had in slices is no waiting. Pure
-// but for the host that it learns from.
+// aims at. Plainly, since it arrived. By class or by type, what takes longer may wait longer
+// (overload/class_delay.h), and the service that it had in slices is no waiting. Pure but for the
+// host that it learns from.
 #pragma once
 
 #include <algorithm>
@@ -12,19 +11,16 @@
 
 #include "base/limits.h"
 #include "base/time.h"
+#include "overload/class_delay.h"
 #include "policy/contract.h"
 
-namespace rubato::sim {
+namespace rubato::sched {
 
 class DelayScale {
  public:
   enum class By : uint8_t { kNothing, kClass, kType };
 
-  static constexpr double kServices = 8;
-
-  DelayScale(By by, Nanos target) : by_(by), target_ns_(static_cast<double>(target.count())) {
-    shares_.fill(1);
-  }
+  DelayScale(By by, Nanos target) : by_(by), target_(target) { allowed_.fill(target); }
 
   // What was served so far says what takes long.
   template <class H>
@@ -40,8 +36,7 @@ class DelayScale {
     if (by_ == By::kNothing) return now - job.arrived;
     const uint32_t index = by_ == By::kClass ? static_cast<uint32_t>(job.job_class)
                                              : std::min(job.type, limits::kTypes - 1);
-    const auto waited = static_cast<double>((now - job.arrived - job.attained).count());
-    return Nanos(static_cast<int64_t>(waited * shares_[index]));
+    return overload::in_terms_of(target_, now - job.arrived - job.attained, allowed_[index]);
   }
 
  private:
@@ -50,15 +45,14 @@ class DelayScale {
     for (uint32_t i = 0; i < count; ++i) {
       const Served served = served_of(i);
       if (served.count == 0) continue;
-      const double mean =
-          static_cast<double>(served.service.count()) / static_cast<double>(served.count);
-      shares_[i] = std::min(1.0, target_ns_ / (kServices * mean));
+      const Nanos mean = served.service / static_cast<int64_t>(served.count);
+      allowed_[i] = overload::allowed_wait(target_, mean);
     }
   }
 
   By by_;
-  double target_ns_;
-  std::array<double, limits::kTypes> shares_;
+  Nanos target_;
+  std::array<Nanos, limits::kTypes> allowed_;  // how long each class or type may wait
 };
 
-}  // namespace rubato::sim
+}  // namespace rubato::sched
