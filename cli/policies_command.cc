@@ -123,7 +123,9 @@ std::string as_json(const std::vector<Entry>& entries) {
     }
     auto queues = nlohmann::ordered_json::array();
     for (const QueueSpec& queue : entry.queues) {
-      queues.push_back({{"name", queue.name}, {"sharing", name_of(queue.sharing)}});
+      queues.push_back({{"name", queue.name},
+                        {"sharing", name_of(queue.sharing)},
+                        {"order", queue.order == Order::kFifo ? "fifo" : "by word"}});
     }
     list.push_back({{"name", entry.name},
                     {"summary", entry.summary},

@@ -41,6 +41,7 @@ class RpcSpinSession final : public Session {
       return;
     }
     request.type = work_->is_long ? kLong : kShort;
+    request.size_hint = work_->service;
     rpc_.set_class(work_->is_long ? rpc::kLongClass : rpc::kShortClass);
   }
 

@@ -95,6 +95,7 @@ class SpinSession final : public Session {
     service_ = work->service;
     long_ = work->is_long;
     request.type = long_ ? kLong : kShort;
+    request.size_hint = service_;
     request.control = false;
     text_ = "+OK\r\n";
   }

@@ -46,8 +46,8 @@ class Session {
   virtual ~Session() = default;
 
   // Finds the first request in `unread`; it starts at unread[0]. `request` says when its last
-  // bytes arrived, and its flow. If complete, may set type, control, at_once and nothing else of
-  // it; views into `unread` stay valid until the request is finished.
+  // bytes arrived, and its flow. If complete, may set type, size_hint, deadline, control, at_once
+  // and nothing else of it; views into `unread` stay valid until the request is finished.
   // Malformed input is a complete request too: the application answers it with an error and sets
   // close_after when it runs. Called again with more input after kIncomplete.
   virtual Frame frame(std::string_view unread, Request& request) = 0;

@@ -29,6 +29,7 @@ class ArchetypeHost {
   uint64_t produced(QueueRef) { called(); }
   uint64_t consumed(QueueRef) { called(); }
   Instant oldest(QueueRef) { called(); }
+  uint64_t first_word(QueueRef) { called(); }
   bool busy(WorkerId) { called(); }
   uint64_t arrived(uint32_t) { called(); }
   Served served(uint32_t) { called(); }

@@ -42,6 +42,22 @@ struct RouteOfOldTimes : Least {
   QueueRef route(WorkerId, H&) const;
 };
 
+struct OrdersAnInbox : Least {
+  using Least::Least;
+  static constexpr std::array<QueueSpec, 1> kQueues{{
+      {.name = "inbox", .scope = Scope::kPerWorker, .sharing = Sharing::kStealable,
+       .order = Order::kByWord},
+  }};
+};
+
+struct OrdersByWordAndAge : Least {
+  using Least::Least;
+  static constexpr std::array<QueueSpec, 1> kQueues{{
+      {.name = "all", .scope = Scope::kGlobal, .sharing = Sharing::kShared, .aged = true,
+       .order = Order::kByWord},
+  }};
+};
+
 struct WritesItsWord : Least {
   using Least::Least;
   template <class H>
@@ -91,6 +107,9 @@ struct HostWithoutPut {
 static_assert(kHooksFit<Least>);
 static_assert(!kHooksFit<WithoutNext>);
 static_assert(!kHooksFit<RouteOfOldTimes>);
+static_assert(Policy<Least> && !kOrders<Least>);
+static_assert(!Policy<OrdersAnInbox>);
+static_assert(!Policy<OrdersByWordAndAge>);
 static_assert(kHooksFit<WritesItsWord>);
 static_assert(!kHooksFit<QuantumWritesToo>);
 static_assert(!kHooksFit<ExpiredSaysBool>);

@@ -38,10 +38,10 @@
 //     or when it becomes long there. On kContinue the slice is renewed with the same length.
 //   * A policy may write one field of a job, `policy_word`: in `route` and `requeue`, which get a
 //     Job&, and in `next`, of what it takes. The other hooks read.
-//   * `expired` may run on another core than the job, the timer core's: it may read depths and the
-//     plan, no more. The job is as it was when its slice began, but for `attained`, which there
-//     counts to this moment. If the job leaves its worker at that very moment, its fields may be of
-//     two jobs, each as some job had it; the verdict is void then.
+//   * `expired` may run on another core than the job, the timer core's: it may read depths, first
+//     words and the plan, no more. The job is as it was when its slice began, but for `attained`,
+//     which there counts to this moment. If the job leaves its worker at that very moment, its
+//     fields may be of two jobs, each as some job had it; the verdict is void then.
 //   * A policy with a `struct Manager` says how many there are, managers(workers), and whose worker
 //     w is, manager_of(w, workers). The host calls `manage` after something came to a queue or the
 //     mailbox of that manager, after a worker of its group took, finished or gave back a job, and
@@ -79,13 +79,20 @@ enum class Sharing : uint8_t {
   kManaged,    // of a manager: everybody puts; it takes, from both ends
 };
 
-// One declared queue (or row of queues). All queues are FIFO and bounded by the host.
+enum class Order : uint8_t {
+  kFifo,
+  kByWord,  // the smallest policy_word first, of equal ones the one that was put first. The word
+            // is read when the job is put. Requires kShared, and not aged
+};
+
+// One declared queue (or row of queues), bounded by the host.
 struct QueueSpec {
   const char* name;
   Scope scope;
   Sharing sharing;
   uint32_t lanes = 1;  // of a global spec: how many queues it stands for
   bool aged = false;   // the policy asks for oldest()
+  Order order = Order::kFifo;
 };
 
 // Names one queue: `spec` indexes the policy's kQueues, `lane` is the worker, manager or lane.
@@ -136,6 +143,8 @@ struct Served {
 //   consumed(q)             ever taken from it; hints as well, but they never go back
 //   oldest(q)               when the head of q arrived; Instant::never() if q seems empty. A hint:
 //                           it may be the job before. Requires a queue declared `aged`
+//   first_word(q)           policy_word of the job that is taken next; kNoWord if q seems empty. A
+//                           hint. Requires a queue in the order kByWord
 //   busy(w)                 whether worker w has a job now; a hint
 //   arrived(type)           requests of that type that came since the start, those refused as well;
 //                           a hint. Requires type < limits::kTypes. For the slow path
@@ -153,7 +162,7 @@ struct Served {
 //   put(q, job)             false = full; the caller still owns the job
 //   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
 //                           the others are appended to `into`, in order; null = empty, or a race
-//                           was lost. Requires room for n-1 jobs in `into`
+//                           was lost. Requires room for n-1 jobs in `into`, which is FIFO
 //   random(n)               uniform in 0 .. n-1. Requires n > 0
 //   send(to, message)       by a manager, which holds the message's jobs; false = the mailbox is
 //                           full and the jobs are still the caller's
@@ -167,6 +176,7 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& mess
   { host.produced(q) } -> std::same_as<uint64_t>;
   { host.consumed(q) } -> std::same_as<uint64_t>;
   { host.oldest(q) } -> std::same_as<Instant>;
+  { host.first_word(q) } -> std::same_as<uint64_t>;
   { host.busy(WorkerId{n}) } -> std::same_as<bool>;
   { host.arrived(n) } -> std::same_as<uint64_t>;
   { host.served(n) } -> std::same_as<Served>;
@@ -185,6 +195,19 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& mess
   { host.plan() } -> std::same_as<const Plan&>;
 };
 
+// What first_word says of an empty queue.
+inline constexpr uint64_t kNoWord = UINT64_MAX;
+
+namespace internal {
+constexpr bool orders_fit(std::span<const QueueSpec> queues) {
+  for (const QueueSpec& spec : queues) {
+    if (spec.order == Order::kFifo) continue;
+    if (spec.sharing != Sharing::kShared || spec.aged) return false;
+  }
+  return true;
+}
+}  // namespace internal
+
 // Every policy names itself, its tunables and its queues. kQueues[0] is where requests arrive,
 // unless `route` says otherwise. A policy may also claim by `static constexpr bool`, and the
 // conformance tests hold it to that:
@@ -200,6 +223,7 @@ concept Policy = requires(typename P::Config config) {
   { P::kSource } -> std::convertible_to<const char*>;
   { P::kPreempts } -> std::convertible_to<Preempts>;
   { std::span<const QueueSpec>(P::kQueues) };
+  requires internal::orders_fit(P::kQueues);
   typename P::Worker;
   typename P::Central;
   typename P::Plan;
@@ -214,6 +238,15 @@ inline constexpr bool kClaimsWorkConserving = [] {
   } else {
     return false;
   }
+}();
+
+// Has P a queue that is not FIFO?
+template <Policy P>
+inline constexpr bool kOrders = [] {
+  for (const QueueSpec& spec : P::kQueues) {
+    if (spec.order != Order::kFifo) return true;
+  }
+  return false;
 }();
 
 // The claim may depend on the settings: bool interchangeable() const.

@@ -51,6 +51,16 @@ class LiveHost {
   Instant oldest(QueueRef q) {
     return depth(q) == 0 ? Instant::never() : Instant(queues_.age(q).load(kRelaxed));
   }
+  uint64_t first_word(QueueRef q) {
+    return queues_.visit(q, [](auto& queue) -> uint64_t {
+      if constexpr (requires { queue.first_key(); }) {
+        static_assert(queue.kNoKey == kNoWord);
+        return queue.first_key();
+      } else {
+        check_failed(__FILE__, __LINE__, "the first word of a queue that is not in their order");
+      }
+    });
+  }
   bool busy(WorkerId worker) {
     return stats_[worker.value]->busy_since_ns.load(kRelaxed) != 0;
   }

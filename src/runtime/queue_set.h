@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QueueSet<P>: the queues that policy P declares, each of the type that its Sharing needs, picked
-// at compile time. Built before the workers start, never resized. Who may call what is the queue's
-// own rule: put on kOwner and kStealable queues by the lane's worker only, everything else by all.
+// QueueSet<P>: the queues that policy P declares, each of the type that its Sharing and Order need,
+// picked at compile time. Built before the workers start, never resized. Who may call what is the
+// queue's own rule: put on kOwner and kStealable queues by the lane's worker only, everything else
+// by all.
 #pragma once
 
 #include <array>
@@ -20,17 +21,24 @@
 #include "mechanism/queue/local_queue.h"
 #include "mechanism/queue/managed_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
+#include "mechanism/queue/ordered_queue.h"
 #include "mechanism/queue/steal_queue.h"
 #include "policy/contract.h"
 
 namespace rubato {
 
-template <Sharing S>
+struct ByWord {
+  uint64_t operator()(const Job* job) const { return job->policy_word; }
+};
+
+template <Sharing S, Order O>
 using QueueFor = std::conditional_t<
-    S == Sharing::kOwner, LocalQueue<Job*>,
-    std::conditional_t<S == Sharing::kStealable, StealQueue<Job*>,
-                       std::conditional_t<S == Sharing::kManaged, ManagedQueue<Job*>,
-                                          MpmcQueue<Job*>>>>;
+    O == Order::kByWord, OrderedQueue<Job*, ByWord>,
+    std::conditional_t<
+        S == Sharing::kOwner, LocalQueue<Job*>,
+        std::conditional_t<S == Sharing::kStealable, StealQueue<Job*>,
+                           std::conditional_t<S == Sharing::kManaged, ManagedQueue<Job*>,
+                                              MpmcQueue<Job*>>>>>;
 
 // A queue that only its worker takes from and others may put into.
 constexpr bool is_pushed(const QueueSpec& spec) {
@@ -110,7 +118,7 @@ class QueueSet {
 
  private:
   template <size_t I>
-  using Row = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing>>>;
+  using Row = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing, P::kQueues[I].order>>>;
 
   template <size_t... I>
   static auto rows_of(std::index_sequence<I...>) -> std::tuple<Row<I>...>;
@@ -127,7 +135,7 @@ class QueueSet {
     if (kSpec.aged) ages_[I] = std::vector<std::atomic<int64_t>>(lanes_[I]);
     for (uint32_t lane = 0; lane < lanes_[I]; ++lane) {
       std::get<I>(rows_).push_back(
-          std::make_unique<QueueFor<kSpec.sharing>>(per_worker ? inbox : shared));
+          std::make_unique<QueueFor<kSpec.sharing, kSpec.order>>(per_worker ? inbox : shared));
     }
   }
 

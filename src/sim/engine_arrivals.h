@@ -28,6 +28,7 @@ void Engine<P, Site>::arrive() {
   request->arrived = now_;
   request->sent = coming_.at;
   request->service = request->left = coming_.service;
+  request->size_hint = request->service;  // every size is declared, and true
   request->flow = coming_.flow;
   request->id = arrived_;
   request->true_type = coming_.type;

@@ -12,6 +12,7 @@
 #include "sim/bit_ring.h"
 #include "sim/job_queue.h"
 #include "sim/nic.h"
+#include "sim/orderable_job_queue.h"
 #include "sim/request.h"
 
 namespace rubato::sim {
@@ -79,6 +80,39 @@ TEST(BitRing, finds_the_next_member_in_ring_order) {
       ASSERT_EQ(ring.has(changed), members.contains(changed));
     }
   }
+}
+
+TEST(OrderableJobQueue, by_word_it_gives_the_smallest_first_and_of_equal_ones_the_first_put) {
+  OrderableJobQueue queue(Order::kByWord);
+  EXPECT_EQ(queue.first_word(), kNoWord);
+  EXPECT_EQ(queue.head(), nullptr);
+  std::vector<Job> jobs(6);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].policy_word = 3 - i % 3;
+    EXPECT_EQ(queue.put(&jobs[i], 5), i < 5);
+  }
+  EXPECT_EQ(queue.first_word(), 1u);
+  EXPECT_EQ(queue.depth(), 5u);
+  for (const size_t next : {2u, 1u, 4u, 0u, 3u}) {
+    EXPECT_EQ(queue.head(), &jobs[next]);
+    EXPECT_EQ(queue.take(), &jobs[next]);
+  }
+  EXPECT_EQ(queue.take(), nullptr);
+  EXPECT_EQ(queue.produced(), 5u);
+  EXPECT_EQ(queue.consumed(), 5u);
+}
+
+TEST(OrderableJobQueue, fifo_it_gives_the_oldest_first) {
+  OrderableJobQueue queue(Order::kFifo);
+  std::vector<Job> jobs(3);
+  for (Job& job : jobs) {
+    job.policy_word = 9 - queue.produced();
+    EXPECT_TRUE(queue.put(&job, 3));
+  }
+  EXPECT_FALSE(queue.put(&jobs[0], 3));
+  EXPECT_EQ(queue.take_tail(), &jobs[2]);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(queue.take(), &jobs[i]);
+  EXPECT_TRUE(queue.empty());
 }
 
 TEST(JobQueue, keeps_order_and_bound_while_it_grows) {

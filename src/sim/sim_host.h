@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -21,6 +22,7 @@
 #include "sim/job_queue.h"
 #include "sim/mailbox.h"
 #include "sim/nic.h"
+#include "sim/orderable_job_queue.h"
 #include "sim/request.h"
 #include "sim/trace.h"
 
@@ -46,7 +48,7 @@ class SimHost {
         mailboxes_(managers(policy, workers)) {
     for (const QueueSpec& spec : P::kQueues) {
       const uint32_t lanes = lanes_of(policy, spec, workers);
-      rows_.push_back(Row{std::vector<JobQueue>(lanes), BitRing(lanes), BitRing(lanes)});
+      rows_.push_back(Row{queues_of(spec, lanes), BitRing(lanes), BitRing(lanes)});
     }
   }
 
@@ -69,6 +71,14 @@ class SimHost {
     look();
     const Job* head = at(q).head();
     return head != nullptr ? head->arrived : Instant::never();
+  }
+  uint64_t first_word(QueueRef q) {
+    look();
+    if constexpr (kOrders<P>) {
+      return at(q).first_word();
+    } else {
+      check_failed(__FILE__, __LINE__, "the first word of a queue that is not in their order");
+    }
   }
   bool busy(WorkerId worker) {
     look();
@@ -98,8 +108,8 @@ class SimHost {
   }
   bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, now_); }
   bool unsteer(uint64_t flow) { return nic_.remove_rule(flow, now_); }
-  Job* take_tail(QueueRef q) { return take_from(q, &JobQueue::take_tail); }
-  Job* take(QueueRef q) { return take_from(q, &JobQueue::take); }
+  Job* take_tail(QueueRef q) { return take_from(q, &Queue::take_tail); }
+  Job* take(QueueRef q) { return take_from(q, &Queue::take); }
   bool put(QueueRef q, Job* job) {
     if (!manages()) {
       spend(costs_.worker.put);
@@ -200,7 +210,7 @@ class SimHost {
   // Queues without a price. insert: false = full.
   bool insert(QueueRef q, Job* job) {
     Row& row = rows_[q.spec];
-    JobQueue& queue = row.queues[q.lane];
+    Queue& queue = row.queues[q.lane];
     const uint32_t before = queue.depth();
     if (!queue.put(job, costs_.queue_capacity)) return false;
     if (before == 0) row.held.add(q.lane);
@@ -268,17 +278,27 @@ class SimHost {
   uint64_t moved() const { return stolen_ - steals_; }  // stolen ones that went to a queue
 
  private:
+  using Queue = std::conditional_t<kOrders<P>, OrderableJobQueue, JobQueue>;
+
   struct Said {
     uint8_t kind = 0;
     uint32_t value = 0;
   };
   struct Row {
-    std::vector<JobQueue> queues;
+    std::vector<Queue> queues;
     BitRing held;       // the lanes that hold something
     BitRing held_more;  // and those that hold more than one job
   };
 
-  JobQueue& at(QueueRef q) { return rows_[q.spec].queues[q.lane]; }
+  static std::vector<Queue> queues_of(const QueueSpec& spec, uint32_t lanes) {
+    if constexpr (kOrders<P>) {
+      return std::vector<Queue>(lanes, Queue(spec.order));
+    } else {
+      return std::vector<Queue>(lanes);
+    }
+  }
+
+  Queue& at(QueueRef q) { return rows_[q.spec].queues[q.lane]; }
 
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.spec == 0 && P::kQueues[0].scope == Scope::kPerWorker;
@@ -290,7 +310,7 @@ class SimHost {
   void look(uint32_t times = 1) {
     if (!manages()) spend(costs_.worker.look * int64_t{times});
   }
-  Job* take_from(QueueRef q, Job* (JobQueue::*end)()) {
+  Job* take_from(QueueRef q, Job* (Queue::*end)()) {
     if (at(q).empty()) {
       look();
       return nullptr;
@@ -300,9 +320,9 @@ class SimHost {
   }
 
   // Requires that q is not empty.
-  Job* remove(QueueRef q, Job* (JobQueue::*end)() = &JobQueue::take) {
+  Job* remove(QueueRef q, Job* (Queue::*end)() = &Queue::take) {
     Row& row = rows_[q.spec];
-    JobQueue& queue = row.queues[q.lane];
+    Queue& queue = row.queues[q.lane];
     Job* const job = (queue.*end)();
     const uint32_t left = queue.depth();
     if (left == 0) row.held.remove(q.lane);

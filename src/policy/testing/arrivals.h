@@ -42,13 +42,15 @@ inline std::vector<Arrival> make_arrivals(uint64_t seed, const Mix& mix = {}) {
   for (uint32_t i = 0; i < mix.jobs; ++i) {
     at = at + Nanos(1 + static_cast<int64_t>(-mean_gap * std::log(1.0 - prng.uniform())));
     const bool is_long = prng.uniform() < mix.long_share;
+    const Nanos service = is_long ? mix.long_service : mix.short_service;
     arrivals.push_back({.at = at,
                         .worker = WorkerId{prng.below(mix.workers)},
-                        .service = is_long ? mix.long_service : mix.short_service,
+                        .service = service,
                         .job_class = is_long ? JobClass::kLong : JobClass::kShort,
                         .priority = static_cast<uint8_t>(prng.below(mix.priorities)),
                         .type = draw_type(prng, mix, is_long),
-                        .flow = i % mix.flows});
+                        .flow = i % mix.flows,
+                        .deadline = i % 5 == 0 ? at + service * 3 : Instant::never()});
   }
   return arrivals;
 }

@@ -46,6 +46,7 @@ class ChaosHost {
   uint64_t consumed(QueueRef q) { return hint(seen(q).consumed, inner_.consumed(q)); }
 
   Instant oldest(QueueRef q) { return hint(seen(q).oldest, inner_.oldest(q)); }
+  uint64_t first_word(QueueRef q) { return hint(seen(q).first_word, inner_.first_word(q)); }
   bool busy(WorkerId worker) {
     return happens(rates_.stale_hint) ? prng_.below(2) == 0 : inner_.busy(worker);
   }
@@ -94,6 +95,7 @@ class ChaosHost {
     uint64_t produced = 0;
     uint64_t consumed = 0;
     Instant oldest = Instant::never();
+    uint64_t first_word = kNoWord;
   };
 
   Seen& seen(QueueRef q) { return seen_[q.spec][q.lane]; }

@@ -27,7 +27,7 @@ struct Seat {
     kWorker,
     kManager,   // manage
     kCentral,   // timer core or dispatcher: adapt, dispatch
-    kObserver,  // expired, wherever it runs: may read depths and the plan
+    kObserver,  // expired, wherever it runs: may read depths, first words and the plan
   };
   Kind kind = Kind::kObserver;
   uint32_t who = 0;
@@ -66,6 +66,11 @@ class CheckedHost {
     if (!legal(q)) return Instant::never();
     const bool aged = require(P::kQueues[q.spec].aged, "oldest of " + name(q) + ", not aged");
     return aged ? inner_.oldest(q) : Instant::never();
+  }
+  uint64_t first_word(QueueRef q) {
+    const bool ordered = legal(q) && require(is_ordered(q), "first_word of " + name(q) +
+                                                                ", which has no such order");
+    return ordered ? inner_.first_word(q) : kNoWord;
   }
   bool busy(WorkerId worker) {
     count_verb();
@@ -173,7 +178,7 @@ class CheckedHost {
     const std::string from = name(victim) + " into " + name(into);
     if (!require(may_steal(victim) && may_put(into), "steal from " + from + ": wrong seat") ||
         !require(max >= 1 && max <= limits::kStealMax, "steal of " + std::to_string(max)) ||
-        !require(!(victim == into), "steal from " + from) ||
+        !require(!(victim == into) && !is_ordered(into), "steal from " + from) ||
         !require(max <= inner_.room(into) + 1, "steal from " + from + ", which has no room")) {
       return nullptr;
     }
@@ -215,6 +220,7 @@ class CheckedHost {
     uint64_t grants_before = 0;
   };
 
+  static bool is_ordered(QueueRef q) { return P::kQueues[q.spec].order == Order::kByWord; }
   Sharing sharing(QueueRef q) const { return P::kQueues[q.spec].sharing; }
   bool owns(QueueRef q) const {
     return seat_.kind == Seat::Kind::kWorker && q.lane == seat_.who;

@@ -223,6 +223,8 @@ class Driver {
     job.arrived = script_.now();
     job.flow = arrival.flow;
     job.left = arrival.service;
+    job.size_hint = arrival.type != 0 ? arrival.service : Nanos();
+    job.deadline = arrival.deadline;
     job.priority = arrival.priority;
     job.type = arrival.type;
     const WorkerId at = script_.arrives_at(job.flow, arrival.worker);

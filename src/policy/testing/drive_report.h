@@ -24,6 +24,7 @@ struct Arrival {
   uint8_t priority = 0;
   uint32_t type = 0;
   uint64_t flow = 0;
+  Instant deadline = Instant::never();
 };
 
 struct DriveOptions {

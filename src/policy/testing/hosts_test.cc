@@ -29,10 +29,12 @@ struct Topology {
   static constexpr const char* kSummary = "";
   static constexpr const char* kSource = "";
   static constexpr Preempts kPreempts = Preempts::kNothing;
-  static constexpr std::array<QueueSpec, 3> kQueues{{
+  static constexpr std::array<QueueSpec, 4> kQueues{{
       {"owned", Scope::kPerWorker, Sharing::kOwner},
       {"stealable", Scope::kPerWorker, Sharing::kStealable},
       {"shared", Scope::kGlobal, Sharing::kShared, 2},
+      {.name = "ordered", .scope = Scope::kGlobal, .sharing = Sharing::kShared,
+       .order = Order::kByWord},
   }};
   using Config = None;
   using Worker = None;
@@ -50,6 +52,7 @@ static_assert(Host<Script, None> && Host<Chaos, None> && Host<Checked, None>);
 constexpr QueueRef owned(uint32_t worker) { return {0, worker}; }
 constexpr QueueRef stealable(uint32_t worker) { return {1, worker}; }
 constexpr QueueRef shared(uint32_t lane) { return {2, lane}; }
+constexpr QueueRef kOrdered{3, 0};
 
 TEST(ScriptHost, queues_are_first_in_first_out_and_count_what_passes) {
   Script host(2);
@@ -62,6 +65,19 @@ TEST(ScriptHost, queues_are_first_in_first_out_and_count_what_passes) {
   EXPECT_EQ(host.produced(shared(1)), 2u);
   EXPECT_EQ(host.consumed(shared(1)), 1u);
   EXPECT_EQ(host.depth(shared(0)), 0u);
+}
+
+TEST(ScriptHost, an_ordered_queue_gives_the_smallest_word_first_and_of_equal_ones_the_first_put) {
+  Script host(1);
+  EXPECT_EQ(host.first_word(kOrdered), kNoWord);
+  std::array<Job, 4> jobs;
+  for (const uint64_t word : {5u, 3u, 5u, 3u}) {
+    Job& job = jobs[host.produced(kOrdered)];
+    job.policy_word = word;
+    ASSERT_TRUE(host.put(kOrdered, &job));
+  }
+  EXPECT_EQ(host.first_word(kOrdered), 3u);
+  for (const size_t next : {1u, 3u, 0u, 2u}) EXPECT_EQ(host.take(kOrdered), &jobs[next]);
 }
 
 TEST(ScriptHost, a_full_queue_refuses) {
@@ -164,7 +180,7 @@ TEST_F(CheckedHostTest, a_job_that_the_host_doubled_is_noticed) {
 
 TEST_F(CheckedHostTest, a_queue_that_was_not_declared_is_noticed) {
   sit_at(0);
-  host.depth(QueueRef{3, 0});
+  host.depth(QueueRef{4, 0});
   expect_violation("not declared");
 }
 
@@ -172,6 +188,21 @@ TEST_F(CheckedHostTest, a_lane_that_does_not_exist_is_noticed) {
   sit_at(0);
   host.take(shared(2));
   expect_violation("no lane shared[2]");
+}
+
+TEST_F(CheckedHostTest, the_first_word_of_a_queue_without_that_order_is_noticed) {
+  sit_at(0);
+  EXPECT_EQ(host.first_word(kOrdered), kNoWord);
+  EXPECT_TRUE(host.violations().empty());
+  host.first_word(shared(0));
+  expect_violation("no such order");
+}
+
+TEST_F(CheckedHostTest, a_batch_does_not_go_into_an_ordered_queue) {
+  Job job;
+  enter(stealable(0), job);
+  EXPECT_EQ(host.steal(stealable(0), kOrdered, 2), nullptr);
+  expect_violation("steal from stealable[0] into ordered[0]");
 }
 
 TEST_F(CheckedHostTest, an_oversized_steal_is_noticed) {

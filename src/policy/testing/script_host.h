@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScriptHost<P>: the plainest true host. One deque per queue, a clock that the test moves, a plan
-// that the test publishes, and a record of every verb the policy used. Single-threaded; owns its
-// queues, never the jobs.
+// ScriptHost<P>: the plainest true host. One deque per queue, kept in its order, a clock that the
+// test moves, a plan that the test publishes, and a record of every verb the policy used.
+// Single-threaded; owns its queues, never the jobs.
 //
 // Beside the verbs of the contract it has, as all hosts of this folder do, `waiting(q)`: what is in
 // a queue, exactly. Tests read it, policies cannot.
@@ -65,6 +65,11 @@ class ScriptHost {
     RUBATO_CHECK(P::kQueues[q.spec].aged);
     record("oldest", q);
     return at(q).jobs.empty() ? Instant::never() : at(q).jobs.front()->arrived;
+  }
+  uint64_t first_word(QueueRef q) {
+    RUBATO_CHECK(is_ordered(q));
+    record("first_word", q);
+    return at(q).jobs.empty() ? kNoWord : at(q).jobs.front()->policy_word;
   }
   bool busy(WorkerId worker) { return busy_[worker.value]; }
   uint64_t arrived(uint32_t type) {
@@ -166,7 +171,11 @@ class ScriptHost {
   bool push(QueueRef q, Job* job) {
     Queue& queue = at(q);
     if (queue.jobs.size() >= capacity_) return false;
-    queue.jobs.push_back(job);
+    const auto before = [](const Job* a, const Job* b) { return a->policy_word < b->policy_word; };
+    const auto place = is_ordered(q) ? std::upper_bound(queue.jobs.begin(), queue.jobs.end(), job,
+                                                        before)
+                                     : queue.jobs.end();
+    queue.jobs.insert(place, job);
     ++queue.produced;
     return true;
   }
@@ -177,6 +186,8 @@ class ScriptHost {
     uint64_t produced = 0;
     uint64_t consumed = 0;
   };
+
+  static bool is_ordered(QueueRef q) { return P::kQueues[q.spec].order == Order::kByWord; }
 
   Queue& at(QueueRef q) {
     RUBATO_CHECK(q.spec < queues_.size() && q.lane < queues_[q.spec].size());
