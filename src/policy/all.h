@@ -18,11 +18,14 @@
 #include "policy/fixed_priority.h"
 #include "policy/hardware.h"
 #include "policy/jbsq.h"
+#include "policy/las.h"
+#include "policy/mlfq.h"
 #include "policy/ps.h"
 #include "policy/rss.h"
 #include "policy/sbb.h"
 #include "policy/shenango.h"
 #include "policy/shinjuku.h"
+#include "policy/srpt.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
 #include "policy/tiny_quanta.h"
@@ -51,6 +54,9 @@ using AllPolicies = TypeList<  //
     TinyQuanta,                //
     FixedPriority,             //
     Edf,                       //
+    Srpt,                      //
+    Las,                       //
+    Mlfq,                      //
     Darc,                      //
     DarcStatic,                //
     Sbb,                       //

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Earliest deadline first: a request of a type is due its arrival plus a multiple of the type's
-// service time, and runs to completion once started. Requests of one type are due in the order in
-// which they came, so a queue per type and a look at the heads is all it takes. Pure; see
+// Earliest deadline first: the request that is due first goes first, and runs to completion once
+// started. A request that comes without a deadline is due its arrival plus a multiple of its type's
+// service time, as far as that is known; else it has none, and comes when no other waits. Pure; see
 // policy/contract.h for who calls what.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "policy/contract.h"
@@ -17,15 +18,17 @@ class Edf {
  public:
   static constexpr const char* kName = "edf";
   static constexpr const char* kSummary =
-      "earliest deadline first; a deadline is a multiple of the type's service time";
-  static constexpr const char* kSource = "Persephone, SOSP 2021, section 2 (deadlines)";
+      "earliest deadline first: the request's own, else a multiple of its type's service time";
+  static constexpr const char* kSource =
+      "Liu and Layland, JACM 1973; by type: Persephone, SOSP 2021, section 2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
-  // Who is of no known type has no deadline: a low priority queue (Persephone, 4.2).
+  // Who has no deadline: a low priority queue (Persephone, 4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
   static constexpr std::array<QueueSpec, 1> kQueues{{
-      {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},
+      {.name = "by-deadline", .scope = Scope::kGlobal, .sharing = Sharing::kShared,
+       .order = Order::kByWord},
   }};
 
   struct Config {
@@ -36,7 +39,8 @@ class Edf {
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"slowdown", "", 1, 1e6, "a request is due after this many service times"},
+    v(OptionInfo{"slowdown", "", 1, 1e6,
+                 "a request without a deadline is due after this many service times"},
       c.slowdown);
     v(OptionInfo{"window", "", 1, 1e9, "requests between updates of the types' service times"},
       c.window);
@@ -46,40 +50,28 @@ class Edf {
   using Worker = None;
   using Central = Profile;
   struct Plan {
-    Ranking ranking;
-    std::array<Nanos, limits::kTypes> due_after{};  // by type
+    std::array<Nanos, limits::kTypes> due_after{};  // by type, zero = not known
   };
 
   explicit constexpr Edf(Config config) : config_(config) {}
 
   template <class H>
-  QueueRef route(const Job& job, WorkerId, H& host) const {
-    return typed(host.plan().ranking.lane_of(job.type));
+  QueueRef route(Job& job, WorkerId, H& host) const {
+    job.policy_word = static_cast<uint64_t>(due(job, host.plan()).ns());
+    return kByDeadline;
   }
 
-  // Unknown types come when no known one waits.
   template <class H>
   Job* next(Worker&, WorkerId, H& host) const {
-    const Plan& plan = host.plan();
-    Instant earliest = Instant::never();
-    uint32_t chosen = 0;
-    for (uint32_t i = 0; i < plan.ranking.types; ++i) {
-      const uint32_t type = plan.ranking.order[i];
-      const Instant arrived = host.oldest(typed(type));
-      if (arrived == Instant::never()) continue;
-      const Instant due = arrived + plan.due_after[type];
-      if (due < earliest) earliest = due, chosen = type;
-    }
-    if (Job* job = host.take(typed(chosen))) return job;
-    return chosen != 0 ? take_any(host) : nullptr;
+    return host.take(kByDeadline);
   }
 
   template <class H>
   Plan adapt(Profile& profile, H& host) const {
     if (profile.observe(host) < config_.window) return host.plan();
     profile.close(1);
-    Plan plan{.ranking = profile.ranking(), .due_after = {}};
-    for (uint32_t t = 0; t < limits::kTypes; ++t) {
+    Plan plan;
+    for (uint32_t t = 1; t < limits::kTypes; ++t) {
       const double ns = static_cast<double>(profile.of(t).service.count()) * config_.slowdown;
       plan.due_after[t] = Nanos(static_cast<int64_t>(ns));
     }
@@ -89,16 +81,12 @@ class Edf {
   Nanos adapt_period() const { return config_.check; }
 
  private:
-  static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
+  static constexpr QueueRef kByDeadline{0, 0};
 
-  // Somebody was faster at the queue that was chosen.
-  template <class H>
-  Job* take_any(H& host) const {
-    const Ranking& ranking = host.plan().ranking;
-    for (uint32_t i = 0; i < ranking.types; ++i) {
-      if (Job* job = host.take(typed(ranking.order[i]))) return job;
-    }
-    return host.take(typed(0));
+  static Instant due(const Job& job, const Plan& plan) {
+    if (job.deadline != Instant::never()) return job.deadline;
+    const Nanos after = plan.due_after[std::min(job.type, limits::kTypes - 1)];
+    return after == Nanos() ? Instant::never() : job.arrived + after;
   }
 
   Config config_;

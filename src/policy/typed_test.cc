@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The policies that queue by type and learn the types as they go: fixed-priority, edf, shinjuku;
-// and what they learn (profile.h).
+// The policies that queue by type and learn the types as they go: fixed-priority, shinjuku; and
+// what they learn (profile.h).
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "policy/edf.h"
 #include "policy/fixed_priority.h"
 #include "policy/profile.h"
 #include "policy/shinjuku.h"
@@ -92,21 +91,6 @@ TEST(FixedPriority, serves_the_shortest_type_first_and_unknown_ones_last) {
   EXPECT_EQ(policy.next(none, WorkerId{1}, host), &longer);
   EXPECT_EQ(policy.next(none, WorkerId{1}, host), &unknown);
   EXPECT_EQ(policy.next(none, WorkerId{1}, host), nullptr);
-}
-
-TEST(Edf, serves_what_is_due_first) {
-  const Edf policy({.slowdown = 10, .window = 1});
-  ScriptHost<Edf> host(1);
-  teach(policy, host);
-  // Due at 100 us and at 110 us, and at 105 us.
-  TypedJob first(1, Instant()), third(1, Instant(10'000)), second(2, Instant(95'000));
-  None none;
-  for (TypedJob* job : {&first, &third, &second}) {
-    host.push(policy.route(*job, WorkerId{0}, host), job);
-  }
-  EXPECT_EQ(policy.next(none, WorkerId{0}, host), &first);
-  EXPECT_EQ(policy.next(none, WorkerId{0}, host), &second);
-  EXPECT_EQ(policy.next(none, WorkerId{0}, host), &third);
 }
 
 TEST(Shinjuku, picks_the_type_that_waits_longest_in_relation_to_its_service_time) {

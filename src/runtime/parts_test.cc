@@ -3,10 +3,12 @@
 // The small parts of a worker: idling, culprits, what keeps it awake.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "policy/all.h"
 #include "runtime/idling.h"
+#include "runtime/live_host.h"
 #include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
 
@@ -111,6 +113,24 @@ TEST(QueueSet, every_queue_of_all_workers_in_which_something_waits_is_found) {
   pushed.put({1, 1});
   EXPECT_TRUE(waiting_in(pushed).empty());
   EXPECT_TRUE(pushed.pushed_to(WorkerId{1}));
+}
+
+TEST(QueueSet, an_ordered_queue_goes_by_the_word_that_a_job_had_when_it_was_put) {
+  QueueSet<Srpt> queues(Srpt({}), 2, 64, 64);
+  const PlanCell<None> cell;
+  const std::vector<const WorkerStats*> stats;
+  Commons commons(2, 0, nullptr);
+  LiveHost<Srpt> host(queues, cell, None(), 2, stats, commons, 1);
+  const QueueRef q{0, 0};
+  EXPECT_EQ(host.first_word(q), kNoWord);
+  std::array<Job, 3> jobs;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].policy_word = 3 - i;
+    ASSERT_TRUE(host.put(q, &jobs[i]));
+  }
+  EXPECT_EQ(host.first_word(q), 1u);
+  for (const size_t next : {2u, 1u, 0u}) EXPECT_EQ(host.take(q), &jobs[next]);
+  EXPECT_EQ(host.take(q), nullptr);
 }
 
 TEST(QueueSet, more_than_one_request_in_an_inbox_is_there_to_steal) {
