@@ -15,6 +15,7 @@
 #include "policy/altocumulus_model.h"
 #include "policy/contract.h"
 #include "policy/dynamic_quantum.h"
+#include "policy/extensions.h"
 
 namespace rubato {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArchetypeHost: a host with exactly the members of concept Host and nothing else. A policy whose
-// hooks compile with it asks of a host no more than the contract gives. For compile-time checks
+// ArchetypeHost: a host with exactly the members of concept Host, those of the extensions that the
+// policy asks for, and nothing else. A policy whose hooks compile with it asks of a host no more
+// than the contract gives. For compile-time checks
 // only: every member aborts when it is called.
 //
 //   static_assert(kHooksFit<P>);   every hook that P names has the contract's parameters and result
@@ -13,42 +14,59 @@
 
 #include "base/check.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 
 namespace rubato {
 
+namespace internal {
+[[noreturn]] inline void archetype_called() {
+  check_failed(__FILE__, __LINE__, "archetype was called");
+}
+
+template <bool kGiven>
+struct ManagerVerbs {};
+template <>
+struct ManagerVerbs<true> {
+  Job* take_tail(QueueRef) { archetype_called(); }
+  bool send(ManagerId, const Message&) { archetype_called(); }
+  bool receive(ManagerId, Message&) { archetype_called(); }
+};
+
+template <bool kGiven>
+struct SteeringVerbs {};
+template <>
+struct SteeringVerbs<true> {
+  uint64_t posted(WorkerId) { archetype_called(); }
+  bool post(WorkerId, uint64_t, uint64_t) { archetype_called(); }
+  bool steer(uint64_t, WorkerId) { archetype_called(); }
+  bool unsteer(uint64_t) { archetype_called(); }
+};
+}  // namespace internal
+
 template <class P>
-class ArchetypeHost {
+class ArchetypeHost : public internal::ManagerVerbs<kManages<P>>,
+                      public internal::SteeringVerbs<kSteersFlows<P>> {
  public:
   ArchetypeHost() = default;
   ArchetypeHost(const ArchetypeHost&) = delete;
   ArchetypeHost& operator=(const ArchetypeHost&) = delete;
 
-  Instant now() { called(); }
-  uint32_t workers() { called(); }
-  uint32_t depth(QueueRef) { called(); }
-  uint64_t produced(QueueRef) { called(); }
-  uint64_t consumed(QueueRef) { called(); }
-  Instant oldest(QueueRef) { called(); }
-  uint64_t first_word(QueueRef) { called(); }
-  bool busy(WorkerId) { called(); }
-  uint64_t arrived(uint32_t) { called(); }
-  Served served(uint32_t) { called(); }
-  Served served_as(JobClass) { called(); }
-  uint64_t posted(WorkerId) { called(); }
-  bool post(WorkerId, uint64_t, uint64_t) { called(); }
-  bool steer(uint64_t, WorkerId) { called(); }
-  bool unsteer(uint64_t) { called(); }
-  Job* take(QueueRef) { called(); }
-  Job* take_tail(QueueRef) { called(); }
-  bool put(QueueRef, Job*) { called(); }
-  Job* steal(QueueRef, QueueRef, uint32_t) { called(); }
-  uint32_t random(uint32_t) { called(); }
-  bool send(ManagerId, const Message&) { called(); }
-  bool receive(ManagerId, Message&) { called(); }
-  const typename P::Plan& plan() { called(); }
-
- private:
-  [[noreturn]] static void called() { check_failed(__FILE__, __LINE__, "archetype was called"); }
+  Instant now() { internal::archetype_called(); }
+  uint32_t workers() { internal::archetype_called(); }
+  uint32_t depth(QueueRef) { internal::archetype_called(); }
+  uint64_t produced(QueueRef) { internal::archetype_called(); }
+  uint64_t consumed(QueueRef) { internal::archetype_called(); }
+  Instant oldest(QueueRef) { internal::archetype_called(); }
+  uint64_t first_word(QueueRef) { internal::archetype_called(); }
+  bool busy(WorkerId) { internal::archetype_called(); }
+  uint64_t arrived(uint32_t) { internal::archetype_called(); }
+  Served served(uint32_t) { internal::archetype_called(); }
+  Served served_as(JobClass) { internal::archetype_called(); }
+  Job* take(QueueRef) { internal::archetype_called(); }
+  bool put(QueueRef, Job*) { internal::archetype_called(); }
+  Job* steal(QueueRef, QueueRef, uint32_t) { internal::archetype_called(); }
+  uint32_t random(uint32_t) { internal::archetype_called(); }
+  const typename P::Plan& plan() { internal::archetype_called(); }
 };
 
 // Does P push, that is, has it a `dispatch`?
@@ -162,6 +180,7 @@ template <Policy P>
 constexpr auto instantiate_hooks() {
   using H = ArchetypeHost<P>;
   static_assert(Host<H, typename P::Plan>);
+  static_assert(ManagedHost<H> == kManages<P> && SteeringHost<H> == kSteersFlows<P>);
   return std::tuple(&hook::route<P, H>, &hook::next<P, H>, &hook::quantum<P, H>,
                     &hook::expired<P, H>, &hook::requeue<P, H>, &hook::finished<P>,
                     &hook::dispatch<P, H>, &hook::manage<P, H>, &hook::may_serve<P, H>,

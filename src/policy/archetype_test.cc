@@ -117,6 +117,9 @@ static_assert(!kHooksFit<ExpiredSeesNoJob>);
 static_assert(!kHooksFit<FinishedIsNotConst>);
 static_assert(!kHooksFit<ExplainsToNobody>);
 static_assert(!Host<HostWithoutPut, None>);
+static_assert(!ManagedHost<ArchetypeHost<Least>> && !SteeringHost<ArchetypeHost<Least>>);
+static_assert(ManagedHost<ArchetypeHost<Altocumulus>> && !SteeringHost<ArchetypeHost<Altocumulus>>);
+static_assert(SteeringHost<ArchetypeHost<Sbb>> && !ManagedHost<ArchetypeHost<Sbb>>);
 static_assert(kServesLive<Least>);
 static_assert(!kServesLive<OfHardware>);
 

@@ -7,10 +7,10 @@
 // and lends the policy only what its seat may touch:
 //   * a `Worker&` is lent on that worker only,
 //   * a `Central&` is lent to one seat at a time (timer core, dispatcher),
-//   * a `Manager&` is lent to one seat at a time, one per group of workers (Altocumulus),
 //   * the `Plan` is a small trivially copyable value that `adapt` returns and the host publishes;
 //     every seat reads it as `host.plan()`, possibly one period old.
-// So a policy cannot race. `policy/fcfs.h` is the template to start a new policy from.
+// So a policy cannot race. `policy/fcfs.h` is the template to start a new policy from. What only a
+// few policies need, managers of groups and flows that move, is in policy/extensions.h.
 //
 // Hooks, in the order in which one request meets them. Only `next` is required; the free functions
 // of namespace `hook` hold the defaults, written once, and hosts call only those:
@@ -21,8 +21,6 @@
 //   requeue(job, why, me, host)     -> QueueRef   it goes back
 //   finished(worker, job, service)                it is done, after `service` on workers in all
 //   dispatch(central, host)                       push-style policies move jobs between queues
-//   manage(manager, me, host)       -> Instant    a manager's step: moves jobs between the queues
-//                                                 of its group, talks to other managers
 //   may_serve(q, worker, host)      -> bool       may that worker take what waits in this queue, of
 //                                                 a global spec? Default: any may. Whom the host
 //                                                 wakes for it; a hint, asked on any worker
@@ -42,10 +40,6 @@
 //     words and the plan, no more. The job is as it was when its slice began, but for `attained`,
 //     which there counts to this moment. If the job leaves its worker at that very moment, its
 //     fields may be of two jobs, each as some job had it; the verdict is void then.
-//   * A policy with a `struct Manager` says how many there are, managers(workers), and whose worker
-//     w is, manager_of(w, workers). The host calls `manage` after something came to a queue or the
-//     mailbox of that manager, after a worker of its group took, finished or gave back a job, and
-//     at the instant that the step before returned (never() = only for such a reason).
 //   * A hook that is declared with other parameters than these would be skipped in silence;
 //     policy/archetype.h refuses to compile it.
 #pragma once
@@ -68,7 +62,7 @@ class Explanation;
 
 enum class Scope : uint8_t {
   kPerWorker,   // one queue per worker
-  kPerManager,  // one queue per manager
+  kPerManager,  // one queue per manager (policy/extensions.h)
   kGlobal,      // `lanes` queues shared by all
 };
 
@@ -119,16 +113,6 @@ enum class MayStarve : uint8_t {
 // Which jobs get a slice whose end is looked at.
 enum class Preempts : uint8_t { kNothing, kLong, kEverything };
 
-// What one manager tells another. What `kind` and `value` mean is the policy's business. The jobs
-// belong to the message while it is on its way.
-struct Message {
-  ManagerId from;
-  uint8_t kind = 0;
-  uint32_t value = 0;
-  uint32_t jobs = 0;  // of `job`, in their order
-  std::array<Job*, limits::kMessageJobs> job{};
-};
-
 // What has been served of one request type since the start, by all workers together.
 struct Served {
   uint64_t count = 0;
@@ -151,25 +135,14 @@ struct Served {
 //   served(type)            what was done of that type; a hint. Requires type < limits::kTypes, of
 //                           which the last stands for all higher ones. For the slow path
 //   served_as(class)        the same of all jobs that were of this class when they finished
-//   posted(w)               what worker w has posted, at first 0; a hint
-//   post(w, seen, value)    replaces it if it is still `seen`; false = it is not. A sign that all
-//                           can read, by any worker
-//   steer(flow, w)          the requests of that flow which are received from now on (or soon)
-//                           arrive at worker w; false = the flow or the means are not there
-//   unsteer(flow)           takes that back; false = there was nothing to take back
 //   take(q)                 null = empty; of a kShared queue also: a race was lost
-//   take_tail(q)            the job that was put last; of a kManaged queue, by its manager
 //   put(q, job)             false = full; the caller still owns the job
 //   steal(victim, into, n)  moves up to n jobs from the head of `victim`: the first is returned,
 //                           the others are appended to `into`, in order; null = empty, or a race
 //                           was lost. Requires room for n-1 jobs in `into`, which is FIFO
 //   random(n)               uniform in 0 .. n-1. Requires n > 0
-//   send(to, message)       by a manager, which holds the message's jobs; false = the mailbox is
-//                           full and the jobs are still the caller's
-//   receive(me, message)    by manager `me`, which then holds the message's jobs; false = none is
-//                           there. In the order in which each sender sent them
 template <class H, class Plan>
-concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& message) {
+concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
   { host.now() } -> std::same_as<Instant>;
   { host.workers() } -> std::same_as<uint32_t>;
   { host.depth(q) } -> std::same_as<uint32_t>;
@@ -181,17 +154,10 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n, Message& mess
   { host.arrived(n) } -> std::same_as<uint64_t>;
   { host.served(n) } -> std::same_as<Served>;
   { host.served_as(JobClass::kLong) } -> std::same_as<Served>;
-  { host.posted(WorkerId{n}) } -> std::same_as<uint64_t>;
-  { host.post(WorkerId{n}, uint64_t{n}, uint64_t{n}) } -> std::same_as<bool>;
-  { host.steer(uint64_t{n}, WorkerId{n}) } -> std::same_as<bool>;
-  { host.unsteer(uint64_t{n}) } -> std::same_as<bool>;
   { host.take(q) } -> std::same_as<Job*>;
-  { host.take_tail(q) } -> std::same_as<Job*>;
   { host.put(q, job) } -> std::same_as<bool>;
   { host.steal(q, q, n) } -> std::same_as<Job*>;
   { host.random(n) } -> std::same_as<uint32_t>;
-  { host.send(ManagerId{n}, message) } -> std::same_as<bool>;
-  { host.receive(ManagerId{n}, message) } -> std::same_as<bool>;
   { host.plan() } -> std::same_as<const Plan&>;
 };
 
@@ -282,48 +248,14 @@ inline constexpr MayStarve kClaimsMayStarve = [] {
 // Empty state for policies that need none.
 struct None {};
 
-// Has P managers?
-template <Policy P>
-inline constexpr bool kManages = requires { typename P::Manager; };
-
-namespace internal {
-template <class P>
-struct ManagerOf {
-  using type = None;
-};
-template <class P>
-  requires requires { typename P::Manager; }
-struct ManagerOf<P> {
-  using type = typename P::Manager;
-};
-}  // namespace internal
-
-template <Policy P>
-using ManagerState = typename internal::ManagerOf<P>::type;
-
-// How many there are, at most limits::kMaxManagers, and to which one a worker belongs.
-template <Policy P>
-uint32_t managers(const P& policy, uint32_t workers) {
-  if constexpr (kManages<P>) {
-    return policy.managers(workers);
-  } else {
-    return 0;
-  }
-}
-template <Policy P>
-ManagerId manager_of(const P& policy, WorkerId worker, uint32_t workers) {
-  if constexpr (kManages<P>) {
-    return policy.manager_of(worker, workers);
-  } else {
-    return {};
-  }
-}
-
 // How many queues a spec stands for.
 template <Policy P>
 uint32_t lanes_of(const P& policy, const QueueSpec& spec, uint32_t workers) {
   if (spec.scope == Scope::kGlobal) return spec.lanes;
-  return spec.scope == Scope::kPerWorker ? workers : managers(policy, workers);
+  if constexpr (requires { policy.managers(workers); }) {
+    if (spec.scope == Scope::kPerManager) return policy.managers(workers);
+  }
+  return workers;
 }
 
 }  // namespace rubato

@@ -3,7 +3,8 @@
 // FlowMigration (SBB, section 4.5.1): workers tell each other how loaded they are, and one that is
 // overloaded for long publishes a flow, which an idle one has steered to itself. A part of
 // policies; its Worker state belongs to the worker's seat. Pure; see policy/contract.h for who
-// calls what.
+// calls what. A policy with this part steers
+// (policy/extensions.h).
 //
 // What a worker posts for all to read: its load in the two lowest bits, above them the number of
 // the published flow plus one, 0 = none.
@@ -17,7 +18,7 @@
 
 #include <array>
 
-#include "policy/contract.h"
+#include "policy/extensions.h"
 
 namespace rubato {
 

@@ -95,15 +95,6 @@ void dispatch(const P& policy, typename P::Central& central, H& host) {
 }
 
 template <Policy P, class H>
-Instant manage(const P& policy, ManagerState<P>& manager, ManagerId me, H& host) {
-  if constexpr (kManages<P>) {
-    return policy.manage(manager, me, host);
-  } else {
-    return Instant::never();
-  }
-}
-
-template <Policy P, class H>
 typename P::Plan adapt(const P& policy, typename P::Central& central, H& host) {
   if constexpr (requires { policy.adapt(central, host); }) {
     return policy.adapt(central, host);

@@ -25,6 +25,7 @@ class Sbb {
       "no central part: steals from busy workers, takes flows from overloaded ones, own timers";
   static constexpr const char* kSource = "SBB, OSDI 2026, section 4";
   static constexpr Preempts kPreempts = Preempts::kEverything;
+  static constexpr bool kSteers = true;
   static constexpr std::array<QueueSpec, 2> kQueues{{
       {"queue", Scope::kPerWorker, Sharing::kStealable},
       // Stealable by no thief, but for the host where its worker is stuck.

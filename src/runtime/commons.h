@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "datapath/datapath.h"
 #include "mechanism/queue/mpmc_queue.h"
-#include "policy/contract.h"
+#include "policy/extensions.h"
 
 namespace rubato {
 

@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "metrics/counter.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 #include "runtime/commons.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Managers<P>: the manager seats of one runtime (policy/contract.h). A seat has no thread: whoever
-// comes by, a worker of its group between two requests, an idle worker, the timer core, runs a step
-// of it, one at a time.
+// Managers<P>: the manager seats of one runtime (policy/extensions.h). A seat has no thread:
+// whoever comes by, a worker of its group between two requests, an idle worker, the timer core,
+// runs a step of it, one at a time.
 #pragma once
 
 #include <memory>

@@ -102,6 +102,9 @@ std::vector<QueueRef> waiting_in(Queues<P>& queues) {
   return found;
 }
 
+static_assert(Host<LiveHost<Srpt>, None> && ManagedHost<LiveHost<Srpt>> &&
+              SteeringHost<LiveHost<Srpt>>);
+
 TEST(QueueSet, every_queue_of_all_workers_in_which_something_waits_is_found) {
   Queues<Synergy> queues;
   queues.put({0, 1});

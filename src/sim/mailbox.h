@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/limits.h"
-#include "policy/contract.h"
+#include "policy/extensions.h"
 
 namespace rubato::sim {
 

@@ -17,6 +17,7 @@
 #include "base/prng.h"
 #include "policy/archetype.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 #include "sim/bit_ring.h"
 #include "sim/costs.h"
 #include "sim/job_queue.h"

@@ -12,6 +12,7 @@
 
 #include "base/prng.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 #include "policy/testing/script_host.h"
 
 namespace rubato::testing {

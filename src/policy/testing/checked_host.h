@@ -17,6 +17,7 @@
 
 #include "base/limits.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 #include "policy/testing/script_host.h"
 
 namespace rubato::testing {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "policy/contract.h"
+#include "policy/extensions.h"
 #include "policy/testing/chaos_host.h"
 #include "policy/testing/checked_host.h"
 #include "policy/testing/drive_report.h"

@@ -47,7 +47,9 @@ using Script = ScriptHost<Topology>;
 using Chaos = ChaosHost<Topology, Script>;
 using Checked = CheckedHost<Topology, Script>;
 
-static_assert(Host<Script, None> && Host<Chaos, None> && Host<Checked, None>);
+template <class H>
+concept FullHost = Host<H, None> && ManagedHost<H> && SteeringHost<H>;
+static_assert(FullHost<Script> && FullHost<Chaos> && FullHost<Checked>);
 
 constexpr QueueRef owned(uint32_t worker) { return {0, worker}; }
 constexpr QueueRef stealable(uint32_t worker) { return {1, worker}; }

@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/prng.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 
 namespace rubato::testing {
 
