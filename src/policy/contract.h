@@ -180,6 +180,8 @@ constexpr bool orders_fit(std::span<const QueueSpec> queues) {
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows who idles need not ask them all
+//   kUsesSizes         it goes by size_hint: a request that comes without one gets what requests of
+//                      its type and size took before
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
 //   kMayStarve         a MayStarve: who may wait for as long as others come, and why
 template <class P>
@@ -233,6 +235,15 @@ inline constexpr bool kServesLive = [] {
     return !P::kSimulatedOnly;
   } else {
     return true;
+  }
+}();
+
+template <Policy P>
+inline constexpr bool kGoesBySize = [] {
+  if constexpr (requires { P::kUsesSizes; }) {
+    return P::kUsesSizes;
+  } else {
+    return false;
   }
 }();
 

@@ -24,6 +24,7 @@ class Srpt {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
+  static constexpr bool kUsesSizes = true;
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
   static constexpr std::array<QueueSpec, 1> kQueues{{
       {.name = "by-rest", .scope = Scope::kGlobal, .sharing = Sharing::kShared,

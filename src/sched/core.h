@@ -49,7 +49,7 @@ class Core {
   Core(const P& policy, const CoreOptions& options, Platform platform)
       : policy_(policy), platform_(platform), classify_(options.classify) {
     static_assert(kIsPlatform<Platform>);
-    if (!options.shedding && classify_ != Classify::kLearned) return;
+    if (!options.shedding && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
     experience_ = std::make_unique<Experience>();
     if (options.shedding) experience_->shedding.emplace(*options.shedding);
   }
@@ -95,6 +95,7 @@ class Core {
     if constexpr (kHasConnections) {
       if (request.control) return platform_.put_control(request);
     }
+    if (kGoesBySize<P> && request.size_hint == Nanos()) request.size_hint = expected(request);
     const QueueRef q = hook::route(policy_, request, platform_.me(), platform_.host());
     return platform_.enqueue(q, request);
   }

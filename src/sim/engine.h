@@ -106,6 +106,7 @@ class Engine {
   static constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
   static constexpr uint64_t kProgressEvery = 1u << 18;  // events
   static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
+  static constexpr uint32_t kNobody = UINT32_MAX;
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
   static Instant warm_at(const Setup& setup) {
@@ -216,6 +217,7 @@ class Engine {
   std::vector<ManagerSeat> managers_;
   std::vector<ManagerId> poked_;
   uint32_t idle_turn_ = 0;
+  uint32_t rested_ = kNobody;  // the worker that has found nothing, before others put anything
   std::vector<QueueRef> polled_into_;  // not yet offered
   typename P::Central central_{};
   std::vector<bool> long_types_;
@@ -289,6 +291,8 @@ Outcome Engine<P, Site>::run() {
     }
     if constexpr (kDispatches<P>) dispatch();
     if constexpr (kManages<P>) run_managers();
+    if (rested_ != kNobody && idle_.has(rested_)) cores_[rested_].sched.ran_out();
+    rested_ = kNobody;
     if constexpr (Site::kElastic) follow_clients();
   }
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;

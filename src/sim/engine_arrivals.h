@@ -28,7 +28,6 @@ void Engine<P, Site>::arrive() {
   request->arrived = now_;
   request->sent = coming_.at;
   request->service = request->left = coming_.service;
-  request->size_hint = request->service;  // every size is declared, and true
   request->flow = coming_.flow;
   request->id = arrived_;
   request->true_type = coming_.type;
@@ -43,8 +42,9 @@ void Engine<P, Site>::arrive() {
 
 template <Policy P, class Site>
 void Engine<P, Site>::admit(SimRequest* request, uint32_t w) {
-  if (setup_.classify == Classify::kDeclared && long_types_[request->true_type]) {
-    request->job_class = JobClass::kLong;
+  if (setup_.classify == Classify::kDeclared) {
+    request->size_hint = request->service;
+    if (long_types_[request->true_type]) request->job_class = JobClass::kLong;
   }
   if (polled()) return into_ring(request, w);
   sit(w);

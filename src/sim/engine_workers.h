@@ -32,7 +32,7 @@ SimRequest* Engine<P, Site>::look(uint32_t w) {
 template <Policy P, class Site>
 void Engine<P, Site>::rest(uint32_t w) {
   Core& core = cores_[w];
-  core.sched.ran_out();
+  rested_ = w;
   core.running = nullptr;
   core.free_at = now_ + host_.spent();
   overhead_ += host_.spent();

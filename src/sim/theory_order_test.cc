@@ -31,6 +31,7 @@ constexpr double kMeanSquare =
 template <Policy P>
 auto sojourns_of_types(const char* mix) {
   sim::Setup setup = ideal(1, mix, kLoad, 50'000);
+  setup.classify = Classify::kDeclared;  // sizes are known
   return over_seeds(kSeeds, [&, setup](uint64_t seed) mutable {
     setup.seed = seed;
     const Outcome outcome = run<P>(setup, {.quantum = kSlice});
@@ -84,7 +85,8 @@ double mean_sojourn(std::string_view policy, const sim::Setup& setup,
 // of 100 ns late at most.
 TEST(Theory, nobody_beats_the_mean_of_shortest_remaining_time_first) {
   for (const char* mix : {"exp-10", "bimodal-10", "fixed-1"}) {
-    const sim::Setup setup = ideal(1, mix, 0.9, 20'000);
+    sim::Setup setup = ideal(1, mix, 0.9, 20'000);
+    setup.classify = Classify::kDeclared;  // sizes are known
     const double best = mean_sojourn("srpt", setup, {{"quantum", "100ns"}});
     for_each_policy([&]<class P>(std::type_identity<P>) {
       EXPECT_LE(best, 1.005 * mean_sojourn(P::kName, setup)) << P::kName << ", " << mix;

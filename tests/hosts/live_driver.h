@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveDriver<P>: what the live host is made of (its queues, seats and statistics, and sched::Core
+// over them), driven by a test's clock instead of threads. Requests arrive when the test says so and
+// take the service that it says; nothing else takes time. Single-threaded and deterministic.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <queue>
+#include <vector>
+
+#include "policy/contract.h"
+#include "runtime/commons.h"
+#include "runtime/live_host.h"
+#include "runtime/plan_cell.h"
+#include "runtime/queue_set.h"
+#include "runtime/worker_stats.h"
+#include "sched/core.h"
+
+namespace rubato::testing {
+
+struct LiveArrival {
+  Instant at;
+  Nanos service;
+  uint32_t type = 0;
+  bool is_long = false;
+};
+
+// What became of one arrival.
+struct Fate {
+  static constexpr int64_t kRefused = -1;
+  int64_t latency_ns = kRefused;
+  friend bool operator==(const Fate&, const Fate&) = default;
+};
+
+template <Policy P>
+class LiveDriver {
+ public:
+  LiveDriver(const typename P::Config& config, uint32_t workers, uint32_t capacity,
+             const sched::CoreOptions& options)
+      : policy_(config),
+        queues_(policy_, workers, capacity, capacity),
+        commons_(workers, managers(policy_, workers), nullptr),
+        workers_(workers),
+        central_host_(seat_host(0)) {
+    classify_ = options.classify;
+    plan_.publish(hook::initial_plan(policy_));
+    for (uint32_t w = 0; w < workers; ++w) {
+      stats_.push_back(std::make_unique<WorkerStats>());
+      stats_of_all_.push_back(stats_.back().get());
+    }
+    for (uint32_t w = 0; w < workers; ++w) seats_.emplace_back(*this, w, options);
+    for (uint32_t m = 0; m < managers(policy_, workers); ++m) managers_.emplace_back(*this, m);
+  }
+
+  // Arrival i comes in by worker 0, where there are more than one.
+  std::vector<Fate> run(const std::vector<LiveArrival>& arrivals) {
+    fates_.assign(arrivals.size(), {});
+    requests_.resize(arrivals.size());
+    left_ = arrivals.size();
+    for (uint32_t i = 0; i < arrivals.size(); ++i) {
+      const LiveArrival& arrival = arrivals[i];
+      DrivenRequest& request = requests_[i];
+      request.arrived = arrival.at;
+      request.type = arrival.type;
+      request.flow = 1;
+      request.index = i;
+      request.left = arrival.service;
+      request.is_long = arrival.is_long;
+      if (classify_ == Classify::kDeclared) {
+        request.size_hint = arrival.service;
+        if (arrival.is_long) request.job_class = JobClass::kLong;
+      }
+      schedule(arrival.at, Kind::kArrival, i);
+    }
+    const Nanos period = hook::adapt_period(policy_);
+    if (period != Nanos::max()) schedule(Instant() + period, Kind::kAdapt, 0);
+    while (left_ > 0 && !events_.empty()) step();
+    return fates_;
+  }
+
+ private:
+  struct DrivenRequest : RequestState {
+    uint32_t index = 0;
+    Nanos left;
+    bool is_long = false;
+  };
+
+  struct Platform {
+    using Request = DrivenRequest;
+    static constexpr bool kOutlivesReply = true;
+    static constexpr bool kHasConnections = false;
+
+    WorkerId me() const { return {worker}; }
+    LiveHost<P>& host() const { return driver.seats_[worker].host; }
+    Instant now() const { return driver.now_; }
+    Instant look_at_clock() const { return now(); }
+    static size_t payload_bytes(const Request&) { return 0; }
+    bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
+    bool put_back(QueueRef q, Request& request) {
+      ++driver.suspended_;
+      return host().put(q, &request);
+    }
+    static void take_in() {}
+    static void help() {}
+    sched::Replied<Request> reply(Request& request) {
+      driver.fates_[request.index].latency_ns = (now() - request.arrived).count();
+      --driver.left_;
+      return {};
+    }
+    Request* refuse(Request&) {
+      --driver.left_;
+      return nullptr;
+    }
+    void take_up(Request& request) {
+      if (request.has_started) --driver.suspended_;
+      const bool says_so = driver.classify_ == Classify::kFeedback && request.is_long;
+      if (!request.has_started && says_so) seat().core.mark_long(request, request.priority);
+    }
+    static void arm(const Request&, Nanos) {}
+    static void renew(const Request&, Nanos) {}
+    static void disarm() {}
+    Instant begin(const Request&) const { return now(); }
+    static bool stops() { return false; }
+    int64_t suspended() const { return driver.suspended_; }
+    void note_arrived(const Request& request) {
+      ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
+    }
+    void note_finished(const Request& request) {
+      const Nanos waited = request.started - request.arrived;
+      stats().of_type(request.type).add(waited, request.attained);
+      stats().of_class(request.job_class).add(waited, request.attained);
+    }
+    static void note_refused(const Request&) {}
+    static void note_started(const Request&) {}
+    static void note_long(Classify) {}
+    static void note_waited(JobClass, Nanos) {}
+    static void note_none_waits() {}
+    static void note_overloaded(bool) {}
+
+    auto& seat() const { return driver.seats_[worker]; }
+    WorkerStats& stats() const { return *driver.stats_[worker]; }
+
+    LiveDriver& driver;
+    uint32_t worker;
+  };
+
+  struct WorkerSeat {
+    WorkerSeat(LiveDriver& driver, uint32_t w, const sched::CoreOptions& options)
+        : host(driver.seat_host(w + 1)), core(driver.policy_, options, Platform{driver, w}) {}
+    LiveHost<P> host;
+    sched::Core<P, Platform> core;
+    DrivenRequest* running = nullptr;
+    Nanos slice;
+  };
+  struct ManagerSeat {
+    ManagerSeat(LiveDriver& driver, uint32_t m) : host(driver.seat_host(m)) {}
+    LiveHost<P> host;
+    ManagerState<P> state{};
+  };
+
+  // Of events at one instant the first of these is first, as in the simulator.
+  enum class Kind : uint8_t { kSliceEnd, kArrival, kAdapt, kManage };
+  struct Event {
+    Instant at;
+    uint64_t order;
+    Kind kind;
+    uint32_t index;
+    bool operator>(const Event& o) const {
+      if (at != o.at) return at > o.at;
+      return kind != o.kind ? kind > o.kind : order > o.order;
+    }
+  };
+
+  static constexpr uint32_t kRounds = 8;  // of managers that answer each other
+
+  LiveHost<P> seat_host(uint64_t seed) {
+    return {queues_, plan_, hook::initial_plan(policy_), workers_, stats_of_all_, commons_, seed};
+  }
+  void schedule(Instant at, Kind kind, uint32_t index) {
+    events_.push({at, order_++, kind, index});
+  }
+
+  void step() {
+    const Event event = events_.top();
+    events_.pop();
+    now_ = event.at;
+    for (WorkerSeat& seat : seats_) seat.host.set_now(now_);
+    switch (event.kind) {
+      case Kind::kArrival: seats_[0].core.admit(requests_[event.index]); break;
+      case Kind::kSliceEnd: end_slice(event.index); break;
+      case Kind::kAdapt: adapt(); break;
+      case Kind::kManage: break;
+    }
+    push();
+    for (uint32_t w = 0; w < seats_.size(); ++w) give_work(w);
+  }
+
+  void push() {
+    central_host_.set_now(now_);
+    hook::dispatch(policy_, central_, central_host_);
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      for (uint32_t m = 0; m < managers_.size(); ++m) {
+        managers_[m].host.set_now(now_);
+        const Instant due =
+            hook::manage(policy_, managers_[m].state, ManagerId{m}, managers_[m].host);
+        if (round == 0 && due != Instant::never() && due > now_) schedule(due, Kind::kManage, m);
+      }
+    }
+  }
+
+  void give_work(uint32_t w) {
+    WorkerSeat& seat = seats_[w];
+    while (seat.running == nullptr) {
+      DrivenRequest* const request = seat.core.next();
+      if (request == nullptr) return seat.core.ran_out();
+      if (!seat.core.start(*request)) continue;
+      stats_[w]->busy_since_ns.store(1, std::memory_order_relaxed);
+      seat.running = request;
+      begin_slice(w);
+    }
+  }
+
+  void begin_slice(uint32_t w) {
+    WorkerSeat& seat = seats_[w];
+    seat.slice = std::min(seat.core.quantum(), seat.running->left);
+    schedule(now_ + seat.slice, Kind::kSliceEnd, w);
+  }
+
+  void end_slice(uint32_t w) {
+    WorkerSeat& seat = seats_[w];
+    DrivenRequest& request = *seat.running;
+    request.left -= seat.slice;
+    const Nanos service = request.attained + seat.slice;
+    if (request.left == Nanos()) {
+      leave(w);
+      return seat.core.finish(request, service, Nanos());
+    }
+    const bool leaves = seat.core.expire(request, service);
+    request.attained = service;
+    if (!leaves) return begin_slice(w);
+    leave(w);
+    seat.core.requeue(request);
+  }
+
+  void leave(uint32_t w) {
+    stats_[w]->busy_since_ns.store(0, std::memory_order_relaxed);
+    seats_[w].running = nullptr;
+  }
+
+  void adapt() {
+    central_host_.set_now(now_);
+    plan_.publish(hook::adapt(policy_, central_, central_host_));
+    for (WorkerSeat& seat : seats_) seat.host.refresh_plan();
+    for (ManagerSeat& manager : managers_) manager.host.refresh_plan();
+    central_host_.refresh_plan();
+    schedule(now_ + hook::adapt_period(policy_), Kind::kAdapt, 0);
+  }
+
+  P policy_;
+  QueueSet<P> queues_;
+  PlanCell<typename P::Plan> plan_;
+  Commons commons_;
+  std::vector<const WorkerStats*> stats_of_all_;
+  uint32_t workers_;
+  LiveHost<P> central_host_;
+  typename P::Central central_{};
+  std::vector<std::unique_ptr<WorkerStats>> stats_;
+  std::deque<WorkerSeat> seats_;
+  std::deque<ManagerSeat> managers_;
+  Classify classify_ = Classify::kAge;
+  std::vector<DrivenRequest> requests_;
+  std::vector<Fate> fates_;
+  size_t left_ = 0;
+  int64_t suspended_ = 0;
+  Instant now_;
+  uint64_t order_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+};
+
+}  // namespace rubato::testing

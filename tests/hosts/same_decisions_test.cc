@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The same arrivals, services and times through the queues and seats of the live host, driven by a
+// clock of the test's, and through the simulator: the same becomes of every request, by every
+// policy, whatever says that requests are long, and whether requests are refused for their wait.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/prng.h"
+#include "live_driver.h"
+#include "policy/all.h"
+#include "sim/simulation.h"
+
+namespace rubato::testing {
+namespace {
+
+constexpr uint32_t kArrivals = 400;
+constexpr uint32_t kTypes = 4;
+constexpr uint64_t kSeed = 20261122;
+
+// Types 0 and 1 are short, 2 and 3 long. A little more than one worker can do.
+std::vector<LiveArrival> random_arrivals(uint64_t seed) {
+  Prng prng(seed);
+  std::vector<LiveArrival> arrivals;
+  Instant at;
+  for (uint32_t i = 0; i < kArrivals; ++i) {
+    at = at + Nanos(1 + prng.below(60'000));
+    const uint32_t type = prng.below(kTypes);
+    const bool is_long = type >= kTypes / 2;
+    const Nanos service(is_long ? 40'000 + prng.below(60'000) : 1'000 + prng.below(9'000));
+    arrivals.push_back({at, service, type + 1, is_long});
+  }
+  return arrivals;
+}
+
+sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreOptions& options) {
+  sim::Setup setup;
+  setup.workers = 1;
+  setup.requests = arrivals.size();
+  setup.warmup = 0;
+  setup.classify = options.classify;
+  setup.shedding = options.shedding;
+  setup.long_over = Nanos::micros(20);
+  setup.costs.preemption.clock = sim::Clock::kSelf;
+  std::vector<RequestType> types;
+  for (uint32_t type = 0; type < kTypes; ++type) {
+    const Nanos mean = type >= kTypes / 2 ? Nanos::micros(70) : Nanos::micros(5);
+    types.push_back({"t" + std::to_string(type), {.mean = mean}, 1.0});
+  }
+  for (const LiveArrival& arrival : arrivals) {
+    setup.workload.recording.push_back({arrival.at - Instant(), arrival.service,
+                                        arrival.type - 1, 1});
+  }
+  setup.workload.mixes.emplace_back("script", types);
+  setup.workload.rate = 1;
+  return setup;
+}
+
+std::vector<Fate> simulated(const char* policy, const std::vector<LiveArrival>& arrivals,
+                            const sched::CoreOptions& options) {
+  std::vector<Fate> fates(arrivals.size());
+  sim::Watch watch;
+  watch.done = [&](const sim::Watch::Done& done) {
+    fates[done.id].latency_ns = done.latency.count();
+  };
+  const auto outcome = sim::simulate(policy, {}, setup_of(arrivals, options), watch);
+  EXPECT_TRUE(outcome.ok());
+  return fates;
+}
+
+template <Policy P>
+void expect_the_same(const sched::CoreOptions& options, const char* what) {
+  SCOPED_TRACE(std::string(P::kName) + ", " + what);
+  const std::vector<LiveArrival> arrivals = random_arrivals(kSeed);
+  LiveDriver<P> live({}, 1, limits::kSharedCapacity, options);
+  const std::vector<Fate> lived = live.run(arrivals);
+  const std::vector<Fate> fates = simulated(P::kName, arrivals, options);
+  uint32_t differ = 0;
+  for (uint32_t i = 0; i < kArrivals; ++i) {
+    if (lived[i] == fates[i] || ++differ > 3) continue;
+    ADD_FAILURE() << "request " << i << ": live " << lived[i].latency_ns << " ns, simulated "
+                  << fates[i].latency_ns << " (-1 = refused), seed " << kSeed;
+  }
+  EXPECT_EQ(differ, 0u) << "of " << kArrivals;
+}
+
+void every_policy(const sched::CoreOptions& options, const char* what) {
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    if constexpr (kServesLive<P>) expect_the_same<P>(options, what);
+  });
+}
+
+TEST(SameDecisions, by_feedback) { every_policy({Classify::kFeedback, {}}, "feedback"); }
+TEST(SameDecisions, by_age) { every_policy({Classify::kAge, {}}, "age"); }
+TEST(SameDecisions, by_what_was_learned) { every_policy({Classify::kLearned, {}}, "learned"); }
+TEST(SameDecisions, as_declared) { every_policy({Classify::kDeclared, {}}, "declared"); }
+
+TEST(SameDecisions, with_refusals_by_wait) {
+  overload::SheddingSettings shedding;
+  shedding.target_delay = Nanos::micros(100);
+  shedding.patience = Nanos::micros(500);
+  shedding.calm = Nanos::micros(500);
+  shedding.calm_idle = Nanos::micros(200);
+  shedding.budget = 1;
+  every_policy({Classify::kLearned, shedding}, "shedding");
+}
+
+}  // namespace
+}  // namespace rubato::testing
