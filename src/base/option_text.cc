@@ -15,16 +15,13 @@ namespace {
 
 struct Unit {
   std::string_view name;
-  double nanos;
+  double size;  // in nanoseconds, or bytes
 };
 constexpr std::array<Unit, 4> kUnits{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
 
-std::optional<double> nanos_of(std::string_view unit) {
-  for (const Unit& known : kUnits) {
-    if (known.name == unit) return known.nanos;
-  }
-  return std::nullopt;
-}
+
+constexpr std::array<Unit, 4> kSizes{
+    {{"B", 1}, {"KiB", 1024}, {"MiB", 1024.0 * 1024}, {"GiB", 1024.0 * 1024 * 1024}}};
 
 struct Number {
   double value = 0;
@@ -46,14 +43,30 @@ std::string format_number(double value) {
   return std::string(text.data(), static_cast<size_t>(length));
 }
 
-double unit_nanos(const OptionInfo& info) { return nanos_of(info.unit).value_or(1); }
+std::optional<double> find_unit(std::span<const Unit> units, std::string_view name) {
+  for (const Unit& known : units) {
+    if (known.name == name) return known.size;
+  }
+  return std::nullopt;
+}
+
+// In the largest unit that keeps it at least 1.
+std::string in_units(std::span<const Unit> units, double value) {
+  const Unit* unit = &units[0];
+  for (const Unit& larger : units) {
+    if (value >= larger.size) unit = &larger;
+  }
+  return format_number(value / unit->size) + std::string(unit->name);
+}
+
+double unit_nanos(const OptionInfo& info) { return find_unit(kUnits, info.unit).value_or(1); }
 
 std::string format_bound(const OptionInfo& info, double bound) {
   return format_time(Nanos(std::llround(bound * unit_nanos(info))));
 }
 
-Error wrong(const OptionInfo& info, const std::string& takes, std::string_view got) {
-  return {std::string(info.name) + " takes " + takes + ", not '" + std::string(got) + "'"};
+Error wrong(const std::string& takes, std::string_view got) {
+  return {"takes " + takes + ", not '" + std::string(got) + "'"};
 }
 
 std::string takes_number(const OptionInfo& info, const char* kind) {
@@ -64,9 +77,19 @@ bool in_range(const OptionInfo& info, double value) {
   return value >= info.low && value <= info.high;
 }
 
+bool is_whole(const Number& number) {
+  return number.suffix.empty() && number.value == std::floor(number.value);
+}
+
 OptionDescription describe_number(const OptionInfo& info, const char* kind, double value) {
-  return {info.name,           info.help, kind, format_number(info.low), format_number(info.high),
-          format_number(value)};
+  return {info.name,
+          info.help,
+          kind,
+          format_number(info.low),
+          format_number(info.high),
+          format_number(value),
+          info.hosts,
+          {}};
 }
 
 // Levenshtein, row by row.
@@ -100,78 +123,158 @@ std::string closest_name(std::string_view name, std::span<const char* const> can
   return best_distance <= tolerated ? std::string(best) : std::string();
 }
 
-std::string format_time(Nanos time) {
-  const double nanos = static_cast<double>(time.count());
-  const Unit* unit = &kUnits[0];
-  for (const Unit& larger : kUnits) {
-    if (nanos >= larger.nanos) unit = &larger;
-  }
-  return format_number(nanos / unit->nanos) + std::string(unit->name);
-}
+std::string format_time(Nanos time) { return in_units(kUnits, static_cast<double>(time.count())); }
 
-namespace internal {
+std::string format_size(size_t bytes) { return in_units(kSizes, static_cast<double>(bytes)); }
 
-Status set_field(const OptionInfo& info, std::string_view value, Nanos& field) {
+Status read_option(const OptionInfo& info, std::string_view value, Nanos& field) {
   const std::optional<Number> number = parse_number(value);
   const double own_unit = unit_nanos(info);
   std::optional<double> unit;
-  if (number) unit = number->suffix.empty() ? own_unit : nanos_of(number->suffix);
+  if (number) unit = number->suffix.empty() ? own_unit : find_unit(kUnits, number->suffix);
   if (!unit || !in_range(info, number->value * *unit / own_unit)) {
     const std::string takes = "a time from " + format_bound(info, info.low) + " to " +
                               format_bound(info, info.high) + " (bare numbers are " + info.unit +
                               ")";
-    return wrong(info, takes, value);
+    return wrong(takes, value);
   }
   field = Nanos(std::llround(number->value * *unit));
   return Done{};
 }
 
-Status set_field(const OptionInfo& info, std::string_view value, uint32_t& field) {
+Status read_option(const OptionInfo& info, std::string_view value, uint32_t& field) {
   const std::optional<Number> number = parse_number(value);
-  if (!number || !number->suffix.empty() || !in_range(info, number->value) ||
-      number->value != std::floor(number->value)) {
-    return wrong(info, takes_number(info, "a whole number"), value);
+  if (!number || !is_whole(*number) || !in_range(info, number->value)) {
+    return wrong(takes_number(info, "a whole number"), value);
   }
   field = static_cast<uint32_t>(number->value);
   return Done{};
 }
 
-Status set_field(const OptionInfo& info, std::string_view value, double& field) {
+Status read_option(const OptionInfo& info, std::string_view value, int32_t& field) {
+  if (value == "none") {
+    field = -1;
+    return Done{};
+  }
+  const std::optional<Number> number = parse_number(value);
+  if (!number || !is_whole(*number) || number->value < 0 || number->value > info.high) {
+    return wrong("none, or a whole number from 0 to " + format_number(info.high), value);
+  }
+  field = static_cast<int32_t>(number->value);
+  return Done{};
+}
+
+Status read_option(const OptionInfo& info, std::string_view value, size_t& field) {
+  const std::optional<Number> number = parse_number(value);
+  std::optional<double> unit;
+  if (number) unit = number->suffix.empty() ? 1 : find_unit(kSizes, number->suffix);
+  if (!unit || !in_range(info, number->value * *unit)) {
+    return wrong("a size from " + format_size(static_cast<size_t>(info.low)) + " to " +
+                     format_size(static_cast<size_t>(info.high)),
+                 value);
+  }
+  field = static_cast<size_t>(std::llround(number->value * *unit));
+  return Done{};
+}
+
+Status read_option(const OptionInfo& info, std::string_view value, double& field) {
   const std::optional<Number> number = parse_number(value);
   if (!number || !number->suffix.empty() || !in_range(info, number->value)) {
-    return wrong(info, takes_number(info, "a number"), value);
+    return wrong(takes_number(info, "a number"), value);
   }
   field = number->value;
   return Done{};
 }
 
-Status set_field(const OptionInfo& info, std::string_view value, bool& field) {
+Status read_option(const OptionInfo&, std::string_view value, bool& field) {
   const bool on = value == "on" || value == "true" || value == "1";
   const bool off = value == "off" || value == "false" || value == "0";
-  if (!on && !off) return wrong(info, "on or off", value);
+  if (!on && !off) return wrong("on or off", value);
   field = on;
   return Done{};
 }
 
-OptionDescription describe_field(const OptionInfo& info, Nanos value) {
+Status read_option(const OptionInfo&, std::string_view value, std::string& field) {
+  field = value;
+  return Done{};
+}
+
+Status read_option(const OptionInfo&, std::string_view value, OptionSettings& field) {
+  const size_t equals = value.find('=');
+  if (equals == std::string_view::npos || equals == 0) return wrong("name=value", value);
+  field.insert_or_assign(std::string(value.substr(0, equals)),
+                         std::string(value.substr(equals + 1)));
+  return Done{};
+}
+
+OptionDescription describe_option(const OptionInfo& info, Nanos value) {
   return {info.name,
           info.help,
           "time",
           format_bound(info, info.low),
           format_bound(info, info.high),
-          format_time(value)};
+          format_time(value),
+          info.hosts,
+          {}};
 }
 
-OptionDescription describe_field(const OptionInfo& info, uint32_t value) {
+OptionDescription describe_option(const OptionInfo& info, uint32_t value) {
   return describe_number(info, "whole number", value);
 }
 
-OptionDescription describe_field(const OptionInfo& info, double value) {
+OptionDescription describe_option(const OptionInfo& info, int32_t value) {
+  OptionDescription described = describe_number(info, "whole number or none", value);
+  described.low = "0";
+  if (value < 0) described.default_value = "none";
+  return described;
+}
+
+OptionDescription describe_option(const OptionInfo& info, size_t value) {
+  return {info.name,
+          info.help,
+          "size",
+          format_size(static_cast<size_t>(info.low)),
+          format_size(static_cast<size_t>(info.high)),
+          format_size(value),
+          info.hosts,
+          {}};
+}
+
+OptionDescription describe_option(const OptionInfo& info, double value) {
   return describe_number(info, "number", value);
 }
 
-OptionDescription describe_field(const OptionInfo& info, bool value) {
-  return {info.name, info.help, "flag", "off", "on", value ? "on" : "off"};
+OptionDescription describe_option(const OptionInfo& info, bool value) {
+  return {info.name, info.help, "flag", "off", "on", value ? "on" : "off", info.hosts, {}};
+}
+
+OptionDescription describe_option(const OptionInfo& info, const std::string& value) {
+  return {info.name, info.help, "text", "", "", value, info.hosts, {}};
+}
+
+OptionDescription describe_option(const OptionInfo& info, const OptionSettings&) {
+  return {info.name, info.help, "settings", "", "", "", info.hosts, {}};
+}
+
+namespace internal {
+
+Status read_choice(std::span<const OptionChoice> choices, std::string_view value, size_t& chosen) {
+  std::string names;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (value == choices[i].name) {
+      chosen = i;
+      return Done{};
+    }
+    if (i > 0) names += i + 1 < choices.size() ? ", " : " or ";
+    names += choices[i].name;
+  }
+  return wrong(names, value);
+}
+
+OptionDescription describe_choice(const OptionInfo& info, std::span<const OptionChoice> choices,
+                                  size_t value) {
+  return {info.name, info.help, "choice", "", "", choices[value].name, info.hosts,
+          {choices.begin(), choices.end()}};
 }
 
 Error no_such_option(const char* policy, std::string_view name,

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options by name: what `--set name=value`, the configuration file, `rubato policies` and the
-// documentation share. Everything is derived from `visit` (base/option_info.h) of a policy, or of
-// any other class with a kName and a Config. For set-up time; no shared state, safe on every
-// thread.
+// Options by name and as text: what `--set name=value`, flags, configuration files, the structs of
+// the library, `rubato policies` and the documentation share. Everything is derived from `visit`
+// (base/option_info.h) of a class with a kName and a Config. For set-up time; no shared state, safe
+// on every thread.
 //
 // Values: a time is a number with ns, us, ms or s, or a bare number in the option's unit ("10us",
-// "1ms", "2.5"); a whole number has no unit; a flag is on/off, true/false or 1/0.
+// "1ms", "2.5"); a size has B, KiB, MiB or GiB, or is in bytes; a whole number has no unit; a flag
+// is on/off, true/false or 1/0; a number that may be missing is "none" then, and -1 as a value.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,35 +28,79 @@ namespace rubato {
 struct OptionDescription {
   const char* name = nullptr;
   const char* help = nullptr;
-  std::string kind;  // "time", "whole number", "number" or "flag"
-  std::string low;   // as a value that would be accepted: "100ns"
+  // "time", "size", "whole number", "whole number or none", "number", "flag", "choice", "text" or
+  // "settings"
+  std::string kind;
+  std::string low;   // as a value that would be accepted: "100ns"; empty where there is no order
   std::string high;
   std::string default_value;  // likewise
+  OptionHosts hosts = kEveryHost;
+  std::vector<OptionChoice> choices;
 };
+
+using OptionSettings = std::map<std::string, std::string>;  // name and value
+
+template <class T>
+concept Choice = std::is_enum_v<T> && requires(T t) {
+  { choices_of(t) } -> std::convertible_to<std::span<const OptionChoice>>;
+};
+
+template <Choice E>
+constexpr const char* name_of(E value) {
+  return choices_of(value)[static_cast<size_t>(value)].name;
+}
 
 // The candidate that `name` was most likely meant to be; empty if none is near.
 std::string closest_name(std::string_view name, std::span<const char* const> candidates);
 
 // A time in the largest unit that keeps it at least 1: "1.5us". Requires time >= 0.
 std::string format_time(Nanos time);
+// The same of bytes: "64KiB".
+std::string format_size(size_t bytes);
+
+// Parse, check the range, and only then set the field. The error is one line without the option's
+// name: "takes a number from 0 to 1, not '2'".
+Status read_option(const OptionInfo& info, std::string_view value, Nanos& field);
+Status read_option(const OptionInfo& info, std::string_view value, uint32_t& field);
+Status read_option(const OptionInfo& info, std::string_view value, int32_t& field);
+Status read_option(const OptionInfo& info, std::string_view value, size_t& field);
+Status read_option(const OptionInfo& info, std::string_view value, double& field);
+Status read_option(const OptionInfo& info, std::string_view value, bool& field);
+Status read_option(const OptionInfo& info, std::string_view value, std::string& field);
+// Adds one setting, or sets it anew.
+Status read_option(const OptionInfo& info, std::string_view value, OptionSettings& field);
+
+OptionDescription describe_option(const OptionInfo& info, Nanos value);
+OptionDescription describe_option(const OptionInfo& info, uint32_t value);
+OptionDescription describe_option(const OptionInfo& info, int32_t value);
+OptionDescription describe_option(const OptionInfo& info, size_t value);
+OptionDescription describe_option(const OptionInfo& info, double value);
+OptionDescription describe_option(const OptionInfo& info, bool value);
+OptionDescription describe_option(const OptionInfo& info, const std::string& value);
+OptionDescription describe_option(const OptionInfo& info, const OptionSettings& value);
 
 namespace internal {
 
-// Parse, check the range, and only then set the field. The error is one line.
-Status set_field(const OptionInfo& info, std::string_view value, Nanos& field);
-Status set_field(const OptionInfo& info, std::string_view value, uint32_t& field);
-Status set_field(const OptionInfo& info, std::string_view value, double& field);
-Status set_field(const OptionInfo& info, std::string_view value, bool& field);
-
-OptionDescription describe_field(const OptionInfo& info, Nanos value);
-OptionDescription describe_field(const OptionInfo& info, uint32_t value);
-OptionDescription describe_field(const OptionInfo& info, double value);
-OptionDescription describe_field(const OptionInfo& info, bool value);
-
+Status read_choice(std::span<const OptionChoice> choices, std::string_view value, size_t& chosen);
+OptionDescription describe_choice(const OptionInfo& info, std::span<const OptionChoice> choices,
+                                  size_t value);
 Error no_such_option(const char* policy, std::string_view name,
                      std::span<const char* const> options);
 
 }  // namespace internal
+
+template <Choice E>
+Status read_option(const OptionInfo&, std::string_view value, E& field) {
+  size_t chosen = 0;
+  Status read = internal::read_choice(choices_of(field), value, chosen);
+  if (read.ok()) field = static_cast<E>(chosen);
+  return read;
+}
+
+template <Choice E>
+OptionDescription describe_option(const OptionInfo& info, E value) {
+  return internal::describe_choice(info, choices_of(value), static_cast<size_t>(value));
+}
 
 // Calls `visitor(info, field)` for every option of P, in the order in which P lists them.
 template <class P, class Visitor>
@@ -71,19 +119,19 @@ Status set_option(typename P::Config& config, std::string_view name, std::string
     names.push_back(info.name);
     if (info.name != name) return;
     found = true;
-    result = internal::set_field(info, value, field);
+    result = read_option(info, value, field);
   });
   if (!found) return internal::no_such_option(P::kName, name, names);
+  if (!result.ok()) return Error{std::string(name) + " " + result.error()};
   return result;
 }
 
-// The options of P with their defaults.
+// The options of P, with what `config` has for defaults.
 template <class P>
-std::vector<OptionDescription> describe() {
+std::vector<OptionDescription> describe(typename P::Config config = {}) {
   std::vector<OptionDescription> options;
-  typename P::Config defaults{};
-  visit_options<P>(defaults, [&](const OptionInfo& info, auto& field) {
-    options.push_back(internal::describe_field(info, field));
+  visit_options<P>(config, [&](const OptionInfo& info, auto& field) {
+    options.push_back(describe_option(info, field));
   });
   return options;
 }

@@ -76,19 +76,19 @@ TEST(PolicyOptions, a_name_like_no_other_gets_the_list) {
 TEST(PolicyOptions, numbers_and_flags_have_their_own_forms) {
   const OptionInfo ratio{"ratio", "", 0, 1, ""};
   double number = 0.25;
-  EXPECT_TRUE(internal::set_field(ratio, "0.5", number).ok());
+  EXPECT_TRUE(read_option(ratio, "0.5", number).ok());
   EXPECT_EQ(number, 0.5);
-  EXPECT_EQ(internal::set_field(ratio, "1.5", number).error(),
-            "ratio takes a number from 0 to 1, not '1.5'");
+  EXPECT_EQ(read_option(ratio, "1.5", number).error(),
+            "takes a number from 0 to 1, not '1.5'");
   const OptionInfo flag{"flag", "", 0, 1, ""};
   bool on = false;
-  EXPECT_TRUE(internal::set_field(flag, "on", on).ok());
+  EXPECT_TRUE(read_option(flag, "on", on).ok());
   EXPECT_TRUE(on);
-  EXPECT_TRUE(internal::set_field(flag, "0", on).ok());
+  EXPECT_TRUE(read_option(flag, "0", on).ok());
   EXPECT_FALSE(on);
-  EXPECT_EQ(internal::set_field(flag, "maybe", on).error(), "flag takes on or off, not 'maybe'");
-  EXPECT_EQ(internal::describe_field(flag, true).default_value, "on");
-  EXPECT_EQ(internal::describe_field(ratio, 0.5).kind, "number");
+  EXPECT_EQ(read_option(flag, "maybe", on).error(), "takes on or off, not 'maybe'");
+  EXPECT_EQ(describe_option(flag, true).default_value, "on");
+  EXPECT_EQ(describe_option(ratio, 0.5).kind, "number");
 }
 
 TEST(PolicyOptions, a_description_reads_as_it_would_be_typed) {

@@ -20,29 +20,15 @@ constexpr size_t kOwnStackBytes = size_t{16} * 1024;      // as without interrup
 constexpr size_t kRuntimeStackBytes = size_t{12} * 1024;  // taking arrivals in, parsing, choosing
 constexpr size_t kSmallestFrameBytes = 2048;              // where the kernel does not say
 
-struct Name {
-  PreemptMechanism mechanism;
-  const char* name;
-};
-constexpr std::array kNames{
-    Name{PreemptMechanism::kAuto, "auto"},     Name{PreemptMechanism::kNone, "none"},
-    Name{PreemptMechanism::kSignal, "signal"}, Name{PreemptMechanism::kCheckpoint, "checkpoint"},
-    Name{PreemptMechanism::kTimer, "timer"},   Name{PreemptMechanism::kUintr, "uintr"},
-    Name{PreemptMechanism::kKmod, "kmod"},
-};
-
 }  // namespace
 
 const char* to_string(PreemptMechanism mechanism) {
-  for (const Name& known : kNames) {
-    if (known.mechanism == mechanism) return known.name;
-  }
-  return "?";
+  return choices_of(mechanism)[static_cast<size_t>(mechanism)].name;
 }
 
 std::optional<PreemptMechanism> preempt_mechanism(std::string_view name) {
-  for (const Name& known : kNames) {
-    if (known.name == name) return known.mechanism;
+  for (size_t i = 0; i < kPreemptChoices.size(); ++i) {
+    if (kPreemptChoices[i].name == name) return static_cast<PreemptMechanism>(i);
   }
   return std::nullopt;
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways to preempt a running request, by name, and whether this machine has them. At start; any
-// thread.
+// Which ways to preempt a running request (base/preempt_mechanism.h) this machine has. At start;
+// any thread.
 //
 //   checkpoint  the request looks for itself, where rubato::checkpoint() stands in its code
 //   signal      a timer core sends the worker's thread a signal (Synergy 5.2.3)
 //   timer       a POSIX timer of each worker does, no timer core (SBB 4.3)
 //   uintr       a timer core sends a user interrupt, without the kernel
 //   kmod        a timer core has a kernel module interrupt the worker's CPU
-//   none        requests run to their end
-//   auto        the best that works: uintr, kmod, else checkpoint
 //
 // All but checkpoint and none are asynchronous: they may hit any instruction of code that knows
 // nothing of us, see section.h and identity.h.
@@ -22,27 +20,15 @@
 #include <optional>
 #include <string_view>
 
+#include "base/preempt_mechanism.h"
 #include "base/result.h"
 
 namespace rubato {
-
-enum class PreemptMechanism : uint8_t {
-  kAuto,
-  kNone,
-  kCheckpoint,
-  kSignal,
-  kTimer,
-  kUintr,
-  kKmod,
-};
 
 inline constexpr std::array kPreemptMechanisms{
     PreemptMechanism::kCheckpoint, PreemptMechanism::kSignal, PreemptMechanism::kTimer,
     PreemptMechanism::kUintr,      PreemptMechanism::kKmod,   PreemptMechanism::kNone,
 };
-
-inline constexpr const char* kPreemptMechanismNames =
-    "checkpoint, signal, timer, uintr, kmod, none, auto";
 
 const char* to_string(PreemptMechanism mechanism);
 std::optional<PreemptMechanism> preempt_mechanism(std::string_view name);
