@@ -52,7 +52,7 @@ class Program:
 
 
 PROGRAMS = {
-    "spin": Program("spin", ("--long-from-us", "100"),
+    "spin": Program("spin", ("--long-over", "100us"),
                     ("--workload", "short:20us:90,long:400us:10"), SPIN_RATE, "short", "long"),
     "kv": Program("kv", ("--engine", "rocksdb"),
                   ("--mix", "get:90,rangecount:10", "--keys", str(KEYS), "--scan-limit", "4000"),

@@ -47,7 +47,7 @@ MIX = "get:50,rangecount/20000:50"
 RPC_MIXES = ("get:1", "mget/32:1", MIX)
 # Credits that never run short, and clients that give nothing up: no control.
 UNBOUND = ("--target-delay", "1s")
-KEEP_ALL = ("--rpc-queue", "1000000", "--rpc-expire-us", "0")
+KEEP_ALL = ("--rpc-queue", "1000000", "--rpc-expire", "0")
 
 
 def info(port, section):
@@ -131,7 +131,7 @@ class Bench:
             return ("--overload", control), ("--pick", self.args.pick)
         if control == "none":
             return UNBOUND, KEEP_ALL
-        return (), ("--rpc-expire-us", str(self.args.expire_us))
+        return (), ("--rpc-expire", f"{self.args.expire_us}us")
 
     def run(self, name, capacity):
         factor, control = name.split("x ")

@@ -17,6 +17,7 @@ Setup setup_of(uint32_t workers, const char* workload, double load) {
   RUBATO_CHECK(mix.ok());
   Setup setup;
   setup.workers = workers;
+  setup.classify = Classify::kFeedback;
   setup.workload.rate = load * workers / mix->mean_service_ns() * 1e9;
   setup.workload.mixes.push_back(std::move(*mix));
   return setup;

@@ -39,14 +39,20 @@ bool is_one_line(const std::string& text) {
 TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
   const std::string kv = "serve kv --engine memory --port 0 ";
   const std::pair<std::string, std::string> cases[] = {
-      {"serve kv --port 99999", "--port: takes a whole number of 0 to 65535, not '99999'"},
-      {"serve spin --port http", "--port: takes a whole number of 0 to 65535, not 'http'"},
-      {"serve kv --port 64x", "--port: takes a whole number of 0 to 65535, not '64x'"},
-      {kv + "--workers two", "--workers: takes a whole number of 1 to 256, not 'two'"},
-      {kv + "--timeout -5", "--timeout: takes a whole number of 0 to 2147483648, not '-5'"},
+      {"serve kv --port 99999", "--port: takes a whole number from 0 to 65535, not '99999'"},
+      {"serve spin --port http", "--port: takes a whole number from 0 to 65535, not 'http'"},
+      {"serve kv --port 64x", "--port: takes a whole number from 0 to 65535, not '64x'"},
+      {kv + "--workers two", "--workers: takes a whole number from 0 to 256, not 'two'"},
+      {kv + "--idle-timeout -5", "--idle-timeout: takes a time from 0ns to 2147483648s"},
+      {kv + "--metrics-port -1", "--metrics-port: takes none, or a whole number from 0 to 65535"},
+      {kv + "--classify size", "--classify: takes feedback, age, learned or declared, not 'size'"},
+      {kv + "--stack 1KiB", "--stack: takes a size from 16KiB to 64MiB, not '1KiB'"},
+      {kv + "--overload credits", "--overload: credits needs --rpc-port"},
+      {kv + "--credits-set beta=1", "--credits-set: needs --rpc-port"},
       {kv + "--slowlog-max-len -1", "--slowlog-max-len: takes a whole number of 0 to 1000000"},
       {kv + "--slowlog-log-slower-than soon", "--slowlog-log-slower-than: takes a whole number of"},
-      {kv + "--drain-limit-s nan", "--drain-limit-s: takes a number of 0 to 3600, not 'nan'"},
+      {kv + "--drain-limit nan", "--drain-limit: takes a time from 0ns to 3600s"},
+      {kv + "--drain-limit-s 3", "'--drain-limit-s' is not an option of rubato serve kv"},
       {kv + "--maxmemory -1", "--maxmemory: takes bytes, as 512mb or 1gb"},
       {kv + "--maxmemory much", "--maxmemory: takes bytes, as 512mb or 1gb"},
       {kv + "--max-fibers 2 --workers 4", "--max-fibers: must be greater"},
@@ -74,7 +80,7 @@ TEST(Cli, says_its_version_and_its_help) {
   const Output version = rubato("--version");
   EXPECT_EQ(version.status, 0);
   EXPECT_TRUE(version.text.starts_with("rubato ")) << version.text;
-  for (const char* command : {"", "load", "policies", "doctor"}) {
+  for (const char* command : {"", "load", "policies", "options", "doctor"}) {
     const Output help = rubato(std::string(command) + " --help");
     EXPECT_EQ(help.status, 0) << command;
     EXPECT_NE(help.text.find("Usage: rubato"), std::string::npos) << command;

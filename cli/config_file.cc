@@ -43,16 +43,23 @@ Status apply_value(const std::string& path, CLI::App& command, const std::string
   return Done{};
 }
 
-Status apply_settings(const std::string& path, CLI::App& command, const toml::table& settings) {
-  CLI::Option* option = command.get_option_no_throw("--set");
+// A table such as [set] is an option that takes name=value, several times.
+Status apply_settings(const std::string& path, CLI::App& command, const std::string& name,
+                      const toml::table& settings) {
+  CLI::Option* option = command.get_option_no_throw("--" + name);
+  if (option == nullptr || option->get_type_name() != "NAME=VALUE") {
+    return at(path, settings, "'" + name + "' is not a table of " + command.get_name());
+  }
   for (const auto& [key, node] : settings) {
     const std::optional<std::string> text = as_text(node);
-    if (option == nullptr || !text) {
-      return at(path, node, "'" + std::string(key) + "' takes a single value");
-    }
+    if (!text) return at(path, node, "'" + std::string(key) + "' takes a single value");
     option->add_result(std::string(key) + "=" + *text);
   }
-  if (option != nullptr && option->count() > 0) option->run_callback();
+  try {
+    if (option->count() > 0) option->run_callback();
+  } catch (const CLI::Error& error) {
+    return at(path, settings, error.what());
+  }
   return Done{};
 }
 
@@ -77,9 +84,8 @@ Status apply_config_file(const std::string& path, CLI::App& command) {
   }
   for (const auto& [key, node] : table) {
     const std::string name(key);
-    Status applied = name == "set" && node.is_table()
-                         ? apply_settings(path, command, *node.as_table())
-                         : apply_value(path, command, name, node);
+    Status applied = node.is_table() ? apply_settings(path, command, name, *node.as_table())
+                                     : apply_value(path, command, name, node);
     if (!applied.ok()) return applied;
   }
   return Done{};

@@ -115,7 +115,6 @@ Result<Setting> parse_setting(const std::string& text) {
   if (const size_t dot = setting.name.find('.'); dot != std::string::npos) {
     setting.policy = setting.name.substr(0, dot);
     setting.name = setting.name.substr(dot + 1);
-    if (setting.policy == kCoresPrefix || setting.policy == kCreditsPrefix) return setting;
     if (Status known = check_policy(setting.policy); !known) return Error{known.error()};
   }
   return setting;

@@ -25,10 +25,6 @@ struct Setting {
   std::string value;
 };
 
-// What stands in the place of a policy in settings of other things (cli/sim_elastic.h).
-inline constexpr const char* kCoresPrefix = "cores";
-inline constexpr const char* kCreditsPrefix = "credits";
-
 // Done if there is such a policy.
 Status check_policy(const std::string& name);
 

@@ -43,7 +43,6 @@ struct Settings {
   ArrivalSpec arrivals;  // but not its trace_file: the text it is a part of is gone
   std::vector<Nanos> trace;
   std::vector<std::pair<std::string, std::string>> notes;
-  double rpc_expire_us = LoadOptions().rpc_expire.micros();
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
   bool rpc_given = false;
@@ -169,9 +168,7 @@ void add_rpc_options(CLI::App& app, Settings& s) {
             "rpc targets: requests that a session queues while it has no credit; then the oldest "
             "is dropped")
       ->each([&s](const std::string&) { s.rpc_given = true; });
-  add_number(app, "--rpc-expire-us", s.rpc_expire_us, 0, 1e9, "microseconds",
-             "rpc targets: give up what was queued for so long; 0 = never")
-      ->each([&s](const std::string&) { s.rpc_given = true; });
+  add_rpc_expire(app, s.options.rpc_expire)->each([&s](const std::string&) { s.rpc_given = true; });
 }
 
 void add_output_options(CLI::App& app, Settings& s) {
@@ -220,7 +217,7 @@ bool spins(const Settings& s) { return !keeps_values(s.options.target); }
 
 void check_rpc(const Settings& s) {
   if (!speaks_rpc(s.options.target)) {
-    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire-us", "are for Rubato RPC, see --target");
+    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
     return;
   }
   if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
@@ -228,7 +225,6 @@ void check_rpc(const Settings& s) {
 
 // What only the options together can tell.
 void check(Settings& s) {
-  s.options.rpc_expire = Nanos::from_micros(s.rpc_expire_us);
   if (s.warmup_given) s.options.warmup = s.warmup;
   if (s.options.warmup_length() >= s.options.duration) {
     bad_value("--warmup", "takes less than the duration");

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <sstream>
 #include <utility>
 
+#include "base/option_text.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -44,7 +46,8 @@ std::optional<double> parse_figure(const std::string& text) {
 
 void bad_value(const std::string& name, const std::string& message) {
   // Parsers name what they parse ("mix: ..."); the option's name says that already.
-  const std::string prefix = name.substr(name.find_first_not_of('-')) + ": ";
+  std::string prefix = name.substr(name.find_first_not_of('-')) + ": ";
+  std::replace(prefix.begin(), prefix.end(), '-', '_');
   throw CLI::ValidationError(name,
                              message.starts_with(prefix) ? message.substr(prefix.size()) : message);
 }
@@ -94,6 +97,28 @@ CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, N
     return Done{};
   };
   return add_parsed(app, name, "S", parse, help);
+}
+
+void add_micros(CLI::App& app, const std::string& name, Nanos& value, const std::string& help,
+                const std::string& default_text) {
+  auto parse = [&value](const std::string& text) -> Status {
+    const auto parsed = parse_duration(text);
+    if (!parsed) return Error{"takes microseconds, or a time like 5us or 1ms, not '" + text + "'"};
+    value = *parsed;
+    return Done{};
+  };
+  CLI::Option* option = add_parsed(app, name, "T", parse, help);
+  if (!default_text.empty()) option->default_str(default_text);
+}
+
+CLI::Option* add_rpc_expire(CLI::App& app, Nanos& value) {
+  constexpr OptionInfo kInfo{"rpc_expire", "us", 0, 1e9, ""};
+  return add_parsed(app, "--rpc-expire", "T",
+                    [&value, kInfo](const std::string& text) {
+                      return read_option(kInfo, text, value);
+                    },
+                    "Clients with credits give up what they have queued for so long; 0 = never")
+      ->default_str(format_time(value));
 }
 
 CLI::Validator whole_number(int64_t low, int64_t high) {

@@ -30,6 +30,11 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, uint32_t& value, 
 // A length of time; a bare number is seconds.
 CLI::Option* add_seconds(CLI::App& app, const std::string& name, Nanos& value, Nanos low,
                          Nanos high, const std::string& help);
+// A length of time; a bare number is microseconds. An empty `default_text` = none is shown.
+void add_micros(CLI::App& app, const std::string& name, Nanos& value, const std::string& help,
+                const std::string& default_text);
+// How long a client of Rubato RPC queues a request for want of credits; 0 = for ever.
+CLI::Option* add_rpc_expire(CLI::App& app, Nanos& value);
 // A text that `parse` takes or refuses with an Error.
 CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::string& placeholder,
                         std::function<Status(const std::string&)> parse, const std::string& help);

@@ -95,6 +95,7 @@ std::vector<sim::TypeOutcome> simulated(const WorkloadSpec& spec) {
   setup.workers = 4;
   setup.requests = 600'000;
   setup.workload = spec;
+  setup.classify = Classify::kFeedback;
   const auto outcome = sim::simulate("synergy", {}, setup);
   EXPECT_TRUE(outcome.ok()) << outcome.error();
   return outcome.value().types;

@@ -69,10 +69,10 @@ void share_options(KvCommand& command) {
   kv.overload_reply = command.overload_reply == "overloaded" ? kv::OverloadReply::kOverloaded
                                                              : kv::OverloadReply::kThrottled;
   kv.protected_mode = command.protected_mode == "yes";
-  kv.bind = options.tcp.bind;
-  kv.port = options.tcp.port;
-  kv.maxclients = options.tcp.max_flows;
-  kv.timeout_s = options.timeout_s;
+  kv.bind = options.server.bind;
+  kv.port = static_cast<uint16_t>(options.server.port);
+  kv.maxclients = options.server.max_connections;
+  kv.timeout_s = static_cast<uint32_t>(options.server.idle_timeout.seconds());
   kv.config_file = options.config_file;
   options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
   add_port(command, command.memcached_port, kv::Speaks::kMemcached,
@@ -89,12 +89,12 @@ void share_options(KvCommand& command) {
 // Whoever reaches an open server may read and write everything, and stop it.
 void warn_of_open_door(const KvCommand& command) {
   if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
-  const Result<SocketAddress> address = resolve(command.options.tcp.bind, 1);
+  const Result<SocketAddress> address = resolve(command.options.server.bind, 1);
   if (!address.ok() || kv::is_loopback(to_text(address.value()))) return;
   std::fprintf(stderr,
                "rubato serve kv: warning: everybody who reaches %s may read, write and shut down "
                "this server: --protected-mode is no and there is no --requirepass\n",
-               command.options.tcp.bind.c_str());
+               command.options.server.bind.c_str());
 }
 
 std::string announcement(const KvCommand& command, const TcpDatapath& datapath) {
@@ -105,9 +105,9 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
   std::string text = fmt::format(
       "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
       options.runtime.policy, options.runtime.workers, preemption_text(options),
-      command.kv.engine, durability, options.tcp.bind, datapath.port());
+      command.kv.engine, durability, options.server.bind, datapath.port());
   for (size_t i = 1; i < command.kv.ports.size(); ++i) {
-    text += fmt::format("\n{} on {}:{}", name_of(command.kv.ports[i]), options.tcp.bind,
+    text += fmt::format("\n{} on {}:{}", name_of(command.kv.ports[i]), options.server.bind,
                         datapath.ports()[i]);
   }
   return text;
@@ -124,7 +124,7 @@ Status check_options(const KvCommand& command) {
   const auto clash = [](const char* option, int port, const char* other) {
     return Error{fmt::format("{}: takes another port than {}, {}", option, other, port)};
   };
-  const int port = command.options.tcp.port;
+  const int port = static_cast<int>(command.options.server.port);
   if (command.memcached_port > 0 && command.memcached_port == port) {
     return clash("--memcached-port", port, "--port");
   }
@@ -132,20 +132,18 @@ Status check_options(const KvCommand& command) {
   if (command.rpc_port > 0 && command.rpc_port == command.memcached_port) {
     return clash("--rpc-port", command.rpc_port, "--memcached-port");
   }
-  if (command.rpc_port < 0 && command.options.sessions_per_address > 0) {
-    return Error{"--sessions-per-address: needs --rpc-port"};
-  }
-  return Done{};
+  return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options);
 }
 
 // The sessions of a server that speaks RPC as well. Its connections are limited with all others.
-std::unique_ptr<rpc::AdmissionController> open_admission(KvCommand& command) {
-  if (command.rpc_port < 0) return nullptr;
-  rpc::AdmissionOptions admission = admission_options(command.options);
-  admission.max_sessions = std::numeric_limits<uint32_t>::max();
+Result<std::unique_ptr<rpc::AdmissionController>> open_admission(KvCommand& command) {
+  if (command.rpc_port < 0) return std::unique_ptr<rpc::AdmissionController>();
+  auto options = admission_options(command.options);
+  if (!options.ok()) return Error{options.error()};
+  options->max_sessions = std::numeric_limits<uint32_t>::max();
   add_port(command, command.rpc_port, kv::Speaks::kRpc,
            std::exchange(command.options.tcp.over_limit_reply, {}));
-  return std::make_unique<rpc::AdmissionController>(admission);
+  return std::make_unique<rpc::AdmissionController>(*options);
 }
 
 // A quarter of the files that this process may have open, within what RocksDB takes and uses.
@@ -169,9 +167,9 @@ Result<std::unique_ptr<kv::Engine>> open_engine(KvCommand& command) {
 
 void limit_connections(KvCommand& command, TcpDatapath& datapath, kv::Server& server) {
   ConnectionLimit& connections = command.options.serving.connections;
-  connections.wanted = command.options.tcp.max_flows;
+  connections.wanted = command.options.server.max_connections;
   connections.tell = [&command, &datapath, &server](uint32_t most) {
-    datapath.set_max_flows(std::min(most, command.options.tcp.max_flows));
+    datapath.set_max_flows(std::min(most, command.options.server.max_connections));
     server.config().limit_clients(most);
   };
 }
@@ -183,17 +181,19 @@ int run(CLI::App& app, KvCommand& command) {
   auto best_effort = prepare_best_effort(app, command.options.cores);
   if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
   command.options.serving.best_effort = best_effort->get();
-  const std::unique_ptr<rpc::AdmissionController> admission = open_admission(command);
+  const auto opened = open_admission(command);
+  if (!opened.ok()) return refuse(kBadArguments, option_error(opened.error()).message);
+  rpc::AdmissionController* const admission = opened.value().get();
   share_options(command);
   auto engine = open_engine(command);
   if (!engine.ok()) return refuse(kFailed, engine.error());
-  kv::KvApplication application(**engine, command.kv, admission.get());
+  kv::KvApplication application(**engine, command.kv, admission);
   auto datapath = TcpDatapath::open(command.options.tcp, application);
   if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  const AdmissionInService in_service(admission.get(), **datapath, command.options);
+  const AdmissionInService in_service(admission, **datapath, command.options);
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
-  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), admission.get());
+  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), admission);
   command.options.serving.announcement = announcement(command, **datapath);
   warn_of_open_door(command);
   limit_connections(command, **datapath, application.server());
@@ -245,7 +245,6 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
                  "fewer, and from twice that on they are rejected; 0 = any free one; none by "
                  "default")
       ->check(whole_number(0, 65535));
-  add_session_options(app, command.options);
   app.add_option("--overload-reply", command.overload_reply,
                  "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)")
       ->check(CLI::IsMember({"overloaded", "throttled"}))
@@ -262,7 +261,7 @@ void add_kv_options(CLI::App& app, KvCommand& command) {
 void add_kv(CLI::App& parent, int& status) {
   CLI::App* app = parent.add_subcommand("kv", "Key-value server that speaks RESP (Redis clients)");
   auto command = std::make_shared<KvCommand>();
-  command->options.tcp.port = command->kv.port;
+  command->options.server.port = command->kv.port;
   add_serve_options(*app, command->options);
   add_kv_options(*app, *command);
   app->callback([app, command, &status] { status = run(*app, *command); });

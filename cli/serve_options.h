@@ -6,9 +6,9 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
+#include "datapath/server_options.h"
 #include "datapath/tcp.h"
 #include "host/serving.h"
 #include "runtime/options.h"
@@ -22,26 +22,12 @@ namespace rubato::cli {
 
 struct ServeOptions {
   RuntimeOptions runtime;
-  TcpOptions tcp;
+  ServerOptions server;
+  TcpOptions tcp;  // these two follow from the two above, by finish_serve_options
   ServingOptions serving;
   CoresOptions cores;
   std::string config_file;
-
-  // Raw values of the command line, resolved by finish_serve_options.
-  std::string classify = "age";
-  std::string preempt = "auto";
-  std::string preempt_clock = "self";
-  std::string idle = "adaptive";
-  double idle_spin_us = 50;
-  double drain_limit_s = 10;
-  std::string overload = "none";
-  Nanos target_delay = Nanos::millis(3);
-  Nanos target_delay_long;            // 0 = none of its own
-  uint32_t sessions_per_address = 0;  // of RPC; 0 = no limit of its own
   Nanos profile_for;  // 0 = until the server stops
-  uint32_t stack_kib = 64;
-  uint32_t timeout_s = 0;
-  std::vector<std::string> settings;
 };
 
 // Adds the options to `command`; `options` must outlive the parse.

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/options.h"
+#include "overload/credit_options.h"
 #include "rpc/exposition.h"
 
 namespace rubato::cli {
@@ -16,35 +16,30 @@ void add_rpc_options(CLI::App& command, RpcServeOptions& options) {
       ->check(CLI::IsMember({"tcp", "udp"}));
 }
 
-void add_session_options(CLI::App& command, ServeOptions& options) {
-  command.add_option("--sessions-per-address", options.sessions_per_address,
-                     "RPC sessions at most from one client address; 0 = as many as --maxclients")
-      ->check(whole_number(0, 1'000'000))
-      ->capture_default_str();
-}
-
-Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve) {
-  if (options.spoken() && serve.runtime.shed) {
-    return Error{"--overload: --rpc controls overload by itself, with --target-delay"};
-  }
-  if (!options.spoken() && serve.sessions_per_address > 0) {
-    return Error{"--sessions-per-address: needs --rpc tcp or udp"};
-  }
+Status check_rpc_options(bool spoken, const char* needs, const ServeOptions& serve) {
+  if (spoken) return Done{};
+  const std::string ends = std::string(" needs ") + needs;
+  if (serve.runtime.overload == Overload::kCredits) return Error{"--overload: credits" + ends};
+  if (!serve.runtime.credits_settings.empty()) return Error{"--credits-set:" + ends};
+  if (serve.server.sessions_per_address > 0) return Error{"--sessions-per-address:" + ends};
   return Done{};
 }
 
-rpc::AdmissionOptions admission_options(ServeOptions& serve) {
+Result<rpc::AdmissionOptions> admission_options(ServeOptions& serve) {
   rpc::encode(serve.tcp.over_limit_reply,
               {rpc::Kind::kError, 0, static_cast<uint32_t>(rpc::Fault::kSessions), 0,
                rpc::to_string(rpc::Fault::kSessions)});
   serve.tcp.date_backlog = true;
+  const overload::SheddingSettings& shedding = serve.runtime.shedding;
+  const auto credits =
+      overload::CreditOptions::read(serve.runtime.credits_settings, shedding.target_delay);
+  if (!credits.ok()) return Error{credits.error()};
   rpc::AdmissionOptions admission;
-  admission.credits.target_delay = serve.target_delay;
-  admission.credits.drop_delay = admission.credits.target_delay * 2;  // CoreSync IV-A
+  admission.credits = credits.value();
   admission.workers = serve.runtime.workers;
-  admission.max_sessions = serve.tcp.max_flows;
-  admission.sessions_per_address = serve.sessions_per_address;
-  admission.target_delay_long = serve.target_delay_long;
+  admission.max_sessions = serve.server.max_connections;
+  admission.sessions_per_address = serve.server.sessions_per_address;
+  admission.target_delay_long = shedding.target_delay_long;
   return admission;
 }
 

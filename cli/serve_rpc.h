@@ -23,15 +23,14 @@ struct RpcServeOptions {
 
 void add_rpc_options(CLI::App& command, RpcServeOptions& options);
 
-// Of every server that has sessions, whatever port they come by.
-void add_session_options(CLI::App& command, ServeOptions& options);
-
-// After finish_serve_options. Fails with one line where the two do not go together.
-Status finish_rpc_options(const RpcServeOptions& options, const ServeOptions& serve);
+// After finish_serve_options: `spoken` says whether the server speaks RPC, by the option that
+// `needs` names. Fails with one line where options do not go together.
+Status check_rpc_options(bool spoken, const char* needs, const ServeOptions& serve);
 
 // What the admission controller of such a server is made with. Also has connections over the limit
-// told so, and requests dated that wait in the kernel.
-rpc::AdmissionOptions admission_options(ServeOptions& serve);
+// told so, and requests dated that wait in the kernel. Fails with one line for a setting that does
+// not exist.
+Result<rpc::AdmissionOptions> admission_options(ServeOptions& serve);
 
 // Where it is heard.
 struct RpcDatapath {

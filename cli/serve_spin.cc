@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/options.h"
 #include "runtime/runtime.h"
 #include "serve_options.h"
 #include "serve_rpc.h"
@@ -23,9 +24,9 @@ constexpr uint16_t kDefaultPort = 7379;
 struct SpinCommand {
   ServeOptions options;
   RpcServeOptions rpc;
-  double long_from_us = 10;
+  Nanos long_over = Nanos::micros(10);
 
-  spin::SpinOptions spin() const { return {Nanos::from_micros(long_from_us), Nanos::seconds(10)}; }
+  spin::SpinOptions spin() const { return {long_over, Nanos::seconds(10)}; }
 };
 
 int refuse(int status, const std::string& message) {
@@ -47,9 +48,9 @@ int serve(ServeOptions& options, Datapath& datapath, TcpDatapath* tcp, Applicati
       fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,
                   options.runtime.workers, preemption_text(options), where);
   if (tcp != nullptr) {
-    options.serving.connections.wanted = options.tcp.max_flows;
+    options.serving.connections.wanted = options.server.max_connections;
     options.serving.connections.tell = [tcp, &options](uint32_t most) {
-      tcp->set_max_flows(std::min(most, options.tcp.max_flows));
+      tcp->set_max_flows(std::min(most, options.server.max_connections));
     };
   }
   auto served = serve_until_signal(**runtime, datapath, options.serving);
@@ -57,13 +58,15 @@ int serve(ServeOptions& options, Datapath& datapath, TcpDatapath* tcp, Applicati
 }
 
 std::string place(const ServeOptions& options, uint16_t port) {
-  return fmt::format("on {}:{}", options.tcp.bind, port);
+  return fmt::format("on {}:{}", options.server.bind, port);
 }
 
 int serve_rpc(SpinCommand& command) {
   ServeOptions& options = command.options;
   const bool udp = command.rpc.over_udp();
-  rpc::AdmissionController admission(admission_options(options));
+  const auto made_with = admission_options(options);
+  if (!made_with.ok()) return refuse(kBadArguments, option_error(made_with.error()).message);
+  rpc::AdmissionController admission(made_with.value());
   spin::RpcSpin application(command.spin(), admission, {.datagrams = udp});
   auto opened = open_rpc(command.rpc, options, application);
   if (!opened.ok()) return refuse(kFailed, opened.error());
@@ -72,10 +75,20 @@ int serve_rpc(SpinCommand& command) {
                "RPC over " + command.rpc.transport + " " + place(options, opened->port));
 }
 
+// Its clients have credits if it speaks RPC, else they cannot.
+Status finish_rpc_options(SpinCommand& command) {
+  RuntimeOptions& runtime = command.options.runtime;
+  if (command.rpc.spoken() && runtime.sheds()) {
+    return Error{"--overload: --rpc takes credits, with --target-delay"};
+  }
+  if (command.rpc.spoken()) runtime.overload = Overload::kCredits;
+  return check_rpc_options(command.rpc.spoken(), "--rpc tcp or udp", command.options);
+}
+
 int run(CLI::App& app, SpinCommand& command) {
   ServeOptions& options = command.options;
   Status finished = finish_serve_options(app, options);
-  if (finished.ok()) finished = finish_rpc_options(command.rpc, options);
+  if (finished.ok()) finished = finish_rpc_options(command);
   if (!finished.ok()) return refuse(kBadArguments, finished.error());
   auto best_effort = prepare_best_effort(app, options.cores);
   if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
@@ -92,13 +105,11 @@ void add_spin(CLI::App& parent, int& status) {
   CLI::App* command = parent.add_subcommand(
       "spin", "Synthetic server: SPIN nanoseconds [SHORT|LONG] over RESP, busy for that long");
   auto spin = std::make_shared<SpinCommand>();
-  spin->options.tcp.port = kDefaultPort;
+  spin->options.server.port = kDefaultPort;
   add_serve_options(*command, spin->options);
   add_rpc_options(*command, spin->rpc);
-  add_session_options(*command, spin->options);
-  command->add_option("--long-from-us", spin->long_from_us,
-                      "Requests from this service time on are long unless they say otherwise")
-      ->capture_default_str();
+  add_micros(*command, "--long-over", spin->long_over,
+             "Requests of this service time or more are long unless they say otherwise", "10us");
   command->callback([command, spin, &status] { status = run(*command, *spin); });
 }
 

@@ -32,7 +32,8 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
 
 constexpr const char* kNotes =
-    "\nFigures leave out the warm-up. A sweep prints a row per load and writes an object\n"
+    "\n`rubato options` tells what --cores-set and --credits-set take.\n"
+    "Figures leave out the warm-up. A sweep prints a row per load and writes an object\n"
     "rubato.sweep/1 with one report per load; --compare, a row per policy for each load and\n"
     "rubato.compare/1; --find-max, a row per policy that was finished and rubato.max/1.\n"
     "Several seeds are one report: figures are means, counts sums, maxima maxima, and\n"
@@ -153,7 +154,7 @@ int run_sim(SimOptions& o) {
 void add_sim(CLI::App& parent, int& status) {
   auto options = std::make_shared<SimOptions>();
   CLI::App* app = parent.add_subcommand("sim", "Simulate a policy, in virtual time");
-  app->footer(workload_help() + slo_help() + elastic_help() + kNotes);
+  app->footer(workload_help() + slo_help() + kNotes);
   add_sim_options(*app, *options);
   app->callback([options, &status] { status = run_sim(*options); });
 }

@@ -17,51 +17,36 @@
 namespace rubato::cli {
 namespace {
 
-Status parse_admission(const std::string& text, sim::Admission& admission) {
-  if (text == "none") {
-    admission = sim::Admission::kNone;
-  } else if (text == "aqm") {
-    admission = sim::Admission::kAqm;
-  } else if (text == "breakwater") {
-    admission = sim::Admission::kCredits;
-  } else {
-    return Error{"takes none, aqm or breakwater, not '" + text + "'"};
-  }
-  return Done{};
-}
-
-Status parse_cores(const std::string& text, std::string& cores) {
-  if (!overload::with_allocator(text, [](auto) {})) {
-    return Error{"takes one of " + overload::core_rule_names() + ", not '" + text + "'"};
-  }
-  cores = text;
-  return Done{};
-}
-
-Status parse_expiry(const std::string& text, Nanos& expiry) {
-  const auto parsed = parse_duration(text);
-  if (text != "never" && (!parsed || *parsed < Nanos())) {
-    return Error{"takes microseconds, a time like 10us, or never; not '" + text + "'"};
-  }
-  expiry = text == "never" ? Nanos::max() : *parsed;
-  return Done{};
-}
-
 // Added to each option: that it was given makes the run one of this kind.
 template <class Parse>
 auto marks(SimOptions& o, Parse parse) {
   return [&o, parse](const std::string& text) -> Status {
-    o.elastic_given = true;
+    o.with_sessions = true;
     return parse(text);
   };
 }
 
-template <class T>
-void describe_options(std::string& text) {
-  for (const OptionDescription& option : describe<T>()) {
-    text += fmt::format("    {:<15}{} ({} to {}, default {})\n", option.name, option.help,
-                        option.low, option.high, option.default_value);
+// What only says something of sessions and cores.
+void needs_sessions(const SchedulerOptions& scheduler) {
+  if (!scheduler.cores_settings.empty()) {
+    bad_value("--cores-set", "needs --cores with an allocator");
   }
+  if (!scheduler.credits_settings.empty()) bad_value("--credits-set", "needs --overload credits");
+  if (scheduler.guaranteed_cores != SchedulerOptions().guaranteed_cores) {
+    bad_value("--guaranteed-cores", "needs --cores with an allocator");
+  }
+}
+
+void note_elastic(SimOptions& o) {
+  const sim::ElasticSetup& elastic = *o.setup.elastic;
+  const auto note = [&o](const std::string& name, std::string text) {
+    o.notes.emplace_back(name, std::move(text));
+  };
+  note("sessions", std::to_string(elastic.clients.sessions));
+  note("overload", name_of(o.scheduler.overload));
+  note("cores", elastic.cores);
+  for (const auto& [name, value] : elastic.cores_settings) note("cores." + name, value);
+  note("target_delay_us", fmt::format("{}", elastic.credits.target_delay.micros()));
 }
 
 }  // namespace
@@ -80,37 +65,9 @@ void add_elastic_options(CLI::App& app, SimOptions& o) {
       }),
       "Clients with sessions send the requests, and obey credits")
       ->default_str("none, or 100 with the options below");
-  add_parsed(app, "--overload", "KIND",
-             marks(o, [&elastic](const std::string& text) {
-               return parse_admission(text, elastic.admission);
-             }),
-             "What they may send: none (whatever they like), aqm (requests are dropped while the "
-             "oldest waits for too long) or breakwater (credits, and that)")
-      ->default_str("breakwater");
-  add_parsed(
-      app, "--cores", "NAME",
-      marks(o, [&elastic](const std::string& text) { return parse_cores(text, elastic.cores); }),
-      "Which workers have a core, the rest being left to best-effort work: " +
-          overload::core_rule_names())
-      ->default_str("static");
-  add_parsed(app, "--guaranteed", "N",
-             marks(o, [&elastic](const std::string& text) -> Status {
-               const auto parsed = parse_number(text);
-               if (!parsed || *parsed < 0 || *parsed > limits::kMaxWorkers ||
-                   *parsed != std::floor(*parsed)) {
-                 return Error{"takes a number of cores, not '" + text + "'"};
-               }
-               elastic.guaranteed = static_cast<uint32_t>(*parsed);
-               return Done{};
-             }),
-             "Cores that are never given away")
-      ->default_str("0");
-  add_parsed(app, "--expiry", "T",
-             marks(o, [&elastic](const std::string& text) {
-               return parse_expiry(text, elastic.clients.expiry);
-             }),
-             "A client sheds what waits longer for a credit; or never")
-      ->default_str("10us");
+  add_rpc_expire(app, elastic.clients.expiry)->each([&o](const std::string&) {
+    o.with_sessions = true;
+  });
   add_parsed(app, "--delay", "class|oldest",
              marks(o, [&elastic](const std::string& text) -> Status {
                if (text != "class" && text != "oldest") {
@@ -124,49 +81,36 @@ void add_elastic_options(CLI::App& app, SimOptions& o) {
       ->default_str("class");
 }
 
-bool is_elastic_setting(const Setting& setting) {
-  return setting.policy == kCoresPrefix || setting.policy == kCreditsPrefix;
-}
-
 void finish_elastic(SimOptions& o) {
-  overload::CreditOptions::Config credits;
-  for (const Setting& setting : o.settings) {
-    if (!is_elastic_setting(setting)) continue;
-    if (!o.elastic_given) {
-      bad_value("--set", setting.policy + "." + setting.name + " needs --sessions, --overload or "
-                                                               "--cores");
-    }
-    if (setting.policy == kCoresPrefix) {
-      o.elastic.cores_settings.insert_or_assign(setting.name, setting.value);
-    } else if (const Status set = set_option<overload::CreditOptions>(credits, setting.name,
-                                                                      setting.value);
-               !set) {
-      bad_value("--set", set.error());
-    }
-  }
-  std::erase_if(o.settings, is_elastic_setting);
-  if (!o.elastic_given) return;
-  o.elastic.credits = credits.settings();
-  const auto rule =
-      overload::CoreRule::make(o.elastic.cores, o.elastic.cores_settings, o.setup.workers);
-  if (!rule) bad_value("--set", rule.error());
+  const SchedulerOptions& scheduler = o.scheduler;
+  if (scheduler.overload == Overload::kAqm) o.setup.shedding = scheduler.shedding;
+  const bool credits_given = scheduler.overload == Overload::kCredits;
+  if (credits_given || scheduler.allocates_cores()) o.with_sessions = true;
+  if (!o.with_sessions) return needs_sessions(scheduler);
   if (o.outcomes.given()) bad_value("--outcomes", "does not go with --sessions or --cores");
-  if (o.elastic.guaranteed > o.setup.workers) {
-    bad_value("--guaranteed", fmt::format("takes at most the {} --workers", o.setup.workers));
+  if (scheduler.guaranteed_cores > scheduler.workers) {
+    bad_value("--guaranteed-cores",
+              fmt::format("takes at most the {} --workers", scheduler.workers));
   }
+  const auto credits =
+      overload::CreditOptions::read(scheduler.credits_settings, scheduler.shedding.target_delay);
+  if (!credits) bad_value("--credits-set", credits.error());
+  sim::ElasticSetup elastic = o.elastic;
+  if (elastic.clients.expiry == Nanos()) elastic.clients.expiry = Nanos::max();
+  elastic.credits = credits.value();
+  elastic.uses_credits = credits_given;
+  if (scheduler.allocates_cores()) elastic.cores = scheduler.cores;
+  elastic.cores_settings = scheduler.cores_settings;
+  elastic.guaranteed = scheduler.guaranteed_cores;
+  const auto rule =
+      overload::CoreRule::make(elastic.cores, elastic.cores_settings, scheduler.workers);
+  const bool setting = !rule && rule.error().starts_with("cores_set");
+  if (!rule) bad_value(setting ? "--cores-set" : "--cores", rule.error());
   if (!o.flows_given && o.recording.empty()) {
-    o.setup.workload.flows.count = o.elastic.clients.sessions;
+    o.setup.workload.flows.count = elastic.clients.sessions;
   }
-  o.setup.elastic = o.elastic;
-  const auto note = [&o](const std::string& name, std::string text) {
-    o.notes.emplace_back(name, std::move(text));
-  };
-  note("sessions", std::to_string(o.elastic.clients.sessions));
-  constexpr const char* kAdmissions[] = {"none", "aqm", "breakwater"};
-  note("overload", kAdmissions[static_cast<size_t>(o.elastic.admission)]);
-  note("cores", o.elastic.cores);
-  for (const auto& [name, value] : o.elastic.cores_settings) note("cores." + name, value);
-  note("credits.target_delay_us", fmt::format("{}", o.elastic.credits.target_delay.micros()));
+  o.setup.elastic = std::move(elastic);
+  note_elastic(o);
 }
 
 std::string elastic_lines(const sim::SimReport& report) {
@@ -213,17 +157,6 @@ std::string elastic_json(const sim::SimReport& report) {
   for (size_t i = 0; i < e.shed.size(); ++i) types[report.run.types[i].name] = e.shed[i];
   json["shed_by_type"] = std::move(types);
   return json.dump();
-}
-
-std::string elastic_help() {
-  std::string text = "Allocators of --cores, and what --set cores.NAME=VALUE takes of them:\n";
-  overload::for_each_allocator([&]<class A>(std::type_identity<A>) {
-    text += fmt::format("  {:<12}{} ({})\n", A::kName, A::kSummary, A::kSource);
-    describe_options<overload::CoreOptions<A>>(text);
-  });
-  text += "Credits of --overload breakwater, and what --set credits.NAME=VALUE takes:\n";
-  describe_options<overload::CreditOptions>(text);
-  return text;
 }
 
 }  // namespace rubato::cli

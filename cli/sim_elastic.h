@@ -11,11 +11,9 @@
 
 namespace rubato::cli {
 
-// Adds --sessions and its kin; `options` must outlive the parse.
+// Adds --sessions and its kin, beside those that `rubato serve` has as well (sched/options.h).
+// `options` must outlive the parse.
 void add_elastic_options(CLI::App& app, SimOptions& options);
-
-// Is it a setting of the allocator of cores or of credits, rather than of a policy?
-bool is_elastic_setting(const Setting& setting);
 
 // After the parse: fills options.setup.elastic if any of them was given. Throws what does not fit.
 void finish_elastic(SimOptions& options);
@@ -25,8 +23,5 @@ std::string elastic_lines(const sim::SimReport& report);
 
 // The object "elastic" of the report's JSON. Requires a report that has it.
 std::string elastic_json(const sim::SimReport& report);
-
-// What --set takes for each allocator, for --help.
-std::string elastic_help();
 
 }  // namespace rubato::cli

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "cli/option_flags.h"
 #include "cli/options.h"
 #include "cli/sim_elastic.h"
 #include "cli/sim_outcomes.h"
@@ -26,19 +27,6 @@ constexpr size_t kMostLoads = 1000;
 constexpr double kLowestLoad = 0.001;
 constexpr double kHighestLoad = 10;
 constexpr double kMostWarmup = 0.9;
-
-// A length of time; a bare number is microseconds.
-void add_micros(CLI::App& app, const std::string& name, Nanos& value, const std::string& help,
-                const std::string& default_text) {
-  auto parse = [&value](const std::string& text) -> Status {
-    const auto parsed = parse_duration(text);
-    if (!parsed) return Error{"takes microseconds, or a time like 5us or 1ms, not '" + text + "'"};
-    value = *parsed;
-    return Done{};
-  };
-  CLI::Option* option = add_parsed(app, name, "T", parse, help);
-  if (!default_text.empty()) option->default_str(default_text);
-}
 
 Status parse_load(const std::string& text, double& load) {
   const auto parsed = parse_number(text);
@@ -108,8 +96,6 @@ void add_policy_options(CLI::App& app, SimOptions& o) {
       "Setting of every policy that has it, or POLICY.NAME=VALUE; may be repeated")
       ->take_all()
       ->trigger_on_parse();
-  add_count(app, "--workers", o.setup.workers, 1, limits::kMaxWorkers, "a number of workers",
-            "Simulated workers");
 }
 
 void add_load_options(CLI::App& app, SimOptions& o) {
@@ -213,18 +199,6 @@ void add_model_options(CLI::App& app, SimOptions& o) {
   app.add_option("--costs", o.costs, "What the machine's operations cost: a name or a cost file")
       ->type_name("NAME|FILE")
       ->capture_default_str();
-  add_parsed(
-      app, "--classify", "feedback|age",
-      [&o](const std::string& text) -> Status {
-        if (text != "feedback" && text != "age") {
-          return Error{"takes feedback or age, not '" + text + "'"};
-        }
-        o.setup.classify = text == "age" ? Classify::kAge : Classify::kFeedback;
-        return Done{};
-      },
-      "How a worker learns that a request is long: the application says so when it starts, or it "
-      "has run for a whole slice")
-      ->default_str(o.setup.classify == Classify::kAge ? "age" : "feedback");
   add_micros(app, "--long-over", o.setup.long_over,
              "Types whose mean service is this or more are long to --classify feedback", "10us");
   add_count(app, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",
@@ -251,6 +225,7 @@ CLI::Option* add_slo_option(CLI::App& app, Slo& slo, const std::string& help) {
 
 void add_sim_options(CLI::App& app, SimOptions& o) {
   add_policy_options(app, o);
+  add_flags(app, o.scheduler, kSim);
   add_model_options(app, o);
   add_load_options(app, o);
   add_slo_option(app, o.slo, "Say whether these limits were met, see below; may be repeated");
@@ -261,6 +236,9 @@ void add_sim_options(CLI::App& app, SimOptions& o) {
 }
 
 void finish_model(SimOptions& o) {
+  if (o.scheduler.workers == 0) bad_value("--workers", "takes 1 or more in a simulation");
+  o.setup.workers = o.scheduler.workers;
+  o.setup.classify = o.scheduler.classify;
   finish_workload(o);
   std::vector<std::string> types;
   for (const RequestType& type : types_of(o.setup.workload)) types.push_back(type.name);

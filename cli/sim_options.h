@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "cli/contenders.h"
 #include "cli/slo.h"
+#include "sched/options.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
 #include "sim/trace.h"
@@ -32,10 +33,13 @@ struct OutcomesLimit {
 struct SimOptions {
   static constexpr double kDefaultLoad = 0.7;
 
+  SimOptions() { scheduler.workers = setup.workers; }
+
   std::vector<std::string> policies;
   bool compare = false;  // a table of all policies, even if there is one
   std::vector<Setting> settings;
   std::vector<Contender> contenders;  // both together, after finish_sim_options
+  SchedulerOptions scheduler;  // as `rubato serve` has them; but for policies and their settings
   sim::Setup setup;  // of the first run: complete after finish_sim_options
   bool requests_given = false;
   std::string workload = "extreme-bimodal";
@@ -61,8 +65,8 @@ struct SimOptions {
   double max_load = 1;
   double precision = 0.01;
   OutcomesLimit outcomes;  // cli/sim_outcomes.h
-  sim::ElasticSetup elastic;  // cli/sim_elastic.h
-  bool elastic_given = false;
+  sim::ElasticSetup elastic;  // its clients, see cli/sim_elastic.h
+  bool with_sessions = false;
 
   std::string json_file;  // "" = none, "-" = stdout
   bool no_wall = false;

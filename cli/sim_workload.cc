@@ -107,7 +107,7 @@ void note_settings(SimOptions& o) {
   note("flows", std::to_string(setup.workload.flows.count));
   if (setup.workload.flows.zipf > 0) note("zipf", fmt::format("{}", setup.workload.flows.zipf));
   if (setup.workload.flows.in_turn) note("flow_order", "in-turn");
-  note("classify", setup.classify == Classify::kAge ? "age" : "feedback");
+  note("classify", name_of(setup.classify));
   note("long_over_us", fmt::format("{}", setup.long_over.micros()));
   for (const std::string& phase : o.phases) note("phase", phase);
   if (!o.misclassify.empty()) note("misclassify", o.misclassify);

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "cli/command.h"
+#include "cli/option_flags.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "cli/progress.h"
@@ -144,7 +145,6 @@ constexpr const char* kNotes =
 void add_tune_options(CLI::App& app, TuneOptions& o) {
   o.sim.seeds = kSeeds;
   o.sim.setup.warmup = kWarmup;
-  o.sim.setup.classify = Classify::kAge;  // as `rubato serve`, unless told
   add_slo_option(app, o.sim.slo, "Limits to meet, see below; may be repeated");
   add_rate_option(app, o.sim)->description("Requests per second to serve");
   CLI::Option* profile =
@@ -166,6 +166,7 @@ void add_tune_options(CLI::App& app, TuneOptions& o) {
   app.add_option("--output", o.output, "Where the configuration goes; - is stdout")
       ->type_name("FILE")
       ->capture_default_str();
+  add_flags(app, o.sim.scheduler, kTune);
   add_model_options(app, o.sim);
   app.get_option("--requests")->default_str("as the SLO's percentiles need");
   app.get_option("--seeds")->description(

@@ -27,10 +27,6 @@ std::string comment(const std::string& label, std::string text) {
   return fmt::format("# {:<11}{}\n", label, text);
 }
 
-const char* classify_name(const SimOptions& o) {
-  return o.setup.classify == Classify::kAge ? "age" : "feedback";
-}
-
 // As TOML: what looks like a whole number or a flag is one.
 std::string toml_value(const std::string& value) {
   if (value == "on") return "true";
@@ -109,7 +105,7 @@ std::string sim_command(const SimOptions& o, const Configuration& configuration)
   if (flows.zipf > 0) add("zipf", fmt::format("{}", flows.zipf));
   for (const std::string& phase : o.phases) add("phase", phase);
   if (!o.misclassify.empty()) add("misclassify", o.misclassify);
-  add("classify", classify_name(o));
+  add("classify", name_of(o.setup.classify));
   add("long-over", format_time(setup.long_over));
   add("costs", o.costs);
   add("warmup", fmt::format("{}", setup.warmup));
@@ -134,7 +130,7 @@ std::string tune_config(const SimOptions& o, const TuneSummary& s) {
   text += assumptions(o, s) + comment("again", sim_command(o, best)) + "#\n";
   text += ranking_text(s.result) + "\n";
   text += fmt::format("policy = \"{}\"\nworkers = {}\nclassify = \"{}\"\n", best.contender.policy,
-                      best.workers, classify_name(o));
+                      best.workers, name_of(o.setup.classify));
   if (best.contender.settings.empty()) return text;
   text += "\n[set]\n";
   for (const auto& [name, value] : best.contender.settings) {

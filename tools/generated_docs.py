@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tables in the documentation that a command prints. `--check` fails when one is stale, `--write`
-renews it. In the file, a table stands between
+"""Tables in the documentation, and fields in the public headers, that a command prints. `--check`
+fails when one is stale, `--write` renews it. In the file, a part stands between
 
     <!-- generated: NAME -->
     <!-- end of NAME -->
 
-and ENTRIES says which command prints NAME, and whether all of its output is meant or only the
-part before the first empty line. `{rubato}` stands for the built program."""
+or, in code, between `// generated: NAME` and `// end of NAME`; ENTRIES says which command prints
+NAME, and whether all of its output is meant or only the part before the first empty line.
+`{rubato}` stands for the built program."""
 
 import argparse
 import difflib
@@ -24,6 +25,11 @@ ALL, FIRST = "all", "first"
 ENTRIES = [
     ("README.md", "policies", ["{rubato}", "policies", "--markdown"], FIRST),
     ("docs/POLICIES.md", "policies", ["{rubato}", "policies", "--markdown"], ALL),
+    ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
+    *(("include/rubato/options.h", form, ["{rubato}", "options", "--as", form], ALL)
+      for form in ("c-enums", "c-fields")),
+    *(("include/rubato/options.hpp", form, ["{rubato}", "options", "--as", form], ALL)
+      for form in ("c++-enums", "c++-fields", "c++-members", "c++-copies")),
 ]
 
 
@@ -32,7 +38,10 @@ class Stale(Exception):
 
 
 def pattern(name):
-    return re.compile(rf"(<!-- generated: {name} -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
+    name = re.escape(name)
+    begin = rf"(?:<!-- generated: {name} -->|// generated: {name})\n"
+    end = rf"(?:<!-- end of {name} -->|// end of {name}\n)"
+    return re.compile(rf"({begin})(.*?)([ ]*{end})", re.DOTALL)
 
 
 def replace(text, name, table):

@@ -15,88 +15,147 @@
 
 namespace rubato::inline v1 {
 
-enum class Transport : uint32_t {
-  kTcp = RUBATO_TCP,
-  kLoopback = RUBATO_LOOPBACK,  // in this process, see LoopbackClient: for tests
-};
-
-// Who may say that a request is long, and so can be preempted.
+// generated: c++-enums
+// Who says that a request is long, and so may be preempted.
 enum class Classify : uint32_t {
-  kFeedback = RUBATO_CLASSIFY_FEEDBACK,  // only the application (Synergy 5.1.2)
-  kAge = RUBATO_CLASSIFY_AGE,            // and its age: whatever outlives a quantum is long
-  kLearned = RUBATO_CLASSIFY_LEARNED,    // and what requests of its type and size took before
+  kFeedback = RUBATO_CLASSIFY_FEEDBACK,  // the application alone, at any time
+  kAge = RUBATO_CLASSIFY_AGE,  // or it outlives a quantum
+  kLearned = RUBATO_CLASSIFY_LEARNED,  // or its kind did so before
+  kDeclared = RUBATO_CLASSIFY_DECLARED,  // the application alone, when the request arrives
 };
 
-// Who looks at the clock while a request runs.
-enum class Clock : uint32_t {
-  kSelf = RUBATO_CLOCK_SELF,             // its worker, at checkpoints (SBB 4.3)
-  kTimerCore = RUBATO_CLOCK_TIMER_CORE,  // a thread of the server (Synergy 5.1.3)
-  kEmbedded = RUBATO_CLOCK_EMBEDDED,     // the program, by Server::poll_timer
+// Who looks at the clock while a long request runs.
+enum class PreemptionClock : uint32_t {
+  kSelf = RUBATO_PREEMPTION_CLOCK_SELF,  // its own worker, at checkpoints
+  kTimerCore = RUBATO_PREEMPTION_CLOCK_TIMER_CORE,  // a thread of the server
+  kEmbedded = RUBATO_PREEMPTION_CLOCK_EMBEDDED,  // the program around the library, by polling
 };
 
-// How a running request is preempted, see enum rubato_preempt.
-enum class Preempt : uint32_t {
-  kAuto = RUBATO_PREEMPT_AUTO,
-  kNone = RUBATO_PREEMPT_NONE,
-  kCheckpoint = RUBATO_PREEMPT_CHECKPOINT,
-  kSignal = RUBATO_PREEMPT_SIGNAL,
-  kTimer = RUBATO_PREEMPT_TIMER,
-  kUintr = RUBATO_PREEMPT_UINTR,
-  kKmod = RUBATO_PREEMPT_KMOD,
-};
-
+// What workers do that have nothing to do.
 enum class Idle : uint32_t {
-  kAdaptive = RUBATO_IDLE_ADAPTIVE,  // spin briefly, then sleep: a quiet server uses no CPU
-  kSpin = RUBATO_IDLE_SPIN,          // never sleep: for isolated cores
+  kAdaptive = RUBATO_IDLE_ADAPTIVE,  // spin, then sleep
+  kSpin = RUBATO_IDLE_SPIN,  // never sleep: for isolated cores
 };
 
-// What an overloaded server does, see enum rubato_overload.
-enum class Overload : uint32_t {
-  kNone = RUBATO_OVERLOAD_NONE,
-  kAqm = RUBATO_OVERLOAD_AQM,
+// Where requests come from.
+enum class Transport : uint32_t {
+  kTcp = RUBATO_TRANSPORT_TCP,  // kernel sockets
+  kLoopback = RUBATO_TRANSPORT_LOOPBACK,  // in this process, for tests
 };
+
+// How long requests are preempted; `rubato doctor` says what works here.
+enum class Preempt : uint32_t {
+  kAuto = RUBATO_PREEMPT_AUTO,  // the best that works: uintr, kmod, else checkpoint
+  kNone = RUBATO_PREEMPT_NONE,  // a request runs to its end
+  kCheckpoint = RUBATO_PREEMPT_CHECKPOINT,  // at checkpoints, where its code has them
+  kSignal = RUBATO_PREEMPT_SIGNAL,  // at any instruction, as all below: a timer core sends a signal
+  kTimer = RUBATO_PREEMPT_TIMER,  // a timer of its worker's own
+  kUintr = RUBATO_PREEMPT_UINTR,  // a timer core sends a user interrupt
+  kKmod = RUBATO_PREEMPT_KMOD,  // a timer core has a kernel module interrupt the CPU
+};
+
+// What an overloaded server does.
+enum class Overload : uint32_t {
+  kNone = RUBATO_OVERLOAD_NONE,  // it serves as long as queues have room
+  // it refuses requests that have waited longer than twice the target delay
+  kAqm = RUBATO_OVERLOAD_AQM,
+  // clients may have as many requests underway as they were given credits, by Rubato RPC
+  kCredits = RUBATO_OVERLOAD_CREDITS,
+};
+// end of c++-enums
 
 struct Options {
-  std::string policy = "synergy";               // `rubato policies` lists them
-  std::map<std::string, std::string> settings;  // of the policy
-  uint32_t workers = 0;  // 1 .. 256, one thread each; 0 = one for each CPU that it may use
+  // generated: c++-fields
+  // Scheduling policy, see `rubato policies`.
+  std::string policy = "synergy";
+  // Settings of the policy.
+  std::map<std::string, std::string> set;
+  // Worker threads; 0 = one for each CPU that the process may use, by its affinity and the CPU
+  // quota of its control group; 0 .. 256.
+  uint32_t workers = 0;
+  // Who says that a request is long, and so may be preempted.
   Classify classify = Classify::kAge;
-  Clock clock = Clock::kSelf;
+  // Who looks at the clock while a long request runs.
+  PreemptionClock preemption_clock = PreemptionClock::kSelf;
+  // What workers do that have nothing to do.
   Idle idle = Idle::kAdaptive;
+  // How long an adaptive worker spins before it sleeps; beside a best-effort command 10us unless
+  // given; 0ns .. 1s.
   std::chrono::nanoseconds idle_spin = std::chrono::microseconds(50);
-  bool pin = false;        // worker i runs on the allowed CPU number pin_first + i
+  // Run worker i on the i-th allowed CPU; beside a best-effort command also unless told, where
+  // there is a worker for each CPU.
+  bool pin = false;
+  // First CPU that is used by `pin`, as an index; 0 .. 4096.
   uint32_t pin_first = 0;
-  size_t stack_bytes = size_t{64} * 1024;  // a request's stack, 16 KiB .. 64 MiB
-  uint32_t max_fibers = 4096;              // preempted requests plus workers, up to 30000
+  // Stack that a request runs on; 16KiB .. 64MiB.
+  size_t stack_bytes = size_t{64} << 10;
+  // Requests that can be suspended at once, and one for each worker; 2 .. 30000.
+  uint32_t max_fibers = 4096;
+  // Where requests come from.
   Transport transport = Transport::kTcp;
-  std::string bind = "127.0.0.1";          // address or host name, "*" = all addresses
-  uint32_t port = 0;                       // 0 = any free one, see Server::port
-  uint32_t max_connections = 10000;        // more are closed and counted
-  std::chrono::nanoseconds idle_timeout{};                // of a connection, zero = none
-  size_t max_request_bytes = size_t{16} * 1024 * 1024;    // more is refused, and closed
-  size_t max_reply_bytes = size_t{256} * 1024 * 1024;     // unread by one client, else closed
+  // Address or host name to listen on; * = all addresses.
+  std::string bind = "127.0.0.1";
+  // TCP port; 0 = any free one; 0 .. 65535.
+  uint32_t port = 0;
+  // Connections at most, fewer where the system allows no more; what comes beyond is closed and
+  // counted; 1 .. 1000000.
+  uint32_t max_connections = 10000;
+  // Connections are closed that have been idle for so long; 0 = never; 0ns .. 2147483648s.
+  std::chrono::nanoseconds idle_timeout = std::chrono::nanoseconds(0);
+  // A larger request is refused, and its connection closed; 1B .. 1GiB.
+  size_t max_request_bytes = size_t{16} << 20;
+  // Replies that wait to be read by one client; with more its connection is closed; 1B .. 1GiB.
+  size_t max_reply_bytes = size_t{256} << 20;
+  // Longest time between the order to stop and the end, for requests in flight; 0ns .. 3600s.
   std::chrono::nanoseconds drain_limit = std::chrono::seconds(10);
+  // Address of the metrics port.
   std::string metrics_bind = "127.0.0.1";
-  int32_t metrics_port = -1;    // /metrics, /healthz, /readyz; -1 = none, 0 = any free one
-  // SIGTERM and SIGINT stop the server, a second one at once. Those that would end the process but
+  // Port of /metrics, /plan, /healthz and /readyz; 0 = any free one; -1 = none, 0 .. 65535.
+  int32_t metrics_port = -1;
+  // SIGTERM and SIGINT stop the server, a second one at once; those that would end the process but
   // have no handler, SIGHUP, SIGUSR1, SIGUSR2 and SIGPIPE, do no harm.
   bool handle_signals = false;
+  // How long requests are preempted; `rubato doctor` says what works here.
   Preempt preempt = Preempt::kAuto;
-  // Framing::kRpc: while requests wait for longer there are fewer credits, from twice that on they
-  // are rejected.
+  // In place of target_delay, with RPC framing: while requests wait for longer there are fewer
+  // credits, from twice that on they are rejected; 1us .. 60s.
   std::chrono::nanoseconds rpc_target_delay = std::chrono::milliseconds(1);
-  uint32_t rpc_sessions_per_address = 0;  // 0 = as many as max_connections
+  // What an overloaded server does.
   Overload overload = Overload::kNone;
-  // Overload::kAqm: how long requests may wait for their turn, refused from twice that on.
+  // Workers that an allocator leaves alone, at least 1 in a server; 0 .. 256.
+  uint32_t guaranteed_cores = 1;
+  // How long requests may wait for their turn; 1us .. 60s.
   std::chrono::nanoseconds target_delay = std::chrono::milliseconds(3);
-  // The same of long ones, also with Framing::kRpc; zero = as others, or eight times their own
-  // service where they share a worker.
-  std::chrono::nanoseconds target_delay_long{};
-  std::string cores = "adaptive";  // or an allocator of cores, docs/CORES.md
-  std::map<std::string, std::string> cores_set;  // of the allocator
-  uint32_t guaranteed_cores = 1;   // workers that it leaves alone
+  // The same of long requests; 0 = as others, or eight times their own service where they share a
+  // worker; 0ns .. 60s.
+  std::chrono::nanoseconds target_delay_long = std::chrono::nanoseconds(0);
+  // Which workers have a core: adaptive (all, and they sleep when idle), or what an allocator
+  // leaves them, see `rubato options`.
+  std::string cores = "adaptive";
+  // Settings of the allocator of cores.
+  std::map<std::string, std::string> cores_set;
+  // Address of the agent port.
   std::string agent_bind = "127.0.0.1";
-  int32_t agent_port = -1;  // HAProxy's agent-check; -1 = none, 0 = any free one
+  // Port that tells load balancers the server's weight, by HAProxy's agent-check; 0 = any free one;
+  // -1 = none, 0 .. 65535.
+  int32_t agent_port = -1;
+  // RPC sessions at most from one client address; 0 = as many as max_connections; 0 .. 1000000.
+  uint32_t sessions_per_address = 0;
+  // Requests that wait at one worker at most; 64 .. 1048576.
+  uint32_t inbox_capacity = 16384;
+  // Requests that wait in one global queue at most; 64 .. 1048576.
+  uint32_t shared_capacity = 16384;
+  // Waits are overload once a worker has not run out of work for so long (aqm); 0ns .. 60s.
+  std::chrono::nanoseconds overload_patience = std::chrono::milliseconds(100);
+  // Overload is over when nobody was late for so long (aqm); 0ns .. 60s.
+  std::chrono::nanoseconds overload_calm = std::chrono::milliseconds(100);
+  // The same where a worker runs out of work again (aqm); 0ns .. 60s.
+  std::chrono::nanoseconds overload_calm_idle = std::chrono::milliseconds(50);
+  // Share of a worker's time that may go into refusing requests (aqm); 0 .. 1.
+  double overload_budget = 0.1;
+  // Settings of the credits.
+  std::map<std::string, std::string> credits_set;
+  // end of c++-fields
 };
 
 namespace detail {
@@ -115,15 +174,15 @@ struct Settings {
 // Options as C has them. Points into `options` and itself, so it must not be moved.
 struct COptions {
   explicit COptions(const Options& o) {
-    settings.fill(o.settings);
-    cores_set.fill(o.cores_set);
     rubato_options_init(&c, sizeof c);
+    // generated: c++-copies
     c.policy = o.policy.c_str();
-    c.settings = settings.pointers.data();
-    c.settings_count = settings.pointers.size();
+    set.fill(o.set);
+    c.set = set.pointers.data();
+    c.set_count = set.pointers.size();
     c.workers = o.workers;
     c.classify = static_cast<uint32_t>(o.classify);
-    c.clock = static_cast<uint32_t>(o.clock);
+    c.preemption_clock = static_cast<uint32_t>(o.preemption_clock);
     c.idle = static_cast<uint32_t>(o.idle);
     c.idle_spin_ns = o.idle_spin.count();
     c.pin = o.pin ? 1 : 0;
@@ -143,22 +202,36 @@ struct COptions {
     c.handle_signals = o.handle_signals ? 1 : 0;
     c.preempt = static_cast<uint32_t>(o.preempt);
     c.rpc_target_delay_ns = o.rpc_target_delay.count();
-    c.rpc_sessions_per_address = o.rpc_sessions_per_address;
     c.overload = static_cast<uint32_t>(o.overload);
+    c.guaranteed_cores = o.guaranteed_cores;
     c.target_delay_ns = o.target_delay.count();
     c.target_delay_long_ns = o.target_delay_long.count();
     c.cores = o.cores.c_str();
+    cores_set.fill(o.cores_set);
     c.cores_set = cores_set.pointers.data();
     c.cores_set_count = cores_set.pointers.size();
-    c.guaranteed_cores = o.guaranteed_cores;
     c.agent_bind = o.agent_bind.c_str();
     c.agent_port = o.agent_port;
+    c.sessions_per_address = o.sessions_per_address;
+    c.inbox_capacity = o.inbox_capacity;
+    c.shared_capacity = o.shared_capacity;
+    c.overload_patience_ns = o.overload_patience.count();
+    c.overload_calm_ns = o.overload_calm.count();
+    c.overload_calm_idle_ns = o.overload_calm_idle.count();
+    c.overload_budget = o.overload_budget;
+    credits_set.fill(o.credits_set);
+    c.credits_set = credits_set.pointers.data();
+    c.credits_set_count = credits_set.pointers.size();
+    // end of c++-copies
   }
   COptions(const COptions&) = delete;
   COptions& operator=(const COptions&) = delete;
 
-  Settings settings;
+  // generated: c++-members
+  Settings set;
   Settings cores_set;
+  Settings credits_set;
+  // end of c++-members
   rubato_options c;
 };
 

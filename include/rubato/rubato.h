@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include <rubato/checkpoint.h>
+#include <rubato/options.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,96 +46,6 @@ enum {
   RUBATO_ERROR = -1,
   RUBATO_DRAIN_LIMIT = 1,  // rubato_server_run: stopped with requests unfinished
 };
-
-enum rubato_transport {
-  RUBATO_TCP = 0,
-  RUBATO_LOOPBACK = 1,  // in this process, see rubato_loopback_connect: for tests
-};
-
-// Who may say that a request is long, and so can be preempted.
-enum rubato_classification {
-  RUBATO_CLASSIFY_FEEDBACK = 0,  // only the application (Synergy 5.1.2)
-  RUBATO_CLASSIFY_AGE = 1,       // and its age: whatever outlives a quantum is long
-  RUBATO_CLASSIFY_LEARNED = 2,   // and what requests of its type and size took before
-};
-
-// Who looks at the clock while a request runs.
-enum rubato_clock {
-  RUBATO_CLOCK_SELF = 0,        // its worker, at checkpoints (SBB 4.3)
-  RUBATO_CLOCK_TIMER_CORE = 1,  // a thread of the server (Synergy 5.1.3)
-  RUBATO_CLOCK_EMBEDDED = 2,    // the program, by calling rubato_server_poll_timer
-};
-
-// How a running request is preempted. All but checkpoint and none are asynchronous: they may hit
-// any instruction, need no checkpoints, and give every request thread-local storage of its own.
-// They take a program that is linked with librubato-interpose.so, or has it preloaded.
-enum rubato_preempt {
-  RUBATO_PREEMPT_AUTO = 0,        // the best that works: uintr, kmod, else checkpoint
-  RUBATO_PREEMPT_NONE = 1,        // it runs to its end
-  RUBATO_PREEMPT_CHECKPOINT = 2,  // at checkpoints
-  RUBATO_PREEMPT_SIGNAL = 3,      // a timer core sends its worker a signal
-  RUBATO_PREEMPT_TIMER = 4,       // a timer of its worker's own does; clock must be self
-  RUBATO_PREEMPT_UINTR = 5,       // a timer core sends a user interrupt
-  RUBATO_PREEMPT_KMOD = 6,        // a timer core has a kernel module interrupt the CPU
-};
-
-enum rubato_idle {
-  RUBATO_IDLE_ADAPTIVE = 0,  // spin briefly, then sleep
-  RUBATO_IDLE_SPIN = 1,      // never sleep: for isolated cores
-};
-
-// What an overloaded server does; docs/OVERLOAD.md. With RUBATO_FRAMING_RPC the credits of its
-// clients decide instead.
-enum rubato_overload {
-  RUBATO_OVERLOAD_NONE = 0,  // serves as long as queues have room
-  RUBATO_OVERLOAD_AQM = 1,   // refuses requests that have waited longer than twice target_delay_ns
-};
-
-typedef struct rubato_options {
-  size_t struct_size;
-  const char* policy;            // "synergy"; `rubato policies` lists them
-  const char* const* settings;   // of the policy, "name=value" each
-  size_t settings_count;
-  uint32_t workers;              // 1 .. 256, one thread each; 0 = one for each CPU that affinity
-                                 // and CPU quota leave
-  uint32_t classify;             // enum rubato_classification, age
-  uint32_t clock;                // enum rubato_clock, self
-  uint32_t idle;                 // enum rubato_idle, adaptive
-  int64_t idle_spin_ns;          // before an adaptive worker sleeps, 50 us
-  uint32_t pin;                  // 1 = worker i runs on the allowed CPU number pin_first + i
-  uint32_t pin_first;
-  size_t stack_bytes;            // of the stack a request runs on, 16 KiB .. 64 MiB, 64 KiB
-  uint32_t max_fibers;           // preempted requests plus workers, workers + 1 .. 30000, 4096
-  uint32_t transport;            // enum rubato_transport, tcp
-  const char* bind;              // address or host name, "*" = all addresses; "127.0.0.1"
-  uint32_t port;                 // 0 .. 65535, 0 = any free one
-  uint32_t max_connections;      // more are closed and counted, 10000
-  int64_t idle_timeout_ns;       // of a connection, 0 = none
-  size_t max_request_bytes;      // more is refused, and the connection closed; 16 MiB
-  size_t max_reply_bytes;        // waiting to be read by one client, else it is closed; 256 MiB
-  int64_t drain_limit_ns;        // how long stop waits for requests in flight, 10 s
-  const char* metrics_bind;      // "127.0.0.1"
-  int32_t metrics_port;          // for /metrics, /plan, /healthz, /readyz; -1 = none, 0 = any
-  // 1 = SIGTERM and SIGINT stop the server, a second one at once. Those that would end the process
-  // but have no handler, SIGHUP, SIGUSR1, SIGUSR2 and SIGPIPE, do no harm.
-  uint32_t handle_signals;
-  uint32_t preempt;              // enum rubato_preempt, auto; `rubato doctor` lists what works here
-  int64_t rpc_target_delay_ns;   // RUBATO_FRAMING_RPC: while requests wait for longer there are
-                                 // fewer credits, from twice that on they are rejected; 1 ms
-  uint32_t overload;             // enum rubato_overload, none
-  uint32_t guaranteed_cores;     // workers that an allocator leaves alone, 1
-  int64_t target_delay_ns;       // aqm: how long requests may wait for their turn, 3 ms
-  int64_t target_delay_long_ns;  // aqm and RPC: the same of long ones; 0 = as others, or eight
-                                 // times their own service where they share a worker
-  const char* cores;             // which workers have a core: "adaptive" = all, and they sleep when
-                                 // idle; or an allocator that parks and wakes them, docs/CORES.md
-  const char* const* cores_set;  // of the allocator, "name=value" each
-  size_t cores_set_count;
-  const char* agent_bind;        // "127.0.0.1"
-  int32_t agent_port;            // tells load balancers the server's weight, by HAProxy's
-                                 // agent-check; -1 = none, 0 = any
-  uint32_t rpc_sessions_per_address;  // RUBATO_FRAMING_RPC: 0 = as many as max_connections
-} rubato_options;
 
 // Where one request ends and the next begins.
 enum rubato_framing {
@@ -249,8 +160,8 @@ uint32_t rubato_server_agent_port(const rubato_server* server);
 // 1 until it is told to stop. Any thread.
 int rubato_server_is_serving(const rubato_server* server);
 
-// One step of the timer core; for RUBATO_CLOCK_EMBEDDED, by one thread at a time while the server
-// runs. Call it every microsecond or so.
+// One step of the timer core; for RUBATO_PREEMPTION_CLOCK_EMBEDDED, by one thread at a time while
+// the server runs. Call it every microsecond or so.
 void rubato_server_poll_timer(rubato_server* server);
 
 // Sums since the start.
@@ -340,7 +251,7 @@ uint32_t rubato_fiber_local_new_key(void);
 void* rubato_fiber_local(uint32_t key);
 int rubato_fiber_local_set(uint32_t key, void* value, void (*destroy)(void* value));
 
-// The client side of RUBATO_LOOPBACK. Any thread; not a worker, for receive blocks.
+// The client side of RUBATO_TRANSPORT_LOOPBACK. Any thread; not a worker, for receive blocks.
 // A connection; 0 = refused, or another transport.
 uint64_t rubato_loopback_connect(rubato_server* server);
 // RUBATO_ERROR: closed, or 1 MiB on its way already.

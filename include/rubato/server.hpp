@@ -211,8 +211,8 @@ class Server {
     return times;
   }
 
-  // One step of the timer core, for Clock::kEmbedded: by one thread at a time, about every
-  // microsecond while the server runs.
+  // One step of the timer core, for PreemptionClock::kEmbedded: by one thread at a time, about
+  // every microsecond while the server runs.
   void poll_timer() { rubato_server_poll_timer(c_.get()); }
 
   rubato_server* c() const { return c_.get(); }

@@ -357,31 +357,36 @@ TEST(Errors, name_the_option_and_what_it_takes) {
     return error_of(options, echo(Framing::kLines));
   };
   EXPECT_EQ(with([](Options&) {}), "");
-  EXPECT_EQ(with([](Options& o) { o.workers = 257; }), "workers: 257 is not in 1 .. 256");
+  EXPECT_EQ(with([](Options& o) { o.workers = 257; }),
+            "workers: takes a whole number from 0 to 256, not '257'");
   EXPECT_EQ(with([](Options& o) { o.workers = 0; }), "");
-  EXPECT_EQ(with([](Options& o) { o.port = 70000; }), "port: 70000 is not in 0 .. 65535");
+  EXPECT_EQ(with([](Options& o) { o.port = 70000; }),
+            "port: takes a whole number from 0 to 65535, not '70000'");
   EXPECT_EQ(with([](Options& o) { o.preempt = static_cast<rubato::Preempt>(99); }),
-            "preempt: 99 is not in 0 .. 6");
+            "preempt: takes auto, none, checkpoint, signal, timer, uintr or kmod, not '99'");
   EXPECT_EQ(with([](Options& o) { o.preempt = rubato::Preempt::kCheckpoint; }), "");
   const auto names = [](const std::string& error, const char* what) {
     return error.find(what) != std::string::npos;
   };
   EXPECT_TRUE(names(with([](Options& o) { o.policy = "magic"; }), "policy: 'magic'"));
-  EXPECT_TRUE(names(with([](Options& o) { o.settings["speed"] = "1"; }), "speed"));
-  EXPECT_EQ(with([](Options& o) { o.overload = static_cast<rubato::Overload>(2); }),
-            "overload: 2 is not in 0 .. 1");
-  EXPECT_TRUE(names(with([](Options& o) { o.target_delay = {}; }), "target_delay_ns: 0 is not in"));
+  EXPECT_TRUE(names(with([](Options& o) { o.set["speed"] = "1"; }), "speed"));
+  EXPECT_EQ(with([](Options& o) { o.overload = static_cast<rubato::Overload>(3); }),
+            "overload: takes none, aqm or credits, not '3'");
+  EXPECT_EQ(with([](Options& o) { o.overload = rubato::Overload::kCredits; }),
+            "overload: credits needs RUBATO_FRAMING_RPC");
+  EXPECT_TRUE(names(with([](Options& o) { o.target_delay = {}; }),
+                    "target_delay: takes a time from 1us"));
   EXPECT_EQ(with([](Options& o) { o.target_delay_long = std::chrono::milliseconds(50); }), "");
-  EXPECT_TRUE(names(with([](Options& o) { o.target_delay_long = std::chrono::nanoseconds(1); }),
-                    "target_delay_long_ns: 1 is not in"));
+  EXPECT_TRUE(names(with([](Options& o) { o.target_delay_long = std::chrono::nanoseconds(-1); }),
+                    "target_delay_long: takes a time from 0ns"));
   EXPECT_EQ(with([](Options& o) { o.guaranteed_cores = 2; }),
-            "guaranteed_cores: 2 is not in 1 .. 1");
+            "guaranteed_cores: takes 1 .. the number of workers, 1; got 2");
   EXPECT_TRUE(names(with([](Options& o) { o.workers = o.guaranteed_cores = 2; }),
                     "guaranteed_cores: needs cores with an allocator"));
   EXPECT_TRUE(names(with([](Options& o) { o.cores = "magic"; }), "cores: 'magic'"));
   EXPECT_TRUE(names(with([](Options& o) { o.cores_set["speed"] = "1"; }), "cores_set: needs"));
   EXPECT_EQ(with([](Options& o) { o.agent_port = 70000; }),
-            "agent_port: 70000 is not in -1 .. 65535");
+            "agent_port: takes none, or a whole number from 0 to 65535, not '70000'");
   EXPECT_TRUE(names(error_of(loopback(), Application{}), "handle, loop"));
   EXPECT_TRUE(names(error_of(loopback(), echo(Framing::kUser)), "frame:"));
 }
@@ -497,7 +502,7 @@ TEST(VersionedStructs, of_an_older_program_are_filled_up_and_of_a_newer_one_look
     uint64_t unknown;
   } newer{};
   rubato_options_init(&newer.options, sizeof newer);
-  newer.options.transport = RUBATO_LOOPBACK;
+  newer.options.transport = RUBATO_TRANSPORT_LOOPBACK;
   rubato_application app;
   rubato_application_init(&app, sizeof app);
   app.handle = [](void*, rubato_request*) -> int { return RUBATO_OK; };

@@ -3,175 +3,222 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <string>
-#include <string_view>
+#include <type_traits>
 
 #include "api/versioned.h"
+#include "base/option_text.h"
 #include "mechanism/cpu/cgroup.h"
-#include "overload/cores/rule.h"
+#include "overload/credit_options.h"
 #include "rpc/frames.h"
 
 namespace rubato::api {
 namespace {
 
-constexpr size_t kKiB = 1024;
-constexpr size_t kMiB = 1024 * kKiB;
-constexpr uint32_t kMaxFibers = 30000;  // two mappings each, see mechanism/fiber/stack.h
-constexpr uint32_t kMaxPort = 65535;
-constexpr Nanos kRpcTargetDelay = Nanos::millis(1);
-constexpr int64_t kDayNs = int64_t{24} * 3600 * 1'000'000'000;
+// "name=value" each, in C.
+struct SettingsField {
+  const char* const*& texts;
+  size_t& count;
+};
 
-// Collects the first complaint, so that a list of checks reads as one.
-class Checks {
+// Calls visit(field of C, option) for each option of the library.
+template <class V>
+void for_each_field(rubato_options& c, SchedulerOptions& o, ServerOptions& s, V&& visit) {
+  visit(c.policy, o.policy);
+  visit(SettingsField{c.set, c.set_count}, o.policy_settings);
+  visit(c.workers, o.workers);
+  visit(c.classify, o.classify);
+  visit(c.preemption_clock, o.preemption_clock);
+  visit(c.idle, o.idle);
+  visit(c.idle_spin_ns, o.idle_spin);
+  visit(c.pin, o.pin);
+  visit(c.pin_first, o.pin_first);
+  visit(c.stack_bytes, o.stack_bytes);
+  visit(c.max_fibers, o.max_fibers);
+  visit(c.transport, s.transport);
+  visit(c.bind, s.bind);
+  visit(c.port, s.port);
+  visit(c.max_connections, s.max_connections);
+  visit(c.idle_timeout_ns, s.idle_timeout);
+  visit(c.max_request_bytes, s.max_request_bytes);
+  visit(c.max_reply_bytes, s.max_reply_bytes);
+  visit(c.drain_limit_ns, o.drain_limit);
+  visit(c.metrics_bind, s.metrics_bind);
+  visit(c.metrics_port, s.metrics_port);
+  visit(c.handle_signals, s.handle_signals);
+  visit(c.preempt, o.preempt);
+  visit(c.rpc_target_delay_ns, s.rpc_target_delay);
+  visit(c.overload, o.overload);
+  visit(c.guaranteed_cores, o.guaranteed_cores);
+  visit(c.target_delay_ns, o.shedding.target_delay);
+  visit(c.target_delay_long_ns, o.shedding.target_delay_long);
+  visit(c.cores, o.cores);
+  visit(SettingsField{c.cores_set, c.cores_set_count}, o.cores_settings);
+  visit(c.agent_bind, s.agent_bind);
+  visit(c.agent_port, s.agent_port);
+  visit(c.sessions_per_address, s.sessions_per_address);
+  visit(c.inbox_capacity, o.inbox_capacity);
+  visit(c.shared_capacity, o.shared_capacity);
+  visit(c.overload_patience_ns, o.shedding.patience);
+  visit(c.overload_calm_ns, o.shedding.calm);
+  visit(c.overload_calm_idle_ns, o.shedding.calm_idle);
+  visit(c.overload_budget, o.shedding.budget);
+  visit(SettingsField{c.credits_set, c.credits_set_count}, o.credits_settings);
+}
+
+// From an option to a field of C; texts stay the option's.
+template <class Field, class Option>
+void give(Field&& field, const Option& option) {
+  if constexpr (std::is_same_v<Option, Nanos>) {
+    field = option.count();
+  } else if constexpr (std::is_same_v<Option, std::string>) {
+    field = option.c_str();
+  } else if constexpr (std::is_same_v<Option, OptionSettings>) {
+    field.texts = nullptr;
+    field.count = 0;
+  } else if constexpr (std::is_same_v<Option, bool>) {
+    field = option ? 1 : 0;
+  } else {
+    field = static_cast<std::remove_cvref_t<Field>>(option);
+  }
+}
+
+// From a field of C to an option. Fails with what is wrong where the option could not hold it.
+Status take(int64_t field, Nanos& option) {
+  option = Nanos(field);
+  return Done{};
+}
+Status take(uint32_t field, bool& option) {
+  option = field != 0;
+  return Done{};
+}
+Status take(const char* field, std::string& option) {
+  if (field == nullptr) return Error{"null"};
+  option = field;
+  return Done{};
+}
+template <Choice E>
+Status take(uint32_t field, E& option) {
+  if (field >= choices_of(option).size()) return read_option({}, std::to_string(field), option);
+  option = static_cast<E>(field);
+  return Done{};
+}
+Status take(const SettingsField& field, OptionSettings& option) {
+  for (size_t i = 0; i < field.count; ++i) {
+    if (Status read = read_option({}, field.texts[i], option); !read.ok()) return read;
+  }
+  return Done{};
+}
+template <class T>
+Status take(const T& field, T& option) {
+  option = field;
+  return Done{};
+}
+
+// The options of a server of the library.
+struct Options {
+  SchedulerOptions scheduler;
+  ServerOptions server;
+
+  template <class V>
+  void visit(V&& v) {
+    SchedulerOptions::visit(scheduler, v);
+    ServerOptions::visit(server, v);
+  }
+
+  const char* name_of(const void* option) {
+    const char* name = "";
+    visit([&](const OptionInfo& info, auto& field) {
+      if (static_cast<const void*>(&field) == option) name = info.name;
+    });
+    return name;
+  }
+};
+
+// The first complaint.
+class Complaint {
  public:
-  template <class T>
-  void in(const char* name, T value, T low, T high) {
-    if (!first_.empty() || (value >= low && value <= high)) return;
-    first_ = std::string(name) + ": " + std::to_string(value) + " is not in " +
-             std::to_string(low) + " .. " + std::to_string(high);
+  void note(const char* name, const Status& status) {
+    if (first_.empty() && !status.ok()) first_ = std::string(name) + ": " + status.error();
   }
-  void given(const char* name, const char* text) {
-    if (first_.empty() && text == nullptr) first_ = std::string(name) + ": null";
-  }
-  const std::string& first() const { return first_; }
+  Status status() const { return first_.empty() ? Status(Done{}) : Status(Error{first_}); }
 
  private:
   std::string first_;
 };
 
-void check_overload(Checks& checks, const rubato_options& o) {
-  checks.given("cores", o.cores);
-  checks.given("agent_bind", o.agent_bind);
-  checks.in("overload", o.overload, 0u, uint32_t{RUBATO_OVERLOAD_AQM});
-  checks.in("target_delay_ns", o.target_delay_ns, int64_t{1000}, kDayNs);
-  const int64_t shortest = o.target_delay_long_ns == 0 ? 0 : 1000;
-  checks.in("target_delay_long_ns", o.target_delay_long_ns, shortest, kDayNs);
-  checks.in("guaranteed_cores", o.guaranteed_cores, 1u, o.workers);
-  checks.in("agent_port", o.agent_port, -1, static_cast<int32_t>(kMaxPort));
+Status read_fields(rubato_options& c, Options& options) {
+  Complaint complaint;
+  for_each_field(c, options.scheduler, options.server, [&](auto&& field, auto& option) {
+    complaint.note(options.name_of(&option), take(field, option));
+  });
+  return complaint.status();
 }
 
-Status check(const rubato_options& o) {
-  Checks checks;
-  checks.given("policy", o.policy);
-  checks.given("bind", o.bind);
-  checks.given("metrics_bind", o.metrics_bind);
-  checks.in("workers", o.workers, 1u, limits::kMaxWorkers);
-  checks.in("classify", o.classify, 0u, uint32_t{RUBATO_CLASSIFY_LEARNED});
-  checks.in("clock", o.clock, 0u, uint32_t{RUBATO_CLOCK_EMBEDDED});
-  checks.in("preempt", o.preempt, 0u, uint32_t{RUBATO_PREEMPT_KMOD});
-  checks.in("idle", o.idle, 0u, uint32_t{RUBATO_IDLE_SPIN});
-  checks.in("idle_spin_ns", o.idle_spin_ns, int64_t{0}, kDayNs);
-  checks.in("stack_bytes", o.stack_bytes, 16 * kKiB, 64 * kMiB);
-  checks.in("max_fibers", o.max_fibers, o.workers + 1, kMaxFibers);
-  checks.in("transport", o.transport, 0u, uint32_t{RUBATO_LOOPBACK});
-  checks.in("port", o.port, 0u, kMaxPort);
-  checks.in("max_connections", o.max_connections, 1u, std::numeric_limits<uint32_t>::max());
-  checks.in("idle_timeout_ns", o.idle_timeout_ns, int64_t{0}, kDayNs);
-  checks.in("max_request_bytes", o.max_request_bytes, size_t{1}, kMiB * 1024);
-  checks.in("max_reply_bytes", o.max_reply_bytes, size_t{1}, kMiB * 1024);
-  checks.in("drain_limit_ns", o.drain_limit_ns, int64_t{0}, kDayNs);
-  checks.in("rpc_target_delay_ns", o.rpc_target_delay_ns, int64_t{1000}, kDayNs);
-  checks.in("metrics_port", o.metrics_port, -1, static_cast<int32_t>(kMaxPort));
-  check_overload(checks, o);
-  if (!checks.first().empty()) return Error{checks.first()};
-  return Done{};
-}
-
-using Settings = std::map<std::string, std::string>;
-
-Status read_settings(const char* name, const char* const* settings, size_t count, Settings& to) {
-  for (size_t i = 0; i < count; ++i) {
-    const std::string_view text = settings[i];
-    const size_t equals = text.find('=');
-    if (equals == std::string_view::npos || equals == 0) {
-      return Error{std::string(name) + ": '" + std::string(text) + "' is not name=value"};
+// As if each were given as text.
+Status check_ranges(Options& options) {
+  Complaint complaint;
+  options.visit([&](const OptionInfo& info, auto& field) {
+    auto copy = field;
+    if constexpr (std::is_arithmetic_v<decltype(copy)> || std::is_same_v<decltype(copy), Nanos>) {
+      const std::string text = describe_option(info, field).default_value;
+      complaint.note(info.name, read_option(info, text, copy));
     }
-    to[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
-  }
+  });
+  return complaint.status();
+}
+
+void use_server_options(const ServerOptions& server, uint32_t workers, Setup& setup) {
+  setup.loopback = server.transport == Transport::kLoopback;
+  setup.max_request_bytes = server.max_request_bytes;
+  setup.max_reply_bytes = server.max_reply_bytes;
+  // Twice the largest request: the framing refuses first, and says why.
+  const FlowLimits limits{2 * (server.max_request_bytes + rpc::kHeaderBytes),
+                          server.max_reply_bytes + 2 * rpc::kHeaderBytes};
+  setup.tcp.bind = server.bind;
+  setup.tcp.port = static_cast<uint16_t>(server.port);
+  setup.tcp.queues = workers;
+  setup.tcp.max_flows = server.max_connections;
+  setup.tcp.idle_timeout = server.idle_timeout;
+  setup.tcp.limits = limits;
+  setup.tcp.date_backlog = setup.runtime.sheds();
+  setup.wire.queues = workers;
+  setup.wire.max_flows = server.max_connections;
+  setup.wire.idle_timeout = server.idle_timeout;
+  setup.wire.limits = limits;
+  setup.metrics_bind = server.metrics_bind;
+  setup.metrics_port = server.metrics_port;
+  setup.agent_bind = server.agent_bind;
+  setup.agent_port = server.agent_port;
+  setup.handle_signals = server.handle_signals;
+}
+
+Status use_credits(const Options& options, Setup& setup) {
+  const auto credits = overload::CreditOptions::read(options.scheduler.credits_settings,
+                                                     options.server.rpc_target_delay);
+  if (!credits.ok()) return Error{credits.error()};
+  setup.admission.credits = credits.value();
+  setup.admission.workers = options.scheduler.workers;
+  setup.admission.max_sessions = options.server.max_connections;
+  setup.admission.sessions_per_address = options.server.sessions_per_address;
+  setup.admission.target_delay_long = options.scheduler.shedding.target_delay_long;
   return Done{};
-}
-
-Status read_cores(const rubato_options& o, RuntimeOptions& runtime) {
-  const bool allocates = std::string_view(o.cores) != "adaptive";
-  if (!allocates && o.guaranteed_cores != 1) {
-    return Error{"guaranteed_cores: needs cores with an allocator: " + overload::core_rule_names()};
-  }
-  if (allocates) runtime.cores = o.cores;
-  runtime.guaranteed_cores = o.guaranteed_cores;
-  return read_settings("cores_set", o.cores_set, o.cores_set_count,
-                       runtime.cores_settings);
-}
-
-RuntimeOptions runtime_options(const rubato_options& o) {
-  RuntimeOptions runtime;
-  runtime.policy = o.policy;
-  runtime.workers = o.workers;
-  runtime.classify = static_cast<Classify>(o.classify);
-  runtime.preemption_clock = static_cast<PreemptionClock>(o.clock);
-  runtime.preempt = static_cast<PreemptMechanism>(o.preempt);
-  runtime.idle = static_cast<Idle>(o.idle);
-  runtime.idle_spin = Nanos(o.idle_spin_ns);
-  runtime.pin = o.pin != 0;
-  runtime.pin_first = o.pin_first;
-  runtime.stack_bytes = o.stack_bytes;
-  runtime.max_fibers = o.max_fibers;
-  runtime.drain_limit = Nanos(o.drain_limit_ns);
-  runtime.shed = o.overload == RUBATO_OVERLOAD_AQM;
-  runtime.shedding.target_delay = Nanos(o.target_delay_ns);
-  runtime.shedding.target_delay_long = Nanos(o.target_delay_long_ns);
-  return runtime;
 }
 
 }  // namespace
 
-static_assert(static_cast<int>(Classify::kFeedback) == RUBATO_CLASSIFY_FEEDBACK);
-static_assert(static_cast<int>(Classify::kAge) == RUBATO_CLASSIFY_AGE);
-static_assert(static_cast<int>(Classify::kLearned) == RUBATO_CLASSIFY_LEARNED);
-static_assert(static_cast<int>(PreemptionClock::kSelf) == RUBATO_CLOCK_SELF);
-static_assert(static_cast<int>(PreemptionClock::kTimerCore) == RUBATO_CLOCK_TIMER_CORE);
-static_assert(static_cast<int>(PreemptionClock::kEmbedded) == RUBATO_CLOCK_EMBEDDED);
-static_assert(static_cast<int>(PreemptMechanism::kAuto) == RUBATO_PREEMPT_AUTO);
-static_assert(static_cast<int>(PreemptMechanism::kNone) == RUBATO_PREEMPT_NONE);
-static_assert(static_cast<int>(PreemptMechanism::kCheckpoint) == RUBATO_PREEMPT_CHECKPOINT);
-static_assert(static_cast<int>(PreemptMechanism::kSignal) == RUBATO_PREEMPT_SIGNAL);
-static_assert(static_cast<int>(PreemptMechanism::kTimer) == RUBATO_PREEMPT_TIMER);
-static_assert(static_cast<int>(PreemptMechanism::kUintr) == RUBATO_PREEMPT_UINTR);
-static_assert(static_cast<int>(PreemptMechanism::kKmod) == RUBATO_PREEMPT_KMOD);
-static_assert(static_cast<int>(Idle::kAdaptive) == RUBATO_IDLE_ADAPTIVE);
-static_assert(static_cast<int>(Idle::kSpin) == RUBATO_IDLE_SPIN);
-
 rubato_options default_options() {
-  const RuntimeOptions runtime;
-  const TcpOptions tcp;
-  rubato_options o{};
-  o.struct_size = sizeof o;
-  o.policy = "synergy";
-  o.classify = static_cast<uint32_t>(runtime.classify);
-  o.clock = static_cast<uint32_t>(runtime.preemption_clock);
-  o.preempt = static_cast<uint32_t>(runtime.preempt);
-  o.idle = static_cast<uint32_t>(runtime.idle);
-  o.idle_spin_ns = runtime.idle_spin.count();
-  o.stack_bytes = runtime.stack_bytes;
-  o.max_fibers = runtime.max_fibers;
-  o.bind = "127.0.0.1";
-  o.max_connections = tcp.max_flows;
-  o.max_request_bytes = 16 * kMiB;
-  o.max_reply_bytes = tcp.limits.output_bytes;
-  o.drain_limit_ns = runtime.drain_limit.count();
-  o.metrics_bind = "127.0.0.1";
-  o.metrics_port = -1;
-  o.rpc_target_delay_ns = kRpcTargetDelay.count();
-  o.target_delay_ns = runtime.shedding.target_delay.count();
-  o.cores = "adaptive";
-  o.guaranteed_cores = runtime.guaranteed_cores;
-  o.agent_bind = "127.0.0.1";
-  o.agent_port = -1;
-  return o;
+  static Options defaults;
+  rubato_options c{};
+  c.struct_size = sizeof c;
+  for_each_field(c, defaults.scheduler, defaults.server,
+                 [](auto&& field, const auto& option) { give(field, option); });
+  return c;
 }
 
 // Who is over the limit is told so, and what waits in the kernel has waited.
 void Setup::speak_rpc() {
+  runtime.overload = Overload::kCredits;
   runtime.shedding.target_delay = admission.credits.target_delay;
   tcp.date_backlog = true;
   rpc::encode(tcp.over_limit_reply, {rpc::Kind::kError, 0,
@@ -180,45 +227,19 @@ void Setup::speak_rpc() {
 }
 
 Result<Setup> read_options(const rubato_options* given) {
-  const auto read = read_versioned(given, default_options(), "options");
+  auto read = read_versioned(given, default_options(), "options");
   if (!read.ok()) return Error{read.error()};
-  rubato_options o = read.value();
-  if (o.workers == 0) o.workers = std::min(usable_cpus(), limits::kMaxWorkers);
-  if (Status good = check(o); !good.ok()) return Error{good.error()};
-  Setup setup;
-  setup.runtime = runtime_options(o);
-  Status good = read_settings("settings", o.settings, o.settings_count,
-                              setup.runtime.policy_settings);
-  if (good.ok()) good = read_cores(o, setup.runtime);
+  Options options;
+  Status good = read_fields(*read, options);
+  if (good.ok()) good = check_ranges(options);
   if (!good.ok()) return Error{good.error()};
-  setup.loopback = o.transport == RUBATO_LOOPBACK;
-  setup.max_request_bytes = o.max_request_bytes;
-  setup.max_reply_bytes = o.max_reply_bytes;
-  // Twice the largest request: the framing refuses first, and says why.
-  const FlowLimits limits{2 * (o.max_request_bytes + rpc::kHeaderBytes),
-                          o.max_reply_bytes + 2 * rpc::kHeaderBytes};
-  setup.tcp.bind = o.bind;
-  setup.tcp.port = static_cast<uint16_t>(o.port);
-  setup.tcp.queues = o.workers;
-  setup.tcp.max_flows = o.max_connections;
-  setup.tcp.idle_timeout = Nanos(o.idle_timeout_ns);
-  setup.tcp.limits = limits;
-  setup.tcp.date_backlog = setup.runtime.shed;
-  setup.wire.queues = o.workers;
-  setup.wire.max_flows = o.max_connections;
-  setup.wire.idle_timeout = Nanos(o.idle_timeout_ns);
-  setup.wire.limits = limits;
-  setup.metrics_bind = o.metrics_bind;
-  setup.metrics_port = o.metrics_port;
-  setup.agent_bind = o.agent_bind;
-  setup.agent_port = o.agent_port;
-  setup.handle_signals = o.handle_signals != 0;
-  setup.admission.credits.target_delay = Nanos(o.rpc_target_delay_ns);
-  setup.admission.credits.drop_delay = setup.admission.credits.target_delay * 2;  // CoreSync IV-A
-  setup.admission.workers = o.workers;
-  setup.admission.max_sessions = o.max_connections;
-  setup.admission.sessions_per_address = o.rpc_sessions_per_address;
-  setup.admission.target_delay_long = Nanos(o.target_delay_long_ns);
+  uint32_t& workers = options.scheduler.workers;
+  if (workers == 0) workers = std::min(usable_cpus(), limits::kMaxWorkers);
+  Setup setup;
+  static_cast<SchedulerOptions&>(setup.runtime) = options.scheduler;
+  use_server_options(options.server, workers, setup);
+  good = use_credits(options, setup);
+  if (!good.ok()) return Error{good.error()};
   return setup;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "datapath/loopback.h"
+#include "datapath/server_options.h"
 #include "datapath/tcp.h"
 #include "rpc/admission.h"
 #include "runtime/options.h"

@@ -138,7 +138,7 @@ TEST_F(RpcFraming, what_is_no_frame_is_an_error_and_the_end) {
 
 TEST_F(RpcFraming, one_address_has_no_more_sessions_than_it_may) {
   Options options;
-  options.rpc_sessions_per_address = 1;
+  options.sessions_per_address = 1;
   start(echo(), options);
   hello();
   std::string bytes;
@@ -176,7 +176,7 @@ TEST(RpcOptions, a_target_delay_that_cannot_be_is_refused) {
   app.framing = Framing::kRpc;
   const auto server = Server::create(options, std::move(app));
   ASSERT_FALSE(server.ok());
-  EXPECT_EQ(server.error().find("rpc_target_delay_ns"), 0u);
+  EXPECT_EQ(server.error().find("rpc_target_delay"), 0u);
 }
 
 }  // namespace

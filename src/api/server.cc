@@ -50,11 +50,14 @@ Result<std::unique_ptr<rubato_server>> rubato_server::create(
   if (!read.ok()) return Error{read.error()};
   Status good = rubato::api::Service::check(read.value());
   if (!good.ok()) return Error{good.error()};
-  if (read->framing == RUBATO_FRAMING_RPC && setup->runtime.shed) {
-    return Error{"overload: RUBATO_FRAMING_RPC controls overload by itself, with "
-                 "rpc_target_delay_ns"};
+  const bool rpc = read->framing == RUBATO_FRAMING_RPC;
+  if (rpc && setup->runtime.sheds()) {
+    return Error{"overload: RUBATO_FRAMING_RPC takes credits, with rpc_target_delay"};
   }
-  if (read->framing == RUBATO_FRAMING_RPC) setup->speak_rpc();
+  if (!rpc && setup->runtime.overload == rubato::Overload::kCredits) {
+    return Error{"overload: credits needs RUBATO_FRAMING_RPC"};
+  }
+  if (rpc) setup->speak_rpc();
   std::unique_ptr<rubato_server> server(new rubato_server(std::move(*setup), read.value()));
   good = server->open();
   if (!good.ok()) return Error{good.error()};

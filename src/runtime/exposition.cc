@@ -14,25 +14,6 @@ std::string micros(Nanos time) {
   return text;
 }
 
-const char* name_of(Classify classify) {
-  switch (classify) {
-    case Classify::kFeedback: return "feedback";
-    case Classify::kAge: return "age";
-    case Classify::kLearned: return "learned";
-    case Classify::kDeclared: return "declared";
-  }
-  return "?";
-}
-
-const char* name_of(PreemptionClock clock) {
-  switch (clock) {
-    case PreemptionClock::kSelf: return "self";
-    case PreemptionClock::kTimerCore: return "timer-core";
-    case PreemptionClock::kEmbedded: return "embedded";
-  }
-  return "?";
-}
-
 struct NamedCounter {
   const char* name;
   const char* help;
@@ -168,9 +149,9 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
       {"policy", options.policy},
       {"workers", std::to_string(options.workers)},
       {"classify", name_of(options.classify)},
-      {"preempt", to_string(options.preempt)},
+      {"preempt", name_of(options.preempt)},
       {"preemption_clock", name_of(options.preemption_clock)},
-      {"cores", options.cores.empty() ? "adaptive" : options.cores},
+      {"cores", options.cores},
       {"cores_granted", std::to_string(stats.cores_granted)},
   };
   for (const NamedCounter& counter : kCounters) {

@@ -238,7 +238,7 @@ TEST(Preempt, stack_without_room_for_interrupted_state_is_refused) {
   RuntimeOptions options;
   options.preempt = PreemptMechanism::kSignal;
   options.stack_bytes = size_t{16} * 1024;
-  EXPECT_EQ(refusal(options).rfind("stack_bytes: signal needs ", 0), 0u);
+  EXPECT_EQ(refusal(options).rfind("stack: preempt signal needs ", 0), 0u);
   options.preempt = PreemptMechanism::kCheckpoint;
   EXPECT_EQ(refusal(options), "");
 }

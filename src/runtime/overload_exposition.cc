@@ -10,8 +10,8 @@ constexpr JobClass kClasses[] = {JobClass::kShort, JobClass::kLong};
 constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare};
 
 const char* control_of(const RuntimeOptions& options) {
-  if (options.credits != nullptr) return options.shed ? "aqm+credits" : "credits";
-  return options.shed ? "aqm" : "none";
+  if (options.credits != nullptr) return options.sheds() ? "aqm+credits" : "credits";
+  return options.sheds() ? "aqm" : "none";
 }
 
 const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
@@ -36,7 +36,7 @@ std::string micros(Nanos time) {
 }
 
 bool controlled(const RuntimeOptions& options) {
-  return options.shed || options.credits != nullptr;
+  return options.sheds() || options.credits != nullptr;
 }
 
 void write_targets(OpenMetrics& out, const overload::SheddingSettings& settings) {

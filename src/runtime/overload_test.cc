@@ -116,7 +116,7 @@ uint64_t occupy_in_the_end(LetterServer& server, std::string_view line,
 class SheddingServer {
  public:
   explicit SheddingServer(const std::string& policy = "fcfs") : server_(policy) {
-    server_.options.shed = true;
+    server_.options.overload = Overload::kAqm;
     server_.options.shedding = {.target_delay = kALongTime / 5,
                                 .patience = Nanos(),
                                 .calm_idle = Nanos::seconds(60)};
@@ -170,7 +170,7 @@ TEST(Shedding, the_control_plane_is_served_however_late) {
 
 TEST(Shedding, what_has_been_started_is_finished) {
   LetterServer server("synergy");
-  server.options.shed = true;
+  server.options.overload = Overload::kAqm;
   server.options.shedding = {.target_delay = Nanos::micros(1), .patience = Nanos()};
   std::atomic<bool> runs{false};
   std::atomic<bool> short_ran{false};
@@ -195,7 +195,7 @@ TEST(Shedding, what_has_been_started_is_finished) {
 // starts do not tell.
 TEST(Shedding, long_requests_that_share_a_worker_are_refused_by_their_number) {
   LetterServer server("synergy");
-  server.options.shed = true;
+  server.options.overload = Overload::kAqm;
   server.options.shedding = {
       .target_delay = kALongTime * 2, .patience = Nanos(), .budget = 1.0, .long_waits = 2};
   std::atomic<bool> known{false};
@@ -236,7 +236,7 @@ TEST(Shedding, long_requests_that_share_a_worker_are_refused_by_their_number) {
 // A test's SheddingServer in which L's like may wait for much longer than what is short.
 TEST(Shedding, long_requests_have_a_target_of_their_own_where_one_is_given) {
   LetterServer server("fcfs");
-  server.options.shed = true;
+  server.options.overload = Overload::kAqm;
   server.options.shedding = {.target_delay = kALongTime / 5,
                              .target_delay_long = Nanos::seconds(100),
                              .patience = Nanos(),
@@ -337,7 +337,7 @@ TEST(OverloadLines, call_a_server_overloaded_whose_credits_say_so) {
 
 TEST(Shedding, of_two_pipelines_each_takes_its_turn_and_not_the_others) {
   LetterServer server("fcfs");
-  server.options.shed = true;
+  server.options.overload = Overload::kAqm;
   server.options.shedding = {
       .target_delay = kALongTime * 8, .patience = Nanos(), .budget = 1.0};
   std::atomic<bool> runs{false};

@@ -9,6 +9,7 @@
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/preempt/foreign_code.h"
 #include "mechanism/preempt/interposed.h"
+#include "mechanism/preempt/mechanism.h"
 #include "overload/cores/rule.h"
 #include "policy/part.h"
 #include "runtime/create_part.h"
@@ -29,6 +30,30 @@ std::string live_policies() {
   return names;
 }
 
+Status check_cores(const RuntimeOptions& options) {
+  if (options.guaranteed_cores < 1 || options.guaranteed_cores > options.workers) {
+    return Error{"guaranteed_cores: takes 1 .. the number of workers, " +
+                 std::to_string(options.workers) + "; got " +
+                 std::to_string(options.guaranteed_cores)};
+  }
+  if (!options.allocates_cores()) {
+    const char* needless = options.guaranteed_cores != 1       ? "guaranteed_cores"
+                           : !options.cores_settings.empty() ? "cores_set"
+                                                             : nullptr;
+    if (needless == nullptr) return Done{};
+    return Error{std::string(needless) + ": needs cores with an allocator, one of " +
+                 overload::core_rule_names()};
+  }
+  auto rule = overload::CoreRule::make(options.cores, options.cores_settings, options.workers,
+                                       kCoreTimeScale);
+  if (!rule.ok()) return Error{rule.error()};
+  if (options.guaranteed_cores == options.workers) {
+    return Error{"cores: needs more workers than it leaves alone as guaranteed; there are " +
+                 std::to_string(options.workers) + " of each"};
+  }
+  return Done{};
+}
+
 Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
   if (options.workers < 1 || options.workers > limits::kMaxWorkers) {
     return Error{"workers: " + std::to_string(options.workers) + " is not in 1 .. " +
@@ -42,23 +67,7 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
     return Error{"max_fibers: must be greater than the number of workers, got " +
                  std::to_string(options.max_fibers)};
   }
-  if (options.guaranteed_cores < 1 || options.guaranteed_cores > options.workers) {
-    return Error{"guaranteed_cores: takes 1 .. the number of workers, " +
-                 std::to_string(options.workers) + "; got " +
-                 std::to_string(options.guaranteed_cores)};
-  }
-  if (options.cores.empty() && !options.cores_settings.empty()) {
-    return Error{"cores_set: needs an allocator, one of " + overload::core_rule_names()};
-  }
-  if (options.cores.empty()) return Done{};
-  auto rule = overload::CoreRule::make(options.cores, options.cores_settings, options.workers,
-                                       kCoreTimeScale);
-  if (!rule.ok()) return Error{rule.error()};
-  if (options.guaranteed_cores == options.workers) {
-    return Error{"cores: needs more workers than it leaves alone as guaranteed; there are " +
-                 std::to_string(options.workers) + " of each"};
-  }
-  return Done{};
+  return check_cores(options);
 }
 
 bool flush_piece(Request& request) {
@@ -83,10 +92,9 @@ Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
     static_cast<void>(interposers_attach());  // without them, a checkpoint may leave a lock held
   }
   if (options.stack_bytes < min_stack_bytes(options.preempt)) {
-    return Error{"stack_bytes: " + name + " needs " +
-                 std::to_string(min_stack_bytes(options.preempt)) +
-                 " at least, for the state of interrupted code; got " +
-                 std::to_string(options.stack_bytes)};
+    return Error{"stack: preempt " + name + " needs at least " +
+                 format_size(min_stack_bytes(options.preempt)) +
+                 ", for the state of interrupted code; got " + format_size(options.stack_bytes)};
   }
   const bool self = options.preemption_clock == PreemptionClock::kSelf;
   if (options.preempt == PreemptMechanism::kTimer && !self) {

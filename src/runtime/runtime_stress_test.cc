@@ -57,7 +57,7 @@ void serve(const Setting& setting, uint64_t seed) {
   server.options.classify = setting.classify;
   server.options.policy_settings.insert(setting.options.begin(), setting.options.end());
   server.options.max_fibers = 64;
-  server.options.cores = setting.cores;
+  if (!setting.cores.empty()) server.options.cores = setting.cores;
   server.options.cores_settings.insert(setting.cores_settings.begin(),
                                        setting.cores_settings.end());
   server.app.on('L') = [](Request&) {

@@ -240,7 +240,7 @@ class Shared {
 
   // Requires options that Runtime::create has accepted.
   static std::unique_ptr<overload::CoreRule> rule_of(const RuntimeOptions& options) {
-    if (options.cores.empty()) return nullptr;
+    if (!options.allocates_cores()) return nullptr;
     return std::move(overload::CoreRule::make(options.cores, options.cores_settings,
                                               options.workers, kCoreTimeScale)
                          .value());

@@ -122,7 +122,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
 
   static sched::CoreOptions core_options(const RuntimeOptions& options) {
     sched::CoreOptions core{.classify = options.classify, .shedding = {}};
-    if (options.shed) core.shedding = options.shedding;
+    if (options.sheds()) core.shedding = options.shedding;
     return core;
   }
 

@@ -37,7 +37,7 @@ template <Policy P>
 uint32_t LiveWorker<P>::ingest(DatapathQueue& from) {
   std::array<Request*, limits::kBurst> burst;
   const uint32_t n = from.poll(burst);
-  if (shared_.options.shed) step();
+  if (shared_.options.sheds()) step();
   queued_ = 0;
   called_help_ = false;
   for (uint32_t i = 0; i < n; ++i) core_.admit(*burst[i]);

@@ -20,6 +20,7 @@ struct Found {
 
 Found find(const std::string& cores, double load, uint32_t sessions = 100, uint32_t credits = 8) {
   sim::Setup setup;
+  setup.classify = Classify::kFeedback;
   setup.workers = 16;
   setup.costs = load_costs("coresync-testbed").value();
   setup.workload.mixes.push_back(parse_mix("exp-10").value());
@@ -58,6 +59,7 @@ TEST(CoresyncClaims, polling_for_longer_buys_latency_with_cores) {  // Fig. 1
   Found before{1e9, 0, 0};
   for (const char* poll : {"2us", "10us", "50us"}) {
     sim::Setup setup;
+    setup.classify = Classify::kFeedback;
     setup.workers = 16;
     setup.costs = load_costs("coresync-testbed").value();
     setup.workload.mixes.push_back(parse_mix("exp-10").value());

@@ -15,19 +15,13 @@
 
 namespace rubato::sim {
 
-enum class Admission : uint8_t {
-  kNone,     // whatever comes is served
-  kAqm,      // requests are dropped while the oldest has waited for too long
-  kCredits,  // that, and clients may have as many underway as they were given credits
-};
-
 struct ElasticSetup {
   ClientSettings clients;
-  Admission admission = Admission::kCredits;
+  bool uses_credits = true;  // clients may have as many underway as they were given credits
   overload::CreditSettings credits;
   std::string cores = "static";  // an allocator of overload/cores/all.h
   overload::CoreSettings cores_settings;
-  uint32_t guaranteed = 0;  // cores that are never given away
+  uint32_t guaranteed = 0;       // cores that are never given away
   // Is the delay that the server steers by that of each class against a target of its own? Else the
   // oldest request counts, whatever it is.
   bool delay_by_class = true;

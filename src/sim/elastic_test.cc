@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "sim/cost_file.h"
 #include "sim/simulation.h"
@@ -17,6 +18,7 @@ constexpr double kCapacityRps = 1.2e6;  // of coresync-testbed with 16 cores and
 
 Setup at_load(double load, const std::string& cores, uint64_t requests = 60'000) {
   sim::Setup setup;
+  setup.classify = Classify::kFeedback;
   setup.workers = 16;
   setup.costs = load_costs("coresync-testbed").value();
   setup.workload.mixes.push_back(parse_mix("exp-10").value());
@@ -59,6 +61,7 @@ double goodput(const Outcome& outcome) {
 
 TEST(Elastic, without_credits_and_with_all_cores_it_serves_as_a_fixed_site) {
   sim::Setup setup;
+  setup.classify = Classify::kFeedback;
   setup.workers = 4;
   setup.workload.mixes.push_back(parse_mix("exp-1").value());
   setup.workload.rate = 3e6;
@@ -67,7 +70,7 @@ TEST(Elastic, without_credits_and_with_all_cores_it_serves_as_a_fixed_site) {
     setup.elastic.reset();
     const Outcome fixed = run(setup, policy);
     setup.elastic.emplace();
-    setup.elastic->admission = Admission::kNone;
+    setup.elastic->uses_credits = false;
     const Outcome elastic = run(setup, policy);
     EXPECT_EQ(elastic.measured, fixed.measured) << policy;
     EXPECT_EQ(elastic.types[0].latency.percentile(99), fixed.types[0].latency.percentile(99))
@@ -82,18 +85,20 @@ TEST(Elastic, the_same_seed_gives_the_same_run) {
 }
 
 TEST(Elastic, every_request_is_served_refused_or_shed_whoever_allocates) {
+  constexpr std::pair<bool, bool> kWays[] = {{false, false}, {false, true}, {true, false}};
   for (const char* cores :
        {"static", "reactive", "caladan", "util-range", "delay-range", "coresync"}) {
-    for (const Admission admission : {Admission::kNone, Admission::kAqm, Admission::kCredits}) {
+    for (const auto& [credits, sheds] : kWays) {
       for (const double load : {0.05, 0.6, 1.5}) {
         sim::Setup setup = at_load(load, cores, 10'000);
-        setup.elastic->admission = admission;
+        setup.elastic->uses_credits = credits;
+        if (sheds) setup.shedding.emplace();
         const Outcome outcome = run(setup);
         const TypeOutcome& type = outcome.types[0];
         EXPECT_EQ(type.latency.count() + type.refused + shed(outcome), outcome.measured)
             << cores << " at " << load;
         EXPECT_EQ(counter(outcome, "left_waiting"), 0u) << cores << " at " << load;
-        if (admission == Admission::kNone) {
+        if (!credits && !sheds) {
           EXPECT_EQ(type.refused + shed(outcome), 0u);
         }
       }
@@ -106,7 +111,7 @@ TEST(Elastic, every_policy_that_it_goes_with_gives_cores_away_and_serves_all) {
     for (const char* machine : {"coresync-testbed", "sbb-testbed"}) {  // direct and polled rings
       sim::Setup setup = at_load(0.3, "reactive", 20'000);
       setup.costs = load_costs(machine).value();
-      setup.elastic->admission = Admission::kNone;
+      setup.elastic->uses_credits = false;
       const Outcome outcome = run(setup, policy);
       EXPECT_EQ(outcome.types[0].latency.count(), outcome.measured) << policy << " " << machine;
       EXPECT_LT(outcome.elastic->granted_share, 0.7) << policy << " " << machine;
@@ -129,7 +134,7 @@ TEST(Elastic, policies_that_would_have_to_know_who_is_parked_are_refused_by_name
 TEST(Elastic, credits_keep_goodput_and_latency_where_an_unprotected_server_drowns) {
   sim::Setup setup = at_load(1.5, "static", 200'000);
   const Outcome guarded = run(setup);
-  setup.elastic->admission = Admission::kNone;
+  setup.elastic->uses_credits = false;
   const Outcome drowned = run(setup);
   const Outcome at_08 = run(at_load(0.8, "static", 200'000));
   EXPECT_GT(goodput(guarded), 0.95 * kCapacityRps);
@@ -139,7 +144,8 @@ TEST(Elastic, credits_keep_goodput_and_latency_where_an_unprotected_server_drown
 
 TEST(Elastic, an_aqm_alone_bounds_what_a_request_waits) {
   sim::Setup setup = at_load(1.5, "static", 200'000);
-  setup.elastic->admission = Admission::kAqm;
+  setup.elastic->uses_credits = false;
+  setup.shedding = {.target_delay = Nanos::micros(80), .patience = Nanos(), .budget = 1};
   const Outcome outcome = run(setup);
   EXPECT_LT(p99_us(outcome), 400);
   EXPECT_GT(outcome.types[0].refused, 10'000u);

@@ -145,13 +145,30 @@ void explain_nic(const Setup& setup, Lines& lines) {
 }
 
 void explain_classes(const Setup& setup, Lines& lines) {
-  if (setup.classify == Classify::kFeedback) {
-    lines.push_back("a request of a type whose mean service is " + text(setup.long_over) +
-                    " or more is announced as long when it starts (" +
-                    text(setup.costs.worker.feedback) + ")");
-  } else {
-    lines.push_back("a request is known to be long once it has run for a whole slice");
+  const std::string of_long_type =
+      "a request of a type whose mean service is " + text(setup.long_over) + " or more is ";
+  switch (setup.classify) {
+    case Classify::kFeedback:
+      lines.push_back(of_long_type + "announced as long when it starts (" +
+                      text(setup.costs.worker.feedback) + ")");
+      break;
+    case Classify::kDeclared:
+      lines.push_back(of_long_type + "known to be long when it arrives");
+      break;
+    case Classify::kLearned:
+      lines.emplace_back("a request is taken to be long if its kind was so before");
+      [[fallthrough]];
+    case Classify::kAge:
+      lines.emplace_back("a request is known to be long once it has run for a whole slice");
+      break;
   }
+}
+
+void explain_refusals(const Setup& setup, Lines& lines) {
+  if (!setup.shedding) return;
+  lines.push_back("a worker that has not run out of work for " + text(setup.shedding->patience) +
+                  " refuses requests that have waited for more than " +
+                  text(setup.shedding->drop_delay()));
 }
 
 struct Named {
@@ -267,14 +284,12 @@ void explain_elastic(const Setup& setup, Lines& lines) {
                   (costs.network_rtt_p99 > costs.network_rtt
                        ? ", 99 % of round trips take less than " + text(costs.network_rtt_p99)
                        : " that is 0 here"));
-  if (elastic.admission == Admission::kCredits) {
+  if (elastic.uses_credits) {
     lines.push_back("a session sends what its credits allow, and sheds what waits for one longer "
                     "than " +
                     (elastic.clients.expiry == Nanos::max() ? std::string("forever")
                                                             : text(elastic.clients.expiry)) +
                     "; latencies begin when it has the request");
-  }
-  if (elastic.admission != Admission::kNone) {
     lines.push_back("a request is dropped, at " + text(costs.cores.reject) +
                     " of a worker's time, while others have waited for " +
                     text(elastic.credits.drop_delay) + "; a message with credits only costs " +
@@ -296,6 +311,7 @@ std::vector<std::string> explain(const Setup& setup) {
   explain_clients(setup, lines);
   explain_nic(setup, lines);
   explain_classes(setup, lines);
+  explain_refusals(setup, lines);
   explain_workers(setup, lines);
   explain_stalls(setup.costs, lines);
   explain_managers(setup.costs, lines);

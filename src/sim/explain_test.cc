@@ -13,6 +13,7 @@ namespace {
 Setup setup_with(const std::string& costs) {
   Setup setup;
   setup.costs = load_costs(costs).value();
+  setup.classify = Classify::kFeedback;
   return setup;
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 Setup two_types() {
   Setup setup;
+  setup.classify = Classify::kFeedback;
   setup.workers = 4;
   setup.requests = 1000;
   setup.seed = 3;

@@ -23,7 +23,7 @@ struct Setup {
   uint64_t requests = 1'000'000;
   uint64_t seed = 1;
   double warmup = 0.1;       // share of the run's time whose arrivals are not measured
-  Classify classify = Classify::kFeedback;
+  Classify classify = Classify::kAge;
   Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
   std::optional<overload::SheddingSettings> shedding;  // none = what fits the queues is served
   std::optional<ElasticSetup> elastic;  // clients with sessions, and cores that come and go

@@ -7,7 +7,7 @@ namespace rubato::sim {
 namespace {
 
 int64_t first_credit(const ElasticSetup& setup) {
-  return setup.admission == Admission::kCredits ? 0 : Clients::kUnlimited;
+  return setup.uses_credits ? 0 : Clients::kUnlimited;
 }
 
 }  // namespace
@@ -35,14 +35,7 @@ ElasticSite::ElasticSite(const Setup& setup, Instant warm_at)
 }
 
 bool ElasticSite::admits(uint32_t session, int64_t demand) {
-  switch (setup_.admission) {
-    case Admission::kNone:
-      return true;
-    case Admission::kAqm:
-      return overload::Aqm{setup_.credits.drop_delay}.serves(delay_);
-    case Admission::kCredits:
-      break;
-  }
+  if (!setup_.uses_credits) return true;
   return credits_.arrived(sessions_[session], demand, delay_) == overload::Arrival::kServe;
 }
 

@@ -105,7 +105,7 @@ class ElasticSite {
     uint64_t ticks = 0;
   };
 
-  bool uses_credits() const { return setup_.admission == Admission::kCredits; }
+  bool uses_credits() const { return setup_.uses_credits; }
   void tell(overload::CreditSession& session, int64_t credit, Instant now);
   void account(Instant now);
   void set_state(uint32_t w, Core state);

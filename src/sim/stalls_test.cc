@@ -132,6 +132,7 @@ TEST(Stalls, a_run_with_none_is_one_without) {
 
 Outcome elastic(const std::string& cores, Costs::Stalls costs, uint64_t requests = 200'000) {
   sim::Setup setup;
+  setup.classify = Classify::kFeedback;
   setup.workers = 16;
   setup.costs = load_costs("coresync-testbed").value();
   setup.costs.stalls = costs;

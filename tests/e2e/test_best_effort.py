@@ -123,13 +123,14 @@ class BestEffort(unittest.TestCase):
                               (("--best-effort", "true", "--idle", "spin", "--workers", "256"),
                                "--best-effort: needs --idle adaptive"),
                               (("--cores", "nosuch"), "--cores: 'nosuch'.*reactive"),
-                              (("--cores-set", "poll=1"), "--cores-set: needs an allocator"),
+                              (("--cores-set", "poll=1"),
+                               "--cores-set: needs cores with an allocator"),
                               (("--cores", "reactive", "--cores-set", "pol=1"), "poll"),
                               (("--cores", "reactive", "--guaranteed-cores", "9"),
                                "--guaranteed-cores: takes 1 .. the number of workers"),
                               (("--cores", "reactive", "--workers", "1"),
                                "--cores: needs more workers"),
-                              (("--guaranteed-cores", "1"), "--guaranteed-cores: needs")):
+                              (("--guaranteed-cores", "2"), "--guaranteed-cores: needs")):
             code, text = refused("serve", "kv", "--engine", "memory", "--port", "0", *args)
             self.assertEqual(code, 2, text)
             self.assertEqual(len(text.strip().splitlines()), 1, text)

@@ -73,7 +73,7 @@ class Descriptors(unittest.TestCase):
             self.assertEqual(client.call("CONFIG", "SET", "maxclients", most), b"OK")
 
     def test_enough_files_are_not_mentioned(self):
-        with Server("--maxclients", "10") as server:
+        with Server("--max-connections", "10") as server:
             self.assertNotIn("maxclients", server.output())
 
     def test_the_synthetic_server_is_limited_too(self):

@@ -217,7 +217,7 @@ class Overload(Case):
     def test_a_closed_loop_sends_the_next_when_the_last_was_answered(self):
         server = self.serve()
         report, _ = server.load("--mix", "get:1", "--closed", "8", "--duration", "1",
-                                "--rpc-expire-us", "0")
+                                "--rpc-expire", "0")
         self.assertGreater(report["achieved_rps"], 0)
         self.assertEqual((report["errors"], report["lost"], report["refused"]), (0, 0, 0))
 
@@ -313,7 +313,7 @@ class Hostile(Case):
             self.assertTrue(frames(known, 1)[0].body.startswith(b"-ERR Protocol error"))
 
     def test_more_connections_than_are_taken_are_told_so_on_each_port(self):
-        server = self.serve("--maxclients", "2", *PATIENT)
+        server = self.serve("--max-connections", "2", *PATIENT)
         with server.raw() as first, server.client() as second:
             first.sendall(hello())
             self.assertEqual(frames(first, 1)[0].kind, rpc.WELCOME)

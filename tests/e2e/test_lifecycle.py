@@ -85,7 +85,7 @@ class Start(unittest.TestCase):
 
     def test_quiet_server_uses_less_than_one_percent_of_a_cpu(self):
         for clock in ("self", "timer-core"):
-            with Server("--workers", "2", "--preempt-clock", clock) as server:
+            with Server("--workers", "2", "--preemption-clock", clock) as server:
                 time.sleep(1.0)
                 before = server.cpu_seconds()
                 time.sleep(3.0)
@@ -101,7 +101,7 @@ class Start(unittest.TestCase):
             self.assertIsNone(client.call("GET", "k"))
 
     def test_connections_over_the_limit_are_told_so(self):
-        with Server("--maxclients", "3") as server:
+        with Server("--max-connections", "3") as server:
             clients = [server.client() for _ in range(3)]
             for client in clients:
                 client.call("PING")
@@ -130,7 +130,7 @@ class Stop(unittest.TestCase):
             self.assertLess(time.monotonic() - start, 2.0)
 
     def test_drain_limit_bounds_the_end(self):
-        with Server("--drain-limit-s", "0.2") as server, server.client() as client:
+        with Server("--drain-limit", "200ms") as server, server.client() as client:
             client.send("DEBUG", "SLEEP", "60")
             other = server.client()
             time.sleep(0.1)
@@ -139,7 +139,7 @@ class Stop(unittest.TestCase):
             self.assertEqual(server.wait(), 1)
 
     def test_drain_limit_bounds_the_end_of_a_worker_that_cannot_be_preempted(self):
-        with Server("--policy", "fcfs", "--drain-limit-s", "0.2") as server:
+        with Server("--policy", "fcfs", "--drain-limit", "200ms") as server:
             with server.client() as client:
                 client.send("DEBUG", "SLEEP", "60")
                 time.sleep(0.1)
@@ -148,7 +148,7 @@ class Stop(unittest.TestCase):
                 self.assertIn("stuck", server.output())
 
     def test_second_signal_exits_at_once(self):
-        with Server("--drain-limit-s", "60") as server, server.client() as client:
+        with Server("--drain-limit", "60s") as server, server.client() as client:
             client.send("DEBUG", "SLEEP", "30")
             time.sleep(0.1)
             server.terminate()

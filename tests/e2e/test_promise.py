@@ -31,7 +31,7 @@ class Promise(unittest.TestCase):
             self.assertGreaterEqual(int(server.scheduler()["preemptions"]), 1)
 
     def test_get_overtakes_with_a_timer_core(self):
-        with Server("--policy", "synergy", "--preempt-clock", "timer-core") as server:
+        with Server("--policy", "synergy", "--preemption-clock", "timer-core") as server:
             self.assertTrue(self.get_overtakes_sleep(server))
 
     def test_get_waits_under_fcfs_and_the_histogram_says_so(self):

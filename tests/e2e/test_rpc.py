@@ -325,7 +325,7 @@ class Hostile(Case):
 
     def test_ten_thousand_idle_sessions_change_nothing_for_the_others(self):
         count = int(os.environ.get("RUBATO_RPC_SESSIONS", "10000"))
-        server = self.serve("--maxclients", str(count + 10), *PATIENT)
+        server = self.serve("--max-connections", str(count + 10), *PATIENT)
         with server.good_client() as client:
             crowd = []
             try:
@@ -347,7 +347,7 @@ class Hostile(Case):
         self.check_books_even(server)
 
     def test_more_sessions_than_are_taken_are_told_so(self):
-        server = self.serve("--maxclients", "2", *PATIENT)
+        server = self.serve("--max-connections", "2", *PATIENT)
         with server.raw() as first, server.raw() as second, server.raw() as third:
             for connection in (first, second):
                 connection.sendall(hello())

@@ -128,9 +128,24 @@ class Figures(unittest.TestCase):
                      ["--arrivals", "bursty"], ["--flows", "8"], ["--flows", "100:in-turn"],
                      ["--zipf", "0.99"], ["--misclassify", "random"], ["--misclassify", "0.1"],
                      ["--phase", "1ms:high-bimodal", "--phase", "2ms@100000:exp-1"],
-                     ["--classify", "age"], ["--long-over", "1us"], ["--warmup", "0"]):
+                     ["--classify", "feedback", "--long-over", "1us"], ["--classify", "learned"],
+                     ["--classify", "declared"], ["--overload", "aqm"], ["--warmup", "0"]):
             with self.subTest(args=args):
                 self.assertTrue(report(*SMALL, *args)["valid"])
+
+    def test_what_is_long_is_told_by_age_as_in_a_server_unless_told(self):
+        self.assertEqual(report(*SMALL)["settings"]["classify"], "age")
+        said = report(*SMALL, "--classify", "feedback")
+        self.assertEqual(said["settings"]["classify"], "feedback")
+
+    def test_an_overloaded_server_refuses_who_waits_for_too_long(self):
+        busy = ["--policy", "cfcfs", "--workers", "4", "--requests", "30000", "--load", "2"]
+        patient = report(*busy, "--overload", "aqm")
+        brisk = report(*busy, "--overload", "aqm", "--target-delay", "100us",
+                       "--overload-patience", "0", "--overload-budget", "1")
+        self.assertEqual(sum(t["refused"] for t in patient["types"]), 0)
+        self.assertGreater(sum(t["refused"] for t in brisk["types"]), 0)
+        self.assertLess(brisk["latency_us"]["p99"], patient["latency_us"]["p99"])
 
     def test_recorded_times_and_requests_are_replayed(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -209,12 +224,12 @@ class SessionsAndCores(unittest.TestCase):
 
     def test_what_was_offered_is_served_refused_or_shed(self):
         run = report(*self.COMMAND, "--cores", "coresync", "--load", "1.2",
-                     "--set", "cores.r=20", "--set", "credits.target_delay=60us")
+                     "--overload", "credits", "--cores-set", "r=20", "--target-delay", "60us")
         counts = sum(t["count"] + t["refused"] + t["lost"] for t in run["types"])
         self.assertEqual(counts + run["elastic"]["shed_by_clients"], run["requests"])
         self.assertGreater(run["elastic"]["shed_by_clients"], 0)
         self.assertEqual(run["settings"]["cores.r"], "20")
-        self.assertEqual(run["settings"]["credits.target_delay_us"], "60")
+        self.assertEqual(run["settings"]["target_delay_us"], "60")
 
     def test_people_are_told_of_cores_and_credits(self):
         done = sim(*self.COMMAND, "--cores", "reactive", "--load", "0.2", "--explain")
@@ -258,12 +273,13 @@ class Refusals(unittest.TestCase):
                 ([*base, "--trace", "x", "--seeds", "2"], "--trace"),
                 ([*base, "--sessions", "0"], "--sessions"),
                 ([*base, "--overload", "maybe"], "--overload"),
-                ([*base, "--cores", "some"], "--cores"), ([*base, "--expiry", "x"], "--expiry"),
+                ([*base, "--cores", "some"], "--cores"),
+                ([*base, "--rpc-expire", "x"], "--rpc-expire"),
                 ([*base, "--delay", "all"], "--delay"),
-                ([*base, "--sessions", "9", "--guaranteed", "17"], "--guaranteed"),
-                ([*base, "--set", "cores.r=20"], "--set"),
-                ([*base, "--cores", "coresync", "--set", "cores.frob=1"], "--set"),
-                ([*base, "--cores", "static", "--set", "credits.alpha=-1"], "--set"),
+                ([*base, "--sessions", "9", "--guaranteed-cores", "17"], "--guaranteed-cores"),
+                ([*base, "--cores-set", "r=20"], "--cores-set"),
+                ([*base, "--cores", "coresync", "--cores-set", "frob=1"], "--cores-set"),
+                ([*base, "--overload", "credits", "--credits-set", "alpha=-1"], "--credits-set"),
                 (["--policy", "fcfs", "--cores", "static"], "--policy"),
                 ([*base, "--frob"], "--frob")):
             with self.subTest(args=args):

@@ -38,6 +38,14 @@ class GeneratedDocs(TreeTest):
         self.assertIn("no markers", generated_docs.process(
             self.root, "", False, self.entries("x"))[0])
 
+    def test_code_has_its_part_between_comments(self):
+        code = "struct {\n  // generated: t\n  int old;\n  // end of t\n};\n"
+        self.write("a.md", code)
+        entries = self.entries("  int fresh;")
+        self.assertIn("stale", generated_docs.process(self.root, "", False, entries)[0])
+        self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
+        self.assertEqual((self.root / "a.md").read_text(), code.replace("old", "fresh"))
+
     def test_a_failing_command_is_found(self):
         self.write("a.md", TEXT)
         entries = [("a.md", "t", [sys.executable, "-c", "raise SystemExit(3)"], "all")]

@@ -11,8 +11,7 @@ EXP10, BIMODAL10 = "exp-10", "fast:2.5us:80,slow:40us:20"
 EXP1, BIMODAL1 = "exp-1", "fast:0.25us:80,slow:4us:20"  # the published generator's two modes
 USR = "usr"
 CAPACITY_RPS = {EXP10: 1.2e6, BIMODAL10: 1.2e6, EXP1: 4e6, BIMODAL1: 4e6, USR: 3.5e6}  # IV-A
-TARGET = {EXP1: (("credits.target_delay", "45us"),), BIMODAL1: (("credits.target_delay", "45us"),),
-          USR: (("credits.target_delay", "25us"),)}
+TARGET = {EXP10: "80us", BIMODAL10: "80us", EXP1: "45us", BIMODAL1: "45us", USR: "25us"}
 # As the published runs, half of which is warm-up: credits take 0.6 s to reach their bound.
 WARMUP, WEIGHT = ("--warmup", "0.5"), {EXP10: 2, BIMODAL10: 2, EXP1: 4, BIMODAL1: 4, USR: 4}
 LOADS = {"low": 0.2, "medium": 0.5, "high": 0.8}  # IV-A
@@ -23,7 +22,7 @@ BEYOND = {"100 %": 1.0, "130 %": 1.3, "150 %": 1.5}
 # if all cores were in use (16 R + sessions, so 9 a session, or 4 if R is 20), on the scheduler of
 # the published scripts.
 PRINTED, BOUNDED = "CoreSync", "CoreSync, bounded"
-ON_SCRIPTS = (("cores.pause", "off"),)
+ON_SCRIPTS = ("--cores-set", "pause=off")
 ALLOCATORS = {"Shenango": "reactive", "Caladan": "caladan", "Utilization Range": "util-range",
               "Delay Range": "delay-range", PRINTED: "coresync", BOUNDED: "coresync"}
 NAMES = tuple(ALLOCATORS)
@@ -35,15 +34,20 @@ P99 = Panel("p99 latency, us", lambda run: run.latency_us("p99"), None, 1000)
 CORES = Panel("share of the cores in use", lambda run: run.elastic["granted_share"], share=True)
 
 
+def session_limit(most):
+    return ("--credits-set", f"session_limit={most}")
+
+
 def scenario(name, workload=EXP10, sessions=100, r=None, costs=COSTS, arrivals="poisson"):
-    settings = TARGET.get(workload, ()) + (ON_SCRIPTS if name in (BOUNDED, ON_CALADAN) else ())
+    more = ON_SCRIPTS if name in (BOUNDED, ON_CALADAN) else ()
     if name == BOUNDED:
-        settings += (("credits.session_limit", "3" if workload == USR else "8"),)
+        more += session_limit(3 if workload == USR else 8)
     if r is not None and ALLOCATORS[name] == "coresync":
-        settings += (("cores.r", str(r)),)
-    return Scenario("steal", WORKERS, workload, costs, settings, weight=WEIGHT[workload],
-                    more=("--cores", ALLOCATORS[name], "--sessions", str(sessions),
-                          "--arrivals", arrivals, *WARMUP))
+        more += ("--cores-set", f"r={r}")
+    return Scenario("steal", WORKERS, workload, costs, weight=WEIGHT[workload],
+                    more=("--overload", "credits", "--target-delay", TARGET[workload],
+                          "--cores", ALLOCATORS[name], "--guaranteed-cores", "0",
+                          "--sessions", str(sessions), "--arrivals", arrivals, *WARMUP, *more))
 
 
 def at(sim, load, name, workload=EXP10, **more):
@@ -245,7 +249,7 @@ def _judge_credits(sim):
 
 def _limited(limit):
     base = scenario(PRINTED)
-    return base.having(settings=base.settings + (("credits.session_limit", str(limit)),))
+    return base.having(more=base.more + session_limit(limit))
 
 
 def credits():

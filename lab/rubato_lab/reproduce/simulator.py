@@ -23,7 +23,8 @@ class SimulatorError(Exception):
 @dataclass(frozen=True)
 class Scenario:
     """Everything of a run but how much is offered. `settings` are (name, value) of the policy,
-    `more` further arguments of `rubato sim`."""
+    `more` further arguments of `rubato sim`. In the papers the application knows which requests
+    are long and says so (Synergy 5.1.2); `rubato sim` goes by their age unless told."""
 
     policy: str
     workers: int
@@ -33,6 +34,7 @@ class Scenario:
     flows: str = ""
     weight: int = 1  # of the usual number of requests: where long ones are few
     more: tuple = ()
+    classify: str = "feedback"
 
     def having(self, **changes):
         return replace(self, **changes)
@@ -42,7 +44,8 @@ class Scenario:
 
     def arguments(self, costs_folder):
         words = ["--policy", self.policy, "--workers", str(self.workers), "--workload",
-                 self.workload, "--costs", machines.argument(self.costs, costs_folder)]
+                 self.workload, "--costs", machines.argument(self.costs, costs_folder),
+                 "--classify", self.classify]
         for name, value in self.settings:
             words += ["--set", f"{name}={value}"]
         if self.flows:

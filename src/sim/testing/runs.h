@@ -27,6 +27,7 @@ inline Setup ideal(uint32_t workers, std::string_view mix, double load, uint64_t
   setup.workers = workers;
   setup.requests = requests;
   setup.workload = workload_of(workers, mix, load);
+  setup.classify = Classify::kFeedback;  // what is long is known, as in the papers
   return setup;
 }
 

@@ -28,6 +28,7 @@ inline Setup scripted(uint32_t workers, const std::vector<Shot>& shots) {
   setup.workers = workers;
   setup.requests = shots.size();
   setup.warmup = 0;
+  setup.classify = Classify::kFeedback;
   setup.long_over = Nanos::max();
   std::vector<RequestType> types;
   for (const Shot& shot : shots) {
