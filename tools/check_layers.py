@@ -120,7 +120,7 @@ def is_test(path):
 
 def check_hooks(path, text, layers):
     """Tests and benchmarks call what they like; namespace hook itself is where it is defined."""
-    if is_test(path) or path.startswith("bench/") or not layers.hooks:
+    if is_test(path) or path.startswith(("bench/", "tests/")) or not layers.hooks:
         return
     for number, line in enumerate(text.splitlines(), 1):
         for match in HOOK_CALL.finditer(line.split("//")[0]):

@@ -7,7 +7,6 @@
 // A worker's time is spent in slices of requests and in what its verbs, switches and interrupts
 // cost; what it pays for a decision delays the request that it decided for. An idle worker looks
 // again when something is put where it could find it, and sees it after Costs::Worker::notice.
-// Nothing is allocated per request once queues and pool have grown. One thread.
 #pragma once
 
 #include <algorithm>
@@ -139,7 +138,6 @@ class Engine {
   void into_ring(SimRequest* request, uint32_t w);
   void poll(uint32_t w);
   void refuse(SimRequest* request);
-
   // Clients and cores of an elastic site (engine_elastic.h).
   void follow_clients();
   void clients_step();
@@ -155,7 +153,6 @@ class Engine {
   sched::DelayScale delay_scale();
   void tick();
   void trace_site();
-
   // Choice (engine_workers.h).
   void choose(uint32_t w);
   SimRequest* look(uint32_t w);
@@ -191,7 +188,6 @@ class Engine {
   void preempt(uint32_t w);
   bool put_back(uint32_t w, QueueRef q, SimRequest& request);
   Nanos transfer(const SimRequest& request, uint32_t w) const;
-
   void adapt();
   void dispatch();
   bool report_progress();

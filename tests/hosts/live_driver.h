@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LiveDriver<P>: what the live host is made of (its queues, seats and statistics, and sched::Core
-// over them), driven by a test's clock instead of threads. Requests arrive when the test says so and
-// take the service that it says; nothing else takes time. Single-threaded and deterministic.
+// over them), driven by a test's clock instead of threads. Requests arrive when the test says so
+// and take the service that it says; nothing else takes time. Single-threaded and deterministic.
 #pragma once
 
 #include <algorithm>
