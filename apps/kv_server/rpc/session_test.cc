@@ -188,7 +188,7 @@ TEST(RpcKvOverload, what_comes_while_others_wait_is_rejected_and_counts_as_its_c
   rpc::AdmissionController admission(waiting_up_to(Nanos::millis(1)));
   Harness harness(with_rpc(), &admission);
   rpc::AdmittedSession other(99);
-  rpc::Waiting waiting;
+  rpc::QueuedRequest waiting;
   admission.open(other, 0, now());
   admission.arrived(other, waiting, 0, now() - Nanos::seconds(1), now());
   RpcClient client(harness.app, 2);
