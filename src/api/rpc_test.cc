@@ -22,7 +22,7 @@ class RpcFraming : public ::testing::Test {
   void start(Application app, Options options = {}) {
     app.framing = Framing::kRpc;
     options.transport = Transport::kLoopback;
-    options.rpc_target_delay = std::chrono::seconds(100);  // a slow test is no overload
+    options.rpc_target_delay = std::chrono::seconds(60);  // a slow test is no overload
     auto created = Server::create(options, std::move(app));
     ASSERT_TRUE(created.ok()) << created.error();
     server_ = std::make_unique<Server>(std::move(*created));

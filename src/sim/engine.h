@@ -72,7 +72,6 @@ class Engine {
 
  private:
   friend class SimPlatform<P, Site>;
-
   enum class Wake : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake, kReleased };
 
   struct Core {
@@ -100,9 +99,9 @@ class Engine {
     bool poked = false;                 // something happened that it should look at
   };
 
-  static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
-  static constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
-  static constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
+  // The streams of random numbers that a run's seed makes.
+  static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u, kHostStream = 0xd1b54a32d192ed03u,
+                            kEngineStream = 0x8cb92ba72f3d8dd7u;
   static constexpr uint64_t kProgressEvery = 1u << 18;  // events
   static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
   static constexpr uint32_t kNobody = UINT32_MAX;
@@ -138,7 +137,7 @@ class Engine {
   void into_ring(SimRequest* request, uint32_t w);
   void poll(uint32_t w);
   void refuse(SimRequest* request);
-  // Clients and cores of an elastic site (engine_elastic.h).
+  // Clients and cores (engine_elastic.h).
   void follow_clients();
   void clients_step();
   void receive(const Clients::Message& message);
@@ -213,13 +212,13 @@ class Engine {
   std::vector<ManagerSeat> managers_;
   std::vector<ManagerId> poked_;
   uint32_t idle_turn_ = 0;
-  uint32_t rested_ = kNobody;  // the worker that has found nothing, before others put anything
+  bool turned_away_ = false;   // a worker has refused what it was given: it is to get the next
+  uint32_t rested_ = kNobody;  // the worker that has found nothing
   std::vector<QueueRef> polled_into_;  // not yet offered
   typename P::Central central_{};
   std::vector<bool> long_types_;
 
-  Instant now_;
-  Instant warm_at_;
+  Instant now_, warm_at_;
   Offer coming_;              // the next arrival
   Stall coming_stall_;
   bool free_look_ = false;  // of the dispatcher: nobody finished or came, a stall began or ended
@@ -230,8 +229,7 @@ class Engine {
   std::vector<Nanos> delays_;
   Nanos common_delay_;
 
-  Instant dispatcher_free_;
-  Instant timer_core_free_;
+  Instant dispatcher_free_, timer_core_free_;
   uint64_t arrived_ = 0;
   uint64_t measured_ = 0;
   uint64_t done_in_time_ = 0;
@@ -241,8 +239,7 @@ class Engine {
   uint32_t fruitless_adapts_ = 0;
   Instant last_arrival_;
   int64_t suspended_ = 0;  // requests that were preempted and wait
-  Nanos useful_;
-  Nanos overhead_;
+  Nanos useful_, overhead_;
   SchedulerCounters counters_;
   bool stopped_ = false;
 };
@@ -285,8 +282,11 @@ Outcome Engine<P, Site>::run() {
     } else {
       stall(before);
     }
-    if constexpr (kDispatches<P>) dispatch();
-    if constexpr (kManages<P>) run_managers();
+    do {
+      turned_away_ = false;
+      if constexpr (kDispatches<P>) dispatch();
+      if constexpr (kManages<P>) run_managers();
+    } while (turned_away_);
     if (rested_ != kNobody && idle_.has(rested_)) cores_[rested_].sched.ran_out();
     rested_ = kNobody;
     if constexpr (Site::kElastic) follow_clients();

@@ -138,7 +138,11 @@ Nanos Engine<P, Site>::transfer(const SimRequest& request, uint32_t w) const {
 template <Policy P, class Site>
 bool Engine<P, Site>::begin(uint32_t w, SimRequest* request) {
   Core& core = cores_[w];
-  if (!core.sched.start(*request)) return false;
+  if (!core.sched.start(*request)) {
+    turned_away_ = true;
+    if constexpr (kManages<P>) poke(group_of(w));
+    return false;
+  }
   overhead_ += host_.spent();
   core.running = request;
   core.slice_start = now_ + host_.spent();

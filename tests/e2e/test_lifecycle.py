@@ -24,7 +24,7 @@ class Start(unittest.TestCase):
         self.assertRegex(text, pattern)
 
     def test_bad_arguments_get_one_line_and_status_2(self):
-        self.check_refused(2, "--workers", "serve", "kv", "--workers", "0")
+        self.check_refused(2, "--workers", "serve", "kv", "--workers", "257")
         self.check_refused(2, "--workers", "serve", "kv", "--workers", "many")
         self.check_refused(2, "nosuch.*fcfs", "serve", "kv", "--engine", "memory", "--port", "0",
                            "--policy", "nosuch")

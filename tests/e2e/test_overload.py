@@ -83,7 +83,7 @@ class Overload(unittest.TestCase):
     def test_options_that_make_no_sense_are_named(self):
         for option, value in (("--overload", "maybe"), ("--target-delay", "0"),
                               ("--target-delay", "an hour"), ("--overload-reply", "busy"),
-                              ("--target-delay-long", "0"), ("--target-delay-long", "an hour"),
+                              ("--target-delay-long", "61s"), ("--target-delay-long", "an hour"),
                               ("--agent-port", "65536")):
             status, text = refused("serve", "kv", option, value)
             self.assertEqual(status, 2, text)

@@ -217,7 +217,10 @@ class LiveDriver {
     while (seat.running == nullptr) {
       DrivenRequest* const request = seat.core.next();
       if (request == nullptr) return seat.core.ran_out();
-      if (!seat.core.start(*request)) continue;
+      if (!seat.core.start(*request)) {
+        push();  // a live worker comes by the dispatcher and its manager before each choice
+        continue;
+      }
       stats_[w]->busy_since_ns.store(1, std::memory_order_relaxed);
       seat.running = request;
       begin_slice(w);
