@@ -364,13 +364,12 @@ class Core {
     }
   }
 
-  const typename P::Worker& state() const { return state_; }
+ private:
   // Average service of requests like this one; zero = not known, or nobody asks.
   Nanos expected(const Request& request) const {
     return experience_ == nullptr ? Nanos() : learned().expected(request.type, bytes_of(request));
   }
 
- private:
   // A request that became long only by age counts as a short one of at most that age: were it left
   // out, the average could only ever fall and the quantum with it. Quanta are CPU time, so what was
   // `lost` is no part of the service that they follow.

@@ -59,6 +59,26 @@ struct Replied {
   Nanos lost;               // of that, without a CPU
 };
 
+// What a platform need not say whose requests do not come by connections and which counts nothing:
+// to derive from.
+struct PlainPlatform {
+  static constexpr bool kOutlivesReply = true;
+  static constexpr bool kHasConnections = false;
+  static size_t payload_bytes(const RequestState&) { return 0; }
+  static void take_in() {}
+  static void help() {}
+  static void arm(const RequestState&, Nanos) {}
+  static void renew(const RequestState&, Nanos) {}
+  static void disarm() {}
+  static bool stops() { return false; }
+  static void note_started(const RequestState&) {}
+  static void note_refused(const RequestState&) {}
+  static void note_waited(JobClass, Nanos) {}
+  static void note_none_waits() {}
+  static void note_long(Classify) {}
+  static void note_overloaded(bool) {}
+};
+
 template <class T>
 inline constexpr bool kIsPlatform =
     std::derived_from<typename T::Request, RequestState> &&

@@ -19,11 +19,9 @@ template <Policy P, class Site>
 class Engine;
 
 template <Policy P, class Site>
-class SimPlatform {
+class SimPlatform : public sched::PlainPlatform {
  public:
   using Request = SimRequest;
-  static constexpr bool kOutlivesReply = true;
-  static constexpr bool kHasConnections = false;
 
   SimPlatform(Engine<P, Site>& engine, uint32_t worker) : engine_(engine), worker_(worker) {}
 
@@ -31,13 +29,11 @@ class SimPlatform {
   SimHost<P>& host() const { return engine_.host_; }
   Instant now() const { return engine_.now_ + host().spent(); }
   Instant look_at_clock() const { return now(); }
-  static size_t payload_bytes(const Request&) { return 0; }
 
   // Queues.
   bool enqueue(QueueRef q, Request& request) { return engine_.enqueue(q, request); }
   bool put_back(QueueRef q, Request& request) { return engine_.put_back(worker_, q, request); }
   void take_in() { engine_.take_in(worker_); }
-  static void help() {}
 
   // The client.
   sched::Replied<Request> reply(Request& request) {
@@ -52,21 +48,12 @@ class SimPlatform {
   // Slices.
   void take_up(Request& request) { engine_.take_up(worker_, request); }
   void arm(const Request&, Nanos quantum) { engine_.arm(quantum); }
-  void renew(const Request&, Nanos) {}
-  void disarm() {}
   Instant begin(Request&) const { return now(); }
-  static bool stops() { return false; }
   int64_t suspended() const { return engine_.suspended_; }
 
   // What is counted.
   void note_arrived(const Request& request) { host().note_arrived(request); }
   void note_finished(const Request& request) { host().note_served(request, request.service); }
-  static void note_started(const Request&) {}
-  static void note_waited(JobClass, Nanos) {}
-  static void note_none_waits() {}
-  static void note_long(Classify) {}
-  static void note_refused(const Request&) {}
-  static void note_overloaded(bool) {}
 
  private:
   Engine<P, Site>& engine_;

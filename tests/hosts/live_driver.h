@@ -89,23 +89,18 @@ class LiveDriver {
     bool is_long = false;
   };
 
-  struct Platform {
+  struct Platform : sched::PlainPlatform {
     using Request = DrivenRequest;
-    static constexpr bool kOutlivesReply = true;
-    static constexpr bool kHasConnections = false;
 
     WorkerId me() const { return {worker}; }
     LiveHost<P>& host() const { return driver.seats_[worker].host; }
     Instant now() const { return driver.now_; }
     Instant look_at_clock() const { return now(); }
-    static size_t payload_bytes(const Request&) { return 0; }
     bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
     bool put_back(QueueRef q, Request& request) {
       ++driver.suspended_;
       return host().put(q, &request);
     }
-    static void take_in() {}
-    static void help() {}
     sched::Replied<Request> reply(Request& request) {
       driver.fates_[request.index].latency_ns = (now() - request.arrived).count();
       --driver.left_;
@@ -120,11 +115,7 @@ class LiveDriver {
       const bool says_so = driver.classify_ == Classify::kFeedback && request.is_long;
       if (!request.has_started && says_so) seat().core.mark_long(request, request.priority);
     }
-    static void arm(const Request&, Nanos) {}
-    static void renew(const Request&, Nanos) {}
-    static void disarm() {}
     Instant begin(const Request&) const { return now(); }
-    static bool stops() { return false; }
     int64_t suspended() const { return driver.suspended_; }
     void note_arrived(const Request& request) {
       ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
@@ -134,12 +125,6 @@ class LiveDriver {
       stats().of_type(request.type).add(waited, request.attained);
       stats().of_class(request.job_class).add(waited, request.attained);
     }
-    static void note_refused(const Request&) {}
-    static void note_started(const Request&) {}
-    static void note_long(Classify) {}
-    static void note_waited(JobClass, Nanos) {}
-    static void note_none_waits() {}
-    static void note_overloaded(bool) {}
 
     auto& seat() const { return driver.seats_[worker]; }
     WorkerStats& stats() const { return *driver.stats_[worker]; }
@@ -150,7 +135,7 @@ class LiveDriver {
 
   struct WorkerSeat {
     WorkerSeat(LiveDriver& driver, uint32_t w, const sched::CoreOptions& options)
-        : host(driver.seat_host(w + 1)), core(driver.policy_, options, Platform{driver, w}) {}
+        : host(driver.seat_host(w + 1)), core(driver.policy_, options, Platform{{}, driver, w}) {}
     LiveHost<P> host;
     sched::Core<P, Platform> core;
     DrivenRequest* running = nullptr;

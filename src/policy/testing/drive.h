@@ -72,20 +72,15 @@ class Driver {
   };
 
   // What a worker lends to its core.
-  struct Platform {
+  struct Platform : sched::PlainPlatform {
     using Request = DrivenJob;
-    static constexpr bool kOutlivesReply = true;
-    static constexpr bool kHasConnections = false;
 
     WorkerId me() const { return id; }
     Host& host() { return driver.host_; }
     Instant now() { return driver.script_.now(); }
     Instant look_at_clock() { return now(); }
-    static size_t payload_bytes(const Request&) { return 0; }
     bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
     bool put_back(QueueRef q, Request& request) { return host().put(q, &request); }
-    static void take_in() {}
-    static void help() {}
     sched::Replied<Request> reply(Request& request) {
       driver.depart(request);
       return {};
@@ -96,22 +91,13 @@ class Driver {
     }
     void take_up(Request& request) { driver.take_up(request, id); }
     void arm(const Request&, Nanos quantum) { driver.check_slice(quantum); }
-    static void renew(const Request&, Nanos) {}
-    static void disarm() {}
     Instant begin(Request&) { return now(); }
-    static bool stops() { return false; }
     static int64_t suspended() { return 0; }
     void note_arrived(const Request& request) { driver.script_.note_arrived(request.type); }
     void note_finished(const Request& request) {
       driver.script_.note_served(request.type, request.attained,
                                  request.started - request.arrived, request.job_class);
     }
-    static void note_started(const Request&) {}
-    static void note_waited(JobClass, Nanos) {}
-    static void note_none_waits() {}
-    static void note_long(Classify) {}
-    static void note_refused(const Request&) {}
-    static void note_overloaded(bool) {}
 
     Driver& driver;
     WorkerId id;
@@ -120,7 +106,7 @@ class Driver {
   struct WorkerSeat {
     WorkerSeat(Driver& driver, WorkerId id)
         : core(driver.policy_, {.classify = Classify::kFeedback, .shedding = {}},
-               Platform{driver, id}) {}
+               Platform{{}, driver, id}) {}
 
     sched::Core<P, Platform> core;
     DrivenJob* running = nullptr;
