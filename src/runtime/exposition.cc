@@ -42,6 +42,8 @@ constexpr NamedCounter kCounters[] = {
     {"stolen", "Requests stolen.", &RuntimeStats::stolen},
     {"helped", "Requests taken in for a stuck worker.", &RuntimeStats::helped},
     {"parked", "Times a worker went to sleep.", &RuntimeStats::parked},
+    {"woken", "Times a worker's sleep was ended for work that somebody had queued.",
+     &RuntimeStats::woken},
     {"core_parks", "Times a worker gave its core up.", &RuntimeStats::core_parks},
     {"core_grants", "Times the allocator gave a parked worker a core.",
      &RuntimeStats::core_grants},

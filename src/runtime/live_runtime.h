@@ -233,6 +233,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.long_learned += one.long_learned.value();
     sum.helped += one.helped.value();
     sum.parked += one.parked.value();
+    sum.woken += one.woken.value();
     sum.busy_ns += one.busy_ns.value();
     sum.quanta.emplace_back(one.quantum_ns.load(std::memory_order_relaxed));
     sum.steals += worker->host().steals().value();

@@ -78,6 +78,7 @@ Request* LiveWorker<P>::park() {
   shared_.sleepers.falls_asleep(id_);
   Request* found = last_look();
   if (found == nullptr) fall_asleep();
+  if (!shared_.sleepers.is_asleep(id_)) ++stats_.woken;
   if (shared_.sleepers.wakes_up(id_)) shared_.sleepers.awake().notify_all();
   woken_ = true;  // if only to do what it had found before it was claimed for more
   idling_.parked();
