@@ -46,7 +46,7 @@ uint32_t FlowHome::take_yielded(std::span<Request*> out, Instant now, bool late)
   uint32_t taken = 0;
   while (yielded_ != nullptr && taken < out.size()) {
     StreamFlow* flow = std::exchange(yielded_, yielded_->next_in_list);
-    if (Request* request = flow->resume(now, late)) out[taken++] = request;
+    taken += flow->resume(out.subspan(taken), now, late);
   }
   left_over_.store(yielded_ != nullptr, std::memory_order_relaxed);
   return taken;
@@ -57,7 +57,9 @@ uint32_t FlowHome::reap() {
   uint32_t freed = 0;
   while (flow != nullptr) {
     StreamFlow* next = flow->next_in_list;
-    if (FlowHost* other = flow->next_stop(host_)) {
+    if (!flow->may_be_freed()) {
+      host_.closed.push(*flow);
+    } else if (FlowHost* other = flow->next_stop(host_)) {
       other->closed.push(*flow);
       other->queue->wake();
     } else {

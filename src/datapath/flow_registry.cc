@@ -82,8 +82,9 @@ void FlowRegistry::add_to(DatapathStats& stats) const {
 
 uint64_t FlowRegistry::in_flight() const {
   std::lock_guard lock(mutex_);
-  return static_cast<uint64_t>(
-      std::count_if(flows_.begin(), flows_.end(), [](StreamFlow* f) { return f->busy(); }));
+  uint64_t sum = 0;
+  for (const StreamFlow* flow : flows_) sum += flow->in_flight();
+  return sum;
 }
 
 size_t FlowRegistry::size() const {

@@ -30,19 +30,20 @@ uint32_t LoopbackQueue::poll(std::span<Request*> out) {
   while (events-- > 0 && taken < out.size()) {
     const std::shared_ptr<LoopbackWire> wire = next_event();
     if (wire == nullptr) break;
-    if (Request* request = take_event(wire, now)) out[taken++] = request;
+    taken += take_event(wire, out.subspan(taken), now);
   }
   return taken;
 }
 
-Request* LoopbackQueue::take_event(const std::shared_ptr<LoopbackWire>& wire, Instant now) {
+uint32_t LoopbackQueue::take_event(const std::shared_ptr<LoopbackWire>& wire,
+                                   std::span<Request*> out, Instant now) {
   // Cleared before looking: what comes after this raises a new event.
   wire->clear_event();
-  if (!wire->accepted && !accept(wire, now)) return nullptr;
+  if (!wire->accepted && !accept(wire, now)) return 0;
   LoopbackFlow* flow = wire->flow.load(std::memory_order_acquire);
-  if (flow == nullptr) return nullptr;
+  if (flow == nullptr) return 0;
   if (wire->ended()) flow->note_peer_closed();
-  return flow->on_event(home_.host(), now, false, false);
+  return flow->on_event(home_.host(), out, now, false, false);
 }
 
 bool LoopbackQueue::accept(const std::shared_ptr<LoopbackWire>& wire, Instant now) {

@@ -24,7 +24,7 @@ class LoopbackQueue final : public DatapathQueue {
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
-  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override { StreamFlow::of(request).flush(); }
   bool flush_some(Request& request, size_t size_bytes) override {
     return StreamFlow::of(request).flush_some(size_bytes);
@@ -66,7 +66,8 @@ class LoopbackQueue final : public DatapathQueue {
   void deliver_due(Instant at);
   void deliver(const Parcel& parcel, Instant at);
   std::shared_ptr<LoopbackWire> next_event();
-  Request* take_event(const std::shared_ptr<LoopbackWire>& wire, Instant now);
+  uint32_t take_event(const std::shared_ptr<LoopbackWire>& wire, std::span<Request*> out,
+                      Instant now);
   bool accept(const std::shared_ptr<LoopbackWire>& wire, Instant now);
 
   LoopbackDatapath::Shared& shared_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/stream_flow.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "datapath/time_source.h"
@@ -17,14 +18,6 @@ void add(std::atomic<uint64_t>& counter, uint64_t n) {
 
 }  // namespace
 
-void FlowList::push(StreamFlow& flow) {
-  StreamFlow* head = head_.load(std::memory_order_relaxed);
-  do {
-    flow.next_in_list = head;
-  } while (!head_.compare_exchange_weak(head, &flow, std::memory_order_release,
-                                        std::memory_order_relaxed));
-}
-
 StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened)
     : idle_since(opened),
       route_(host),
@@ -35,48 +28,70 @@ StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant op
       opened_(opened) {
   reply = &reply_buffer_;
   datapath = host.queue;
+  stream = this;
 }
 
 void StreamFlow::attach(std::unique_ptr<Session> session_to_own) {
   session_ = std::move(session_to_own);
   session = session_.get();
+  concurrency_ = session_->concurrency();
+  if (!keeps_order()) return;
+  own_data_ = session_->make_request_data();
+  data = own_data_.get();
 }
 
-bool StreamFlow::busy() const {
+uint64_t StreamFlow::in_flight() const {
   const FlowState state = gate_.state();
-  return state == FlowState::kScheduled || state == FlowState::kScheduledReadable ||
-         (state == FlowState::kIdle && unsent_bytes() > 0);
+  const bool busy = state == FlowState::kScheduled || state == FlowState::kScheduledReadable ||
+                    (state == FlowState::kIdle && unsent_bytes() > 0);
+  return std::max<uint64_t>(in_service(), busy ? 1 : 0);
 }
 
-Request* StreamFlow::on_event(FlowHost& queue, Instant now, bool late, bool writable_only) {
-  if (!gate_.event()) return nullptr;
+uint32_t StreamFlow::on_event(FlowHost& queue, std::span<Request*> out, Instant now, bool late,
+                              bool writable_only) {
+  if (!gate_.event()) return 0;
   if (&queue != &present()) {
     hand_on();
-    return nullptr;
+    return 0;
   }
   // The kernel reports every new connection writable; with nothing to send that means nothing.
   if (writable_only && reply_buffer_.empty() && drained_) {
-    if (let_go()) return nullptr;
+    if (let_go()) return 0;
   } else if (!writable_only) {
     drained_ = false;
   }
   turn_bytes_ = 0;
-  return advance({now, late});
+  return advance({now, late}, out);
 }
 
-Request* StreamFlow::finished() {
+Request* StreamFlow::finished(Request& request) {
+  if (keeps_order()) return finished_in_order();
+  completed_.push(static_cast<FlowRequest&>(request));
+  Request* next = nullptr;
+  if (gate_.event()) advance({Instant::never()}, {&next, 1});
+  left_.fetch_add(1, std::memory_order_release);
+  return next;
+}
+
+Request* StreamFlow::finished_in_order() {
   add(requests_, 1);
   input_.consume(frame_length_);
   frame_length_ = 0;
-  if (reply_buffer_.overflowed()) {
-    present().overflowed.fetch_add(1, std::memory_order_relaxed);
-    broken_ = true;
-  }
+  note_overflow();
   close_when_sent_ |= close_after;
-  if (reply_buffer_.size() < kCoalesceBytes && may_frame() && route_.settled()) {
-    if (Request* next = frame_next()) return next;
+  Request* next = nullptr;
+  if (reply_buffer_.size() < kCoalesceBytes && may_frame() && route_.settled() &&
+      frame_next(next) == Framed::kRequest) {
+    return next;
   }
-  return advance({Instant::never()});
+  advance({Instant::never()}, {&next, 1});
+  return next;
+}
+
+void StreamFlow::note_overflow() {
+  if (!reply_buffer_.overflowed() || broken_) return;
+  present().overflowed.fetch_add(1, std::memory_order_relaxed);
+  broken_ = true;
 }
 
 bool StreamFlow::may_frame() const {
@@ -84,57 +99,176 @@ bool StreamFlow::may_frame() const {
          !present().draining->load(std::memory_order_relaxed);
 }
 
-// Owner's loop: send, frame, receive, until there is a request, or nothing to do before the next
-// event. Replies come first: while some are unsent no request is taken, which is the back-pressure.
-// Between two requests the flow goes where it is wanted.
-Request* StreamFlow::advance(Turn turn) {
+// Owner's loop: complete, send, frame, receive, until `out` is full, or there is nothing to do
+// before the next event. Replies come first: while some are unsent no request is taken, which is
+// the back-pressure. With nothing in service the flow goes where it is wanted.
+uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
+  uint32_t taken = 0;
+  uint32_t answered = 0;
   for (;;) {
+    take_completed();
     if (!broken_ && reply_buffer_.empty()) session->unasked(reply_buffer_);
-    if (broken_ || !push_out()) return close();
-    if (!route_.settled()) {
-      hand_on();
-      return nullptr;
-    }
-    if (!reply_buffer_.empty()) {
-      if (let_go()) return nullptr;
+    if (!broken_ && !push_out()) broken_ = true;
+    const bool sent = !broken_ && reply_buffer_.empty();
+    if (broken_ || (sent && route_.settled() && !may_frame())) {
+      if (end()) return taken;
       continue;
     }
-    if (!may_frame()) return close();
-    if (Request* next = frame_next()) return next;
-    if (ended_) return close();
+    if (!route_.settled() && outstanding() == 0) {
+      hand_on();
+      return taken;
+    }
+    const bool full = !keeps_order() && outstanding() >= concurrency_;
+    if (!sent || full || !route_.settled()) {
+      if (let_go()) return taken;
+      continue;
+    }
+    if (taken == out.size() && (!drained_ || !input_.unread().empty())) {
+      yield();
+      return taken;
+    }
+    if (taken < out.size()) {
+      Request* next = nullptr;
+      switch (frame_run(next, answered)) {
+        case Framed::kRequest:
+          out[taken++] = next;
+          if (keeps_order()) return taken;
+          continue;
+        case Framed::kAnswered:
+          if (answered < kAnsweredRun) continue;
+          if (!push_out()) broken_ = true;
+          yield();
+          return taken;
+        case Framed::kNothing:
+          if (!reply_buffer_.empty()) continue;
+      }
+    }
+    if (ended_) {
+      if (end()) return taken;
+      continue;
+    }
     if (drained_) {
-      if (let_go()) return nullptr;
+      if (let_go()) return taken;
       continue;
     }
     const Pull pull = pull_in(turn);
-    if (pull == Pull::kClose) return close();
+    if (pull == Pull::kClose) broken_ = true;
     if (pull == Pull::kYield) {
-      FlowHost& here = present();
-      here.yielded.push(*this);
-      here.queue->wake();
-      return nullptr;
+      yield();
+      return taken;
     }
   }
 }
 
-Request* StreamFlow::frame_next() {
+void StreamFlow::yield() {
+  FlowHost& here = present();
+  here.yielded.push(*this);
+  here.queue->wake();
+}
+
+// There is nothing more to do but for what is in service. True: the flow is not the caller's any
+// more.
+bool StreamFlow::end() {
+  if (outstanding() > 0) return let_go();
+  close();
+  return true;
+}
+
+void StreamFlow::take_completed() {
+  if (completed_.empty()) return;
+  FlowRequest* done = completed_.take_all_in_order();
+  while (done != nullptr) {
+    FlowRequest& request = *std::exchange(done, done->next_in_list);
+    ++completed_count_;
+    add(requests_, 1);
+    close_when_sent_ |= request.close_after;
+    session->complete(request, reply_buffer_);
+    recycle(request);
+  }
+  note_overflow();
+}
+
+FlowRequest& StreamFlow::take_spare() {
+  if (spare_.empty()) {
+    auto made = std::make_unique<FlowRequest>(present().limits.output_bytes);
+    made->own_data = session->make_request_data();
+    made->data = made->own_data.get();
+    made->session = session;
+    made->stream = this;
+    spare_.push_back(made.get());
+    several_.push_back(std::move(made));
+  }
+  FlowRequest& request = *spare_.back();
+  spare_.pop_back();
+  return request;
+}
+
+void StreamFlow::recycle(FlowRequest& request) {
+  if (request.bytes.capacity() > FlowRequest::kKeptBytes) std::string().swap(request.bytes);
+  if (request.replies.overflowed()) {
+    request.replies = ReplyBuffer(present().limits.output_bytes);
+  } else {
+    request.replies.consume(request.replies.size());
+    request.replies.shrink(FlowRequest::kKeptBytes);
+  }
+  spare_.push_back(&request);
+}
+
+// Frames, and answers what need not be run, until a request is to be run or replies are to leave.
+StreamFlow::Framed StreamFlow::frame_run(Request*& next, uint32_t& answered) {
+  for (;;) {
+    const Framed framed = frame_next(next);
+    if (framed != Framed::kAnswered) return framed;
+    const bool more = ++answered < kAnsweredRun && reply_buffer_.size() < kCoalesceBytes;
+    if (!more || !may_frame()) return framed;
+  }
+}
+
+StreamFlow::Framed StreamFlow::frame_next(Request*& next) {
   const std::string_view unread = input_.unread();
-  if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return nullptr;
-  static_cast<RequestState&>(*this) = RequestState{};
-  arrived = received_at_;
-  Job::flow = id_;
-  const Frame frame = session->frame(unread, *this);
+  if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return Framed::kNothing;
+  FlowRequest* const one_of_several = keeps_order() ? nullptr : &take_spare();
+  Request& request = keeps_order() ? static_cast<Request&>(*this) : *one_of_several;
+  static_cast<RequestState&>(request) = RequestState{};
+  request.arrived = received_at_;
+  request.flow = id_;
+  const Frame frame = session->frame(unread, request);
   if (frame.state == FrameState::kIncomplete) {
+    if (one_of_several != nullptr) spare_.push_back(one_of_several);
     // A hint that is not ahead of what is here says nothing.
     frame_wanted_ = frame.length_bytes > unread.size() ? frame.length_bytes : 0;
     frame_tried_ = unread.size();
-    return nullptr;
+    return Framed::kNothing;
   }
   RUBATO_DCHECK(frame.length_bytes > 0 && frame.length_bytes <= unread.size());
   frame_wanted_ = frame_tried_ = 0;
+  next = &request;
+  if (one_of_several != nullptr) return hand_out(*one_of_several, frame.length_bytes);
   frame_length_ = frame.length_bytes;
   payload = unread.substr(0, frame.length_bytes);
-  return this;
+  return Framed::kRequest;
+}
+
+StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_bytes) {
+  const std::string_view whole = input_.unread().substr(0, length_bytes);
+  if (!request.at_once) {
+    request.bytes.assign(whole);
+    request.payload = request.bytes;
+    request.datapath = present().queue;
+    handed_.store(handed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    input_.consume(length_bytes);
+    return Framed::kRequest;
+  }
+  request.payload = whole;
+  request.reply = &reply_buffer_;
+  session->answer(request);
+  request.reply = &request.replies;
+  add(requests_, 1);
+  close_when_sent_ |= request.close_after;
+  input_.consume(length_bytes);
+  recycle(request);
+  note_overflow();
+  return Framed::kAnswered;
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
@@ -182,13 +316,15 @@ bool StreamFlow::push_out() {
 }
 
 void StreamFlow::flush() {
-  if (!broken_ && !reply_buffer_.overflowed() && !push_out()) broken_ = true;
+  if (keeps_order() && !broken_ && !reply_buffer_.overflowed() && !push_out()) broken_ = true;
 }
 
 // A piece that the wire takes only in part is tried again by finish, so that the attempt which the
 // wire refuses, and promises an event for, is always made.
 bool StreamFlow::flush_some(size_t size_bytes) {
-  if (broken_ || reply_buffer_.overflowed() || reply_buffer_.empty()) return false;
+  if (!keeps_order() || broken_ || reply_buffer_.overflowed() || reply_buffer_.empty()) {
+    return false;
+  }
   const Transfer sent = transmit(reply_buffer_.unsent().substr(0, size_bytes));
   if (sent.state == Transfer::State::kWait) return false;
   if (sent.state != Transfer::State::kMoved) {
@@ -211,17 +347,16 @@ bool StreamFlow::let_go() {
   return false;
 }
 
-Request* StreamFlow::close() {
+void StreamFlow::close() {
   hang_up();
   gate_.close();
   // From the push on, the flow may be freed by its queue.
   present().closed.push(*this);
-  return nullptr;
 }
 
 bool StreamFlow::close_idle(bool after_replies) {
   if (!gate_.claim()) return false;
-  if (after_replies && !reply_buffer_.empty()) {
+  if (outstanding() > 0 || (after_replies && !reply_buffer_.empty())) {
     put_back();
     return false;
   }
@@ -232,6 +367,10 @@ bool StreamFlow::close_idle(bool after_replies) {
 void StreamFlow::shrink_idle() {
   if (!gate_.claim()) return;
   reply_buffer_.shrink(0);
+  if (outstanding() == 0) {
+    spare_.clear();
+    several_.clear();
+  }
   put_back();
 }
 
@@ -249,6 +388,8 @@ void StreamFlow::hand_on() {
   FlowHost& to = route_.wanted();
   if (&to == &present()) {
     // A wish that was taken back, or an event that is stale.
+  } else if (outstanding() > 0) {
+    // Whoever completes the last of them moves the flow.
   } else if (rewire(present(), to)) {
     route_.arrive(to);
     datapath = to.queue;

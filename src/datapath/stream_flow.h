@@ -2,45 +2,46 @@
 //
 // StreamFlow: one connection of a byte stream, without the wire. It frames requests, coalesces and
 // sends replies, holds back while the peer does not read, and lets go of itself without losing a
-// wakeup (flow_gate.h). TCP and the loopback datapath give it a wire.
+// wakeup (flow_gate.h). TCP, UDP and the loopback datapath give it a wire.
 //
 // FlowHost: what a queue gives its flows. Everything in it may be used from any thread, because the
 // worker that finishes a request may be a thief.
 //
-// The flow is its request: at most one is in flight. Only the flow's owner (see FlowGate) calls
-// what is not marked otherwise. A flow may be moved from queue to queue; flow_route.h says how, and
-// which queue frees it in the end.
+// Only the flow's owner (see FlowGate) calls what is not marked otherwise. A flow may be moved from
+// queue to queue; flow_route.h says how, and which queue frees it in the end.
+//
+// A flow whose session keeps the order (Session::concurrency 1) is its request: at most one is in
+// flight, and who has the request owns the flow.
+//
+// Any other hands out requests of their own (FlowRequest) and lets go while they are in service.
+// Who finishes one, on whatever worker, pushes it to `completed_` and then calls
+// FlowGate::event(); so a completion is an event like any other and is not lost: either that event() takes the idle flow,
+// and who finished goes on as its owner, or the owner's release() fails and it looks again. The
+// push releases, take_all acquires: what the worker wrote to the request is seen by who completes
+// it. Between its push and the end of its event() a finisher still uses the flow; `left_` counts
+// those that are through, with release, and the flow is not freed before all that were handed out
+// are (may_be_freed, acquire). While any is in service the flow is neither moved nor closed.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "datapath/datapath.h"
 #include "datapath/flow_gate.h"
 #include "datapath/flow_route.h"
 #include "datapath/input_buffer.h"
+#include "datapath/push_list.h"
 
 namespace rubato {
 
 class FlowRegistry;
 class StreamFlow;
 
-// A list of flows that any thread pushes to and one thread takes whole. Lock-free: push releases,
-// take_all acquires, and as nothing is popped singly there is no ABA.
-class FlowList {
- public:
-  void push(StreamFlow& flow);
-  StreamFlow* take_all() {
-    if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    return head_.exchange(nullptr, std::memory_order_acquire);
-  }
-  bool empty() const { return head_.load(std::memory_order_relaxed) == nullptr; }
-
- private:
-  std::atomic<StreamFlow*> head_{nullptr};
-};
+using FlowList = PushList<StreamFlow>;
 
 struct FlowLimits {
   size_t input_bytes = size_t{1} << 30;   // of one request that is not complete yet
@@ -73,12 +74,29 @@ struct Transfer {
   size_t bytes = 0;
 };
 
+// A request of a flow that has several. Its owner is who runs it, and the flow's owner otherwise.
+struct FlowRequest : Request {
+  // Kept for the next request.
+  static constexpr size_t kKeptBytes = 4096;
+
+  explicit FlowRequest(size_t output_limit_bytes) : replies(output_limit_bytes) {
+    reply = &replies;
+  }
+
+  std::string bytes;  // the payload
+  ReplyBuffer replies;
+  std::unique_ptr<RequestData> own_data;
+  FlowRequest* next_in_list = nullptr;
+};
+
 class StreamFlow : public Request {
  public:
   // Replies of a pipeline are sent at the latest when this much has gathered.
   static constexpr size_t kCoalesceBytes = 64 * 1024;
   // A flow lets others in after this much input, be it one huge request or a pipeline without end.
   static constexpr size_t kTurnBytes = 512 * 1024;
+  // So many requests that need not be run are answered before others get a turn.
+  static constexpr uint32_t kAnsweredRun = 64;
   // An idle flow keeps a reply buffer of at most this size.
   static constexpr size_t kReplyKeptBytes = 16 * 1024;
 
@@ -87,21 +105,25 @@ class StreamFlow : public Request {
   StreamFlow(const StreamFlow&) = delete;
   StreamFlow& operator=(const StreamFlow&) = delete;
 
-  static StreamFlow& of(Request& request) { return static_cast<StreamFlow&>(request); }
+  // Any thread that has the request.
+  static StreamFlow& of(Request& request) { return *request.stream; }
 
   // Requires a null session so far. Called once, before the flow is shown to a poller.
   void attach(std::unique_ptr<Session> session);
 
-  // Called by the poller of `queue`, at `now`, when the wire had an event there. Returns a request
-  // if one is complete. `late`: the queue was not polled for long, ask the kernel when bytes came.
-  Request* on_event(FlowHost& queue, Instant now, bool late, bool writable_only);
+  // Called by the poller of `queue`, at `now`, when the wire had an event there. Returns how many
+  // requests are complete and in `out`; what finds no room there is left to the next poll. `late`:
+  // the queue was not polled for long, ask the kernel when bytes came.
+  uint32_t on_event(FlowHost& queue, std::span<Request*> out, Instant now, bool late,
+                    bool writable_only);
   // The same for a flow from FlowHost::yielded.
-  Request* resume(Instant now, bool late) {
+  uint32_t resume(std::span<Request*> out, Instant now, bool late) {
     turn_bytes_ = 0;
-    return advance({now, late || std::exchange(waited_, false)});
+    return advance({now, late || std::exchange(waited_, false)}, out);
   }
-  // DatapathQueue::finish and flush.
-  Request* finished();
+  // DatapathQueue::finish, flush and flush_some; by who has the request. The latter two do nothing
+  // for one of several: what it replies is not the flow's before it is finished.
+  Request* finished(Request& request);
   void flush();
   bool flush_some(size_t size_bytes);
 
@@ -145,7 +167,10 @@ class StreamFlow : public Request {
   uint64_t input_bytes() const { return input_bytes_.load(std::memory_order_relaxed); }
   uint64_t output_bytes() const { return output_bytes_.load(std::memory_order_relaxed); }
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
-  bool busy() const;
+  // Requests that were polled and not finished; or 1 if the flow has an owner or unsent replies.
+  uint64_t in_flight() const;
+  // Who took the flow from the closed ones: nobody who finished a request of it is still here.
+  bool may_be_freed() const { return in_service() == 0; }
 
   // Guarded by the registry of its home.
   size_t registry_index = 0;
@@ -176,14 +201,36 @@ class StreamFlow : public Request {
   // What came of pulling bytes in.
   enum class Pull : uint8_t { kGoOn, kYield, kClose };
 
-  Request* advance(Turn turn);
-  Request* frame_next();
+  // What became of the first bytes that were not looked at.
+  enum class Framed : uint8_t { kNothing, kAnswered, kRequest };
+
+  uint32_t advance(Turn turn, std::span<Request*> out);
+  Request* finished_in_order();
+  Framed frame_next(Request*& next);
+  Framed frame_run(Request*& next, uint32_t& answered);
+  Framed hand_out(FlowRequest& request, size_t length_bytes);
+  void take_completed();
+  void note_overflow();
   Pull pull_in(Turn& turn);
   bool push_out();
   bool let_go();
   void put_back();
-  Request* close();
+  void yield();
+  void close();
+  bool end();
   bool may_frame() const;
+  bool keeps_order() const { return concurrency_ == 1; }
+  // Handed out, and not completed by an owner. (What was not handed out is not counted: a flow that
+  // keeps the order has an owner while its request is in service.)
+  uint32_t outstanding() const {
+    return handed_.load(std::memory_order_relaxed) - completed_count_;
+  }
+  // Any thread: of these, where the one who finishes it is still on its way out.
+  uint32_t in_service() const {
+    return handed_.load(std::memory_order_relaxed) - left_.load(std::memory_order_acquire);
+  }
+  FlowRequest& take_spare();
+  void recycle(FlowRequest& request);
   FlowHost& present() const { return route_.at(); }
 
   FlowRoute route_;
@@ -196,13 +243,21 @@ class StreamFlow : public Request {
   bool waited_ = false;           // was handed on: bytes may have come long ago
   bool close_when_sent_ = false;  // close_after of a finished request
   size_t turn_bytes_ = 0;         // received since a poll last gave the flow its turn
-  size_t frame_length_ = 0;       // of the request in flight
+  size_t frame_length_ = 0;       // of the request in flight, in a flow that keeps the order
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
   size_t frame_tried_ = 0;        // unread bytes when it was last seen to be incomplete
   InputBuffer input_;
   ReplyBuffer reply_buffer_;
   std::unique_ptr<Session> session_;
   Instant received_at_;
+  uint32_t concurrency_ = 1;
+  std::unique_ptr<RequestData> own_data_;              // of a flow that keeps the order
+  std::vector<std::unique_ptr<FlowRequest>> several_;   // of one that does not: all there are,
+  std::vector<FlowRequest*> spare_;                     // and those that are not in service
+  uint32_t completed_count_ = 0;
+  PushList<FlowRequest> completed_;
+  std::atomic<uint32_t> handed_{0};  // written by the owner
+  std::atomic<uint32_t> left_{0};    // finishers that will not touch the flow again
   // Written by the owner, read by anyone: plain store of own value plus one.
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> input_bytes_{0};

@@ -15,7 +15,7 @@ class NoQueue final : public DatapathQueue {
  public:
   uint32_t poll(std::span<Request*>) override { return 0; }
   bool pending() const override { return false; }
-  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override { StreamFlow::of(request).flush(); }
   void wait(Nanos) override {}
   void wake() override { ++wakes; }
@@ -51,7 +51,8 @@ TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
   EndlessFlow flow(host);
   flow.attach(protocol.open({1, "endless"}));
 
-  Request* request = flow.on_event(host, Instant(1), false, false);
+  Request* request = nullptr;
+  flow.on_event(host, {&request, 1}, Instant(1), false, false);
   for (int turn = 1; turn <= 3; ++turn) {
     size_t in_turn = 0;
     for (; request != nullptr && in_turn < 4 * StreamFlow::kTurnBytes; ++in_turn) {
@@ -60,7 +61,7 @@ TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
     ASSERT_EQ(request, nullptr) << "turn " << turn << " does not end";
     EXPECT_EQ(queue.wakes, turn);
     ASSERT_EQ(host.yielded.take_all(), &flow);
-    request = flow.resume(Instant(1), false);
+    flow.resume({&request, 1}, Instant(1), false);
   }
 }
 
@@ -97,7 +98,8 @@ TEST(StreamFlow, a_flow_whose_wire_cannot_be_moved_stays_and_is_looked_at_again)
   EXPECT_TRUE(other.yielded.empty());
   ASSERT_EQ(home.yielded.take_all(), &flow);
   EXPECT_EQ(here.wakes, 1);
-  EXPECT_EQ(flow.resume(Instant(1), false), nullptr);
+  Request* none = nullptr;
+  EXPECT_EQ(flow.resume({&none, 1}, Instant(1), false), 0u);
   EXPECT_EQ(flow.state(), FlowState::kIdle);
   EXPECT_EQ(flow.redirect(other), StreamFlow::Redirect::kOwned);
 }

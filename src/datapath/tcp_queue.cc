@@ -80,7 +80,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
   while (taken < out.size()) {
     if (!remembers()) {
       if (looks == 0) break;
-      // One event is at most one request, so none of these will have to be remembered.
+      // One event is mostly one request, so few of these will have to be remembered.
       const auto room = static_cast<uint32_t>(out.size()) - taken;
       const bool more = harvest(std::min(room, kEventBurst), Nanos(0));
       looks = more ? looks - 1 : 0;
@@ -111,21 +111,22 @@ bool TcpQueue::harvest(uint32_t most, Nanos limit) {
 uint32_t TcpQueue::take_events(std::span<Request*> out, Instant now, bool late) {
   uint32_t taken = 0;
   while (taken < out.size() && remembers()) {
-    if (Request* request = take_event(events_[next_event_++], now, late)) out[taken++] = request;
+    taken += take_event(events_[next_event_++], out.subspan(taken), now, late);
   }
   return taken;
 }
 
-Request* TcpQueue::take_event(const epoll_event& event, Instant now, bool late) {
-  if (event.data.ptr == &event_) return nullptr;
+uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out, Instant now,
+                              bool late) {
+  if (event.data.ptr == &event_) return 0;
   for (uint32_t port = 0; port < listeners_.size(); ++port) {
     if (event.data.ptr != &listeners_[port]) continue;
     accept_burst(port, now);
-    return nullptr;
+    return 0;
   }
   auto& flow = *static_cast<TcpFlow*>(event.data.ptr);
   if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) flow.note_peer_closed();
-  return flow.on_event(home_.host(), now, late, event.events == EPOLLOUT);
+  return flow.on_event(home_.host(), out, now, late, event.events == EPOLLOUT);
 }
 
 bool TcpQueue::watch(TcpFlow& flow) {

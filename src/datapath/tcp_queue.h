@@ -43,7 +43,7 @@ class TcpQueue final : public DatapathQueue {
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
-  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override { StreamFlow::of(request).flush(); }
   bool flush_some(Request& request, size_t size_bytes) override {
     return StreamFlow::of(request).flush_some(size_bytes);
@@ -71,7 +71,7 @@ class TcpQueue final : public DatapathQueue {
   void sleep_minding(std::span<DatapathQueue* const> minded, Nanos limit);
   bool remembers() const { return next_event_ < event_count_; }
   uint32_t take_events(std::span<Request*> out, Instant now, bool late);
-  Request* take_event(const epoll_event& event, Instant now, bool late);
+  uint32_t take_event(const epoll_event& event, std::span<Request*> out, Instant now, bool late);
   void housekeep(Instant now, size_t most);
   void reap();
   void note_unfinished();

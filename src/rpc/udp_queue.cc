@@ -142,48 +142,47 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
   for (uint32_t looks = 0;; ++looks) {
     left_some_ = taken == out.size() || looks == kLooksPerPoll;
     if (left_some_) break;
-    // One datagram is at most one request.
+    // One datagram is mostly one request; what finds no room waits in its flow.
     const uint32_t most = std::min(static_cast<uint32_t>(out.size()) - taken, kBurst);
     const int n = buffers_->receive(socket_.get(), most);
     for (int i = 0; i < n; ++i) {
       const auto at = static_cast<size_t>(i);
       const std::string_view datagram(buffers_->bytes[at].data(), buffers_->messages[at].msg_len);
       const Instant when = late ? received_at(buffers_->messages[at].msg_hdr, now) : now;
-      Request* request = take(datagram, buffers_->from[at], when, late);
-      if (request != nullptr) out[taken++] = request;
+      taken += take(datagram, buffers_->from[at], out.subspan(taken), when, late);
     }
     if (n < static_cast<int>(most)) break;
   }
   return taken;
 }
 
-Request* UdpQueue::take(std::string_view datagram, const SocketAddress& from, Instant now,
-                        bool late) {
+uint32_t UdpQueue::take(std::string_view datagram, const SocketAddress& from,
+                        std::span<Request*> out, Instant now, bool late) {
   const Decoded found = decode(datagram, Side::kClient, kMaxDatagramBytes - kHeaderBytes);
   if (found.state != Decoded::State::kComplete || found.length != datagram.size() ||
       found.message.session == 0) {
     malformed_.fetch_add(1, std::memory_order_relaxed);
     refuse(datagram, from, found.fault == Fault::kNone ? Fault::kFields : found.fault);
-    return nullptr;
+    return 0;
   }
   const SessionKey key = key_of(from, found.message.session);
   const auto at = sessions_.find(key);
   UdpFlow* flow = at != sessions_.end() ? at->second : nullptr;
-  if (flow == nullptr && home_.draining()) return nullptr;
+  if (flow == nullptr && home_.draining()) return 0;
   if (flow == nullptr && found.message.kind == Kind::kHello) {
     flow = open(key, from, now);
-    if (flow == nullptr) return nullptr;
+    if (flow == nullptr) return 0;
   }
   if (flow == nullptr) {
     no_session_.fetch_add(1, std::memory_order_relaxed);
     if (found.message.kind != Kind::kGoodbye) refuse(datagram, from, Fault::kNoSession);
-    return nullptr;
+    return 0;
   }
   if (!flow->put(datagram, now)) {
     full_.fetch_add(1, std::memory_order_relaxed);
-    return nullptr;
+    return 0;
   }
-  return flow->on_event(home_.host(), now, late, false);
+  return flow->on_event(home_.host(), out, now, late, false);
 }
 
 UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instant now) {

@@ -73,7 +73,7 @@ class UdpQueue final : public DatapathQueue {
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
-  Request* finish(Request& request) override { return StreamFlow::of(request).finished(); }
+  Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override { StreamFlow::of(request).flush(); }
   void wait(Nanos limit) override;
   void wake() override;
@@ -92,7 +92,8 @@ class UdpQueue final : public DatapathQueue {
   static constexpr uint32_t kLooksPerPoll = 8;  // as datagrams need not be requests
   struct Buffers;
 
-  Request* take(std::string_view datagram, const SocketAddress& from, Instant now, bool late);
+  uint32_t take(std::string_view datagram, const SocketAddress& from, std::span<Request*> out,
+                Instant now, bool late);
   UdpFlow* open(const SessionKey& key, const SocketAddress& from, Instant now);
   void refuse(std::string_view datagram, const SocketAddress& to, Fault fault);
   void reap();

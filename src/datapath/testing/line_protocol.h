@@ -14,9 +14,13 @@ namespace rubato::testing {
 
 class LineSession final : public Session {
  public:
-  explicit LineSession(std::atomic<int>& live) : live_(live) { ++live_; }
+  explicit LineSession(std::atomic<int>& live, uint32_t concurrency = 1)
+      : live_(live), concurrency_(concurrency) {
+    ++live_;
+  }
   ~LineSession() override { --live_; }
 
+  uint32_t concurrency() const override { return concurrency_; }
   Frame frame(std::string_view unread, Request& request) override {
     ++frames;
     const size_t end = unread.find('\n');
@@ -38,6 +42,7 @@ class LineSession final : public Session {
 
  private:
   std::atomic<int>& live_;
+  const uint32_t concurrency_;
 };
 
 class LineProtocol final : public Protocol {
@@ -45,11 +50,12 @@ class LineProtocol final : public Protocol {
   std::unique_ptr<Session> open(const Peer& peer) override {
     last_flow.store(peer.flow);
     last_port.store(peer.port);
-    return std::make_unique<LineSession>(live);
+    return std::make_unique<LineSession>(live, concurrency);
   }
 
   std::string turn_away(const Peer&) override { return answer_to_all; }
 
+  uint32_t concurrency = 1;   // of the flows that come
   std::string answer_to_all;  // who is turned away by it; empty = nobody
   std::atomic<int> live{0};
   std::atomic<uint64_t> last_flow{0};

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PushList: a list that any thread pushes to and one thread takes whole. Borrows the items, which
+// have a pointer `next_in_list`. Lock-free: push releases, take_all acquires, and as nothing is
+// popped singly there is no ABA.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+namespace rubato {
+
+template <class T>
+class PushList {
+ public:
+  void push(T& item) {
+    T* head = head_.load(std::memory_order_relaxed);
+    do {
+      item.next_in_list = head;
+    } while (!head_.compare_exchange_weak(head, &item, std::memory_order_release,
+                                          std::memory_order_relaxed));
+  }
+  // The last that was pushed comes first.
+  T* take_all() {
+    if (empty()) return nullptr;
+    return head_.exchange(nullptr, std::memory_order_acquire);
+  }
+  // The same, but the first that was pushed comes first.
+  T* take_all_in_order() {
+    T* in_order = nullptr;
+    for (T* item = take_all(); item != nullptr;) {
+      T* const next = std::exchange(item->next_in_list, in_order);
+      in_order = std::exchange(item, next);
+    }
+    return in_order;
+  }
+  bool empty() const { return head_.load(std::memory_order_relaxed) == nullptr; }
+
+ private:
+  std::atomic<T*> head_{nullptr};
+};
+
+}  // namespace rubato
