@@ -6,48 +6,69 @@
 namespace rubato::spin {
 namespace {
 
+struct RpcSpinRequest final : RequestData {
+  rpc::ServerRequest rpc;
+  std::optional<Work> work;
+};
+
+RpcSpinRequest& of(const Request& request) { return static_cast<RpcSpinRequest&>(*request.data); }
+
 class RpcSpinSession final : public Session {
  public:
   RpcSpinSession(const SpinOptions& options, rpc::AdmissionController& admission, const Peer& peer,
                  const rpc::SessionLimits& limits)
       : options_(options), rpc_(admission, peer.flow, limits, peer.address) {}
 
+  uint32_t concurrency() const override { return rpc_.limits().in_service; }
+  std::unique_ptr<RequestData> make_request_data() override {
+    return std::make_unique<RpcSpinRequest>();
+  }
   Frame frame(std::string_view unread, Request& request) override {
-    const Frame found = rpc_.find(unread, request);
+    const Frame found = rpc_.find(unread, request, of(request).rpc);
     if (found.state == FrameState::kComplete) understand(request);
     return found;
   }
-  void refuse(Request& request) override { rpc_.answer(request); }
-  void answer(Request& request) override { rpc_.answer(request); }
+  void refuse(Request& request) override { rpc::ServerSession::refused(request, of(request).rpc); }
+  void answer(Request& request) override { rpc_.answer(request, of(request).rpc); }
+  void complete(Request& request, ReplyBuffer& to) override {
+    rpc_.complete(request, of(request).rpc, to, request.reply->unsent());
+  }
   void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
 
+  // On the worker: the session is not its own.
   void run(Request& request) {
-    if (!work_) return rpc_.fail(request);
-    if (!rpc_.started(request)) return;
-    if (work_->is_long) long_begin();
-    busy_work(work_->service);
-    if (work_->is_long) long_end();
-    rpc_.reply(request, "OK");
+    RpcSpinRequest& own = of(request);
+    if (!own.work) {
+      own.rpc.outcome = rpc::ServerRequest::Outcome::kFailed;
+      own.rpc.fault = rpc::Fault::kFailed;
+      return;
+    }
+    if (!rpc_.started(own.rpc)) return;
+    if (own.work->is_long) long_begin();
+    busy_work(own.work->service);
+    if (own.work->is_long) long_end();
+    request.reply->append("OK");
   }
 
  private:
   void understand(Request& request) {
-    const std::string_view body = rpc_.body();
+    RpcSpinRequest& own = of(request);
+    const std::string_view body = own.rpc.body;
     const size_t space = body.find(' ');
     const bool has_class = space != std::string_view::npos;
-    work_ = parse_work(body.substr(0, space), has_class ? body.substr(space + 1) : "", options_);
-    if (!work_) {
+    own.work =
+        parse_work(body.substr(0, space), has_class ? body.substr(space + 1) : "", options_);
+    if (!own.work) {
       request.type = kControl;
       return;
     }
-    request.type = work_->is_long ? kLong : kShort;
-    request.size_hint = work_->service;
-    rpc_.set_class(work_->is_long ? rpc::kLongClass : rpc::kShortClass);
+    request.type = own.work->is_long ? kLong : kShort;
+    request.size_hint = own.work->service;
+    rpc_.set_class(own.rpc, own.work->is_long ? rpc::kLongClass : rpc::kShortClass);
   }
 
   const SpinOptions& options_;
   rpc::ServerSession rpc_;
-  std::optional<Work> work_;
 };
 
 }  // namespace
@@ -57,9 +78,7 @@ std::unique_ptr<Session> RpcSpin::open(const Peer& peer) {
 }
 
 void RpcSpin::handle(Request& request) {
-  auto& session = static_cast<RpcSpinSession&>(*request.session);
-  if (request.at_once) return session.answer(request);
-  session.run(request);
+  static_cast<RpcSpinSession&>(*request.session).run(request);
 }
 
 }  // namespace rubato::spin

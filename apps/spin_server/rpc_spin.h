@@ -16,7 +16,9 @@ class RpcSpin final : public Application, public Protocol {
  public:
   RpcSpin(const SpinOptions& options, rpc::AdmissionController& admission,
           const rpc::SessionLimits& limits)
-      : options_(options), admission_(admission), limits_(limits) {}
+      : options_(options), admission_(admission), limits_(limits) {
+    limits_.in_service = rpc::kMaxInService;
+  }
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
@@ -24,7 +26,7 @@ class RpcSpin final : public Application, public Protocol {
  private:
   const SpinOptions options_;
   rpc::AdmissionController& admission_;
-  const rpc::SessionLimits limits_;
+  rpc::SessionLimits limits_;
 };
 
 }  // namespace rubato::spin

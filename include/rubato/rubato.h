@@ -119,7 +119,8 @@ typedef struct rubato_application {
   void (*refuse)(void* user, rubato_request* request, int reason);
 
   // State of one connection, see rubato_request_connection; both may be null. May be called on any
-  // worker, for one connection never two at once.
+  // worker, for one connection never two at once. With RUBATO_FRAMING_RPC several requests of one
+  // connection may run at once, and share this state.
   void* (*connected)(void* user, uint64_t connection, const char* peer);
   void (*disconnected)(void* user, void* state);
 

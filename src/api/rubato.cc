@@ -17,6 +17,7 @@
 
 using rubato::Nanos;
 using rubato::Request;
+using rubato::api::ApiRequest;
 using rubato::api::ApiSession;
 using rubato::api::from_c;
 using rubato::api::Service;
@@ -91,7 +92,7 @@ void rubato_server_times(const rubato_server* server, uint32_t type, rubato_time
 
 const char* rubato_request_payload(const rubato_request* request, size_t* size) {
   const Request& inner = from_c(request);
-  const std::string_view payload = ApiSession::of(inner).payload(inner);
+  const std::string_view payload = ApiRequest::of(inner).payload(inner);
   if (size != nullptr) *size = payload.size();
   return payload.data();
 }
@@ -104,7 +105,7 @@ int rubato_request_reply(rubato_request* request, const void* bytes, size_t size
 
 void rubato_request_close_after(rubato_request* request) { from_c(request)->close_after = true; }
 
-void rubato_request_fail(rubato_request* request) { ApiSession::of(*from_c(request)).fail(); }
+void rubato_request_fail(rubato_request* request) { ApiSession::fail(*from_c(request)); }
 
 uint32_t rubato_request_type(const rubato_request* request) { return from_c(request).type; }
 

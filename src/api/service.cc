@@ -13,21 +13,21 @@ namespace {
 
 constexpr uint32_t kLeastUrgent = limits::kPriorityLevels - 1;
 
-void begin(const ApiSession& session) {
-  const rubato_class& what = session.what();
+void begin(const Request& request) {
+  const rubato_class& what = ApiRequest::of(request).what;
   if (what.is_long == 0) return;
   long_begin(static_cast<uint8_t>(std::min(what.priority, kLeastUrgent)));
 }
 
 void send_answered(Request& request) {
   ApiSession& session = ApiSession::of(request);
-  if (session.what().is_long != 0) long_end();
+  if (ApiRequest::of(request).what.is_long != 0) long_end();
   session.answered(request);
   rubato::send(request);
 }
 
 void send_failed(Request& request) {
-  ApiSession::of(request).fail();
+  ApiSession::fail(request);
   send_answered(request);
 }
 
@@ -93,11 +93,11 @@ int Service::call(Request& request) {
 void Service::handle(Request& request) {
   ApiSession& session = ApiSession::of(request);
   if (session.starts(request)) {
-    begin(session);
+    begin(request);
     int status = RUBATO_ERROR;
     const bool returned = guarded([&] { status = call(request); });
-    if (!returned || status != RUBATO_OK) session.fail();
-    if (session.what().is_long != 0) long_end();
+    if (!returned || status != RUBATO_OK) ApiSession::fail(request);
+    if (ApiRequest::of(request).what.is_long != 0) long_end();
   }
   session.answered(request);
 }
@@ -125,7 +125,7 @@ Request* Service::recv() {
     if (request == nullptr) return nullptr;
     ApiSession& session = ApiSession::of(*request);
     if (session.starts(*request)) {
-      begin(session);
+      begin(*request);
       return request;
     }
     send_answered(*request);

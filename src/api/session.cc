@@ -19,12 +19,19 @@ const char* text_of(rubato_refusal reason) {
   return "refused";
 }
 
+void clear(std::string& body) {
+  body.clear();
+  if (body.capacity() > kBodyKeptBytes) std::string().swap(body);
+}
+
 }  // namespace
 
 ApiSession::ApiSession(Service& service, const Peer& peer) : service_(service) {
   if (service.admission() != nullptr) {
     rpc_.emplace(*service.admission(), peer.flow,
-                 rpc::SessionLimits{.body_bytes = service.max_request_bytes()}, peer.address);
+                 rpc::SessionLimits{.body_bytes = service.max_request_bytes(),
+                                    .in_service = rpc::kMaxInService},
+                 peer.address);
   }
   const rubato_application& app = service_.application();
   if (app.connected == nullptr) return;
@@ -39,127 +46,144 @@ ApiSession::~ApiSession() {
 }
 
 Frame ApiSession::frame(std::string_view unread, Request& request) {
+  ApiRequest& own = ApiRequest::of(request);
   find(unread, request);
-  if (found_.state == Found::State::kIncomplete) return {FrameState::kIncomplete, found_.length};
-  failed_ = answered_ = false;
-  replied_bytes_ = 0;
-  what_ = {};
-  if (found_.state == Found::State::kComplete && !request.at_once) {
-    classify(unread.substr(found_.offset, found_.payload_bytes), request);
+  if (own.found.state == Found::State::kIncomplete) {
+    return {FrameState::kIncomplete, own.found.length};
   }
-  return {FrameState::kComplete, found_.length};
+  own.failed = own.answered = false;
+  own.replied_bytes = 0;
+  own.what = {};
+  if (own.found.state == Found::State::kComplete && !request.at_once) {
+    classify(unread.substr(own.found.offset, own.found.payload_bytes), request);
+  }
+  return {FrameState::kComplete, own.found.length};
 }
 
 // What has waited for too long is answered here, for nothing is to be run any more.
 bool ApiSession::starts(Request& request) {
-  if (found_.state != Found::State::kComplete || failed_) return false;
+  ApiRequest& own = ApiRequest::of(request);
+  if (own.found.state != Found::State::kComplete || own.failed) return false;
   if (!rpc_) return true;
-  answered_ = request.at_once || !rpc_->started(request);
-  if (request.at_once) rpc_->answer(request);
-  return !answered_;
+  own.answered = !rpc_->started(own.rpc);
+  return !own.answered;
 }
 
 void ApiSession::find(std::string_view unread, Request& request) {
+  Found& found = ApiRequest::of(request).found;
   switch (service_.framing()) {
     case RUBATO_FRAMING_LENGTH:
-      found_ = find_prefixed(unread, service_.max_request_bytes());
+      found = find_prefixed(unread, service_.max_request_bytes());
       break;
     case RUBATO_FRAMING_LINES:
-      found_ = lines_.find(unread, service_.max_request_bytes());
+      found = lines_.find(unread, service_.max_request_bytes());
       break;
-    case RUBATO_FRAMING_USER: find_as_user_says(unread); break;
+    case RUBATO_FRAMING_USER: found = find_as_user_says(unread); break;
     case RUBATO_FRAMING_RPC: find_rpc(unread, request); break;
   }
 }
 
 void ApiSession::find_rpc(std::string_view unread, Request& request) {
-  const Frame frame = rpc_->find(unread, request);
-  found_ = {Found::State::kIncomplete, frame.length_bytes, 0, 0};
+  ApiRequest& own = ApiRequest::of(request);
+  const Frame frame = rpc_->find(unread, request, own.rpc);
+  own.found = {Found::State::kIncomplete, frame.length_bytes, 0, 0};
   if (frame.state == FrameState::kIncomplete) return;
-  found_.state = Found::State::kComplete;
+  own.found.state = Found::State::kComplete;
   if (request.at_once) return;
-  found_.payload_bytes = rpc_->body().size();
-  found_.offset = frame.length_bytes - found_.payload_bytes;
+  own.found.payload_bytes = own.rpc.body.size();
+  own.found.offset = frame.length_bytes - own.found.payload_bytes;
 }
 
 // A frame function that says what cannot be is treated as if the input were malformed.
-void ApiSession::find_as_user_says(std::string_view unread) {
+Found ApiSession::find_as_user_says(std::string_view unread) {
   const rubato_application& app = service_.application();
   rubato_frame frame{};
   int state = RUBATO_FRAME_MALFORMED;
   const bool returned = guarded_without_switch(
       [&] { state = app.frame(app.user, unread.data(), unread.size(), &frame); });
-  found_ = {Found::State::kMalformed, unread.size(), 0, 0};
-  if (!returned) return;
+  const Found malformed{Found::State::kMalformed, unread.size(), 0, 0};
+  if (!returned) return malformed;
   if (state == RUBATO_FRAME_INCOMPLETE) {
     const bool too_large = unread.size() > service_.max_request_bytes() ||
                            frame.length_bytes > service_.max_request_bytes();
-    found_ = too_large ? Found{Found::State::kTooLarge, unread.size(), 0, 0}
+    return too_large ? Found{Found::State::kTooLarge, unread.size(), 0, 0}
                        : Found{Found::State::kIncomplete, frame.length_bytes, 0, 0};
-    return;
   }
   const size_t length = frame.length_bytes;
-  if (state != RUBATO_FRAME_COMPLETE || length == 0 || length > unread.size()) return;
+  if (state != RUBATO_FRAME_COMPLETE || length == 0 || length > unread.size()) {
+    return malformed;
+  }
   const bool whole = frame.payload_offset == 0 && frame.payload_bytes == 0;
   const size_t payload = whole ? length : frame.payload_bytes;
-  if (frame.payload_offset > length || payload > length - frame.payload_offset) return;
-  found_ = {Found::State::kComplete, length, frame.payload_offset, payload};
+  if (frame.payload_offset > length || payload > length - frame.payload_offset) {
+    return malformed;
+  }
+  return {Found::State::kComplete, length, frame.payload_offset, payload};
 }
 
 void ApiSession::classify(std::string_view payload, Request& request) {
+  ApiRequest& own = ApiRequest::of(request);
   const rubato_application& app = service_.application();
   if (app.classify == nullptr) return;
   const bool returned = guarded_without_switch(
-      [&] { app.classify(app.user, payload.data(), payload.size(), &what_); });
+      [&] { app.classify(app.user, payload.data(), payload.size(), &own.what); });
   if (!returned) {
-    what_ = {};
-    failed_ = true;
+    own.what = {};
+    own.failed = true;
   }
-  request.type = what_.type;
-  request.control = what_.is_control != 0;
-  if (rpc_) rpc_->set_class(what_.is_long != 0 ? rpc::kLongClass : rpc::kShortClass);
+  request.type = own.what.type;
+  request.control = own.what.is_control != 0;
+  if (rpc_) rpc_->set_class(own.rpc, own.what.is_long != 0 ? rpc::kLongClass : rpc::kShortClass);
 }
 
 bool ApiSession::gathers() const { return rpc_ || service_.framing() == RUBATO_FRAMING_LENGTH; }
 
 bool ApiSession::reply(Request& request, std::string_view bytes) {
+  ApiRequest& own = ApiRequest::of(request);
   if (gathers()) {
-    if (bytes.size() > service_.max_reply_bytes() - body_.size()) {
-      failed_ = true;
+    if (bytes.size() > service_.max_reply_bytes() - own.body.size()) {
+      own.failed = true;
       return false;
     }
-    body_.append(bytes);
+    own.body.append(bytes);
   } else {
     request.reply->append(bytes);
     if (request.reply->overflowed()) return false;
   }
-  replied_bytes_ += bytes.size();
+  own.replied_bytes += bytes.size();
   return true;
 }
 
 // The length goes in front of what is known only at the end. Until then the body waits here, for
 // the reply buffer may be sent at any long_begin.
 void ApiSession::end_of_reply(Request& request) {
+  ApiRequest& own = ApiRequest::of(request);
   switch (service_.framing()) {
     case RUBATO_FRAMING_LENGTH:
-      request.reply->append(prefix_of(body_.size()));
-      request.reply->append(body_);
+      request.reply->append(prefix_of(own.body.size()));
+      request.reply->append(own.body);
       break;
     case RUBATO_FRAMING_LINES: request.reply->append("\n"); break;
     case RUBATO_FRAMING_USER: break;
-    case RUBATO_FRAMING_RPC: rpc_->reply(request, body_); break;
+    case RUBATO_FRAMING_RPC: return;  // complete() does
   }
-  body_.clear();
-  if (body_.capacity() > kBodyKeptBytes) std::string().swap(body_);
+  clear(own.body);
+}
+
+void ApiSession::complete(Request& request, ReplyBuffer& to) {
+  ApiRequest& own = ApiRequest::of(request);
+  rpc_->complete(request, own.rpc, to, own.body);
+  clear(own.body);
 }
 
 void ApiSession::answered(Request& request) {
-  if (answered_) return;
-  if (found_.state == Found::State::kMalformed) {
+  ApiRequest& own = ApiRequest::of(request);
+  if (own.answered) return;
+  if (own.found.state == Found::State::kMalformed) {
     refuse_because(request, RUBATO_REFUSED_MALFORMED);
-  } else if (found_.state == Found::State::kTooLarge) {
+  } else if (own.found.state == Found::State::kTooLarge) {
     refuse_because(request, RUBATO_REFUSED_TOO_LARGE);
-  } else if (failed_) {
+  } else if (own.failed) {
     refuse_because(request, RUBATO_REFUSED_FAILED);
   } else {
     end_of_reply(request);
@@ -169,14 +193,21 @@ void ApiSession::answered(Request& request) {
 void ApiSession::refuse(Request& request) { refuse_because(request, RUBATO_REFUSED_OVERLOAD); }
 
 void ApiSession::refuse_because(Request& request, rubato_refusal reason) {
+  ApiRequest& own = ApiRequest::of(request);
   service_.count_refusal(reason);
   const rubato_application& app = service_.application();
   const bool user_framing = service_.framing() == RUBATO_FRAMING_USER;
-  body_.clear();
-  if (rpc_) return reason == RUBATO_REFUSED_FAILED ? rpc_->fail(request) : rpc_->answer(request);
+  own.body.clear();
+  if (rpc_ && reason == RUBATO_REFUSED_FAILED) {
+    own.rpc.outcome = rpc::ServerRequest::Outcome::kFailed;
+    own.rpc.fault = rpc::Fault::kFailed;
+  } else if (rpc_) {
+    rpc::ServerSession::refused(request, own.rpc);
+  }
+  if (rpc_) return;
   request.close_after |= reason != RUBATO_REFUSED_OVERLOAD;
   // Behind the first part of a reply that has left, a refusal would be read as the rest of it.
-  if (replied_bytes_ > 0 && service_.framing() != RUBATO_FRAMING_LENGTH) return;
+  if (own.replied_bytes > 0 && service_.framing() != RUBATO_FRAMING_LENGTH) return;
   if (app.refuse != nullptr) {
     const bool returned = guarded_without_switch([&] {
       app.refuse(app.user, reinterpret_cast<rubato_request*>(&request), reason);

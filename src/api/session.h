@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ApiSession: one connection of an embedded application. It frames requests, asks the classifier,
-// and puts the reply together as the framing wants it. Belongs to the flow's owner of the moment.
+// ApiSession: one connection of an embedded application, and ApiRequest: a request of it. It frames
+// requests, asks the classifier, and puts the reply together as the framing wants it. The session
+// belongs to the flow's owner of the moment, an ApiRequest to who has the request: over RPC several
+// of one connection may be in service.
 //
 // Guarded: how the application's callbacks are called. What they throw stops here, because the
 // frames below are the runtime's; and those that run between requests may not be preempted, because
@@ -41,14 +43,37 @@ bool guarded_without_switch(F&& call) noexcept {
   return guarded(std::forward<F>(call));
 }
 
+struct ApiRequest final : RequestData {
+  static ApiRequest& of(const Request& request) {
+    return static_cast<ApiRequest&>(*request.data);
+  }
+
+  std::string_view payload(const Request& request) const {
+    return request.payload.substr(found.offset, found.payload_bytes);
+  }
+
+  Found found;
+  rubato_class what{};
+  bool failed = false;
+  bool answered = false;     // by the protocol, before the application saw it
+  size_t replied_bytes = 0;  // by the application, for this request
+  std::string body;          // of the reply, while its length is not known
+  rpc::ServerRequest rpc;
+};
+
 class ApiSession final : public Session {
  public:
   ApiSession(Service& service, const Peer& peer);
   ~ApiSession() override;
 
+  uint32_t concurrency() const override { return rpc_ ? rpc_->limits().in_service : 1; }
+  std::unique_ptr<RequestData> make_request_data() override {
+    return std::make_unique<ApiRequest>();
+  }
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;
-  void answer(Request& request) override { rpc_->answer(request); }
+  void answer(Request& request) override { rpc_->answer(request, ApiRequest::of(request).rpc); }
+  void complete(Request& request, ReplyBuffer& to) override;
   void unasked(ReplyBuffer& reply) override {
     if (rpc_) rpc_->unasked(reply);
   }
@@ -58,15 +83,10 @@ class ApiSession final : public Session {
   }
 
   // What follows is for the worker that runs the request.
-  std::string_view payload(const Request& request) const {
-    return request.payload.substr(found_.offset, found_.payload_bytes);
-  }
   // False: nothing for the application to do, answered() says why.
   bool starts(Request& request);
-  const rubato_class& what() const { return what_; }
   bool reply(Request& request, std::string_view bytes);
-  void fail() { failed_ = true; }
-  bool failed() const { return failed_; }
+  static void fail(Request& request) { ApiRequest::of(request).failed = true; }
   // The application is done: completes the reply, or refuses. Then the runtime may send it.
   void answered(Request& request);
 
@@ -76,7 +96,7 @@ class ApiSession final : public Session {
  private:
   void find(std::string_view unread, Request& request);
   void find_rpc(std::string_view unread, Request& request);
-  void find_as_user_says(std::string_view unread);
+  Found find_as_user_says(std::string_view unread);
   void classify(std::string_view payload, Request& request);
   void refuse_because(Request& request, rubato_refusal reason);
   void end_of_reply(Request& request);
@@ -87,12 +107,6 @@ class ApiSession final : public Session {
   void* state_ = nullptr;
   LineFinder lines_;
   std::optional<rpc::ServerSession> rpc_;
-  Found found_;
-  rubato_class what_{};
-  bool failed_ = false;
-  bool answered_ = false;     // by the protocol, before the application saw it
-  size_t replied_bytes_ = 0;  // by the application, for this request
-  std::string body_;          // of the reply, while its length is not known
 };
 
 }  // namespace rubato::api

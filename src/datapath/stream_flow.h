@@ -15,8 +15,9 @@
 //
 // Any other hands out requests of their own (FlowRequest) and lets go while they are in service.
 // Who finishes one, on whatever worker, pushes it to `completed_` and then calls
-// FlowGate::event(); so a completion is an event like any other and is not lost: either that event() takes the idle flow,
-// and who finished goes on as its owner, or the owner's release() fails and it looks again. The
+// FlowGate::event(); so a completion is an event like any other and is not lost: either that
+// event() takes the idle flow, and who finished goes on as its owner, or the owner's release()
+// fails and it looks again. The
 // push releases, take_all acquires: what the worker wrote to the request is seen by who completes
 // it. Between its push and the end of its event() a finisher still uses the flow; `left_` counts
 // those that are through, with release, and the flow is not freed before all that were handed out

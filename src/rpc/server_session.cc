@@ -19,94 +19,113 @@ uint32_t micros_of(Nanos time) {
 
 }  // namespace
 
-Frame ServerSession::find(std::string_view unread, Request& request) {
+Frame ServerSession::find(std::string_view unread, Request& request, ServerRequest& of) {
   const Decoded found = decode(unread, Side::kClient, limits_.body_bytes);
-  since_ = std::max(request.arrived, last_end_);
+  since_ = std::max(request.arrived, held_until_);
   if (found.state == Decoded::State::kIncomplete) return {FrameState::kIncomplete, found.length};
+  of = ServerRequest();
   const bool malformed = found.state == Decoded::State::kMalformed;
   if (malformed) {
-    message_ = {};
-    fault(found.fault);
+    fault(of, found.fault);
   } else {
-    take(found.message);
+    take(found.message, of);
   }
-  request.at_once = request.control = answer_ != Answer::kRun;
+  request.at_once = request.control = of.answer != ServerRequest::Answer::kRun;
   return {FrameState::kComplete, malformed ? unread.size() : found.length};
 }
 
-void ServerSession::take(const Message& message) {
-  message_ = message;
-  if (message.kind == Kind::kHello) return take_hello(message);
-  if (state_ != State::kOpen) return fault(Fault::kNoSession);
-  if (message.session != session_) return fault(Fault::kSession);
+void ServerSession::take(const Message& message, ServerRequest& of) {
+  of.body = message.body;
+  of.id = message.id;
+  if (message.kind == Kind::kHello) return take_hello(message, of);
+  if (state_ != State::kOpen) return fault(of, Fault::kNoSession);
+  if (message.session != session_) return fault(of, Fault::kSession);
   switch (message.kind) {
-    case Kind::kRequest: return take_request(message);
+    case Kind::kRequest: return take_request(message, of);
     case Kind::kDemand:
-      credit_ = admission_.demanded(admitted_, std::min(message.amount, kMaxDemand), now());
-      answer_ = Answer::kCredit;
+      of.credit = admission_.demanded(admitted_, std::min(message.amount, kMaxDemand), now());
+      of.answer = ServerRequest::Answer::kCredit;
       return;
     default:  // goodbye; decode() lets no other through
       admission_.close(admitted_);
       state_ = State::kOver;
-      answer_ = Answer::kNothing;
   }
 }
 
-void ServerSession::take_hello(const Message& message) {
+void ServerSession::take_hello(const Message& message, ServerRequest& of) {
   const uint32_t demand = std::min(message.amount, kMaxDemand);
-  if (message.session == 0) return fault(Fault::kSession);
+  if (message.session == 0) return fault(of, Fault::kSession);
   if (state_ == State::kNew) {
-    credit_ = admission_.open(admitted_, demand, now());
+    of.credit = admission_.open(admitted_, demand, now());
     session_ = message.session;
-    if (credit_ < 0) return fault(Fault::kSessions);
+    if (of.credit < 0) return fault(of, Fault::kSessions);
     state_ = State::kOpen;
   } else if (limits_.datagrams) {
-    credit_ = admitted_.advertised;
+    of.credit = admitted_.advertised;
   } else {
-    return fault(Fault::kSession);
+    return fault(of, Fault::kSession);
   }
-  answer_ = Answer::kWelcome;
+  of.answer = ServerRequest::Answer::kWelcome;
   if (message.id == 0) return;
-  owes_welcome_ = true;
-  take_request(message);
+  of.owes_welcome = true;
+  take_request(message, of);
 }
 
-void ServerSession::take_request(const Message& message) {
-  const overload::Arrival arrival =
-      admission_.arrived(admitted_, waiting_, std::min(message.amount, kMaxDemand), since_, now());
-  answer_ = arrival == overload::Arrival::kServe ? Answer::kRun : Answer::kReject;
-  reason_ = arrival == overload::Arrival::kDropUncredited ? Reason::kOverCredit
-                                                          : Reason::kOverloaded;
+void ServerSession::take_request(const Message& message, ServerRequest& of) {
+  const overload::Arrival arrival = admission_.arrived(
+      admitted_, of.queued, std::min(message.amount, kMaxDemand), since_, now());
+  of.answer = arrival == overload::Arrival::kServe ? ServerRequest::Answer::kRun
+                                                   : ServerRequest::Answer::kReject;
+  of.reason = arrival == overload::Arrival::kDropUncredited ? Reason::kOverCredit
+                                                            : Reason::kOverloaded;
 }
 
-void ServerSession::fault(Fault fault) {
+void ServerSession::fault(ServerRequest& of, Fault fault) {
   if (fault != Fault::kSessions) admission_.note_fault();
   admission_.close(admitted_);
   state_ = State::kOver;
-  answer_ = Answer::kError;
-  fault_ = fault;
+  of.answer = ServerRequest::Answer::kError;
+  of.fault = fault;
 }
 
-void ServerSession::answer(Request& request) {
+void ServerSession::answer(Request& request, ServerRequest& of) {
+  using Answer = ServerRequest::Answer;
   ReplyBuffer& to = *request.reply;
   request.close_after |= state_ == State::kOver;
-  switch (answer_) {
+  switch (of.answer) {
     case Answer::kRun:
-      return reject(request, request.refusal == Refusal::kFull ? Reason::kQueueFull
-                                                               : Reason::kOverloaded);
-    case Answer::kReject: return reject(request, reason_);
-    case Answer::kWelcome: return send(to, Kind::kWelcome, on_wire(credit_), 0, {});
-    case Answer::kCredit: return send(to, Kind::kCredit, on_wire(credit_), 0, {});
+      refused(request, of);
+      return reject(of, to, of.reason);
+    case Answer::kReject: return reject(of, to, of.reason);
+    case Answer::kWelcome: return send(to, Kind::kWelcome, on_wire(of.credit), 0, {});
+    case Answer::kCredit: return send(to, Kind::kCredit, on_wire(of.credit), 0, {});
     case Answer::kError:
-      return send(to, Kind::kError, static_cast<uint32_t>(fault_), 0, to_string(fault_));
+      return send(to, Kind::kError, static_cast<uint32_t>(of.fault), 0, to_string(of.fault));
     case Answer::kNothing: return;
   }
 }
 
-bool ServerSession::started(Request& request) {
-  if (admission_.started(waiting_, now())) return true;
-  reject(request, Reason::kOverloaded);
+bool ServerSession::started(ServerRequest& of) {
+  if (admission_.started(of.queued, now())) return true;
+  of.outcome = ServerRequest::Outcome::kReject;
+  of.reason = Reason::kOverloaded;
   return false;
+}
+
+void ServerSession::refused(const Request& request, ServerRequest& of) {
+  of.outcome = ServerRequest::Outcome::kReject;
+  of.reason = request.refusal == Refusal::kFull ? Reason::kQueueFull : Reason::kOverloaded;
+}
+
+void ServerSession::complete(Request& request, ServerRequest& of, ReplyBuffer& to,
+                             std::string_view body) {
+  // Nothing is sent behind the error that ended the session.
+  if (state_ == State::kOver) return admission_.withdraw(of.queued);
+  switch (of.outcome) {
+    case ServerRequest::Outcome::kReply: return reply(request, of, to, body);
+    case ServerRequest::Outcome::kFailed: return fail(request, of, to, of.fault);
+    case ServerRequest::Outcome::kReject: return reject(of, to, of.reason);
+  }
 }
 
 namespace {
@@ -115,44 +134,53 @@ Nanos in_slices(const Request& request) {
 }
 }  // namespace
 
-void ServerSession::reply(Request& request, std::string_view body) {
-  if (begin_reply(request, body.size()) && !body.empty()) request.reply->append(body);
+// What the flow had no room for until now has not waited for others so far.
+Instant ServerSession::note_end() {
+  const Instant end = now();
+  if (admitted_.pending >= static_cast<int64_t>(limits_.in_service)) held_until_ = end;
+  return end;
 }
 
-bool ServerSession::begin_reply(Request& request, size_t body_bytes) {
+void ServerSession::reply(Request& request, ServerRequest& of, ReplyBuffer& to,
+                          std::string_view body) {
+  if (begin_reply(request, of, to, body.size()) && !body.empty()) to.append(body);
+}
+
+bool ServerSession::begin_reply(Request& request, ServerRequest& of, ReplyBuffer& to,
+                                size_t body_bytes) {
   const size_t most = limits_.datagrams ? kMaxDatagramBytes - kHeaderBytes : kMaxBodyBytes;
   if (body_bytes > most) {
-    fail(request, Fault::kTooLarge);
+    fail(request, of, to, Fault::kTooLarge);
     return false;
   }
-  last_end_ = now();
-  const int64_t credit = admission_.replied(admitted_, waiting_, in_slices(request), last_end_);
-  welcome(*request.reply, credit);
+  const Instant end = note_end();
+  const int64_t credit = admission_.replied(admitted_, of.queued, in_slices(request), end);
+  welcome(of, to, credit);
   char header[kHeaderBytes];
-  encode_header(header, {Kind::kResponse, session_, on_wire(credit), message_.id, {}}, body_bytes);
-  request.reply->append({header, sizeof header});
+  encode_header(header, {Kind::kResponse, session_, on_wire(credit), of.id, {}}, body_bytes);
+  to.append({header, sizeof header});
   return true;
 }
 
 // An error has no room for the credit. A client that was told that it has none would wait for ever:
 // it has no answer to come that could say otherwise.
-void ServerSession::fail(Request& request, Fault fault) {
-  last_end_ = now();
+void ServerSession::fail(Request& request, ServerRequest& of, ReplyBuffer& to, Fault fault) {
+  const Instant end = note_end();
   const bool had_none = admitted_.advertised == 0;
-  const int64_t credit = admission_.replied(admitted_, waiting_, in_slices(request), last_end_);
-  welcome(*request.reply, credit);
-  send(*request.reply, Kind::kError, static_cast<uint32_t>(fault), message_.id, to_string(fault));
-  if (had_none) send(*request.reply, Kind::kCredit, on_wire(credit), 0, {});
+  const int64_t credit = admission_.replied(admitted_, of.queued, in_slices(request), end);
+  welcome(of, to, credit);
+  send(to, Kind::kError, static_cast<uint32_t>(fault), of.id, to_string(fault));
+  if (had_none) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }
 
-void ServerSession::reject(Request& request, Reason reason) {
-  last_end_ = now();
-  const Reject why{reason, class_, micros_of(admission_.retry_after())};
-  const int64_t credit = admission_.dropped(admitted_, waiting_, reason, last_end_);
-  welcome(*request.reply, credit);
+void ServerSession::reject(ServerRequest& of, ReplyBuffer& to, Reason reason) {
+  const Instant end = note_end();
+  const Reject why{reason, of.of_class, micros_of(admission_.retry_after())};
+  const int64_t credit = admission_.dropped(admitted_, of.queued, reason, end);
+  welcome(of, to, credit);
   char body[kRejectBytes];
   encode_reject(body, why);
-  send(*request.reply, Kind::kReject, on_wire(credit), message_.id, {body, sizeof body});
+  send(to, Kind::kReject, on_wire(credit), of.id, {body, sizeof body});
 }
 
 void ServerSession::unasked(ReplyBuffer& to) {
@@ -160,9 +188,8 @@ void ServerSession::unasked(ReplyBuffer& to) {
   if (credit >= 0 && state_ == State::kOpen) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }
 
-void ServerSession::welcome(ReplyBuffer& to, int64_t credit) {
-  if (!std::exchange(owes_welcome_, false)) return;
-  send(to, Kind::kWelcome, on_wire(credit), 0, {});
+void ServerSession::welcome(ServerRequest& of, ReplyBuffer& to, int64_t credit) {
+  if (std::exchange(of.owes_welcome, false)) send(to, Kind::kWelcome, on_wire(credit), 0, {});
 }
 
 void ServerSession::send(ReplyBuffer& to, Kind kind, uint32_t amount, uint64_t id,

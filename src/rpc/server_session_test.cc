@@ -65,9 +65,9 @@ TEST_F(ServerSessionTest, hello_is_welcomed_with_a_credit) {
 
 TEST_F(ServerSessionTest, a_request_may_come_with_the_hello) {
   ASSERT_TRUE(peer_.send({Kind::kHello, 7, 0, 5, "ping"}));
-  EXPECT_EQ(peer_.session.body(), "ping");
-  ASSERT_TRUE(peer_.session.started(peer_.request));
-  peer_.session.reply(peer_.request, "pong");
+  EXPECT_EQ(peer_.server.body, "ping");
+  ASSERT_TRUE(peer_.started());
+  peer_.reply("pong");
   const auto said = peer_.said();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[0].message.kind, Kind::kWelcome);
@@ -85,8 +85,8 @@ TEST_F(ServerSessionTest, a_session_that_was_welcomed_without_credit_may_send_it
   ASSERT_FALSE(late.send({Kind::kHello, 7, 0, 0, {}}));
   ASSERT_EQ(late.answer()[0].message.amount, 0u);
   ASSERT_TRUE(late.send({Kind::kRequest, 7, 0, 1, "ping"}));
-  ASSERT_TRUE(late.session.started(late.request));
-  late.session.reply(late.request, "pong");
+  ASSERT_TRUE(late.started());
+  late.reply("pong");
   const auto said = late.said();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].message.kind, Kind::kResponse);
@@ -98,8 +98,8 @@ TEST_F(ServerSessionTest, every_request_is_answered_with_a_credit) {
   for (uint64_t id = 1; id < 100; ++id) {
     ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, id, "ping"}));
     EXPECT_EQ(pool().pending(), 1);
-    ASSERT_TRUE(peer_.session.started(peer_.request));
-    peer_.session.reply(peer_.request, "pong");
+    ASSERT_TRUE(peer_.started());
+    peer_.reply("pong");
     const auto said = peer_.said();
     ASSERT_EQ(said.size(), 1u);
     EXPECT_EQ(said[0].message.id, id);
@@ -112,7 +112,7 @@ TEST_F(ServerSessionTest, every_request_is_answered_with_a_credit) {
 TEST_F(ServerSessionTest, a_request_that_failed_leaves_the_session_open) {
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
-  peer_.session.fail(peer_.request);
+  peer_.fail();
   const auto said = peer_.said();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].message.kind, Kind::kError);
@@ -128,7 +128,7 @@ TEST_F(ServerSessionTest, who_had_no_credit_is_told_of_one_behind_a_failure) {
   ASSERT_EQ(rejected[0].message.amount, 0u);
   // It was on its way already.
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 3, 2, "ping"}));
-  peer_.session.fail(peer_.request);
+  peer_.fail();
   const auto said = peer_.said();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[0].message.kind, Kind::kError);
@@ -161,7 +161,7 @@ TEST_F(ServerSessionTest, a_huge_demand_gets_no_more_than_a_session_may_have) {
   const int64_t limit = admission_.options().credits.session_limit;
   for (uint64_t id = 1; id < 1000; ++id) {
     ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0xffffffff, id, {}}));
-    peer_.session.reply(peer_.request, {});
+    peer_.reply({});
     EXPECT_LE(peer_.said().at(0).message.amount, limit);
   }
 }
@@ -187,6 +187,18 @@ TEST_F(ServerSessionTest, goodbye_gives_the_credits_back) {
 TEST_F(ServerSessionTest, before_hello_nothing_is_taken) {
   EXPECT_FALSE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
   expect_fault(Fault::kNoSession);
+}
+
+TEST_F(ServerSessionTest, nothing_is_said_behind_the_error_that_ended_it) {
+  hello();
+  ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
+  ServerRequest running = peer_.server;
+  ASSERT_TRUE(peer_.session.started(running));
+  EXPECT_FALSE(peer_.send({Kind::kRequest, 8, 0, 2, "ping"}));
+  expect_fault(Fault::kSession);
+  peer_.session.complete(peer_.request, running, peer_.buffer(), "pong");
+  EXPECT_TRUE(peer_.said().empty());
+  EXPECT_EQ(admission_.delay(now()), Nanos());
 }
 
 TEST_F(ServerSessionTest, another_session_is_not_spoken_for) {
@@ -235,10 +247,10 @@ TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_tu
   AdmissionController admission(options);
   Peer peer(admission);
   ASSERT_TRUE(peer.send({Kind::kHello, 7, 0, 1, "ping"}));
-  peer.session.set_class(2);
+  peer.session.set_class(peer.server, 2);
   const Instant since = now();
   while (now() - since < Nanos::millis(2)) continue;
-  EXPECT_FALSE(peer.session.started(peer.request));
+  EXPECT_FALSE(peer.started());
   const auto said = peer.said();
   ASSERT_EQ(said.size(), 2u);
   EXPECT_EQ(said[1].message.kind, Kind::kReject);
@@ -291,13 +303,13 @@ TEST_F(ServerSessionTest, a_session_that_ends_under_its_request_waits_no_more) {
   EXPECT_EQ(admission_.delay(now() + Nanos::seconds(1)), Nanos());
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
-  EXPECT_TRUE(peer_.session.started(peer_.request));
+  EXPECT_TRUE(peer_.started());
 }
 
 TEST_F(ServerSessionTest, a_long_reply_follows_its_header_in_pieces) {
   ASSERT_TRUE(peer_.send({Kind::kHello, 7, 0, 5, "ping"}));
-  ASSERT_TRUE(peer_.session.started(peer_.request));
-  ASSERT_TRUE(peer_.session.begin_reply(peer_.request, 6));
+  ASSERT_TRUE(peer_.started());
+  ASSERT_TRUE(peer_.begin_reply(6));
   peer_.buffer().append("abc");
   peer_.buffer().append("def");
   const auto said = peer_.said();
@@ -309,7 +321,7 @@ TEST_F(ServerSessionTest, a_long_reply_follows_its_header_in_pieces) {
 TEST_F(ServerSessionTest, a_reply_over_the_limit_of_frames_fails_its_request_alone) {
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 4, "ping"}));
-  EXPECT_FALSE(peer_.session.begin_reply(peer_.request, kMaxBodyBytes + 1));
+  EXPECT_FALSE(peer_.begin_reply(kMaxBodyBytes + 1));
   const auto said = peer_.said();
   ASSERT_GE(said.size(), 1u);
   EXPECT_EQ(said[0].message.kind, Kind::kError);
@@ -345,12 +357,12 @@ TEST_F(ServerSessionTest, whatever_comes_is_answered_or_over) {
       }
       if (peer.send(bytes)) {
         if (dice.below(2) == 0) {
-          peer.session.reply(peer.request, "y");
+          peer.reply("y");
         } else {
-          peer.session.answer(peer.request);
+          peer.session.answer(peer.request, peer.server);
         }
       } else if (peer.last.state == FrameState::kComplete) {
-        peer.session.answer(peer.request);
+        peer.session.answer(peer.request, peer.server);
         over = peer.request.close_after;
       }
       peer.said();

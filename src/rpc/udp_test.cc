@@ -16,21 +16,35 @@ namespace {
 using testing::framed;
 
 // Answers each request with its body.
+struct EchoRequest final : RequestData {
+  ServerRequest rpc;
+};
+
+ServerRequest& of(const Request& request) { return static_cast<EchoRequest&>(*request.data).rpc; }
+
 class EchoSession final : public Session {
  public:
   EchoSession(AdmissionController& admission, uint64_t flow)
-      : rpc_(admission, flow, {.body_bytes = kMaxBodyBytes, .datagrams = true}) {}
+      : rpc_(admission, flow,
+             {.body_bytes = kMaxBodyBytes, .datagrams = true, .in_service = kMaxInService}) {}
 
-  Frame frame(std::string_view unread, Request& request) override {
-    return rpc_.find(unread, request);
+  uint32_t concurrency() const override { return kMaxInService; }
+  std::unique_ptr<RequestData> make_request_data() override {
+    return std::make_unique<EchoRequest>();
   }
-  void refuse(Request& request) override { rpc_.answer(request); }
+  Frame frame(std::string_view unread, Request& request) override {
+    return rpc_.find(unread, request, of(request));
+  }
+  void refuse(Request& request) override { ServerSession::refused(request, of(request)); }
+  void answer(Request& request) override { rpc_.answer(request, of(request)); }
+  void complete(Request& request, ReplyBuffer& to) override {
+    rpc_.complete(request, of(request), to, request.reply->unsent());
+  }
   void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
   void run(Request& request) {
-    if (request.at_once) return rpc_.answer(request);
-    if (!rpc_.started(request)) return;
-    const std::string body(rpc_.body() == "big" ? std::string(2000, 'x') : rpc_.body());
-    rpc_.reply(request, body);
+    if (!rpc_.started(of(request))) return;
+    const std::string_view body = request.payload.substr(kHeaderBytes);
+    request.reply->append(body == "big" ? std::string(2000, 'x') : body);
   }
 
  private:
@@ -121,6 +135,27 @@ TEST_F(UdpTest, a_session_is_opened_and_served) {
   EXPECT_EQ(message_.id, 2u);
   EXPECT_EQ(message_.body, "b");
   EXPECT_EQ(datapath_->stats().flows_open, 1u);
+}
+
+TEST_F(UdpTest, a_datagram_of_a_session_overtakes_the_one_before_it) {
+  send({Kind::kHello, 7, 5, 0, {}});
+  ASSERT_TRUE(hear());
+  send({Kind::kRequest, 7, 0, 1, "first"});
+  send({Kind::kRequest, 7, 0, 2, "second"});
+  std::vector<Request*> both;
+  std::array<Request*, 8> burst{};
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (both.size() < 2 && datapath_now() < deadline) {
+    const uint32_t n = datapath_->queue(WorkerId{0}).poll(burst);
+    both.insert(both.end(), burst.begin(), burst.begin() + n);
+  }
+  ASSERT_EQ(both.size(), 2u);
+  for (const size_t which : {1u, 0u}) {
+    static_cast<EchoSession*>(both[which]->session)->run(*both[which]);
+    EXPECT_EQ(both[which]->datapath->finish(*both[which]), nullptr);
+    ASSERT_TRUE(hear());
+    EXPECT_EQ(message_.id, which + 1);
+  }
 }
 
 TEST_F(UdpTest, a_second_hello_asks_for_the_welcome_again) {

@@ -15,6 +15,8 @@ import urllib.request
 from rpc_wire import PATIENT, SESSION, frames, hello, patient_client, rpc, wait_until
 from server import BINARY, PATIENCE_S, Server, refused
 
+OVER_CREDIT = 4  # the reason of a reject
+
 
 class RpcServer(Server):
     def __init__(self, *args, transport="tcp"):
@@ -92,6 +94,26 @@ class Good(Case):
 
     def test_calls_are_answered_over_udp(self):
         self.check_calls("udp")
+
+    def check_overtaking(self, transport):
+        server = self.serve("--workers", "1", "--policy", "synergy", "--credits-set", "alpha=1",
+                            *PATIENT, transport=transport)
+        with server.good_client() as client:
+            for _ in range(10):  # until there is more than one credit
+                self.assertEqual(client.call(b"1000 SHORT"), b"OK")
+            long = client.submit(b"500000000 LONG")
+            server.wait_until(lambda m: m['rubato_rpc_credits{kind="pending"}'] == 1)
+            for _ in range(10):
+                self.assertEqual(client.call(b"1000 SHORT"), b"OK")
+            self.assertFalse(long.done())
+            self.assertEqual(long.result(PATIENCE_S), b"OK")
+        self.check_books_even(server)
+
+    def test_a_short_request_overtakes_a_long_one_of_its_session_over_tcp(self):
+        self.check_overtaking("tcp")
+
+    def test_a_short_request_overtakes_a_long_one_of_its_session_over_udp(self):
+        self.check_overtaking("udp")
 
     def test_many_requests_of_one_session_all_end(self):
         server = self.serve()
@@ -248,12 +270,16 @@ class Hostile(Case):
                 self.assertLessEqual(frame.amount, 63)
                 self.assertEqual(client.call(b"1000"), b"OK")
 
-    def test_one_that_sends_without_credit_waits_for_itself(self):
+    def test_one_that_sends_without_credit_harms_only_itself(self):
         server = self.serve()
         with server.raw() as flood, server.good_client() as client:
             flood.sendall(hello() + b"".join(request(i, b"100000") for i in range(1, 3000)))
             for _ in range(100):
                 self.assertEqual(client.call(b"1000"), b"OK")
+            answers = frames(flood, 3000)[1:]
+        self.assertEqual(sorted(a.id for a in answers), list(range(1, 3000)))
+        over = [a for a in answers if a.kind == rpc.REJECTED]
+        self.assertEqual({rpc.REJECT.unpack(a.body)[0] for a in over}, {OVER_CREDIT})
 
     def test_one_that_never_reads_stops_only_itself(self):
         server = self.serve()

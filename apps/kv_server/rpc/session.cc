@@ -32,14 +32,14 @@ uint64_t RpcKvSession::max_reply_bytes() const {
 // What is rejected on arrival is looked at all the same: it counts as its command's.
 Frame RpcKvSession::frame(std::string_view unread, Request& request) {
   rpc_.set_body_limit(authenticated() ? rpc::kMaxBodyBytes : kUnauthenticatedBytes);
-  const Frame found = rpc_.find(unread, request);
+  const Frame found = rpc_.find(unread, request, request_);
   if (found.state == FrameState::kIncomplete) return found;
-  if (request.at_once && !rpc_.rejects()) return found;
+  if (request.at_once && !request_.rejects()) return found;
   const bool rejected = request.at_once;
-  take_whole(rpc_.body(), request);
+  take_whole(request_.body, request);
   request.control |= rejected;
   const bool fast = (command_table()[request.type].flags & kFast) != 0;
-  rpc_.set_class(fast ? rpc::kShortClass : 0);
+  rpc_.set_class(request_, fast ? rpc::kShortClass : 0);
   return found;
 }
 
@@ -48,27 +48,32 @@ void RpcKvSession::note_rejected(const Request& request) {
   if (command_table()[request.type].name == "multi") set_refuses_transaction(true);
   server().calls().reject(request.type);
   server().errors().count_refusal();
-  if (request.job_class == JobClass::kLong) rpc_.set_class(rpc::kLongClass);
+  if (request.job_class == JobClass::kLong) rpc_.set_class(request_, rpc::kLongClass);
 }
 
 void RpcKvSession::refuse(Request& request) {
   note_rejected(request);
-  rpc_.answer(request);
+  rpc_.answer(request, request_);
 }
 
 void RpcKvSession::answer(Request& request) {
-  if (rpc_.rejects()) note_rejected(request);
-  rpc_.answer(request);
+  if (request_.rejects()) note_rejected(request);
+  rpc_.answer(request, request_);
 }
 
 bool RpcKvSession::begin(Request& request) {
-  if (request.job_class == JobClass::kLong) rpc_.set_class(rpc::kLongClass);
-  if (!request.at_once && rpc_.started(request)) {
+  if (request.job_class == JobClass::kLong) rpc_.set_class(request_, rpc::kLongClass);
+  if (!request.at_once && rpc_.started(request_)) {
     replies_to_ = request.reply;
     request.reply = &body_;
     return true;
   }
-  request.at_once ? answer(request) : note_rejected(request);
+  if (request.at_once) {
+    answer(request);
+  } else {
+    rpc_.complete(request, request_, *request.reply, {});
+    note_rejected(request);
+  }
   // No call of the command: its times and the slow log are not to hear of it.
   request.type = kUnknownCommand;
   forget_request();
@@ -80,11 +85,11 @@ void RpcKvSession::end(Request& request) {
   ReplyBuffer& to = *replies_to_;
   request.reply = &to;
   if (body_.overflowed()) {
-    rpc_.fail(request, rpc::Fault::kTooLarge);
+    rpc_.fail(request, request_, to, rpc::Fault::kTooLarge);
     body_ = ReplyBuffer(max_reply_bytes());
     return;
   }
-  if (!rpc_.begin_reply(request, body_.size())) return body_.consume(body_.size());
+  if (!rpc_.begin_reply(request, request_, to, body_.size())) return body_.consume(body_.size());
   while (!body_.empty()) {
     const std::string_view piece = body_.unsent().substr(0, kReplyPieceBytes);
     to.append(piece);

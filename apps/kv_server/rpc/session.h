@@ -4,8 +4,10 @@
 // request is one RESP command, that of its response the reply to it, empty where RESP has none. A
 // KvSession in all else: commands, errors, AUTH and what CLIENT LIST shows are the same.
 //
-// Replies gather in a buffer of their own, because the header in front of them holds their length.
-// Belongs to the flow's owner of the moment; borrows the admission controller.
+// Commands of a session keep their order, for it has a state (AUTH, HELLO, MULTI) and each sees
+// the effects of the one before it. Replies gather in a buffer of their own, because the header in
+// front of them holds their length. Belongs to the flow's owner of the moment; borrows the
+// admission controller.
 #pragma once
 
 #include "kv_server/server/session.h"
@@ -16,6 +18,7 @@ namespace rubato::kv {
 class RpcKvSession final : public KvSession {
  public:
   RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission);
+  ~RpcKvSession() override { rpc_.withdraw(request_); }
 
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;
@@ -33,6 +36,7 @@ class RpcKvSession final : public KvSession {
   void note_rejected(const Request& request);
 
   rpc::ServerSession rpc_;
+  rpc::ServerRequest request_;  // the one in service
   ReplyBuffer body_;
   ReplyBuffer* replies_to_ = nullptr;  // the flow's, while a request runs
 };

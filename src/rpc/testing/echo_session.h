@@ -26,12 +26,13 @@ class Peer {
       : session(admission, 1, limits) {
     request.reply = &buffer_;
   }
+  ~Peer() { session.withdraw(server); }
 
   // The session finds what `bytes` begin with. True = it is to be run.
   bool send(std::string_view bytes) {
     request.at_once = request.close_after = false;
     request.arrived = now();
-    last = session.find(bytes, request);
+    last = session.find(bytes, request, server);
     return last.state == FrameState::kComplete && !request.at_once;
   }
   bool send(const Message& message) { return send(bytes_ = framed(message)); }
@@ -54,7 +55,7 @@ class Peer {
   }
   // Answers what is known at once, and returns it.
   std::vector<Said> answer() {
-    session.answer(request);
+    session.answer(request, server);
     return said();
   }
   std::vector<Said> unasked() {
@@ -63,7 +64,18 @@ class Peer {
   }
   ReplyBuffer& buffer() { return buffer_; }
 
+  // As the worker that runs the request; false = it was rejected.
+  bool started() {
+    if (session.started(server)) return true;
+    session.complete(request, server, buffer_, {});
+    return false;
+  }
+  void reply(std::string_view body) { session.reply(request, server, buffer_, body); }
+  bool begin_reply(size_t bytes) { return session.begin_reply(request, server, buffer_, bytes); }
+  void fail() { session.fail(request, server, buffer_); }
+
   ServerSession session;
+  ServerRequest server;
   Request request;
   Frame last;
 
