@@ -204,11 +204,12 @@ class Session:
         self.told_demand = len(self.queue)
         return encode(kind, self.session, self.told_demand, request_id, body)
 
-    # While something is unanswered, what is sent next says it.
+    # While something is unanswered the answer brings the credit, and what is sent next says the
+    # rest; but an answer may be long in coming, so that something is wanted at all is said at once.
     def _demand(self, now):
-        if self.sent:
-            return None
         wants = bool(self.queue)
+        if self.sent and not wants:
+            return None
         again = wants and self.datagrams and now - self.asked_at >= self.repeat_s
         if wants == (self.told_demand > 0) and not again:
             return None

@@ -103,6 +103,16 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.sent(session), [])
         self.assertEqual([(f.kind, f.amount) for f in self.sent(session, 2.0)], [(rpc.DEMAND, 0)])
 
+    def test_demand_is_said_though_a_request_is_unanswered(self):
+        session = self.session()
+        session.submit("a", b"long", 0)
+        self.sent(session)
+        self.hear(session, rpc.WELCOME, 1)
+        session.submit("b", b"x", 0)
+        self.assertEqual([(f.kind, f.amount) for f in self.sent(session)], [(rpc.DEMAND, 1)])
+        session.submit("c", b"x", 0)
+        self.assertEqual(self.sent(session), [])
+
     def test_rejected_failed_and_lost(self):
         session = self.session(answer_within_s=1.0)
         self.sent(session)

@@ -175,6 +175,14 @@ TEST(CreditControl, a_client_is_told_only_that_it_gets_more) {
   EXPECT_EQ(control.pool().drained(), 1);
 }
 
+TEST(CreditControl, a_demand_is_heard_though_a_request_is_in_service) {
+  Control control(kSettings, kCores);
+  Crowd crowd(control, 10);
+  grow(control, 50);
+  ASSERT_EQ(control.arrived(crowd[0], 0, kLow), Arrival::kServe);
+  EXPECT_EQ(control.demanded(crowd[0], 2, kLater), 1 + 2 + 4);
+}
+
 TEST(CreditControl, what_was_sent_on_credit_that_was_taken_back_meanwhile_is_served) {
   Control control(kSettings, kCores);
   Crowd crowd(control, 10);

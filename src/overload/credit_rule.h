@@ -160,7 +160,7 @@ int64_t CreditRule<Books>::demanded(CreditSession& session, int64_t demand, Inst
   set_demand(session, demand);
   const int64_t needed = session.pending + session.demand;
   if (session.credit > needed) set_credit(session, needed);
-  if (session.pending == 0 && session.demand > 0 && books_.unissued() > 0) {
+  if (session.demand > 0 && books_.unissued() > 0) {
     set_credit(session, share(session, false));
   }
   if (session.credit > session.advertised) return tell(session, now);

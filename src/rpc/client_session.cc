@@ -54,10 +54,11 @@ void ClientSession::send_request(Kind kind, std::string& out, Instant now) {
   send(kind, out, sent_.back().id, next.body);
 }
 
-// While something is unanswered, what is sent next will say it.
+// While something is unanswered the answer brings the credit, and what is sent next says the rest;
+// but an answer may be long in coming, so that something is wanted at all is said at once.
 bool ClientSession::send_demand(std::string& out, Instant now) {
-  if (!sent_.empty()) return false;
   const bool wants = !queue_.empty();
+  if (!sent_.empty() && !wants) return false;
   const bool changed = wants != (told_demand_ > 0);
   const bool again = wants && options_.datagrams && now - asked_at_ >= options_.repeat;
   if (!changed && !again) return false;

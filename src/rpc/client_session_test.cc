@@ -171,6 +171,21 @@ TEST_F(ClientSessionTest, demand_is_said_once_and_taken_back) {
   EXPECT_TRUE(frames(101).empty());
 }
 
+TEST_F(ClientSessionTest, demand_is_said_though_a_request_is_unanswered) {
+  ClientSession& client = make();
+  client.submit(1, "long", at(0));
+  ASSERT_EQ(frames().size(), 1u);
+  hear(Kind::kWelcome, 1);
+  EXPECT_TRUE(frames(0).empty());
+  client.submit(2, "x", at(0));
+  const auto sent = frames(0);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].kind, Kind::kDemand);
+  EXPECT_EQ(sent[0].amount, 1u);
+  client.submit(3, "x", at(0));
+  EXPECT_TRUE(frames(0).empty()) << "an answer brings the rest";
+}
+
 TEST_F(ClientSessionTest, a_reject_says_so) {
   ClientSession& client = make();
   client.submit(1, "x", at(0));
