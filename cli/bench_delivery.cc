@@ -45,7 +45,10 @@ class Victim final : public InterruptTarget {
     if (mechanism_ == PreemptMechanism::kCheckpoint) {
       clock_.attach();
       g_victim = this;
-      checkpoint_set_handler([] { g_victim->at_checkpoint(); });
+      checkpoint_set_handler([] {
+        g_victim->at_checkpoint();
+        return false;
+      });
       begin_slice();
       return Done{};
     }

@@ -157,7 +157,7 @@ uint32_t table_files(uint64_t files) {
 Result<std::unique_ptr<kv::Engine>> open_engine(KvCommand& command) {
   command.kv.table_files = table_files(raise_descriptor_limit());
   const uint64_t before = open_descriptors();
-  auto engine = kv::open_engine(command.kv, [] { checkpoint(); });
+  auto engine = kv::open_engine(command.kv, [] { return checkpoint(); });
   if (!engine.ok() || command.kv.engine != "rocksdb") return engine;
   const uint64_t held = open_descriptors() - before;
   const uint64_t most = command.kv.table_files + kv::kStoreFilesBesideTables;

@@ -13,6 +13,11 @@ struct RpcSpinRequest final : RequestData {
 
 RpcSpinRequest& of(const Request& request) { return static_cast<RpcSpinRequest&>(*request.data); }
 
+void fail(RpcSpinRequest& request) {
+  request.rpc.outcome = rpc::ServerRequest::Outcome::kFailed;
+  request.rpc.fault = rpc::Fault::kFailed;
+}
+
 class RpcSpinSession final : public Session {
  public:
   RpcSpinSession(const SpinOptions& options, rpc::AdmissionController& admission, const Peer& peer,
@@ -38,15 +43,12 @@ class RpcSpinSession final : public Session {
   // On the worker: the session is not its own.
   void run(Request& request) {
     RpcSpinRequest& own = of(request);
-    if (!own.work) {
-      own.rpc.outcome = rpc::ServerRequest::Outcome::kFailed;
-      own.rpc.fault = rpc::Fault::kFailed;
-      return;
-    }
+    if (!own.work) return fail(own);
     if (!rpc_.started(own.rpc)) return;
     if (own.work->is_long) long_begin();
     busy_work(own.work->service);
     if (own.work->is_long) long_end();
+    if (request.cancelled) return fail(own);
     request.reply->append("OK");
   }
 

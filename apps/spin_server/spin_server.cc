@@ -50,8 +50,8 @@ class SpinSession final : public Session {
       busy_work(service_);
       if (long_) long_end();
     }
-    request.reply->append(text_);
-    request.close_after = closes_;
+    if (!request.cancelled) request.reply->append(text_);
+    request.close_after = closes_ || request.cancelled;
     parser_.reset();
   }
 
@@ -135,7 +135,7 @@ void busy_work(Nanos service) {
     // An interrupt may have let others run in the middle of a unit.
     const bool interrupted = at - since > kFarTooLong && std::exchange(seen, preemptions()) != seen;
     left -= interrupted ? unit : at - since;
-    checkpoint();
+    if (checkpoint()) return;
     // A checkpoint that went on is part of the work; what passed while others ran is not.
     const Instant back = now();
     since = back - at < kWorkUnit ? at : back;

@@ -46,7 +46,7 @@ class SpinServer final : public Application, public Protocol {
 };
 
 // Occupies the worker for `service` of its own time (time spent preempted does not count), with a
-// checkpoint about every 100 ns.
+// checkpoint about every 100 ns. Ends early if the request is cancelled.
 void busy_work(Nanos service);
 
 }  // namespace rubato::spin

@@ -27,10 +27,11 @@ void Gaps::stop() {
   checkpoint_budget_set(kCheckpointNever);
 }
 
-void Gaps::taken() {
+bool Gaps::taken() {
   g_measuring->note(__rdtsc() - g_measuring->last_);
   checkpoint_budget_set(0);
   g_measuring->last_ = __rdtsc();
+  return false;
 }
 
 void Gaps::note(uint64_t gap) {

@@ -39,7 +39,7 @@ class Gaps {
     const unsigned power = slot / kFine - 1;
     return ((uint64_t{slot % kFine} + kFine + 1) << power) - 1;
   }
-  static void taken();
+  static bool taken();
 
   void note(uint64_t gap);
 

@@ -20,12 +20,14 @@
 extern "C" {
 #endif
 
-// The checkpoint as an ordinary call.
-void rubato_checkpoint(void);
+// The checkpoint as an ordinary call. Not zero: nobody wants the reply any more (the client is gone,
+// the request's deadline has passed, the server has stopped waiting), so the request is to end as
+// soon as it can; what it has put into the reply is dropped. Zero in a section without preemption.
+int rubato_checkpoint(void);
 
 // What a checkpoint does when its budget is used up; returns on the same fiber, perhaps much later
 // and on another thread. Not for direct use.
-void rubato_checkpoint_slow(void);
+int rubato_checkpoint_slow(void);
 
 #if defined(__x86_64__)
 // The same, called by the checkpoints that librubato-pass.so compiles in (docs/PASS.md); keeps the
@@ -36,7 +38,7 @@ void rubato_checkpoint_enter(void);
 // The decrement is one instruction, so that the compiler cannot keep the address of a thread's word
 // across a call that may resume on another thread.
 #if defined(__x86_64__)
-__attribute__((always_inline)) static inline void rubato_checkpoint_inline(void) {
+__attribute__((always_inline)) static inline int rubato_checkpoint_inline(void) {
   bool taken;
   __asm__ volatile(
       "movq rubato_checkpoint_budget@gottpoff(%%rip), %%rax\n\t"
@@ -44,11 +46,11 @@ __attribute__((always_inline)) static inline void rubato_checkpoint_inline(void)
       : "=@ccs"(taken)
       :
       : "rax");
-  if (__builtin_expect(taken, 0)) rubato_checkpoint_slow();
+  return __builtin_expect(taken, 0) ? rubato_checkpoint_slow() : 0;
 }
 #else
-__attribute__((always_inline)) static inline void rubato_checkpoint_inline(void) {
-  rubato_checkpoint();
+__attribute__((always_inline)) static inline int rubato_checkpoint_inline(void) {
+  return rubato_checkpoint();
 }
 #endif
 

@@ -6,13 +6,32 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 
 #include <rubato/rubato.h>
 
 namespace rubato::inline v1 {
 
-// Lets the request be preempted here. Costs about a nanosecond when it is not. May switch.
-[[gnu::always_inline]] inline void checkpoint() { rubato_checkpoint_inline(); }
+// What checkpoint() throws in a request whose reply nobody wants any more: its client is gone, its
+// deadline has passed, or the server has stopped waiting. Let it through: the handler's locals are
+// destroyed, what was replied is dropped. No std::exception, so that a handler that catches those
+// to make an error reply of them does not catch this.
+struct Cancelled {};
+
+namespace detail {
+[[gnu::noinline, gnu::cold]] inline void cancel() {
+  if (std::uncaught_exceptions() == 0) throw Cancelled();
+}
+}  // namespace detail
+
+// Lets the request be preempted here, or ends it by throwing Cancelled. Costs about a nanosecond
+// when it does neither. May switch. Never throws while a NoPreempt lives, nor while the stack is
+// unwound. In destructors and other functions that must not throw call rubato_checkpoint(), which
+// returns not 0 instead. What else may preempt never throws: interrupts, the ends of sections,
+// checkpoints that are compiled in.
+[[gnu::always_inline]] inline void checkpoint() {
+  if (rubato_checkpoint_inline() != 0) detail::cancel();
+}
 
 // What follows is long: it may be preempted at checkpoints, and its time does not count into the
 // average of short requests that the quantum follows. Priority 0 .. 7, 0 the most urgent (7.4).

@@ -43,6 +43,9 @@ class Request {
   // Refuses the request and closes the connection, as if the handler had thrown.
   void fail() { rubato_request_fail(c_); }
 
+  // Nobody wants the reply any more, as a checkpoint has said or is about to.
+  bool cancelled() const { return rubato_request_cancelled(c_) != 0; }
+
   uint32_t type() const { return rubato_request_type(c_); }  // as the classifier said, else 0
   uint32_t preemptions() const { return rubato_request_preemptions(c_); }  // so far
   uint64_t connection_id() const { return rubato_request_connection_id(c_); }
@@ -95,6 +98,7 @@ struct Class {
   bool is_long = false;     // may be preempted from the start
   uint32_t priority = 0;    // of long ones: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
   bool is_control = false;  // control plane (a health check): keeps a share under any load
+  std::chrono::nanoseconds deadline{};  // after its arrival nobody wants the reply; 0 = none
 };
 
 // Why Application::refuse is asked for a reply.

@@ -81,10 +81,11 @@ typedef struct rubato_class {
   uint32_t is_long;     // 1 = may be preempted from the start
   uint32_t priority;    // of long ones: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
   uint32_t is_control;  // 1 = control plane (a health check): keeps a share under any load
+  uint64_t deadline_ns; // after its arrival nobody wants the reply any more; 0 = there is none
 } rubato_class;
 
 enum rubato_refusal {
-  RUBATO_REFUSED_OVERLOAD = 0,   // queues full, it has waited too long, or the server is stopping
+  RUBATO_REFUSED_OVERLOAD = 0,   // queues full, too long a wait, past its deadline, or stopping
   RUBATO_REFUSED_FAILED = 1,     // the application failed; the connection will be closed
   RUBATO_REFUSED_MALFORMED = 2,  // the same
   RUBATO_REFUSED_TOO_LARGE = 3,  // the same
@@ -219,6 +220,9 @@ int rubato_request_reply(rubato_request* request, const void* bytes, size_t size
 void rubato_request_close_after(rubato_request* request);
 // The request fails, as if its callback had; for the loop.
 void rubato_request_fail(rubato_request* request);
+// Not 0: a checkpoint has said, or is about to say, that nobody wants the reply any more. Then the
+// request is to end as soon as it can, and is refused as if it had failed, whatever it replies.
+int rubato_request_cancelled(const rubato_request* request);
 uint32_t rubato_request_type(const rubato_request* request);
 uint32_t rubato_request_preemptions(const rubato_request* request);  // so far
 uint64_t rubato_request_connection_id(const rubato_request* request);  // unique, from 1 on

@@ -8,11 +8,12 @@
 //   loop          runs on every worker: recv(), feedback, send() (Synergy, Algorithm 5.1);
 //   hooks(h)      h.init(), h.process(request), h.build_response(request, result) (SBB, table 2).
 // Callbacks run on several workers at once, so what they share is theirs to guard. What they throw
-// is caught and given to on_exception. The request that handle, loop or a hook was at is refused,
+// is caught and given to on_exception, but for Cancelled, which a checkpoint throws. The request that handle, loop or a hook was at is refused,
 // its connection closed, and Stats::failed counted; what `frame` throws at is malformed, what
 // `classify` throws at is of the default class.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -26,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include <rubato/feedback.hpp>
 #include <rubato/options.hpp>
 #include <rubato/request.hpp>
 #include <rubato/rubato.h>
@@ -88,6 +90,8 @@ struct Callbacks {
     try {
       call(of(user));
       return RUBATO_OK;
+    } catch (const Cancelled&) {
+      return RUBATO_ERROR;
     } catch (...) {
       if (of(user).on_exception) of(user).on_exception(std::current_exception());
       return RUBATO_ERROR;
@@ -125,7 +129,8 @@ struct Callbacks {
     static_cast<void>(guarded(user, [&](const Application& app) {
       what = app.classify(std::string_view(payload, size));
     }));
-    *to = {what.type, what.is_long ? 1u : 0u, what.priority, what.is_control ? 1u : 0u};
+    *to = {what.type, what.is_long ? 1u : 0u, what.priority, what.is_control ? 1u : 0u,
+           static_cast<uint64_t>(std::max<int64_t>(what.deadline.count(), 0))};
   }
   static void refuse(void* user, rubato_request* c, int reason) {
     static_cast<void>(guarded(user, [=](const Application& app) {

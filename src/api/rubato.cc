@@ -107,6 +107,10 @@ void rubato_request_close_after(rubato_request* request) { from_c(request)->clos
 
 void rubato_request_fail(rubato_request* request) { ApiSession::fail(*from_c(request)); }
 
+int rubato_request_cancelled(const rubato_request* request) {
+  return from_c(request).cancelled ? 1 : 0;
+}
+
 uint32_t rubato_request_type(const rubato_request* request) { return from_c(request).type; }
 
 uint32_t rubato_request_preemptions(const rubato_request* request) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/session.h"
 
+#include <algorithm>
+
 #include "api/service.h"
 
 namespace rubato::api {
@@ -22,6 +24,11 @@ const char* text_of(rubato_refusal reason) {
 void clear(std::string& body) {
   body.clear();
   if (body.capacity() > kBodyKeptBytes) std::string().swap(body);
+}
+
+Instant deadline_of(Instant arrived, uint64_t after_ns) {
+  constexpr auto kMost = static_cast<uint64_t>(Nanos::seconds(1'000'000'000).count());
+  return arrived + Nanos(static_cast<int64_t>(std::min(after_ns, kMost)));
 }
 
 }  // namespace
@@ -133,6 +140,8 @@ void ApiSession::classify(std::string_view payload, Request& request) {
   }
   request.type = own.what.type;
   request.control = own.what.is_control != 0;
+  const uint64_t after_ns = own.what.deadline_ns;
+  if (after_ns != 0) request.deadline = deadline_of(request.arrived, after_ns);
   if (rpc_) rpc_->set_class(own.rpc, own.what.is_long != 0 ? rpc::kLongClass : rpc::kShortClass);
 }
 
@@ -183,7 +192,7 @@ void ApiSession::answered(Request& request) {
     refuse_because(request, RUBATO_REFUSED_MALFORMED);
   } else if (own.found.state == Found::State::kTooLarge) {
     refuse_because(request, RUBATO_REFUSED_TOO_LARGE);
-  } else if (own.failed) {
+  } else if (own.failed || request.cancelled) {
     refuse_because(request, RUBATO_REFUSED_FAILED);
   } else {
     end_of_reply(request);

@@ -46,6 +46,10 @@ class DatapathQueue {
     return false;
   }
 
+  // Finds out whether the client of this unfinished request is gone, as a poll would in time:
+  // `request.client` says so then. Called by its owner.
+  virtual void look_at_client(Request& request) { static_cast<void>(request); }
+
   // Blocks the owner until something arrived, wake() was called, or `limit` has passed.
   virtual void wait(Nanos limit) = 0;
 

@@ -42,8 +42,13 @@ uint32_t LoopbackQueue::take_event(const std::shared_ptr<LoopbackWire>& wire,
   if (!wire->accepted && !accept(wire, now)) return 0;
   LoopbackFlow* flow = wire->flow.load(std::memory_order_acquire);
   if (flow == nullptr) return 0;
-  if (wire->ended()) flow->note_peer_closed();
+  flow->note_client(wire->client());
   return flow->on_event(home_.host(), out, now, false, false);
+}
+
+void LoopbackQueue::look_at_client(Request& request) {
+  auto& flow = static_cast<LoopbackFlow&>(StreamFlow::of(request));
+  flow.note_client(flow.wire().client());
 }
 
 bool LoopbackQueue::accept(const std::shared_ptr<LoopbackWire>& wire, Instant now) {

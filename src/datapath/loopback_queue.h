@@ -29,6 +29,7 @@ class LoopbackQueue final : public DatapathQueue {
   bool flush_some(Request& request, size_t size_bytes) override {
     return StreamFlow::of(request).flush_some(size_bytes);
   }
+  void look_at_client(Request& request) override;
   void wait(Nanos limit) override;
   void wake() override;
   bool mind(DatapathQueue* minder) override;

@@ -61,9 +61,10 @@ bool LoopbackWire::closed() const {
   return closed_;
 }
 
-bool LoopbackWire::ended() const {
+ClientState LoopbackWire::client() const {
   std::lock_guard lock(mutex_);
-  return end_ || reset_;
+  if (reset_ || closed_) return ClientState::kGone;
+  return end_ ? ClientState::kHalfClosed : ClientState::kOpen;
 }
 
 Transfer LoopbackWire::receive(char* to, size_t room, Instant& when) {

@@ -41,7 +41,7 @@ class LoopbackWire {
   Transfer receive(char* to, size_t room, Instant& when);
   Transfer transmit(std::string_view bytes, const LoopbackReply& on_reply);
   void close();
-  bool ended() const;
+  ClientState client() const;
 
   // One entry in the queue's list of events at a time. True = the caller must make it, in the list
   // of queue(), read now.

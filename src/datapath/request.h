@@ -15,7 +15,9 @@
 // The datapath owns the memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +36,13 @@ struct RequestData {
   virtual ~RequestData() = default;
 };
 
+// What a datapath knows of a flow's peer. It only ever moves forward.
+enum class ClientState : uint8_t {
+  kOpen,        // it may send more
+  kHalfClosed,  // it has sent its last byte, and may still read (shutdown), or not (close)
+  kGone,        // it reads no more: a reset, an error of the connection, or we have closed the flow
+};
+
 struct Request : RequestState {
   std::string_view payload;          // one whole request; valid until the request is finished
   ReplyBuffer* reply = nullptr;      // append the reply here while the request runs
@@ -41,6 +50,8 @@ struct Request : RequestState {
   RequestData* data = nullptr;       // made by the session, and used again for later requests
   DatapathQueue* datapath = nullptr; // where to finish it
   StreamFlow* stream = nullptr;      // the datapath's
+  // Of its flow, relaxed: nothing else is read for what it says. Null = kOpen.
+  const std::atomic<ClientState>* client = nullptr;
 };
 
 enum class FrameState : uint8_t {

@@ -29,6 +29,14 @@ StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant op
   reply = &reply_buffer_;
   datapath = host.queue;
   stream = this;
+  client = &client_state_;
+}
+
+void StreamFlow::note_client(ClientState state) {
+  ClientState seen = client_state_.load(std::memory_order_relaxed);
+  while (seen < state && !client_state_.compare_exchange_weak(
+                             seen, state, std::memory_order_relaxed, std::memory_order_relaxed)) {
+  }
 }
 
 void StreamFlow::attach(std::unique_ptr<Session> session_to_own) {
@@ -91,11 +99,12 @@ Request* StreamFlow::finished_in_order() {
 void StreamFlow::note_overflow() {
   if (!reply_buffer_.overflowed() || broken_) return;
   present().overflowed.fetch_add(1, std::memory_order_relaxed);
-  broken_ = true;
+  lose();
 }
 
 bool StreamFlow::may_frame() const {
-  return !broken_ && !close_when_sent_ && !doomed_.load(std::memory_order_relaxed) &&
+  return !broken_ && !close_when_sent_ &&
+         client_state_.load(std::memory_order_relaxed) != ClientState::kGone &&
          !present().draining->load(std::memory_order_relaxed);
 }
 
@@ -108,7 +117,7 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
   for (;;) {
     take_completed();
     if (!broken_ && reply_buffer_.empty()) session->unasked(reply_buffer_);
-    if (!broken_ && !push_out()) broken_ = true;
+    if (!broken_ && !push_out()) lose();
     const bool sent = !broken_ && reply_buffer_.empty();
     if (broken_ || (sent && route_.settled() && !may_frame())) {
       if (end()) return taken;
@@ -136,7 +145,7 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
           continue;
         case Framed::kAnswered:
           if (answered < kAnsweredRun) continue;
-          if (!push_out()) broken_ = true;
+          if (!push_out()) lose();
           yield();
           return taken;
         case Framed::kNothing:
@@ -152,7 +161,7 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
       continue;
     }
     const Pull pull = pull_in(turn);
-    if (pull == Pull::kClose) broken_ = true;
+    if (pull == Pull::kClose) lose();
     if (pull == Pull::kYield) {
       yield();
       return taken;
@@ -195,6 +204,7 @@ FlowRequest& StreamFlow::take_spare() {
     made->data = made->own_data.get();
     made->session = session;
     made->stream = this;
+    made->client = &client_state_;
     spare_.push_back(made.get());
     several_.push_back(std::move(made));
   }
@@ -293,7 +303,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
       received_at_ = when;
       // A short read has emptied the socket, and what comes later is a new event. Only an end of
       // stream that was announced together with these bytes is still to be received.
-      drained_ = got.bytes < room && !peer_closed_.load(std::memory_order_relaxed);
+      drained_ = got.bytes < room && client_state_.load(std::memory_order_relaxed) == ClientState::kOpen;
       return Pull::kGoOn;
     case Transfer::State::kWait: drained_ = true; return Pull::kGoOn;
     case Transfer::State::kEnd: ended_ = true; return Pull::kGoOn;
@@ -316,7 +326,7 @@ bool StreamFlow::push_out() {
 }
 
 void StreamFlow::flush() {
-  if (keeps_order() && !broken_ && !reply_buffer_.overflowed() && !push_out()) broken_ = true;
+  if (keeps_order() && !broken_ && !reply_buffer_.overflowed() && !push_out()) lose();
 }
 
 // A piece that the wire takes only in part is tried again by finish, so that the attempt which the
@@ -328,12 +338,18 @@ bool StreamFlow::flush_some(size_t size_bytes) {
   const Transfer sent = transmit(reply_buffer_.unsent().substr(0, size_bytes));
   if (sent.state == Transfer::State::kWait) return false;
   if (sent.state != Transfer::State::kMoved) {
-    broken_ = true;
+    lose();
     return false;
   }
   reply_buffer_.consume(sent.bytes);
   add(output_bytes_, sent.bytes);
   return !reply_buffer_.empty();
+}
+
+// The connection broke: what is in service for it is not wanted any more.
+void StreamFlow::lose() {
+  broken_ = true;
+  note_client(ClientState::kGone);
 }
 
 bool StreamFlow::let_go() {

@@ -134,13 +134,13 @@ class StreamFlow : public Request {
   // Home's poller: gives back memory that an idle flow need not hold.
   void shrink_idle();
   // Any thread that keeps the flow from being freed: no request of it is framed any more.
-  void doom() { doomed_.store(true, std::memory_order_relaxed); }
+  void doom() { note_client(ClientState::kGone); }
   // Any thread that keeps the flow from being freed: Datapath::nudge.
   void nudge() {
     if (gate_.event()) hand_on();
   }
-  // A poller, before on_event: the peer has sent its last byte (or a reset).
-  void note_peer_closed() { peer_closed_.store(true, std::memory_order_relaxed); }
+  // The same, for a poller before on_event: the peer has sent its last byte, or a reset.
+  void note_client(ClientState state);
 
   // What became of a wish to move the flow.
   enum class Redirect : uint8_t {
@@ -214,6 +214,7 @@ class StreamFlow : public Request {
   void note_overflow();
   Pull pull_in(Turn& turn);
   bool push_out();
+  void lose();
   bool let_go();
   void put_back();
   void yield();
@@ -236,8 +237,9 @@ class StreamFlow : public Request {
 
   FlowRoute route_;
   FlowGate gate_;
-  std::atomic<bool> doomed_{false};
-  std::atomic<bool> peer_closed_{false};
+  // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted; who frames,
+  // receives or sends finds out about the connection itself.
+  std::atomic<ClientState> client_state_{ClientState::kOpen};
   bool drained_ = true;           // the wire has nothing more until its next event
   bool ended_ = false;            // received the peer's end of stream
   bool broken_ = false;           // sending failed

@@ -125,8 +125,20 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
     return 0;
   }
   auto& flow = *static_cast<TcpFlow*>(event.data.ptr);
-  if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) flow.note_peer_closed();
+  if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
+    flow.note_client(ClientState::kGone);
+  } else if ((event.events & EPOLLRDHUP) != 0) {
+    flow.note_client(ClientState::kHalfClosed);
+  }
   return flow.on_event(home_.host(), out, now, late, event.events == EPOLLOUT);
+}
+
+void TcpQueue::look_at_client(Request& request) {
+  auto& flow = static_cast<TcpFlow&>(StreamFlow::of(request));
+  pollfd p{flow.fd(), POLLRDHUP, 0};
+  if (::poll(&p, 1, 0) <= 0) return;
+  const bool gone = (p.revents & (POLLHUP | POLLERR)) != 0;
+  flow.note_client(gone ? ClientState::kGone : ClientState::kHalfClosed);
 }
 
 bool TcpQueue::watch(TcpFlow& flow) {

@@ -48,6 +48,7 @@ class TcpQueue final : public DatapathQueue {
   bool flush_some(Request& request, size_t size_bytes) override {
     return StreamFlow::of(request).flush_some(size_bytes);
   }
+  void look_at_client(Request& request) override;
   void wait(Nanos limit) override { wait(limit, {}); }
   void wait(Nanos limit, std::span<DatapathQueue* const> minded) override;
   void wake() override;

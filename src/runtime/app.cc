@@ -17,17 +17,15 @@ Seat* leave_application() {
   return seat != nullptr && seat->leave_application() ? seat : nullptr;
 }
 
-void checkpoint_taken() {
-  if (Seat* seat = leave_application()) {
-    seat->checkpoint_slow(false);
-  } else {
-    checkpoint_budget_set(kCheckpointNever);
-  }
+bool checkpoint_taken() {
+  if (Seat* seat = leave_application()) return seat->checkpoint_slow(false);
+  checkpoint_budget_set(kCheckpointNever);
+  return false;
 }
 
 // A preemption was put off until now.
 void section_left() {
-  if (Seat* seat = leave_application()) seat->checkpoint_slow(true);
+  if (Seat* seat = leave_application()) static_cast<void>(seat->checkpoint_slow(true));
 }
 
 bool yield_to_others() {

@@ -23,6 +23,8 @@ struct NamedCounter {
 constexpr NamedCounter kCounters[] = {
     {"requests", "Requests finished.", &RuntimeStats::requests},
     {"refused", "Requests refused, for whatever reason.", &RuntimeStats::refused},
+    {"cancelled", "Requests that had started and were told to end, as nobody wanted the reply.",
+     &RuntimeStats::cancelled},
     {"preemptions", "Requests put back before they were done.", &RuntimeStats::preemptions},
     {"preemptions_avoided", "Slices that ended with nobody waiting.",
      &RuntimeStats::preemptions_avoided},

@@ -33,6 +33,12 @@ class LivePlatform {
   Instant look_at_clock() { return worker_.step(); }
   static size_t payload_bytes(const Request& request) { return request.payload.size(); }
 
+  bool is_abandoned(const Request& request) const {
+    const ClientState from = worker_.shared_.abandoned_from(now());
+    return request.client != nullptr &&
+           request.client->load(std::memory_order_relaxed) >= from;
+  }
+
   // Queues.
   bool enqueue(QueueRef q, Request& request) {
     ++worker_.queued_;
@@ -86,7 +92,7 @@ class LivePlatform {
     worker_.slice_.start(now(), quantum, request, worker_.attained(request));
   }
   void renew(const Request& request, Nanos quantum) { arm(request, quantum); }
-  void disarm() { worker_.slice_.stop(); }
+  void disarm() { worker_.slice_.start_without_end(now()); }
   // Past the drain limit a request is put back for good.
   bool stops() { return worker_.stopping(); }
   int64_t suspended() const {
@@ -106,6 +112,10 @@ class LivePlatform {
     CoreControl& cores = worker_.shared_.cores;
     if (cores.allocates()) cores.note_wait(worker_.id_, request.started - request.arrived);
   }
+  void note_cancelled(const Request& request) {
+    ++stats().cancelled;
+    note_abandoned(request);
+  }
   void note_waited(JobClass job_class, Nanos wait) { stats().delay.waited(job_class, wait); }
   void note_none_waits() {
     stats().delay.none_waits(JobClass::kShort);
@@ -122,6 +132,7 @@ class LivePlatform {
   void note_refused(const Request& request) {
     ++stats().refused;
     ++stats().refused_for(request.refusal, request.job_class);
+    note_abandoned(request);
   }
   void note_overloaded(bool overloaded) {
     if (stats().overloaded.load(std::memory_order_relaxed) == overloaded) return;
@@ -130,6 +141,12 @@ class LivePlatform {
   void note_finished(const Request& request) { worker_.note_finished(request); }
 
  private:
+  // Of a client that is still there, only a drain past its limit abandons requests.
+  void note_abandoned(const Request& request) {
+    if (request.refusal != Refusal::kAbandoned) return;
+    if (request.client->load(std::memory_order_relaxed) != ClientState::kOpen) return;
+    worker_.shared_.drain_failed.store(true, std::memory_order_relaxed);
+  }
   WorkerStats& stats() { return worker_.stats_; }
   void call_for_control() {
     if (worker_.queued_ > 1 && control_waits()) worker_.call_for_help();

@@ -222,6 +222,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.requests += one.requests.value();
     sum.refused += one.refused.value();
     add_refusals(one, sum);
+    sum.cancelled += one.cancelled.value();
     sum.preemptions += one.preemptions.value();
     sum.preemptions_avoided += one.preemptions_avoided.value();
     sum.preemptions_denied += one.preemptions_denied.value();

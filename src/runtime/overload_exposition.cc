@@ -7,7 +7,8 @@ namespace rubato {
 namespace {
 
 constexpr JobClass kClasses[] = {JobClass::kShort, JobClass::kLong};
-constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare};
+constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare,
+                                Refusal::kAbandoned, Refusal::kExpired};
 
 const char* control_of(const RuntimeOptions& options) {
   if (options.credits != nullptr) return options.sheds() ? "aqm+credits" : "credits";
@@ -21,6 +22,8 @@ const char* name_of(Refusal why) {
     case Refusal::kFull: return "full";
     case Refusal::kDelay: return "delay";
     case Refusal::kShare: return "share";
+    case Refusal::kAbandoned: return "abandoned";
+    case Refusal::kExpired: return "expired";
   }
   return "?";
 }
@@ -75,7 +78,7 @@ void expose_overload(OpenMetrics& out, const Runtime& runtime) {
   out.gauge(stats.overloaded);
   out.family("rubato_refusals", "counter",
              "Requests refused: full queues, too long a wait, more than a connection's share or a "
-             "session's credit.");
+             "session's credit, a client that is gone, a deadline that has passed.");
   for (const Refusal why : kReasons) {
     for (const JobClass job_class : kClasses) {
       out.counter(refused(stats, why, job_class),

@@ -171,21 +171,29 @@ class Shared {
 
   // Any thread; safe in a signal handler.
   void ask_to_stop() {
+    int64_t never = 0;
+    drain_began_ns_.compare_exchange_strong(never, now().ns(), std::memory_order_relaxed);
     RunState expected = RunState::kRunning;
     state_.compare_exchange_strong(expected, RunState::kDraining, std::memory_order_acq_rel);
     wake_all();
   }
 
-  // Workers call this while draining. True = stop now.
+  // Whose replies nobody waits for: of clients that are gone. A drain does not wait for long for
+  // those that have sent their last byte, who may be gone too, and past its limit for nobody.
+  ClientState abandoned_from(Instant at) const {
+    const Nanos drained = drained_for(at);
+    if (drained < std::min(kHalfClosedLimit, options.drain_limit)) return ClientState::kGone;
+    return drained < options.drain_limit ? ClientState::kHalfClosed : ClientState::kOpen;
+  }
+
+  // Workers call this while draining. True = stop now: nothing is left, or what is does not end
+  // although it has been told to.
   bool drained(Instant at) {
-    if (!drain_started_.test_and_set(std::memory_order_acq_rel)) {
-      drain_deadline_ns_.store((at + options.drain_limit).ns(), std::memory_order_release);
-      datapath.drain();
-    }
+    if (!drain_started_.test_and_set(std::memory_order_acq_rel)) datapath.drain();
     const bool empty = datapath.in_flight() == 0;
-    const int64_t deadline = drain_deadline_ns_.load(std::memory_order_acquire);
-    if (!empty && at.ns() < deadline) return false;
-    if (!empty) drain_failed.store(true, std::memory_order_relaxed);
+    const Nanos since = drained_for(at);
+    if (!empty && since >= options.drain_limit) drain_failed.store(true, std::memory_order_relaxed);
+    if (!empty && since < options.drain_limit + kEndLimit) return false;
     state_.store(RunState::kStopped, std::memory_order_release);
     state_.notify_all();
     wake_all();
@@ -230,8 +238,15 @@ class Shared {
   CoreControl cores;
 
  private:
+  static constexpr Nanos kHalfClosedLimit = Nanos::millis(100);
+  static constexpr Nanos kEndLimit = Nanos::millis(100);
   static constexpr Nanos kStuck = Nanos::micros(100);
   static constexpr Nanos kStuckForLong = Nanos::millis(5);
+
+  Nanos drained_for(Instant at) const {
+    const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
+    return began != 0 ? at - Instant(began) : Nanos(-1);
+  }
 
   Nanos stuck_for(WorkerId worker, Instant at) const {
     const int64_t polled = worker_stats[worker.value]->polled_ns.load(std::memory_order_relaxed);
@@ -301,7 +316,7 @@ class Shared {
   std::vector<Flag> watched_;
   std::atomic<RunState> state_{RunState::kRunning};
   std::atomic_flag drain_started_{};
-  std::atomic<int64_t> drain_deadline_ns_{Instant::never().ns()};
+  std::atomic<int64_t> drain_began_ns_{0};  // relaxed: a time; 0 = nobody has asked to stop
   Turn<> central_turn_;
   std::atomic<int64_t> next_adapt_ns_{0};
   typename P::Central central_{};

@@ -10,6 +10,8 @@
 //   * interrupts: published in the same way, but asked for through mechanism/preempt/state.h, and
 //     an interrupt follows; from the timer core, or from a timer of the worker's own.
 //   * nobody: slices have no end.
+// Whoever watches, the worker comes to the slow path of a checkpoint every now and then, so that a
+// running request hears that nobody wants its reply: after a stride that is fitted in the same way.
 // The worker's calls come from its thread; those of TimerSlot from the timer core.
 //
 // Ordering: `armed` is stored with release after deadline and job and loaded with acquire by the
@@ -55,9 +57,15 @@ class SliceClock {
 
   // A slice of the job starts, which has attained so much by now. Nanos::max() = it never ends.
   void start(Instant now, Nanos quantum, const Job& job, Nanos attained) {
-    if (quantum == Nanos::max() || watch_ == SliceWatch::kNobody) return stop();
+    if (quantum == Nanos::max() || watch_ == SliceWatch::kNobody) return start_without_end(now);
     quantum_ = quantum;
     watch_until(now + quantum, now, job, attained);
+  }
+
+  // One that nobody ends.
+  void start_without_end(Instant now) {
+    stop();
+    look_after(kFirstStride, now);
   }
 
   // The slice goes on, to `end`. Requires that one was started.
@@ -75,13 +83,9 @@ class SliceClock {
 
   // The budget is used up: is the slice over? If not, the next look is scheduled.
   bool over(Instant now) {
-    if (watch_ == SliceWatch::kTimerCore) return asked_to_end();
-    if (watch_ == SliceWatch::kInterrupts) return taken();
-    if (now >= end_) return true;
-    if (end_ == Instant::never()) {
-      checkpoint_budget_set(kCheckpointNever);
-      return false;
-    }
+    if (watch_ == SliceWatch::kTimerCore && end_ != Instant::never()) return asked_to_end();
+    if (watch_ == SliceWatch::kInterrupts && slot_.state.take()) return true;
+    if (watch_ == SliceWatch::kSelf && now >= end_) return true;
     schedule_look(now);
     return false;
   }
@@ -97,20 +101,22 @@ class SliceClock {
 
  private:
   static constexpr Nanos kLongestLook = Nanos::micros(2);
+  static constexpr Nanos kRareLook = Nanos::micros(100);
   // A loop may make many checkpoints at no cost and then hard work between them; the stride it had
   // earned must not cover more of that than a short request's time.
   static constexpr int64_t kLongestStride = 64;
+  // The same where no slice depends on it.
+  static constexpr int64_t kFirstStride = 64;
+  static constexpr int64_t kRareStride = 1024;
   static constexpr int32_t kLooksAfter = 64;
 
   void watch_until(Instant end, Instant now, const Job& job, Nanos attained) {
     end_ = end;
     if (watch_ == SliceWatch::kSelf) {
-      last_look_ = now;
-      stride_ = 0;
-      checkpoint_budget_set(0);
+      look_after(0, now);
     } else {
       publish(now, job, attained);
-      checkpoint_budget_set(watch_ == SliceWatch::kTimerCore ? kLooksAfter : kCheckpointNever);
+      look_after(kFirstStride, now);
     }
   }
 
@@ -125,26 +131,25 @@ class SliceClock {
     }
   }
 
-  bool taken() {
-    checkpoint_budget_set(kCheckpointNever);
-    return slot_.state.take();
-  }
-
   bool asked_to_end() {
-    if (slot_.asked.load(std::memory_order_acquire) == slice_ && end_ != Instant::never()) {
-      return true;
-    }
-    checkpoint_budget_set(end_ != Instant::never() ? kLooksAfter : kCheckpointNever);
+    if (slot_.asked.load(std::memory_order_acquire) == slice_) return true;
+    checkpoint_budget_set(kLooksAfter);
     return false;
   }
 
   // Half of what is left, so that checkpoints that grow dearer cannot overshoot by much.
   void schedule_look(Instant now) {
     const int64_t per_checkpoint = std::max<int64_t>(1, (now - last_look_).count() / (stride_ + 1));
-    const int64_t ahead = std::min((end_ - now).count() / 2, kLongestLook.count());
-    stride_ = std::min(ahead / per_checkpoint, kLongestStride);
+    const bool rarely = watch_ != SliceWatch::kSelf || end_ == Instant::never();
+    const int64_t ahead = rarely ? kRareLook.count()
+                                 : std::min((end_ - now).count() / 2, kLongestLook.count());
+    look_after(std::min(ahead / per_checkpoint, rarely ? kRareStride : kLongestStride), now);
+  }
+
+  void look_after(int64_t stride, Instant now) {
+    stride_ = stride;
     last_look_ = now;
-    checkpoint_budget_set(static_cast<int32_t>(stride_));
+    checkpoint_budget_set(static_cast<int32_t>(stride));
   }
 
   const SliceWatch watch_;

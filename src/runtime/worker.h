@@ -68,7 +68,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
 
   Request* recv() override { return recv_here(); }
   void send(Request& request) override;
-  void checkpoint_slow(bool half_way) override;
+  bool checkpoint_slow(bool half_way) override;
   bool yield_for_lock() override;
   void long_begin(uint8_t priority) override;
   void long_end() override;
@@ -96,6 +96,10 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // Between two tries to preempt a request where it must not be left.
   static constexpr Nanos kRetryFirst = Nanos::micros(50);
   static constexpr Nanos kRetryMost = Nanos::millis(1);
+  // A request that does not end where it was told to is told again after so many checkpoints.
+  static constexpr int32_t kTellAgain = 64;
+  // How often a running request is looked up at its client's end of the connection.
+  static constexpr Nanos kClientLook = Nanos::millis(1);
   // Beyond so much a slice that ended late, or a request that went on, may have lost its CPU.
   static constexpr Nanos kSuspicious = Nanos::micros(100);
   // A timer so little early, or so little late for a new slice, is left as it is.
@@ -139,6 +143,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // Slices and replies.
   void take_up(Request& request);
   void slice_over(bool half_way = false);
+  bool is_to_end(Request& request, bool half_way);
   bool slice_was_lost();
   Nanos attained(const Request& request) const;
   Nanos take_loss(Nanos time);
@@ -217,6 +222,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   CpuLoss loss_;
   Nanos lost_;  // of the time since slice_start_, this thread had no CPU
   Instant last_poll_;
+  Instant last_client_look_;
   Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
   std::vector<DatapathQueue*> minded_;         // they end its sleep as its own does
   std::vector<LiveWorker*> watched_;           // stuck workers among those

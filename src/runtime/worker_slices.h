@@ -81,15 +81,32 @@ Nanos LiveWorker<P>::attained(const Request& request) const {
 }
 
 template <Policy P>
-void LiveWorker<P>::checkpoint_slow(bool half_way) {
+bool LiveWorker<P>::checkpoint_slow(bool half_way) {
   if (in_section()) {
     section_set_pending();
     checkpoint_budget_set(kCheckpointNever);
-    return back_to_application();
+    back_to_application();
+    return false;
   }
+  Request& request = *current_;
   const bool over = slice_.over(step());
   if (over) slice_over(half_way);
+  const bool ends = here().is_to_end(request, half_way);
   back_to_application(over);
+  return ends;
+}
+
+// Nobody may have ended its slice, or polled, for long; so the request asks. Half-way it cannot be
+// told: it comes to the next checkpoint for that.
+template <Policy P>
+bool LiveWorker<P>::is_to_end(Request& request, bool half_way) {
+  if (host_.now() - last_client_look_ > kClientLook) {
+    last_client_look_ = host_.now();
+    request.datapath->look_at_client(request);
+  }
+  if (!core_.cancels(request)) return false;
+  checkpoint_budget_set(half_way ? 0 : kTellAgain);
+  return true;
 }
 
 template <Policy P>
@@ -99,6 +116,7 @@ void LiveWorker<P>::slice_over(bool half_way) {
   if (!half_way && slice_was_lost()) return;  // half-way it has been put off already
   if (core_.expire(request, attained(request))) return preempt(host_.now(), half_way);
   ++stats_.preemptions_avoided;
+  if (request.cancelled) checkpoint_budget_set(0);
 }
 
 // A slice is CPU time: what the operating system gave to others meanwhile says nothing of the
@@ -146,7 +164,7 @@ void LiveWorker<P>::long_begin(uint8_t priority) {
 // as its service time says nothing about short ones.
 template <Policy P>
 void LiveWorker<P>::long_end() {
-  if (!by_age(shared_.options.classify)) slice_.stop();
+  if (!by_age(shared_.options.classify)) slice_.start_without_end(host_.now());
   back_from_here();
 }
 
@@ -183,6 +201,7 @@ template <Policy P>
 sched::Replied<Request> LiveWorker<P>::reply(Request& request) {
   const Instant handled = host_.now();
   current_ = nullptr;
+  request.close_after |= request.cancelled && request.refusal == Refusal::kAbandoned;
   if (forbidden_ > 0) section_exchange_depth(section_depth() - std::exchange(forbidden_, 0));
   sched::Replied<Request> replied;
   replied.next = request.datapath->finish(request);

@@ -44,6 +44,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
 
   Counter requests;             // finished
   Counter refused;              // answered with an explicit refusal, queues full or draining
+  Counter cancelled;            // started, and told to end: nobody wanted the reply any more
   Counter preemptions;
   Counter preemptions_avoided;  // slice over, but nobody would have gained
   Counter preemptions_denied;   // no fiber left to switch to

@@ -7,7 +7,9 @@
 //
 //   admit    a request has come      -> it is answered at once, refused, or put where `route` says
 //   next     the worker is free      -> the request whose turn it is, or null
-//   start    it is given the worker  -> false: it has waited too long, and was refused instead
+//   start    it is given the worker  -> false: it was refused instead, for it has waited too long
+//                                       or nobody wants it any more
+//   cancels  it runs                 -> whether it is to end as soon as it can
 //   expire   its slice has ended     -> whether it is to leave the worker
 //   requeue  it has left the worker  -> it waits where `requeue` says
 //   finish   it is done              -> its reply leaves, the policy learns from it, and the next
@@ -39,6 +41,7 @@ namespace rubato::sched {
 struct CoreOptions {
   Classify classify = Classify::kAge;
   std::optional<overload::SheddingSettings> shedding;  // none = what fits the queues is served
+  bool firm_deadlines = true;  // a reply is worth nothing after the deadline
 };
 
 template <Policy P, class Platform>
@@ -47,7 +50,10 @@ class Core {
   using Request = typename Platform::Request;
 
   Core(const P& policy, const CoreOptions& options, Platform platform)
-      : policy_(policy), platform_(platform), classify_(options.classify) {
+      : policy_(policy),
+        platform_(platform),
+        classify_(options.classify),
+        firm_deadlines_(options.firm_deadlines) {
     static_assert(kIsPlatform<Platform>);
     if (!options.shedding && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
     experience_ = std::make_unique<Experience>();
@@ -82,12 +88,7 @@ class Core {
   // Full means an explicit refusal and a counter. The flow's next command gets its own chance: it
   // may go to another queue. The flow yields at the latest when its turn of input is used up.
   void enqueue(Request& request) {
-    Request* next = &request;
-    while (!queue_up(*next)) {
-      next = refuse(*next, Refusal::kFull);
-      if (next == nullptr) return;
-      platform_.note_arrived(*next);
-    }
+    if (!queue_up(request)) refuse_one(request, Refusal::kFull);
   }
 
   // False: its queue is full.
@@ -158,6 +159,16 @@ class Core {
     }
     shedding().spent(platform_.look_at_clock() - begun);
     if (next != nullptr) enqueue(*next);
+  }
+
+  // Refuses it; the next command of its flow is queued.
+  void refuse_one(Request& request, Refusal why) {
+    for (Request* next = &request;; why = Refusal::kFull) {
+      next = refuse(*next, why);
+      if (next == nullptr) return;
+      platform_.note_arrived(*next);
+      if (queue_up(*next)) return;
+    }
   }
 
   // Returns the next command of the flow that is to run, if it is here.
@@ -246,10 +257,13 @@ class Core {
   // the worker adds the time that it ran to `attained` first.
 
  public:
-  // The request starts, or goes on after a preemption. False: it was refused instead, for it has
-  // waited too long.
+  // The request starts, or goes on after a preemption. False: it was refused instead.
   bool start(Request& request) {
     const bool first = !request.has_started;
+    if (first && is_unwanted(request)) [[unlikely]] {
+      refuse_one(request, request.refusal);
+      return false;
+    }
     if (first && !serves(request, Refusal::kDelay)) {
       turn_away(request, Refusal::kDelay);
       return false;
@@ -271,13 +285,23 @@ class Core {
 
   // A slice whose end will be looked at, if the policy can preempt this request at all.
   void start_slice(Request& request) {
-    if constexpr (P::kPreempts == Preempts::kNothing) return;
+    if constexpr (P::kPreempts == Preempts::kNothing) return platform_.disarm();
     const bool timed = P::kPreempts == Preempts::kEverything ||
                        request.job_class == JobClass::kLong || by_age(classify_);
     quantum_ = Nanos::max();
     if (!timed) return platform_.disarm();
     quantum_ = hook::quantum(policy_, state_, request, platform_.host());
     platform_.arm(request, quantum_);
+  }
+
+  // Is the running request to end as soon as it can, for nobody wants its reply any more? Once it
+  // is, it stays so. The host tells the request at its next checkpoint.
+  bool cancels(Request& request) {
+    if (request.cancelled) return true;
+    if (!is_unwanted(request)) [[likely]] return false;
+    request.cancelled = true;
+    platform_.note_cancelled(request);
+    return true;
   }
 
   Nanos quantum() const { return quantum_; }  // of the slice that began last; max() = no end
@@ -293,7 +317,8 @@ class Core {
   }
 
   // What waits in the kernel or the NIC counts as waiting, so it is taken in before the policy is
-  // asked (Synergy 5.1.3.2 looks at the NIC queue too). False: the request goes on.
+  // asked (Synergy 5.1.3.2 looks at the NIC queue too). Who has just been cancelled gets a slice to
+  // end in, whoever waits: beyond that it may be one that cannot. False: the request goes on.
   bool expire(Request& request, Nanos service) {
     const bool promoted = P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort;
     if (promoted) [[unlikely]] {
@@ -302,10 +327,12 @@ class Core {
       platform_.note_long(Classify::kAge);
     }
     platform_.take_in();
+    const bool ends = !request.cancelled && cancels(request);
     const Nanos before = std::exchange(request.attained, service);
     const bool leaves =
-        platform_.stops() || control_waits() ||
-        hook::expired(policy_, request, platform_.me(), platform_.host()) == Verdict::kPreempt;
+        platform_.stops() ||
+        (!ends && (control_waits() || hook::expired(policy_, request, platform_.me(),
+                                                    platform_.host()) == Verdict::kPreempt));
     request.attained = before;
     if (leaves) return true;
     if (!promoted) [[likely]] {
@@ -330,6 +357,17 @@ class Core {
   }
 
  private:
+  // A client that is gone, a deadline that has passed. Sets `refusal`.
+  bool is_unwanted(Request& request) {
+    if (platform_.is_abandoned(request)) [[unlikely]] {
+      request.refusal = Refusal::kAbandoned;
+      return true;
+    }
+    if (request.deadline == Instant::never() || !firm_deadlines_) return false;
+    request.refusal = Refusal::kExpired;
+    return platform_.now() >= request.deadline;
+  }
+
   void classify_by_experience(Request& request) {
     if (P::kPreempts == Preempts::kNothing || classify_ != Classify::kLearned) return;
     if (expected(request) <= hook::quantum(policy_, state_, request, platform_.host())) return;
@@ -375,7 +413,10 @@ class Core {
   // `lost` is no part of the service that they follow.
   void learn(const RequestState& done, size_t payload_bytes, Nanos service,
                                 Nanos lost) {
-    if (experience_ != nullptr) learned().add(done.type, payload_bytes, service, done.job_class);
+    // What was cut short says nothing of requests like it.
+    if (experience_ != nullptr && !done.cancelled) {
+      learned().add(done.type, payload_bytes, service, done.job_class);
+    }
     if (done.promoted_after == Nanos()) [[likely]] {
       return hook::finished(policy_, state_, done, service - lost);
     }
@@ -456,6 +497,7 @@ class Core {
   const P& policy_;
   Platform platform_;
   const Classify classify_;
+  const bool firm_deadlines_;
   [[no_unique_address]] std::conditional_t<kHasConnections, Turn, NoTurn> turn_;
   typename P::Worker state_{};
   Nanos quantum_ = Nanos::max();

@@ -10,6 +10,7 @@
 //   host()                    the verbs of policy/contract.h, on this worker
 //   now(), look_at_clock()    the time of this decision; the same, read anew
 //   payload_bytes(request)    of the request's own bytes
+//   is_abandoned(request)     does nobody want its reply any more?
 // Queues:
 //   enqueue(q, request)       puts an arrival; false = full. Wakes who should see it
 //   put_back(q, request)      the same for a request that has been preempted
@@ -28,7 +29,7 @@
 //   stops()                   is the host waiting for the last requests to end?
 //   suspended()               requests of all workers that were preempted and wait
 // What is counted, by hosts that count it:
-//   note_arrived, note_refused, note_started, note_finished (request)
+//   note_arrived, note_refused, note_started, note_cancelled, note_finished (request)
 //   note_long(by)             a request has become long, by that way to classify
 //   note_waited(class, wait)  how long a request of that class waited for its turn
 //   note_none_waits()         there is nothing to do
@@ -65,6 +66,7 @@ struct PlainPlatform {
   static constexpr bool kOutlivesReply = true;
   static constexpr bool kHasConnections = false;
   static size_t payload_bytes(const RequestState&) { return 0; }
+  static bool is_abandoned(const RequestState&) { return false; }
   static void take_in() {}
   static void help() {}
   static void arm(const RequestState&, Nanos) {}
@@ -72,6 +74,7 @@ struct PlainPlatform {
   static void disarm() {}
   static bool stops() { return false; }
   static void note_started(const RequestState&) {}
+  static void note_cancelled(const RequestState&) {}
   static void note_refused(const RequestState&) {}
   static void note_waited(JobClass, Nanos) {}
   static void note_none_waits() {}
@@ -90,6 +93,7 @@ inline constexpr bool kIsPlatform =
       { t.now() } -> std::same_as<Instant>;
       { t.look_at_clock() } -> std::same_as<Instant>;
       { t.payload_bytes(request) } -> std::same_as<size_t>;
+      { t.is_abandoned(request) } -> std::same_as<bool>;
       { t.enqueue(q, request) } -> std::same_as<bool>;
       { t.put_back(q, request) } -> std::same_as<bool>;
       t.take_in();
@@ -106,6 +110,7 @@ inline constexpr bool kIsPlatform =
       t.note_arrived(request);
       t.note_refused(request);
       t.note_started(request);
+      t.note_cancelled(request);
       t.note_finished(request);
       t.note_long(Classify::kAge);
       t.note_waited(job_class, time);

@@ -14,11 +14,13 @@ namespace rubato {
 
 // Why a request is not served.
 enum class Refusal : uint8_t {
-  kFull,   // the queues are full, or the server is stopping
-  kDelay,  // it has waited too long, in a server that has too much to do
-  kShare,  // so has its connection had its turn, and sent more than that
+  kFull,       // the queues are full, or the server is stopping
+  kDelay,      // it has waited too long, in a server that has too much to do
+  kShare,      // so has its connection had its turn, and sent more than that
+  kAbandoned,  // nobody wants its reply any more
+  kExpired,    // its deadline has passed
 };
-inline constexpr uint32_t kRefusals = 3;
+inline constexpr uint32_t kRefusals = 5;
 
 struct RequestState : Job {
   void* fiber = nullptr;             // the host's: where a request that has started is suspended
@@ -28,7 +30,8 @@ struct RequestState : Job {
   bool has_locals = false;           // the host's: its fiber keeps values for it
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: the reply is known where it arrives
-  Refusal refusal = Refusal::kFull;  // why it is refused, if it is
+  bool cancelled = false;            // it has started, and is to end as soon as it can
+  Refusal refusal = Refusal::kFull;  // why it is refused or cancelled, if it is
   Nanos retry_after;                 // when it is worth asking again, zero = unknown
 };
 

@@ -15,7 +15,7 @@ void count_keys(Context& c, Step step) {
   expect_items(keys.size());
   int64_t done = 0;
   for (const std::string_view key : keys) {
-    if (keys.size() > kManyItems) checkpoint();
+    if (keys.size() > kManyItems && checkpoint()) return;
     const Outcome outcome = step(key);
     if (!c.good(outcome)) return;
     done += outcome == Outcome::kDone ? 1 : 0;

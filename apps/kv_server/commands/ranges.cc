@@ -15,12 +15,12 @@ namespace {
 
 // Between two chunks of a long list: what is ready leaves, so that neither the reply buffer grows
 // nor the kernel copies all of it in one go.
-void send_a_piece() {
+bool send_a_piece() {
   Request* request = current_request();
   if (request != nullptr && request->datapath != nullptr) {
     request->datapath->flush_some(*request, kReplyPieceBytes);
   }
-  checkpoint();
+  return checkpoint();
 }
 
 void write_list(Context& c, const ListBuilder& list) {

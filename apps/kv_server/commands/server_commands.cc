@@ -69,7 +69,9 @@ void debug_sleep(Context& c) {
   const auto span = std::chrono::duration_cast<SteadyClock::duration>(
       std::chrono::duration<double>(seconds));
   const auto end = SteadyClock::now() + span;
-  while (SteadyClock::now() < end) checkpoint();
+  while (SteadyClock::now() < end) {
+    if (checkpoint()) return;
+  }
   c.reply.ok();
 }
 
@@ -93,7 +95,7 @@ void debug_populate(Context& c) {
   SetOptions options;
   options.when = SetOptions::When::kIfAbsent;
   for (int64_t i = 0; i < count; ++i) {
-    checkpoint();
+    if (checkpoint()) return;
     std::string value = "value:" + std::to_string(i);
     if (c.argv.size() > 4) value.resize(static_cast<size_t>(size));
     if (!c.good(c.engine.set(prefix + ":" + std::to_string(i), value, options))) return;

@@ -190,7 +190,7 @@ void mget(Context& c) {
   }
   c.reply.array(keys.size());
   for (const std::string_view key : keys) {
-    checkpoint();
+    if (checkpoint()) return;
     reply_value(c, key);
   }
 }
@@ -202,7 +202,7 @@ Outcome set_pairs(Context& c, bool only_if_none_exists) {
   std::vector<KeyValue> items;
   items.reserve(words.size() / 2);
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
-    checkpoint();
+    if (checkpoint()) return Outcome::kCancelled;
     items.push_back({words[i], words[i + 1]});
   }
   return c.engine.set_many(items, only_if_none_exists);

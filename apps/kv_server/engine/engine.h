@@ -10,7 +10,7 @@
 // with a lock held, so the fiber may be suspended there and go on in another thread. No other
 // method calls it. Callbacks run with a lock held unless their method says otherwise: they must be
 // short, must not call the engine, and must not reach a checkpoint. Views handed to a callback are
-// valid during the callback only.
+// valid during the callback only. A checkpoint that returns true ends scan, keys, range and count.
 //
 // Expiry: absolute unix time in milliseconds by Options::clock, kNoExpiry = none. An expired key
 // does not exist for any method. Sizes are in bytes.
@@ -37,6 +37,7 @@ enum class Outcome : uint8_t {
   kNone,         // no such key, or the condition did not hold: nothing changed
   kOutOfMemory,  // would grow past maxmemory (or the heap is exhausted): nothing changed
   kFailed,       // the storage failed; error() has the line. The engine goes on.
+  kCancelled,    // a checkpoint said that nobody wants the rest
 };
 
 // What a key holds, as shown to an update.
@@ -136,7 +137,7 @@ enum class Durability : uint8_t {
 
 struct EngineOptions {
   Clock* clock = nullptr;         // null = system_clock()
-  void (*checkpoint)() = nullptr; // null = none; the server passes rubato::checkpoint
+  bool (*checkpoint)() = nullptr; // null = none; the server passes rubato::checkpoint
   uint64_t maxmemory_bytes = 0;   // 0 = unlimited; only the memory engine has a bound
   uint64_t hash_seed = 0;         // 0 = random; tests fix it
   std::string dir;                // rocksdb only: created if missing (its parent is not)

@@ -67,6 +67,7 @@ class EngineTest : public ::testing::TestWithParam<const char*> {
     options.clock = &clock_;
     options.checkpoint = [] {
       if (at_checkpoint()) at_checkpoint()();
+      return false;
     };
     options.hash_seed = 42;
     options.maxmemory_bytes = maxmemory_bytes;

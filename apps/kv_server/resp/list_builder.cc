@@ -42,10 +42,10 @@ void ListBuilder::put(std::string_view bytes) {
   }
 }
 
-void ListBuilder::write_array(Reply& reply, void (*checkpoint)()) const {
+void ListBuilder::write_array(Reply& reply, bool (*checkpoint)()) const {
   reply.array(items_);
   for (const Chunk& chunk : chunks_) {
-    checkpoint();
+    if (checkpoint()) return;
     reply.raw({chunk.bytes.get(), chunk.size});
   }
 }

@@ -33,8 +33,9 @@ class ListBuilder {
   uint64_t size_bytes() const { return size_bytes_; }
   bool too_big() const { return too_big_; }
 
-  // Writes header and items; calls `checkpoint` between chunks. Requires !too_big().
-  void write_array(Reply& reply, void (*checkpoint)()) const;
+  // Writes header and items; calls `checkpoint` between chunks, and stops when that returns true.
+  // Requires !too_big().
+  void write_array(Reply& reply, bool (*checkpoint)()) const;
 
  private:
   static constexpr size_t kFirstChunkBytes = 512;

@@ -9,7 +9,10 @@ namespace rubato::kv {
 namespace {
 
 int checkpoints = 0;
-void count_checkpoint() { ++checkpoints; }
+bool count_checkpoint() {
+  ++checkpoints;
+  return false;
+}
 
 constexpr uint64_t kPlenty = uint64_t{1} << 30;
 

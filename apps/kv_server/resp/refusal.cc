@@ -17,6 +17,8 @@ std::string_view reason(Refusal why) {
     case Refusal::kFull: return " the queues are full\r\n";
     case Refusal::kDelay: return " it has waited too long\r\n";
     case Refusal::kShare: return " its connection has had its turn\r\n";
+    case Refusal::kAbandoned: return " the server is stopping\r\n";
+    case Refusal::kExpired: return " its deadline has passed\r\n";
   }
   return "\r\n";
 }

@@ -84,8 +84,9 @@ bool RpcKvSession::begin(Request& request) {
 void RpcKvSession::end(Request& request) {
   ReplyBuffer& to = *replies_to_;
   request.reply = &to;
-  if (body_.overflowed()) {
-    rpc_.fail(request, request_, to, rpc::Fault::kTooLarge);
+  if (request.cancelled || body_.overflowed()) {
+    const rpc::Fault fault = request.cancelled ? rpc::Fault::kFailed : rpc::Fault::kTooLarge;
+    rpc_.fail(request, request_, to, fault);
     body_ = ReplyBuffer(max_reply_bytes());
     return;
   }

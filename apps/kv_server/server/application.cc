@@ -67,6 +67,8 @@ bool Context::good(Outcome outcome) {
     case Outcome::kFailed:
       error("IOERR " + engine.error());
       return false;
+    case Outcome::kCancelled:
+      return false;
   }
   return false;
 }
@@ -89,7 +91,14 @@ std::string KvApplication::turn_away(const Peer& peer) {
   return protected_mode_answer(server_.options().ports[peer.port]);
 }
 
+// Of a reply that was cut short the client may have a part; that it has no more is seen at the end
+// of the connection.
 void KvApplication::handle(Request& request) {
+  run_in_session(request);
+  request.close_after |= request.cancelled;
+}
+
+void KvApplication::run_in_session(Request& request) {
   auto& session = static_cast<KvSession&>(*request.session);
   switch (session.speaks()) {
     case Speaks::kResp: return serve(request, session);

@@ -41,6 +41,7 @@ class KvApplication final : public Application, public Protocol {
   static bool is_control(uint32_t type) { return (command_table()[type].flags & kControl) != 0; }
 
  private:
+  void run_in_session(Request& request);
   void serve(Request& request, KvSession& session);
   void run(Request& request, KvSession& session);
   void run_muted(Request& request, KvSession& session);

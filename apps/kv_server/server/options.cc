@@ -20,7 +20,7 @@ bool KvOptions::has_memcached_port() const {
   return std::find(ports.begin(), ports.end(), Speaks::kMemcached) != ports.end();
 }
 
-Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, void (*checkpoint)()) {
+Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, bool (*checkpoint)()) {
   merge_freed_memory_in_small_steps();
   EngineOptions engine;
   engine.checkpoint = checkpoint;

@@ -47,6 +47,6 @@ struct KvOptions {
 // The engine that the options ask for; fails with one line that names what does not fit.
 // `checkpoint` is called by iterating methods once per item. Also tunes the allocator of the
 // process, once and for all, so that giving much memory back is done in small steps.
-Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, void (*checkpoint)());
+Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, bool (*checkpoint)());
 
 }  // namespace rubato::kv

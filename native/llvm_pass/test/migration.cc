@@ -30,10 +30,11 @@ int g_turn = 0;
 std::mutex g_mutex;
 std::condition_variable g_turned;
 
-RUBATO_NO_PREEMPT void leave() {
+RUBATO_NO_PREEMPT bool leave() {
   rubato::checkpoint_budget_set(rubato::kCheckpointNever);
   ++g_switches;
   swapcontext(&g_computation, &g_host);
+  return false;
 }
 
 // Compiled without the pass (see programs_test.py): where errno is now.

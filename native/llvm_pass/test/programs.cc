@@ -26,7 +26,7 @@ namespace {
 
 uint64_t g_taken = 0;
 
-RUBATO_NO_PREEMPT void overwrite_registers() {
+RUBATO_NO_PREEMPT bool overwrite_registers() {
   ++g_taken;
   asm volatile(
       "mov $0x5a5a5a5a5a5a5a5a, %%rax\n mov %%rax, %%rcx\n mov %%rax, %%rdx\n"
@@ -42,6 +42,7 @@ RUBATO_NO_PREEMPT void overwrite_registers() {
             "xmm13", "xmm14", "xmm15", "cc");
   if (__builtin_cpu_supports("avx")) asm volatile(".byte 0xc5, 0xf8, 0x77" ::: "memory");
   rubato::checkpoint_budget_set(0);
+  return false;
 }
 
 uint64_t mix(uint64_t hash, uint64_t value) { return (hash ^ value) * 0x100000001b3; }

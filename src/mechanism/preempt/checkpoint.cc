@@ -15,17 +15,17 @@ const bool rubato_checkpoint_has_avx = __builtin_cpu_supports("avx") != 0;
 #endif
 
 // Never inlined, so that the thread's word is looked up afresh at every call.
-[[gnu::noinline]] void rubato_checkpoint(void) {
+[[gnu::noinline]] int rubato_checkpoint(void) {
   asm volatile("" ::: "memory");
   const int32_t left = __atomic_load_n(&rubato_checkpoint_budget, __ATOMIC_RELAXED) - 1;
   __atomic_store_n(&rubato_checkpoint_budget, left, __ATOMIC_RELAXED);
-  if (left < 0) rubato_checkpoint_slow();
+  return left < 0 ? rubato_checkpoint_slow() : 0;
 }
 
 namespace {
 // Written once at start and read by threads that are made later, or long after: relaxed would do,
 // release and acquire cost nothing here.
-std::atomic<void (*)()> g_handler{nullptr};
+std::atomic<bool (*)()> g_handler{nullptr};
 }  // namespace
 
 // The caller's errno goes with it. Looked up afresh on either side of the switch: the library's own
@@ -39,18 +39,20 @@ std::atomic<void (*)()> g_handler{nullptr};
   errno = number;
 }
 
-void rubato_checkpoint_slow(void) {
-  if (void (*handler)() = g_handler.load(std::memory_order_acquire)) {
+int rubato_checkpoint_slow(void) {
+  if (bool (*handler)() = g_handler.load(std::memory_order_acquire)) {
     const int saved = error_number();
-    handler();
-    return set_error_number(saved);
+    const bool ends = handler();
+    set_error_number(saved);
+    return ends ? 1 : 0;
   }
   rubato::checkpoint_budget_set(rubato::kCheckpointNever);
+  return 0;
 }
 
 namespace rubato {
 
-void checkpoint_set_handler(void (*handler)()) {
+void checkpoint_set_handler(bool (*handler)()) {
   g_handler.store(handler, std::memory_order_release);
 }
 

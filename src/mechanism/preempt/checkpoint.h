@@ -28,9 +28,9 @@ inline constexpr int32_t kCheckpointNever = std::numeric_limits<int32_t>::max();
 // Sets the calling thread's budget: the slow path is taken at checkpoint number `checkpoints` + 1.
 void checkpoint_budget_set(int32_t checkpoints);
 
-// What the slow path calls on every thread; without one, checkpoints do nothing. Set before the
-// first request runs.
-void checkpoint_set_handler(void (*handler)());
+// What the slow path calls on every thread; without one, checkpoints do nothing. It returns whether
+// the request is to end. Set before the first request runs.
+void checkpoint_set_handler(bool (*handler)());
 
 // Where the calling thread's budget lives, for checkpoint_expire from another thread. Valid as long
 // as the thread.
@@ -40,6 +40,7 @@ int32_t* checkpoint_budget_address();
 // decrement overwrites it: repeat until answered. Any thread.
 void checkpoint_expire(int32_t* budget);
 
-[[gnu::always_inline]] inline void checkpoint() { rubato_checkpoint_inline(); }
+// True: nobody wants the reply any more, the request is to end as soon as it can.
+[[gnu::always_inline]] inline bool checkpoint() { return rubato_checkpoint_inline() != 0; }
 
 }  // namespace rubato

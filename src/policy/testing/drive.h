@@ -105,7 +105,8 @@ class Driver {
 
   struct WorkerSeat {
     WorkerSeat(Driver& driver, WorkerId id)
-        : core(driver.policy_, {.classify = Classify::kFeedback, .shedding = {}},
+        : core(driver.policy_,
+               {.classify = Classify::kFeedback, .shedding = {}, .firm_deadlines = false},
                Platform{{}, driver, id}) {}
 
     sched::Core<P, Platform> core;

@@ -84,9 +84,7 @@ class MemoryEngine final : public Engine {
   bool is_past(int64_t expires_at_ms) const {
     return expires_at_ms != kNoExpiry && expires_at_ms <= clock_.now_ms();
   }
-  void pause() const {
-    if (checkpoint_ != nullptr) checkpoint_();
-  }
+  bool pause() const { return checkpoint_ != nullptr && checkpoint_(); }
 
   template <class Sink>
   Outcome read(std::string_view key, Sink&& sink);
@@ -124,7 +122,7 @@ class MemoryEngine final : public Engine {
   void free_chains(BucketArray& array);
 
   Clock& clock_;
-  void (*const checkpoint_)();
+  bool (*const checkpoint_)();
   const uint64_t seed_;
   std::atomic<int64_t> used_bytes_{0};
   std::atomic<uint64_t> max_bytes_;

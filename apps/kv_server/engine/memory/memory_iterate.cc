@@ -56,10 +56,10 @@ Outcome MemoryEngine::scan(uint64_t& cursor, size_t count, KeyVisitor visit) {
     buckets_left -= allowed - unused;
     keys_left -= std::min(keys_left, batch.size());
     cursor = position >> kCursorShift;
-    pause();
+    if (pause()) return Outcome::kCancelled;
     for (Pinned& entry : batch) {
       if (!is_past(entry->expiry()) && !visit(entry->key())) return Outcome::kDone;
-      pause();
+      if (pause()) return Outcome::kCancelled;
     }
   } while (position != 0 && keys_left > 0 && buckets_left > 0);
   return Outcome::kDone;
@@ -75,7 +75,7 @@ Outcome MemoryEngine::keys(const KeyRange& range, KeyVisitor visit) {
                    batch);
     for (Pinned& entry : batch) {
       if (!is_past(entry->expiry()) && !visit(entry->key())) return Outcome::kDone;
-      pause();
+      if (pause()) return Outcome::kCancelled;
     }
     if (batch.size() < kBatch) return Outcome::kDone;
     last = std::move(batch.back());
@@ -117,7 +117,7 @@ Outcome MemoryEngine::range(const KeyRange& range, uint64_t limit, ItemVisitor v
     for (Pinned& entry : batch) {
       if (show(*entry, visit, stopped)) --limit;
       if (stopped) return Outcome::kDone;
-      pause();
+      if (pause()) return Outcome::kCancelled;
     }
     if (batch.size() < wanted) return Outcome::kDone;
     last = std::move(batch.back());

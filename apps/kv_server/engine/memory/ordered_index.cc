@@ -207,7 +207,7 @@ OrderedIndex::Node* OrderedIndex::detach() {
   return tree;
 }
 
-void OrderedIndex::destroy(Node* tree, void (*checkpoint)()) {
+void OrderedIndex::destroy(Node* tree, bool (*checkpoint)()) {
   if (!tree->leaf) {
     for (uint32_t i = 0; i < tree->count; ++i) {
       destroy(tree->children()[i], checkpoint);

@@ -44,7 +44,7 @@ class OrderedIndex {
   // Takes out everything; give the tree to destroy. The lock is free again when this returns.
   Node* detach();
   // Frees a detached tree, calling `checkpoint` (may be null) once per node.
-  static void destroy(Node* tree, void (*checkpoint)());
+  static void destroy(Node* tree, bool (*checkpoint)());
 
   size_t cost_bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // For tests: checks order, separators and prefixes, aborts when one is wrong; number of keys.

@@ -107,9 +107,7 @@ class RocksEngine final : public Engine {
   bool is_past(int64_t expires_at_ms) const {
     return expires_at_ms != kNoExpiry && expires_at_ms <= clock_.now_ms();
   }
-  void pause() const {
-    if (checkpoint_ != nullptr) checkpoint_();
-  }
+  bool pause() const { return checkpoint_ != nullptr && checkpoint_(); }
   std::mutex& stripe(uint64_t hash) { return stripes_[hash % kStripes]; }
 
   bool load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out);
@@ -136,7 +134,7 @@ class RocksEngine final : public Engine {
   bool is_live(std::string_view key);
 
   Clock& clock_;
-  void (*const checkpoint_)();
+  bool (*const checkpoint_)();
   const std::string dir_;
   const bool sync_;
   const uint32_t table_files_;

@@ -43,7 +43,7 @@ Outcome RocksEngine::walk(const KeyRange& range, bool values, ItemVisitor visit)
     const auto stored = parse_value(view(it->value()));
     if (!stored) return fail(rocksdb::Status::Corruption("a value without a header"));
     if (!is_past(stored->expires_at_ms) && !visit(view(it->key()), stored->value)) break;
-    pause();
+    if (pause()) return Outcome::kCancelled;
   }
   return it->status().ok() ? Outcome::kDone : fail(it->status());
 }
@@ -97,7 +97,7 @@ Outcome RocksEngine::scan(uint64_t& cursor, size_t count, KeyVisitor visit) {
       cursor = next;
       return Outcome::kDone;
     }
-    pause();
+    if (pause()) return Outcome::kCancelled;
     if (left == 0 && next == 0) left = 1;  // the last step has no end but the end
   }
   cursor = 0;
