@@ -169,6 +169,64 @@ TEST(Handler, that_throws_after_a_preemption_is_caught_on_its_own_stack) {
   EXPECT_GE(server->stats().preemptions, 1u);
 }
 
+TEST(Handler, is_unwound_by_a_checkpoint_once_its_client_is_gone) {
+  struct Local {
+    ~Local() { destroyed = true; }
+    std::atomic<bool>& destroyed;
+  };
+  std::atomic<bool> runs{false};
+  std::atomic<bool> swallowed{false};
+  std::atomic<bool> destroyed{false};
+  std::atomic<int> told{0};
+  Application app = echo(Framing::kLines);
+  app.handle = [&](Request& request) {
+    if (request.payload() != "long") return;
+    const Local local{destroyed};
+    runs = true;
+    try {
+      for (;;) rubato::checkpoint();
+    } catch (const std::exception&) {
+      swallowed = true;
+    }
+  };
+  app.on_exception = [&told](std::exception_ptr) { ++told; };
+  Running server(std::move(app));
+  {
+    LoopbackClient client(*server);
+    ASSERT_TRUE(client.send("long\n"));
+    while (!runs) std::this_thread::yield();
+  }
+  while (!destroyed) std::this_thread::yield();
+  EXPECT_TRUE(server.stop());
+  EXPECT_FALSE(swallowed);
+  EXPECT_EQ(told, 0) << "that it was cancelled is no trouble of the application's";
+}
+
+TEST(Handler, is_cancelled_at_its_deadline_and_not_run_past_it) {
+  std::atomic<bool> runs{false};
+  Application app = echo(Framing::kLines);
+  app.classify = [](std::string_view payload) {
+    rubato::Class what;
+    if (payload == "long") what.deadline = std::chrono::milliseconds(20);
+    if (payload == "late") what.deadline = std::chrono::nanoseconds(1);
+    return what;
+  };
+  app.handle = [&](Request& request) {
+    runs = runs || request.payload() == "late";
+    if (request.payload() == "long") {
+      while (!request.cancelled()) static_cast<void>(rubato_checkpoint());
+      return;
+    }
+    request.reply("in time");
+  };
+  Running server(std::move(app));
+  LoopbackClient client(*server);
+  EXPECT_EQ(call(client, "late\n", 18), "refused: overload\n");
+  EXPECT_EQ(call(client, "short\n", 8), "in time\n");
+  EXPECT_EQ(call(client, "long\n", 100), "refused: the request failed\n");
+  EXPECT_FALSE(runs);
+}
+
 TEST(Handler, is_told_what_the_classifier_said) {
   std::atomic<bool> overtaken{false};
   Application app = echo(Framing::kLines);
