@@ -58,6 +58,7 @@ constexpr const char* kLayout[] = {
     "overload_calm_idle",
     "overload_budget",
     "credits_set",
+    "half_closed_limit",
 };
 
 // "timer-core" -> "TIMER_CORE"

@@ -155,6 +155,9 @@ struct Options {
   double overload_budget = 0.1;
   // Settings of the credits.
   std::map<std::string, std::string> credits_set;
+  // Service that a request still gets, and the time that a stop waits for it, when its client has
+  // sent its last byte: it may still read, or be gone; 0ns .. 3600s.
+  std::chrono::nanoseconds half_closed_limit = std::chrono::milliseconds(100);
   // end of c++-fields
 };
 
@@ -222,6 +225,7 @@ struct COptions {
     credits_set.fill(o.credits_set);
     c.credits_set = credits_set.pointers.data();
     c.credits_set_count = credits_set.pointers.size();
+    c.half_closed_limit_ns = o.half_closed_limit.count();
     // end of c++-copies
   }
   COptions(const COptions&) = delete;

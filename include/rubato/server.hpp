@@ -8,9 +8,9 @@
 //   loop          runs on every worker: recv(), feedback, send() (Synergy, Algorithm 5.1);
 //   hooks(h)      h.init(), h.process(request), h.build_response(request, result) (SBB, table 2).
 // Callbacks run on several workers at once, so what they share is theirs to guard. What they throw
-// is caught and given to on_exception, but for Cancelled, which a checkpoint throws. The request that handle, loop or a hook was at is refused,
-// its connection closed, and Stats::failed counted; what `frame` throws at is malformed, what
-// `classify` throws at is of the default class.
+// is caught and given to on_exception, but for Cancelled, which a checkpoint throws. The request
+// that handle, loop or a hook was at is refused, its connection closed, and Stats::failed counted;
+// what `frame` throws at is malformed, what `classify` throws at is of the default class.
 #pragma once
 
 #include <algorithm>

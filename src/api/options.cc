@@ -64,6 +64,7 @@ void for_each_field(rubato_options& c, SchedulerOptions& o, ServerOptions& s, V&
   visit(c.overload_calm_idle_ns, o.shedding.calm_idle);
   visit(c.overload_budget, o.shedding.budget);
   visit(SettingsField{c.credits_set, c.credits_set_count}, o.credits_settings);
+  visit(c.half_closed_limit_ns, o.half_closed_limit);
 }
 
 // From an option to a field of C; texts stay the option's.

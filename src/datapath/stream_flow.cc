@@ -303,7 +303,8 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
       received_at_ = when;
       // A short read has emptied the socket, and what comes later is a new event. Only an end of
       // stream that was announced together with these bytes is still to be received.
-      drained_ = got.bytes < room && client_state_.load(std::memory_order_relaxed) == ClientState::kOpen;
+      drained_ = got.bytes < room &&
+                 client_state_.load(std::memory_order_relaxed) == ClientState::kOpen;
       return Pull::kGoOn;
     case Transfer::State::kWait: drained_ = true; return Pull::kGoOn;
     case Transfer::State::kEnd: ended_ = true; return Pull::kGoOn;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests whose reply nobody wants any more. The handlers spin until a checkpoint ends them: a test
-// whose request is not told does not end.
+// Requests whose reply nobody wants any more. The handlers spin until a checkpoint ends them: a
+// test whose request is not told does not end.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -83,6 +83,17 @@ TEST_P(Cancellation, who_has_only_sent_its_last_byte_still_gets_its_reply) {
   EXPECT_EQ(stats().cancelled, 0u);
 }
 
+TEST_P(Cancellation, who_has_sent_its_last_byte_is_not_served_for_long) {
+  server_.options.half_closed_limit = Nanos::millis(20);
+  serve_endless();
+  server_.start();
+  EXPECT_TRUE(server_.datapath->finish_sending(server_.occupy("L\n", runs_)));
+  wait_for(ended_);
+  EXPECT_EQ(told_, Refusal::kAbandoned);
+  EXPECT_TRUE(server_.stop());
+  EXPECT_EQ(stats().cancelled, 1u);
+}
+
 TEST_P(Cancellation, what_waits_when_its_client_goes_is_not_run) {
   std::atomic<bool> release{false};
   std::atomic<bool> wasted{false};
@@ -126,6 +137,7 @@ TEST_P(Cancellation, a_section_is_not_told_before_its_end) {
 
 TEST_P(Cancellation, a_stop_does_not_wait_for_clients_that_have_sent_their_last_byte) {
   server_.options.drain_limit = Nanos::seconds(3'600);
+  server_.options.half_closed_limit = Nanos::seconds(1);
   serve_endless();
   server_.start();
   server_.datapath->finish_sending(server_.occupy("L\n", runs_));

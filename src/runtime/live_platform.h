@@ -33,10 +33,20 @@ class LivePlatform {
   Instant look_at_clock() { return worker_.step(); }
   static size_t payload_bytes(const Request& request) { return request.payload.size(); }
 
+  // Of clients that are there, a stop abandons what has not ended at its limit. Nobody can tell
+  // whether who has sent the last byte still reads.
   bool is_abandoned(const Request& request) const {
-    const ClientState from = worker_.shared_.abandoned_from(now());
-    return request.client != nullptr &&
-           request.client->load(std::memory_order_relaxed) >= from;
+    if (request.client == nullptr) return false;
+    const RuntimeOptions& options = worker_.shared_.options;
+    const Nanos stopping = worker_.shared_.drained_for(now());
+    switch (request.client->load(std::memory_order_relaxed)) {
+      case ClientState::kOpen: return stopping >= options.drain_limit;
+      case ClientState::kHalfClosed:
+        return stopping >= std::min(options.half_closed_limit, options.drain_limit) ||
+               worker_.service_of(request) >= options.half_closed_limit;
+      case ClientState::kGone: break;
+    }
+    return true;
   }
 
   // Queues.

@@ -33,8 +33,8 @@ class Seat {
   virtual void send(Request& request) = 0;
   // Out of the application, see leave_application(). They return to it. All but the last may
   // switch.
-  // `half_way`: not at a checkpoint, but at the end of a section of whatever code. True: the request
-  // is to end as soon as it can.
+  // `half_way`: not at a checkpoint, but at the end of a section of whatever code. True: the
+  // request is to end as soon as it can.
   virtual bool checkpoint_slow(bool half_way) = 0;
   virtual bool yield_for_lock() = 0;
   virtual void long_begin(uint8_t priority) = 0;

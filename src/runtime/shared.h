@@ -178,12 +178,10 @@ class Shared {
     wake_all();
   }
 
-  // Whose replies nobody waits for: of clients that are gone. A drain does not wait for long for
-  // those that have sent their last byte, who may be gone too, and past its limit for nobody.
-  ClientState abandoned_from(Instant at) const {
-    const Nanos drained = drained_for(at);
-    if (drained < std::min(kHalfClosedLimit, options.drain_limit)) return ClientState::kGone;
-    return drained < options.drain_limit ? ClientState::kHalfClosed : ClientState::kOpen;
+  // Since the order to stop; below 0 = there was none.
+  Nanos drained_for(Instant at) const {
+    const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
+    return began != 0 ? at - Instant(began) : Nanos(-1);
   }
 
   // Workers call this while draining. True = stop now: nothing is left, or what is does not end
@@ -192,8 +190,8 @@ class Shared {
     if (!drain_started_.test_and_set(std::memory_order_acq_rel)) datapath.drain();
     const bool empty = datapath.in_flight() == 0;
     const Nanos since = drained_for(at);
-    if (!empty && since >= options.drain_limit) drain_failed.store(true, std::memory_order_relaxed);
     if (!empty && since < options.drain_limit + kEndLimit) return false;
+    if (!empty) drain_failed.store(true, std::memory_order_relaxed);
     state_.store(RunState::kStopped, std::memory_order_release);
     state_.notify_all();
     wake_all();
@@ -238,15 +236,9 @@ class Shared {
   CoreControl cores;
 
  private:
-  static constexpr Nanos kHalfClosedLimit = Nanos::millis(100);
   static constexpr Nanos kEndLimit = Nanos::millis(100);
   static constexpr Nanos kStuck = Nanos::micros(100);
   static constexpr Nanos kStuckForLong = Nanos::millis(5);
-
-  Nanos drained_for(Instant at) const {
-    const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
-    return began != 0 ? at - Instant(began) : Nanos(-1);
-  }
 
   Nanos stuck_for(WorkerId worker, Instant at) const {
     const int64_t polled = worker_stats[worker.value]->polled_ns.load(std::memory_order_relaxed);

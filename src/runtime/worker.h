@@ -146,6 +146,9 @@ class LiveWorker final : public Seat, private InterruptTarget {
   bool is_to_end(Request& request, bool half_way);
   bool slice_was_lost();
   Nanos attained(const Request& request) const;
+  Nanos service_of(const Request& request) const {
+    return current_ == &request ? attained(request) : request.attained;
+  }
   Nanos take_loss(Nanos time);
   Nanos end_slice(const Request& request, Instant at);
   void note_finished(const Request& request);

@@ -78,6 +78,7 @@ struct SchedulerOptions {
   bool pin = false;
   uint32_t pin_first = 0;
   Nanos drain_limit = Nanos::seconds(10);
+  Nanos half_closed_limit = Nanos::millis(100);
   uint32_t inbox_capacity = limits::kInboxCapacity;
   uint32_t shared_capacity = limits::kSharedCapacity;
   std::string cores = kAdaptiveCores;
@@ -156,6 +157,11 @@ void SchedulerOptions::visit_workers(SchedulerOptions& o, V& v) {
   v(OptionInfo{"drain_limit", "s", 0, 3600,
                "longest time between the order to stop and the end, for requests in flight", kLive},
     o.drain_limit);
+  v(OptionInfo{"half_closed_limit", "ms", 0, 3'600'000,
+               "service that a request still gets, and the time that a stop waits for it, when its "
+               "client has sent its last byte: it may still read, or be gone",
+               kLive},
+    o.half_closed_limit);
   v(OptionInfo{"inbox_capacity", "", 64, 1 << 20, "requests that wait at one worker at most",
                kLive},
     o.inbox_capacity);

@@ -70,11 +70,18 @@ class Cancellation(unittest.TestCase):
             self.assertEqual(server.wait(), 0)
             self.assertLess(time.monotonic() - start, 8)
 
-    def test_a_half_closed_client_gets_its_reply(self):
-        with Server() as server, server.client() as client:
-            client.socket.sendall(encode("DEBUG", "SLEEP", "0.3"))
+    def test_a_close_ends_what_runs_for_long(self):
+        with Server("--policy", "synergy") as server:
+            self.busy(server).close()
+            self.check_ended(server, "synergy")
+
+    def test_a_half_closed_client_gets_all_its_replies(self):
+        """Of a pipeline that takes longer, in all, than one request of such a client may."""
+        with Server("--half-closed-limit", "2s") as server, server.client() as client:
+            client.socket.sendall(encode("DEBUG", "SLEEP", "0.1") * 25)
             client.socket.shutdown(socket.SHUT_WR)
-            self.assertEqual(client.reply(), b"OK")
+            for _ in range(25):
+                self.assertEqual(client.reply(), b"OK")
             self.assertEqual(counted(server, "cancelled"), 0)
 
 
