@@ -18,18 +18,24 @@ rm -f "$results"/*.xml
 
 say() { printf '\n== %s (at %dm%02ds)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 
+# What could not be built counts as a file of results that never appears.
+not_built() { # PRESET
+  files+=("$results/$1-build.xml")
+  return 1
+}
+
 configure() { # PRESET OPTION...
   local preset=$1
   shift
   cmake --preset "$preset" "$@" >"$results/$preset-configure.log" 2>&1 \
-    || { tail -20 "$results/$preset-configure.log"; return 1; }
+    || { tail -20 "$results/$preset-configure.log"; not_built "$preset"; }
 }
 
 build() { # PRESET TARGET...
   local preset=$1
   shift
   cmake --build "build/$preset" -j "$jobs" ${@:+--target "$@"} >"$results/$preset-build.log" 2>&1 \
-    || { grep -E -A5 'error|FAILED' "$results/$preset-build.log" | head -60; return 1; }
+    || { grep -E -A5 'error|FAILED' "$results/$preset-build.log" | head -60; not_built "$preset"; }
 }
 
 # run PRESET CTEST-ARGUMENT...: ctest into a junit file, which counts even if it never appears.
@@ -63,9 +69,9 @@ label_targets() { # PRESET
 # sanitizer_run PRESET UNSUITED: the tests of the labels above but those that match UNSUITED.
 sanitizer_run() {
   local targets
-  configure "$1" -DRUBATO_BENCH=OFF || { files+=("$results/$1.xml"); return 1; }
+  configure "$1" -DRUBATO_BENCH=OFF || return 1
   mapfile -t targets < <(label_targets "$1")
-  build "$1" "${targets[@]}" fiber_check || { files+=("$results/$1.xml"); return 1; }
+  build "$1" "${targets[@]}" fiber_check || return 1
   run "$1" -L "^(${sanitized// /|})\$" -LE '^fuzz$' -E "$2"
 }
 

@@ -9,6 +9,7 @@
 #include <bitset>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "base/prng.h"
@@ -55,7 +56,7 @@ class LiveHost {
   uint64_t first_word(QueueRef q) {
     return queues_.visit(q, [](auto& queue) -> uint64_t {
       if constexpr (requires { queue.first_key(); }) {
-        static_assert(queue.kNoKey == kNoWord);
+        static_assert(std::remove_cvref_t<decltype(queue)>::kNoKey == kNoWord);
         return queue.first_key();
       } else {
         check_failed(__FILE__, __LINE__, "the first word of a queue that is not in their order");
