@@ -26,11 +26,13 @@ class Histogram {
  public:
   void record(Nanos value) { record_many(value, 1); }
 
-  void record_many(Nanos value, uint64_t times) {
+  [[gnu::always_inline]] void record_many(Nanos value, uint64_t times) {
     if (times == 0) return;
-    if (counts_.empty()) counts_.resize(buckets::kCount);
+    if (counts_.empty()) [[unlikely]] counts_.resize(buckets::kCount);
     const uint64_t ns = clamped(value);
-    overflow_ += value.count() >= static_cast<int64_t>(buckets::kTop) ? times : 0;
+    if (ns == buckets::kTop - 1) [[unlikely]] {
+      overflow_ += value.count() >= static_cast<int64_t>(buckets::kTop) ? times : 0;
+    }
     counts_[buckets::index_of(ns)] += times;
     count_ += times;
     sum_ns_ += static_cast<double>(ns) * static_cast<double>(times);

@@ -411,8 +411,7 @@ class Core {
   // A request that became long only by age counts as a short one of at most that age: were it left
   // out, the average could only ever fall and the quantum with it. Quanta are CPU time, so what was
   // `lost` is no part of the service that they follow.
-  void learn(const RequestState& done, size_t payload_bytes, Nanos service,
-                                Nanos lost) {
+  void learn(const RequestState& done, size_t payload_bytes, Nanos service, Nanos lost) {
     // What was cut short says nothing of requests like it.
     if (experience_ != nullptr && !done.cancelled) {
       learned().add(done.type, payload_bytes, service, done.job_class);

@@ -213,7 +213,7 @@ class Engine {
   std::vector<ManagerId> poked_;
   uint32_t idle_turn_ = 0;
   bool turned_away_ = false;   // a worker has refused what it was given: it is to get the next
-  uint32_t rested_ = kNobody;  // the worker that has found nothing
+  uint32_t rested_ = kNobody;  // the worker that has found nothing, where late ones are refused
   std::vector<QueueRef> polled_into_;  // not yet offered
   typename P::Central central_{};
   std::vector<bool> long_types_;
@@ -282,11 +282,11 @@ Outcome Engine<P, Site>::run() {
     } else {
       stall(before);
     }
-    do {
-      turned_away_ = false;
+    turned_away_ = kDispatches<P> || kManages<P>;
+    while (std::exchange(turned_away_, false)) {
       if constexpr (kDispatches<P>) dispatch();
       if constexpr (kManages<P>) run_managers();
-    } while (turned_away_);
+    }
     if (rested_ != kNobody && idle_.has(rested_)) cores_[rested_].sched.ran_out();
     rested_ = kNobody;
     if constexpr (Site::kElastic) follow_clients();

@@ -53,7 +53,7 @@ void Engine<P, Site>::admit(SimRequest* request, uint32_t w) {
 
 // What is delivered where workers poll costs them, and others see it when the poll is over.
 template <Policy P, class Site>
-bool Engine<P, Site>::enqueue(QueueRef q, SimRequest& request) {
+[[gnu::always_inline]] inline bool Engine<P, Site>::enqueue(QueueRef q, SimRequest& request) {
   if (!polled()) {
     if (!host_.insert(q, &request)) return false;
     offer(q);

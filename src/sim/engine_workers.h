@@ -32,7 +32,7 @@ SimRequest* Engine<P, Site>::look(uint32_t w) {
 template <Policy P, class Site>
 void Engine<P, Site>::rest(uint32_t w) {
   Core& core = cores_[w];
-  rested_ = w;
+  if (setup_.shedding) rested_ = w;
   core.running = nullptr;
   core.free_at = now_ + host_.spent();
   overhead_ += host_.spent();
@@ -91,7 +91,8 @@ void Engine<P, Site>::offer(QueueRef q, Nanos after) {
   while (asked < setup_.workers && !idle_.empty() &&
          (host_.waiting_in(q) > 0 || host_.moved() != moved)) {
     const uint32_t skip = idle_.find(idle_turn_, setup_.workers);
-    const uint32_t w = (idle_turn_ + skip) % setup_.workers;
+    const uint32_t unwrapped = idle_turn_ + skip;
+    const uint32_t w = unwrapped < setup_.workers ? unwrapped : unwrapped - setup_.workers;
     idle_turn_ = w + 1 == setup_.workers ? 0 : w + 1;
     asked += skip + 1;
     if (asked > setup_.workers) break;

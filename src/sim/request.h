@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SimRequest, and the pool that lends them. A run uses as many as were ever in flight at once,
-// whatever its length. One owner. (A new request is all zeros, which is quick to write.)
+// whatever its length. One owner.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base/ids.h"
@@ -34,7 +35,7 @@ class RequestPool {
     if (free_ == nullptr) [[unlikely]] grow();
     SimRequest* const request = free_;
     free_ = request->next_free;
-    *request = SimRequest();
+    ::new (request) SimRequest{};  // in place: it is large to copy
     ++in_use_;
     return request;
   }

@@ -209,7 +209,7 @@ class SimHost {
   }
 
   // Queues without a price. insert: false = full.
-  bool insert(QueueRef q, Job* job) {
+  [[gnu::always_inline]] bool insert(QueueRef q, Job* job) {
     Row& row = rows_[q.spec];
     Queue& queue = row.queues[q.lane];
     const uint32_t before = queue.depth();
