@@ -41,6 +41,7 @@ class SimPlatform : public sched::PlainPlatform {
     return {};
   }
   Request* refuse(Request& request) {
+    if (request.refusal != Refusal::kFull) host().spend(engine_.costs_.cores.reject);
     engine_.refuse(&request);
     return nullptr;
   }
