@@ -7,22 +7,22 @@
 
 #include "base/option_text.h"
 #include "cli/options.h"
-#include "policy/all.h"
+#include "policy/catalog.h"
 
 namespace rubato::cli {
 namespace {
 
 std::vector<std::string> all_names() {
   std::vector<std::string> names;
-  for_each_policy([&]<class P>(std::type_identity<P>) { names.push_back(P::kName); });
+  for (const PolicyInfo& policy : all_policies()) names.emplace_back(policy.name);
   return names;
 }
 
 std::vector<const char*> option_names(const std::string& policy) {
   std::vector<const char*> names;
-  with_policy(policy, [&]<class P>(std::type_identity<P>) {
-    for (const OptionDescription& option : describe<P>()) names.push_back(option.name);
-  });
+  const PolicyInfo* info = find_policy(policy);
+  if (info == nullptr) return names;
+  for (const OptionDescription& option : info->options) names.push_back(option.name);
   return names;
 }
 
@@ -32,12 +32,8 @@ bool has_option(const std::string& policy, const std::string& name) {
 }
 
 Status check_value(const std::string& policy, const Setting& setting) {
-  Status status = Done{};
-  with_policy(policy, [&]<class P>(std::type_identity<P>) {
-    typename P::Config config{};
-    status = set_option<P>(config, setting.name, setting.value);
-  });
-  return status;
+  const PolicyInfo* info = find_policy(policy);
+  return info != nullptr ? info->check_option(setting.name, setting.value) : Done{};
 }
 
 Error none_has(const std::vector<std::string>& policies, const Setting& setting) {

@@ -14,7 +14,7 @@
 #include "cli/options.h"
 #include "cli/output_file.h"
 #include "metrics/run_report.h"
-#include "policy/all.h"
+#include "policy/catalog.h"
 #include "sim/cost_file.h"
 #include "sim/simulation.h"
 #include "workload/duration.h"
@@ -186,9 +186,8 @@ std::string json_text(const nlohmann::json& rows, const Settings& settings) {
 std::vector<std::string> live_policies(const std::string& list) {
   std::vector<std::string> policies;
   for (const std::string& name : split(list, ',')) {
-    bool live = true;
-    with_policy(name, [&]<class P>(std::type_identity<P>) { live = kServesLive<P>; });
-    if (live) {
+    const PolicyInfo* info = find_policy(name);
+    if (info == nullptr || info->serves_live) {
       policies.push_back(name);
     } else {
       fmt::print(stderr, "rubato fidelity: left out {}, which is simulated only\n", name);

@@ -12,39 +12,21 @@
 
 #include "base/option_text.h"
 #include "cli/command.h"
-#include "policy/all.h"
+#include "policy/catalog.h"
 
 namespace rubato::cli {
 namespace {
 
-struct Entry {
-  std::string name, summary, source;
-  bool live;  // else simulated only
-  Preempts preempts;
-  MayStarve may_starve;
-  std::span<const QueueSpec> queues;
-  std::vector<OptionDescription> options;
-};
-
-std::vector<Entry> all_policies() {
-  std::vector<Entry> entries;
-  for_each_policy([&]<class P>(std::type_identity<P>) {
-    entries.push_back({P::kName, P::kSummary, P::kSource, kServesLive<P>, P::kPreempts,
-                       kClaimsMayStarve<P>, P::kQueues, describe<P>()});
-  });
-  return entries;
-}
-
 // What it does, and where only.
-std::string told(const Entry& entry) {
-  return entry.summary + (entry.live ? "" : " (simulated only)");
+std::string told(const PolicyInfo& policy) {
+  return std::string(policy.summary) + (policy.serves_live ? "" : " (simulated only)");
 }
 
-std::string as_text(const std::vector<Entry>& entries) {
+std::string as_text(std::span<const PolicyInfo> policies) {
   std::string text;
-  for (const Entry& entry : entries) {
-    text += fmt::format("{}\n    {}\n    from: {}\n", entry.name, told(entry), entry.source);
-    for (const OptionDescription& option : entry.options) {
+  for (const PolicyInfo& policy : policies) {
+    text += fmt::format("{}\n    {}\n    from: {}\n", policy.name, told(policy), policy.source);
+    for (const OptionDescription& option : policy.options) {
       const std::string range = fmt::format("{} {}..{}", option.kind, option.low, option.high);
       text += fmt::format("    --set {:<38}{} ({})\n",
                           fmt::format("{}={}", option.name, option.default_value), option.help,
@@ -62,16 +44,17 @@ std::string cell(std::string text) {
   return text;
 }
 
-std::string as_markdown(const std::vector<Entry>& entries) {
+std::string as_markdown(std::span<const PolicyInfo> policies) {
   std::string text = "| policy | what it does | from |\n|---|---|---|\n";
-  for (const Entry& entry : entries) {
-    text += fmt::format("| `{}` | {} | {} |\n", entry.name, cell(told(entry)), cell(entry.source));
+  for (const PolicyInfo& policy : policies) {
+    text += fmt::format("| `{}` | {} | {} |\n", policy.name, cell(told(policy)),
+                        cell(policy.source));
   }
-  for (const Entry& entry : entries) {
-    if (entry.options.empty()) continue;
-    text += fmt::format("\n**Options of `{}`** (`--set NAME=VALUE`)\n\n", entry.name);
+  for (const PolicyInfo& policy : policies) {
+    if (policy.options.empty()) continue;
+    text += fmt::format("\n**Options of `{}`** (`--set NAME=VALUE`)\n\n", policy.name);
     text += "| option | default | takes | meaning |\n|---|---|---|---|\n";
-    for (const OptionDescription& o : entry.options) {
+    for (const OptionDescription& o : policy.options) {
       const std::string takes =
           o.kind == "flag" ? o.kind : fmt::format("{}, {} to {}", o.kind, o.low, o.high);
       text +=
@@ -109,11 +92,11 @@ const char* name_of(Sharing sharing) {
   return "?";
 }
 
-std::string as_json(const std::vector<Entry>& entries) {
+std::string as_json(std::span<const PolicyInfo> policies) {
   auto list = nlohmann::ordered_json::array();
-  for (const Entry& entry : entries) {
+  for (const PolicyInfo& policy : policies) {
     auto options = nlohmann::ordered_json::array();
-    for (const OptionDescription& o : entry.options) {
+    for (const OptionDescription& o : policy.options) {
       options.push_back({{"name", o.name},
                          {"help", o.help},
                          {"kind", o.kind},
@@ -122,17 +105,17 @@ std::string as_json(const std::vector<Entry>& entries) {
                          {"default", o.default_value}});
     }
     auto queues = nlohmann::ordered_json::array();
-    for (const QueueSpec& queue : entry.queues) {
+    for (const QueueSpec& queue : policy.queues) {
       queues.push_back({{"name", queue.name},
                         {"sharing", name_of(queue.sharing)},
                         {"order", queue.order == Order::kFifo ? "fifo" : "by word"}});
     }
-    list.push_back({{"name", entry.name},
-                    {"summary", entry.summary},
-                    {"source", entry.source},
-                    {"simulated_only", !entry.live},
-                    {"preempts", name_of(entry.preempts)},
-                    {"may_starve", name_of(entry.may_starve)},
+    list.push_back({{"name", policy.name},
+                    {"summary", policy.summary},
+                    {"source", policy.source},
+                    {"simulated_only", !policy.serves_live},
+                    {"preempts", name_of(policy.preempts)},
+                    {"may_starve", name_of(policy.may_starve)},
                     {"queues", std::move(queues)},
                     {"options", std::move(options)}});
   }
@@ -148,7 +131,7 @@ void add_policies(CLI::App& parent, int&) {
       app->add_flag("--markdown", *markdown, "As the tables of the documentation");
   app->add_flag("--json", *json, "As JSON")->excludes(as_table);
   app->callback([markdown, json] {
-    const std::vector<Entry> entries = all_policies();
+    const std::span<const PolicyInfo> entries = all_policies();
     const std::string text = *markdown ? as_markdown(entries)
                              : *json   ? as_json(entries)
                                        : as_text(entries);

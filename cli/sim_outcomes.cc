@@ -8,7 +8,7 @@
 
 #include "cli/options.h"
 #include "cli/sim_text.h"
-#include "policy/all.h"
+#include "policy/catalog.h"
 #include "sim/outcomes.h"
 #include "workload/duration.h"
 
@@ -36,9 +36,10 @@ Nanos limit_of(const OutcomesLimit& limit, const WorkloadSpec& workload) {
 
 std::string policies_that_move() {
   std::string names;
-  for_each_policy([&]<class P>(std::type_identity<P>) {
-    if (sim::moves_requests(P::kName)) names += (names.empty() ? "" : ", ") + std::string(P::kName);
-  });
+  for (const PolicyInfo& policy : all_policies()) {
+    if (!sim::moves_requests(policy.name)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(policy.name);
+  }
   return names;
 }
 

@@ -26,7 +26,7 @@
 #include "cli/tune_output.h"
 #include "cli/tune_search.h"
 #include "cli/tune_trials.h"
-#include "policy/all.h"
+#include "policy/catalog.h"
 
 namespace rubato::cli {
 namespace {
@@ -54,9 +54,8 @@ std::atomic<bool> stop_requested{false};
 void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
 
 bool serves_live(const std::string& policy) {
-  bool live = false;
-  with_policy(policy, [&]<class P>(std::type_identity<P>) { live = kServesLive<P>; });
-  return live;
+  const PolicyInfo* info = find_policy(policy);
+  return info != nullptr && info->serves_live;
 }
 
 Status take_policies(const std::string& text, std::vector<std::string>& policies) {

@@ -4,10 +4,10 @@
 #
 #   rubato_library(NAME [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
 #       Static library; without SOURCES a header-only one.
-#   rubato_policy_parts(NAME SOURCE)
-#       Compiles SOURCE into the target NAME once per part of the list of policies, with the
-#       number of the part in RUBATO_POLICY_PART; how many there are is RUBATO_POLICY_PARTS in
-#       all sources of NAME. See src/policy/part.h.
+#   rubato_policy_units(NAME SOURCE)
+#       Compiles SOURCE into the target NAME once per policy of src/policy/all.h, in a unit that
+#       includes its header and defines RUBATO_POLICY, the class, and RUBATO_POLICY_UNIT, a number
+#       below RUBATO_POLICIES, which all sources of NAME know. See src/policy/unit.h.
 #   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds] [SERIAL])
 #       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
 #       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS. A case whose name the
@@ -18,16 +18,7 @@
 #       LLVMFuzzerTestOneInput. With RUBATO_FUZZ a libFuzzer program in <build>/fuzzers; else a
 #       ctest test that replays the corpus and some seeded mutations of it.
 
-set(RUBATO_ROOT ${CMAKE_CURRENT_LIST_DIR}/..)
-cmake_path(NORMAL_PATH RUBATO_ROOT)
-
-# A compiler per processor; each part costs its headers once more.
-cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)
-if(processors GREATER 8)
-  set(processors 8)
-endif()
-set(RUBATO_POLICY_PARTS ${processors} CACHE STRING
-    "In how many parts the hosts of all policies are compiled")
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 
 set(RUBATO_TEST_TIMEOUT 60)
 # Sanitizers slow code down by about this factor.
@@ -63,17 +54,55 @@ function(rubato_library name)
   endif()
 endfunction()
 
-function(rubato_policy_parts name source)
-  target_compile_definitions(${name} PRIVATE RUBATO_POLICY_PARTS=${RUBATO_POLICY_PARTS})
+# Where policy/all.h and the headers that it includes are looked for.
+set(RUBATO_POLICY_ROOTS ${RUBATO_ROOT}/src)
+
+# The classes of the list in policy/all.h, and of each the header that defines it.
+function(_rubato_policies classes_out headers_out)
+  unset(all_h)
+  find_file(all_h policy/all.h PATHS ${RUBATO_POLICY_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${all_h})
+  file(READ ${all_h} text)
+  string(REGEX MATCH "using AllPolicies = TypeList<([^;]*)>;" found "${text}")
+  string(REGEX REPLACE "//[^\n]*|[ \n]" "" listed "${CMAKE_MATCH_1}")
+  string(REPLACE "," ";" classes "${listed}")
+  string(REGEX MATCHALL "\"policy/[a-z_]+\\.h\"" included "${text}")
+  foreach(header IN LISTS included)
+    string(REPLACE "\"" "" header ${header})
+    unset(path)
+    find_file(path ${header} PATHS ${RUBATO_POLICY_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+    file(STRINGS ${path} defined REGEX "^(class|struct) [A-Za-z0-9]+ ")
+    foreach(line IN LISTS defined)
+      string(REGEX REPLACE "^(class|struct) ([A-Za-z0-9]+) .*" "\\2" class "${line}")
+      set(header_of_${class} ${header})
+    endforeach()
+  endforeach()
+  foreach(class IN LISTS classes)
+    if(NOT header_of_${class})
+      message(FATAL_ERROR "policy/all.h lists ${class}, and no header that it includes has it")
+    endif()
+    list(APPEND headers ${header_of_${class}})
+  endforeach()
+  set(${classes_out} ${classes} PARENT_SCOPE)
+  set(${headers_out} ${headers} PARENT_SCOPE)
+endfunction()
+
+function(rubato_policy_units name source)
+  _rubato_policies(classes headers)
+  list(LENGTH classes count)
+  target_compile_definitions(${name} PRIVATE RUBATO_POLICIES=${count})
   cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE from_src)
   cmake_path(RELATIVE_PATH from_src BASE_DIRECTORY ${RUBATO_ROOT}/src)
   cmake_path(GET source STEM stem)
-  math(EXPR last "${RUBATO_POLICY_PARTS} - 1")
-  foreach(part RANGE ${last})
-    set(part_source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_${part}.cc)
-    file(CONFIGURE OUTPUT ${part_source} CONTENT "#define RUBATO_POLICY_PART ${part}
+  set(unit 0)
+  foreach(class header IN ZIP_LISTS classes headers)
+    set(unit_source ${CMAKE_CURRENT_BINARY_DIR}/${stem}_${class}.cc)
+    file(CONFIGURE OUTPUT ${unit_source} CONTENT "#define RUBATO_POLICY ${class}
+#define RUBATO_POLICY_UNIT ${unit}
+#include \"${header}\"
 #include \"${from_src}\"\n")
-    target_sources(${name} PRIVATE ${part_source})
+    target_sources(${name} PRIVATE ${unit_source})
+    math(EXPR unit "${unit} + 1")
   endforeach()
 endfunction()
 

@@ -17,6 +17,7 @@ class Cfcfs {
   static constexpr const char* kSummary = "one global queue in arrival order, run to completion";
   static constexpr const char* kSource = "c-FCFS: Persephone, section 2; ZygOS, SOSP 2017";
   static constexpr Preempts kPreempts = Preempts::kNothing;
+  static constexpr bool kElastic = true;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 1> kQueues{{

@@ -183,6 +183,8 @@ constexpr bool orders_fit(std::span<const QueueSpec> queues) {
 //   kUsesSizes         it goes by size_hint: a request that comes without one gets what requests of
 //                      its type and size took before
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
+//   kElastic           every worker finds every request, or a worker that parks leaves it where
+//                      others do: may be simulated with sessions and allocated cores
 //   kMayStarve         a MayStarve: who may wait for as long as others come, and why
 template <class P>
 concept Policy = requires(typename P::Config config) {
@@ -235,6 +237,15 @@ inline constexpr bool kServesLive = [] {
     return !P::kSimulatedOnly;
   } else {
     return true;
+  }
+}();
+
+template <Policy P>
+inline constexpr bool kGoesElastic = [] {
+  if constexpr (requires { P::kElastic; }) {
+    return P::kElastic;
+  } else {
+    return false;
   }
 }();
 

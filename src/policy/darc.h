@@ -35,6 +35,7 @@ class Darc {
       "typed queues; cores reserved for short types by demand; shorter types steal from longer";
   static constexpr const char* kSource = "Persephone, SOSP 2021, section 3, Algorithms 1 and 2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
+  static constexpr bool kElastic = true;
   // "Favor short RPCs over longs" (Persephone, Table 5): shorter types use the workers of longer
   // ones, never the reverse, and unknown ones wait in a low priority queue (4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kLong;

@@ -16,6 +16,7 @@ class DarcStatic : public Darc {
   static constexpr const char* kSummary =
       "darc with a given number of workers for the shortest types; 0 = fixed priority";
   static constexpr const char* kSource = "Persephone, SOSP 2021, section 5.3 (DARC-static)";
+  static constexpr bool kElastic = false;  // who parks could be the one that is reserved
 
   struct Config {
     uint32_t reserved = 1;  // the best for High Bimodal (Figure 4)

@@ -20,6 +20,7 @@ class Steal {
   static constexpr const char* kSummary = "inbox per worker; an idle worker steals half of another";
   static constexpr const char* kSource = "Shenango, NSDI 2019; after ZygOS, SOSP 2017";
   static constexpr Preempts kPreempts = Preempts::kNothing;
+  static constexpr bool kElastic = true;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
   static constexpr std::array<QueueSpec, 1> kQueues{{

@@ -24,6 +24,7 @@ class Synergy {
       "inbox per worker, stealing, global wait queue, conditional preemption, dynamic quantum";
   static constexpr const char* kSource = "Synergy, chapter 5, Algorithms 5.2 and 5.3";
   static constexpr Preempts kPreempts = Preempts::kLong;
+  static constexpr bool kElastic = true;
   static constexpr bool kSteers = true;  // with migrate_flows
   // With thresh_wqd = 0 cut requests are served "in a best-effort manner" (5.1.3.1).
   static constexpr MayStarve kMayStarve = MayStarve::kLong;

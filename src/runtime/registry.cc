@@ -1,33 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runtime::create: from a policy's name to its instantiation. The one place where the live host
-// meets the list of policies.
-#include <optional>
+// Runtime::create: from a policy's name to its instantiation.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mechanism/cpu/cgroup.h"
+#include "mechanism/cpu/pin.h"
 #include "mechanism/preempt/foreign_code.h"
 #include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/mechanism.h"
 #include "overload/cores/rule.h"
-#include "policy/part.h"
-#include "runtime/create_part.h"
+#include "policy/unit.h"
 #include "runtime/fiber_local.h"
 #include "runtime/idle_cores.h"
+#include "runtime/live_policy.h"
 #include "runtime/runtime.h"
 #include "runtime/seat.h"
 
 namespace rubato {
 namespace {
 
-std::string live_policies() {
-  std::string names;
-  for_each_policy([&]<class P>(std::type_identity<P>) {
-    if (!kServesLive<P>) return;
-    names += (names.empty() ? "" : ", ") + std::string(P::kName);
+std::vector<const LivePolicy*> live_policies() {
+  std::vector<const LivePolicy*> all;
+  for_each_policy_unit<RUBATO_POLICIES>([&]<uint32_t kUnit>(PolicyUnit<kUnit>) {
+    all.push_back(&live_policy<kUnit>());
   });
+  return all;
+}
+
+std::string names_of_live_policies() {
+  std::string names;
+  for (const LivePolicy* policy : live_policies()) {
+    if (policy->create != nullptr) names += (names.empty() ? "" : ", ") + std::string(policy->name);
+  }
   return names;
+}
+
+// One CPU per worker, or an empty list when they are not to be pinned.
+Result<std::vector<uint32_t>> choose_cpus(const RuntimeOptions& options) {
+  std::vector<uint32_t> chosen;
+  if (!options.pin) return chosen;
+  const std::vector<uint32_t> allowed = allowed_cpus();
+  if (options.pin_first + options.workers > allowed.size()) {
+    return Error{"pin: " + std::to_string(options.workers) + " workers from CPU number " +
+                 std::to_string(options.pin_first) + " do not fit on " +
+                 std::to_string(allowed.size()) + " allowed CPUs"};
+  }
+  for (uint32_t i = 0; i < options.workers; ++i) chosen.push_back(allowed[options.pin_first + i]);
+  return chosen;
 }
 
 Status check_cores(const RuntimeOptions& options) {
@@ -115,12 +136,17 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Da
   const auto resolved = resolve_options(given);
   if (!resolved.ok()) return Error{resolved.error()};
   const RuntimeOptions& options = resolved.value();
-  std::optional<Result<std::unique_ptr<Runtime>>> created;
-  for_each_policy_part<RUBATO_POLICY_PARTS>([&]<uint32_t kPart>(PolicyPartNumber<kPart>) {
-    if (!created) created = create_part<kPart>(options, datapath, application);
-  });
-  if (created) return std::move(*created);
-  return Error{"policy: '" + options.policy + "' is not one of " + live_policies()};
+  for (const LivePolicy* policy : live_policies()) {
+    if (options.policy != policy->name) continue;
+    if (policy->create == nullptr) {
+      return Error{"policy: '" + options.policy +
+                   "' is simulated only, it stands for hardware; use rubato sim"};
+    }
+    auto cpus = choose_cpus(options);
+    if (!cpus.ok()) return Error{cpus.error()};
+    return policy->create(options, std::move(*cpus), datapath, application);
+  }
+  return Error{"policy: '" + options.policy + "' is not one of " + names_of_live_policies()};
 }
 
 // The runtime's own marks follow: this one is for the way there.

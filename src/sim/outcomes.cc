@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/outcomes.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
 #include "base/option_text.h"
-#include "policy/all.h"
+#include "policy/catalog.h"
 
 namespace rubato::sim {
 namespace {
@@ -61,14 +62,11 @@ MoveOutcomes& MoveOutcomes::operator+=(const MoveOutcomes& other) {
 }
 
 bool moves_requests(std::string_view policy) {
-  bool moves = false;
-  with_policy(policy, [&moves]<class P>(std::type_identity<P>) {
-    if (!kManages<P>) return;
-    for (const OptionDescription& option : describe<P>()) {
-      moves |= std::string_view(option.name) == kOption;
-    }
-  });
-  return moves;
+  const PolicyInfo* info = find_policy(policy);
+  if (info == nullptr || !info->manages) return false;
+  return std::any_of(
+      info->options.begin(), info->options.end(),
+      [](const OptionDescription& option) { return option.name == std::string_view(kOption); });
 }
 
 Result<JudgedRun> simulate_and_judge(std::string_view policy, const Settings& settings,

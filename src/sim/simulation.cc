@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/simulation.h"
 
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/limits.h"
-#include "policy/part.h"
+#include "overload/cores/rule.h"
+#include "policy/unit.h"
 #include "sim/alarms.h"
-#include "sim/simulate_elastic.h"
-#include "sim/simulate_part.h"
+#include "sim/sim_policy.h"
 #include "sim/stalls.h"
 
 namespace rubato::sim {
@@ -27,18 +28,54 @@ Status check(const Setup& setup) {
   return Done{};
 }
 
+Status check_elastic(const Setup& setup) {
+  const ElasticSetup& elastic = *setup.elastic;
+  const auto rule =
+      overload::CoreRule::make(elastic.cores, elastic.cores_settings, setup.workers);
+  if (!rule) return Error{rule.error()};
+  if (elastic.clients.sessions < 1 || elastic.clients.sessions > ClientSettings::kMostSessions) {
+    return Error{"sessions: takes 1 to " + std::to_string(ClientSettings::kMostSessions)};
+  }
+  if (elastic.guaranteed > setup.workers) return Error{"guaranteed: there are fewer workers"};
+  if (setup.costs.dispatcher > Nanos()) {
+    return Error{"costs: sessions and cores do not go with a machine that has a dispatcher"};
+  }
+  return Done{};
+}
+
+std::vector<const SimPolicy*> sim_policies() {
+  std::vector<const SimPolicy*> all;
+  for_each_policy_unit<RUBATO_POLICIES>([&]<uint32_t kUnit>(PolicyUnit<kUnit>) {
+    all.push_back(&sim_policy<kUnit>());
+  });
+  return all;
+}
+
+std::string names_of_elastic_policies() {
+  std::string names;
+  for (const SimPolicy* policy : sim_policies()) {
+    if (policy->simulate_elastic == nullptr) continue;
+    names += (names.empty() ? "" : ", ") + std::string(policy->name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<Outcome> simulate(std::string_view policy, const Settings& settings, const Setup& setup,
                          const Watch& watch) {
   if (Status fit = check(setup); !fit) return Error{fit.error()};
-  if (setup.elastic) return simulate_elastic(policy, settings, setup, watch);
-  std::optional<Result<Outcome>> outcome;
-  for_each_policy_part<RUBATO_POLICY_PARTS>([&]<uint32_t kPart>(PolicyPartNumber<kPart>) {
-    if (!outcome) outcome = simulate_part<kPart>(policy, settings, setup, watch);
-  });
-  if (!outcome) return Error{"policy: there is no '" + std::string(policy) + "'"};
-  return std::move(*outcome);
+  if (setup.elastic) {
+    if (Status fit = check_elastic(setup); !fit) return Error{fit.error()};
+  }
+  for (const SimPolicy* one : sim_policies()) {
+    if (policy != one->name) continue;
+    if (!setup.elastic) return one->simulate(settings, setup, watch);
+    if (one->simulate_elastic != nullptr) return one->simulate_elastic(settings, setup, watch);
+    return Error{"policy: sessions and cores go with " + names_of_elastic_policies() + ", not '" +
+                 std::string(policy) + "'"};
+  }
+  return Error{"policy: there is no '" + std::string(policy) + "'"};
 }
 
 }  // namespace rubato::sim

@@ -31,9 +31,9 @@ struct Driven {
   friend void PrintTo(const Driven& driven, std::ostream* out) { *out << driven.name; }
 };
 
-// Appends those of one part (policy/part.h).
-template <uint32_t kPart>
-void add_driven(std::vector<Driven>& all);
+// Each in a unit of its own (policy/unit.h).
+template <uint32_t kUnit>
+const Driven& driven_policy();
 
 // Every policy of all.h, once.
 std::vector<Driven> all_driven();

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policy/catalog.h"
+
+#include <algorithm>
+
+#include "policy/all.h"
+#include "policy/extensions.h"
+
+namespace rubato {
+namespace {
+
+template <Policy P>
+Status check_option(std::string_view name, std::string_view value) {
+  typename P::Config config{};
+  return set_option<P>(config, name, value);
+}
+
+std::vector<PolicyInfo> describe_all() {
+  std::vector<PolicyInfo> all;
+  for_each_policy([&]<class P>(std::type_identity<P>) {
+    all.push_back({.name = P::kName,
+                   .summary = P::kSummary,
+                   .source = P::kSource,
+                   .preempts = P::kPreempts,
+                   .may_starve = kClaimsMayStarve<P>,
+                   .serves_live = kServesLive<P>,
+                   .manages = kManages<P>,
+                   .queues = P::kQueues,
+                   .options = describe<P>(),
+                   .check_option = check_option<P>});
+  });
+  return all;
+}
+
+}  // namespace
+
+std::span<const PolicyInfo> all_policies() {
+  static const std::vector<PolicyInfo> all = describe_all();
+  return all;
+}
+
+const PolicyInfo* find_policy(std::string_view name) {
+  const std::span<const PolicyInfo> all = all_policies();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const PolicyInfo& p) { return name == p.name; });
+  return found != all.end() ? &*found : nullptr;
+}
+
+}  // namespace rubato

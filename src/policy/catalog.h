@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PolicyInfo: what is known of a policy by its name, for programs that list policies and check
+// their options. They include this and not all.h, so that they are not compiled again when a policy
+// changes. Made once; safe on every thread.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/option_text.h"
+#include "base/result.h"
+#include "policy/contract.h"
+
+namespace rubato {
+
+struct PolicyInfo {
+  const char* name;
+  const char* summary;
+  const char* source;  // paper and section
+  Preempts preempts;
+  MayStarve may_starve;
+  bool serves_live;  // else simulated only
+  bool manages;      // has managers that move requests
+  std::span<const QueueSpec> queues;
+  std::vector<OptionDescription> options;
+  Status (*check_option)(std::string_view name, std::string_view value);
+};
+
+// In the order of all.h.
+std::span<const PolicyInfo> all_policies();
+
+// Null = there is none of that name.
+const PolicyInfo* find_policy(std::string_view name);
+
+}  // namespace rubato

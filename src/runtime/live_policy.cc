@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiled once per policy (policy/unit.h).
+#include "runtime/live_policy.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/option_text.h"
+#include "runtime/live_runtime.h"
+
+namespace rubato {
+namespace {
+
+template <Policy P>
+Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options, std::vector<uint32_t> cpus,
+                                        Datapath& datapath, Application& application) {
+  typename P::Config config;
+  for (const auto& [name, value] : options.policy_settings) {
+    Status set = set_option<P>(config, name, value);
+    if (!set.ok()) return Error{"set: " + set.error()};
+  }
+  return std::unique_ptr<Runtime>(std::make_unique<LiveRuntime<P>>(
+      P(config), options, std::move(cpus), datapath, application));
+}
+
+template <Policy P>
+constexpr LivePolicy entry() {
+  if constexpr (kServesLive<P>) return {P::kName, create<P>};
+  return {P::kName, nullptr};
+}
+
+}  // namespace
+
+template <>
+const LivePolicy& live_policy<RUBATO_POLICY_UNIT>() {
+  static constexpr LivePolicy kEntry = entry<RUBATO_POLICY>();
+  return kEntry;
+}
+
+}  // namespace rubato

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Compiled once per policy (policy/unit.h).
+#include "sim/sim_policy.h"
+
+#include "base/option_text.h"
+#include "sim/engine.h"
+
+namespace rubato::sim {
+namespace {
+
+template <Policy P, class Site>
+Result<Outcome> simulate_on(const Settings& settings, const Setup& setup, const Watch& watch) {
+  typename P::Config config{};
+  for (const auto& [name, value] : settings) {
+    if (Status set = set_option<P>(config, name, value); !set) return Error{set.error()};
+  }
+  return Engine<P, Site>(setup, config, watch).run();
+}
+
+template <Policy P>
+constexpr SimPolicy entry() {
+  if constexpr (kGoesElastic<P>) {
+    return {P::kName, simulate_on<P, FixedSite>, simulate_on<P, ElasticSite>};
+  }
+  return {P::kName, simulate_on<P, FixedSite>, nullptr};
+}
+
+}  // namespace
+
+template <>
+const SimPolicy& sim_policy<RUBATO_POLICY_UNIT>() {
+  static constexpr SimPolicy kEntry = entry<RUBATO_POLICY>();
+  return kEntry;
+}
+
+}  // namespace rubato::sim

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SimPolicy: what the simulator has made of one policy, each in a unit of its own (policy/unit.h).
+// Used by sim/simulation.cc only. A plain value.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/simulation.h"
+
+namespace rubato::sim {
+
+struct SimPolicy {
+  // With a Setup that has been checked; each call is on its own.
+  using Simulate = Result<Outcome>(const Settings& settings, const Setup& setup,
+                                   const Watch& watch);
+
+  const char* name;
+  Simulate* simulate;
+  Simulate* simulate_elastic;  // with sessions and allocated cores; null = it does not go with them
+};
+
+template <uint32_t kUnit>
+const SimPolicy& sim_policy();
+
+}  // namespace rubato::sim
