@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/name_list.h"
 #include "cli/command.h"
 #include "cli/option_code.h"
 #include "cli/option_flags.h"
@@ -25,7 +26,7 @@ namespace {
 std::string hosts_of(const OptionDescription& option) {
   std::string text;
   const auto add = [&](OptionHosts host, const char* name) {
-    if ((option.hosts & host) != 0) text += (text.empty() ? "" : ", ") + std::string(name);
+    if ((option.hosts & host) != 0) add_name(text, name);
   };
   add(kServe, "serve");
   add(kSim, "sim");
@@ -37,9 +38,7 @@ std::string hosts_of(const OptionDescription& option) {
 std::string range_of(const OptionDescription& option) {
   if (option.kind == "choice") {
     std::string names;
-    for (const OptionChoice& choice : option.choices) {
-      names += (names.empty() ? "" : ", ") + std::string(choice.name);
-    }
+    for (const OptionChoice& choice : option.choices) add_name(names, choice.name);
     return names;
   }
   if (option.kind == "settings") return "name=value";

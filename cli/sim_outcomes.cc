@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/name_list.h"
 #include "cli/options.h"
 #include "cli/sim_text.h"
 #include "policy/catalog.h"
@@ -37,8 +38,7 @@ Nanos limit_of(const OutcomesLimit& limit, const WorkloadSpec& workload) {
 std::string policies_that_move() {
   std::string names;
   for (const PolicyInfo& policy : all_policies()) {
-    if (!sim::moves_requests(policy.name)) continue;
-    names += (names.empty() ? "" : ", ") + std::string(policy.name);
+    if (sim::moves_requests(policy.name)) add_name(names, policy.name);
   }
   return names;
 }

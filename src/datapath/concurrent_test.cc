@@ -4,6 +4,7 @@
 // service at once, and whatever ends first (they, the peer, the server) nothing is lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "base/prng.h"
@@ -31,6 +32,14 @@ class Concurrent : public ::testing::TestWithParam<std::string> {
     bed_->poll_until([&] { return taken.size() >= count; }, &taken);
     return taken;
   }
+  // Sends lines and takes them.
+  std::vector<Request*> taken_of(std::string_view lines) {
+    EXPECT_TRUE(client_->send(lines));
+    const size_t count = static_cast<size_t>(std::count(lines.begin(), lines.end(), '\n'));
+    std::vector<Request*> taken = take(count);
+    EXPECT_EQ(taken.size(), count);
+    return taken;
+  }
   // Nothing more comes.
   void expect_quiet() {
     for (int i = 0; i < 20; ++i) EXPECT_TRUE(bed_->poll().empty());
@@ -48,8 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Concurrent, ::testing::Values("tcp", "loopback")
 
 TEST_P(Concurrent, a_request_overtakes_the_one_before_it) {
   open();
-  ASSERT_TRUE(client_->send("first\nsecond\n"));
-  const auto both = take(2);
+  const auto both = taken_of("first\nsecond\n");
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(datapath().in_flight(), 2u);
   EXPECT_EQ(both[0]->payload, "first\n");
@@ -100,9 +108,7 @@ TEST_P(Concurrent, what_a_request_holds_is_its_own_while_others_come_and_go) {
 
 TEST_P(Concurrent, a_client_that_sends_no_more_gets_all_answers_and_then_the_end) {
   open();
-  ASSERT_TRUE(client_->send("a\nb\nc\n"));
-  const auto taken = take(3);
-  ASSERT_EQ(taken.size(), 3u);
+  const auto taken = taken_of("a\nb\nc\n");
   client_->half_close();
   expect_quiet();
   EXPECT_EQ(bed_->protocol.live, 1);
@@ -113,9 +119,7 @@ TEST_P(Concurrent, a_client_that_sends_no_more_gets_all_answers_and_then_the_end
 
 TEST_P(Concurrent, a_client_that_is_gone_is_freed_when_its_requests_are_finished) {
   open();
-  ASSERT_TRUE(client_->send("a\nb\nc\n"));
-  const auto taken = take(3);
-  ASSERT_EQ(taken.size(), 3u);
+  const auto taken = taken_of("a\nb\nc\n");
   client_->reset();
   expect_quiet();
   for (Request* request : taken) {
@@ -127,8 +131,7 @@ TEST_P(Concurrent, a_client_that_is_gone_is_freed_when_its_requests_are_finished
 
 TEST_P(Concurrent, a_flow_that_is_to_close_ends_when_its_requests_are_finished) {
   open();
-  ASSERT_TRUE(client_->send("a\nb\n"));
-  const auto taken = take(2);
+  const auto taken = taken_of("a\nb\n");
   ASSERT_EQ(taken.size(), 2u);
   EXPECT_TRUE(datapath().close_flow(taken[0]->flow));
   expect_quiet();
@@ -140,8 +143,7 @@ TEST_P(Concurrent, a_flow_that_is_to_close_ends_when_its_requests_are_finished) 
 
 TEST_P(Concurrent, requests_in_service_are_finished_when_the_server_drains) {
   open();
-  ASSERT_TRUE(client_->send("a\nb\n"));
-  const auto taken = take(2);
+  const auto taken = taken_of("a\nb\n");
   ASSERT_EQ(taken.size(), 2u);
   datapath().drain();
   expect_quiet();
@@ -155,8 +157,7 @@ TEST_P(Concurrent, requests_in_service_are_finished_when_the_server_drains) {
 
 TEST_P(Concurrent, a_steered_flow_moves_when_its_requests_are_finished) {
   open(2);
-  ASSERT_TRUE(client_->send("a\nb\n"));
-  const auto taken = take(2);
+  const auto taken = taken_of("a\nb\n");
   ASSERT_EQ(taken.size(), 2u);
   const uint64_t flow = taken[0]->flow;
   const bool at_first = taken[0]->datapath == &datapath().queue(WorkerId{0});

@@ -201,14 +201,24 @@ concept Policy = requires(typename P::Config config) {
   requires std::constructible_from<P, typename P::Config>;
 };
 
-template <Policy P>
-inline constexpr bool kClaimsWorkConserving = [] {
-  if constexpr (requires { P::kWorkConserving; }) {
-    return P::kWorkConserving;
+namespace internal {
+// What `claim` reads of P, or `otherwise` where P does not claim it.
+template <class P, class Claim, class Value>
+consteval Value claimed(Claim claim, Value otherwise) {
+  if constexpr (std::invocable<Claim, std::type_identity<P>>) {
+    return claim(std::type_identity<P>{});
   } else {
-    return false;
+    return otherwise;
   }
-}();
+}
+}  // namespace internal
+
+template <Policy P>
+inline constexpr bool kClaimsWorkConserving = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kWorkConserving) {
+      return Q::kWorkConserving;
+    },
+    false);
 
 // Has P a queue that is not FIFO?
 template <Policy P>
@@ -232,40 +242,22 @@ bool interchangeable(const P& policy) {
 }
 
 template <Policy P>
-inline constexpr bool kServesLive = [] {
-  if constexpr (requires { P::kSimulatedOnly; }) {
-    return !P::kSimulatedOnly;
-  } else {
-    return true;
-  }
-}();
+inline constexpr bool kServesLive = !internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kSimulatedOnly) { return Q::kSimulatedOnly; },
+    false);
 
 template <Policy P>
-inline constexpr bool kGoesElastic = [] {
-  if constexpr (requires { P::kElastic; }) {
-    return P::kElastic;
-  } else {
-    return false;
-  }
-}();
+inline constexpr bool kGoesElastic = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kElastic) { return Q::kElastic; }, false);
 
 template <Policy P>
-inline constexpr bool kGoesBySize = [] {
-  if constexpr (requires { P::kUsesSizes; }) {
-    return P::kUsesSizes;
-  } else {
-    return false;
-  }
-}();
+inline constexpr bool kGoesBySize = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kUsesSizes) { return Q::kUsesSizes; }, false);
 
 template <Policy P>
-inline constexpr MayStarve kClaimsMayStarve = [] {
-  if constexpr (requires { P::kMayStarve; }) {
-    return P::kMayStarve;
-  } else {
-    return MayStarve::kNobody;
-  }
-}();
+inline constexpr MayStarve kClaimsMayStarve = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kMayStarve) { return Q::kMayStarve; },
+    MayStarve::kNobody);
 
 // Empty state for policies that need none.
 struct None {};

@@ -64,13 +64,8 @@ concept SteeringHost = requires(H& host, WorkerId worker, uint64_t word) {
 
 // Does P steer flows?
 template <Policy P>
-inline constexpr bool kSteersFlows = [] {
-  if constexpr (requires { P::kSteers; }) {
-    return P::kSteers;
-  } else {
-    return false;
-  }
-}();
+inline constexpr bool kSteersFlows = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kSteers) { return Q::kSteers; }, false);
 
 // Has P managers?
 template <Policy P>

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/name_list.h"
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/preempt/foreign_code.h"
@@ -21,18 +22,15 @@
 namespace rubato {
 namespace {
 
-std::vector<const LivePolicy*> live_policies() {
-  std::vector<const LivePolicy*> all;
-  for_each_policy_unit<RUBATO_POLICIES>([&]<uint32_t kUnit>(PolicyUnit<kUnit>) {
-    all.push_back(&live_policy<kUnit>());
-  });
-  return all;
+auto live_policies() {
+  return of_each_policy_unit<RUBATO_POLICIES>(
+      []<uint32_t kUnit>(PolicyUnit<kUnit>) { return &live_policy<kUnit>(); });
 }
 
 std::string names_of_live_policies() {
   std::string names;
   for (const LivePolicy* policy : live_policies()) {
-    if (policy->create != nullptr) names += (names.empty() ? "" : ", ") + std::string(policy->name);
+    if (policy->create != nullptr) add_name(names, policy->name);
   }
   return names;
 }

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/name_list.h"
 #include "base/toml_guard.h"
 #include "sim/cost_fields.h"
 #include "sim/stalls.h"
@@ -32,7 +33,7 @@ std::string in_quotes(std::string_view text) {
 template <class Words>
 std::string joined(const Words& words) {
   std::string all;
-  for (const auto& word : words) all += (all.empty() ? "" : ", ") + std::string(word.text);
+  for (const auto& word : words) add_name(all, word.text);
   return all;
 }
 
@@ -226,9 +227,7 @@ class Writer {
 
 std::string names_of_builtins() {
   std::string names;
-  for (const BuiltinCosts& b : builtin_costs()) {
-    names += (names.empty() ? "" : ", ") + std::string(b.name);
-  }
+  for (const BuiltinCosts& b : builtin_costs()) add_name(names, b.name);
   return names;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "base/name_list.h"
 #include "sim/nic.h"
 #include "sim/site.h"
 
@@ -191,7 +192,7 @@ void explain_prices(const Costs& costs, Lines& lines) {
   std::string dear, free;
   for (const Named& verb : all) {
     std::string& list = is_free(verb.price) ? free : dear;
-    list += (list.empty() ? "" : ", ") + std::string(verb.name);
+    add_name(list, verb.name);
     if (!is_free(verb.price)) list += ' ' + text(verb.price);
   }
   if (!dear.empty()) lines.push_back("on a worker cost: " + dear);

@@ -2,9 +2,9 @@
 #include "sim/simulation.h"
 
 #include <string>
-#include <vector>
 
 #include "base/limits.h"
+#include "base/name_list.h"
 #include "overload/cores/rule.h"
 #include "policy/unit.h"
 #include "sim/alarms.h"
@@ -43,19 +43,15 @@ Status check_elastic(const Setup& setup) {
   return Done{};
 }
 
-std::vector<const SimPolicy*> sim_policies() {
-  std::vector<const SimPolicy*> all;
-  for_each_policy_unit<RUBATO_POLICIES>([&]<uint32_t kUnit>(PolicyUnit<kUnit>) {
-    all.push_back(&sim_policy<kUnit>());
-  });
-  return all;
+auto sim_policies() {
+  return of_each_policy_unit<RUBATO_POLICIES>(
+      []<uint32_t kUnit>(PolicyUnit<kUnit>) { return &sim_policy<kUnit>(); });
 }
 
 std::string names_of_elastic_policies() {
   std::string names;
   for (const SimPolicy* policy : sim_policies()) {
-    if (policy->simulate_elastic == nullptr) continue;
-    names += (names.empty() ? "" : ", ") + std::string(policy->name);
+    if (policy->simulate_elastic != nullptr) add_name(names, policy->name);
   }
   return names;
 }

@@ -25,7 +25,9 @@ namespace {
 
 constexpr int kClients = 8;
 constexpr int kOthers = 3;  // with one more two workers always leave one waiting
-constexpr int kRounds = 20;
+constexpr int kRounds = 20;           // of all clients, at least
+constexpr int kMostRounds = 2000;     // of a machine that preempts nobody
+constexpr unsigned long kEnough = 100;  // preemptions
 constexpr int kHeldRounds = 25;
 constexpr int kTurns = 10;  // of a request at the locks
 constexpr int kShort = 30'000;    // steps of the computation
@@ -146,13 +148,14 @@ void hold(rubato::Server& server) {
 void share(rubato::Server& server) {
   Clients clients = clients_of(server, kClients);
   unsigned long preemptions = 0;
-  for (int round = 0; round < kRounds; ++round) {
+  int rounds = 0;
+  for (; rounds < kRounds || (preemptions < kEnough && rounds < kMostRounds); ++rounds) {
     for (int i = 0; i < kClients; ++i) clients[i]->send(i % 2 == 0 ? "give\n" : "take\n");
     for (auto& client : clients) preemptions += std::stoul(reply_line(*client));
   }
+  const int turns = kClients * rounds * kTurns;
   std::printf("shared: %lu %lu %lu of %d %d %d; %lu preemptions\n", g_outer_count, g_inner_count,
-              g_taken, kClients * kRounds * kTurns, kClients * kRounds * kTurns,
-              kClients * kRounds * kTurns / 2, preemptions);
+              g_taken, turns, turns, turns / 2, preemptions);
 }
 
 }  // namespace

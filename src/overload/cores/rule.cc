@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/name_list.h"
 
 namespace rubato::overload {
 namespace {
@@ -76,7 +77,7 @@ Result<std::unique_ptr<CoreRule>> CoreRule::make(std::string_view name,
 std::string core_rule_names() {
   std::string names;
   for_each_allocator([&]<class A>(std::type_identity<A>) {
-    names += (names.empty() ? "" : ", ") + std::string(A::kName);
+    add_name(names, A::kName);
   });
   return names;
 }

@@ -6,11 +6,9 @@
 namespace rubato::testing {
 
 std::vector<Driven> all_driven() {
-  std::vector<Driven> all;
-  for_each_policy_unit<RUBATO_POLICIES>([&]<uint32_t kUnit>(PolicyUnit<kUnit>) {
-    all.push_back(driven_policy<kUnit>());
-  });
-  return all;
+  const auto all = of_each_policy_unit<RUBATO_POLICIES>(
+      []<uint32_t kUnit>(PolicyUnit<kUnit>) { return driven_policy<kUnit>(); });
+  return {all.begin(), all.end()};
 }
 
 }  // namespace rubato::testing
