@@ -28,7 +28,7 @@ class Histogram {
 
   [[gnu::always_inline]] void record_many(Nanos value, uint64_t times) {
     if (times == 0) return;
-    if (counts_.empty()) [[unlikely]] counts_.resize(buckets::kCount);
+    if (counts_.empty()) [[unlikely]] allocate();
     const uint64_t ns = clamped(value);
     if (ns == buckets::kTop - 1) [[unlikely]] {
       overflow_ += value.count() >= static_cast<int64_t>(buckets::kTop) ? times : 0;
@@ -88,7 +88,7 @@ class Histogram {
 
   void merge(const Histogram& other) {
     if (other.empty()) return;
-    if (counts_.empty()) counts_.resize(buckets::kCount);
+    if (counts_.empty()) allocate();
     for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
     count_ += other.count_;
     overflow_ += other.overflow_;
@@ -116,6 +116,9 @@ class Histogram {
 
  private:
   friend class SharedHistogram;
+
+  // Apart, so that recording saves no registers for it.
+  [[gnu::noinline, gnu::cold]] void allocate() { counts_.resize(buckets::kCount); }
 
   static uint64_t clamped(Nanos value) {
     const int64_t top = static_cast<int64_t>(buckets::kTop) - 1;

@@ -41,7 +41,7 @@ class JobQueue {
  private:
   static constexpr size_t kFirst = 16;
 
-  void grow() {
+  [[gnu::noinline, gnu::cold]] void grow() {
     std::vector<Job*> wider(std::max(kFirst, 2 * ring_.size()));
     const uint64_t mask = wider.size() - 1;
     for (uint64_t i = consumed_; i < produced_; ++i) wider[i & mask] = ring_[i & mask_];

@@ -30,12 +30,13 @@ struct SimRequest : RequestState {
 
 class RequestPool {
  public:
-  // Its fields are those of a new SimRequest.
+  // Its fields are those of a new SimRequest, made in place and field by field: to clear it as a
+  // whole is slower (`rep stos`).
   SimRequest* borrow() {
     if (free_ == nullptr) [[unlikely]] grow();
     SimRequest* const request = free_;
     free_ = request->next_free;
-    ::new (request) SimRequest{};  // in place: it is large to copy
+    ::new (request) SimRequest;
     ++in_use_;
     return request;
   }
@@ -50,7 +51,7 @@ class RequestPool {
  private:
   static constexpr size_t kChunk = 256;
 
-  void grow() {
+  [[gnu::noinline, gnu::cold]] void grow() {
     chunks_.push_back(std::make_unique<std::array<SimRequest, kChunk>>());
     for (SimRequest& request : *chunks_.back()) {
       request.next_free = free_;
