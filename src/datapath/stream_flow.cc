@@ -239,7 +239,8 @@ StreamFlow::Framed StreamFlow::frame_next(Request*& next) {
   if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return Framed::kNothing;
   FlowRequest* const one_of_several = keeps_order() ? nullptr : &take_spare();
   Request& request = keeps_order() ? static_cast<Request&>(*this) : *one_of_several;
-  static_cast<RequestState&>(request) = RequestState{};
+  const RequestState fresh;  // not RequestState{}, which the compiler clears as a whole, slowly
+  static_cast<RequestState&>(request) = fresh;
   request.arrived = received_at_;
   request.flow = id_;
   const Frame frame = session->frame(unread, request);
