@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <string_view>
+#include <vector>
 
 #include "base/check.h"
+#include "base/option_text.h"
 #include "datapath/server_options.h"
 #include "sched/options.h"
 
@@ -15,51 +17,6 @@ namespace rubato::cli {
 namespace {
 
 constexpr size_t kColumns = 100;
-
-// In the order in which they joined: programs know a field by its place. New ones go to the end.
-constexpr const char* kLayout[] = {
-    "policy",
-    "set",
-    "workers",
-    "classify",
-    "preemption_clock",
-    "idle",
-    "idle_spin",
-    "pin",
-    "pin_first",
-    "stack",
-    "max_fibers",
-    "transport",
-    "bind",
-    "port",
-    "max_connections",
-    "idle_timeout",
-    "max_request",
-    "max_reply",
-    "drain_limit",
-    "metrics_bind",
-    "metrics_port",
-    "handle_signals",
-    "preempt",
-    "rpc_target_delay",
-    "overload",
-    "guaranteed_cores",
-    "target_delay",
-    "target_delay_long",
-    "cores",
-    "cores_set",
-    "agent_bind",
-    "agent_port",
-    "sessions_per_address",
-    "inbox_capacity",
-    "shared_capacity",
-    "overload_patience",
-    "overload_calm",
-    "overload_calm_idle",
-    "overload_budget",
-    "credits_set",
-    "half_closed_limit",
-};
 
 // "timer-core" -> "TIMER_CORE"
 std::string upper(std::string_view name) {
@@ -205,23 +162,14 @@ std::string for_each_choice(const OptionDescription& option, Line line) {
   return text;
 }
 
-}  // namespace
-
 std::vector<OptionDescription> library_options() {
   std::vector<OptionDescription> all = describe<SchedulerOptions>();
   for (OptionDescription& option : describe<ServerOptions>()) all.push_back(std::move(option));
   std::erase_if(all, [](const OptionDescription& o) { return (o.hosts & kLibrary) == 0; });
-  std::vector<OptionDescription> ordered;
-  for (const std::string_view name : kLayout) {
-    const auto found = std::find_if(all.begin(), all.end(), [&](const OptionDescription& option) {
-      return option.name == name;
-    });
-    RUBATO_CHECK(found != all.end());
-    ordered.push_back(*found);
-  }
-  RUBATO_CHECK(ordered.size() == all.size());
-  return ordered;
+  return all;
 }
+
+}  // namespace
 
 std::string c_enums() {
   std::string text;
@@ -248,6 +196,15 @@ std::string c_fields() {
     } else {
       text += fmt::format("  {} {};\n", c_type(option), c_name(option));
     }
+  }
+  return text;
+}
+
+std::string c_places() {
+  std::string text;
+  for (const OptionDescription& option : library_options()) {
+    text += fmt::format("    {{\"{}\", offsetof(rubato_options, {})}},\n", option.name,
+                        c_name(option));
   }
   return text;
 }

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What include/rubato has of options, as text: tools/generated_docs.py puts it there. Pure
-// functions.
+// What the interfaces in C and C++ have of options, as text: tools/generated_docs.py puts it there.
+// Pure functions.
 #pragma once
 
 #include <string>
-#include <vector>
-
-#include "base/option_text.h"
 
 namespace rubato::cli {
 
-// The options of the library, in the order in which they are fields of struct rubato_options.
-std::vector<OptionDescription> library_options();
-
 std::string c_enums();
 std::string c_fields();
+std::string c_places();     // where those are in struct rubato_options
 std::string cpp_enums();
 std::string cpp_fields();
 std::string cpp_members();  // of the struct that owns what the fields of C point to

@@ -111,8 +111,8 @@ struct Form {
 };
 constexpr Form kForms[] = {
     {"text", as_text},           {"markdown", as_markdown}, {"c-enums", c_enums},
-    {"c-fields", c_fields},      {"c++-enums", cpp_enums},  {"c++-fields", cpp_fields},
-    {"c++-members", cpp_members}, {"c++-copies", cpp_copies},
+    {"c-fields", c_fields},      {"c-places", c_places},    {"c++-enums", cpp_enums},
+    {"c++-fields", cpp_fields},  {"c++-members", cpp_members}, {"c++-copies", cpp_copies},
 };
 
 void add_options(CLI::App& parent, int&) {

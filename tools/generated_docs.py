@@ -7,7 +7,9 @@ fails when one is stale, `--write` renews it. In the file, a part stands between
     <!-- end of NAME -->
 
 or, in code, between `// generated: NAME` and `// end of NAME`; ENTRIES says which command prints
-NAME, and whether all of its output is meant or only the part before the first empty line.
+NAME, and whether all of its output is meant, or only the part before the first empty line, or all
+of it in the order that the file has: fields of a struct that programs know by their places stay
+where they are, and new ones go to the end.
 `{rubato}` stands for the built program."""
 
 import argparse
@@ -21,15 +23,19 @@ SKIPPED = 77
 DEADLINE_S = 30
 
 # (file, name, command, part)
-ALL, FIRST = "all", "first"
+ALL, FIRST, IN_PLACE = "all", "first", "in place"
 ENTRIES = [
     ("README.md", "policies", ["{rubato}", "policies", "--markdown"], FIRST),
     ("docs/POLICIES.md", "policies", ["{rubato}", "policies", "--markdown"], ALL),
     ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
-    *(("include/rubato/options.h", form, ["{rubato}", "options", "--as", form], ALL)
-      for form in ("c-enums", "c-fields")),
-    *(("include/rubato/options.hpp", form, ["{rubato}", "options", "--as", form], ALL)
-      for form in ("c++-enums", "c++-fields", "c++-members", "c++-copies")),
+    *((file, form, ["{rubato}", "options", "--as", form], part) for file, form, part in (
+        ("include/rubato/options.h", "c-enums", ALL),
+        ("include/rubato/options.h", "c-fields", IN_PLACE),
+        ("include/rubato/options.hpp", "c++-enums", ALL),
+        ("include/rubato/options.hpp", "c++-fields", IN_PLACE),
+        ("include/rubato/options.hpp", "c++-members", ALL),
+        ("include/rubato/options.hpp", "c++-copies", ALL),
+        ("src/api/options.cc", "c-places", ALL))),
 ]
 
 
@@ -44,16 +50,33 @@ def pattern(name):
     return re.compile(rf"({begin})(.*?)([ ]*{end})", re.DOTALL)
 
 
-def replace(text, name, table):
-    if not pattern(name).search(text):
+def fields_of(code):
+    """Name and text, with the comment above, of each field of a struct."""
+    fields = {}
+    for field in re.findall(r"(?:[ ]*//.*\n)+(?:(?![ ]*//).+\n)+", code):
+        fields[re.search(r"(\w+)(?: = .*)?;\n", field).group(1)] = field
+    return fields
+
+
+def in_place(old, new):
+    old, new = fields_of(old), fields_of(new)
+    kept = [name for name in old if name in new]
+    return "".join(new[name] for name in [*kept, *(n for n in new if n not in old)])
+
+
+def replace(text, name, table, part=ALL):
+    found = pattern(name).search(text)
+    if not found:
         raise Stale(f"no markers for the generated part `{name}`")
-    return pattern(name).sub(lambda m: m.group(1) + table.rstrip("\n") + "\n" + m.group(3), text)
+    if part == IN_PLACE:
+        table = in_place(found.group(2), table)
+    return text[:found.end(1)] + table.rstrip("\n") + "\n" + text[found.start(3):]
 
 
 def output_of(command, rubato, part):
     command = [word.replace("{rubato}", str(rubato)) for word in command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-    return done.stdout if part == ALL else done.stdout.split("\n\n", maxsplit=1)[0]
+    return done.stdout.split("\n\n", maxsplit=1)[0] if part == FIRST else done.stdout
 
 
 def process(root, rubato, write, entries=None):
@@ -63,7 +86,7 @@ def process(root, rubato, write, entries=None):
         path = Path(root) / file
         old = path.read_text()
         try:
-            new = replace(old, name, output_of(command, rubato, part))
+            new = replace(old, name, output_of(command, rubato, part), part)
         except (Stale, subprocess.SubprocessError, OSError) as error:
             trouble.append(f"{file}: {error}")
             continue

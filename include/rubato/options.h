@@ -25,6 +25,17 @@ enum rubato_classify {
   RUBATO_CLASSIFY_DECLARED = 3,  // the application alone, when the request arrives
 };
 
+// How long requests are preempted; `rubato doctor` says what works here.
+enum rubato_preempt {
+  RUBATO_PREEMPT_AUTO = 0,  // the best that works: uintr, kmod, else checkpoint
+  RUBATO_PREEMPT_NONE = 1,  // a request runs to its end
+  RUBATO_PREEMPT_CHECKPOINT = 2,  // at checkpoints, where its code has them
+  RUBATO_PREEMPT_SIGNAL = 3,  // at any instruction, as all below: a timer core sends a signal
+  RUBATO_PREEMPT_TIMER = 4,  // a timer of its worker's own
+  RUBATO_PREEMPT_UINTR = 5,  // a timer core sends a user interrupt
+  RUBATO_PREEMPT_KMOD = 6,  // a timer core has a kernel module interrupt the CPU
+};
+
 // Who looks at the clock while a long request runs.
 enum rubato_preemption_clock {
   RUBATO_PREEMPTION_CLOCK_SELF = 0,  // its own worker, at checkpoints
@@ -38,23 +49,6 @@ enum rubato_idle {
   RUBATO_IDLE_SPIN = 1,  // never sleep: for isolated cores
 };
 
-// Where requests come from.
-enum rubato_transport {
-  RUBATO_TRANSPORT_TCP = 0,  // kernel sockets
-  RUBATO_TRANSPORT_LOOPBACK = 1,  // in this process, for tests
-};
-
-// How long requests are preempted; `rubato doctor` says what works here.
-enum rubato_preempt {
-  RUBATO_PREEMPT_AUTO = 0,  // the best that works: uintr, kmod, else checkpoint
-  RUBATO_PREEMPT_NONE = 1,  // a request runs to its end
-  RUBATO_PREEMPT_CHECKPOINT = 2,  // at checkpoints, where its code has them
-  RUBATO_PREEMPT_SIGNAL = 3,  // at any instruction, as all below: a timer core sends a signal
-  RUBATO_PREEMPT_TIMER = 4,  // a timer of its worker's own
-  RUBATO_PREEMPT_UINTR = 5,  // a timer core sends a user interrupt
-  RUBATO_PREEMPT_KMOD = 6,  // a timer core has a kernel module interrupt the CPU
-};
-
 // What an overloaded server does.
 enum rubato_overload {
   RUBATO_OVERLOAD_NONE = 0,  // it serves as long as queues have room
@@ -62,6 +56,12 @@ enum rubato_overload {
   RUBATO_OVERLOAD_AQM = 1,
   // clients may have as many requests underway as they were given credits, by Rubato RPC
   RUBATO_OVERLOAD_CREDITS = 2,
+};
+
+// Where requests come from.
+enum rubato_transport {
+  RUBATO_TRANSPORT_TCP = 0,  // kernel sockets
+  RUBATO_TRANSPORT_LOOPBACK = 1,  // in this process, for tests
 };
 // end of c-enums
 

@@ -24,6 +24,17 @@ enum class Classify : uint32_t {
   kDeclared = RUBATO_CLASSIFY_DECLARED,  // the application alone, when the request arrives
 };
 
+// How long requests are preempted; `rubato doctor` says what works here.
+enum class Preempt : uint32_t {
+  kAuto = RUBATO_PREEMPT_AUTO,  // the best that works: uintr, kmod, else checkpoint
+  kNone = RUBATO_PREEMPT_NONE,  // a request runs to its end
+  kCheckpoint = RUBATO_PREEMPT_CHECKPOINT,  // at checkpoints, where its code has them
+  kSignal = RUBATO_PREEMPT_SIGNAL,  // at any instruction, as all below: a timer core sends a signal
+  kTimer = RUBATO_PREEMPT_TIMER,  // a timer of its worker's own
+  kUintr = RUBATO_PREEMPT_UINTR,  // a timer core sends a user interrupt
+  kKmod = RUBATO_PREEMPT_KMOD,  // a timer core has a kernel module interrupt the CPU
+};
+
 // Who looks at the clock while a long request runs.
 enum class PreemptionClock : uint32_t {
   kSelf = RUBATO_PREEMPTION_CLOCK_SELF,  // its own worker, at checkpoints
@@ -37,23 +48,6 @@ enum class Idle : uint32_t {
   kSpin = RUBATO_IDLE_SPIN,  // never sleep: for isolated cores
 };
 
-// Where requests come from.
-enum class Transport : uint32_t {
-  kTcp = RUBATO_TRANSPORT_TCP,  // kernel sockets
-  kLoopback = RUBATO_TRANSPORT_LOOPBACK,  // in this process, for tests
-};
-
-// How long requests are preempted; `rubato doctor` says what works here.
-enum class Preempt : uint32_t {
-  kAuto = RUBATO_PREEMPT_AUTO,  // the best that works: uintr, kmod, else checkpoint
-  kNone = RUBATO_PREEMPT_NONE,  // a request runs to its end
-  kCheckpoint = RUBATO_PREEMPT_CHECKPOINT,  // at checkpoints, where its code has them
-  kSignal = RUBATO_PREEMPT_SIGNAL,  // at any instruction, as all below: a timer core sends a signal
-  kTimer = RUBATO_PREEMPT_TIMER,  // a timer of its worker's own
-  kUintr = RUBATO_PREEMPT_UINTR,  // a timer core sends a user interrupt
-  kKmod = RUBATO_PREEMPT_KMOD,  // a timer core has a kernel module interrupt the CPU
-};
-
 // What an overloaded server does.
 enum class Overload : uint32_t {
   kNone = RUBATO_OVERLOAD_NONE,  // it serves as long as queues have room
@@ -61,6 +55,12 @@ enum class Overload : uint32_t {
   kAqm = RUBATO_OVERLOAD_AQM,
   // clients may have as many requests underway as they were given credits, by Rubato RPC
   kCredits = RUBATO_OVERLOAD_CREDITS,
+};
+
+// Where requests come from.
+enum class Transport : uint32_t {
+  kTcp = RUBATO_TRANSPORT_TCP,  // kernel sockets
+  kLoopback = RUBATO_TRANSPORT_LOOPBACK,  // in this process, for tests
 };
 // end of c++-enums
 
@@ -185,39 +185,26 @@ struct COptions {
     c.set_count = set.pointers.size();
     c.workers = o.workers;
     c.classify = static_cast<uint32_t>(o.classify);
+    c.preempt = static_cast<uint32_t>(o.preempt);
     c.preemption_clock = static_cast<uint32_t>(o.preemption_clock);
+    c.stack_bytes = o.stack_bytes;
+    c.max_fibers = o.max_fibers;
     c.idle = static_cast<uint32_t>(o.idle);
     c.idle_spin_ns = o.idle_spin.count();
     c.pin = o.pin ? 1 : 0;
     c.pin_first = o.pin_first;
-    c.stack_bytes = o.stack_bytes;
-    c.max_fibers = o.max_fibers;
-    c.transport = static_cast<uint32_t>(o.transport);
-    c.bind = o.bind.c_str();
-    c.port = o.port;
-    c.max_connections = o.max_connections;
-    c.idle_timeout_ns = o.idle_timeout.count();
-    c.max_request_bytes = o.max_request_bytes;
-    c.max_reply_bytes = o.max_reply_bytes;
     c.drain_limit_ns = o.drain_limit.count();
-    c.metrics_bind = o.metrics_bind.c_str();
-    c.metrics_port = o.metrics_port;
-    c.handle_signals = o.handle_signals ? 1 : 0;
-    c.preempt = static_cast<uint32_t>(o.preempt);
-    c.rpc_target_delay_ns = o.rpc_target_delay.count();
-    c.overload = static_cast<uint32_t>(o.overload);
-    c.guaranteed_cores = o.guaranteed_cores;
-    c.target_delay_ns = o.target_delay.count();
-    c.target_delay_long_ns = o.target_delay_long.count();
+    c.half_closed_limit_ns = o.half_closed_limit.count();
+    c.inbox_capacity = o.inbox_capacity;
+    c.shared_capacity = o.shared_capacity;
     c.cores = o.cores.c_str();
     cores_set.fill(o.cores_set);
     c.cores_set = cores_set.pointers.data();
     c.cores_set_count = cores_set.pointers.size();
-    c.agent_bind = o.agent_bind.c_str();
-    c.agent_port = o.agent_port;
-    c.sessions_per_address = o.sessions_per_address;
-    c.inbox_capacity = o.inbox_capacity;
-    c.shared_capacity = o.shared_capacity;
+    c.guaranteed_cores = o.guaranteed_cores;
+    c.overload = static_cast<uint32_t>(o.overload);
+    c.target_delay_ns = o.target_delay.count();
+    c.target_delay_long_ns = o.target_delay_long.count();
     c.overload_patience_ns = o.overload_patience.count();
     c.overload_calm_ns = o.overload_calm.count();
     c.overload_calm_idle_ns = o.overload_calm_idle.count();
@@ -225,7 +212,20 @@ struct COptions {
     credits_set.fill(o.credits_set);
     c.credits_set = credits_set.pointers.data();
     c.credits_set_count = credits_set.pointers.size();
-    c.half_closed_limit_ns = o.half_closed_limit.count();
+    c.transport = static_cast<uint32_t>(o.transport);
+    c.bind = o.bind.c_str();
+    c.port = o.port;
+    c.max_connections = o.max_connections;
+    c.idle_timeout_ns = o.idle_timeout.count();
+    c.max_request_bytes = o.max_request_bytes;
+    c.max_reply_bytes = o.max_reply_bytes;
+    c.metrics_bind = o.metrics_bind.c_str();
+    c.metrics_port = o.metrics_port;
+    c.handle_signals = o.handle_signals ? 1 : 0;
+    c.rpc_target_delay_ns = o.rpc_target_delay.count();
+    c.agent_bind = o.agent_bind.c_str();
+    c.agent_port = o.agent_port;
+    c.sessions_per_address = o.sessions_per_address;
     // end of c++-copies
   }
   COptions(const COptions&) = delete;

@@ -2,11 +2,16 @@
 #include "api/options.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "api/versioned.h"
+#include "base/check.h"
 #include "base/option_text.h"
 #include "mechanism/cpu/cgroup.h"
 #include "overload/credit_options.h"
@@ -15,73 +20,76 @@
 namespace rubato::api {
 namespace {
 
-// "name=value" each, in C.
-struct SettingsField {
-  const char* const*& texts;
-  size_t& count;
+// Where the options of the library are in the struct of C.
+struct Place {
+  std::string_view option;
+  size_t offset;
+};
+constexpr Place kPlaces[] = {
+    // generated: c-places
+    {"policy", offsetof(rubato_options, policy)},
+    {"set", offsetof(rubato_options, set)},
+    {"workers", offsetof(rubato_options, workers)},
+    {"classify", offsetof(rubato_options, classify)},
+    {"preempt", offsetof(rubato_options, preempt)},
+    {"preemption_clock", offsetof(rubato_options, preemption_clock)},
+    {"stack", offsetof(rubato_options, stack_bytes)},
+    {"max_fibers", offsetof(rubato_options, max_fibers)},
+    {"idle", offsetof(rubato_options, idle)},
+    {"idle_spin", offsetof(rubato_options, idle_spin_ns)},
+    {"pin", offsetof(rubato_options, pin)},
+    {"pin_first", offsetof(rubato_options, pin_first)},
+    {"drain_limit", offsetof(rubato_options, drain_limit_ns)},
+    {"half_closed_limit", offsetof(rubato_options, half_closed_limit_ns)},
+    {"inbox_capacity", offsetof(rubato_options, inbox_capacity)},
+    {"shared_capacity", offsetof(rubato_options, shared_capacity)},
+    {"cores", offsetof(rubato_options, cores)},
+    {"cores_set", offsetof(rubato_options, cores_set)},
+    {"guaranteed_cores", offsetof(rubato_options, guaranteed_cores)},
+    {"overload", offsetof(rubato_options, overload)},
+    {"target_delay", offsetof(rubato_options, target_delay_ns)},
+    {"target_delay_long", offsetof(rubato_options, target_delay_long_ns)},
+    {"overload_patience", offsetof(rubato_options, overload_patience_ns)},
+    {"overload_calm", offsetof(rubato_options, overload_calm_ns)},
+    {"overload_calm_idle", offsetof(rubato_options, overload_calm_idle_ns)},
+    {"overload_budget", offsetof(rubato_options, overload_budget)},
+    {"credits_set", offsetof(rubato_options, credits_set)},
+    {"transport", offsetof(rubato_options, transport)},
+    {"bind", offsetof(rubato_options, bind)},
+    {"port", offsetof(rubato_options, port)},
+    {"max_connections", offsetof(rubato_options, max_connections)},
+    {"idle_timeout", offsetof(rubato_options, idle_timeout_ns)},
+    {"max_request", offsetof(rubato_options, max_request_bytes)},
+    {"max_reply", offsetof(rubato_options, max_reply_bytes)},
+    {"metrics_bind", offsetof(rubato_options, metrics_bind)},
+    {"metrics_port", offsetof(rubato_options, metrics_port)},
+    {"handle_signals", offsetof(rubato_options, handle_signals)},
+    {"rpc_target_delay", offsetof(rubato_options, rpc_target_delay_ns)},
+    {"agent_bind", offsetof(rubato_options, agent_bind)},
+    {"agent_port", offsetof(rubato_options, agent_port)},
+    {"sessions_per_address", offsetof(rubato_options, sessions_per_address)},
+    // end of c-places
 };
 
-// Calls visit(field of C, option) for each option of the library.
-template <class V>
-void for_each_field(rubato_options& c, SchedulerOptions& o, ServerOptions& s, V&& visit) {
-  visit(c.policy, o.policy);
-  visit(SettingsField{c.set, c.set_count}, o.policy_settings);
-  visit(c.workers, o.workers);
-  visit(c.classify, o.classify);
-  visit(c.preemption_clock, o.preemption_clock);
-  visit(c.idle, o.idle);
-  visit(c.idle_spin_ns, o.idle_spin);
-  visit(c.pin, o.pin);
-  visit(c.pin_first, o.pin_first);
-  visit(c.stack_bytes, o.stack_bytes);
-  visit(c.max_fibers, o.max_fibers);
-  visit(c.transport, s.transport);
-  visit(c.bind, s.bind);
-  visit(c.port, s.port);
-  visit(c.max_connections, s.max_connections);
-  visit(c.idle_timeout_ns, s.idle_timeout);
-  visit(c.max_request_bytes, s.max_request_bytes);
-  visit(c.max_reply_bytes, s.max_reply_bytes);
-  visit(c.drain_limit_ns, o.drain_limit);
-  visit(c.metrics_bind, s.metrics_bind);
-  visit(c.metrics_port, s.metrics_port);
-  visit(c.handle_signals, s.handle_signals);
-  visit(c.preempt, o.preempt);
-  visit(c.rpc_target_delay_ns, s.rpc_target_delay);
-  visit(c.overload, o.overload);
-  visit(c.guaranteed_cores, o.guaranteed_cores);
-  visit(c.target_delay_ns, o.shedding.target_delay);
-  visit(c.target_delay_long_ns, o.shedding.target_delay_long);
-  visit(c.cores, o.cores);
-  visit(SettingsField{c.cores_set, c.cores_set_count}, o.cores_settings);
-  visit(c.agent_bind, s.agent_bind);
-  visit(c.agent_port, s.agent_port);
-  visit(c.sessions_per_address, s.sessions_per_address);
-  visit(c.inbox_capacity, o.inbox_capacity);
-  visit(c.shared_capacity, o.shared_capacity);
-  visit(c.overload_patience_ns, o.shedding.patience);
-  visit(c.overload_calm_ns, o.shedding.calm);
-  visit(c.overload_calm_idle_ns, o.shedding.calm_idle);
-  visit(c.overload_budget, o.shedding.budget);
-  visit(SettingsField{c.credits_set, c.credits_set_count}, o.credits_settings);
-  visit(c.half_closed_limit_ns, o.half_closed_limit);
-}
+// "name=value" each, in C: two fields.
+struct SettingsField {
+  const char* const* texts;
+  size_t count;
+};
 
 // From an option to a field of C; texts stay the option's.
-template <class Field, class Option>
-void give(Field&& field, const Option& option) {
-  if constexpr (std::is_same_v<Option, Nanos>) {
-    field = option.count();
-  } else if constexpr (std::is_same_v<Option, std::string>) {
-    field = option.c_str();
-  } else if constexpr (std::is_same_v<Option, OptionSettings>) {
-    field.texts = nullptr;
-    field.count = 0;
-  } else if constexpr (std::is_same_v<Option, bool>) {
-    field = option ? 1 : 0;
-  } else {
-    field = static_cast<std::remove_cvref_t<Field>>(option);
-  }
+int64_t field_of(Nanos option) { return option.count(); }
+uint32_t field_of(bool option) { return option ? 1 : 0; }
+const char* field_of(const std::string& option) { return option.c_str(); }
+SettingsField field_of(const OptionSettings&) { return {nullptr, 0}; }
+template <Choice E>
+uint32_t field_of(E option) {
+  return static_cast<uint32_t>(option);
+}
+template <class T>
+  requires std::is_arithmetic_v<T>
+T field_of(T option) {
+  return option;
 }
 
 // From a field of C to an option. Fails with what is wrong where the option could not hold it.
@@ -127,12 +135,16 @@ struct Options {
     ServerOptions::visit(server, v);
   }
 
-  const char* name_of(const void* option) {
-    const char* name = "";
-    visit([&](const OptionInfo& info, auto& field) {
-      if (static_cast<const void*>(&field) == option) name = info.name;
+  // Calls v(info, field, where) for each option that the struct of C has, with its bytes there.
+  template <class Bytes, class V>
+  void visit_with(Bytes* c, V&& v) {
+    visit([&](const OptionInfo& info, auto& option) {
+      if ((info.hosts & kLibrary) == 0) return;
+      const auto place = std::find_if(std::begin(kPlaces), std::end(kPlaces),
+                                      [&](const Place& p) { return p.option == info.name; });
+      RUBATO_CHECK(place != std::end(kPlaces));
+      v(info, option, c + place->offset);
     });
-    return name;
   }
 };
 
@@ -148,11 +160,14 @@ class Complaint {
   std::string first_;
 };
 
-Status read_fields(rubato_options& c, Options& options) {
+Status read_fields(const rubato_options& c, Options& options) {
   Complaint complaint;
-  for_each_field(c, options.scheduler, options.server, [&](auto&& field, auto& option) {
-    complaint.note(options.name_of(&option), take(field, option));
-  });
+  options.visit_with(reinterpret_cast<const char*>(&c),
+                     [&](const OptionInfo& info, auto& option, const char* where) {
+                       decltype(field_of(option)) field;
+                       std::memcpy(&field, where, sizeof field);
+                       complaint.note(info.name, take(field, option));
+                     });
   return complaint.status();
 }
 
@@ -212,8 +227,11 @@ rubato_options default_options() {
   static Options defaults;
   rubato_options c{};
   c.struct_size = sizeof c;
-  for_each_field(c, defaults.scheduler, defaults.server,
-                 [](auto&& field, const auto& option) { give(field, option); });
+  defaults.visit_with(reinterpret_cast<char*>(&c),
+                      [](const OptionInfo&, const auto& option, char* where) {
+                        const auto field = field_of(option);
+                        std::memcpy(where, &field, sizeof field);
+                      });
   return c;
 }
 

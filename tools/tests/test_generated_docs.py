@@ -46,6 +46,16 @@ class GeneratedDocs(TreeTest):
         self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
         self.assertEqual((self.root / "a.md").read_text(), code.replace("old", "fresh"))
 
+    def test_fields_keep_their_places_and_new_ones_go_to_the_end(self):
+        begin, end = "struct {\n  // generated: t\n", "  // end of t\n};\n"
+        first = "  // First;\n  // in two lines.\n  int first = 1;\n"
+        gone, pair = "  // Gone.\n  int gone;\n", "  // Two.\n  int* two;\n  int two_count;\n"
+        fresh, changed = "  // New.\n  int fresh;\n", first.replace("1", "2")
+        self.write("a.md", begin + pair + gone + first + end)
+        entries = self.entries(fresh + changed + pair, generated_docs.IN_PLACE)
+        self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
+        self.assertEqual((self.root / "a.md").read_text(), begin + pair + changed + fresh + end)
+
     def test_a_failing_command_is_found(self):
         self.write("a.md", TEXT)
         entries = [("a.md", "t", [sys.executable, "-c", "raise SystemExit(3)"], "all")]
