@@ -99,9 +99,6 @@ class Engine {
     bool poked = false;                 // something happened that it should look at
   };
 
-  // The streams of random numbers that a run's seed makes.
-  static constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u, kHostStream = 0xd1b54a32d192ed03u,
-                            kEngineStream = 0x8cb92ba72f3d8dd7u;
   static constexpr uint64_t kProgressEvery = 1u << 18;  // events
   static constexpr uint32_t kFruitlessAdapts = 1000;  // with all workers idle: nobody will take it
   static constexpr uint32_t kNobody = UINT32_MAX;

@@ -16,6 +16,12 @@
 
 namespace rubato::sim {
 
+// The streams of random numbers that a run's seed makes: `seed ^ kHostStream` is what policies draw
+// from.
+inline constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
+inline constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
+inline constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
+
 struct Setup {
   uint32_t workers = 16;     // 1 .. limits::kMaxWorkers
   Costs costs;

@@ -10,8 +10,11 @@
 #include <deque>
 #include <memory>
 #include <queue>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/prng.h"
 #include "policy/contract.h"
 #include "runtime/commons.h"
 #include "runtime/live_host.h"
@@ -40,12 +43,13 @@ template <Policy P>
 class LiveDriver {
  public:
   LiveDriver(const typename P::Config& config, uint32_t workers, uint32_t capacity,
-             const sched::CoreOptions& options)
+             const sched::CoreOptions& options, uint64_t seed)
       : policy_(config),
         queues_(policy_, workers, capacity, capacity),
         commons_(workers, managers(policy_, workers), nullptr),
         workers_(workers),
-        central_host_(seat_host(0)) {
+        prng_(seed),
+        central_host_(*this) {
     classify_ = options.classify;
     plan_.publish(hook::initial_plan(policy_));
     for (uint32_t w = 0; w < workers; ++w) {
@@ -53,10 +57,10 @@ class LiveDriver {
       stats_of_all_.push_back(stats_.back().get());
     }
     for (uint32_t w = 0; w < workers; ++w) seats_.emplace_back(*this, w, options);
-    for (uint32_t m = 0; m < managers(policy_, workers); ++m) managers_.emplace_back(*this, m);
+    for (uint32_t m = 0; m < managers(policy_, workers); ++m) managers_.emplace_back(*this);
   }
 
-  // Arrival i comes in by worker 0, where there are more than one.
+  // Arrivals come in by the workers in turn, at first by worker 1.
   std::vector<Fate> run(const std::vector<LiveArrival>& arrivals) {
     fates_.assign(arrivals.size(), {});
     requests_.resize(arrivals.size());
@@ -89,17 +93,32 @@ class LiveDriver {
     bool is_long = false;
   };
 
+  // Seats draw from one stream, as those of the simulator do.
+  struct Host : LiveHost<P> {
+    explicit Host(LiveDriver& driver)
+        : LiveHost<P>(driver.queues_, driver.plan_, hook::initial_plan(driver.policy_),
+                      driver.workers_, driver.stats_of_all_, driver.commons_, 0),
+          prng_(driver.prng_) {}
+    uint32_t random(uint32_t bound) { return prng_.below(bound); }
+
+   private:
+    Prng& prng_;
+  };
+
   struct Platform : sched::PlainPlatform {
     using Request = DrivenRequest;
 
     WorkerId me() const { return {worker}; }
-    LiveHost<P>& host() const { return driver.seats_[worker].host; }
+    Host& host() const { return driver.seats_[worker].host; }
     Instant now() const { return driver.now_; }
     Instant look_at_clock() const { return now(); }
-    bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
+    bool enqueue(QueueRef q, Request& request) {
+      driver.offered_.push_back(q);
+      return host().put(q, &request);
+    }
     bool put_back(QueueRef q, Request& request) {
       ++driver.suspended_;
-      return host().put(q, &request);
+      return enqueue(q, request);
     }
     sched::Replied<Request> reply(Request& request) {
       driver.fates_[request.index].latency_ns = (now() - request.arrived).count();
@@ -135,38 +154,34 @@ class LiveDriver {
 
   struct WorkerSeat {
     WorkerSeat(LiveDriver& driver, uint32_t w, const sched::CoreOptions& options)
-        : host(driver.seat_host(w + 1)), core(driver.policy_, options, Platform{{}, driver, w}) {}
-    LiveHost<P> host;
+        : host(driver), core(driver.policy_, options, Platform{{}, driver, w}) {}
+    Host host;
     sched::Core<P, Platform> core;
     DrivenRequest* running = nullptr;
     Nanos slice;
   };
   struct ManagerSeat {
-    ManagerSeat(LiveDriver& driver, uint32_t m) : host(driver.seat_host(m)) {}
-    LiveHost<P> host;
+    explicit ManagerSeat(LiveDriver& driver) : host(driver) {}
+    Host host;
     ManagerState<P> state{};
   };
 
-  // Of events at one instant the first of these is first, as in the simulator.
+  // Of events at one instant the first of these is first, and of its own the one of the lowest
+  // worker, as in the simulator.
   enum class Kind : uint8_t { kSliceEnd, kArrival, kAdapt, kManage };
   struct Event {
     Instant at;
-    uint64_t order;
     Kind kind;
     uint32_t index;
     bool operator>(const Event& o) const {
-      if (at != o.at) return at > o.at;
-      return kind != o.kind ? kind > o.kind : order > o.order;
+      return std::tie(at, kind, index) > std::tie(o.at, o.kind, o.index);
     }
   };
 
   static constexpr uint32_t kRounds = 8;  // of managers that answer each other
 
-  LiveHost<P> seat_host(uint64_t seed) {
-    return {queues_, plan_, hook::initial_plan(policy_), workers_, stats_of_all_, commons_, seed};
-  }
   void schedule(Instant at, Kind kind, uint32_t index) {
-    events_.push({at, order_++, kind, index});
+    events_.push({at, kind, index});
   }
 
   void step() {
@@ -175,13 +190,37 @@ class LiveDriver {
     now_ = event.at;
     for (WorkerSeat& seat : seats_) seat.host.set_now(now_);
     switch (event.kind) {
-      case Kind::kArrival: seats_[0].core.admit(requests_[event.index]); break;
-      case Kind::kSliceEnd: end_slice(event.index); break;
-      case Kind::kAdapt: adapt(); break;
+      case Kind::kArrival:
+        seats_[comes_in_by(event.index)].core.admit(requests_[event.index]);
+        break;
+      case Kind::kSliceEnd:
+        end_slice(event.index);
+        give_work(event.index, true);
+        break;
+      case Kind::kAdapt:
+        adapt();
+        for (uint32_t w = 0; w < workers_; ++w) give_work(w, false);
+        break;
       case Kind::kManage: break;
     }
+    for (const QueueRef q : std::exchange(offered_, {})) offer(q);
     push();
-    for (uint32_t w = 0; w < seats_.size(); ++w) give_work(w);
+  }
+
+  uint32_t comes_in_by(uint32_t arrival) const { return (arrival + 1) % workers_; }
+
+  // Idle workers look at a queue that something was put into: whose it is, then by turns, as those
+  // of the simulator do.
+  void offer(QueueRef q) {
+    if (P::kQueues[q.spec].scope == Scope::kPerWorker) give_work(q.lane, false);
+    if (P::kQueues[q.spec].sharing == Sharing::kOwner) return;
+    uint32_t w = turn_;
+    for (uint32_t asked = 0; asked < workers_; ++asked, w = (w + 1) % workers_) {
+      if (central_host_.depth(q) == 0) return;
+      if (seats_[w].running != nullptr) continue;
+      turn_ = (w + 1) % workers_;
+      if (!give_work(w, false) && interchangeable(policy_)) return;
+    }
   }
 
   void push() {
@@ -193,15 +232,28 @@ class LiveDriver {
         const Instant due =
             hook::manage(policy_, managers_[m].state, ManagerId{m}, managers_[m].host);
         if (round == 0 && due != Instant::never() && due > now_) schedule(due, Kind::kManage, m);
+        wake_pushed(managers_[m].host);
       }
     }
+    wake_pushed(central_host_);
   }
 
-  void give_work(uint32_t w) {
+  void wake_pushed(Host& host) {
+    host.take_pushed([this](WorkerId w) { give_work(w.value, false); });
+  }
+
+  // `had_work`: else it has been idle before, and says only once that it runs out. False: it found
+  // nothing.
+  bool give_work(uint32_t w, bool had_work) {
     WorkerSeat& seat = seats_[w];
+    bool found = false;
     while (seat.running == nullptr) {
       DrivenRequest* const request = seat.core.next();
-      if (request == nullptr) return seat.core.ran_out();
+      if (request == nullptr) {
+        if (had_work) seat.core.ran_out();
+        return found;
+      }
+      found = had_work = true;
       if (!seat.core.start(*request)) {
         push();  // a live worker comes by the dispatcher and its manager before each choice
         continue;
@@ -210,6 +262,7 @@ class LiveDriver {
       seat.running = request;
       begin_slice(w);
     }
+    return found;
   }
 
   void begin_slice(uint32_t w) {
@@ -254,7 +307,8 @@ class LiveDriver {
   Commons commons_;
   std::vector<const WorkerStats*> stats_of_all_;
   uint32_t workers_;
-  LiveHost<P> central_host_;
+  Prng prng_;
+  Host central_host_;
   typename P::Central central_{};
   std::vector<std::unique_ptr<WorkerStats>> stats_;
   std::deque<WorkerSeat> seats_;
@@ -265,7 +319,8 @@ class LiveDriver {
   size_t left_ = 0;
   int64_t suspended_ = 0;
   Instant now_;
-  uint64_t order_ = 0;
+  std::vector<QueueRef> offered_;  // by the event at hand
+  uint32_t turn_ = 0;              // whom to ask first
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
 };
 

@@ -2,7 +2,8 @@
 //
 // The same arrivals, services and times through the queues and seats of the live host, driven by a
 // clock of the test's, and through the simulator: the same becomes of every request, by every
-// policy, whatever says that requests are long, and whether requests are refused for their wait.
+// policy, on one worker and on several, whatever says that requests are long, and whether requests
+// are refused for their wait.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,13 +22,13 @@ constexpr uint32_t kArrivals = 400;
 constexpr uint32_t kTypes = 4;
 constexpr uint64_t kSeed = 20261122;
 
-// Types 0 and 1 are short, 2 and 3 long. A little more than one worker can do.
-std::vector<LiveArrival> random_arrivals(uint64_t seed) {
+// Types 0 and 1 are short, 2 and 3 long. A little more than the workers can do.
+std::vector<LiveArrival> random_arrivals(uint64_t seed, uint32_t workers) {
   Prng prng(seed);
   std::vector<LiveArrival> arrivals;
   Instant at;
   for (uint32_t i = 0; i < kArrivals; ++i) {
-    at = at + Nanos(1 + prng.below(60'000));
+    at = at + Nanos(1 + prng.below(60'000 / workers));
     const uint32_t type = prng.below(kTypes);
     const bool is_long = type >= kTypes / 2;
     const Nanos service(is_long ? 40'000 + prng.below(60'000) : 1'000 + prng.below(9'000));
@@ -36,9 +37,11 @@ std::vector<LiveArrival> random_arrivals(uint64_t seed) {
   return arrivals;
 }
 
-sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreOptions& options) {
+sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreOptions& options,
+                    uint32_t workers) {
   sim::Setup setup;
-  setup.workers = 1;
+  setup.workers = workers;
+  setup.costs.nic.steering = sim::Steering::kRoundRobin;
   setup.requests = arrivals.size();
   setup.warmup = 0;
   setup.classify = options.classify;
@@ -60,24 +63,25 @@ sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreO
 }
 
 std::vector<Fate> simulated(const char* policy, const std::vector<LiveArrival>& arrivals,
-                            const sched::CoreOptions& options) {
+                            const sched::CoreOptions& options, uint32_t workers) {
   std::vector<Fate> fates(arrivals.size());
   sim::Watch watch;
   watch.done = [&](const sim::Watch::Done& done) {
     fates[done.id].latency_ns = done.latency.count();
   };
-  const auto outcome = sim::simulate(policy, {}, setup_of(arrivals, options), watch);
+  const auto outcome = sim::simulate(policy, {}, setup_of(arrivals, options, workers), watch);
   EXPECT_TRUE(outcome.ok());
   return fates;
 }
 
 template <Policy P>
-void expect_the_same(const sched::CoreOptions& options, const char* what) {
-  SCOPED_TRACE(std::string(P::kName) + ", " + what);
-  const std::vector<LiveArrival> arrivals = random_arrivals(kSeed);
-  LiveDriver<P> live({}, 1, limits::kSharedCapacity, options);
+void expect_the_same(const sched::CoreOptions& options, const char* what, uint32_t workers) {
+  SCOPED_TRACE(std::string(P::kName) + ", " + what + ", " + std::to_string(workers) + " workers");
+  const std::vector<LiveArrival> arrivals = random_arrivals(kSeed, workers);
+  LiveDriver<P> live({}, workers, limits::kSharedCapacity, options,
+                     sim::Setup{}.seed ^ sim::kHostStream);
   const std::vector<Fate> lived = live.run(arrivals);
-  const std::vector<Fate> fates = simulated(P::kName, arrivals, options);
+  const std::vector<Fate> fates = simulated(P::kName, arrivals, options, workers);
   uint32_t differ = 0;
   for (uint32_t i = 0; i < kArrivals; ++i) {
     if (lived[i] == fates[i] || ++differ > 3) continue;
@@ -89,7 +93,9 @@ void expect_the_same(const sched::CoreOptions& options, const char* what) {
 
 void every_policy(const sched::CoreOptions& options, const char* what) {
   for_each_policy([&]<class P>(std::type_identity<P>) {
-    if constexpr (kServesLive<P>) expect_the_same<P>(options, what);
+    if constexpr (kServesLive<P>) {
+      for (const uint32_t workers : {1u, 2u, 3u, 8u}) expect_the_same<P>(options, what, workers);
+    }
   });
 }
 
