@@ -33,6 +33,7 @@ class RpcSpinSession final : public Session {
     if (found.state == FrameState::kComplete) understand(request);
     return found;
   }
+  bool admits(Request& request) override { return rpc_.admits(of(request).rpc); }
   void refuse(Request& request) override { rpc::ServerSession::refused(request, of(request).rpc); }
   void answer(Request& request) override { rpc_.answer(request, of(request).rpc); }
   void complete(Request& request, ReplyBuffer& to) override {
@@ -44,7 +45,6 @@ class RpcSpinSession final : public Session {
   void run(Request& request) {
     RpcSpinRequest& own = of(request);
     if (!own.work) return fail(own);
-    if (!rpc_.started(own.rpc)) return;
     if (own.work->is_long) long_begin();
     busy_work(own.work->service);
     if (own.work->is_long) long_end();

@@ -92,7 +92,7 @@ int Service::call(Request& request) {
 // The runtime's own loop sends the request afterwards.
 void Service::handle(Request& request) {
   ApiSession& session = ApiSession::of(request);
-  if (session.starts(request)) {
+  if (ApiSession::starts(request)) {
     begin(request);
     int status = RUBATO_ERROR;
     const bool returned = guarded([&] { status = call(request); });
@@ -123,8 +123,7 @@ Request* Service::recv() {
   for (;;) {
     Request* request = rubato::recv();
     if (request == nullptr) return nullptr;
-    ApiSession& session = ApiSession::of(*request);
-    if (session.starts(*request)) {
+    if (ApiSession::starts(*request)) {
       begin(*request);
       return request;
     }

@@ -58,7 +58,7 @@ Frame ApiSession::frame(std::string_view unread, Request& request) {
   if (own.found.state == Found::State::kIncomplete) {
     return {FrameState::kIncomplete, own.found.length};
   }
-  own.failed = own.answered = false;
+  own.failed = false;
   own.replied_bytes = 0;
   own.what = {};
   if (own.found.state == Found::State::kComplete && !request.at_once) {
@@ -67,13 +67,9 @@ Frame ApiSession::frame(std::string_view unread, Request& request) {
   return {FrameState::kComplete, own.found.length};
 }
 
-// What has waited for too long is answered here, for nothing is to be run any more.
-bool ApiSession::starts(Request& request) {
-  ApiRequest& own = ApiRequest::of(request);
-  if (own.found.state != Found::State::kComplete || own.failed) return false;
-  if (!rpc_) return true;
-  own.answered = !rpc_->started(own.rpc);
-  return !own.answered;
+bool ApiSession::starts(const Request& request) {
+  const ApiRequest& own = ApiRequest::of(request);
+  return own.found.state == Found::State::kComplete && !own.failed;
 }
 
 void ApiSession::find(std::string_view unread, Request& request) {
@@ -187,7 +183,6 @@ void ApiSession::complete(Request& request, ReplyBuffer& to) {
 
 void ApiSession::answered(Request& request) {
   ApiRequest& own = ApiRequest::of(request);
-  if (own.answered) return;
   if (own.found.state == Found::State::kMalformed) {
     refuse_because(request, RUBATO_REFUSED_MALFORMED);
   } else if (own.found.state == Found::State::kTooLarge) {

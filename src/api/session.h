@@ -55,7 +55,6 @@ struct ApiRequest final : RequestData {
   Found found;
   rubato_class what{};
   bool failed = false;
-  bool answered = false;     // by the protocol, before the application saw it
   size_t replied_bytes = 0;  // by the application, for this request
   std::string body;          // of the reply, while its length is not known
   rpc::ServerRequest rpc;
@@ -72,6 +71,7 @@ class ApiSession final : public Session {
   }
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;
+  bool admits(Request& request) override { return rpc_->admits(ApiRequest::of(request).rpc); }
   void answer(Request& request) override { rpc_->answer(request, ApiRequest::of(request).rpc); }
   void complete(Request& request, ReplyBuffer& to) override;
   void unasked(ReplyBuffer& reply) override {
@@ -84,7 +84,7 @@ class ApiSession final : public Session {
 
   // What follows is for the worker that runs the request.
   // False: nothing for the application to do, answered() says why.
-  bool starts(Request& request);
+  static bool starts(const Request& request);
   bool reply(Request& request, std::string_view bytes);
   static void fail(Request& request) { ApiRequest::of(request).failed = true; }
   // The application is done: completes the reply, or refuses. Then the runtime may send it.

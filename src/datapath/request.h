@@ -64,8 +64,8 @@ struct Frame {
   size_t length_bytes = 0;
 };
 
-// Per-flow state made by the application's protocol. All calls but refuse() come from the flow's
-// owner of the moment, never two at once.
+// Per-flow state made by the application's protocol. All calls but refuse() and admits() come from
+// the flow's owner of the moment, never two at once.
 class Session {
  public:
   virtual ~Session() = default;
@@ -77,9 +77,9 @@ class Session {
   virtual std::unique_ptr<RequestData> make_request_data() { return nullptr; }
 
   // Finds the first request in `unread`; it starts at unread[0]. `request` says when its last
-  // bytes arrived, and its flow. If complete, may set type, size_hint, deadline, control, at_once
-  // and nothing else of it. Views into `unread` stay valid until the request is finished if the
-  // flow keeps the order; else until this returns, and the payload of the request is a copy.
+  // bytes arrived, and its flow. If complete, may set type, size_hint, deadline, control, at_once,
+  // credited and nothing else of it. Views into `unread` stay valid until the request is finished
+  // if the flow keeps the order; else until this returns, and the payload of the request is a copy.
   // Malformed input is a complete request too: the application answers it with an error and sets
   // close_after when it runs. Called again with more input after kIncomplete.
   virtual Frame frame(std::string_view unread, Request& request) = 0;
@@ -87,6 +87,13 @@ class Session {
   // The runtime does not take the request, for request.refusal: append an explicit refusal. Cheap,
   // as an overloaded server does it more often than it serves. Called where the request is.
   virtual void refuse(Request& request) = 0;
+
+  // The turn has come of a request that frame() marked credited. False: it has waited too long, and
+  // refuse() follows. Called where the request is.
+  virtual bool admits(Request& request) {
+    static_cast<void>(request);
+    return true;
+  }
 
   // A request that frame() marked at_once: append the reply, if there is one. Such requests are
   // answered where they arrive; in flows that keep the order, after a run of them, by the

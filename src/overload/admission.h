@@ -98,7 +98,6 @@ class Admission {
   // Since the start, of all workers. Any thread.
   struct Counts {
     uint64_t served = 0;
-    uint64_t late = 0;  // rejected when a worker had been given them
     std::array<uint64_t, kReasons> rejected{};
     // Of these, by class (long second), what admission itself said so of: the host did not.
     std::array<std::array<uint64_t, 2>, kReasons> judged{};
@@ -247,11 +246,7 @@ bool Admission<Platform>::started(uint32_t worker, QueuedRequest& request, Insta
   stop_waiting(worker, request);
   const Nanos drop = apart(request) ? settings_.target_delay_long * 2
                                     : settings_.credits.drop_delay;
-  if (!Aqm{drop}.serves(now - request.since)) {
-    request.rejected = true;
-    ledgers_[worker].late.fetch_add(1);
-    return false;
-  }
+  if (!Aqm{drop}.serves(now - request.since)) return false;
   request.underway = true;
   ledgers_[worker].underway.fetch_add(1);
   return true;
@@ -450,7 +445,6 @@ Admission<Platform>::Counts Admission<Platform>::counts() const {
   };
   for (const Ledger& ledger : ledgers_) {
     add(all.served, ledger.served);
-    add(all.late, ledger.late);
     for (size_t reason = 0; reason < kReasons; ++reason) {
       add(all.rejected[reason], ledger.rejected[reason]);
       for (size_t c = 0; c < 2; ++c) add(all.judged[reason][c], ledger.judged[reason][c]);

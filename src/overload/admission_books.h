@@ -32,7 +32,7 @@ struct QueuedRequest {
   int64_t slot = -1;         // of WaitingRequests, while it was not started
   bool underway = false;     // it has started
   bool is_long = false;      // see Admission::classify
-  bool rejected = false;     // admission itself has said that it is not to be served
+  bool rejected = false;     // where it arrived
 };
 
 template <class Platform>
@@ -88,7 +88,6 @@ struct alignas(limits::kCacheLineBytes) WorkerLedger {
   Cell<int64_t> served{0};
   Cell<int64_t> preempted{0};  // of these, and the service that they had before
   Cell<int64_t> preempted_ns{0};
-  Cell<int64_t> late{0};
   std::array<Cell<int64_t>, kRejectReasons> rejected{};
   std::array<std::array<Cell<int64_t>, 2>, kRejectReasons> judged{};
   alignas(limits::kCacheLineBytes) Cell<AdmissionSession<Platform>*> marked{nullptr};

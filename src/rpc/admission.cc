@@ -172,7 +172,6 @@ CreditReport AdmissionController::report() const {
   report.total = pool().total();
   report.issued = pool().issued();
   report.delay = delay(now());
-  report.late = counts.late;
   const auto judged = [&](Reason reason) { return counts.judged[static_cast<size_t>(reason)]; };
   report.refusals[static_cast<size_t>(Refusal::kDelay)] = judged(Reason::kOverloaded);
   report.refusals[static_cast<size_t>(Refusal::kShare)] = judged(Reason::kOverCredit);

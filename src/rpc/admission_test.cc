@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -101,31 +102,34 @@ TEST(AdmissionTargets, long_requests_with_a_target_of_their_own_are_late_by_that
   EXPECT_EQ(admission.delay(at(650)), Nanos::micros(150));
   EXPECT_TRUE(admission.started(of_a, at(1900)));
   EXPECT_FALSE(admission.started(of_b, at(1900)));
-  EXPECT_EQ(admission.counts().late, 1u);
   admission.dropped(b, of_b, Reason::kOverloaded, at(1900));
   admission.replied(a, of_a, Nanos::micros(1000), at(3000));
   admission.close(a);
   admission.close(b);
 }
 
-// What the runtime refuses it counts itself.
+// What the runtime refuses it counts itself: what is late when its turn comes, too.
 TEST_F(AdmissionTest, its_own_rejects_are_counted_apart_by_class) {
   AdmittedSession member(1);
-  QueuedRequest waiting;
-  admission_.open(member, 0, at(0));
-  const auto judged = [&](size_t job_class) {
-    return admission_.counts().judged[static_cast<size_t>(Reason::kOverloaded)][job_class];
-  };
-  admission_.arrived(member, waiting, 0, at(0), at(0));
-  admission_.dropped(member, waiting, Reason::kOverloaded, at(1));  // the runtime's
-  EXPECT_EQ(judged(0) + judged(1), 0u);
-  admission_.arrived(member, waiting, 0, at(0), at(0));
-  admission_.classify(waiting, true);
-  EXPECT_FALSE(admission_.started(waiting, at(1000)));
-  admission_.dropped(member, waiting, Reason::kOverloaded, at(1000));
-  EXPECT_EQ(judged(1), 1u);
-  EXPECT_EQ(judged(0), 0u);
-  EXPECT_EQ(admission_.counts().rejected[static_cast<size_t>(Reason::kOverloaded)], 2u);
+  const int64_t credit = admission_.open(member, 0, at(0));
+  std::vector<QueuedRequest> credited(static_cast<size_t>(credit) + 1);  // one comes with hello
+  for (QueuedRequest& request : credited) {
+    ASSERT_EQ(admission_.arrived(member, request, 0, at(0), at(0)), overload::Arrival::kServe);
+  }
+  QueuedRequest beyond;
+  ASSERT_EQ(admission_.arrived(member, beyond, 0, at(0), at(0)),
+            overload::Arrival::kDropUncredited);
+  admission_.classify(beyond, true);
+  admission_.dropped(member, beyond, Reason::kOverCredit, at(1));
+  for (QueuedRequest& request : credited) {
+    EXPECT_FALSE(admission_.started(request, at(1000)));
+    admission_.dropped(member, request, Reason::kOverloaded, at(1000));
+  }
+  const auto counts = admission_.counts();
+  const auto judged = [&](Reason reason) { return counts.judged[static_cast<size_t>(reason)]; };
+  EXPECT_EQ(judged(Reason::kOverCredit), (std::array<uint64_t, 2>{0, 1}));
+  EXPECT_EQ(judged(Reason::kOverloaded), (std::array<uint64_t, 2>{0, 0}));
+  EXPECT_EQ(counts.rejected[static_cast<size_t>(Reason::kOverloaded)], credited.size());
   admission_.close(member);
 }
 

@@ -24,7 +24,6 @@ struct CreditReport {
   Nanos delay;         // how long requests wait for their turn
   // What the source rejects by itself: not what the runtime refuses, and counts.
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
-  uint64_t late = 0;  // of these, what had reached a worker: it was a request to the runtime
 };
 
 class CreditSource {

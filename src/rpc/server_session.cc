@@ -30,7 +30,8 @@ Frame ServerSession::find(std::string_view unread, Request& request, ServerReque
   } else {
     take(found.message, of);
   }
-  request.at_once = request.control = of.answer != ServerRequest::Answer::kRun;
+  request.credited = of.answer == ServerRequest::Answer::kRun;
+  request.at_once = request.control = !request.credited;
   return {FrameState::kComplete, malformed ? unread.size() : found.length};
 }
 
@@ -105,12 +106,7 @@ void ServerSession::answer(Request& request, ServerRequest& of) {
   }
 }
 
-bool ServerSession::started(ServerRequest& of) {
-  if (admission_.started(of.queued, now())) return true;
-  of.outcome = ServerRequest::Outcome::kReject;
-  of.reason = Reason::kOverloaded;
-  return false;
-}
+bool ServerSession::admits(ServerRequest& of) { return admission_.started(of.queued, now()); }
 
 void ServerSession::refused(const Request& request, ServerRequest& of) {
   of.outcome = ServerRequest::Outcome::kReject;

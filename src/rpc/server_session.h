@@ -69,8 +69,8 @@ class ServerSession {
   // request.refusal.
   void answer(Request& request, ServerRequest& of);
 
-  // The request is given to a worker. False: it is not to be run, for it has waited too long.
-  bool started(ServerRequest& of);
+  // What Session::admits is for.
+  bool admits(ServerRequest& of);
   // The runtime does not take it.
   static void refused(const Request& request, ServerRequest& of);
   // The outcome is sent; of a reply, `body`.

@@ -193,7 +193,7 @@ TEST_F(ServerSessionTest, nothing_is_said_behind_the_error_that_ended_it) {
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
   ServerRequest running = peer_.server;
-  ASSERT_TRUE(peer_.session.started(running));
+  ASSERT_TRUE(peer_.session.admits(running));
   EXPECT_FALSE(peer_.send({Kind::kRequest, 8, 0, 2, "ping"}));
   expect_fault(Fault::kSession);
   peer_.session.complete(peer_.request, running, peer_.buffer(), "pong");

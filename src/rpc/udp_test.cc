@@ -42,7 +42,7 @@ class EchoSession final : public Session {
   }
   void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
   void run(Request& request) {
-    if (!rpc_.started(of(request))) return;
+    ASSERT_TRUE(rpc_.admits(of(request)));
     const std::string_view body = request.payload.substr(kHeaderBytes);
     request.reply->append(body == "big" ? std::string(2000, 'x') : body);
   }

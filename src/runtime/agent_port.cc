@@ -95,7 +95,6 @@ overload::ServerHealth AgentPort::health() const {
   for (const uint64_t uncredited : credits.refusals[static_cast<size_t>(Refusal::kShare)]) {
     health.refused -= std::min(uncredited, health.refused);
   }
-  health.served -= std::min(credits.late, health.served);
   health.delay = std::max(health.delay, credits.delay);
   health.sessions = credits.sessions;
   health.drained = credits.drained;

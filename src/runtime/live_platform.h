@@ -78,6 +78,7 @@ class LivePlatform {
     return nullptr;
   }
   bool control_waits() const { return worker_.control_.depth() > 0; }
+  static bool admits(Request& request) { return request.session->admits(request); }
   bool others_wait() { return host().depth({0, worker_.own_lane()}) > 0; }
   void take_in() { worker_.take_in(); }
   void help() { worker_.help_stuck(); }

@@ -109,6 +109,9 @@ class Core {
     return experience_ == nullptr || request.control || judge(request, why);
   }
 
+  // Of clients with credits the wait is judged by who gives the credits.
+  bool admits(Request& request) { return !request.credited || platform_.admits(request); }
+
   // kShare: its connection has just had its turn, and others wait.
   bool judge(Request& request, Refusal why) {
     if (!experience_->shedding) return true;
@@ -268,8 +271,12 @@ class Core {
       turn_away(request, Refusal::kDelay);
       return false;
     }
-    platform_.take_up(request);
     if (first) classify_by_experience(request);
+    if (first && !admits(request)) {
+      refuse_one(request, Refusal::kDelay);
+      return false;
+    }
+    platform_.take_up(request);
     start_slice(request);
     const Instant at = platform_.begin(request);
     if (first) {

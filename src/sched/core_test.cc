@@ -15,6 +15,7 @@ using rubato::testing::ScriptHost;
 
 struct ScriptedRequest : RequestState {
   bool is_abandoned = false;
+  bool is_late = false;
 };
 
 // What the test sets, and what became of the requests.
@@ -38,6 +39,7 @@ struct ScriptedPlatform {
   Instant look_at_clock() const { return now(); }
   static size_t payload_bytes(const Request&) { return 0; }
   static bool is_abandoned(const Request& request) { return request.is_abandoned; }
+  static bool admits(const Request& request) { return !request.is_late; }
   bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
   bool put_back(QueueRef q, Request& request) { return host().put(q, &request); }
   static void take_in() {}
@@ -106,6 +108,15 @@ TEST_F(CoreTest, what_is_past_its_deadline_when_its_turn_comes_is_refused) {
   pass(kWhile);
   EXPECT_FALSE(starts(request_));
   EXPECT_EQ(script_.refused, std::vector{Refusal::kExpired});
+}
+
+TEST_F(CoreTest, who_gives_credits_judges_the_wait_of_what_came_with_one) {
+  request_.is_late = true;
+  ScriptedRequest credited = request_;
+  credited.credited = true;
+  EXPECT_TRUE(starts(request_));
+  EXPECT_FALSE(starts(credited));
+  EXPECT_EQ(script_.refused, std::vector{Refusal::kDelay});
 }
 
 TEST_F(CoreTest, a_deadline_that_is_only_an_order_refuses_and_cancels_nobody) {

@@ -11,6 +11,7 @@
 //   now(), look_at_clock()    the time of this decision; the same, read anew
 //   payload_bytes(request)    of the request's own bytes
 //   is_abandoned(request)     does nobody want its reply any more?
+//   admits(request)           is the credited request, whose turn it is, still to be served?
 // Queues:
 //   enqueue(q, request)       puts an arrival; false = full. Wakes who should see it
 //   put_back(q, request)      the same for a request that has been preempted
@@ -67,6 +68,7 @@ struct PlainPlatform {
   static constexpr bool kHasConnections = false;
   static size_t payload_bytes(const RequestState&) { return 0; }
   static bool is_abandoned(const RequestState&) { return false; }
+  static bool admits(const RequestState&) { return true; }
   static void take_in() {}
   static void help() {}
   static void arm(const RequestState&, Nanos) {}
@@ -94,6 +96,7 @@ inline constexpr bool kIsPlatform =
       { t.look_at_clock() } -> std::same_as<Instant>;
       { t.payload_bytes(request) } -> std::same_as<size_t>;
       { t.is_abandoned(request) } -> std::same_as<bool>;
+      { t.admits(request) } -> std::same_as<bool>;
       { t.enqueue(q, request) } -> std::same_as<bool>;
       { t.put_back(q, request) } -> std::same_as<bool>;
       t.take_in();

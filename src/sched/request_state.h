@@ -30,6 +30,7 @@ struct RequestState : Job {
   bool has_locals = false;           // the host's: its fiber keeps values for it
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: the reply is known where it arrives
+  bool credited = false;             // its client gave a credit for it: admission judges its wait
   bool cancelled = false;            // it has started, and is to end as soon as it can
   Refusal refusal = Refusal::kFull;  // why it is refused or cancelled, if it is
   Nanos retry_after;                 // when it is worth asking again, zero = unknown

@@ -61,19 +61,18 @@ void RpcKvSession::answer(Request& request) {
   rpc_.answer(request, request_);
 }
 
-bool RpcKvSession::begin(Request& request) {
+bool RpcKvSession::admits(Request& request) {
   if (request.job_class == JobClass::kLong) rpc_.set_class(request_, rpc::kLongClass);
-  if (!request.at_once && rpc_.started(request_)) {
+  return rpc_.admits(request_);
+}
+
+bool RpcKvSession::begin(Request& request) {
+  if (!request.at_once) {
     replies_to_ = request.reply;
     request.reply = &body_;
     return true;
   }
-  if (request.at_once) {
-    answer(request);
-  } else {
-    rpc_.complete(request, request_, *request.reply, {});
-    note_rejected(request);
-  }
+  answer(request);
   // No call of the command: its times and the slow log are not to hear of it.
   request.type = kUnknownCommand;
   forget_request();

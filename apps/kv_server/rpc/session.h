@@ -22,6 +22,7 @@ class RpcKvSession final : public KvSession {
 
   Frame frame(std::string_view unread, Request& request) override;
   void refuse(Request& request) override;
+  bool admits(Request& request) override;
   void answer(Request& request) override;
   void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
 

@@ -66,8 +66,9 @@ class Peer {
 
   // As the worker that runs the request; false = it was rejected.
   bool started() {
-    if (session.started(server)) return true;
-    session.complete(request, server, buffer_, {});
+    if (session.admits(server)) return true;
+    request.refusal = Refusal::kDelay;
+    session.answer(request, server);
     return false;
   }
   void reply(std::string_view body) { session.reply(request, server, buffer_, body); }
