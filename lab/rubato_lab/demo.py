@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from rubato_lab import (alternation, calibration, comparison, contenders, figures, generator,
-                        html_report, machine, options, record, run_report, servers, table, units)
+                        html_report, keys_beside, machine, options, record, run_report, servers,
+                        table, units)
 from rubato_lab.bench import Bench, Clock
 
 LOOK_S = 0.5
@@ -80,9 +81,7 @@ def calibrate(bench, say):
 
 
 def redis_with_limit(bench, say):
-    """[(contender, scan limit)], empty without redis-server; its failure does not end the demo."""
-    if bench.options.no_redis or shutil.which("redis-server") is None:
-        return []
+    """[(contender, scan limit)], empty where redis fails, which does not end the demo."""
     contender = contenders.redis()
     try:
         limit, cost_us = bench.scan_limit_of(contender)
@@ -91,6 +90,24 @@ def redis_with_limit(bench, say):
         return []
     say(f"redis        LRANGE of {limit} items takes {units.latency(cost_us)}")
     return [(contender, limit)]
+
+
+def beside_keys(bench, with_redis, say):
+    """GETs beside KEYS, for the baseline, the subject and redis: [Beside]. A server that fails is
+    left out."""
+    field = [contenders.rubato(name) for name in bench.options.policies
+             if name in (comparison.BASELINE, comparison.SUBJECT)]
+    found = []
+    for contender in [*field, *([contenders.redis()] if with_redis else [])]:
+        try:
+            found.append(keys_beside.measure(bench, contender))
+        except FAILURES as error:
+            say(f"  {contender.name} beside KEYS failed: {str(error).splitlines()[0]}")
+    say("")
+    for line in table.beside_lines(found, bench.options.keys):
+        say(line)
+    say("")
+    return found
 
 
 def settings_of(opts, found, version, server_core, generator_core):
@@ -113,10 +130,13 @@ def measure(opts, say):
     facts, server_core, generator_core = look_at_machine(say)
     shutil.rmtree(opts.out / "runs", ignore_errors=True)
     bench = Bench(str(opts.binary), opts.out, server_core, generator_core, opts)
+    with_redis = not opts.no_redis and shutil.which("redis-server") is not None
+    beside = beside_keys(bench, with_redis, say)
     found = calibrate(bench, say)
     field = [(contenders.rubato(name), found.scan_limit) for name in opts.policies]
-    field += redis_with_limit(bench, say)
-    done = record.Record(settings_of(opts, found, version, server_core, generator_core), facts)
+    field += redis_with_limit(bench, say) if with_redis else []
+    done = record.Record(settings_of(opts, found, version, server_core, generator_core), facts,
+                         beside=beside)
     done.attempts = {c.name: comparison.Attempts(c.scan) for c, _ in field}
     say(f"runs         {opts.repeats} x {len(field)} of {opts.seconds:g} s, in alternation")
     alternation.Alternation(bench, field, found.rate_rps, clock, say).run(
@@ -138,6 +158,9 @@ def shown(path):
 def tell(done, opts, say):
     """The table, the verdicts, the noise; and writes the report."""
     summary = comparison.noise_summary(done.attempts)
+    if opts.source:
+        for line in table.beside_lines(done.beside, done.settings["keys"]):
+            say(line)
     say("\n" + table.render(comparison.rows(done.attempts)))
     repeats = max(len(a.opened) for a in done.attempts.values())
     say(f"medians of {repeats}; ratios repeat by repeat, their median [lowest-highest]")

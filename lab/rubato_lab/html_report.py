@@ -81,6 +81,18 @@ def results_table(rows):
     return _table(_heads(heads), map(_row, rows), box="scroll wide")
 
 
+def beside_table(rows, keys):
+    """GETs beside KEYS; empty where nothing was measured."""
+    lines = [f"<tr><td>{escape(one.name)}</td>"
+             + "".join(f"<td>{units.latency(us)}</td>" for us in (
+                 one.alone_p99, one.get_p50, one.get_p99, one.get_p999, one.keys_us))
+             + "</tr>" for one in rows]
+    heads = _heads(("server", "GET p99<br>without KEYS", "GET p50<br>beside KEYS",
+                    "GET p99<br>beside KEYS", "GET p99.9<br>beside KEYS", "KEYS"))
+    title = f"<h2>GETs beside KEYS * of {units.count(keys)} keys, twice a second</h2>"
+    return title + _table(heads, lines) if lines else ""
+
+
 def verdict_table(verdicts):
     lines = []
     for v in verdicts:
@@ -88,7 +100,8 @@ def verdict_table(verdicts):
                         None: ("missed", "not judged" if v.target else "")}[v.met]
         measured = units.spread_of(v.ratio, units.times)
         lines.append(f"<tr><td>{escape(v.what)}</td><td>{measured}</td>"
-                     f'<td>{escape(v.target)}</td><td class="{class_}">{word}</td></tr>')
+                     f'<td>{escape(v.target or v.reason)}</td>'
+                     f'<td class="{class_}">{word}</td></tr>')
     heads = _heads(("promise", "measured", "target", ""))
     return _table(heads, lines, "facts promises") if lines else ""
 
@@ -169,7 +182,8 @@ def render(record):
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Rubato: {escape(title)}</title><style>{STYLE}</style></head><body>",
-        f'<h1>{escape(title)}</h1><p class="soft">{intro}</p>{failures}', drawings[0],
+        f'<h1>{escape(title)}</h1><p class="soft">{intro}</p>{failures}',
+        beside_table(record.beside, record.settings.get("keys", 0)), drawings[0],
         results_table(comparison.rows(record.attempts)),
         verdict_table(comparison.verdicts(record.attempts)),
         f"<h2>How it was measured</h2>{METHOD}{STALLS}{CLOSED}", drawings[1], drawings[2],

@@ -90,4 +90,5 @@ def parse(arguments=None):
     options.seconds = options.seconds or (2.0 if options.quick else 7.0)
     options.repeats = options.repeats or (1 if options.quick else 3)
     options.closed_seconds = 1.0 if options.quick else 2.0
+    options.keys_seconds = 2.0 if options.quick else 4.0
     return options

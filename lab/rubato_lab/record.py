@@ -8,6 +8,7 @@ from pathlib import Path
 from rubato_lab import comparison, machine, run_report
 from rubato_lab.comparison import Attempts
 from rubato_lab.generator import Measured
+from rubato_lab.keys_beside import Beside
 
 SCHEMA = "rubato.demo/1"
 RUNS = "runs"
@@ -22,6 +23,7 @@ class Record:
     machine: dict
     attempts: dict = field(default_factory=dict)
     server_commands: dict = field(default_factory=dict)
+    beside: list = field(default_factory=list)  # GETs beside KEYS, a Beside per server
 
 
 def _run_object(measured):
@@ -50,6 +52,7 @@ def to_object(record):
         "verdicts": [asdict(v) for v in comparison.verdicts(record.attempts)],
         "noise": asdict(noise) if noise else None,
         "server_commands": record.server_commands,
+        "beside_keys": [asdict(one) for one in record.beside],
         "contenders": [
             {"name": name, "scan": a.scan, "failure": a.failure,
              "opened": [_run_object(m) for m in a.opened],
@@ -77,6 +80,7 @@ def load(folder):
                 [_run_from(folder, m) for m in c["discarded"]],
                 _run_from(folder, c["closed"]), c["failure"])
             for c in data["contenders"]}
-        return Record(data["settings"], data["machine"], attempts, data["server_commands"])
-    except (OSError, json.JSONDecodeError, KeyError) as error:
+        return Record(data["settings"], data["machine"], attempts, data["server_commands"],
+                      [Beside(**one) for one in data["beside_keys"]])
+    except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise run_report.ReportError(f"{folder / NAME}: {error}") from error

@@ -46,7 +46,7 @@ def verdict_lines(verdicts):
     lines = []
     for verdict in verdicts:
         word = {True: "met", False: "NOT MET", None: "not judged"}[verdict.met]
-        judged = f"target {verdict.target:<7} {word}" if verdict.target else ""
+        judged = f"target {verdict.target:<7} {word}" if verdict.target else verdict.reason
         lines.append(f"{verdict.what:<31} {units.spread_of(verdict.ratio):<20} {judged}".rstrip())
     return lines
 
@@ -66,6 +66,18 @@ def undisturbed_lines(rows):
         lower = (f", {units.spread_of(row.undisturbed_lower)} times lower than fcfs"
                  if row.undisturbed_lower and row.name != comparison.BASELINE else "")
         lines.append(f"  {row.name:<{width}}  {p999} ({share} of the GETs){lower}")
+    return lines
+
+
+def beside_lines(rows, keys):
+    """GETs beside KEYS; empty where nothing was measured."""
+    if not rows:
+        return []
+    lines = [f"2 000 GETs/s beside KEYS * of {units.count(keys)} keys, twice a second:",
+             f"  {'':<8} {'GET p99 without KEYS':>20} {'GET p99':>9} {'GET p99.9':>10} {'KEYS':>8}"]
+    lines += [f"  {one.name:<8} {units.latency(one.alone_p99):>20} {units.latency(one.get_p99):>9}"
+              f" {units.latency(one.get_p999):>10} {units.latency(one.keys_us):>8}"
+              for one in rows]
     return lines
 
 

@@ -67,6 +67,8 @@ def load():
     if mix == "range:1":
         report = samples.report_object(
             rps=1e6 / (SCAN_US_PER_ITEM * int(argument("--scan-limit"))))
+    elif mix == "get:1":
+        report = samples.report_object(P999_US[policy])
     elif "--closed" in sys.argv:
         report = samples.report_object(p999_us=900.0, rps=40000.0)
     else:

@@ -51,6 +51,7 @@ class Demo(unittest.TestCase):
         figure = Path(self.folder.name) / "docs" / "f.svg"
         done = self.demo("--repeats", "2", "--seconds", "1", "--figure", str(figure))
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"beside KEYS \* of 100 000 keys")
         self.assertRegex(done.stdout, r"a scan of \d+ items takes")
         self.assertRegex(done.stdout, r"synergy +30 µs +102 µs +350 µs +20 ")
         self.assertIn("target >= 10   met", done.stdout)

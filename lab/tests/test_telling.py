@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import re
 import unittest
+from html import unescape
 from xml.etree import ElementTree
 
 import samples
@@ -46,17 +47,26 @@ class Comparing(unittest.TestCase):
         by_name = {"fcfs": attempts(7000.0, 6000.0), "synergy": attempts(350.0, 300.0)}
         by_name["fcfs"].opened[0] = measured(p999_us=1.0, valid=False)
         by_name["synergy"].opened[1] = measured(p999_us=1.0, valid=False)
-        self.assertEqual(comparison.verdicts(by_name)[0].ratio.mid, 6000.0 / 350.0)
+        whole_run = comparison.verdicts(by_name)[3]
+        self.assertEqual(whole_run.ratio.mid, 6000.0 / 350.0)
 
     def test_promises_kept_are_met(self):
-        met = [v.met for v in comparison.verdicts(three())]
-        self.assertEqual(met, [True, True, True, None, True, True])
+        by_name = {**three(), "fcfs": attempts(70000.0, 60000.0, 80000.0)}
+        met = [v.met for v in comparison.verdicts(by_name)]
+        self.assertEqual(met, [True, True, True, None, None, None])
+
+    def test_what_is_not_judged_says_why(self):
+        verdicts = comparison.verdicts(three())
+        for verdict, line in zip(verdicts, table.verdict_lines(verdicts)):
+            self.assertNotEqual(bool(verdict.target), bool(verdict.reason))
+            self.assertIn(verdict.target or verdict.reason, line)
+            self.assertIn(verdict.reason, unescape(html_report.verdict_table([verdict])))
 
     def test_promises_broken_are_told(self):
         by_name = {"fcfs": attempts(1000.0), "synergy": attempts(900.0, scan_us=40000.0,
                                                                  rps=5000.0)}
         met = [v.met for v in comparison.verdicts(by_name)]
-        self.assertEqual(met, [False, False, False, None, False, False])
+        self.assertEqual(met, [False, False, False, None, None, None])
         self.assertIn("NOT MET", table.verdict_lines(comparison.verdicts(by_name))[0])
 
     def test_what_no_stall_touched_is_told_beside_the_whole_run(self):
