@@ -215,16 +215,6 @@ def check_dead_files(root, files):
             yield Finding(path, 0, "dead-file", "named in no CMakeLists.txt above it")
 
 
-def check_links(root, path, text):
-    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-    targets = re.findall(r"\]\(([^)#\s]+)", text) + re.findall(r'(?:src|href)="([^"#]+)"', text)
-    for target in targets:
-        if re.match(r"[a-z]+:", target):
-            continue
-        if not (Path(root) / Path(path).parent / target).exists():
-            yield Finding(path, 0, "link", f"leads nowhere: {target}")
-
-
 def check_cpp(path, text):
     code = code_only(text)
     yield from check_comments(path, text)
@@ -250,8 +240,6 @@ def check_file(root, path):
         yield from check_paths(path, text)
         if is_code(path) or path.endswith(".md"):
             yield from check_words(path, text)
-    if path.endswith(".md"):
-        yield from check_links(root, path, text)
     if is_code(path):
         yield from check_spdx(path, text)
         yield from check_shape(path, text)

@@ -135,11 +135,6 @@ class Tidy(TreeTest):
         self.write("cli/deeper/other.cc", SPDX)
         self.assertEqual(self.rules(check_tidy.check(self.root)), ["dead-file"])
 
-    def test_links_of_documents_lead_somewhere(self):
-        self.assertEqual(self.found("a.md", "[x](b.md) [y](https://example.org)\n"), ["link"])
-        self.write("b.md", "")
-        self.assertEqual(self.rules(check_tidy.check(self.root)), [])
-
     def test_large_files_are_found(self):
         self.write("docs/big.txt", "x" * (check_tidy.MAX_BLOB_BYTES + 1))
         self.assertEqual(self.rules(check_tidy.check(self.root)), ["blob"])
