@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo figure reproduce test test-full build bench asan tsan fuzz emulators setup clean
+.PHONY: help demo figure reproduce check test test-full build bench docs asan tsan fuzz emulators
+.PHONY: setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -13,10 +14,12 @@ help:
 	@echo 'make demo    what scans do to GETs, with and without Rubato (3 minutes after the build)'
 	@echo 'make figure  the demo, whose figure then replaces that of the README; on a quiet machine'
 	@echo 'make reproduce FIG=ID   a figure of a paper, QUICK=1 in short; without FIG: which there are'
+	@echo 'make check   in minutes: what a change to a policy, the simulator or a command can break'
 	@echo 'make test    every test, the sanitizers, every fuzz target and benchmark for a moment'
 	@echo 'make test-full   that, and the commands of the documents in a fresh clone'
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'
+	@echo 'make docs    the documentation as a site, build/docs/html/index.html'
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
@@ -39,6 +42,9 @@ figure: build
 reproduce: build
 	@python3 tools/reproduce.py $(FIG) $(if $(QUICK),--quick)
 
+check: setup
+	@JOBS=$(JOBS) tools/check.sh
+
 test: setup
 	@JOBS=$(JOBS) tools/test.sh
 
@@ -49,6 +55,11 @@ bench: setup
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target benches -j $(JOBS)
 	@for bench in build/release/benchmarks/*; do "$$bench" || exit 1; done
+
+docs: setup
+	@mkdir -p build/docs
+	@doxygen docs/Doxyfile
+	@echo build/docs/html/index.html
 
 asan tsan: setup
 	@cmake --preset $@ >/dev/null

@@ -16,7 +16,21 @@ files=()
 mkdir -p "$results"
 rm -f "$results"/*.xml
 
-say() { printf '\n== %s (at %dm%02ds)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+at() { printf '(at %dm%02ds)' $((SECONDS / 60)) $((SECONDS % 60)); }
+say() { printf '\n== %s %s\n' "$1" "$(at)"; }
+
+# follow NAME LOG COMMAND...: runs it into LOG, and says every ten seconds how far it is, as far as
+# ninja and ctest tell. Returns its status.
+follow() {
+  local name=$1 log=$2 job step='^(\[[0-9]+/[0-9]+\]| *[0-9]+/[0-9]+ Test)'
+  shift 2
+  "$@" >"$log" 2>&1 </dev/null &
+  job=$!
+  while ! timeout 9 tail --pid="$job" -f /dev/null; do
+    printf '   %s %s %s\n' "$name" "$(tail -c 10000 "$log" | grep -oE "$step" | tail -1)" "$(at)"
+  done
+  wait "$job"
+}
 
 # What could not be built counts as a file of results that never appears.
 not_built() { # PRESET
@@ -34,7 +48,8 @@ configure() { # PRESET OPTION...
 build() { # PRESET TARGET...
   local preset=$1
   shift
-  cmake --build "build/$preset" -j "$jobs" ${@:+--target "$@"} >"$results/$preset-build.log" 2>&1 \
+  follow "$preset: build" "$results/$preset-build.log" \
+    cmake --build "build/$preset" -j "$jobs" ${@:+--target "$@"} \
     || { grep -E -A5 'error|FAILED' "$results/$preset-build.log" | head -60; not_built "$preset"; }
 }
 
@@ -49,8 +64,9 @@ run_as() {
   shift 2
   files+=("$results/$name.xml")
   [ -f "build/$preset/CTestTestfile.cmake" ] || return 1
-  "${wrap[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
-    --output-junit "$PWD/$results/$name.xml" "$@" >"$results/$name-ctest.log" 2>&1 </dev/null
+  follow "$preset: tests" "$results/$name-ctest.log" \
+    "${wrap[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
+    --output-junit "$PWD/$results/$name.xml" "$@"
   local status=$?
   [ $status -eq 0 ] || grep -vE '^ *Start |Passed' "$results/$name-ctest.log" | tail -150
   grep -E 'tests passed|tests failed' "$results/$name-ctest.log"
