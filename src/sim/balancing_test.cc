@@ -144,7 +144,7 @@ TEST(Sbb, own_timers_scale_where_a_timer_core_saturates) {
   EXPECT_GT(p99(Clock::kTimerCore, 256), 1.5 * p99(Clock::kSelf, 256));
 }
 
-// The same with what signals and POSIX timers were measured to cost (docs/STATUS.md, `bench
+// The same with what signals and POSIX timers were measured to cost (docs/BENCHMARKS.md, `bench
 // preempt`), 100 us slices and 8 to 64 workers: one core cannot send more than one signal in 5.8
 // us, so slices grow with the workers; with timers of their own they do not.
 TEST(Sbb, slices_grow_with_the_workers_of_a_timer_core_but_not_with_own_timers) {
