@@ -7,9 +7,8 @@ fails when one is stale, `--write` renews it. In the file, a part stands between
     <!-- end of NAME -->
 
 or, in code, between `// generated: NAME` and `// end of NAME`; ENTRIES says which command prints
-NAME, and whether all of its output is meant, or only the part before the first empty line, or all
-of it in the order that the file has: fields of a struct that programs know by their places stay
-where they are, and new ones go to the end.
+NAME, and whether its output is meant as it is or in the order that the file has: fields of a struct
+that programs know by their places stay where they are, and new ones go to the end.
 `{rubato}` stands for the built program."""
 
 import argparse
@@ -21,13 +20,14 @@ from pathlib import Path
 
 SKIPPED = 77
 DEADLINE_S = 30
+BENCHMARKS = str(Path(__file__).resolve().parent / "benchmarks_table.py")
 
 # (file, name, command, part)
-ALL, FIRST, IN_PLACE = "all", "first", "in place"
+ALL, IN_PLACE = "all", "in place"
 ENTRIES = [
-    ("README.md", "policies", ["{rubato}", "policies", "--markdown"], FIRST),
     ("docs/POLICIES.md", "policies", ["{rubato}", "policies", "--markdown"], ALL),
     ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
+    ("docs/BENCHMARKS.md", "benchmarks", [sys.executable, BENCHMARKS], ALL),
     *((file, form, ["{rubato}", "options", "--as", form], part) for file, form, part in (
         ("include/rubato/options.h", "c-enums", ALL),
         ("include/rubato/options.h", "c-fields", IN_PLACE),
@@ -73,10 +73,10 @@ def replace(text, name, table, part=ALL):
     return text[:found.end(1)] + table.rstrip("\n") + "\n" + text[found.start(3):]
 
 
-def output_of(command, rubato, part):
+def output_of(command, rubato):
     command = [word.replace("{rubato}", str(rubato)) for word in command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
-    return done.stdout.split("\n\n", maxsplit=1)[0] if part == FIRST else done.stdout
+    return done.stdout
 
 
 def process(root, rubato, write, entries=None):
@@ -86,7 +86,7 @@ def process(root, rubato, write, entries=None):
         path = Path(root) / file
         old = path.read_text()
         try:
-            new = replace(old, name, output_of(command, rubato, part), part)
+            new = replace(old, name, output_of(command, rubato), part)
         except (Stale, subprocess.SubprocessError, OSError) as error:
             trouble.append(f"{file}: {error}")
             continue

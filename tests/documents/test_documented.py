@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+import re
 import unittest
 
-from documented import block, library_commands, section, use_commands, words_after
+from documented import ROOT, block, library_commands, section, use_commands, words_after
 from test_fresh_clone import with_ports
 
 PAGE = """# Page
@@ -37,6 +38,12 @@ class Documented(unittest.TestCase):
     def test_the_documents_have_the_commands_that_are_looked_for(self):
         self.assertEqual(words_after("--component", library_commands()), ["library"])
         self.assertEqual(use_commands()[0], "make build")
+
+    def test_the_program_of_the_readme_is_the_smallest_example(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        shown = re.search(r"^```cpp\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL).group(1)
+        example = (ROOT / "examples/hello.cc").read_text(encoding="utf-8")
+        self.assertEqual(shown, example.partition("\n")[2])
 
     def test_a_port_becomes_the_same_free_one_everywhere(self):
         ports = {}

@@ -27,12 +27,6 @@ class GeneratedDocs(TreeTest):
         self.write("a.md", TEXT)
         self.assertEqual(generated_docs.process(self.root, "", False, self.entries("old")), [])
 
-    def test_the_first_part_ends_at_an_empty_line(self):
-        self.write("a.md", TEXT)
-        entries = self.entries("one\ntwo\n\nthree", generated_docs.FIRST)
-        self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
-        self.assertEqual((self.root / "a.md").read_text(), TEXT.replace("old", "one\ntwo"))
-
     def test_missing_markers_are_found(self):
         self.write("a.md", "nothing here\n")
         self.assertIn("no markers", generated_docs.process(
