@@ -2,6 +2,8 @@
 #include <rubato/rubato.hpp>
 
 int main() {
+  rubato::Options options;
+  options.port = 7000;
   rubato::Application app;
   app.framing = rubato::Framing::kLines;
   app.handle = [](rubato::Request& request) {
@@ -10,6 +12,6 @@ int main() {
       rubato::checkpoint();    // short requests overtake here
     }
   };
-  auto server = rubato::Server::create({.port = 7000}, std::move(app));
+  auto server = rubato::Server::create(options, std::move(app));
   return server && server->run() ? 0 : 1;
 }

@@ -133,7 +133,7 @@ typedef struct rubato_application {
 void rubato_options_init(rubato_options* options, size_t size);
 void rubato_application_init(rubato_application* application, size_t size);
 
-// "0.1.0". Any thread.
+// "0.2.0". Any thread.
 const char* rubato_version(void);
 
 // Binds and reserves everything, but serves nothing yet. Null = failed: an option out of range, an
