@@ -22,6 +22,9 @@ CODE_SUFFIXES = {".h", ".hpp", ".cc", ".c", ".cpp", ".S", ".py", ".sh", ".cmake"
 CODE_NAMES = {"CMakeLists.txt", "Makefile"}
 # Where preprocessor conditionals may be: the compiler seam and what touches hardware.
 CONDITIONALS = ("src/base/compiler.h", "src/base/check.h", "src/mechanism/", "src/datapath/")
+# Tests in Python that wait through one module; no other of theirs sleeps.
+WAITING = "tests/e2e/waiting.py"
+WAITING_FOLDERS = ("tests/e2e/", "lab/tests/")
 LINKED_FOLDERS = ("src/", "apps/", "cli/", "bench/", "tests/", "examples/", "tools/")
 
 
@@ -107,6 +110,17 @@ def check_python_functions(path, text):
             if lines > MAX_FUNCTION_LINES:
                 yield Finding(path, node.lineno, "function-length",
                               f"{lines} lines, at most {MAX_FUNCTION_LINES}")
+
+
+def check_python_sleep(path, text):
+    if not path.startswith(WAITING_FOLDERS) or path == WAITING:
+        return
+    for node in ast.walk(ast.parse(text)):
+        called = isinstance(node, ast.Attribute) and ast.unparse(node) == "time.sleep"
+        imported = isinstance(node, ast.ImportFrom) and node.module == "time" and \
+            any(name.name == "sleep" for name in node.names)
+        if called or imported:
+            yield Finding(path, node.lineno, "sleep", f"tests wait by the functions of {WAITING}")
 
 
 TYPE = re.compile(r"^\s*(?:class|struct|enum class|enum)\s+"
@@ -245,6 +259,7 @@ def check_file(root, path):
         yield from check_shape(path, text)
     if path.endswith(".py"):
         yield from check_python_functions(path, text)
+        yield from check_python_sleep(path, text)
     if is_cpp(path):
         yield from check_cpp(path, text)
 

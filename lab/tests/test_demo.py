@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "e2e"))
+
+from waiting import eventually  # noqa: E402
+
 DEMO = HERE.parents[1] / "tools" / "demo.py"
 FAKE = HERE / "fake_rubato.py"
 LIMIT_S = 50
@@ -127,17 +130,12 @@ class Demo(unittest.TestCase):
         env = {**os.environ, "FAKE_RUBATO": "deaf", "FAKE_MARK": str(self.out)}
         process = subprocess.Popen(self.command("--quick"), stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, env=env, text=True)
-        deadline = time.monotonic() + LIMIT_S
-        while not self.servers_left() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertTrue(self.servers_left())
+        eventually(self.servers_left, patience_s=LIMIT_S)
         process.send_signal(number)
         _, said = process.communicate(timeout=LIMIT_S)
         self.assertEqual(process.returncode, status)
         self.assertNotIn("Traceback", said)
-        while self.servers_left() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertFalse(self.servers_left())
+        eventually(self.servers_left, lambda left: not left, LIMIT_S)
 
     def test_an_interrupt_leaves_no_server_behind(self):
         self.check_end_by(signal.SIGINT, 130)

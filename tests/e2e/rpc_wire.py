@@ -3,7 +3,6 @@
 
 import os
 import sys
-import time
 
 from server import PATIENCE_S
 
@@ -42,14 +41,3 @@ def frames(connection, count, kept=None):
             break
         data += chunk
     return found
-
-
-def wait_until(read, done):
-    """What `read` returns, once `done` says so of it."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        state = read()
-        if done(state):
-            return state
-        time.sleep(0.02)
-    raise AssertionError(f"in vain: {state}")

@@ -14,8 +14,14 @@ import subprocess
 import tempfile
 import time
 
+from waiting import PATIENCE_S, eventually, is_readable, pass_time
+
 BINARY = os.environ.get("RUBATO_BINARY", "build/dev/bin/rubato")
-PATIENCE_S = 20.0
+# CPU time that a server uses for no other reason than that a request runs.
+BURNT_S = 0.02
+# Of a quiet server: until its start is over, and for how long what it uses is measured.
+SETTLE_S = 0.3
+QUIET_S = 1.5
 SERVE_ARGS = shlex.split(os.environ.get("RUBATO_SERVE_ARGS", ""))
 
 
@@ -48,15 +54,15 @@ class Server:
 
     def wait_for(self, pattern):
         """The first group of `pattern` in what the server has printed."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+        def look():
+            ended = self.process.poll() is not None
             found = re.search(pattern, self.output())
-            if found:
-                return found.group(1)
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.02)
-        raise AssertionError(f"{self.command}: no {pattern!r} in:\n{self.output()}")
+            return found, ended, self.output()
+
+        found, _, output = eventually(look, lambda seen: seen[0] or seen[1])
+        if not found:
+            raise AssertionError(f"{self.command}: no {pattern!r} in:\n{output}")
+        return found.group(1)
 
     def client(self, timeout=PATIENCE_S):
         return Client(self.port, timeout)
@@ -71,10 +77,19 @@ class Server:
     def wait(self, timeout=PATIENCE_S):
         return self.process.wait(timeout)
 
+    def begin(self, client, *argv):
+        """Sends a request that keeps a CPU busy, and returns when it runs (or is over)."""
+        used = self.cpu_seconds()
+        client.send(*argv)
+        eventually(lambda: self.is_busy_since(used) or is_readable(client.socket))
+
+    def is_busy_since(self, used_s):
+        """Has a request kept a CPU busy since cpu_seconds() was this?"""
+        return self.cpu_seconds() > used_s + BURNT_S
+
     def cpu_seconds(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Of all threads: the kernel's clock of a process, clock_getcpuclockid(3)."""
+        return time.clock_gettime((~self.process.pid << 3) | 2)
 
     def resident_kib(self):
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
@@ -84,6 +99,14 @@ class Server:
         """INFO scheduler as a dict."""
         lines = self.call("INFO", "scheduler").decode().splitlines()
         return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def idle_shares(servers):
+    """Of one CPU, what each server uses without requests, once its start is over."""
+    pass_time(SETTLE_S, "the start itself costs CPU time")
+    before = [server.cpu_seconds() for server in servers]
+    pass_time(QUIET_S, "the period that is measured")
+    return [(server.cpu_seconds() - used) / QUIET_S for server, used in zip(servers, before)]
 
 
 class ReplyError(Exception):
@@ -137,6 +160,22 @@ class Client:
         if kind == b"*":
             return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
         raise AssertionError(f"not RESP2: {line!r}")
+
+
+def interrupted(*args):
+    """Of `rubato ARGS`, interrupted as soon as it handles that: exit status, stdout and stderr."""
+    with subprocess.Popen([BINARY, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        eventually(lambda: handles_interrupts(process.pid))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
+def handles_interrupts(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        caught = re.search(r"SigCgt:\s+(\w+)", status.read()).group(1)
+    return int(caught, 16) & (1 << (signal.SIGINT - 1))
 
 
 def refused(*args):

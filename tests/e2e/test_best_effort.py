@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A best-effort command beside the server, and workers whose cores come and go."""
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 import urllib.request
 
-from server import BINARY, Server, refused
+from server import BINARY, Server, idle_shares, refused
+from waiting import eventually, pass_time
 
 SPINNER = "while :; do :; done"
 # In a control group of its own a command gets nothing while others keep the machine busy; without
@@ -20,13 +21,8 @@ NO_GROUP = "--best-effort-no-group"
 PATIENCE_S = 60.0
 
 
-def comes_true(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
+def comes_true(read, done=bool):
+    return eventually(read, done, PATIENCE_S)
 
 
 def lives(process):
@@ -51,16 +47,15 @@ class BestEffort(unittest.TestCase):
         def read():
             with open(self.pid_file, encoding="ascii") as file:
                 return file.read().strip()
-        self.assertTrue(comes_true(lambda: os.path.exists(self.pid_file) and read()))
-        return int(read())
+        return int(comes_true(lambda: os.path.exists(self.pid_file) and read()))
 
     def test_command_runs_gets_cpu_and_its_share_is_told(self):
         with Server("--best-effort", SPINNER, NO_GROUP, "--metrics-port", "0") as server:
             def cpu_s():
                 return float(server.scheduler()["best_effort_cpu_s"])
-            self.assertTrue(comes_true(lambda: cpu_s() > 0.1))
-            self.assertTrue(comes_true(
-                lambda: float(server.scheduler()["best_effort_share_of_ideal"]) > 0))
+            comes_true(cpu_s, lambda used: used > 0.1)
+            comes_true(lambda: float(server.scheduler()["best_effort_share_of_ideal"]),
+                       lambda share: share > 0)
             port = server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
                 metrics = reply.read().decode()
@@ -81,12 +76,12 @@ class BestEffort(unittest.TestCase):
                     each = {tuple(sorted(os.sched_getaffinity(thread))) for thread in threads}
                     return sorted(each - {tuple(cpus)})
                 self.assertEqual(server.call("PING"), b"PONG")
-                self.assertTrue(comes_true(lambda: kept() == pinned), kept())
+                comes_true(kept, lambda found: found == pinned)
 
     def test_what_keeps_it_back_is_told(self):
         with Server("--best-effort", SPINNER) as server:
-            self.assertTrue(comes_true(
-                lambda: server.scheduler()["best_effort_state"] == "running"))
+            comes_true(lambda: server.scheduler()["best_effort_state"],
+                       lambda state: state == "running")
             self.assertRegex(server.scheduler()["best_effort_kept_back_by"],
                              "^(SCHED_IDLE alone: .+|cpu.(idle|weight|shares) of /.+)$")
 
@@ -95,7 +90,7 @@ class BestEffort(unittest.TestCase):
             process = self.noted_pid()
             self.assertTrue(lives(process))
             server.process.kill()
-            self.assertTrue(comes_true(lambda: not lives(process)))
+            comes_true(lambda: not lives(process))
 
     def test_all_of_it_ends_with_the_server_even_if_it_ignores_sigterm(self):
         command = self.note_pid("trap \"\" TERM; " + SPINNER)
@@ -148,7 +143,7 @@ class Cores(unittest.TestCase):
                     if client.call("INCR", name) != number + 1:
                         return
                     if number % 50 == 0:
-                        time.sleep(0.02)
+                        pass_time(0.02, "a silence in which workers give up their cores")
             done.append(name)
         done = []
         threads = [threading.Thread(target=calls, args=(f"c{i}",)) for i in range(self.CLIENTS)]
@@ -170,12 +165,12 @@ class Cores(unittest.TestCase):
                 self.assertEqual(server.wait(), 0)
 
     def test_a_quiet_server_with_an_allocator_sleeps(self):
-        for cores in ("reactive", "util-range", "coresync"):
-            with self.subTest(cores=cores), Server("--workers", "3", "--cores", cores) as server:
-                time.sleep(1.0)
-                before = server.cpu_seconds()
-                time.sleep(2.0)
-                self.assertLess(server.cpu_seconds() - before, 0.04)
+        allocators = ("reactive", "util-range", "coresync")
+        with contextlib.ExitStack() as stack:
+            servers = [stack.enter_context(Server("--workers", "3", "--cores", allocator))
+                       for allocator in allocators]
+            for allocator, server, share in zip(allocators, servers, idle_shares(servers)):
+                self.assertLess(share, 0.02, allocator)
                 # Where the machine keeps the minder from its CPU another core is granted to answer.
                 self.assertIn("1", (server.scheduler()["cores_granted"] for _ in range(20)))
 

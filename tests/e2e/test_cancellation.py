@@ -6,7 +6,8 @@ import struct
 import time
 import unittest
 
-from server import PATIENCE_S, Server, encode
+from server import Server, encode
+from waiting import eventually
 
 LONG_S = 3600  # a test that has to wait for the end of one fails
 
@@ -25,19 +26,12 @@ class Cancellation(unittest.TestCase):
     def busy(self, server, *argv):
         """A client whose request runs."""
         client = server.client()
-        used = server.cpu_seconds()
-        client.send(*argv or ("DEBUG", "SLEEP", LONG_S))
-        deadline = time.monotonic() + PATIENCE_S
-        while server.cpu_seconds() < used + 0.1:
-            self.assertLess(time.monotonic(), deadline, "the request does not run")
-            time.sleep(0.02)
+        server.begin(client, *argv or ("DEBUG", "SLEEP", LONG_S))
         return client
 
     def check_ended(self, server, policy):
         # Under fcfs the one worker answers once the request has ended; under synergy it may before.
-        deadline = time.monotonic() + PATIENCE_S
-        while counted(server, "cancelled") == 0:
-            self.assertLess(time.monotonic(), deadline, policy)
+        eventually(lambda: counted(server, "cancelled"))
         server.terminate()
         self.assertEqual(server.wait(), 0, policy)
 
@@ -77,8 +71,8 @@ class Cancellation(unittest.TestCase):
 
     def test_a_half_closed_client_gets_all_its_replies(self):
         """Of a pipeline that takes longer, in all, than one request of such a client may."""
-        with Server("--half-closed-limit", "2s") as server, server.client() as client:
-            client.socket.sendall(encode("DEBUG", "SLEEP", "0.1") * 25)
+        with Server("--half-closed-limit", "1s") as server, server.client() as client:
+            client.socket.sendall(encode("DEBUG", "SLEEP", "0.05") * 25)
             client.socket.shutdown(socket.SHUT_WR)
             for _ in range(25):
                 self.assertEqual(client.reply(), b"OK")

@@ -47,21 +47,22 @@ class Descriptors(unittest.TestCase):
         return int(found[1])
 
     def test_the_log_of_the_store_can_be_rotated_beside_all_connections(self):
-        with tempfile.TemporaryDirectory() as folder:
-            server = self.serve("--engine", "rocksdb", "--dir", folder, "--durability", "async")
-            most = self.lowered(server)
-            clients, errors = crowd(server)
-            self.assertEqual(len(clients), most)
-            self.assertEqual(errors, [FULL] * (ATTEMPTS - most))
-            value = b"v" * (1 << 20)
-            for i in range(200):
-                self.assertEqual(clients[0].call("SET", f"k{i}", value), b"OK")
-            info = clients[0].call("INFO", "stats").decode()
-            self.assertIn(f"rejected_connections:{ATTEMPTS - most}", info)
-            for client in clients[1:]:
-                client.close()
-            self.assertEqual(clients[0].call("GET", "k0"), value)
-            clients[0].close()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)  # once the server has ended, which writes to it
+        server = self.serve("--engine", "rocksdb", "--dir", folder.name, "--durability", "async")
+        most = self.lowered(server)
+        clients, errors = crowd(server)
+        self.assertEqual(len(clients), most)
+        self.assertEqual(errors, [FULL] * (ATTEMPTS - most))
+        value = b"v" * (1 << 20)
+        for i in range(200):
+            self.assertEqual(clients[0].call("SET", f"k{i}", value), b"OK")
+        info = clients[0].call("INFO", "stats").decode()
+        self.assertIn(f"rejected_connections:{ATTEMPTS - most}", info)
+        for client in clients[1:]:
+            client.close()
+        self.assertEqual(clients[0].call("GET", "k0"), value)
+        clients[0].close()
 
     def test_config_set_cannot_allow_more(self):
         server = self.serve()

@@ -12,12 +12,13 @@ import resource
 import signal
 import tempfile
 import threading
-import time
 import unittest
 
 from server import ReplyError, Server, refused
+from waiting import eventually
 
 WRITERS = 4
+WRITES_BEFORE_KILL = (100, 600)
 
 
 class Writer(threading.Thread):
@@ -54,7 +55,9 @@ class Durability(unittest.TestCase):
                     writers = [Writer(server, i, reached[i]) for i in range(WRITERS)]
                     for writer in writers:
                         writer.start()
-                    time.sleep(0.3 + rng.random() * 0.5)
+                    enough = sum(reached) + rng.randrange(*WRITES_BEFORE_KILL)
+                    eventually(lambda: sum(w.acknowledged for w in writers),
+                               lambda acknowledged: acknowledged >= enough)
                     server.process.kill()
                     server.wait()
                     for writer in writers:

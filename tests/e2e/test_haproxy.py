@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 import urllib.request
 
@@ -18,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 
 import rubato_rpc as rpc  # noqa: E402
 from server import BINARY, Client, ReplyError, Server  # noqa: E402
+from waiting import eventually, pass_time  # noqa: E402
 
 HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
 PATIENCE_S = 60.0
@@ -79,7 +79,7 @@ class Slowed:
                 try:
                     client.call("DEBUG", "SLEEP", SLEEP_S)
                 except ReplyError:
-                    time.sleep(SLEEP_S)  # it was refused
+                    pass_time(SLEEP_S, "a refused client comes back later")
 
     def __enter__(self):
         for thread in self.threads:
@@ -111,13 +111,8 @@ class Overrun:
         self.load.wait()
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def comes_to_say(server, *lines):
+    eventually(server.says, lambda said: said in lines, PATIENCE_S)
 
 
 class AgentPort(unittest.TestCase):
@@ -128,16 +123,16 @@ class AgentPort(unittest.TestCase):
     def test_a_slow_server_asks_for_less_and_later_for_all_again(self):
         with Agent() as server:
             with Slowed(server):
-                self.assertTrue(wait_until(lambda: server.says() == "up ready 2%\n"))
-            self.assertTrue(wait_until(lambda: server.says() == "up ready 100%\n"))
+                comes_to_say(server, "up ready 2%\n")
+            comes_to_say(server, "up ready 100%\n")
 
     def test_what_is_said_is_a_metric_and_a_line_of_info(self):
         with Agent() as server:
             self.assertEqual(server.metric("rubato_advertised_weight"), 1)
             with Slowed(server):
-                self.assertTrue(wait_until(lambda: server.says() == "up ready 2%\n"))
-                self.assertTrue(
-                    wait_until(lambda: server.metric("rubato_advertised_weight") == 0.02))
+                comes_to_say(server, "up ready 2%\n")
+                eventually(lambda: server.metric("rubato_advertised_weight"),
+                           lambda weight: weight == 0.02, PATIENCE_S)
                 info = server.call("INFO", "overload").decode().splitlines()
             self.assertIn("advertised_state:up", info)
             self.assertIn("advertised_weight_percent:2", info)
@@ -145,15 +140,14 @@ class AgentPort(unittest.TestCase):
     def test_a_server_whose_sessions_have_no_credit_asks_for_less_and_later_for_all_again(self):
         with Agent("--rpc", "tcp", program="spin") as server:
             with Overrun(server):
-                self.assertTrue(wait_until(lambda: server.says() in ("up ready 2%\n", "drain\n")))
-            self.assertTrue(wait_until(lambda: server.says() == "up ready 100%\n"))
+                comes_to_say(server, "up ready 2%\n", "drain\n")
+            comes_to_say(server, "up ready 100%\n")
 
     def test_a_server_that_is_stopped_asks_for_nothing(self):
         with Agent() as server, server.client() as client:
-            client.send("DEBUG", "SLEEP", "2")
-            time.sleep(0.2)
+            server.begin(client, "DEBUG", "SLEEP", "1.5")
             server.terminate()
-            self.assertTrue(wait_until(lambda: server.says() == "drain\n"))
+            comes_to_say(server, "drain\n")
             self.assertEqual(client.reply(), b"OK")
             self.assertEqual(server.wait(), 0)
 
@@ -198,18 +192,18 @@ class Behind(unittest.TestCase):
                                         stderr=subprocess.STDOUT)
         self.addCleanup(self.haproxy.wait)
         self.addCleanup(self.haproxy.kill)
-        self.assertTrue(wait_until(self.answers), "haproxy does not answer")
+        eventually(self.answers, patience_s=PATIENCE_S)
 
     def check_moves_away_and_back(self, burden):
         slow = self.servers["b"]
         even = self.share_of_b()
         self.assertAlmostEqual(even, 0.5, delta=0.15)
         with burden(slow):
-            moved = wait_until(lambda: self.share_of_b() < 0.1)
-            self.assertTrue(moved, slow.says())
+            eventually(lambda: (self.share_of_b(), slow.says()), lambda seen: seen[0] < 0.1,
+                       PATIENCE_S)
             away = self.share_of_b()
-        back = wait_until(lambda: self.share_of_b() > 0.35)
-        self.assertTrue(back, slow.says())
+        eventually(lambda: (self.share_of_b(), slow.says()), lambda seen: seen[0] > 0.35,
+                   PATIENCE_S)
         print(f"share of the slow server: {even:.0%} before, {away:.0%} while it was slow, "
               f"{self.share_of_b():.0%} after")
 
@@ -278,10 +272,9 @@ class Haproxy(Behind):
     def test_a_server_that_stops_gets_no_connections_while_it_finishes(self):
         stopping = self.servers["b"]
         with stopping.client() as client:
-            client.send("DEBUG", "SLEEP", "3")
-            time.sleep(0.2)
+            stopping.begin(client, "DEBUG", "SLEEP", "3")
             stopping.terminate()
-            self.assertTrue(wait_until(lambda: self.share_of_b(20) == 0))
+            eventually(lambda: self.share_of_b(20), lambda share: share == 0, PATIENCE_S)
             self.assertEqual(client.reply(), b"OK")
 
 

@@ -9,11 +9,11 @@ import shutil
 import socket
 import struct
 import subprocess
-import time
 import unittest
 
-from rpc_wire import PATIENT, SESSION, frames, hello, patient_client, rpc, wait_until
+from rpc_wire import PATIENT, SESSION, frames, hello, patient_client, rpc
 from server import BINARY, PATIENCE_S, ReplyError, Server, refused
+from waiting import eventually
 
 
 class KvRpcServer(Server):
@@ -32,7 +32,7 @@ class KvRpcServer(Server):
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def wait_until(self, done):
-        return wait_until(lambda: self.info("overload"), done)
+        return eventually(lambda: self.info("overload"), done)
 
     def load(self, *args, status=0):
         done = subprocess.run(
@@ -59,10 +59,7 @@ class Case(unittest.TestCase):
         self.assertEqual(server.call("GET", "alive"), b"1")
 
     def wait_for_credit(self, *clients):
-        deadline = time.monotonic() + PATIENCE_S
-        while min(client.credit for client in clients) < 1:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        eventually(lambda: min(client.credit for client in clients) >= 1)
 
     def check_books_even(self, server):
         """Nobody is there any more: nothing is issued, and nothing leaked."""
@@ -168,9 +165,9 @@ class Good(Case):
         server = self.serve()
         with server.good_client() as client:
             client.call(rpc.command("PING"))
+            used = server.cpu_seconds()
             future = client.submit(rpc.command("DEBUG", "SLEEP", "0.3"))
-            server.wait_until(lambda i: i["rpc_credits_issued"] != "0")
-            time.sleep(0.05)
+            eventually(lambda: server.is_busy_since(used) or future.done())
             server.terminate()
             self.assertEqual(future.result(PATIENCE_S), b"+OK\r\n")
         self.assertEqual(server.wait(), 0)
@@ -233,8 +230,10 @@ class Overload(Case):
             for connection in (slow, late):
                 connection.sendall(hello())
                 self.assertEqual(frames(connection, 1)[0].kind, rpc.WELCOME)
+            used = server.cpu_seconds()
             slow.sendall(request(1, "DEBUG", "SLEEP", "1"))
-            time.sleep(0.2)  # it has begun: what comes now waits for the rest of a second
+            # What comes when it has begun waits for the rest of a second.
+            eventually(lambda: server.is_busy_since(used))
             late.sendall(request(1, "GET", "k"))
             unread = bytearray()
             answer = frames(late, 1, unread)[0]

@@ -12,7 +12,7 @@ import unittest
 
 from server import BINARY, ReplyError, Server, encode, refused
 
-SECONDS = float(os.environ.get("RUBATO_OVERLOAD_SECONDS", "3"))
+SECONDS = float(os.environ.get("RUBATO_OVERLOAD_SECONDS", "2"))
 MIX = "get:50,rangecount/20000:50"
 
 

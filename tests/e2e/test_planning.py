@@ -2,15 +2,12 @@
 """Planning with the simulator as a user meets it: policies compared, the load an SLO allows."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
-from server import BINARY, PATIENCE_S
+from server import BINARY, PATIENCE_S, interrupted
 
 SMALL = ["--workers", "4", "--requests", "30000"]
 
@@ -33,24 +30,6 @@ def report(*args):
 
 def policies():
     return [p["name"] for p in json.loads(rubato("policies", "--json").stdout)]
-
-
-def interrupted(*args):
-    """Starts a command, interrupts it as soon as it can be, and waits for its end."""
-    with subprocess.Popen([BINARY, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
-        deadline = time.monotonic() + PATIENCE_S
-        while not handles_interrupts(process.pid) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, out, err
-
-
-def handles_interrupts(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        caught = re.search(r"SigCgt:\s+(\w+)", status.read()).group(1)
-    return int(caught, 16) & (1 << (signal.SIGINT - 1))
 
 
 class OneLine(unittest.TestCase):

@@ -5,10 +5,10 @@ what works serves a load without loss, lets short requests past long ones, and d
 import json
 import select
 import subprocess
-import time
 import unittest
 
 from server import BINARY, Server
+from waiting import is_readable
 
 LONG_NS = 400_000_000
 QUANTUM = ("--set", "fixed_quantum=500us")
@@ -52,10 +52,9 @@ class Preempt(unittest.TestCase):
                     Server("--preempt", mechanism, *QUANTUM, program="spin") as server:
                 with server.client() as slow, server.client() as fast:
                     fast.call("PING")
-                    slow.send("SPIN", str(LONG_NS), "LONG")
-                    time.sleep(0.05)
+                    server.begin(slow, "SPIN", str(LONG_NS), "LONG")
                     self.assertEqual(fast.call("SPIN", "1000", "SHORT"), b"OK")
-                    over = bool(select.select([slow.socket], [], [], 0)[0])
+                    over = is_readable(slow.socket)
                     self.assertEqual(slow.reply(), b"OK")
                     self.assertFalse(over)
 
@@ -63,8 +62,7 @@ class Preempt(unittest.TestCase):
         with Server("--preempt", "none", *QUANTUM, program="spin") as server:
             with server.client() as slow, server.client() as fast:
                 fast.call("PING")
-                slow.send("SPIN", str(LONG_NS), "LONG")
-                time.sleep(0.05)
+                server.begin(slow, "SPIN", str(LONG_NS), "LONG")
                 self.assertEqual(fast.call("SPIN", "1000", "SHORT"), b"OK")
                 self.assertTrue(select.select([slow.socket], [], [], 1)[0])
 
@@ -75,7 +73,7 @@ class Preempt(unittest.TestCase):
                            program="spin") as server:
                 run = subprocess.run(
                     [BINARY, "load", "--target", f"spin://127.0.0.1:{server.port}", "--rate",
-                     "1000", "--duration", "2", "--flows", "16", "--timeout", "20", "--workload",
+                     "2000", "--duration", "1", "--flows", "16", "--timeout", "20", "--workload",
                      "extreme-bimodal", "--json", "-"],
                     capture_output=True, text=True, timeout=60)
                 self.assertEqual(run.returncode, 0, run.stderr)
@@ -83,8 +81,7 @@ class Preempt(unittest.TestCase):
                 self.assertGreater(report["requests"], 1000)
                 self.assertEqual(report["lost"] + report["errors"], 0)
                 with server.client() as slow:
-                    slow.send("SPIN", str(LONG_NS), "LONG")
-                    time.sleep(0.05)
+                    server.begin(slow, "SPIN", str(LONG_NS), "LONG")
                     server.process.terminate()
                     self.assertEqual(slow.reply(), b"OK")
                 self.assertEqual(server.process.wait(20), 0)

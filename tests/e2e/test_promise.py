@@ -2,12 +2,13 @@
 """What a client of a loaded server meets: long requests do not block short ones, and the server
 tells the truth about waiting."""
 
-import select
+import contextlib
 import threading
 import time
 import unittest
 
 from server import Server
+from waiting import eventually, is_readable, pass_time
 
 LONG_S = 0.6
 
@@ -18,10 +19,9 @@ class Promise(unittest.TestCase):
         server.call("SET", "k", "v")
         with server.client() as slow, server.client() as fast:
             fast.call("PING")
-            slow.send("DEBUG", "SLEEP", str(LONG_S))
-            time.sleep(0.1)
+            server.begin(slow, "DEBUG", "SLEEP", str(LONG_S))
             self.assertEqual(fast.call("GET", "k"), b"v")
-            sleep_is_over = bool(select.select([slow.socket], [], [], 0)[0])
+            sleep_is_over = is_readable(slow.socket)
             self.assertEqual(slow.reply(), b"OK")
             return not sleep_is_over
 
@@ -44,19 +44,26 @@ class Promise(unittest.TestCase):
 
     def test_idle_worker_notices_at_once_what_a_busy_workers_socket_holds(self):
         """Also after a silence in which it has fallen asleep for long."""
-        for options in (["darc"], ["cfcfs"], ["steal"], ["synergy", "--preempt", "none"]):
-            with Server("--workers", "2", "--policy", *options) as server:
-                for _ in range(4):  # the two connections are at one worker half the time
-                    with server.client() as slow, server.client() as fast:
-                        fast.call("GET", "k")
-                        slow.call("GET", "k")
-                        time.sleep(0.6)
-                        slow.send("DEBUG", "SLEEP", "0.3")
-                        time.sleep(0.01)
-                        fast.call("GET", "k")
-                        overtaken = not select.select([slow.socket], [], [], 0)[0]
-                        self.assertTrue(overtaken, options)
-                        self.assertEqual(slow.reply(), b"OK")
+        with contextlib.ExitStack() as stack:
+            servers = [stack.enter_context(Server("--workers", "2", "--policy", *options))
+                       for options in (["darc"], ["cfcfs"], ["steal"],
+                                       ["synergy", "--preempt", "none"])]
+            for _ in range(4):  # the two connections are at one worker half the time
+                self.check_noticed_after_a_silence(servers)
+
+    def check_noticed_after_a_silence(self, servers):
+        with contextlib.ExitStack() as stack:
+            pairs = [[stack.enter_context(server.client()) for _ in range(2)]
+                     for server in servers]
+            for slow, fast in pairs:
+                fast.call("GET", "k")
+                slow.call("GET", "k")
+            pass_time(0.6, "the silence, in which the workers fall asleep")
+            for server, (slow, fast) in zip(servers, pairs):
+                server.begin(slow, "DEBUG", "SLEEP", "0.3")
+                fast.call("GET", "k")
+                self.assertFalse(is_readable(slow.socket), server.command)
+                self.assertEqual(slow.reply(), b"OK")
 
     def test_slowlog_names_the_culprit(self):
         with Server("--policy", "fcfs") as server:
@@ -85,13 +92,12 @@ class Promise(unittest.TestCase):
     def test_idle_worker_serves_connections_of_a_stuck_one(self):
         with Server("--workers", "2", "--policy", "steal") as server:
             clients = [server.client() for _ in range(16)]
-            clients[0].send("DEBUG", "SLEEP", str(LONG_S))
-            time.sleep(0.05)
+            server.begin(clients[0], "DEBUG", "SLEEP", str(LONG_S))
             for client in clients[1:]:
                 client.send("PING")
             for client in clients[1:]:
                 self.assertEqual(client.reply(), b"PONG")
-            self.assertFalse(select.select([clients[0].socket], [], [], 0)[0])
+            self.assertFalse(is_readable(clients[0].socket))
             self.assertEqual(clients[0].reply(), b"OK")
             for client in clients:
                 client.close()
@@ -99,20 +105,22 @@ class Promise(unittest.TestCase):
     def test_health_check_is_answered_under_overload(self):
         with Server("--policy", "fcfs") as server:
             stop = threading.Event()
+            flooding = set()
 
             def flood():
                 with server.client() as client:
                     while not stop.is_set():
                         for _ in range(20):
                             client.send("DEBUG", "SLEEP", "0.001")
+                        flooding.add(client)
                         for _ in range(20):
                             client.reply()
 
             threads = [threading.Thread(target=flood) for _ in range(24)]
             for thread in threads:
                 thread.start()
-            time.sleep(0.3)
             try:
+                eventually(lambda: len(flooding) == len(threads))
                 with server.client() as client:
                     worst = 0.0
                     for _ in range(5):

@@ -4,13 +4,11 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import tempfile
-import time
 import unittest
 
-from server import BINARY, PATIENCE_S
+from server import BINARY, PATIENCE_S, interrupted
 
 SMALL = ["--policy", "synergy", "--workers", "4", "--requests", "30000"]
 ONE = ["--policy", "synergy", "--workers", "4", "--requests"]
@@ -297,25 +295,12 @@ class Refusals(unittest.TestCase):
             self.assertIn("/nowhere/x", done.stderr)
 
     def test_ctrl_c_prints_what_there_is_and_is_status_1(self):
-        with subprocess.Popen([BINARY, "sim", "--policy", "cfcfs", "--requests", "100000000000",
-                               "--workload", "fixed-1", "--explain", "--json", "-"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            process.stderr.readline()  # the first assumption: the handlers follow shortly
-            deadline = time.monotonic() + PATIENCE_S
-            while not self.handles_interrupts(process.pid) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=PATIENCE_S)
-        self.assertEqual(process.returncode, 1)
+        status, out, err = interrupted("sim", "--policy", "cfcfs", "--requests", "100000000000",
+                                       "--workload", "fixed-1", "--explain", "--json", "-")
+        self.assertEqual(status, 1)
         self.assertTrue(err.endswith("rubato: stopped early\n"), err)
         run = json.loads(out)
         self.assertEqual((run["valid"], run["invalid_reason"]), (False, "stopped early"))
-
-    @staticmethod
-    def handles_interrupts(pid):
-        with open(f"/proc/{pid}/status", encoding="ascii") as status:
-            caught = re.search(r"SigCgt:\s+(\w+)", status.read()).group(1)
-        return int(caught, 16) & (1 << (signal.SIGINT - 1))
 
 
 if __name__ == "__main__":

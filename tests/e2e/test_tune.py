@@ -5,14 +5,12 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import tempfile
-import time
 import tomllib
 import unittest
 
-from server import BINARY, PATIENCE_S, Server
+from server import BINARY, PATIENCE_S, Server, interrupted
 
 QUICK = ["--requests", "20000", "--seeds", "3", "--warmup", "0.1"]
 WORK = ["--workload", "short:1us:9,long:100us:1", "--rate", "200000"]  # keeps 2.2 workers busy
@@ -154,15 +152,9 @@ class Tune(unittest.TestCase):
     def test_ctrl_c_and_full_disks_are_status_1(self):
         self.assertEqual(tune(*SEARCH, "--output", "/dev/full").stderr,
                          "rubato: cannot write '/dev/full': No space left on device\n")
-        with subprocess.Popen([BINARY, "tune", *WORK, "--slo", "p99_latency=1ms", "--requests",
-                               "10000000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as process:
-            deadline = time.monotonic() + PATIENCE_S
-            while not handles_interrupts(process.pid) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=PATIENCE_S)
-        self.assertEqual((process.returncode, out, err), (1, "", "rubato: stopped early\n"))
+        self.assertEqual(interrupted("tune", *WORK, "--slo", "p99_latency=1ms", "--requests",
+                                     "10000000000"),
+                         (1, "", "rubato: stopped early\n"))
 
     def test_mistakes_are_one_line(self):
         slo = ["--slo", "p99_latency=1ms"]
@@ -188,12 +180,6 @@ class Tune(unittest.TestCase):
                 self.assertEqual(done.stdout, "")
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 self.assertIn(named, done.stderr)
-
-
-def handles_interrupts(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        caught = re.search(r"SigCgt:\s+(\w+)", status.read()).group(1)
-    return int(caught, 16) & (1 << (signal.SIGINT - 1))
 
 
 if __name__ == "__main__":

@@ -109,6 +109,15 @@ class Tidy(TreeTest):
         self.assertEqual(self.found("src/a_test.cc", SPDX + "for (;;) {\n  f();\n  sleep(1);\n"),
                          [])
 
+    def test_python_tests_sleep_in_the_module_that_waits_only(self):
+        body = "# " + SPDX[3:] + "import time\ntime.sleep(1)\n"
+        self.assertEqual(self.found("tests/e2e/waiting.py", body), [])
+        self.assertEqual(self.found("bench/a.py", body), [])
+        self.assertEqual(self.found("tests/e2e/test_a.py", body), ["sleep"])
+        self.assertEqual(self.found("tests/e2e/test_a.py", "# " + SPDX[3:]), [])
+        self.assertEqual(self.found("lab/tests/test_a.py", "# " + SPDX[3:] +
+                                    "from time import sleep\n"), ["sleep"])
+
     def test_policies_keep_no_state_of_their_own(self):
         for line in ("static int count = 0;", "static thread_local int x;", "inline int n = 0;"):
             self.assertEqual(self.found("src/policy/x.h", HEADER + line + "\n"),
