@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/name_list.h"
 #include "cli/command.h"
 #include "cli/fidelity_live.h"
 #include "cli/options.h"
@@ -84,18 +85,18 @@ void summarize(const LiveRun& run, const std::vector<Offer>& offers, double warm
 }
 
 Result<Row> compare(const Settings& settings, const std::string& policy,
-                    const sim::Settings& knobs, const sim::Setup& setup, double load) {
+                    const sim::Settings& policy_settings, const sim::Setup& setup, double load) {
   Row row;
   row.policy = policy;
   row.load = load;
-  auto simulated = sim::simulate(policy, knobs, setup);
+  auto simulated = sim::simulate(policy, policy_settings, setup);
   if (!simulated.ok()) return Error{simulated.error()};
   Histogram slowdowns;
   for (const sim::TypeOutcome& type : simulated->types) slowdowns.merge(type.slowdown);
   row.simulated = summarize_slowdown(slowdowns);
   row.simulated_preemptions = simulated->counters.preemptions;
 
-  LiveSetup live{policy, knobs, settings.workers, {}};
+  LiveSetup live{policy, policy_settings, settings.workers, {}};
   for (const RequestType& type : types_of(setup.workload)) {
     live.is_long.push_back(type.service.mean >= setup.long_over);
   }
@@ -199,7 +200,7 @@ std::vector<std::string> live_policies(const std::string& list) {
 
 int run(const Settings& settings) {
   const std::vector<double> loads = parse_loads(settings.loads);
-  const sim::Settings knobs = parse_set(settings.set);
+  const sim::Settings policy_settings = parse_set(settings.set);
   auto mix = parse_mix(settings.workload);
   if (!mix.ok()) bad_value("--workload", mix.error());
   auto costs = sim::load_costs(settings.costs);
@@ -209,7 +210,8 @@ int run(const Settings& settings) {
   print_head();
   for (const std::string& policy : policies) {
     for (const double load : loads) {
-      auto row = compare(settings, policy, knobs, setup_of(settings, *mix, *costs, load), load);
+      const sim::Setup setup = setup_of(settings, *mix, *costs, load);
+      auto row = compare(settings, policy, policy_settings, setup, load);
       if (!row.ok()) return fail(row.error().c_str());
       print(*row);
       rows.push_back(json_of(*row));

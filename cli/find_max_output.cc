@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/find_max_output.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/find_max.h"
 #include "cli/sim_text.h"
 
 namespace rubato::cli {
 namespace {
 
+using namespace planning;
 using Json = nlohmann::ordered_json;
 
 constexpr int kIndent = 1;
@@ -43,7 +45,7 @@ std::string max_row(const SimOptions& o, const MaxLoad& max) {
     const std::string half = exact ? std::string() : "+-" + text(max.load.half_width * scale);
     return least + text(max.load.mean * scale) + half;
   };
-  return fmt::format("{:<{}}{:>18}{:>22}{:>7} {}{}\n", max.contender.policy, kNameWidth + 1,
+  return fmt::format("{:<{}}{:>18}{:>22}{:>7} {}{}\n", max.candidate.policy, kNameWidth + 1,
                      estimate(1, load_text), estimate(capacity, krps_text), max.runs,
                      seeds_text(max), caveat(o, max));
 }
@@ -56,8 +58,8 @@ Json settings_json(const sim::Settings& settings) {
 
 Json result_json(const SimOptions& o, const MaxLoad& max) {
   const double capacity = capacity_rps(o);
-  return {{"policy", max.contender.policy},
-          {"settings", settings_json(max.contender.settings)},
+  return {{"policy", max.candidate.policy},
+          {"settings", settings_json(max.candidate.settings)},
           {"load", {{"mean", max.load.mean}, {"half_width", max.load.half_width}}},
           {"rate_rps",
            {{"mean", max.load.mean * capacity}, {"half_width", max.load.half_width * capacity}}},

@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "base/option_text.h"
@@ -139,13 +138,6 @@ CLI::Validator number(double low, double high) {
     return fmt::format("takes a number of {:g} to {:.0f}, not '{}'", low, high, text);
   };
   return {problem_of, fmt::format("FLOAT in [{:g} - {:.0f}]", low, high), ""};
-}
-
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, at);) parts.push_back(part);
-  return parts;
 }
 
 }  // namespace rubato::cli

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -42,9 +41,6 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& name, const std::strin
 // For CLI::Option::check, where the option keeps its value itself: numbers of `low` to `high`.
 CLI::Validator whole_number(int64_t low, int64_t high);
 CLI::Validator number(double low, double high);
-
-// The parts of a list such as `fcfs,ps`; none of an empty text.
-std::vector<std::string> split(const std::string& text, char at);
 
 // Throws the error that ends in exit status 2 and the line "rubato: NAME: MESSAGE".
 [[noreturn]] void bad_value(const std::string& name, const std::string& message);

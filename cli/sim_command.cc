@@ -11,20 +11,24 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/find_max.h"
+#include "cli/find_max_output.h"
 #include "cli/machine.h"
 #include "cli/options.h"
 #include "cli/output_file.h"
+#include "cli/progress.h"
 #include "cli/sim_elastic.h"
 #include "cli/sim_options.h"
 #include "cli/sim_outcomes.h"
 #include "cli/sim_output.h"
-#include "cli/sim_runs.h"
 #include "cli/sim_workload.h"
+#include "planning/find_max.h"
+#include "planning/runs.h"
 #include "sim/explain.h"
 
 namespace rubato::cli {
 namespace {
+
+using namespace planning;
 
 std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -54,7 +58,7 @@ void describe(const SimOptions& o, sim::SimReport& report) {
 std::FILE* people(const SimOptions& o) { return o.json_file == "-" ? stderr : stdout; }
 
 std::string table_of(const SimOptions& o, const std::vector<sim::SimReport>& reports) {
-  if (o.compare) return compare_table(reports, o.contenders.size(), o.slo);
+  if (o.compare) return compare_table(reports, o.candidates.size(), o.slo);
   if (o.sweep || reports.empty()) return sweep_table(reports, o.slo);
   return sim_table(reports.front(), o.slo);
 }
@@ -112,7 +116,10 @@ int finish_trace(const SimOptions& o, sim::Trace& trace) {
 }
 
 int run_find_max(const SimOptions& o) {
-  auto results = find_max(o, ::isatty(STDERR_FILENO) != 0, stop_requested);
+  auto results = [&o] {
+    Progress line(::isatty(STDERR_FILENO) != 0);
+    return find_max(o, stop_requested, [&line](double done) { line.draw(done); });
+  }();
   if (!results) refuse(results.error());
   std::fputs(max_table(o, *results).c_str(), people(o));
   if (!results->empty()) warn_of_thin_evidence(o, results->front().last);
@@ -131,7 +138,11 @@ int run_runs(const SimOptions& o) {
     if (!opened) return fail(opened.error().c_str());
     trace = std::move(*opened);
   }
-  auto reports = run_simulations(o, trace.get(), ::isatty(STDERR_FILENO) != 0, stop_requested);
+  auto reports = [&o, &trace] {
+    Progress line(::isatty(STDERR_FILENO) != 0);
+    return run_simulations(o, trace.get(), stop_requested,
+                           [&line](double done) { line.draw(done); });
+  }();
   if (!reports) refuse(reports.error());
   for (sim::SimReport& report : *reports) describe(o, report);
   if (trace != nullptr && finish_trace(o, *trace) != kDone) return kFailed;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/name_list.h"
 #include "cli/option_flags.h"
 #include "cli/options.h"
 #include "cli/sim_elastic.h"
@@ -16,6 +17,9 @@
 #include "workload/duration.h"
 
 namespace rubato::cli {
+
+using namespace planning;
+
 namespace {
 
 constexpr uint64_t kMostRequests = 1'000'000'000'000;
@@ -160,7 +164,7 @@ void add_report_options(CLI::App& app, SimOptions& o) {
 
 void check_trace(SimOptions& o) {
   if (o.trace_file.empty()) return;
-  if (o.loads.size() > 1 || o.seeds > 1 || o.contenders.size() > 1) {
+  if (o.loads.size() > 1 || o.seeds > 1 || o.candidates.size() > 1) {
     bad_value("--trace", "takes one run: no --loads, --seeds, --compare");
   }
   if (o.trace_file == "-") bad_value("--trace", "takes the name of a file");
@@ -252,25 +256,14 @@ void finish_model(SimOptions& o) {
 void finish_sim_options(SimOptions& o) {
   if (o.policies.empty()) bad_value("--policy", "is required, or --compare");
   finish_elastic(o);
-  Result<std::vector<Contender>> contenders = contenders_of(o.policies, o.settings);
-  if (!contenders) bad_value("--set", contenders.error());
-  o.contenders = std::move(*contenders);
+  Result<std::vector<Candidate>> candidates = candidates_of(o.policies, o.settings);
+  if (!candidates) bad_value("--set", candidates.error());
+  o.candidates = std::move(*candidates);
   check_find_max(o);
   check_outcomes(o);
   if (o.seeds == 0) o.seeds = 1;
   finish_model(o);
   check_trace(o);
-}
-
-double capacity_rps(const SimOptions& o) {
-  return o.setup.workers * 1e9 / mean_service_ns(o.setup.workload);
-}
-
-sim::Setup setup_at(const SimOptions& o, double load, uint32_t seed_index) {
-  sim::Setup setup = o.setup;
-  setup.workload.rate = o.rate > 0 ? o.rate : load * capacity_rps(o);
-  setup.seed += seed_index;
-  return setup;
 }
 
 }  // namespace rubato::cli

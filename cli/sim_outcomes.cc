@@ -16,6 +16,7 @@
 namespace rubato::cli {
 namespace {
 
+using namespace planning;
 using sim::MoveOutcomes;
 
 // "6.3us", or "10x" for so many mean services.
@@ -28,11 +29,6 @@ Status parse_limit(const std::string& text, OutcomesLimit& limit) {
   }
   limit = {relative ? *services : 0, *time};
   return Done{};
-}
-
-Nanos limit_of(const OutcomesLimit& limit, const WorkloadSpec& workload) {
-  if (limit.services == 0) return limit.time;
-  return Nanos(static_cast<int64_t>(limit.services * mean_service_ns(workload)));
 }
 
 std::string policies_that_move() {
@@ -68,26 +64,11 @@ void add_outcomes_option(CLI::App& app, SimOptions& o) {
 void check_outcomes(const SimOptions& o) {
   if (!o.outcomes.given()) return;
   if (o.find_max) bad_value("--outcomes", "takes runs at given loads: no --find-max");
-  for (const Contender& contender : o.contenders) {
-    if (sim::moves_requests(contender.policy)) continue;
+  for (const Candidate& candidate : o.candidates) {
+    if (sim::moves_requests(candidate.policy)) continue;
     bad_value("--outcomes", fmt::format("'{}' has no managers that move requests; {} has",
-                                        contender.policy, policies_that_move()));
+                                        candidate.policy, policies_that_move()));
   }
-}
-
-Result<sim::SimReport> simulated_report(const SimOptions& o, const Contender& contender,
-                                        const sim::Setup& setup, const sim::Watch& watch) {
-  if (!o.outcomes.given()) {
-    auto outcome = sim::simulate(contender.policy, contender.settings, setup, watch);
-    if (!outcome) return Error{outcome.error()};
-    return sim::make_report(setup, *outcome);
-  }
-  auto run = sim::simulate_and_judge(contender.policy, contender.settings, setup,
-                                     limit_of(o.outcomes, setup.workload), watch);
-  if (!run) return Error{run.error()};
-  sim::SimReport report = sim::make_report(setup, run->outcome);
-  if (report.run.valid) report.moves = run->moves;
-  return report;
 }
 
 std::string outcomes_text(const std::vector<sim::SimReport>& reports) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The option --outcomes of `rubato sim`: what moving requests between groups was good for
-// (sim/outcomes.h). Main thread, but for simulated_report(), which is safe on every thread.
+// (sim/outcomes.h). Main thread.
 #pragma once
 
 #include <string>
@@ -15,12 +15,8 @@ namespace rubato::cli {
 
 void add_outcomes_option(CLI::App& app, SimOptions& options);
 
-// Throws for policies that move nothing and for options that do not fit. Requires contenders.
+// Throws for policies that move nothing and for options that do not fit. Requires candidates.
 void check_outcomes(const SimOptions& options);
-
-// The report of one run, with or without outcomes. Fails with the line of sim::simulate().
-Result<sim::SimReport> simulated_report(const SimOptions& options, const Contender& contender,
-                                        const sim::Setup& setup, const sim::Watch& watch);
 
 // A line per report that has outcomes, which names its policy and load if there are several
 // reports; and the value of the key "outcomes".

@@ -8,10 +8,12 @@
 #include "cli/sim_elastic.h"
 #include "cli/sim_outcomes.h"
 #include "cli/sim_text.h"
+#include "planning/report_figures.h"
 
 namespace rubato::cli {
 namespace {
 
+using namespace planning;
 using sim::SimReport;
 using Json = nlohmann::ordered_json;
 
@@ -162,7 +164,7 @@ std::string slo_lines(const SimReport& report, const Slo& slo) {
 std::string slo_title(const Slo& slo) { return slo.given() ? "SLO " + slo_text(slo) + "\n" : ""; }
 
 // Adds up what all runs of a table took.
-class Effort {
+class Totals {
  public:
   void add(const SimReport& report) {
     requests_ += report.requests;
@@ -261,18 +263,18 @@ std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
   text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}{:>8}{:>11}{:>8}\n", "load",
                       "offered", "p50", width, "p99", width, "p99.9", width, "p99.9", width,
                       "of type", kNameWidth, "lost %", "refused %", "busy %");
-  Effort effort;
+  Totals totals;
   for (const SimReport& report : reports) {
     text += sweep_row(report, slo);
-    effort.add(report);
+    totals.add(report);
   }
-  return text + effort.line();
+  return text + totals.line();
 }
 
 std::string compare_table(const std::vector<SimReport>& reports, size_t policies, const Slo& slo) {
   if (reports.empty()) return kNothing;
   std::string text = circumstances(reports.front()) + slo_title(slo);
-  Effort effort;
+  Totals totals;
   for (size_t i = 0; i < reports.size(); ++i) {
     const RunReport& run = reports[i].run;
     if (i % policies == 0) {
@@ -280,9 +282,9 @@ std::string compare_table(const std::vector<SimReport>& reports, size_t policies
               compare_header(reports[i]);
     }
     text += compare_row(reports[i], slo);
-    effort.add(reports[i]);
+    totals.add(reports[i]);
   }
-  return text + effort.line();
+  return text + totals.line();
 }
 
 std::string sim_json(const SimReport& report, const Slo& slo) { return dump(json_of(report, slo)); }

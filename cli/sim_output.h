@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/slo.h"
+#include "planning/slo.h"
 #include "sim/report.h"
 
 namespace rubato::cli {
@@ -14,11 +14,11 @@ namespace rubato::cli {
 // The tables for people: one run in full, one row per load, or one row per policy for each load.
 // Figures of several seeds are means, with half of their 95 % confidence interval after a +-. An
 // SLO, if there is one, is said to be met or missed, or unsure when it lies within the interval.
-std::string sim_table(const sim::SimReport& report, const Slo& slo);
-std::string sweep_table(const std::vector<sim::SimReport>& reports, const Slo& slo);
+std::string sim_table(const sim::SimReport& report, const planning::Slo& slo);
+std::string sweep_table(const std::vector<sim::SimReport>& reports, const planning::Slo& slo);
 // `policies` rows per load.
 std::string compare_table(const std::vector<sim::SimReport>& reports, size_t policies,
-                          const Slo& slo);
+                          const planning::Slo& slo);
 
 // What the policy said of its last plan, under a head that names the load; empty if nothing.
 std::string plan_lines(const sim::SimReport& report);
@@ -28,8 +28,8 @@ std::string plan_lines(const sim::SimReport& report);
 // keys beside the contract's: "simulation"; "plan", a list of sentences, if the policy has any;
 // "confidence", of several seeds, which repeats the structure of the run with half-widths of its
 // 95 % intervals; "slo" and "outcomes", if asked for.
-std::string sim_json(const sim::SimReport& report, const Slo& slo);
+std::string sim_json(const sim::SimReport& report, const planning::Slo& slo);
 std::string runs_json(const char* schema, const std::vector<sim::SimReport>& reports,
-                      const Slo& slo);
+                      const planning::Slo& slo);
 
 }  // namespace rubato::cli

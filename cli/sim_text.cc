@@ -3,7 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "planning/report_figures.h"
+
 namespace rubato::cli {
+
+using namespace planning;
 
 std::string time_text(double us) {
   if (us >= 1e6) return fmt::format("{:.2f}s", us / 1e6);
@@ -24,13 +28,6 @@ std::string rate_text(double rps) {
   return rps >= 1e4 ? fmt::format("{:.1f} krps", rps / 1e3) : fmt::format("{:.1f} rps", rps);
 }
 
-double half_width(const sim::SimReport& report, std::string_view path) {
-  for (const sim::Confidence& confidence : report.confidence) {
-    if (confidence.path == path) return confidence.half_width;
-  }
-  return 0;
-}
-
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double)) {
   if (report.seeds < 2) return text(figure);
@@ -46,10 +43,17 @@ std::string circumstances(const sim::SimReport& report) {
                      run.arrivals, run.cost_model, seeds);
 }
 
-uint64_t measured(const RunReport& run) {
-  uint64_t count = 0;
-  for (const TypeReport& type : run.types) count += type.count;
-  return count;
+std::string figure_text(const SloFigure& figure) {
+  if (figure.count == 0) return figure.metric + ": none was measured";
+  std::string text = figure.metric + " ";
+  if (figure.kind == FigureKind::kShare) {
+    text += fmt::format("{:.3g}", figure.figure);
+  } else {
+    const auto number = figure.kind == FigureKind::kLatency ? time_text : ratio_text;
+    text += number(figure.figure);
+    if (figure.half_width > 0) text += "+-" + number(figure.half_width);
+  }
+  return text + fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
 }
 
 double percent(uint64_t part, uint64_t whole) {

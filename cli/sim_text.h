@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "planning/slo.h"
 #include "sim/report.h"
 
 namespace rubato::cli {
@@ -18,9 +19,6 @@ std::string time_text(double us);
 std::string ratio_text(double ratio);
 std::string rate_text(double rps);
 
-// Of the figure that the report's JSON has at `path`; 0 with one seed.
-double half_width(const sim::SimReport& report, std::string_view path);
-
 // A cell, with its interval when there are several seeds.
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double));
@@ -28,7 +26,9 @@ std::string with_interval(const sim::SimReport& report, std::string_view path, d
 // Everything but the policy and the load, as the title of a table: a line.
 std::string circumstances(const sim::SimReport& report);
 
-uint64_t measured(const RunReport& run);  // requests that were answered, all types
+// "p99_latency 212us+-4.00us (limit 300us)".
+std::string figure_text(const planning::SloFigure& figure);
+
 double percent(uint64_t part, uint64_t whole);
 std::string speed_line(uint64_t requests, uint64_t events, double wall_s);
 

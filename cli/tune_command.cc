@@ -24,12 +24,14 @@
 #include "cli/sim_options.h"
 #include "cli/sim_workload.h"
 #include "cli/tune_output.h"
-#include "cli/tune_search.h"
-#include "cli/tune_trials.h"
+#include "planning/tune_search.h"
+#include "planning/tune_trials.h"
 #include "policy/catalog.h"
 
 namespace rubato::cli {
 namespace {
+
+using namespace planning;
 
 constexpr uint32_t kSeeds = 5;
 // Of a run, unless told. The warm-up has what the policies take to learn service times (the default
@@ -121,7 +123,9 @@ int run_tune(const CLI::App& app, TuneOptions& o) {
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
   std::optional<Progress> line(std::in_place, ::isatty(STDERR_FILENO) != 0);
-  SimulatedTrials trials(o.sim, o.most_runs, *line, stop_requested);
+  SimulatedTrials trials(o.sim, o.most_runs, stop_requested, [&line](double runs, uint32_t tried) {
+    line->draw(fmt::format("{:.1f} runs; trying {} workers", runs, tried));
+  });
   summary.result = tune(trials, o.policies, summary.least_workers, o.most_workers);
   line.reset();  // wiped before anything is printed
   if (stop_requested.load()) return fail(sim::kStoppedEarly);

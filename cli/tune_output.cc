@@ -12,6 +12,8 @@
 namespace rubato::cli {
 namespace {
 
+using namespace planning;
+
 constexpr const char* kSafe =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=@+%";
 
@@ -89,12 +91,12 @@ std::string ranking_text(const TuneResult& result) {
 std::string sim_command(const SimOptions& o, const Configuration& configuration) {
   const sim::Setup& setup = o.setup;
   std::string text = fmt::format("rubato sim --policy {} --workers {} --workload {}",
-                                 configuration.contender.policy, configuration.workers,
+                                 configuration.candidate.policy, configuration.workers,
                                  quoted(o.workload));
   const auto add = [&text](const char* option, const std::string& value) {
     text += fmt::format(" --{} {}", option, quoted(value));
   };
-  for (const auto& [name, value] : configuration.contender.settings) {
+  for (const auto& [name, value] : configuration.candidate.settings) {
     add("set", name + "=" + value);
   }
   if (!o.recording.empty()) add("recording", o.recording);
@@ -129,11 +131,11 @@ std::string tune_config(const SimOptions& o, const TuneSummary& s) {
   text += comment("predicted", figures_text(o, *s.predicted));
   text += assumptions(o, s) + comment("again", sim_command(o, best)) + "#\n";
   text += ranking_text(s.result) + "\n";
-  text += fmt::format("policy = \"{}\"\nworkers = {}\nclassify = \"{}\"\n", best.contender.policy,
+  text += fmt::format("policy = \"{}\"\nworkers = {}\nclassify = \"{}\"\n", best.candidate.policy,
                       best.workers, name_of(o.setup.classify));
-  if (best.contender.settings.empty()) return text;
+  if (best.candidate.settings.empty()) return text;
   text += "\n[set]\n";
-  for (const auto& [name, value] : best.contender.settings) {
+  for (const auto& [name, value] : best.candidate.settings) {
     text += fmt::format("{} = {}\n", name, toml_value(value));
   }
   return text;

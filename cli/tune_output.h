@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "cli/sim_options.h"
-#include "cli/tune_search.h"
+#include "planning/tune_search.h"
 #include "sim/report.h"
 
 namespace rubato::cli {
 
 struct TuneSummary {
-  TuneResult result;
+  planning::TuneResult result;
   std::optional<sim::SimReport> predicted;  // of the first of the ranking
   std::vector<std::string> policies;
   uint32_t least_workers = 1, most_workers = 1;
@@ -33,6 +33,6 @@ std::string tune_config(const SimOptions& options, const TuneSummary& summary);
 std::string tune_failure(const SimOptions& options, const TuneSummary& summary);
 
 // The command that gives the predicted figures again.
-std::string sim_command(const SimOptions& options, const Configuration& configuration);
+std::string sim_command(const SimOptions& options, const planning::Configuration& configuration);
 
 }  // namespace rubato::cli

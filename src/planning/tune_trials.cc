@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/tune_trials.h"
-
-#include <fmt/format.h>
+#include "planning/tune_trials.h"
 
 #include <limits>
 
-#include "cli/parallel.h"
+#include "planning/parallel.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 constexpr double kNoScore = std::numeric_limits<double>::infinity();
@@ -23,28 +21,27 @@ bool SimulatedTrials::affordable(uint64_t runs) {
 bool SimulatedTrials::simulate(std::vector<Run>& runs) {
   uint64_t done = 0;
   run_parallel(
-      runs.size(), options_.threads, stop_,
-      [&](size_t i, const Step& step) {
+      runs.size(), experiment_.threads, stop_,
+      [&](size_t i, const TaskProgress& progress) {
         Run& run = runs[i];
-        const Contender& contender = run.configuration.contender;
-        sim::Setup setup = setup_at(options_, 0, run.seed_index);
+        const Candidate& candidate = run.configuration.candidate;
+        sim::Setup setup = setup_at(experiment_, 0, run.seed_index);
         setup.workers = run.configuration.workers;
         sim::Watch watch;
-        watch.progress = step;
-        auto outcome = sim::simulate(contender.policy, contender.settings, setup, watch);
+        watch.progress = progress;
+        auto outcome = sim::simulate(candidate.policy, candidate.settings, setup, watch);
         if (!outcome) {
           run.error = outcome.error();
           return true;  // of this configuration only
         }
         run.report = sim::make_report(setup, *outcome);
-        run.report.run.policy = contender.policy;
+        run.report.run.policy = candidate.policy;
         run.complete = run.report.run.valid;
         return true;
       },
       [&](double share) {
-        const double now = static_cast<double>(runs_) + share * static_cast<double>(runs.size());
-        line_.draw(fmt::format("{:.1f} runs; trying {} workers", now,
-                               runs.back().configuration.workers));
+        show_progress_(static_cast<double>(runs_) + share * static_cast<double>(runs.size()),
+                       runs.back().configuration.workers);
       });
   for (const Run& run : runs) {
     done += run.complete ? 1 : 0;
@@ -62,7 +59,7 @@ std::vector<double> SimulatedTrials::screen(const std::vector<Configuration>& co
   if (!runs.empty() && affordable(runs.size()) && simulate(runs)) {
     for (const Run& run : runs) {
       screened_[text_of(run.configuration)] =
-          run.complete ? judge(options_.slo, run.report).worst_ratio : kNoScore;
+          run.complete ? judge(experiment_.slo, run.report).worst_ratio : kNoScore;
     }
   }
   std::vector<double> scores;
@@ -77,7 +74,7 @@ double SimulatedTrials::confirm(const Configuration& configuration) {
   const std::string key = text_of(configuration);
   if (const auto known = confirmed_.find(key); known != confirmed_.end()) return known->second;
   std::vector<Run> runs;
-  for (uint32_t i = 1; i <= options_.seeds; ++i) runs.push_back({configuration, i, {}, "", {}});
+  for (uint32_t i = 1; i <= experiment_.seeds; ++i) runs.push_back({configuration, i, {}, "", {}});
   if (!affordable(runs.size()) || !simulate(runs)) return kNoScore;
   std::vector<sim::SimReport> reports;
   for (Run& run : runs) {
@@ -85,7 +82,7 @@ double SimulatedTrials::confirm(const Configuration& configuration) {
     reports.push_back(std::move(run.report));
   }
   const sim::SimReport& report = reports_[key] = sim::average(reports);
-  return confirmed_[key] = judge(options_.slo, report).worst_ratio;
+  return confirmed_[key] = judge(experiment_.slo, report).worst_ratio;
 }
 
 const sim::SimReport* SimulatedTrials::report(const Configuration& configuration) const {
@@ -93,4 +90,4 @@ const sim::SimReport* SimulatedTrials::report(const Configuration& configuration
   return found == reports_.end() ? nullptr : &found->second;
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The search of `rubato tune`: the fewest workers with which some policy, at some settings, meets
+// The tuning search: the fewest workers with which some policy, at some settings, meets
 // an SLO. It knows policies and their options, but nothing of simulations: those are its Trials.
 // One thread.
 //
 // How it searches, and why. Workers are what costs, and more of them do not make waiting longer, so
-// their number is found by galloping and bisection, first with the defaults of every policy
+// their number is found by exponential and binary search, first with the defaults of every policy
 // (upwards from the fewest that can do the work at all, near which the answer usually is), then
 // with their settings (downwards from there, for settings rarely save more than a few workers).
 // Settings are found by steepest descent over one option at a time: they are few, and interact
@@ -20,14 +20,14 @@
 #include <utility>
 #include <vector>
 
-#include "cli/contenders.h"
-#include "cli/knobs.h"
+#include "planning/candidates.h"
+#include "planning/parameters.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 
 struct Configuration {
   uint32_t workers = 1;
-  Contender contender;
+  Candidate candidate;
 };
 
 // Identifies a configuration: "synergy quantum_factor=4 with 3 workers".
@@ -62,4 +62,4 @@ struct TuneResult {
 TuneResult tune(Trials& trials, const std::vector<std::string>& policies, uint32_t least_workers,
                 uint32_t most_workers);
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/contenders.h"
+#include "planning/candidates.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/name_list.h"
 #include "base/option_text.h"
-#include "cli/options.h"
 #include "policy/catalog.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 std::vector<std::string> all_names() {
@@ -116,16 +116,16 @@ Result<Setting> parse_setting(const std::string& text) {
   return setting;
 }
 
-Result<std::vector<Contender>> contenders_of(const std::vector<std::string>& policies,
+Result<std::vector<Candidate>> candidates_of(const std::vector<std::string>& policies,
                                              const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     if (Status fits = check_setting(policies, setting); !fits) return Error{fits.error()};
   }
-  std::vector<Contender> contenders;
+  std::vector<Candidate> candidates;
   for (const std::string& policy : policies) {
-    contenders.push_back({policy, settings_of(policy, settings)});
+    candidates.push_back({policy, settings_of(policy, settings)});
   }
-  return contenders;
+  return candidates;
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/parallel.h"
+#include "planning/parallel.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 constexpr std::chrono::milliseconds kRedraw{250};
@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kRedraw{250};
 class Pool {
  public:
   Pool(size_t count, const std::atomic<bool>& stop,
-       const std::function<bool(size_t, const Step&)>& run)
+       const std::function<bool(size_t, const TaskProgress&)>& run)
       : count_(count),
         stop_(stop),
         run_(run),
@@ -37,11 +37,11 @@ class Pool {
   void work() {
     for (size_t i = 0; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
       if (i > 0 && given_up()) break;
-      const Step step = [this, i](double done) {
+      const TaskProgress progress = [this, i](double done) {
         done_of_[i].store(done, std::memory_order_relaxed);
         return !given_up();
       };
-      if (!run_(i, step)) failed_.store(true, std::memory_order_relaxed);
+      if (!run_(i, progress)) failed_.store(true, std::memory_order_relaxed);
       done_of_[i].store(1, std::memory_order_relaxed);
     }
     const std::lock_guard lock(mutex_);
@@ -61,7 +61,7 @@ class Pool {
 
   size_t count_;
   const std::atomic<bool>& stop_;
-  const std::function<bool(size_t, const Step&)>& run_;
+  const std::function<bool(size_t, const TaskProgress&)>& run_;
   std::unique_ptr<std::atomic<double>[]> done_of_;
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
@@ -73,9 +73,9 @@ class Pool {
 }  // namespace
 
 void run_parallel(size_t count, uint32_t threads, const std::atomic<bool>& stop,
-                  const std::function<bool(size_t, const Step&)>& run,
+                  const std::function<bool(size_t, const TaskProgress&)>& run,
                   const std::function<void(double)>& tick) {
   Pool(count, stop, run).run(threads, tick);
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

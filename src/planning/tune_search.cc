@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/tune_search.h"
+#include "planning/tune_search.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "cli/bisect.h"
+#include "planning/search.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 // A screened score up to this is near enough to be confirmed: seeds differ.
@@ -36,13 +36,14 @@ class Search {
   TuneResult run(uint32_t least, uint32_t most) {
     const uint32_t count = most - least + 1;
     const uint32_t too_few =
-        gallop_met(count, [&](uint32_t k) { return !meets_by_default(least + k - 1); });
+        exponential_search(count, [&](uint32_t k) { return !meets_by_default(least + k - 1); });
     uint32_t workers = least + too_few;
     if (too_few == count) {
       if (!conceivable()) return {false, false, ranking(most, false)};
       if (!meets_tuned(workers = most)) return {false, true, ranking(most, true)};
     }
-    workers -= gallop_met(workers - least, [&](uint32_t k) { return meets_tuned(workers - k); });
+    workers -= exponential_search(workers - least,
+                                  [&](uint32_t k) { return meets_tuned(workers - k); });
     TuneResult result{true, true, ranking(workers, true)};
     result.met = result.ranking.front().score <= 1;
     return result;
@@ -85,54 +86,56 @@ class Search {
   // made no difference at first are not asked again.
   Entry improved(Entry best) {
     if (best.screened > kHopeless) return best;
-    std::vector<Knob> knobs = knobs_of(best.configuration.contender.policy);
-    for (int step = 0; step < kMostSteps && !knobs.empty(); ++step) {
-      const std::optional<Entry> better = best_step(best, knobs);
+    std::vector<Parameter> parameters = parameters_of(best.configuration.candidate.policy);
+    for (int step = 0; step < kMostSteps && !parameters.empty(); ++step) {
+      const std::optional<Entry> better = best_step(best, parameters);
       if (!better) break;
       best = *better;
     }
     return best;
   }
 
-  std::optional<Entry> best_step(const Entry& from, std::vector<Knob>& knobs) {
-    std::vector<Configuration> candidates;
-    std::vector<size_t> knob_of;
-    for (size_t i = 0; i < knobs.size(); ++i) {
-      for (const Configuration& candidate : steps_of(from.configuration, knobs[i])) {
-        candidates.push_back(candidate);
-        knob_of.push_back(i);
+  std::optional<Entry> best_step(const Entry& from, std::vector<Parameter>& parameters) {
+    std::vector<Configuration> steps;
+    std::vector<size_t> parameter_of;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      for (const Configuration& step : steps_of(from.configuration, parameters[i])) {
+        steps.push_back(step);
+        parameter_of.push_back(i);
       }
     }
-    const std::vector<double> scores = trials_.screen(candidates);
+    const std::vector<double> scores = trials_.screen(steps);
     std::optional<Entry> best;
-    std::vector<bool> matters(knobs.size(), false);
+    std::vector<bool> matters(parameters.size(), false);
     for (size_t i = 0; i < scores.size(); ++i) {
-      if (scores[i] != from.screened) matters[knob_of[i]] = true;
+      if (scores[i] != from.screened) matters[parameter_of[i]] = true;
       const double goal = best ? best->screened : from.screened * (1 - kWorthwhile);
-      if (scores[i] < goal) best = Entry{candidates[i], scores[i]};
+      if (scores[i] < goal) best = Entry{steps[i], scores[i]};
     }
-    drop(knobs, matters);
+    drop(parameters, matters);
     return best;
   }
 
-  static std::vector<Configuration> steps_of(const Configuration& from, const Knob& knob) {
-    std::vector<std::string> values = knob.alternatives;
-    values.push_back(knob.standard);
-    const sim::Settings& settings = from.contender.settings;
+  static std::vector<Configuration> steps_of(const Configuration& from,
+                                             const Parameter& parameter) {
+    std::vector<std::string> values = parameter.alternatives;
+    values.push_back(parameter.default_value);
+    const sim::Settings& settings = from.candidate.settings;
     std::vector<Configuration> steps;
     for (const std::string& value : values) {
-      if (value == value_of(settings, knob)) continue;
-      steps.push_back({from.workers, {from.contender.policy, with_knob(settings, knob, value)}});
+      if (value == value_of(settings, parameter)) continue;
+      steps.push_back({from.workers, from.candidate});
+      steps.back().candidate.settings = with_parameter(settings, parameter, value);
     }
     return steps;
   }
 
-  static void drop(std::vector<Knob>& knobs, const std::vector<bool>& kept) {
-    std::vector<Knob> left;
-    for (size_t i = 0; i < knobs.size(); ++i) {
-      if (kept[i]) left.push_back(std::move(knobs[i]));
+  static void drop(std::vector<Parameter>& parameters, const std::vector<bool>& kept) {
+    std::vector<Parameter> left;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (kept[i]) left.push_back(std::move(parameters[i]));
     }
-    knobs = std::move(left);
+    parameters = std::move(left);
   }
 
   // Each policy with its defaults or, if `tuned`, with better settings, whichever is confirmed to
@@ -142,7 +145,7 @@ class Search {
     for (const Entry& entry : defaults(workers)) {
       Scored best{entry.configuration, trials_.confirm(entry.configuration)};
       const Entry better = tuned ? improved(entry) : entry;
-      if (!better.configuration.contender.settings.empty()) {
+      if (!better.configuration.candidate.settings.empty()) {
         const double score = trials_.confirm(better.configuration);
         if (score < best.score * (1 - kWorthwhile)) best = {better.configuration, score};
       }
@@ -156,7 +159,7 @@ class Search {
   template <class T>
   void sort_by(std::vector<T>& entries, double T::* score) const {
     const auto place = [&](const T& entry) {
-      return std::find(policies_.begin(), policies_.end(), entry.configuration.contender.policy);
+      return std::find(policies_.begin(), policies_.end(), entry.configuration.candidate.policy);
     };
     std::sort(entries.begin(), entries.end(), [&](const T& a, const T& b) {
       return a.*score != b.*score ? a.*score < b.*score : place(a) < place(b);
@@ -170,8 +173,8 @@ class Search {
 }  // namespace
 
 std::string text_of(const Configuration& configuration) {
-  std::string text = configuration.contender.policy;
-  for (const auto& [name, value] : configuration.contender.settings) {
+  std::string text = configuration.candidate.policy;
+  for (const auto& [name, value] : configuration.candidate.settings) {
     text += fmt::format(" {}={}", name, value);
   }
   return text + fmt::format(" with {} worker{}", configuration.workers,
@@ -184,4 +187,4 @@ TuneResult tune(Trials& trials, const std::vector<std::string>& policies, uint32
   return Search(trials, policies).run(least_workers, most_workers);
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/contenders.h"
+#include "planning/candidates.h"
 
 #include <gtest/gtest.h>
 
 #include "policy/all.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -17,11 +17,11 @@ std::vector<Setting> settings(const Names& texts) {
 }
 
 std::string error_of(const Names& policies, const Names& texts) {
-  const auto contenders = contenders_of(policies, settings(texts));
-  return contenders.ok() ? "" : contenders.error();
+  const auto candidates = candidates_of(policies, settings(texts));
+  return candidates.ok() ? "" : candidates.error();
 }
 
-TEST(Contenders, are_named_in_a_list_or_all_of_them) {
+TEST(Candidates, are_named_in_a_list_or_all_of_them) {
   Names names;
   ASSERT_TRUE(parse_policies("ps,fcfs", names).ok());
   EXPECT_EQ(names, (Names{"ps", "fcfs"}));
@@ -33,24 +33,24 @@ TEST(Contenders, are_named_in_a_list_or_all_of_them) {
             std::string::npos);
 }
 
-TEST(Contenders, a_setting_goes_to_those_that_have_it) {
-  const auto contenders =
-      contenders_of({"ps", "fcfs", "shinjuku"}, settings({"quantum=7us", "window=500"})).value();
-  EXPECT_EQ(contenders[0].settings, (sim::Settings{{"quantum", "7us"}}));
-  EXPECT_EQ(contenders[1].settings, sim::Settings{});
-  EXPECT_EQ(contenders[2].settings, (sim::Settings{{"quantum", "7us"}, {"window", "500"}}));
+TEST(Candidates, a_setting_goes_to_those_that_have_it) {
+  const auto candidates =
+      candidates_of({"ps", "fcfs", "shinjuku"}, settings({"quantum=7us", "window=500"})).value();
+  EXPECT_EQ(candidates[0].settings, (sim::Settings{{"quantum", "7us"}}));
+  EXPECT_EQ(candidates[1].settings, sim::Settings{});
+  EXPECT_EQ(candidates[2].settings, (sim::Settings{{"quantum", "7us"}, {"window", "500"}}));
 }
 
-TEST(Contenders, a_setting_of_one_policy_wins_over_that_of_all_wherever_it_stands) {
-  const auto contenders =
-      contenders_of({"ps", "shinjuku"}, settings({"ps.quantum=3us", "quantum=7us"})).value();
-  EXPECT_EQ(contenders[0].settings, (sim::Settings{{"quantum", "3us"}}));
-  EXPECT_EQ(contenders[1].settings, (sim::Settings{{"quantum", "7us"}}));
-  const auto repeated = contenders_of({"ps"}, settings({"quantum=1us", "quantum=2us"})).value();
+TEST(Candidates, a_setting_of_one_policy_wins_over_that_of_all_wherever_it_stands) {
+  const auto candidates =
+      candidates_of({"ps", "shinjuku"}, settings({"ps.quantum=3us", "quantum=7us"})).value();
+  EXPECT_EQ(candidates[0].settings, (sim::Settings{{"quantum", "3us"}}));
+  EXPECT_EQ(candidates[1].settings, (sim::Settings{{"quantum", "7us"}}));
+  const auto repeated = candidates_of({"ps"}, settings({"quantum=1us", "quantum=2us"})).value();
   EXPECT_EQ(repeated[0].settings, (sim::Settings{{"quantum", "2us"}}));
 }
 
-TEST(Contenders, settings_that_fit_nobody_are_refused) {
+TEST(Candidates, settings_that_fit_nobody_are_refused) {
   EXPECT_EQ(error_of({"ps", "fcfs"}, {"quantm=1us"}),
             "none of ps, fcfs has an option 'quantm'; did you mean quantum?");
   EXPECT_EQ(error_of({"ps", "fcfs"}, {"synergy.levels=2"}),
@@ -63,7 +63,7 @@ TEST(Contenders, settings_that_fit_nobody_are_refused) {
             std::string::npos);
 }
 
-TEST(Contenders, a_setting_is_a_name_and_a_value) {
+TEST(Candidates, a_setting_is_a_name_and_a_value) {
   EXPECT_FALSE(parse_setting("quantum").ok());
   EXPECT_FALSE(parse_setting("=1us").ok());
   EXPECT_FALSE(parse_setting("nonsense.quantum=1us").ok());
@@ -71,4 +71,4 @@ TEST(Contenders, a_setting_is_a_name_and_a_value) {
 }
 
 }  // namespace
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/slo.h"
+#include "planning/slo.h"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,12 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/name_list.h"
 #include "base/option_text.h"
-#include "cli/options.h"
-#include "cli/sim_text.h"
+#include "planning/report_figures.h"
 #include "workload/duration.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 struct NamedStatistic {
@@ -220,19 +220,6 @@ SloResult judge(const Slo& slo, const sim::SimReport& report) {
   return result;
 }
 
-std::string figure_text(const SloFigure& figure) {
-  if (figure.count == 0) return figure.metric + ": none was measured";
-  std::string text = figure.metric + " ";
-  if (figure.kind == FigureKind::kShare) {
-    text += fmt::format("{:.3g}", figure.figure);
-  } else {
-    const auto number = figure.kind == FigureKind::kLatency ? time_text : ratio_text;
-    text += number(figure.figure);
-    if (figure.half_width > 0) text += "+-" + number(figure.half_width);
-  }
-  return text + fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
-}
-
 uint64_t requests_for(const Slo& slo, const std::vector<RequestType>& types, double warmup) {
   double most = 0;
   for (const SloTarget& target : slo.targets) {
@@ -267,4 +254,4 @@ std::string thin_evidence(const Slo& slo, const sim::SimReport& report, uint64_t
   return text + fmt::format("; --requests {:.0f} has ten", std::ceil(wanted / scale) * scale);
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

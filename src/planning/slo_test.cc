@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/slo.h"
+#include "planning/slo.h"
 
 #include <gtest/gtest.h>
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 Slo slo_of(const std::string& text) {
@@ -108,7 +108,7 @@ TEST(Slo, is_missed_by_a_type_that_was_not_seen) {
   none.run.types[1].count = 0;
   const SloResult result = judge(slo_of("scan:p99_latency=1s"), none);
   EXPECT_EQ(result.verdict, Verdict::kMissed);
-  EXPECT_NE(figure_text(result.figures[0]).find("none was measured"), std::string::npos);
+  EXPECT_EQ(result.figures[0].count, 0u);
 }
 
 TEST(Slo, lost_and_refused_requests_are_misses_unless_a_share_is_allowed) {
@@ -145,4 +145,4 @@ TEST(Slo, warns_of_percentiles_that_rest_on_few_requests) {
 }
 
 }  // namespace
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The search over trials that are formulas, so that the right answer is known.
-#include "cli/tune_search.h"
+#include "planning/tune_search.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <set>
 
-#include "cli/bisect.h"
+#include "planning/search.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::string setting(const Configuration& c, const std::string& name) {
-  for (const auto& [key, value] : c.contender.settings) {
+  for (const auto& [key, value] : c.candidate.settings) {
     if (key == name) return value;
   }
   return "";
@@ -52,10 +52,10 @@ const Configuration& best_of(const TuneResult& result) {
   return result.ranking.front().configuration;
 }
 
-TEST(Gallop, finds_every_limit_and_quickly_those_that_are_near) {
+TEST(ExponentialSearch, finds_every_limit_and_quickly_those_that_are_near) {
   for (uint32_t most : {0u, 1u, 2u, 7u, 100u}) {
     for (uint32_t limit = 0; limit <= most; ++limit) {
-      EXPECT_EQ(gallop_met(most, [&](uint32_t k) {
+      EXPECT_EQ(exponential_search(most, [&](uint32_t k) {
                   EXPECT_GE(k, 1u);
                   EXPECT_LE(k, most);
                   return k <= limit;
@@ -64,20 +64,20 @@ TEST(Gallop, finds_every_limit_and_quickly_those_that_are_near) {
     }
   }
   uint32_t calls = 0;
-  gallop_met(1'000'000, [&](uint32_t k) { return ++calls, k <= 2; });
+  exponential_search(1'000'000, [&](uint32_t k) { return ++calls, k <= 2; });
   EXPECT_LE(calls, 5u);
 }
 
 TEST(TuneSearch, finds_the_fewest_workers_whatever_they_are) {
   for (uint32_t needed = 3; needed <= 16; ++needed) {
     FormulaTrials trials([&](const Configuration& c) {
-      const double base = c.contender.policy == "cfcfs" ? needed : needed + 2;
+      const double base = c.candidate.policy == "cfcfs" ? needed : needed + 2;
       return base / c.workers;
     });
     const TuneResult result = tune(trials, {"fcfs", "cfcfs"}, 3, 16);
     EXPECT_TRUE(result.met);
     EXPECT_EQ(best_of(result).workers, needed);
-    EXPECT_EQ(best_of(result).contender.policy, "cfcfs");
+    EXPECT_EQ(best_of(result).candidate.policy, "cfcfs");
     EXPECT_EQ(result.ranking.size(), 2u);
   }
 }
@@ -91,7 +91,7 @@ TEST(TuneSearch, looks_at_few_of_many_numbers_of_workers) {
 
 TEST(TuneSearch, settings_save_workers) {
   FormulaTrials trials([](const Configuration& c) {
-    if (c.contender.policy != "ps") return 10.0 / c.workers;
+    if (c.candidate.policy != "ps") return 10.0 / c.workers;
     return (setting(c, "quantum") == "2.5us" ? 6.0 : 12.0) / c.workers;
   });
   const TuneResult result = tune(trials, {"cfcfs", "ps"}, 2, 16);
@@ -111,7 +111,7 @@ TEST(TuneSearch, several_settings_are_combined) {
 
 TEST(TuneSearch, a_default_stays_unless_the_gain_is_worth_it) {
   FormulaTrials trials(
-      [](const Configuration& c) { return c.contender.settings.empty() ? 0.9 : 0.89; });
+      [](const Configuration& c) { return c.candidate.settings.empty() ? 0.9 : 0.89; });
   EXPECT_EQ(text_of(best_of(tune(trials, {"ps"}, 1, 4))), "ps with 1 worker");
 }
 
@@ -119,10 +119,10 @@ TEST(TuneSearch, what_the_other_seeds_do_not_confirm_is_not_taken) {
   // One seed says that every policy does with one worker; the others say three, and that the
   // setting is worse.
   const auto optimist = [](const Configuration& c) {
-    return c.contender.settings.empty() ? 0.9 : 0.5;
+    return c.candidate.settings.empty() ? 0.9 : 0.5;
   };
   const auto truth = [](const Configuration& c) {
-    return (c.contender.settings.empty() ? 3.0 : 4.0) / c.workers;
+    return (c.candidate.settings.empty() ? 3.0 : 4.0) / c.workers;
   };
   FormulaTrials trials(optimist, truth);
   EXPECT_EQ(text_of(best_of(tune(trials, {"ps"}, 1, 8))), "ps with 3 workers");
@@ -130,7 +130,7 @@ TEST(TuneSearch, what_the_other_seeds_do_not_confirm_is_not_taken) {
 
 TEST(TuneSearch, of_equally_many_workers_the_greatest_margin_wins) {
   FormulaTrials trials([](const Configuration& c) {
-    return c.workers < 2 ? 5.0 : c.contender.policy == "cfcfs" ? 0.9 : 0.4;
+    return c.workers < 2 ? 5.0 : c.candidate.policy == "cfcfs" ? 0.9 : 0.4;
   });
   const TuneResult result = tune(trials, {"cfcfs", "fcfs"}, 1, 8);
   EXPECT_EQ(text_of(best_of(result)), "fcfs with 2 workers");
@@ -139,7 +139,7 @@ TEST(TuneSearch, of_equally_many_workers_the_greatest_margin_wins) {
 
 TEST(TuneSearch, tells_the_best_there_is_when_nothing_will_do) {
   FormulaTrials trials([](const Configuration& c) {
-    return (c.contender.policy == "ps" ? 30.0 : 40.0) / c.workers;
+    return (c.candidate.policy == "ps" ? 30.0 : 40.0) / c.workers;
   });
   const TuneResult result = tune(trials, {"fcfs", "ps"}, 1, 16);
   EXPECT_FALSE(result.met);
@@ -149,7 +149,7 @@ TEST(TuneSearch, tells_the_best_there_is_when_nothing_will_do) {
 
 TEST(TuneSearch, tries_no_settings_where_not_even_the_most_workers_would_do) {
   FormulaTrials trials([](const Configuration& c) {
-    EXPECT_TRUE(c.contender.settings.empty());
+    EXPECT_TRUE(c.candidate.settings.empty());
     return 2 + 1.0 / c.workers;
   });
   const TuneResult result = tune(trials, {"fcfs", "ps"}, 1, 16);
@@ -177,4 +177,4 @@ TEST(TuneSearch, ends_when_trials_have_no_more_scores) {
 }
 
 }  // namespace
-}  // namespace rubato::cli
+}  // namespace rubato::planning

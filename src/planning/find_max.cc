@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/find_max.h"
+#include "planning/find_max.h"
 
 #include <cmath>
 #include <optional>
 
-#include "cli/bisect.h"
-#include "cli/parallel.h"
-#include "cli/progress.h"
+#include "planning/search.h"
+#include "planning/parallel.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 // The loads that are tried: multiples of the precision, the last of them --max-load.
 class Steps {
  public:
-  explicit Steps(const SimOptions& o)
+  explicit Steps(const Experiment& o)
       : precision_(o.precision),
         max_load_(o.max_load),
         count_(static_cast<uint32_t>(std::ceil(o.max_load / o.precision - 1e-6))) {}
@@ -30,7 +29,7 @@ class Steps {
   uint32_t count_;
 };
 
-// One seed of one contender.
+// One seed of one candidate.
 struct Search {
   std::optional<double> load;  // once found
   bool at_most = false;
@@ -42,17 +41,17 @@ struct Search {
 
 class Searches {
  public:
-  explicit Searches(const SimOptions& options)
-      : options_(options),
-        steps_(options),
-        searches_(options.contenders.size() * options.seeds) {}
+  explicit Searches(const Experiment& experiment)
+      : experiment_(experiment),
+        steps_(experiment),
+        searches_(experiment.candidates.size() * experiment.seeds) {}
 
   size_t count() const { return searches_.size(); }
 
-  bool search(size_t i, const Step& step) {
+  bool search(size_t i, const TaskProgress& progress) {
     Search& search = searches_[i];
-    const auto found = highest_met(
-        steps_.count(), [&](uint32_t at) { return meets(i, steps_.load(at), step); });
+    const auto found = binary_search(
+        steps_.count(), [&](uint32_t at) { return meets(i, steps_.load(at), progress); });
     if (found) {
       search.load = *found == 0 ? 0 : steps_.load(*found);
       search.at_most = *found == steps_.count();
@@ -62,14 +61,14 @@ class Searches {
 
   Result<std::vector<MaxLoad>> results() const {
     std::vector<MaxLoad> results;
-    for (size_t c = 0; c < options_.contenders.size(); ++c) {
+    for (size_t c = 0; c < experiment_.candidates.size(); ++c) {
       MaxLoad max;
-      max.contender = options_.contenders[c];
-      for (size_t i = c * options_.seeds; i < (c + 1) * options_.seeds; ++i) {
+      max.candidate = experiment_.candidates[c];
+      for (size_t i = c * experiment_.seeds; i < (c + 1) * experiment_.seeds; ++i) {
         if (!searches_[i].error.empty()) return Error{searches_[i].error};
         if (searches_[i].load) add(searches_[i], max);
       }
-      if (max.loads.size() < options_.seeds) continue;
+      if (max.loads.size() < experiment_.seeds) continue;
       max.load = sim::estimate(max.loads);
       results.push_back(std::move(max));
     }
@@ -77,30 +76,31 @@ class Searches {
   }
 
  private:
-  std::optional<bool> meets(size_t i, double load, const Step& step) {
+  std::optional<bool> meets(size_t i, double load, const TaskProgress& progress) {
     Search& search = searches_[i];
-    const Contender& contender = options_.contenders[i / options_.seeds];
-    const sim::Setup setup = setup_at(options_, load, static_cast<uint32_t>(i % options_.seeds));
+    const Candidate& candidate = experiment_.candidates[i / experiment_.seeds];
+    const auto seed = static_cast<uint32_t>(i % experiment_.seeds);
+    const sim::Setup setup = setup_at(experiment_, load, seed);
     sim::Watch watch;
     watch.progress = [&](double done) {
-      return step((static_cast<double>(search.runs) + done) / steps_.runs());
+      return progress((static_cast<double>(search.runs) + done) / steps_.runs());
     };
     Result<sim::Outcome> outcome =
-        sim::simulate(contender.policy, contender.settings, setup, watch);
+        sim::simulate(candidate.policy, candidate.settings, setup, watch);
     if (!outcome) {
       search.error = outcome.error();
       return std::nullopt;
     }
     search.last = sim::make_report(setup, *outcome);
-    search.last.run.policy = contender.policy;
+    search.last.run.policy = candidate.policy;
     ++search.runs;
     search.requests += search.last.requests;
     search.events += search.last.events;
     search.wall_s += search.last.run.wall_s;
-    if (!search.last.run.valid || !step(static_cast<double>(search.runs) / steps_.runs())) {
+    if (!search.last.run.valid || !progress(static_cast<double>(search.runs) / steps_.runs())) {
       return std::nullopt;
     }
-    return judge(options_.slo, search.last).verdict == Verdict::kMet;
+    return judge(experiment_.slo, search.last).verdict == Verdict::kMet;
   }
 
   static void add(const Search& search, MaxLoad& max) {
@@ -113,22 +113,21 @@ class Searches {
     max.wall_s += search.wall_s;
   }
 
-  const SimOptions& options_;
+  const Experiment& experiment_;
   Steps steps_;
   std::vector<Search> searches_;
 };
 
 }  // namespace
 
-Result<std::vector<MaxLoad>> find_max(const SimOptions& options, bool progress,
-                                      const std::atomic<bool>& stop) {
-  Searches searches(options);
-  Progress line(progress);
+Result<std::vector<MaxLoad>> find_max(const Experiment& experiment, const std::atomic<bool>& stop,
+                                      const std::function<void(double)>& show_progress) {
+  Searches searches(experiment);
   run_parallel(
-      searches.count(), options.threads, stop,
-      [&](size_t i, const Step& step) { return searches.search(i, step); },
-      [&](double done) { line.draw(done); });
+      searches.count(), experiment.threads, stop,
+      [&](size_t i, const TaskProgress& progress) { return searches.search(i, progress); },
+      show_progress);
   return searches.results();
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -11,9 +11,9 @@
 #include "base/result.h"
 #include "sim/simulation.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 
-struct Contender {
+struct Candidate {
   std::string policy;
   sim::Settings settings;
 };
@@ -33,9 +33,9 @@ Status parse_policies(const std::string& text, std::vector<std::string>& names);
 
 Result<Setting> parse_setting(const std::string& text);
 
-// A contender per policy, in order. Fails on a setting that no policy has, or on a value that one
+// A candidate per policy, in order. Fails on a setting that no policy has, or on a value that one
 // does not take. Where settings repeat, one for a single policy counts, else the last.
-Result<std::vector<Contender>> contenders_of(const std::vector<std::string>& policies,
+Result<std::vector<Candidate>> candidates_of(const std::vector<std::string>& policies,
                                              const std::vector<Setting>& settings);
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -16,7 +16,7 @@
 #include "sim/report.h"
 #include "workload/mix.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 
 enum class Statistic : uint8_t { kMean, kP50, kP90, kP99, kP999 };
 enum class FigureKind : uint8_t { kLatency, kSlowdown, kShare };  // kShare: of requests
@@ -78,9 +78,6 @@ struct SloResult {
 // Requires targets of types that the report has.
 SloResult judge(const Slo& slo, const sim::SimReport& report);
 
-// "p99_latency 212us+-4.00us (limit 300us)".
-std::string figure_text(const SloFigure& figure);
-
 // So many requests of a run that twice ten lie beyond each percentile of the targets, with a
 // warm-up that cuts the given share. Requires types that the targets are of.
 uint64_t requests_for(const Slo& slo, const std::vector<RequestType>& types, double warmup);
@@ -89,4 +86,4 @@ uint64_t requests_for(const Slo& slo, const std::vector<RequestType>& types, dou
 // with the number of requests that would do; else "".
 std::string thin_evidence(const Slo& slo, const sim::SimReport& report, uint64_t requests);
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trials of `rubato tune` as simulated runs: a batch at a time on a few threads, each once, and
-// no more than a given number in all. Main thread.
+// The trials of a tuning search as simulated runs: a batch at a time on a few threads, each once,
+// and no more than a given number in all. One thread.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "cli/progress.h"
-#include "cli/sim_options.h"
-#include "cli/tune_search.h"
+#include "planning/experiment.h"
+#include "planning/tune_search.h"
 #include "sim/report.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 
 class SimulatedTrials : public Trials {
  public:
-  // Options with a rate, an SLO, and seeds: --seed is for screening, so many after it confirm.
-  // Simulates nothing after `most_runs`, or when `stop` becomes true. `line` must live as long as
-  // there is something to simulate.
-  SimulatedTrials(const SimOptions& options, uint64_t most_runs, Progress& line,
-                  const std::atomic<bool>& stop)
-      : options_(options), most_runs_(most_runs), line_(line), stop_(stop) {}
+  // Called now and then with the runs that are done, and the workers of those that are tried.
+  using ShowProgress = std::function<void(double runs, uint32_t workers)>;
+
+  // An experiment with a rate, an SLO, and seeds: the setup's is for screening, so many after it
+  // confirm. Simulates nothing after `most_runs`, or when `stop` becomes true.
+  SimulatedTrials(const Experiment& experiment, uint64_t most_runs, const std::atomic<bool>& stop,
+                  ShowProgress show_progress)
+      : experiment_(experiment),
+        most_runs_(most_runs),
+        stop_(stop),
+        show_progress_(std::move(show_progress)) {}
 
   std::vector<double> screen(const std::vector<Configuration>& configurations) override;
   double confirm(const Configuration& configuration) override;
@@ -49,10 +55,10 @@ class SimulatedTrials : public Trials {
   bool affordable(uint64_t runs);
   bool simulate(std::vector<Run>& runs);
 
-  const SimOptions& options_;
+  const Experiment& experiment_;
   uint64_t most_runs_;
-  Progress& line_;
   const std::atomic<bool>& stop_;
+  ShowProgress show_progress_;
   uint64_t runs_ = 0;
   bool exhausted_ = false;
   std::string error_;
@@ -61,4 +67,4 @@ class SimulatedTrials : public Trials {
   std::map<std::string, sim::SimReport> reports_;
 };
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

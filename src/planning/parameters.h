@@ -9,23 +9,24 @@
 
 #include "sim/simulation.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 
-struct Knob {
+struct Parameter {
   std::string name;
-  std::string standard;                   // the default, as --set would have it
+  std::string default_value;                   // the default, as --set would have it
   std::vector<std::string> alternatives;  // values that --set takes, without the default
 };
 
 // Of times and numbers a quarter, half, twice and four times the default, as far as they are in
 // range; of flags the other value. Options that are 0 unless asked for (off, or found by the policy
 // itself) have no scale and are left out.
-std::vector<Knob> knobs_of(const std::string& policy);
+std::vector<Parameter> parameters_of(const std::string& policy);
 
 // `settings` with that option at that value; the default is left out.
-sim::Settings with_knob(sim::Settings settings, const Knob& knob, const std::string& value);
+sim::Settings with_parameter(sim::Settings settings, const Parameter& parameter,
+                             const std::string& value);
 
 // Its value in `settings`.
-const std::string& value_of(const sim::Settings& settings, const Knob& knob);
+const std::string& value_of(const sim::Settings& settings, const Parameter& parameter);
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

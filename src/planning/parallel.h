@@ -9,18 +9,18 @@
 #include <cstdint>
 #include <functional>
 
-namespace rubato::cli {
+namespace rubato::planning {
 
 // What a task calls now and then with the share of it that is done, from its own thread. False =
 // give up: somebody asked to stop, or another task failed.
-using Step = std::function<bool(double)>;
+using TaskProgress = std::function<bool(double)>;
 
 // Does task 0..count-1 and returns when all have ended. A task returns false when it failed; those
 // that have not begun are then left out, as they are when `stop` becomes true. Task 0 is begun in
 // any case, so that there is something to print. `tick` is called now and then with the share of
 // all tasks that is done, on the calling thread.
 void run_parallel(size_t count, uint32_t threads, const std::atomic<bool>& stop,
-                  const std::function<bool(size_t task, const Step& step)>& run,
+                  const std::function<bool(size_t task, const TaskProgress& progress)>& run,
                   const std::function<void(double)>& tick);
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/knobs.h"
+#include "planning/parameters.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/option_text.h"
 #include "policy/all.h"
 
-namespace rubato::cli {
+namespace rubato::planning {
 namespace {
 
 constexpr double kFactors[] = {0.25, 0.5, 2, 4};
@@ -43,42 +43,43 @@ bool takes(const std::string& name, const std::string& value) {
 }
 
 template <Policy P>
-std::vector<Knob> knobs() {
-  std::vector<Knob> knobs;
+std::vector<Parameter> parameters() {
+  std::vector<Parameter> parameters;
   typename P::Config defaults{};
   visit_options<P>(defaults, [&](const OptionInfo& info, auto& field) {
-    Knob knob{info.name, text_of(field), {}};
+    Parameter parameter{info.name, text_of(field), {}};
     for (const std::string& value : around(field)) {
-      auto& values = knob.alternatives;
+      auto& values = parameter.alternatives;
       const bool known = std::find(values.begin(), values.end(), value) != values.end();
-      if (known || value == knob.standard || !takes<P>(knob.name, value)) continue;
+      if (known || value == parameter.default_value || !takes<P>(parameter.name, value)) continue;
       values.push_back(value);
     }
-    if (!knob.alternatives.empty()) knobs.push_back(std::move(knob));
+    if (!parameter.alternatives.empty()) parameters.push_back(std::move(parameter));
   });
-  return knobs;
+  return parameters;
 }
 
 }  // namespace
 
-std::vector<Knob> knobs_of(const std::string& policy) {
-  std::vector<Knob> found;
-  with_policy(policy, [&]<class P>(std::type_identity<P>) { found = knobs<P>(); });
+std::vector<Parameter> parameters_of(const std::string& policy) {
+  std::vector<Parameter> found;
+  with_policy(policy, [&]<class P>(std::type_identity<P>) { found = parameters<P>(); });
   return found;
 }
 
-sim::Settings with_knob(sim::Settings settings, const Knob& knob, const std::string& value) {
-  std::erase_if(settings, [&](const auto& setting) { return setting.first == knob.name; });
-  if (value != knob.standard) settings.emplace_back(knob.name, value);
+sim::Settings with_parameter(sim::Settings settings, const Parameter& parameter,
+                             const std::string& value) {
+  std::erase_if(settings, [&](const auto& setting) { return setting.first == parameter.name; });
+  if (value != parameter.default_value) settings.emplace_back(parameter.name, value);
   std::sort(settings.begin(), settings.end());
   return settings;
 }
 
-const std::string& value_of(const sim::Settings& settings, const Knob& knob) {
+const std::string& value_of(const sim::Settings& settings, const Parameter& parameter) {
   for (const auto& [name, value] : settings) {
-    if (name == knob.name) return value;
+    if (name == parameter.name) return value;
   }
-  return knob.standard;
+  return parameter.default_value;
 }
 
-}  // namespace rubato::cli
+}  // namespace rubato::planning
