@@ -16,7 +16,7 @@ else()
 endif()
 file(CONFIGURE OUTPUT ${OUT} CONTENT
 "// SPDX-License-Identifier: Apache-2.0
-#include \"cli/command.h\"
+#include \"cli/common/command_registry.h\"
 
 const char* rubato::cli::version() { return \"@text@\"; }
 " @ONLY)

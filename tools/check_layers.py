@@ -24,6 +24,7 @@ class Layers:
 
     allowed: dict = field(default_factory=dict)
     banned: dict = field(default_factory=dict)
+    exempt: dict = field(default_factory=dict)  # the files that a ban spares, by its folder
     test_allowed: dict = field(default_factory=dict)
     hooks: dict = field(default_factory=dict)  # the files that may call each hook
 
@@ -35,7 +36,9 @@ def parse_rules(text):
         if not line:
             continue
         if "!" in line:
+            line, _, files = line.partition(":")
             folder, headers = line.split("!")
+            layers.exempt.setdefault(folder.strip(), []).extend(files.split())
             layers.banned.setdefault(folder.strip(), []).extend(
                 h.strip("<>") for h in headers.split())
             continue
@@ -85,8 +88,10 @@ def may_include(folder, target, layers, for_test):
     return False
 
 
-def is_banned(folder, header, layers):
+def is_banned(path, folder, header, layers):
     for rule_folder, patterns in layers.banned.items():
+        if path in layers.exempt[rule_folder]:
+            continue
         if folder == rule_folder or folder.startswith(rule_folder + "/"):
             if any(fnmatch.fnmatch(header, pattern) for pattern in patterns):
                 return True
@@ -106,7 +111,7 @@ def check_includes(path, text, layers, root):
         bracket, header = match.groups()
         target = target_of(header, path, root)
         if bracket == "<" and not header.startswith("rubato/"):
-            if not is_test(path) and is_banned(folder, header, layers):
+            if not is_test(path) and is_banned(path, folder, header, layers):
                 yield Finding(path, number, "layers", f"{folder} must not include <{header}>")
         elif target is None:
             yield Finding(path, number, "layers", f"no such header: {header}")

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <optional>
 
-#include "planning/search.h"
 #include "planning/parallel.h"
+#include "planning/search.h"
 
 namespace rubato::planning {
 namespace {

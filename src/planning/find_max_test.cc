@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "planning/search.h"
 #include "planning/find_max.h"
+#include "planning/search.h"
 #include "workload/mix.h"
 
 namespace rubato::planning {

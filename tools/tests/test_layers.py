@@ -10,6 +10,7 @@ RULES = """
 src/base:
 src/policy: base
 src/policy ! <atomic> <sys/*>
+apps ! <CLI/*>: apps/a/parser.cc
 src/datapath: base policy/job.h
 src/runtime: base policy datapath
 include: base
@@ -67,6 +68,11 @@ class Layers(TreeTest):
         self.assertEqual(len(self.including("src/policy/x.h", "#include <atomic>")), 1)
         self.assertEqual(len(self.including("src/policy/x.h", "#include <sys/mman.h>")), 1)
         self.assertEqual(self.including("src/policy/x.h", "#include <array>"), [])
+
+    def test_a_ban_spares_the_files_that_it_names(self):
+        self.assertEqual(self.including("apps/a/parser.cc", "#include <CLI/CLI.hpp>"), [])
+        self.assertEqual(self.including("apps/a/x.cc", "#include <CLI/CLI.hpp>"),
+                         ["apps must not include <CLI/CLI.hpp>"])
 
     def test_tests_may_use_threads_and_what_their_rule_adds(self):
         self.assertEqual(self.including("src/policy/x_test.cc", "#include <atomic>"), [])

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/fidelity/fidelity_live.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "datapath/loopback.h"
+#include "load/core_watch.h"
+#include "load/stalls.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/cpu/pin.h"
+#include "mechanism/cpu/relax.h"
+#include "runtime/runtime.h"
+#include "spin_server/spin_server.h"
+
+namespace rubato::cli {
+namespace {
+
+// One flow carries one request at a time, so that the order within a flow delays nobody.
+constexpr uint32_t kFlows = 2048;
+constexpr Nanos kLateAfter = Nanos::micros(5);
+constexpr Nanos kStartAfter = Nanos::millis(50);
+constexpr Nanos kPatience = Nanos::seconds(30);  // for the last replies
+
+class Sender {
+ public:
+  Sender(const LiveSetup& setup, const std::vector<Offer>& offers)
+      : setup_(setup),
+        offers_(offers),
+        lanes_(kFlows + 1),
+        replied_ns_(offers.size(), kUnanswered) {}
+
+  // On the worker that replies. Its stores are released by `busy` and acquired by the sender.
+  void replied(uint64_t flow, Instant at, bool refused) {
+    Lane& lane = lanes_[flow];
+    if (refused) refused_.fetch_add(1, std::memory_order_relaxed);
+    replied_ns_[lane.offer] = refused ? kUnanswered : at.ns();
+    lane.busy.store(false, std::memory_order_release);
+  }
+
+  Status send_all(LoopbackDatapath& datapath, const Clock& clock);
+  LiveRun result(const RuntimeStats& stats) const;
+
+ private:
+  Status connect(LoopbackDatapath& datapath);
+  void watch(Instant now);
+  void await_replies(const Clock& clock);
+
+  struct Lane {
+    std::atomic<bool> busy{false};
+    size_t offer = 0;
+  };
+  static constexpr int64_t kUnanswered = -1;
+
+  // Null = all are in use: more requests are in flight than there are flows.
+  uint64_t free_flow() {
+    for (uint32_t tried = 0; tried < kFlows; ++tried) {
+      turn_ = turn_ % kFlows + 1;
+      if (!lanes_[turn_].busy.load(std::memory_order_acquire)) return turn_;
+    }
+    return 0;
+  }
+
+  const LiveSetup& setup_;
+  const std::vector<Offer>& offers_;
+  std::vector<Lane> lanes_;  // by flow, which the datapath numbers from 1 on
+  std::vector<int64_t> replied_ns_;
+  std::atomic<uint64_t> refused_{0};
+  uint64_t turn_ = 0;
+  Instant start_;
+  Instant next_watch_;
+  bool warm_ = false;
+  std::optional<load::CoreWatch> watch_;
+  std::vector<load::Stall> found_;
+  load::Stalls stalls_;
+  LiveRun run_;
+};
+
+Status Sender::connect(LoopbackDatapath& datapath) {
+  for (uint32_t i = 1; i <= kFlows; ++i) {
+    if (datapath.connect() != i) return Error{"the loopback datapath numbers flows otherwise"};
+  }
+  auto opened = load::CoreWatch::open(static_cast<uint32_t>(::getpid()));
+  if (!opened.ok()) return Error{opened.error()};
+  watch_.emplace(std::move(*opened));
+  return Done{};
+}
+
+// Which threads are busy is known after a tenth of the run, which is not measured.
+void Sender::watch(Instant now) {
+  if (now < next_watch_) return;
+  next_watch_ = now + load::kWatchInterval;
+  const Nanos warm = (offers_.back().at - Instant()) / 10;
+  if (!warm_ && now - start_ >= warm) {
+    warm_ = true;
+    watch_->keep_busy();
+  }
+  found_.clear();
+  watch_->poll(now - start_, found_);
+  for (const load::Stall& stall : found_) stalls_.add(stall);
+}
+
+void Sender::await_replies(const Clock& clock) {
+  const Instant until = clock.now() + kPatience;
+  for (uint64_t flow = 1; flow <= kFlows; ++flow) {
+    while (lanes_[flow].busy.load(std::memory_order_acquire) && clock.now() < until) {
+      watch(clock.now());
+    }
+  }
+}
+
+Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
+  if (Status ready = connect(datapath); !ready.ok()) return ready;
+  start_ = clock.now() + kStartAfter;
+  while (clock.now() < start_) cpu_relax();
+  watch_->begin();
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    const Offer& offer = offers_[i];
+    const Instant due = start_ + (offer.at - Instant());
+    const std::string message = fmt::format("SPIN {} {}\r\n", offer.service.count(),
+                                            setup_.is_long[offer.type] ? "LONG" : "SHORT");
+    for (Instant now = clock.now(); now < due; now = clock.now()) watch(now);
+    uint64_t flow = free_flow();
+    while (flow == 0) flow = free_flow();
+    lanes_[flow].offer = i;
+    lanes_[flow].busy.store(true, std::memory_order_relaxed);
+    const Nanos lag = clock.now() - due;
+    run_.late += lag > kLateAfter ? 1u : 0u;
+    run_.worst_lag = std::max(run_.worst_lag, lag);
+    if (!datapath.submit(flow, message)) return Error{"the loopback datapath refused a request"};
+  }
+  await_replies(clock);
+  return Done{};
+}
+
+LiveRun Sender::result(const RuntimeStats& stats) const {
+  LiveRun run = run_;
+  run.refused = refused_.load(std::memory_order_relaxed);
+  run.preemptions = stats.preemptions;
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    const Instant due = start_ + (offers_[i].at - Instant());
+    const bool answered = replied_ns_[i] != kUnanswered;
+    run.latency.push_back(answered ? Instant(replied_ns_[i]) - due : Nanos(-1));
+    run.touched.push_back(stalls_.touch(offers_[i].at - Instant()));
+  }
+  return run;
+}
+
+RuntimeOptions runtime_options(const LiveSetup& setup) {
+  RuntimeOptions options;
+  options.policy = setup.policy;
+  for (const auto& [name, value] : setup.settings) options.policy_settings[name] = value;
+  options.workers = setup.workers;
+  options.classify = Classify::kFeedback;
+  options.idle = Idle::kSpin;
+  options.pin = true;
+  options.pin_first = 1;
+  return options;
+}
+
+}  // namespace
+
+Result<LiveRun> run_live(const LiveSetup& setup, const std::vector<Offer>& offers) {
+  const std::vector<uint32_t> cpus = allowed_cpus();
+  if (cpus.size() < setup.workers + 1) {
+    return Error{fmt::format("workers: {} and the sender need {} CPUs, this machine has {}",
+                             setup.workers, setup.workers + 1, cpus.size())};
+  }
+  auto clock = Clock::calibrate();
+  if (!clock.ok()) return Error{clock.error()};
+  Sender sender(setup, offers);
+  spin::SpinServer application(spin::SpinOptions{});
+  LoopbackOptions loopback;
+  loopback.queues = setup.workers;
+  loopback.max_flows = kFlows;
+  loopback.on_reply = [&](uint64_t flow, std::string_view bytes) {
+    sender.replied(flow, clock->now(), bytes.empty() || bytes.front() == '-');
+  };
+  LoopbackDatapath datapath(loopback, application);
+  auto runtime = Runtime::create(runtime_options(setup), datapath, application);
+  if (!runtime.ok()) return Error{runtime.error()};
+  std::thread server([&] { (*runtime)->run(); });
+  Status sent = pin_this_thread(cpus.front());
+  if (sent.ok()) sent = sender.send_all(datapath, *clock);
+  (*runtime)->stop();
+  server.join();
+  if (Status freed = pin_this_thread_to_any(cpus); !freed.ok()) return Error{freed.error()};
+  if (!sent.ok()) return Error{sent.error()};
+  return sender.result((*runtime)->stats());
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato load: the open-loop generator.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "cli/common/command_registry.h"
+#include "cli/common/machine.h"
+#include "cli/common/value_flags.h"
+#include "cli/load/load_output.h"
+#include "load/generator.h"
+#include "load/preload.h"
+#include "mechanism/cpu/pin.h"
+
+namespace rubato::cli {
+namespace {
+
+using namespace rubato::load;
+
+constexpr uint64_t kMostKeys = 1'000'000'000;
+constexpr uint32_t kLargestValue = 16u << 20;
+constexpr uint32_t kMostScanned = 100'000'000;
+constexpr const char* kDefaultMix = "get:1";
+constexpr const char* kDefaultWorkload = "fixed-1";
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+void request_stop(int) { stop_requested = 1; }
+
+struct Settings {
+  LoadOptions options;
+  KvShape shape;
+  Nanos warmup;
+  std::string target_text, mix, workload, service_us, json_file, hdr_file;
+  std::string arrivals_text = "poisson";
+  ArrivalSpec arrivals;  // but not its trace_file: the text it is a part of is gone
+  std::vector<Nanos> trace;
+  std::vector<std::pair<std::string, std::string>> notes;
+  uint32_t cpu = 0;
+  bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
+  bool rpc_given = false;
+};
+
+std::string verb_help() {
+  std::string text = "Verbs of --mix:\n";
+  for (const auto& [name, summary] : kv_verbs()) text += fmt::format("  {:<12}{}\n", name, summary);
+  text += "Workloads of --workload (spin and rpc targets):\n";
+  for (const NamedMix& mix : named_mixes()) {
+    text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
+  }
+  text +=
+      "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n\n"
+      "Latency runs from the scheduled time of a request to its reply.\n\n"
+      "Exit status: 2 bad arguments. 1 the server failed the run: no connection, it went away,\n"
+      "served nothing, or over 0.1 % of the requests got an error or no reply. 0 else, even where\n"
+      "the report says INVALID as its figures are not to be trusted: the generator fell behind\n"
+      "its schedule, had no connection free for too many requests, had none due (as where only\n"
+      "--load-keys matters), or was interrupted. \"valid\" in the JSON is true only if nothing of\n"
+      "all this was.\n";
+  return text;
+}
+
+Status read_trace(const std::string& path, std::vector<Nanos>& times) {
+  std::ifstream file(path);
+  if (!file) return Error{"cannot read '" + path + "'"};
+  std::ostringstream text;
+  text << file.rdbuf();
+  Result<std::vector<Nanos>> parsed = parse_trace(text.str());
+  if (!parsed) return Error{parsed.error()};
+  times = std::move(*parsed);
+  return Done{};
+}
+
+void add_target_options(CommandLine& command, Settings& s) {
+  command.add_parsed(
+      "--target", "URL",
+      [&s](const std::string& text) -> Status {
+        Result<Target> target = parse_target(text);
+        if (!target) return Error{target.error()};
+        s.options.target = *target;
+        s.target_text = text;
+        return Done{};
+      },
+      "Server: resp://HOST:PORT, spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over "
+      "Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)")
+      .required();
+  command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
+  add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
+            "Connections of an open loop");
+  command.add_parsed(
+      "--pick", "idle|random",
+      [&s](const std::string& text) -> Status {
+        if (text != "idle" && text != "random") {
+          return Error{"takes idle or random, not '" + text + "'"};
+        }
+        s.options.pick = text == "idle" ? Pick::kIdle : Pick::kRandom;
+        return Done{};
+      },
+      "Connection of a request: an idle one at random, because replies of one connection come in "
+      "order and a GET would wait behind a scan on its own; or any, pipelining")
+      .default_text("idle");
+}
+
+void add_schedule_options(CommandLine& command, Settings& s) {
+  add_number(command, "--rate", s.options.rate, 0.1, kMaxRate, "requests per second",
+             "Requests per second")
+      .marks(s.rate_given);
+  add_seconds(command, "--duration", s.options.duration, Nanos::millis(1),
+              Nanos::from_seconds(kMaxDurationSeconds), "Length of the run")
+      .default_text("10");
+  add_seconds(command, "--warmup", s.warmup, Nanos(0), Nanos::from_seconds(kMaxDurationSeconds),
+              "Left out of the figures at the start; default: a tenth of the duration")
+      .marks(s.warmup_given);
+  command.add_parsed(
+      "--arrivals", "KIND",
+      [&s](const std::string& text) -> Status {
+        Result<ArrivalSpec> spec = parse_arrivals(text);
+        if (!spec) return Error{spec.error()};
+        s.arrivals = *spec;
+        s.arrivals_text = text;
+        if (spec->shape != ArrivalShape::kTrace) return Done{};
+        return read_trace(std::string(spec->trace_file), s.trace);
+      },
+      "poisson, uniform, onoff (1 ms at twice the rate, 1 ms silent), batch:SIZE, "
+      "bursty:PEAK:LENGTH (bursts of PEAK times the rate, of that mean length) or "
+      "trace:FILE (a time in microseconds per line; stretched to --rate if that is given)")
+      .default_text("poisson");
+  add_count(command, "--seed", s.options.seed, 0, UINT64_MAX, "a whole number",
+            "Same seed, same requests at the same times");
+  add_count(command, "--closed", s.options.closed_clients, 1, kMaxFlows, "a number of clients",
+            "Closed loop instead: each client sends when its last reply came, as classic tools "
+            "do; the latency that hides what a stall did to everybody else")
+      .default_text("");
+  add_seconds(command, "--timeout", s.options.reply_timeout, Nanos::millis(1), Nanos::seconds(3600),
+              "How long to wait for the last replies")
+      .default_text("5");
+}
+
+void add_request_options(CommandLine& command, Settings& s) {
+  command.add_text("--mix", s.mix, "Requests of a resp or rpc+kv target: VERB[/NUMBER]:WEIGHT,...")
+      .placeholder("SPEC")
+      .default_text(kDefaultMix);
+  command.add_text("--workload", s.workload,
+                   "Requests of a spin or rpc target: a name or a spec, as below")
+      .placeholder("NAME|SPEC")
+      .default_text(kDefaultWorkload);
+  add_count(command, "--keys", s.shape.keys, 1, kMostKeys, "a number of keys", "Keys in use");
+  add_count(command, "--value-size", s.shape.value_size_bytes, 0, kLargestValue, "bytes",
+            "Bytes of a value");
+  add_count(command, "--scan-limit", s.shape.scan_limit, 1, kMostScanned, "a number of items",
+            "Items of a range, scan, lrange, smembers");
+  command.add_flag("--load-keys", s.load_keys,
+                   "First SET every key (and fill the list and set the mix reads)");
+  command.add_text("--service-us", s.service_us,
+                   "Nominal service times for slowdowns, such as get=3,range=1000")
+      .placeholder("VERB=US,...");
+}
+
+void add_rpc_options(CommandLine& command, Settings& s) {
+  add_count(command, "--rpc-queue", s.options.rpc_queue, 1, 1'000'000, "a number of requests",
+            "rpc targets: requests that a session queues while it has no credit; then the oldest "
+            "is dropped")
+      .marks(s.rpc_given);
+  add_rpc_expire(command, s.options.rpc_expire).marks(s.rpc_given);
+}
+
+void add_output_options(CommandLine& command, Settings& s) {
+  command.add_text("--json", s.json_file, "Write the report as JSON; - is stdout")
+      .placeholder("FILE");
+  command.add_text("--hdr", s.hdr_file,
+                   "Write percentiles in the HdrHistogram text format, one file per type")
+      .placeholder("FILE");
+  command.add_flag("--timeline", s.options.timeline, "Add figures per 100 ms to the JSON");
+  command.add_flag("--ccdf", s.options.ccdf, "Add the latency distributions to the JSON");
+  add_count(command, "--watch", s.options.watched_server, 1, INT32_MAX, "a process id",
+            "The server's process, if it runs here: notices when the machine keeps a core from its "
+            "workers, and tells the latency of what no such stall touched beside that of all")
+      .default_text("");
+  command.add_flag("--nap", s.options.nap,
+                   "Sleep until a request is due or a reply comes, instead of polling: for "
+                   "machines where the server needs the core; latencies include that the sleeper "
+                   "must wake");
+  command.add_parsed(
+      "--cpu", "N",
+      [&s](const std::string& text) -> Status {
+        uint32_t cpu = 0;
+        const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), cpu);
+        if (problem != std::errc() || stop != text.data() + text.size()) {
+          return Error{"takes the number of a CPU, not '" + text + "'"};
+        }
+        s.cpu = cpu;
+        s.pinned = true;
+        return pin_this_thread(cpu);
+      },
+      "Run on this CPU only");
+  command.add_parsed(
+      "--note", "KEY=VALUE",
+      [&s](const std::string& text) -> Status {
+        const size_t equals = text.find('=');
+        if (equals == std::string::npos || equals == 0) {
+          return Error{"takes KEY=VALUE, not '" + text + "'"};
+        }
+        s.notes.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+        return Done{};
+      },
+      "Write this into the report; policy= and workers= fill those fields. May be repeated")
+      .repeatable();
+}
+
+bool spins(const Settings& s) { return !keeps_values(s.options.target); }
+
+void check_rpc(const Settings& s) {
+  if (!speaks_rpc(s.options.target)) {
+    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
+    return;
+  }
+  if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
+}
+
+// What only the options together can tell.
+void check(Settings& s) {
+  if (s.warmup_given) s.options.warmup = s.warmup;
+  if (s.options.warmup_length() >= s.options.duration) {
+    bad_value("--warmup", "takes less than the duration");
+  }
+  const bool spin = spins(s);
+  if (spin && !s.mix.empty()) {
+    bad_value("--mix", "is for resp:// and rpc+kv:// targets; use --workload");
+  }
+  if (!spin && !s.workload.empty()) {
+    bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
+  }
+  if (s.load_keys && s.options.target.protocol != Protocol::kResp) {
+    bad_value("--load-keys", "is for resp:// targets");
+  }
+  check_rpc(s);
+  if (s.mix.empty()) s.mix = kDefaultMix;
+  if (s.workload.empty()) s.workload = kDefaultWorkload;
+}
+
+std::unique_ptr<RequestSource> make_source(const Settings& s) {
+  if (spins(s)) {
+    Result<Mix> mix = parse_mix(s.workload);
+    if (!mix) bad_value("--workload", mix.error());
+    return speaks_rpc(s.options.target) ? make_rpc_spin_source(std::move(*mix))
+                                        : make_spin_source(std::move(*mix));
+  }
+  Result<std::unique_ptr<RequestSource>> source = make_kv_source(s.mix, s.shape, s.service_us);
+  if (!source) {
+    bad_value(source.error().starts_with("service-us") ? "--service-us" : "--mix", source.error());
+  }
+  return std::move(*source);
+}
+
+Arrivals make_arrivals(const Settings& s) {
+  if (s.arrivals.shape == ArrivalShape::kTrace) {
+    return Arrivals::replay(s.trace, s.rate_given ? s.options.rate : 0);
+  }
+  return Arrivals::generate(s.arrivals, s.options.rate, s.options.seed);
+}
+
+void describe_run(const Settings& s, RunReport& report) {
+  const bool spin = spins(s);
+  report.workload = spin ? s.workload : s.mix;
+  report.target = s.target_text;
+  report.machine = this_machine();
+  report.version = version();
+  if (s.options.closed_clients == 0) report.arrivals = s.arrivals_text;
+  const bool closed = s.options.closed_clients > 0;
+  auto& settings = report.settings;
+  settings.emplace_back("flows",
+                        std::to_string(closed ? s.options.closed_clients : s.options.flows));
+  if (speaks_rpc(s.options.target)) {
+    settings.emplace_back("rpc_queue", std::to_string(s.options.rpc_queue));
+    settings.emplace_back("rpc_expire_us", fmt::format("{:g}", s.options.rpc_expire.micros()));
+  } else if (!closed) {
+    settings.emplace_back("pick", s.options.pick == Pick::kIdle ? "idle" : "random");
+  }
+  settings.emplace_back("duration_s", fmt::format("{:g}", s.options.duration.seconds()));
+  settings.emplace_back("warmup_s", fmt::format("{:g}", s.options.warmup_length().seconds()));
+  if (!spin) {
+    settings.emplace_back("keys", std::to_string(s.shape.keys));
+    settings.emplace_back("value_size_bytes", std::to_string(s.shape.value_size_bytes));
+    settings.emplace_back("scan_limit", std::to_string(s.shape.scan_limit));
+  }
+  if (s.pinned) settings.emplace_back("cpu", std::to_string(s.cpu));
+  for (const auto& [key, value] : s.notes) {
+    if (key == "policy") {
+      report.policy = value;
+    } else if (key == "workers") {
+      std::from_chars(value.data(), value.data() + value.size(), report.workers);
+    } else {
+      settings.emplace_back(key, value);
+    }
+  }
+}
+
+int run_load(Settings& s) {
+  check(s);
+  const std::unique_ptr<RequestSource> source = make_source(s);
+  if (s.load_keys) {
+    const PreloadPlan plan = plan_preload(s.mix, s.shape);
+    if (Status done = preload(s.options.target, s.options.password, plan); !done) {
+      return fail(done.error().c_str());
+    }
+  }
+  s.options.progress = ::isatty(STDERR_FILENO) != 0;
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  Generator generator(s.options, *source, make_arrivals(s));
+  Result<RunReport> report = generator.run(&stop_requested);
+  if (!report) return fail(report.error().c_str());
+  describe_run(s, *report);
+  const Status written = write_outputs(*report, generator.recorder(), s.json_file, s.hdr_file);
+  if (!written) return fail(written.error().c_str());
+  return generator.failed() ? fail(report->invalid_reason.c_str()) : kDone;
+}
+
+void add_load(CommandLine& command) {
+  auto settings = std::make_shared<Settings>();
+  command.footer(verb_help());
+  add_target_options(command, *settings);
+  add_schedule_options(command, *settings);
+  add_request_options(command, *settings);
+  add_rpc_options(command, *settings);
+  add_output_options(command, *settings);
+  command.action([settings] { return run_load(*settings); });
+}
+
+const Command kLoad({"", "load", "Drive a server with an open-loop load, measure it", add_load});
+
+}  // namespace
+}  // namespace rubato::cli

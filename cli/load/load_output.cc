@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/load/load_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/common/output_file.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr int kHdrTicksPerHalfDistance = 5;
+
+// Three significant digits in the unit that suits.
+std::string time_text(double us) {
+  if (us >= 1e6) return fmt::format("{:.2f}s", us / 1e6);
+  if (us >= 1e5) return fmt::format("{:.0f}ms", us / 1e3);
+  if (us >= 1e4) return fmt::format("{:.1f}ms", us / 1e3);
+  if (us >= 1e3) return fmt::format("{:.2f}ms", us / 1e3);
+  if (us >= 100) return fmt::format("{:.0f}us", us);
+  return fmt::format("{:.1f}us", us);
+}
+
+std::string row(std::string_view name, uint64_t count, const LatencySummary& l) {
+  std::string text = fmt::format("{:<14}{:>10}", name, count);
+  for (double us : {l.mean_us, l.p50_us, l.p90_us, l.p99_us, l.p999_us, l.max_us}) {
+    text += fmt::format("{:>9}", count > 0 ? time_text(us) : "-");
+  }
+  return text;
+}
+
+// Of a type, or of the whole run.
+template <class Counts>
+std::string failures(const Counts& c) {
+  return fmt::format("{:>9}{:>8}{:>8}\n", c.refused, c.errors, c.lost);
+}
+
+std::string slowdown_lines(const RunReport& report) {
+  std::string text;
+  for (const TypeReport& type : report.types) {
+    if (!type.slowdown) continue;
+    text += fmt::format("slowdown of {:<12} mean {:.1f}  p50 {:.1f}  p99 {:.1f}  p99.9 {:.1f}\n",
+                        type.name, type.slowdown->mean, type.slowdown->p50, type.slowdown->p99,
+                        type.slowdown->p999);
+  }
+  return text;
+}
+
+std::string noise_line(const RunReport& report) {
+  std::string text;
+  if (report.send_lag) {
+    text += fmt::format("send lag p99 {}, max {}; ", time_text(report.send_lag->p99_us),
+                        time_text(report.send_lag->max_us));
+  }
+  const NoiseReport noise = report.noise.value_or(NoiseReport{});
+  text += fmt::format("noise: {:.1f} gaps over 100 us per second, longest {}",
+                      noise.over_100us_per_s, time_text(noise.max_gap_us));
+  if (noise.steal_percent)
+    text += fmt::format(", {:.1f} % of CPU time stolen", *noise.steal_percent);
+  return text + "\n";
+}
+
+// Never sent, so no row of the table knows of them.
+std::string shed_line(const RunReport& report) {
+  if (!report.shed) return "";
+  const auto [expired, dropped] = *report.shed;
+  const double share = report.requests > 0 ? 100.0 * static_cast<double>(expired + dropped) /
+                                                 static_cast<double>(report.requests)
+                                           : 0;
+  return fmt::format("shed by the clients, for want of credit: {} ({:.1f} %): {} expired, {} "
+                     "dropped\n",
+                     expired + dropped, share, expired, dropped);
+}
+
+// Beside the table, never in its place.
+std::string undisturbed_lines(const RunReport& report) {
+  if (!report.undisturbed) return "";
+  const UndisturbedReport& u = *report.undisturbed;
+  std::string text = fmt::format(
+      "stalls: a core was away for over {} {} times, {:.0f} ms together ({}); untouched by them:\n",
+      time_text(u.floor_us), u.stalls, u.stalled_ms,
+      u.server_threads > 0 ? "generator and server" : "generator only, see --watch");
+  for (const UndisturbedReport::Type& type : u.types) {
+    text += row(type.name, type.count, type.latency);
+    text += fmt::format("   {:.1f} %\n", 100 * type.share);
+  }
+  return text;
+}
+
+std::string file_suffix(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+}  // namespace
+
+std::string report_table(const RunReport& r) {
+  std::string text = fmt::format("{}  {}  {} loop{}  seed {}\n", r.target, r.workload, r.loop,
+                                 r.arrivals.empty() ? "" : ", " + r.arrivals + " arrivals", r.seed);
+  text += fmt::format("{:<14}{:>10}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}\n", "", "replies",
+                      "mean", "p50", "p90", "p99", "p99.9", "max", "refused", "errors", "lost");
+  uint64_t replies = 0;
+  for (const TypeReport& type : r.types) {
+    replies += type.count;
+    text += row(type.name, type.count, type.latency) + failures(type);
+  }
+  if (r.types.size() > 1) text += row("all", replies, r.latency) + failures(r);
+  text += slowdown_lines(r);
+  text += fmt::format("offered {:.0f}/s, achieved {:.0f}/s over {:.1f} s (warm-up left out)\n",
+                      r.offered_rps, r.achieved_rps, r.wall_s);
+  text += shed_line(r) + noise_line(r) + undisturbed_lines(r);
+  text += r.valid ? "valid run\n" : "INVALID run: " + r.invalid_reason + "\n";
+  return text;
+}
+
+std::string hdr_text(const Histogram& h) {
+  std::string text = fmt::format("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile",
+                                 "TotalCount", "1/(1-Percentile)");
+  const double total = static_cast<double>(h.count());
+  uint64_t seen = 0;
+  double next_level = 0;
+  h.for_each_bucket([&](Nanos low, Nanos high, uint64_t count) {
+    seen += count;
+    const double level = static_cast<double>(seen) / total;
+    const double value = (low.micros() + high.micros()) / 2;
+    if (level < next_level && seen < h.count()) return;
+    const std::string odds = seen < h.count() ? fmt::format("{:.2f}", 1 / (1 - level)) : "inf";
+    text += fmt::format("{:12.3f} {:2.12f} {:10} {:>14}\n", value, level, seen, odds);
+    next_level = level + (1 - level) / (2 * kHdrTicksPerHalfDistance);
+  });
+  text += fmt::format("#[Mean    = {:12.3f}, StdDeviation   = {:>12}]\n", h.mean_ns() / 1e3, "nan");
+  text +=
+      fmt::format("#[Max     = {:12.3f}, Total count    = {:12}]\n", h.max().micros(), h.count());
+  return text;
+}
+
+Status write_outputs(const RunReport& report, const load::Recorder& recorder,
+                     const std::string& json_file, const std::string& hdr_file) {
+  const bool json_to_stdout = json_file == "-";
+  std::fputs(report_table(report).c_str(), json_to_stdout ? stderr : stdout);
+  if (json_to_stdout) {
+    std::fputs(to_json(report).c_str(), stdout);
+  } else if (!json_file.empty()) {
+    if (Status done = write_file(json_file, to_json(report)); !done) return done;
+  }
+  if (hdr_file.empty()) return Done{};
+  for (uint32_t i = 0; i < report.types.size(); ++i) {
+    const std::string path =
+        report.types.size() == 1 ? hdr_file : hdr_file + "." + file_suffix(report.types[i].name);
+    if (Status done = write_file(path, hdr_text(recorder.latency_of(i))); !done) return done;
+  }
+  return Done{};
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve/best_effort_flags.h"
+
+#include "mechanism/cpu/pin.h"
+
+namespace rubato::cli {
+
+void add_best_effort_options(CommandLine& command, CoresOptions& o) {
+  command.add_text("--best-effort", o.best_effort.command,
+                   "Command for the shell that runs on the CPU time that the server leaves, and "
+                   "ends with it; INFO scheduler and the metrics tell its share")
+      .placeholder("CMD");
+  command.add_flag("--best-effort-restart", o.best_effort.restart,
+                   "Start that command again when it has ended, 1 s later, or up to 60 s if it "
+                   "ends soon each time");
+  command.add_flag("--best-effort-no-group", o.no_group,
+                   "Make no control group for it: SCHED_IDLE alone keeps it back, which leaves it "
+                   "the share of the server's session against those of others");
+}
+
+namespace {
+
+// An idle worker spins for what it costs to sleep and wake: longer, and it takes more from the
+// command than it can save; shorter, and it pays for the switches.
+constexpr Nanos kSharedSpin = Nanos::micros(10);
+
+Status share_cpus(const CommandLine& command, RuntimeOptions& runtime) {
+  const size_t cpus = allowed_cpus().size();
+  if (runtime.idle == Idle::kSpin && runtime.workers >= cpus) {
+    return Error{"--best-effort: needs --idle adaptive, or fewer workers than CPUs: with --idle "
+                 "spin nothing is left"};
+  }
+  if (!command.given("--idle-spin")) runtime.idle_spin = kSharedSpin;
+  // The kernel looks for an idle CPU less eagerly where the command fills all of them: left to it,
+  // two workers share a CPU for up to a tick while the command has the other.
+  if (!command.given("--pin")) runtime.pin = runtime.workers == cpus;
+  return Done{};
+}
+
+}  // namespace
+
+Status finish_best_effort_options(const CommandLine& command, RuntimeOptions& runtime) {
+  return command.given("--best-effort") ? share_cpus(command, runtime) : Done{};
+}
+
+Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CommandLine& command,
+                                                        const CoresOptions& o) {
+  if (!command.given("--best-effort")) {
+    if (o.best_effort.restart) return Error{"best_effort_restart: needs --best-effort CMD"};
+    if (o.no_group) return Error{"best_effort_no_group: needs --best-effort CMD"};
+    return std::unique_ptr<BestEffort>();
+  }
+  BestEffortOptions options = o.best_effort;
+  options.group = !o.no_group;
+  return BestEffort::prepare(options);
+}
+
+}  // namespace rubato::cli

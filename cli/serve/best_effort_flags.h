@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of `rubato serve` about what runs on the CPU time that the server leaves. Main
+// thread, at start.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "cli/common/command_line.h"
+#include "host/best_effort.h"
+#include "runtime/options.h"
+
+namespace rubato::cli {
+
+struct CoresOptions {
+  BestEffortOptions best_effort;
+  bool no_group = false;
+};
+
+void add_best_effort_options(CommandLine& command, CoresOptions& options);
+
+// After the parse. Fails with one line.
+Status finish_best_effort_options(const CommandLine& command, RuntimeOptions& runtime);
+
+// The best-effort command, not yet begun; null if none was given. To be called before any thread
+// starts.
+Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CommandLine& command,
+                                                        const CoresOptions& options);
+
+}  // namespace rubato::cli

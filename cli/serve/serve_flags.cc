@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve/serve_flags.h"
+
+#include <algorithm>
+
+#include "cli/common/command_registry.h"
+#include "cli/common/config_file.h"
+#include "cli/common/scheduler_flags.h"
+#include "cli/common/value_flags.h"
+#include "mechanism/cpu/cgroup.h"
+#include "mechanism/preempt/mechanism.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr Nanos kLongestProfile = Nanos::seconds(1'000'000);
+
+void add_profile_options(CommandLine& command, ServeOptions& o) {
+  command.add_text("--profile", o.serving.recording.file,
+                   "Write what requests come to this file, for `rubato sim --workload "
+                   "profile:FILE`: every 10 s and at the end")
+      .placeholder("FILE");
+  add_seconds(command, "--profile-for", o.profile_for, Nanos::seconds(1), kLongestProfile,
+              "Record for so long, from the first request on; default: until the server stops");
+}
+
+Status resolve_recording(const CommandLine& command, ServeOptions& o) {
+  RecordingOptions& recording = o.serving.recording;
+  if (command.given("--profile") && recording.file.empty()) {
+    return Error{"--profile: takes the name of a file"};
+  }
+  if (o.profile_for > Nanos() && recording.file.empty()) {
+    return Error{"--profile-for: needs --profile FILE"};
+  }
+  if (o.profile_for > Nanos()) recording.length = o.profile_for;
+  recording.version = version();
+  o.runtime.record_arrivals = !recording.file.empty();
+  return Done{};
+}
+
+// A worker for each CPU that those before the first are not on.
+void count_workers(RuntimeOptions& runtime) {
+  if (runtime.workers > 0) return;
+  const uint32_t cpus = std::min(usable_cpus(), limits::kMaxWorkers);
+  runtime.workers = cpus - std::min(runtime.pin_first, cpus - 1);
+}
+
+void use_ports(ServeOptions& o) {
+  const ServerOptions& server = o.server;
+  o.tcp.bind = server.bind;
+  o.tcp.port = static_cast<uint16_t>(server.port);
+  o.tcp.queues = o.runtime.workers;
+  o.tcp.max_flows = server.max_connections;
+  o.tcp.idle_timeout = server.idle_timeout;
+  o.tcp.date_backlog = o.runtime.sheds();
+  o.serving.metrics_bind = server.metrics_bind;
+  o.serving.metrics_port = server.metrics_port;
+  o.serving.agent_bind = server.agent_bind;
+  o.serving.agent_port = server.agent_port;
+}
+
+}  // namespace
+
+std::string preemption_text(const ServeOptions& options) {
+  const PreemptMechanism mechanism = resolve(options.runtime.preempt);
+  const bool chosen = options.runtime.preempt == PreemptMechanism::kAuto;
+  return std::string("preempt ") + to_string(mechanism) + (chosen ? " (auto)" : "");
+}
+
+void add_serve_options(CommandLine& command, ServeOptions& options) {
+  options.runtime.workers = 0;
+  add_flags(command, static_cast<SchedulerOptions&>(options.runtime), kServe);
+  add_flags(command, options.server, kServe);
+  add_best_effort_options(command, options.cores);
+  add_profile_options(command, options);
+  command.add_existing_file("--config", options.config_file,
+                            "TOML file with these options as keys");
+}
+
+Status finish_serve_options(CommandLine& command, ServeOptions& o) {
+  if (!o.config_file.empty()) {
+    Status applied = apply_config_file(o.config_file, command);
+    if (!applied.ok()) return applied;
+  }
+  count_workers(o.runtime);
+  if (Status fits = finish_best_effort_options(command, o.runtime); !fits.ok()) return fits;
+  use_ports(o);
+  return resolve_recording(command, o);
+}
+
+Error option_error(const std::string& message) {
+  const size_t end = message.find(": ");
+  const std::string name = message.substr(0, end);
+  if (end == std::string::npos || name.find(' ') != std::string::npos) return Error{message};
+  std::string option = "--" + name;
+  std::replace(option.begin(), option.end(), '_', '-');
+  return Error{option + message.substr(end)};
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that all `rubato serve` programs share: policy, workers, address, preemption, idling,
+// limits, metrics. Main thread, at start.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/common/command_line.h"
+#include "cli/serve/best_effort_flags.h"
+#include "datapath/server_options.h"
+#include "datapath/tcp.h"
+#include "host/serving.h"
+#include "runtime/options.h"
+
+namespace rubato::cli {
+
+struct ServeOptions {
+  RuntimeOptions runtime;
+  ServerOptions server;
+  TcpOptions tcp;  // these two follow from the two above, by finish_serve_options
+  ServingOptions serving;
+  CoresOptions cores;
+  std::string config_file;
+  Nanos profile_for;  // 0 = until the server stops
+};
+
+// Adds the options to `command`; `options` must outlive the parse.
+void add_serve_options(CommandLine& command, ServeOptions& options);
+
+// After the parse: reads the config file, then resolves the raw values. Fails with one line.
+Status finish_serve_options(CommandLine& command, ServeOptions& options);
+
+// How requests are preempted, for the start line: "preempt checkpoint (auto)".
+std::string preemption_text(const ServeOptions& options);
+
+// A message of Runtime::create, which names the field it is about, for somebody who gave options:
+// "max_fibers: ..." becomes "--max-fibers: ...".
+Error option_error(const std::string& message);
+
+}  // namespace rubato::cli

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `rubato serve kv`: the key-value server on TCP, speaking RESP, and on ports of their own
+// memcached's text protocol and Rubato RPC.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "cli/common/command_registry.h"
+#include "cli/common/value_flags.h"
+#include "cli/serve/rpc_service.h"
+#include "cli/serve/serve_flags.h"
+#include "datapath/tcp.h"
+#include "datapath/tcp_socket.h"
+#include "host/kv_host.h"
+#include "host/serving.h"
+#include "kv_server/server/application.h"
+#include "kv_server/server/protected_mode.h"
+#include "kv_server/text/number.h"
+#include "runtime/runtime.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr int64_t kMaxSlowUs = int64_t{3600} * 1'000'000;
+constexpr uint32_t kMaxSlowEntries = 1'000'000;
+
+struct KvCommand {
+  ServeOptions options;
+  kv::KvOptions kv;
+  std::string durability = "sync";
+  std::string overload_reply = "overloaded";
+  std::string protected_mode = "yes";
+  int memcached_port = -1;  // none
+  int rpc_port = -1;        // none
+};
+
+int refuse(int status, const std::string& message) {
+  std::fprintf(stderr, "rubato serve kv: %s\n", message.c_str());
+  return status;
+}
+
+void add_port(KvCommand& command, int port, kv::Speaks speaks, std::string over_limit_reply) {
+  if (port < 0) return;
+  command.options.tcp.more_ports.push_back(
+      {static_cast<uint16_t>(port), std::move(over_limit_reply)});
+  command.kv.ports.push_back(speaks);
+}
+
+const char* name_of(kv::Speaks speaks) {
+  switch (speaks) {
+    case kv::Speaks::kResp: return "RESP";
+    case kv::Speaks::kMemcached: return "memcached's text protocol";
+    case kv::Speaks::kRpc: return "Rubato RPC";
+  }
+  return "";
+}
+
+// One source for what both the datapath and the application must know.
+void share_options(KvCommand& command) {
+  ServeOptions& options = command.options;
+  kv::KvOptions& kv = command.kv;
+  kv.durability = command.durability == "sync" ? kv::Durability::kSync : kv::Durability::kAsync;
+  kv.overload_reply = command.overload_reply == "overloaded" ? kv::OverloadReply::kOverloaded
+                                                             : kv::OverloadReply::kThrottled;
+  kv.protected_mode = command.protected_mode == "yes";
+  kv.bind = options.server.bind;
+  kv.port = static_cast<uint16_t>(options.server.port);
+  kv.maxclients = options.server.max_connections;
+  kv.timeout_s = static_cast<uint32_t>(options.server.idle_timeout.seconds());
+  kv.config_file = options.config_file;
+  options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
+  add_port(command, command.memcached_port, kv::Speaks::kMemcached,
+           "SERVER_ERROR max number of clients reached\r\n");
+  options.tcp.limits.output_bytes = kv.max_reply_bytes;
+  options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
+                                       ? Nanos::max()
+                                       : Nanos::micros(kv.slowlog_log_slower_than_us);
+  options.serving.types = kv::KvApplication::request_types();
+  options.serving.type_name = [](uint32_t type) { return kv::KvApplication::type_name(type); };
+  options.serving.recording.is_control = kv::KvApplication::is_control;
+}
+
+// Whoever reaches an open server may read and write everything, and stop it.
+void warn_of_open_door(const KvCommand& command) {
+  if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
+  const Result<SocketAddress> address = resolve(command.options.server.bind, 1);
+  if (!address.ok() || kv::is_loopback(to_text(address.value()))) return;
+  std::fprintf(stderr,
+               "rubato serve kv: warning: everybody who reaches %s may read, write and shut down "
+               "this server: --protected-mode is no and there is no --requirepass\n",
+               command.options.server.bind.c_str());
+}
+
+std::string announcement(const KvCommand& command, const TcpDatapath& datapath) {
+  const char* durability = command.kv.engine == "memory"  ? "none: data is in memory only"
+                           : command.durability == "sync" ? "sync: no acknowledged write is lost"
+                                                          : "async: a power cut can lose writes";
+  const ServeOptions& options = command.options;
+  std::string text = fmt::format(
+      "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
+      options.runtime.policy, options.runtime.workers, preemption_text(options),
+      command.kv.engine, durability, options.server.bind, datapath.port());
+  for (size_t i = 1; i < command.kv.ports.size(); ++i) {
+    text += fmt::format("\n{} on {}:{}", name_of(command.kv.ports[i]), options.server.bind,
+                        datapath.ports()[i]);
+  }
+  return text;
+}
+
+Status check_options(const KvCommand& command) {
+  if (command.kv.recover && command.kv.engine != "rocksdb") {
+    return Error{"--recover: is for --engine rocksdb, as nothing else is kept on disk"};
+  }
+  if (command.memcached_port >= 0 && !command.kv.requirepass.empty()) {
+    return Error{"--memcached-port: cannot be had with --requirepass, as memcached's text protocol "
+                 "has no passwords"};
+  }
+  const auto clash = [](const char* option, int port, const char* other) {
+    return Error{fmt::format("{}: takes another port than {}, {}", option, other, port)};
+  };
+  const int port = static_cast<int>(command.options.server.port);
+  if (command.memcached_port > 0 && command.memcached_port == port) {
+    return clash("--memcached-port", port, "--port");
+  }
+  if (command.rpc_port > 0 && command.rpc_port == port) return clash("--rpc-port", port, "--port");
+  if (command.rpc_port > 0 && command.rpc_port == command.memcached_port) {
+    return clash("--rpc-port", command.rpc_port, "--memcached-port");
+  }
+  return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options);
+}
+
+// The sessions of a server that speaks RPC as well. Its connections are limited with all others.
+Result<std::unique_ptr<rpc::AdmissionController>> open_admission(KvCommand& command) {
+  if (command.rpc_port < 0) return std::unique_ptr<rpc::AdmissionController>();
+  auto options = admission_options(command.options);
+  if (!options.ok()) return Error{options.error()};
+  options->max_sessions = std::numeric_limits<uint32_t>::max();
+  add_port(command, command.rpc_port, kv::Speaks::kRpc,
+           std::exchange(command.options.tcp.over_limit_reply, {}));
+  return std::make_unique<rpc::AdmissionController>(*options);
+}
+
+// A quarter of the files that this process may have open, within what RocksDB takes and uses.
+uint32_t table_files(uint64_t files) {
+  constexpr uint64_t kFewest = 20;
+  constexpr uint64_t kMost = 512;
+  return static_cast<uint32_t>(std::clamp(files / 4, kFewest, kMost));
+}
+
+// Opens the engine, and sets aside the files that it will need when it is at work.
+Result<std::unique_ptr<kv::Engine>> open_engine(KvCommand& command) {
+  command.kv.table_files = table_files(raise_descriptor_limit());
+  const uint64_t before = open_descriptors();
+  auto engine = kv::open_engine(command.kv, [] { return checkpoint(); });
+  if (!engine.ok() || command.kv.engine != "rocksdb") return engine;
+  const uint64_t held = open_descriptors() - before;
+  const uint64_t most = command.kv.table_files + kv::kStoreFilesBesideTables;
+  command.options.serving.connections.kept = most - std::min(held, most);
+  return engine;
+}
+
+void limit_connections(KvCommand& command, TcpDatapath& datapath, kv::Server& server) {
+  ConnectionLimit& connections = command.options.serving.connections;
+  connections.wanted = command.options.server.max_connections;
+  connections.tell = [&command, &datapath, &server](uint32_t most) {
+    datapath.set_max_flows(std::min(most, command.options.server.max_connections));
+    server.config().limit_clients(most);
+  };
+}
+
+int run(CommandLine& app, KvCommand& command) {
+  Status finished = finish_serve_options(app, command.options);
+  if (finished.ok()) finished = check_options(command);
+  if (!finished.ok()) return refuse(kBadArguments, finished.error());
+  auto best_effort = prepare_best_effort(app, command.options.cores);
+  if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
+  command.options.serving.best_effort = best_effort->get();
+  const auto opened = open_admission(command);
+  if (!opened.ok()) return refuse(kBadArguments, option_error(opened.error()).message);
+  rpc::AdmissionController* const admission = opened.value().get();
+  share_options(command);
+  auto engine = open_engine(command);
+  if (!engine.ok()) return refuse(kFailed, engine.error());
+  kv::KvApplication application(**engine, command.kv, admission);
+  auto datapath = TcpDatapath::open(command.options.tcp, application);
+  if (!datapath.ok()) return refuse(kFailed, datapath.error());
+  const AdmissionInService in_service(admission, **datapath, command.options);
+  auto runtime = Runtime::create(command.options.runtime, **datapath, application);
+  if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
+  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), admission);
+  command.options.serving.announcement = announcement(command, **datapath);
+  warn_of_open_door(command);
+  limit_connections(command, **datapath, application.server());
+  auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
+  return served.ok() ? *served : refuse(kFailed, served.error());
+}
+
+// The units are those of CONFIG SET maxmemory.
+Status read_maxmemory(const std::string& text, kv::KvOptions& kv) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  uint64_t bytes = 0;
+  if (!kv::parse_memory(text, bytes) || bytes > kMost) {
+    return Error{"takes bytes, as 512mb or 1gb, or 0 for no limit; not '" + text + "'"};
+  }
+  kv.maxmemory_bytes = bytes;
+  return Done{};
+}
+
+void add_kv_options(CommandLine& command, KvCommand& kv) {
+  command.add_choice("--engine", kv.kv.engine, {"rocksdb", "memory"},
+                     "Where data lives: rocksdb (on disk) or memory");
+  command.add_text("--dir", kv.kv.dir, "Data folder of the rocksdb engine");
+  command.add_choice("--durability", kv.durability, {"sync", "async"},
+                     "rocksdb: sync = a write is on disk before it is acknowledged; async = it is "
+                     "with the kernel, which survives a crash of the server but not of the "
+                     "machine");
+  command.add_flag("--recover", kv.kv.recover,
+                   "rocksdb: go on although the log is damaged, without what cannot be read, and "
+                   "say on standard error what that loses; else the server does not start then");
+  command
+      .add_parsed("--maxmemory", "BYTES",
+                  [&kv](const std::string& text) { return read_maxmemory(text, kv.kv); },
+                  "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no "
+                  "limit")
+      .default_text("0");
+  command.add_text("--requirepass", kv.kv.requirepass, "Password that clients must give (AUTH)");
+  command.add_choice("--protected-mode", kv.protected_mode, {"yes", "no"},
+                     "yes = while no password is set, clients of other machines are refused; no = "
+                     "they are served like any other");
+  command
+      .add_integer("--memcached-port", kv.memcached_port, 0, 65535,
+                   "Port that speaks memcached's text protocol; 0 = any free one; none by default")
+      .default_text("");
+  command
+      .add_integer("--rpc-port", kv.rpc_port, 0, 65535,
+                   "Port that speaks Rubato RPC, whose clients have credits, with RESP commands "
+                   "for bodies: while their requests wait for longer than --target-delay there are "
+                   "fewer, and from twice that on they are rejected; 0 = any free one; none by "
+                   "default")
+      .default_text("");
+  command.add_choice("--overload-reply", kv.overload_reply, {"overloaded", "throttled"},
+                     "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)");
+  command.add_integer("--slowlog-log-slower-than", kv.kv.slowlog_log_slower_than_us, -1,
+                      kMaxSlowUs,
+                      "SLOWLOG takes requests whose wait + service is at least so many us; "
+                      "-1 = off");
+  command.add_integer("--slowlog-max-len", kv.kv.slowlog_max_len, 0, kMaxSlowEntries,
+                      "Entries that SLOWLOG keeps");
+}
+
+void add_kv(CommandLine& command) {
+  auto kv = std::make_shared<KvCommand>();
+  kv->options.server.port = kv->kv.port;
+  add_serve_options(command, kv->options);
+  add_kv_options(command, *kv);
+  command.action([command, kv]() mutable { return run(command, *kv); });
+}
+
+const Command kKv({"serve", "kv", "Key-value server that speaks RESP (Redis clients)", add_kv});
+
+}  // namespace
+}  // namespace rubato::cli

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/sim_output.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/sim/elastic_flags.h"
+#include "cli/sim/outcomes_flag.h"
+#include "cli/sim/sim_text.h"
+#include "planning/report_figures.h"
+
+namespace rubato::cli {
+namespace {
+
+using namespace planning;
+using sim::SimReport;
+using Json = nlohmann::ordered_json;
+
+constexpr int kIndent = 1;
+constexpr const char* kNothing = "nothing was simulated\n";
+
+struct Columns {
+  int latency, slowdown;
+};
+Columns columns_of(const SimReport& report) {
+  return report.seeds < 2 ? Columns{9, 9} : Columns{17, 15};
+}
+
+std::string header(const SimReport& report) {
+  const auto [latency, slowdown] = columns_of(report);
+  std::string text = fmt::format("{:<{}}{:>11}", "latency", kNameWidth, "measured");
+  for (const char* name : {"mean", "p50", "p90", "p99", "p99.9"}) {
+    text += fmt::format("{:>{}}", name, latency);
+  }
+  text += fmt::format("{:>9}  slowdown", "max");
+  for (const char* name : {"p50", "p99", "p99.9"}) text += fmt::format("{:>{}}", name, slowdown);
+  return text + "\n";
+}
+
+std::string row(const SimReport& report, const std::string& at, const std::string& name,
+                uint64_t count, const LatencySummary& l, const SlowdownSummary& s) {
+  const auto [latency, slowdown] = columns_of(report);
+  std::string text = fmt::format("{:<{}}{:>11}", name.substr(0, kNameWidth - 1), kNameWidth, count);
+  if (count == 0) return text + "   none was measured\n";
+  const std::pair<const char*, double> latencies[] = {
+      {"mean", l.mean_us}, {"p50", l.p50_us}, {"p90", l.p90_us},
+      {"p99", l.p99_us},   {"p999", l.p999_us}};
+  for (const auto& [key, us] : latencies) {
+    const std::string path = at + "/latency_us/" + key;
+    text += fmt::format("{:>{}}", with_interval(report, path, us, time_text), latency);
+  }
+  text += fmt::format("{:>9}          ", time_text(l.max_us));
+  const std::pair<const char*, double> slowdowns[] = {
+      {"p50", s.p50}, {"p99", s.p99}, {"p999", s.p999}};
+  for (const auto& [key, ratio] : slowdowns) {
+    const std::string path = at + "/slowdown/" + key;
+    text += fmt::format("{:>{}}", with_interval(report, path, ratio, ratio_text), slowdown);
+  }
+  return text + "\n";
+}
+
+std::string counters_line(const RunReport& run) {
+  const SchedulerCounters& c = *run.counters;
+  std::string text = fmt::format(
+      "preemptions {} ({} avoided), steals {} of {} jobs, migrations {}, parked {}, longest wait "
+      "queue {}",
+      c.preemptions, c.preemptions_avoided, c.steals, c.stolen, c.migrations, c.parked,
+      c.wait_queue_max);
+  for (const auto& [name, value] : c.more) {
+    if (value > 0) text += fmt::format(", {} {}", name, value);
+  }
+  return text + "\n";
+}
+
+std::string verdict(const RunReport& run) {
+  return run.valid ? "" : "INVALID run: " + run.invalid_reason + "\n";
+}
+
+constexpr int kRowTextWidth = 13;  // a rate, or a type's name without its end
+
+std::string percentile_cells(const SimReport& report, const char* what, const double (&figures)[3],
+                             std::string (*text)(double), int width) {
+  constexpr const char* kKeys[] = {"p50", "p99", "p999"};
+  std::string cells;
+  for (size_t i = 0; i < 3; ++i) {
+    const std::string path = fmt::format("/{}/{}", what, kKeys[i]);
+    cells += fmt::format("{:>{}}", with_interval(report, path, figures[i], text), width);
+  }
+  return cells;
+}
+
+// p50, p99 and p99.9 of all, then the p99.9 of the type where it is worst.
+std::string slowdown_cells(const SimReport& report, int width) {
+  const SlowdownSummary& s = *report.run.slowdown;
+  std::string text =
+      percentile_cells(report, "slowdown", {s.p50, s.p99, s.p999}, ratio_text, width);
+  const TypeReport* worst = worst_type(report.run);
+  if (worst == nullptr) return text + "   none was measured";
+  const std::string path =
+      fmt::format("/types/{}/slowdown/p999", worst - report.run.types.data());
+  return text + fmt::format("{:>{}}  {:<{}}",
+                            with_interval(report, path, worst->slowdown->p999, ratio_text), width,
+                            worst->name.substr(0, kNameWidth - 1), kNameWidth);
+}
+
+std::string end_of_row(const SimReport& report, const Slo& slo) {
+  std::string text;
+  if (slo.given()) text += fmt::format("  {}", verdict_name(judge(slo, report).verdict));
+  if (!report.run.valid) text += "  INVALID: " + report.run.invalid_reason;
+  return text + "\n";
+}
+
+std::string sweep_row(const SimReport& report, const Slo& slo) {
+  const RunReport& run = report.run;
+  std::string text =
+      fmt::format("{:<7.4g}{:>{}}", *run.load, rate_text(run.offered_rps), kRowTextWidth);
+  text += slowdown_cells(report, report.seeds < 2 ? 10 : 18);
+  text += fmt::format("{:>8.3f}{:>11.3f}{:>8.1f}", percent(run.lost, run.requests),
+                      percent(run.refused, run.requests), 100 * *run.utilization);
+  return text + end_of_row(report, slo);
+}
+
+std::string compare_row(const SimReport& report, const Slo& slo) {
+  const RunReport& run = report.run;
+  const LatencySummary& l = run.latency;
+  const auto [latency, slowdown] = columns_of(report);
+  std::string text = fmt::format("{:<{}}{:>{}}", run.policy, kNameWidth + 1,
+                                 rate_text(run.achieved_rps), kRowTextWidth);
+  text += percentile_cells(report, "latency_us", {l.p50_us, l.p99_us, l.p999_us}, time_text,
+                           latency);
+  text += slowdown_cells(report, slowdown);
+  const SchedulerCounters& c = *run.counters;
+  text += fmt::format("{:>11}{:>10}{:>7.1f}{:>8.3f}", c.preemptions, c.steals,
+                      100 * *run.utilization, percent(run.lost + run.refused, run.requests));
+  return text + end_of_row(report, slo);
+}
+
+std::string compare_header(const SimReport& report) {
+  const auto [latency, slowdown] = columns_of(report);
+  const auto percentiles = [](int width) {
+    return fmt::format("{:>{}}{:>{}}{:>{}}", "p50", width, "p99", width, "p99.9", width);
+  };
+  std::string text = fmt::format("{:<{}}{:>{}}{:>{}}  {}\n", "", kNameWidth + 1 + kRowTextWidth,
+                                 "latency", 3 * latency, "slowdown", 3 * slowdown,
+                                 "   p99.9 of the worst type");
+  text += fmt::format("{:<{}}{:>{}}", "policy", kNameWidth + 1, "achieved", kRowTextWidth);
+  text += percentiles(latency) + percentiles(slowdown);
+  return text + fmt::format("{:>{}}  {:<{}}{:>11}{:>10}{:>7}{:>8}\n", "p99.9", slowdown, "of type",
+                            kNameWidth, "preempted", "steals", "busy %", "lost %");
+}
+
+std::string slo_lines(const SimReport& report, const Slo& slo) {
+  if (!slo.given()) return "";
+  const SloResult result = judge(slo, report);
+  std::string text;
+  for (const SloFigure& figure : result.figures) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", figure_text(figure),
+                        verdict_name(figure.verdict));
+  }
+  return fmt::format("SLO {}: {}\n", verdict_name(result.verdict), text);
+}
+
+std::string slo_title(const Slo& slo) { return slo.given() ? "SLO " + slo_text(slo) + "\n" : ""; }
+
+// Adds up what all runs of a table took.
+class Totals {
+ public:
+  void add(const SimReport& report) {
+    requests_ += report.requests;
+    events_ += report.events;
+    wall_s_ += report.run.wall_s;
+  }
+  std::string line() const { return speed_line(requests_, events_, wall_s_); }
+
+ private:
+  uint64_t requests_ = 0, events_ = 0;
+  double wall_s_ = 0;
+};
+
+Json slo_json(const Slo& slo, const SimReport& report) {
+  const SloResult result = judge(slo, report);
+  Json figures = Json::array();
+  for (const SloFigure& figure : result.figures) {
+    figures.push_back({{"metric", figure.metric},
+                       {"limit", figure.limit},
+                       {"figure", figure.figure},
+                       {"half_width", figure.half_width},
+                       {"count", figure.count},
+                       {"verdict", verdict_name(figure.verdict)}});
+  }
+  return {{"verdict", verdict_name(result.verdict)}, {"figures", std::move(figures)}};
+}
+
+Json json_of(const SimReport& report, const Slo& slo) {
+  Json json = Json::parse(to_json(report.run));
+  json["simulation"] = {{"requests", report.requests},
+                        {"events", report.events},
+                        {"simulated_s", report.simulated_s},
+                        {"useful_share", report.useful_share},
+                        {"stalled_share", report.stalled_share},
+                        {"worker_utilization", report.worker_utilization},
+                        {"seeds", report.seeds}};
+  if (slo.given()) json["slo"] = slo_json(slo, report);
+  if (!report.plan.empty()) json["plan"] = report.plan;
+  if (report.elastic) json["elastic"] = Json::parse(elastic_json(report));
+  if (report.moves) json["outcomes"] = Json::parse(outcomes_json(*report.moves));
+  if (report.confidence.empty()) return json;
+  Json confidence = {{"level", 0.95}};
+  for (const sim::Confidence& c : report.confidence) {
+    confidence[Json::json_pointer(c.path)] = c.half_width;
+  }
+  json["confidence"] = std::move(confidence);
+  return json;
+}
+
+std::string dump(const Json& json) {
+  return json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string sim_table(const SimReport& report, const Slo& slo) {
+  const RunReport& run = report.run;
+  std::string text = run.policy + "  " + circumstances(report) + header(report);
+  for (size_t i = 0; i < run.types.size(); ++i) {
+    const TypeReport& type = run.types[i];
+    text += row(report, fmt::format("/types/{}", i), type.name, type.count, type.latency,
+                *type.slowdown);
+  }
+  if (run.types.size() > 1) text += row(report, "", "all", measured(run), run.latency,
+                                        *run.slowdown);
+  text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({:.3f} %), refused {} "
+                      "({:.3f} %)\n",
+                      rate_text(run.offered_rps), *run.load, rate_text(run.achieved_rps), run.lost,
+                      percent(run.lost, run.requests), run.refused,
+                      percent(run.refused, run.requests));
+  text += fmt::format("workers busy {:.1f} %, with requests {:.1f} %", 100 * *run.utilization,
+                      100 * report.useful_share);
+  if (report.stalled_share > 0) {
+    text += fmt::format(", kept by stalls {:.3g} %", 100 * report.stalled_share);
+  }
+  text += fmt::format("; {:.4g} s simulated\n", report.simulated_s);
+  text += counters_line(run) + elastic_lines(report) + slo_lines(report, slo);
+  return text + speed_line(report.requests, report.events, run.wall_s) + verdict(run);
+}
+
+std::string plan_lines(const SimReport& report) {
+  if (report.plan.empty()) return "";
+  std::string text = fmt::format("plan of {} at the end of the run at load {:.4g}, seed {}\n",
+                                 report.run.policy, *report.run.load, report.run.seed);
+  for (const std::string& line : report.plan) text += "  " + line + "\n";
+  return text;
+}
+
+std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
+  if (reports.empty()) return kNothing;
+  const int width = reports.front().seeds < 2 ? 10 : 18;
+  std::string text = reports.front().run.policy + "  " + circumstances(reports.front());
+  text += slo_title(slo);
+  text += fmt::format("{:<20}{:>{}}  {:<{}}\n", "", "slowdown of all", 3 * width,
+                      "   p99.9 of the worst type", kNameWidth + 12);
+  text += fmt::format("{:<7}{:>13}{:>{}}{:>{}}{:>{}}{:>{}}  {:<{}}{:>8}{:>11}{:>8}\n", "load",
+                      "offered", "p50", width, "p99", width, "p99.9", width, "p99.9", width,
+                      "of type", kNameWidth, "lost %", "refused %", "busy %");
+  Totals totals;
+  for (const SimReport& report : reports) {
+    text += sweep_row(report, slo);
+    totals.add(report);
+  }
+  return text + totals.line();
+}
+
+std::string compare_table(const std::vector<SimReport>& reports, size_t policies, const Slo& slo) {
+  if (reports.empty()) return kNothing;
+  std::string text = circumstances(reports.front()) + slo_title(slo);
+  Totals totals;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    const RunReport& run = reports[i].run;
+    if (i % policies == 0) {
+      text += fmt::format("\nload {:.4g}, {} offered\n", *run.load, rate_text(run.offered_rps)) +
+              compare_header(reports[i]);
+    }
+    text += compare_row(reports[i], slo);
+    totals.add(reports[i]);
+  }
+  return text + totals.line();
+}
+
+std::string sim_json(const SimReport& report, const Slo& slo) { return dump(json_of(report, slo)); }
+
+std::string runs_json(const char* schema, const std::vector<SimReport>& reports, const Slo& slo) {
+  Json runs = Json::array();
+  for (const SimReport& report : reports) runs.push_back(json_of(report, slo));
+  return dump({{"schema", schema}, {"runs", std::move(runs)}});
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/sim/workload_flags.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "cli/common/value_flags.h"
+#include "sim/cost_file.h"
+#include "workload/duration.h"
+#include "workload/mix.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr double kMostZipf = 10;
+
+std::string read_file(const std::string& option, const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) bad_value(option, "cannot read '" + path + "'");
+  return text.str();
+}
+
+// Adds an option whose text one of the parsers of workload/ takes.
+template <class Parse, class Keep>
+Option add_spec(CommandLine& command, const std::string& name, const std::string& placeholder,
+                Parse&& parse, Keep&& keep, const std::string& help) {
+  return command.add_parsed(
+      name, placeholder,
+      [parse, keep](const std::string& text) -> Status {
+        auto parsed = parse(text);
+        if (!parsed) return Error{parsed.error()};
+        keep(std::move(*parsed), text);
+        return Done{};
+      },
+      help);
+}
+
+void add_flow_options(CommandLine& command, SimOptions& o) {
+  add_spec(
+      command, "--flows", "N[:in-turn]", parse_flows,
+      [&o](FlowSpec flows, const std::string&) {
+        const double zipf = o.setup.workload.flows.zipf;
+        o.setup.workload.flows = flows;
+        o.flows_given = true;
+        if (flows.zipf == 0) o.setup.workload.flows.zipf = zipf;
+      },
+      "Connections that requests come on, at random or in turn")
+      .default_text("512, or the profile's");
+  add_number(command, "--zipf", o.setup.workload.flows.zipf, 0, kMostZipf, "an exponent",
+             "Flow i has a share in proportion to 1/i^R; 0 is equal shares");
+}
+
+// The times come from a file, and so does the rate unless another is asked for.
+void read_trace(SimOptions& o) {
+  WorkloadSpec& workload = o.setup.workload;
+  const std::string path(workload.arrivals.trace_file);
+  Result<std::vector<Nanos>> times = parse_trace(read_file("--arrivals", path));
+  if (!times) bad_value("--arrivals", times.error());
+  workload.times = std::move(*times);
+  if (o.load_given || o.rate > 0) return;
+  const Nanos span = workload.times.back() - workload.times.front();
+  o.rate = static_cast<double>(workload.times.size() - 1) / span.seconds();
+}
+
+void read_recording(SimOptions& o) {
+  WorkloadSpec& workload = o.setup.workload;
+  const std::string text = read_file("--recording", o.recording);
+  Result<std::vector<RecordedRequest>> requests = parse_recording(text, workload.mixes.front());
+  if (!requests) bad_value("--recording", requests.error());
+  if (o.load_given || o.rate > 0) bad_value("--recording", "has its own rate: no --load, --rate");
+  if (!workload.phases.empty()) bad_value("--recording", "has its own requests: no --phase");
+  workload.recording = std::move(*requests);
+  o.rate = mean_rate(workload);
+  if (!o.requests_given) o.setup.requests = workload.recording.size();
+}
+
+// All that the profile knows, but for what was asked for otherwise.
+void use_profile_file(SimOptions& o, const std::string& path) {
+  Result<TrafficProfile> profile = read_profile(path);
+  if (!profile) bad_value("--workload", profile.error());
+  WorkloadSpec& workload = o.setup.workload;
+  const uint32_t flows = workload.flows.count;
+  use_profile(*profile, o.workload, workload);
+  if (o.flows_given) workload.flows.count = flows;
+  if (!o.arrivals_given) o.arrivals = "profile";
+  if (!o.load_given && o.rate == 0 && o.recording.empty()) o.rate = profile->arrivals.rate_rps;
+}
+
+void use_mix(SimOptions& o) {
+  Result<Mix> mix = parse_mix(o.workload);
+  if (!mix) bad_value("--workload", mix.error());
+  o.setup.workload.mixes = {std::move(*mix)};
+}
+
+void note_settings(SimOptions& o) {
+  const sim::Setup& setup = o.setup;
+  const auto note = [&o](const char* name, std::string text) {
+    o.notes.emplace_back(name, std::move(text));
+  };
+  note("requests", std::to_string(setup.requests));
+  note("warmup", fmt::format("{}", setup.warmup));
+  note("flows", std::to_string(setup.workload.flows.count));
+  if (setup.workload.flows.zipf > 0) note("zipf", fmt::format("{}", setup.workload.flows.zipf));
+  if (setup.workload.flows.in_turn) note("flow_order", "in-turn");
+  note("classify", name_of(setup.classify));
+  note("long_over_us", fmt::format("{}", setup.long_over.micros()));
+  for (const std::string& phase : o.phases) note("phase", phase);
+  if (!o.misclassify.empty()) note("misclassify", o.misclassify);
+  if (!o.recording.empty()) note("recording", o.recording);
+}
+
+}  // namespace
+
+void add_workload_options(CommandLine& command, SimOptions& o) {
+  command.add_text("--workload", o.workload,
+                   "Request types: a name or a spec, see below; or profile:FILE, all that a server "
+                   "recorded with --profile, at its own rate unless --load or --rate")
+      .placeholder("NAME|SPEC");
+  add_spec(
+      command, "--arrivals", "KIND", [](const std::string& text) { return parse_arrivals(text); },
+      [&o](const ArrivalSpec&, const std::string& text) {
+        o.arrivals = text;
+        o.arrivals_given = true;
+      },
+      "poisson, uniform, onoff (1 ms each), batch[:SIZE], bursty[:PEAK], trace:FILE (a time in us "
+      "per line, at its own rate unless --load or --rate)")
+      .default_text("poisson, or the profile's");
+  add_flow_options(command, o);
+  add_spec(
+      command, "--phase", "TIME[@RATE]:MIX", parse_phase,
+      [&o](Phase phase, const std::string& text) {
+        o.setup.workload.phases.push_back(std::move(phase));
+        o.phases.push_back(text);
+      },
+      "From that time on (bare numbers are seconds) another mix and rate; may be repeated. The "
+      "load is that of the time before")
+      .repeatable();
+  add_spec(
+      command, "--misclassify", "F|random", parse_misclassification,
+      [&o](const Misclassification& wrong, const std::string& text) {
+        o.setup.workload.misclassification = wrong;
+        o.misclassify = text;
+      },
+      "Share of requests that the classifier takes for another type, or random for all");
+  command.add_text("--recording", o.recording,
+                   "Replay these requests: lines of ARRIVAL_US,SERVICE_US,TYPE,FLOW")
+      .placeholder("FILE");
+}
+
+std::optional<std::string> profile_file(const std::string& workload) {
+  constexpr std::string_view kPrefix = "profile:";
+  if (!workload.starts_with(kPrefix)) return {};
+  return workload.substr(kPrefix.size());
+}
+
+Result<TrafficProfile> read_profile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) return Error{"cannot read '" + path + "'"};
+  Result<TrafficProfile> profile = parse_traffic_profile(text.view());
+  if (!profile) return Error{"'" + path + "': " + profile.error()};
+  return profile;
+}
+
+void finish_workload(SimOptions& o) {
+  const std::optional<std::string> profile = profile_file(o.workload);
+  profile ? use_profile_file(o, *profile) : use_mix(o);
+  // From the member, because the spec refers to the text it was parsed from.
+  if (!profile || o.arrivals_given) o.setup.workload.arrivals = parse_arrivals(o.arrivals).value();
+  if (o.setup.workload.arrivals.shape == ArrivalShape::kTrace) read_trace(o);
+  if (!o.recording.empty()) read_recording(o);
+  Result<sim::Costs> costs = sim::load_costs(o.costs);
+  if (!costs) bad_value("--costs", costs.error());
+  o.setup.costs = std::move(*costs);
+  note_settings(o);
+}
+
+std::string workload_help() {
+  std::string text = "Workloads of --workload:\n";
+  for (const NamedMix& mix : named_mixes()) {
+    text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
+  }
+  text += "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n"
+          "  or profile:FILE, as `rubato serve kv --profile FILE` writes it: its types, their\n"
+          "  service times, its flows, and arrivals as bursty on every time scale as they were\n";
+  text += "Machines of --costs:\n ";
+  for (const sim::BuiltinCosts& costs : sim::builtin_costs()) {
+    text += fmt::format(" {}", costs.name);
+  }
+  return text + "\n";
+}
+
+}  // namespace rubato::cli

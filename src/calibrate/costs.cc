@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/limits.h"
+#include "calibrate/measurements.h"
+
+namespace rubato::calibrate {
+namespace {
+
+using sim::Costs;
+using sim::Price;
+
+constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInfos{{
+    {"read the clock", "an empty batch; taken off everything else"},
+    {"put", "16 jobs into the own inbox"},
+    {"take", "16 jobs from the own inbox"},
+    {"look", "the depths of 16 inboxes that nobody has changed, 16 times"},
+    {"look at what changed", "the depths of 16 inboxes that another CPU has just filled"},
+    {"steal 1", "one job from each of 16 inboxes that another CPU has just filled"},
+    {"steal 8", "eight jobs from each of 16 such inboxes into the own"},
+    {"switch fibers", "16 times into a fiber and back"},
+    {"resume", "into each of 16 fibers and back, 512 bytes of stack touched"},
+    {"resume from afar", "the same after another CPU has run them"},
+    {"ask by a flag", "an atomic exchange on a line that another CPU polls"},
+    {"see the flag", "half of a round trip of two such lines"},
+    {"poll, nothing there", "the loopback datapath's queue, 16 times"},
+    {"way in", "from a reply to the begin of the next request, 16 of 512 that waited"},
+    {"way out", "from the begin of a request of no service time to its reply, likewise"},
+    {"there and back, idle", "from submit to reply, one request at a time, the worker spinning"},
+    {"start a slice", "256 times"},
+    {"long_begin, long_end", "16 times, in a request"},
+    {"slice ends, goes on", "16 checkpoints, at each of which the slice was over"},
+    {"preempt and resume", "the same with two requests that take turns"},
+    {"overshoot",
+     "from the end of 10 us slices to the checkpoint that noticed; checkpoints 0.1 us"},
+}};
+
+Nanos nanos(double ns) { return Nanos(std::lround(std::max(0.0, ns))); }
+
+// What is left of a sample when others that are part of it are taken off.
+Price price(const Sample& sample, double others_ns = 0) {
+  const Price both{nanos(sample.median_ns - others_ns), nanos(sample.tail_ns - others_ns)};
+  return both.tail > both.typical ? both : Price{both.typical, Nanos()};
+}
+
+double median(const Samples& samples, Operation operation) { return samples[operation].median_ns; }
+
+// One poll feeds a whole burst when there is much to do.
+double share_of_poll(const Samples& s) { return median(s, Operation::kPoll) / limits::kBurst; }
+
+void set_worker(const Samples& s, Costs::Worker& worker) {
+  const double queued = median(s, Operation::kPut) + median(s, Operation::kTake);
+  const double steal_more = median(s, Operation::kStealEight) - median(s, Operation::kStealOne);
+  const double afar = median(s, Operation::kResumeThere) - median(s, Operation::kResumeHere);
+  const double lone = median(s, Operation::kReceive) - share_of_poll(s) +
+                      median(s, Operation::kPoll) + median(s, Operation::kSend);
+  worker.poll = price(s[Operation::kPoll]);
+  worker.receive = price(s[Operation::kReceive], queued + share_of_poll(s));
+  worker.send = price(s[Operation::kSend]);
+  worker.put = price(s[Operation::kPut]);
+  worker.take = price(s[Operation::kTake]);
+  worker.look = nanos(median(s, Operation::kLook));
+  worker.steal = price(s[Operation::kStealOne]);
+  worker.steal_each = nanos(steal_more / 7);
+  worker.cache_transfer = nanos(afar);
+  worker.feedback = nanos(median(s, Operation::kFeedback) - median(s, Operation::kArm));
+  // The way back is as long as the way there, and no part of it.
+  worker.notice = nanos((median(s, Operation::kIdle) - lone) / 2);
+  // A preemption is the end of a slice, a put, a take, and two switches with what belongs to them.
+  const double both = median(s, Operation::kPreemption) - median(s, Operation::kSliceEnd) - queued;
+  const double least = median(s, Operation::kSwitch);
+  const double tail = s[Operation::kPreemption].tail_ns - s[Operation::kPreemption].median_ns;
+  const double half = std::max(both / 2, least);
+  worker.fresh_fiber = price({.median_ns = half, .tail_ns = half, .batches = 1});
+  worker.resume = price({.median_ns = half, .tail_ns = half + std::max(0.0, tail), .batches = 1});
+}
+
+void set_preemption(const Samples& s, Costs::Preemption& preemption) {
+  const double parts = median(s, Operation::kPoll) + median(s, Operation::kLook) +
+                       median(s, Operation::kArm);
+  preemption.clock = sim::Clock::kSelf;
+  preemption.arm = price(s[Operation::kArm]);
+  preemption.overshoot = price(s[Operation::kOvershoot]);
+  preemption.receive = price(s[Operation::kSliceEnd], parts);
+  preemption.done = price(s[Operation::kArm]);
+  preemption.scan = nanos(median(s, Operation::kLook) + median(s, Operation::kClock));
+  preemption.send = price(s[Operation::kFlagSend]);
+  preemption.propagation = price(s[Operation::kFlagSeen]);
+}
+
+std::string figures(const Samples& samples, Operation operation) {
+  const Sample& sample = samples[operation];
+  if (sample.batches == 0)
+    return fmt::format("{}: not measured, needs two CPUs", info_of(operation).name);
+  return fmt::format("{}: {:.1f} ns, p99.9 {:.1f} ns ({})", info_of(operation).name,
+                     sample.median_ns, sample.tail_ns, info_of(operation).how);
+}
+
+}  // namespace
+
+const OperationInfo& info_of(Operation operation) { return kInfos[static_cast<size_t>(operation)]; }
+
+Costs costs_of(const Samples& samples) {
+  Costs costs;
+  costs.nic.delivery = sim::Delivery::kPolled;
+  costs.nic.steering = sim::Steering::kRoundRobin;
+  costs.nic.ring_capacity = limits::kInboxCapacity;
+  costs.nic.burst = limits::kBurst;
+  costs.queue_capacity = limits::kInboxCapacity;
+  set_worker(samples, costs.worker);
+  set_preemption(samples, costs.preemption);
+  return costs;
+}
+
+sim::CostNotes notes_of(const Samples& samples) {
+  const auto is = [&](Operation operation) { return figures(samples, operation); };
+  return {
+      {"nic.delivery", "The loopback datapath: workers poll, flows go to them by turns."},
+      {"worker.poll", is(Operation::kPoll)},
+      {"worker.receive", is(Operation::kReceive) + "\nless a put, a take, and 1/32 of a poll."},
+      {"worker.send", is(Operation::kSend)},
+      {"worker.put", is(Operation::kPut)},
+      {"worker.take", is(Operation::kTake)},
+      {"worker.look", is(Operation::kLook) + "\n" + is(Operation::kLookChanged)},
+      {"worker.steal", is(Operation::kStealOne)},
+      {"worker.steal_each", "A seventh of what this takes longer:\n" + is(Operation::kStealEight)},
+      {"worker.cache_transfer",
+       "The difference of\n" + is(Operation::kResumeHere) + "\n" + is(Operation::kResumeThere)},
+      {"worker.feedback", is(Operation::kFeedback) + "\nless starting a slice."},
+      {"worker.fresh_fiber",
+       "Half of what is left of a preemption without the slice's end, a put and a take; at "
+       "least:\n" +
+           is(Operation::kSwitch)},
+      {"worker.resume", "The other half, with the tail of\n" + is(Operation::kPreemption)},
+      {"worker.notice",
+       "Half of\n" + is(Operation::kIdle) + "\nless one poll, put, take, receive and send."},
+      {"preemption.clock", "Each worker looks at the clock at checkpoints of the request."},
+      {"preemption.scan",
+       "A look and a reading of the clock (timer core only).\n" + is(Operation::kClock)},
+      {"preemption.arm", is(Operation::kArm)},
+      {"preemption.overshoot", is(Operation::kOvershoot)},
+      {"preemption.send", is(Operation::kFlagSend)},
+      {"preemption.propagation", is(Operation::kFlagSeen)},
+      {"preemption.receive",
+       is(Operation::kSliceEnd) + "\nless a poll, a look and starting a slice."},
+      {"preemption.done", "Starting the next slice."},
+  };
+}
+
+}  // namespace rubato::calibrate

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How figures become costs. No figure of the machine is judged.
+#include <gtest/gtest.h>
+
+#include "calibrate/measurements.h"
+
+namespace rubato::calibrate {
+namespace {
+
+Samples sampled() {
+  Samples samples;
+  const auto set = [&](Operation operation, double median_ns, double tail_ns) {
+    samples[operation] = {.median_ns = median_ns, .tail_ns = tail_ns, .batches = 1000};
+  };
+  set(Operation::kPut, 10, 20);
+  set(Operation::kTake, 5, 5);
+  set(Operation::kPoll, 32, 64);
+  set(Operation::kReceive, 316, 516);
+  set(Operation::kSend, 100, 100);
+  set(Operation::kIdle, 1000, 2000);
+  set(Operation::kStealOne, 50, 90);
+  set(Operation::kStealEight, 120, 300);
+  set(Operation::kArm, 3, 3);
+  set(Operation::kFeedback, 13, 20);
+  set(Operation::kSliceEnd, 85, 200);
+  set(Operation::kPreemption, 200, 500);
+  return samples;
+}
+
+TEST(CalibrateCosts, the_way_in_is_told_apart) {
+  const sim::Costs costs = costs_of(sampled());
+  EXPECT_EQ(costs.worker.put.typical, Nanos(10));
+  EXPECT_EQ(costs.worker.put.tail, Nanos(20));
+  EXPECT_EQ(costs.worker.receive.typical, Nanos(300));  // less put, take, and 1/32 of a poll
+  EXPECT_EQ(costs.worker.notice, Nanos((1000 - 300 - 10 - 5 - 32 - 100 + 1) / 2));
+}
+
+TEST(CalibrateCosts, a_preemption_is_its_parts) {
+  const sim::Costs costs = costs_of(sampled());
+  const Nanos parts = costs.preemption.receive.typical + costs.worker.poll.typical +
+                      costs.worker.put.typical + costs.worker.fresh_fiber.typical +
+                      costs.worker.take.typical + costs.worker.resume.typical +
+                      costs.preemption.arm.typical;
+  EXPECT_EQ(parts, Nanos(200));
+  EXPECT_EQ(costs.worker.feedback, Nanos(10));
+  EXPECT_EQ(costs.worker.steal_each, Nanos(10));
+}
+
+TEST(CalibrateCosts, noise_never_makes_a_price_negative) {
+  Samples samples = sampled();
+  samples[Operation::kIdle] = {.median_ns = 1, .tail_ns = 1, .batches = 1};
+  samples[Operation::kPreemption] = samples[Operation::kReceive] = samples[Operation::kIdle];
+  const sim::Costs costs = costs_of(samples);
+  EXPECT_EQ(costs.worker.notice, Nanos(0));
+  EXPECT_EQ(costs.worker.receive.typical, Nanos(0));
+  EXPECT_EQ(costs.worker.resume.typical, Nanos(0));
+}
+
+TEST(CalibrateCosts, the_file_is_read_back_and_says_what_is_missing) {
+  const std::string text = to_toml(costs_of(sampled()), notes_of(sampled()));
+  const auto costs = sim::parse_costs(text, "f.toml");
+  ASSERT_TRUE(costs.ok()) << costs.error();
+  EXPECT_EQ(to_toml(costs.value()), to_toml(costs_of(sampled())));
+  EXPECT_NE(text.find("# resume from afar: not measured"), std::string::npos) << text;
+}
+
+TEST(CalibrateMeter, stalls_are_left_out_and_counted) {
+  const std::atomic<bool> stop{false};
+  const Meter meter(Nanos::millis(1), stop);
+  Collector collector(meter);
+  for (int i = 0; i < 100; ++i) collector.add(10, kBatch);
+  collector.add(7000, kBatch);
+  const Sample sample = collector.sample();
+  EXPECT_EQ(sample.batches, 100u);
+  EXPECT_EQ(sample.stalls, 1u);
+  EXPECT_FLOAT_EQ(static_cast<float>(sample.tail_ns), 10);
+}
+
+}  // namespace
+}  // namespace rubato::calibrate

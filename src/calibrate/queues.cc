@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verbs of the live host: put, take, look, steal.
+#include <array>
+
+#include "calibrate/measurements.h"
+#include "calibrate/partner.h"
+#include "policy/synergy.h"
+#include "runtime/live_host.h"
+
+namespace rubato::calibrate {
+namespace {
+
+constexpr uint32_t kEight = 8;
+
+// Inboxes of kBatch workers, whose owner is the partner, and of one more, whose owner measures.
+class Inboxes {
+ public:
+  static constexpr uint32_t kLanes = kBatch + 1;
+  static constexpr QueueRef kOwn{0, kBatch};
+
+  Inboxes()
+      : queues_(policy_, kLanes, kCapacity, kCapacity),
+        commons_(kLanes, 0, nullptr),
+        host_(queues_, cell_, hook::initial_plan(policy_), kLanes, stats_, commons_, 1) {}
+
+  LiveHost<Synergy>& host() { return host_; }
+
+  void fill(uint32_t each) {
+    for (uint32_t lane = 0; lane < kBatch; ++lane) {
+      for (uint32_t i = 0; i < each; ++i) host_.put({0, lane}, &jobs_[lane * kEight + i]);
+    }
+  }
+  void fill_own() {
+    for (uint32_t i = 0; i < kBatch; ++i) host_.put(kOwn, &jobs_[i]);
+  }
+  void empty(QueueRef q) {
+    while (host_.take(q) != nullptr) {}
+  }
+  void empty_all() {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) empty({0, lane});
+  }
+
+ private:
+  static constexpr uint32_t kCapacity = 1024;
+
+  const Synergy policy_{Synergy::Config{}};
+  QueueSet<Synergy> queues_;
+  PlanCell<Synergy::Plan> cell_;
+  const std::vector<const WorkerStats*> stats_;
+  Commons commons_;
+  LiveHost<Synergy> host_;
+  std::array<Job, size_t{kBatch} * kEight> jobs_;
+};
+
+uint32_t look_at_all(Inboxes& inboxes) {
+  uint32_t seen = 0;
+  for (uint32_t lane = 0; lane < kBatch; ++lane) seen += inboxes.host().depth({0, lane});
+  return seen;
+}
+
+void measure_own(const Meter& meter, Samples& samples) {
+  Inboxes inboxes;
+  LiveHost<Synergy>& host = inboxes.host();
+  samples[Operation::kPut] =
+      meter.measure(kBatch, [&] { inboxes.empty(Inboxes::kOwn); }, [&] { inboxes.fill_own(); });
+  inboxes.empty_all();
+  samples[Operation::kTake] = meter.measure(
+      kBatch, [&] { inboxes.fill_own(); },
+      [&] {
+        for (uint32_t i = 0; i < kBatch; ++i) host.take(Inboxes::kOwn);
+      });
+  uint32_t seen = 0;
+  constexpr uint32_t kRounds = 16;
+  samples[Operation::kLook] = meter.measure(
+      kRounds * kBatch, [] {},
+      [&] {
+        for (uint32_t i = 0; i < kRounds; ++i) seen += look_at_all(inboxes);
+      });
+  RUBATO_CHECK(seen == 0);
+}
+
+// Every lane's lines are the partner's when the thief comes.
+Sample measure_steal(const Meter& meter, Partner& partner, Inboxes& inboxes, uint32_t each) {
+  return meter.measure(
+      kBatch,
+      [&] {
+        inboxes.empty_all();
+        partner.run([&] { inboxes.fill(each); });
+      },
+      [&] {
+        for (uint32_t lane = 0; lane < kBatch; ++lane) {
+          inboxes.host().steal({0, lane}, Inboxes::kOwn, each);
+        }
+      });
+}
+
+}  // namespace
+
+void measure_queues(const Meter& meter, const Place& place, Samples& samples) {
+  const Pinned pinned(place);
+  measure_own(meter, samples);
+  Partner partner(place.there());
+  Inboxes inboxes;
+  if (place.two()) {
+    uint32_t seen = 0;
+    samples[Operation::kLookChanged] = meter.measure(
+        kBatch,
+        [&] {
+          inboxes.empty_all();
+          partner.run([&] { inboxes.fill(1); });
+        },
+        [&] { seen += look_at_all(inboxes); });
+    RUBATO_CHECK(seen > 0 || meter.stopped());
+  }
+  samples[Operation::kStealOne] = measure_steal(meter, partner, inboxes, 1);
+  samples[Operation::kStealEight] = measure_steal(meter, partner, inboxes, kEight);
+}
+
+}  // namespace rubato::calibrate

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the live runtime and the loopback datapath add to a request: the empty poll, the way in, the
+// way out, and the time until an idle worker has noticed something.
+#include <array>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "calibrate/measurements.h"
+#include "calibrate/partner.h"
+#include "datapath/loopback.h"
+#include "runtime/runtime.h"
+#include "spin_server/spin_server.h"
+
+namespace rubato::calibrate {
+namespace {
+
+constexpr uint32_t kFlows = 32 * kBatch;  // flow kFlows + 1 is the gate's
+constexpr uint32_t kGate = kFlows + 1;
+constexpr std::string_view kShortest = "SPIN 0 SHORT\r\n";
+constexpr std::string_view kLongest = "SPIN 0 LONG\r\n";
+constexpr uint32_t kWarmRounds = 4;
+constexpr Nanos kQuiet = Nanos::micros(3);  // for the worker to have gone idle
+
+// The spin server, with a gate at which a request of the long type waits until the client has
+// submitted all the others, and the moments at which requests begin and are answered.
+class GatedServer final : public Application {
+ public:
+  explicit GatedServer(spin::SpinServer& server) : server_(server) {}
+
+  void handle(Request& request) override {
+    if (request.type == spin::kLong) {
+      at_gate_.store(true, std::memory_order_release);                    // A
+      spin_until([&] { return open_.load(std::memory_order_acquire); });  // B
+    } else if (begun_ < kFlows) {
+      begun_at_[begun_++] = Meter::light_stamp();
+    }
+    server_.handle(request);
+  }
+  // On the worker, as the reply leaves.
+  void replied(uint64_t flow) {
+    if (flow == kGate) return;
+    if (answered_ < kFlows) answered_at_[answered_++] = Meter::light_stamp();
+    replies_.fetch_add(1, std::memory_order_release);  // C
+  }
+
+  // The client's side. A pairs the worker's arrival with the client's submits, B the client's
+  // submits with the worker's going on. C: what was noted before the last reply is visible to the
+  // client; its own changes are to the worker by the datapath's hand-over of the next submit.
+  // Requires that every request has been answered.
+  void forget() {
+    begun_ = answered_ = 0;
+    replies_.store(0, std::memory_order_relaxed);
+  }
+  void close_gate() {
+    forget();
+    at_gate_.store(false, std::memory_order_relaxed);
+    open_.store(false, std::memory_order_relaxed);
+  }
+  void wait_at_gate() {
+    spin_until([&] { return at_gate_.load(std::memory_order_acquire); });  // A
+  }
+  void open_gate() { open_.store(true, std::memory_order_release); }  // B
+  void wait_replies(uint32_t count) {
+    spin_until([&] { return replies_.load(std::memory_order_acquire) >= count; });  // C
+  }
+  uint64_t begun_at(uint32_t i) const { return begun_at_[i]; }
+  uint64_t answered_at(uint32_t i) const { return answered_at_[i]; }
+
+ private:
+  spin::SpinServer& server_;
+  std::atomic<bool> at_gate_{false};
+  std::atomic<bool> open_{false};
+  std::atomic<uint32_t> replies_{0};
+  uint32_t begun_ = 0;
+  uint32_t answered_ = 0;
+  std::array<uint64_t, kFlows> begun_at_{};
+  std::array<uint64_t, kFlows> answered_at_{};
+};
+
+class Rig {
+ public:
+  explicit Rig(const Place& place) : application_(spin_), datapath_(loopback(), spin_) {
+    for (uint32_t flow = 1; flow <= kGate; ++flow) RUBATO_CHECK(datapath_.connect() == flow);
+    options_.policy = "synergy";
+    options_.classify = Classify::kFeedback;
+    options_.idle = Idle::kSpin;
+    options_.pin = place.two();
+    options_.pin_first = 1;
+  }
+
+  Status with_runtime(const std::function<void()>& body) {
+    auto runtime = Runtime::create(options_, datapath_, application_);
+    if (!runtime.ok()) return Error{runtime.error()};
+    std::thread server([&] { (*runtime)->run(); });
+    body();
+    (*runtime)->stop();
+    server.join();
+    return Done{};
+  }
+
+  // All flows have a request waiting when the worker goes to work.
+  void serve_all() {
+    application_.close_gate();
+    RUBATO_CHECK(datapath_.submit(kGate, kLongest));
+    application_.wait_at_gate();
+    for (uint32_t flow = 1; flow <= kFlows; ++flow) {
+      RUBATO_CHECK(datapath_.submit(flow, kShortest));
+    }
+    application_.open_gate();
+    application_.wait_replies(kFlows);
+  }
+
+  void measure_busy(const Meter& meter, Samples& samples) {
+    Collector in(meter), out(meter);
+    for (uint32_t round = 0; round < kWarmRounds; ++round) serve_all();
+    while (in.more()) {
+      serve_all();
+      for (uint32_t first = kBatch; first < kFlows; first += kBatch)
+        add_batch(meter, first, in, out);
+    }
+    samples[Operation::kReceive] = in.sample();
+    samples[Operation::kSend] = out.sample();
+  }
+
+  // From the client's submit to the reply, one request at a time and the worker idle.
+  void measure_idle(const Meter& meter, Samples& samples) {
+    Collector whole(meter);
+    uint64_t flow = 0;
+    while (whole.more()) {
+      flow = flow % kFlows + 1;
+      application_.forget();
+      const Instant submit_at = now() + kQuiet;
+      while (now() < submit_at) cpu_relax();
+      const uint64_t from = Meter::light_stamp();
+      RUBATO_CHECK(datapath_.submit(flow, kShortest));
+      application_.wait_replies(1);
+      whole.add(meter.light_elapsed_ns(from, application_.answered_at(0)), 1);
+    }
+    samples[Operation::kIdle] = whole.sample();
+  }
+
+  void measure_poll(const Meter& meter, Samples& samples) {
+    DatapathQueue& queue = datapath_.queue(WorkerId{0});
+    std::array<Request*, limits::kBurst> burst{};
+    samples[Operation::kPoll] = meter.measure(
+        kBatch, [] {},
+        [&] {
+          for (uint32_t i = 0; i < kBatch; ++i) queue.poll(burst);
+        });
+  }
+
+ private:
+  LoopbackOptions loopback() {
+    LoopbackOptions options;
+    options.max_flows = kGate;
+    options.on_reply = [this](uint64_t flow, std::string_view) { application_.replied(flow); };
+    return options;
+  }
+
+  // In: from a reply to the begin of the next request. Out: from its begin to its reply.
+  void add_batch(const Meter& meter, uint32_t first, Collector& in, Collector& out) {
+    double in_ns = 0;
+    double out_ns = 0;
+    for (uint32_t i = first; i < first + kBatch; ++i) {
+      in_ns += meter.light_elapsed_ns(application_.answered_at(i - 1), application_.begun_at(i));
+      out_ns += meter.light_elapsed_ns(application_.begun_at(i), application_.answered_at(i));
+    }
+    in.add(in_ns / kBatch, kBatch);
+    out.add(out_ns / kBatch, kBatch);
+  }
+
+  spin::SpinServer spin_{spin::SpinOptions{}};
+  GatedServer application_;
+  LoopbackDatapath datapath_;
+  RuntimeOptions options_;
+};
+
+}  // namespace
+
+Status measure_requests(const Meter& meter, const Place& place, Samples& samples) {
+  const auto rig = std::make_unique<Rig>(place);
+  rig->measure_poll(meter, samples);
+  // The runtime is made first: it counts the CPUs that its maker may use.
+  return rig->with_runtime([&] {
+    const Pinned pinned(place);
+    rig->measure_busy(meter, samples);
+    if (place.two()) rig->measure_idle(meter, samples);
+  });
+}
+
+}  // namespace rubato::calibrate

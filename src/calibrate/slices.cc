@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Time slices on the live runtime: starting one, announcing a long request, a slice that ends and
+// goes on, one that ends in a preemption, and how late a checkpoint notices the end.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "calibrate/measurements.h"
+#include "datapath/loopback.h"
+#include "runtime/runtime.h"
+#include "runtime/slice_clock.h"
+#include "spin_server/spin_server.h"
+
+namespace rubato::calibrate {
+namespace {
+
+constexpr std::string_view kRequest = "SPIN 0 SHORT\r\n";
+constexpr Nanos kShortSlice(100);  // the shortest that the policy takes; over at every checkpoint
+constexpr Nanos kUsualSlice = Nanos::micros(10);
+
+class Bodies final : public Application {
+ public:
+  std::function<void()> body;
+  void handle(Request& request) override {
+    body();
+    request.reply->append("+OK\r\n");
+  }
+};
+
+struct Serving {
+  const char* policy;
+  Nanos quantum;  // zero = the policy's own
+  uint32_t requests;
+};
+
+RuntimeOptions options_for(const Place& place, const Serving& serving) {
+  RuntimeOptions options;
+  options.policy = serving.policy;
+  options.classify = Classify::kFeedback;
+  options.idle = Idle::kSpin;
+  options.pin = place.two();
+  options.pin_first = 1;
+  options.slow_threshold = Nanos::max();
+  if (serving.quantum > Nanos()) {
+    options.policy_settings["quantum"] = std::to_string(serving.quantum.count()) + "ns";
+  }
+  return options;
+}
+
+// Runs `body` in each of the requests, which are there from the start; then after(runtime), which
+// has stopped.
+Status serve(const Place& place, const Serving& serving, const std::function<void()>& body,
+             const std::function<void(const Runtime&)>& after = nullptr) {
+  spin::SpinServer protocol(spin::SpinOptions{});
+  Bodies application;
+  application.body = body;
+  uint32_t left = serving.requests;
+  std::unique_ptr<Runtime> runtime;
+  LoopbackOptions loopback;
+  loopback.on_reply = [&](uint64_t, std::string_view) {
+    if (--left == 0) runtime->stop();
+  };
+  LoopbackDatapath datapath(loopback, protocol);
+  for (uint32_t i = 0; i < serving.requests; ++i) {
+    RUBATO_CHECK(datapath.submit(datapath.connect(), kRequest));
+  }
+  auto made = Runtime::create(options_for(place, serving), datapath, application);
+  if (!made.ok()) return Error{made.error()};
+  runtime = std::move(*made);
+  runtime->run();
+  if (after) after(*runtime);
+  runtime.reset();
+  return Done{};
+}
+
+// Batches of checkpoints each of which finds its slice over.
+class SliceEnds {
+ public:
+  explicit SliceEnds(const Meter& meter) : meter_(meter), collector_(meter) {}
+
+  // With two of these requests, a checkpoint of one returns in the other, which goes on with the
+  // same batch: all of it happens on one worker.
+  void run() {
+    while (collector_.more() && !done_) {
+      const Instant over = now() + kShortSlice * 2;
+      while (now() < over) {}
+      from_ = Meter::stamp();
+      checkpoint();
+      sum_ns_ += meter_.elapsed_ns(from_, Meter::stamp());
+      if (++count_ < kBatch) continue;
+      collector_.add(sum_ns_ / kBatch, kBatch);
+      sum_ns_ = 0;
+      count_ = 0;
+    }
+    done_ = true;
+  }
+  Sample sample() { return collector_.sample(); }
+
+ private:
+  const Meter& meter_;
+  Collector collector_;
+  uint64_t from_ = 0;
+  double sum_ns_ = 0;
+  uint32_t count_ = 0;
+  bool done_ = false;
+};
+
+Status measure_ends(const Meter& meter, const Place& place, uint32_t requests, Sample& sample) {
+  SliceEnds ends(meter);
+  const Status served = serve(place, {"ps", kShortSlice, requests}, [&] { ends.run(); });
+  sample = ends.sample();
+  return served;
+}
+
+Status measure_overshoot(const Meter& meter, const Place& place, Sample& sample) {
+  const auto long_request = [&] {
+    const Instant until = now() + meter.each();
+    while (now() < until && !meter.stopped()) spin::busy_work(kUsualSlice * 10);
+  };
+  return serve(place, {"ps", kUsualSlice, 1}, long_request, [&](const Runtime& runtime) {
+    const Histogram overrun = runtime.overrun();
+    const uint64_t kept = overrun.count_at_most(kStall);
+    if (kept == 0) return;
+    const double share = static_cast<double>(kept) / static_cast<double>(overrun.count());
+    sample = {.median_ns = static_cast<double>(overrun.percentile(50 * share).count()),
+              .tail_ns = static_cast<double>(overrun.percentile(99.9 * share).count()),
+              .batches = kept,
+              .stalls = overrun.count() - kept};
+  });
+}
+
+void begin_and_end_long() {
+  for (uint32_t i = 0; i < kBatch; ++i) {
+    current_request()->job_class = JobClass::kShort;
+    long_begin();
+    long_end();
+  }
+}
+
+Status measure_feedback(const Meter& meter, const Place& place, Sample& sample) {
+  return serve(place, {"synergy", Nanos(), 1},
+               [&] { sample = meter.measure(kBatch, [] {}, begin_and_end_long); });
+}
+
+Sample measure_arm(const Meter& meter) {
+  SliceClock clock(SliceWatch::kSelf);
+  clock.attach();
+  constexpr uint32_t kManyStarts = 16 * kBatch;
+  const Sample sample = meter.measure(
+      kManyStarts, [] {},
+      [&] {
+        for (uint32_t i = 0; i < kManyStarts; ++i) {
+          clock.start(Instant(int64_t{i}), kUsualSlice, Job(), Nanos());
+          // Else the compiler sees that only the last start matters.
+          std::atomic_signal_fence(std::memory_order_seq_cst);
+        }
+      });
+  clock.stop();
+  return sample;
+}
+
+}  // namespace
+
+Status measure_slices(const Meter& meter, const Place& place, Samples& samples) {
+  samples[Operation::kArm] = measure_arm(meter);
+  if (Status s = measure_feedback(meter, place, samples[Operation::kFeedback]); !s.ok()) return s;
+  if (Status s = measure_ends(meter, place, 1, samples[Operation::kSliceEnd]); !s.ok()) return s;
+  if (Status s = measure_ends(meter, place, 2, samples[Operation::kPreemption]); !s.ok()) return s;
+  return measure_overshoot(meter, place, samples[Operation::kOvershoot]);
+}
+
+}  // namespace rubato::calibrate
