@@ -43,7 +43,7 @@ struct SimOptions : planning::Experiment {
   bool load_given = false;
   bool sweep = false;  // --loads: one row per load, even if there is one
   bool find_max = false;  // instead of `loads`: the highest that meets the SLO
-  sim::ElasticSetup elastic;  // its clients, see cli/sim_elastic.h
+  sim::ElasticSetup elastic;  // its clients, see cli/sim/elastic_flags.h
   bool with_sessions = false;
 
   std::string json_file;  // "" = none, "-" = stdout

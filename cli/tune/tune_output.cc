@@ -69,7 +69,8 @@ std::string assumptions(const SimOptions& o, const TuneSummary& s) {
   return text;
 }
 
-// Scores are ratios, but for those that stand for something else (slo.h, tune_search.h).
+// Scores are ratios, but for those that stand for something else (planning/slo.h and
+// planning/tune_search.h).
 std::string score_text(double score) {
   if (std::isinf(score)) return "-";
   return score < kRefusedRatio ? ratio_text(score) : "refuses";
