@@ -128,8 +128,8 @@ TEST(Persephone, reservations_follow_the_workload_within_one_window_of_a_change)
   EXPECT_EQ(watched.at(4.19).order(), (Numbers{kA, kB}));
   EXPECT_GE(watched.at(4.19).owned()[0], 2u);
   // "pending B requests can be serviced on the spillway core".
-  const Fates fates = fates_of(watched.outcome);
-  EXPECT_EQ(fates.done, watched.outcome.measured);
+  const RequestCounts counts = counts_of(watched.outcome);
+  EXPECT_EQ(counts.done, watched.outcome.measured);
   EXPECT_EQ(more(watched.outcome, "left_waiting"), 0u);
 }
 

@@ -8,10 +8,10 @@
 namespace rubato::sim {
 namespace {
 
-constexpr uint64_t kLegStream = 0x3c6ef372fe94f82bu;
+constexpr uint64_t kDelayStream = 0x3c6ef372fe94f82bu;
 
 // The sum of two exponentials of mean 1 is below this 99 % of the time.
-constexpr double kTwoLegsP99 = 6.6384;
+constexpr double kRoundTripP99 = 6.6384;
 
 }  // namespace
 
@@ -21,26 +21,26 @@ Clients::Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed,
     : settings_(settings),
       source_(workload, seed),
       requests_(requests),
-      prng_(seed ^ kLegStream),
+      prng_(seed ^ kDelayStream),
       warm_at_(warm_at),
       coming_(source_.next()),
       sessions_(settings.sessions),
       shed_(types_of(workload).size()) {
   const double rtt = static_cast<double>(costs.network_rtt.count());
   const double p99 = std::max(rtt, static_cast<double>(costs.network_rtt_p99.count()));
-  leg_spread_ns_ = std::min((p99 - rtt) / (kTwoLegsP99 - 2), rtt / 2);
-  leg_fixed_ = Nanos(static_cast<int64_t>(rtt / 2 - leg_spread_ns_)) + costs.nic.pcie;
+  delay_spread_ns_ = std::min((p99 - rtt) / (kRoundTripP99 - 2), rtt / 2);
+  fixed_delay_ = Nanos(static_cast<int64_t>(rtt / 2 - delay_spread_ns_)) + costs.nic.pcie;
   for (Session& session : sessions_) session.credit = credit;
 }
 
-Nanos Clients::leg() {
-  if (leg_spread_ns_ == 0) return leg_fixed_;
-  return leg_fixed_ + Nanos(static_cast<int64_t>(leg_spread_ns_ * sample_exponential(prng_)));
+Nanos Clients::one_way_delay() {
+  if (delay_spread_ns_ == 0) return fixed_delay_;
+  return fixed_delay_ + Nanos(static_cast<int64_t>(delay_spread_ns_ * sample_exponential(prng_)));
 }
 
 Instant Clients::next() const {
   const Instant coming = generated_ < requests_ ? coming_.at : Instant::never();
-  return letters_.empty() ? coming : std::min(coming, letters_.front().at);
+  return packets_.empty() ? coming : std::min(coming, packets_.front().at);
 }
 
 namespace {
@@ -49,33 +49,33 @@ constexpr auto kLater = [](const auto& a, const auto& b) {
 };
 }  // namespace
 
-void Clients::push(Letter letter) {
-  letter.number = letters_ever_++;
-  letters_.push_back(letter);
-  std::push_heap(letters_.begin(), letters_.end(), kLater);
+void Clients::push(Packet packet) {
+  packet.number = packets_ever_++;
+  packets_.push_back(packet);
+  std::push_heap(packets_.begin(), packets_.end(), kLater);
 }
 
 Clients::Message Clients::step() {
   const bool generates =
-      generated_ < requests_ && (letters_.empty() || coming_.at < letters_.front().at);
+      generated_ < requests_ && (packets_.empty() || coming_.at < packets_.front().at);
   if (generates) {
     generate();
     return {};
   }
-  std::pop_heap(letters_.begin(), letters_.end(), kLater);
-  const Letter letter = letters_.back();
-  letters_.pop_back();
-  if (letter.to_server) return {letter.kind, letter.session, letter.value, letter.offer};
-  Session& session = sessions_[letter.session];
-  session.underway -= letter.answered;
-  session.credit = letter.value;
-  drain(letter.session, letter.at);
+  std::pop_heap(packets_.begin(), packets_.end(), kLater);
+  const Packet packet = packets_.back();
+  packets_.pop_back();
+  if (packet.to_server) return {packet.kind, packet.session, packet.value, packet.offer};
+  Session& session = sessions_[packet.session];
+  session.underway -= packet.answered;
+  session.credit = packet.value;
+  drain(packet.session, packet.at);
   return {};
 }
 
-Instant Clients::send(uint32_t id, int64_t credit, Instant at, int64_t answered) {
+Instant Clients::send_credit(uint32_t id, int64_t credit, Instant at, int64_t answered) {
   Session& session = sessions_[id];
-  session.at_client = std::max(session.at_client, at + leg());
+  session.at_client = std::max(session.at_client, at + one_way_delay());
   push({.at = session.at_client,
         .session = id,
         .value = credit,
@@ -106,19 +106,19 @@ void Clients::drain(uint32_t id, Instant now) {
     session.first = (session.first + 1) % kQueue;
     --session.queued;
     ++session.underway;
-    post(id, Kind::kRequest, offer, now);
+    send(id, Kind::kRequest, offer, now);
     session.demand_told = false;
   }
   if (session.queued > 0 && session.underway == 0 && !session.demand_told) {
-    post(id, Kind::kDemand, {}, now);
+    send(id, Kind::kDemand, {}, now);
     session.demand_told = true;
     ++demand_messages_;
   }
 }
 
-void Clients::post(uint32_t id, Kind kind, const Offer& offer, Instant now) {
+void Clients::send(uint32_t id, Kind kind, const Offer& offer, Instant now) {
   Session& session = sessions_[id];
-  session.at_server = std::max(session.at_server, now + leg());
+  session.at_server = std::max(session.at_server, now + one_way_delay());
   push({.at = session.at_server,
         .to_server = true,
         .kind = kind,

@@ -54,9 +54,9 @@ class Clients {
   // The server sends at `at`: the answer to a request, or a message that only has credits. Returns
   // when it is there.
   Instant answer(uint32_t session, int64_t credit, Instant at) {
-    return send(session, credit, at, 1);
+    return send_credit(session, credit, at, 1);
   }
-  void tell(uint32_t session, int64_t credit, Instant at) { send(session, credit, at, 0); }
+  void tell(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
 
   // Nothing is underway and nothing will be: what is still queued is shed.
   void give_up();
@@ -79,7 +79,7 @@ class Clients {
     Instant at_server;  // its last message
     Instant at_client;
   };
-  struct Letter {
+  struct Packet {  // underway between a session and the server
     Instant at;
     uint64_t number = 0;  // among those of the same time
     bool to_server = false;
@@ -90,30 +90,30 @@ class Clients {
     Offer offer;
   };
 
-  Instant send(uint32_t session, int64_t credit, Instant at, int64_t answered);
+  Instant send_credit(uint32_t session, int64_t credit, Instant at, int64_t answered);
   void generate();
-  void post(uint32_t session, Kind kind, const Offer& offer, Instant now);
+  void send(uint32_t session, Kind kind, const Offer& offer, Instant now);
   void drain(uint32_t session, Instant now);
   void shed_oldest(Session& session);
   void shed_expired(Session& session, Instant now);
-  Nanos leg();
-  void push(Letter letter);
+  Nanos one_way_delay();
+  void push(Packet packet);
 
   ClientSettings settings_;
   RequestSource source_;
   uint64_t requests_;
   Prng prng_;
-  Nanos leg_fixed_;
-  double leg_spread_ns_ = 0;
+  Nanos fixed_delay_;
+  double delay_spread_ns_ = 0;
   Instant warm_at_;
   Offer coming_;
   uint64_t generated_ = 0;
   uint64_t generated_warm_ = 0;
   Instant last_generated_;
-  uint64_t letters_ever_ = 0;
+  uint64_t packets_ever_ = 0;
   uint64_t demand_messages_ = 0;
   std::vector<Session> sessions_;
-  std::vector<Letter> letters_;  // a heap, the earliest first
+  std::vector<Packet> packets_;  // a heap, the earliest first
   std::vector<uint64_t> shed_;
 };
 

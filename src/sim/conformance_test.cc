@@ -177,13 +177,13 @@ std::string describe(const sim::Setup& setup) {
   return text;
 }
 
-Fates expect_all_accounted_for(std::string_view policy, const Settings& settings,
+RequestCounts expect_all_accounted_for(std::string_view policy, const Settings& settings,
                                const sim::Setup& setup) {
   const Outcome outcome = simulate(policy, settings, setup).value();
-  const Fates fates = fates_of(outcome);
+  const RequestCounts counts = counts_of(outcome);
   EXPECT_EQ(outcome.requests, setup.requests);
   EXPECT_EQ(outcome.measured, setup.requests);
-  EXPECT_EQ(fates.done + fates.refused + fates.lost, setup.requests);
+  EXPECT_EQ(counts.done + counts.refused + counts.lost, setup.requests);
   EXPECT_EQ(more(outcome, "left_waiting"), 0u);
   EXPECT_LE(outcome.busy_share, 1 + 1e-9);
   double busy = 0;
@@ -194,14 +194,14 @@ Fates expect_all_accounted_for(std::string_view policy, const Settings& settings
       EXPECT_GE(type.slowdown.min().count(), kSlowdownUnit);
     }
   }
-  if (fates.done < setup.requests) return fates;
+  if (counts.done < setup.requests) return counts;
   // Every nanosecond of every service was given exactly once.
   Nanos service;
   RequestSource source(setup.workload, setup.seed);
   for (uint64_t i = 0; i < setup.requests; ++i) service += source.next().service;
   const double worker_ns = static_cast<double>(outcome.simulated.count()) * setup.workers;
   EXPECT_NEAR(outcome.useful_share * worker_ns, static_cast<double>(service.count()), 1);
-  return fates;
+  return counts;
 }
 
 struct Simulated {
@@ -227,15 +227,15 @@ INSTANTIATE_TEST_SUITE_P(Simulation, EveryPolicy, ::testing::ValuesIn(all_simula
 TEST_P(EveryPolicy, accounts_for_every_request_on_random_machines) {
   constexpr uint64_t kMachines = 200;
   const testing::Seeds seeds = testing::test_seeds(kMachines);
-  Fates all;
+  RequestCounts all;
   for (uint64_t seed = seeds.first; seed < seeds.end() && !HasFailure(); ++seed) {
     Prng prng(seed);
     const sim::Setup setup = random_setup(prng);
     const testing::PolicySettings settings = GetParam().draw_settings(prng);
     const testing::Replay replay(
         seed, GetParam().name + describe(setup) + testing::as_arguments(settings));
-    const Fates fates = expect_all_accounted_for(GetParam().name, settings, setup);
-    all.done += fates.done, all.refused += fates.refused, all.lost += fates.lost;
+    const RequestCounts counts = expect_all_accounted_for(GetParam().name, settings, setup);
+    all.done += counts.done, all.refused += counts.refused, all.lost += counts.lost;
   }
   std::printf("%s: %llu runs: %llu requests done, %llu refused, %llu lost at rings\n",
               GetParam().name, static_cast<unsigned long long>(seeds.count),

@@ -94,7 +94,7 @@ struct Costs {
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
 
-  // Cores that park, sim/site.h only, and what overload control costs.
+  // Cores that park, sim/server_model.h only, and what overload control costs.
   struct Cores {
     Nanos park;            // giving a core away
     Nanos wake;            // from the decision until a parked core looks for work

@@ -267,16 +267,16 @@ std::vector<Shot> volley(size_t count) {
 TEST(Engine, a_full_ring_loses_requests_and_a_full_queue_refuses_them) {
   sim::Setup setup = scripted(1, volley(12));
   setup.costs.queue_capacity = 4;
-  Fates fates = fates_of(run<Fcfs>(setup));
-  EXPECT_EQ(fates.done, 5u);
-  EXPECT_EQ(fates.refused, 7u);
+  RequestCounts counts = counts_of(run<Fcfs>(setup));
+  EXPECT_EQ(counts.done, 5u);
+  EXPECT_EQ(counts.refused, 7u);
   setup.costs = Costs();
   setup.costs.nic.delivery = Delivery::kPolled;
   setup.costs.nic.ring_capacity = 4;
-  fates = fates_of(run<Fcfs>(setup));
-  EXPECT_EQ(fates.done, 5u);
-  EXPECT_EQ(fates.lost, 7u);
-  EXPECT_EQ(fates.refused, 0u);
+  counts = counts_of(run<Fcfs>(setup));
+  EXPECT_EQ(counts.done, 5u);
+  EXPECT_EQ(counts.lost, 7u);
+  EXPECT_EQ(counts.refused, 0u);
 }
 
 TEST(Engine, a_preempted_request_whose_queue_is_full_keeps_its_worker) {
@@ -284,7 +284,7 @@ TEST(Engine, a_preempted_request_whose_queue_is_full_keeps_its_worker) {
   setup.costs.queue_capacity = 2;
   const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
   EXPECT_EQ(latency_of_shot(outcome, 0), 10'000);  // no room until it is done
-  EXPECT_EQ(fates_of(outcome).done, 3u);
+  EXPECT_EQ(counts_of(outcome).done, 3u);
 }
 
 // A poll takes four at once, and three others may help at once.
@@ -294,7 +294,7 @@ TEST(Engine, what_a_poll_brings_is_seen_by_idle_workers) {
   setup.costs.nic.steering = Steering::kRss;  // one flow, one ring
   const Outcome outcome = run<Steal>(setup);
   for (size_t i = 0; i < 4; ++i) EXPECT_LE(latency_of_shot(outcome, i), 20'000) << i;
-  EXPECT_EQ(fates_of(outcome).done, 5u);
+  EXPECT_EQ(counts_of(outcome).done, 5u);
 }
 
 TEST(Engine, warm_up_is_cut_by_time) {
@@ -303,7 +303,7 @@ TEST(Engine, warm_up_is_cut_by_time) {
   const Outcome outcome = run<Cfcfs>(setup);
   EXPECT_EQ(outcome.requests, 100'000u);
   EXPECT_NEAR(static_cast<double>(outcome.measured), 75'000, 1'000);
-  EXPECT_EQ(fates_of(outcome).done, outcome.measured);
+  EXPECT_EQ(counts_of(outcome).done, outcome.measured);
 }
 
 TEST(Engine, a_watcher_can_stop_a_run) {
@@ -358,7 +358,7 @@ TEST(Engine, policies_are_told_of_requests_that_were_refused_as_well) {
   setup.warmup = 0;
   uint64_t seen = 0;
   const Outcome outcome = run<CountedArrivals>(setup, {&seen});
-  EXPECT_GT(fates_of(outcome).refused, 5'000u);
+  EXPECT_GT(counts_of(outcome).refused, 5'000u);
   EXPECT_EQ(seen, 10'000u);
 }
 

@@ -17,7 +17,7 @@ class Mailbox {
   // False = full. Messages that arrive at the same time stay in the order in which they were sent.
   bool put(const Message& message, Instant arrives) {
     if (count_ == limits::kMailbox) return false;
-    if (letters_ == nullptr) letters_ = std::make_unique<Letters>();
+    if (packets_ == nullptr) packets_ = std::make_unique<Packets>();
     uint32_t place = count_++;
     for (; place > 0 && at(place - 1).arrives > arrives; --place) at(place) = at(place - 1);
     at(place) = {arrives, message};
@@ -39,16 +39,16 @@ class Mailbox {
   Instant look_at() const { return with_jobs_ > 0 ? at(0).arrives : Instant::never(); }
 
  private:
-  struct Letter {
+  struct Packet {
     Instant arrives;
     Message message;
   };
-  using Letters = std::array<Letter, limits::kMailbox>;
+  using Packets = std::array<Packet, limits::kMailbox>;
 
-  Letter& at(uint32_t i) { return (*letters_)[(first_ + i) % limits::kMailbox]; }
-  const Letter& at(uint32_t i) const { return (*letters_)[(first_ + i) % limits::kMailbox]; }
+  Packet& at(uint32_t i) { return (*packets_)[(first_ + i) % limits::kMailbox]; }
+  const Packet& at(uint32_t i) const { return (*packets_)[(first_ + i) % limits::kMailbox]; }
 
-  std::unique_ptr<Letters> letters_;  // from the first message on
+  std::unique_ptr<Packets> packets_;  // from the first message on
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   uint32_t with_jobs_ = 0;

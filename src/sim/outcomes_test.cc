@@ -76,9 +76,9 @@ TEST(MoveOutcomes, refused_requests_are_late_and_warm_up_is_left_out) {
   setup.warmup = 0.2;
   setup.costs.queue_capacity = 3;
   const JudgedRun run = judged(setup);
-  const Fates fates = fates_of(run.outcome);
-  EXPECT_GT(fates.refused, 0u);
-  EXPECT_GE(run.moves.late_with, fates.refused);
+  const RequestCounts counts = counts_of(run.outcome);
+  EXPECT_GT(counts.refused, 0u);
+  EXPECT_GE(run.moves.late_with, counts.refused);
   EXPECT_LE(run.moves.late_with, run.outcome.measured);
   EXPECT_LE(run.moves.moved(), more(run.outcome, "moved_between_managers"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small parts of the simulator: alarms, sets, queues, pool, NIC.
+// The small parts of the simulator: events, sets, queues, pool, NIC.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/prng.h"
-#include "sim/alarms.h"
 #include "sim/bit_ring.h"
+#include "sim/event_queue.h"
 #include "sim/job_queue.h"
 #include "sim/nic.h"
 #include "sim/orderable_job_queue.h"
@@ -18,42 +18,42 @@
 namespace rubato::sim {
 namespace {
 
-TEST(Alarms, the_first_is_the_earliest_and_of_equal_ones_the_lower_actor) {
-  Alarms alarms(5);
-  EXPECT_EQ(alarms.first().at, Instant::never());
-  alarms.set(3, Instant(70));
-  alarms.set(1, Instant(70));
-  alarms.set(4, Instant(90));
-  EXPECT_EQ(alarms.first().at, Instant(70));
-  EXPECT_EQ(alarms.first().actor, 1u);
-  alarms.clear(1);
-  EXPECT_EQ(alarms.first().actor, 3u);
-  alarms.set(3, Instant(100));
-  EXPECT_EQ(alarms.first().actor, 4u);
-  alarms.set(4, Instant::never());
-  alarms.clear(3);
-  EXPECT_EQ(alarms.first().at, Instant::never());
+TEST(EventQueue, the_first_is_the_earliest_and_of_equal_ones_the_lower_source) {
+  EventQueue events(5);
+  EXPECT_EQ(events.first().at, Instant::never());
+  events.schedule(3, Instant(70));
+  events.schedule(1, Instant(70));
+  events.schedule(4, Instant(90));
+  EXPECT_EQ(events.first().at, Instant(70));
+  EXPECT_EQ(events.first().source, 1u);
+  events.cancel(1);
+  EXPECT_EQ(events.first().source, 3u);
+  events.schedule(3, Instant(100));
+  EXPECT_EQ(events.first().source, 4u);
+  events.schedule(4, Instant::never());
+  events.cancel(3);
+  EXPECT_EQ(events.first().at, Instant::never());
 }
 
-TEST(Alarms, agree_with_a_map_of_all_actors) {
-  for (uint32_t actors : {1u, 2u, 3u, 17u, 258u}) {
-    Alarms alarms(actors);
+TEST(EventQueue, agrees_with_a_map_of_all_sources) {
+  for (uint32_t sources : {1u, 2u, 3u, 17u, 258u}) {
+    EventQueue events(sources);
     std::map<uint32_t, int64_t> all;
-    Prng prng(actors);
+    Prng prng(sources);
     for (int i = 0; i < 20'000; ++i) {
-      const uint32_t actor = prng.below(actors);
+      const uint32_t source = prng.below(sources);
       const int64_t at = prng.below(1000);
       if (prng.below(4) == 0) {
-        alarms.clear(actor);
-        all.erase(actor);
+        events.cancel(source);
+        all.erase(source);
       } else {
-        alarms.set(actor, Instant(at));
-        all[actor] = at;
+        events.schedule(source, Instant(at));
+        all[source] = at;
       }
       std::pair<int64_t, uint32_t> expected{Instant::never().ns(), 0};
       for (const auto& [a, t] : all) expected = std::min(expected, {t, a});
-      ASSERT_EQ(alarms.first().at.ns(), expected.first) << "seed " << actors << ", step " << i;
-      ASSERT_EQ(all.empty() ? 0 : alarms.first().actor, expected.second);
+      ASSERT_EQ(events.first().at.ns(), expected.first) << "seed " << sources << ", step " << i;
+      ASSERT_EQ(all.empty() ? 0 : events.first().source, expected.second);
     }
   }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimPlatform<P, Site>: what a simulated worker lends to sched::Core: virtual time, queues with
-// prices, and the engine that knows what becomes of a request. A handle. One owner, as everything
-// in a simulation. (No control plane is simulated, and the requests of a flow do not wait for each
+// SimPlatform<P, Server>: what a simulated worker lends to sched::Core: virtual time, queues with
+// prices, and the way of a request to its client. A handle. One owner, as everything in a
+// simulation. (No control plane is simulated, and the requests of a flow do not wait for each
 // other.)
 #pragma once
 
@@ -10,55 +10,108 @@
 
 #include "policy/contract.h"
 #include "sched/core.h"
+#include "sim/context.h"
 #include "sim/request.h"
 #include "sim/sim_host.h"
 
 namespace rubato::sim {
 
-template <Policy P, class Site>
-class Engine;
+template <Policy P, class Server>
+class SimWorker;
+template <Policy P, class Server>
+class WorkerPool;
 
-template <Policy P, class Site>
+template <Policy P, class Server>
 class SimPlatform : public sched::PlainPlatform {
  public:
   using Request = SimRequest;
 
-  SimPlatform(Engine<P, Site>& engine, uint32_t worker) : engine_(engine), worker_(worker) {}
+  // All references outlive this.
+  SimPlatform(SimContext<P, Server>& context, WorkerPool<P, Server>& workers,
+              SimWorker<P, Server>& worker, WorkerId me)
+      : context_(context), workers_(workers), worker_(worker), me_(me) {}
 
-  WorkerId me() const { return {worker_}; }
-  SimHost<P>& host() const { return engine_.host_; }
-  Instant now() const { return engine_.now_ + host().spent(); }
+  WorkerId me() const { return me_; }
+  SimHost<P>& host() const { return context_.host; }
+  Instant now() const { return context_.now() + host().spent(); }
   Instant look_at_clock() const { return now(); }
 
-  // Queues.
-  bool enqueue(QueueRef q, Request& request) { return engine_.enqueue(q, request); }
-  bool put_back(QueueRef q, Request& request) { return engine_.put_back(worker_, q, request); }
-  void take_in() { engine_.take_in(worker_); }
+  // ---- Queues ---------------------------------------------------------------------------------
 
-  // The client.
+  // What is delivered where workers poll costs them, and others see it when the poll is over.
+  [[gnu::always_inline]] bool enqueue(QueueRef q, Request& request) {
+    if (!context_.polled()) {
+      if (!host().insert(q, &request)) return false;
+      workers_.offer(q);
+      return true;
+    }
+    if (!host().put(q, &request)) return false;
+    workers_.offer_after_poll(q);
+    return true;
+  }
+  // What arrived meanwhile goes first.
+  bool put_back(QueueRef q, Request& request) {
+    if (context_.polled() && q == worker_.own_queue()) worker_.poll();
+    return host().put(q, &request);
+  }
+  // A timer core does not look into rings.
+  void take_in() {
+    if (context_.polled() && context_.costs.preemption.clock == Clock::kSelf) worker_.poll();
+  }
+
+  // ---- The client -----------------------------------------------------------------------------
+
   sched::Replied<Request> reply(Request& request) {
-    engine_.reply(worker_, request);
+    host().spend(context_.costs.worker.send);
+    context_.departures.complete(request, context_.now(), now());
+    if constexpr (Server::kElastic) worker_.pay_for_messages();
     return {};
   }
   Request* refuse(Request& request) {
-    if (request.refusal != Refusal::kFull) host().spend(engine_.costs_.cores.reject);
-    engine_.refuse(&request);
+    if (request.refusal != Refusal::kFull) host().spend(context_.costs.cores.reject);
+    context_.departures.refuse(request, context_.now());
     return nullptr;
   }
 
-  // Slices.
-  void take_up(Request& request) { engine_.take_up(worker_, request); }
-  void arm(const Request&, Nanos quantum) { engine_.arm(quantum); }
-  Instant begin(Request&) const { return now(); }
-  int64_t suspended() const { return engine_.suspended_; }
+  // ---- Slices ---------------------------------------------------------------------------------
 
-  // What is counted.
+  // The worker pays for what it owes, and for the way to the request.
+  void take_up(Request& request) {
+    const Costs& costs = context_.costs;
+    if constexpr (Server::kElastic) context_.server.serves(me_.value, context_.now());
+    host().spend(worker_.take_debt());
+    if (!request.has_started) {
+      host().spend(costs.worker.receive);
+      if (context_.setup.classify == Classify::kFeedback &&
+          context_.long_types[request.true_type]) {
+        worker_.mark_long(request);
+        host().spend(costs.worker.feedback);
+      }
+      return;
+    }
+    --context_.suspended;
+    host().spend(costs.worker.resume);
+    if (request.last_on == me_.value) return;
+    host().spend(costs.worker.cache_transfer +
+                 costs.noc.per_hop * mesh_hops(costs.noc, request.last_on, me_.value));
+    ++context_.counters.migrations;
+  }
+  void arm(const Request&, Nanos quantum) {
+    if (quantum != Nanos::max()) host().spend(context_.costs.preemption.arm);
+  }
+  Instant begin(Request&) const { return now(); }
+  int64_t suspended() const { return context_.suspended; }
+
+  // ---- What is counted ------------------------------------------------------------------------
+
   void note_arrived(const Request& request) { host().note_arrived(request); }
   void note_finished(const Request& request) { host().note_served(request, request.service); }
 
  private:
-  Engine<P, Site>& engine_;
-  uint32_t worker_;
+  SimContext<P, Server>& context_;
+  WorkerPool<P, Server>& workers_;
+  SimWorker<P, Server>& worker_;
+  const WorkerId me_;
 };
 
 }  // namespace rubato::sim

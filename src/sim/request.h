@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "sched/request_state.h"
+#include "workload/source.h"
 
 namespace rubato::sim {
 
@@ -23,9 +24,20 @@ struct SimRequest : RequestState {
   uint64_t id = 0;               // its number in the run
   uint32_t true_type = 0;        // `type` is what the classifier took it for
   uint32_t last_on = 0;          // the worker that has it, or had it last; has_started says if any
-  // On an elastic site (sim/site.h) only:
-  uint32_t session = 0;
+  uint32_t session = 0;          // of an elastic server (sim/server_model.h)
   bool measured = false;         // arrived after the warm-up
+
+  // What was sent as `offer`, request number `number` of the run, can be seen by software.
+  void arrive(const Offer& offer, uint64_t number, Instant now, Instant warm_at) {
+    arrived = now;
+    sent = offer.at;
+    service = left = offer.service;
+    flow = offer.flow;
+    id = number;
+    true_type = offer.type;
+    type = offer.seen_type + 1;  // to a policy, type 0 is unknown
+    measured = offer.at >= warm_at;
+  }
 };
 
 class RequestPool {

@@ -9,21 +9,21 @@
 namespace rubato::sim {
 namespace {
 
-template <Policy P, class Site>
+template <Policy P, class Server>
 Result<Outcome> simulate_on(const Settings& settings, const Setup& setup, const Watch& watch) {
   typename P::Config config{};
   for (const auto& [name, value] : settings) {
     if (Status set = set_option<P>(config, name, value); !set) return Error{set.error()};
   }
-  return Engine<P, Site>(setup, config, watch).run();
+  return Engine<P, Server>(setup, config, watch).run();
 }
 
 template <Policy P>
 constexpr SimPolicy entry() {
   if constexpr (kGoesElastic<P>) {
-    return {P::kName, simulate_on<P, FixedSite>, simulate_on<P, ElasticSite>};
+    return {P::kName, simulate_on<P, StaticServer>, simulate_on<P, ElasticServer>};
   }
-  return {P::kName, simulate_on<P, FixedSite>, nullptr};
+  return {P::kName, simulate_on<P, StaticServer>, nullptr};
 }
 
 }  // namespace

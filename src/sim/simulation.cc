@@ -7,7 +7,7 @@
 #include "base/name_list.h"
 #include "overload/cores/rule.h"
 #include "policy/unit.h"
-#include "sim/alarms.h"
+#include "sim/event_queue.h"
 #include "sim/sim_policy.h"
 #include "sim/stalls.h"
 
@@ -23,7 +23,7 @@ Status check(const Setup& setup) {
   if (setup.requests < 1) return Error{"requests: takes 1 or more"};
   if (!(setup.warmup >= 0 && setup.warmup < 1)) return Error{"warmup: takes a share below 1"};
   const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
-  const double longest = static_cast<double>(Alarms::kLatestNs) / 2e9;
+  const double longest = static_cast<double>(EventQueue::kLatestNs) / 2e9;
   if (seconds > longest) return Error{"requests: more than 52 days of simulated time at this rate"};
   return Done{};
 }

@@ -32,13 +32,18 @@ inline Status check_stalls(const Costs::Stalls& stalls) {
   return Done{};
 }
 
+// Is the machine one that stalls?
+inline bool any(const Costs::Stalls& stalls) {
+  return stalls.every > Nanos() && stalls.length > Nanos();
+}
+
 class Stalls {
  public:
   // `seed` is that of the run. Requires settings that pass check_stalls().
   Stalls(const Costs::Stalls& settings, uint32_t workers, uint64_t seed)
       : settings_(settings), workers_(workers), prng_(seed ^ kStream) {}
 
-  bool any() const { return settings_.every > Nanos() && settings_.length > Nanos(); }
+  bool any() const { return sim::any(settings_); }
   bool of_all_cores() const { return settings_.hits == StallsHit::kMachine; }
 
   // The next one; they come in order. Requires any().

@@ -22,9 +22,9 @@ TEST(Tutorial, the_second_choice_makes_waits_far_shorter) {
   const Outcome blind = simulated("1");
   const Outcome two = simulated("2");
   for (const Outcome* outcome : {&blind, &two}) {
-    const Fates fates = fates_of(*outcome);
+    const RequestCounts counts = counts_of(*outcome);
     EXPECT_GT(outcome->measured, 0u);
-    EXPECT_EQ(fates.done, outcome->measured);
+    EXPECT_EQ(counts.done, outcome->measured);
   }
   // A random one is M/M/1: ten service times in the mean. The others are what the page says.
   EXPECT_NEAR(latency_of(blind).mean().micros(), 10, 1);

@@ -51,17 +51,17 @@ inline uint64_t more(const Outcome& outcome, std::string_view name) {
 }
 
 // What became of the measured requests.
-struct Fates {
+struct RequestCounts {
   uint64_t done = 0, refused = 0, lost = 0;
 };
-inline Fates fates_of(const Outcome& outcome) {
-  Fates fates;
+inline RequestCounts counts_of(const Outcome& outcome) {
+  RequestCounts counts;
   for (const TypeOutcome& type : outcome.types) {
-    fates.done += type.latency.count();
-    fates.refused += type.refused;
-    fates.lost += type.lost;
+    counts.done += type.latency.count();
+    counts.refused += type.refused;
+    counts.lost += type.lost;
   }
-  return fates;
+  return counts;
 }
 
 // From the arrival at the server to the first slice, of measured requests.

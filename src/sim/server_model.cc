@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/site.h"
+#include "sim/server_model.h"
 
 #include "base/check.h"
 
@@ -12,7 +12,7 @@ int64_t first_credit(const ElasticSetup& setup) {
 
 }  // namespace
 
-ElasticSite::ElasticSite(const Setup& setup, Instant warm_at)
+ElasticServer::ElasticServer(const Setup& setup, Instant warm_at)
     : setup_(*setup.elastic),
       limit_(setup.workers),
       credits_(setup_.credits, setup.workers),
@@ -34,39 +34,39 @@ ElasticSite::ElasticSite(const Setup& setup, Instant warm_at)
   }
 }
 
-bool ElasticSite::admits(uint32_t session, int64_t demand) {
+bool ElasticServer::admits(uint32_t session, int64_t demand) {
   if (!setup_.uses_credits) return true;
   return credits_.arrived(sessions_[session], demand, delay_) == overload::Arrival::kServe;
 }
 
-int64_t ElasticSite::answered(uint32_t session, bool served, Instant now) {
-  if (!uses_credits()) return Clients::kUnlimited;
+Instant ElasticServer::answer(uint32_t session, bool served, Instant now, Instant sent) {
+  if (!uses_credits()) return clients_.answer(session, Clients::kUnlimited, sent);
   const int64_t credit = served ? credits_.replied(sessions_[session], now)
                                 : credits_.dropped(sessions_[session], now);
-  return credit;
+  return clients_.answer(session, credit, sent);
 }
 
-void ElasticSite::demanded(uint32_t session, int64_t demand, Instant now) {
+void ElasticServer::demanded(uint32_t session, int64_t demand, Instant now) {
   if (!uses_credits()) return;
   const int64_t credit = credits_.demanded(sessions_[session], demand, now);
   ++messages_;  // the one that came
   if (credit != credits_.kNothingToTell) tell(sessions_[session], credit, now);
 }
 
-void ElasticSite::update_credits(Instant now) {
+void ElasticServer::update_credits(Instant now) {
   if (!uses_credits()) return;
   credits_.update(now, delay_, [&](overload::CreditSession& session, int64_t credit) {
     tell(session, credit, now);
   });
 }
 
-void ElasticSite::tell(overload::CreditSession& session, int64_t credit, Instant now) {
+void ElasticServer::tell(overload::CreditSession& session, int64_t credit, Instant now) {
   clients_.tell(static_cast<uint32_t>(&session - sessions_.data()), credit, now);
   ++messages_;
   ++outcome_.credit_messages;
 }
 
-uint32_t ElasticSite::redirect(uint32_t w) const {
+uint32_t ElasticServer::redirect(uint32_t w) const {
   uint32_t second = w;
   for (uint32_t step = 0; step < limit_; ++step) {
     const uint32_t other = (w + step) % limit_;
@@ -78,7 +78,7 @@ uint32_t ElasticSite::redirect(uint32_t w) const {
   return second;
 }
 
-void ElasticSite::account(Instant now) {
+void ElasticServer::account(Instant now) {
   const int64_t passed = (now - accounted_).count();
   served_ += Nanos(passed * serving_);
   const Instant from = std::max(accounted_, warm_at_);
@@ -90,32 +90,32 @@ void ElasticSite::account(Instant now) {
   accounted_ = now;
 }
 
-void ElasticSite::set_state(uint32_t w, Core state) {
+void ElasticServer::set_state(uint32_t w, Core state) {
   CoreSeat& seat = cores_[w];
   serving_ += (state == Core::kServing ? 1 : 0);
   serving_ -= (seat.state == Core::kServing ? 1 : 0);
   seat.state = state;
 }
 
-void ElasticSite::serves(uint32_t w, Instant now) {
+void ElasticServer::serves(uint32_t w, Instant now) {
   if (cores_[w].state == Core::kServing) return;
   account(now);
   rule_->resumed(w, host_);
   set_state(w, Core::kServing);
 }
 
-void ElasticSite::polls(uint32_t w, Instant now) {
+void ElasticServer::polls(uint32_t w, Instant now) {
   account(now);
   set_state(w, Core::kPolling);
   cores_[w].idle_since = now;
 }
 
-bool ElasticSite::parks_now(uint32_t w, Instant now) {
+bool ElasticServer::parks_now(uint32_t w, Instant now) {
   if (host_.granted <= setup_.guaranteed) return false;
   return rule_->idle(w, now - cores_[w].idle_since, host_) == overload::Rest::kPark;
 }
 
-void ElasticSite::park(uint32_t w, Instant now, Nanos cost) {
+void ElasticServer::park(uint32_t w, Instant now, Nanos cost) {
   account(now);
   set_state(w, Core::kParked);
   cores_[w].leaving = false;
@@ -124,7 +124,7 @@ void ElasticSite::park(uint32_t w, Instant now, Nanos cost) {
   ++outcome_.parks;
 }
 
-void ElasticSite::wake(uint32_t w, Instant now) {
+void ElasticServer::wake(uint32_t w, Instant now) {
   account(now);
   set_state(w, Core::kWaking);
   ++host_.granted;
@@ -132,7 +132,7 @@ void ElasticSite::wake(uint32_t w, Instant now) {
   ++outcome_.wakes;
 }
 
-overload::CoreChange ElasticSite::tick(Instant now, std::vector<Nanos>& delays, Nanos common,
+overload::CoreChange ElasticServer::tick(Instant now, std::vector<Nanos>& delays, Nanos common,
                                        bool unserved) {
   account(now);
   overload::CoreSignals signals;
@@ -160,7 +160,7 @@ overload::CoreChange ElasticSite::tick(Instant now, std::vector<Nanos>& delays, 
   return keep ? overload::CoreChange::kKeep : change;
 }
 
-void ElasticSite::note_credits() {
+void ElasticServer::note_credits() {
   const auto& pool = credits_.pool();
   sums_.credits += static_cast<double>(pool.total());
   sums_.issued += static_cast<double>(pool.issued());
@@ -173,7 +173,7 @@ void ElasticSite::note_credits() {
   ++sums_.ticks;
 }
 
-ElasticOutcome ElasticSite::outcome() const {
+ElasticOutcome ElasticServer::outcome() const {
   ElasticOutcome outcome = outcome_;
   outcome.shed = clients_.shed();
   outcome.demand_messages = clients_.demand_messages();

@@ -2,10 +2,10 @@
 //
 // Where a simulated server stands: what its engine asks of the world beyond workers and queues.
 //
-//   FixedSite    requests simply come, and every worker has its core; costs an engine nothing
-//   ElasticSite  clients with sessions, admission by credits, and cores that come and go
+//   StaticServer    requests simply come, and every worker has its core; costs an engine nothing
+//   ElasticServer  clients with sessions, admission by credits, and cores that come and go
 //
-// An ElasticSite keeps the books: who holds which core, what clients may send, how long requests
+// An ElasticServer keeps the books: who holds which core, what clients may send, how long requests
 // wait. What becomes of a request or a worker is the engine's business (sim/engine_elastic.h).
 // One owner.
 #pragma once
@@ -25,9 +25,9 @@
 
 namespace rubato::sim {
 
-struct FixedSite {
+struct StaticServer {
   static constexpr bool kElastic = false;
-  FixedSite(const Setup&, Instant) {}
+  StaticServer(const Setup&, Instant) {}
 };
 
 // What an idle core asks.
@@ -46,13 +46,13 @@ struct IdleCores final : overload::CoreHost {
   bool parking = false;
 };
 
-class ElasticSite {
+class ElasticServer {
  public:
   static constexpr bool kElastic = true;
   static constexpr Nanos kAskAgain = Nanos(500);  // between two questions of an idle core
 
   // Requires setup.elastic with allocators and settings that exist.
-  ElasticSite(const Setup& setup, Instant warm_at);
+  ElasticServer(const Setup& setup, Instant warm_at);
 
   enum class Core : uint8_t { kServing, kPolling, kParked, kWaking };
 
@@ -61,7 +61,8 @@ class ElasticSite {
 
   // Admission. `w` is told which messages it has to pay for: messages() counts those since then.
   bool admits(uint32_t session, int64_t demand);
-  int64_t answered(uint32_t session, bool served, Instant now);  // the credit to tell
+  // The answer to a request, with credit, is sent at `sent`. Returns when the client has it.
+  Instant answer(uint32_t session, bool served, Instant now, Instant sent);
   void demanded(uint32_t session, int64_t demand, Instant now);
   void update_credits(Instant now);
   uint64_t take_messages() { return std::exchange(messages_, 0); }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ClientArrivals<P, Server>: what the clients of an elastic server send (sim/clients.h): requests,
+// which are admitted by credits, and demand. One owner.
+#pragma once
+
+#include <cstdint>
+
+#include "policy/contract.h"
+#include "sim/clients.h"
+#include "sim/context.h"
+#include "sim/elastic_cores.h"
+#include "sim/worker_pool.h"
+
+namespace rubato::sim {
+
+template <Policy P, class Server>
+class ClientArrivals {
+ public:
+  // All references outlive this.
+  ClientArrivals(SimContext<P, Server>& context, WorkerPool<P, Server>& workers,
+                 ElasticCores<P, Server>& cores)
+      : context_(context), workers_(workers), cores_(cores) {}
+
+  void start() { follow(); }
+
+  // After every event: messages may have been sent.
+  void follow() {
+    const Instant next = clients().next();
+    if (next == scheduled_) return;
+    scheduled_ = next;
+    context_.events.schedule(context_.sources.arrivals(), next);
+  }
+
+  void on_event() {
+    scheduled_ = Instant::never();
+    context_.events.cancel(context_.sources.arrivals());
+    const Clients::Message message = clients().step();
+    context_.arrivals = {clients().generated(), clients().generated_warm(),
+                         clients().last_generated()};
+    switch (message.kind) {
+      case Clients::Kind::kNothing:
+        return;
+      case Clients::Kind::kRequest:
+        return receive(message);
+      case Clients::Kind::kDemand:
+        context_.server.demanded(message.session, message.demand, context_.now());
+        if (context_.server.granted() == 0) {
+          return static_cast<void>(context_.server.take_messages());
+        }
+        return worker_of(message.session).pay_for_messages();
+    }
+  }
+
+ private:
+  Clients& clients() const { return context_.server.clients(); }
+  SimWorker<P, Server>& worker_of(uint64_t flow) {
+    return workers_[context_.server.redirect(context_.nic.steer(flow, context_.now()))];
+  }
+
+  void receive(const Clients::Message& message) {
+    SimRequest* const request = context_.pool.borrow();
+    request->arrive(message.offer, received_++, context_.now(), context_.warm_at);
+    request->session = message.session;
+    if (context_.server.granted() == 0) cores_.grant();
+    SimWorker<P, Server>& worker = worker_of(request->flow);
+    if (!context_.server.admits(message.session, message.demand)) {
+      worker.owe(context_.costs.cores.reject);
+      return context_.departures.refuse(*request, context_.now());
+    }
+    worker.admit(*request);
+  }
+
+  SimContext<P, Server>& context_;
+  WorkerPool<P, Server>& workers_;
+  ElasticCores<P, Server>& cores_;
+  Instant scheduled_ = Instant::never();  // the event ahead
+  uint64_t received_ = 0;                 // requests
+};
+
+}  // namespace rubato::sim

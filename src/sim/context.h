@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SimContext<P, Server>: what all parts of one run share: its setup, the policy and its host, which
+// is also the clock, the events ahead, the requests, and the units of the machine that no part owns
+// alone. Owned by the Engine; every part holds a reference. One owner.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "metrics/run_report.h"
+#include "policy/archetype.h"
+#include "policy/contract.h"
+#include "sim/bit_ring.h"
+#include "sim/departures.h"
+#include "sim/dispatcher.h"
+#include "sim/event_queue.h"
+#include "sim/event_sources.h"
+#include "sim/nic.h"
+#include "sim/pending_managers.h"
+#include "sim/request.h"
+#include "sim/setup.h"
+#include "sim/sim_host.h"
+#include "sim/simulation.h"
+#include "sim/stalls.h"
+#include "sim/timer_core.h"
+#include "sim/trace.h"
+#include "workload/source.h"
+
+namespace rubato::sim {
+
+template <Policy P, class Server>
+struct SimContext {
+  SimContext(const Setup& given, const typename P::Config& config, const Watch& watcher)
+      : setup(given),
+        costs(setup.costs),
+        watch(watcher),
+        trace(watch.trace),
+        policy(config),
+        warm_at(end_of_warmup(setup)),
+        server(setup, warm_at),
+        idle(setup.workers),
+        nic(costs.nic, setup.workers, setup.seed ^ kNicStream),
+        host(policy, costs, setup.workers, setup.seed ^ kHostStream, idle, nic, trace),
+        sources(setup.workers, managers(policy, setup.workers), Server::kElastic,
+                any(costs.stalls)),
+        events(sources.count()),
+        departures(setup, watch, server, pool, arrivals, warm_at),
+        timer_core(costs.preemption.scan, setup.workers, setup.seed ^ kEngineStream),
+        pending_managers(managers(policy, setup.workers)) {
+    for (const RequestType& type : types_of(setup.workload)) {
+      long_types.push_back(type.service.mean >= setup.long_over);
+    }
+    for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host.place(group_of(w), w);
+  }
+  SimContext(const SimContext&) = delete;
+  SimContext& operator=(const SimContext&) = delete;
+
+  Instant now() const { return host.now(); }
+  bool all_arrived() const { return arrivals.arrived == setup.requests; }
+  bool polled() const { return costs.nic.delivery == Delivery::kPolled; }
+  ManagerId group_of(uint32_t worker) const {
+    return manager_of(policy, WorkerId{worker}, setup.workers);
+  }
+
+  const Setup setup;
+  const Costs& costs;
+  const Watch watch;
+  Trace* const trace;
+  const P policy;
+  const Instant warm_at;
+  [[no_unique_address]] Server server;
+  BitRing idle;  // workers without a request
+  Nic nic;
+  SimHost<P> host;
+  EventSources sources;
+  EventQueue events;
+  RequestPool pool;
+  ArrivalTotals arrivals;
+  Departures<Server> departures;
+  Dispatcher dispatcher;
+  TimerCore timer_core;
+  PendingManagers pending_managers;
+  SchedulerCounters counters;
+  int64_t suspended = 0;         // requests that were preempted and wait
+  std::vector<bool> long_types;  // by true type
+
+ private:
+  static Instant end_of_warmup(const Setup& setup) {
+    const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
+    return Instant(Nanos::from_seconds(seconds * setup.warmup).count());
+  }
+};
+
+}  // namespace rubato::sim

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Departures<Server>: how requests leave a simulated server: completed, refused, or lost at a full
+// NIC ring. It answers the client and records what reports say of measured requests. One owner.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sim/recorder.h"
+#include "sim/request.h"
+#include "sim/setup.h"
+#include "sim/simulation.h"
+#include "workload/source.h"
+
+namespace rubato::sim {
+
+// What has come so far. Of an elastic server: what its clients have generated.
+struct ArrivalTotals {
+  uint64_t arrived = 0;
+  uint64_t measured = 0;  // after the warm-up
+  Instant last;
+};
+
+template <class Server>
+class Departures {
+ public:
+  // All references outlive this.
+  Departures(const Setup& setup, const Watch& watch, Server& server, RequestPool& pool,
+             const ArrivalTotals& arrivals, Instant warm_at)
+      : requests_(setup.requests),
+        reject_(setup.costs.cores.reject),
+        way_back_(setup.costs.nic.pcie + setup.costs.network_rtt / 2),
+        warm_at_(warm_at),
+        watch_(watch),
+        server_(server),
+        pool_(pool),
+        arrivals_(arrivals),
+        recorder_(types_of(setup.workload).size()) {}
+
+  // The request is done, and its reply leaves the worker at `sent`.
+  void complete(const SimRequest& request, Instant now, Instant sent) {
+    const bool moved = request.moves % 2 == 1;  // back and forth is not moved
+    moved_ += moved ? 1 : 0;
+    if (now >= warm_at_ && arrivals_.arrived < requests_) ++done_in_time_;
+    Instant replied = sent + way_back_;
+    if constexpr (Server::kElastic) {
+      replied = server_.answer(request.session, true, now, sent);
+      server_.update_credits(now);
+    }
+    if (!request.measured) return;
+    recorder_.done(request, replied - request.sent);
+    if (watch_.done) [[unlikely]]
+      watch_.done({request.id, replied - request.sent, moved});
+  }
+
+  void refuse(SimRequest& request, Instant now) {
+    if (request.measured) recorder_.refused(request.true_type);
+    if constexpr (Server::kElastic) server_.answer(request.session, false, now, now + reject_);
+    pool_.give_back(&request);
+  }
+
+  // No client is told.
+  void lose(SimRequest& request) {
+    if (request.measured) recorder_.lost(request.true_type);
+    pool_.give_back(&request);
+  }
+
+  uint64_t done_in_time() const { return done_in_time_; }  // completions while requests arrived
+  uint64_t moved() const { return moved_; }  // served by another group than they came to
+  std::vector<TypeOutcome> take_outcomes() { return recorder_.take(); }
+
+ private:
+  uint64_t requests_;
+  Nanos reject_;
+  Nanos way_back_;
+  Instant warm_at_;
+  const Watch& watch_;
+  Server& server_;
+  RequestPool& pool_;
+  const ArrivalTotals& arrivals_;
+  Recorder recorder_;
+  uint64_t done_in_time_ = 0;
+  uint64_t moved_ = 0;
+};
+
+}  // namespace rubato::sim

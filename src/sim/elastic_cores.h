@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ElasticCores<P, Server>: the control of an elastic server's cores: once per interval it measures
+// how long requests wait, and grants or releases the core that the allocator says (sim/
+// server_model.h). One owner.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "overload/cores/rule.h"
+#include "policy/contract.h"
+#include "sched/delay_scale.h"
+#include "sim/context.h"
+#include "sim/trace.h"
+#include "sim/worker_pool.h"
+
+namespace rubato::sim {
+
+template <Policy P, class Server>
+class ElasticCores {
+ public:
+  // All references outlive this.
+  ElasticCores(SimContext<P, Server>& context, WorkerPool<P, Server>& workers)
+      : context_(context), workers_(workers), server_(context.server), delays_(workers.size()) {}
+
+  // All workers have a core and poll.
+  void start() {
+    for (uint32_t w = 0; w < workers_.size(); ++w) workers_[w].rest();
+    schedule(Instant() + server_.interval());
+  }
+
+  void on_event() {
+    if (is_over()) return stop();
+    server_.note_delay(measure_delays());
+    const bool unserved = server_.granted() == 0 && context_.host.waiting() > 0;
+    const overload::CoreChange change =
+        server_.tick(context_.now(), delays_, common_delay_, unserved);
+    if (change == overload::CoreChange::kGrant) grant();
+    if (change == overload::CoreChange::kRelease) release();
+    server_.update_credits(context_.now());
+    if (server_.granted() > 0) {
+      workers_[server_.redirect(turn_++ % workers_.size())].pay_for_messages();
+    }
+    if (context_.trace != nullptr) trace_levels();
+    schedule(context_.now() + server_.interval());
+  }
+
+  // Of the parked workers the last: where workers differ, that is the one that may serve most
+  // (policy/darc.h reserves the first ones).
+  void grant() {
+    for (uint32_t w = workers_.size(); w-- > 0;) {
+      if (server_.core(w) == Server::Core::kParked) return workers_[w].grant();
+    }
+  }
+
+ private:
+  void schedule(Instant at) { context_.events.schedule(context_.sources.cores(), at); }
+
+  bool is_over() const {
+    return context_.all_arrived() && context_.pool.in_use() == 0 &&
+           server_.clients().next() == Instant::never();
+  }
+  void stop() {
+    server_.clients().give_up();
+    for (uint32_t w = 0; w < workers_.size(); ++w) context_.events.cancel(w);
+    context_.events.cancel(context_.sources.cores());
+  }
+
+  // An idle worker parks, else that whose oldest request waits least is to park.
+  void release() {
+    uint32_t least = workers_.size();
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      if (!server_.available(w) || server_.leaving(w)) continue;
+      if (server_.core(w) == Server::Core::kPolling && context_.idle.has(w)) {
+        return workers_[w].park();
+      }
+      if (least == workers_.size() || delays_[w] < delays_[least]) least = w;
+    }
+    if (least < workers_.size()) server_.wants_back(least);
+  }
+
+  // How long requests have waited: per worker, and in queues that all share. Returns the longest,
+  // in terms of the delay that credits aim at.
+  Nanos measure_delays() {
+    std::fill(delays_.begin(), delays_.end(), Nanos());
+    common_delay_ = Nanos();
+    Nanos longest;
+    const Instant now = context_.now();
+    const sched::DelayScale scale = delay_scale();
+    context_.host.for_each_head([&](QueueRef q, const Job& job) {
+      const auto& request = static_cast<const SimRequest&>(job);
+      const bool own = P::kQueues[q.spec].scope == Scope::kPerWorker;
+      Nanos& delay = own ? delays_[q.lane] : common_delay_;
+      delay = std::max(delay, now - std::max(request.arrived, request.put_back));
+      longest = std::max(longest, scale.of(request, now));
+    });
+    return longest;
+  }
+
+  // A class that takes longer may wait longer; of a request that was cut all of its waiting counts,
+  // but none of its service (docs/decisions/011-overload-by-class.md).
+  sched::DelayScale delay_scale() {
+    using By = sched::DelayScale::By;
+    constexpr By kBy = P::kPreempts != Preempts::kNothing          ? By::kClass
+                       : kClaimsMayStarve<P> == MayStarve::kLong ? By::kType
+                                                                 : By::kNothing;
+    const ElasticSetup& elastic = *context_.setup.elastic;
+    sched::DelayScale scale(elastic.delay_by_class ? kBy : By::kNothing,
+                            elastic.credits.target_delay);
+    context_.host.sit(SimHost<P>::kCentralSeat);
+    scale.learn(context_.host);
+    return scale;
+  }
+
+  void trace_levels() {
+    const auto level = [&](const char* name, int64_t value) {
+      const auto shown = static_cast<uint32_t>(std::max<int64_t>(value, 0));
+      context_.trace->depth(name, 0, context_.now(), shown);
+    };
+    level("cores granted", server_.granted());
+    level("credits", server_.pool().total());
+    level("credits issued", server_.pool().issued());
+    level("sessions drained", server_.pool().drained());
+    level("delay in us", server_.delay().count() / 1000);
+  }
+
+  SimContext<P, Server>& context_;
+  WorkerPool<P, Server>& workers_;
+  Server& server_;
+  std::vector<Nanos> delays_;  // by worker
+  Nanos common_delay_;
+  uint32_t turn_ = 0;  // of the workers, to pay for messages
+};
+
+}  // namespace rubato::sim

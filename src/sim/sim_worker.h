@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SimWorker<P, Server>: one simulated worker: what it chooses, how long it runs it, what interrupts
+// it. Its time is spent in slices of requests and in what its verbs, switches and interrupts cost;
+// the price of a decision delays the request that it was made for. An idle worker looks again when
+// something is put where it could find it (sim/worker_pool.h), and sees it after
+// Costs::Worker::notice. On an elastic server it parks when its core is taken, and wakes up when it
+// is granted one. Every worker has one event ahead at most. One owner.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "policy/archetype.h"
+#include "policy/contract.h"
+#include "sched/core.h"
+#include "sim/context.h"
+#include "sim/platform.h"
+#include "sim/request.h"
+#include "sim/trace.h"
+
+namespace rubato::sim {
+
+template <Policy P, class Server>
+class WorkerPool;
+
+template <Policy P, class Server>
+class SimWorker {
+ public:
+  // All references outlive this.
+  SimWorker(SimContext<P, Server>& context, WorkerPool<P, Server>& pool, uint32_t id)
+      : context_(context),
+        pool_(pool),
+        id_(id),
+        group_(context.group_of(id)),
+        core_(context.policy, {context.setup.classify, context.setup.shedding},
+              SimPlatform<P, Server>(context, pool, *this, WorkerId{id})) {}
+  SimWorker(const SimWorker&) = delete;
+  SimWorker& operator=(const SimWorker&) = delete;
+
+  // ---- Requests that arrive here --------------------------------------------------------------
+
+  void admit(SimRequest& request) {
+    if (context_.setup.classify == Classify::kDeclared) {
+      request.size_hint = request.service;
+      if (context_.long_types[request.true_type]) request.job_class = JobClass::kLong;
+    }
+    if (context_.polled()) return into_ring(request);
+    host().sit(id_);
+    core_.admit(request);
+  }
+
+  // Takes a burst from the ring. Others see what came once the poll is over.
+  void poll() {
+    JobQueue& ring = host().ring(id_);
+    host().spend(costs().worker.poll);
+    for (uint32_t n = 0; n < costs().nic.burst && !ring.empty(); ++n) {
+      auto* const request = static_cast<SimRequest*>(ring.take());
+      if (costs().latency_from == LatencyFrom::kReception) request->sent = now();
+      core_.admit(*request);
+    }
+  }
+
+  // The queue that the worker polls into.
+  QueueRef own_queue() const {
+    if (P::kQueues[0].scope == Scope::kPerManager) return {0, group_.value};
+    return {0, kOwnQueue ? id_ : 0};
+  }
+
+  // ---- An idle worker -------------------------------------------------------------------------
+
+  // Looks around, at what will be there `after` a while. False = it found nothing, which costs it
+  // nothing: it was looking anyway. Requires an idle worker.
+  bool wake(Nanos after) {
+    host().sit(id_);
+    const uint64_t polled_before = host().ring(id_).consumed();
+    if (polls_first() && !host().ring(id_).empty()) poll();
+    SimRequest* const request = look();
+    if (request == nullptr) {
+      if (host().ring(id_).consumed() == polled_before) return false;
+      stop_idling();
+      free_at_ = free_at_ + host().spent();  // it worked for others
+      overhead_ += host().spent();
+      pool_.offer_polled();
+      return false;
+    }
+    context_.idle.remove(id_);
+    // What it was at counted as overhead when it began; to notice is to idle.
+    const Nanos still_busy = std::max(free_at_, now()) - now();
+    const Nanos pause = std::max(still_busy, after + costs().worker.notice);
+    host().spend(pause);
+    overhead_ -= pause;
+    idle_ += now() + pause - free_at_;
+    if (!begin(*request)) choose();
+    pool_.offer_polled();
+    return true;
+  }
+
+  // It has found nothing: it idles.
+  void rest() {
+    if (context_.setup.shedding) pool_.note_found_nothing(id_);
+    free_at_ = now() + host().spent();
+    overhead_ += host().spent();
+    if (!context_.idle.has(id_)) context_.idle.add(id_);
+    context_.events.cancel(id_);
+    if constexpr (Server::kElastic) {
+      context_.server.polls(id_, free_at_);
+      if (context_.server.rule_parks()) schedule(Next::kAsk, free_at_ + Server::kAskAgain);
+    }
+  }
+
+  // It is still idle after the event in which it found nothing.
+  void ran_out() { core_.ran_out(); }
+
+  // ---- Events ---------------------------------------------------------------------------------
+
+  void on_event() {
+    if constexpr (kManages<P>) context_.pending_managers.add(group_);
+    switch (next_) {
+      case Next::kFinish:
+        return finish();
+      case Next::kSliceEnd:
+        return slice_end();
+      case Next::kNotified:
+        host().sit(id_);
+        host().spend(costs().preemption.receive);
+        return preempt();
+      case Next::kAsk:
+        if constexpr (Server::kElastic) ask();
+        return;
+      case Next::kAwake:
+        if constexpr (Server::kElastic) awake();
+        return;
+      case Next::kReleased:
+        return released();
+    }
+  }
+
+  // The machine keeps the core from the worker for `length`. Whatever is due comes that much later;
+  // two stalls at once last as long as one after the other. After the last arrival only a worker
+  // with a request can lose anything.
+  void stall(Nanos length) {
+    const bool idle = context_.idle.has(id_);
+    if (idle && context_.all_arrived()) return;
+    stalled_until_ = std::max(stalled_until_, now()) + length;
+    if constexpr (Server::kElastic) {
+      if (context_.server.core(id_) == Server::Core::kParked) return;  // the core is another's
+    }
+    stalled_ += length;
+    if (context_.trace != nullptr) context_.trace->mark(id_, "stalled", now());
+    if (idle) {
+      context_.idle.remove(id_);
+      stop_idling();
+      return schedule(Next::kReleased, free_at_ + length);
+    }
+    if (running_ != nullptr) {
+      slice_start_ = slice_start_ + length;
+      finish_at_ = finish_at_ + length;
+      if (slice_end_ != Instant::never()) slice_end_ = slice_end_ + length;
+    }
+    context_.events.postpone(id_, length);
+  }
+
+  // ---- Its core, of an elastic server ---------------------------------------------------------
+
+  // What still waits in its ring or its queue is for others. Requires a worker without a request.
+  void park() {
+    RUBATO_DCHECK(running_ == nullptr);
+    host().sit(id_);
+    while (context_.polled() && !host().ring(id_).empty()) poll();
+    if (context_.idle.has(id_)) {
+      context_.idle.remove(id_);
+      idle_ += std::max(free_at_, now()) - free_at_;
+    }
+    free_at_ = now();
+    context_.events.cancel(id_);
+    context_.server.park(id_, now(), costs().cores.park);
+    ++context_.counters.parked;
+    pool_.offer_polled();
+    if (kOwnQueue && host().waiting_in(own_queue()) > 0) pool_.offer(own_queue());
+  }
+
+  // A parked worker is granted a core.
+  void grant() {
+    context_.server.wake(id_, now());
+    idle_ += now() - free_at_;
+    free_at_ = now();
+    schedule(Next::kAwake, std::max(now(), stalled_until_) + costs().cores.wake);
+  }
+
+  // What the server sends besides replies delays the worker's next request.
+  void pay_for_messages() {
+    const auto messages = static_cast<int64_t>(context_.server.take_messages());
+    owe(costs().cores.credit_message * messages);
+  }
+  void owe(Nanos cost) { debt_ += cost; }
+  Nanos take_debt() { return std::exchange(debt_, Nanos()); }
+
+  // The application says so.
+  void mark_long(SimRequest& request) { core_.mark_long(request, request.priority); }
+
+  // ---- After the run --------------------------------------------------------------------------
+
+  struct Times {
+    Nanos useful;    // in requests
+    Nanos overhead;  // in what they cost besides
+    Nanos idle;
+    Nanos stalled;
+  };
+  // Of a run that ended at `end`.
+  Times times(Instant end) const {
+    const Nanos beyond = std::max(free_at_, end) - end;
+    const Nanos stalled_beyond = std::max(stalled_until_, end) - end;
+    Times times{useful_, overhead_ - beyond, idle_, std::max(stalled_ - stalled_beyond, Nanos())};
+    if (context_.idle.has(id_)) times.idle += std::max(free_at_, end) - free_at_;
+    return times;
+  }
+
+ private:
+  // What its event stands for.
+  enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake, kReleased };
+
+  static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
+
+  SimHost<P>& host() const { return context_.host; }
+  const Costs& costs() const { return context_.costs; }
+  Instant now() const { return context_.now(); }
+
+  void schedule(Next next, Instant at) {
+    RUBATO_DCHECK(at >= now());
+    next_ = next;
+    context_.events.schedule(id_, at);
+  }
+
+  // Does it ask its ring? Its own queue has run dry.
+  bool polls_first() const { return context_.polled() && host().waiting_in(own_queue()) == 0; }
+
+  void into_ring(SimRequest& request) {
+    if (!host().ring(id_).put(&request, costs().nic.ring_capacity)) {
+      if constexpr (Server::kElastic) return context_.departures.refuse(request, now());
+      return context_.departures.lose(request);
+    }
+    if (context_.idle.has(id_)) wake(Nanos());
+  }
+
+  void stop_idling() {
+    const Instant free_at = std::max(free_at_, now());
+    idle_ += free_at - free_at_;
+    free_at_ = free_at;
+  }
+
+  // ---- Choice ---------------------------------------------------------------------------------
+
+  // It is free at now() and has spent() so far.
+  void choose() {
+    if (polls_first()) poll();
+    SimRequest* request = look();
+    while (request != nullptr && !begin(*request)) request = look();
+    if (request == nullptr) rest();
+    pool_.offer_polled();
+  }
+
+  // No worker idles before its ring is empty, even if what it takes from there is for others.
+  SimRequest* look() {
+    SimRequest* request = core_.next();
+    while (request == nullptr && context_.polled() && !host().ring(id_).empty()) {
+      poll();
+      request = core_.next();
+    }
+    return request;
+  }
+
+  // The request starts, or goes on, once the worker has paid what it spent on the way. False: it
+  // was refused instead.
+  bool begin(SimRequest& request) {
+    RUBATO_DCHECK(running_ == nullptr && !context_.idle.has(id_));
+    if (!core_.start(request)) {
+      pool_.note_refused_a_start();
+      if constexpr (kManages<P>) context_.pending_managers.add(group_);
+      return false;
+    }
+    overhead_ += host().spent();
+    running_ = &request;
+    slice_start_ = now() + host().spent();
+    if (context_.trace != nullptr && slice_start_ > now()) {
+      context_.trace->span(id_, "overhead", now(), slice_start_);
+    }
+    finish_at_ = slice_start_ + request.left;
+    const Nanos quantum = core_.quantum();
+    slice_end_ = quantum == Nanos::max() ? Instant::never() : slice_start_ + quantum;
+    request.last_on = id_;
+    schedule_slice();
+    return true;
+  }
+
+  // ---- Slices ---------------------------------------------------------------------------------
+
+  // The end of the slice is seen late: by the timer core on its next scan, or as late as timers
+  // are.
+  void schedule_slice() {
+    Instant seen = slice_end_;
+    if (seen < finish_at_) {
+      const bool self = costs().preemption.clock == Clock::kSelf;
+      seen = seen + (self ? host().draw(costs().preemption.overshoot)
+                          : context_.timer_core.until_seen());
+    }
+    const bool cut = seen < finish_at_;
+    schedule(cut ? Next::kSliceEnd : Next::kFinish, cut ? seen : finish_at_);
+  }
+
+  void finish() {
+    SimRequest* const request = std::exchange(running_, nullptr);
+    RUBATO_DCHECK(request != nullptr && now() - slice_start_ == request->left);
+    useful_ += now() - slice_start_;
+    trace_slice(*request, Trace::End::kFinished);
+    host().sit(id_);
+    core_.finish(*request, request->service, Nanos());
+    context_.pool.give_back(request);
+    if constexpr (Server::kElastic) {
+      if (context_.server.leaving(id_)) return park();
+    }
+    choose();
+  }
+
+  // The end of the slice is seen by the worker itself, in its timer's interrupt, or by the timer
+  // core, which the worker does not feel unless it is notified.
+  void slice_end() {
+    SimRequest& request = *running_;
+    const bool self = costs().preemption.clock == Clock::kSelf;
+    host().sit(self ? id_ : SimHost<P>::kCentralSeat);
+    if (self) host().spend(costs().preemption.receive);
+    if (core_.expire(request, request.attained + (now() - slice_start_))) {
+      return self ? preempt() : notify();
+    }
+    ++context_.counters.preemptions_avoided;
+    if (context_.trace != nullptr) context_.trace->mark(id_, "avoided", now());
+    slice_end_ = now() + core_.quantum();
+    if (self) {
+      host().spend(costs().preemption.done);
+      const Nanos lost = host().spent();
+      overhead_ += lost;
+      leave_slice(request);
+      slice_start_ = now() + lost;
+      slice_end_ = slice_start_ + core_.quantum();
+      finish_at_ = slice_start_ + request.left;
+    }
+    schedule_slice();
+    pool_.offer_polled();
+  }
+
+  // A notification that comes after the request is done interrupts whatever follows.
+  void notify() {
+    const Costs::Preemption& price = costs().preemption;
+    const Instant sent = context_.timer_core.occupy(now(), host().draw(price.send));
+    const Instant noticed = sent + host().draw(price.propagation);
+    slice_end_ = Instant::never();
+    if (noticed >= finish_at_) {
+      context_.timer_core.note_late();
+      debt_ = price.receive.typical + price.done.typical;
+      return schedule(Next::kFinish, finish_at_);
+    }
+    schedule(Next::kNotified, noticed);
+  }
+
+  // The request goes back, and the worker chooses again; others may be faster to find it. If its
+  // queue is full it keeps the worker for another slice.
+  void preempt() {
+    SimRequest* const request = std::exchange(running_, nullptr);
+    leave_slice(*request);
+    ++context_.suspended;
+    trace_slice(*request, Trace::End::kPreempted);
+    const std::optional<QueueRef> q = core_.requeue(*request);
+    if (!q) return choose();
+    SchedulerCounters& counters = context_.counters;
+    ++counters.preemptions;
+    if (P::kQueues[q->spec].scope == Scope::kGlobal) {
+      counters.wait_queue_max = std::max<uint64_t>(counters.wait_queue_max, host().waiting_in(*q));
+    }
+    host().spend(costs().worker.fresh_fiber);
+    choose();
+    pool_.offer(*q);
+    pool_.offer_polled();
+  }
+
+  void leave_slice(SimRequest& request) {
+    const Nanos ran = now() - slice_start_;
+    useful_ += ran;
+    request.attained += ran;
+    request.left -= ran;
+  }
+
+  void trace_slice(const SimRequest& request, Trace::End end) const {
+    if (context_.trace == nullptr) return;
+    context_.trace->slice(id_, request.id, request.true_type, slice_start_, now(), end);
+  }
+
+  // ---- Its core -------------------------------------------------------------------------------
+
+  // An idle worker is asked whether it goes on polling.
+  void ask() {
+    if (context_.server.parks_now(id_, now())) return park();
+    schedule(Next::kAsk, now() + Server::kAskAgain);
+  }
+
+  // It has its core again after it was parked.
+  void awake() {
+    overhead_ += now() - free_at_;
+    context_.server.polls(id_, now());
+    host().sit(id_);
+    choose();
+  }
+
+  // The stall of a worker that was idle is over.
+  void released() {
+    free_at_ = now();
+    if constexpr (Server::kElastic) {
+      if (context_.server.leaving(id_)) return park();
+    }
+    host().sit(id_);
+    choose();
+    context_.dispatcher.look_free_of_charge(context_.idle.has(id_));
+  }
+
+  SimContext<P, Server>& context_;
+  WorkerPool<P, Server>& pool_;
+  const uint32_t id_;
+  const ManagerId group_;
+  Next next_ = Next::kFinish;
+  sched::Core<P, SimPlatform<P, Server>> core_;
+  SimRequest* running_ = nullptr;
+  Instant slice_start_;                      // when the request began to run
+  Instant finish_at_;                        // when it will be done if it is not cut
+  Instant slice_end_ = Instant::never();
+  Nanos debt_;                               // interrupts that came too late, messages: paid before
+                                             // the next request
+  Instant free_at_;                          // of an idle worker: when it has done what it was at
+  Nanos useful_, overhead_;
+  Nanos idle_;                               // but for the pause it may be in
+  Nanos stalled_;
+  Instant stalled_until_;                    // end of the last stall
+};
+
+}  // namespace rubato::sim

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerPool<P, Server>: the workers of a run, and which idle ones look when something is put into
+// a queue. One owner.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "policy/archetype.h"
+#include "policy/contract.h"
+#include "sim/context.h"
+#include "sim/sim_worker.h"
+
+namespace rubato::sim {
+
+template <Policy P, class Server>
+class WorkerPool {
+ public:
+  using Worker = SimWorker<P, Server>;
+
+  // All workers idle. `context` outlives this.
+  explicit WorkerPool(SimContext<P, Server>& context)
+      : context_(context), size_(context.setup.workers) {
+    workers_.reserve(size_);
+    for (uint32_t w = 0; w < size_; ++w) {
+      workers_.push_back(std::make_unique<Worker>(context, *this, w));
+      context.idle.add(w);
+    }
+  }
+
+  uint32_t size() const { return size_; }
+  Worker& operator[](uint32_t w) { return *workers_[w]; }
+  const Worker& operator[](uint32_t w) const { return *workers_[w]; }
+
+  // Something was put into q: idle workers that could find it look. Of several the next in turn. A
+  // batch that one of them steals may give work to others.
+  void offer(QueueRef q, Nanos after = Nanos()) {
+    const QueueSpec& spec = P::kQueues[q.spec];
+    if (kManages<P> && spec.scope == Scope::kPerManager) return offer_to_group(q);
+    if (idle().empty()) return;
+    if (spec.scope == Scope::kPerWorker) {
+      if (idle().has(q.lane)) wake(q.lane, after);
+      if (spec.sharing == Sharing::kOwner) return;
+    }
+    const uint64_t moved = host().moved();
+    uint32_t asked = 0;
+    while (asked < size_ && !idle().empty() &&
+           (host().waiting_in(q) > 0 || host().moved() != moved)) {
+      const uint32_t skip = idle().find(turn_, size_);
+      const uint32_t unwrapped = turn_ + skip;
+      const uint32_t w = unwrapped < size_ ? unwrapped : unwrapped - size_;
+      turn_ = w + 1 == size_ ? 0 : w + 1;
+      asked += skip + 1;
+      if (asked > size_) break;
+      if (!wake(w, after) && interchangeable(context_.policy)) break;
+    }
+  }
+
+  // A worker took a request from its ring and put it into q: others see it once that worker has
+  // chosen itself.
+  void offer_after_poll(QueueRef q) {
+    if (polled_into_.empty() || polled_into_.back() != q) polled_into_.push_back(q);
+  }
+  void offer_polled() {
+    while (!polled_into_.empty()) {
+      const QueueRef q = polled_into_.back();
+      polled_into_.pop_back();
+      offer(q);
+    }
+  }
+
+  // All idle workers look.
+  void offer_all() {
+    for (uint32_t w = 0; w < size_ && host().waiting() > 0; ++w) {
+      if (idle().has(w)) wake(w);
+    }
+  }
+
+  // A worker has refused the request that it was given: it is to get the next.
+  void note_refused_a_start() { refused_a_start_ = true; }
+  bool refused_a_start() const { return refused_a_start_; }
+  void forget_refused_starts() { refused_a_start_ = false; }
+
+  // A worker has found nothing. If it still idles at the end of the event it has run out of work.
+  void note_found_nothing(uint32_t w) { found_nothing_ = w; }
+  void end_event() {
+    if (found_nothing_ != kNone && idle().has(found_nothing_)) workers_[found_nothing_]->ran_out();
+    found_nothing_ = kNone;
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  SimHost<P>& host() const { return context_.host; }
+  const BitRing& idle() const { return context_.idle; }
+  bool wake(uint32_t w, Nanos after = Nanos()) { return workers_[w]->wake(after); }
+
+  // Of a group's queue: its manager, and its idle workers if they may take from the queue.
+  void offer_to_group(QueueRef q) {
+    context_.pending_managers.add(ManagerId{q.lane});
+    if (P::kQueues[q.spec].sharing != Sharing::kShared) return;
+    for (uint32_t w = idle().find(0, size_); w < size_ && host().waiting_in(q) > 0;) {
+      if (context_.group_of(w).value == q.lane) wake(w);
+      ++w;
+      if (w < size_) w += idle().find(w, size_ - w);
+    }
+  }
+
+  SimContext<P, Server>& context_;
+  const uint32_t size_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<QueueRef> polled_into_;  // not yet offered
+  uint32_t turn_ = 0;                  // of the idle workers, for queues that they share
+  uint32_t found_nothing_ = kNone;     // where late requests are refused
+  bool refused_a_start_ = false;
+};
+
+}  // namespace rubato::sim
