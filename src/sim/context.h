@@ -51,7 +51,7 @@ struct SimContext {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types.push_back(type.service.mean >= setup.long_over);
     }
-    for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host.place(group_of(w), w);
+    for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host.network().place(group_of(w), w);
   }
   SimContext(const SimContext&) = delete;
   SimContext& operator=(const SimContext&) = delete;

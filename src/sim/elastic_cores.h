@@ -34,7 +34,7 @@ class ElasticCores {
   void on_event() {
     if (is_over()) return stop();
     server_.note_delay(measure_delays());
-    const bool unserved = server_.granted() == 0 && context_.host.waiting() > 0;
+    const bool unserved = server_.granted() == 0 && context_.host.queues().waiting() > 0;
     const overload::CoreChange change =
         server_.tick(context_.now(), delays_, common_delay_, unserved);
     if (change == overload::CoreChange::kGrant) grant();
@@ -89,7 +89,7 @@ class ElasticCores {
     Nanos longest;
     const Instant now = context_.now();
     const sched::DelayScale scale = delay_scale();
-    context_.host.for_each_head([&](QueueRef q, const Job& job) {
+    context_.host.queues().for_each_head([&](QueueRef q, const Job& job) {
       const auto& request = static_cast<const SimRequest&>(job);
       const bool own = P::kQueues[q.spec].scope == Scope::kPerWorker;
       Nanos& delay = own ? delays_[q.lane] : common_delay_;

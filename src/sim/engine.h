@@ -34,6 +34,7 @@
 #include "sim/simulation.h"
 #include "sim/slow_path.h"
 #include "sim/stall_injector.h"
+#include "sim/stalls.h"
 #include "sim/worker_pool.h"
 #include "workload/source.h"
 
@@ -64,6 +65,7 @@ class Engine {
     }
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begun;
     Outcome outcome = collect();
+    if (!stopped && context_.pool.in_use() == 0) check_totals(outcome);
     outcome.stopped = stopped;
     outcome.events = events;
     outcome.wall_s = wall.count();
@@ -96,8 +98,7 @@ class Engine {
 
   void process(const Event& event) {
     const Instant before = context_.now();
-    RUBATO_DCHECK(event.at >= before);
-    context_.host.set_now(event.at);
+    context_.host.meter().advance(event.at);
     if (context_.sources.is_worker(event.source)) [[likely]] {
       workers_[event.source].on_event();
     } else {
@@ -180,10 +181,28 @@ class Engine {
     if constexpr (kManages<P>) {
       counters.more.emplace_back("managers", managers_.size());
       counters.more.emplace_back("moved_between_managers", context_.departures.moved());
-      for (size_t kind = 0; kind < context_.host.kMessageKinds; ++kind) {
+      for (size_t kind = 0; kind < ManagerNetwork::kMessageKinds; ++kind) {
         counters.more.emplace_back(std::string("messages_") + P::kMessageKinds[kind],
-                                   context_.host.messages()[kind]);
+                                   context_.host.network().messages()[kind]);
       }
+    }
+  }
+
+  // Of a run in which every request has left the server. Each has done so once, and without stalls
+  // each worker was busy or idle all the time.
+  void check_totals(const Outcome& outcome) const {
+    uint64_t left = 0;
+    for (const TypeOutcome& type : outcome.types) {
+      left += type.latency.count() + type.refused + type.lost;
+    }
+    if constexpr (Server::kElastic) {
+      for (const uint64_t shed : outcome.elastic->shed) left += shed;
+    }
+    RUBATO_CHECK(left == outcome.measured);
+    if (Server::kElastic || any(context_.costs.stalls)) return;
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      const typename SimWorker<P, Server>::Times times = workers_[w].times(context_.now());
+      RUBATO_CHECK(times.useful + times.overhead + times.idle == outcome.simulated);
     }
   }
 

@@ -64,15 +64,15 @@ class ManagerSchedule {
     SimHost<P>& host = context_.host;
     const Instant now = context_.now();
     host.sit(host.seat_of(id));
-    if (manager.due <= now) host.spend(context_.costs.manager.step);
+    if (manager.due <= now) host.meter().spend(context_.costs.manager.step);
     manager.due = hook::manage(context_.policy, manager.state, id, host);
-    manager.free_at = now + host.spent();
+    manager.free_at = now + host.meter().spent();
     const bool over = context_.all_arrived() && context_.pool.in_use() == 0;
-    const Instant look_at = std::min(manager.due, host.mailbox(id).look_at());
+    const Instant look_at = std::min(manager.due, host.network().mailbox(id).look_at());
     schedule(id, over ? Instant::never() : look_at);
     while (const auto* given = host.next_given()) workers_.offer(given->queue, given->after);
-    while (const ManagerId* to = host.next_written_to()) {
-      const Instant arrives = host.mailbox(*to).look_at();
+    while (const ManagerId* to = host.network().next_with_jobs()) {
+      const Instant arrives = host.network().mailbox(*to).look_at();
       if (arrives <= now) {
         context_.pending_managers.add(*to);
       } else {

@@ -33,7 +33,7 @@ class SimPlatform : public sched::PlainPlatform {
 
   WorkerId me() const { return me_; }
   SimHost<P>& host() const { return context_.host; }
-  Instant now() const { return context_.now() + host().spent(); }
+  Instant now() const { return context_.now() + meter().spent(); }
   Instant look_at_clock() const { return now(); }
 
   // ---- Queues ---------------------------------------------------------------------------------
@@ -62,13 +62,13 @@ class SimPlatform : public sched::PlainPlatform {
   // ---- The client -----------------------------------------------------------------------------
 
   sched::Replied<Request> reply(Request& request) {
-    host().spend(context_.costs.worker.send);
+    meter().spend(context_.costs.worker.send);
     context_.departures.complete(request, context_.now(), now());
     if constexpr (Server::kElastic) worker_.pay_for_messages();
     return {};
   }
   Request* refuse(Request& request) {
-    if (request.refusal != Refusal::kFull) host().spend(context_.costs.cores.reject);
+    if (request.refusal != Refusal::kFull) meter().spend(context_.costs.cores.reject);
     context_.departures.refuse(request, context_.now());
     return nullptr;
   }
@@ -79,35 +79,39 @@ class SimPlatform : public sched::PlainPlatform {
   void take_up(Request& request) {
     const Costs& costs = context_.costs;
     if constexpr (Server::kElastic) context_.server.serves(me_.value, context_.now());
-    host().spend(worker_.take_debt());
+    meter().spend(worker_.take_debt());
     if (!request.has_started) {
-      host().spend(costs.worker.receive);
+      meter().spend(costs.worker.receive);
       if (context_.setup.classify == Classify::kFeedback &&
           context_.long_types[request.true_type]) {
         worker_.mark_long(request);
-        host().spend(costs.worker.feedback);
+        meter().spend(costs.worker.feedback);
       }
       return;
     }
     --context_.suspended;
-    host().spend(costs.worker.resume);
+    meter().spend(costs.worker.resume);
     if (request.last_on == me_.value) return;
-    host().spend(costs.worker.cache_transfer +
-                 costs.noc.per_hop * mesh_hops(costs.noc, request.last_on, me_.value));
+    meter().spend(costs.worker.cache_transfer +
+                  costs.noc.per_hop * mesh_hops(costs.noc, request.last_on, me_.value));
     ++context_.counters.migrations;
   }
   void arm(const Request&, Nanos quantum) {
-    if (quantum != Nanos::max()) host().spend(context_.costs.preemption.arm);
+    if (quantum != Nanos::max()) meter().spend(context_.costs.preemption.arm);
   }
   Instant begin(Request&) const { return now(); }
   int64_t suspended() const { return context_.suspended; }
 
   // ---- What is counted ------------------------------------------------------------------------
 
-  void note_arrived(const Request& request) { host().note_arrived(request); }
-  void note_finished(const Request& request) { host().note_served(request, request.service); }
+  void note_arrived(const Request& request) { host().totals().note_arrived(request); }
+  void note_finished(const Request& request) {
+    host().totals().note_served(request, request.service);
+  }
 
  private:
+  CostMeter& meter() const { return context_.host.meter(); }
+
   SimContext<P, Server>& context_;
   WorkerPool<P, Server>& workers_;
   SimWorker<P, Server>& worker_;

@@ -10,6 +10,7 @@
 #include <new>
 #include <vector>
 
+#include "base/check.h"
 #include "base/ids.h"
 #include "sched/request_state.h"
 #include "workload/source.h"
@@ -52,7 +53,9 @@ class RequestPool {
     ++in_use_;
     return request;
   }
+  // Requires a borrowed one that was not given back.
   void give_back(SimRequest* request) {
+    RUBATO_DCHECK(in_use_ > 0 && request->next_free == nullptr);
     request->next_free = free_;
     free_ = request;
     --in_use_;

@@ -55,10 +55,9 @@ class SimWorker {
 
   // Takes a burst from the ring. Others see what came once the poll is over.
   void poll() {
-    JobQueue& ring = host().ring(id_);
-    host().spend(costs().worker.poll);
-    for (uint32_t n = 0; n < costs().nic.burst && !ring.empty(); ++n) {
-      auto* const request = static_cast<SimRequest*>(ring.take());
+    meter().spend(costs().worker.poll);
+    for (uint32_t n = 0; n < costs().nic.burst && !ring().empty(); ++n) {
+      auto* const request = static_cast<SimRequest*>(ring().take());
       if (costs().latency_from == LatencyFrom::kReception) request->sent = now();
       core_.admit(*request);
     }
@@ -76,14 +75,14 @@ class SimWorker {
   // nothing: it was looking anyway. Requires an idle worker.
   bool wake(Nanos after) {
     host().sit(id_);
-    const uint64_t polled_before = host().ring(id_).consumed();
-    if (polls_first() && !host().ring(id_).empty()) poll();
+    const uint64_t polled_before = ring().consumed();
+    if (polls_first() && !ring().empty()) poll();
     SimRequest* const request = look();
     if (request == nullptr) {
-      if (host().ring(id_).consumed() == polled_before) return false;
+      if (ring().consumed() == polled_before) return false;
       stop_idling();
-      free_at_ = free_at_ + host().spent();  // it worked for others
-      overhead_ += host().spent();
+      free_at_ = free_at_ + meter().spent();  // it worked for others
+      overhead_ += meter().spent();
       pool_.offer_polled();
       return false;
     }
@@ -91,7 +90,7 @@ class SimWorker {
     // What it was at counted as overhead when it began; to notice is to idle.
     const Nanos still_busy = std::max(free_at_, now()) - now();
     const Nanos pause = std::max(still_busy, after + costs().worker.notice);
-    host().spend(pause);
+    meter().spend(pause);
     overhead_ -= pause;
     idle_ += now() + pause - free_at_;
     if (!begin(*request)) choose();
@@ -102,8 +101,8 @@ class SimWorker {
   // It has found nothing: it idles.
   void rest() {
     if (context_.setup.shedding) pool_.note_found_nothing(id_);
-    free_at_ = now() + host().spent();
-    overhead_ += host().spent();
+    free_at_ = now() + meter().spent();
+    overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
     context_.events.cancel(id_);
     if constexpr (Server::kElastic) {
@@ -118,6 +117,9 @@ class SimWorker {
   // ---- Events ---------------------------------------------------------------------------------
 
   void on_event() {
+    if constexpr (Server::kElastic) {
+      RUBATO_DCHECK(context_.server.core(id_) != Server::Core::kParked);
+    }
     if constexpr (kManages<P>) context_.pending_managers.add(group_);
     switch (next_) {
       case Next::kFinish:
@@ -126,7 +128,7 @@ class SimWorker {
         return slice_end();
       case Next::kNotified:
         host().sit(id_);
-        host().spend(costs().preemption.receive);
+        meter().spend(costs().preemption.receive);
         return preempt();
       case Next::kAsk:
         if constexpr (Server::kElastic) ask();
@@ -170,7 +172,7 @@ class SimWorker {
   void park() {
     RUBATO_DCHECK(running_ == nullptr);
     host().sit(id_);
-    while (context_.polled() && !host().ring(id_).empty()) poll();
+    while (context_.polled() && !ring().empty()) poll();
     if (context_.idle.has(id_)) {
       context_.idle.remove(id_);
       idle_ += std::max(free_at_, now()) - free_at_;
@@ -180,7 +182,7 @@ class SimWorker {
     context_.server.park(id_, now(), costs().cores.park);
     ++context_.counters.parked;
     pool_.offer_polled();
-    if (kOwnQueue && host().waiting_in(own_queue()) > 0) pool_.offer(own_queue());
+    if (kOwnQueue && waiting_in(own_queue()) > 0) pool_.offer(own_queue());
   }
 
   // A parked worker is granted a core.
@@ -226,6 +228,9 @@ class SimWorker {
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
   SimHost<P>& host() const { return context_.host; }
+  CostMeter& meter() const { return context_.host.meter(); }
+  JobQueue& ring() const { return context_.host.queues().ring(id_); }
+  uint32_t waiting_in(QueueRef q) const { return context_.host.queues().at(q).depth(); }
   const Costs& costs() const { return context_.costs; }
   Instant now() const { return context_.now(); }
 
@@ -236,10 +241,10 @@ class SimWorker {
   }
 
   // Does it ask its ring? Its own queue has run dry.
-  bool polls_first() const { return context_.polled() && host().waiting_in(own_queue()) == 0; }
+  bool polls_first() const { return context_.polled() && waiting_in(own_queue()) == 0; }
 
   void into_ring(SimRequest& request) {
-    if (!host().ring(id_).put(&request, costs().nic.ring_capacity)) {
+    if (!ring().put(&request, costs().nic.ring_capacity)) {
       if constexpr (Server::kElastic) return context_.departures.refuse(request, now());
       return context_.departures.lose(request);
     }
@@ -266,7 +271,7 @@ class SimWorker {
   // No worker idles before its ring is empty, even if what it takes from there is for others.
   SimRequest* look() {
     SimRequest* request = core_.next();
-    while (request == nullptr && context_.polled() && !host().ring(id_).empty()) {
+    while (request == nullptr && context_.polled() && !ring().empty()) {
       poll();
       request = core_.next();
     }
@@ -282,9 +287,9 @@ class SimWorker {
       if constexpr (kManages<P>) context_.pending_managers.add(group_);
       return false;
     }
-    overhead_ += host().spent();
+    overhead_ += meter().spent();
     running_ = &request;
-    slice_start_ = now() + host().spent();
+    slice_start_ = now() + meter().spent();
     if (context_.trace != nullptr && slice_start_ > now()) {
       context_.trace->span(id_, "overhead", now(), slice_start_);
     }
@@ -304,7 +309,7 @@ class SimWorker {
     Instant seen = slice_end_;
     if (seen < finish_at_) {
       const bool self = costs().preemption.clock == Clock::kSelf;
-      seen = seen + (self ? host().draw(costs().preemption.overshoot)
+      seen = seen + (self ? meter().draw(costs().preemption.overshoot)
                           : context_.timer_core.until_seen());
     }
     const bool cut = seen < finish_at_;
@@ -331,7 +336,7 @@ class SimWorker {
     SimRequest& request = *running_;
     const bool self = costs().preemption.clock == Clock::kSelf;
     host().sit(self ? id_ : SimHost<P>::kCentralSeat);
-    if (self) host().spend(costs().preemption.receive);
+    if (self) meter().spend(costs().preemption.receive);
     if (core_.expire(request, request.attained + (now() - slice_start_))) {
       return self ? preempt() : notify();
     }
@@ -339,8 +344,8 @@ class SimWorker {
     if (context_.trace != nullptr) context_.trace->mark(id_, "avoided", now());
     slice_end_ = now() + core_.quantum();
     if (self) {
-      host().spend(costs().preemption.done);
-      const Nanos lost = host().spent();
+      meter().spend(costs().preemption.done);
+      const Nanos lost = meter().spent();
       overhead_ += lost;
       leave_slice(request);
       slice_start_ = now() + lost;
@@ -354,8 +359,8 @@ class SimWorker {
   // A notification that comes after the request is done interrupts whatever follows.
   void notify() {
     const Costs::Preemption& price = costs().preemption;
-    const Instant sent = context_.timer_core.occupy(now(), host().draw(price.send));
-    const Instant noticed = sent + host().draw(price.propagation);
+    const Instant sent = context_.timer_core.occupy(now(), meter().draw(price.send));
+    const Instant noticed = sent + meter().draw(price.propagation);
     slice_end_ = Instant::never();
     if (noticed >= finish_at_) {
       context_.timer_core.note_late();
@@ -377,9 +382,9 @@ class SimWorker {
     SchedulerCounters& counters = context_.counters;
     ++counters.preemptions;
     if (P::kQueues[q->spec].scope == Scope::kGlobal) {
-      counters.wait_queue_max = std::max<uint64_t>(counters.wait_queue_max, host().waiting_in(*q));
+      counters.wait_queue_max = std::max<uint64_t>(counters.wait_queue_max, waiting_in(*q));
     }
-    host().spend(costs().worker.fresh_fiber);
+    meter().spend(costs().worker.fresh_fiber);
     choose();
     pool_.offer(*q);
     pool_.offer_polled();

@@ -46,7 +46,7 @@ class SlowPath {
     host.sit(SimHost<P>::kCentralSeat);
     hook::dispatch(context_.policy, central_, host);
     if (!context_.dispatcher.take_free_look()) {
-      context_.dispatcher.occupy(context_.now(), host.spent());
+      context_.dispatcher.occupy(context_.now(), host.meter().spent());
     }
     while (const auto* given = host.next_given()) workers_.offer(given->queue);
   }

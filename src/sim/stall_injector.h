@@ -34,7 +34,7 @@ class StallInjector {
   void on_event(Instant before) {
     context_.dispatcher.look_free_of_charge(true);
     context_.events.cancel(context_.sources.stalls());
-    if (context_.events.empty()) return context_.host.set_now(before);
+    if (context_.events.empty()) return context_.host.meter().end_at(before);
     if (stalls_.of_all_cores()) {
       for (uint32_t w = 0; w < workers_.size(); ++w) workers_[w].stall(coming_.length);
       stall_the_rest();

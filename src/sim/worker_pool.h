@@ -48,7 +48,7 @@ class WorkerPool {
     const uint64_t moved = host().moved();
     uint32_t asked = 0;
     while (asked < size_ && !idle().empty() &&
-           (host().waiting_in(q) > 0 || host().moved() != moved)) {
+           (waiting_in(q) > 0 || host().moved() != moved)) {
       const uint32_t skip = idle().find(turn_, size_);
       const uint32_t unwrapped = turn_ + skip;
       const uint32_t w = unwrapped < size_ ? unwrapped : unwrapped - size_;
@@ -74,7 +74,7 @@ class WorkerPool {
 
   // All idle workers look.
   void offer_all() {
-    for (uint32_t w = 0; w < size_ && host().waiting() > 0; ++w) {
+    for (uint32_t w = 0; w < size_ && host().queues().waiting() > 0; ++w) {
       if (idle().has(w)) wake(w);
     }
   }
@@ -95,6 +95,7 @@ class WorkerPool {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   SimHost<P>& host() const { return context_.host; }
+  uint32_t waiting_in(QueueRef q) const { return host().queues().at(q).depth(); }
   const BitRing& idle() const { return context_.idle; }
   bool wake(uint32_t w, Nanos after = Nanos()) { return workers_[w]->wake(after); }
 
@@ -102,7 +103,7 @@ class WorkerPool {
   void offer_to_group(QueueRef q) {
     context_.pending_managers.add(ManagerId{q.lane});
     if (P::kQueues[q.spec].sharing != Sharing::kShared) return;
-    for (uint32_t w = idle().find(0, size_); w < size_ && host().waiting_in(q) > 0;) {
+    for (uint32_t w = idle().find(0, size_); w < size_ && waiting_in(q) > 0;) {
       if (context_.group_of(w).value == q.lane) wake(w);
       ++w;
       if (w < size_) w += idle().find(w, size_ - w);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CostMeter: the virtual clock of a run, and what the decision that is being made has cost so far.
+// Decisions take effect at now(); what they cost delays what follows. Its random numbers are those
+// of policies and of prices with a tail. One owner.
+#pragma once
+
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/prng.h"
+#include "base/time.h"
+#include "sim/costs.h"
+
+namespace rubato::sim {
+
+class CostMeter {
+ public:
+  explicit CostMeter(uint64_t seed) : prng_(seed) {}
+
+  Instant now() const { return now_; }
+  // To the next event.
+  void advance(Instant to) {
+    RUBATO_DCHECK(to >= now_);
+    now_ = to;
+  }
+
+  // The run ended at an earlier event: the last one changed nothing.
+  void end_at(Instant end) { now_ = end; }
+
+  // A decision begins.
+  void reset() { spent_ = Nanos(); }
+  Nanos spent() const { return spent_; }
+  void spend(Nanos cost) {
+    RUBATO_DCHECK(cost >= Nanos());
+    spent_ += cost;
+  }
+  void spend(const Price& price) { spent_ += draw(price); }
+  Nanos draw(const Price& price) {
+    if (price.tail > price.typical && prng_.below(Price::kTailEvery) == 0) [[unlikely]]
+      return price.tail;
+    return price.typical;
+  }
+  uint32_t random(uint32_t n) { return prng_.below(n); }
+
+ private:
+  Prng prng_;
+  Instant now_;
+  Nanos spent_;
+};
+
+}  // namespace rubato::sim
