@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the papers on load balancing say of their systems and of each other's, in simulated time:
-// SBB (Fig. 11 and 13), Altocumulus (Fig. 11 and 13), Synergy (Fig. 6.2 to 6.5). Seeded; nothing
-// here depends on the time a run takes. docs/REPRODUCTION.md has the numbers.
+// The claims of papers on load balancing, which they make of their systems and of each other's, in
+// simulated time: SBB (Fig. 11 and 13), Altocumulus (Fig. 11 and 13), Synergy (Fig. 6.2 to 6.5).
+// Seeded; nothing here depends on the time a run takes. docs/REPRODUCTION.md has the numbers.
 #include <gtest/gtest.h>
 
 #include <string>

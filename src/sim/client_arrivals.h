@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ClientArrivals<P, Server>: what the clients of an elastic server send (sim/clients.h): requests,
-// which are admitted by credits, and demand. One owner.
+// ClientArrivals<P, Server>: the packets that the clients of an elastic server send
+// (sim/clients.h): requests, which are admitted by credits, and demand. One owner.
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,8 @@ void Clients::generate() {
   drain(id, offer.at);
 }
 
-// Sends what it may. Who may not send and has nothing underway would never be asked.
+// Sends the requests that the credit allows. A session without credit and with nothing underway
+// would never get an answer, so it sends its demand.
 void Clients::drain(uint32_t id, Instant now) {
   Session& session = sessions_[id];
   shed_expired(session, now);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clients: open-loop load from sessions that obey credits (CoreSync III-A). Requests of the
-// workload are spread over the sessions by flow. A session sends as long as fewer requests are
-// underway than its credit, which is absolute and comes with every answer; what it may not send it
-// queues, for a while, and then sheds by itself. Every message says how many are queued, and a
-// session with no request underway says so once in a message of its own.
+// workload are spread over the sessions by flow. A session sends as long as fewer of its requests
+// are underway than its credit, which is an absolute number and comes with every answer. Requests
+// beyond the credit are queued for a while, and then shed by the session. Every request packet
+// carries the number of queued ones; a session with no request underway sends that number once in a
+// packet of its own.
 //
-// Messages take half of a round trip each way: a fixed part and an exponential one, so that mean
-// and 99th percentile of the round trip are those of the machine. Those of one session and
-// direction keep their order. One owner.
+// A packet takes half of a round trip: a fixed part and an exponential one, so that mean and 99th
+// percentile of the round trip are those of the machine. The packets of one session and direction
+// keep their order. One owner.
 #pragma once
 
 #include <array>
@@ -24,8 +25,8 @@ namespace rubato::sim {
 
 struct ClientSettings {
   static constexpr uint32_t kMostSessions = 1'000'000;
-  uint32_t sessions = 100;             // 1 to kMostSessions
-  Nanos expiry = Nanos::micros(10);    // what waits longer for a credit is shed; max() = never
+  uint32_t sessions = 100;           // 1 to kMostSessions
+  Nanos expiry = Nanos::micros(10);  // a request that waits longer is shed; max() = never
 };
 
 class Clients {
@@ -33,14 +34,14 @@ class Clients {
   static constexpr int64_t kUnlimited = INT64_MAX;  // a credit
   static constexpr uint32_t kQueue = 16;  // requests of a session; the oldest is shed for one more
 
-  // `credit` is what each session may have underway at first. Those that come after `warm_at` count
-  // as shed when they are.
+  // `credit` is the number of requests that each session may have underway at first. Shed requests
+  // that came after `warm_at` are counted.
   Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed, const Costs& costs,
           const ClientSettings& settings, int64_t credit, Instant warm_at);
 
   enum class Kind : uint8_t { kNothing, kRequest, kDemand };
   struct Message {
-    Kind kind = Kind::kNothing;  // of what has reached the server
+    Kind kind = Kind::kNothing;  // of the packet that has reached the server
     uint32_t session = 0;
     int64_t demand = 0;
     Offer offer;
@@ -48,17 +49,17 @@ class Clients {
 
   // When step() has something to do; never() = all requests were sent or shed, and are answered.
   Instant next() const;
-  // The first thing that happens. Requires next() != never().
+  // The first event happens. Requires next() != never().
   Message step();
 
-  // The server sends at `at`: the answer to a request, or a message that only has credits. Returns
-  // when it is there.
+  // The server sends at `at`: the answer to a request, or a packet that only has credits. Returns
+  // when the packet is there.
   Instant answer(uint32_t session, int64_t credit, Instant at) {
     return send_credit(session, credit, at, 1);
   }
   void tell(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
 
-  // Nothing is underway and nothing will be: what is still queued is shed.
+  // Nothing is underway and nothing will be: all queued requests are shed.
   void give_up();
 
   bool generating() const { return generated_ < requests_; }
@@ -76,10 +77,11 @@ class Clients {
     uint32_t first = 0;
     uint32_t queued = 0;
     bool demand_told = false;
-    Instant at_server;  // its last message
+    Instant at_server;  // its last packet
     Instant at_client;
   };
-  struct Packet {  // underway between a session and the server
+  // On its way between a session and the server.
+  struct Packet {
     Instant at;
     uint64_t number = 0;  // among those of the same time
     bool to_server = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimContext<P, Server>: what all parts of one run share: its setup, the policy and its host, which
-// is also the clock, the events ahead, the requests, and the units of the machine that no part owns
-// alone. Owned by the Engine; every part holds a reference. One owner.
+// SimContext<P, Server>: the state that all parts of one run share: its setup, the policy and its
+// host with the clock, the events ahead, the requests, and the units of the machine that no part
+// owns alone. The Engine owns it, and every part holds a reference.
 #pragma once
 
 #include <cstdint>

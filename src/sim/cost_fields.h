@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fields of Costs by section and key, once, for whoever reads or writes all of them. Pure.
+// The fields of Costs by section and key, once, for readers and writers of all of them. Pure.
 #pragma once
 
 #include <array>

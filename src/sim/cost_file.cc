@@ -22,7 +22,7 @@ namespace {
 
 constexpr uintmax_t kMostBytes = 1u << 20;  // of a cost file
 
-// Nobody reads a line of any length.
+// No reader wants a line of any length.
 std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
   std::string shown = "'";

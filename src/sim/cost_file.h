@@ -3,8 +3,8 @@
 // Cost files: a machine for the simulator (sim/costs.h) as TOML. Sections [machine] [nic] [worker]
 // [manager] [noc] [preemption], keys as the fields are called. Lengths of time are texts with a
 // unit ("850ns", "1.2us"); a price is one of these, or a pair: the median and the 99.9th
-// percentile. What a file leaves out costs nothing. src/sim/costs/ holds the built-in files, whose
-// comments say where each figure is from.
+// percentile. An operation that a file leaves out costs nothing. src/sim/costs/ holds the built-in
+// files, whose comments say where each figure is from.
 //
 // Set-up only, any thread. Returned values are owned by the caller.
 #pragma once

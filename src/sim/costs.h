@@ -14,7 +14,7 @@
 
 namespace rubato::sim {
 
-// What one operation costs: `typical` most of the time, `tail` one time in kTailEvery (the median
+// The cost of one operation: `typical` most of the time, `tail` one time in kTailEvery (the median
 // and the 99.9th percentile of a measurement). A tail not above the typical price is never drawn.
 struct Price {
   static constexpr uint32_t kTailEvery = 1000;
@@ -37,10 +37,10 @@ enum class Steering : uint8_t {
 // Where a request's latency begins.
 enum class LatencyFrom : uint8_t {
   kClient,     // when it was sent
-  kReception,  // when a worker took it from its ring: what waits there is not seen
+  kReception,  // when a worker took it from its ring: the wait in the ring is not seen
 };
 
-// Who looks at the end of a slice.
+// The core that looks at the end of a slice.
 enum class Clock : uint8_t {
   kTimerCore,  // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
   kSelf,       // each worker has a timer of its own and preempts itself (SBB 4.3)
@@ -49,10 +49,10 @@ enum class Clock : uint8_t {
 // How long a stall lasts.
 enum class StallLengths : uint8_t { kConstant, kExponential };
 
-// What a stall stops.
+// The part of the machine that a stall stops.
 enum class StallsHit : uint8_t {
-  kCore,     // one core: an interrupt, a hypervisor that runs somebody else
-  kMachine,  // all at once, and what is no worker: firmware, a virtual machine that moves
+  kCore,     // one core: an interrupt, a hypervisor that runs another machine
+  kMachine,  // all cores at once, workers or not: firmware, a virtual machine that moves
 };
 
 struct Costs {
@@ -94,7 +94,7 @@ struct Costs {
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
 
-  // Cores that park, sim/server_model.h only, and what overload control costs.
+  // Cores that park, and overload control (sim/server_model.h only).
   struct Cores {
     Nanos park;            // giving a core away
     Nanos wake;            // from the decision until a parked core looks for work
@@ -118,7 +118,7 @@ struct Costs {
     Nanos per_hop;
   } noc;
 
-  // What takes cores away from their workers (sim/stalls.h).
+  // Causes that take cores away from their workers (sim/stalls.h).
   struct Stalls {
     Nanos every;   // mean time between two of one core, or of the machine; exponential. 0 = none
     Nanos length;  // the mean, if they differ
@@ -135,7 +135,7 @@ struct Costs {
     Price send;         // timer core: per notification, one at a time
     Price propagation;  // from there to the worker
     Price receive;      // on the worker, until it acts
-    Price done;         // on the worker, going back to what it did (also when nobody gains)
+    Price done;         // on the worker, going back to its request (also when none would gain)
   } preemption;
 };
 

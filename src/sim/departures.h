@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Departures<Server>: how requests leave a simulated server: completed, refused, or lost at a full
-// NIC ring. It answers the client and records what reports say of measured requests. One owner.
+// NIC ring. The client gets its answer, and the latency of measured requests is recorded. One
+// owner.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace rubato::sim {
 
-// What has come so far. Of an elastic server: what its clients have generated.
+// Requests that have come so far. Of an elastic server: that its clients have generated.
 struct ArrivalTotals {
   uint64_t arrived = 0;
   uint64_t measured = 0;  // after the warm-up

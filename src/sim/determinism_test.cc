@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same seed gives the same result, to the bit: on several threads at once, whoever watches, and
-// on every compiler and build, which is what the recorded digests are for. After a change that is
-// meant to change results, this prints the lines to put here:
+// The same seed gives the same result, to the bit: on several threads at once, with and without a
+// watcher, and on every compiler and build, which is what the recorded digests are for. After a
+// change that is meant to change results, this prints the lines to put here:
 //   build/dev/src/sim/sim_determinism_test --gtest_filter='*digest*' | grep 'Golden{'
 #include <gtest/gtest.h>
 

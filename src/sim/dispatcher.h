@@ -13,14 +13,15 @@ namespace rubato::sim {
 
 class Dispatcher {
  public:
-  // It works for `length` once it is free, from `at` on at the earliest. Returns when that is done.
+  // The dispatcher works for `length` once it is free, from `at` on at the earliest. Returns when
+  // that is done.
   Instant occupy(Instant at, Nanos length) {
     free_at_ = std::max(free_at_, at) + length;
     return free_at_;
   }
 
-  // What it spends on looking after this event is not counted. The price of looking after stalls
-  // would grow with time instead of with requests, without end.
+  // The price of its look after this event is not counted. The price of looks after stalls would
+  // grow with time instead of with requests, without end.
   void look_free_of_charge(bool free) { free_look_ = free; }
   bool take_free_look() { return std::exchange(free_look_, false); }
 

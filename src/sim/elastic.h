@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ElasticSetup: a server whose clients have sessions, which protects itself from overload and gives
-// cores that it does not need to best-effort work; and what a run of it says. Plain values.
+// cores that it does not need to best-effort work; and the outcome of its run. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ElasticSetup {
   std::string cores = "static";  // an allocator of overload/cores/all.h
   overload::CoreSettings cores_settings;
   uint32_t guaranteed = 0;       // cores that are never given away
-  // Is the delay that the server steers by that of each class against a target of its own? Else the
-  // oldest request counts, whatever it is.
+  // The server steers by the delay of each class, against a target of its own. Otherwise the delay
+  // of the oldest request counts, whatever its class.
   bool delay_by_class = true;
 };
 
@@ -35,7 +35,7 @@ struct ElasticOutcome {
   uint64_t credit_messages = 0;             // from the server, without an answer
   uint64_t demand_messages = 0;             // from clients, without a request
   std::vector<uint64_t> shed;               // by clients, per type; measured ones
-  double credits = 0, credits_issued = 0;   // on average: the total, and what clients were told
+  double credits = 0, credits_issued = 0;   // on average: the total, and the clients' share
   double credits_outstanding = 0;           // of those, not in use by a request at the server
   double credits_withheld = 0;              // by cores that park
   uint64_t credits_least = 0, credits_most = 0;  // of the total

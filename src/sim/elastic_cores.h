@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ElasticCores<P, Server>: the control of an elastic server's cores: once per interval it measures
-// how long requests wait, and grants or releases the core that the allocator says (sim/
-// server_model.h). One owner.
+// the delay of requests, and grants or releases a core as the allocator says
+// (sim/server_model.h). One owner.
 #pragma once
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class ElasticCores {
     context_.events.cancel(context_.sources.cores());
   }
 
-  // An idle worker parks, else that whose oldest request waits least is to park.
+  // An idle worker parks; without one, the worker whose oldest request waits least is to park.
   void release() {
     uint32_t least = workers_.size();
     for (uint32_t w = 0; w < workers_.size(); ++w) {
@@ -81,8 +81,8 @@ class ElasticCores {
     if (least < workers_.size()) server_.wants_back(least);
   }
 
-  // How long requests have waited: per worker, and in queues that all share. Returns the longest,
-  // in terms of the delay that credits aim at.
+  // The waits of requests, per worker and in queues that all share. Returns the longest, in terms
+  // of the delay that credits aim at.
   Nanos measure_delays() {
     std::fill(delays_.begin(), delays_.end(), Nanos());
     common_delay_ = Nanos();

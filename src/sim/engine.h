@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Engine<P, Server>: one simulated run of policy P on a server (sim/server_model.h), by default a
-// static one. It owns the parts of the run, hands each event to its part, and collects what the
-// parts say at the end. Virtual time jumps from event to event.
+// static one. It owns the parts of the run, hands each event to its part, and collects the
+// outcome at the end. Virtual time jumps from event to event.
 //
 //   SimContext       what all parts share: policy, host and clock, events, requests
 //   WorkerPool       the SimWorkers, each a sched::Core; which idle ones look for new work
@@ -188,8 +188,8 @@ class Engine {
     }
   }
 
-  // Of a run in which every request has left the server. Each has done so once, and without stalls
-  // each worker was busy or idle all the time.
+  // Of a run in which every request has left the server. Each request has left once, and without
+  // stalls each worker was busy or idle all the time.
   void check_totals(const Outcome& outcome) const {
     uint64_t left = 0;
     for (const TypeOutcome& type : outcome.types) {
@@ -206,7 +206,7 @@ class Engine {
     }
   }
 
-  // What the policy says of its last plan.
+  // The policy's words on its last plan.
   std::vector<std::string> explain_plan() const {
     const std::vector<RequestType> types = types_of(context_.setup.workload);
     const auto name_of = [&types](uint32_t type) {

@@ -95,7 +95,7 @@ TEST(Engine, slices_of_a_request_that_is_alone_cost_by_who_looks_at_their_end) {
   EXPECT_EQ(latency_of_shot(own, 0), kService + 15 + 2 * (10 + 1 + 20));
   EXPECT_EQ(own.counters.preemptions_avoided, 2u);
   EXPECT_EQ(own.counters.preemptions, 0u);
-  // What is late lets the request run on: the ends come at 2.1 and 4.2 us of it.
+  // A late end lets the request run on: the ends come at 2.1 and 4.2 us of it.
   preemption.overshoot = price(100);
   EXPECT_EQ(latency_of_shot(run<Ps>(setup, slices), 0), kService + 15 + 2 * (10 + 1 + 20));
 }
@@ -114,7 +114,7 @@ TEST(Engine, preemption_by_the_timer_core_takes_its_way) {
   preemption.send = price(200);
   preemption.propagation = price(300);
   preemption.receive = price(20);
-  preemption.done = price(999);  // only who goes on with the same request pays it
+  preemption.done = price(999);  // only a worker that goes on with the same request pays it
   const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
   constexpr int64_t kTurn = 4000 + 200 + 300;
   constexpr int64_t kStart = 3 + 11 + 5;             // take, receive, arm
@@ -135,7 +135,7 @@ TEST(Engine, preemption_by_the_workers_own_timer_takes_its_way) {
   preemption.clock = Clock::kSelf;
   preemption.overshoot = price(100);
   preemption.receive = price(20);
-  preemption.send = preemption.propagation = price(999);  // nobody is notified
+  preemption.send = preemption.propagation = price(999);  // no worker is notified
   setup.costs.worker.look = Nanos(2);
   const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(4000)});
   EXPECT_EQ(latency_of_shot(outcome, 1), 4000 + 100 + 20 + 2 + 1000 - 1);
@@ -183,7 +183,7 @@ TEST(Engine, a_notification_that_comes_too_late_interrupts_what_follows) {
 TEST(Engine, a_request_becomes_long_by_its_age_or_by_what_the_application_says) {
   const std::vector<Shot> shots = {{1000, 100'000}, {2000, 1000}};
   sim::Setup setup = scripted(1, shots);
-  // Nobody says so: the short one waits for all of the other.
+  // The application does not say so: the short one waits for all of the other.
   EXPECT_EQ(latency_of_shot(run<Synergy>(setup), 1), 101'000 + 1000 - 2000);
   // A first slice is 5 us (no sample yet) times 2.
   setup.classify = Classify::kAge;
@@ -237,7 +237,7 @@ TEST(Engine, overheads_add_up_to_what_was_done_times_its_price) {
   const auto late = static_cast<int64_t>(more(outcome, "late_notifications"));
   EXPECT_GT(preemptions, 1000);
   EXPECT_GT(late, 10);
-  // Of late notices only those that somebody was left to feel.
+  // Of late notices only those that a worker was left to feel.
   const int64_t expected = 20'000 * 11 + preemptions * (13 + 17 + 19) + late * 19;
   EXPECT_NEAR(static_cast<double>(overhead_ns(outcome, 4)), static_cast<double>(expected), 19);
 }
@@ -313,7 +313,7 @@ TEST(Engine, a_watcher_can_stop_a_run) {
     EXPECT_NEAR(done, 1.0 / 3, 0.1);
     return ++calls == 0;
   };
-  constexpr uint64_t kRequests = 3u << 17;  // two events each, and somebody asks every 2^18
+  constexpr uint64_t kRequests = 3u << 17;  // two events each, and the watcher is asked every 2^18
   const Outcome outcome =
       Engine<Fcfs>(ideal(4, "fixed-1", 0.5, kRequests), Fcfs::Config{}, watch).run();
   EXPECT_EQ(calls, 1u);

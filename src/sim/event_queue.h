@@ -41,7 +41,7 @@ class EventQueue {
     replay(source, off ? kNever : (static_cast<uint64_t>(at.ns()) << kSourceBits) | source);
   }
   void cancel(uint32_t source) { replay(source, kNever); }
-  // A source without an event keeps none.
+  // The source's event, if it has one.
   void postpone(uint32_t source, Nanos by) {
     const Instant at = due(source);
     if (at != Instant::never()) schedule(source, at + by);

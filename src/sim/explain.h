@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a simulated run takes for granted: one line per modelling assumption in force, for
-// `rubato sim --explain`. Whoever changes the engine changes these. Pure; any thread.
+// The assumptions of a simulated run: one line per modelling assumption in force, for `rubato sim
+// --explain`. A change of the engine changes these too. Pure; any thread.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ class Mailbox {
     return true;
   }
 
-  // When to look, so that no job lies here for long; never() if none does.
+  // When the manager should look, so that no job lies here for long; never() if none does.
   Instant look_at() const { return with_jobs_ > 0 ? at(0).arrives : Instant::never(); }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManagerNetwork: the messages between the managers of groups: how long each is on its way over the
-// mesh, what it costs its sender, and which mailboxes got jobs. One owner.
+// ManagerNetwork: the messages between the managers of groups: their way over the mesh, which of
+// them are one broadcast, and the mailboxes that got jobs. One owner.
 #pragma once
 
 #include <algorithm>

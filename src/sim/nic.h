@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nic: which worker's ring a flow's requests go to. Receive-side scaling hashes the flow's
-// addresses and ports (Toeplitz, the 40-byte default key) and looks the hash up in the indirection
-// table; a flow director adds exact-match rules, which take time to come into force or to go and
-// are bounded: rules of its own (Steering::kFlowDirector), or those that workers ask for.
+// Nic: steers the requests of a flow to the ring of a worker. Receive-side scaling hashes the
+// flow's addresses and ports (Toeplitz, the 40-byte default key) and looks the hash up in the
+// indirection table; a flow director adds exact-match rules, which take time to come into force or
+// to go and are bounded: rules of its own (Steering::kFlowDirector), or those that workers ask for.
 // Deterministic. One owner.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What moving requests between managers was good for, counted as Altocumulus does (section VIII-D):
+// The effect of moving requests between managers, counted as Altocumulus does (section VIII-D):
 // the same arrivals are simulated twice, with the policy's option `migrate` off and as it was set,
 // and every request that was served by another group than it came to is judged by whether it was
 // late in either run.
@@ -31,7 +31,7 @@ struct MoveOutcomes {
   MoveOutcomes& operator+=(const MoveOutcomes& other);
 };
 
-// Has it managers, and the option `migrate`?
+// The policy has managers, and the option `migrate`.
 bool moves_requests(std::string_view policy);
 
 struct JudgedRun {

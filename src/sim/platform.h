@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimPlatform<P, Server>: what a simulated worker lends to sched::Core: virtual time, queues with
-// prices, and the way of a request to its client. A handle. One owner, as everything in a
-// simulation. (No control plane is simulated, and the requests of a flow do not wait for each
+// SimPlatform<P, Server>: the services that a simulated worker lends to sched::Core: virtual time,
+// queues with prices, and the way of a request to its client. A handle. One owner, as everything in
+// a simulation. (No control plane is simulated, and the requests of a flow do not wait for each
 // other.)
 #pragma once
 
@@ -38,7 +38,7 @@ class SimPlatform : public sched::PlainPlatform {
 
   // ---- Queues ---------------------------------------------------------------------------------
 
-  // What is delivered where workers poll costs them, and others see it when the poll is over.
+  // Where workers poll, the put costs the worker, and others see the request when the poll is over.
   [[gnu::always_inline]] bool enqueue(QueueRef q, Request& request) {
     if (!context_.polled()) {
       if (!host().insert(q, &request)) return false;
@@ -49,7 +49,7 @@ class SimPlatform : public sched::PlainPlatform {
     workers_.offer_after_poll(q);
     return true;
   }
-  // What arrived meanwhile goes first.
+  // Requests that arrived meanwhile go first.
   bool put_back(QueueRef q, Request& request) {
     if (context_.polled() && q == worker_.own_queue()) worker_.poll();
     return host().put(q, &request);
@@ -75,7 +75,7 @@ class SimPlatform : public sched::PlainPlatform {
 
   // ---- Slices ---------------------------------------------------------------------------------
 
-  // The worker pays for what it owes, and for the way to the request.
+  // The worker pays its debt, and for the way to the request.
   void take_up(Request& request) {
     const Costs& costs = context_.costs;
     if constexpr (Server::kElastic) context_.server.serves(me_.value, context_.now());
@@ -102,7 +102,7 @@ class SimPlatform : public sched::PlainPlatform {
   Instant begin(Request&) const { return now(); }
   int64_t suspended() const { return context_.suspended; }
 
-  // ---- What is counted ------------------------------------------------------------------------
+  // ---- Counters -------------------------------------------------------------------------------
 
   void note_arrived(const Request& request) { host().totals().note_arrived(request); }
   void note_finished(const Request& request) {

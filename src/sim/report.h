@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a simulated run says, as the RunReport that live runs make too, and the average of several
-// seeds with its confidence. Pure functions over plain values; safe on every thread.
+// The report of a simulated run, as the RunReport that live runs make too, and the average of
+// several seeds with its confidence. Pure functions over plain values; safe on every thread.
 //
-// `requests` counts, as in live runs, those that arrived after the warm-up: types' counts, refused
-// and lost, and what clients with sessions shed, add up to it. What the simulation did in all is in
+// `requests` counts, as in live runs, those that arrived after the warm-up: types' counts, refused,
+// lost, and shed by clients with sessions add up to it. The totals of the simulation are in
 // SimReport.
 #pragma once
 
@@ -36,7 +36,7 @@ struct SimReport {
   double stalled_share = 0;  // of the workers' time: the machine kept their cores
   double useful_share = 0;  // of the workers' time: in requests; utilization has the overheads too
   std::vector<double> worker_utilization;  // of each worker
-  std::vector<std::string> plan;  // what the policy says of its last plan; of several: the first's
+  std::vector<std::string> plan;  // the policy's words on its last plan; of several: the first's
   uint32_t seeds = 1;       // runs that this is the average of
   std::vector<Confidence> confidence;  // empty for one seed
   std::optional<MoveOutcomes> moves;   // if they were asked for

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimRequest, and the pool that lends them. A run uses as many as were ever in flight at once,
-// whatever its length. One owner.
+// SimRequest, and the pool that lends them. A run of any length needs memory for the most requests
+// that were ever in flight at once. One owner.
 #pragma once
 
 #include <array>
@@ -23,12 +23,12 @@ struct SimRequest : RequestState {
   Nanos service;                 // in all
   Nanos left;                    // of it
   uint64_t id = 0;               // its number in the run
-  uint32_t true_type = 0;        // `type` is what the classifier took it for
+  uint32_t true_type = 0;        // `type` is the guess of the classifier
   uint32_t last_on = 0;          // the worker that has it, or had it last; has_started says if any
   uint32_t session = 0;          // of an elastic server (sim/server_model.h)
   bool measured = false;         // arrived after the warm-up
 
-  // What was sent as `offer`, request number `number` of the run, can be seen by software.
+  // The request that was sent as `offer`, the run's number `number`, can be seen by software.
   void arrive(const Offer& offer, uint64_t number, Instant now, Instant warm_at) {
     arrived = now;
     sent = offer.at;

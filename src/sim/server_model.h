@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a simulated server stands: what its engine asks of the world beyond workers and queues.
+// The models of a server in a simulation, beyond workers and queues:
 //
-//   StaticServer    requests simply come, and every worker has its core; costs an engine nothing
+//   StaticServer   requests come by themselves, and every worker has its core; it costs nothing
 //   ElasticServer  clients with sessions, admission by credits, and cores that come and go
 //
-// An ElasticServer keeps the books: who holds which core, what clients may send, how long requests
-// wait. What becomes of a request or a worker is the engine's business (sim/engine_elastic.h).
-// One owner.
+// An ElasticServer accounts for the credits of each session, the state of each core and the delay
+// of requests. The fate of a request or a worker is decided by the parts of the engine that ask it
+// (sim/client_arrivals.h, sim/elastic_cores.h). One owner.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct StaticServer {
   StaticServer(const Setup&, Instant) {}
 };
 
-// What an idle core asks.
+// The server as an idle core sees it.
 struct IdleCores final : overload::CoreHost {
   int64_t drained() override { return pool->drained(); }
   int64_t sessions() override { return pool->sessions(); }
@@ -59,7 +59,7 @@ class ElasticServer {
   Clients& clients() { return clients_; }
   const Clients& clients() const { return clients_; }
 
-  // Admission. `w` is told which messages it has to pay for: messages() counts those since then.
+  // Admission. take_messages() counts the messages since its last call, for a worker to pay for.
   bool admits(uint32_t session, int64_t demand);
   // The answer to a request, with credit, is sent at `sent`. Returns when the client has it.
   Instant answer(uint32_t session, bool served, Instant now, Instant sent);
@@ -87,7 +87,7 @@ class ElasticServer {
   void wake(uint32_t w, Instant now);
   void wants_back(uint32_t w) { cores_[w].leaving = true; }
 
-  // What the controller says; `delays` has how long the oldest request of each core waits.
+  // The verdict of the allocator; `delays` has the wait of the oldest request of each core.
   overload::CoreChange tick(Instant now, std::vector<Nanos>& delays, Nanos common, bool unserved);
   void note_delay(Nanos delay) { delay_ = delay; }
   Nanos delay() const { return delay_; }

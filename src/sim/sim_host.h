@@ -2,9 +2,8 @@
 //
 // SimHost<P>: the verbs of policy/contract.h in virtual time, each with a price. A part of the
 // engine seats a worker, a manager or the central seat with sit(), calls a hook, and reads from
-// meter().spent() what the verbs that the hook used cost that seat. Verbs take effect at the start
-// of a decision; its price delays what the seat does next. One owner, as everything in a
-// simulation.
+// meter().spent() the price of the verbs that the hook used. Verbs take effect at the start of a
+// decision; its price delays the next step of the seat. One owner, as everything in a simulation.
 #pragma once
 
 #include <algorithm>
@@ -186,7 +185,7 @@ class SimHost {
   // until the next put.
   struct Given {
     QueueRef queue;
-    Nanos after;  // what a manager had spent by then: an idle worker gets it that much later
+    Nanos after;  // time that a manager had spent by then: an idle worker gets it that much later
   };
   const Given* next_given() {
     if (given_.empty()) return nullptr;

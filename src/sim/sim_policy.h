@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimPolicy: what the simulator has made of one policy, each in a unit of its own (policy/unit.h).
+// SimPolicy: the simulator of one policy, each in a unit of its own (policy/unit.h).
 // Used by sim/simulation.cc only. A plain value.
 #pragma once
 

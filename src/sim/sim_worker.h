@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimWorker<P, Server>: one simulated worker: what it chooses, how long it runs it, what interrupts
-// it. Its time is spent in slices of requests and in what its verbs, switches and interrupts cost;
-// the price of a decision delays the request that it was made for. An idle worker looks again when
-// something is put where it could find it (sim/worker_pool.h), and sees it after
-// Costs::Worker::notice. On an elastic server it parks when its core is taken, and wakes up when it
-// is granted one. Every worker has one event ahead at most. One owner.
+// SimWorker<P, Server>: one simulated worker: the choice of requests, their slices, and interrupts.
+// Its time is spent in slices and in the price of verbs, switches and interrupts; the price of a
+// decision delays the request that the decision was for. An idle worker looks again when a request
+// is put where it could find it (sim/worker_pool.h), and sees it after Costs::Worker::notice. On an
+// elastic server a worker parks when its core is taken, and wakes up when it is granted one. Every
+// worker has one event ahead at most. One owner.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class SimWorker {
     core_.admit(request);
   }
 
-  // Takes a burst from the ring. Others see what came once the poll is over.
+  // Takes a burst from the ring. Others see the requests once the poll is over.
   void poll() {
     meter().spend(costs().worker.poll);
     for (uint32_t n = 0; n < costs().nic.burst && !ring().empty(); ++n) {
@@ -71,8 +71,8 @@ class SimWorker {
 
   // ---- An idle worker -------------------------------------------------------------------------
 
-  // Looks around, at what will be there `after` a while. False = it found nothing, which costs it
-  // nothing: it was looking anyway. Requires an idle worker.
+  // Looks around; the worker can have what it finds `after` a while. False = it found nothing,
+  // which costs nothing: it was looking anyway. Requires an idle worker.
   bool wake(Nanos after) {
     host().sit(id_);
     const uint64_t polled_before = ring().consumed();
@@ -87,7 +87,7 @@ class SimWorker {
       return false;
     }
     context_.idle.remove(id_);
-    // What it was at counted as overhead when it began; to notice is to idle.
+    // Work that is not done yet counted as overhead when it began; to notice is to idle.
     const Nanos still_busy = std::max(free_at_, now()) - now();
     const Nanos pause = std::max(still_busy, after + costs().worker.notice);
     meter().spend(pause);
@@ -98,7 +98,7 @@ class SimWorker {
     return true;
   }
 
-  // It has found nothing: it idles.
+  // The worker has found nothing: it idles.
   void rest() {
     if (context_.setup.shedding) pool_.note_found_nothing(id_);
     free_at_ = now() + meter().spent();
@@ -111,7 +111,7 @@ class SimWorker {
     }
   }
 
-  // It is still idle after the event in which it found nothing.
+  // The worker is still idle after the event in which it found nothing.
   void ran_out() { core_.ran_out(); }
 
   // ---- Events ---------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class SimWorker {
 
   // ---- Its core, of an elastic server ---------------------------------------------------------
 
-  // What still waits in its ring or its queue is for others. Requires a worker without a request.
+  // Requests in its ring or its queue are for others. Requires a worker without a request.
   void park() {
     RUBATO_DCHECK(running_ == nullptr);
     host().sit(id_);
@@ -193,7 +193,7 @@ class SimWorker {
     schedule(Next::kAwake, std::max(now(), stalled_until_) + costs().cores.wake);
   }
 
-  // What the server sends besides replies delays the worker's next request.
+  // Messages that the server sends besides replies delay the worker's next request.
   void pay_for_messages() {
     const auto messages = static_cast<int64_t>(context_.server.take_messages());
     owe(costs().cores.credit_message * messages);
@@ -201,14 +201,14 @@ class SimWorker {
   void owe(Nanos cost) { debt_ += cost; }
   Nanos take_debt() { return std::exchange(debt_, Nanos()); }
 
-  // The application says so.
+  // The application says that the request is long.
   void mark_long(SimRequest& request) { core_.mark_long(request, request.priority); }
 
   // ---- After the run --------------------------------------------------------------------------
 
   struct Times {
     Nanos useful;    // in requests
-    Nanos overhead;  // in what they cost besides
+    Nanos overhead;  // in prices
     Nanos idle;
     Nanos stalled;
   };
@@ -222,7 +222,7 @@ class SimWorker {
   }
 
  private:
-  // What its event stands for.
+  // The meaning of the worker's event.
   enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake, kReleased };
 
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
@@ -240,7 +240,7 @@ class SimWorker {
     context_.events.schedule(id_, at);
   }
 
-  // Does it ask its ring? Its own queue has run dry.
+  // A worker asks its ring when its own queue has run dry.
   bool polls_first() const { return context_.polled() && waiting_in(own_queue()) == 0; }
 
   void into_ring(SimRequest& request) {
@@ -259,7 +259,7 @@ class SimWorker {
 
   // ---- Choice ---------------------------------------------------------------------------------
 
-  // It is free at now() and has spent() so far.
+  // The worker is free at now() and has spent() so far.
   void choose() {
     if (polls_first()) poll();
     SimRequest* request = look();
@@ -268,7 +268,7 @@ class SimWorker {
     pool_.offer_polled();
   }
 
-  // No worker idles before its ring is empty, even if what it takes from there is for others.
+  // No worker idles before its ring is empty, even if the requests in there are for others.
   SimRequest* look() {
     SimRequest* request = core_.next();
     while (request == nullptr && context_.polled() && !ring().empty()) {
@@ -278,7 +278,7 @@ class SimWorker {
     return request;
   }
 
-  // The request starts, or goes on, once the worker has paid what it spent on the way. False: it
+  // The request starts, or goes on, once the worker has paid for its decision. False: the request
   // was refused instead.
   bool begin(SimRequest& request) {
     RUBATO_DCHECK(running_ == nullptr && !context_.idle.has(id_));
@@ -356,7 +356,7 @@ class SimWorker {
     pool_.offer_polled();
   }
 
-  // A notification that comes after the request is done interrupts whatever follows.
+  // A notification that comes after the request is done interrupts the next request.
   void notify() {
     const Costs::Preemption& price = costs().preemption;
     const Instant sent = context_.timer_core.occupy(now(), meter().draw(price.send));
@@ -410,7 +410,7 @@ class SimWorker {
     schedule(Next::kAsk, now() + Server::kAskAgain);
   }
 
-  // It has its core again after it was parked.
+  // The worker has its core again after it was parked.
   void awake() {
     overhead_ += now() - free_at_;
     context_.server.polls(id_, now());
@@ -441,7 +441,7 @@ class SimWorker {
   Instant slice_end_ = Instant::never();
   Nanos debt_;                               // interrupts that came too late, messages: paid before
                                              // the next request
-  Instant free_at_;                          // of an idle worker: when it has done what it was at
+  Instant free_at_;                          // of an idle worker: when its last work is done
   Nanos useful_, overhead_;
   Nanos idle_;                               // but for the pause it may be in
   Nanos stalled_;

@@ -42,7 +42,7 @@ struct Outcome {
   double useful_share = 0; // of the workers' time: in requests
   double stalled_share = 0;  // of the workers' time: the machine kept their cores
   std::vector<double> worker_busy;  // busy_share of each worker
-  std::vector<std::string> plan;    // what the policy says of its last plan
+  std::vector<std::string> plan;    // the policy's words on its last plan
   std::optional<ElasticOutcome> elastic;  // if the setup has that
   bool stopped = false;  // by Watch::progress
   uint64_t events = 0;

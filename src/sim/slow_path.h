@@ -40,7 +40,7 @@ class SlowPath {
     schedule();
   }
 
-  // What the dispatcher spends delays the arrivals behind it.
+  // The time that the dispatcher spends delays the arrivals behind it.
   void dispatch() {
     SimHost<P>& host = context_.host;
     host.sit(SimHost<P>::kCentralSeat);

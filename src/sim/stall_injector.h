@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StallInjector<P, Server>: takes cores away for a while, as the machine of the cost file does
-// (sim/stalls.h). For the core time stands still. What lies in its queue others may take meanwhile,
-// as from any busy worker. One owner.
+// (sim/stalls.h). For the core time stands still. Other workers may take the requests in its queue
+// meanwhile, as from any busy worker. One owner.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class StallInjector {
     context_.events.schedule(context_.sources.stalls(), coming_.at);
   }
 
-  // The whole machine stands still, also what is no worker.
+  // The whole machine stands still, also the parts that are no worker.
   void stall_the_rest() {
     const Nanos length = coming_.length;
     context_.dispatcher.occupy(context_.now(), length);

@@ -23,7 +23,7 @@ struct Stall {
   uint32_t core = 0;  // not if it hits all of them
 };
 
-// One line that says what is wrong with the two together.
+// Fails with one line where the two do not go together.
 inline Status check_stalls(const Costs::Stalls& stalls) {
   constexpr Nanos kShortest = Nanos::micros(1);
   if (stalls.every == Nanos() && stalls.length == Nanos()) return Done{};
@@ -32,7 +32,7 @@ inline Status check_stalls(const Costs::Stalls& stalls) {
   return Done{};
 }
 
-// Is the machine one that stalls?
+// The machine stalls.
 inline bool any(const Costs::Stalls& stalls) {
   return stalls.every > Nanos() && stalls.length > Nanos();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the machine takes from a simulated run. sim/conformance_test.cc has the request-by-request
+// Stalls of the machine in a simulated run. sim/conformance_test.cc has the request-by-request
 // comparison with a plain recursion.
 #include "sim/stalls.h"
 

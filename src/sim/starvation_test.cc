@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Below capacity nobody waits longer and longer under DARC: random mixes of 2 to 6 types on 2 to 64
-// workers, at up to 90 % load. A type whose queue grows for ever gets too little, by a constant
-// share of what it asks: of two of its requests the later one waits that share of the time between
-// them longer. Waits that are only long do not grow so; those of a stable queue go up and down, but
-// by fewer of its service times than the 10 from which on DARC calls a request late.
+// Below capacity no request waits longer and longer under DARC: random mixes of 2 to 6 types on 2
+// to 64 workers, at up to 90 % load. A type whose queue grows for ever gets too little, by a
+// constant share of what it asks: of two of its requests the later one waits that share of the time
+// between them longer. Waits that are only long do not grow so; those of a stable queue go up and
+// down, but by fewer of its service times than the 10 from which on DARC calls a request late.
 #include <gtest/gtest.h>
 
 #include <array>

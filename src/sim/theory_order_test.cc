@@ -43,8 +43,8 @@ auto sojourns_of_types(const char* mix) {
   });
 }
 
-// Schrage and Miller 1966: who needs x waits for the work that needs no more than x, and while it
-// is served for those that come and need less than what is left of it.
+// Schrage and Miller 1966: a request that needs x waits for the work that needs no more than x, and
+// while it is served for those that come and need less than what is left of it.
 TEST(Theory, shortest_remaining_time_first_has_the_sojourns_of_schrage_and_miller) {
   auto samples = sojourns_of_types<Srpt>(kTwoSizes);
   const double small_load = kRate * kShareOfSmall * kSmall;
@@ -56,7 +56,7 @@ TEST(Theory, shortest_remaining_time_first_has_the_sojourns_of_schrage_and_mille
                 kTolerance);
 }
 
-// Kleinrock 1976: who needs x lives in a system in which nobody needs more than x.
+// Kleinrock 1976: a request that needs x lives in a system in which none needs more than x.
 TEST(Theory, least_attained_service_first_has_the_sojourns_of_kleinrock) {
   auto samples = sojourns_of_types<Las>(kTwoSizes);
   const double cut_load = kRate * kSmall;

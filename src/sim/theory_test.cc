@@ -215,8 +215,8 @@ TEST(Theory, workers_with_inboxes_of_their_own_are_as_many_single_servers) {
   }
 }
 
-// Who serves whom does not matter to the number in system if services are exponential, nobody is
-// cut and no worker idles while somebody waits; and by Little not to the mean.
+// The order of service does not matter to the number in system if services are exponential, no
+// request is cut and no worker idles while one waits; and by Little not to the mean.
 TEST(Theory, stealing_at_no_cost_has_the_mean_of_one_queue) {
   const double load = 0.9;
   const theory::MMk exact(16, load);

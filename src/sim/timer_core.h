@@ -21,8 +21,8 @@ class TimerCore {
   Nanos until_seen() {
     return pass_ > 0 ? Nanos(prng_.below(static_cast<uint32_t>(pass_))) : Nanos();
   }
-  // It is busy for `length` once it is free: with a notification, or because the machine stands
-  // still. Returns when that is over.
+  // The timer core is busy for `length` once it is free: with a notification, or because the
+  // machine stands still. Returns when that is over.
   Instant occupy(Instant at, Nanos length) {
     free_at_ = std::max(free_at_, at) + length;
     return free_at_;

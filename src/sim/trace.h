@@ -5,7 +5,7 @@
 //
 // It streams: memory is one buffer, however long the run. It is bounded: after Limits::events, or
 // outside of the window, events are dropped and counted. One thread at a time; the engine calls
-// slice, span, mark and depth, whoever opened it calls the rest. Times are virtual.
+// slice, span, mark and depth, the owner calls the rest. Times are virtual.
 #pragma once
 
 #include <cstdint>

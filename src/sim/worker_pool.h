@@ -35,7 +35,7 @@ class WorkerPool {
   Worker& operator[](uint32_t w) { return *workers_[w]; }
   const Worker& operator[](uint32_t w) const { return *workers_[w]; }
 
-  // Something was put into q: idle workers that could find it look. Of several the next in turn. A
+  // A request was put into q: idle workers that could find it look, of several the next in turn. A
   // batch that one of them steals may give work to others.
   void offer(QueueRef q, Nanos after = Nanos()) {
     const QueueSpec& spec = P::kQueues[q.spec];

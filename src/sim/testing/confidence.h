@@ -39,10 +39,10 @@ inline Interval interval_of(const std::vector<double>& samples) {
   return {mean, kStudent[samples.size() - kFewest] * std::sqrt(squares / (n - 1) / n)};
 }
 
-// What is allowed, as shares of the exact value.
+// The deviation that is allowed, as shares of the exact value.
 struct Tolerance {
   double widest;    // half-width of the interval
-  double bias = 0;  // what the test knows to differ: buckets, finite quanta
+  double bias = 0;  // known differences: buckets, finite quanta
 };
 
 inline void expect_agrees(const std::string& what, const std::vector<double>& samples, double exact,

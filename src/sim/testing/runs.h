@@ -27,7 +27,7 @@ inline Setup ideal(uint32_t workers, std::string_view mix, double load, uint64_t
   setup.workers = workers;
   setup.requests = requests;
   setup.workload = workload_of(workers, mix, load);
-  setup.classify = Classify::kFeedback;  // what is long is known, as in the papers
+  setup.classify = Classify::kFeedback;  // the application knows what is long, as in the papers
   return setup;
 }
 
@@ -50,7 +50,7 @@ inline uint64_t more(const Outcome& outcome, std::string_view name) {
   return 0;
 }
 
-// What became of the measured requests.
+// The measured requests by how they left the server.
 struct RequestCounts {
   uint64_t done = 0, refused = 0, lost = 0;
 };

@@ -19,7 +19,7 @@
 
 namespace rubato::sim {
 
-// What a run should have recorded, by type.
+// The histograms that a run should have recorded, by type.
 struct Expected {
   std::vector<Histogram> latency;
   std::vector<Histogram> slowdown;
