@@ -45,7 +45,7 @@ class ClientArrivals {
         return receive(message);
       case Clients::Kind::kDemand:
         context_.server.demanded(message.session, message.demand, context_.now());
-        if (context_.server.granted() == 0) {
+        if (context_.server.cores().granted() == 0) {
           return static_cast<void>(context_.server.take_messages());
         }
         return worker_of(message.session).pay_for_messages();
@@ -55,14 +55,14 @@ class ClientArrivals {
  private:
   Clients& clients() const { return context_.server.clients(); }
   SimWorker<P, Server>& worker_of(uint64_t flow) {
-    return workers_[context_.server.redirect(context_.nic.steer(flow, context_.now()))];
+    return workers_[context_.server.cores().redirect(context_.nic.steer(flow, context_.now()))];
   }
 
   void receive(const Clients::Message& message) {
     SimRequest* const request = context_.pool.borrow();
     request->arrive(message.offer, received_++, context_.now(), context_.warm_at);
     request->session = message.session;
-    if (context_.server.granted() == 0) cores_.grant();
+    if (context_.server.cores().granted() == 0) cores_.grant();
     SimWorker<P, Server>& worker = worker_of(request->flow);
     if (!context_.server.admits(message.session, message.demand)) {
       worker.owe(context_.costs.cores.reject);

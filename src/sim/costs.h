@@ -94,7 +94,7 @@ struct Costs {
     Nanos notice;         // until an idle worker sees that something arrived
   } worker;
 
-  // Cores that park, and overload control (sim/server_model.h only).
+  // Cores that park, and overload control (sim/elastic_server.h only).
   struct Cores {
     Nanos park;            // giving a core away
     Nanos wake;            // from the decision until a parked core looks for work

@@ -2,7 +2,7 @@
 //
 // ElasticCores<P, Server>: the control of an elastic server's cores: once per interval it measures
 // the delay of requests, and grants or releases a core as the allocator says
-// (sim/server_model.h). One owner.
+// (sim/elastic_server.h). One owner.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "policy/contract.h"
 #include "sched/delay_scale.h"
 #include "sim/context.h"
+#include "sim/core_allocation.h"
 #include "sim/trace.h"
 #include "sim/worker_pool.h"
 
@@ -28,30 +29,30 @@ class ElasticCores {
   // All workers have a core and poll.
   void start() {
     for (uint32_t w = 0; w < workers_.size(); ++w) workers_[w].rest();
-    schedule(Instant() + server_.interval());
+    schedule(Instant() + server_.cores().interval());
   }
 
   void on_event() {
     if (is_over()) return stop();
-    server_.note_delay(measure_delays());
-    const bool unserved = server_.granted() == 0 && context_.host.queues().waiting() > 0;
+    server_.note_delay(measure_delays(), context_.now());
+    const bool unserved = server_.cores().granted() == 0 && context_.host.queues().waiting() > 0;
     const overload::CoreChange change =
-        server_.tick(context_.now(), delays_, common_delay_, unserved);
+        server_.cores().tick(context_.now(), delays_, common_delay_, unserved);
     if (change == overload::CoreChange::kGrant) grant();
     if (change == overload::CoreChange::kRelease) release();
     server_.update_credits(context_.now());
-    if (server_.granted() > 0) {
-      workers_[server_.redirect(turn_++ % workers_.size())].pay_for_messages();
+    if (server_.cores().granted() > 0) {
+      workers_[server_.cores().redirect(turn_++ % workers_.size())].pay_for_messages();
     }
     if (context_.trace != nullptr) trace_levels();
-    schedule(context_.now() + server_.interval());
+    schedule(context_.now() + server_.cores().interval());
   }
 
   // Of the parked workers the last: where workers differ, that is the one that may serve most
   // (policy/darc.h reserves the first ones).
   void grant() {
     for (uint32_t w = workers_.size(); w-- > 0;) {
-      if (server_.core(w) == Server::Core::kParked) return workers_[w].grant();
+      if (server_.cores().state(w) == CoreAllocation::State::kParked) return workers_[w].grant();
     }
   }
 
@@ -72,13 +73,13 @@ class ElasticCores {
   void release() {
     uint32_t least = workers_.size();
     for (uint32_t w = 0; w < workers_.size(); ++w) {
-      if (!server_.available(w) || server_.leaving(w)) continue;
-      if (server_.core(w) == Server::Core::kPolling && context_.idle.has(w)) {
+      if (!server_.cores().available(w) || server_.cores().leaving(w)) continue;
+      if (server_.cores().state(w) == CoreAllocation::State::kPolling && context_.idle.has(w)) {
         return workers_[w].park();
       }
       if (least == workers_.size() || delays_[w] < delays_[least]) least = w;
     }
-    if (least < workers_.size()) server_.wants_back(least);
+    if (least < workers_.size()) server_.cores().wants_back(least);
   }
 
   // The waits of requests, per worker and in queues that all share. Returns the longest, in terms
@@ -119,7 +120,7 @@ class ElasticCores {
       const auto shown = static_cast<uint32_t>(std::max<int64_t>(value, 0));
       context_.trace->depth(name, 0, context_.now(), shown);
     };
-    level("cores granted", server_.granted());
+    level("cores granted", server_.cores().granted());
     level("credits", server_.pool().total());
     level("credits issued", server_.pool().issued());
     level("sessions drained", server_.pool().drained());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine<P, Server>: one simulated run of policy P on a server (sim/server_model.h), by default a
-// static one. It owns the parts of the run, hands each event to its part, and collects the
-// outcome at the end. Virtual time jumps from event to event.
+// Engine<P, Server>: one simulated run of policy P on a server, by default a static one
+// (sim/static_server.h, sim/elastic_server.h). It owns the parts of the run, hands each event to
+// its part, and collects the outcome at the end. Virtual time jumps from event to event.
 //
 //   SimContext       what all parts share: policy, host and clock, events, requests
 //   WorkerPool       the SimWorkers, each a sched::Core; which idle ones look for new work
@@ -29,12 +29,12 @@
 #include "sim/elastic_cores.h"
 #include "sim/manager_schedule.h"
 #include "sim/open_arrivals.h"
-#include "sim/server_model.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
 #include "sim/slow_path.h"
 #include "sim/stall_injector.h"
 #include "sim/stalls.h"
+#include "sim/static_server.h"
 #include "sim/worker_pool.h"
 #include "workload/source.h"
 

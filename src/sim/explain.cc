@@ -5,7 +5,7 @@
 
 #include "base/name_list.h"
 #include "sim/nic.h"
-#include "sim/server_model.h"
+#include "sim/core_allocation.h"
 
 namespace rubato::sim {
 namespace {
@@ -299,7 +299,7 @@ void explain_elastic(const Setup& setup, Lines& lines) {
   lines.push_back("cores are allocated by '" + elastic.cores + "'; to wake one takes " +
                   text(costs.cores.wake) + ", to park it " + text(costs.cores.park) +
                   ", and both count as in use; idle ones ask every " +
-                  text(ElasticServer::kAskAgain));
+                  text(CoreAllocation::kAskAgain));
   lines.emplace_back("flows of a parked worker go to the next one that is awake, at once");
 }
 

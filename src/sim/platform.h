@@ -78,7 +78,7 @@ class SimPlatform : public sched::PlainPlatform {
   // The worker pays its debt, and for the way to the request.
   void take_up(Request& request) {
     const Costs& costs = context_.costs;
-    if constexpr (Server::kElastic) context_.server.serves(me_.value, context_.now());
+    if constexpr (Server::kElastic) context_.server.cores().serves(me_.value, context_.now());
     meter().spend(worker_.take_debt());
     if (!request.has_started) {
       meter().spend(costs.worker.receive);

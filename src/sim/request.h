@@ -25,7 +25,7 @@ struct SimRequest : RequestState {
   uint64_t id = 0;               // its number in the run
   uint32_t true_type = 0;        // `type` is the guess of the classifier
   uint32_t last_on = 0;          // the worker that has it, or had it last; has_started says if any
-  uint32_t session = 0;          // of an elastic server (sim/server_model.h)
+  uint32_t session = 0;          // of an elastic server (sim/elastic_server.h)
   bool measured = false;         // arrived after the warm-up
 
   // The request that was sent as `offer`, the run's number `number`, can be seen by software.

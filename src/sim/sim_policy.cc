@@ -4,7 +4,9 @@
 #include "sim/sim_policy.h"
 
 #include "base/option_text.h"
+#include "sim/elastic_server.h"
 #include "sim/engine.h"
+#include "sim/static_server.h"
 
 namespace rubato::sim {
 namespace {

@@ -18,6 +18,7 @@
 #include "policy/contract.h"
 #include "sched/core.h"
 #include "sim/context.h"
+#include "sim/core_allocation.h"
 #include "sim/platform.h"
 #include "sim/request.h"
 #include "sim/trace.h"
@@ -106,8 +107,8 @@ class SimWorker {
     if (!context_.idle.has(id_)) context_.idle.add(id_);
     context_.events.cancel(id_);
     if constexpr (Server::kElastic) {
-      context_.server.polls(id_, free_at_);
-      if (context_.server.rule_parks()) schedule(Next::kAsk, free_at_ + Server::kAskAgain);
+      cores().polls(id_, free_at_);
+      if (cores().rule_parks()) schedule(Next::kAsk, free_at_ + CoreAllocation::kAskAgain);
     }
   }
 
@@ -118,7 +119,7 @@ class SimWorker {
 
   void on_event() {
     if constexpr (Server::kElastic) {
-      RUBATO_DCHECK(context_.server.core(id_) != Server::Core::kParked);
+      RUBATO_DCHECK(cores().state(id_) != CoreAllocation::State::kParked);
     }
     if constexpr (kManages<P>) context_.pending_managers.add(group_);
     switch (next_) {
@@ -149,7 +150,7 @@ class SimWorker {
     if (idle && context_.all_arrived()) return;
     stalled_until_ = std::max(stalled_until_, now()) + length;
     if constexpr (Server::kElastic) {
-      if (context_.server.core(id_) == Server::Core::kParked) return;  // the core is another's
+      if (cores().state(id_) == CoreAllocation::State::kParked) return;  // the core is another's
     }
     stalled_ += length;
     if (context_.trace != nullptr) context_.trace->mark(id_, "stalled", now());
@@ -179,7 +180,7 @@ class SimWorker {
     }
     free_at_ = now();
     context_.events.cancel(id_);
-    context_.server.park(id_, now(), costs().cores.park);
+    cores().park(id_, now(), costs().cores.park);
     ++context_.counters.parked;
     pool_.offer_polled();
     if (kOwnQueue && waiting_in(own_queue()) > 0) pool_.offer(own_queue());
@@ -187,7 +188,7 @@ class SimWorker {
 
   // A parked worker is granted a core.
   void grant() {
-    context_.server.wake(id_, now());
+    cores().wake(id_, now());
     idle_ += now() - free_at_;
     free_at_ = now();
     schedule(Next::kAwake, std::max(now(), stalled_until_) + costs().cores.wake);
@@ -233,6 +234,7 @@ class SimWorker {
   uint32_t waiting_in(QueueRef q) const { return context_.host.queues().at(q).depth(); }
   const Costs& costs() const { return context_.costs; }
   Instant now() const { return context_.now(); }
+  CoreAllocation& cores() const { return context_.server.cores(); }
 
   void schedule(Next next, Instant at) {
     RUBATO_DCHECK(at >= now());
@@ -325,7 +327,7 @@ class SimWorker {
     core_.finish(*request, request->service, Nanos());
     context_.pool.give_back(request);
     if constexpr (Server::kElastic) {
-      if (context_.server.leaving(id_)) return park();
+      if (cores().leaving(id_)) return park();
     }
     choose();
   }
@@ -406,14 +408,14 @@ class SimWorker {
 
   // An idle worker is asked whether it goes on polling.
   void ask() {
-    if (context_.server.parks_now(id_, now())) return park();
-    schedule(Next::kAsk, now() + Server::kAskAgain);
+    if (cores().parks_now(id_, now())) return park();
+    schedule(Next::kAsk, now() + CoreAllocation::kAskAgain);
   }
 
   // The worker has its core again after it was parked.
   void awake() {
     overhead_ += now() - free_at_;
-    context_.server.polls(id_, now());
+    cores().polls(id_, now());
     host().sit(id_);
     choose();
   }
@@ -422,7 +424,7 @@ class SimWorker {
   void released() {
     free_at_ = now();
     if constexpr (Server::kElastic) {
-      if (context_.server.leaving(id_)) return park();
+      if (cores().leaving(id_)) return park();
     }
     host().sit(id_);
     choose();

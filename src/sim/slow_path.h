@@ -61,7 +61,7 @@ class SlowPath {
 
   bool no_worker_serves() const {
     uint32_t at_rest = context_.idle.count();
-    if constexpr (Server::kElastic) at_rest += workers_.size() - context_.server.granted();
+    if constexpr (Server::kElastic) at_rest += workers_.size() - context_.server.cores().granted();
     return at_rest == workers_.size();
   }
 
