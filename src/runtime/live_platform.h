@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // LivePlatform<P>: what a live worker lends to sched::Core: the clock, its queues and those of
-// others, its datapath, its counters. A handle: the worker owns everything. Worker's thread only.
+// others, its datapath, its slices, its counters. A handle on parts of LiveWorker<P>. Worker's
+// thread only.
 #pragma once
 
 #include <algorithm>
 #include <utility>
 
-#include "runtime/arrival_slots.h"
-#include "runtime/live_host.h"
-#include "runtime/shared.h"
-#include "sched/core.h"
+#include "runtime/intake.h"
+#include "runtime/slice_clock.h"
+#include "runtime/worker_context.h"
 
 namespace rubato {
-
-template <Policy P>
-class LiveWorker;
 
 template <Policy P>
 class LivePlatform {
@@ -25,66 +22,65 @@ class LivePlatform {
   static constexpr bool kOutlivesReply = false;
   static constexpr bool kHasConnections = true;
 
-  explicit LivePlatform(LiveWorker<P>& worker) : worker_(worker) {}
+  LivePlatform(WorkerContext<P>& context, Intake<P>& intake, SliceClock& slice)
+      : context_(context), intake_(intake), slice_(slice) {}
 
-  WorkerId me() const { return worker_.id_; }
-  LiveHost<P>& host() const { return worker_.host_; }
-  Instant now() const { return worker_.host_.now(); }
-  Instant look_at_clock() { return worker_.step(); }
+  WorkerId me() const { return context_.id; }
+  LiveHost<P>& host() const { return context_.host; }
+  Instant now() const { return context_.host.now(); }
+  Instant look_at_clock() { return context_.step(); }
   static size_t payload_bytes(const Request& request) { return request.payload.size(); }
 
-  // Of clients that are there, a stop abandons what has not ended at its limit. Nobody can tell
-  // whether who has sent the last byte still reads.
+  // A stop abandons requests of clients that are there, if they have not ended at its limit. A
+  // client that has sent its last byte may still read, or not: nothing tells.
   bool is_abandoned(const Request& request) const {
     if (request.client == nullptr) return false;
-    const RuntimeOptions& options = worker_.shared_.options;
-    const Nanos stopping = worker_.shared_.drained_for(now());
+    const RuntimeOptions& options = context_.shared.options;
+    const Nanos stopping = context_.shared.shutdown.drained_for(now());
     switch (request.client->load(std::memory_order_relaxed)) {
       case ClientState::kOpen: return stopping >= options.drain_limit;
       case ClientState::kHalfClosed:
         return stopping >= std::min(options.half_closed_limit, options.drain_limit) ||
-               worker_.service_of(request) >= options.half_closed_limit;
+               attained(request) >= options.half_closed_limit;
       case ClientState::kGone: break;
     }
     return true;
   }
 
   // Queues.
-  bool enqueue(QueueRef q, Request& request) {
-    ++worker_.queued_;
-    if (!host().put(q, &request)) return false;
-    if (!is_pushed(P::kQueues[q.spec])) worker_.queued(q);
-    call_for_control();
-    return true;
-  }
-  bool put_control(Request& request) {
-    ++worker_.queued_;
-    if (!worker_.control_.put(&request)) return false;
-    call_for_control();
-    return true;
-  }
+  bool enqueue(QueueRef q, Request& request) { return intake_.put(q, request); }
+  bool put_control(Request& request) { return intake_.put_control(request); }
   bool put_back(QueueRef q, Request& request) {
     if (!host().put(q, &request)) return false;
-    worker_.wake_pushed();
-    if (!is_pushed(P::kQueues[q.spec])) worker_.shared_.wake_for(q, worker_.id_, host());
+    intake_.wake_pushed();
+    if (!is_pushed(P::kQueues[q.spec])) context_.shared.wakeups.wake_for(q, me(), host());
     return true;
   }
   Request* take_control() {
     Job* job = nullptr;
     for (uint32_t i = 0; i < host().workers(); ++i) {
-      auto& queue = *worker_.shared_.control[(worker_.id_.value + i) % host().workers()];
+      auto& queue = *context_.shared.control[(context_.id.value + i) % host().workers()];
       if (queue.depth() > 0 && queue.take(job)) return static_cast<Request*>(job);
     }
     return nullptr;
   }
-  bool control_waits() const { return worker_.control_.depth() > 0; }
+  bool control_waits() const { return context_.control.depth() > 0; }
   static bool admits(Request& request) { return request.session->admits(request); }
-  bool others_wait() { return host().depth({0, worker_.own_lane()}) > 0; }
-  void take_in() { worker_.take_in(); }
-  void help() { worker_.help_stuck(); }
+  bool others_wait() { return intake_.others_wait(); }
+  void take_in() { intake_.take_in(); }
+  void help() { intake_.help_stuck(); }
 
   // The client.
-  sched::Replied<Request> reply(Request& request) { return worker_.reply(request); }
+  sched::Replied<Request> reply(Request& request) {
+    const Instant handled = now();
+    request.close_after |= request.cancelled && request.refusal == Refusal::kAbandoned;
+    context_.seat.end_request();
+    sched::Replied<Request> replied;
+    replied.next = request.datapath->finish(request);
+    if (replied.next == nullptr) replied.cost = context_.step() - handled;
+    replied.lost = context_.meter.replied(replied.cost, now());
+    return replied;
+  }
   Request* refuse(Request& request) {
     request.session->refuse(request);
     return request.datapath->finish(request);
@@ -96,32 +92,35 @@ class LivePlatform {
   void flush(Request& request) { request.datapath->flush(request); }
 
   // Slices.
-  void take_up(Request& request) { worker_.take_up(request); }
+  void take_up(Request& request) {
+    context_.seat.begin_request(request);
+    context_.meter.start(now());
+  }
   Instant begin(const Request&) const { return now(); }
   void arm(const Request& request, Nanos quantum) {
     stats().quantum_ns.store(quantum.count(), std::memory_order_relaxed);
-    worker_.slice_.start(now(), quantum, request, worker_.attained(request));
+    slice_.start(now(), quantum, request, context_.meter.attained(request, now()));
   }
   void renew(const Request& request, Nanos quantum) { arm(request, quantum); }
-  void disarm() { worker_.slice_.start_without_end(now()); }
+  void disarm() { slice_.start_without_end(now()); }
   // Past the drain limit a request is put back for good.
-  bool stops() { return worker_.stopping(); }
+  bool stops() { return context_.stopping(); }
   int64_t suspended() const {
     int64_t sum = 0;
-    for (const WorkerStats* worker : worker_.shared_.worker_stats) sum += worker->suspended();
+    for (const WorkerStats* worker : context_.shared.worker_stats) sum += worker->suspended();
     return sum;
   }
 
-  // What is counted.
+  // Counters.
   void note_arrived(const Request& request) {
     if (!request.control) ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
-    ArrivalSlots* const arrivals = worker_.arrivals();
+    ArrivalSlots* const arrivals = context_.arrivals.get();
     if (arrivals == nullptr) return;
     request.control ? arrivals->note_control() : arrivals->note(request.arrived);
   }
   void note_started(const Request& request) {
-    CoreControl& cores = worker_.shared_.cores;
-    if (cores.allocates()) cores.note_wait(worker_.id_, request.started - request.arrived);
+    CoreControl& cores = context_.shared.cores;
+    if (cores.allocates()) cores.note_wait(context_.id, request.started - request.arrived);
   }
   void note_cancelled(const Request& request) {
     ++stats().cancelled;
@@ -149,21 +148,42 @@ class LivePlatform {
     if (stats().overloaded.load(std::memory_order_relaxed) == overloaded) return;
     stats().overloaded.store(overloaded, std::memory_order_relaxed);
   }
-  void note_finished(const Request& request) { worker_.note_finished(request); }
+  void note_finished(const Request& request) {
+    const Nanos latency = now() - request.arrived;
+    const Nanos service = request.attained;
+    ++stats().requests;
+    TypeStats& type = stats().of_type(request.type);
+    type.latency.record(latency);
+    type.service.record(service);
+    if (!request.control) {
+      const Nanos waited = request.started - request.arrived;
+      type.add(waited, service);
+      stats().of_class(request.job_class).add(waited, service);
+    }
+    Shared<P>& shared = context_.shared;
+    if (latency.count() < shared.slow_threshold_ns.load(std::memory_order_relaxed)) return;
+    const auto culprit = context_.meter.culprit(request.arrived, request.started);
+    shared.application.slow(request, {latency - service, service, request.preemptions,
+                                      culprit.type, culprit.held});
+  }
 
  private:
-  // Of a client that is still there, only a drain past its limit abandons requests.
+  // Only a drain past its limit abandons requests of a client that is still there.
   void note_abandoned(const Request& request) {
     if (request.refusal != Refusal::kAbandoned) return;
     if (request.client->load(std::memory_order_relaxed) != ClientState::kOpen) return;
-    worker_.shared_.drain_failed.store(true, std::memory_order_relaxed);
+    context_.shared.shutdown.fail();
   }
-  WorkerStats& stats() { return worker_.stats_; }
-  void call_for_control() {
-    if (worker_.queued_ > 1 && control_waits()) worker_.call_for_help();
+  // The service that the request has had by now, running or not.
+  Nanos attained(const Request& request) const {
+    const bool runs = context_.seat.current() == &request;
+    return runs ? context_.meter.attained(request, now()) : request.attained;
   }
+  WorkerStats& stats() { return context_.stats; }
 
-  LiveWorker<P>& worker_;
+  WorkerContext<P>& context_;
+  Intake<P>& intake_;
+  SliceClock& slice_;
 };
 
 }  // namespace rubato

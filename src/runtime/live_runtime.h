@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "mechanism/cpu/pin.h"
+#include "mechanism/cpu/relax.h"
+#include "runtime/live_worker.h"
 #include "runtime/runtime.h"
 #include "runtime/timer_core.h"
-#include "runtime/worker.h"
+#include "runtime/watchdog.h"
 
 namespace rubato {
 
@@ -26,12 +29,7 @@ class LiveRuntime final : public Runtime {
         watchdog_(shared_) {
     for (uint32_t i = 0; i < options.workers; ++i) {
       workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, i + 1));
-      shared_.worker_stats.push_back(&workers_.back()->stats());
-    }
-    for (auto& worker : workers_) {
-      for (auto& other : workers_) {
-        if (other != worker) worker->others.push_back(other.get());
-      }
+      shared_.worker_stats.push_back(&workers_.back()->context().stats);
     }
     shared_.server_loop = [&application] {
       while (Request* request = rubato::recv()) {
@@ -57,20 +55,20 @@ class LiveRuntime final : public Runtime {
       timer = std::thread([this, &workers_left] { watch(workers_left); });
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
-    shared_.wait_until_stopped();
+    shared_.shutdown.wait_until_stopped();
     workers_left.store(false, std::memory_order_release);
     if (timer.joinable()) timer.join();
     timer_gone_.store(true, std::memory_order_release);
     timer_gone_.notify_all();
     for (auto& thread : threads) thread.join();
-    return !shared_.drain_failed.load(std::memory_order_relaxed);
+    return !shared_.shutdown.failed();
   }
 
   void stop() override { shared_.ask_to_stop(); }
   void set_slow_threshold(Nanos threshold) override {
     shared_.slow_threshold_ns.store(threshold.count(), std::memory_order_relaxed);
   }
-  bool serving() const override { return shared_.state() == RunState::kRunning; }
+  bool serving() const override { return shared_.shutdown.running(); }
   void poll_timer() override { timer_core_.poll(); }
 
   RuntimeStats stats() const override;
@@ -90,18 +88,18 @@ class LiveRuntime final : public Runtime {
     return merged(type, [](const TypeStats& stats) { return stats.service.snapshot(); });
   }
   uint64_t finished(WorkerId worker, uint32_t type) const override {
-    const TypeStats* stats = workers_[worker.value]->stats().find_type(type);
+    const TypeStats* stats = workers_[worker.value]->context().stats.find_type(type);
     return stats != nullptr ? stats->latency.snapshot().count() : 0;
   }
   Histogram overrun() const override {
     Histogram sum;
-    for (const auto& worker : workers_) sum.merge(worker->stats().overrun.snapshot());
+    for (const auto& worker : workers_) sum.merge(worker->context().stats.overrun.snapshot());
     return sum;
   }
   std::vector<ArrivalSlots*> arrivals() override {
     std::vector<ArrivalSlots*> slots;
     for (const auto& worker : workers_) {
-      if (worker->arrivals() != nullptr) slots.push_back(worker->arrivals());
+      if (worker->context().arrivals != nullptr) slots.push_back(worker->context().arrivals.get());
     }
     return slots;
   }
@@ -124,10 +122,18 @@ class LiveRuntime final : public Runtime {
     workers_[index]->detach();
   }
 
+  void look_after_workers() {
+    const Instant at = now();
+    shared_.core_looks.look_if_due(at);
+    watchdog_.look_if_due(at);
+  }
+
   // Polls without rest while a slice is armed, naps otherwise, and sleeps while all workers do.
   void tick(const std::atomic<bool>& workers_left) {
     while (workers_left.load(std::memory_order_acquire)) {
-      if (timer_core_.poll() || shared_.options.idle == Idle::kSpin) {
+      const bool armed = timer_core_.poll();
+      look_after_workers();
+      if (armed || shared_.options.idle == Idle::kSpin) {
         cpu_relax();
       } else if (shared_.sleepers.awake().load(std::memory_order_relaxed) == 0) {
         shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
@@ -145,8 +151,7 @@ class LiveRuntime final : public Runtime {
     while (workers_left.load(std::memory_order_acquire)) {
       if (shared_.sleepers.awake().load(std::memory_order_relaxed) != 0) {
         quiet = 0;
-        shared_.look_at_cores(now());
-        watchdog_.look_if_due(now());
+        look_after_workers();
       } else if (++quiet > kQuietLooks) {
         shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
         quiet = 0;
@@ -163,7 +168,7 @@ class LiveRuntime final : public Runtime {
     const int64_t at = now().ns();
     Nanos sum;
     for (const auto& worker : workers_) {
-      const WorkerStats& stats = worker->stats();
+      const WorkerStats& stats = worker->context().stats;
       const int64_t since = stats.asleep_since_ns.load(std::memory_order_relaxed);
       const auto asleep = static_cast<int64_t>(stats.asleep_ns.value());
       sum += Nanos((since != 0 ? since : at) - started - asleep);
@@ -175,7 +180,7 @@ class LiveRuntime final : public Runtime {
   Histogram merged(uint32_t type, F&& snapshot) const {
     Histogram sum;
     for (const auto& worker : workers_) {
-      const TypeStats* stats = worker->stats().find_type(type);
+      const TypeStats* stats = worker->context().stats.find_type(type);
       if (stats != nullptr) sum.merge(snapshot(*stats));
     }
     return sum;
@@ -218,7 +223,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
   RuntimeStats sum;
   if (shared_.options.credits != nullptr) add_rejects(shared_.options.credits->report(), sum);
   for (const auto& worker : workers_) {
-    const WorkerStats& one = worker->stats();
+    const WorkerStats& one = worker->context().stats;
     sum.requests += one.requests.value();
     sum.refused += one.refused.value();
     add_refusals(one, sum);
@@ -237,8 +242,8 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.woken += one.woken.value();
     sum.busy_ns += one.busy_ns.value();
     sum.quanta.emplace_back(one.quantum_ns.load(std::memory_order_relaxed));
-    sum.steals += worker->host().steals().value();
-    sum.stolen += worker->host().stolen().value();
+    sum.steals += worker->context().host.steals().value();
+    sum.stolen += worker->context().host.stolen().value();
   }
   sum.awake_ns = static_cast<uint64_t>(std::max<int64_t>(awake().count(), 0));
   const CoreControl::Counts cores = shared_.cores.counts();
@@ -246,7 +251,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
   sum.core_parks = cores.parked;
   sum.core_grants = cores.grants;
   sum.core_calls = cores.calls;
-  sum.moved = shared_.sent_between_managers();
+  sum.moved = shared_.managers.sent();
   sum.fibers = shared_.fibers.made();
   sum.stack_high_water_bytes = shared_.fibers.stack_high_water_bytes();
   return sum;

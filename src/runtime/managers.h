@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Managers<P>: the manager seats of one runtime (policy/extensions.h). A seat has no thread:
-// whoever comes by, a worker of its group between two requests, an idle worker, the timer core,
-// runs a step of it, one at a time.
+// the thread that comes by, a worker of its group between two requests, an idle worker, the timer
+// core, runs a step of it, one at a time.
 #pragma once
 
 #include <memory>
@@ -10,34 +10,32 @@
 
 #include "runtime/live_host.h"
 #include "runtime/turn.h"
+#include "runtime/wakeups.h"
 
 namespace rubato {
 
 template <Policy P>
 class Managers {
  public:
-  // What the seats borrow outlives them.
+  // Everything that the seats borrow outlives them.
   Managers(const P& policy, QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
-           uint32_t workers, const std::vector<const WorkerStats*>& stats, Commons& commons)
-      : policy_(policy), workers_(workers) {
+           uint32_t workers, const std::vector<const WorkerStats*>& stats, Commons& commons,
+           Wakeups<P>& wakeups)
+      : policy_(policy), workers_(workers), wakeups_(wakeups) {
     for (uint32_t m = 0; m < managers(policy, workers); ++m) {
       seats_.push_back(std::make_unique<Seat>(queues, plan, hook::initial_plan(policy), workers,
                                               stats, commons, ManagerId{m}));
     }
   }
 
-  uint32_t count() const { return static_cast<uint32_t>(seats_.size()); }
-
   // A step of the manager of that worker's group, or of every manager, here or by the thread that
-  // is at it. Any thread. Calls wake(WorkerId) for each worker that a job was put to, and
-  // wake_group(ManagerId) for each manager that a message was sent to.
-  template <class Wake, class WakeGroup>
-  void step_for(WorkerId worker, Instant at, Wake&& wake, WakeGroup&& wake_group) {
-    step(*seats_[manager_of(policy_, worker, workers_).value], at, wake, wake_group);
+  // is at it. Wakes the workers that a job was put to, and the groups of managers that a message
+  // was sent to. Any thread.
+  void step_for(WorkerId worker, Instant at) {
+    step(*seats_[manager_of(policy_, worker, workers_).value], at);
   }
-  template <class Wake, class WakeGroup>
-  void step_all(Instant at, Wake&& wake, WakeGroup&& wake_group) {
-    for (const auto& seat : seats_) step(*seat, at, wake, wake_group);
+  void step_all(Instant at) {
+    for (const auto& seat : seats_) step(*seat, at);
   }
 
   // Jobs that were sent from one manager to another; any thread.
@@ -59,19 +57,19 @@ class Managers {
     LiveHost<P> host;
   };
 
-  template <class Wake, class WakeGroup>
-  void step(Seat& seat, Instant at, Wake&& wake, WakeGroup&& wake_group) {
+  void step(Seat& seat, Instant at) {
     seat.turn.take([&] {
       seat.host.set_now(at);
       seat.host.refresh_plan();
       static_cast<void>(hook::manage(policy_, seat.state, seat.id, seat.host));
-      seat.host.take_pushed(wake);
-      seat.host.take_mailed(wake_group);
+      seat.host.take_pushed([this](WorkerId worker) { wakeups_.wake(worker); });
+      seat.host.take_mailed([this](ManagerId manager) { wakeups_.wake_group(manager); });
     });
   }
 
   const P& policy_;
-  uint32_t workers_;
+  const uint32_t workers_;
+  Wakeups<P>& wakeups_;
   std::vector<std::unique_ptr<Seat>> seats_;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // QueueSet<P>: the queues that policy P declares, each of the type that its Sharing and Order need,
-// picked at compile time. Built before the workers start, never resized. Who may call what is the
-// queue's own rule: put on kOwner and kStealable queues by the lane's worker only, everything else
-// by all.
+// picked at compile time. Built before the workers start, never resized. Which thread may call what
+// is the queue's own rule: put on kOwner and kStealable queues by the lane's worker only,
+// everything else by all.
 #pragma once
 
 #include <array>
@@ -24,6 +24,7 @@
 #include "mechanism/queue/ordered_queue.h"
 #include "mechanism/queue/steal_queue.h"
 #include "policy/contract.h"
+#include "policy/extensions.h"
 
 namespace rubato {
 
@@ -57,6 +58,18 @@ inline constexpr bool kPushes = [] {
 template <Policy P>
 inline constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
                                      P::kQueues[0].sharing == Sharing::kOwner;
+
+// The lane of the first queue where requests that come in at this worker are put, unless the policy
+// says otherwise.
+template <Policy P>
+uint32_t arrival_lane(const P& policy, WorkerId worker, uint32_t workers) {
+  switch (P::kQueues[0].scope) {
+    case Scope::kGlobal: return 0;
+    case Scope::kPerWorker: return worker.value;
+    case Scope::kPerManager: return manager_of(policy, worker, workers).value;
+  }
+  return 0;
+}
 
 template <Policy P>
 class QueueSet {

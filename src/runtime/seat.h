@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Seat: a worker as the code on its fibers sees it. A fiber may be suspended in any call marked
-// "may switch" and continue on another worker, so nobody keeps a Seat across such a call: ask
-// this_seat() again. Where requests can be interrupted at any instruction, nobody keeps one across
+// "may switch" and continue on another worker, so no code keeps a Seat across such a call: ask
+// this_seat() again. Where requests can be interrupted at any instruction, no code keeps one across
 // anything but a section (mechanism/preempt/section.h).
 //
 // A seat is in the application while code of a request runs, from the return of recv to the next
@@ -11,7 +11,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
+#include "base/check.h"
 #include "base/ids.h"
 #include "datapath/request.h"
 #include "mechanism/preempt/section.h"
@@ -31,7 +33,7 @@ class Seat {
   virtual Request* recv() = 0;
   // The request is done and its reply appended.
   virtual void send(Request& request) = 0;
-  // Out of the application, see leave_application(). They return to it. All but the last may
+  // Calls out of the application, see leave_application(); they return to it. All but the last may
   // switch.
   // `half_way`: not at a checkpoint, but at the end of a section of whatever code. True: the
   // request is to end as soon as it can.
@@ -39,12 +41,21 @@ class Seat {
   virtual bool yield_for_lock() = 0;
   virtual void long_begin(uint8_t priority) = 0;
   virtual void long_end() = 0;
-  // Of the running fiber.
+  // The locals of the running fiber.
   virtual FiberLocals& locals() = 0;
 
   Request* current() const { return current_; }
+  void begin_request(Request& request) {
+    RUBATO_DCHECK(current_ == nullptr && forbidden_ == 0);
+    current_ = &request;
+  }
+  // Its reply leaves; the sections that it has left open are closed.
+  void end_request() {
+    current_ = nullptr;
+    if (forbidden_ > 0) section_exchange_depth(section_depth() - std::exchange(forbidden_, 0));
+  }
 
-  // Opens a section of the request, which ends with it at the latest. Called in one.
+  // Opens a section of the request, which ends with it at the latest. The caller is in one.
   void forbid_preemption() {
     ++forbidden_;
     section_enter();
@@ -52,6 +63,7 @@ class Seat {
   // False: none is open. True: the caller leaves it.
   bool allow_preemption() {
     if (forbidden_ == 0) return false;
+    RUBATO_DCHECK(section_depth() > forbidden_);
     --forbidden_;
     return true;
   }
@@ -62,20 +74,21 @@ class Seat {
     set_in_application(false);
     return was;
   }
+  // The runtime has done its work: the last thing before code of the request goes on.
+  void enter_application() { set_in_application(true); }
 
  protected:
+  Request* current_ = nullptr;
+  uint32_t forbidden_ = 0;  // sections of the current request
+
+ private:
   // Read by handlers on the worker's own thread only: the fences hold the compiler.
-  bool in_application() const { return in_application_.load(std::memory_order_relaxed); }
   void set_in_application(bool value) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     in_application_.store(value, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
-  Request* current_ = nullptr;
-  uint32_t forbidden_ = 0;  // sections of the current request
-
- private:
   const WorkerId worker_;
   std::atomic<bool> in_application_{false};
 };

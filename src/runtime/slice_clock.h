@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SliceClock: when does the running request's slice end? One per worker. Who watches is chosen at
+// SliceClock: when does the running request's slice end? One per worker. Its watcher is chosen at
 // start:
 //   * self: the worker looks at the clock at checkpoints. It does so not at every one, but after a
 //     stride of checkpoints that it fits to their measured distance.
@@ -10,9 +10,9 @@
 //   * interrupts: published in the same way, but asked for through mechanism/preempt/state.h, and
 //     an interrupt follows; from the timer core, or from a timer of the worker's own.
 //   * nobody: slices have no end.
-// Whoever watches, the worker comes to the slow path of a checkpoint every now and then, so that a
-// running request hears that nobody wants its reply: after a stride that is fitted in the same way.
-// The worker's calls come from its thread; those of TimerSlot from the timer core.
+// With every watcher the worker comes to the slow path of a checkpoint every now and then, so that
+// a running request hears that its reply is not wanted any more: after a stride that is fitted in
+// the same way. The worker's calls come from its thread; those of TimerSlot from the timer core.
 //
 // Ordering: `armed` is stored with release after deadline and job and loaded with acquire by the
 // timer core. `asked` is stored with release and loaded with acquire by the worker; it names
@@ -27,6 +27,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/time.h"
 #include "mechanism/preempt/checkpoint.h"
@@ -70,11 +71,12 @@ class SliceClock {
 
   // The slice goes on, to `end`. Requires that one was started.
   void extend(Instant end, Instant now, const Job& job, Nanos attained) {
+    RUBATO_DCHECK(end_ != Instant::never());
     watch_until(end, now, job, attained);
   }
 
   // No slice runs.
-  void stop() {
+  [[gnu::always_inline]] void stop() {
     end_ = Instant::never();
     if (watch_ == SliceWatch::kTimerCore) slot_.armed.store(0, std::memory_order_release);
     if (watch_ == SliceWatch::kInterrupts) slot_.state.stop();

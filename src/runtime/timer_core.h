@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/watchdog.h"
-#include "runtime/worker.h"
+#include "policy/archetype.h"
+#include "runtime/live_worker.h"
 
 namespace rubato {
 
@@ -23,17 +23,14 @@ class TimerCore {
         interrupts_(is_asynchronous(shared.options.preempt)),
         retries_(shared.options.workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, shared.commons, 0),
-        watchdog_(shared) {}
+              shared.options.workers, shared.worker_stats, shared.commons, 0) {}
 
   // True if some slice is armed, that is, the next poll should come soon.
   bool poll() {
     host_.set_now(now());
-    shared_.adapt_if_due(host_.now());
-    shared_.look_at_cores(host_.now());
-    watchdog_.look_if_due(host_.now());
-    if constexpr (kDispatches<P>) shared_.dispatch(host_.now());
-    if constexpr (kManages<P>) shared_.manage_all(host_.now());
+    shared_.central.adapt_if_due(host_.now());
+    if constexpr (kDispatches<P>) shared_.central.dispatch(host_.now());
+    if constexpr (kManages<P>) shared_.managers.step_all(host_.now());
     host_.refresh_plan();
     bool armed = false;
     for (uint32_t i = 0; i < workers_.size(); ++i) armed |= look_at({i});
@@ -49,7 +46,7 @@ class TimerCore {
   };
 
   bool look_at(WorkerId id) {
-    TimerSlot& slot = workers_[id.value]->timer_slot();
+    TimerSlot& slot = workers_[id.value]->preempter().slice().slot();
     if (interrupts_) return look_at_state(id, slot);
     const uint64_t slice = slot.armed.load(std::memory_order_acquire);
     if (slice == 0) return false;
@@ -78,12 +75,12 @@ class TimerCore {
 
   void ask(WorkerId id, TimerSlot& slot, PreemptLook seen, Retry& retry) {
     if (!slot.state.request(seen)) return;
-    workers_[id.value]->interrupt();
+    workers_[id.value]->preempter().interrupt();
     retry.at = host_.now() + retry.after;
     retry.after = std::min(retry.after * 2, kRetryMost);
   }
 
-  // Is the slice over and somebody waiting? If only the former, it is renewed, unless the worker
+  // Is the slice over while a request waits? If only the former, it is renewed, unless the worker
   // has started another one meanwhile.
   bool is_due(WorkerId id, TimerSlot& slot) {
     int64_t deadline = slot.deadline_ns.load(std::memory_order_relaxed);
@@ -97,7 +94,7 @@ class TimerCore {
 
   // (While the runtime stops, the worker looks whether it is time to give up.)
   bool somebody_waits(WorkerId id, const Job& job) {
-    return shared_.state() != RunState::kRunning || shared_.control[id.value]->depth() > 0 ||
+    return !shared_.shutdown.running() || shared_.control[id.value]->depth() > 0 ||
            hook::expired(shared_.policy, job, id, host_) == Verdict::kPreempt ||
            shared_.datapath.queue(id).pending();
   }
@@ -107,7 +104,6 @@ class TimerCore {
   const bool interrupts_;
   std::vector<Retry> retries_;
   LiveHost<P> host_;
-  Watchdog<P> watchdog_;
 };
 
 }  // namespace rubato

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watchdog<P>: notices once a millisecond what nobody who is awake would: a worker that is stuck
-// (in a request that is not preempted, or without a CPU) and has work that others may do, while
-// others sleep; and requests in a queue that a sleeping worker may serve, because the plan has
-// changed or a thief lost a race. It wakes one worker for each, which helps. One that is stuck for
-// long gets a worker that watches its arrivals.
-// One caller at a time: the thread that looks at slices or cores, or a thread of its own. Never
-// blocks.
+// Watchdog<P>: notices once a millisecond what no thread that is awake would: a worker that is
+// stuck (in a request that is not preempted, or without a CPU) and has work that others may do,
+// while others sleep; and requests in a queue that a sleeping worker may serve, because the plan
+// has changed or a thief lost a race. It wakes one worker for each, which helps. One that is stuck
+// for long gets a worker that watches its arrivals. One caller at a time: the runtime's own thread.
+// Never blocks.
 #pragma once
 
 #include "runtime/live_host.h"
@@ -37,17 +36,19 @@ class Watchdog {
     host_.set_now(at);
     host_.refresh_plan();
     for (uint32_t worker = 0; worker < shared_.options.workers; ++worker) look_at({worker}, at);
-    shared_.wake_for_waiting({0}, host_);
+    shared_.wakeups.wake_for_waiting({0}, host_);
   }
 
  private:
   void look_at(WorkerId worker, Instant at) {
-    if (!shared_.is_stuck(worker, at)) return;
-    if (shared_.watched(worker).load(std::memory_order_relaxed)) return;
-    if (shared_.is_stuck_for_long(worker, at) || has_work(worker)) shared_.wake_any(worker);
+    if (!shared_.stuck.is_stuck(worker, at)) return;
+    if (shared_.stuck.watched(worker).load(std::memory_order_relaxed)) return;
+    const bool needs_help = shared_.stuck.is_stuck_for_long(worker, at) || has_work(worker);
+    if (needs_help) shared_.wakeups.wake_any(worker);
   }
 
-  // That others may do. Looking into the kernel costs less than a worker that wakes for nothing.
+  // Work that others may do. Looking into the kernel costs less than a worker that wakes for
+  // nothing.
   bool has_work(WorkerId worker) {
     const bool has_inbox = P::kQueues[0].scope == Scope::kPerWorker;
     if (has_inbox && shared_.queues.depth({0, worker.value}) > 0) return true;

@@ -2,7 +2,7 @@
 //
 // The workloads as requests of the live runtime with `--preempt checkpoint`, and a checkpoint at
 // every basic block of theirs. Those that hold locks or wait give way inside code that knows
-// nothing of fibers, and keep their thread-local storage (runtime/worker.h).
+// nothing of fibers, and keep their thread-local storage (runtime/fiber_scheduler.h).
 // Until RUBATO_TORTURE_CHECKPOINTS preemptions were made.
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@ import gdb.unwinder
 
 SEAT = "'rubato::(anonymous namespace)::t_seat'"
 ENTRY = "rubato_context_entry"
-WORKER_SHARED = 64  # LiveWorker::shared_, src/runtime/worker.h
+WORKER_SHARED = 64  # LiveWorker::context_.shared, src/runtime/live_worker.h
 LOOP_STACK, LOOP_RUNTIME = 80, 128  # in LoopFiber; its Context is at 0
 CONTEXT = ("rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")  # src/mechanism/fiber/context.h
 LINE_BYTES = 64

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoreLooks<P>: a look at what the workers show of their load, for the allocator of cores
+// (runtime/core_control.h), and the wakes that follow from what it decides. Any thread; one look at
+// a time, of which CoreControl sees to it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "datapath/datapath.h"
+#include "runtime/core_control.h"
+#include "runtime/queue_set.h"
+#include "runtime/stuck_workers.h"
+#include "runtime/wakeups.h"
+#include "runtime/worker_stats.h"
+
+namespace rubato {
+
+template <Policy P>
+class CoreLooks {
+ public:
+  CoreLooks(const P& policy, CoreControl& cores, Datapath& datapath, QueueSet<P>& queues,
+            Wakeups<P>& wakeups, StuckWorkers& stuck,
+            const std::vector<const WorkerStats*>& stats)
+      : policy_(policy),
+        cores_(cores),
+        datapath_(datapath),
+        queues_(queues),
+        wakeups_(wakeups),
+        stuck_(stuck),
+        stats_(stats) {}
+
+  // The allocator of cores, if there is one, it is due and no other thread is at it.
+  void look_if_due(Instant at) {
+    if (!cores_.allocates() || !cores_.due(at)) return;
+    const auto signs = [&](WorkerId worker) { return signs_of(worker, at); };
+    const uint32_t granted = cores_.look(at, signs, stranded(at));
+    if (granted != CoreControl::kNobody) datapath_.queue({granted}).wake();
+    wakeups_.call_parked();
+  }
+
+ private:
+  // The arrivals in the kernel are asked for only where no worker has for long: it is a system
+  // call.
+  CoreControl::Signs signs_of(WorkerId worker, Instant at) {
+    const auto workers = static_cast<uint32_t>(stats_.size());
+    const WorkerStats& stats = *stats_[worker.value];
+    const int64_t since = stats.busy_since_ns.load(std::memory_order_relaxed);
+    CoreControl::Signs signs;
+    signs.busy = Nanos(static_cast<int64_t>(stats.busy_ns.value())) +
+                 (since != 0 ? at - Instant(since) : Nanos());
+    signs.finished = stats.requests.value();
+    signs.serves = since != 0;
+    signs.waits = queues_.depth({0, arrival_lane(policy_, worker, workers)}) > 0 ||
+                  (stuck_.is_stuck(worker, at) && datapath_.queue(worker).pending());
+    return signs;
+  }
+
+  // Requests wait at a parked worker, and the minder cannot look after them.
+  bool stranded(Instant at) {
+    if (!stuck_.is_stuck(CoreControl::minder(), at)) return false;
+    for (uint32_t i = 0; i < stats_.size(); ++i) {
+      if (cores_.minded({i}).load(std::memory_order_acquire) && datapath_.queue({i}).pending()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const P& policy_;
+  CoreControl& cores_;
+  Datapath& datapath_;
+  QueueSet<P>& queues_;
+  Wakeups<P>& wakeups_;
+  StuckWorkers& stuck_;
+  const std::vector<const WorkerStats*>& stats_;
+};
+
+}  // namespace rubato

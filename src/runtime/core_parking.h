@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CoreParking<P>: how a worker whose core comes and goes (runtime/core_control.h) idles. It polls
+// as long as the allocator of cores says, then gives its core up and sleeps until it has it back or
+// is called. Workers with a guaranteed core idle by runtime/idle_loop.h alone. Worker's thread
+// only; nothing here switches fibers.
+#pragma once
+
+#include "mechanism/cpu/relax.h"
+#include "runtime/worker_context.h"
+
+namespace rubato {
+
+template <Policy P>
+class CoreParking {
+ public:
+  explicit CoreParking(WorkerContext<P>& context) : context_(context) {}
+
+  // The worker has found something to do.
+  void found_work() {
+    if (workless_since_ == Instant::never()) return;
+    workless_since_ = Instant::never();
+    context_.shared.cores.resumed(context_.id);
+  }
+
+  // It has found nothing, at `at`. last_look() -> Request* looks once more. Null = nothing came.
+  template <class LastLook>
+  Request* idle(Instant at, LastLook&& last_look) {
+    if (workless_since_ == Instant::never()) workless_since_ = at;
+    if (context_.shared.cores.should_park(context_.id, at - workless_since_)) {
+      return park(last_look);
+    }
+    cpu_relax();
+    return nullptr;
+  }
+
+ private:
+  // The longest sleep; the datapath ends it for what comes, and CoreControl by a call.
+  static constexpr Nanos kLongestSleep = Nanos::millis(250);
+
+  // The worker found nothing a moment ago, so it holds no request, and its queues get no more but
+  // with a call afterwards (CoreSeat). Where nobody can mind its connections it sleeps on them
+  // instead, and has its core back with the first arrival. It looks for work a last time after it
+  // has parked, and keeps its core for what it finds.
+  template <class LastLook>
+  [[gnu::noinline]] Request* park(LastLook&& last_look) {
+    Shared<P>& shared = context_.shared;
+    CoreControl& cores = shared.cores;
+    const WorkerId id = context_.id;
+    cores.park(id);
+    DatapathQueue& minder = shared.datapath.queue(CoreControl::minder());
+    const bool minded = !kOwnArrivals<P> && context_.datapath.mind(&minder);
+    cores.minded(id).store(minded, std::memory_order_release);
+    if (minded) minder.wake();  // it takes this queue into its waits
+    shared.sleepers.leaves();
+    Request* found = nullptr;
+    while (cores.lie_down(id)) {
+      found = last_look();
+      if (found != nullptr || !shared.shutdown.running()) break;
+      if (!minded && context_.datapath.pending()) break;
+      context_.note_sleep();
+      minded ? cores.sleep(id) : context_.datapath.wait(kLongestSleep);
+      context_.note_awake();
+    }
+    if (shared.sleepers.comes_back()) shared.sleepers.awake().notify_all();
+    cores.minded(id).store(false, std::memory_order_relaxed);
+    if (minded) context_.datapath.mind(nullptr);
+    cores.rise(id);
+    workless_since_ = context_.step();
+    return found;
+  }
+
+  WorkerContext<P>& context_;
+  Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
+};
+
+}  // namespace rubato

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberScheduler: the loop fibers of one worker: which one runs, which are parked inside recv(),
+// and the switches between them (Synergy 5.2.2). It owns what the running fiber could not do before
+// it was left: a fiber or a request must not become visible to other threads while its stack is in
+// use, so the next fiber does it, first of all, by settle().
+//
+// The contract of a switch: after switch_from() or leave_for() the code that called runs on
+// whichever worker has resumed its fiber. `this`, and every reference to the worker, may be that of
+// another one; callers look the worker up again (this_seat()), and then call settle() on that one.
+// run() alone stays: the thread's own stack belongs to the worker.
+//
+// Identities (mechanism/preempt/identity.h). Where requests can be interrupted at any instruction,
+// every fiber has one. With checkpoints, where the machine has them, the fibers of a worker share
+// one, and a request that is left half-way through code that knows nothing of fibers keeps it until
+// the next checkpoint or its end; the worker goes on by another. turn_to() changes thread-local
+// storage to that of the fiber: what lives there is to be set after it, and looked up again.
+//
+// The worker's own thread only.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "mechanism/fiber/fiber.h"
+#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/mechanism.h"
+#include "runtime/fiber_pool.h"
+#include "runtime/seat.h"
+#include "runtime/slice_clock.h"
+
+namespace rubato {
+
+class FiberScheduler {
+ public:
+  // A suspended request that nobody knows of yet: its fiber had to be left first.
+  struct Left {
+    Request* request = nullptr;
+    bool waits_for_lock = false;
+  };
+
+  // Fibers run entry(LoopFiber*), which calls fiber_entered() and settle() first and finish() last,
+  // and find `runtime` in there. They are the fibers of `seat`, whose slices `clock` ends.
+  FiberScheduler(FiberPool& pool, FiberEntry entry, void* runtime, Seat& seat, SliceClock& clock,
+                 PreemptMechanism mechanism)
+      : pool_(pool),
+        entry_(entry),
+        runtime_(runtime),
+        seat_(seat),
+        clock_(clock),
+        mechanism_(mechanism),
+        asynchronous_(is_asynchronous(mechanism)) {}
+
+  // On the worker's thread, before run() and after it.
+  void attach();
+  void detach();
+
+  // Runs fibers until all have ended that are this worker's or anybody's.
+  void run();
+  // The last call of an entry: back to run(), for good.
+  [[noreturn]] void finish(LoopFiber& self);
+
+  LoopFiber& running() const { return *running_; }
+
+  // Does each of its fibers have thread-local storage of its own, if only while it needs it?
+  bool shares_identity() const { return identity_ != nullptr; }
+
+  // A fiber in recv() or a new one; null = there are no more.
+  LoopFiber* take() {
+    LoopFiber* parked = take_parked();
+    return parked != nullptr ? parked : pool_.make(entry_, runtime_);
+  }
+
+  // The running fiber waits in recv() and a suspended request's is next. Two steps: from the first
+  // on, thread-local storage is that of `to`, and what belongs there is set; then comes the switch.
+  // Returns the fiber to switch from.
+  [[nodiscard]] LoopFiber& park_and_turn_to(LoopFiber& to) {
+    RUBATO_DCHECK(shelve_ == nullptr);
+    if (parked_.size() < kParkedHere) {
+      parked_.push_back(running_);
+    } else {
+      shelve_ = running_;
+    }
+    return turn_to(to);
+  }
+  void switch_from(LoopFiber& from) { switch_fibers(from.fiber, running_->fiber); }
+
+  // The running fiber is left with its suspended request on it. Returns when that is resumed.
+  void leave_for(LoopFiber& to, Left left) {
+    RUBATO_DCHECK(left_.request == nullptr && left.request != nullptr);
+    left_ = left;
+    left.request->fiber = running_;
+    LoopFiber& from = turn_to(to);
+    switch_from(from);
+  }
+
+  // The first thing after a switch: parks the fiber that was left for every worker. The caller puts
+  // the request back that is returned, if there is one.
+  [[nodiscard]] Left settle() {
+    if (shelve_ != nullptr) pool_.park(std::exchange(shelve_, nullptr));
+    return std::exchange(left_, {});
+  }
+
+  // The running fiber is about to be left where others may know it by its identity. False: there
+  // are no more identities to go on by.
+  bool keep_identity();
+  // The running fiber has come to where it may go on by any identity: the one that it has kept is
+  // the worker's now.
+  void share_identity_again() {
+    if (shares_identity() && running_->identity != nullptr) give_identity_back();
+  }
+
+ private:
+  static constexpr size_t kParkedHere = 16;
+
+  bool has_identities() const { return asynchronous_ || shares_identity(); }
+
+  LoopFiber* take_parked() {
+    if (parked_.empty()) return pool_.take_parked();
+    LoopFiber* parked = parked_.back();
+    parked_.pop_back();
+    return parked;
+  }
+
+  LoopFiber& turn_to(LoopFiber& to) {
+    RUBATO_DCHECK(&to != running_);
+    RUBATO_DCHECK(std::find(parked_.begin(), parked_.end(), &to) == parked_.end());
+    LoopFiber& from = *std::exchange(running_, &to);
+    become(&from, &to);
+    return from;
+  }
+
+  // Null = the worker's own thread. What is looked up by thread from here on is that fiber's.
+  void become(LoopFiber* from, const LoopFiber* to) {
+    if (has_identities()) change_identity(from, to);
+  }
+  void change_identity(LoopFiber* from, const LoopFiber* to);
+  void give_identity_back();
+
+  // After become(from, to).
+  void switch_fibers(Fiber& from, Fiber& to) {
+    has_identities() ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
+  }
+
+  FiberPool& pool_;
+  const FiberEntry entry_;
+  void* const runtime_;
+  Seat& seat_;
+  SliceClock& clock_;
+  const PreemptMechanism mechanism_;
+  const bool asynchronous_;
+
+  Fiber thread_fiber_{};
+  LoopFiber* running_ = nullptr;
+  std::vector<LoopFiber*> parked_;  // suspended inside recv()
+  LoopFiber* shelve_ = nullptr;     // the fiber just left, to be parked for every worker
+  Left left_;                       // on the fiber just left
+  uintptr_t own_thread_pointer_ = 0;
+  std::unique_ptr<Identity> identity_;  // of the fibers that have none; null = the thread's own
+};
+
+}  // namespace rubato

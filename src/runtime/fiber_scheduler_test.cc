@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fibers of one worker, without a policy and without a runtime.
+#include "runtime/fiber_scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace rubato {
+namespace {
+
+class QuietSeat final : public Seat {
+ public:
+  QuietSeat() : Seat(WorkerId{0}) {}
+  Request* recv() override { return nullptr; }
+  void send(Request&) override {}
+  bool checkpoint_slow(bool) override { return false; }
+  bool yield_for_lock() override { return false; }
+  void long_begin(uint8_t) override {}
+  void long_end() override {}
+  FiberLocals& locals() override { return locals_; }
+
+ private:
+  FiberLocals locals_;
+};
+
+// The first fiber leaves a request for the second, which resumes it and is parked meanwhile.
+class FiberSchedulerTest : public ::testing::Test {
+ protected:
+  static void entry(void* argument) {
+    auto* self = static_cast<LoopFiber*>(argument);
+    fiber_entered(self->fiber);
+    auto* test = static_cast<FiberSchedulerTest*>(self->runtime);
+    const FiberScheduler::Left left = test->fibers_.settle();
+    left.request == nullptr ? test->leave() : test->resume(*left.request, left.waits_for_lock);
+    test->fibers_.finish(*self);
+  }
+
+  void leave() {
+    log_.emplace_back("first");
+    LoopFiber* to = fibers_.take();
+    fibers_.leave_for(*to, {&request_, /*waits_for_lock=*/true});
+    EXPECT_EQ(fibers_.settle().request, nullptr);
+    log_.emplace_back("first again");
+  }
+
+  void resume(Request& request, bool waits_for_lock) {
+    log_.emplace_back(waits_for_lock ? "second, for a lock" : "second");
+    EXPECT_EQ(&request, &request_);
+    auto& to = *static_cast<LoopFiber*>(request.fiber);
+    LoopFiber& from = fibers_.park_and_turn_to(to);
+    EXPECT_EQ(&fibers_.running(), &to);
+    fibers_.switch_from(from);
+    EXPECT_EQ(fibers_.settle().request, nullptr);
+    log_.emplace_back("second again");
+  }
+
+  FiberPool pool_{kStackDefaultBytes, 4};
+  QuietSeat seat_;
+  SliceClock clock_{SliceWatch::kNobody};
+  FiberScheduler fibers_{pool_, &entry, this, seat_, clock_, PreemptMechanism::kNone};
+  Request request_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(FiberSchedulerTest, a_request_is_known_only_when_its_fiber_was_left) {
+  fibers_.attach();
+  fibers_.run();
+  fibers_.detach();
+  const std::vector<std::string> expected{"first", "second, for a lock", "first again",
+                                          "second again"};
+  EXPECT_EQ(log_, expected);
+  EXPECT_EQ(pool_.made(), 2u);
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// IdleLoop<P>: what one worker does while it has nothing to do: it helps stuck workers, spins for a
+// while, looks a last time and sleeps; asleep it also watches the arrivals of stuck workers and of
+// those whose cores are parked. After a sleep it wakes the next worker if more waits. Worker's
+// thread only; nothing here switches fibers.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "mechanism/cpu/relax.h"
+#include "policy/archetype.h"
+#include "runtime/core_parking.h"
+#include "runtime/idling.h"
+#include "runtime/intake.h"
+#include "runtime/worker_context.h"
+
+namespace rubato {
+
+template <Policy P>
+class IdleLoop {
+ public:
+  IdleLoop(WorkerContext<P>& context, LiveCore<P>& core, Intake<P>& intake)
+      : context_(context),
+        core_(core),
+        intake_(intake),
+        idling_(context.shared.options.idle, context.shared.options.idle_spin),
+        core_parking_(context) {
+    minded_.reserve(context.shared.options.workers);
+    watched_.reserve(context.shared.options.workers);
+  }
+
+  // One round. Null = nothing was found; the worker may have slept.
+  [[gnu::noinline]] Request* idle() {
+    const Instant at = context_.step();
+    intake_.help_stuck();
+    // Other groups' workers may all be at long requests.
+    if constexpr (kManages<P>) context_.shared.managers.step_all(at);
+    if (!context_.shared.cores.is_guaranteed(context_.id)) {
+      return core_parking_.idle(at, [this] { return last_look(); });
+    }
+    if (idling_.should_park(at)) return park();
+    cpu_relax();
+    return nullptr;
+  }
+
+  // The worker has something to do.
+  void found_work() {
+    idling_.found_work(context_.host.now());
+    wake_next();
+    core_parking_.found_work();
+  }
+
+ private:
+  // The longest sleep: while a worker is stuck, and otherwise.
+  static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
+  static constexpr Nanos kQuietSleep = Nanos::millis(250);
+
+  // Sleeps until something arrives, or another thread has queued what this worker may serve: see
+  // runtime/sleepers.h for why that is not missed. The policy itself says whether there is
+  // anything: a worker that stayed awake for what it may not take would only take CPU time from
+  // those that may.
+  [[gnu::noinline]] Request* park() {
+    Sleepers<>& sleepers = context_.shared.sleepers;
+    sleepers.falls_asleep(context_.id);
+    Request* found = last_look();
+    if (found == nullptr) sleep();
+    if (!sleepers.is_asleep(context_.id)) ++context_.stats.woken;
+    if (sleepers.wakes_up(context_.id)) sleepers.awake().notify_all();
+    woken_ = true;  // if only to do what it had found before it was claimed for more
+    idling_.parked();
+    context_.step();
+    return found;
+  }
+
+  [[gnu::noinline]] Request* last_look() {
+    if constexpr (kDispatches<P>) context_.shared.central.dispatch(context_.step());
+    if constexpr (kManages<P>) context_.shared.managers.step_all(context_.step());
+    context_.host.refresh_plan();
+    return core_.next();
+  }
+
+  [[gnu::noinline]] void sleep() {
+    RUBATO_DCHECK(minded_.empty() && watched_.empty());
+    mind_parked();
+    const bool calls = !minded_.empty();
+    const Nanos limit = watch_stuck();
+    if (limit > Nanos()) {
+      if (calls) context_.shared.wakeups.call_parked();
+      ++context_.stats.parked;
+      context_.note_sleep();
+      minded_.empty() ? context_.datapath.wait(limit) : context_.datapath.wait(limit, minded_);
+      context_.note_awake();
+    }
+    for (const WorkerId stuck : watched_) {
+      context_.shared.stuck.watched(stuck).store(false, std::memory_order_release);
+    }
+    watched_.clear();
+    minded_.clear();
+  }
+
+  // The minder's sleep ends with what comes to workers whose cores are parked.
+  void mind_parked() {
+    Shared<P>& shared = context_.shared;
+    if (!shared.cores.allocates() || context_.id != CoreControl::minder()) return;
+    for (uint32_t i = 0; i < shared.options.workers; ++i) {
+      if (!shared.cores.minded({i}).load(std::memory_order_acquire)) continue;
+      minded_.push_back(&shared.datapath.queue({i}));
+    }
+  }
+
+  // An arrival at a stuck worker ends this worker's sleep, unless another watches it already. The
+  // longest time to sleep; zero = something has come.
+  Nanos watch_stuck() {
+    for (DatapathQueue* queue : minded_) {
+      if (queue->pending()) return {};
+    }
+    if (kOwnArrivals<P>) return kQuietSleep;
+    Shared<P>& shared = context_.shared;
+    Nanos limit = kQuietSleep;
+    for (uint32_t i = 0; i < shared.options.workers; ++i) {
+      const WorkerId other{i};
+      if (other == context_.id) continue;
+      if (!shared.stuck.is_stuck_for_long(other, context_.host.now())) continue;
+      if (shared.stuck.watched(other).exchange(true, std::memory_order_acq_rel)) continue;
+      limit = kWatchfulSleep;
+      watched_.push_back(other);
+      DatapathQueue* theirs = &shared.datapath.queue(other);
+      if (std::find(minded_.begin(), minded_.end(), theirs) != minded_.end()) continue;
+      // A worker in the middle of a poll keeps others out; its arrivals must not keep this one
+      // awake.
+      if (!theirs->pending()) {
+        minded_.push_back(theirs);
+      } else if (intake_.ingest(*theirs) > 0) {
+        return {};
+      }
+    }
+    return limit;
+  }
+
+  // The first thing found after a sleep, or when it was about to: if more waits, others are woken
+  // for it, and so on.
+  void wake_next() {
+    if (!std::exchange(woken_, false) || context_.shared.sleepers.all_awake()) return;
+    context_.shared.wakeups.wake_for_waiting(context_.id, context_.host);
+  }
+
+  WorkerContext<P>& context_;
+  LiveCore<P>& core_;
+  Intake<P>& intake_;
+  Idling idling_;
+  CoreParking<P> core_parking_;
+  bool woken_ = false;                  // and has not found anything to do yet
+  std::vector<DatapathQueue*> minded_;  // they end its sleep as its own does
+  std::vector<WorkerId> watched_;       // stuck workers among those
+};
+
+}  // namespace rubato

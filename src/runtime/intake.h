@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Intake<P>: how requests come to one worker: it polls the datapath in bursts, admits what has come
+// and calls other workers when there is more than this one will serve soon. It also takes in what
+// waits at others: at stuck workers, and at those whose core is parked. What is decided about a
+// request, sched/core.h does. Worker's thread only; nothing here switches fibers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "runtime/worker_context.h"
+
+namespace rubato {
+
+template <Policy P>
+class Intake {
+ public:
+  Intake(WorkerContext<P>& context, LiveCore<P>& core) : context_(context), core_(core) {}
+
+  // Before the first poll.
+  void start() {
+    last_poll_ = context_.step();
+    context_.note_polled();
+    context_.meter.loss().restart(last_poll_);
+  }
+
+  // The kernel is asked when the worker's own queue has run dry, and every now and then otherwise.
+  void poll_if_due() {
+    const bool dry = !core_.holds_next() && !others_wait() && context_.control.depth() == 0;
+    if (!dry && ++picks_since_poll_ < kPicksPerPoll &&
+        context_.host.now() - last_poll_ < kPollInterval) {
+      return;
+    }
+    take_in();
+    CoreControl& cores = context_.shared.cores;
+    if (!cores.allocates()) return;
+    if (context_.id == CoreControl::minder()) look_after_minded();
+    context_.shared.core_looks.look_if_due(context_.host.now());
+  }
+
+  void take_in() {
+    Shared<P>& shared = context_.shared;
+    ingest(context_.datapath);
+    if (shared.options.preemption_clock == PreemptionClock::kSelf) {
+      shared.central.adapt_if_due(context_.host.now());
+    }
+    context_.host.refresh_plan();
+  }
+
+  // Takes in one burst, of this worker's queue or of another's. Returns how many requests.
+  uint32_t ingest(DatapathQueue& from) {
+    std::array<Request*, limits::kBurst> burst;
+    const uint32_t n = from.poll(burst);
+    RUBATO_DCHECK(n <= burst.size());
+    if (context_.shared.options.sheds()) context_.step();
+    queued_ = 0;
+    called_help_ = false;
+    for (uint32_t i = 0; i < n; ++i) core_.admit(*burst[i]);
+    wake_pushed();
+    picks_since_poll_ = 0;
+    last_poll_ = context_.step();
+    context_.meter.loss().restart_if_old(last_poll_);
+    if (&from == &context_.datapath) context_.note_polled();
+    return n;
+  }
+
+  // Does something wait in this worker's arrival queue?
+  bool others_wait() { return context_.host.depth({0, own_lane()}) > 0; }
+
+  // Puts an arrival into a queue of the policy, or of the control plane; false = full. Other
+  // workers are called if this one will not serve it soon.
+  bool put(QueueRef q, Request& request) {
+    ++queued_;
+    if (!context_.host.put(q, &request)) return false;
+    if (!is_pushed(P::kQueues[q.spec])) call_for(q);
+    call_for_control();
+    return true;
+  }
+  bool put_control(Request& request) {
+    ++queued_;
+    if (!context_.control.put(&request)) return false;
+    call_for_control();
+    return true;
+  }
+  // Wakes the workers into whose own queues something was put.
+  void wake_pushed() {
+    context_.host.take_pushed([this](WorkerId worker) { context_.shared.wakeups.wake(worker); });
+  }
+
+  // Work at a worker that has not looked after its arrivals for long is done here: the requests
+  // in its kernel queue (ZygOS: idle cores look at the network queues of busy ones), those
+  // in its inbox, and those that it minds. It is in a long request that cannot be preempted, or the
+  // operating system has given its CPU to others.
+  [[gnu::noinline]] void help_stuck() {
+    if (kOwnArrivals<P>) return;
+    Shared<P>& shared = context_.shared;
+    for (uint32_t i = 0; i < shared.options.workers; ++i) {
+      const WorkerId other{i};
+      if (other == context_.id || !shared.stuck.is_stuck(other, context_.host.now())) continue;
+      DatapathQueue& theirs = shared.datapath.queue(other);
+      if (theirs.pending()) context_.stats.helped += ingest(theirs);
+      context_.stats.helped += take_over(other);
+      if (other == CoreControl::minder()) look_after_minded();
+    }
+  }
+
+ private:
+  static constexpr uint32_t kPicksPerPoll = 32;
+  static constexpr Nanos kPollInterval = Nanos::micros(50);
+
+  uint32_t own_lane() const {
+    return arrival_lane(context_.shared.policy, context_.id, context_.shared.options.workers);
+  }
+
+  // The queues of workers whose cores are parked, one at a time, in turn: each look is a system
+  // call.
+  [[gnu::noinline]] void look_after_minded() {
+    const uint32_t workers = context_.shared.options.workers;
+    for (uint32_t i = 0; i < workers; ++i) {
+      const WorkerId other{next_minded_++ % workers};
+      if (!context_.shared.cores.minded(other).load(std::memory_order_acquire)) continue;
+      ingest(context_.shared.datapath.queue(other));
+      return;
+    }
+  }
+
+  // Requests in the inboxes of a stuck worker, as if they had arrived here. A policy may leave the
+  // last request of an inbox to its worker, which does not come to it now.
+  uint32_t take_over(WorkerId stuck) {
+    uint32_t taken = 0;
+    for (uint32_t spec = 0; spec < std::size(P::kQueues); ++spec) {
+      const QueueSpec& queue = P::kQueues[spec];
+      if (queue.scope != Scope::kPerWorker || queue.sharing != Sharing::kStealable) continue;
+      taken += take_over({spec, stuck.value}, {spec, context_.id.value});
+    }
+    return taken;
+  }
+
+  // Half of what is there, as other workers may help too.
+  uint32_t take_over(QueueRef theirs, QueueRef mine) {
+    LiveHost<P>& host = context_.host;
+    const uint32_t most = std::min((host.depth(theirs) + 1) / 2, limits::kStealMax);
+    for (uint32_t taken = 0; taken < most; ++taken) {
+      Job* job = host.take(theirs);
+      if (job == nullptr) return taken;
+      if (!host.put(mine, job)) core_.take_over(*static_cast<Request*>(job));
+    }
+    return most;
+  }
+
+  // Something was put into q. If it is alone and this worker may serve it, it will. Of more than
+  // that one other worker is told, which tells the next; each that this worker may not serve is
+  // told of.
+  void call_for(QueueRef q) {
+    Wakeups<P>& wakeups = context_.shared.wakeups;
+    LiveHost<P>& host = context_.host;
+    if (!wakeups.may_serve(q, context_.id, host)) return wakeups.wake_for(q, context_.id, host);
+    if (called_help_ || (queued_ <= 1 && host.depth(q) <= 1)) return;
+    called_help_ = true;
+    wakeups.wake_for(q, context_.id, host);
+  }
+
+  // For what every worker may take.
+  void call_for_control() {
+    if (queued_ <= 1 || context_.control.depth() == 0) return;
+    if (!std::exchange(called_help_, true)) context_.shared.wakeups.wake_any(context_.id);
+  }
+
+  WorkerContext<P>& context_;
+  LiveCore<P>& core_;
+  Instant last_poll_;
+  uint32_t picks_since_poll_ = 0;
+  uint32_t queued_ = 0;       // requests of the last poll, or that followed one of theirs
+  bool called_help_ = false;  // for those
+  uint32_t next_minded_ = 0;
+};
+
+}  // namespace rubato

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LiveWorker<P>: one worker thread of the live host. It takes in requests, asks the policy for the
+// next one and runs it on a reused fiber (Synergy 5.2.2). Short requests run on the fiber that
+// called recv(), without a switch; a preempted request keeps its fiber, and the worker goes on with
+// a parked or a new one; resuming switches straight into the request's fiber. Its parts:
+//
+//   intake_      Intake          polls, admits, takes in what waits at stuck workers
+//   core_        sched::Core     decides about requests, by the policy
+//   fibers_      FiberScheduler  loop fibers, and the switches between them
+//   preempter_   Preempter       slices, interrupts, the way back into the application
+//   idle_        IdleLoop        spins, helps, sleeps, gives its core away
+//   context_     WorkerContext   what they share: queues, time, counters
+//
+// Everything here runs on the worker's thread, except context() and preempter(), which say what any
+// thread may call.
+//
+// The contract of a switch (runtime/fiber_scheduler.h). A member function marked "may switch" can
+// return on another worker's thread. From the switch on `this` is the worker that was left: the
+// function looks the running one up by here() and touches nothing else. Handlers may interrupt code
+// of the application at any instruction and switch there too; they find the runtime at work from
+// Seat::leave_application to back_to_application, and switch nothing then.
+#pragma once
+
+#include <utility>
+
+#include "base/check.h"
+#include "policy/archetype.h"
+#include "runtime/fiber_scheduler.h"
+#include "runtime/idle_loop.h"
+#include "runtime/intake.h"
+#include "runtime/live_platform.h"
+#include "runtime/preempter.h"
+#include "runtime/seat.h"
+#include "runtime/worker_context.h"
+
+namespace rubato {
+
+template <Policy P>
+class LiveWorker final : public Seat, private InterruptTarget {
+ public:
+  LiveWorker(Shared<P>& shared, WorkerId id, uint64_t seed)
+      : Seat(id),
+        context_(shared, *this, seed),
+        preempter_(shared.options),
+        fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
+                shared.options.preempt),
+        intake_(context_, core_),
+        idle_(context_, core_, intake_),
+        core_(shared.policy, core_options(shared.options),
+              LivePlatform<P>(context_, intake_, preempter_.slice())) {}
+
+  // The counters; any thread.
+  const WorkerContext<P>& context() const { return context_; }
+  // To interrupt it; the timer core.
+  Preempter& preempter() { return preempter_; }
+
+  // The thread's main function: returns when the runtime has stopped. detach() when nobody
+  // interrupts it any more.
+  [[gnu::noinline]] void run() {
+    install_seat_hooks();
+    set_this_seat(this);
+    fibers_.attach();
+    preempter_.attach(*this);
+    intake_.start();
+    fibers_.run();
+    set_this_seat(nullptr);
+  }
+
+  void detach() {
+    preempter_.detach();
+    fibers_.detach();
+  }
+
+  // ---- The loop -------------------------------------------------------------------------------
+
+  // May switch.
+  Request* recv() override { return recv_here(); }
+
+  void send(Request& request) override {
+    RUBATO_DCHECK(&request == current_);
+    const Instant handled = context_.step();
+    ServiceMeter& meter = context_.meter;
+    meter.charge_loss(Nanos::max(), handled);
+    preempter_.slice().stop();
+    const Nanos service = request.attained + meter.stop(request, handled);
+    core_.finish(request, service, meter.lost());
+    intake_.wake_pushed();
+  }
+
+  FiberLocals& locals() override { return fibers_.running().locals; }
+
+  // ---- From the application -------------------------------------------------------------------
+
+  // May switch.
+  bool checkpoint_slow(bool half_way) override {
+    if (in_section()) {
+      section_set_pending();
+      checkpoint_budget_set(kCheckpointNever);
+      back_to_application(*this);
+      return false;
+    }
+    RUBATO_DCHECK(current_ != nullptr);
+    Request& request = *current_;
+    const bool over = preempter_.slice().over(context_.step());
+    if (over) slice_over(half_way);
+    LiveWorker& worker = here();
+    const bool ends = worker.is_to_end(request, half_way);
+    back_to_application(worker, !over);
+    return ends;
+  }
+
+  // May switch. The count of open sections stays with the request: as thread-local storage of the
+  // identity that it has or keeps, or carried over.
+  bool yield_for_lock() override {
+    RUBATO_DCHECK(current_ != nullptr);
+    LoopFiber* to = fibers_.keep_identity() ? fibers_.take() : nullptr;
+    if (to == nullptr) {
+      ++context_.stats.preemptions_denied;
+      back_to_application(*this);
+      return false;
+    }
+    RUBATO_DCHECK(section_depth() >= forbidden_);
+    ++context_.stats.lock_yields;
+    const uint32_t forbidden = std::exchange(forbidden_, 0);
+    const bool carried = !preempter_.asynchronous() && !fibers_.shares_identity();
+    const uint32_t depth = carried ? section_exchange_depth(0) : 0;
+    leave_request(*to, context_.step(), /*waits_for_lock=*/true);
+    if (carried) static_cast<void>(section_exchange_depth(depth));
+    LiveWorker& worker = here();
+    worker.forbidden_ = forbidden;
+    back_to_application(worker);
+    return true;
+  }
+
+  void long_begin(uint8_t priority) override {
+    Request& request = *current_;
+    if (core_.mark_long(request, priority)) {
+      request.datapath->flush(request);
+      context_.step();
+      core_.start_slice(request);
+    }
+    back_to_application(*this);
+  }
+
+  // The rest is short again: it runs to the end, unless age says otherwise. The request stays
+  // marked, as its service time says nothing about short ones.
+  void long_end() override {
+    const bool timed = by_age(context_.shared.options.classify);
+    if (!timed) preempter_.slice().start_without_end(context_.host.now());
+    back_to_application(*this);
+  }
+
+ private:
+  // A request that does not end where it was told to is told again after so many checkpoints.
+  static constexpr int32_t kTellAgain = 64;
+  // How often a running request is looked up at its client's end of the connection.
+  static constexpr Nanos kClientLook = Nanos::millis(1);
+
+  static sched::CoreOptions core_options(const RuntimeOptions& options) {
+    sched::CoreOptions core{.classify = options.classify, .shedding = {}};
+    if (options.sheds()) core.shedding = options.shedding;
+    return core;
+  }
+
+  // The worker whose thread calls.
+  static LiveWorker& here() { return static_cast<LiveWorker&>(*this_seat()); }
+
+  // A loop fiber: runs the server loop until recv() says that the runtime has stopped. May switch.
+  static void fiber_main(void* argument) {
+    auto* self = static_cast<LoopFiber*>(argument);
+    fiber_entered(self->fiber);
+    here().after_switch();
+    static_cast<Shared<P>*>(self->runtime)->server_loop();
+    here().fibers_.finish(*self);
+  }
+
+  // One round per request that is found to be resumed or refused, or per look that finds none. Each
+  // round may begin on another worker.
+  static Request* recv_here() {
+    here().fibers_.share_identity_again();
+    for (;;) {
+      LiveWorker& worker = here();
+      WorkerContext<P>& context = worker.context_;
+      if (context.stopping()) return nullptr;
+      worker.intake_.poll_if_due();
+      if constexpr (kDispatches<P>) context.shared.central.dispatch(context.host.now());
+      if constexpr (kManages<P>) context.shared.managers.step_for(context.id, context.host.now());
+      Request* request = worker.core_.next();
+      if (request == nullptr) {
+        worker.core_.ran_out();
+        request = worker.idle_.idle();
+        if (request == nullptr) continue;
+      }
+      worker.idle_.found_work();
+      if (request->fiber != nullptr) {
+        worker.resume(*request);
+      } else if (worker.core_.start(*request)) {
+        back_to_application(worker);
+        return request;
+      }
+    }
+  }
+
+  // ---- Slices ---------------------------------------------------------------------------------
+
+  // The slice of the current request has ended. May switch.
+  [[gnu::noinline]] void slice_over(bool half_way = false) {
+    RUBATO_DCHECK(current_ != nullptr);
+    Request& request = *current_;
+    const Instant at = context_.host.now();
+    context_.stats.overrun.record(at - preempter_.slice().end());
+    if (!half_way && slice_was_lost()) return;  // half-way it has been put off already
+    const Nanos service = context_.meter.attained(request, context_.host.now());
+    if (core_.expire(request, service)) return preempt(half_way);
+    ++context_.stats.preemptions_avoided;
+    if (request.cancelled) checkpoint_budget_set(0);
+  }
+
+  // A slice is CPU time: what the operating system gave to others meanwhile says nothing of the
+  // request. True = it has not had its quantum, and gets the rest; what has come is taken in.
+  [[gnu::noinline]] bool slice_was_lost() {
+    SliceClock& slice = preempter_.slice();
+    ServiceMeter& meter = context_.meter;
+    const Instant due = slice.due();
+    const Instant at = context_.host.now();
+    if (at - due < ServiceMeter::kSuspicious) return false;
+    const Nanos lost = meter.charge_loss(at - due + slice.quantum(), at);
+    if (due + lost <= at) return false;
+    intake_.ingest(context_.datapath);
+    const Instant later = context_.host.now();
+    slice.extend(due + lost, later, *current_, meter.attained(*current_, later));
+    return true;
+  }
+
+  // Its slice may not have ended, and its worker not polled, for long; so the request asks.
+  // Half-way it cannot be told: it comes to the next checkpoint for that.
+  bool is_to_end(Request& request, bool half_way) {
+    const Instant at = context_.host.now();
+    if (at - last_client_look_ > kClientLook) {
+      last_client_look_ = at;
+      request.datapath->look_at_client(request);
+    }
+    if (!core_.cancels(request)) return false;
+    checkpoint_budget_set(half_way ? 0 : kTellAgain);
+    return true;
+  }
+
+  // ---- Switches -------------------------------------------------------------------------------
+
+  // The current request gives the worker away, if there is a fiber to go on by. May switch.
+  void preempt(bool half_way) {
+    Instant at = context_.host.now();
+    if (!half_way) fibers_.share_identity_again();
+    LoopFiber* to = !half_way || fibers_.keep_identity() ? fibers_.take() : nullptr;
+    if (to == nullptr) {
+      ++context_.stats.preemptions_denied;
+      return core_.start_slice(*current_);
+    }
+    ++context_.stats.preemptions;
+    if (half_way) at = context_.step();  // an identity may have been made
+    leave_request(*to, at, /*waits_for_lock=*/false);
+  }
+
+  // The current request is left where it is, for `to`. Switches; returns when it is resumed.
+  void leave_request(LoopFiber& to, Instant at, bool waits_for_lock) {
+    Request& request = *std::exchange(current_, nullptr);
+    preempter_.slice().stop();
+    request.attained += context_.meter.stop(request, at);
+    context_.meter.leave();
+    fibers_.leave_for(to, {&request, waits_for_lock});
+    here().after_switch();
+  }
+
+  // The request goes on, on its own fiber. Switches; returns when this fiber is next in recv().
+  void resume(Request& request) {
+    RUBATO_DCHECK(current_ == nullptr);
+    auto& to = *static_cast<LoopFiber*>(std::exchange(request.fiber, nullptr));
+    ++context_.stats.resumed;
+    LoopFiber& from = fibers_.park_and_turn_to(to);
+    static_cast<void>(core_.start(request));  // what has started is not refused
+    fibers_.switch_from(from);
+    here().after_switch();
+  }
+
+  // First thing on every fiber that is switched to: what the previous one could not do while it was
+  // still on its own stack. Making a fiber with an identity takes long: time is read again, else
+  // the next slice has begun before it starts.
+  void after_switch() {
+    if (preempter_.asynchronous()) context_.step();
+    const FiberScheduler::Left left = fibers_.settle();
+    if (left.request == nullptr) return;
+    if (left.waits_for_lock) return core_.wait_for_lock(*left.request);
+    core_.requeue(*left.request);
+  }
+
+  // ---- Interrupts, and the way back into the application --------------------------------------
+
+  // In the handler, which has opened a section of its own. May switch.
+  void interrupted(uintptr_t pc) override {
+    if (!leave_application()) return preempter_.interrupted_at_work();
+    const bool may_leave = section_depth() == 1 && !code_is_unsafe(pc);
+    const Answer answer = preempter_.interrupted(may_leave);
+    if (answer == Answer::kDefer) ++context_.stats.preemptions_deferred;
+    if (answer == Answer::kTake) {
+      context_.step();
+      slice_over();
+    }
+    back_to_interruptible(here(), may_leave && answer != Answer::kTake);
+  }
+
+  // The last thing before code of the request goes on, on the running worker. `may_end`: no slice
+  // was ended on the way here. May switch.
+  [[gnu::always_inline]] static void back_to_application(LiveWorker& worker, bool may_end = true) {
+    if (!worker.preempter_.asynchronous()) return worker.enter_application();
+    back_to_interruptible(worker, may_end && !in_section());
+  }
+
+  [[gnu::noinline]] static void back_to_interruptible(LiveWorker& worker, bool may_leave) {
+    if (worker.preempter_.resume_application(worker, may_leave)) return;
+    worker.context_.step();
+    worker.slice_over();
+    LiveWorker& now_here = here();
+    static_cast<void>(now_here.preempter_.resume_application(now_here, false));
+  }
+
+  WorkerContext<P> context_;  // first: tools/gdb/rubato.py finds the Shared in it
+  Preempter preempter_;
+  FiberScheduler fibers_;
+  Intake<P> intake_;
+  IdleLoop<P> idle_;
+  LiveCore<P> core_;
+  Instant last_client_look_;
+};
+
+}  // namespace rubato

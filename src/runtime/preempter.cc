@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/preempter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mechanism/clock/clock.h"
+#include "mechanism/preempt/checkpoint.h"
+#include "mechanism/preempt/section.h"
+
+namespace rubato {
+namespace {
+
+template <class T>
+T or_fail(Result<T> made) {
+  if (!made.ok()) check_failed(__FILE__, __LINE__, made.error().c_str());
+  return std::move(*made);
+}
+
+}  // namespace
+
+void Preempter::attach(InterruptTarget& target) {
+  slice_.attach();
+  if (!asynchronous_) return;
+  line_ = or_fail(open_interrupt_line(mechanism_, target));
+  if (mechanism_ == PreemptMechanism::kTimer) timer_ = or_fail(WorkerTimer::make());
+}
+
+void Preempter::detach() {
+  timer_.reset();
+  line_.reset();
+}
+
+void Preempter::interrupted_at_work() {
+  if (timer_ != nullptr) timer_fired_.store(true, std::memory_order_relaxed);
+  static_cast<void>(state().interrupt(false));
+}
+
+Answer Preempter::interrupted(bool may_leave) {
+  if (timer_ != nullptr) timer_went_off();
+  return state().interrupt(may_leave);
+}
+
+bool Preempter::resume_application(Seat& seat, bool may_leave) {
+  RUBATO_DCHECK(asynchronous_);
+  for (;;) {
+    look_at_timer(may_leave);
+    if (may_leave && state().take()) return false;
+    if (state().is_wanted()) put_off();
+    arm_timer();
+    section_enter();
+    seat.enter_application();
+    const bool again =
+        (may_leave && state().is_wanted()) || timer_fired_.load(std::memory_order_relaxed);
+    if (again) seat.leave_application();
+    section_leave_quietly();
+    if (!again) return true;
+  }
+}
+
+// The worker's timer asks on its own behalf. It may be early: it is not armed anew for every slice.
+void Preempter::timer_went_off() {
+  timer_fired_.store(false, std::memory_order_relaxed);
+  timer_expiry_ = Instant::never();
+  if (now() + kTimerSlack >= slice_.end()) static_cast<void>(state().request(state().look()));
+}
+
+// The timer went off while the runtime was at work; or, if this `counts`, the slice is as good as
+// over.
+void Preempter::look_at_timer(bool counts) {
+  if (timer_ == nullptr) return;
+  const bool over = counts && now() + kTimerSlack >= slice_.end();
+  if (over || timer_fired_.load(std::memory_order_relaxed)) timer_went_off();
+}
+
+// For the slice that runs, or for the next try to end it.
+void Preempter::arm_timer() {
+  if (timer_ == nullptr) return;
+  const Instant at = now();
+  Instant wanted = slice_.end();
+  if (state().is_wanted()) {
+    wanted = at + retry_;
+    retry_ = std::min(retry_ * 2, kRetryMost);
+  } else {
+    if (state().look().phase() != PreemptPhase::kArmed) return;
+    retry_ = kRetryFirst;
+  }
+  if (timer_expiry_ != Instant::never() && timer_expiry_ <= wanted + kTimerSlack) return;
+  timer_->arm(wanted - at);
+  timer_expiry_ = wanted;
+}
+
+// The slice shall end but cannot here.
+void Preempter::put_off() {
+  static_cast<void>(state().defer());
+  section_set_pending();
+  checkpoint_budget_set(0);
+}
+
+}  // namespace rubato

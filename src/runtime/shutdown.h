@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shutdown: the way of one runtime from serving to stopped:
+//
+//   kRunning -> kDraining   ask_to_stop: no new requests, those in flight are answered
+//   kDraining -> kStopped   a worker finds nothing left, or what is left does not end although it
+//                           has been told to at the drain limit
+//
+// Any thread. The workers that sleep must be woken by the caller after each step.
+//
+// Memory order: the state is stored with release and loaded with acquire, so a thread that sees
+// kStopped sees whether the drain has failed. The time of the order is relaxed: a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/time.h"
+#include "datapath/datapath.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato {
+
+enum class RunState : uint8_t { kRunning, kDraining, kStopped };
+
+class Shutdown {
+ public:
+  Shutdown(Datapath& datapath, Nanos drain_limit)
+      : datapath_(datapath), drain_limit_(drain_limit) {}
+
+  RunState state() const { return state_.load(std::memory_order_acquire); }
+  bool running() const { return state() == RunState::kRunning; }
+
+  void wait_until_stopped() const {
+    for (RunState seen = state(); seen != RunState::kStopped; seen = state()) {
+      state_.wait(seen, std::memory_order_acquire);
+    }
+  }
+
+  // Safe in a signal handler.
+  void ask_to_stop() {
+    int64_t never = 0;
+    drain_began_ns_.compare_exchange_strong(never, now().ns(), std::memory_order_relaxed);
+    RunState expected = RunState::kRunning;
+    state_.compare_exchange_strong(expected, RunState::kDraining, std::memory_order_acq_rel);
+  }
+
+  // Since the order to stop; below 0 = there was none.
+  Nanos drained_for(Instant at) const {
+    const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
+    return began != 0 ? at - Instant(began) : Nanos(-1);
+  }
+
+  // Workers call this while draining. True = the runtime has stopped by this call.
+  bool stop_if_drained(Instant at) {
+    RUBATO_DCHECK(!running());
+    if (!drain_started_.test_and_set(std::memory_order_acq_rel)) datapath_.drain();
+    const bool empty = datapath_.in_flight() == 0;
+    if (!empty && drained_for(at) < drain_limit_ + kEndLimit) return false;
+    if (!empty) fail();
+    state_.store(RunState::kStopped, std::memory_order_release);
+    state_.notify_all();
+    return true;
+  }
+
+  // Requests were abandoned whose clients are still there.
+  void fail() { failed_.store(true, std::memory_order_relaxed); }
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+ private:
+  // A request that is told to end at the drain limit has so long for it.
+  static constexpr Nanos kEndLimit = Nanos::millis(100);
+
+  Datapath& datapath_;
+  const Nanos drain_limit_;
+  std::atomic<RunState> state_{RunState::kRunning};
+  std::atomic_flag drain_started_{};
+  std::atomic<int64_t> drain_began_ns_{0};  // 0 = no order to stop
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace rubato

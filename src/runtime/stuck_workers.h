@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// StuckWorkers: which workers are awake and have not looked after their arrivals for long: in a
+// request that is not preempted, or without a CPU. Other workers help them, and one that sleeps
+// watches the arrivals of a worker that is stuck for long. Any thread; all answers are hints.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "runtime/worker_stats.h"
+
+namespace rubato {
+
+class StuckWorkers {
+ public:
+  // `stats` are those of all workers; complete when the first worker runs.
+  StuckWorkers(uint32_t workers, const std::vector<const WorkerStats*>& stats)
+      : stats_(stats), watched_(workers) {}
+
+  bool is_stuck(WorkerId worker, Instant at) const { return stuck_for(worker, at) >= kStuck; }
+  // So long that another worker should look after its arrivals from now on; before that it does
+  // when something has come. Workers without a CPU get it back within milliseconds.
+  bool is_stuck_for_long(WorkerId worker, Instant at) const {
+    return stuck_for(worker, at) >= kStuckForLong;
+  }
+
+  // A stuck worker whose arrivals end the sleep of another, which sets and clears this.
+  std::atomic<bool>& watched(WorkerId worker) { return watched_[worker.value].value; }
+
+ private:
+  static constexpr Nanos kStuck = Nanos::micros(100);
+  static constexpr Nanos kStuckForLong = Nanos::millis(5);
+
+  struct alignas(limits::kCacheLineBytes) Flag {
+    std::atomic<bool> value{false};
+  };
+
+  Nanos stuck_for(WorkerId worker, Instant at) const {
+    const int64_t polled = stats_[worker.value]->polled_ns.load(std::memory_order_relaxed);
+    return polled != WorkerStats::kAsleep ? at - Instant(polled) : Nanos();
+  }
+
+  const std::vector<const WorkerStats*>& stats_;
+  std::vector<Flag> watched_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Wakeups<P>: wakes the worker that will serve what was put into a queue: one that sleeps
+// (runtime/sleepers.h), else one whose core is parked (runtime/core_control.h). One wake at the
+// most for one request, whatever the number of workers. To be called after the request is visible.
+// Any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "datapath/datapath.h"
+#include "policy/contract.h"
+#include "policy/extensions.h"
+#include "runtime/core_control.h"
+#include "runtime/queue_set.h"
+#include "runtime/sleepers.h"
+
+namespace rubato {
+
+template <Policy P>
+class Wakeups {
+ public:
+  Wakeups(const P& policy, uint32_t workers, Datapath& datapath, QueueSet<P>& queues,
+          Sleepers<>& sleepers, CoreControl& cores)
+      : policy_(policy),
+        workers_(workers),
+        datapath_(datapath),
+        queues_(queues),
+        sleepers_(sleepers),
+        cores_(cores) {}
+
+  // Ends the sleep of a worker that has something to do which others would not do.
+  void wake(WorkerId worker) {
+    if (sleepers_.claim(worker) || (cores_.allocates() && cores_.call(worker))) end_wait(worker);
+  }
+
+  // Wakes one worker that sleeps, if there is one, to see what it can do.
+  void wake_any(WorkerId from) {
+    const uint32_t woken = sleepers_.claim_one(from, [](WorkerId) { return true; });
+    if (woken != Sleepers<>::kNobody) end_wait({woken});
+  }
+
+  // Something was put into `q` that the worker `from` may not come to serve soon: wakes one that
+  // will, if it sleeps; where none that sleeps may and `from` may not either, also one whose core
+  // is parked.
+  template <class H>
+  void wake_for(QueueRef q, WorkerId from, H& host) {
+    const auto may = [&](WorkerId worker) { return may_serve(q, worker, host); };
+    const uint32_t woken = sleepers_.claim_one(from, may);
+    if (woken != Sleepers<>::kNobody) return end_wait({woken});
+    if (cores_.allocates() && !may(from)) call_one(may);
+  }
+
+  // The same for everything that waits where several workers may take it.
+  template <class H>
+  void wake_for_waiting(WorkerId from, H& host) {
+    queues_.for_each_waiting([&](QueueRef q) {
+      if (!sleepers_.all_awake()) wake_for(q, from, host);
+    });
+    if (!sleepers_.all_awake() && queues_.any_to_steal()) wake_any(from);
+  }
+
+  // Wakes one worker of the manager's group, which does the manager's step.
+  void wake_group(ManagerId group) {
+    const auto in_group = [&](WorkerId worker) {
+      return manager_of(policy_, worker, workers_) == group;
+    };
+    const uint32_t woken = sleepers_.claim_one({0}, in_group);
+    if (woken != Sleepers<>::kNobody) return end_wait({woken});
+    if (cores_.allocates()) call_one(in_group);
+  }
+
+  // May that worker come to take what is in this queue?
+  template <class H>
+  bool may_serve(QueueRef q, WorkerId worker, H& host) const {
+    const QueueSpec& spec = P::kQueues[q.spec];
+    switch (spec.scope) {
+      case Scope::kGlobal: return hook::may_serve(policy_, q, worker, host);
+      case Scope::kPerManager: return manager_of(policy_, worker, workers_).value == q.lane;
+      case Scope::kPerWorker: break;
+    }
+    return spec.sharing == Sharing::kStealable || q.lane == worker.value;
+  }
+
+  // Calls parked workers for what was put where only they take it. The worker that puts it calls
+  // them too, but for a pipeline's next command; this is what a limit of the sleep is to others.
+  void call_parked() {
+    for (uint32_t i = 0; i < workers_; ++i) {
+      if (cores_.has_core({i}) || !queues_.pushed_to({i})) continue;
+      cores_.call({i});
+      end_wait({i});
+    }
+  }
+
+  // The runtime stops.
+  void wake_all() {
+    for (uint32_t i = 0; i < workers_; ++i) {
+      cores_.call({i});
+      end_wait({i});
+    }
+  }
+
+ private:
+  template <class May>
+  void call_one(May&& may) {
+    for (uint32_t i = 0; i < workers_; ++i) {
+      if (may(WorkerId{i}) && cores_.call({i})) return end_wait({i});
+    }
+  }
+
+  void end_wait(WorkerId worker) { datapath_.queue(worker).wake(); }
+
+  const P& policy_;
+  const uint32_t workers_;
+  Datapath& datapath_;
+  QueueSet<P>& queues_;
+  Sleepers<>& sleepers_;
+  CoreControl& cores_;
+};
+
+}  // namespace rubato

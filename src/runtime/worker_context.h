@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// WorkerContext<P>: what the parts of one live worker share: its seat, its queues, its clock and
+// its counters, beside the runtime's Shared<P>. Made and owned by LiveWorker<P>, stays where it is.
+// Worker's thread only, but for the counters, which any thread reads.
+#pragma once
+
+#include <memory>
+
+#include "mechanism/clock/clock.h"
+#include "runtime/arrival_slots.h"
+#include "runtime/live_host.h"
+#include "runtime/seat.h"
+#include "runtime/service_meter.h"
+#include "runtime/shared.h"
+#include "runtime/worker_stats.h"
+#include "sched/core.h"
+
+namespace rubato {
+
+template <Policy P>
+class LivePlatform;
+
+// The core that decides for a live worker.
+template <Policy P>
+using LiveCore = sched::Core<P, LivePlatform<P>>;
+
+template <Policy P>
+struct WorkerContext {
+  WorkerContext(Shared<P>& the_shared, Seat& the_seat, uint64_t seed)
+      : shared(the_shared),
+        seat(the_seat),
+        id(the_seat.worker()),
+        host(shared.queues, shared.plan, hook::initial_plan(shared.policy),
+             shared.options.workers, shared.worker_stats, shared.commons, seed),
+        datapath(shared.datapath.queue(id)),
+        control(*shared.control[id.value]),
+        arrivals(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
+        meter(stats) {}
+
+  // Reads the clock: the time of the decisions that follow.
+  Instant step() {
+    const Instant at = now();
+    host.set_now(at);
+    return at;
+  }
+
+  bool stopping() {
+    const RunState state = shared.shutdown.state();
+    if (state == RunState::kRunning) [[likely]] return false;
+    return state == RunState::kStopped || stops();
+  }
+
+  // While draining: True = the runtime has stopped by this call.
+  [[gnu::noinline]] bool stops() {
+    if (!shared.shutdown.stop_if_drained(host.now())) return false;
+    shared.wakeups.wake_all();
+    return true;
+  }
+
+  void note_polled() { stats.polled_ns.store(host.now().ns(), std::memory_order_relaxed); }
+  void note_sleep() {
+    stats.polled_ns.store(WorkerStats::kAsleep, std::memory_order_relaxed);
+    stats.asleep_since_ns.store(now().ns(), std::memory_order_relaxed);
+  }
+  void note_awake() {
+    const Instant since(stats.asleep_since_ns.exchange(0, std::memory_order_relaxed));
+    RUBATO_DCHECK(since != Instant());
+    const Instant at = step();
+    stats.asleep_ns += static_cast<uint64_t>((at - since).count());
+    meter.loss().slept(since, at);
+    note_polled();
+  }
+
+  Shared<P>& shared;
+  Seat& seat;
+  const WorkerId id;
+  LiveHost<P> host;
+  DatapathQueue& datapath;
+  StealQueue<Job*>& control;                     // requests of the control plane
+  const std::unique_ptr<ArrivalSlots> arrivals;  // null = they are not recorded
+  WorkerStats stats;
+  ServiceMeter meter;
+};
+
+}  // namespace rubato
