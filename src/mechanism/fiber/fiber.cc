@@ -82,10 +82,12 @@ void fiber_entered(Fiber&) { sanitizer::arrive_on_stack(nullptr); }
 }
 
 [[gnu::noinline]] void fiber_switch_as_another(Fiber& from, Fiber& to) {
+  RUBATO_DCHECK(&from != &to);
   rubato_context_switch(&from.context, &to.context);
 }
 
 [[gnu::noinline]] void fiber_switch_final_as_another(Fiber& from, Fiber& to) {
+  RUBATO_DCHECK(&from != &to);
   rubato_context_switch(&from.context, &to.context);
   check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
 }

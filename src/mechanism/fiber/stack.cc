@@ -186,6 +186,7 @@ Stack* StackCache::take() {
     return nullptr;
   }
   idle_ = stack->next;
+  RUBATO_DCHECK(idle_count_ > 0);
   --idle_count_;
   stack->next = nullptr;
   in_use_.store(in_use_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "base/check.h"
+
 thread_local constinit uint32_t rubato_section_word = rubato::kNothingPending;
 
 namespace {
@@ -32,7 +34,10 @@ std::atomic<bool (*)()> g_yield{nullptr};
 }
 #endif
 
-[[gnu::noinline]] void rubato_section_leave(void) { rubato::section_leave(); }
+[[gnu::noinline]] void rubato_section_leave(void) {
+  RUBATO_DCHECK(rubato::in_section());
+  rubato::section_leave();
+}
 
 void rubato_section_left_pending(void) {
   rubato::section_clear_pending();
@@ -58,6 +63,7 @@ namespace rubato {
 
 [[gnu::noinline]] uint32_t section_exchange_depth(uint32_t depth) {
   asm volatile("");
+  RUBATO_DCHECK((depth & kNothingPending) == 0);
   uint32_t seen = __atomic_load_n(&rubato_section_word, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(&rubato_section_word, &seen,
                                       (seen & kNothingPending) | depth, false, __ATOMIC_RELAXED,

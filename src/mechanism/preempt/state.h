@@ -45,6 +45,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/check.h"
+
 namespace rubato {
 
 enum class PreemptPhase : uint8_t { kIdle, kArmed, kRequested, kDeferred, kTaken };
@@ -74,7 +76,9 @@ class BasicPreemptState {
 
   // True once per requested slice: the caller ends it, then calls start or stop.
   bool take() {
-    if (!wanted(look().phase())) return false;
+    const PreemptLook seen = look();
+    if (!wanted(seen.phase())) return false;
+    RUBATO_DCHECK(seen.slice() == slice_);
     word_.store(word(slice_, PreemptPhase::kTaken), std::memory_order_release);
     return true;
   }

@@ -27,6 +27,7 @@ class LocalQueue {
   // False = full, nothing was put.
   bool put(T item) {
     const uint64_t tail = produced();
+    RUBATO_DCHECK(tail - consumed() <= slots_);
     if (tail - consumed() == slots_) return false;
     ring_[tail & mask_] = item;
     produced_.store(tail + 1, std::memory_order_relaxed);
@@ -45,6 +46,7 @@ class LocalQueue {
   // False = empty, `item` is untouched.
   bool take(T& item) {
     const uint64_t head = consumed();
+    RUBATO_DCHECK(head <= produced());
     if (head == produced()) return false;
     item = ring_[head & mask_];
     consumed_.store(head + 1, std::memory_order_relaxed);

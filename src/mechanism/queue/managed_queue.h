@@ -48,6 +48,7 @@ class ManagedQueue {
   // newest of the oldest so many.
   bool take_tail(T& item) {
     for (T next; end_ - first_ < slots_ && fresh_.take(next);) ring_[end_++ & mask_] = next;
+    RUBATO_DCHECK(end_ - first_ <= slots_);
     if (first_ == end_) return false;
     item = ring_[--end_ & mask_];
     count();

@@ -41,6 +41,7 @@ class OrderedQueue {
     const Lock lock(*this);
     const uint64_t number = produced();
     const uint64_t held = number - consumed();
+    RUBATO_DCHECK(held <= slots_);
     if (held == slots_) return false;
     sift_up(held, {key, number, item});
     produced_.store(number + 1, std::memory_order_relaxed);

@@ -57,6 +57,7 @@ class StealQueue {
       consumed_seen_ = consumed_.load(std::memory_order_acquire);  // B
       room = slots_ - (tail - consumed_seen_);
     }
+    RUBATO_DCHECK(room <= slots_);
     const uint64_t count = std::min<uint64_t>(room, items.size());
     for (uint64_t i = 0; i < count; ++i) {
       ring_[(tail + i) & mask_].store(items[i], std::memory_order_relaxed);
