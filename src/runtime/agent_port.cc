@@ -59,7 +59,7 @@ void AgentPort::serve() {
       if (!client.valid()) break;
       answer(client);
     }
-    // Who cannot be accepted stays in the backlog and would be reported again at once.
+    // A client that cannot be accepted stays in the backlog and would be reported again at once.
     if (answers == 0) {
       std::this_thread::sleep_for(
           std::chrono::nanoseconds(overload::AdvertisedWeight::kLookEvery.count()));
@@ -84,7 +84,8 @@ Nanos AgentPort::delay() const {
   return std::max(of_short, Nanos(static_cast<int64_t>(scaled)));
 }
 
-// Who sends more than its credit is rejected for its own sake: that says nothing of the server.
+// A client that sends more than its credit is rejected for its own sake: that says nothing of the
+// server.
 overload::ServerHealth AgentPort::health() const {
   const RuntimeStats stats = runtime_.stats();
   overload::ServerHealth health{.served = stats.requests,

@@ -45,20 +45,21 @@ class CoreControl {
 
   // A burst worker has been without work for `polled`, or since it was woken: park?
   bool should_park(WorkerId worker, Nanos polled);
-  // It starts a request that has waited for so long.
+  // The worker starts a request that has waited for so long.
   void note_wait(WorkerId worker, Nanos waited) {
     std::atomic<int64_t>& most = own_[worker.value].waited_most_ns;
     if (waited.count() > most.load(std::memory_order_relaxed)) {
       most.store(waited.count(), std::memory_order_relaxed);
     }
   }
-  // It found work instead.
+  // The worker found work instead.
   void resumed(WorkerId worker) { rule_->resumed(worker.value, idle_); }
 
-  // It gives up its core: park, look for work, and sleep unless there is some; then rise.
+  // The worker gives up its core: park, look for work, and sleep unless there is some; then rise.
   void park(WorkerId worker);
   void sleep(WorkerId worker);  // until it is granted or called
-  // It was called and found nothing: it parks on, and looks again. False = it was granted its core.
+  // The worker was called and found nothing: it parks on, and looks again. False = it was granted
+  // its core.
   bool lie_down(WorkerId worker) { return seats_[worker.value].lie_down(); }
   void rise(WorkerId worker);
 
@@ -69,7 +70,7 @@ class CoreControl {
   bool due(Instant at) const {
     return at.ns() >= next_look_ns_.load(std::memory_order_relaxed);
   }
-  // What one worker shows.
+  // The signs that one worker shows.
   struct Signs {
     Nanos busy;             // time in requests since the start
     uint64_t finished = 0;  // requests
@@ -104,7 +105,7 @@ class CoreControl {
     std::atomic<int64_t> waited_most_ns{0};
   };
 
-  // What the controller keeps of one worker between two looks.
+  // The controller's record of one worker between two looks.
   struct Watched {
     Nanos busy;
     uint64_t finished = 0;

@@ -13,7 +13,7 @@
 //
 // Memory order. Every change, and every call, is a read-modify-write of one word with
 // acquire-release order, so all of them are in one order in which each knows what came before it.
-// Who calls has made the work visible first; the owner parks first and looks for work then. If the
+// The caller has made the work visible first; the owner parks first and looks for work then. If the
 // call comes after the parking it finds kParked and the owner does not sleep, or is woken; if it
 // comes before, the parking knows what the caller did, and the look finds the work. get() is
 // relaxed: a hint.
@@ -23,6 +23,7 @@
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "mechanism/queue/sync.h"
 
@@ -57,7 +58,10 @@ class CoreSeat {
   }
 
   // The owner. After park() it looks for work; then it sleeps while asleep(), or rises.
-  void park() { become(CoreState::kParked); }
+  void park() {
+    [[maybe_unused]] const CoreState before = become(CoreState::kParked);
+    RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kTold);
+  }
   bool asleep() const { return get() == CoreState::kParked; }
   // False = it has been granted its core.
   bool lie_down() { return asleep() || change(CoreState::kCalled, CoreState::kParked); }

@@ -30,7 +30,7 @@ void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
 std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,
                                                                  const ExposedTypes& types);
 
-// What the policy says of its plan, a line each.
+// The policy's own words on its plan, a line each.
 std::string plan_text(const Runtime& runtime, const ExposedTypes& types);
 
 }  // namespace rubato

@@ -41,12 +41,12 @@ class FiberLocals {
 // Keys are never given back.
 uint32_t new_fiber_local_key();
 
-// Of the request that calls, else of the thread. They return null and refuse nothing: memory that
-// runs out throws std::bad_alloc.
+// The values of the request that calls, else of the thread. They return null and refuse nothing:
+// memory that runs out throws std::bad_alloc.
 void* fiber_local(uint32_t key);
 void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy);
 
-// Those of `request`, which calls, are destroyed.
+// The values of `request`, which calls, are destroyed.
 void clear_fiber_locals(Request& request);
 
 }  // namespace rubato

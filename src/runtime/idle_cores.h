@@ -28,7 +28,8 @@ class IdleCores final : public overload::CoreHost {
   void give_back(int64_t n) override { if (credits_ != nullptr) credits_->give_back(n); }
 
   int64_t cores() override { return granted.load(std::memory_order_relaxed); }
-  // Acquire and release pair with each other: who parks next sees what the last one withheld.
+  // Acquire and release pair with each other: the worker that parks next sees what the last one
+  // withheld.
   bool claim_parking() override { return !parking_.test_and_set(std::memory_order_acquire); }
   void release_parking() override { parking_.clear(std::memory_order_release); }
 

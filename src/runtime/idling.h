@@ -4,7 +4,7 @@
 // within that time, so adaptive idling spins only while the gaps between two pieces of work are, on
 // average, no longer than a spin and a wake-up, which is in those that were slept through; else the
 // worker sleeps at once and its CPU is free for others.
-// One per worker, its thread only.
+// Each worker has one, for its thread only.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +27,10 @@ class Idling {
     return average_gap_ > spin_ + kWaking || now - spin_since_ >= spin_;
   }
 
-  // It slept.
+  // The worker slept.
   void parked() { spin_since_ = Instant::never(); }
 
-  // It has something to do at `now`.
+  // The worker has something to do at `now`.
   void found_work(Instant now) {
     if (workless_since_ == Instant::never()) return;
     const Nanos gap = std::min(now - workless_since_, spin_ * kLongestGap);

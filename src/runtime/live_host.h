@@ -107,7 +107,7 @@ class LiveHost {
       Job* job = nullptr;
       return queue.take(job) ? job : nullptr;
     });
-    // What comes next arrived no earlier.
+    // The next job arrived no earlier.
     if (P::kQueues[q.spec].aged && taken != nullptr) {
       queues_.age(q).store(taken->arrived.ns(), kRelaxed);
     }
@@ -152,7 +152,7 @@ class LiveHost {
   }
   bool receive(ManagerId me, Message& message) { return commons_.receive(me, message); }
 
-  // What the seat itself does between decisions. Counters are read by any thread.
+  // Steps of the seat itself, between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
   // Calls f(WorkerId) for each worker whose own queue this seat has put something into since the

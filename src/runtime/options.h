@@ -12,7 +12,7 @@
 namespace rubato {
 
 struct RuntimeOptions : SchedulerOptions {
-  RuntimeOptions() { workers = 1; }  // who makes the datapath knows how many: one for each queue
+  RuntimeOptions() { workers = 1; }  // one for each queue of the datapath
 
   CreditSource* credits = nullptr;  // of the server, for `coresync`; outlives the runtime
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is told of these

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a live runtime shows of its overload: how long requests wait, whether it refuses them, and
-// how many it has refused why. As OpenMetrics, and as name and value for status commands. Reads
+// The overload of a live runtime, for its metrics: how long requests wait, whether it refuses them,
+// and how many it has refused why. As OpenMetrics, and as name and value for status commands. Reads
 // snapshots only; any thread.
 #pragma once
 

@@ -6,8 +6,8 @@
 // of a preempted request from being put back to going on, so that time-sharing among long requests
 // does not read as overload of the short ones. The control plane's requests do not count.
 //
-// Written by the worker, one relaxed store per start; read by anyone, who wants a value that was
-// true a moment ago.
+// Written by the worker, one relaxed store per start; read by any thread, for which a value that
+// was true a moment ago will do.
 #pragma once
 
 #include <array>

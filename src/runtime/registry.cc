@@ -95,7 +95,7 @@ bool flush_piece(Request& request) {
 }
 
 // The mechanism that will be used, and what follows from it. A worker that spins where others wait
-// for its CPU keeps from work whom it waits for.
+// for its CPU keeps those from work that it waits for.
 Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
   if (options.workers > usable_cpus()) options.idle_spin = Nanos();
   options.preempt = resolve(options.preempt);

@@ -28,7 +28,7 @@ struct RuntimeStats {
   uint64_t refused = 0;  // those that a CreditSource rejected included
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
   uint64_t cancelled = 0;   // started, and told to end early; finished by then or not
-  uint32_t overloaded = 0;  // workers that now refuse those who waited too long
+  uint32_t overloaded = 0;  // workers that now refuse requests which waited too long
   uint64_t preemptions = 0;
   uint64_t preemptions_avoided = 0;
   uint64_t preemptions_denied = 0;

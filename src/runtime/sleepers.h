@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sleepers: which workers of one runtime are asleep, so that whoever queues a request that it will
-// not serve itself wakes exactly one worker that will. A worker marks itself, looks for work a last
-// time by asking its policy, and sleeps if there is none; a worker that is woken is claimed first,
-// so two requests wake two workers. How a worker sleeps and what ends its sleep is the caller's.
+// Sleepers: which workers of one runtime are asleep, so that a thread which queues a request that
+// it will not serve itself wakes exactly one worker that will. A worker marks itself, looks for
+// work a last time by asking its policy, and sleeps if there is none; a worker that is woken is
+// claimed first, so two requests wake two workers. How a worker sleeps and what ends its sleep is
+// the caller's.
 //
 // Methods that name a worker as `me` are that worker's; all others are for any thread.
 //
 // Memory order. Two sides, each with a sequentially consistent fence between its two steps: a
-// worker stores its mark, passes the fence and looks at the queues; who queues a request makes it
-// visible, passes the fence and loads the marks. So the worker sees the request, or the mark is
-// seen, or both. A mark is taken by a compare-and-swap, hence by one claimant. `awake_` counts the
-// marks that are not set; it may lag behind them for a moment on the way up, never on the way down,
-// so that "all are awake" means that no mark is overlooked.
+// worker stores its mark, passes the fence and looks at the queues; the thread that queues a
+// request makes it visible, passes the fence and loads the marks. So the worker sees the request,
+// or the mark is seen, or both. A mark is taken by a compare-and-swap, hence by one claimant.
+// `awake_` counts the marks that are not set; it may lag behind them for a moment on the way up,
+// never on the way down, so that "all are awake" means that no mark is overlooked.
 //
 // Sync: see mechanism/queue/sync.h.
 #pragma once
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/check.h"
 #include "base/ids.h"
 #include "base/limits.h"
 #include "mechanism/queue/sync.h"
@@ -35,11 +37,13 @@ class Sleepers {
 
   // Before the last look for work. Until wakes_up(me) others may claim it.
   void falls_asleep(WorkerId me) {
-    awake_.fetch_sub(1, std::memory_order_relaxed);
+    RUBATO_DCHECK(!is_asleep(me));
+    [[maybe_unused]] const uint32_t before = awake_.fetch_sub(1, std::memory_order_relaxed);
+    RUBATO_DCHECK(before > 0);
     marks_[me.value].asleep.store(1, std::memory_order_relaxed);
     Sync::fence();
   }
-  // True = it is the first that is awake: who waits for that on awake() is to be notified.
+  // True = it is the first that is awake: threads that wait on awake() are to be notified.
   bool wakes_up(WorkerId me) {
     marks_[me.value].asleep.store(0, std::memory_order_relaxed);
     return awake_.fetch_add(1, std::memory_order_seq_cst) == 0;
@@ -56,7 +60,7 @@ class Sleepers {
   }
 
   // After queueing something: the first worker after `from`, in ring order, that is asleep and may
-  // serve it. Its sleep must be ended. kNobody = there is none, so who may is awake.
+  // serve it. Its sleep must be ended. kNobody = there is none, so those that may are awake.
   template <class May>
   uint32_t claim_one(WorkerId from, May&& may) {
     Sync::fence();
@@ -75,8 +79,8 @@ class Sleepers {
   }
   bool all_awake() const { return awake_.load(std::memory_order_relaxed) == marks_.size(); }
 
-  // Workers that are awake, to sleep on while it is 0. Who raises it from 0 notifies, so the two
-  // orders of sleep and notification both end awake.
+  // Workers that are awake, to sleep on while it is 0. The worker that raises it from 0 notifies,
+  // so the two orders of sleep and notification both end awake.
   typename Sync::template Atomic<uint32_t>& awake() { return awake_; }
 
  private:

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turn: one of several threads does a step that all of them may come by to do, and nobody waits.
-// Who comes while it is being done leaves, and the one that does it does it once more, as it may
-// already have looked at what the other came for.
+// Turn: one of several threads does a step that all of them may come by to do, and none waits. A
+// thread that comes while it is being done leaves, and the one that does it does it once more, as
+// it may already have looked at what the other came for.
 //
-// Memory order. Every change is a read-modify-write of one word with acquire-release order: who
-// begins sees what the one before left, and who repeats sees what those did that came meanwhile.
+// Memory order. Every change is a read-modify-write of one word with acquire-release order: the
+// thread that begins sees what the one before left; the thread that repeats sees what those did
+// that came meanwhile.
 //
 // Sync: see mechanism/queue/sync.h.
 #pragma once
 
 #include <cstdint>
 
+#include "base/check.h"
 #include "mechanism/queue/sync.h"
 
 namespace rubato {
@@ -45,6 +47,7 @@ class Turn {
   // False: once more.
   bool end() {
     for (uint32_t seen = kTaken;;) {
+      RUBATO_DCHECK(seen != kFree);
       const uint32_t next = seen == kTaken ? kFree : kTaken;
       if (word_.compare_exchange_strong(seen, next, std::memory_order_acq_rel,
                                         std::memory_order_relaxed)) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one worker counts. Written by that worker only, read by anyone: every field is a relaxed
-// counter or a shared histogram, so a snapshot may be torn between fields but never within one.
+// WorkerStats: the counters of one worker. Written by it only, read by any thread: every field is a
+// relaxed counter or a shared histogram, so a snapshot may be torn between fields but never within
+// one.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@ namespace rubato {
 
 inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
 
-// What policies are told of requests that went through their queues: not of the control plane's.
+// The counts that policies see, of requests that went through their queues: not of the control
+// plane's.
 struct ServedStats {
   Counter served;      // finished, and of those in all:
   Counter service_ns;  //   time on workers
@@ -73,7 +75,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   // last entry.
   std::array<Counter, limits::kTypes> arrived;
   QueueDelay delay;
-  std::atomic<bool> overloaded{false};  // it refuses those who waited too long, relaxed
+  std::atomic<bool> overloaded{false};  // it refuses requests that waited too long, relaxed
 
   // The worker itself, on the first request of a type: allocates. Never null.
   TypeStats& of_type(uint32_t type) {
@@ -113,7 +115,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   std::array<std::array<Counter, 2>, kRefusals> refusals_;
 };
 
-// The last long slices that one worker ran, to tell a delayed request who held it up. Plain memory
+// The last long slices that one worker ran, to tell a delayed request what held it up. Plain memory
 // of one worker.
 class RecentSlices {
  public:
@@ -129,7 +131,7 @@ class RecentSlices {
     slices_[next_++ % slices_.size()] = {start, end, type};
   }
 
-  // Who ran longest between `from` and `to`.
+  // The slice that ran longest between `from` and `to`.
   Culprit worst_between(Instant from, Instant to) const;
 
  private:
