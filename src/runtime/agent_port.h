@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AgentPort: tells load balancers how a runtime fares, in HAProxy's agent-check protocol: whoever
-// connects gets one line and is closed.
+// AgentPort: tells load balancers how a runtime fares, in HAProxy's agent-check protocol: a client
+// that connects gets one line and is closed.
 //
 //   up ready 64%    take connections, 64 % of the usual share
 //   drain           no new connections: it is overloaded beyond help, or about to stop
