@@ -104,7 +104,7 @@ std::string as_json(std::span<const PolicyInfo> policies) {
                          {"default", o.default_value}});
     }
     auto queues = nlohmann::ordered_json::array();
-    for (const QueueSpec& queue : policy.queues) {
+    for (const QueueDeclaration& queue : policy.queues) {
       queues.push_back({{"name", queue.name},
                         {"sharing", name_of(queue.sharing)},
                         {"order", queue.order == Order::kFifo ? "fifo" : "by word"}});

@@ -27,8 +27,8 @@ class Inboxes {
   LiveHost<Synergy>& host() { return host_; }
 
   void fill(uint32_t each) {
-    for (uint32_t lane = 0; lane < kBatch; ++lane) {
-      for (uint32_t i = 0; i < each; ++i) host_.put({0, lane}, &jobs_[lane * kEight + i]);
+    for (uint32_t index = 0; index < kBatch; ++index) {
+      for (uint32_t i = 0; i < each; ++i) host_.put({0, index}, &jobs_[index * kEight + i]);
     }
   }
   void fill_own() {
@@ -38,7 +38,7 @@ class Inboxes {
     while (host_.take(q) != nullptr) {}
   }
   void empty_all() {
-    for (uint32_t lane = 0; lane < kLanes; ++lane) empty({0, lane});
+    for (uint32_t index = 0; index < kLanes; ++index) empty({0, index});
   }
 
  private:
@@ -55,7 +55,7 @@ class Inboxes {
 
 uint32_t look_at_all(Inboxes& inboxes) {
   uint32_t seen = 0;
-  for (uint32_t lane = 0; lane < kBatch; ++lane) seen += inboxes.host().depth({0, lane});
+  for (uint32_t index = 0; index < kBatch; ++index) seen += inboxes.host().depth({0, index});
   return seen;
 }
 
@@ -80,7 +80,7 @@ void measure_own(const Meter& meter, Samples& samples) {
   RUBATO_CHECK(seen == 0);
 }
 
-// Every lane's lines are the partner's when the thief comes.
+// Every index's lines are the partner's when the thief comes.
 Sample measure_steal(const Meter& meter, Partner& partner, Inboxes& inboxes, uint32_t each) {
   return meter.measure(
       kBatch,
@@ -89,8 +89,8 @@ Sample measure_steal(const Meter& meter, Partner& partner, Inboxes& inboxes, uin
         partner.run([&] { inboxes.fill(each); });
       },
       [&] {
-        for (uint32_t lane = 0; lane < kBatch; ++lane) {
-          inboxes.host().steal({0, lane}, Inboxes::kOwn, each);
+        for (uint32_t index = 0; index < kBatch; ++index) {
+          inboxes.host().steal({0, index}, Inboxes::kOwn, each);
         }
       });
 }

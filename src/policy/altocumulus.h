@@ -26,7 +26,7 @@ class Altocumulus {
       "groups of workers; managers send requests on before they miss their SLO";
   static constexpr const char* kSource = "Altocumulus, MICRO 2022, sections III to VI, Algorithm 1";
   static constexpr Preempts kPreempts = Preempts::kLong;  // inside = synergy only
-  static constexpr std::array<QueueSpec, 3> kQueues{{
+  static constexpr std::array<QueueDeclaration, 3> kQueues{{
       {"netrx", Scope::kPerManager, Sharing::kManaged},
       {"local", Scope::kPerWorker, Sharing::kShared},
       {"waiting", Scope::kPerManager, Sharing::kShared},  // preempted; inside = synergy only
@@ -366,7 +366,7 @@ class Altocumulus {
     const uint32_t first = first_worker(group.value, host.workers());
     const uint32_t end = first_worker(group.value + 1, host.workers());
     for (uint32_t w = first; w < end; ++w) {
-      w += verb::find_deeper(host, local(0).spec, w, end - w, 0);
+      w += verb::find_deeper(host, local(0).declaration, w, end - w, 0);
       if (w >= end) break;
       if (w == me.value) continue;
       if (Job* job = host.take(local(w))) return job;

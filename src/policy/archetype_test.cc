@@ -16,7 +16,7 @@ struct Least {
   static constexpr const char* kSummary = "";
   static constexpr const char* kSource = "";
   static constexpr Preempts kPreempts = Preempts::kNothing;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kOwner},
   }};
   using Config = None;
@@ -44,7 +44,7 @@ struct RouteOfOldTimes : Least {
 
 struct OrdersAnInbox : Least {
   using Least::Least;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {.name = "inbox", .scope = Scope::kPerWorker, .sharing = Sharing::kStealable,
        .order = Order::kByWord},
   }};
@@ -52,7 +52,7 @@ struct OrdersAnInbox : Least {
 
 struct OrdersByWordAndAge : Least {
   using Least::Least;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {.name = "all", .scope = Scope::kGlobal, .sharing = Sharing::kShared, .aged = true,
        .order = Order::kByWord},
   }};

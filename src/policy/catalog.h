@@ -23,7 +23,7 @@ struct PolicyInfo {
   MayStarve may_starve;
   bool serves_live;  // else simulated only
   bool manages;      // has managers that move requests
-  std::span<const QueueSpec> queues;
+  std::span<const QueueDeclaration> queues;
   std::vector<OptionDescription> options;
   Status (*check_option)(std::string_view name, std::string_view value);
 };

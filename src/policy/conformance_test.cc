@@ -45,10 +45,10 @@ TEST_P(Conformance, names_are_fit_for_a_command_line) {
 
 TEST_P(Conformance, queues_are_named_apart_and_global_ones_are_shared) {
   std::set<std::string> names;
-  for (const QueueSpec& spec : GetParam().queues) {
-    EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
-    EXPECT_GE(spec.lanes, 1u);
-    if (spec.scope == Scope::kGlobal) { EXPECT_EQ(spec.sharing, Sharing::kShared) << spec.name; }
+  for (const QueueDeclaration& declaration : GetParam().queues) {
+    EXPECT_TRUE(names.insert(declaration.name).second) << declaration.name;
+    EXPECT_GE(declaration.queue_count, 1u);
+    if (declaration.scope == Scope::kGlobal) { EXPECT_EQ(declaration.sharing, Sharing::kShared) << declaration.name; }
   }
 }
 

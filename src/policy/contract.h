@@ -22,8 +22,8 @@
 //   finished(worker, job, service)                it is done, after `service` on workers in all
 //   dispatch(central, host)                       push-style policies move jobs between queues
 //   may_serve(q, worker, host)      -> bool       may that worker take what waits in this queue, of
-//                                                 a global spec? Default: any may. Whom the host
-//                                                 wakes for it; a hint, asked on any worker
+//                                                 a global declaration? Default: any may. Whom the
+//                                                 host wakes for it; a hint, asked on any worker
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
 //   explain(plan, workers, out)                   tells people what a plan says; any thread, as
 //                                                 often as somebody asks (policy/explanation.h)
@@ -63,7 +63,7 @@ class Explanation;
 enum class Scope : uint8_t {
   kPerWorker,   // one queue per worker
   kPerManager,  // one queue per manager (policy/extensions.h)
-  kGlobal,      // `lanes` queues shared by all
+  kGlobal,      // `queue_count` queues shared by all
 };
 
 enum class Sharing : uint8_t {
@@ -80,19 +80,20 @@ enum class Order : uint8_t {
 };
 
 // One declared queue (or row of queues), bounded by the host.
-struct QueueSpec {
+struct QueueDeclaration {
   const char* name;
   Scope scope;
   Sharing sharing;
-  uint32_t lanes = 1;  // of a global spec: how many queues it stands for
+  uint32_t queue_count = 1;  // of a global declaration: how many queues it stands for
   bool aged = false;   // the policy asks for oldest()
   Order order = Order::kFifo;
 };
 
-// Names one queue: `spec` indexes the policy's kQueues, `lane` is the worker, manager or lane.
+// Names one queue: `declaration` indexes the policy's kQueues, `index` is the worker, manager or
+// index.
 struct QueueRef {
-  uint32_t spec = 0;
-  uint32_t lane = 0;
+  uint32_t declaration = 0;
+  uint32_t index = 0;
   friend constexpr bool operator==(QueueRef, QueueRef) = default;
 };
 
@@ -165,10 +166,10 @@ concept Host = requires(H& host, QueueRef q, Job* job, uint32_t n) {
 inline constexpr uint64_t kNoWord = UINT64_MAX;
 
 namespace internal {
-constexpr bool orders_fit(std::span<const QueueSpec> queues) {
-  for (const QueueSpec& spec : queues) {
-    if (spec.order == Order::kFifo) continue;
-    if (spec.sharing != Sharing::kShared || spec.aged) return false;
+constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
+  for (const QueueDeclaration& declaration : queues) {
+    if (declaration.order == Order::kFifo) continue;
+    if (declaration.sharing != Sharing::kShared || declaration.aged) return false;
   }
   return true;
 }
@@ -192,7 +193,7 @@ concept Policy = requires(typename P::Config config) {
   { P::kSummary } -> std::convertible_to<const char*>;
   { P::kSource } -> std::convertible_to<const char*>;
   { P::kPreempts } -> std::convertible_to<Preempts>;
-  { std::span<const QueueSpec>(P::kQueues) };
+  { std::span<const QueueDeclaration>(P::kQueues) };
   requires internal::orders_fit(P::kQueues);
   typename P::Worker;
   typename P::Central;
@@ -223,8 +224,8 @@ inline constexpr bool kClaimsWorkConserving = internal::claimed<P>(
 // Has P a queue that is not FIFO?
 template <Policy P>
 inline constexpr bool kOrders = [] {
-  for (const QueueSpec& spec : P::kQueues) {
-    if (spec.order != Order::kFifo) return true;
+  for (const QueueDeclaration& declaration : P::kQueues) {
+    if (declaration.order != Order::kFifo) return true;
   }
   return false;
 }();
@@ -262,12 +263,12 @@ inline constexpr MayStarve kClaimsMayStarve = internal::claimed<P>(
 // Empty state for policies that need none.
 struct None {};
 
-// How many queues a spec stands for.
+// How many queues a declaration stands for.
 template <Policy P>
-uint32_t lanes_of(const P& policy, const QueueSpec& spec, uint32_t workers) {
-  if (spec.scope == Scope::kGlobal) return spec.lanes;
+uint32_t queue_count_of(const P& policy, const QueueDeclaration& declaration, uint32_t workers) {
+  if (declaration.scope == Scope::kGlobal) return declaration.queue_count;
   if constexpr (requires { policy.managers(workers); }) {
-    if (spec.scope == Scope::kPerManager) return policy.managers(workers);
+    if (declaration.scope == Scope::kPerManager) return policy.managers(workers);
   }
   return workers;
 }

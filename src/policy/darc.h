@@ -39,8 +39,8 @@ class Darc {
   // "Favor short RPCs over longs" (Persephone, Table 5): shorter types use the workers of longer
   // ones, never the reverse, and unknown ones wait in a low priority queue (4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
-  static constexpr std::array<QueueSpec, 2> kQueues{{
-      {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},  // lane 0: unknown types
+  static constexpr std::array<QueueDeclaration, 2> kQueues{{
+      {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},  // index 0: unknown types
       {"unprofiled", Scope::kGlobal, Sharing::kShared},             // c-FCFS, until types are known
   }};
 
@@ -102,7 +102,7 @@ class Darc {
   template <class H>
   QueueRef route(const Job& job, WorkerId, H& host) const {
     const Ranking& ranking = host.plan().ranking;
-    return ranking.types == 0 ? kUnprofiled : typed(ranking.lane_of(job.type));
+    return ranking.types == 0 ? kUnprofiled : typed(ranking.queue_index_of(job.type));
   }
 
   // Algorithm 1: types by ascending service time, on their own workers and on those of longer ones.
@@ -124,7 +124,7 @@ class Darc {
     if (q == kUnprofiled) return true;
     const Plan& plan = host.plan();
     for (uint32_t i = 0; i < plan.ranking.types; ++i) {
-      if (plan.ranking.order[i] == q.lane) return plan.first[i] <= worker.value;
+      if (plan.ranking.order[i] == q.index) return plan.first[i] <= worker.value;
     }
     return worker.value >= spillway_first(host.workers());
   }

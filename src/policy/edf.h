@@ -26,7 +26,7 @@ class Edf {
   static constexpr bool kInterchangeable = true;
   // Who has no deadline: a low priority queue (Persephone, 4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {.name = "by-deadline", .scope = Scope::kGlobal, .sharing = Sharing::kShared,
        .order = Order::kByWord},
   }};

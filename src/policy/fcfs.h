@@ -35,7 +35,7 @@ class Fcfs {
   static constexpr const char* kSource = "d-FCFS: Persephone, section 2; IX, OSDI 2014";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kInterchangeable = true;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kOwner},
   }};
 

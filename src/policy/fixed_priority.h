@@ -22,7 +22,7 @@ class FixedPriority {
   static constexpr bool kInterchangeable = true;
   // Shortest job first "can starve long RPCs" (Persephone, Table 5).
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"typed", Scope::kGlobal, Sharing::kShared, limits::kTypes},
   }};
 
@@ -46,7 +46,7 @@ class FixedPriority {
 
   template <class H>
   QueueRef route(const Job& job, WorkerId, H& host) const {
-    return typed(host.plan().lane_of(job.type));
+    return typed(host.plan().queue_index_of(job.type));
   }
 
   // Unknown types come last.

@@ -52,7 +52,7 @@ class Nanopu : public Jbsq {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   // Who used up the bound has the lower of two priorities at its core, which are strict.
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
-  static constexpr std::array<QueueSpec, 3> kQueues{{
+  static constexpr std::array<QueueDeclaration, 3> kQueues{{
       Jbsq::kQueues[0],
       Jbsq::kQueues[1],
       {"aside", Scope::kPerWorker, Sharing::kOwner},

@@ -11,17 +11,17 @@ namespace rubato {
 // Verbs that follow from the others; a host may have a faster one of its own.
 namespace verb {
 
-// The first of the `count` queues of a per-worker spec from lane `from` on, in ring order, that
-// holds more than `above` jobs: how many steps it is after `from`, or `count` if there is none. A
-// hint, like depth. Requires from < workers and count <= workers.
+// The first of the `count` queues of a per-worker declaration from index `from` on, in ring order,
+// that holds more than `above` jobs: how many steps it is after `from`, or `count` if there is
+// none. A hint, like depth. Requires from < workers and count <= workers.
 template <class H>
-uint32_t find_deeper(H& host, uint32_t spec, uint32_t from, uint32_t count, uint32_t above) {
-  if constexpr (requires { host.find_deeper(spec, from, count, above); }) {
-    return host.find_deeper(spec, from, count, above);
+uint32_t find_deeper(H& host, uint32_t declaration, uint32_t from, uint32_t count, uint32_t above) {
+  if constexpr (requires { host.find_deeper(declaration, from, count, above); }) {
+    return host.find_deeper(declaration, from, count, above);
   } else {
-    for (uint32_t step = 0, lane = from; step < count; ++step) {
-      if (host.depth(QueueRef{spec, lane}) > above) return step;
-      if (++lane == host.workers()) lane = 0;
+    for (uint32_t step = 0, index = from; step < count; ++step) {
+      if (host.depth(QueueRef{declaration, index}) > above) return step;
+      if (++index == host.workers()) index = 0;
     }
     return count;
   }

@@ -20,7 +20,7 @@ class Jbsq {
   static constexpr const char* kSource = "R2P2, ATC 2019; Concord, SOSP 2023, section 3.2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kInterchangeable = true;
-  static constexpr std::array<QueueSpec, 2> kQueues{{
+  static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"central", Scope::kGlobal, Sharing::kShared},
       {"local", Scope::kPerWorker, Sharing::kShared},
   }};

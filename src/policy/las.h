@@ -23,7 +23,7 @@ class Las {
   static constexpr bool kInterchangeable = true;
   // Who has been served for long waits for all who come.
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {.name = "by-age", .scope = Scope::kGlobal, .sharing = Sharing::kShared,
        .order = Order::kByWord},
   }};

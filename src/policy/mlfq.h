@@ -29,7 +29,7 @@ class Mlfq {
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
   static constexpr uint32_t kLevels = 3;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"level", Scope::kGlobal, Sharing::kShared, kLevels},
   }};
 

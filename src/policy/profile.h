@@ -20,8 +20,8 @@ struct Ranking {
   std::array<uint8_t, limits::kTypes> order{};  // the i-th shortest is order[i]
   std::array<bool, limits::kTypes> known{};     // by type
 
-  // The queue lane of a request: its type if that is known, else 0.
-  uint32_t lane_of(uint32_t type) const {
+  // The queue index of a request: its type if that is known, else 0.
+  uint32_t queue_index_of(uint32_t type) const {
     const uint32_t slot = std::min(type, limits::kTypes - 1);
     return known[slot] ? slot : 0;
   }

@@ -20,7 +20,7 @@ class Ps {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"global", Scope::kGlobal, Sharing::kShared},
   }};
 

@@ -26,7 +26,7 @@ class Sbb {
   static constexpr const char* kSource = "SBB, OSDI 2026, section 4";
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kSteers = true;
-  static constexpr std::array<QueueSpec, 2> kQueues{{
+  static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"queue", Scope::kPerWorker, Sharing::kStealable},
       // Stealable by no thief, but for the host where its worker is stuck.
       {"block", Scope::kPerWorker, Sharing::kStealable},

@@ -27,7 +27,7 @@ class Shinjuku {
   // Who is of no known type has no target: a low priority queue (Persephone, 4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
   // A queue with two ends is made of two: what was cut is before what is fresh.
-  static constexpr std::array<QueueSpec, 2> kQueues{{
+  static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"fresh", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},
       {"cut", Scope::kGlobal, Sharing::kShared, limits::kTypes, true},
   }};
@@ -58,7 +58,7 @@ class Shinjuku {
 
   template <class H>
   QueueRef route(const Job& job, WorkerId, H& host) const {
-    return fresh(host.plan().ranking.lane_of(job.type));
+    return fresh(host.plan().ranking.queue_index_of(job.type));
   }
 
   // The highest ratio of waiting time to target. All targets are the same multiple of a service
@@ -99,7 +99,7 @@ class Shinjuku {
 
   template <class H>
   QueueRef requeue(const Job& job, Why, WorkerId, H& host) const {
-    return cut(host.plan().ranking.lane_of(job.type));
+    return cut(host.plan().ranking.queue_index_of(job.type));
   }
 
   template <class H>

@@ -26,7 +26,7 @@ class Srpt {
   static constexpr bool kInterchangeable = true;
   static constexpr bool kUsesSizes = true;
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {.name = "by-rest", .scope = Scope::kGlobal, .sharing = Sharing::kShared,
        .order = Order::kByWord},
   }};

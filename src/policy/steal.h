@@ -23,7 +23,7 @@ class Steal {
   static constexpr bool kElastic = true;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kStealable},
   }};
 

@@ -28,7 +28,7 @@ class Synergy {
   static constexpr bool kSteers = true;  // with migrate_flows
   // With thresh_wqd = 0 cut requests are served "in a best-effort manner" (5.1.3.1).
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
-  static constexpr std::array<QueueSpec, 3> kQueues{{
+  static constexpr std::array<QueueDeclaration, 3> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kStealable},
       {"waiting", Scope::kGlobal, Sharing::kShared, limits::kPriorityLevels, true},
       {"begun", Scope::kGlobal, Sharing::kShared, limits::kPriorityLevels, true},
@@ -325,7 +325,7 @@ class Synergy {
       const uint32_t depth = host.depth(victim);
       if (depth <= threshold) continue;  // somebody was faster
       if (config_.migrate_flows) {
-        FlowMigration(kFlows).adopt(worker.flows, me, {victim.lane}, host);
+        FlowMigration(kFlows).adopt(worker.flows, me, {victim.index}, host);
       }
       const uint32_t batch = std::min((depth + 1) / 2, limits::kStealMax);
       if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;

@@ -17,7 +17,7 @@ class TinyQuanta {
   static constexpr const char* kSummary = "join the shortest queue, then processor sharing there";
   static constexpr const char* kSource = "Tiny Quanta, EuroSys 2024, section 3";
   static constexpr Preempts kPreempts = Preempts::kEverything;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kShared},
   }};
 

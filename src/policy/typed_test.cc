@@ -16,7 +16,7 @@ namespace {
 
 using testing::ScriptHost;
 
-QueueRef lane(uint32_t spec, uint32_t type) { return {spec, type}; }
+QueueRef index(uint32_t declaration, uint32_t type) { return {declaration, type}; }
 
 // Types 1 and 2 take 10 us and 1 us.
 template <class P>
@@ -73,9 +73,9 @@ TEST(Profile, ranks_the_known_types_from_short_to_long) {
   ASSERT_EQ(ranking.types, 3u);
   EXPECT_EQ(std::vector<int>(ranking.order.begin(), ranking.order.begin() + 3),
             (std::vector<int>{7, 5, 3}));
-  EXPECT_EQ(ranking.lane_of(5), 5u);
-  EXPECT_EQ(ranking.lane_of(4), 0u);
-  EXPECT_EQ(ranking.lane_of(1'000'000), 0u);
+  EXPECT_EQ(ranking.queue_index_of(5), 5u);
+  EXPECT_EQ(ranking.queue_index_of(4), 0u);
+  EXPECT_EQ(ranking.queue_index_of(1'000'000), 0u);
 }
 
 TEST(FixedPriority, serves_the_shortest_type_first_and_unknown_ones_last) {
@@ -98,12 +98,12 @@ TEST(Shinjuku, picks_the_type_that_waits_longest_in_relation_to_its_service_time
   ScriptHost<Shinjuku> host(1);
   teach(policy, host);
   TypedJob longer(1, Instant()), shorter(2, Instant(90'000));
-  host.push(lane(0, 1), &longer);
-  host.push(lane(0, 2), &shorter);
+  host.push(index(0, 1), &longer);
+  host.push(index(0, 2), &shorter);
   None none;
   host.set_now(Instant(95'000));  // 9.5 against 5
   EXPECT_EQ(policy.next(none, WorkerId{0}, host), &longer);
-  host.push(lane(0, 1), &longer);
+  host.push(index(0, 1), &longer);
   host.set_now(Instant(110'000));  // 11 against 20
   EXPECT_EQ(policy.next(none, WorkerId{0}, host), &shorter);
 }
@@ -113,9 +113,9 @@ TEST(Shinjuku, a_cut_request_comes_before_fresh_ones_of_its_type) {
   ScriptHost<Shinjuku> host(1);
   teach(policy, host);
   TypedJob fresh(1, Instant(50)), cut(1, Instant());
-  EXPECT_EQ(policy.requeue(cut, Why::kPreempted, WorkerId{0}, host), lane(1, 1));
-  host.push(lane(0, 1), &fresh);
-  host.push(lane(1, 1), &cut);
+  EXPECT_EQ(policy.requeue(cut, Why::kPreempted, WorkerId{0}, host), index(1, 1));
+  host.push(index(0, 1), &fresh);
+  host.push(index(1, 1), &cut);
   None none;
   EXPECT_EQ(policy.next(none, WorkerId{0}, host), &cut);
   EXPECT_EQ(policy.next(none, WorkerId{0}, host), &fresh);
@@ -126,7 +126,7 @@ TEST(Shinjuku, cuts_only_if_somebody_waits) {
   ScriptHost<Shinjuku> host(1);
   EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), Verdict::kContinue);
   TypedJob unknown(3);
-  host.push(lane(0, 0), &unknown);
+  host.push(index(0, 0), &unknown);
   EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
 }
 

@@ -52,7 +52,7 @@ class CoreLooks {
                  (since != 0 ? at - Instant(since) : Nanos());
     signs.finished = stats.requests.value();
     signs.serves = since != 0;
-    signs.waits = queues_.depth({0, arrival_lane(policy_, worker, workers)}) > 0 ||
+    signs.waits = queues_.depth({0, arrival_index(policy_, worker, workers)}) > 0 ||
                   (stuck_.is_stuck(worker, at) && datapath_.queue(worker).pending());
     return signs;
   }

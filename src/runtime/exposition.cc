@@ -130,7 +130,7 @@ void write_depths(OpenMetrics& out, const Runtime& runtime) {
   out.family("rubato_queue_depth", "gauge", "Requests waiting, per queue.");
   for (const QueueDepth& queue : runtime.queue_depths()) {
     out.gauge(queue.depth, OpenMetrics::label("queue", queue.name) + "," +
-                               OpenMetrics::label("lane", std::to_string(queue.lane)));
+                               OpenMetrics::label("lane", std::to_string(queue.index)));
   }
 }
 
@@ -169,8 +169,8 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
   lines.emplace_back("slice_overrun_us_p99", micros(overrun.percentile(99)));
   lines.emplace_back("slice_overrun_us_max", micros(overrun.max()));
   for (const QueueDepth& queue : runtime.queue_depths()) {
-    if (queue.depth == 0 && queue.lane > 0) continue;
-    lines.emplace_back("queue_" + queue.name + "_" + std::to_string(queue.lane),
+    if (queue.depth == 0 && queue.index > 0) continue;
+    lines.emplace_back("queue_" + queue.name + "_" + std::to_string(queue.index),
                        std::to_string(queue.depth));
   }
   lines.emplace_back("busy_us", micros(Nanos(static_cast<int64_t>(stats.busy_ns))));

@@ -68,14 +68,14 @@ class Intake {
   }
 
   // Does something wait in this worker's arrival queue?
-  bool others_wait() { return context_.host.depth({0, own_lane()}) > 0; }
+  bool others_wait() { return context_.host.depth({0, own_index()}) > 0; }
 
   // Puts an arrival into a queue of the policy, or of the control plane; false = full. Other
   // workers are called if this one will not serve it soon.
   bool put(QueueRef q, Request& request) {
     ++queued_;
     if (!context_.host.put(q, &request)) return false;
-    if (!is_pushed(P::kQueues[q.spec])) call_for(q);
+    if (!is_pushed(P::kQueues[q.declaration])) call_for(q);
     call_for_control();
     return true;
   }
@@ -111,8 +111,8 @@ class Intake {
   static constexpr uint32_t kPicksPerPoll = 32;
   static constexpr Nanos kPollInterval = Nanos::micros(50);
 
-  uint32_t own_lane() const {
-    return arrival_lane(context_.shared.policy, context_.id, context_.shared.options.workers);
+  uint32_t own_index() const {
+    return arrival_index(context_.shared.policy, context_.id, context_.shared.options.workers);
   }
 
   // The queues of workers whose cores are parked, one at a time, in turn: each look is a system
@@ -131,10 +131,10 @@ class Intake {
   // last request of an inbox to its worker, which does not come to it now.
   uint32_t take_over(WorkerId stuck) {
     uint32_t taken = 0;
-    for (uint32_t spec = 0; spec < std::size(P::kQueues); ++spec) {
-      const QueueSpec& queue = P::kQueues[spec];
+    for (uint32_t declaration = 0; declaration < std::size(P::kQueues); ++declaration) {
+      const QueueDeclaration& queue = P::kQueues[declaration];
       if (queue.scope != Scope::kPerWorker || queue.sharing != Sharing::kStealable) continue;
-      taken += take_over({spec, stuck.value}, {spec, context_.id.value});
+      taken += take_over({declaration, stuck.value}, {declaration, context_.id.value});
     }
     return taken;
   }

@@ -108,17 +108,17 @@ class LiveHost {
       return queue.take(job) ? job : nullptr;
     });
     // The next job arrived no earlier.
-    if (P::kQueues[q.spec].aged && taken != nullptr) {
+    if (P::kQueues[q.declaration].aged && taken != nullptr) {
       queues_.age(q).store(taken->arrived.ns(), kRelaxed);
     }
     return taken;
   }
   bool put(QueueRef q, Job* job) {
     const int64_t arrived_ns = job->arrived.ns();
-    const bool first = P::kQueues[q.spec].aged && depth(q) == 0;
+    const bool first = P::kQueues[q.declaration].aged && depth(q) == 0;
     if (!queues_.visit(q, [job](auto& queue) { return queue.put(job); })) return false;
     if (first) queues_.age(q).store(arrived_ns, kRelaxed);
-    if (kPushes<P> && is_pushed(P::kQueues[q.spec])) pushed_.set(q.lane);
+    if (kPushes<P> && is_pushed(P::kQueues[q.declaration])) pushed_.set(q.index);
     return true;
   }
 
@@ -129,7 +129,7 @@ class LiveHost {
     const std::span<Job*> room(batch.data(), std::min(max, limits::kStealMax));
     const uint32_t n = queues_.visit(victim, [room](auto& q) { return take_some(q, room); });
     if (n == 0) return nullptr;
-    if (victim.lane != into.lane) {  // else a batch of its own
+    if (victim.index != into.index) {  // else a batch of its own
       ++steals_;
       stolen_ += n;
     }

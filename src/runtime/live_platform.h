@@ -53,7 +53,7 @@ class LivePlatform {
   bool put_back(QueueRef q, Request& request) {
     if (!host().put(q, &request)) return false;
     intake_.wake_pushed();
-    if (!is_pushed(P::kQueues[q.spec])) context_.shared.wakeups.wake_for(q, me(), host());
+    if (!is_pushed(P::kQueues[q.declaration])) context_.shared.wakeups.wake_for(q, me(), host());
     return true;
   }
   Request* take_control() {

@@ -260,9 +260,9 @@ RuntimeStats LiveRuntime<P>::stats() const {
 template <Policy P>
 std::vector<QueueDepth> LiveRuntime<P>::queue_depths() const {
   std::vector<QueueDepth> depths;
-  for (uint32_t spec = 0; spec < std::size(P::kQueues); ++spec) {
-    for (uint32_t lane = 0; lane < shared_.queues.lanes(spec); ++lane) {
-      depths.push_back({P::kQueues[spec].name, lane, shared_.queues.depth({spec, lane})});
+  for (uint32_t declaration = 0; declaration < std::size(P::kQueues); ++declaration) {
+    for (uint32_t index = 0; index < shared_.queues.queue_count(declaration); ++index) {
+      depths.push_back({P::kQueues[declaration].name, index, shared_.queues.depth({declaration, index})});
     }
   }
   return depths;

@@ -2,7 +2,7 @@
 //
 // QueueSet<P>: the queues that policy P declares, each of the type that its Sharing and Order need,
 // picked at compile time. Built before the workers start, never resized. Which thread may call what
-// is the queue's own rule: put on kOwner and kStealable queues by the lane's worker only,
+// is the queue's own rule: put on kOwner and kStealable queues by the index's worker only,
 // everything else by all.
 #pragma once
 
@@ -42,14 +42,14 @@ using QueueFor = std::conditional_t<
                                               MpmcQueue<Job*>>>>>;
 
 // A queue that only its worker takes from and others may put into.
-constexpr bool is_pushed(const QueueSpec& spec) {
-  return spec.scope == Scope::kPerWorker && spec.sharing == Sharing::kShared;
+constexpr bool is_pushed(const QueueDeclaration& declaration) {
+  return declaration.scope == Scope::kPerWorker && declaration.sharing == Sharing::kShared;
 }
 
 template <Policy P>
 inline constexpr bool kPushes = [] {
-  for (const QueueSpec& spec : P::kQueues) {
-    if (is_pushed(spec)) return true;
+  for (const QueueDeclaration& declaration : P::kQueues) {
+    if (is_pushed(declaration)) return true;
   }
   return false;
 }();
@@ -59,10 +59,10 @@ template <Policy P>
 inline constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
                                      P::kQueues[0].sharing == Sharing::kOwner;
 
-// The lane of the first queue where requests that come in at this worker are put, unless the policy
-// says otherwise.
+// The index of the first queue where requests that come in at this worker are put, unless the
+// policy says otherwise.
 template <Policy P>
-uint32_t arrival_lane(const P& policy, WorkerId worker, uint32_t workers) {
+uint32_t arrival_index(const P& policy, WorkerId worker, uint32_t workers) {
   switch (P::kQueues[0].scope) {
     case Scope::kGlobal: return 0;
     case Scope::kPerWorker: return worker.value;
@@ -73,14 +73,14 @@ uint32_t arrival_lane(const P& policy, WorkerId worker, uint32_t workers) {
 
 template <Policy P>
 class QueueSet {
-  static constexpr size_t kSpecs = std::span<const QueueSpec>(P::kQueues).size();
+  static constexpr size_t kDeclarations = std::span<const QueueDeclaration>(P::kQueues).size();
 
  public:
   QueueSet(const P& policy, uint32_t workers, uint32_t inbox_capacity, uint32_t shared_capacity) {
-    for (uint32_t spec = 0; spec < kSpecs; ++spec) {
-      lanes_[spec] = lanes_of(policy, P::kQueues[spec], workers);
+    for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
+      queue_counts_[declaration] = queue_count_of(policy, P::kQueues[declaration], workers);
     }
-    build(inbox_capacity, shared_capacity, std::make_index_sequence<kSpecs>());
+    build(inbox_capacity, shared_capacity, std::make_index_sequence<kDeclarations>());
   }
 
   // Calls f with the queue. The branch on q.spec folds away where the QueueRef is constant.
@@ -97,10 +97,10 @@ class QueueSet {
   // hint.
   template <class F>
   void for_each_waiting(F&& f) {
-    for (uint32_t spec = 0; spec < kSpecs; ++spec) {
-      if (P::kQueues[spec].scope == Scope::kPerWorker) continue;
-      for (uint32_t lane = 0; lane < lanes_[spec]; ++lane) {
-        if (depth({spec, lane}) > 0) f(QueueRef{spec, lane});
+    for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
+      if (P::kQueues[declaration].scope == Scope::kPerWorker) continue;
+      for (uint32_t index = 0; index < queue_counts_[declaration]; ++index) {
+        if (depth({declaration, index}) > 0) f(QueueRef{declaration, index});
       }
     }
   }
@@ -108,64 +108,64 @@ class QueueSet {
   // Does more than one request wait in the inbox of some worker, where others may steal?
   bool any_to_steal() {
     if (P::kQueues[0].sharing != Sharing::kStealable) return false;
-    for (uint32_t lane = 0; lane < lanes_[0]; ++lane) {
-      if (depth({0, lane}) > 1) return true;
+    for (uint32_t index = 0; index < queue_counts_[0]; ++index) {
+      if (depth({0, index}) > 1) return true;
     }
     return false;
   }
 
   // Is there anything that others have put where only this worker takes it?
   bool pushed_to(WorkerId worker) {
-    for (uint32_t spec = 0; spec < kSpecs; ++spec) {
-      const QueueSpec& queue = P::kQueues[spec];
-      if (is_pushed(queue) && depth({spec, worker.value}) > 0) return true;
+    for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
+      const QueueDeclaration& queue = P::kQueues[declaration];
+      if (is_pushed(queue) && depth({declaration, worker.value}) > 0) return true;
     }
     return false;
   }
 
-  uint32_t lanes(uint32_t spec) const { return lanes_[spec]; }
+  uint32_t queue_count(uint32_t declaration) const { return queue_counts_[declaration]; }
 
   // Of an `aged` queue: when the job arrived that was last at its head, in ns. Relaxed: a hint that
   // orders nothing.
-  std::atomic<int64_t>& age(QueueRef q) { return ages_[q.spec][q.lane]; }
+  std::atomic<int64_t>& age(QueueRef q) { return ages_[q.declaration][q.index]; }
 
  private:
   template <size_t I>
-  using Row = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing, P::kQueues[I].order>>>;
+  using Queues = std::vector<std::unique_ptr<QueueFor<P::kQueues[I].sharing, P::kQueues[I].order>>>;
 
   template <size_t... I>
-  static auto rows_of(std::index_sequence<I...>) -> std::tuple<Row<I>...>;
+  static auto queues_of_all(std::index_sequence<I...>) -> std::tuple<Queues<I>...>;
 
   template <size_t... I>
   void build(uint32_t inbox, uint32_t shared, std::index_sequence<I...>) {
-    (build_row<I>(inbox, shared), ...);
+    (build_queues<I>(inbox, shared), ...);
   }
 
   template <size_t I>
-  void build_row(uint32_t inbox, uint32_t shared) {
-    constexpr QueueSpec kSpec = P::kQueues[I];
-    const bool per_worker = kSpec.scope == Scope::kPerWorker;
-    if (kSpec.aged) ages_[I] = std::vector<std::atomic<int64_t>>(lanes_[I]);
-    for (uint32_t lane = 0; lane < lanes_[I]; ++lane) {
-      std::get<I>(rows_).push_back(
-          std::make_unique<QueueFor<kSpec.sharing, kSpec.order>>(per_worker ? inbox : shared));
+  void build_queues(uint32_t inbox, uint32_t shared) {
+    constexpr QueueDeclaration kDeclaration = P::kQueues[I];
+    const bool per_worker = kDeclaration.scope == Scope::kPerWorker;
+    if (kDeclaration.aged) ages_[I] = std::vector<std::atomic<int64_t>>(queue_counts_[I]);
+    for (uint32_t index = 0; index < queue_counts_[I]; ++index) {
+      std::get<I>(queues_).push_back(
+          std::make_unique<QueueFor<kDeclaration.sharing, kDeclaration.order>>(per_worker ? inbox : shared));
     }
   }
 
   template <size_t I, class F>
   decltype(auto) visit_from(QueueRef q, F&& f) {
-    if constexpr (I + 1 == kSpecs) {
-      RUBATO_DCHECK(q.spec == I && q.lane < lanes_[I]);
-      return f(*std::get<I>(rows_)[q.lane]);
+    if constexpr (I + 1 == kDeclarations) {
+      RUBATO_DCHECK(q.declaration == I && q.index < queue_counts_[I]);
+      return f(*std::get<I>(queues_)[q.index]);
     } else {
-      if (q.spec == I) return f(*std::get<I>(rows_)[q.lane]);
+      if (q.declaration == I) return f(*std::get<I>(queues_)[q.index]);
       return visit_from<I + 1>(q, std::forward<F>(f));
     }
   }
 
-  decltype(rows_of(std::make_index_sequence<kSpecs>())) rows_;
-  std::array<std::vector<std::atomic<int64_t>>, kSpecs> ages_;
-  std::array<uint32_t, kSpecs> lanes_{};
+  decltype(queues_of_all(std::make_index_sequence<kDeclarations>())) queues_;
+  std::array<std::vector<std::atomic<int64_t>>, kDeclarations> ages_;
+  std::array<uint32_t, kDeclarations> queue_counts_{};
 };
 
 }  // namespace rubato

@@ -58,7 +58,7 @@ struct RuntimeStats {
 // One declared queue and how much waits in it now.
 struct QueueDepth {
   std::string name;
-  uint32_t lane = 0;
+  uint32_t index = 0;
   uint32_t depth = 0;
 };
 

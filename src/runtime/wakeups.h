@@ -73,13 +73,13 @@ class Wakeups {
   // May that worker come to take what is in this queue?
   template <class H>
   bool may_serve(QueueRef q, WorkerId worker, H& host) const {
-    const QueueSpec& spec = P::kQueues[q.spec];
-    switch (spec.scope) {
+    const QueueDeclaration& declaration = P::kQueues[q.declaration];
+    switch (declaration.scope) {
       case Scope::kGlobal: return hook::may_serve(policy_, q, worker, host);
-      case Scope::kPerManager: return manager_of(policy_, worker, workers_).value == q.lane;
+      case Scope::kPerManager: return manager_of(policy_, worker, workers_).value == q.index;
       case Scope::kPerWorker: break;
     }
-    return spec.sharing == Sharing::kStealable || q.lane == worker.value;
+    return declaration.sharing == Sharing::kStealable || q.index == worker.value;
   }
 
   // Calls parked workers for what was put where only they take it. The worker that puts it calls

@@ -10,11 +10,11 @@ namespace rubato::sim {
 namespace {
 
 WorkloadSpec at_rate(double rps, uint32_t flows) {
-  WorkloadSpec spec;
-  spec.mixes.push_back(parse_mix("exp-1").value());
-  spec.rate = rps;
-  spec.flows.count = flows;
-  return spec;
+  WorkloadSpec declaration;
+  declaration.mixes.push_back(parse_mix("exp-1").value());
+  declaration.rate = rps;
+  declaration.flows.count = flows;
+  return declaration;
 }
 
 Costs network(Nanos rtt, Nanos p99) {

@@ -92,8 +92,8 @@ class ElasticCores {
     const sched::DelayScale scale = delay_scale();
     context_.host.queues().for_each_head([&](QueueRef q, const Job& job) {
       const auto& request = static_cast<const SimRequest&>(job);
-      const bool own = P::kQueues[q.spec].scope == Scope::kPerWorker;
-      Nanos& delay = own ? delays_[q.lane] : common_delay_;
+      const bool own = P::kQueues[q.declaration].scope == Scope::kPerWorker;
+      Nanos& delay = own ? delays_[q.index] : common_delay_;
       delay = std::max(delay, now - std::max(request.arrived, request.put_back));
       longest = std::max(longest, scale.of(request, now));
     });

@@ -75,7 +75,7 @@ struct Courier {
   static constexpr const char* kSummary = "for this test";
   static constexpr const char* kSource = "this test";
   static constexpr Preempts kPreempts = Preempts::kNothing;
-  static constexpr std::array<QueueSpec, 2> kQueues{{
+  static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"in", Scope::kPerManager, Sharing::kManaged},
       {"local", Scope::kPerWorker, Sharing::kShared},
   }};

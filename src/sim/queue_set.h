@@ -27,25 +27,25 @@ class QueueSet {
   // Queues of `capacity` jobs each.
   QueueSet(const P& policy, uint32_t workers, uint32_t capacity)
       : capacity_(capacity), rings_(workers) {
-    for (const QueueSpec& spec : P::kQueues) {
-      const uint32_t lanes = lanes_of(policy, spec, workers);
-      rows_.push_back(Row{queues_of(spec, lanes), BitRing(lanes), BitRing(lanes)});
+    for (const QueueDeclaration& declaration : P::kQueues) {
+      const uint32_t queue_count = queue_count_of(policy, declaration, workers);
+      queues_.push_back(Queues{queues_of(declaration, queue_count), BitRing(queue_count), BitRing(queue_count)});
     }
   }
 
-  const Queue& at(QueueRef q) const { return rows_[q.spec].queues[q.lane]; }
+  const Queue& at(QueueRef q) const { return queues_[q.declaration].queues[q.index]; }
   JobQueue& ring(uint32_t worker) { return rings_[worker]; }
   const JobQueue& ring(uint32_t worker) const { return rings_[worker]; }
   uint64_t waiting() const { return waiting_; }  // in all queues; not in rings
 
   // False = full.
   [[gnu::always_inline]] bool insert(QueueRef q, Job* job) {
-    Row& row = rows_[q.spec];
-    Queue& queue = row.queues[q.lane];
+    Queues& row = queues_[q.declaration];
+    Queue& queue = row.queues[q.index];
     const uint32_t before = queue.depth();
     if (!queue.put(job, capacity_)) return false;
-    if (before == 0) row.held.add(q.lane);
-    if (before == 1) row.held_more.add(q.lane);
+    if (before == 0) row.held.add(q.index);
+    if (before == 1) row.held_more.add(q.index);
     ++waiting_;
     return true;
   }
@@ -53,31 +53,31 @@ class QueueSet {
   // kTake is Queue::take or Queue::take_tail. Requires that q is not empty.
   template <auto kTake = &Queue::take>
   Job* remove(QueueRef q) {
-    Row& row = rows_[q.spec];
-    Queue& queue = row.queues[q.lane];
+    Queues& row = queues_[q.declaration];
+    Queue& queue = row.queues[q.index];
     RUBATO_DCHECK(!queue.empty());
     Job* const job = (queue.*kTake)();
     const uint32_t left = queue.depth();
-    if (left == 0) row.held.remove(q.lane);
-    if (left == 1) row.held_more.remove(q.lane);
+    if (left == 0) row.held.remove(q.index);
+    if (left == 1) row.held_more.remove(q.index);
     --waiting_;
     return job;
   }
 
-  // How many lanes of `spec`, in ring order, lie before the first of `count` from `from` on that
-  // holds more than `above` jobs; `count` if none does.
-  uint32_t find_deeper(uint32_t spec, uint32_t from, uint32_t count, uint32_t above) const {
-    const Row& row = rows_[spec];
-    const auto lanes = static_cast<uint32_t>(row.queues.size());
+  // How many queues of `declaration`, in ring order, lie before the first of `count` from `from` on
+  // that holds more than `above` jobs; `count` if none does.
+  uint32_t find_deeper(uint32_t declaration, uint32_t from, uint32_t count, uint32_t above) const {
+    const Queues& row = queues_[declaration];
+    const auto queue_count = static_cast<uint32_t>(row.queues.size());
     const BitRing& candidates = above == 0 ? row.held : row.held_more;
     uint32_t step = 0;
-    for (uint32_t lane = from; step < count; ++step, lane = lane + 1 == lanes ? 0 : lane + 1) {
-      const uint32_t skip = candidates.find(lane, count - step);
+    for (uint32_t index = from; step < count; ++step, index = index + 1 == queue_count ? 0 : index + 1) {
+      const uint32_t skip = candidates.find(index, count - step);
       step += skip;
       if (step == count) break;
-      lane += skip;
-      if (lane >= lanes) lane -= lanes;
-      if (row.queues[lane].depth() > above) break;
+      index += skip;
+      if (index >= queue_count) index -= queue_count;
+      if (row.queues[index].depth() > above) break;
     }
     return step;
   }
@@ -86,12 +86,12 @@ class QueueSet {
   // it were in the queue that its worker polls into.
   template <class Visitor>
   void for_each_head(Visitor&& visitor) const {
-    for (uint32_t spec = 0; spec < rows_.size(); ++spec) {
-      const Row& row = rows_[spec];
-      const auto lanes = static_cast<uint32_t>(row.queues.size());
-      for (uint32_t lane = row.held.find(0, lanes); lane < lanes;) {
-        visitor(QueueRef{spec, lane}, *row.queues[lane].head());
-        if (++lane < lanes) lane += row.held.find(lane, lanes - lane);
+    for (uint32_t declaration = 0; declaration < queues_.size(); ++declaration) {
+      const Queues& row = queues_[declaration];
+      const auto queue_count = static_cast<uint32_t>(row.queues.size());
+      for (uint32_t index = row.held.find(0, queue_count); index < queue_count;) {
+        visitor(QueueRef{declaration, index}, *row.queues[index].head());
+        if (++index < queue_count) index += row.held.find(index, queue_count - index);
       }
     }
     for (uint32_t w = 0; w < rings_.size(); ++w) {
@@ -100,23 +100,23 @@ class QueueSet {
   }
 
  private:
-  struct Row {
+  struct Queues {
     std::vector<Queue> queues;
-    BitRing held;       // the lanes that hold something
+    BitRing held;       // the queues that hold something
     BitRing held_more;  // and those that hold more than one job
   };
 
-  static std::vector<Queue> queues_of(const QueueSpec& spec, uint32_t lanes) {
+  static std::vector<Queue> queues_of(const QueueDeclaration& declaration, uint32_t queue_count) {
     if constexpr (kOrders<P>) {
-      return std::vector<Queue>(lanes, Queue(spec.order));
+      return std::vector<Queue>(queue_count, Queue(declaration.order));
     } else {
-      return std::vector<Queue>(lanes);
+      return std::vector<Queue>(queue_count);
     }
   }
 
   uint32_t capacity_;
   uint64_t waiting_ = 0;
-  std::vector<Row> rows_;
+  std::vector<Queues> queues_;
   std::vector<JobQueue> rings_;
 };
 

@@ -95,7 +95,7 @@ class SimHost {
   bool put(QueueRef q, Job* job) {
     if (!manages()) {
       meter_.spend(costs_.worker.put);
-    } else if (P::kQueues[q.spec].scope == Scope::kPerWorker) {
+    } else if (P::kQueues[q.declaration].scope == Scope::kPerWorker) {
       meter_.spend(costs_.manager.put);
       meter_.spend(costs_.dispatcher);
     }
@@ -114,7 +114,7 @@ class SimHost {
     const uint32_t batch = std::min(max, depth);
     Job* const first = remove(victim);
     for (uint32_t i = 1; i < batch; ++i) RUBATO_CHECK(insert(into, remove(victim)));
-    if (victim.lane == into.lane && P::kQueues[victim.spec].scope == Scope::kPerWorker) {
+    if (victim.index == into.index && P::kQueues[victim.declaration].scope == Scope::kPerWorker) {
       meter_.spend(costs_.worker.take);  // a batch of its own
       return first;
     }
@@ -130,8 +130,8 @@ class SimHost {
   const Plan& plan() const { return plan_; }
 
   // verb::find_deeper; each queue on the way is paid for as if looked at.
-  uint32_t find_deeper(uint32_t spec, uint32_t from, uint32_t count, uint32_t above) {
-    const uint32_t step = queues_.find_deeper(spec, from, count, above);
+  uint32_t find_deeper(uint32_t declaration, uint32_t from, uint32_t count, uint32_t above) {
+    const uint32_t step = queues_.find_deeper(declaration, from, count, above);
     look(std::min(step + 1, count));
     return step;
   }
@@ -210,9 +210,9 @@ class SimHost {
   using Queue = typename QueueSet<P>::Queue;
 
   uint32_t seen_in_ring(QueueRef q) const {
-    const bool of_worker = q.spec == 0 && P::kQueues[0].scope == Scope::kPerWorker;
-    const bool may_see = seat_ == q.lane || seat_ == kCentralSeat;
-    return of_worker && may_see ? queues_.ring(q.lane).depth() : 0;
+    const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
+    const bool may_see = seat_ == q.index || seat_ == kCentralSeat;
+    return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
   }
 
   // A manager's looks and takes are part of its other prices.
@@ -241,7 +241,7 @@ class SimHost {
 
   void trace_depth(QueueRef q) const {
     if (trace_ != nullptr) [[unlikely]]
-      trace_->depth(P::kQueues[q.spec].name, q.lane, now(), queues_.at(q).depth());
+      trace_->depth(P::kQueues[q.declaration].name, q.index, now(), queues_.at(q).depth());
   }
 
   const Costs& costs_;

@@ -383,7 +383,7 @@ class SimWorker {
     if (!q) return choose();
     SchedulerCounters& counters = context_.counters;
     ++counters.preemptions;
-    if (P::kQueues[q->spec].scope == Scope::kGlobal) {
+    if (P::kQueues[q->declaration].scope == Scope::kGlobal) {
       counters.wait_queue_max = std::max<uint64_t>(counters.wait_queue_max, waiting_in(*q));
     }
     meter().spend(costs().worker.fresh_fiber);

@@ -126,7 +126,7 @@ void Trace::write_mark(uint32_t worker, const char* what, Instant at) {
   end_event();
 }
 
-void Trace::write_depth(const char* queue, uint32_t lane, Instant at, uint32_t depth) {
+void Trace::write_depth(const char* queue, uint32_t index, Instant at, uint32_t depth) {
   add(",\n{\"ph\":\"C\",\"pid\":");
   add_number(kQueuesProcess);
   add(",\"ts\":");
@@ -134,7 +134,7 @@ void Trace::write_depth(const char* queue, uint32_t lane, Instant at, uint32_t d
   add(",\"name\":\"");
   add(queue);
   add(" ");
-  add_number(lane);
+  add_number(index);
   add("\",\"args\":{\"waiting\":");
   add_number(depth);
   add("}");

@@ -60,9 +60,9 @@ class Trace {
     if (wants(at, at)) write_mark(worker, what, at);
   }
 
-  // From now on `depth` jobs wait in that lane of `queue` (QueueSpec::name).
-  void depth(const char* queue, uint32_t lane, Instant at, uint32_t depth) {
-    if (wants(at, at)) write_depth(queue, lane, at, depth);
+  // From now on `depth` jobs wait in that index of `queue` (QueueDeclaration::name).
+  void depth(const char* queue, uint32_t index, Instant at, uint32_t depth) {
+    if (wants(at, at)) write_depth(queue, index, at, depth);
   }
 
   // True once nothing more can be recorded: the limits are reached, or writing failed.
@@ -94,7 +94,7 @@ class Trace {
                    End how);
   void write_span(uint32_t worker, const char* what, Instant start, Instant end);
   void write_mark(uint32_t worker, const char* what, Instant at);
-  void write_depth(const char* queue, uint32_t lane, Instant at, uint32_t depth);
+  void write_depth(const char* queue, uint32_t index, Instant at, uint32_t depth);
   void write_rows(uint32_t workers);
   void begin_event(char phase, uint32_t row, Instant at);
   void end_event();

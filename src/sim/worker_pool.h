@@ -38,12 +38,12 @@ class WorkerPool {
   // A request was put into q: idle workers that could find it look, of several the next in turn. A
   // batch that one of them steals may give work to others.
   void offer(QueueRef q, Nanos after = Nanos()) {
-    const QueueSpec& spec = P::kQueues[q.spec];
-    if (kManages<P> && spec.scope == Scope::kPerManager) return offer_to_group(q);
+    const QueueDeclaration& declaration = P::kQueues[q.declaration];
+    if (kManages<P> && declaration.scope == Scope::kPerManager) return offer_to_group(q);
     if (idle().empty()) return;
-    if (spec.scope == Scope::kPerWorker) {
-      if (idle().has(q.lane)) wake(q.lane, after);
-      if (spec.sharing == Sharing::kOwner) return;
+    if (declaration.scope == Scope::kPerWorker) {
+      if (idle().has(q.index)) wake(q.index, after);
+      if (declaration.sharing == Sharing::kOwner) return;
     }
     const uint64_t moved = host().moved();
     uint32_t asked = 0;
@@ -101,10 +101,10 @@ class WorkerPool {
 
   // Of a group's queue: its manager, and its idle workers if they may take from the queue.
   void offer_to_group(QueueRef q) {
-    context_.pending_managers.add(ManagerId{q.lane});
-    if (P::kQueues[q.spec].sharing != Sharing::kShared) return;
+    context_.pending_managers.add(ManagerId{q.index});
+    if (P::kQueues[q.declaration].sharing != Sharing::kShared) return;
     for (uint32_t w = idle().find(0, size_); w < size_ && waiting_in(q) > 0;) {
-      if (context_.group_of(w).value == q.lane) wake(w);
+      if (context_.group_of(w).value == q.index) wake(w);
       ++w;
       if (w < size_) w += idle().find(w, size_ - w);
     }

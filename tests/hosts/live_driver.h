@@ -212,8 +212,8 @@ class LiveDriver {
   // Idle workers look at a queue that something was put into: whose it is, then by turns, as those
   // of the simulator do.
   void offer(QueueRef q) {
-    if (P::kQueues[q.spec].scope == Scope::kPerWorker) give_work(q.lane, false);
-    if (P::kQueues[q.spec].sharing == Sharing::kOwner) return;
+    if (P::kQueues[q.declaration].scope == Scope::kPerWorker) give_work(q.index, false);
+    if (P::kQueues[q.declaration].sharing == Sharing::kOwner) return;
     uint32_t w = turn_;
     for (uint32_t asked = 0; asked < workers_; ++asked, w = (w + 1) % workers_) {
       if (central_host_.depth(q) == 0) return;

@@ -13,7 +13,7 @@ struct AsksTooMuch {
   static constexpr const char* kSummary = "";
   static constexpr const char* kSource = "";
   static constexpr Preempts kPreempts = Preempts::kNothing;
-  static constexpr std::array<QueueSpec, 1> kQueues{{
+  static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {"inbox", Scope::kPerWorker, Sharing::kOwner},
   }};
   using Config = None;

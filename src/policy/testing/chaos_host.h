@@ -32,8 +32,8 @@ class ChaosHost {
 
   ChaosHost(Inner& inner, uint64_t seed, ChaosRates rates = {})
       : inner_(inner), prng_(seed), rates_(rates), posted_(inner.workers()) {
-    for (const QueueSpec& spec : P::kQueues) {
-      seen_.emplace_back(lanes_of(spec, inner.workers(), inner.managers()));
+    for (const QueueDeclaration& declaration : P::kQueues) {
+      seen_.emplace_back(queue_count_of(declaration, inner.workers(), inner.managers()));
     }
   }
 
@@ -66,7 +66,7 @@ class ChaosHost {
   bool unsteer(uint64_t flow) { return !happens(rates_.refused_put) && inner_.unsteer(flow); }
 
   Job* take(QueueRef q) {
-    const bool raced = P::kQueues[q.spec].sharing == Sharing::kShared;
+    const bool raced = P::kQueues[q.declaration].sharing == Sharing::kShared;
     return raced && happens(rates_.lost_race) ? nullptr : inner_.take(q);
   }
   Job* take_tail(QueueRef q) {
@@ -99,7 +99,7 @@ class ChaosHost {
     uint64_t first_word = kNoWord;
   };
 
-  Seen& seen(QueueRef q) { return seen_[q.spec][q.lane]; }
+  Seen& seen(QueueRef q) { return seen_[q.declaration][q.index]; }
 
   bool happens(uint32_t per_mille) {
     const bool now = prng_.below(1000) < per_mille;

@@ -46,8 +46,8 @@ class CheckedHost {
 
   // `patience`: how many other jobs may be taken while one waits in a queue.
   CheckedHost(Inner& inner, uint64_t patience) : inner_(inner), patience_(patience) {
-    for (const QueueSpec& spec : P::kQueues) {
-      queues_ += lanes_of(spec, inner.workers(), inner.managers());
+    for (const QueueDeclaration& declaration : P::kQueues) {
+      queues_ += queue_count_of(declaration, inner.workers(), inner.managers());
     }
   }
 
@@ -65,7 +65,7 @@ class CheckedHost {
   uint64_t consumed(QueueRef q) { return legal(q) ? inner_.consumed(q) : 0; }
   Instant oldest(QueueRef q) {
     if (!legal(q)) return Instant::never();
-    const bool aged = require(P::kQueues[q.spec].aged, "oldest of " + name(q) + ", not aged");
+    const bool aged = require(P::kQueues[q.declaration].aged, "oldest of " + name(q) + ", not aged");
     return aged ? inner_.oldest(q) : Instant::never();
   }
   uint64_t first_word(QueueRef q) {
@@ -221,10 +221,10 @@ class CheckedHost {
     uint64_t grants_before = 0;
   };
 
-  static bool is_ordered(QueueRef q) { return P::kQueues[q.spec].order == Order::kByWord; }
-  Sharing sharing(QueueRef q) const { return P::kQueues[q.spec].sharing; }
+  static bool is_ordered(QueueRef q) { return P::kQueues[q.declaration].order == Order::kByWord; }
+  Sharing sharing(QueueRef q) const { return P::kQueues[q.declaration].sharing; }
   bool owns(QueueRef q) const {
-    return seat_.kind == Seat::Kind::kWorker && q.lane == seat_.who;
+    return seat_.kind == Seat::Kind::kWorker && q.index == seat_.who;
   }
   bool acts() const { return seat_.kind != Seat::Kind::kObserver; }
   bool open_to_all(QueueRef q) const {
@@ -237,13 +237,13 @@ class CheckedHost {
   bool may_take(QueueRef q) const {
     if (sharing(q) == Sharing::kOwner) return owns(q);
     if (sharing(q) == Sharing::kManaged) {
-      return seat_.kind == Seat::Kind::kManager && q.lane == seat_.who;
+      return seat_.kind == Seat::Kind::kManager && q.index == seat_.who;
     }
     return sharing(q) == Sharing::kShared ? acts() : seat_.kind == Seat::Kind::kWorker;
   }
 
   std::string name(QueueRef q) const {
-    return std::string(P::kQueues[q.spec].name) + "[" + std::to_string(q.lane) + "]";
+    return std::string(P::kQueues[q.declaration].name) + "[" + std::to_string(q.index) + "]";
   }
 
   bool require(bool condition, const std::string& what) {
@@ -260,9 +260,9 @@ class CheckedHost {
 
   bool legal(QueueRef q) {
     count_verb();
-    if (q.spec >= P::kQueues.size()) return require(false, "a queue that was not declared");
-    const uint32_t lanes = lanes_of(P::kQueues[q.spec], inner_.workers(), inner_.managers());
-    return require(q.lane < lanes, "no lane " + name(q));
+    if (q.declaration >= P::kQueues.size()) return require(false, "a queue that was not declared");
+    const uint32_t queue_count = queue_count_of(P::kQueues[q.declaration], inner_.workers(), inner_.managers());
+    return require(q.index < queue_count, "no lane " + name(q));
   }
 
   void granted(Job* job, QueueRef from) {

@@ -249,9 +249,9 @@ class Driver {
 
   // Does something wait in a queue of this worker's own?
   bool owns_waiting(uint32_t worker) {
-    for (uint32_t spec = 0; spec < P::kQueues.size(); ++spec) {
-      if (P::kQueues[spec].scope != Scope::kPerWorker) continue;
-      if (!script_.waiting(QueueRef{spec, worker}).empty()) return true;
+    for (uint32_t declaration = 0; declaration < P::kQueues.size(); ++declaration) {
+      if (P::kQueues[declaration].scope != Scope::kPerWorker) continue;
+      if (!script_.waiting(QueueRef{declaration, worker}).empty()) return true;
     }
     return false;
   }

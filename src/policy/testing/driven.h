@@ -22,7 +22,7 @@ struct Driven {
   Preempts preempts;
   bool claims_work_conserving;
   MayStarve may_starve;
-  std::span<const QueueSpec> queues;
+  std::span<const QueueDeclaration> queues;
   DriveReport (*drive)(std::span<const Arrival> arrivals, DriveOptions options,
                        const PolicySettings& settings);
   PolicySettings (*draw_settings)(Prng& prng);

@@ -29,7 +29,7 @@ struct Topology {
   static constexpr const char* kSummary = "";
   static constexpr const char* kSource = "";
   static constexpr Preempts kPreempts = Preempts::kNothing;
-  static constexpr std::array<QueueSpec, 4> kQueues{{
+  static constexpr std::array<QueueDeclaration, 4> kQueues{{
       {"owned", Scope::kPerWorker, Sharing::kOwner},
       {"stealable", Scope::kPerWorker, Sharing::kStealable},
       {"shared", Scope::kGlobal, Sharing::kShared, 2},
@@ -53,7 +53,7 @@ static_assert(FullHost<Script> && FullHost<Chaos> && FullHost<Checked>);
 
 constexpr QueueRef owned(uint32_t worker) { return {0, worker}; }
 constexpr QueueRef stealable(uint32_t worker) { return {1, worker}; }
-constexpr QueueRef shared(uint32_t lane) { return {2, lane}; }
+constexpr QueueRef shared(uint32_t index) { return {2, index}; }
 constexpr QueueRef kOrdered{3, 0};
 
 TEST(ScriptHost, queues_are_first_in_first_out_and_count_what_passes) {

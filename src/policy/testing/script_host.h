@@ -23,10 +23,10 @@
 
 namespace rubato::testing {
 
-// How many queues `spec` stands for.
-constexpr uint32_t lanes_of(const QueueSpec& spec, uint32_t workers, uint32_t managers) {
-  if (spec.scope == Scope::kGlobal) return spec.lanes;
-  return spec.scope == Scope::kPerWorker ? workers : managers;
+// How many queues `declaration` stands for.
+constexpr uint32_t queue_count_of(const QueueDeclaration& declaration, uint32_t workers, uint32_t managers) {
+  if (declaration.scope == Scope::kGlobal) return declaration.queue_count;
+  return declaration.scope == Scope::kPerWorker ? workers : managers;
 }
 
 template <Policy P>
@@ -43,8 +43,8 @@ class ScriptHost {
         posted_(workers),
         mailboxes_(managers) {
     RUBATO_CHECK(workers >= 1 && workers <= limits::kMaxWorkers);
-    for (const QueueSpec& spec : P::kQueues) {
-      queues_.emplace_back(lanes_of(spec, workers, managers));
+    for (const QueueDeclaration& declaration : P::kQueues) {
+      queues_.emplace_back(queue_count_of(declaration, workers, managers));
     }
   }
 
@@ -63,7 +63,7 @@ class ScriptHost {
     return at(q).consumed;
   }
   Instant oldest(QueueRef q) {
-    RUBATO_CHECK(P::kQueues[q.spec].aged);
+    RUBATO_CHECK(P::kQueues[q.declaration].aged);
     record("oldest", q);
     return at(q).jobs.empty() ? Instant::never() : at(q).jobs.front()->arrived;
   }
@@ -188,11 +188,11 @@ class ScriptHost {
     uint64_t consumed = 0;
   };
 
-  static bool is_ordered(QueueRef q) { return P::kQueues[q.spec].order == Order::kByWord; }
+  static bool is_ordered(QueueRef q) { return P::kQueues[q.declaration].order == Order::kByWord; }
 
   Queue& at(QueueRef q) {
-    RUBATO_CHECK(q.spec < queues_.size() && q.lane < queues_[q.spec].size());
-    return queues_[q.spec][q.lane];
+    RUBATO_CHECK(q.declaration < queues_.size() && q.index < queues_[q.declaration].size());
+    return queues_[q.declaration][q.index];
   }
 
   Job* pop(QueueRef q) {
@@ -206,8 +206,8 @@ class ScriptHost {
 
   void record(const char* verb, QueueRef q) {
     if (!recording_) return;
-    verbs_.push_back(std::string(verb) + " " + P::kQueues[q.spec].name + "[" +
-                     std::to_string(q.lane) + "]");
+    verbs_.push_back(std::string(verb) + " " + P::kQueues[q.declaration].name + "[" +
+                     std::to_string(q.index) + "]");
   }
 
   uint32_t workers_;

@@ -23,7 +23,7 @@ class Priority {
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
   static constexpr uint32_t kClasses = 4;
-  static constexpr std::array<QueueSpec, 2> kQueues{{
+  static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"fresh", Scope::kGlobal, Sharing::kShared, kClasses},
       {"cut", Scope::kGlobal, Sharing::kShared, kClasses},
   }};
