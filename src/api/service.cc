@@ -6,7 +6,7 @@
 #include "api/session.h"
 #include "base/limits.h"
 #include "runtime/runtime.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 
 namespace rubato::api {
 namespace {
@@ -115,7 +115,7 @@ void Service::run_loop() {
 }
 
 Request* Service::recv() {
-  if (this_seat() == nullptr) return nullptr;
+  if (current_worker() == nullptr) return nullptr;
   if (Request* unsent = current_request()) {
     if (!ApiSession::of(*unsent).service().has_loop()) return nullptr;
     send_failed(*unsent);

@@ -14,7 +14,7 @@ struct WorkerId {
   constexpr auto operator<=>(const WorkerId&) const = default;
 };
 
-// Index of a manager, 0 .. managers-1: a seat that looks after a group of workers.
+// Index of a manager, 0 .. managers-1: a context that looks after a group of workers.
 struct ManagerId {
   uint32_t value = 0;
   constexpr auto operator<=>(const ManagerId&) const = default;

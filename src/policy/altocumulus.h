@@ -5,7 +5,7 @@
 // their SLO, and sends those to other groups before they do. Pure; see policy/contract.h for who
 // calls what, policy/altocumulus_model.h for the prediction.
 //
-// A manager needs no core of its own here: it is a seat that the host fills.
+// A manager needs no core of its own here: it is a context that the host fills.
 #pragma once
 
 #include <algorithm>

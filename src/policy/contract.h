@@ -4,11 +4,11 @@
 //
 // A policy is plain data plus member templates over a Host. It owns no queue, reads no clock, holds
 // no atomic, allocates nothing. The host owns the queues, the clock, randomness and memory order,
-// and lends the policy only what its seat may touch:
+// and lends the policy only what its context may touch:
 //   * a `Worker&` is lent on that worker only,
-//   * a `Central&` is lent to one seat at a time (timer core, dispatcher),
+//   * a `Central&` is lent to one context at a time (timer core, dispatcher),
 //   * the `Plan` is a small trivially copyable value that `adapt` returns and the host publishes;
-//     every seat reads it as `host.plan()`, possibly one period old.
+//     every context reads it as `host.plan()`, possibly one period old.
 // So a policy cannot race. `policy/fcfs.h` is the template to start a new policy from. What only a
 // few policies need, managers of groups and flows that move, is in policy/extensions.h.
 //

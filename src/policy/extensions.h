@@ -2,8 +2,8 @@
 //
 // What the contract gives to the few policies that ask for it, beside policy/contract.h:
 //
-// Managers, for a policy with a `struct Manager` (Altocumulus). A manager is a seat that looks
-// after a group of workers; a `Manager&` is lent to one seat at a time.
+// Managers, for a policy with a `struct Manager` (Altocumulus). A manager is a context that looks
+// after a group of workers; a `Manager&` is lent to one context at a time.
 //   managers(workers)              how many there are, at most limits::kMaxManagers
 //   manager_of(worker, workers)    whose that worker is
 //   manage(manager, me, host)      -> Instant    a hook, its step: moves jobs between the queues of

@@ -2,7 +2,7 @@
 //
 // FlowMigration (SBB, section 4.5.1): workers tell each other how loaded they are, and one that is
 // overloaded for long publishes a flow, which an idle one has steered to itself. A part of
-// policies; its Worker state belongs to the worker's seat. Pure; see policy/contract.h for who
+// policies; its Worker state belongs to the worker's context. Pure; see policy/contract.h for who
 // calls what. A policy with this part steers
 // (policy/extensions.h).
 //

@@ -4,7 +4,7 @@
 // times of a Profile, in the same windows. By completions a type that gets too little looks rare,
 // so that it gets less; what comes does not depend on what is done. Beside that it remembers which
 // types fell behind, and from which worker on they have to be served at the latest since. Plain
-// values of the seat that runs `adapt`; pure.
+// values of the context that runs `adapt`; pure.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // Profile: what a policy learns of request types on its slow path, in windows: service time as a
 // moving average, share of the work, mean wait (Persephone, section 3, "profiling the workload").
-// Ranking: the known types from short to long, small enough for a Plan. Plain values of the seat
+// Ranking: the known types from short to long, small enough for a Plan. Plain values of the context
 // that runs `adapt`; pure.
 #pragma once
 

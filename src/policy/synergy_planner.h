@@ -2,7 +2,7 @@
 //
 // SynergyPlanner: what the combinations of Synergy with other systems compute on the slow path: how
 // many workers to keep for short requests (Persephone, Algorithm 2, from what the application says
-// at run time instead of a classifier), and how long each type may wait. State of the seat that
+// at run time instead of a classifier), and how long each type may wait. State of the context that
 // runs `adapt`; pure.
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commons: what all seats of one runtime may read and write beside the queues: the workers' signs,
-// the managers' mailboxes, and the way to move a flow. Built before the workers start; every method
-// from any thread.
+// Commons: what all contexts of one runtime may read and write beside the queues: the workers'
+// signs, the managers' mailboxes, and the way to move a flow. Built before the workers start; every
+// method from any thread.
 //
 // Memory order: a sign is all there is to read, so signs are relaxed; a message is ordered by its
 // ring (mechanism/queue/mpmc_queue.h), and with it what its sender did to the jobs.

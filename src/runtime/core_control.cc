@@ -11,7 +11,7 @@ CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t work
     : rule_(std::move(rule)),
       guaranteed_(guaranteed),
       idle_(credits),
-      seats_(workers),
+      slots_(workers),
       minded_(workers),
       own_(workers),
       watched_(workers) {
@@ -19,7 +19,7 @@ CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t work
 }
 
 bool CoreControl::should_park(WorkerId worker, Nanos polled) {
-  if (seats_[worker.value].get() == CoreState::kTold) {
+  if (slots_[worker.value].get() == CoreState::kTold) {
     resumed(worker);
     return true;
   }
@@ -29,16 +29,16 @@ bool CoreControl::should_park(WorkerId worker, Nanos polled) {
 void CoreControl::park(WorkerId worker) {
   ++own_[worker.value].parked;
   idle_.granted.fetch_sub(1, std::memory_order_relaxed);
-  seats_[worker.value].park();
+  slots_[worker.value].park();
 }
 
 void CoreControl::sleep(WorkerId worker) {
-  seats_[worker.value].word().wait(CoreSeat<>::number(CoreState::kParked),
+  slots_[worker.value].word().wait(CoreSlot<>::number(CoreState::kParked),
                                    std::memory_order_acquire);
 }
 
 void CoreControl::rise(WorkerId worker) {
-  if (seats_[worker.value].rise()) {
+  if (slots_[worker.value].rise()) {
     ++own_[worker.value].calls;
     idle_.granted.fetch_add(1, std::memory_order_relaxed);
   }
@@ -46,9 +46,9 @@ void CoreControl::rise(WorkerId worker) {
 }
 
 bool CoreControl::call(WorkerId worker) {
-  CoreSeat<>& seat = seats_[worker.value];
-  if (!seat.call()) return false;
-  wake(seat);
+  CoreSlot<>& slot = slots_[worker.value];
+  if (!slot.call()) return false;
+  wake(slot);
   return true;
 }
 
@@ -71,33 +71,33 @@ uint32_t CoreControl::obey(overload::CoreChange change) {
 
 // A worker that was told to park and has not done so yet may as well stay; else the first parked.
 uint32_t CoreControl::grant_one() {
-  const auto workers = static_cast<uint32_t>(seats_.size());
+  const auto workers = static_cast<uint32_t>(slots_.size());
   for (uint32_t w = 0; w < workers; ++w) {
-    if (seats_[w].get() == CoreState::kTold && !grant(w)) return kNobody;
+    if (slots_[w].get() == CoreState::kTold && !grant(w)) return kNobody;
   }
   for (uint32_t w = 0; w < workers; ++w) {
-    if (!seats_[w].has_core() && grant(w)) return w;
+    if (!slots_[w].has_core() && grant(w)) return w;
   }
   return kNobody;
 }
 
 // True = it was parked.
 bool CoreControl::grant(uint32_t worker) {
-  if (!seats_[worker].grant()) return false;
+  if (!slots_[worker].grant()) return false;
   idle_.granted.fetch_add(1, std::memory_order_relaxed);
   ++grants_;
-  wake(seats_[worker]);
+  wake(slots_[worker]);
   return true;
 }
 
 // Of the bursts the one whose requests have waited least, an idle one first; the last of equals.
 void CoreControl::tell_one() {
   uint32_t chosen = kNobody;
-  for (uint32_t w = guaranteed_; w < seats_.size(); ++w) {
-    if (seats_[w].get() != CoreState::kGranted) continue;
+  for (uint32_t w = guaranteed_; w < slots_.size(); ++w) {
+    if (slots_[w].get() != CoreState::kGranted) continue;
     if (chosen == kNobody || watched_[w].reluctance <= watched_[chosen].reluctance) chosen = w;
   }
-  if (chosen != kNobody) seats_[chosen].tell();
+  if (chosen != kNobody) slots_[chosen].tell();
 }
 
 CoreControl::Counts CoreControl::counts() const {

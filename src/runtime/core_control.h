@@ -23,7 +23,7 @@
 #include "base/ids.h"
 #include "metrics/counter.h"
 #include "overload/cores/rule.h"
-#include "runtime/core_seat.h"
+#include "runtime/core_slot.h"
 #include "runtime/idle_cores.h"
 #include "runtime/worker_stats.h"
 
@@ -38,7 +38,7 @@ class CoreControl {
   bool allocates() const { return rule_ != nullptr; }
   // Any thread.
   bool is_guaranteed(WorkerId worker) const { return !allocates() || worker.value < guaranteed_; }
-  bool has_core(WorkerId worker) const { return seats_[worker.value].has_core(); }
+  bool has_core(WorkerId worker) const { return slots_[worker.value].has_core(); }
   static constexpr WorkerId minder() { return {0}; }
   // Does the minder look after its connections? Set by the worker itself while it parks.
   std::atomic<bool>& minded(WorkerId worker) { return minded_[worker.value].value; }
@@ -60,7 +60,7 @@ class CoreControl {
   void sleep(WorkerId worker);  // until it is granted or called
   // The worker was called and found nothing: it parks on, and looks again. False = it was granted
   // its core.
-  bool lie_down(WorkerId worker) { return seats_[worker.value].lie_down(); }
+  bool lie_down(WorkerId worker) { return slots_[worker.value].lie_down(); }
   void rise(WorkerId worker);
 
   // Any thread, after making something visible that `worker` may have to serve; true = it slept.
@@ -118,17 +118,17 @@ class CoreControl {
   uint32_t grant_one();
   bool grant(uint32_t worker);
   void tell_one();
-  void wake(CoreSeat<>& seat) { seat.word().notify_all(); }
+  void wake(CoreSlot<>& slot) { slot.word().notify_all(); }
 
   const std::unique_ptr<overload::CoreRule> rule_;
   const uint32_t guaranteed_;
   IdleCores idle_;
-  std::vector<CoreSeat<>> seats_;
+  std::vector<CoreSlot<>> slots_;
   std::vector<Flag> minded_;
   std::vector<OwnCounts> own_;
 
-  // Of the seat that looks. Ordering: the flag is taken with acquire and cleared with release, so
-  // each holder sees what the one before left.
+  // Of the context that looks. Ordering: the flag is taken with acquire and cleared with release,
+  // so each holder sees what the one before left.
   std::atomic_flag looking_{};
   std::atomic<int64_t> next_look_ns_{0};
   bool looked_ = false;
@@ -140,7 +140,7 @@ class CoreControl {
 template <class SignsOf>
 uint32_t CoreControl::look(Instant at, SignsOf&& signs_of, bool stranded) {
   if (looking_.test_and_set(std::memory_order_acquire)) return kNobody;
-  const auto workers = static_cast<uint32_t>(seats_.size());
+  const auto workers = static_cast<uint32_t>(slots_.size());
   overload::CoreSignals signals;
   signals.limit = workers;
   signals.parked_has_work = stranded;
@@ -152,7 +152,7 @@ uint32_t CoreControl::look(Instant at, SignsOf&& signs_of, bool stranded) {
     const Nanos delay = std::max(waited, delay_of(watched_[w], signs, at));
     watched_[w].reluctance = delay + Nanos(signs.serves ? 1 : 0);
     busy += signs.busy - std::exchange(watched_[w].busy, signs.busy);
-    if (seats_[w].get() != CoreState::kGranted) continue;
+    if (slots_[w].get() != CoreState::kGranted) continue;
     ++signals.cores;
     signals.max_delay = std::max(signals.max_delay, delay);
     delays += delay;

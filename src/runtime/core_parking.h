@@ -39,7 +39,7 @@ class CoreParking {
   static constexpr Nanos kLongestSleep = Nanos::millis(250);
 
   // The worker found nothing a moment ago, so it holds no request, and its queues get no more but
-  // with a call afterwards (CoreSeat). Where nobody can mind its connections it sleeps on them
+  // with a call afterwards (CoreSlot). Where nobody can mind its connections it sleeps on them
   // instead, and has its core back with the first arrival. It looks for work a last time after it
   // has parked, and keeps its core for what it finds.
   template <class LastLook>

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "mechanism/preempt/section.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 
 namespace rubato {
 namespace {
@@ -19,9 +19,9 @@ std::atomic<uint32_t> g_keys{0};
 }
 
 // Null = no request calls. Called in a section.
-Seat* seat_of_request() {
-  Seat* seat = this_seat();
-  return seat != nullptr && seat->current() != nullptr ? seat : nullptr;
+CurrentWorker* worker_of_request() {
+  CurrentWorker* worker = current_worker();
+  return worker != nullptr && worker->current() != nullptr ? worker : nullptr;
 }
 
 }  // namespace
@@ -43,16 +43,16 @@ uint32_t new_fiber_local_key() { return g_keys.fetch_add(1, std::memory_order_re
 
 void* fiber_local(uint32_t key) {
   const Section stay;
-  Seat* seat = seat_of_request();
-  return seat != nullptr ? seat->locals().get(key) : of_thread().get(key);
+  CurrentWorker* worker = worker_of_request();
+  return worker != nullptr ? worker->locals().get(key) : of_thread().get(key);
 }
 
 void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy) {
   const Section stay;
-  Seat* seat = seat_of_request();
-  if (seat == nullptr) return of_thread().set(key, value, destroy);
-  seat->locals().set(key, value, destroy);
-  seat->current()->has_locals = true;
+  CurrentWorker* worker = worker_of_request();
+  if (worker == nullptr) return of_thread().set(key, value, destroy);
+  worker->locals().set(key, value, destroy);
+  worker->current()->has_locals = true;
 }
 
 // The destructors are the application's: they run as part of the request. Its table stays where it
@@ -61,7 +61,7 @@ void clear_fiber_locals(Request& request) {
   FiberLocals* mine = nullptr;
   {
     const Section stay;
-    mine = &this_seat()->locals();
+    mine = &current_worker()->locals();
   }
   mine->clear();
   request.has_locals = false;

@@ -5,13 +5,13 @@
 #include <bit>
 
 #include "base/check.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 
 namespace rubato {
 namespace {
 
 // The thread that ends was never a worker's, whatever the fiber was when it ran.
-void forget_seat() { set_this_seat(nullptr); }
+void forget_worker() { set_current_worker(nullptr); }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ FiberPool::~FiberPool() {
 std::unique_ptr<LoopFiber> FiberPool::make_unstarted() const {
   auto loop = std::make_unique<LoopFiber>();
   if (!identities_) return loop;
-  loop->identity = Identity::make(&forget_seat);
+  loop->identity = Identity::make(&forget_worker);
   return loop->identity != nullptr ? std::move(loop) : nullptr;
 }
 
@@ -81,7 +81,7 @@ std::unique_ptr<Identity> FiberPool::take_identity() {
       return spare;
     }
   }
-  return Identity::make(&forget_seat, ThreadKind::kIsLentIdentity);
+  return Identity::make(&forget_worker, ThreadKind::kIsLentIdentity);
 }
 
 void FiberPool::give_identity(std::unique_ptr<Identity> identity) {

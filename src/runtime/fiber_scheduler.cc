@@ -60,7 +60,7 @@ void FiberScheduler::change_identity(LoopFiber* from, const LoopFiber* to) {
   if (to != nullptr) pointer = (to->identity != nullptr ? to->identity : identity_)->pointer();
   if (pointer != thread_pointer()) {
     set_thread_pointer(pointer);
-    set_this_seat(&seat_);
+    set_current_worker(&current_);
     if (!asynchronous_) clock_.attach();
   }
   if (to != nullptr && to->identity == nullptr) fiber_bring_exceptions(to->fiber);

@@ -7,8 +7,8 @@
 //
 // The contract of a switch: after switch_from() or leave_for() the code that called runs on
 // whichever worker has resumed its fiber. `this`, and every reference to the worker, may be that of
-// another one; callers look the worker up again (this_seat()), and then call settle() on that one.
-// run() alone stays: the thread's own stack belongs to the worker.
+// another one; callers look the worker up again (current_worker()), and then call settle() on that
+// one. run() alone stays: the thread's own stack belongs to the worker.
 //
 // Identities (mechanism/preempt/identity.h). Where requests can be interrupted at any instruction,
 // every fiber has one. With checkpoints, where the machine has them, the fibers of a worker share
@@ -29,7 +29,7 @@
 #include "mechanism/preempt/identity.h"
 #include "mechanism/preempt/mechanism.h"
 #include "runtime/fiber_pool.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 #include "runtime/slice_clock.h"
 
 namespace rubato {
@@ -43,13 +43,13 @@ class FiberScheduler {
   };
 
   // Fibers run entry(LoopFiber*), which calls fiber_entered() and settle() first and finish() last,
-  // and find `runtime` in there. They are the fibers of `seat`, whose slices `clock` ends.
-  FiberScheduler(FiberPool& pool, FiberEntry entry, void* runtime, Seat& seat, SliceClock& clock,
+  // and find `runtime` in there. They are the fibers of `context`, whose slices `clock` ends.
+  FiberScheduler(FiberPool& pool, FiberEntry entry, void* runtime, CurrentWorker& current, SliceClock& clock,
                  PreemptMechanism mechanism)
       : pool_(pool),
         entry_(entry),
         runtime_(runtime),
-        seat_(seat),
+        current_(current),
         clock_(clock),
         mechanism_(mechanism),
         asynchronous_(is_asynchronous(mechanism)) {}
@@ -148,7 +148,7 @@ class FiberScheduler {
   FiberPool& pool_;
   const FiberEntry entry_;
   void* const runtime_;
-  Seat& seat_;
+  CurrentWorker& current_;
   SliceClock& clock_;
   const PreemptMechanism mechanism_;
   const bool asynchronous_;

@@ -11,9 +11,9 @@
 namespace rubato {
 namespace {
 
-class QuietSeat final : public Seat {
+class QuietWorker final : public CurrentWorker {
  public:
-  QuietSeat() : Seat(WorkerId{0}) {}
+  QuietWorker() : CurrentWorker(WorkerId{0}) {}
   Request* recv() override { return nullptr; }
   void send(Request&) override {}
   bool checkpoint_slow(bool) override { return false; }
@@ -58,9 +58,9 @@ class FiberSchedulerTest : public ::testing::Test {
   }
 
   FiberPool pool_{kStackDefaultBytes, 4};
-  QuietSeat seat_;
+  QuietWorker current_;
   SliceClock clock_{SliceWatch::kNobody};
-  FiberScheduler fibers_{pool_, &entry, this, seat_, clock_, PreemptMechanism::kNone};
+  FiberScheduler fibers_{pool_, &entry, this, current_, clock_, PreemptMechanism::kNone};
   Request request_;
   std::vector<std::string> log_;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LiveHost<P>: the verbs of policy/contract.h over real queues, as one seat (worker or timer core)
-// sees them. One per seat, used by that seat's thread only; the queues behind it are shared.
+// LiveHost<P>: the verbs of policy/contract.h over real queues, as one context (worker or timer
+// core) sees them. One per context, used by that context's thread only; the queues behind it are
+// shared.
 #pragma once
 
 #include <algorithm>
@@ -122,8 +123,8 @@ class LiveHost {
     return true;
   }
 
-  // The batch lands in a buffer of this seat first, because `victim` and `into` may be of different
-  // types. `into` is the thief's own queue and has room: a thief steals when it is empty.
+  // The batch lands in a buffer of this context first, because `victim` and `into` may be of
+  // different types. `into` is the thief's own queue and has room: a thief steals when it is empty.
   Job* steal(QueueRef victim, QueueRef into, uint32_t max) {
     std::array<Job*, limits::kStealMax> batch;
     const std::span<Job*> room(batch.data(), std::min(max, limits::kStealMax));
@@ -152,10 +153,10 @@ class LiveHost {
   }
   bool receive(ManagerId me, Message& message) { return commons_.receive(me, message); }
 
-  // Steps of the seat itself, between decisions. Counters are read by any thread.
+  // Steps of the context itself, between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
-  // Calls f(WorkerId) for each worker whose own queue this seat has put something into since the
+  // Calls f(WorkerId) for each worker whose own queue this context has put something into since the
   // last call.
   template <class F>
   void take_pushed(F&& f) {

@@ -74,7 +74,7 @@ class LivePlatform {
   sched::Replied<Request> reply(Request& request) {
     const Instant handled = now();
     request.close_after |= request.cancelled && request.refusal == Refusal::kAbandoned;
-    context_.seat.end_request();
+    context_.current.end_request();
     sched::Replied<Request> replied;
     replied.next = request.datapath->finish(request);
     if (replied.next == nullptr) replied.cost = context_.step() - handled;
@@ -93,7 +93,7 @@ class LivePlatform {
 
   // Slices.
   void take_up(Request& request) {
-    context_.seat.begin_request(request);
+    context_.current.begin_request(request);
     context_.meter.start(now());
   }
   Instant begin(const Request&) const { return now(); }
@@ -176,7 +176,7 @@ class LivePlatform {
   }
   // The service that the request has had by now, running or not.
   Nanos attained(const Request& request) const {
-    const bool runs = context_.seat.current() == &request;
+    const bool runs = context_.current.current() == &request;
     return runs ? context_.meter.attained(request, now()) : request.attained;
   }
   WorkerStats& stats() { return context_.stats; }

@@ -19,7 +19,7 @@
 // return on another worker's thread. From the switch on `this` is the worker that was left: the
 // function looks the running one up by here() and touches nothing else. Handlers may interrupt code
 // of the application at any instruction and switch there too; they find the runtime at work from
-// Seat::leave_application to back_to_application, and switch nothing then.
+// CurrentWorker::leave_application to back_to_application, and switch nothing then.
 #pragma once
 
 #include <utility>
@@ -31,16 +31,16 @@
 #include "runtime/intake.h"
 #include "runtime/live_platform.h"
 #include "runtime/preempter.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 #include "runtime/worker_context.h"
 
 namespace rubato {
 
 template <Policy P>
-class LiveWorker final : public Seat, private InterruptTarget {
+class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
   LiveWorker(Shared<P>& shared, WorkerId id, uint64_t seed)
-      : Seat(id),
+      : CurrentWorker(id),
         context_(shared, *this, seed),
         preempter_(shared.options),
         fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
@@ -58,13 +58,13 @@ class LiveWorker final : public Seat, private InterruptTarget {
   // The thread's main function: returns when the runtime has stopped. detach() when nobody
   // interrupts it any more.
   [[gnu::noinline]] void run() {
-    install_seat_hooks();
-    set_this_seat(this);
+    install_worker_hooks();
+    set_current_worker(this);
     fibers_.attach();
     preempter_.attach(*this);
     intake_.start();
     fibers_.run();
-    set_this_seat(nullptr);
+    set_current_worker(nullptr);
   }
 
   void detach() {
@@ -164,7 +164,7 @@ class LiveWorker final : public Seat, private InterruptTarget {
   }
 
   // The worker whose thread calls.
-  static LiveWorker& here() { return static_cast<LiveWorker&>(*this_seat()); }
+  static LiveWorker& here() { return static_cast<LiveWorker&>(*current_worker()); }
 
   // A loop fiber: runs the server loop until recv() says that the runtime has stopped. May switch.
   static void fiber_main(void* argument) {

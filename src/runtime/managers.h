@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Managers<P>: the manager seats of one runtime (policy/extensions.h). A seat has no thread:
+// Managers<P>: the manager contexts of one runtime (policy/extensions.h). A context has no thread:
 // the thread that comes by, a worker of its group between two requests, an idle worker, the timer
 // core, runs a step of it, one at a time.
 #pragma once
@@ -17,13 +17,13 @@ namespace rubato {
 template <Policy P>
 class Managers {
  public:
-  // Everything that the seats borrow outlives them.
+  // Everything that the contexts borrow outlives them.
   Managers(const P& policy, QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
            uint32_t workers, const std::vector<const WorkerStats*>& stats, Commons& commons,
            Wakeups<P>& wakeups)
       : policy_(policy), workers_(workers), wakeups_(wakeups) {
     for (uint32_t m = 0; m < managers(policy, workers); ++m) {
-      seats_.push_back(std::make_unique<Seat>(queues, plan, hook::initial_plan(policy), workers,
+      managers_.push_back(std::make_unique<ManagerContext>(queues, plan, hook::initial_plan(policy), workers,
                                               stats, commons, ManagerId{m}));
     }
   }
@@ -32,22 +32,22 @@ class Managers {
   // is at it. Wakes the workers that a job was put to, and the groups of managers that a message
   // was sent to. Any thread.
   void step_for(WorkerId worker, Instant at) {
-    step(*seats_[manager_of(policy_, worker, workers_).value], at);
+    step(*managers_[manager_of(policy_, worker, workers_).value], at);
   }
   void step_all(Instant at) {
-    for (const auto& seat : seats_) step(*seat, at);
+    for (const auto& manager : managers_) step(*manager, at);
   }
 
   // Jobs that were sent from one manager to another; any thread.
   uint64_t sent() const {
     uint64_t sum = 0;
-    for (const auto& seat : seats_) sum += seat->host.sent().value();
+    for (const auto& manager : managers_) sum += manager->host.sent().value();
     return sum;
   }
 
  private:
-  struct Seat {
-    Seat(QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
+  struct ManagerContext {
+    ManagerContext(QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
          const typename P::Plan& initial, uint32_t workers,
          const std::vector<const WorkerStats*>& stats, Commons& commons, ManagerId manager)
         : id(manager), host(queues, plan, initial, workers, stats, commons, manager.value) {}
@@ -57,20 +57,20 @@ class Managers {
     LiveHost<P> host;
   };
 
-  void step(Seat& seat, Instant at) {
-    seat.turn.take([&] {
-      seat.host.set_now(at);
-      seat.host.refresh_plan();
-      static_cast<void>(hook::manage(policy_, seat.state, seat.id, seat.host));
-      seat.host.take_pushed([this](WorkerId worker) { wakeups_.wake(worker); });
-      seat.host.take_mailed([this](ManagerId manager) { wakeups_.wake_group(manager); });
+  void step(ManagerContext& manager, Instant at) {
+    manager.turn.take([&] {
+      manager.host.set_now(at);
+      manager.host.refresh_plan();
+      static_cast<void>(hook::manage(policy_, manager.state, manager.id, manager.host));
+      manager.host.take_pushed([this](WorkerId worker) { wakeups_.wake(worker); });
+      manager.host.take_mailed([this](ManagerId manager) { wakeups_.wake_group(manager); });
     });
   }
 
   const P& policy_;
   const uint32_t workers_;
   Wakeups<P>& wakeups_;
-  std::vector<std::unique_ptr<Seat>> seats_;
+  std::vector<std::unique_ptr<ManagerContext>> managers_;
 };
 
 }  // namespace rubato

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PlanCell: publishes a policy's Plan from one seat to all workers. One writer at a time (the
+// PlanCell: publishes a policy's Plan from one context to all workers. One writer at a time (the
 // caller sees to that), any number of readers, wait-free for the writer.
 //
 // A sequence lock without fences. Ordering: the writer stores the words with release after it has

@@ -41,7 +41,7 @@ Answer Preempter::interrupted(bool may_leave) {
   return state().interrupt(may_leave);
 }
 
-bool Preempter::resume_application(Seat& seat, bool may_leave) {
+bool Preempter::resume_application(CurrentWorker& current, bool may_leave) {
   RUBATO_DCHECK(asynchronous_);
   for (;;) {
     look_at_timer(may_leave);
@@ -49,10 +49,10 @@ bool Preempter::resume_application(Seat& seat, bool may_leave) {
     if (state().is_wanted()) put_off();
     arm_timer();
     section_enter();
-    seat.enter_application();
+    current.enter_application();
     const bool again =
         (may_leave && state().is_wanted()) || timer_fired_.load(std::memory_order_relaxed);
-    if (again) seat.leave_application();
+    if (again) current.leave_application();
     section_leave_quietly();
     if (!again) return true;
   }

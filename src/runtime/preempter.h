@@ -25,7 +25,7 @@
 #include "mechanism/preempt/mechanism.h"
 #include "mechanism/preempt/timer.h"
 #include "runtime/options.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 #include "runtime/slice_clock.h"
 
 namespace rubato {
@@ -57,12 +57,12 @@ class Preempter {
   // In the handler, out of the application. kTake = the caller ends the slice.
   Answer interrupted(bool may_leave);
 
-  // Asynchronous mechanisms: the last thing before code of the request goes on. True: the seat is
-  // in the application. False: its slice is to end, the caller ends it, and asks again with
+  // Asynchronous mechanisms: the last thing before code of the request goes on. True: the context
+  // is in the application. False: its slice is to end, the caller ends it, and asks again with
   // `may_leave` false. So one slice at most is ended per way back: where a slice is shorter than
   // what it takes to begin one, the request would never get on. What is wanted beyond that is put
   // off; so is what an interrupt wants that comes after the last look, and finds the section.
-  bool resume_application(Seat& seat, bool may_leave);
+  bool resume_application(CurrentWorker& current, bool may_leave);
 
  private:
   // Between two tries to preempt a request where it must not be left.

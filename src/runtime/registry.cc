@@ -17,7 +17,7 @@
 #include "runtime/idle_cores.h"
 #include "runtime/live_policy.h"
 #include "runtime/runtime.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 
 namespace rubato {
 namespace {
@@ -150,10 +150,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Da
 // The runtime's own marks follow: this one is for the way there.
 Request* recv() {
   section_enter();
-  Seat* seat = this_seat();
-  seat->leave_application();
+  CurrentWorker* worker = current_worker();
+  worker->leave_application();
   section_leave_quietly();
-  return seat->recv();
+  return worker->recv();
 }
 
 // A long reply leaves in pieces: the kernel's copy of a megabyte could not be preempted.
@@ -161,10 +161,10 @@ void send(Request& request) {
   while (request.reply->size() > kReplyPieceBytes && flush_piece(request)) checkpoint();
   if (request.has_locals) clear_fiber_locals(request);
   section_enter();
-  Seat* seat = this_seat();
-  seat->leave_application();
+  CurrentWorker* worker = current_worker();
+  worker->leave_application();
   section_leave_quietly();
-  seat->send(request);
+  worker->send(request);
 }
 
 }  // namespace rubato

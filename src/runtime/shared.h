@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared<P>: what the seats of one runtime share, part by part: the queues, the published plan, the
-// fibers, and what wakes, watches and stops workers. Built before the workers start, in this order;
-// each part says which threads may call it.
+// Shared<P>: what the contexts of one runtime share, part by part: the queues, the published plan,
+// the fibers, and what wakes, watches and stops workers. Built before the workers start, in this
+// order; each part says which threads may call it.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "mechanism/queue/steal_queue.h"
 #include "policy/contract.h"
 #include "runtime/app.h"
-#include "runtime/central_seat.h"
+#include "runtime/central_context.h"
 #include "runtime/commons.h"
 #include "runtime/core_control.h"
 #include "runtime/core_looks.h"
@@ -80,7 +80,7 @@ struct Shared {
   StuckWorkers stuck;
   Wakeups<P> wakeups;
   CoreLooks<P> core_looks;
-  CentralSeat<P> central;
+  CentralContext<P> central;
   Managers<P> managers;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerContext<P>: what the parts of one live worker share: its seat, its queues, its clock and
+// WorkerContext<P>: what the parts of one live worker share: its context, its queues, its clock and
 // its counters, beside the runtime's Shared<P>. Made and owned by LiveWorker<P>, stays where it is.
 // Worker's thread only, but for the counters, which any thread reads.
 #pragma once
@@ -10,7 +10,7 @@
 #include "mechanism/clock/clock.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/live_host.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 #include "runtime/service_meter.h"
 #include "runtime/shared.h"
 #include "runtime/worker_stats.h"
@@ -27,10 +27,10 @@ using LiveCore = sched::Core<P, LivePlatform<P>>;
 
 template <Policy P>
 struct WorkerContext {
-  WorkerContext(Shared<P>& the_shared, Seat& the_seat, uint64_t seed)
+  WorkerContext(Shared<P>& the_shared, CurrentWorker& the_worker, uint64_t seed)
       : shared(the_shared),
-        seat(the_seat),
-        id(the_seat.worker()),
+        current(the_worker),
+        id(the_worker.worker()),
         host(shared.queues, shared.plan, hook::initial_plan(shared.policy),
              shared.options.workers, shared.worker_stats, shared.commons, seed),
         datapath(shared.datapath.queue(id)),
@@ -73,7 +73,7 @@ struct WorkerContext {
   }
 
   Shared<P>& shared;
-  Seat& seat;
+  CurrentWorker& current;
   const WorkerId id;
   LiveHost<P> host;
   DatapathQueue& datapath;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CostMeter: the virtual clock of a run, and the cost so far of the decision that is being made. A
-// decision takes effect at now(); its cost delays the next step of its seat. The random numbers are
-// those of policies and of prices with a tail. One owner.
+// decision takes effect at now(); its cost delays the next step of its context. The random numbers
+// are those of policies and of prices with a tail. One owner.
 #pragma once
 
 #include <cstdint>

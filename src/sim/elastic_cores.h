@@ -110,7 +110,7 @@ class ElasticCores {
     const ElasticSetup& elastic = *context_.setup.elastic;
     sched::DelayScale scale(elastic.delay_by_class ? kBy : By::kNothing,
                             elastic.credits.target_delay);
-    context_.host.sit(SimHost<P>::kCentralSeat);
+    context_.host.call_as(SimHost<P>::kCentralCaller);
     scale.learn(context_.host);
     return scale;
   }

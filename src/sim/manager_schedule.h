@@ -63,7 +63,7 @@ class ManagerSchedule {
     Manager& manager = managers_[id.value];
     SimHost<P>& host = context_.host;
     const Instant now = context_.now();
-    host.sit(host.seat_of(id));
+    host.call_as(host.caller_of(id));
     if (manager.due <= now) host.meter().spend(context_.costs.manager.step);
     manager.due = hook::manage(context_.policy, manager.state, id, host);
     manager.free_at = now + host.meter().spent();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SimHost<P>: the verbs of policy/contract.h in virtual time, each with a price. A part of the
-// engine seats a worker, a manager or the central seat with sit(), calls a hook, and reads from
-// meter().spent() the price of the verbs that the hook used. Verbs take effect at the start of a
-// decision; its price delays the next step of the seat. One owner, as everything in a simulation.
+// engine contexts a worker, a manager or the central context with sit(), calls a hook, and reads
+// from meter().spent() the price of the verbs that the hook used. Verbs take effect at the start of
+// a decision; its price delays the next step of the context. One owner, as everything in a
+// simulation.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +101,7 @@ class SimHost {
       meter_.spend(costs_.dispatcher);
     }
     if (!insert(q, job)) return false;
-    if ((kDispatches<P> || kManages<P>) && seat_ >= kFirstManagerSeat) {
+    if ((kDispatches<P> || kManages<P>) && caller_ >= kFirstManagerCaller) {
       given_.push_back({q, manages() ? meter_.spent() : Nanos()});
     }
     return true;
@@ -121,7 +122,7 @@ class SimHost {
     meter_.spend(costs_.worker.steal);
     meter_.spend(costs_.worker.steal_each * int64_t{batch - 1});
     if (trace_ != nullptr) [[unlikely]]
-      trace_->mark(seat_, "steal", now());
+      trace_->mark(caller_, "steal", now());
     ++steals_;
     stolen_ += batch;
     return first;
@@ -163,12 +164,12 @@ class SimHost {
 
   // ---- The engine's side ----------------------------------------------------------------------
 
-  static constexpr uint32_t kCentralSeat = UINT32_MAX;
-  static constexpr uint32_t kFirstManagerSeat = limits::kMaxWorkers;
-  static constexpr uint32_t seat_of(ManagerId manager) { return kFirstManagerSeat + manager.value; }
-  // A decision of this seat begins.
-  void sit(uint32_t seat) {
-    seat_ = seat;
+  static constexpr uint32_t kCentralCaller = UINT32_MAX;
+  static constexpr uint32_t kFirstManagerCaller = limits::kMaxWorkers;
+  static constexpr uint32_t caller_of(ManagerId manager) { return kFirstManagerCaller + manager.value; }
+  // A decision of this context begins.
+  void call_as(uint32_t caller) {
+    caller_ = caller;
     meter_.reset();
     network_.end_broadcast();
   }
@@ -181,8 +182,8 @@ class SimHost {
     return true;
   }
 
-  // The queues into which the central seat or a manager has put, one by one; null = no more. Valid
-  // until the next put.
+  // The queues into which the central context or a manager has put, one by one; null = no more.
+  // Valid until the next put.
   struct Given {
     QueueRef queue;
     Nanos after;  // time that a manager had spent by then: an idle worker gets it that much later
@@ -211,7 +212,7 @@ class SimHost {
 
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
-    const bool may_see = seat_ == q.index || seat_ == kCentralSeat;
+    const bool may_see = caller_ == q.index || caller_ == kCentralCaller;
     return of_worker && may_see ? queues_.ring(q.index).depth() : 0;
   }
 
@@ -236,7 +237,7 @@ class SimHost {
   }
 
   bool manages() const {
-    return kManages<P> && seat_ >= kFirstManagerSeat && seat_ != kCentralSeat;
+    return kManages<P> && caller_ >= kFirstManagerCaller && caller_ != kCentralCaller;
   }
 
   void trace_depth(QueueRef q) const {
@@ -251,7 +252,7 @@ class SimHost {
   Trace* trace_;
   Plan plan_;
   CostMeter meter_;
-  uint32_t seat_ = kCentralSeat;
+  uint32_t caller_ = kCentralCaller;
   uint64_t steals_ = 0;
   uint64_t stolen_ = 0;
   QueueSet<P> queues_;

@@ -50,7 +50,7 @@ class SimWorker {
       if (context_.long_types[request.true_type]) request.job_class = JobClass::kLong;
     }
     if (context_.polled()) return into_ring(request);
-    host().sit(id_);
+    host().call_as(id_);
     core_.admit(request);
   }
 
@@ -75,7 +75,7 @@ class SimWorker {
   // Looks around; the worker can have what it finds `after` a while. False = it found nothing,
   // which costs nothing: it was looking anyway. Requires an idle worker.
   bool wake(Nanos after) {
-    host().sit(id_);
+    host().call_as(id_);
     const uint64_t polled_before = ring().consumed();
     if (polls_first() && !ring().empty()) poll();
     SimRequest* const request = look();
@@ -128,7 +128,7 @@ class SimWorker {
       case Next::kSliceEnd:
         return slice_end();
       case Next::kNotified:
-        host().sit(id_);
+        host().call_as(id_);
         meter().spend(costs().preemption.receive);
         return preempt();
       case Next::kAsk:
@@ -172,7 +172,7 @@ class SimWorker {
   // Requests in its ring or its queue are for others. Requires a worker without a request.
   void park() {
     RUBATO_DCHECK(running_ == nullptr);
-    host().sit(id_);
+    host().call_as(id_);
     while (context_.polled() && !ring().empty()) poll();
     if (context_.idle.has(id_)) {
       context_.idle.remove(id_);
@@ -323,7 +323,7 @@ class SimWorker {
     RUBATO_DCHECK(request != nullptr && now() - slice_start_ == request->left);
     useful_ += now() - slice_start_;
     trace_slice(*request, Trace::End::kFinished);
-    host().sit(id_);
+    host().call_as(id_);
     core_.finish(*request, request->service, Nanos());
     context_.pool.give_back(request);
     if constexpr (Server::kElastic) {
@@ -337,7 +337,7 @@ class SimWorker {
   void slice_end() {
     SimRequest& request = *running_;
     const bool self = costs().preemption.clock == Clock::kSelf;
-    host().sit(self ? id_ : SimHost<P>::kCentralSeat);
+    host().call_as(self ? id_ : SimHost<P>::kCentralCaller);
     if (self) meter().spend(costs().preemption.receive);
     if (core_.expire(request, request.attained + (now() - slice_start_))) {
       return self ? preempt() : notify();
@@ -416,7 +416,7 @@ class SimWorker {
   void awake() {
     overhead_ += now() - free_at_;
     cores().polls(id_, now());
-    host().sit(id_);
+    host().call_as(id_);
     choose();
   }
 
@@ -426,7 +426,7 @@ class SimWorker {
     if constexpr (Server::kElastic) {
       if (cores().leaving(id_)) return park();
     }
-    host().sit(id_);
+    host().call_as(id_);
     choose();
     context_.dispatcher.look_free_of_charge(context_.idle.has(id_));
   }

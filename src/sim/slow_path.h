@@ -28,7 +28,7 @@ class SlowPath {
   // worker takes those that wait.
   void on_event() {
     SimHost<P>& host = context_.host;
-    host.sit(SimHost<P>::kCentralSeat);
+    host.call_as(SimHost<P>::kCentralCaller);
     host.publish(hook::adapt(context_.policy, central_, host));
     workers_.offer_all();
     const bool all_idle = context_.all_arrived() && no_worker_serves();
@@ -43,7 +43,7 @@ class SlowPath {
   // The time that the dispatcher spends delays the arrivals behind it.
   void dispatch() {
     SimHost<P>& host = context_.host;
-    host.sit(SimHost<P>::kCentralSeat);
+    host.call_as(SimHost<P>::kCentralCaller);
     hook::dispatch(context_.policy, central_, host);
     if (!context_.dispatcher.take_free_look()) {
       context_.dispatcher.occupy(context_.now(), host.meter().spent());

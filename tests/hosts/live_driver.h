@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LiveDriver<P>: what the live host is made of (its queues, seats and statistics, and sched::Core
-// over them), driven by a test's clock instead of threads. Requests arrive when the test says so
-// and take the service that it says; nothing else takes time. Single-threaded and deterministic.
+// LiveDriver<P>: what the live host is made of (its queues, contexts and statistics, and
+// sched::Core over them), driven by a test's clock instead of threads. Requests arrive when the
+// test says so and take the service that it says; nothing else takes time. Single-threaded and
+// deterministic.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +57,7 @@ class LiveDriver {
       stats_.push_back(std::make_unique<WorkerStats>());
       stats_of_all_.push_back(stats_.back().get());
     }
-    for (uint32_t w = 0; w < workers; ++w) seats_.emplace_back(*this, w, options);
+    for (uint32_t w = 0; w < workers; ++w) worker_states_.emplace_back(*this, w, options);
     for (uint32_t m = 0; m < managers(policy_, workers); ++m) managers_.emplace_back(*this);
   }
 
@@ -109,7 +110,7 @@ class LiveDriver {
     using Request = DrivenRequest;
 
     WorkerId me() const { return {worker}; }
-    Host& host() const { return driver.seats_[worker].host; }
+    Host& host() const { return driver.worker_states_[worker].host; }
     Instant now() const { return driver.now_; }
     Instant look_at_clock() const { return now(); }
     bool enqueue(QueueRef q, Request& request) {
@@ -132,7 +133,7 @@ class LiveDriver {
     void take_up(Request& request) {
       if (request.has_started) --driver.suspended_;
       const bool says_so = driver.classify_ == Classify::kFeedback && request.is_long;
-      if (!request.has_started && says_so) seat().core.mark_long(request, request.priority);
+      if (!request.has_started && says_so) worker_state().core.mark_long(request, request.priority);
     }
     Instant begin(const Request&) const { return now(); }
     int64_t suspended() const { return driver.suspended_; }
@@ -145,23 +146,23 @@ class LiveDriver {
       stats().of_class(request.job_class).add(waited, request.attained);
     }
 
-    auto& seat() const { return driver.seats_[worker]; }
+    auto& worker_state() const { return driver.worker_states_[worker]; }
     WorkerStats& stats() const { return *driver.stats_[worker]; }
 
     LiveDriver& driver;
     uint32_t worker;
   };
 
-  struct WorkerSeat {
-    WorkerSeat(LiveDriver& driver, uint32_t w, const sched::CoreOptions& options)
+  struct DrivenWorker {
+    DrivenWorker(LiveDriver& driver, uint32_t w, const sched::CoreOptions& options)
         : host(driver), core(driver.policy_, options, Platform{{}, driver, w}) {}
     Host host;
     sched::Core<P, Platform> core;
     DrivenRequest* running = nullptr;
     Nanos slice;
   };
-  struct ManagerSeat {
-    explicit ManagerSeat(LiveDriver& driver) : host(driver) {}
+  struct ManagerContext {
+    explicit ManagerContext(LiveDriver& driver) : host(driver) {}
     Host host;
     ManagerState<P> state{};
   };
@@ -188,10 +189,10 @@ class LiveDriver {
     const Event event = events_.top();
     events_.pop();
     now_ = event.at;
-    for (WorkerSeat& seat : seats_) seat.host.set_now(now_);
+    for (DrivenWorker& worker_state : worker_states_) worker_state.host.set_now(now_);
     switch (event.kind) {
       case Kind::kArrival:
-        seats_[comes_in_by(event.index)].core.admit(requests_[event.index]);
+        worker_states_[comes_in_by(event.index)].core.admit(requests_[event.index]);
         break;
       case Kind::kSliceEnd:
         end_slice(event.index);
@@ -217,7 +218,7 @@ class LiveDriver {
     uint32_t w = turn_;
     for (uint32_t asked = 0; asked < workers_; ++asked, w = (w + 1) % workers_) {
       if (central_host_.depth(q) == 0) return;
-      if (seats_[w].running != nullptr) continue;
+      if (worker_states_[w].running != nullptr) continue;
       turn_ = (w + 1) % workers_;
       if (!give_work(w, false) && interchangeable(policy_)) return;
     }
@@ -245,58 +246,58 @@ class LiveDriver {
   // `had_work`: else it has been idle before, and says only once that it runs out. False: it found
   // nothing.
   bool give_work(uint32_t w, bool had_work) {
-    WorkerSeat& seat = seats_[w];
+    DrivenWorker& worker_state = worker_states_[w];
     bool found = false;
-    while (seat.running == nullptr) {
-      DrivenRequest* const request = seat.core.next();
+    while (worker_state.running == nullptr) {
+      DrivenRequest* const request = worker_state.core.next();
       if (request == nullptr) {
-        if (had_work) seat.core.ran_out();
+        if (had_work) worker_state.core.ran_out();
         return found;
       }
       found = had_work = true;
-      if (!seat.core.start(*request)) {
+      if (!worker_state.core.start(*request)) {
         push();  // a live worker comes by the dispatcher and its manager before each choice
         continue;
       }
       stats_[w]->busy_since_ns.store(1, std::memory_order_relaxed);
-      seat.running = request;
+      worker_state.running = request;
       begin_slice(w);
     }
     return found;
   }
 
   void begin_slice(uint32_t w) {
-    WorkerSeat& seat = seats_[w];
-    seat.slice = std::min(seat.core.quantum(), seat.running->left);
-    schedule(now_ + seat.slice, Kind::kSliceEnd, w);
+    DrivenWorker& worker_state = worker_states_[w];
+    worker_state.slice = std::min(worker_state.core.quantum(), worker_state.running->left);
+    schedule(now_ + worker_state.slice, Kind::kSliceEnd, w);
   }
 
   void end_slice(uint32_t w) {
-    WorkerSeat& seat = seats_[w];
-    DrivenRequest& request = *seat.running;
-    request.left -= seat.slice;
-    const Nanos service = request.attained + seat.slice;
+    DrivenWorker& worker_state = worker_states_[w];
+    DrivenRequest& request = *worker_state.running;
+    request.left -= worker_state.slice;
+    const Nanos service = request.attained + worker_state.slice;
     if (request.left == Nanos()) {
       leave(w);
-      return seat.core.finish(request, service, Nanos());
+      return worker_state.core.finish(request, service, Nanos());
     }
-    const bool leaves = seat.core.expire(request, service);
+    const bool leaves = worker_state.core.expire(request, service);
     request.attained = service;
     if (!leaves) return begin_slice(w);
     leave(w);
-    seat.core.requeue(request);
+    worker_state.core.requeue(request);
   }
 
   void leave(uint32_t w) {
     stats_[w]->busy_since_ns.store(0, std::memory_order_relaxed);
-    seats_[w].running = nullptr;
+    worker_states_[w].running = nullptr;
   }
 
   void adapt() {
     central_host_.set_now(now_);
     plan_.publish(hook::adapt(policy_, central_, central_host_));
-    for (WorkerSeat& seat : seats_) seat.host.refresh_plan();
-    for (ManagerSeat& manager : managers_) manager.host.refresh_plan();
+    for (DrivenWorker& worker_state : worker_states_) worker_state.host.refresh_plan();
+    for (ManagerContext& manager : managers_) manager.host.refresh_plan();
     central_host_.refresh_plan();
     schedule(now_ + hook::adapt_period(policy_), Kind::kAdapt, 0);
   }
@@ -311,8 +312,8 @@ class LiveDriver {
   Host central_host_;
   typename P::Central central_{};
   std::vector<std::unique_ptr<WorkerStats>> stats_;
-  std::deque<WorkerSeat> seats_;
-  std::deque<ManagerSeat> managers_;
+  std::deque<DrivenWorker> worker_states_;
+  std::deque<ManagerContext> managers_;
   Classify classify_ = Classify::kAge;
   std::vector<DrivenRequest> requests_;
   std::vector<Fate> fates_;

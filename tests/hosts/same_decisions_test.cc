@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same arrivals, services and times through the queues and seats of the live host, driven by a
-// clock of the test's, and through the simulator: the same becomes of every request, by every
+// The same arrivals, services and times through the queues and contexts of the live host, driven by
+// a clock of the test's, and through the simulator: the same becomes of every request, by every
 // policy, on one worker and on several, whatever says that requests are long, and whether requests
 // are refused for their wait.
 #include <gtest/gtest.h>

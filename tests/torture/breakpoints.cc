@@ -15,7 +15,7 @@
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/section.h"
 #include "mechanism/preempt/signal.h"
-#include "runtime/seat.h"
+#include "runtime/current_worker.h"
 
 namespace torture {
 namespace {
@@ -184,7 +184,7 @@ bool Breakpoints::hit(size_t index) {
     const uint32_t place = met_count_.fetch_add(1, std::memory_order_relaxed);
     met_[place].store(static_cast<uint32_t>(index), std::memory_order_relaxed);
   }
-  if (rubato::this_seat() == nullptr) return false;
+  if (rubato::current_worker() == nullptr) return false;
   hits_.fetch_add(1, std::memory_order_relaxed);
   if (!rubato::in_section() && is_unsafe_[index] == 0) {
     const uint64_t number = free_hits_.fetch_add(1, std::memory_order_relaxed);

@@ -8,7 +8,7 @@
 Load it by `gdb -x tools/gdb/rubato.py`. For x86-64. The program needs its symbol table but no other
 debug information, so release builds will do.
 
-Where the fibers are: the Seat in the thread-local t_seat of each worker is a LiveWorker, which has
+Where the fibers are: the Seat in the thread-local t_current_worker of each worker is a LiveWorker, which has
 the address of its runtime's Shared. In there is the vector of all LoopFibers, which point back at
 the Shared, so it is known when it is seen. What else this relies on stands below, and tests/gdb
 fails if it changes.
@@ -25,7 +25,7 @@ import struct
 import gdb
 import gdb.unwinder
 
-SEAT = "'rubato::(anonymous namespace)::t_seat'"
+SEAT = "'rubato::(anonymous namespace)::t_current_worker'"
 ENTRY = "rubato_context_entry"
 WORKER_SHARED = 64  # LiveWorker::context_.shared, src/runtime/live_worker.h
 LOOP_STACK, LOOP_RUNTIME = 80, 128  # in LoopFiber; its Context is at 0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManagedQueue: a bounded FIFO that everybody puts into and one seat at a time takes from, at both
-// ends: the queue of a group of workers, whose manager hands out at the head and sends on from the
-// tail.
+// ManagedQueue: a bounded FIFO that everybody puts into and one consumer at a time takes from, at
+// both ends: the queue of a group of workers, whose manager hands out at the head and sends on from
+// the tail.
 //
 // Thread safety: put, depth, produced, consumed from any thread; take and take_tail by one thread
 // at a time, the next of which must have synchronised with the one before (a lock, a flag).

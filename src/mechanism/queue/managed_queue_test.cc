@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ManagedQueue, whose taker works at both ends: by one thread, and under the model checker with two
-// producers and a seat that changes hands.
+// producers and a consumer that changes hands.
 #include "mechanism/queue/managed_queue.h"
 
 #include <gtest/gtest.h>
@@ -154,7 +154,7 @@ struct Scene {
   using Sync = model::Sync<kWeaken>;
 
   ManagedQueue<int, Sync> queue{2};
-  typename Sync::template Atomic<bool> seat{false};  // taken
+  typename Sync::template Atomic<bool> consumer{false};  // taken
   Items put[2];
   Items taken[2];  // by taker, at either end
 
@@ -165,17 +165,17 @@ struct Scene {
     }
   }
 
-  // As Managers::step does: at once if somebody else has the seat.
+  // As Managers::step does: at once if somebody else has the consumer.
   void step(int taker) {
     bool free = false;
-    if (!seat.compare_exchange_strong(free, true, std::memory_order_acquire,
+    if (!consumer.compare_exchange_strong(free, true, std::memory_order_acquire,
                                       std::memory_order_relaxed)) {
       return;
     }
     int item = 0;
     if (queue.take_tail(item)) taken[taker].push_back(item);
     if (queue.take(item)) taken[taker].push_back(item);
-    seat.store(false, std::memory_order_release);
+    consumer.store(false, std::memory_order_release);
   }
 
   void check(Execution& run) {
@@ -236,12 +236,12 @@ TEST(ManagedQueueInterleave, two_producers_and_a_taker_at_both_ends) {
       within(2, 2), {put_two<kSound, 0>, put_two<kSound, 1>, step_twice<kSound, 0>}));
 }
 
-TEST(ManagedQueueInterleave, a_producer_and_two_that_take_the_seat_by_turns) {
+TEST(ManagedQueueInterleave, a_producer_and_two_consumers_by_turns) {
   expect_sound(explore<kSound>(
       within(2, 2), {put_two<kSound, 0>, step_twice<kSound, 0>, step_twice<kSound, 1>}));
 }
 
-TEST(ManagedQueueInterleave, checker_notices_a_seat_that_is_not_handed_over) {
+TEST(ManagedQueueInterleave, checker_notices_a_consumer_that_does_not_hand_over) {
   EXPECT_NE(explore<kWeakStores>(within(2, 1), {put_two<kWeakStores, 0>,
                                                 step_twice<kWeakStores, 0>,
                                                 step_twice<kWeakStores, 1>})

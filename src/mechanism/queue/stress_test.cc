@@ -147,12 +147,12 @@ TEST(QueueStress, steal_from_an_owner_that_puts_and_takes) {
   expect_all(received, 1);
 }
 
-// Two threads take the manager's seat by turns, as in Managers::step. What leaves from the tail is
-// newer than what stays, so order is that of the head alone.
-TEST(QueueStress, managed_between_two_producers_and_a_seat_that_changes_hands) {
+// Two threads take the manager's consumer by turns, as in Managers::step. What leaves from the tail
+// is newer than what stays, so order is that of the head alone.
+TEST(QueueStress, managed_between_two_producers_and_a_changing_consumer) {
   ManagedQueue<uint64_t> queue(64);
   std::atomic<uint64_t> left{2 * kPerProducer};
-  std::atomic_flag seat{};
+  std::atomic_flag consumer{};
   Received from_head[2], from_tail[2];
   std::vector<std::thread> threads;
   for (uint64_t p = 0; p < 2; ++p) {
@@ -163,14 +163,14 @@ TEST(QueueStress, managed_between_two_producers_and_a_seat_that_changes_hands) {
   for (uint32_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       for (uint32_t turn = 0; left.load(std::memory_order_relaxed) > 0; ++turn) {
-        if (seat.test_and_set(std::memory_order_acquire)) {
+        if (consumer.test_and_set(std::memory_order_acquire)) {
           std::this_thread::yield();
           continue;
         }
         uint64_t item = 0;
         const bool tail = turn % 3 == 0;
         const bool taken = tail ? queue.take_tail(item) : queue.take(item);
-        seat.clear(std::memory_order_release);
+        consumer.clear(std::memory_order_release);
         if (!taken) {
           std::this_thread::yield();
           continue;

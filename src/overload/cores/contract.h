@@ -4,15 +4,15 @@
 // nothing to do. What it does not have is left to best-effort work.
 //
 // An allocator is plain data plus member templates over a host, as a policy is (policy/contract.h):
-// no clock, no atomic, no thread, no memory of its own. It is asked from two seats:
+// no clock, no atomic, no thread, no memory of its own. It is asked from two contexts:
 //   change(controller, signals) -> CoreChange   every interval(), by one controller for all cores
 //   idle(idle, polled, host)    -> Rest         by a core that finds no work, time and again while
 //                                               it polls and steals; `polled` is how long it has
 //                                               been without work, or since it was woken
 //   resumed(idle, host)                         by that core, before it serves what it found while
 //                                               it polled, and when it is woken after parking
-// A `Controller` is lent to the controller's seat only, an `Idle` to its core only. Both start as
-// they are made. If not kParks, no core parks by itself, and idle() need not be asked.
+// A `Controller` is lent to the controller's context only, an `Idle` to its core only. Both start
+// as they are made. If not kParks, no core parks by itself, and idle() need not be asked.
 //
 // What the host does around them:
 //   * kGrant: it wakes a parked core, if it has one. kRelease: it parks the core whose requests

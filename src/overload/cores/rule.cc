@@ -29,13 +29,13 @@ class RuleOf final : public CoreRule {
   }
 
  private:
-  struct alignas(limits::kCacheLineBytes) Seat {
+  struct alignas(limits::kCacheLineBytes) CoreState {
     typename A::Idle state{};
   };
 
   A allocator_;
   typename A::Controller controller_{};
-  std::vector<Seat> idle_;
+  std::vector<CoreState> idle_;
 };
 
 template <CoreAllocator A>

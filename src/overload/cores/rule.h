@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CoreRule: an allocator of cores (overload/cores/all.h) chosen by name at run time, with the state
-// of its controller and of every core. Of both hosts: change() by one seat at a time, the rest by
-// the core that it names. Pure.
+// of its controller and of every core. Of both hosts: change() by one context at a time, the rest
+// by the core that it names. Pure.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CheckedHost<P, Inner>: passes every verb on to another host and writes down what a policy may not
-// do: lose or double a job, touch a queue from a seat that its Sharing does not allow, use more
+// do: lose or double a job, touch a queue from a context that its Sharing does not allow, use more
 // verbs in one hook than is bounded, leave a job behind while others pass. Violations are sentences
 // in `violations()`; a clean run has none. Single-threaded; borrows the inner host and the jobs.
 //
-// The one who runs the hooks tells who calls:  host.sit(Seat::worker(me));  before each hook, and
-// who enters and leaves:  host.admit(job);  host.retire(job);
+// The one who runs the hooks tells who calls:  host.sit(CurrentWorker::worker(me));  before each
+// hook, and who enters and leaves:  host.admit(job);  host.retire(job);
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace rubato::testing {
 
 // Who runs the hook.
-struct Seat {
+struct HookContext {
   enum class Kind : uint8_t {
     kWorker,
     kManager,   // manage
@@ -33,10 +33,10 @@ struct Seat {
   Kind kind = Kind::kObserver;
   uint32_t who = 0;
 
-  static Seat worker(WorkerId who) { return {Kind::kWorker, who.value}; }
-  static Seat manager(ManagerId who) { return {Kind::kManager, who.value}; }
-  static Seat central() { return {Kind::kCentral, 0}; }
-  static Seat observer() { return {}; }
+  static HookContext worker(WorkerId who) { return {Kind::kWorker, who.value}; }
+  static HookContext manager(ManagerId who) { return {Kind::kManager, who.value}; }
+  static HookContext central() { return {Kind::kCentral, 0}; }
+  static HookContext observer() { return {}; }
 };
 
 template <Policy P, class Inner>
@@ -99,26 +99,26 @@ class CheckedHost {
   }
   bool post(WorkerId worker, uint64_t seen, uint64_t value) {
     count_verb();
-    const bool fine = require(worker.value < inner_.workers() && seat_.kind == Seat::Kind::kWorker,
+    const bool fine = require(worker.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
                               "post from the wrong seat or of no worker");
     return fine && inner_.post(worker, seen, value);
   }
   bool steer(uint64_t flow, WorkerId to) {
     count_verb();
-    const bool fine = require(to.value < inner_.workers() && seat_.kind == Seat::Kind::kWorker,
+    const bool fine = require(to.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
                               "steer from the wrong seat or to no worker");
     return fine && inner_.steer(flow, to);
   }
   bool unsteer(uint64_t flow) {
     count_verb();
-    return require(seat_.kind == Seat::Kind::kWorker, "unsteer from the wrong seat") &&
+    return require(context_.kind == HookContext::Kind::kWorker, "unsteer from the wrong seat") &&
            inner_.unsteer(flow);
   }
 
   bool send(ManagerId to, const Message& message) {
     count_verb();
-    if (!require(seat_.kind == Seat::Kind::kManager && to.value < inner_.managers() &&
-                     to.value != seat_.who && message.from.value == seat_.who,
+    if (!require(context_.kind == HookContext::Kind::kManager && to.value < inner_.managers() &&
+                     to.value != context_.who && message.from.value == context_.who,
                  "send from the wrong seat or to no other manager") ||
         !require(message.jobs <= limits::kMessageJobs, "a message with too many jobs")) {
       return false;
@@ -133,7 +133,7 @@ class CheckedHost {
   }
   bool receive(ManagerId me, Message& message) {
     count_verb();
-    if (!require(seat_.kind == Seat::Kind::kManager && me.value == seat_.who,
+    if (!require(context_.kind == HookContext::Kind::kManager && me.value == context_.who,
                  "receive from the wrong seat") ||
         !inner_.receive(me, message)) {
       return false;
@@ -192,8 +192,8 @@ class CheckedHost {
   }
 
   // For the one who runs the hooks.
-  void sit(Seat seat) {
-    seat_ = seat;
+  void call_as(HookContext context) {
+    context_ = context;
     verbs_ = 0;
   }
   void admit(Job* job) {
@@ -216,7 +216,7 @@ class CheckedHost {
 
  private:
   struct Place {
-    bool held = true;  // by a worker or the seat; else in `queue`
+    bool held = true;  // by a worker or the context; else in `queue`
     QueueRef queue;
     uint64_t grants_before = 0;
   };
@@ -224,9 +224,9 @@ class CheckedHost {
   static bool is_ordered(QueueRef q) { return P::kQueues[q.declaration].order == Order::kByWord; }
   Sharing sharing(QueueRef q) const { return P::kQueues[q.declaration].sharing; }
   bool owns(QueueRef q) const {
-    return seat_.kind == Seat::Kind::kWorker && q.index == seat_.who;
+    return context_.kind == HookContext::Kind::kWorker && q.index == context_.who;
   }
-  bool acts() const { return seat_.kind != Seat::Kind::kObserver; }
+  bool acts() const { return context_.kind != HookContext::Kind::kObserver; }
   bool open_to_all(QueueRef q) const {
     return sharing(q) == Sharing::kShared || sharing(q) == Sharing::kManaged;
   }
@@ -237,9 +237,9 @@ class CheckedHost {
   bool may_take(QueueRef q) const {
     if (sharing(q) == Sharing::kOwner) return owns(q);
     if (sharing(q) == Sharing::kManaged) {
-      return seat_.kind == Seat::Kind::kManager && q.index == seat_.who;
+      return context_.kind == HookContext::Kind::kManager && q.index == context_.who;
     }
-    return sharing(q) == Sharing::kShared ? acts() : seat_.kind == Seat::Kind::kWorker;
+    return sharing(q) == Sharing::kShared ? acts() : context_.kind == HookContext::Kind::kWorker;
   }
 
   std::string name(QueueRef q) const {
@@ -281,7 +281,7 @@ class CheckedHost {
   Inner& inner_;
   uint64_t patience_;
   uint32_t queues_ = 0;
-  Seat seat_;
+  HookContext context_;
   uint64_t verbs_ = 0;
   uint64_t grants_ = 0;
   uint64_t in_messages_ = 0;

@@ -35,11 +35,11 @@ class Driver {
                 managers(policy_, options.workers)),
         chaos_(script_, options.seed, options.chaos ? options.rates : ChaosRates{0, 0, 0, 0}),
         host_(chaos_, options.patience),
-        manager_seats_(script_.managers()),
+        manager_contexts_(script_.managers()),
         jobs_(arrivals.size()) {
     script_.set_capacity(options.queue_capacity);
-    seats_.reserve(options.workers);
-    for (uint32_t w = 0; w < options.workers; ++w) seats_.emplace_back(*this, WorkerId{w});
+    workers_.reserve(options.workers);
+    for (uint32_t w = 0; w < options.workers; ++w) workers_.emplace_back(*this, WorkerId{w});
   }
 
   DriveReport run() {
@@ -103,8 +103,8 @@ class Driver {
     WorkerId id;
   };
 
-  struct WorkerSeat {
-    WorkerSeat(Driver& driver, WorkerId id)
+  struct DrivenWorker {
+    DrivenWorker(Driver& driver, WorkerId id)
         : core(driver.policy_,
                {.classify = Classify::kFeedback, .shedding = {}, .firm_deadlines = false},
                Platform{{}, driver, id}) {}
@@ -113,7 +113,7 @@ class Driver {
     DrivenJob* running = nullptr;
     Nanos slice;  // what the job will use of the slice in force
   };
-  struct ManagerSeat {
+  struct ManagerContext {
     ManagerState<P> state{};
     Instant due = Instant::never();
   };
@@ -181,7 +181,7 @@ class Driver {
   // The dispatcher and the managers step after every event, until no message is on its way. In
   // chaos they may stop before.
   void push() {
-    host_.sit(Seat::central());
+    host_.call_as(HookContext::central());
     hook::dispatch(policy_, central_, host_);
     for (uint32_t rounds = 0; rounds < kMostRounds; ++rounds) {
       for (uint32_t m = 0; m < script_.managers(); ++m) manage(ManagerId{m});
@@ -191,17 +191,17 @@ class Driver {
   }
 
   void manage(ManagerId me) {
-    ManagerSeat& seat = manager_seats_[me.value];
-    host_.sit(Seat::manager(me));
-    const Instant due = hook::manage(policy_, seat.state, me, host_);
+    ManagerContext& context = manager_contexts_[me.value];
+    host_.call_as(HookContext::manager(me));
+    const Instant due = hook::manage(policy_, context.state, me, host_);
     if (due != Instant::never() && due <= script_.now()) host_.complain("a step due in the past");
     if (due == Instant::never() || unfinished() == 0) return;
     // One step is pending per manager, else what each schedules would multiply. An early one does
     // no harm: managers step after every event anyway.
-    const bool pending = seat.due > script_.now() && seat.due <= due;
+    const bool pending = context.due > script_.now() && context.due <= due;
     if (pending) return;
-    seat.due = std::max(due, script_.now() + Nanos(1));
-    schedule(seat.due, Kind::kManage);
+    context.due = std::max(due, script_.now() + Nanos(1));
+    schedule(context.due, Kind::kManage);
   }
 
   void arrive(uint32_t index) {
@@ -216,9 +216,9 @@ class Driver {
     job.priority = arrival.priority;
     job.type = arrival.type;
     const WorkerId at = script_.arrives_at(job.flow, arrival.worker);
-    host_.sit(Seat::worker(at));
+    host_.call_as(HookContext::worker(at));
     host_.admit(&job);
-    seats_[at.value].core.admit(job);
+    workers_[at.value].core.admit(job);
   }
 
   void turn_away(DrivenJob& job) {
@@ -231,7 +231,7 @@ class Driver {
       somebody_got_work = false;
       bool somebody_found_nothing = false;
       for (uint32_t w = 0; w < options_.workers; ++w) {
-        if (seats_[w].running != nullptr) continue;
+        if (workers_[w].running != nullptr) continue;
         const bool has_own = owns_waiting(w);
         const bool found = ask_next(WorkerId{w});
         if (found && somebody_found_nothing && !has_own) claim_broken();
@@ -263,9 +263,9 @@ class Driver {
   }
 
   bool ask_next(WorkerId me) {
-    WorkerSeat& seat = seats_[me.value];
-    host_.sit(Seat::worker(me));
-    DrivenJob* const job = seat.core.next();
+    DrivenWorker& context = workers_[me.value];
+    host_.call_as(HookContext::worker(me));
+    DrivenJob* const job = context.core.next();
     if (job == nullptr) return false;
     if (!host_.held(job)) {
       host_.complain("next gave a job that is not held");
@@ -276,17 +276,17 @@ class Driver {
   }
 
   void start(DrivenJob& job, WorkerId me) {
-    WorkerSeat& seat = seats_[me.value];
-    seat.running = &job;
+    DrivenWorker& context = workers_[me.value];
+    context.running = &job;
     ++running_;
     script_.set_busy(me, true);
-    static_cast<void>(seat.core.start(job));  // nothing is refused for its wait
+    static_cast<void>(context.core.start(job));  // nothing is refused for its wait
     begin_slice(me);
   }
 
   void take_up(DrivenJob& job, WorkerId me) {
     const bool is_long = arrivals_[job.arrival].job_class == JobClass::kLong;
-    if (!job.has_started && is_long) seats_[me.value].core.mark_long(job, job.priority);
+    if (!job.has_started && is_long) workers_[me.value].core.mark_long(job, job.priority);
   }
 
   void check_slice(Nanos quantum) {
@@ -295,38 +295,38 @@ class Driver {
   }
 
   void begin_slice(WorkerId me) {
-    WorkerSeat& seat = seats_[me.value];
-    seat.slice = std::min(seat.core.quantum(), seat.running->left);
-    schedule(script_.now() + seat.slice, Kind::kSliceEnd, me.value);
+    DrivenWorker& context = workers_[me.value];
+    context.slice = std::min(context.core.quantum(), context.running->left);
+    schedule(script_.now() + context.slice, Kind::kSliceEnd, me.value);
   }
 
   void end_slice(uint32_t worker) {
     const WorkerId me{worker};
-    WorkerSeat& seat = seats_[worker];
-    DrivenJob& job = *seat.running;
-    job.left -= seat.slice;
-    const Nanos service = job.attained + seat.slice;
+    DrivenWorker& context = workers_[worker];
+    DrivenJob& job = *context.running;
+    job.left -= context.slice;
+    const Nanos service = job.attained + context.slice;
     if (job.left == Nanos()) return finish(job, service, me);
-    host_.sit(Seat::observer());
-    const bool leaves = seat.core.expire(job, service);
+    host_.call_as(HookContext::observer());
+    const bool leaves = context.core.expire(job, service);
     job.attained = service;
     report_.kept_on += leaves ? 0 : 1;
     leaves ? put_back(job, me) : begin_slice(me);
   }
 
   void put_back(DrivenJob& job, WorkerId me) {
-    host_.sit(Seat::worker(me));
+    host_.call_as(HookContext::worker(me));
     leave(me);
-    if (seats_[me.value].core.requeue(job)) {
+    if (workers_[me.value].core.requeue(job)) {
       ++report_.preemptions;
     } else {
-      start(*seats_[me.value].core.next(), me);  // its queue is full: it goes on
+      start(*workers_[me.value].core.next(), me);  // its queue is full: it goes on
     }
   }
 
   void finish(DrivenJob& job, Nanos service, WorkerId me) {
-    host_.sit(Seat::worker(me));
-    seats_[me.value].core.finish(job, service, Nanos());
+    host_.call_as(HookContext::worker(me));
+    workers_[me.value].core.finish(job, service, Nanos());
     leave(me);
   }
 
@@ -337,13 +337,13 @@ class Driver {
 
   // The worker has no job any more.
   void leave(WorkerId me) {
-    seats_[me.value].running = nullptr;
+    workers_[me.value].running = nullptr;
     script_.set_busy(me, false);
     --running_;
   }
 
   void adapt() {
-    host_.sit(Seat::central());
+    host_.call_as(HookContext::central());
     script_.publish(hook::adapt(policy_, central_, host_));
     schedule_adapt();
   }
@@ -360,9 +360,9 @@ class Driver {
   ChaosHost<P, ScriptHost<P>> chaos_;
   Host host_;
   typename P::Central central_{};
-  std::vector<WorkerSeat> seats_;
-  size_t running_ = 0;  // of the seats
-  std::vector<ManagerSeat> manager_seats_;
+  std::vector<DrivenWorker> workers_;
+  size_t running_ = 0;  // of the contexts
+  std::vector<ManagerContext> manager_contexts_;
   std::vector<DrivenJob> jobs_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t next_order_ = 0;

@@ -20,7 +20,7 @@ namespace {
 using testing::ChaosHost;
 using testing::CheckedHost;
 using testing::ScriptHost;
-using testing::Seat;
+using testing::HookContext;
 using testing::test_seed;
 
 // One queue of each kind.
@@ -104,7 +104,7 @@ class CheckedHostTest : public ::testing::Test {
     ASSERT_EQ(host.violations().size(), 1u);
     EXPECT_NE(host.violations()[0].find(part), std::string::npos) << host.violations()[0];
   }
-  void sit_at(uint32_t worker) { host.sit(Seat::worker(WorkerId{worker})); }
+  void sit_at(uint32_t worker) { host.call_as(HookContext::worker(WorkerId{worker})); }
   void enter(QueueRef q, Job& job, uint32_t worker = 0) {
     sit_at(worker);
     host.admit(&job);
@@ -123,7 +123,7 @@ TEST_F(CheckedHostTest, a_decent_life_is_no_violation) {
   EXPECT_EQ(host.steal(stealable(0), stealable(1), 2), &job);
   EXPECT_EQ(host.take(stealable(1)), &other);
   EXPECT_TRUE(host.put(shared(0), &job));
-  host.sit(Seat::central());
+  host.call_as(HookContext::central());
   EXPECT_EQ(host.take(shared(0)), &job);
   host.retire(&job);
   EXPECT_EQ(host.inside(), 1u);
@@ -157,7 +157,7 @@ TEST_F(CheckedHostTest, only_its_worker_puts_into_a_stealable_queue) {
 TEST_F(CheckedHostTest, an_observer_may_only_look) {
   Job job;
   enter(shared(0), job);
-  host.sit(Seat::observer());
+  host.call_as(HookContext::observer());
   EXPECT_EQ(host.depth(shared(0)), 1u);
   EXPECT_TRUE(host.violations().empty());
   EXPECT_EQ(host.take(shared(0)), nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core_seat.h"
+#include "runtime/core_slot.h"
 
 #include <gtest/gtest.h>
 
@@ -11,32 +11,32 @@
 namespace rubato {
 namespace {
 
-TEST(CoreSeat, who_parks_is_granted_or_called_before_it_rises) {
-  CoreSeat<> seat;
-  EXPECT_TRUE(seat.has_core());
-  EXPECT_FALSE(seat.call());  // it is awake
-  seat.park();
-  EXPECT_FALSE(seat.has_core());
-  EXPECT_TRUE(seat.asleep());
-  EXPECT_TRUE(seat.call());
-  EXPECT_FALSE(seat.call());  // once is enough
-  EXPECT_FALSE(seat.asleep());
-  EXPECT_TRUE(seat.rise());
-  seat.park();
-  EXPECT_TRUE(seat.grant());
-  EXPECT_FALSE(seat.rise());
+TEST(CoreSlot, who_parks_is_granted_or_called_before_it_rises) {
+  CoreSlot<> slot;
+  EXPECT_TRUE(slot.has_core());
+  EXPECT_FALSE(slot.call());  // it is awake
+  slot.park();
+  EXPECT_FALSE(slot.has_core());
+  EXPECT_TRUE(slot.asleep());
+  EXPECT_TRUE(slot.call());
+  EXPECT_FALSE(slot.call());  // once is enough
+  EXPECT_FALSE(slot.asleep());
+  EXPECT_TRUE(slot.rise());
+  slot.park();
+  EXPECT_TRUE(slot.grant());
+  EXPECT_FALSE(slot.rise());
 }
 
-TEST(CoreSeat, who_is_told_to_park_keeps_its_core_until_it_does) {
-  CoreSeat<> seat;
-  EXPECT_TRUE(seat.tell());
-  EXPECT_FALSE(seat.tell());
-  EXPECT_TRUE(seat.has_core());
-  EXPECT_EQ(seat.get(), CoreState::kTold);
-  EXPECT_FALSE(seat.grant());  // and is told otherwise
-  EXPECT_EQ(seat.get(), CoreState::kGranted);
-  seat.park();
-  EXPECT_FALSE(seat.tell());
+TEST(CoreSlot, who_is_told_to_park_keeps_its_core_until_it_does) {
+  CoreSlot<> slot;
+  EXPECT_TRUE(slot.tell());
+  EXPECT_FALSE(slot.tell());
+  EXPECT_TRUE(slot.has_core());
+  EXPECT_EQ(slot.get(), CoreState::kTold);
+  EXPECT_FALSE(slot.grant());  // and is told otherwise
+  EXPECT_EQ(slot.get(), CoreState::kGranted);
+  slot.park();
+  EXPECT_FALSE(slot.tell());
 }
 
 // A worker that parks beside others that have work for it, under the model checker. `missed` is
@@ -44,22 +44,22 @@ TEST(CoreSeat, who_is_told_to_park_keeps_its_core_until_it_does) {
 template <model::Weaken kWeaken>
 struct Scene {
   using Sync = model::Sync<kWeaken>;
-  CoreSeat<Sync> seat;
+  CoreSlot<Sync> slot;
   model::Atomic<int, kWeaken> work;
   bool sleeps = false;
   bool woken = false;
 
   void park_and_look() {
-    seat.park();
+    slot.park();
     if (work.load(std::memory_order_relaxed) != 0) {
-      seat.rise();
+      slot.rise();
     } else {
       sleeps = true;  // if the word still says so
     }
   }
   void bring_work() {
     work.store(1, std::memory_order_relaxed);
-    woken = seat.call() || woken;
+    woken = slot.call() || woken;
   }
 };
 
@@ -69,29 +69,29 @@ model::Report parking_beside_a_caller_and_a_controller() {
     auto scene = std::make_shared<Scene<kWeaken>>();
     run.thread([scene] { scene->park_and_look(); });
     run.thread([scene] { scene->bring_work(); });
-    run.thread([scene] { scene->seat.tell(); });
+    run.thread([scene] { scene->slot.tell(); });
     run.finally([scene, &run] {
-      run.expect(!(scene->sleeps && scene->seat.asleep()), "asleep beside work");
-      run.expect(!scene->woken || scene->seat.get() != CoreState::kParked, "woken in vain");
+      run.expect(!(scene->sleeps && scene->slot.asleep()), "asleep beside work");
+      run.expect(!scene->woken || scene->slot.get() != CoreState::kParked, "woken in vain");
     });
   });
 }
 
-TEST(CoreSeat, never_sleeps_beside_work_that_it_was_called_for) {
+TEST(CoreSlot, never_sleeps_beside_work_that_it_was_called_for) {
   const model::Report report = parking_beside_a_caller_and_a_controller<model::Weaken{}>();
   EXPECT_EQ(report.failure, "");
   EXPECT_GE(report.executions, 100u);
 }
 
-TEST(CoreSeat, would_sleep_beside_work_without_its_ordering) {
+TEST(CoreSlot, would_sleep_beside_work_without_its_ordering) {
   constexpr model::Weaken kExchanges{false, false, true};
   EXPECT_NE(parking_beside_a_caller_and_a_controller<kExchanges>().failure, "");
 }
 
 // For ThreadSanitizer: a worker parks again and again while two threads bring it work.
-TEST(CoreSeat, finds_all_work_that_two_threads_bring) {
+TEST(CoreSlot, finds_all_work_that_two_threads_bring) {
   constexpr int kEach = 2'000;
-  CoreSeat<> seat;
+  CoreSlot<> slot;
   std::atomic<int> work{0};
   int plain = 0;  // handed over with the calls
   std::atomic_flag turn{};
@@ -101,18 +101,18 @@ TEST(CoreSeat, finds_all_work_that_two_threads_bring) {
       ++plain;
       turn.clear(std::memory_order_release);
       work.fetch_add(1, std::memory_order_relaxed);
-      if (seat.call()) seat.word().notify_one();
+      if (slot.call()) slot.word().notify_one();
     }
   };
   std::thread first(bring);
   std::thread second(bring);
   for (int done = 0; done < 2 * kEach;) {
-    seat.park();
+    slot.park();
     const int found = work.exchange(0, std::memory_order_relaxed);
     if (found == 0) {
-      seat.word().wait(CoreSeat<>::number(CoreState::kParked), std::memory_order_acquire);
+      slot.word().wait(CoreSlot<>::number(CoreState::kParked), std::memory_order_acquire);
     }
-    seat.rise();
+    slot.rise();
     done += found;
   }
   first.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoreSeat: whether one worker has its core, and how it parks without missing what is meant for it.
+// CoreSlot: whether one worker has its core, and how it parks without missing what is meant for it.
 // The worker itself parks and rises; the controller tells it to park, or grants it the core again;
 // everybody else calls it when there is something that it alone may serve.
 //
@@ -32,7 +32,7 @@ namespace rubato {
 enum class CoreState : uint32_t { kGranted, kTold, kParked, kCalled };
 
 template <class Sync = StdSync>
-class CoreSeat {
+class CoreSlot {
  public:
   CoreState get() const { return state(word_.load(std::memory_order_relaxed)); }
   bool has_core() const { return get() == CoreState::kGranted || get() == CoreState::kTold; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CentralSeat<P>: the policy's central state, and the two hooks that have it: `adapt`, the slow
-// path that publishes a plan, and `dispatch`, by which the policy pushes. The seat has no thread:
-// the worker or timer core that comes by does a step of it, one at a time (runtime/turn.h). Any
-// thread.
+// CentralContext<P>: the policy's central state, and the two hooks that have it: `adapt`, the slow
+// path that publishes a plan, and `dispatch`, by which the policy pushes. The context has no
+// thread: the worker or timer core that comes by does a step of it, one at a time (runtime/turn.h).
+// Any thread.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@
 namespace rubato {
 
 template <Policy P>
-class CentralSeat {
+class CentralContext {
  public:
-  // Everything that the seat borrows outlives it.
-  CentralSeat(const P& policy, QueueSet<P>& queues, PlanCell<typename P::Plan>& plan,
+  // Everything that the context borrows outlives it.
+  CentralContext(const P& policy, QueueSet<P>& queues, PlanCell<typename P::Plan>& plan,
               uint32_t workers, const std::vector<const WorkerStats*>& stats, Commons& commons,
               Wakeups<P>& wakeups)
       : policy_(policy),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Seat: a worker as the code on its fibers sees it. A fiber may be suspended in any call marked
-// "may switch" and continue on another worker, so no code keeps a Seat across such a call: ask
-// this_seat() again. Where requests can be interrupted at any instruction, no code keeps one across
-// anything but a section (mechanism/preempt/section.h).
+// CurrentWorker: a worker as the code on its fibers sees it. A fiber may be suspended in any call
+// marked "may switch" and continue on another worker, so no code keeps a CurrentWorker across such
+// a call: ask current_worker() again. Where requests can be interrupted at any instruction, no code
+// keeps one across anything but a section (mechanism/preempt/section.h).
 //
-// A seat is in the application while code of a request runs, from the return of recv to the next
+// A context is in the application while code of a request runs, from the return of recv to the next
 // call into the runtime; only then may that request be switched away from.
 #pragma once
 
@@ -22,10 +22,10 @@ namespace rubato {
 
 class FiberLocals;
 
-class Seat {
+class CurrentWorker {
  public:
-  explicit Seat(WorkerId worker) : worker_(worker) {}
-  virtual ~Seat() = default;
+  explicit CurrentWorker(WorkerId worker) : worker_(worker) {}
+  virtual ~CurrentWorker() = default;
 
   WorkerId worker() const { return worker_; }
 
@@ -68,7 +68,7 @@ class Seat {
     return true;
   }
 
-  // True if the seat was in the application; now it is not, until the runtime has done its work.
+  // True if the context was in the application; now it is not, until the runtime has done its work.
   bool leave_application() {
     const bool was = in_application_.load(std::memory_order_relaxed);
     set_in_application(false);
@@ -93,13 +93,13 @@ class Seat {
   std::atomic<bool> in_application_{false};
 };
 
-// The seat of the calling thread, null off the workers. Never inlined: a fiber that moved to
+// The context of the calling thread, null off the workers. Never inlined: a fiber that moved to
 // another thread must not see an address that the compiler has kept from the thread before.
-Seat* this_seat();
+CurrentWorker* current_worker();
 // Also makes the thread its worker for this_worker().
-void set_this_seat(Seat* seat);
+void set_current_worker(CurrentWorker* worker);
 
-// Makes checkpoints, sections and locks come to the seats. Once, before the first worker runs.
-void install_seat_hooks();
+// Makes checkpoints, sections and locks come to the contexts. Once, before the first worker runs.
+void install_worker_hooks();
 
 }  // namespace rubato
