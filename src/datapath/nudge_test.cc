@@ -129,7 +129,7 @@ TEST_F(Nudge, a_peer_that_does_not_read_makes_nothing_grow) {
 
 // Two threads serve and steer, one tells: what comes back is all that was told, and every reply.
 TEST_F(Nudge, nothing_told_is_lost_among_requests_and_moves) {
-  constexpr uint32_t kTold = 20'000;
+  constexpr uint32_t kParkRequested = 20'000;
   constexpr uint32_t kRequests = 20'000;
   std::atomic<bool> stop{false};
   const auto serve = [&](uint32_t queue) {
@@ -150,18 +150,18 @@ TEST_F(Nudge, nothing_told_is_lost_among_requests_and_moves) {
   std::thread first(serve, 0);
   std::thread second(serve, 1);
   std::thread teller([&] {
-    for (uint32_t i = 0; i < kTold; ++i) tell();
+    for (uint32_t i = 0; i < kParkRequested; ++i) tell();
   });
   std::thread sender([&] {
     for (uint32_t i = 0; i < kRequests; ++i) EXPECT_TRUE(client_->send("a\n"));
   });
-  const std::string got = client_->receive(kTold + kRequests);
+  const std::string got = client_->receive(kParkRequested + kRequests);
   teller.join();
   sender.join();
   stop = true;
   first.join();
   second.join();
-  EXPECT_EQ(std::count(got.begin(), got.end(), '!'), kTold);
+  EXPECT_EQ(std::count(got.begin(), got.end(), '!'), kParkRequested);
   EXPECT_EQ(std::count(got.begin(), got.end(), 'A'), kRequests);
 }
 

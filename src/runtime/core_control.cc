@@ -19,7 +19,7 @@ CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t work
 }
 
 bool CoreControl::should_park(WorkerId worker, Nanos polled) {
-  if (slots_[worker.value].get() == CoreState::kTold) {
+  if (slots_[worker.value].get() == CoreState::kParkRequested) {
     resumed(worker);
     return true;
   }
@@ -37,18 +37,18 @@ void CoreControl::sleep(WorkerId worker) {
                                    std::memory_order_acquire);
 }
 
-void CoreControl::rise(WorkerId worker) {
-  if (slots_[worker.value].rise()) {
-    ++own_[worker.value].calls;
+void CoreControl::unpark(WorkerId worker) {
+  if (slots_[worker.value].unpark()) {
+    ++own_[worker.value].self_unparks;
     idle_.granted.fetch_add(1, std::memory_order_relaxed);
   }
   resumed(worker);
 }
 
-bool CoreControl::call(WorkerId worker) {
+bool CoreControl::wake(WorkerId worker) {
   CoreSlot<>& slot = slots_[worker.value];
-  if (!slot.call()) return false;
-  wake(slot);
+  if (!slot.wake()) return false;
+  notify(slot);
   return true;
 }
 
@@ -65,7 +65,7 @@ Nanos CoreControl::delay_of(Watched& watched, const Signs& signs, Instant at) {
 
 uint32_t CoreControl::obey(overload::CoreChange change) {
   if (change == overload::CoreChange::kGrant) return grant_one();
-  if (change == overload::CoreChange::kRelease) tell_one();
+  if (change == overload::CoreChange::kRelease) request_one_park();
   return kNobody;
 }
 
@@ -73,7 +73,7 @@ uint32_t CoreControl::obey(overload::CoreChange change) {
 uint32_t CoreControl::grant_one() {
   const auto workers = static_cast<uint32_t>(slots_.size());
   for (uint32_t w = 0; w < workers; ++w) {
-    if (slots_[w].get() == CoreState::kTold && !grant(w)) return kNobody;
+    if (slots_[w].get() == CoreState::kParkRequested && !grant(w)) return kNobody;
   }
   for (uint32_t w = 0; w < workers; ++w) {
     if (!slots_[w].has_core() && grant(w)) return w;
@@ -86,18 +86,18 @@ bool CoreControl::grant(uint32_t worker) {
   if (!slots_[worker].grant()) return false;
   idle_.granted.fetch_add(1, std::memory_order_relaxed);
   ++grants_;
-  wake(slots_[worker]);
+  notify(slots_[worker]);
   return true;
 }
 
 // Of the bursts the one whose requests have waited least, an idle one first; the last of equals.
-void CoreControl::tell_one() {
+void CoreControl::request_one_park() {
   uint32_t chosen = kNobody;
   for (uint32_t w = guaranteed_; w < slots_.size(); ++w) {
     if (slots_[w].get() != CoreState::kGranted) continue;
     if (chosen == kNobody || watched_[w].reluctance <= watched_[chosen].reluctance) chosen = w;
   }
-  if (chosen != kNobody) slots_[chosen].tell();
+  if (chosen != kNobody) slots_[chosen].request_park();
 }
 
 CoreControl::Counts CoreControl::counts() const {
@@ -107,7 +107,7 @@ CoreControl::Counts CoreControl::counts() const {
   sum.grants = grants_.value();
   for (const OwnCounts& own : own_) {
     sum.parked += own.parked.value();
-    sum.calls += own.calls.value();
+    sum.self_unparks += own.self_unparks.value();
   }
   return sum;
 }

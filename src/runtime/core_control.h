@@ -60,11 +60,11 @@ class CoreControl {
   void sleep(WorkerId worker);  // until it is granted or called
   // The worker was called and found nothing: it parks on, and looks again. False = it was granted
   // its core.
-  bool lie_down(WorkerId worker) { return slots_[worker.value].lie_down(); }
-  void rise(WorkerId worker);
+  bool repark(WorkerId worker) { return slots_[worker.value].repark(); }
+  void unpark(WorkerId worker);
 
   // Any thread, after making something visible that `worker` may have to serve; true = it slept.
-  bool call(WorkerId worker);
+  bool wake(WorkerId worker);
 
   // Any thread: is it time to look? Then look() may be called.
   bool due(Instant at) const {
@@ -89,7 +89,8 @@ class CoreControl {
     uint64_t granted = 0;  // cores now
     uint64_t parked = 0;   // times a worker parked
     uint64_t grants = 0;   // times the allocator gave one back
-    uint64_t calls = 0;    // times a parked worker took its own back, for work only it could do
+    // Times a parked worker took its own back, for work only it could do.
+    uint64_t self_unparks = 0;
   };
   Counts counts() const;
   Nanos interval() const { return rule_->interval(); }
@@ -100,7 +101,7 @@ class CoreControl {
   };
   struct alignas(limits::kCacheLineBytes) OwnCounts {
     Counter parked;
-    Counter calls;
+    Counter self_unparks;
     // Since the last look. Relaxed, and of what both write at once one is lost: it is a sample.
     std::atomic<int64_t> waited_most_ns{0};
   };
@@ -117,8 +118,8 @@ class CoreControl {
   uint32_t obey(overload::CoreChange change);
   uint32_t grant_one();
   bool grant(uint32_t worker);
-  void tell_one();
-  void wake(CoreSlot<>& slot) { slot.word().notify_all(); }
+  void request_one_park();
+  void notify(CoreSlot<>& slot) { slot.word().notify_all(); }
 
   const std::unique_ptr<overload::CoreRule> rule_;
   const uint32_t guaranteed_;

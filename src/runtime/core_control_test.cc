@@ -65,7 +65,7 @@ TEST_F(CoreControlTest, an_idle_burst_parks_and_comes_back_when_requests_wait) {
   cores->note_wait({0}, Nanos::seconds(1));
   EXPECT_EQ(look(), 2u);
   EXPECT_TRUE(cores->has_core({2}));
-  EXPECT_FALSE(cores->lie_down({2}));
+  EXPECT_FALSE(cores->repark({2}));
   EXPECT_EQ(look(), CoreControl::kNobody);  // that wait is over
   EXPECT_EQ(cores->counts().granted, 3u);
   EXPECT_EQ(cores->counts().grants, 1u);
@@ -95,19 +95,19 @@ TEST_F(CoreControlTest, what_waits_at_a_parked_worker_calls_for_a_core) {
   EXPECT_EQ(look(true), 1u);
 }
 
-TEST_F(CoreControlTest, a_burst_that_is_told_to_park_does_so_when_it_idles) {
+TEST_F(CoreControlTest, a_burst_that_is_asked_to_park_does_so_when_it_idles) {
   make("util-range", {}, 4, 2);
   look();  // nothing is busy
-  int told = 0;
-  for (const uint32_t w : {2u, 3u}) told += idle(w) ? 1 : 0;
-  EXPECT_EQ(told, 1);
+  int asked = 0;
+  for (const uint32_t w : {2u, 3u}) asked += idle(w) ? 1 : 0;
+  EXPECT_EQ(asked, 1);
   for (int i = 0; i < 10; ++i) look();
   EXPECT_TRUE(idle(2));
   EXPECT_TRUE(cores->has_core({0}));  // guaranteed ones are never told
   EXPECT_TRUE(cores->has_core({1}));
 }
 
-TEST_F(CoreControlTest, busy_workers_are_told_last) {
+TEST_F(CoreControlTest, busy_workers_are_asked_last) {
   make("util-range", {}, 3);
   signs[2].serves = true;
   look();
@@ -115,7 +115,7 @@ TEST_F(CoreControlTest, busy_workers_are_told_last) {
   EXPECT_TRUE(idle(1));
 }
 
-TEST_F(CoreControlTest, who_was_told_and_has_not_parked_yet_is_the_first_to_stay) {
+TEST_F(CoreControlTest, a_worker_asked_to_park_that_has_not_yet_is_the_first_to_stay) {
   make("util-range", {}, 3);
   look();
   EXPECT_EQ(look(true), CoreControl::kNobody);  // nobody need be woken
@@ -126,13 +126,13 @@ TEST_F(CoreControlTest, who_was_told_and_has_not_parked_yet_is_the_first_to_stay
 TEST_F(CoreControlTest, a_parked_worker_that_is_called_takes_its_core_back) {
   make("reactive", {}, 2);
   ASSERT_TRUE(idle(1));
-  EXPECT_TRUE(cores->call({1}));
-  EXPECT_FALSE(cores->call({1}));   // once is enough
-  EXPECT_TRUE(cores->lie_down({1}));  // it found nothing
-  EXPECT_TRUE(cores->call({1}));
-  cores->rise({1});
+  EXPECT_TRUE(cores->wake({1}));
+  EXPECT_FALSE(cores->wake({1}));   // once is enough
+  EXPECT_TRUE(cores->repark({1}));  // it found nothing
+  EXPECT_TRUE(cores->wake({1}));
+  cores->unpark({1});
   EXPECT_TRUE(cores->has_core({1}));
-  EXPECT_EQ(cores->counts().calls, 1u);
+  EXPECT_EQ(cores->counts().self_unparks, 1u);
   EXPECT_EQ(cores->counts().granted, 2u);
 }
 
@@ -144,7 +144,7 @@ TEST_F(CoreControlTest, coresync_withholds_credits_while_a_core_parks_and_return
   EXPECT_FALSE(idle(1));            // one at a time
   credits.out = 60;                 // of which 30 are underway back
   EXPECT_TRUE(idle(2));
-  cores->rise({2});
+  cores->unpark({2});
   EXPECT_EQ(credits.withheld, 0);
 }
 

@@ -54,7 +54,7 @@ class CoreParking {
     if (minded) minder.wake();  // it takes this queue into its waits
     shared.sleepers.leaves();
     Request* found = nullptr;
-    while (cores.lie_down(id)) {
+    while (cores.repark(id)) {
       found = last_look();
       if (found != nullptr || !shared.shutdown.running()) break;
       if (!minded && context_.datapath.pending()) break;
@@ -65,7 +65,7 @@ class CoreParking {
     if (shared.sleepers.comes_back()) shared.sleepers.awake().notify_all();
     cores.minded(id).store(false, std::memory_order_relaxed);
     if (minded) context_.datapath.mind(nullptr);
-    cores.rise(id);
+    cores.unpark(id);
     workless_since_ = context_.step();
     return found;
   }

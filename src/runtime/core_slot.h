@@ -4,12 +4,12 @@
 // The worker itself parks and rises; the controller tells it to park, or grants it the core again;
 // everybody else calls it when there is something that it alone may serve.
 //
-//   kGranted --tell--> kTold        it parks when it next has nothing to do
-//   kGranted, kTold --park--> kParked    its owner only, before its last look for work
-//   kParked --call--> kCalled       it looks again, and has its core if it finds something
+//   kGranted --tell--> kParkRequested        it parks when it next has nothing to do
+//   kGranted, kParkRequested --park--> kParked    its owner only, before its last look for work
+//   kParked --call--> kWoken       it looks again, and has its core if it finds something
 //   any --grant--> kGranted
-//   kParked, kCalled --rise--> kGranted  its owner only: it found something after all
-//   kCalled --lie_down--> kParked        its owner only: it found nothing, and looks once more
+//   kParked, kWoken --rise--> kGranted  its owner only: it found something after all
+//   kWoken --repark--> kParked        its owner only: it found nothing, and looks once more
 //
 // Memory order. Every change, and every call, is a read-modify-write of one word with
 // acquire-release order, so all of them are in one order in which each knows what came before it.
@@ -29,27 +29,27 @@
 
 namespace rubato {
 
-enum class CoreState : uint32_t { kGranted, kTold, kParked, kCalled };
+enum class CoreState : uint32_t { kGranted, kParkRequested, kParked, kWoken };
 
 template <class Sync = StdSync>
 class CoreSlot {
  public:
   CoreState get() const { return state(word_.load(std::memory_order_relaxed)); }
-  bool has_core() const { return get() == CoreState::kGranted || get() == CoreState::kTold; }
+  bool has_core() const { return get() == CoreState::kGranted || get() == CoreState::kParkRequested; }
 
   // The controller. False = it has no core to give up, or was told already.
-  bool tell() { return change(CoreState::kGranted, CoreState::kTold); }
+  bool request_park() { return change(CoreState::kGranted, CoreState::kParkRequested); }
   // True = it was parked: it must be woken.
   bool grant() {
     const CoreState before = become(CoreState::kGranted);
-    return before == CoreState::kParked || before == CoreState::kCalled;
+    return before == CoreState::kParked || before == CoreState::kWoken;
   }
 
   // Anybody, after making work visible that the owner may serve. True = it must be woken.
-  bool call() {
+  bool wake() {
     for (uint32_t seen = word_.load(std::memory_order_relaxed);;) {
       const bool parked = state(seen) == CoreState::kParked;
-      const uint32_t next = parked ? number(CoreState::kCalled) : seen;
+      const uint32_t next = parked ? number(CoreState::kWoken) : seen;
       if (word_.compare_exchange_strong(seen, next, std::memory_order_acq_rel,
                                         std::memory_order_relaxed)) {
         return parked;
@@ -60,13 +60,13 @@ class CoreSlot {
   // The owner. After park() it looks for work; then it sleeps while asleep(), or rises.
   void park() {
     [[maybe_unused]] const CoreState before = become(CoreState::kParked);
-    RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kTold);
+    RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kParkRequested);
   }
   bool asleep() const { return get() == CoreState::kParked; }
   // False = it has been granted its core.
-  bool lie_down() { return asleep() || change(CoreState::kCalled, CoreState::kParked); }
+  bool repark() { return asleep() || change(CoreState::kWoken, CoreState::kParked); }
   // It takes its core back. False = it had been granted it already.
-  bool rise() { return grant(); }
+  bool unpark() { return grant(); }
 
   // To sleep on: std::atomic::wait for kParked.
   typename Sync::template Atomic<uint32_t>& word() { return word_; }

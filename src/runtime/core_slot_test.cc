@@ -11,32 +11,32 @@
 namespace rubato {
 namespace {
 
-TEST(CoreSlot, who_parks_is_granted_or_called_before_it_rises) {
+TEST(CoreSlot, a_parked_worker_is_granted_or_woken_before_it_unparks) {
   CoreSlot<> slot;
   EXPECT_TRUE(slot.has_core());
-  EXPECT_FALSE(slot.call());  // it is awake
+  EXPECT_FALSE(slot.wake());  // it is awake
   slot.park();
   EXPECT_FALSE(slot.has_core());
   EXPECT_TRUE(slot.asleep());
-  EXPECT_TRUE(slot.call());
-  EXPECT_FALSE(slot.call());  // once is enough
+  EXPECT_TRUE(slot.wake());
+  EXPECT_FALSE(slot.wake());  // once is enough
   EXPECT_FALSE(slot.asleep());
-  EXPECT_TRUE(slot.rise());
+  EXPECT_TRUE(slot.unpark());
   slot.park();
   EXPECT_TRUE(slot.grant());
-  EXPECT_FALSE(slot.rise());
+  EXPECT_FALSE(slot.unpark());
 }
 
-TEST(CoreSlot, who_is_told_to_park_keeps_its_core_until_it_does) {
+TEST(CoreSlot, a_worker_asked_to_park_keeps_its_core_until_it_does) {
   CoreSlot<> slot;
-  EXPECT_TRUE(slot.tell());
-  EXPECT_FALSE(slot.tell());
+  EXPECT_TRUE(slot.request_park());
+  EXPECT_FALSE(slot.request_park());
   EXPECT_TRUE(slot.has_core());
-  EXPECT_EQ(slot.get(), CoreState::kTold);
+  EXPECT_EQ(slot.get(), CoreState::kParkRequested);
   EXPECT_FALSE(slot.grant());  // and is told otherwise
   EXPECT_EQ(slot.get(), CoreState::kGranted);
   slot.park();
-  EXPECT_FALSE(slot.tell());
+  EXPECT_FALSE(slot.request_park());
 }
 
 // A worker that parks beside others that have work for it, under the model checker. `missed` is
@@ -52,24 +52,24 @@ struct Scene {
   void park_and_look() {
     slot.park();
     if (work.load(std::memory_order_relaxed) != 0) {
-      slot.rise();
+      slot.unpark();
     } else {
       sleeps = true;  // if the word still says so
     }
   }
   void bring_work() {
     work.store(1, std::memory_order_relaxed);
-    woken = slot.call() || woken;
+    woken = slot.wake() || woken;
   }
 };
 
 template <model::Weaken kWeaken>
-model::Report parking_beside_a_caller_and_a_controller() {
+model::Report parking_beside_a_waker_and_a_controller() {
   return model::explore({2, 2}, [](model::Execution& run) {
     auto scene = std::make_shared<Scene<kWeaken>>();
     run.thread([scene] { scene->park_and_look(); });
     run.thread([scene] { scene->bring_work(); });
-    run.thread([scene] { scene->slot.tell(); });
+    run.thread([scene] { scene->slot.request_park(); });
     run.finally([scene, &run] {
       run.expect(!(scene->sleeps && scene->slot.asleep()), "asleep beside work");
       run.expect(!scene->woken || scene->slot.get() != CoreState::kParked, "woken in vain");
@@ -78,14 +78,14 @@ model::Report parking_beside_a_caller_and_a_controller() {
 }
 
 TEST(CoreSlot, never_sleeps_beside_work_that_it_was_called_for) {
-  const model::Report report = parking_beside_a_caller_and_a_controller<model::Weaken{}>();
+  const model::Report report = parking_beside_a_waker_and_a_controller<model::Weaken{}>();
   EXPECT_EQ(report.failure, "");
   EXPECT_GE(report.executions, 100u);
 }
 
 TEST(CoreSlot, would_sleep_beside_work_without_its_ordering) {
   constexpr model::Weaken kExchanges{false, false, true};
-  EXPECT_NE(parking_beside_a_caller_and_a_controller<kExchanges>().failure, "");
+  EXPECT_NE(parking_beside_a_waker_and_a_controller<kExchanges>().failure, "");
 }
 
 // For ThreadSanitizer: a worker parks again and again while two threads bring it work.
@@ -101,7 +101,7 @@ TEST(CoreSlot, finds_all_work_that_two_threads_bring) {
       ++plain;
       turn.clear(std::memory_order_release);
       work.fetch_add(1, std::memory_order_relaxed);
-      if (slot.call()) slot.word().notify_one();
+      if (slot.wake()) slot.word().notify_one();
     }
   };
   std::thread first(bring);
@@ -112,7 +112,7 @@ TEST(CoreSlot, finds_all_work_that_two_threads_bring) {
     if (found == 0) {
       slot.word().wait(CoreSlot<>::number(CoreState::kParked), std::memory_order_acquire);
     }
-    slot.rise();
+    slot.unpark();
     done += found;
   }
   first.join();

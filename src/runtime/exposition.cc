@@ -49,8 +49,8 @@ constexpr NamedCounter kCounters[] = {
     {"core_parks", "Times a worker gave its core up.", &RuntimeStats::core_parks},
     {"core_grants", "Times the allocator gave a parked worker a core.",
      &RuntimeStats::core_grants},
-    {"core_calls", "Times a parked worker took its core back for work that it alone could do.",
-     &RuntimeStats::core_calls},
+    {"core_self_unparks", "Times a parked worker took its core back for work that it alone could do.",
+     &RuntimeStats::core_self_unparks},
 };
 
 struct NamedFlowCounter {

@@ -250,7 +250,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
   sum.cores_granted = cores.granted;
   sum.core_parks = cores.parked;
   sum.core_grants = cores.grants;
-  sum.core_calls = cores.calls;
+  sum.core_self_unparks = cores.self_unparks;
   sum.moved = shared_.managers.sent();
   sum.fibers = shared_.fibers.made();
   sum.stack_high_water_bytes = shared_.fibers.stack_high_water_bytes();

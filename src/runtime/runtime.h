@@ -49,7 +49,7 @@ struct RuntimeStats {
   uint64_t cores_granted = 0;      // workers that have a core now
   uint64_t core_parks = 0;         // times a worker gave its core up
   uint64_t core_grants = 0;        // times the allocator gave one back
-  uint64_t core_calls = 0;         // times a parked worker took its own back
+  uint64_t core_self_unparks = 0;         // times a parked worker took its own back
   std::vector<Nanos> quanta;       // of the last slice, one per worker
   uint64_t fibers = 0;             // made so far, suspended or running
   uint64_t stack_high_water_bytes = 0;

@@ -31,7 +31,7 @@ class Wakeups {
 
   // Ends the sleep of a worker that has something to do which others would not do.
   void wake(WorkerId worker) {
-    if (sleepers_.claim(worker) || (cores_.allocates() && cores_.call(worker))) end_wait(worker);
+    if (sleepers_.claim(worker) || (cores_.allocates() && cores_.wake(worker))) end_wait(worker);
   }
 
   // Wakes one worker that sleeps, if there is one, to see what it can do.
@@ -87,7 +87,7 @@ class Wakeups {
   void call_parked() {
     for (uint32_t i = 0; i < workers_; ++i) {
       if (cores_.has_core({i}) || !queues_.pushed_to({i})) continue;
-      cores_.call({i});
+      cores_.wake({i});
       end_wait({i});
     }
   }
@@ -95,7 +95,7 @@ class Wakeups {
   // The runtime stops.
   void wake_all() {
     for (uint32_t i = 0; i < workers_; ++i) {
-      cores_.call({i});
+      cores_.wake({i});
       end_wait({i});
     }
   }
@@ -104,7 +104,7 @@ class Wakeups {
   template <class May>
   void call_one(May&& may) {
     for (uint32_t i = 0; i < workers_; ++i) {
-      if (may(WorkerId{i}) && cores_.call({i})) return end_wait({i});
+      if (may(WorkerId{i}) && cores_.wake({i})) return end_wait({i});
     }
   }
 
