@@ -56,16 +56,17 @@ class DatapathQueue {
   // Ends the owner's present or next wait. Any thread.
   virtual void wake() = 0;
 
-  // The owner goes away for a while: until mind(nullptr) whatever comes to this queue ends a wait
-  // of `minder`, which polls it then. What came before is there to be polled; a wait of the minder
-  // that has begun must be ended by wake(). Called by the owner; false = not possible here.
-  virtual bool mind(DatapathQueue* minder) {
-    static_cast<void>(minder);
+  // The owner goes away for a while: until delegate_to(nullptr) whatever comes to this queue ends a
+  // wait of `proxy poller`, which polls it then. What came before is there to be polled; a wait of
+  // the proxy poller that has begun must be ended by wake(). Called by the owner; false = not
+  // possible here.
+  virtual bool delegate_to(DatapathQueue* proxy) {
+    static_cast<void>(proxy);
     return false;
   }
-  // As wait, for a minder: `minded` are the queues that it minds now.
-  virtual void wait(Nanos limit, std::span<DatapathQueue* const> minded) {
-    static_cast<void>(minded);
+  // As wait, for a proxy poller: `delegated` are the queues that it polls now.
+  virtual void wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
+    static_cast<void>(delegated);
     wait(limit);
   }
 };

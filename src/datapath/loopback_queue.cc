@@ -92,20 +92,20 @@ void LoopbackQueue::wake() {
   std::unique_lock lock(mutex_);
   woken_ = true;
   something_.notify_one();
-  tell_minder(std::move(lock));
+  notify_proxy(std::move(lock));
 }
 
-bool LoopbackQueue::mind(DatapathQueue* minder) {
+bool LoopbackQueue::delegate_to(DatapathQueue* proxy) {
   std::lock_guard lock(mutex_);
-  minder_ = minder;
+  proxy_ = proxy;
   return true;
 }
 
 // Whoever was told under the lock is told again without it.
-void LoopbackQueue::tell_minder(std::unique_lock<std::mutex> lock) {
-  DatapathQueue* const minder = minder_;
+void LoopbackQueue::notify_proxy(std::unique_lock<std::mutex> lock) {
+  DatapathQueue* const proxy = proxy_;
   lock.unlock();
-  if (minder != nullptr) minder->wake();
+  if (proxy != nullptr) proxy->wake();
 }
 
 void LoopbackQueue::raise(const std::shared_ptr<LoopbackWire>& wire) {
@@ -115,7 +115,7 @@ void LoopbackQueue::raise(const std::shared_ptr<LoopbackWire>& wire) {
   queue.events_.push_back(wire);
   queue.event_count_.store(queue.events_.size(), std::memory_order_relaxed);
   queue.something_.notify_one();
-  queue.tell_minder(std::move(lock));
+  queue.notify_proxy(std::move(lock));
 }
 
 std::shared_ptr<LoopbackWire> LoopbackQueue::next_event() {
@@ -174,7 +174,7 @@ void LoopbackQueue::dispatch(Parcel parcel) {
   first_due_ns_.store(transit_.top().due.ns(), std::memory_order_relaxed);
   woken_ = true;  // the sleeper must look at the new first due time
   something_.notify_one();
-  tell_minder(std::move(lock));
+  notify_proxy(std::move(lock));
 }
 
 void LoopbackQueue::deliver_due(Instant at) {

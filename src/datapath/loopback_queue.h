@@ -32,7 +32,7 @@ class LoopbackQueue final : public DatapathQueue {
   void look_at_client(Request& request) override;
   void wait(Nanos limit) override;
   void wake() override;
-  bool mind(DatapathQueue* minder) override;
+  bool delegate_to(DatapathQueue* proxy) override;
 
   // Something happened on the wire: the next poll of its present queue looks at it.
   static void raise(const std::shared_ptr<LoopbackWire>& wire);
@@ -62,7 +62,7 @@ class LoopbackQueue final : public DatapathQueue {
   };
 
   bool faulty() const;
-  void tell_minder(std::unique_lock<std::mutex> lock);
+  void notify_proxy(std::unique_lock<std::mutex> lock);
   void dispatch(Parcel parcel);
   void deliver_due(Instant at);
   void deliver(const Parcel& parcel, Instant at);
@@ -81,7 +81,7 @@ class LoopbackQueue final : public DatapathQueue {
   Prng dice_;
   uint64_t next_number_ = 0;
   bool woken_ = false;
-  DatapathQueue* minder_ = nullptr;
+  DatapathQueue* proxy_ = nullptr;
   LoopbackFaults faults_;
 
   // Mirrors of events_ and transit_ for a look without the mutex; written under it. A poll that

@@ -172,7 +172,7 @@ bool TcpQueue::pending() const {
   return ::poll(&p, 1, 0) > 0;
 }
 
-void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> minded) {
+void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
   const FlowHome::PollLock lock(home_);
   // Another worker polls for this one, and may have no CPU at the moment.
   if (!lock.held()) return std::this_thread::sleep_for(kPollBySomebodyElse);
@@ -184,7 +184,7 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> minded) {
   if (sweeping || accept_again_ != Instant()) limit = std::min(limit, FlowHome::kSweepRound);
   waiting_.store(true, std::memory_order_seq_cst);
   if (!woken_.load(std::memory_order_seq_cst)) {
-    minded.empty() ? static_cast<void>(harvest(kEventBurst, limit)) : sleep_minding(minded, limit);
+    delegated.empty() ? static_cast<void>(harvest(kEventBurst, limit)) : sleep_minding(delegated, limit);
   }
   waiting_.store(false, std::memory_order_relaxed);
   woken_.exchange(false, std::memory_order_acq_rel);
@@ -193,26 +193,26 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> minded) {
 }
 
 // Takes nothing: the polls that follow do.
-void TcpQueue::sleep_minding(std::span<DatapathQueue* const> minded, Nanos limit) {
+void TcpQueue::sleep_minding(std::span<DatapathQueue* const> delegated, Nanos limit) {
   std::array<pollfd, limits::kMaxWorkers> ready;
   size_t count = 0;
   ready[count++] = {epoll_.get(), POLLIN, 0};
-  for (DatapathQueue* queue : minded) {
+  for (DatapathQueue* queue : delegated) {
     ready[count++] = {static_cast<TcpQueue*>(queue)->epoll_.get(), POLLIN, 0};
   }
   const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
   ::ppoll(ready.data(), count, &t, nullptr);
 }
 
-bool TcpQueue::mind(DatapathQueue* minder) {
-  minder_.store(minder, std::memory_order_relaxed);
+bool TcpQueue::delegate_to(DatapathQueue* proxy) {
+  proxy_.store(proxy, std::memory_order_relaxed);
   woken_.exchange(false, std::memory_order_acq_rel);
   return true;
 }
 
 void TcpQueue::wake() {
   const bool again = woken_.exchange(true, std::memory_order_seq_cst);
-  if (DatapathQueue* minder = minder_.load(std::memory_order_relaxed)) minder->wake();
+  if (DatapathQueue* proxy = proxy_.load(std::memory_order_relaxed)) proxy->wake();
   if (again) return;
   if (!waiting_.load(std::memory_order_seq_cst)) return;
   const uint64_t one = 1;

@@ -12,10 +12,10 @@
 // `woken_`; all four are seq_cst, so at least one side sees the other: the waker writes the
 // eventfd, or the waiter does not sleep. wake() is remembered for the next wait.
 //
-// Minding. mind() stores `minder_` and then exchanges `woken_`, wake() exchanges `woken_` and then
-// loads `minder_`. Both exchanges acquire and release: if wake()'s is the later one it finds the
-// minder and wakes it too, if mind()'s is, what wake() told of is there to be polled. What comes
-// from the kernel ends the minder's wait by this queue's epoll instance.
+// Minding. delegate_to() stores `proxy_` and then exchanges `woken_`, wake() exchanges `woken_` and
+// then loads `proxy_`. Both exchanges acquire and release: if wake()'s is the later one it finds
+// the proxy poller and wakes it too, if delegate_to()'s is, what wake() told of is there to be
+// polled. What comes from the kernel ends the proxy poller's wait by this queue's epoll instance.
 #pragma once
 
 #include <sys/epoll.h>
@@ -50,9 +50,9 @@ class TcpQueue final : public DatapathQueue {
   }
   void look_at_client(Request& request) override;
   void wait(Nanos limit) override { wait(limit, {}); }
-  void wait(Nanos limit, std::span<DatapathQueue* const> minded) override;
+  void wait(Nanos limit, std::span<DatapathQueue* const> delegated) override;
   void wake() override;
-  bool mind(DatapathQueue* minder) override;
+  bool delegate_to(DatapathQueue* proxy) override;
 
   // Any thread: no new connections from now on; the next poll closes idle flows.
   void drain();
@@ -69,7 +69,7 @@ class TcpQueue final : public DatapathQueue {
 
  private:
   bool harvest(uint32_t most, Nanos limit);
-  void sleep_minding(std::span<DatapathQueue* const> minded, Nanos limit);
+  void sleep_minding(std::span<DatapathQueue* const> delegated, Nanos limit);
   bool remembers() const { return next_event_ < event_count_; }
   uint32_t take_events(std::span<Request*> out, Instant now, bool late);
   uint32_t take_event(const epoll_event& event, std::span<Request*> out, Instant now, bool late);
@@ -105,7 +105,7 @@ class TcpQueue final : public DatapathQueue {
   std::atomic<uint64_t> refused_{0};
   alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
   std::atomic<bool> woken_{false};
-  std::atomic<DatapathQueue*> minder_{nullptr};
+  std::atomic<DatapathQueue*> proxy_{nullptr};
 };
 
 }  // namespace rubato

@@ -12,7 +12,7 @@ CoreControl::CoreControl(std::unique_ptr<overload::CoreRule> rule, uint32_t work
       guaranteed_(guaranteed),
       idle_(credits),
       slots_(workers),
-      minded_(workers),
+      delegated_(workers),
       own_(workers),
       watched_(workers) {
   idle_.granted.store(workers, std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 // src/overload/cores. The first `guaranteed` workers always have theirs; the others, bursts, park
 // when the allocator says so and get theirs back when requests wait, or when something comes that
 // they alone may serve. What comes in by the connections of a parked worker is taken in by worker
-// 0, the minder (DatapathQueue::mind), so no request waits for a core to be granted.
+// 0, the proxy poller (DatapathQueue::delegate_to), so no request waits for a core to be granted.
 //
 // A worker parks only in a moment without work, so nothing is left behind in its queues; one that
 // was told to park while it had work does so when that is done.
@@ -39,9 +39,9 @@ class CoreControl {
   // Any thread.
   bool is_guaranteed(WorkerId worker) const { return !allocates() || worker.value < guaranteed_; }
   bool has_core(WorkerId worker) const { return slots_[worker.value].has_core(); }
-  static constexpr WorkerId minder() { return {0}; }
-  // Does the minder look after its connections? Set by the worker itself while it parks.
-  std::atomic<bool>& minded(WorkerId worker) { return minded_[worker.value].value; }
+  static constexpr WorkerId proxy() { return {0}; }
+  // Does the proxy poller look after its connections? Set by the worker itself while it parks.
+  std::atomic<bool>& delegated(WorkerId worker) { return delegated_[worker.value].value; }
 
   // A burst worker has been without work for `polled`, or since it was woken: park?
   bool should_park(WorkerId worker, Nanos polled);
@@ -125,7 +125,7 @@ class CoreControl {
   const uint32_t guaranteed_;
   IdleCores idle_;
   std::vector<CoreSlot<>> slots_;
-  std::vector<Flag> minded_;
+  std::vector<Flag> delegated_;
   std::vector<OwnCounts> own_;
 
   // Of the context that looks. Ordering: the flag is taken with acquire and cleared with release,

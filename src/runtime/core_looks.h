@@ -57,11 +57,11 @@ class CoreLooks {
     return signs;
   }
 
-  // Requests wait at a parked worker, and the minder cannot look after them.
+  // Requests wait at a parked worker, and the proxy poller cannot look after them.
   bool stranded(Instant at) {
-    if (!stuck_.is_stuck(CoreControl::minder(), at)) return false;
+    if (!stuck_.is_stuck(CoreControl::proxy(), at)) return false;
     for (uint32_t i = 0; i < stats_.size(); ++i) {
-      if (cores_.minded({i}).load(std::memory_order_acquire) && datapath_.queue({i}).pending()) {
+      if (cores_.delegated({i}).load(std::memory_order_acquire) && datapath_.queue({i}).pending()) {
         return true;
       }
     }

@@ -48,23 +48,23 @@ class CoreParking {
     CoreControl& cores = shared.cores;
     const WorkerId id = context_.id;
     cores.park(id);
-    DatapathQueue& minder = shared.datapath.queue(CoreControl::minder());
-    const bool minded = !kOwnArrivals<P> && context_.datapath.mind(&minder);
-    cores.minded(id).store(minded, std::memory_order_release);
-    if (minded) minder.wake();  // it takes this queue into its waits
+    DatapathQueue& proxy = shared.datapath.queue(CoreControl::proxy());
+    const bool delegated = !kOwnArrivals<P> && context_.datapath.delegate_to(&proxy);
+    cores.delegated(id).store(delegated, std::memory_order_release);
+    if (delegated) proxy.wake();  // it takes this queue into its waits
     shared.sleepers.leaves();
     Request* found = nullptr;
     while (cores.repark(id)) {
       found = last_look();
       if (found != nullptr || !shared.shutdown.running()) break;
-      if (!minded && context_.datapath.pending()) break;
+      if (!delegated && context_.datapath.pending()) break;
       context_.note_sleep();
-      minded ? cores.sleep(id) : context_.datapath.wait(kLongestSleep);
+      delegated ? cores.sleep(id) : context_.datapath.wait(kLongestSleep);
       context_.note_awake();
     }
     if (shared.sleepers.comes_back()) shared.sleepers.awake().notify_all();
-    cores.minded(id).store(false, std::memory_order_relaxed);
-    if (minded) context_.datapath.mind(nullptr);
+    cores.delegated(id).store(false, std::memory_order_relaxed);
+    if (delegated) context_.datapath.delegate_to(nullptr);
     cores.unpark(id);
     workless_since_ = context_.step();
     return found;

@@ -28,7 +28,7 @@ class IdleLoop {
         intake_(intake),
         idling_(context.shared.options.idle, context.shared.options.idle_spin),
         core_parking_(context) {
-    minded_.reserve(context.shared.options.workers);
+    delegated_.reserve(context.shared.options.workers);
     watched_.reserve(context.shared.options.workers);
   }
 
@@ -83,38 +83,38 @@ class IdleLoop {
   }
 
   [[gnu::noinline]] void sleep() {
-    RUBATO_DCHECK(minded_.empty() && watched_.empty());
-    mind_parked();
-    const bool calls = !minded_.empty();
+    RUBATO_DCHECK(delegated_.empty() && watched_.empty());
+    poll_parked();
+    const bool calls = !delegated_.empty();
     const Nanos limit = watch_stuck();
     if (limit > Nanos()) {
       if (calls) context_.shared.wakeups.call_parked();
       ++context_.stats.parked;
       context_.note_sleep();
-      minded_.empty() ? context_.datapath.wait(limit) : context_.datapath.wait(limit, minded_);
+      delegated_.empty() ? context_.datapath.wait(limit) : context_.datapath.wait(limit, delegated_);
       context_.note_awake();
     }
     for (const WorkerId stuck : watched_) {
       context_.shared.stuck.watched(stuck).store(false, std::memory_order_release);
     }
     watched_.clear();
-    minded_.clear();
+    delegated_.clear();
   }
 
-  // The minder's sleep ends with what comes to workers whose cores are parked.
-  void mind_parked() {
+  // The proxy poller's sleep ends with what comes to workers whose cores are parked.
+  void poll_parked() {
     Shared<P>& shared = context_.shared;
-    if (!shared.cores.allocates() || context_.id != CoreControl::minder()) return;
+    if (!shared.cores.allocates() || context_.id != CoreControl::proxy()) return;
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
-      if (!shared.cores.minded({i}).load(std::memory_order_acquire)) continue;
-      minded_.push_back(&shared.datapath.queue({i}));
+      if (!shared.cores.delegated({i}).load(std::memory_order_acquire)) continue;
+      delegated_.push_back(&shared.datapath.queue({i}));
     }
   }
 
   // An arrival at a stuck worker ends this worker's sleep, unless another watches it already. The
   // longest time to sleep; zero = something has come.
   Nanos watch_stuck() {
-    for (DatapathQueue* queue : minded_) {
+    for (DatapathQueue* queue : delegated_) {
       if (queue->pending()) return {};
     }
     if (kOwnArrivals<P>) return kQuietSleep;
@@ -128,11 +128,11 @@ class IdleLoop {
       limit = kWatchfulSleep;
       watched_.push_back(other);
       DatapathQueue* theirs = &shared.datapath.queue(other);
-      if (std::find(minded_.begin(), minded_.end(), theirs) != minded_.end()) continue;
+      if (std::find(delegated_.begin(), delegated_.end(), theirs) != delegated_.end()) continue;
       // A worker in the middle of a poll keeps others out; its arrivals must not keep this one
       // awake.
       if (!theirs->pending()) {
-        minded_.push_back(theirs);
+        delegated_.push_back(theirs);
       } else if (intake_.ingest(*theirs) > 0) {
         return {};
       }
@@ -153,7 +153,7 @@ class IdleLoop {
   Idling idling_;
   CoreParking<P> core_parking_;
   bool woken_ = false;                  // and has not found anything to do yet
-  std::vector<DatapathQueue*> minded_;  // they end its sleep as its own does
+  std::vector<DatapathQueue*> delegated_;  // they end its sleep as its own does
   std::vector<WorkerId> watched_;       // stuck workers among those
 };
 

@@ -37,7 +37,7 @@ class Intake {
     take_in();
     CoreControl& cores = context_.shared.cores;
     if (!cores.allocates()) return;
-    if (context_.id == CoreControl::minder()) look_after_minded();
+    if (context_.id == CoreControl::proxy()) poll_delegated();
     context_.shared.core_looks.look_if_due(context_.host.now());
   }
 
@@ -92,7 +92,7 @@ class Intake {
 
   // Work at a worker that has not looked after its arrivals for long is done here: the requests
   // in its kernel queue (ZygOS: idle cores look at the network queues of busy ones), those
-  // in its inbox, and those that it minds. It is in a long request that cannot be preempted, or the
+  // in its inbox, and those that it polls. It is in a long request that cannot be preempted, or the
   // operating system has given its CPU to others.
   [[gnu::noinline]] void help_stuck() {
     if (kOwnArrivals<P>) return;
@@ -103,7 +103,7 @@ class Intake {
       DatapathQueue& theirs = shared.datapath.queue(other);
       if (theirs.pending()) context_.stats.helped += ingest(theirs);
       context_.stats.helped += take_over(other);
-      if (other == CoreControl::minder()) look_after_minded();
+      if (other == CoreControl::proxy()) poll_delegated();
     }
   }
 
@@ -117,11 +117,11 @@ class Intake {
 
   // The queues of workers whose cores are parked, one at a time, in turn: each look is a system
   // call.
-  [[gnu::noinline]] void look_after_minded() {
+  [[gnu::noinline]] void poll_delegated() {
     const uint32_t workers = context_.shared.options.workers;
     for (uint32_t i = 0; i < workers; ++i) {
-      const WorkerId other{next_minded_++ % workers};
-      if (!context_.shared.cores.minded(other).load(std::memory_order_acquire)) continue;
+      const WorkerId other{next_delegated_++ % workers};
+      if (!context_.shared.cores.delegated(other).load(std::memory_order_acquire)) continue;
       ingest(context_.shared.datapath.queue(other));
       return;
     }
@@ -175,7 +175,7 @@ class Intake {
   uint32_t picks_since_poll_ = 0;
   uint32_t queued_ = 0;       // requests of the last poll, or that followed one of theirs
   bool called_help_ = false;  // for those
-  uint32_t next_minded_ = 0;
+  uint32_t next_delegated_ = 0;
 };
 
 }  // namespace rubato

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A queue whose owner is away and that another minds, on each datapath. On TCP a wait that does not
+// A queue whose owner is away and that another polls, on each datapath. On TCP a wait that does not
 // end as it should takes a hundred seconds; loopback looks up once a second by itself.
 #include <gtest/gtest.h>
 
@@ -22,22 +22,22 @@ class Minding : public ::testing::TestWithParam<std::string> {
     BedOptions options;
     options.queues = 2;
     bed_ = make_bed(GetParam(), options);
-    ASSERT_TRUE(away().mind(&minder()));
-    minded_ = {&away()};
+    ASSERT_TRUE(away().delegate_to(&proxy()));
+    delegated_ = {&away()};
   }
 
-  DatapathQueue& minder() { return bed_->datapath().queue(WorkerId{0}); }
+  DatapathQueue& proxy() { return bed_->datapath().queue(WorkerId{0}); }
   DatapathQueue& away() { return bed_->datapath().queue(WorkerId{1}); }
-  void wait() { minder().wait(kLong, minded_); }
+  void wait() { proxy().wait(kLong, delegated_); }
 
   std::unique_ptr<Bed> bed_;
-  std::array<DatapathQueue*, 1> minded_{};
+  std::array<DatapathQueue*, 1> delegated_{};
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Minding, ::testing::Values("tcp", "loopback"),
                          [](const auto& kind) { return kind.param; });
 
-TEST_P(Minding, waking_the_minded_wakes_the_minder) {
+TEST_P(Minding, waking_a_delegated_queue_wakes_the_proxy) {
   away().wake();
   wait();
   std::thread sleeper([&] { wait(); });
@@ -45,9 +45,9 @@ TEST_P(Minding, waking_the_minded_wakes_the_minder) {
   sleeper.join();
 }
 
-TEST_P(Minding, the_minder_can_still_be_woken_itself) {
+TEST_P(Minding, the_proxy_can_still_be_woken_itself) {
   std::thread sleeper([&] { wait(); });
-  minder().wake();
+  proxy().wake();
   sleeper.join();
 }
 
@@ -64,7 +64,7 @@ TEST_P(Minding, what_comes_from_outside_ends_the_wait) {
 }
 
 TEST_P(Minding, who_is_back_waits_for_itself) {
-  ASSERT_TRUE(away().mind(nullptr));
+  ASSERT_TRUE(away().delegate_to(nullptr));
   std::thread sleeper([&] { away().wait(kLong); });
   away().wake();
   sleeper.join();
