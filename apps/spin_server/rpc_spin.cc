@@ -39,7 +39,7 @@ class RpcSpinSession final : public Session {
   void complete(Request& request, ReplyBuffer& to) override {
     rpc_.complete(request, of(request).rpc, to, request.reply->unsent());
   }
-  void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
+  void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
   // On the worker: the session is not its own.
   void run(Request& request) {

@@ -74,8 +74,8 @@ class ApiSession final : public Session {
   bool admits(Request& request) override { return rpc_->admits(ApiRequest::of(request).rpc); }
   void answer(Request& request) override { rpc_->answer(request, ApiRequest::of(request).rpc); }
   void complete(Request& request, ReplyBuffer& to) override;
-  void unasked(ReplyBuffer& reply) override {
-    if (rpc_) rpc_->unasked(reply);
+  void on_push(ReplyBuffer& reply) override {
+    if (rpc_) rpc_->on_push(reply);
   }
 
   static ApiSession& of(const Request& request) {

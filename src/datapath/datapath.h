@@ -135,11 +135,11 @@ class Datapath {
     return false;
   }
 
-  // Session::unasked of `flow` is called soon, on a worker: at once if the flow is idle, else when
+  // Session::on_push of `flow` is called soon, on a worker: at once if the flow is idle, else when
   // its request is finished and the peer has taken what was sent before. What the caller did before
   // is visible there. False: no such flow, or the datapath cannot. Any thread; takes no lock that a
   // request takes.
-  virtual bool nudge(uint64_t flow) {
+  virtual bool request_push(uint64_t flow) {
     static_cast<void>(flow);
     return false;
   }

@@ -166,9 +166,9 @@ bool LoopbackDatapath::unsteer(uint64_t flow) {
   return shared_.index.steer(flow, nullptr);
 }
 
-bool LoopbackDatapath::nudge(uint64_t flow) {
+bool LoopbackDatapath::request_push(uint64_t flow) {
   return shared_.index.visit(flow, [](StreamFlow& found) {
-    found.nudge();
+    found.request_push();
     return true;
   });
 }

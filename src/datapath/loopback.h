@@ -95,7 +95,7 @@ class LoopbackDatapath final : public Datapath {
   bool close_flow(uint64_t flow) override;
   bool steer(uint64_t flow, WorkerId to) override;
   bool unsteer(uint64_t flow) override;
-  bool nudge(uint64_t flow) override;
+  bool request_push(uint64_t flow) override;
 
   // What all queues share.
   struct Shared {

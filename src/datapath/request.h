@@ -104,9 +104,9 @@ class Session {
   // left. Append to `to` what is to be sent.
   virtual void complete(Request& request, ReplyBuffer& to) { to.append(request.reply->unsent()); }
 
-  // Datapath::nudge was called, or the flow goes on for another reason, and all replies of finished
-  // requests have left: append what the client has not asked for, if anything.
-  virtual void unasked(ReplyBuffer& reply) { static_cast<void>(reply); }
+  // Datapath::push request was called, or the flow goes on for another reason, and all replies of
+  // finished requests have left: append what the client has not asked for, if anything.
+  virtual void on_push(ReplyBuffer& reply) { static_cast<void>(reply); }
 };
 
 // Who is at the other end of a flow.

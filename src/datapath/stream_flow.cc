@@ -116,7 +116,7 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
   uint32_t answered = 0;
   for (;;) {
     take_completed();
-    if (!broken_ && reply_buffer_.empty()) session->unasked(reply_buffer_);
+    if (!broken_ && reply_buffer_.empty()) session->on_push(reply_buffer_);
     if (!broken_ && !push_out()) lose();
     const bool sent = !broken_ && reply_buffer_.empty();
     if (broken_ || (sent && route_.settled() && !may_frame())) {

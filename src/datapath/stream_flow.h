@@ -135,8 +135,8 @@ class StreamFlow : public Request {
   void shrink_idle();
   // Any thread that keeps the flow from being freed: no request of it is framed any more.
   void doom() { note_client(ClientState::kGone); }
-  // Any thread that keeps the flow from being freed: Datapath::nudge.
-  void nudge() {
+  // Any thread that keeps the flow from being freed: Datapath::push request.
+  void request_push() {
     if (gate_.event()) hand_on();
   }
   // The same, for a poller before on_event: the peer has sent its last byte, or a reset.

@@ -119,9 +119,9 @@ bool TcpDatapath::unsteer(uint64_t flow) {
   return shared_.index.steer(flow, nullptr);
 }
 
-bool TcpDatapath::nudge(uint64_t flow) {
+bool TcpDatapath::request_push(uint64_t flow) {
   return shared_.index.visit(flow, [](StreamFlow& found) {
-    found.nudge();
+    found.request_push();
     return true;
   });
 }

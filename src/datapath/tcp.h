@@ -70,7 +70,7 @@ class TcpDatapath : public Datapath {
   bool close_flow(uint64_t flow) override;
   bool steer(uint64_t flow, WorkerId to) override;
   bool unsteer(uint64_t flow) override;
-  bool nudge(uint64_t flow) override;
+  bool request_push(uint64_t flow) override;
 
   // What the limit on flows and the idle timeout are now; may be changed while running. Any thread.
   void set_max_flows(uint32_t flows) { shared_.max_flows.store(flows, std::memory_order_relaxed); }

@@ -69,7 +69,7 @@ void AdmissionController::notify(std::span<const uint64_t> flows) {
   Datapath* const datapath = datapath_.load(std::memory_order_acquire);
   if (datapath == nullptr) return;
   const Section stay;
-  for (const uint64_t flow : flows) datapath->nudge(flow);
+  for (const uint64_t flow : flows) datapath->request_push(flow);
 }
 
 int64_t AdmissionController::open(AdmittedSession& session, uint32_t demand, Instant now) {

@@ -179,7 +179,7 @@ void ServerSession::reject(ServerRequest& of, ReplyBuffer& to, Reason reason) {
   send(to, Kind::kReject, on_wire(credit), of.id, {body, sizeof body});
 }
 
-void ServerSession::unasked(ReplyBuffer& to) {
+void ServerSession::on_push(ReplyBuffer& to) {
   const int64_t credit = admission_.take_offer(admitted_, now());
   if (credit >= 0 && state_ == State::kOpen) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }

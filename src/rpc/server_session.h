@@ -7,7 +7,7 @@
 // known at once, or an error, after which the session is over and nothing more is read.
 //
 // The session belongs to the flow's owner of the moment, who calls find() in its frame(), answer()
-// in its answer(), unasked() in its unasked() and, where several requests are in service at once,
+// in its answer(), on_push() in its on_push() and, where several requests are in service at once,
 // complete() in its complete(). A ServerRequest belongs to who has the request: the worker calls
 // started(), and what becomes of the request it says by refused() or by `outcome`; complete() then
 // sends it. A host that keeps the order has the flow while its request runs, and may call reply(),
@@ -84,8 +84,8 @@ class ServerSession {
   // It will not be answered: its session ends.
   void withdraw(ServerRequest& of) { admission_.withdraw(of.queued); }
 
-  // What Session::unasked is for.
-  void unasked(ReplyBuffer& to);
+  // What Session::on_push is for.
+  void on_push(ReplyBuffer& to);
 
   // The class of the request: for its delay, and if it is rejected.
   void set_class(ServerRequest& of, uint8_t of_class) {

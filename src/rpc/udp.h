@@ -56,7 +56,7 @@ class UdpDatapath final : public Datapath {
   DatapathStats stats() const override;
   void for_each_flow(const std::function<void(const FlowInfo&)>& visit) override;
   bool close_flow(uint64_t flow) override;
-  bool nudge(uint64_t flow) override;
+  bool request_push(uint64_t flow) override;
 
   // What all queues share.
   struct Shared {

@@ -40,7 +40,7 @@ class EchoSession final : public Session {
   void complete(Request& request, ReplyBuffer& to) override {
     rpc_.complete(request, of(request), to, request.reply->unsent());
   }
-  void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
+  void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
   void run(Request& request) {
     ASSERT_TRUE(rpc_.admits(of(request)));
     const std::string_view body = request.payload.substr(kHeaderBytes);

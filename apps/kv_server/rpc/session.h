@@ -24,7 +24,7 @@ class RpcKvSession final : public KvSession {
   void refuse(Request& request) override;
   bool admits(Request& request) override;
   void answer(Request& request) override;
-  void unasked(ReplyBuffer& reply) override { rpc_.unasked(reply); }
+  void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
   // For the worker that runs the request. False: it was answered, there is nothing to run.
   bool begin(Request& request);

@@ -58,8 +58,8 @@ class Peer {
     session.answer(request, server);
     return said();
   }
-  std::vector<Said> unasked() {
-    session.unasked(buffer_);
+  std::vector<Said> on_push() {
+    session.on_push(buffer_);
     return said();
   }
   ReplyBuffer& buffer() { return buffer_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bytes that no request asked for: they leave at once on an idle flow, after the reply on a busy
-// one, and none is lost or doubled however nudges, requests and moves fall together.
+// one, and none is lost or doubled however requests a push, requests and moves fall together.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class TellingSession final : public Session {
     return {FrameState::kComplete, end + 1};
   }
   void refuse(Request&) override {}
-  void unasked(ReplyBuffer& reply) override {
+  void on_push(ReplyBuffer& reply) override {
     reply.append(std::string(told_.exchange(0), '!'));
   }
 
@@ -42,7 +42,7 @@ class TellingProtocol final : public Protocol {
   std::atomic<uint64_t> flow{0};
 };
 
-class Nudge : public ::testing::Test {
+class Push : public ::testing::Test {
  protected:
   void SetUp() override {
     TcpOptions options;
@@ -73,7 +73,7 @@ class Nudge : public ::testing::Test {
   }
   void tell() {
     ++protocol_.told;
-    EXPECT_TRUE(datapath_->nudge(protocol_.flow));
+    EXPECT_TRUE(datapath_->request_push(protocol_.flow));
   }
 
   TellingProtocol protocol_;
@@ -81,13 +81,13 @@ class Nudge : public ::testing::Test {
   std::unique_ptr<TcpClient> client_;
 };
 
-TEST_F(Nudge, an_idle_flow_is_told_at_once) {
+TEST_F(Push, an_idle_flow_is_told_at_once) {
   tell();
   poll();
   EXPECT_EQ(client_->receive(1), "!");
 }
 
-TEST_F(Nudge, a_busy_flow_is_told_after_its_reply) {
+TEST_F(Push, a_busy_flow_is_told_after_its_reply) {
   ASSERT_TRUE(client_->send("a\n"));
   Request* request = poll_until([] { return false; });
   ASSERT_NE(request, nullptr);
@@ -100,15 +100,15 @@ TEST_F(Nudge, a_busy_flow_is_told_after_its_reply) {
   EXPECT_EQ(client_->receive(2), "A!");
 }
 
-TEST_F(Nudge, a_flow_that_is_gone_cannot_be_told) {
+TEST_F(Push, a_flow_that_is_gone_cannot_be_told) {
   client_->reset();
   poll_until([&] { return datapath_->stats().flows_open == 0; });
-  EXPECT_FALSE(datapath_->nudge(protocol_.flow));
-  EXPECT_FALSE(datapath_->nudge(12345));
+  EXPECT_FALSE(datapath_->request_push(protocol_.flow));
+  EXPECT_FALSE(datapath_->request_push(12345));
 }
 
 // A peer that does not read is told once it does: what waits for it does not grow.
-TEST_F(Nudge, a_peer_that_does_not_read_makes_nothing_grow) {
+TEST_F(Push, a_peer_that_does_not_read_makes_nothing_grow) {
   ASSERT_TRUE(client_->send("a\n"));
   Request* request = poll_until([] { return false; });
   ASSERT_NE(request, nullptr);
@@ -128,7 +128,7 @@ TEST_F(Nudge, a_peer_that_does_not_read_makes_nothing_grow) {
 }
 
 // Two threads serve and steer, one tells: what comes back is all that was told, and every reply.
-TEST_F(Nudge, nothing_told_is_lost_among_requests_and_moves) {
+TEST_F(Push, nothing_told_is_lost_among_requests_and_moves) {
   constexpr uint32_t kParkRequested = 20'000;
   constexpr uint32_t kRequests = 20'000;
   std::atomic<bool> stop{false};
