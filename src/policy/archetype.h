@@ -36,8 +36,8 @@ template <bool kGiven>
 struct SteeringVerbs {};
 template <>
 struct SteeringVerbs<true> {
-  uint64_t posted(WorkerId) { archetype_called(); }
-  bool post(WorkerId, uint64_t, uint64_t) { archetype_called(); }
+  uint64_t hint(WorkerId) { archetype_called(); }
+  bool publish_hint(WorkerId, uint64_t, uint64_t) { archetype_called(); }
   bool steer(uint64_t, WorkerId) { archetype_called(); }
   bool unsteer(uint64_t) { archetype_called(); }
 };

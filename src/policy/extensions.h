@@ -13,7 +13,7 @@
 // returned (never() = only for such a reason).
 //
 // Flows, for a policy that says `static constexpr bool kSteers = true` (SBB): its workers tell each
-// other by signs which flows are to arrive elsewhere.
+// other by hints which flows are to arrive elsewhere.
 //
 // All hosts have both; policy/archetype.h compiles the hooks of a policy with no more than it asks.
 #pragma once
@@ -48,16 +48,17 @@ concept ManagedHost = requires(H& host, QueueRef q, ManagerId manager, Message& 
   { host.receive(manager, message) } -> std::same_as<bool>;
 };
 
-//   posted(w)               what worker w has posted, at first 0; a hint
-//   post(w, seen, value)    replaces it if it is still `seen`; false = it is not. A sign that all
+//   hint(w)               what worker w has published, at first 0; a hint
+//   publish_hint(w, seen, value)    replaces it if it is still `seen`; false = it is not. A hint
+//                                   that all
 //                           can read, by any worker
 //   steer(flow, w)          the requests of that flow which are received from now on (or soon)
 //                           arrive at worker w; false = the flow or the means are not there
 //   unsteer(flow)           takes that back; false = there was nothing to take back
 template <class H>
 concept SteeringHost = requires(H& host, WorkerId worker, uint64_t word) {
-  { host.posted(worker) } -> std::same_as<uint64_t>;
-  { host.post(worker, word, word) } -> std::same_as<bool>;
+  { host.hint(worker) } -> std::same_as<uint64_t>;
+  { host.publish_hint(worker, word, word) } -> std::same_as<bool>;
   { host.steer(word, worker) } -> std::same_as<bool>;
   { host.unsteer(word) } -> std::same_as<bool>;
 };

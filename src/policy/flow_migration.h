@@ -6,8 +6,8 @@
 // calls what. A policy with this part steers
 // (policy/extensions.h).
 //
-// What a worker posts for all to read: its load in the two lowest bits, above them the number of
-// the published flow plus one, 0 = none.
+// What a worker publishes for all to read: its load in the two lowest bits, above them the number
+// of the published flow plus one, 0 = none.
 //
 // Ours, where the paper is silent: a worker that stays overloaded publishes another flow after as
 // many rounds again; a flow that was adopted is not published by its adopter, so that it does not
@@ -58,7 +58,7 @@ class FlowMigration {
     bool publish = false;  // the flow of the next request that it runs
     uint32_t adopted = 0;
     std::array<Adopted, kMostAdopted> flows{};  // of `adopted` many, oldest first
-    uint64_t offered = 0;  // the flow that it has posted, plus one
+    uint64_t offered = 0;  // the flow that it has published, plus one
     uint32_t gave = 0;     // flows, ever, of which these are the last ones
     std::array<Given, kMostAdopted> given{};
   };
@@ -86,16 +86,16 @@ class FlowMigration {
     config_.overloaded_to_busy = 32, config_.busy_to_light = 16;
   }
 
-  static Load load_of(uint64_t posted) { return static_cast<Load>(posted & 3); }
+  static Load load_of(uint64_t hint) { return static_cast<Load>(hint & 3); }
 
   // Of worker `me`: a round has begun in which so many requests were received.
   template <class H>
   void round(Worker& worker, WorkerId me, uint32_t received, H& host) const {
     count(worker, received);
-    const uint64_t posted = host.posted(me);
-    note_taken(worker, posted, host);
+    const uint64_t hint = host.hint(me);
+    note_taken(worker, hint, host);
     // May fail because somebody has taken the flow; then the next round says it.
-    if (load_of(posted) != worker.load && host.post(me, posted, sign(worker.load))) {
+    if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
       worker.offered = 0;
     }
     send_home(worker, host);
@@ -105,11 +105,11 @@ class FlowMigration {
   template <class H>
   void running(Worker& worker, WorkerId me, const Job& job, H& host) const {
     if (!worker.publish || is_adopted(worker, job.flow)) return;
-    const uint64_t posted = host.posted(me);
-    note_taken(worker, posted, host);
+    const uint64_t hint = host.hint(me);
+    note_taken(worker, hint, host);
     if (was_given(worker, job.flow, host)) return;
-    const uint64_t with_flow = sign(worker.load) | (job.flow + 1) << 2;
-    worker.publish = !host.post(me, posted, with_flow);
+    const uint64_t with_flow = hint_of(worker.load) | (job.flow + 1) << 2;
+    worker.publish = !host.publish_hint(me, hint, with_flow);
     if (!worker.publish) worker.offered = job.flow + 1;
   }
 
@@ -120,10 +120,10 @@ class FlowMigration {
   // somebody was faster, or the host cannot steer it.
   template <class H>
   bool adopt(Worker& worker, WorkerId me, WorkerId victim, H& host) const {
-    const uint64_t posted = host.posted(victim);
-    if (load_of(posted) != Load::kOverloaded || posted >> 2 == 0) return false;
-    if (!host.post(victim, posted, sign(Load::kOverloaded))) return false;
-    const uint64_t flow = (posted >> 2) - 1;
+    const uint64_t hint = host.hint(victim);
+    if (load_of(hint) != Load::kOverloaded || hint >> 2 == 0) return false;
+    if (!host.publish_hint(victim, hint, hint_of(Load::kOverloaded))) return false;
+    const uint64_t flow = (hint >> 2) - 1;
     if (!host.steer(flow, me)) return false;
     if (worker.adopted == kMostAdopted) forget_oldest(worker, host);
     worker.flows[worker.adopted++] = {flow, victim, host.now()};
@@ -131,7 +131,7 @@ class FlowMigration {
   }
 
  private:
-  static constexpr uint64_t sign(Load load) { return static_cast<uint64_t>(load); }
+  static constexpr uint64_t hint_of(Load load) { return static_cast<uint64_t>(load); }
 
   // Three rounds in a row on one side of a threshold change the state; a round between the two
   // thresholds begins anew.
@@ -161,8 +161,8 @@ class FlowMigration {
   }
 
   template <class H>
-  void note_taken(Worker& worker, uint64_t posted, H& host) const {
-    if (worker.offered == 0 || posted >> 2 != 0) return;
+  void note_taken(Worker& worker, uint64_t hint, H& host) const {
+    if (worker.offered == 0 || hint >> 2 != 0) return;
     worker.given[worker.gave++ % kMostAdopted] = {worker.offered - 1, host.now()};
     worker.offered = 0;
   }
@@ -181,7 +181,7 @@ class FlowMigration {
   template <class H>
   void send_home(Worker& worker, H& host) const {
     if (worker.adopted == 0 || host.now() - worker.flows[0].since < config_.rule_life) return;
-    if (load_of(host.posted(worker.flows[0].from)) != Load::kLight) return;
+    if (load_of(host.hint(worker.flows[0].from)) != Load::kLight) return;
     forget_oldest(worker, host);
   }
 

@@ -31,8 +31,8 @@ class FlowMigrationTest : public ::testing::Test {
   }
   void overload() { rounds({33, 33, 33, 49, 49, 49}); }
   void runs(uint64_t flow) { policy.running(victim, kVictim, of_flow(flow), host); }
-  Load load() { return FlowMigration::load_of(host.posted(kVictim)); }
-  bool offers_a_flow() { return host.posted(kVictim) >> 2 != 0; }
+  Load load() { return FlowMigration::load_of(host.hint(kVictim)); }
+  bool offers_a_flow() { return host.hint(kVictim) >> 2 != 0; }
   // The thief gets this flow of the victim's.
   void adopt(uint64_t flow) {
     overload();
@@ -55,7 +55,7 @@ TEST(FlowMigration, three_requests_at_a_time_make_a_worker_busy_and_nine_overloa
   FlowMigration::Worker worker;
   const auto load_after_three = [&](uint32_t received) {
     for (int i = 0; i < 3; ++i) policy.round(worker, kVictim, received, host);
-    return FlowMigration::load_of(host.posted(kVictim));
+    return FlowMigration::load_of(host.hint(kVictim));
   };
   EXPECT_EQ(load_after_three(2), Load::kLight);
   EXPECT_EQ(load_after_three(3), Load::kBusy);
@@ -176,10 +176,10 @@ TEST_F(FlowMigrationTest, a_worker_that_is_no_longer_overloaded_offers_nothing) 
   EXPECT_FALSE(policy.adopt(thief, kThief, kVictim, host));
 }
 
-// Both have seen the sign before either has taken it.
+// Both have seen the hint before either has taken it.
 struct LateHost : SbbHost {
   using SbbHost::SbbHost;
-  uint64_t posted(WorkerId worker) { return worker == kVictim ? seen : SbbHost::posted(worker); }
+  uint64_t hint(WorkerId worker) { return worker == kVictim ? seen : SbbHost::hint(worker); }
   uint64_t seen = 0;
 };
 
@@ -188,30 +188,30 @@ TEST(FlowMigrationRace, only_one_of_two_thieves_gets_a_flow) {
   LateHost host{4};
   FlowMigration::Worker first, second;
   host.seen = uint64_t{2} | (7 + 1) << 2;  // Overloaded, flow 7
-  ASSERT_TRUE(host.post(kVictim, 0, host.seen));
+  ASSERT_TRUE(host.publish_hint(kVictim, 0, host.seen));
   EXPECT_TRUE(policy.adopt(first, kThief, kVictim, host));
   EXPECT_FALSE(policy.adopt(second, WorkerId{3}, kVictim, host));
   EXPECT_EQ(host.arrives_at(7, kVictim), kThief);
   EXPECT_EQ(second.adopted, 0u);
 }
 
-// The sign changed under its hands, because the flow was taken; it tries again.
-TEST(FlowMigrationRace, a_worker_whose_sign_was_changed_meanwhile_posts_its_load_later) {
+// The hint changed under its hands, because the flow was taken; it tries again.
+TEST(FlowMigrationRace, a_worker_whose_hint_was_changed_meanwhile_publishes_its_load_later) {
   const FlowMigration policy{{.published = true}};
   LateHost host{4};
   FlowMigration::Worker victim;
-  ASSERT_TRUE(host.post(kVictim, 0, 2));
+  ASSERT_TRUE(host.publish_hint(kVictim, 0, 2));
   host.seen = uint64_t{2} | (7 + 1) << 2;
   for (int i = 0; i < 6; ++i) policy.round(victim, kVictim, 64, host);
   for (int i = 0; i < 3; ++i) policy.round(victim, kVictim, 20, host);
-  EXPECT_EQ(host.SbbHost::posted(kVictim), 2u);
+  EXPECT_EQ(host.SbbHost::hint(kVictim), 2u);
   host.seen = 2;
   policy.round(victim, kVictim, 20, host);
-  EXPECT_EQ(host.SbbHost::posted(kVictim), 1u);
+  EXPECT_EQ(host.SbbHost::hint(kVictim), 1u);
 }
 
 TEST_F(FlowMigrationTest, light_and_busy_workers_give_no_flow) {
-  ASSERT_TRUE(host.post(kVictim, 0, uint64_t{1} | 8 << 2));
+  ASSERT_TRUE(host.publish_hint(kVictim, 0, uint64_t{1} | 8 << 2));
   EXPECT_FALSE(policy.adopt(thief, kThief, kVictim, host));
 }
 
@@ -219,9 +219,9 @@ TEST_F(FlowMigrationTest, an_adopted_flow_is_not_published_by_its_adopter) {
   adopt(7);
   for (int i = 0; i < 6; ++i) thief_rounds(64);
   policy.running(thief, kThief, of_flow(7), host);
-  EXPECT_EQ(host.posted(kThief) >> 2, 0u);
+  EXPECT_EQ(host.hint(kThief) >> 2, 0u);
   policy.running(thief, kThief, of_flow(8), host);
-  EXPECT_EQ(host.posted(kThief) >> 2, 9u);
+  EXPECT_EQ(host.hint(kThief) >> 2, 9u);
 }
 
 // Requests of it that came before may still wait here; a second rule would undo the first.
@@ -311,10 +311,10 @@ TEST(FlowMigrationRace, a_flow_that_cannot_be_steered_is_not_adopted) {
   const FlowMigration policy{{.published = true}};
   FixedHost host{4};
   FlowMigration::Worker thief;
-  ASSERT_TRUE(host.post(kVictim, 0, uint64_t{2} | 8 << 2));
+  ASSERT_TRUE(host.publish_hint(kVictim, 0, uint64_t{2} | 8 << 2));
   EXPECT_FALSE(policy.adopt(thief, kThief, kVictim, host));
   EXPECT_EQ(thief.adopted, 0u);
-  EXPECT_EQ(FlowMigration::load_of(host.posted(kVictim)), Load::kOverloaded);
+  EXPECT_EQ(FlowMigration::load_of(host.hint(kVictim)), Load::kOverloaded);
 }
 
 }  // namespace

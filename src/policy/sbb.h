@@ -158,7 +158,7 @@ class Sbb {
   // has nothing to run, and would ask again at once.
   template <class H>
   Job* take_from(WorkerId victim, Worker& worker, WorkerId me, H& host) const {
-    if (FlowMigration::load_of(host.posted(victim)) == FlowMigration::Load::kLight) return nullptr;
+    if (FlowMigration::load_of(host.hint(victim)) == FlowMigration::Load::kLight) return nullptr;
     if (config_.migration) flows_.adopt(worker.flows, me, victim, host);
     // O2 to O4: half of what is visible, in one go, into the block, where nobody steals it again. A
     // race that is lost ends this victim's turn.

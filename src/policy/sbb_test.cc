@@ -45,12 +45,12 @@ struct Workers {
     return all;
   }
   Job* next(uint32_t me) { return policy.next(worker[me], WorkerId{me}, host); }
-  void post(uint32_t of, Load load) {
-    ASSERT_TRUE(host.post(WorkerId{of}, host.posted(WorkerId{of}), static_cast<uint64_t>(load)));
+  void publish_hint(uint32_t of, Load load) {
+    ASSERT_TRUE(host.publish_hint(WorkerId{of}, host.hint(WorkerId{of}), static_cast<uint64_t>(load)));
   }
   void publish(uint32_t of, uint64_t flow) {
-    const uint64_t sign = static_cast<uint64_t>(Load::kOverloaded) | (flow + 1) << 2;
-    ASSERT_TRUE(host.post(WorkerId{of}, host.posted(WorkerId{of}), sign));
+    const uint64_t hint_of = static_cast<uint64_t>(Load::kOverloaded) | (flow + 1) << 2;
+    ASSERT_TRUE(host.publish_hint(WorkerId{of}, host.hint(WorkerId{of}), hint_of));
   }
   size_t left(QueueRef q) { return host.waiting(q).size(); }
   // Whose queues worker `me` looked at to find nothing.
@@ -79,7 +79,7 @@ TEST(Sbb, the_first_sixteen_of_a_round_are_the_owners_alone) {
   Workers workers;
   const auto jobs = workers.arrive(1, 16);
   EXPECT_EQ(workers.next(1), jobs[0]);
-  workers.post(1, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
   EXPECT_EQ(workers.next(0), nullptr);
   for (size_t i = 1; i < 16; ++i) EXPECT_EQ(workers.next(1), jobs[i]);
   EXPECT_EQ(workers.next(1), nullptr);
@@ -89,7 +89,7 @@ TEST(Sbb, thieves_see_what_is_beyond_the_block) {
   Workers workers;
   const auto jobs = workers.arrive(1, 20);
   EXPECT_EQ(workers.next(1), jobs[0]);
-  workers.post(1, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
   EXPECT_EQ(workers.next(0), jobs[16]);
   EXPECT_EQ(workers.left(queue(1)), 2u);
   EXPECT_EQ(workers.left(block(1)), 15u);
@@ -120,13 +120,13 @@ TEST(Sbb, a_round_has_64_requests_at_most_and_what_comes_later_is_of_the_next) {
 TEST(Sbb, half_of_what_is_visible_is_stolen_and_nobody_steals_it_again) {
   Workers workers;
   const auto jobs = workers.arrive(1, 10);
-  workers.post(1, Load::kBusy);
-  workers.post(0, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
+  workers.publish_hint(0, Load::kBusy);
   EXPECT_EQ(workers.next(0), jobs[0]);
   EXPECT_EQ(workers.left(queue(1)), 5u);
   EXPECT_EQ(workers.left(block(0)), 4u);
   EXPECT_EQ(workers.left(queue(0)), 0u);
-  workers.post(1, Load::kLight);
+  workers.publish_hint(1, Load::kLight);
   EXPECT_EQ(workers.next(2), nullptr);
   for (size_t i = 1; i < 5; ++i) EXPECT_EQ(workers.next(0), jobs[i]);
 }
@@ -134,14 +134,14 @@ TEST(Sbb, half_of_what_is_visible_is_stolen_and_nobody_steals_it_again) {
 TEST(Sbb, an_odd_request_goes_to_the_thief) {
   Workers workers;
   workers.arrive(1, 1);
-  workers.post(1, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
   EXPECT_NE(workers.next(0), nullptr);
 }
 
 TEST(Sbb, a_batch_is_bounded) {
   Workers workers;
   workers.arrive(1, 4 * limits::kStealMax);
-  workers.post(1, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
   EXPECT_NE(workers.next(0), nullptr);
   EXPECT_EQ(workers.left(block(0)), limits::kStealMax - 1);
 }
@@ -151,7 +151,7 @@ TEST(Sbb, a_light_worker_is_left_alone) {
   workers.arrive(1, 30);
   EXPECT_EQ(workers.next(0), nullptr);
   workers.arrive(3, 2);
-  workers.post(3, Load::kBusy);
+  workers.publish_hint(3, Load::kBusy);
   EXPECT_NE(workers.next(0), nullptr);
   EXPECT_EQ(workers.left(queue(1)), 30u);
 }
@@ -162,19 +162,19 @@ TEST(Sbb, an_overloaded_worker_gives_a_flow_first_and_then_requests) {
   workers.publish(1, 7);
   EXPECT_EQ(workers.next(0), jobs[0]);
   EXPECT_EQ(workers.host.arrives_at(7, WorkerId{1}), WorkerId{0});
-  EXPECT_EQ(workers.host.posted(WorkerId{1}), static_cast<uint64_t>(Load::kOverloaded));
+  EXPECT_EQ(workers.host.hint(WorkerId{1}), static_cast<uint64_t>(Load::kOverloaded));
 }
 
 // Three rounds of 33 to 64 requests, then three of 49 to 64: nobody steals.
 TEST(Sbb, a_worker_that_receives_much_becomes_overloaded_and_publishes_what_it_runs) {
   Workers workers;
   for (uint32_t round = 0; round < 6; ++round) {
-    EXPECT_EQ(FlowMigration::load_of(workers.host.posted(WorkerId{1})),
+    EXPECT_EQ(FlowMigration::load_of(workers.host.hint(WorkerId{1})),
               round < 3 ? Load::kLight : Load::kBusy);
     workers.arrive(1, 64, /*flow=*/round);
     for (int i = 0; i < 64; ++i) EXPECT_NE(workers.next(1), nullptr);
   }
-  EXPECT_EQ(workers.host.posted(WorkerId{1}),
+  EXPECT_EQ(workers.host.hint(WorkerId{1}),
             static_cast<uint64_t>(Load::kOverloaded) | (5 + 1) << 2);
 }
 
@@ -186,10 +186,10 @@ TEST(Sbb, the_flow_of_a_stolen_request_is_not_the_thiefs_to_publish) {
   workers.worker[0].flows.publish = true;
   const auto jobs = workers.arrive(1, 40, /*flow=*/7);
   EXPECT_EQ(workers.next(1), jobs[0]);
-  workers.post(1, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
   EXPECT_EQ(workers.next(0), jobs[16]);
   EXPECT_EQ(workers.next(0), jobs[17]);
-  EXPECT_EQ(workers.host.posted(WorkerId{0}) >> 2, 0u);
+  EXPECT_EQ(workers.host.hint(WorkerId{0}) >> 2, 0u);
 }
 
 TEST(Sbb, each_worker_begins_at_another_victim_and_goes_round) {
@@ -202,7 +202,7 @@ TEST(Sbb, each_worker_begins_at_another_victim_and_goes_round) {
 TEST(Sbb, a_thief_begins_at_the_worker_it_stole_from_last) {
   Workers workers;
   workers.arrive(3, 2);
-  workers.post(3, Load::kBusy);
+  workers.publish_hint(3, Load::kBusy);
   EXPECT_NE(workers.next(0), nullptr);
   EXPECT_NE(workers.next(0), nullptr);
   EXPECT_EQ(workers.looks_of(0), (Looks{"queue[3]", "queue[0]", "queue[1]", "queue[2]"}));
@@ -213,7 +213,7 @@ TEST(Sbb, a_thief_looks_at_as_many_victims_as_it_is_told) {
   EXPECT_EQ(workers.looks_of(1), (Looks{"queue[2]", "queue[3]"}));
   EXPECT_EQ(workers.looks_of(2), (Looks{"queue[3]", "queue[0]"}));
   workers.arrive(1, 8);
-  workers.post(1, Load::kBusy);
+  workers.publish_hint(1, Load::kBusy);
   EXPECT_EQ(workers.next(2), nullptr);  // the third
   EXPECT_NE(workers.next(3), nullptr);  // its second
   EXPECT_FALSE(workers.policy.interchangeable());
@@ -270,7 +270,7 @@ TEST(SbbAblation, without_migration_flows_stay_and_requests_are_stolen) {
     workers.arrive(1, 64, 7);
     for (int i = 0; i < 64; ++i) EXPECT_NE(workers.next(1), nullptr);
   }
-  EXPECT_EQ(workers.host.posted(WorkerId{1}), static_cast<uint64_t>(Load::kOverloaded));
+  EXPECT_EQ(workers.host.hint(WorkerId{1}), static_cast<uint64_t>(Load::kOverloaded));
   workers.publish(1, 7);
   workers.arrive(1, 4);
   EXPECT_NE(workers.next(0), nullptr);

@@ -174,7 +174,7 @@ TEST(SynergyFlows, stay_where_they_are_by_default) {
   for (Job& job : jobs) job.flow = 7, host.push(inbox(0), &job);
   for (int pick = 0; pick < 200; ++pick) policy.next(busy, WorkerId{0}, host);
   policy.next(idle, WorkerId{1}, host);
-  EXPECT_EQ(host.posted(WorkerId{0}), 0u);
+  EXPECT_EQ(host.hint(WorkerId{0}), 0u);
   EXPECT_EQ(host.arrives_at(7, WorkerId{0}), WorkerId{0});
 }
 

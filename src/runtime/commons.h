@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commons: what all contexts of one runtime may read and write beside the queues: the workers'
-// signs, the managers' mailboxes, and the way to move a flow. Built before the workers start; every
+// hints, the managers' mailboxes, and the way to move a flow. Built before the workers start; every
 // method from any thread.
 //
-// Memory order: a sign is all there is to read, so signs are relaxed; a message is ordered by its
+// Memory order: a hint is all there is to read, so hints are relaxed; a message is ordered by its
 // ring (mechanism/queue/mpmc_queue.h), and with it what its sender did to the jobs.
 #pragma once
 
@@ -23,17 +23,17 @@ class Commons {
  public:
   // `datapath` may be null: no flow can be moved then.
   Commons(uint32_t workers, uint32_t managers, Datapath* datapath)
-      : signs_(workers), datapath_(datapath) {
+      : hints_(workers), datapath_(datapath) {
     for (uint32_t m = 0; m < managers; ++m) {
       mailboxes_.push_back(std::make_unique<MpmcQueue<Message>>(limits::kMailbox));
     }
   }
 
-  uint64_t posted(WorkerId worker) const {
-    return signs_[worker.value].load(std::memory_order_relaxed);
+  uint64_t hint(WorkerId worker) const {
+    return hints_[worker.value].load(std::memory_order_relaxed);
   }
-  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
-    return signs_[worker.value].compare_exchange_strong(seen, value, std::memory_order_relaxed);
+  bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
+    return hints_[worker.value].compare_exchange_strong(seen, value, std::memory_order_relaxed);
   }
 
   bool send(ManagerId to, const Message& message) { return mailboxes_[to.value]->put(message); }
@@ -45,7 +45,7 @@ class Commons {
   bool unsteer(uint64_t flow) { return datapath_ != nullptr && datapath_->unsteer(flow); }
 
  private:
-  std::vector<std::atomic<uint64_t>> signs_;
+  std::vector<std::atomic<uint64_t>> hints_;
   std::vector<std::unique_ptr<MpmcQueue<Message>>> mailboxes_;
   Datapath* datapath_;
 };

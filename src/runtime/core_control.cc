@@ -53,14 +53,14 @@ bool CoreControl::wake(WorkerId worker) {
 }
 
 // Requests that still wait have waited at least since the first look that found them so.
-Nanos CoreControl::delay_of(Watched& watched, const Signs& signs, Instant at) {
-  const bool moved = signs.finished != std::exchange(watched.finished, signs.finished);
-  if (!signs.waits) {
+Nanos CoreControl::delay_of(Watched& watched, const WorkerSample& sample, Instant at) {
+  const bool moved = sample.finished != std::exchange(watched.finished, sample.finished);
+  if (!sample.waits) {
     watched.waits_since = Instant::never();
   } else if (moved || watched.waits_since == Instant::never()) {
     watched.waits_since = at;
   }
-  return signs.waits ? at - watched.waits_since : Nanos();
+  return sample.waits ? at - watched.waits_since : Nanos();
 }
 
 uint32_t CoreControl::obey(overload::CoreChange change) {

@@ -70,19 +70,20 @@ class CoreControl {
   bool due(Instant at) const {
     return at.ns() >= next_look_ns_.load(std::memory_order_relaxed);
   }
-  // The signs that one worker shows.
-  struct Signs {
+  // The hints that one worker shows.
+  struct WorkerSample {
     Nanos busy;             // time in requests since the start
     uint64_t finished = 0;  // requests
     bool serves = false;    // one right now
     bool waits = false;     // something waits for it
   };
   static constexpr uint32_t kNobody = UINT32_MAX;
-  // One look: asks the allocator and does what it says. signs_of(WorkerId) -> Signs of any worker;
-  // `stranded` = something waits where only a parked worker would take it. Returns the worker that
-  // was granted a core and must be woken if it sleeps in its datapath queue, or kNobody.
-  template <class SignsOf>
-  uint32_t look(Instant at, SignsOf&& signs_of, bool stranded);
+  // One look: asks the allocator and does what it says. sample_of(WorkerId) -> WorkerSample of any
+  // worker; `stranded` = something waits where only a parked worker would take it. Returns the
+  // worker that was granted a core and must be woken if it sleeps in its datapath queue, or
+  // kNobody.
+  template <class SampleOf>
+  uint32_t look(Instant at, SampleOf&& sample_of, bool stranded);
 
   // Any thread.
   struct Counts {
@@ -114,7 +115,7 @@ class CoreControl {
     Nanos reluctance;  // to have it park: the least is chosen
   };
 
-  static Nanos delay_of(Watched& watched, const Signs& signs, Instant at);
+  static Nanos delay_of(Watched& watched, const WorkerSample& sample, Instant at);
   uint32_t obey(overload::CoreChange change);
   uint32_t grant_one();
   bool grant(uint32_t worker);
@@ -138,8 +139,8 @@ class CoreControl {
   Counter grants_;
 };
 
-template <class SignsOf>
-uint32_t CoreControl::look(Instant at, SignsOf&& signs_of, bool stranded) {
+template <class SampleOf>
+uint32_t CoreControl::look(Instant at, SampleOf&& sample_of, bool stranded) {
   if (looking_.test_and_set(std::memory_order_acquire)) return kNobody;
   const auto workers = static_cast<uint32_t>(slots_.size());
   overload::CoreSignals signals;
@@ -148,11 +149,11 @@ uint32_t CoreControl::look(Instant at, SignsOf&& signs_of, bool stranded) {
   Nanos busy;
   Nanos delays;
   for (uint32_t w = 0; w < workers; ++w) {
-    const Signs signs = signs_of(WorkerId{w});
+    const WorkerSample sample = sample_of(WorkerId{w});
     const Nanos waited(own_[w].waited_most_ns.exchange(0, std::memory_order_relaxed));
-    const Nanos delay = std::max(waited, delay_of(watched_[w], signs, at));
-    watched_[w].reluctance = delay + Nanos(signs.serves ? 1 : 0);
-    busy += signs.busy - std::exchange(watched_[w].busy, signs.busy);
+    const Nanos delay = std::max(waited, delay_of(watched_[w], sample, at));
+    watched_[w].reluctance = delay + Nanos(sample.serves ? 1 : 0);
+    busy += sample.busy - std::exchange(watched_[w].busy, sample.busy);
     if (slots_[w].get() != CoreState::kGranted) continue;
     ++signals.cores;
     signals.max_delay = std::max(signals.max_delay, delay);

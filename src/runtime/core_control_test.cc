@@ -34,13 +34,13 @@ class CoreControlTest : public ::testing::Test {
     auto rule = overload::CoreRule::make(name, settings, workers, kCoreTimeScale);
     ASSERT_TRUE(rule.ok());
     cores = std::make_unique<CoreControl>(std::move(*rule), workers, guaranteed, &credits);
-    signs.assign(workers, {});
+    sample.assign(workers, {});
     look();  // the first only takes the measure
   }
 
   uint32_t look(bool stranded = false) {
     at = at + Nanos::millis(1);
-    return cores->look(at, [this](WorkerId w) { return signs[w.value]; }, stranded);
+    return cores->look(at, [this](WorkerId w) { return sample[w.value]; }, stranded);
   }
 
   // The worker has been idle for long enough. True = it parked.
@@ -52,7 +52,7 @@ class CoreControlTest : public ::testing::Test {
 
   FakeCredits credits;
   std::unique_ptr<CoreControl> cores;
-  std::vector<CoreControl::Signs> signs;
+  std::vector<CoreControl::WorkerSample> sample;
   Instant at;
 };
 
@@ -74,7 +74,7 @@ TEST_F(CoreControlTest, an_idle_burst_parks_and_comes_back_when_requests_wait) {
 TEST_F(CoreControlTest, requests_behind_one_that_does_not_end_call_for_a_core) {
   make("caladan", {}, 2);
   ASSERT_TRUE(idle(1));
-  signs[0].waits = signs[0].serves = true;
+  sample[0].waits = sample[0].serves = true;
   EXPECT_EQ(look(), CoreControl::kNobody);  // it has just come
   EXPECT_EQ(look(), 1u);
 }
@@ -82,9 +82,9 @@ TEST_F(CoreControlTest, requests_behind_one_that_does_not_end_call_for_a_core) {
 TEST_F(CoreControlTest, while_requests_finish_those_behind_them_have_not_waited_for_long) {
   make("caladan", {{"threshold", "10ms"}}, 2);
   ASSERT_TRUE(idle(1));
-  signs[0].waits = true;
+  sample[0].waits = true;
   for (int i = 0; i < 50; ++i) {
-    ++signs[0].finished;
+    ++sample[0].finished;
     EXPECT_EQ(look(), CoreControl::kNobody);
   }
 }
@@ -109,7 +109,7 @@ TEST_F(CoreControlTest, a_burst_that_is_asked_to_park_does_so_when_it_idles) {
 
 TEST_F(CoreControlTest, busy_workers_are_asked_last) {
   make("util-range", {}, 3);
-  signs[2].serves = true;
+  sample[2].serves = true;
   look();
   EXPECT_FALSE(idle(2));
   EXPECT_TRUE(idle(1));

@@ -34,8 +34,8 @@ class CoreLooks {
   // The allocator of cores, if there is one, it is due and no other thread is at it.
   void look_if_due(Instant at) {
     if (!cores_.allocates() || !cores_.due(at)) return;
-    const auto signs = [&](WorkerId worker) { return signs_of(worker, at); };
-    const uint32_t granted = cores_.look(at, signs, stranded(at));
+    const auto sample = [&](WorkerId worker) { return sample_of(worker, at); };
+    const uint32_t granted = cores_.look(at, sample, stranded(at));
     if (granted != CoreControl::kNobody) datapath_.queue({granted}).wake();
     wakeups_.call_parked();
   }
@@ -43,18 +43,18 @@ class CoreLooks {
  private:
   // The arrivals in the kernel are asked for only where no worker has for long: it is a system
   // call.
-  CoreControl::Signs signs_of(WorkerId worker, Instant at) {
+  CoreControl::WorkerSample sample_of(WorkerId worker, Instant at) {
     const auto workers = static_cast<uint32_t>(stats_.size());
     const WorkerStats& stats = *stats_[worker.value];
     const int64_t since = stats.busy_since_ns.load(std::memory_order_relaxed);
-    CoreControl::Signs signs;
-    signs.busy = Nanos(static_cast<int64_t>(stats.busy_ns.value())) +
+    CoreControl::WorkerSample sample;
+    sample.busy = Nanos(static_cast<int64_t>(stats.busy_ns.value())) +
                  (since != 0 ? at - Instant(since) : Nanos());
-    signs.finished = stats.requests.value();
-    signs.serves = since != 0;
-    signs.waits = queues_.depth({0, arrival_index(policy_, worker, workers)}) > 0 ||
+    sample.finished = stats.requests.value();
+    sample.serves = since != 0;
+    sample.waits = queues_.depth({0, arrival_index(policy_, worker, workers)}) > 0 ||
                   (stuck_.is_stuck(worker, at) && datapath_.queue(worker).pending());
-    return signs;
+    return sample;
   }
 
   // Requests wait at a parked worker, and the proxy poller cannot look after them.

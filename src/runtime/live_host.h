@@ -87,9 +87,9 @@ class LiveHost {
     }
     return sum;
   }
-  uint64_t posted(WorkerId worker) const { return commons_.posted(worker); }
-  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
-    return commons_.post(worker, seen, value);
+  uint64_t hint(WorkerId worker) const { return commons_.hint(worker); }
+  bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
+    return commons_.publish_hint(worker, seen, value);
   }
   bool steer(uint64_t flow, WorkerId to) { return commons_.steer(flow, to); }
   bool unsteer(uint64_t flow) { return commons_.unsteer(flow); }

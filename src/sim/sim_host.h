@@ -44,7 +44,7 @@ class SimHost {
         meter_(seed),
         queues_(policy, workers, costs.queue_capacity),
         network_(costs.noc, managers(policy, workers)),
-        posted_(workers) {}
+        hints_(workers) {}
 
   // ---- The contract's verbs -------------------------------------------------------------------
 
@@ -149,14 +149,14 @@ class SimHost {
   }
 
   // Of policies that steer flows.
-  uint64_t posted(WorkerId worker) {
+  uint64_t hint(WorkerId worker) {
     look();
-    return posted_[worker.value];
+    return hints_[worker.value];
   }
-  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+  bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
     meter_.spend(costs_.worker.put);
-    if (posted_[worker.value] != seen) return false;
-    posted_[worker.value] = value;
+    if (hints_[worker.value] != seen) return false;
+    hints_[worker.value] = value;
     return true;
   }
   bool steer(uint64_t flow, WorkerId to) { return nic_.add_rule(flow, to.value, now()); }
@@ -259,7 +259,7 @@ class SimHost {
   std::vector<Given> given_;
   Given last_given_;
   ManagerNetwork network_;
-  std::vector<uint64_t> posted_;  // by worker
+  std::vector<uint64_t> hints_;  // by worker
   TypeTotals totals_;
 };
 

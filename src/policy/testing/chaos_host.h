@@ -31,7 +31,7 @@ class ChaosHost {
   using Plan = typename P::Plan;
 
   ChaosHost(Inner& inner, uint64_t seed, ChaosRates rates = {})
-      : inner_(inner), prng_(seed), rates_(rates), posted_(inner.workers()) {
+      : inner_(inner), prng_(seed), rates_(rates), hints_(inner.workers()) {
     for (const QueueDeclaration& declaration : P::kQueues) {
       seen_.emplace_back(queue_count_of(declaration, inner.workers(), inner.managers()));
     }
@@ -54,11 +54,11 @@ class ChaosHost {
   uint64_t arrived(uint32_t type) { return inner_.arrived(type); }
   Served served(uint32_t type) { return inner_.served(type); }
   Served served_as(JobClass job_class) { return inner_.served_as(job_class); }
-  uint64_t posted(WorkerId worker) {
-    return hint(posted_[worker.value], inner_.posted(worker));
+  uint64_t hint(WorkerId worker) {
+    return hint(hints_[worker.value], inner_.hint(worker));
   }
-  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
-    return !happens(rates_.lost_race) && inner_.post(worker, seen, value);
+  bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
+    return !happens(rates_.lost_race) && inner_.publish_hint(worker, seen, value);
   }
   bool steer(uint64_t flow, WorkerId to) {
     return !happens(rates_.refused_put) && inner_.steer(flow, to);
@@ -119,7 +119,7 @@ class ChaosHost {
   ChaosRates rates_;
   uint64_t mishaps_ = 0;
   std::vector<std::vector<Seen>> seen_;
-  std::vector<uint64_t> posted_;
+  std::vector<uint64_t> hints_;
 };
 
 }  // namespace rubato::testing

@@ -92,16 +92,16 @@ class CheckedHost {
     count_verb();
     return inner_.served_as(job_class);
   }
-  uint64_t posted(WorkerId worker) {
+  uint64_t hint(WorkerId worker) {
     count_verb();
     const bool known = require(worker.value < inner_.workers(), "posted of no worker");
-    return known ? inner_.posted(worker) : 0;
+    return known ? inner_.hint(worker) : 0;
   }
-  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
+  bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
     count_verb();
     const bool fine = require(worker.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
                               "post from the wrong seat or of no worker");
-    return fine && inner_.post(worker, seen, value);
+    return fine && inner_.publish_hint(worker, seen, value);
   }
   bool steer(uint64_t flow, WorkerId to) {
     count_verb();

@@ -40,7 +40,7 @@ class ScriptHost {
         plan_(plan),
         prng_(seed),
         busy_(workers),
-        posted_(workers),
+        hints_(workers),
         mailboxes_(managers) {
     RUBATO_CHECK(workers >= 1 && workers <= limits::kMaxWorkers);
     for (const QueueDeclaration& declaration : P::kQueues) {
@@ -82,10 +82,10 @@ class ScriptHost {
     return served_[type];
   }
   Served served_as(JobClass job_class) { return served_as_[static_cast<size_t>(job_class)]; }
-  uint64_t posted(WorkerId worker) { return posted_[worker.value]; }
-  bool post(WorkerId worker, uint64_t seen, uint64_t value) {
-    if (posted_[worker.value] != seen) return false;
-    posted_[worker.value] = value;
+  uint64_t hint(WorkerId worker) { return hints_[worker.value]; }
+  bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
+    if (hints_[worker.value] != seen) return false;
+    hints_[worker.value] = value;
     return true;
   }
   bool steer(uint64_t flow, WorkerId to) {
@@ -215,7 +215,7 @@ class ScriptHost {
   Plan plan_;
   Prng prng_;
   std::vector<bool> busy_;
-  std::vector<uint64_t> posted_;
+  std::vector<uint64_t> hints_;
   std::vector<std::deque<Message>> mailboxes_;
   std::map<uint64_t, WorkerId> steered_;
   Instant now_;
