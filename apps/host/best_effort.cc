@@ -127,7 +127,7 @@ void BestEffort::watch() {
   while (!changed_.wait_for(lock, kSampleEvery, [this] { return stopping_; })) {
     lock.unlock();
     take_sample();
-    tell_changes();
+    log_changes();
     lock.lock();
   }
 }
@@ -141,10 +141,10 @@ void BestEffort::take_sample() {
   samples_.push_back(sample);
 }
 
-void BestEffort::tell_changes() {
+void BestEffort::log_changes() {
   const KeeperBoard& board = keeper_.board();
   const uint32_t ends = board.ends.load(std::memory_order_relaxed);
-  if (ends == std::exchange(told_ends_, ends)) return;
+  if (ends == std::exchange(reported_ends_, ends)) return;
   const std::string ended = how_it_ended(board.last_end.load(std::memory_order_relaxed));
   const bool over = board.state.load(std::memory_order_relaxed) == KeeperBoard::kOver;
   const double pause_s =

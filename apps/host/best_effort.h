@@ -67,13 +67,13 @@ class BestEffort {
   BestEffort(Keeper keeper, std::string means);
   void watch();
   void take_sample();
-  void tell_changes();
+  void log_changes();
 
   Keeper keeper_;
   const std::string means_;
   const uint32_t cpus_;
   const Runtime* runtime_ = nullptr;
-  uint32_t told_ends_ = 0;  // of watch() only
+  uint32_t reported_ends_ = 0;  // of watch() only
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

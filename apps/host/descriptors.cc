@@ -43,7 +43,7 @@ Status fit_connections(const ConnectionLimit& limit) {
   const uint64_t needed = open_descriptors() + limit.kept;
   const uint64_t left = files - std::min(files, needed);
   const auto most = static_cast<uint32_t>(std::min<uint64_t>(left, UINT32_MAX));
-  if (limit.tell && most > 0) limit.tell(most);
+  if (limit.report && most > 0) limit.report(most);
   if (most >= limit.wanted) return Done{};
   if (most == 0) {
     return Error{files_allowed(files) + ", which leaves none for connections: this server needs " +

@@ -20,7 +20,7 @@ uint64_t open_descriptors();
 struct ConnectionLimit {
   uint32_t wanted = 0;    // connections that were asked for; 0 = connections are no files here
   uint64_t kept = 0;      // files beyond those open now that the server needs while it runs
-  std::function<void(uint32_t most)> tell;  // is called with how many there can be
+  std::function<void(uint32_t most)> report;  // is called with how many there can be
 };
 
 // Finds out how many connections the system allows; a line on standard error says if those are

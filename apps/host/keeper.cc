@@ -118,9 +118,9 @@ class KeeperLoop {
   }
 
   void heed_signals() {
-    signalfd_siginfo told{};
-    while (::read(signals_, &told, sizeof told) == sizeof told) {
-      if (told.ssi_signo != SIGCHLD) over_ = true;
+    signalfd_siginfo received{};
+    while (::read(signals_, &received, sizeof received) == sizeof received) {
+      if (received.ssi_signo != SIGCHLD) over_ = true;
     }
     int status = 0;
     for (pid_t ended = 0; (ended = ::waitpid(-1, &status, WNOHANG)) > 0;) {

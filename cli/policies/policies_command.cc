@@ -17,14 +17,14 @@ namespace rubato::cli {
 namespace {
 
 // What it does, and where only.
-std::string told(const PolicyInfo& policy) {
+std::string description(const PolicyInfo& policy) {
   return std::string(policy.summary) + (policy.serves_live ? "" : " (simulated only)");
 }
 
 std::string as_text(std::span<const PolicyInfo> policies) {
   std::string text;
   for (const PolicyInfo& policy : policies) {
-    text += fmt::format("{}\n    {}\n    from: {}\n", policy.name, told(policy), policy.source);
+    text += fmt::format("{}\n    {}\n    from: {}\n", policy.name, description(policy), policy.source);
     for (const OptionDescription& option : policy.options) {
       const std::string range = fmt::format("{} {}..{}", option.kind, option.low, option.high);
       text += fmt::format("    --set {:<38}{} ({})\n",
@@ -46,7 +46,7 @@ std::string cell(std::string text) {
 std::string as_markdown(std::span<const PolicyInfo> policies) {
   std::string text = "| policy | what it does | from |\n|---|---|---|\n";
   for (const PolicyInfo& policy : policies) {
-    text += fmt::format("| `{}` | {} | {} |\n", policy.name, cell(told(policy)),
+    text += fmt::format("| `{}` | {} | {} |\n", policy.name, cell(description(policy)),
                         cell(policy.source));
   }
   for (const PolicyInfo& policy : policies) {

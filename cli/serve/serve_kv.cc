@@ -167,7 +167,7 @@ Result<std::unique_ptr<kv::Engine>> open_engine(KvCommand& command) {
 void limit_connections(KvCommand& command, TcpDatapath& datapath, kv::Server& server) {
   ConnectionLimit& connections = command.options.serving.connections;
   connections.wanted = command.options.server.max_connections;
-  connections.tell = [&command, &datapath, &server](uint32_t most) {
+  connections.report = [&command, &datapath, &server](uint32_t most) {
     datapath.set_max_flows(std::min(most, command.options.server.max_connections));
     server.config().limit_clients(most);
   };

@@ -48,7 +48,7 @@ int serve(ServeOptions& options, Datapath& datapath, TcpDatapath* tcp, Applicati
                   options.runtime.workers, preemption_text(options), where);
   if (tcp != nullptr) {
     options.serving.connections.wanted = options.server.max_connections;
-    options.serving.connections.tell = [tcp, &options](uint32_t most) {
+    options.serving.connections.report = [tcp, &options](uint32_t most) {
       tcp->set_max_flows(std::min(most, options.server.max_connections));
     };
   }

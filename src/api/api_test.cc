@@ -492,10 +492,10 @@ TEST(Overload, who_waited_too_long_is_refused_in_the_words_of_the_application) {
     while (std::chrono::steady_clock::now() < end) continue;
     request.reply("ok");
   };
-  std::atomic<bool> told_when{true};
-  app.refuse = [&told_when](Request& request, rubato::Refusal reason) {
+  std::atomic<bool> reported_when{true};
+  app.refuse = [&reported_when](Request& request, rubato::Refusal reason) {
     if (reason != rubato::Refusal::kOverload || request.retry_after().count() <= 0) {
-      told_when = false;
+      reported_when = false;
     }
     request.reply("no");
   };
@@ -515,7 +515,7 @@ TEST(Overload, who_waited_too_long_is_refused_in_the_words_of_the_application) {
   for (size_t i = 0; i < replies.size(); i += 2) refused += replies[i] == 'n' ? 1u : 0u;
   EXPECT_GT(refused, 0u);
   EXPECT_EQ(server->stats().refused, refused);
-  EXPECT_TRUE(told_when);
+  EXPECT_TRUE(reported_when);
 }
 
 TEST(Agent, answers_load_balancers) {

@@ -15,7 +15,7 @@ namespace {
 // Sends one '!' for each time that it was told something.
 class TellingSession final : public Session {
  public:
-  explicit TellingSession(std::atomic<uint32_t>& told) : told_(told) {}
+  explicit TellingSession(std::atomic<uint32_t>& told) : offered_(told) {}
 
   Frame frame(std::string_view unread, Request&) override {
     const size_t end = unread.find('\n');
@@ -24,11 +24,11 @@ class TellingSession final : public Session {
   }
   void refuse(Request&) override {}
   void on_push(ReplyBuffer& reply) override {
-    reply.append(std::string(told_.exchange(0), '!'));
+    reply.append(std::string(offered_.exchange(0), '!'));
   }
 
  private:
-  std::atomic<uint32_t>& told_;
+  std::atomic<uint32_t>& offered_;
 };
 
 class TellingProtocol final : public Protocol {

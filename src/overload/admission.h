@@ -5,7 +5,7 @@
 // are, by update(), which one at a time runs every so often (Breakwater's split of per-core credits
 // and a slow global loop, in the published code).
 //
-//   arrived, classify, started, replied, dropped, demanded, take_offer, withdraw
+//   arrived, classify, started, replied, dropped, note_demand, take_offer, withdraw
 //       the path of a request: no lock; writes the session, and lines of `worker`. Any thread;
 //       cheap if `worker` is the calling one, right in any case.
 //   open, close, update, delay
@@ -75,16 +75,16 @@ class Admission {
   // It will not be answered: its session ends.
   void withdraw(uint32_t worker, QueuedRequest& request);
   // The client says what it has queued. Returns the credit that it was told last.
-  int64_t demanded(uint32_t worker, Session& session, uint32_t demand, Instant now);
-  // The credit to tell to a session that was offered some, or kNothingToTell.
+  int64_t note_demand(uint32_t worker, Session& session, uint32_t demand, Instant now);
+  // The credit to tell to a session that was offered some, or kNoAdvertisement.
   int64_t take_offer(uint32_t worker, Session& session, Instant now);
 
   // It is time for update(): reads one published word.
   bool is_due(Instant now) const { return now.ns() >= published_.due_ns.load(); }
-  // Offers credits to at most `told.size()` sessions, and returns how many: their flows are to be
-  // notified. try_update gives up while somebody else is at it.
-  uint32_t update(Instant now, std::span<uint64_t> told);
-  uint32_t try_update(Instant now, std::span<uint64_t> told);
+  // Offers credits to at most `offered.size()` sessions, and returns how many: their flows are to
+  // be notified. try_update gives up while somebody else is at it.
+  uint32_t update(Instant now, std::span<uint64_t> offered);
+  uint32_t try_update(Instant now, std::span<uint64_t> offered);
 
   // How long the oldest request that was not started has waited; or, if that is longer, how long
   // those that were preempted wait for each other, measured by a target of their own. The latter of
@@ -135,11 +135,11 @@ class Admission {
   CreditRule<Books> rule(Books& books) { return {settings_.credits, books}; }
   void accept_offer(Books& books, Session& session);
 
-  uint32_t update_locked(Instant now, std::span<uint64_t> told);
+  uint32_t update_locked(Instant now, std::span<uint64_t> offered);
   LedgerSums sum();
   void collect_marked(Instant now);
   Nanos measure(Instant now);
-  uint32_t offer(Instant now, std::span<uint64_t> told);
+  uint32_t offer(Instant now, std::span<uint64_t> offered);
   void publish(Instant now, Nanos delay);
   void note_active();
   void set_limits();
@@ -293,20 +293,20 @@ void Admission<Platform>::withdraw(uint32_t worker, QueuedRequest& request) {
 }
 
 template <class Platform>
-int64_t Admission<Platform>::demanded(uint32_t worker, Session& session, uint32_t demand,
+int64_t Admission<Platform>::note_demand(uint32_t worker, Session& session, uint32_t demand,
                                       Instant now) {
   Books books = books_of(worker);
   accept_offer(books, session);
-  rule(books).demanded(session, demand, now);
+  rule(books).note_demand(session, demand, now);
   return session.advertised;
 }
 
 template <class Platform>
 int64_t Admission<Platform>::take_offer(uint32_t worker, Session& session, Instant now) {
-  if (!session.open || session.offer.load() == 0) return kNothingToTell;
+  if (!session.open || session.offer.load() == 0) return kNoAdvertisement;
   Books books = books_of(worker);
   accept_offer(books, session);
-  return rule(books).tell(session, now);
+  return rule(books).advertise(session, now);
 }
 
 // It is issued already. A session that was drained once more since is no longer.
@@ -318,26 +318,26 @@ void Admission<Platform>::accept_offer(Books& books, Session& session) {
 }
 
 template <class Platform>
-uint32_t Admission<Platform>::update(Instant now, std::span<uint64_t> told) {
+uint32_t Admission<Platform>::update(Instant now, std::span<uint64_t> offered) {
   const Lock lock(mutex_);
-  return update_locked(now, told);
+  return update_locked(now, offered);
 }
 
 template <class Platform>
-uint32_t Admission<Platform>::try_update(Instant now, std::span<uint64_t> told) {
+uint32_t Admission<Platform>::try_update(Instant now, std::span<uint64_t> offered) {
   if (!mutex_.try_lock()) return 0;
-  const uint32_t count = update_locked(now, told);
+  const uint32_t count = update_locked(now, offered);
   mutex_.unlock();
   return count;
 }
 
 template <class Platform>
-uint32_t Admission<Platform>::update_locked(Instant now, std::span<uint64_t> told) {
+uint32_t Admission<Platform>::update_locked(Instant now, std::span<uint64_t> offered) {
   preempted_.learn(sum());
   collect_marked(now);
   note_active();
   const Nanos delay = measure(now);
-  const uint32_t count = pool_.update(now, delay) ? offer(now, told) : 0;
+  const uint32_t count = pool_.update(now, delay) ? offer(now, offered) : 0;
   publish(now, delay);
   return count;
 }
@@ -382,12 +382,12 @@ Nanos Admission<Platform>::measure(Instant now) {
 
 // In the name of update() itself, which may issue all that is left.
 template <class Platform>
-uint32_t Admission<Platform>::offer(Instant now, std::span<uint64_t> told) {
+uint32_t Admission<Platform>::offer(Instant now, std::span<uint64_t> offered) {
   uint32_t count = 0;
   Ledger& own = ledgers_[workers()];
   Books books = books_of(workers());
   published_.spare.store(pool_.spare());
-  while (pool_.unissued() > 0 && count < told.size()) {
+  while (pool_.unissued() > 0 && count < offered.size()) {
     DrainedEntry* const entry = drained_.take(now, settings_.credits.demand_fresh);
     if (entry == nullptr) break;
     auto& session = static_cast<Session&>(static_cast<CreditSession&>(*entry));
@@ -400,7 +400,7 @@ uint32_t Admission<Platform>::offer(Instant now, std::span<uint64_t> told) {
     own.issued.fetch_add(credit);
     pool_.note_issued(credit);
     session.offer.fetch_add(credit);
-    told[count++] = session.flow;
+    offered[count++] = session.flow;
   }
   return count;
 }

@@ -93,9 +93,9 @@ TEST_P(AdmissionWorkers, a_request_takes_no_lock_and_writes_no_line_that_another
     Client& client = *server.clients[worker + workers * dice.below(4)];
     server.request(client, worker, worker, dice.below(4) == 0);
     if (dice.below(8) == 0) {
-      std::array<uint64_t, 4> told;
+      std::array<uint64_t, 4> offered;
       server.now = server.now + Nanos::micros(10);
-      server.admission.update(server.now, told);
+      server.admission.update(server.now, offered);
     }
   }
   EXPECT_EQ(Writes::all().locks(), 0u);
@@ -124,7 +124,7 @@ TEST_P(AdmissionWorkers, together_do_not_issue_more_than_the_pool_has) {
   const uint32_t workers = GetParam();
   Server server(workers, workers * 8);
   Prng dice(workers);
-  std::array<uint64_t, 4> told;
+  std::array<uint64_t, 4> offered;
   for (int round = 0; round < 500; ++round) {
     for (uint32_t i = 0; i < workers; ++i) {
       const uint32_t worker = dice.below(workers);
@@ -132,7 +132,7 @@ TEST_P(AdmissionWorkers, together_do_not_issue_more_than_the_pool_has) {
       server.request(client, worker, worker, dice.below(50) == 0);
     }
     server.now = server.now + Nanos::micros(100);
-    server.admission.update(server.now, told);
+    server.admission.update(server.now, offered);
     const auto& pool = server.admission.pool();
     // A session that is served keeps one, and one that is woken gets one; and the pool may shrink.
     ASSERT_LE(pool.issued(), std::max<int64_t>(pool.total(), workers * 8) + workers)
@@ -145,11 +145,11 @@ INSTANTIATE_TEST_SUITE_P(From1To64, AdmissionWorkers, ::testing::Values(1, 2, 3,
 
 TEST(Admission, all_credits_that_are_left_go_to_the_worker_that_requests_come_to) {
   Server server(4, 8);
-  std::array<uint64_t, 4> told;
+  std::array<uint64_t, 4> offered;
   for (int i = 0; i < 3000; ++i) {
     server.request(*server.clients[0], 2, 2, false);
     server.now = server.now + Nanos::micros(100);
-    server.admission.update(server.now, told);
+    server.admission.update(server.now, offered);
   }
   const auto& pool = server.admission.pool();
   EXPECT_GT(pool.total(), 20);
@@ -161,25 +161,25 @@ TEST(Admission, a_drained_session_is_offered_credits_once_and_takes_them_up) {
   Client& client = *server.clients[0];
   server.request(client, 0, 1, true);
   ASSERT_EQ(client.session.advertised, 0);
-  std::array<uint64_t, 4> told;
-  EXPECT_EQ(server.admission.take_offer(0, client.session, server.now), kNothingToTell);
+  std::array<uint64_t, 4> offered;
+  EXPECT_EQ(server.admission.take_offer(0, client.session, server.now), kNoAdvertisement);
   server.now = server.now + Nanos::millis(1);
-  ASSERT_EQ(server.admission.update(server.now, told), 1u);
-  EXPECT_EQ(told[0], client.session.flow);
+  ASSERT_EQ(server.admission.update(server.now, offered), 1u);
+  EXPECT_EQ(offered[0], client.session.flow);
   EXPECT_GE(server.admission.take_offer(1, client.session, server.now), 1);
-  EXPECT_EQ(server.admission.take_offer(1, client.session, server.now), kNothingToTell);
+  EXPECT_EQ(server.admission.take_offer(1, client.session, server.now), kNoAdvertisement);
 }
 
 TEST(Admission, a_request_that_comes_before_the_offer_is_no_longer_offered_any) {
   Server server(2, 2);
   Client& client = *server.clients[0];
   server.request(client, 0, 0, true);
-  std::array<uint64_t, 4> told;
+  std::array<uint64_t, 4> offered;
   ASSERT_EQ(server.admission.arrived(1, client.session, client.request, 0, server.now, server.now),
             Arrival::kServe);
   server.now = server.now + Nanos::micros(20);
-  const uint32_t offers = server.admission.update(server.now, told);
-  for (uint32_t i = 0; i < offers; ++i) EXPECT_NE(told[i], client.session.flow);
+  const uint32_t offers = server.admission.update(server.now, offered);
+  for (uint32_t i = 0; i < offers; ++i) EXPECT_NE(offered[i], client.session.flow);
   EXPECT_EQ(client.session.offer.load(), 0);
   EXPECT_GE(server.admission.replied(0, client.session, client.request, Nanos(), server.now), 1);
 }
@@ -189,10 +189,10 @@ TEST(Admission, a_session_that_ends_gives_back_what_it_was_offered) {
   Client late(7);
   server.admission.open(0, late.session, 0, server.now);
   ASSERT_EQ(late.session.advertised, 0);
-  std::array<uint64_t, 4> told;
+  std::array<uint64_t, 4> offered;
   for (int i = 0; i < 2000 && late.session.offer.load() == 0; ++i) {
     server.now = server.now + Nanos::micros(100);
-    server.admission.update(server.now, told);
+    server.admission.update(server.now, offered);
   }
   ASSERT_GE(late.session.offer.load(), 1);
   server.admission.close(0, late.session);

@@ -37,17 +37,17 @@ class CreditControl {
   }
   int64_t replied(CreditSession& session, Instant now) { return rule().replied(session, now); }
   int64_t dropped(CreditSession& session, Instant now) { return rule().dropped(session, now); }
-  int64_t demanded(CreditSession& session, int64_t demand, Instant now) {
-    return rule().demanded(session, demand, now);
+  int64_t note_demand(CreditSession& session, int64_t demand, Instant now) {
+    return rule().note_demand(session, demand, now);
   }
 
   // Grows or shrinks the pool, if it is time, and gives credits that are left to sessions that have
-  // none: tell(session, credit) for each of those. To be called when requests finish and by time,
-  // so that a server that finishes none still learns. False: it was not time.
-  template <class Tell>
-  bool update(Instant now, Nanos delay, Tell&& tell);
+  // none: advertise(session, credit) for each of those. To be called when requests finish and by
+  // time, so that a server that finishes none still learns. False: it was not time.
+  template <class Advertise>
+  bool update(Instant now, Nanos delay, Advertise&& advertise);
 
-  static constexpr int64_t kNothingToTell = overload::kNothingToTell;
+  static constexpr int64_t kNoAdvertisement = overload::kNoAdvertisement;
 
  private:
   struct Books {
@@ -74,8 +74,8 @@ class CreditControl {
   Books books_;
 };
 
-template <class Tell>
-bool CreditControl::update(Instant now, Nanos delay, Tell&& tell_client) {
+template <class Advertise>
+bool CreditControl::update(Instant now, Nanos delay, Advertise&& advertise_to_client) {
   if (!books_.pool.update(now, delay)) return false;
   while (books_.pool.unissued() > 0) {
     DrainedEntry* const entry = books_.drained.take(now, settings_.demand_fresh);
@@ -83,7 +83,7 @@ bool CreditControl::update(Instant now, Nanos delay, Tell&& tell_client) {
     books_.pool.note_drained(-1);
     auto& session = static_cast<CreditSession&>(*entry);
     rule().set_credit(session, rule().woken(session.demand));
-    tell_client(session, rule().tell(session, now));
+    advertise_to_client(session, rule().advertise(session, now));
   }
   return true;
 }

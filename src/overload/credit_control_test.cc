@@ -127,15 +127,15 @@ TEST(CreditControl, drained_sessions_with_demand_come_first_the_latest_of_them_b
     control.dropped(crowd[i], kLater);
   }
   ASSERT_EQ(control.pool().drained(), 4);
-  std::vector<CreditSession*> told;
+  std::vector<CreditSession*> offered;
   const auto note = [&](CreditSession& session, int64_t credit) {
     EXPECT_GE(credit, 1);
-    told.push_back(&session);
+    offered.push_back(&session);
   };
-  for (int64_t n = 0; n < 1000 && told.size() < 4; ++n) {
+  for (int64_t n = 0; n < 1000 && offered.size() < 4; ++n) {
     control.update(kLater + kSettings.update_every * n, kLow, note);
   }
-  EXPECT_EQ(told, (std::vector<CreditSession*>{&crowd[3], &crowd[2], &crowd[0], &crowd[1]}));
+  EXPECT_EQ(offered, (std::vector<CreditSession*>{&crowd[3], &crowd[2], &crowd[0], &crowd[1]}));
 }
 
 TEST(CreditControl, demand_that_is_not_fresh_is_not_believed) {
@@ -148,11 +148,11 @@ TEST(CreditControl, demand_that_is_not_fresh_is_not_believed) {
   control.dropped(crowd[0], kLater);
   control.arrived(crowd[1], 5, settings.drop_delay + Nanos(1));
   control.dropped(crowd[1], kLater);
-  std::vector<CreditSession*> told;
+  std::vector<CreditSession*> offered;
   control.update(kLater + Nanos::micros(51), kLow,
-                 [&](CreditSession& session, int64_t) { told.push_back(&session); });
-  ASSERT_FALSE(told.empty());
-  EXPECT_EQ(told.front(), &crowd[0]);
+                 [&](CreditSession& session, int64_t) { offered.push_back(&session); });
+  ASSERT_FALSE(offered.empty());
+  EXPECT_EQ(offered.front(), &crowd[0]);
 }
 
 TEST(CreditControl, an_overloaded_server_that_finishes_nothing_still_shrinks_its_pool_by_time) {
@@ -168,9 +168,9 @@ TEST(CreditControl, a_client_is_told_only_that_it_gets_more) {
   Control control(kSettings, kCores);
   Crowd crowd(control, 10);
   grow(control, 50);
-  EXPECT_EQ(control.demanded(crowd[0], 6, kLater), 6 + 4);
-  EXPECT_EQ(control.demanded(crowd[0], 2, kLater), Control::kNothingToTell);
-  EXPECT_EQ(control.demanded(crowd[0], 0, kLater), Control::kNothingToTell);
+  EXPECT_EQ(control.note_demand(crowd[0], 6, kLater), 6 + 4);
+  EXPECT_EQ(control.note_demand(crowd[0], 2, kLater), Control::kNoAdvertisement);
+  EXPECT_EQ(control.note_demand(crowd[0], 0, kLater), Control::kNoAdvertisement);
   EXPECT_EQ(crowd[0].credit, 0);
   EXPECT_EQ(control.pool().drained(), 1);
 }
@@ -180,14 +180,14 @@ TEST(CreditControl, a_demand_is_heard_though_a_request_is_in_service) {
   Crowd crowd(control, 10);
   grow(control, 50);
   ASSERT_EQ(control.arrived(crowd[0], 0, kLow), Arrival::kServe);
-  EXPECT_EQ(control.demanded(crowd[0], 2, kLater), 1 + 2 + 4);
+  EXPECT_EQ(control.note_demand(crowd[0], 2, kLater), 1 + 2 + 4);
 }
 
 TEST(CreditControl, what_was_sent_on_credit_that_was_taken_back_meanwhile_is_served) {
   Control control(kSettings, kCores);
   Crowd crowd(control, 10);
   grow(control, 50);
-  ASSERT_EQ(control.demanded(crowd[0], 6, kLater), 10);
+  ASSERT_EQ(control.note_demand(crowd[0], 6, kLater), 10);
   ASSERT_EQ(control.arrived(crowd[0], 9, kSettings.drop_delay + Nanos(1)), Arrival::kDropLate);
   ASSERT_EQ(control.dropped(crowd[0], kLater), 0);
   // Nine more were underway when it was told.
@@ -211,8 +211,8 @@ TEST(CreditControl, a_lie_about_demand_gets_a_sessions_limit_at_most) {
   Control control(kSettings, kCores);
   Crowd crowd(control, 100);
   grow(control, 1000);
-  EXPECT_EQ(control.demanded(crowd[0], INT64_MAX, kLater), kSettings.session_limit);
-  EXPECT_EQ(control.demanded(crowd[1], -5, kLater), Control::kNothingToTell);
+  EXPECT_EQ(control.note_demand(crowd[0], INT64_MAX, kLater), kSettings.session_limit);
+  EXPECT_EQ(control.note_demand(crowd[1], -5, kLater), Control::kNoAdvertisement);
   EXPECT_EQ(crowd[1].demand, 0);
 }
 
@@ -232,9 +232,9 @@ class Walk {
       act(session, open);
     }
     const Nanos delay = Nanos::micros(prng_.below(250));
-    control_.update(now_, delay, [](CreditSession& told, int64_t credit) {
+    control_.update(now_, delay, [](CreditSession& offered, int64_t credit) {
       EXPECT_GT(credit, 0);
-      EXPECT_EQ(told.credit, credit);
+      EXPECT_EQ(offered.credit, credit);
     });
     verify();
   }
@@ -249,10 +249,10 @@ class Walk {
         open = false;
         return;
       case 1:
-        control_.demanded(session, static_cast<int64_t>(prng_.next()), now_);
+        control_.note_demand(session, static_cast<int64_t>(prng_.next()), now_);
         return;
       case 2:
-        control_.demanded(session, prng_.below(3), now_);
+        control_.note_demand(session, prng_.below(3), now_);
         return;
       case 3:
         control_.pool().withhold(prng_.below(50));

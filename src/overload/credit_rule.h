@@ -33,7 +33,7 @@ enum class Arrival : uint8_t {
   kDropUncredited,  // the client sent more than it was ever allowed
 };
 
-inline constexpr int64_t kNothingToTell = -1;
+inline constexpr int64_t kNoAdvertisement = -1;
 
 template <class Books>
 class CreditRule {
@@ -57,8 +57,8 @@ class CreditRule {
   int64_t dropped(CreditSession& session, Instant now);
 
   // It says without a request how many it has queued. Returns the credit to tell, or
-  // kNothingToTell.
-  int64_t demanded(CreditSession& session, int64_t demand, Instant now);
+  // kNoAdvertisement.
+  int64_t note_demand(CreditSession& session, int64_t demand, Instant now);
 
   // What a drained session that has `demand` requests queued gets when there are credits again.
   int64_t woken(int64_t demand) const {
@@ -71,7 +71,7 @@ class CreditRule {
     session.credit = credit;
   }
   // Notes what it is told, and what it may still have sent on what it was told before.
-  int64_t tell(CreditSession& session, Instant now);
+  int64_t advertise(CreditSession& session, Instant now);
 
  private:
   void set_demand(CreditSession& session, int64_t demand) {
@@ -92,7 +92,7 @@ int64_t CreditRule<Books>::open(CreditSession& session, int64_t demand, Instant 
   set_demand(session, demand);
   const int64_t left = std::max<int64_t>(books_.unissued(), 0);
   set_credit(session, std::min({session.demand + 1, left, settings_.session_limit}));
-  const int64_t credit = tell(session, now);
+  const int64_t credit = advertise(session, now);
   session.grace = 1;
   return credit;
 }
@@ -143,7 +143,7 @@ int64_t CreditRule<Books>::replied(CreditSession& session, Instant now) {
   // Who was served keeps its last credit: sessions are drained by drops, not by turns.
   if (credit == 0 && session.credit > 0) credit = books_.spare();
   set_credit(session, credit);
-  return tell(session, now);
+  return advertise(session, now);
 }
 
 // III-A: a failure message has no credits; what it has at the server already is all it may have.
@@ -151,11 +151,11 @@ template <class Books>
 int64_t CreditRule<Books>::dropped(CreditSession& session, Instant now) {
   end_request(session);
   set_credit(session, session.pending);
-  return tell(session, now);
+  return advertise(session, now);
 }
 
 template <class Books>
-int64_t CreditRule<Books>::demanded(CreditSession& session, int64_t demand, Instant now) {
+int64_t CreditRule<Books>::note_demand(CreditSession& session, int64_t demand, Instant now) {
   books_.undrain(session);
   set_demand(session, demand);
   const int64_t needed = session.pending + session.demand;
@@ -163,13 +163,13 @@ int64_t CreditRule<Books>::demanded(CreditSession& session, int64_t demand, Inst
   if (session.demand > 0 && books_.unissued() > 0) {
     set_credit(session, share(session, false));
   }
-  if (session.credit > session.advertised) return tell(session, now);
-  if (session.credit == 0 && session.pending == 0) tell(session, now);
-  return kNothingToTell;
+  if (session.credit > session.advertised) return advertise(session, now);
+  if (session.credit == 0 && session.pending == 0) advertise(session, now);
+  return kNoAdvertisement;
 }
 
 template <class Books>
-int64_t CreditRule<Books>::tell(CreditSession& session, Instant now) {
+int64_t CreditRule<Books>::advertise(CreditSession& session, Instant now) {
   if (session.credit < session.advertised) {
     session.grace = std::max(session.grace, session.advertised - session.pending);
   }

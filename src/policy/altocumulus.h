@@ -94,7 +94,7 @@ class Altocumulus {
     altocumulus::QueueLengths q{};  // of all groups, as far as told
     double load = 0;                // Erlangs offered to the group
     Instant due;                    // of the next prediction
-    uint32_t told = 0;              // what the others know of this queue
+    uint32_t sent_length = 0;              // what the others know of this queue
     uint32_t held = 0;              // jobs in hand, as their queue had no room
     std::array<Job*, limits::kMessageJobs + 1> hand{};
   };
@@ -141,7 +141,7 @@ class Altocumulus {
       period(manager, me, host);
       manager.due = host.now() + config_.period;
     }
-    const bool quiet = manager.q[me.value] == 0 && manager.told == 0 && manager.load < kNoLoad;
+    const bool quiet = manager.q[me.value] == 0 && manager.sent_length == 0 && manager.load < kNoLoad;
     return quiet && !again ? Instant::never() : manager.due;
   }
 
@@ -179,7 +179,7 @@ class Altocumulus {
   enum Kind : uint8_t { kUpdate, kMigrate, kAck, kNack };
   static constexpr double kMostLoad = 0.999;  // where the model's queue has no end
   static constexpr double kNoLoad = 0.001;
-  static constexpr uint32_t kNotToldToAll = UINT32_MAX;
+  static constexpr uint32_t kNotSentToAll = UINT32_MAX;
 
   static constexpr QueueRef netrx(ManagerId m) { return {0, m.value}; }
   static constexpr QueueRef local(uint32_t worker) { return {1, worker}; }
@@ -297,7 +297,7 @@ class Altocumulus {
     const uint32_t end = first_worker(me.value + 1, workers);
     measure_load(manager, first, end, host);
     manager.q[me.value] = host.depth(netrx(me));
-    tell(manager, me, host);
+    send_length(manager, me, host);
     const double limit = threshold(end - first, manager.load);
     const auto to = altocumulus::predict(limit, manager.q, managers(workers), me.value,
                                          config_.bulk, config_.concurrency);
@@ -316,13 +316,13 @@ class Altocumulus {
 
   // UPDATE. A length that has not changed is known, unless somebody's mailbox was full.
   template <class H>
-  void tell(Manager& manager, ManagerId me, H& host) const {
+  void send_length(Manager& manager, ManagerId me, H& host) const {
     const uint32_t q = manager.q[me.value];
-    if (q == manager.told) return;
+    if (q == manager.sent_length) return;
     const Message update{.from = me, .kind = kUpdate, .value = q, .jobs = 0, .job = {}};
-    manager.told = q;
+    manager.sent_length = q;
     for (uint32_t m = 0; m < managers(host.workers()); ++m) {
-      if (m != me.value && !host.send(ManagerId{m}, update)) manager.told = kNotToldToAll;
+      if (m != me.value && !host.send(ManagerId{m}, update)) manager.sent_length = kNotSentToAll;
     }
   }
 

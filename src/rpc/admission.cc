@@ -65,7 +65,7 @@ void AdmissionController::update_if_due(Instant now) {
 // A flow that closes meanwhile is not found.
 void AdmissionController::notify(std::span<const uint64_t> flows) {
   if (flows.empty()) return;
-  told_.fetch_add(flows.size(), std::memory_order_relaxed);
+  offered_.fetch_add(flows.size(), std::memory_order_relaxed);
   Datapath* const datapath = datapath_.load(std::memory_order_acquire);
   if (datapath == nullptr) return;
   const Section stay;
@@ -140,9 +140,9 @@ void AdmissionController::withdraw(QueuedRequest& request) {
   admission_.withdraw(worker(), request);
 }
 
-int64_t AdmissionController::demanded(AdmittedSession& session, uint32_t demand, Instant now) {
+int64_t AdmissionController::note_demand(AdmittedSession& session, uint32_t demand, Instant now) {
   update_if_due(now);
-  return admission_.demanded(worker(), session, demand, now);
+  return admission_.note_demand(worker(), session, demand, now);
 }
 
 int64_t AdmissionController::take_offer(AdmittedSession& session, Instant now) {
@@ -155,7 +155,7 @@ Nanos AdmissionController::retry_after() const {
 
 AdmissionController::Counts AdmissionController::counts() const {
   Counts counts{admission_.counts()};
-  counts.told = told_.load(std::memory_order_relaxed);
+  counts.offered = offered_.load(std::memory_order_relaxed);
   const std::lock_guard lock(sessions_mutex_);
   counts.opened = opened_;
   counts.refused = refused_;

@@ -110,7 +110,7 @@ class AdmissionController final : public CreditSource {
   int64_t replied(AdmittedSession& session, QueuedRequest& request, Nanos in_slices, Instant now);
   int64_t dropped(AdmittedSession& session, QueuedRequest& request, Reason reason, Instant now);
   void withdraw(QueuedRequest& request);
-  int64_t demanded(AdmittedSession& session, uint32_t demand, Instant now);
+  int64_t note_demand(AdmittedSession& session, uint32_t demand, Instant now);
   int64_t take_offer(AdmittedSession& session, Instant now);
 
   // What the controller's thread does every so often. True = soon again.
@@ -137,7 +137,7 @@ class AdmissionController final : public CreditSource {
     uint64_t refused = 0;             // sessions over the limit
     uint64_t refused_of_address = 0;  // over that of their address
     uint64_t faults = 0;              // sessions that were ended for what they sent
-    uint64_t told = 0;                // sessions that were offered credits unasked
+    uint64_t offered = 0;                // sessions that were offered credits unasked
   };
   Counts counts() const;
 
@@ -165,7 +165,7 @@ class AdmissionController final : public CreditSource {
   uint64_t refused_of_address_ = 0;
   uint64_t faults_ = 0;
 
-  std::atomic<uint64_t> told_{0};
+  std::atomic<uint64_t> offered_{0};
   std::atomic<Datapath*> datapath_{nullptr};
   std::mutex thread_mutex_;  // guards stopping_
   std::condition_variable thread_wakes_;

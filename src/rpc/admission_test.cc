@@ -204,7 +204,7 @@ TEST_F(AdmissionTest, an_idle_server_has_a_credit_for_whoever_comes) {
     const int64_t us = static_cast<int64_t>(i) * 20'000;
     admission.open(*members.back(), 0, at(us));
     admission.tick(at(us + 1'000));
-    EXPECT_GE(admission.demanded(*members.back(), 1, at(us + 11'000)), 1);
+    EXPECT_GE(admission.note_demand(*members.back(), 1, at(us + 11'000)), 1);
   }
   for (auto& member : members) admission.close(*member);
 }
@@ -233,7 +233,7 @@ TEST_F(AdmissionTest, what_an_answer_says_is_not_told_again) {
   admission_.arrived(member, waiting, 5, at(0), at(0));
   admission_.dropped(member, waiting, Reason::kOverloaded, at(1));
   admission_.tick(at(1000));  // told, but not sent yet
-  admission_.demanded(member, 5, at(1001));
+  admission_.note_demand(member, 5, at(1001));
   EXPECT_EQ(admission_.take_offer(member, now()), -1);
   admission_.close(member);
 }

@@ -59,7 +59,7 @@ void ClientSession::send_request(Kind kind, std::string& out, Instant now) {
 bool ClientSession::send_demand(std::string& out, Instant now) {
   const bool wants = !queue_.empty();
   if (!sent_.empty() && !wants) return false;
-  const bool changed = wants != (told_demand_ > 0);
+  const bool changed = wants != (advertised_demand_ > 0);
   const bool again = wants && options_.datagrams && now - asked_at_ >= options_.repeat;
   if (!changed && !again) return false;
   asked_at_ = now;
@@ -68,8 +68,8 @@ bool ClientSession::send_demand(std::string& out, Instant now) {
 }
 
 void ClientSession::send(Kind kind, std::string& out, uint64_t id, std::string_view body) {
-  told_demand_ = static_cast<uint32_t>(std::min<size_t>(queue_.size(), kMaxDemand));
-  encode(out, {kind, options_.session, told_demand_, id, body});
+  advertised_demand_ = static_cast<uint32_t>(std::min<size_t>(queue_.size(), kMaxDemand));
+  encode(out, {kind, options_.session, advertised_demand_, id, body});
 }
 
 Status ClientSession::receive(std::string_view bytes, Instant now) {
@@ -145,7 +145,7 @@ void ClientSession::expire(Instant now) {
 void ClientSession::lost() {
   state_ = State::kNew;
   spent_first_ = false;
-  credit_ = told_demand_ = 0;
+  credit_ = advertised_demand_ = 0;
   unread_.clear();
   for (const Sent& sent : std::exchange(sent_, {})) {
     events_.on_end({sent.tag, Ending::kLost, {}, {}});

@@ -110,7 +110,7 @@ class ClientSession {
   ClientEvents& events_;
   State state_ = State::kNew;
   uint32_t credit_ = 0;
-  uint32_t told_demand_ = 0;  // as the server knows it
+  uint32_t advertised_demand_ = 0;  // as the server knows it
   bool spent_first_ = false;  // the session's first request, which needs no credit
   uint64_t next_id_ = 1;
   Instant asked_at_;          // the last hello or demand

@@ -41,7 +41,7 @@ void write_counts(OpenMetrics& out, const AdmissionController::Counts& counts) {
   out.family("rubato_rpc_faults", "counter", "Sessions that were ended for what they sent.");
   out.counter(counts.faults);
   out.family("rubato_rpc_told", "counter", "Credits sent in messages of their own.");
-  out.counter(counts.told);
+  out.counter(counts.offered);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void ServerSession::take(const Message& message, ServerRequest& of) {
   switch (message.kind) {
     case Kind::kRequest: return take_request(message, of);
     case Kind::kDemand:
-      of.credit = admission_.demanded(admitted_, std::min(message.amount, kMaxDemand), now());
+      of.credit = admission_.note_demand(admitted_, std::min(message.amount, kMaxDemand), now());
       of.answer = ServerRequest::Answer::kCredit;
       return;
     default:  // goodbye; decode() lets no other through

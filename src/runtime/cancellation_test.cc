@@ -24,7 +24,7 @@ class Cancellation : public ::testing::TestWithParam<const char*> {
     server_.app.on('L') = [this](Request& request) {
       runs_ = true;
       while (!checkpoint()) ++rounds_;
-      told_ = request.refusal;
+      offered_ = request.refusal;
       ended_ = true;
     };
   }
@@ -40,7 +40,7 @@ class Cancellation : public ::testing::TestWithParam<const char*> {
   LetterServer server_;
   std::atomic<bool> runs_{false};
   std::atomic<bool> ended_{false};
-  std::atomic<Refusal> told_{Refusal::kFull};
+  std::atomic<Refusal> offered_{Refusal::kFull};
   std::atomic<uint64_t> rounds_{0};
 };
 
@@ -52,7 +52,7 @@ TEST_P(Cancellation, a_request_whose_client_is_gone_ends_at_a_checkpoint) {
   server_.start();
   server_.datapath->forget(server_.occupy("L\n", runs_));
   wait_for(ended_);
-  EXPECT_EQ(told_, Refusal::kAbandoned);
+  EXPECT_EQ(offered_, Refusal::kAbandoned);
   EXPECT_TRUE(server_.stop());
   EXPECT_EQ(stats().cancelled, 1u);
   EXPECT_EQ(stats().requests, 1u);
@@ -63,23 +63,23 @@ TEST_P(Cancellation, a_request_whose_connection_is_closed_here_ends_too) {
   server_.start();
   EXPECT_TRUE(server_.datapath->close_flow(server_.occupy("L\n", runs_)));
   wait_for(ended_);
-  EXPECT_EQ(told_, Refusal::kAbandoned);
+  EXPECT_EQ(offered_, Refusal::kAbandoned);
 }
 
 TEST_P(Cancellation, who_has_only_sent_its_last_byte_still_gets_its_reply) {
   std::atomic<bool> release{false};
-  std::atomic<bool> was_told{false};
+  std::atomic<bool> was_cancelled{false};
   server_.app.on('L') = [&](Request&) {
     runs_ = true;
-    while (!release) was_told = was_told || checkpoint();
-    for (int i = 0; i < 10'000; ++i) was_told = was_told || checkpoint();
+    while (!release) was_cancelled = was_cancelled || checkpoint();
+    for (int i = 0; i < 10'000; ++i) was_cancelled = was_cancelled || checkpoint();
   };
   server_.start();
   const uint64_t flow = server_.occupy("L\n", runs_);
   EXPECT_TRUE(server_.datapath->finish_sending(flow));
   release = true;
   EXPECT_EQ(server_.receive(flow, 2), "L\n");
-  EXPECT_FALSE(was_told);
+  EXPECT_FALSE(was_cancelled);
   EXPECT_EQ(stats().cancelled, 0u);
 }
 
@@ -89,7 +89,7 @@ TEST_P(Cancellation, who_has_sent_its_last_byte_is_not_served_for_long) {
   server_.start();
   EXPECT_TRUE(server_.datapath->finish_sending(server_.occupy("L\n", runs_)));
   wait_for(ended_);
-  EXPECT_EQ(told_, Refusal::kAbandoned);
+  EXPECT_EQ(offered_, Refusal::kAbandoned);
   EXPECT_TRUE(server_.stop());
   EXPECT_EQ(stats().cancelled, 1u);
 }
@@ -115,14 +115,14 @@ TEST_P(Cancellation, what_waits_when_its_client_goes_is_not_run) {
 }
 
 TEST_P(Cancellation, a_section_is_not_told_before_its_end) {
-  std::atomic<bool> told_inside{false};
+  std::atomic<bool> cancelled_inside{false};
   std::atomic<bool> gone{false};
   server_.app.on('L') = [&](Request&) {
     runs_ = true;
     {
       const NoPreempt section;
       wait_for(gone);
-      for (int i = 0; i < 10'000; ++i) told_inside = told_inside || checkpoint();
+      for (int i = 0; i < 10'000; ++i) cancelled_inside = cancelled_inside || checkpoint();
     }
     while (!checkpoint()) {
     }
@@ -132,7 +132,7 @@ TEST_P(Cancellation, a_section_is_not_told_before_its_end) {
   server_.datapath->forget(server_.occupy("L\n", runs_));
   gone = true;
   wait_for(ended_);
-  EXPECT_FALSE(told_inside);
+  EXPECT_FALSE(cancelled_inside);
 }
 
 TEST_P(Cancellation, a_stop_does_not_wait_for_clients_that_have_sent_their_last_byte) {

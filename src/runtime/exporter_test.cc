@@ -138,9 +138,9 @@ TEST(Exporter, one_too_many_takes_the_place_of_the_oldest_silent_one) {
   EXPECT_TRUE(is_open(silent[2]));
   // One more if this asks only after it has been accepted.
   const std::string told = get(*server, "/metrics");
-  EXPECT_NE(told.find("rubato_metrics_connections_closed_total{reason=\"displaced\"} "),
-            std::string::npos) << told;
-  EXPECT_EQ(told.find("displaced\"} 0\n"), std::string::npos) << told;
+  EXPECT_NE(reported.find("rubato_metrics_connections_closed_total{reason=\"displaced\"} "),
+            std::string::npos) << reported;
+  EXPECT_EQ(reported.find("displaced\"} 0\n"), std::string::npos) << reported;
   EXPECT_GT(receive_all(reading).size(), kPlanBytes);
 }
 
@@ -149,10 +149,10 @@ TEST(Exporter, a_client_that_is_out_of_time_is_closed_and_counted) {
   const std::vector<Fd> silent = silent_clients(*server, 2);
   for (const Fd& client : silent) EXPECT_EQ(receive_all(client), "");
   // Only what is there when the connection is accepted is sure to be in time.
-  std::string told;
-  for (int i = 0; i < 1000 && told.empty(); ++i) told = get(*server, "/metrics");
-  ASSERT_NE(told, "");
-  EXPECT_EQ(told.find("reason=\"late\"} 0\n"), std::string::npos) << told;
+  std::string reported;
+  for (int i = 0; i < 1000 && reported.empty(); ++i) told = get(*server, "/metrics");
+  ASSERT_NE(reported, "");
+  EXPECT_EQ(reported.find("reason=\"late\"} 0\n"), std::string::npos) << reported;
 }
 
 TEST(Exporter, says_which_address_it_cannot_have) {

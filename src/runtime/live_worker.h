@@ -153,7 +153,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
  private:
   // A request that does not end where it was told to is told again after so many checkpoints.
-  static constexpr int32_t kTellAgain = 64;
+  static constexpr int32_t kCancelAgain = 64;
   // How often a running request is looked up at its client's end of the connection.
   static constexpr Nanos kClientLook = Nanos::millis(1);
 
@@ -242,7 +242,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
       request.datapath->look_at_client(request);
     }
     if (!core_.cancels(request)) return false;
-    checkpoint_budget_set(half_way ? 0 : kTellAgain);
+    checkpoint_budget_set(half_way ? 0 : kCancelAgain);
     return true;
   }
 

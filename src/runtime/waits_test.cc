@@ -144,19 +144,19 @@ TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_
 TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
   LetterServer& server = make();
   std::recursive_mutex mutex;
-  sem_t told;
-  sem_init(&told, 0, 0);
+  sem_t reported;
+  sem_init(&reported, 0, 0);
   std::atomic<bool> inside{false};
   server.app.on('W') = [&](Request&) {
     const std::lock_guard once(mutex);
     const std::lock_guard twice(mutex);
     inside = true;
-    EXPECT_EQ(sem_wait(&told), 0);
+    EXPECT_EQ(sem_wait(&reported), 0);
     EXPECT_EQ(section_depth(), 2u);
   };
   server.app.on('S') = [&](Request&) {
     EXPECT_FALSE(mutex.try_lock());
-    sem_post(&told);
+    sem_post(&reported);
     const std::lock_guard lock(mutex);
   };
   server.start();
@@ -165,19 +165,19 @@ TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
   expect_answers("S");
   EXPECT_EQ(server.receive(waiter, 2), "W\n");
   EXPECT_TRUE(server.stop());
-  sem_destroy(&told);
+  sem_destroy(&reported);
 }
 
 TEST_P(Waits, an_exception_that_is_handled_is_still_there_after_a_wait) {
   LetterServer& server = make();
-  sem_t told;
-  sem_init(&told, 0, 0);
+  sem_t reported;
+  sem_init(&reported, 0, 0);
   server.app.on('W') = [&](Request&) {
     try {
       try {
         throw std::runtime_error("of W");
       } catch (const std::runtime_error&) {
-        EXPECT_EQ(sem_wait(&told), 0);
+        EXPECT_EQ(sem_wait(&reported), 0);
         throw;
       }
     } catch (const std::exception& error) {
@@ -190,7 +190,7 @@ TEST_P(Waits, an_exception_that_is_handled_is_still_there_after_a_wait) {
     try {
       throw std::runtime_error("of S");
     } catch (const std::runtime_error& error) {
-      sem_post(&told);
+      sem_post(&reported);
       checkpoint();
       EXPECT_STREQ(error.what(), "of S");
     }
@@ -201,7 +201,7 @@ TEST_P(Waits, an_exception_that_is_handled_is_still_there_after_a_wait) {
     expect_answers("WS");
   }
   EXPECT_TRUE(server.stop());
-  sem_destroy(&told);
+  sem_destroy(&reported);
 }
 
 // On the second worker, while the first is at the holder: others go on there.
@@ -284,16 +284,16 @@ TEST(WaitsAtCheckpoints, who_has_waited_is_preempted_again_by_the_timer_core) {
   server.options.preempt = PreemptMechanism::kCheckpoint;
   server.options.preemption_clock = PreemptionClock::kTimerCore;
   server.options.policy_settings = {{"quantum", "200"}};
-  sem_t told;
-  sem_init(&told, 0, 0);
+  sem_t reported;
+  sem_init(&reported, 0, 0);
   std::atomic<bool> passed{false};
   std::atomic<bool> waited{false};
   server.app.on('W') = [&](Request&) {
-    EXPECT_EQ(sem_wait(&told), 0);
+    EXPECT_EQ(sem_wait(&reported), 0);
     waited = true;
     checkpoints_until([&] { return passed.load(); });
   };
-  server.app.on('S') = [&](Request&) { sem_post(&told); };
+  server.app.on('S') = [&](Request&) { sem_post(&reported); };
   server.app.on('O') = [&](Request&) { passed = true; };
   server.start();
   for (int round = 0; round < 5; ++round) {
@@ -306,7 +306,7 @@ TEST(WaitsAtCheckpoints, who_has_waited_is_preempted_again_by_the_timer_core) {
     EXPECT_EQ(server.receive(waiter, 2), "W\n");
   }
   EXPECT_TRUE(server.stop());
-  sem_destroy(&told);
+  sem_destroy(&reported);
 }
 
 }  // namespace

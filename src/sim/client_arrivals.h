@@ -44,7 +44,7 @@ class ClientArrivals {
       case Clients::Kind::kRequest:
         return receive(message);
       case Clients::Kind::kDemand:
-        context_.server.demanded(message.session, message.demand, context_.now());
+        context_.server.note_demand(message.session, message.demand, context_.now());
         if (context_.server.cores().granted() == 0) {
           return static_cast<void>(context_.server.take_messages());
         }

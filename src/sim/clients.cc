@@ -108,11 +108,11 @@ void Clients::drain(uint32_t id, Instant now) {
     --session.queued;
     ++session.underway;
     send(id, Kind::kRequest, offer, now);
-    session.demand_told = false;
+    session.demand_advertised = false;
   }
-  if (session.queued > 0 && session.underway == 0 && !session.demand_told) {
+  if (session.queued > 0 && session.underway == 0 && !session.demand_advertised) {
     send(id, Kind::kDemand, {}, now);
-    session.demand_told = true;
+    session.demand_advertised = true;
     ++demand_messages_;
   }
 }
@@ -139,7 +139,7 @@ void Clients::shed_expired(Session& session, Instant now) {
   while (session.queued > 0 && now - session.queue[session.first].at > settings_.expiry) {
     shed_oldest(session);
   }
-  if (session.queued == 0) session.demand_told = false;
+  if (session.queued == 0) session.demand_advertised = false;
 }
 
 void Clients::give_up() {

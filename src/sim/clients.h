@@ -57,7 +57,7 @@ class Clients {
   Instant answer(uint32_t session, int64_t credit, Instant at) {
     return send_credit(session, credit, at, 1);
   }
-  void tell(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
+  void advertise(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
 
   // Nothing is underway and nothing will be: all queued requests are shed.
   void give_up();
@@ -76,7 +76,7 @@ class Clients {
     std::array<Offer, kQueue> queue{};
     uint32_t first = 0;
     uint32_t queued = 0;
-    bool demand_told = false;
+    bool demand_advertised = false;
     Instant at_server;  // its last packet
     Instant at_client;
   };

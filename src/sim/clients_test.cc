@@ -81,7 +81,8 @@ TEST(Clients, what_waits_for_a_credit_longer_than_the_expiry_is_shed) {
   const Clients::Message demand = server.receive();
   ASSERT_EQ(demand.kind, Clients::Kind::kDemand);
   EXPECT_EQ(demand.demand, 1);
-  server.clients.tell(0, 1, server.now + Nanos::micros(1));  // is there 11 us after the request
+  // Is there 11 us after the request.
+  server.clients.advertise(0, 1, server.now + Nanos::micros(1));
   const Clients::Message sent = server.receive();
   EXPECT_NE(sent.offer.at, demand.offer.at);
   EXPECT_GE(server.shed(), 1u);

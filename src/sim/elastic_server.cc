@@ -23,7 +23,7 @@ ElasticServer::ElasticServer(const Setup& setup, Instant warm_at)
   if (!uses_credits()) return;
   for (uint32_t id = 0; id < sessions_.size(); ++id) {
     const int64_t credit = credits_.open(sessions_[id], 0, Instant());
-    clients_.tell(id, credit, Instant());
+    clients_.advertise(id, credit, Instant());
   }
 }
 
@@ -39,22 +39,22 @@ Instant ElasticServer::answer(uint32_t session, bool served, Instant now, Instan
   return clients_.answer(session, credit, sent);
 }
 
-void ElasticServer::demanded(uint32_t session, int64_t demand, Instant now) {
+void ElasticServer::note_demand(uint32_t session, int64_t demand, Instant now) {
   if (!uses_credits()) return;
-  const int64_t credit = credits_.demanded(sessions_[session], demand, now);
+  const int64_t credit = credits_.note_demand(sessions_[session], demand, now);
   ++messages_;  // the one that came
-  if (credit != credits_.kNothingToTell) tell(sessions_[session], credit, now);
+  if (credit != credits_.kNoAdvertisement) advertise(sessions_[session], credit, now);
 }
 
 void ElasticServer::update_credits(Instant now) {
   if (!uses_credits()) return;
   credits_.update(now, delay_, [&](overload::CreditSession& session, int64_t credit) {
-    tell(session, credit, now);
+    advertise(session, credit, now);
   });
 }
 
-void ElasticServer::tell(overload::CreditSession& session, int64_t credit, Instant now) {
-  clients_.tell(static_cast<uint32_t>(&session - sessions_.data()), credit, now);
+void ElasticServer::advertise(overload::CreditSession& session, int64_t credit, Instant now) {
+  clients_.advertise(static_cast<uint32_t>(&session - sessions_.data()), credit, now);
   ++messages_;
   ++credit_messages_;
 }

@@ -36,7 +36,7 @@ class ElasticServer {
   bool admits(uint32_t session, int64_t demand);
   // The answer to a request, with credit, is sent at `sent`. Returns when the client has it.
   Instant answer(uint32_t session, bool served, Instant now, Instant sent);
-  void demanded(uint32_t session, int64_t demand, Instant now);
+  void note_demand(uint32_t session, int64_t demand, Instant now);
   void update_credits(Instant now);
   // The messages since the last call, for a worker to pay for.
   uint64_t take_messages() { return std::exchange(messages_, 0); }
@@ -55,7 +55,7 @@ class ElasticServer {
   };
 
   bool uses_credits() const { return setup_.uses_credits; }
-  void tell(overload::CreditSession& session, int64_t credit, Instant now);
+  void advertise(overload::CreditSession& session, int64_t credit, Instant now);
   void note_credits();
 
   ElasticSetup setup_;

@@ -45,7 +45,7 @@ bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != nam
 Config::Config(const KvOptions& options)
     : may_have_password_(!options.has_memcached_port()), most_clients_(kMaxInt32) {
   add_live(options);
-  add_told(options);
+  add_reported(options);
   for (Param& param : params_) store(param, param.value);
 }
 
@@ -73,7 +73,7 @@ void Config::add_live(const KvOptions& options) {
 }
 
 // What is true of this server and stays so.
-void Config::add_told(const KvOptions& options) {
+void Config::add_reported(const KvOptions& options) {
   const bool persistent = options.engine == "rocksdb";
   const auto fixed = [this](const char* name, std::string value) {
     params_.push_back({name, Kind::kFixed, std::move(value)});

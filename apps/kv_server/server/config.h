@@ -46,7 +46,7 @@ class Config {
   std::string text_of(std::string_view name) const;
 
   // Before the first request: what turned out only when the server was set up.
-  void tell(std::string_view name, std::string value) { find(name)->value = std::move(value); }
+  void report(std::string_view name, std::string value) { find(name)->value = std::move(value); }
   // Before the first request: maxclients is `most` at most, and lowered to it.
   void limit_clients(uint32_t most);
 
@@ -71,7 +71,7 @@ class Config {
     return value.load(std::memory_order_relaxed);
   }
   void add_live(const KvOptions& options);
-  void add_told(const KvOptions& options);
+  void add_reported(const KvOptions& options);
   Param* find(std::string_view name);
   std::string forbidden(const Param& param, std::string_view value) const;
   static std::string canonical(const Param& param, std::string_view value, std::string& error);

@@ -45,7 +45,7 @@ void Server::connect(const Host& host) {
   if (host.clock != nullptr) clock_ = host.clock;
   if (host.port != 0) {
     options_.port = host.port;
-    config_.tell("port", std::to_string(host.port));
+    config_.report("port", std::to_string(host.port));
   }
   apply_slow_threshold();
 }

@@ -109,9 +109,9 @@ class ChaosHost {
 
   // The truth, or what it was when it was last told.
   template <class T>
-  T hint(T& last_told, T truth) {
-    if (!happens(rates_.stale_hint)) last_told = truth;
-    return last_told;
+  T hint(T& last_hint, T truth) {
+    if (!happens(rates_.stale_hint)) last_hint = truth;
+    return last_hint;
   }
 
   Inner& inner_;
