@@ -70,9 +70,9 @@ std::string how_it_ended(int status) {
 
 const char* name_of(uint32_t state) {
   switch (state) {
-    case KeeperBoard::kNotStarted: return "not_started";
-    case KeeperBoard::kRunning: return "running";
-    case KeeperBoard::kBetweenRuns: return "between_runs";
+    case SupervisorStatus::kNotStarted: return "not_started";
+    case SupervisorStatus::kRunning: return "running";
+    case SupervisorStatus::kBetweenRuns: return "between_runs";
     default: return "over";
   }
 }
@@ -81,26 +81,26 @@ const char* name_of(uint32_t state) {
 
 Result<std::unique_ptr<BestEffort>> BestEffort::prepare(const BestEffortOptions& options) {
   if (Status fits = check(options.command); !fits.ok()) return Error{fits.error()};
-  Keeping keeping{options.command, options.restart, std::nullopt};
+  SupervisorOptions options{options.command, options.restart, std::nullopt};
   std::string means = "SCHED_IDLE";
   if (!options.group) {
     means += " alone, as asked";
   } else if (auto group = IdleGroup::make(); group.ok()) {
     means = std::string(group->means()) + " of " + group->folder();
-    keeping.group = std::move(*group);
+    options.group = std::move(*group);
   } else {
     means += " alone: " + group.error();
   }
-  auto keeper = Keeper::fork(keeping);
-  if (!keeper.ok()) {
-    if (keeping.group) keeping.group->remove();
-    return Error{"best_effort: " + keeper.error()};
+  auto supervisor = Supervisor::fork(options);
+  if (!supervisor.ok()) {
+    if (options.group) options.group->remove();
+    return Error{"best_effort: " + supervisor.error()};
   }
-  return std::unique_ptr<BestEffort>(new BestEffort(std::move(*keeper), std::move(means)));
+  return std::unique_ptr<BestEffort>(new BestEffort(std::move(*supervisor), std::move(means)));
 }
 
-BestEffort::BestEffort(Keeper keeper, std::string means)
-    : keeper_(std::move(keeper)),
+BestEffort::BestEffort(Supervisor supervisor, std::string means)
+    : supervisor_(std::move(supervisor)),
       means_(std::move(means)),
       cpus_(static_cast<uint32_t>(std::max<size_t>(allowed_cpus().size(), 1))) {}
 
@@ -118,7 +118,7 @@ void BestEffort::end() {
 void BestEffort::begin(const Runtime& runtime) {
   runtime_ = &runtime;
   take_sample();
-  keeper_.begin();
+  supervisor_.begin();
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -134,7 +134,7 @@ void BestEffort::watch() {
 
 void BestEffort::take_sample() {
   const Sample sample{now() - Instant(),
-                      Nanos(keeper_.board().cpu_ns.load(std::memory_order_relaxed)),
+                      Nanos(supervisor_.status().cpu_ns.load(std::memory_order_relaxed)),
                       Nanos(static_cast<int64_t>(runtime_->stats().busy_ns))};
   const std::scoped_lock lock(mutex_);
   while (samples_.size() > 1 && sample.at - samples_[1].at >= kWindow) samples_.pop_front();
@@ -142,13 +142,13 @@ void BestEffort::take_sample() {
 }
 
 void BestEffort::log_changes() {
-  const KeeperBoard& board = keeper_.board();
-  const uint32_t ends = board.ends.load(std::memory_order_relaxed);
+  const SupervisorStatus& status = supervisor_.status();
+  const uint32_t ends = status.ends.load(std::memory_order_relaxed);
   if (ends == std::exchange(reported_ends_, ends)) return;
-  const std::string ended = how_it_ended(board.last_end.load(std::memory_order_relaxed));
-  const bool over = board.state.load(std::memory_order_relaxed) == KeeperBoard::kOver;
+  const std::string ended = how_it_ended(status.last_end.load(std::memory_order_relaxed));
+  const bool over = status.state.load(std::memory_order_relaxed) == SupervisorStatus::kOver;
   const double pause_s =
-      static_cast<double>(board.pause_ms.load(std::memory_order_relaxed)) / 1000;
+      static_cast<double>(status.pause_ms.load(std::memory_order_relaxed)) / 1000;
   std::fprintf(stderr, "rubato: the best-effort command ended %s (%u so far); %s\n", ended.c_str(),
                ends, over ? "it is not started again"
                           : ("it starts again " + fixed(pause_s, "%.0f") + " s later").c_str());
@@ -166,31 +166,31 @@ BestEffort::Shares BestEffort::shares() const {
 }
 
 BestEffort::Lines BestEffort::lines() const {
-  const KeeperBoard& board = keeper_.board();
+  const SupervisorStatus& status = supervisor_.status();
   const Shares share = shares();
   Lines lines{
-      {"best_effort_state", name_of(board.state.load(std::memory_order_relaxed))},
+      {"best_effort_state", name_of(status.state.load(std::memory_order_relaxed))},
       {"best_effort_kept_back_by", means_},
       {"best_effort_share_of_cpus", fixed(share.of_machine)},
       {"best_effort_share_of_ideal", fixed(share.of_ideal)},
       {"best_effort_cpu_s",
-       fixed(Nanos(board.cpu_ns.load(std::memory_order_relaxed)).seconds(), "%.2f")},
-      {"best_effort_starts", std::to_string(board.starts.load(std::memory_order_relaxed))},
-      {"best_effort_ends", std::to_string(board.ends.load(std::memory_order_relaxed))},
+       fixed(Nanos(status.cpu_ns.load(std::memory_order_relaxed)).seconds(), "%.2f")},
+      {"best_effort_starts", std::to_string(status.starts.load(std::memory_order_relaxed))},
+      {"best_effort_ends", std::to_string(status.ends.load(std::memory_order_relaxed))},
   };
-  if (board.ends.load(std::memory_order_relaxed) > 0) {
+  if (status.ends.load(std::memory_order_relaxed) > 0) {
     lines.emplace_back("best_effort_last_end",
-                       how_it_ended(board.last_end.load(std::memory_order_relaxed)));
+                       how_it_ended(status.last_end.load(std::memory_order_relaxed)));
   }
   return lines;
 }
 
 void BestEffort::expose(OpenMetrics& out) const {
-  const KeeperBoard& board = keeper_.board();
+  const SupervisorStatus& status = supervisor_.status();
   const Shares share = shares();
   out.family("rubato_best_effort_cpu_seconds", "gauge",
              "CPU time of the best-effort command and all it started.");
-  out.gauge(Nanos(board.cpu_ns.load(std::memory_order_relaxed)).seconds());
+  out.gauge(Nanos(status.cpu_ns.load(std::memory_order_relaxed)).seconds());
   out.family("rubato_best_effort_share_of_cpus", "gauge",
              "Its share of the CPUs that the server may use, of late.");
   out.gauge(share.of_machine);
@@ -198,9 +198,9 @@ void BestEffort::expose(OpenMetrics& out) const {
              "Its share of the CPU time that requests left, of late.");
   out.gauge(share.of_ideal);
   out.family("rubato_best_effort_starts", "counter", "Times the command was started.");
-  out.counter(board.starts.load(std::memory_order_relaxed));
+  out.counter(status.starts.load(std::memory_order_relaxed));
   out.family("rubato_best_effort_ends", "counter", "Times it ended.");
-  out.counter(board.ends.load(std::memory_order_relaxed));
+  out.counter(status.ends.load(std::memory_order_relaxed));
 }
 
 }  // namespace rubato

@@ -3,7 +3,7 @@
 // BestEffort: a command that runs on the CPU time that a server leaves, and what it gets of it.
 // The server's threads get a core back as soon as they wake: the command is SCHED_IDLE, in a group
 // of the kernel's CPU controller that is idle as a whole where one can be made (idle_group.h). A
-// process of its own keeps it (keeper.h).
+// process of its own keeps it (supervisor.h).
 //
 // prepare() from main before any thread starts; begin() and the destructor from main; the rest from
 // any thread.
@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "host/keeper.h"
+#include "host/supervisor.h"
 #include "metrics/open_metrics.h"
 #include "runtime/runtime.h"
 
@@ -64,12 +64,12 @@ class BestEffort {
     Nanos requests;
   };
 
-  BestEffort(Keeper keeper, std::string means);
+  BestEffort(Supervisor supervisor, std::string means);
   void watch();
   void take_sample();
   void log_changes();
 
-  Keeper keeper_;
+  Supervisor supervisor_;
   const std::string means_;
   const uint32_t cpus_;
   const Runtime* runtime_ = nullptr;

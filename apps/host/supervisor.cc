@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/keeper.h"
+#include "host/supervisor.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -43,13 +43,13 @@ Instant monotonic_now() {
 }
 
 // In the command's process, before it becomes the command.
-[[noreturn]] void become_command(const Keeping& keeping, pid_t keeper) {
+[[noreturn]] void become_command(const SupervisorOptions& options, pid_t supervisor) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != keeper) ::_exit(kNotExecutable);
-  if (keeping.group && !keeping.group->join()) {
+  if (::getppid() != supervisor) ::_exit(kNotExecutable);
+  if (options.group && !options.group->join()) {
     std::fprintf(stderr, "rubato: best-effort: cannot enter %s: %s\n",
-                 keeping.group->folder().c_str(), std::strerror(errno));
+                 options.group->folder().c_str(), std::strerror(errno));
     ::_exit(kNotExecutable);
   }
   const sched_param none{};
@@ -69,15 +69,15 @@ Instant monotonic_now() {
   sigset_t none_blocked;
   sigemptyset(&none_blocked);
   ::sigprocmask(SIG_SETMASK, &none_blocked, nullptr);
-  ::execl("/bin/sh", "sh", "-c", keeping.command.c_str(), static_cast<char*>(nullptr));
+  ::execl("/bin/sh", "sh", "-c", options.command.c_str(), static_cast<char*>(nullptr));
   std::fprintf(stderr, "rubato: best-effort: cannot run /bin/sh: %s\n", std::strerror(errno));
   ::_exit(kNotExecutable);
 }
 
-class KeeperLoop {
+class SupervisorLoop {
  public:
-  KeeperLoop(const Keeping& keeping, int pipe, KeeperBoard& board)
-      : keeping_(keeping), pipe_(pipe), board_(board) {
+  SupervisorLoop(const SupervisorOptions& options, int pipe, SupervisorStatus& status)
+      : options_(options), pipe_(pipe), status_(status) {
     sigset_t watched;
     sigemptyset(&watched);
     for (const int one : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&watched, one);
@@ -130,30 +130,30 @@ class KeeperLoop {
 
   void start() {
     next_start_ = Instant::never();
-    if (keeping_.group) keeping_.group->hold();
+    if (options_.group) options_.group->hold();
     started_ = monotonic_now();
-    const pid_t keeper = ::getpid();
+    const pid_t supervisor = ::getpid();
     child_ = ::fork();
-    if (child_ == 0) become_command(keeping_, keeper);
+    if (child_ == 0) become_command(options_, supervisor);
     if (child_ < 0) {
       child_ = 0;
       return pause_before_restart();
     }
-    board_.starts.fetch_add(1, std::memory_order_relaxed);
-    board_.state.store(KeeperBoard::kRunning, std::memory_order_relaxed);
+    status_.starts.fetch_add(1, std::memory_order_relaxed);
+    status_.state.store(SupervisorStatus::kRunning, std::memory_order_relaxed);
   }
 
   // The command is over when its first process is; what that left behind is ended with it.
   void command_ended(int status) {
-    if (keeping_.group) keeping_.group->release();
+    if (options_.group) options_.group->release();
     kill_descendants();
     sample();
     child_ = 0;
-    board_.last_end.store(status, std::memory_order_relaxed);
-    board_.ends.fetch_add(1, std::memory_order_relaxed);
+    status_.last_end.store(status, std::memory_order_relaxed);
+    status_.ends.fetch_add(1, std::memory_order_relaxed);
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    if (!keeping_.restart || code == kNotExecutable || code == kNotFound) {
-      board_.state.store(KeeperBoard::kOver, std::memory_order_relaxed);
+    if (!options_.restart || code == kNotExecutable || code == kNotFound) {
+      status_.state.store(SupervisorStatus::kOver, std::memory_order_relaxed);
     } else {
       pause_before_restart();
     }
@@ -165,20 +165,20 @@ class KeeperLoop {
     pause_ = ran >= kLongRun || pause_ == Nanos() ? kFirstPause
                                                   : std::min(pause_ * 2, kLongestPause);
     next_start_ = monotonic_now() + pause_;
-    board_.pause_ms.store(pause_.count() / 1'000'000, std::memory_order_relaxed);
-    board_.state.store(KeeperBoard::kBetweenRuns, std::memory_order_relaxed);
+    status_.pause_ms.store(pause_.count() / 1'000'000, std::memory_order_relaxed);
+    status_.state.store(SupervisorStatus::kBetweenRuns, std::memory_order_relaxed);
   }
 
   // Never goes back: a process that ends while its time is added up is counted later.
   void sample() {
     const int64_t cpu_ns = cpu_time_of_descendants().count();
-    if (cpu_ns > board_.cpu_ns.load(std::memory_order_relaxed)) {
-      board_.cpu_ns.store(cpu_ns, std::memory_order_relaxed);
+    if (cpu_ns > status_.cpu_ns.load(std::memory_order_relaxed)) {
+      status_.cpu_ns.store(cpu_ns, std::memory_order_relaxed);
     }
   }
 
   void finish() {
-    if (keeping_.group) keeping_.group->release();
+    if (options_.group) options_.group->release();
     signal_descendants(SIGTERM);
     for (Nanos waited; waited < kGrace; waited += Nanos::millis(10)) {
       while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
@@ -187,12 +187,12 @@ class KeeperLoop {
       ::nanosleep(&moment, nullptr);
     }
     kill_descendants();
-    if (keeping_.group) keeping_.group->remove();
+    if (options_.group) options_.group->remove();
   }
 
-  const Keeping& keeping_;
+  const SupervisorOptions& options_;
   const int pipe_;
-  KeeperBoard& board_;
+  SupervisorStatus& status_;
   int signals_ = -1;
   pid_t child_ = 0;  // 0 = the command does not run
   Instant started_;
@@ -201,8 +201,8 @@ class KeeperLoop {
   bool over_ = false;
 };
 
-// The server's sockets are not the keeper's: only the standard streams and the pipe stay open.
-[[noreturn]] void keep(const Keeping& keeping, int pipe, KeeperBoard& board) {
+// The server's sockets are not the supervisor's: only the standard streams and the pipe stay open.
+[[noreturn]] void keep(const SupervisorOptions& options, int pipe, SupervisorStatus& status) {
   constexpr int kPipe = 3;
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "rubato-keeper");
@@ -214,17 +214,17 @@ class KeeperLoop {
     ::dup2(nothing, STDIN_FILENO);
     ::close(nothing);
   }
-  KeeperLoop(keeping, kPipe, board).run();
+  SupervisorLoop(options, kPipe, status).run();
   ::_exit(0);
 }
 
 }  // namespace
 
-Result<Keeper> Keeper::fork(const Keeping& keeping) {
-  void* const shared = ::mmap(nullptr, sizeof(KeeperBoard), PROT_READ | PROT_WRITE,
+Result<Supervisor> Supervisor::fork(const SupervisorOptions& options) {
+  void* const shared = ::mmap(nullptr, sizeof(SupervisorStatus), PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return Error{std::string("no memory: ") + std::strerror(errno)};
-  auto* const board = new (shared) KeeperBoard();
+  auto* const status = new (shared) SupervisorStatus();
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
     return Error{std::string("no pipe: ") + std::strerror(errno)};
@@ -232,29 +232,29 @@ Result<Keeper> Keeper::fork(const Keeping& keeping) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::close(ends[1]);
-    keep(keeping, ends[0], *board);
+    keep(options, ends[0], *status);
   }
   ::close(ends[0]);
   if (pid < 0) {
     ::close(ends[1]);
     return Error{std::string("no process: ") + std::strerror(errno)};
   }
-  return Keeper(pid, ends[1], board);
+  return Supervisor(pid, ends[1], status);
 }
 
-Keeper::Keeper(Keeper&& other) noexcept
-    : pid_(other.pid_), pipe_(std::exchange(other.pipe_, -1)), board_(other.board_) {}
+Supervisor::Supervisor(Supervisor&& other) noexcept
+    : pid_(other.pid_), pipe_(std::exchange(other.pipe_, -1)), status_(other.status_) {}
 
-Keeper::~Keeper() {
+Supervisor::~Supervisor() {
   if (pipe_ < 0) return;
   ::close(pipe_);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
-  ::munmap(board_, sizeof(KeeperBoard));
+  ::munmap(status_, sizeof(SupervisorStatus));
 }
 
-void Keeper::begin() {
+void Supervisor::begin() {
   const char go = 1;
-  // Fails if the keeper is gone, which the board shows.
+  // Fails if the supervisor is gone, which the board shows.
   static_cast<void>(!::write(pipe_, &go, 1));
 }
 
