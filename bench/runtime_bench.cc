@@ -76,8 +76,8 @@ void put_next_finished(::benchmark::State& state) {
   Queues queues(policy, 1, limits::kInboxCapacity, limits::kSharedCapacity);
   PlanCell<Synergy::Plan> cell;
   const std::vector<const WorkerStats*> stats;
-  Commons commons(1, 0, nullptr);
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, commons, 1);
+  SharedState shared_state(1, 0, nullptr);
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 1, stats, shared_state, 1);
   Synergy::Worker worker;
   Job job;
   for (auto _ : state) {
@@ -95,8 +95,8 @@ void steal_a_batch(::benchmark::State& state) {
   QueueSet<Synergy> queues(policy, 2, limits::kInboxCapacity, limits::kSharedCapacity);
   PlanCell<Synergy::Plan> cell;
   const std::vector<const WorkerStats*> stats;
-  Commons commons(2, 0, nullptr);
-  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, commons, 1);
+  SharedState shared_state(2, 0, nullptr);
+  LiveHost<Synergy> host(queues, cell, hook::initial_plan(policy), 2, stats, shared_state, 1);
   Synergy::Worker worker;
   std::array<Job, 16> jobs;
   for (Job& job : jobs) host.put({0, 0}, &job);

@@ -21,8 +21,8 @@ class Inboxes {
 
   Inboxes()
       : queues_(policy_, kLanes, kCapacity, kCapacity),
-        commons_(kLanes, 0, nullptr),
-        host_(queues_, cell_, hook::initial_plan(policy_), kLanes, stats_, commons_, 1) {}
+        shared_state_(kLanes, 0, nullptr),
+        host_(queues_, cell_, hook::initial_plan(policy_), kLanes, stats_, shared_state_, 1) {}
 
   LiveHost<Synergy>& host() { return host_; }
 
@@ -48,7 +48,7 @@ class Inboxes {
   QueueSet<Synergy> queues_;
   PlanCell<Synergy::Plan> cell_;
   const std::vector<const WorkerStats*> stats_;
-  Commons commons_;
+  SharedState shared_state_;
   LiveHost<Synergy> host_;
   std::array<Job, size_t{kBatch} * kEight> jobs_;
 };

@@ -23,12 +23,12 @@ class CentralContext {
  public:
   // Everything that the context borrows outlives it.
   CentralContext(const P& policy, QueueSet<P>& queues, PlanCell<typename P::Plan>& plan,
-              uint32_t workers, const std::vector<const WorkerStats*>& stats, Commons& commons,
+              uint32_t workers, const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
               Wakeups<P>& wakeups)
       : policy_(policy),
         plan_(plan),
         wakeups_(wakeups),
-        host_(queues, plan, hook::initial_plan(policy), workers, stats, commons, 0) {
+        host_(queues, plan, hook::initial_plan(policy), workers, stats, shared_state, 0) {
     plan_.publish(hook::initial_plan(policy));
   }
 

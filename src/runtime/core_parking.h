@@ -44,7 +44,7 @@ class CoreParking {
   // has parked, and keeps its core for what it finds.
   template <class LastLook>
   [[gnu::noinline]] Request* park(LastLook&& last_look) {
-    Shared<P>& shared = context_.shared;
+    RuntimeState<P>& shared = context_.shared;
     CoreControl& cores = shared.cores;
     const WorkerId id = context_.id;
     cores.park(id);

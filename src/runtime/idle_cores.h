@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IdleCores: what an idle worker may ask when it is to decide whether to park. Shared by all
+// IdleCores: what an idle worker may ask when it is to decide whether to park. RuntimeState by all
 // workers, which may all call it at the same time.
 #pragma once
 

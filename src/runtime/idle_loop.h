@@ -103,7 +103,7 @@ class IdleLoop {
 
   // The proxy poller's sleep ends with what comes to workers whose cores are parked.
   void poll_parked() {
-    Shared<P>& shared = context_.shared;
+    RuntimeState<P>& shared = context_.shared;
     if (!shared.cores.allocates() || context_.id != CoreControl::proxy()) return;
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       if (!shared.cores.delegated({i}).load(std::memory_order_acquire)) continue;
@@ -118,7 +118,7 @@ class IdleLoop {
       if (queue->pending()) return {};
     }
     if (kOwnArrivals<P>) return kQuietSleep;
-    Shared<P>& shared = context_.shared;
+    RuntimeState<P>& shared = context_.shared;
     Nanos limit = kQuietSleep;
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       const WorkerId other{i};

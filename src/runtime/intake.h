@@ -42,7 +42,7 @@ class Intake {
   }
 
   void take_in() {
-    Shared<P>& shared = context_.shared;
+    RuntimeState<P>& shared = context_.shared;
     ingest(context_.datapath);
     if (shared.options.preemption_clock == PreemptionClock::kSelf) {
       shared.central.adapt_if_due(context_.host.now());
@@ -96,7 +96,7 @@ class Intake {
   // operating system has given its CPU to others.
   [[gnu::noinline]] void help_stuck() {
     if (kOwnArrivals<P>) return;
-    Shared<P>& shared = context_.shared;
+    RuntimeState<P>& shared = context_.shared;
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       const WorkerId other{i};
       if (other == context_.id || !shared.stuck.is_stuck(other, context_.host.now())) continue;

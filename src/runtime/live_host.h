@@ -17,7 +17,7 @@
 #include "metrics/counter.h"
 #include "policy/contract.h"
 #include "policy/extensions.h"
-#include "runtime/commons.h"
+#include "runtime/shared_state.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
 #include "runtime/worker_stats.h"
@@ -31,13 +31,13 @@ class LiveHost {
 
   // `stats` are those of all workers; complete when the first hook is called.
   LiveHost(QueueSet<P>& queues, const PlanCell<Plan>& cell, const Plan& initial, uint32_t workers,
-           const std::vector<const WorkerStats*>& stats, Commons& commons, uint64_t seed)
+           const std::vector<const WorkerStats*>& stats, SharedState& shared_state, uint64_t seed)
       : queues_(queues),
         cell_(cell),
         plan_(initial),
         workers_(workers),
         stats_(stats),
-        commons_(commons),
+        shared_state_(shared_state),
         prng_(seed) {}
 
   Instant now() const { return now_; }
@@ -87,12 +87,12 @@ class LiveHost {
     }
     return sum;
   }
-  uint64_t hint(WorkerId worker) const { return commons_.hint(worker); }
+  uint64_t hint(WorkerId worker) const { return shared_state_.hint(worker); }
   bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
-    return commons_.publish_hint(worker, seen, value);
+    return shared_state_.publish_hint(worker, seen, value);
   }
-  bool steer(uint64_t flow, WorkerId to) { return commons_.steer(flow, to); }
-  bool unsteer(uint64_t flow) { return commons_.unsteer(flow); }
+  bool steer(uint64_t flow, WorkerId to) { return shared_state_.steer(flow, to); }
+  bool unsteer(uint64_t flow) { return shared_state_.unsteer(flow); }
   Job* take_tail(QueueRef q) {
     return queues_.visit(q, [](auto& queue) -> Job* {
       Job* job = nullptr;
@@ -143,7 +143,7 @@ class LiveHost {
   // The jobs are the receiver's as soon as they are in the mailbox.
   bool send(ManagerId to, const Message& message) {
     for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
-    if (commons_.send(to, message)) {
+    if (shared_state_.send(to, message)) {
       mailed_.set(to.value);
       sent_ += message.jobs;
       return true;
@@ -151,7 +151,7 @@ class LiveHost {
     for (uint32_t i = 0; i < message.jobs; ++i) --message.job[i]->moves;
     return false;
   }
-  bool receive(ManagerId me, Message& message) { return commons_.receive(me, message); }
+  bool receive(ManagerId me, Message& message) { return shared_state_.receive(me, message); }
 
   // Steps of the context itself, between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
@@ -208,7 +208,7 @@ class LiveHost {
   uint32_t plan_version_ = 0;
   uint32_t workers_;
   const std::vector<const WorkerStats*>& stats_;
-  Commons& commons_;
+  SharedState& shared_state_;
   Prng prng_;
   Instant now_;
   std::bitset<limits::kMaxWorkers> pushed_;

@@ -160,7 +160,7 @@ class LivePlatform {
       type.add(waited, service);
       stats().of_class(request.job_class).add(waited, service);
     }
-    Shared<P>& shared = context_.shared;
+    RuntimeState<P>& shared = context_.shared;
     if (latency.count() < shared.slow_threshold_ns.load(std::memory_order_relaxed)) return;
     const auto culprit = context_.meter.culprit(request.arrived, request.started);
     shared.application.slow(request, {latency - service, service, request.preemptions,

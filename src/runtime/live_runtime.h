@@ -190,7 +190,7 @@ class LiveRuntime final : public Runtime {
   // then has to say so.
   static constexpr uint32_t kQuietLooks = 16;
 
-  mutable Shared<P> shared_;
+  mutable RuntimeState<P> shared_;
   std::vector<uint32_t> cpus_;
   std::vector<std::unique_ptr<LiveWorker<P>>> workers_;
   TimerCore<P> timer_core_;

@@ -39,7 +39,7 @@ namespace rubato {
 template <Policy P>
 class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
-  LiveWorker(Shared<P>& shared, WorkerId id, uint64_t seed)
+  LiveWorker(RuntimeState<P>& shared, WorkerId id, uint64_t seed)
       : CurrentWorker(id),
         context_(shared, *this, seed),
         preempter_(shared.options),
@@ -171,7 +171,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     auto* self = static_cast<LoopFiber*>(argument);
     fiber_entered(self->fiber);
     here().after_switch();
-    static_cast<Shared<P>*>(self->runtime)->server_loop();
+    static_cast<RuntimeState<P>*>(self->runtime)->server_loop();
     here().fibers_.finish(*self);
   }
 
@@ -324,7 +324,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     static_cast<void>(now_here.preempter_.resume_application(now_here, false));
   }
 
-  WorkerContext<P> context_;  // first: tools/gdb/rubato.py finds the Shared in it
+  WorkerContext<P> context_;  // first: tools/gdb/rubato.py finds the RuntimeState in it
   Preempter preempter_;
   FiberScheduler fibers_;
   Intake<P> intake_;

@@ -19,12 +19,12 @@ class Managers {
  public:
   // Everything that the contexts borrow outlives them.
   Managers(const P& policy, QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
-           uint32_t workers, const std::vector<const WorkerStats*>& stats, Commons& commons,
+           uint32_t workers, const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
            Wakeups<P>& wakeups)
       : policy_(policy), workers_(workers), wakeups_(wakeups) {
     for (uint32_t m = 0; m < managers(policy, workers); ++m) {
       managers_.push_back(std::make_unique<ManagerContext>(queues, plan, hook::initial_plan(policy), workers,
-                                              stats, commons, ManagerId{m}));
+                                              stats, shared_state, ManagerId{m}));
     }
   }
 
@@ -49,8 +49,8 @@ class Managers {
   struct ManagerContext {
     ManagerContext(QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
          const typename P::Plan& initial, uint32_t workers,
-         const std::vector<const WorkerStats*>& stats, Commons& commons, ManagerId manager)
-        : id(manager), host(queues, plan, initial, workers, stats, commons, manager.value) {}
+         const std::vector<const WorkerStats*>& stats, SharedState& shared_state, ManagerId manager)
+        : id(manager), host(queues, plan, initial, workers, stats, shared_state, manager.value) {}
     const ManagerId id;
     Turn<> turn;
     ManagerState<P> state{};

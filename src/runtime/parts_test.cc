@@ -122,8 +122,8 @@ TEST(QueueSet, an_ordered_queue_goes_by_the_word_that_a_job_had_when_it_was_put)
   QueueSet<Srpt> queues(Srpt({}), 2, 64, 64);
   const PlanCell<None> cell;
   const std::vector<const WorkerStats*> stats;
-  Commons commons(2, 0, nullptr);
-  LiveHost<Srpt> host(queues, cell, None(), 2, stats, commons, 1);
+  SharedState shared_state(2, 0, nullptr);
+  LiveHost<Srpt> host(queues, cell, None(), 2, stats, shared_state, 1);
   const QueueRef q{0, 0};
   EXPECT_EQ(host.first_word(q), kNoWord);
   std::array<Job, 3> jobs;

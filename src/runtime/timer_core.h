@@ -17,13 +17,13 @@ namespace rubato {
 template <Policy P>
 class TimerCore {
  public:
-  TimerCore(Shared<P>& shared, std::vector<std::unique_ptr<LiveWorker<P>>>& workers)
+  TimerCore(RuntimeState<P>& shared, std::vector<std::unique_ptr<LiveWorker<P>>>& workers)
       : shared_(shared),
         workers_(workers),
         interrupts_(is_asynchronous(shared.options.preempt)),
         retries_(shared.options.workers),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, shared.commons, 0) {}
+              shared.options.workers, shared.worker_stats, shared.shared_state, 0) {}
 
   // True if some slice is armed, that is, the next poll should come soon.
   bool poll() {
@@ -99,7 +99,7 @@ class TimerCore {
            shared_.datapath.queue(id).pending();
   }
 
-  Shared<P>& shared_;
+  RuntimeState<P>& shared_;
   std::vector<std::unique_ptr<LiveWorker<P>>>& workers_;
   const bool interrupts_;
   std::vector<Retry> retries_;

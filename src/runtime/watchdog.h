@@ -9,7 +9,7 @@
 #pragma once
 
 #include "runtime/live_host.h"
-#include "runtime/shared.h"
+#include "runtime/runtime_state.h"
 
 namespace rubato {
 
@@ -19,10 +19,10 @@ class Watchdog {
   static constexpr Nanos kPeriod = Nanos::millis(1);
   static constexpr Nanos kQuietPeriod = Nanos::millis(3);  // after a look that found all asleep
 
-  explicit Watchdog(Shared<P>& shared)
+  explicit Watchdog(RuntimeState<P>& shared)
       : shared_(shared),
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-              shared.options.workers, shared.worker_stats, shared.commons, 0) {}
+              shared.options.workers, shared.worker_stats, shared.shared_state, 0) {}
 
   // Is there ever anything to notice? Where each worker's arrivals are its own, nobody may help.
   static bool is_needed(const RuntimeOptions& options) {
@@ -56,7 +56,7 @@ class Watchdog {
     return shared_.datapath.queue(worker).pending();
   }
 
-  Shared<P>& shared_;
+  RuntimeState<P>& shared_;
   LiveHost<P> host_;
   Instant next_look_;
 };

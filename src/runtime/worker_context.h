@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // WorkerContext<P>: what the parts of one live worker share: its context, its queues, its clock and
-// its counters, beside the runtime's Shared<P>. Made and owned by LiveWorker<P>, stays where it is.
-// Worker's thread only, but for the counters, which any thread reads.
+// its counters, beside the runtime's RuntimeState<P>. Made and owned by LiveWorker<P>, stays where
+// it is. Worker's thread only, but for the counters, which any thread reads.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 #include "runtime/live_host.h"
 #include "runtime/current_worker.h"
 #include "runtime/service_meter.h"
-#include "runtime/shared.h"
+#include "runtime/runtime_state.h"
 #include "runtime/worker_stats.h"
 #include "sched/core.h"
 
@@ -27,12 +27,12 @@ using LiveCore = sched::Core<P, LivePlatform<P>>;
 
 template <Policy P>
 struct WorkerContext {
-  WorkerContext(Shared<P>& the_shared, CurrentWorker& the_worker, uint64_t seed)
+  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, uint64_t seed)
       : shared(the_shared),
         current(the_worker),
         id(the_worker.worker()),
         host(shared.queues, shared.plan, hook::initial_plan(shared.policy),
-             shared.options.workers, shared.worker_stats, shared.commons, seed),
+             shared.options.workers, shared.worker_stats, shared.shared_state, seed),
         datapath(shared.datapath.queue(id)),
         control(*shared.control[id.value]),
         arrivals(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
@@ -72,7 +72,7 @@ struct WorkerContext {
     note_polled();
   }
 
-  Shared<P>& shared;
+  RuntimeState<P>& shared;
   CurrentWorker& current;
   const WorkerId id;
   LiveHost<P> host;

@@ -32,7 +32,7 @@
 #include "overload/shedding.h"
 #include "policy/contract.h"
 #include "sched/classify.h"
-#include "sched/learned.h"
+#include "sched/service_time_estimator.h"
 #include "sched/platform.h"
 #include "sched/request_state.h"
 
@@ -129,7 +129,7 @@ class Core {
   bool will_be_long(const Request& request) const {
     if (!shedding().settings().tells_long()) return false;
     return request.job_class == JobClass::kLong ||
-           learned().was_long(request.type, bytes_of(request));
+           estimator().was_long(request.type, bytes_of(request));
   }
 
   // A policy that preempts starts a long request soon and lets it wait afterwards. So its overload
@@ -412,7 +412,7 @@ class Core {
  private:
   // Average service of requests like this one; zero = not known, or nobody asks.
   Nanos expected(const Request& request) const {
-    return experience_ == nullptr ? Nanos() : learned().expected(request.type, bytes_of(request));
+    return experience_ == nullptr ? Nanos() : estimator().expected(request.type, bytes_of(request));
   }
 
   // A request that became long only by age counts as a short one of at most that age: were it left
@@ -421,7 +421,7 @@ class Core {
   void learn(const RequestState& done, size_t payload_bytes, Nanos service, Nanos lost) {
     // What was cut short says nothing of requests like it.
     if (experience_ != nullptr && !done.cancelled) {
-      learned().add(done.type, payload_bytes, service, done.job_class);
+      estimator().add(done.type, payload_bytes, service, done.job_class);
     }
     if (done.promoted_after == Nanos()) [[likely]] {
       return hook::finished(policy_, state_, done, service - lost);
@@ -472,7 +472,7 @@ class Core {
   // What was learned from the requests before.
   struct Experience {
     std::optional<overload::Shedding> shedding;  // none = what fits the queues is served
-    Learned learned;
+    ServiceTimeEstimator estimator;
     Nanos waited_long;  // how long the last long request waited for its turn
   };
 
@@ -493,7 +493,7 @@ class Core {
   };
 
   overload::Shedding& shedding() const { return *experience_->shedding; }
-  Learned& learned() const { return experience_->learned; }
+  ServiceTimeEstimator& estimator() const { return experience_->estimator; }
   size_t bytes_of(const Request& request) const { return platform_.payload_bytes(request); }
   Aside& aside() {
     if (aside_ == nullptr) aside_ = std::make_unique<Aside>();

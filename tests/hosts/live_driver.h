@@ -17,7 +17,7 @@
 
 #include "base/prng.h"
 #include "policy/contract.h"
-#include "runtime/commons.h"
+#include "runtime/shared_state.h"
 #include "runtime/live_host.h"
 #include "runtime/plan_cell.h"
 #include "runtime/queue_set.h"
@@ -47,7 +47,7 @@ class LiveDriver {
              const sched::CoreOptions& options, uint64_t seed)
       : policy_(config),
         queues_(policy_, workers, capacity, capacity),
-        commons_(workers, managers(policy_, workers), nullptr),
+        shared_state_(workers, managers(policy_, workers), nullptr),
         workers_(workers),
         prng_(seed),
         central_host_(*this) {
@@ -98,7 +98,7 @@ class LiveDriver {
   struct Host : LiveHost<P> {
     explicit Host(LiveDriver& driver)
         : LiveHost<P>(driver.queues_, driver.plan_, hook::initial_plan(driver.policy_),
-                      driver.workers_, driver.stats_of_all_, driver.commons_, 0),
+                      driver.workers_, driver.stats_of_all_, driver.shared_state_, 0),
           prng_(driver.prng_) {}
     uint32_t random(uint32_t bound) { return prng_.below(bound); }
 
@@ -305,7 +305,7 @@ class LiveDriver {
   P policy_;
   QueueSet<P> queues_;
   PlanCell<typename P::Plan> plan_;
-  Commons commons_;
+  SharedState shared_state_;
   std::vector<const WorkerStats*> stats_of_all_;
   uint32_t workers_;
   Prng prng_;

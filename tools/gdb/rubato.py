@@ -9,8 +9,8 @@ Load it by `gdb -x tools/gdb/rubato.py`. For x86-64. The program needs its symbo
 debug information, so release builds will do.
 
 Where the fibers are: the Seat in the thread-local t_current_worker of each worker is a LiveWorker, which has
-the address of its runtime's Shared. In there is the vector of all LoopFibers, which point back at
-the Shared, so it is known when it is seen. What else this relies on stands below, and tests/gdb
+the address of its runtime's RuntimeState. In there is the vector of all LoopFibers, which point back at
+the RuntimeState, so it is known when it is seen. What else this relies on stands below, and tests/gdb
 fails if it changes.
 
 How they are shown: registers cannot be set in a core dump. So an unwinder says that the innermost
@@ -31,7 +31,7 @@ WORKER_SHARED = 64  # LiveWorker::context_.shared, src/runtime/live_worker.h
 LOOP_STACK, LOOP_RUNTIME = 80, 128  # in LoopFiber; its Context is at 0
 CONTEXT = ("rsp", "rbx", "rbp", "r12", "r13", "r14", "r15")  # src/mechanism/fiber/context.h
 LINE_BYTES = 64
-SHARED_MAX_LINES = 1024  # far more than any Shared has
+SHARED_MAX_LINES = 1024  # far more than any RuntimeState has
 FIBERS_MAX = 1 << 20
 
 # Frames of the runtime, by name or source, and those between it and the application.
@@ -186,7 +186,7 @@ def innermost_of_application(frames):
 
 
 def find_vector(shared):
-    """The addresses of the fibers of the runtime that has its Shared there; () = there are none."""
+    """The addresses of the fibers of the runtime that has its RuntimeState there; () = there are none."""
     data = []
     with contextlib.suppress(gdb.MemoryError):
         for line in range(SHARED_MAX_LINES):

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared<P>: what the contexts of one runtime share, part by part: the queues, the published plan,
-// the fibers, and what wakes, watches and stops workers. Built before the workers start, in this
-// order; each part says which threads may call it.
+// RuntimeState<P>: what the contexts of one runtime share, part by part: the queues, the published
+// plan, the fibers, and what wakes, watches and stops workers. Built before the workers start, in
+// this order; each part says which threads may call it.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include "policy/contract.h"
 #include "runtime/app.h"
 #include "runtime/central_context.h"
-#include "runtime/commons.h"
+#include "runtime/shared_state.h"
 #include "runtime/core_control.h"
 #include "runtime/core_looks.h"
 #include "runtime/fiber_pool.h"
@@ -31,13 +31,13 @@
 namespace rubato {
 
 template <Policy P>
-struct Shared {
-  Shared(P the_policy, const RuntimeOptions& opts, Datapath& dp, Application& app)
+struct RuntimeState {
+  RuntimeState(P the_policy, const RuntimeOptions& opts, Datapath& dp, Application& app)
       : policy(the_policy),
         options(opts),
         datapath(dp),
         application(app),
-        commons(opts.workers, rubato::managers(the_policy, opts.workers), &dp),
+        shared_state(opts.workers, rubato::managers(the_policy, opts.workers), &dp),
         queues(policy, opts.workers, opts.inbox_capacity, opts.shared_capacity),
         fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
         slow_threshold_ns(opts.slow_threshold.count()),
@@ -47,8 +47,8 @@ struct Shared {
         stuck(opts.workers, worker_stats),
         wakeups(policy, opts.workers, dp, queues, sleepers, cores),
         core_looks(policy, cores, dp, queues, wakeups, stuck, worker_stats),
-        central(policy, queues, plan, opts.workers, worker_stats, commons, wakeups),
-        managers(policy, queues, plan, opts.workers, worker_stats, commons, wakeups) {
+        central(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
+        managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups) {
     for (uint32_t i = 0; i < opts.workers; ++i) {
       control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
     }
@@ -64,7 +64,7 @@ struct Shared {
   const RuntimeOptions options;
   Datapath& datapath;
   Application& application;
-  Commons commons;
+  SharedState shared_state;
   QueueSet<P> queues;
   PlanCell<typename P::Plan> plan;
   // Control-plane requests wait apart, one queue per worker, open to thieves.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Learned: the usual service time of requests by type and size bucket, and whether they were long,
-// for `--classify learned`, for refusing long requests, and for policies that order by size.
+// ServiceTimeEstimator: the usual service time of requests by type and size bucket, and whether
+// they were long, for `--classify learned`, for refusing long requests, and for policies that order
+// by size.
 //
 // Of one worker, which learns from the requests that it finishes: no two write to one table.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace rubato::sched {
 
-class Learned {
+class ServiceTimeEstimator {
  public:
   // Average service in the request's bucket; 0 = never seen.
   Nanos expected(uint32_t type, size_t payload_bytes) const {

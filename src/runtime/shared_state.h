@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commons: what all contexts of one runtime may read and write beside the queues: the workers'
+// SharedState: what all contexts of one runtime may read and write beside the queues: the workers'
 // hints, the managers' mailboxes, and the way to move a flow. Built before the workers start; every
 // method from any thread.
 //
@@ -19,10 +19,10 @@
 
 namespace rubato {
 
-class Commons {
+class SharedState {
  public:
   // `datapath` may be null: no flow can be moved then.
-  Commons(uint32_t workers, uint32_t managers, Datapath* datapath)
+  SharedState(uint32_t workers, uint32_t managers, Datapath* datapath)
       : hints_(workers), datapath_(datapath) {
     for (uint32_t m = 0; m < managers; ++m) {
       mailboxes_.push_back(std::make_unique<MpmcQueue<Message>>(limits::kMailbox));
