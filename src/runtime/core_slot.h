@@ -41,7 +41,7 @@ class CoreSlot {
   bool request_park() { return change(CoreState::kGranted, CoreState::kParkRequested); }
   // True = it was parked: it must be woken.
   bool grant() {
-    const CoreState before = become(CoreState::kGranted);
+    const CoreState before = switch_tls(CoreState::kGranted);
     return before == CoreState::kParked || before == CoreState::kWoken;
   }
 
@@ -59,7 +59,7 @@ class CoreSlot {
 
   // The owner. After park() it looks for work; then it sleeps while asleep(), or rises.
   void park() {
-    [[maybe_unused]] const CoreState before = become(CoreState::kParked);
+    [[maybe_unused]] const CoreState before = switch_tls(CoreState::kParked);
     RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kParkRequested);
   }
   bool asleep() const { return get() == CoreState::kParked; }
@@ -81,7 +81,7 @@ class CoreSlot {
                                          std::memory_order_relaxed);
   }
 
-  CoreState become(CoreState to) {
+  CoreState switch_tls(CoreState to) {
     uint32_t seen = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_strong(seen, number(to), std::memory_order_acq_rel,
                                           std::memory_order_relaxed)) {

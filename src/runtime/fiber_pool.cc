@@ -29,8 +29,8 @@ FiberPool::~FiberPool() {
 std::unique_ptr<LoopFiber> FiberPool::make_unstarted() const {
   auto loop = std::make_unique<LoopFiber>();
   if (!identities_) return loop;
-  loop->identity = Identity::make(&forget_worker);
-  return loop->identity != nullptr ? std::move(loop) : nullptr;
+  loop->tls = TlsBlock::make(&forget_worker);
+  return loop->tls != nullptr ? std::move(loop) : nullptr;
 }
 
 LoopFiber* FiberPool::make(FiberEntry entry, void* runtime) {
@@ -61,7 +61,7 @@ LoopFiber* FiberPool::take_parked() {
 }
 
 void FiberPool::ended(LoopFiber* fiber) {
-  std::unique_ptr<LoopFiber> end;  // outside of the lock: its identity's thread is waited for
+  std::unique_ptr<LoopFiber> end;  // outside of the lock: its TLS block's thread is waited for
   std::scoped_lock lock(mutex_);
   fiber_finish(fiber->fiber);
   stacks_.give(fiber->fiber.stack);
@@ -72,7 +72,7 @@ void FiberPool::ended(LoopFiber* fiber) {
   all_.erase(it);
 }
 
-std::unique_ptr<Identity> FiberPool::take_identity() {
+std::unique_ptr<TlsBlock> FiberPool::take_tls() {
   {
     const std::scoped_lock lock(mutex_);
     if (!spare_identities_.empty()) {
@@ -81,12 +81,12 @@ std::unique_ptr<Identity> FiberPool::take_identity() {
       return spare;
     }
   }
-  return Identity::make(&forget_worker, ThreadKind::kIsLentIdentity);
+  return TlsBlock::make(&forget_worker, ThreadKind::kBorrowsTls);
 }
 
-void FiberPool::give_identity(std::unique_ptr<Identity> identity) {
+void FiberPool::give_tls(std::unique_ptr<TlsBlock> tls) {
   const std::scoped_lock lock(mutex_);
-  spare_identities_.push_back(std::move(identity));
+  spare_identities_.push_back(std::move(tls));
 }
 
 uint64_t FiberPool::made() const {

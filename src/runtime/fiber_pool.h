@@ -13,7 +13,7 @@
 
 #include "mechanism/fiber/fiber.h"
 #include "mechanism/fiber/stack.h"
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "runtime/fiber_local.h"
 
@@ -23,31 +23,31 @@ struct LoopFiber {
   Fiber fiber;
   void* runtime = nullptr;  // argument of its entry
   // Where requests are interrupted, always; else while it keeps the one that it has waited by.
-  std::unique_ptr<Identity> identity;
+  std::unique_ptr<TlsBlock> tls;
   FiberLocals locals;
 };
 
 class FiberPool {
  public:
-  // `identities`: every fiber gets one, which costs a sleeping thread.
+  // `TLS blocks`: every fiber gets one, which costs a sleeping thread.
   FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities = false);
   ~FiberPool();
 
   // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use, or the system has
-  // no more threads for identities.
+  // no more threads for TLS blocks.
   LoopFiber* make(FiberEntry entry, void* runtime);
 
   // A fiber that is suspended inside recv() becomes anybody's. The caller has already left it.
   void park(LoopFiber* fiber);
   LoopFiber* take_parked();
 
-  // The fiber has made its final switch. Its stack can be used again. Not as its identity.
+  // The fiber has made its final switch. Its stack can be used again. Not as its TLS block.
   void ended(LoopFiber* fiber);
 
-  // An identity to be shared by fibers on one worker, made if there is none to spare; null = the
+  // An TLS block to be shared by fibers on one worker, made if there is none to spare; null = the
   // system has no more threads.
-  std::unique_ptr<Identity> take_identity();
-  void give_identity(std::unique_ptr<Identity> identity);
+  std::unique_ptr<TlsBlock> take_tls();
+  void give_tls(std::unique_ptr<TlsBlock> tls);
 
   uint64_t made() const;
   size_t stack_high_water_bytes() const { return stacks_.high_water_bytes(); }
@@ -60,7 +60,7 @@ class FiberPool {
   MpmcQueue<LoopFiber*> parked_;
   mutable std::mutex mutex_;  // guards those below; not taken to reuse a fiber
   std::vector<std::unique_ptr<LoopFiber>> all_;
-  std::vector<std::unique_ptr<Identity>> spare_identities_;
+  std::vector<std::unique_ptr<TlsBlock>> spare_identities_;
   uint64_t made_ = 0;
 };
 

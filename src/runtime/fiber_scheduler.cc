@@ -9,15 +9,15 @@ void FiberScheduler::attach() {
   fiber_adopt_thread(thread_fiber_);
   own_thread_pointer_ = thread_pointer();
   if (asynchronous_) return;
-  interposers_mark_thread(ThreadKind::kSharesIdentity);
+  interposers_mark_thread(ThreadKind::kSharesTls);
   const bool lends = mechanism_ == PreemptMechanism::kCheckpoint && interposers_attached() &&
-                     Identity::available().ok();
-  if (lends) identity_ = pool_.take_identity();
+                     TlsBlock::available().ok();
+  if (lends) tls_ = pool_.take_tls();
 }
 
 void FiberScheduler::detach() {
   interposers_mark_thread(ThreadKind::kPlain);
-  identity_.reset();
+  tls_.reset();
 }
 
 // Stays on this worker: the stack is the thread's own.
@@ -26,7 +26,7 @@ void FiberScheduler::run() {
   RUBATO_CHECK(running_ != nullptr);
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
-    become(nullptr, loop);
+    switch_tls(nullptr, loop);
     switch_fibers(thread_fiber_, loop->fiber);
     // Only an ended loop comes back here, and not always the one that was switched to.
     RUBATO_DCHECK(left_.request == nullptr && shelve_ == nullptr);
@@ -38,32 +38,32 @@ void FiberScheduler::run() {
 void FiberScheduler::finish(LoopFiber& self) {
   RUBATO_DCHECK(&self == running_);
   if (!has_identities()) fiber_switch_final(self.fiber, thread_fiber_);
-  become(&self, nullptr);
+  switch_tls(&self, nullptr);
   fiber_switch_final_as_another(self.fiber, thread_fiber_);
 }
 
-bool FiberScheduler::keep_identity() {
-  if (!shares_identity() || running_->identity != nullptr) return true;
-  auto next = pool_.take_identity();
+bool FiberScheduler::keep_tls() {
+  if (!shares_tls() || running_->tls != nullptr) return true;
+  auto next = pool_.take_tls();
   if (next == nullptr) return false;
-  running_->identity = std::exchange(identity_, std::move(next));
+  running_->tls = std::exchange(tls_, std::move(next));
   return true;
 }
 
 void FiberScheduler::give_identity_back() {
-  pool_.give_identity(std::exchange(identity_, std::move(running_->identity)));
+  pool_.give_tls(std::exchange(tls_, std::move(running_->tls)));
 }
 
 void FiberScheduler::change_identity(LoopFiber* from, const LoopFiber* to) {
-  if (from != nullptr && from->identity == nullptr) fiber_keep_exceptions(from->fiber);
+  if (from != nullptr && from->tls == nullptr) fiber_keep_exceptions(from->fiber);
   uintptr_t pointer = own_thread_pointer_;
-  if (to != nullptr) pointer = (to->identity != nullptr ? to->identity : identity_)->pointer();
+  if (to != nullptr) pointer = (to->tls != nullptr ? to->tls : tls_)->pointer();
   if (pointer != thread_pointer()) {
     set_thread_pointer(pointer);
     set_current_worker(&current_);
     if (!asynchronous_) clock_.attach();
   }
-  if (to != nullptr && to->identity == nullptr) fiber_bring_exceptions(to->fiber);
+  if (to != nullptr && to->tls == nullptr) fiber_bring_exceptions(to->fiber);
 }
 
 }  // namespace rubato

@@ -10,7 +10,7 @@
 // another one; callers look the worker up again (current_worker()), and then call settle() on that
 // one. run() alone stays: the thread's own stack belongs to the worker.
 //
-// Identities (mechanism/preempt/identity.h). Where requests can be interrupted at any instruction,
+// Identities (mechanism/preempt/tls_block.h). Where requests can be interrupted at any instruction,
 // every fiber has one. With checkpoints, where the machine has them, the fibers of a worker share
 // one, and a request that is left half-way through code that knows nothing of fibers keeps it until
 // the next checkpoint or its end; the worker goes on by another. turn_to() changes thread-local
@@ -26,7 +26,7 @@
 
 #include "base/check.h"
 #include "mechanism/fiber/fiber.h"
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/mechanism.h"
 #include "runtime/fiber_pool.h"
 #include "runtime/current_worker.h"
@@ -66,7 +66,7 @@ class FiberScheduler {
   LoopFiber& running() const { return *running_; }
 
   // Does each of its fibers have thread-local storage of its own, if only while it needs it?
-  bool shares_identity() const { return identity_ != nullptr; }
+  bool shares_tls() const { return tls_ != nullptr; }
 
   // A fiber in recv() or a new one; null = there are no more.
   LoopFiber* take() {
@@ -104,19 +104,19 @@ class FiberScheduler {
     return std::exchange(left_, {});
   }
 
-  // The running fiber is about to be left where others may know it by its identity. False: there
-  // are no more identities to go on by.
-  bool keep_identity();
-  // The running fiber has come to where it may go on by any identity: the one that it has kept is
+  // The running fiber is about to be left where others may know it by its TLS block. False: there
+  // are no more TLS blocks to go on by.
+  bool keep_tls();
+  // The running fiber has come to where it may go on by any TLS block: the one that it has kept is
   // the worker's now.
-  void share_identity_again() {
-    if (shares_identity() && running_->identity != nullptr) give_identity_back();
+  void share_tls_again() {
+    if (shares_tls() && running_->tls != nullptr) give_identity_back();
   }
 
  private:
   static constexpr size_t kParkedHere = 16;
 
-  bool has_identities() const { return asynchronous_ || shares_identity(); }
+  bool has_identities() const { return asynchronous_ || shares_tls(); }
 
   LoopFiber* take_parked() {
     if (parked_.empty()) return pool_.take_parked();
@@ -129,12 +129,12 @@ class FiberScheduler {
     RUBATO_DCHECK(&to != running_);
     RUBATO_DCHECK(std::find(parked_.begin(), parked_.end(), &to) == parked_.end());
     LoopFiber& from = *std::exchange(running_, &to);
-    become(&from, &to);
+    switch_tls(&from, &to);
     return from;
   }
 
   // Null = the worker's own thread. What is looked up by thread from here on is that fiber's.
-  void become(LoopFiber* from, const LoopFiber* to) {
+  void switch_tls(LoopFiber* from, const LoopFiber* to) {
     if (has_identities()) change_identity(from, to);
   }
   void change_identity(LoopFiber* from, const LoopFiber* to);
@@ -159,7 +159,7 @@ class FiberScheduler {
   LoopFiber* shelve_ = nullptr;     // the fiber just left, to be parked for every worker
   Left left_;                       // on the fiber just left
   uintptr_t own_thread_pointer_ = 0;
-  std::unique_ptr<Identity> identity_;  // of the fibers that have none; null = the thread's own
+  std::unique_ptr<TlsBlock> tls_;  // of the fibers that have none; null = the thread's own
 };
 
 }  // namespace rubato

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "mechanism/clock/clock.h"
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/section.h"
 #include "runtime/fiber_local.h"
 #include "runtime/testing/foreign.h"

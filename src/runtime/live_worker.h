@@ -111,10 +111,10 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
   // May switch. The count of open sections stays with the request: as thread-local storage of the
-  // identity that it has or keeps, or carried over.
+  // TLS block that it has or keeps, or carried over.
   bool yield_for_lock() override {
     RUBATO_DCHECK(current_ != nullptr);
-    LoopFiber* to = fibers_.keep_identity() ? fibers_.take() : nullptr;
+    LoopFiber* to = fibers_.keep_tls() ? fibers_.take() : nullptr;
     if (to == nullptr) {
       ++context_.stats.preemptions_denied;
       back_to_application(*this);
@@ -123,7 +123,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     RUBATO_DCHECK(section_depth() >= forbidden_);
     ++context_.stats.lock_yields;
     const uint32_t forbidden = std::exchange(forbidden_, 0);
-    const bool carried = !preempter_.asynchronous() && !fibers_.shares_identity();
+    const bool carried = !preempter_.asynchronous() && !fibers_.shares_tls();
     const uint32_t depth = carried ? section_exchange_depth(0) : 0;
     leave_request(*to, context_.step(), /*waits_for_lock=*/true);
     if (carried) static_cast<void>(section_exchange_depth(depth));
@@ -178,7 +178,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // One round per request that is found to be resumed or refused, or per look that finds none. Each
   // round may begin on another worker.
   static Request* recv_here() {
-    here().fibers_.share_identity_again();
+    here().fibers_.share_tls_again();
     for (;;) {
       LiveWorker& worker = here();
       WorkerContext<P>& context = worker.context_;
@@ -251,14 +251,14 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // The current request gives the worker away, if there is a fiber to go on by. May switch.
   void preempt(bool half_way) {
     Instant at = context_.host.now();
-    if (!half_way) fibers_.share_identity_again();
-    LoopFiber* to = !half_way || fibers_.keep_identity() ? fibers_.take() : nullptr;
+    if (!half_way) fibers_.share_tls_again();
+    LoopFiber* to = !half_way || fibers_.keep_tls() ? fibers_.take() : nullptr;
     if (to == nullptr) {
       ++context_.stats.preemptions_denied;
       return core_.start_slice(*current_);
     }
     ++context_.stats.preemptions;
-    if (half_way) at = context_.step();  // an identity may have been made
+    if (half_way) at = context_.step();  // a TLS block may have been made
     leave_request(*to, at, /*waits_for_lock=*/false);
   }
 
@@ -284,7 +284,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
   // First thing on every fiber that is switched to: what the previous one could not do while it was
-  // still on its own stack. Making a fiber with an identity takes long: time is read again, else
+  // still on its own stack. Making a fiber with a TLS block takes long: time is read again, else
   // the next slice has begun before it starts.
   void after_switch() {
     if (preempter_.asynchronous()) context_.step();

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "mechanism/clock/clock.h"
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/section.h"
 #include "runtime/testing/letter_app.h"
@@ -41,7 +41,7 @@ thread_local int t_mark = 0;
 
 // Why nobody can wait here without blocking the worker, as in the sanitizers' builds; or nothing.
 std::string missing() {
-  if (const Status has = Identity::available(); !has.ok()) return has.error();
+  if (const Status has = TlsBlock::available(); !has.ok()) return has.error();
   const Status attached = interposers_attach();
   return attached.ok() ? "" : attached.error();
 }
@@ -140,7 +140,7 @@ TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_
   EXPECT_GE(server.runtime->stats().lock_yields, 20u);
 }
 
-// The lock's owner is told by the identity: who shared it would be let in.
+// The lock's owner is told by the TLS block: who shared it would be let in.
 TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
   LetterServer& server = make();
   std::recursive_mutex mutex;

@@ -44,7 +44,7 @@ struct Start {
 void* thread_main(void* argument) {
   const Start start = *static_cast<Start*>(argument);
   free(argument);
-  rubato_interpose_thread(RUBATO_INTERPOSE_OWN_IDENTITY);
+  rubato_interpose_thread(RUBATO_INTERPOSE_OWN_TLS);
   void* result = start.body(start.argument);
   if (t_sections != 0) fail("every_thread: a thread ends inside a section\n");
   return result;
@@ -52,7 +52,7 @@ void* thread_main(void* argument) {
 
 void take_this_thread() {
   rubato_interpose_attach(&kHooks);
-  rubato_interpose_thread(RUBATO_INTERPOSE_OWN_IDENTITY);
+  rubato_interpose_thread(RUBATO_INTERPOSE_OWN_TLS);
 }
 
 // The child of a fork, which the interposers have forgotten, goes the same way again.

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{256} * 1024;
 
-// The fiber that this identity belongs to; null on threads.
+// The fiber that this TLS block belongs to; null on threads.
 [[gnu::tls_model("initial-exec")]] thread_local constinit PoolFiber* t_fiber = nullptr;
 
 [[gnu::noinline]] PoolFiber* running() {
@@ -86,9 +86,9 @@ Pool::Pool(uint32_t threads, uint32_t fibers, uint32_t mean_blocks, uint64_t see
   for (uint32_t i = 0; i < threads; ++i) threads_.push_back(std::make_unique<PoolThread>());
   for (uint32_t i = 0; i < fibers; ++i) {
     auto fiber = std::make_unique<PoolFiber>();
-    fiber->identity = rubato::Identity::make();
+    fiber->tls = rubato::TlsBlock::make();
     fiber->stack = stacks_.take();
-    RUBATO_CHECK(fiber->identity != nullptr && fiber->stack != nullptr);
+    RUBATO_CHECK(fiber->tls != nullptr && fiber->stack != nullptr);
     fiber->pool = this;
     fiber->random = (seed + i) * 0x9e3779b97f4a7c15u | 1;
     rubato::context_make(fiber->context, fiber->stack->low, fiber->stack->size_bytes,
@@ -135,7 +135,7 @@ void Pool::thread_main(PoolThread& thread) {
     }
     if (fiber->thread != nullptr && fiber->thread != &thread) ++thread.stats.moves;
     fiber->thread = &thread;
-    rubato::set_thread_pointer(fiber->identity->pointer());
+    rubato::set_thread_pointer(fiber->tls->pointer());
     rubato_context_switch(&thread.context, &fiber->context);
     preemptions_.fetch_add(thread.stats.preemptions - std::exchange(told, thread.stats.preemptions),
                            std::memory_order_relaxed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pool: fibers with identities of their own on a few threads, which are preempted after a random
+// Pool: fibers with TLS blocks of their own on a few threads, which are preempted after a random
 // number of basic blocks of code that was compiled with -fsanitize-coverage=trace-pc, and go on on
 // whichever thread comes next. A preemption costs a tenth of a microsecond, so that there can be
 // many. It takes sections and interposers as the runtime does. One Pool at a time.
@@ -14,7 +14,7 @@
 
 #include "mechanism/fiber/context.h"
 #include "mechanism/fiber/stack.h"
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/queue/mpmc_queue.h"
 
 namespace torture {
@@ -23,7 +23,7 @@ struct PoolThread;
 
 struct PoolFiber {
   rubato::Context context;
-  std::unique_ptr<rubato::Identity> identity;
+  std::unique_ptr<rubato::TlsBlock> tls;
   rubato::Stack* stack = nullptr;
   class Pool* pool = nullptr;
   PoolThread* thread = nullptr;  // that it runs on

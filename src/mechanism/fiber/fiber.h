@@ -60,7 +60,7 @@ void fiber_switch(Fiber& from, Fiber& to);
 [[noreturn]] void fiber_switch_final(Fiber& from, Fiber& to);
 
 // The same two for fibers that have thread-local storage of their own, where the caller has already
-// become `to` (mechanism/preempt/identity.h): the exception state is part of that. Not in builds
+// become `to` (mechanism/preempt/tls_block.h): the exception state is part of that. Not in builds
 // with a sanitizer.
 void fiber_switch_as_another(Fiber& from, Fiber& to);
 [[noreturn]] void fiber_switch_final_as_another(Fiber& from, Fiber& to);

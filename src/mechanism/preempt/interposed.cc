@@ -84,10 +84,10 @@ void interposers_mark_thread(ThreadKind kind) {
   if (!interposers_attached()) return;
   switch (kind) {
     case ThreadKind::kPlain: return rubato_interpose_thread(RUBATO_INTERPOSE_PLAIN);
-    case ThreadKind::kSharesIdentity: return rubato_interpose_thread(RUBATO_INTERPOSE_SHARED);
-    case ThreadKind::kIsIdentity: return rubato_interpose_thread(RUBATO_INTERPOSE_OWN_IDENTITY);
-    case ThreadKind::kIsLentIdentity:
-      return rubato_interpose_thread(RUBATO_INTERPOSE_LENT_IDENTITY);
+    case ThreadKind::kSharesTls: return rubato_interpose_thread(RUBATO_INTERPOSE_SHARED);
+    case ThreadKind::kOwnsTls: return rubato_interpose_thread(RUBATO_INTERPOSE_OWN_TLS);
+    case ThreadKind::kBorrowsTls:
+      return rubato_interpose_thread(RUBATO_INTERPOSE_LENT_TLS);
   }
 }
 

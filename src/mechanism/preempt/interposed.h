@@ -17,9 +17,9 @@ bool interposers_attached();
 
 enum class ThreadKind {
   kPlain,           // runs no fibers
-  kSharesIdentity,  // fibers run on it, by its own thread control block
-  kIsIdentity,      // its thread control block belongs to one fiber
-  kIsLentIdentity,  // fibers share its thread control block, but one that waits keeps it
+  kSharesTls,  // fibers run on it, by its own thread control block
+  kOwnsTls,      // its thread control block belongs to one fiber
+  kBorrowsTls,  // fibers share its thread control block, but one that waits keeps it
 };
 
 // For the calling thread, while it holds no lock. Does nothing if the interposers are not attached.

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/kmod.h"
 #include "mechanism/preempt/signal.h"
 #include "mechanism/preempt/timer.h"
@@ -35,7 +35,7 @@ std::optional<PreemptMechanism> preempt_mechanism(std::string_view name) {
 
 Status available(PreemptMechanism mechanism) {
   if (is_asynchronous(mechanism)) {
-    if (Status good = Identity::available(); !good.ok()) return good;
+    if (Status good = TlsBlock::available(); !good.ok()) return good;
   }
   switch (mechanism) {
     case PreemptMechanism::kTimer:

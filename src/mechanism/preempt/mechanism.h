@@ -10,7 +10,7 @@
 //   kmod        a timer core has a kernel module interrupt the worker's CPU
 //
 // All but checkpoint and none are asynchronous: they may hit any instruction of code that knows
-// nothing of us, see section.h and identity.h.
+// nothing of us, see section.h and TLS block.h.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@
 // on another worker.
 //
 // The count is one word of thread-local storage. In the asynchronous mechanisms every fiber has
-// thread-local storage of its own (mechanism/preempt/identity.h), so it follows the fiber; in the
+// thread-local storage of its own (mechanism/preempt/tls_block.h), so it follows the fiber; in the
 // others a fiber that is inside a section stays on its thread, and yield_for_lock carries the count
 // over.
 //

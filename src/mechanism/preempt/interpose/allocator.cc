@@ -3,7 +3,7 @@
 // The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by
 // the code map anyway (code_map.h); the section around it has a preemption that falls due inside
 // honoured at its end, not at the next try, if the caller may be left. Only a fiber with an
-// identity of its own can be interrupted here at all.
+// TLS block of its own can be interrupted here at all.
 //
 // Looking for libc's functions may itself allocate, before there are any: such memory comes from a
 // small array and is never given back.
@@ -22,7 +22,7 @@
 namespace {
 
 using rubato::interpose::Guard;
-using rubato::interpose::on_own_identity;
+using rubato::interpose::on_own_tls;
 
 RUBATO_NEXT(malloc);
 RUBATO_NEXT(calloc);
@@ -79,7 +79,7 @@ template <class Function>
 RUBATO_INTERPOSED void* malloc(size_t bytes) noexcept {
   auto* next = ready(next_malloc);
   if (__builtin_expect(next == nullptr, 0)) return allocate_early(bytes);
-  if (!on_own_identity()) return next(bytes);
+  if (!on_own_tls()) return next(bytes);
   const Guard guard(RUBATO_CALLER);
   return next(bytes);
 }
@@ -90,7 +90,7 @@ RUBATO_INTERPOSED void* calloc(size_t count, size_t bytes) noexcept {
     size_t all = 0;
     return __builtin_mul_overflow(count, bytes, &all) ? nullptr : allocate_early(all);
   }
-  if (!on_own_identity()) return next(count, bytes);
+  if (!on_own_tls()) return next(count, bytes);
   const Guard guard(RUBATO_CALLER);
   return next(count, bytes);
 }
@@ -99,7 +99,7 @@ RUBATO_INTERPOSED void free(void* memory) noexcept {
   if (__builtin_expect(is_early(memory), 0)) return;
   auto* next = ready(next_free);
   if (next == nullptr) return;
-  if (!on_own_identity()) return next(memory);
+  if (!on_own_tls()) return next(memory);
   const Guard guard(RUBATO_CALLER);
   next(memory);
 }
@@ -112,7 +112,7 @@ RUBATO_INTERPOSED void* realloc(void* memory, size_t bytes) noexcept {
     const size_t old_bytes = is_early(memory) ? early_size(memory) : 0;
     return std::memcpy(moved, memory, old_bytes < bytes ? old_bytes : bytes);
   }
-  if (!on_own_identity()) return next(memory, bytes);
+  if (!on_own_tls()) return next(memory, bytes);
   const Guard guard(RUBATO_CALLER);
   return next(memory, bytes);
 }
@@ -120,7 +120,7 @@ RUBATO_INTERPOSED void* realloc(void* memory, size_t bytes) noexcept {
 RUBATO_INTERPOSED int posix_memalign(void** memory, size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_posix_memalign);
   if (next == nullptr) return ENOMEM;
-  if (!on_own_identity()) return next(memory, alignment, bytes);
+  if (!on_own_tls()) return next(memory, alignment, bytes);
   const Guard guard(RUBATO_CALLER);
   return next(memory, alignment, bytes);
 }
@@ -128,7 +128,7 @@ RUBATO_INTERPOSED int posix_memalign(void** memory, size_t alignment, size_t byt
 RUBATO_INTERPOSED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_aligned_alloc);
   if (next == nullptr) return nullptr;
-  if (!on_own_identity()) return next(alignment, bytes);
+  if (!on_own_tls()) return next(alignment, bytes);
   const Guard guard(RUBATO_CALLER);
   return next(alignment, bytes);
 }
@@ -136,7 +136,7 @@ RUBATO_INTERPOSED void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
 RUBATO_INTERPOSED void* memalign(size_t alignment, size_t bytes) noexcept {
   auto* next = ready(next_memalign);
   if (next == nullptr) return nullptr;
-  if (!on_own_identity()) return next(alignment, bytes);
+  if (!on_own_tls()) return next(alignment, bytes);
   const Guard guard(RUBATO_CALLER);
   return next(alignment, bytes);
 }

@@ -7,8 +7,8 @@
 // for a lock or a condition is to yield, whoever calls. Nothing here is used on plain threads, but
 // for thread_kind() and, once a runtime is attached, note_foreign_release().
 //
-// State is kept per identity (hooks.h). Leaving a section may switch a fiber that shares its
-// identity to another thread, so nothing here holds the address of a thread_local over that; the
+// State is kept per TLS block (hooks.h). Leaving a section may switch a fiber that shares its
+// TLS block to another thread, so nothing here holds the address of a thread_local over that; the
 // accessors are not inlined.
 #pragma once
 
@@ -26,12 +26,12 @@ extern thread_local constinit uint8_t t_kind __attribute__((tls_model("initial-e
 [[gnu::always_inline]] inline bool on_plain_thread() {
   return __builtin_expect(t_kind == RUBATO_INTERPOSE_PLAIN, 1);
 }
-[[gnu::always_inline]] inline bool on_own_identity() {
-  return __builtin_expect(t_kind == RUBATO_INTERPOSE_OWN_IDENTITY, 0);
+[[gnu::always_inline]] inline bool on_own_tls() {
+  return __builtin_expect(t_kind == RUBATO_INTERPOSE_OWN_TLS, 0);
 }
 
 // May the caller give its worker away half-way through code that knows nothing of fibers?
-[[gnu::always_inline]] inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_IDENTITY; }
+[[gnu::always_inline]] inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_TLS; }
 
 bool attached();
 void enter();

@@ -21,16 +21,16 @@ struct RubatoInterposeHooks {
   void (*code_changed)();
 };
 
-// What the calling thread is to the interposers. Its identity is its thread control block: a fiber
+// What the calling thread is to the interposers. Its TLS block is its thread control block: a fiber
 // that has one of its own is a thread to libc, others share that of the worker they run on. Fibers
 // that share one are not switched inside code that knows nothing of them, for that code may keep
 // things by thread; so they open sections, but never yield for a lock. Unless who waits keeps the
-// identity, and the thread goes on by another one: that is for yield_for_lock to do.
+// TLS block, and the thread goes on by another one: that is for yield_for_lock to do.
 enum RubatoInterposeKind {
   RUBATO_INTERPOSE_PLAIN = 0,        // libc is called, nothing else
-  RUBATO_INTERPOSE_SHARED = 1,       // fibers of ours run on this thread's identity
-  RUBATO_INTERPOSE_OWN_IDENTITY = 2,  // this identity belongs to one fiber
-  RUBATO_INTERPOSE_LENT_IDENTITY = 3  // shared, but a fiber that waits keeps it
+  RUBATO_INTERPOSE_SHARED = 1,       // fibers of ours run on this thread's TLS block
+  RUBATO_INTERPOSE_OWN_TLS = 2,  // this TLS block belongs to one fiber
+  RUBATO_INTERPOSE_LENT_TLS = 3  // shared, but a fiber that waits keeps it
 };
 
 // `hooks` must stay as long as it is attached; null detaches. With threads that are not plain, it

@@ -2,7 +2,7 @@
 //
 // What the interposers cost where nobody else wants the lock: libc's own functions, called past
 // them, against the interposed ones on a plain thread (before and after a runtime has attached) and
-// on a fiber with an identity of its own.
+// on a fiber with a TLS block of its own.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -29,7 +29,7 @@ void prepare(Way way) {
   rubato_interpose_attach(nullptr);
   if (way != Way::kPlainAttached && way != Way::kFiber) return;
   static_cast<void>(interposers_attach());
-  if (way == Way::kFiber) interposers_mark_thread(ThreadKind::kIsIdentity);
+  if (way == Way::kFiber) interposers_mark_thread(ThreadKind::kOwnsTls);
 }
 
 template <Way kWay>

@@ -176,12 +176,12 @@ TEST(LibcOffFibers, plain_threads_open_no_section) {
   free(malloc(10));
 }
 
-// Fibers that share their thread's identity.
-class SharedIdentity : public ::testing::Test {
+// Fibers that share their thread's TLS block.
+class SharedTls : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(interposers_attach().ok());
-    interposers_mark_thread(ThreadKind::kSharesIdentity);
+    interposers_mark_thread(ThreadKind::kSharesTls);
   }
   void TearDown() override {
     interposers_mark_thread(ThreadKind::kPlain);
@@ -190,7 +190,7 @@ class SharedIdentity : public ::testing::Test {
   }
 };
 
-TEST_F(SharedIdentity, a_lock_is_a_section_and_never_yields) {
+TEST_F(SharedTls, a_lock_is_a_section_and_never_yields) {
   static bool yielded = false;
   set_yield_for_lock([] { return yielded = true; });
   std::mutex mutex;
@@ -208,7 +208,7 @@ TEST_F(SharedIdentity, a_lock_is_a_section_and_never_yields) {
   EXPECT_FALSE(yielded);
 }
 
-TEST_F(SharedIdentity, every_kind_of_lock_opens_and_closes_a_section) {
+TEST_F(SharedTls, every_kind_of_lock_opens_and_closes_a_section) {
   std::recursive_timed_mutex recursive;
   EXPECT_TRUE(recursive.try_lock_for(std::chrono::milliseconds(1)));
   recursive.lock();

@@ -2,7 +2,7 @@
 //
 // Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked
 // by trylock; what libc decides from the id of the thread is right because a fiber that yields has
-// an identity of its own. What the kernel decides is not: it hands a priority-inheriting mutex with
+// a TLS block of its own. What the kernel decides is not: it hands a priority-inheriting mutex with
 // waiters to nobody but for the thread that it knows as the owner. Among fibers these work, as
 // fibers never wait for them in the kernel; where a plain thread does, we say so and stop, for it
 // would wait for ever.

@@ -33,9 +33,9 @@ void Ring::add(std::function<void()> body) {
   member->body = std::move(body);
   member->stack = stacks_.take();
   RUBATO_CHECK(member->stack != nullptr);
-  member->identity = Identity::make();
-  RUBATO_CHECK(member->identity != nullptr);
-  member->pointer = member->identity->pointer();
+  member->tls = TlsBlock::make();
+  RUBATO_CHECK(member->tls != nullptr);
+  member->pointer = member->tls->pointer();
   context_make(member->context, member->stack->low, member->stack->size_bytes, &Ring::entry,
                member.get());
   members_.push_back(std::move(member));
@@ -48,7 +48,7 @@ void Ring::run() {
 
 void Ring::entry(void* argument) {
   auto& self = *static_cast<Member*>(argument);
-  interposers_mark_thread(ThreadKind::kIsIdentity);
+  interposers_mark_thread(ThreadKind::kOwnsTls);
   self.body();
   RUBATO_CHECK(section_depth() == 0);
   self.ended = true;

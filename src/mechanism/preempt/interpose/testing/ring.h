@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ring: fibers that take turns on one thread, each with an identity of its own, for tests of the
+// Ring: fibers that take turns on one thread, each with a TLS block of its own, for tests of the
 // interposers: whatever blocks the thread blocks all of them, and the test with them. A fiber gives
 // its turn away in yield_for_lock, which the interposers call, or in Ring::yield. Attaches the
 // interposers. One Ring at a time.
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "mechanism/fiber/fiber.h"
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/interposed.h"
 
 namespace rubato::testing {
@@ -38,7 +38,7 @@ class Ring {
  private:
   struct Member {
     Context context;
-    std::unique_ptr<Identity> identity;
+    std::unique_ptr<TlsBlock> tls;
     uintptr_t pointer = 0;
     Stack* stack = nullptr;
     std::function<void()> body;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -35,10 +35,10 @@ thread_local Counted t_counted;
 [[gnu::noinline]] void set_error_number(int to) { asm volatile(""); errno = to; }
 [[gnu::noinline]] pthread_t self() { asm volatile(""); return pthread_self(); }
 
-struct IdentityTest : testing::Test {
+struct TlsBlockTest : testing::Test {
   void SetUp() override {
-    if (const Status good = Identity::available(); !good.ok()) GTEST_SKIP() << good.error();
-    other = Identity::make();
+    if (const Status good = TlsBlock::available(); !good.ok()) GTEST_SKIP() << good.error();
+    other = TlsBlock::make();
     ASSERT_NE(other, nullptr);
     own = thread_pointer();
   }
@@ -48,11 +48,11 @@ struct IdentityTest : testing::Test {
     f();
     set_thread_pointer(own);
   }
-  std::unique_ptr<Identity> other;
+  std::unique_ptr<TlsBlock> other;
   uintptr_t own = 0;
 };
 
-TEST_F(IdentityTest, thread_locals_and_errno_are_its_own_and_wait_for_it) {
+TEST_F(TlsBlockTest, thread_locals_and_errno_are_its_own_and_wait_for_it) {
   set_value(1);
   set_error_number(EDOM);
   as_other([] {
@@ -68,7 +68,7 @@ TEST_F(IdentityTest, thread_locals_and_errno_are_its_own_and_wait_for_it) {
   });
 }
 
-TEST_F(IdentityTest, goes_with_whoever_takes_it) {
+TEST_F(TlsBlockTest, goes_with_whoever_takes_it) {
   as_other([] { set_value(41); });
   std::thread([this] {
     const uintptr_t mine = thread_pointer();
@@ -81,7 +81,7 @@ TEST_F(IdentityTest, goes_with_whoever_takes_it) {
   as_other([] { EXPECT_EQ(value(), 42); });
 }
 
-TEST_F(IdentityTest, library_code_works_under_it) {
+TEST_F(TlsBlockTest, library_code_works_under_it) {
   const pthread_t me = self();
   as_other([me] {
     EXPECT_EQ(pthread_equal(self(), me), 0);
@@ -102,7 +102,7 @@ TEST_F(IdentityTest, library_code_works_under_it) {
   EXPECT_NE(pthread_equal(self(), me), 0);
 }
 
-TEST_F(IdentityTest, cpu_number_is_the_workers) {
+TEST_F(TlsBlockTest, cpu_number_is_the_workers) {
   for (const uint32_t cpu : allowed_cpus()) {
     std::thread([this, cpu] {
       if (!pin_this_thread(cpu).ok()) return;
@@ -114,7 +114,7 @@ TEST_F(IdentityTest, cpu_number_is_the_workers) {
   }
 }
 
-TEST_F(IdentityTest, thread_locals_are_destroyed_with_it) {
+TEST_F(TlsBlockTest, thread_locals_are_destroyed_with_it) {
   g_destroyed = 0;
   as_other([] { touch_counted(); });
   EXPECT_EQ(g_destroyed, 0);
@@ -124,18 +124,18 @@ TEST_F(IdentityTest, thread_locals_are_destroyed_with_it) {
 
 int g_ended_with = 0;
 
-TEST_F(IdentityTest, end_is_announced_to_its_owner_as_itself) {
-  other = Identity::make([] { g_ended_with = value(); });
+TEST_F(TlsBlockTest, end_is_announced_to_its_owner_as_itself) {
+  other = TlsBlock::make([] { g_ended_with = value(); });
   ASSERT_NE(other, nullptr);
   as_other([] { set_value(99); });
   other.reset();
   EXPECT_EQ(g_ended_with, 99);
 }
 
-TEST_F(IdentityTest, many_can_live_at_once) {
-  std::vector<std::unique_ptr<Identity>> crowd;
+TEST_F(TlsBlockTest, many_can_live_at_once) {
+  std::vector<std::unique_ptr<TlsBlock>> crowd;
   for (int i = 0; i < 200; ++i) {
-    crowd.push_back(Identity::make());
+    crowd.push_back(TlsBlock::make());
     ASSERT_NE(crowd.back(), nullptr);
   }
   for (int i = 0; i < 200; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mechanism/preempt/identity.h"
+#include "mechanism/preempt/tls_block.h"
 
 #include <signal.h>
 #include <sys/auxv.h>
@@ -56,7 +56,7 @@ long bare_syscall(long number, long a, long b, long c, long d = 0) {
   }
 }
 
-Status Identity::available() {
+Status TlsBlock::available() {
   if (sanitizer::kPresent) {
     return Error{"built with a sanitizer, which keeps its records by thread"};
   }
@@ -74,7 +74,7 @@ long bare_syscall(long number, long a, long b, long c, long d = 0) {
 uintptr_t thread_pointer() { return reinterpret_cast<uintptr_t>(__builtin_thread_pointer()); }
 void set_thread_pointer(uintptr_t) { check_failed(__FILE__, __LINE__, "no identities here"); }
 
-Status Identity::available() {
+Status TlsBlock::available() {
   return Error{"not written for this processor, only for x86-64"};
 }
 
@@ -105,8 +105,8 @@ void leave_restartable_sequences() {
 
 }  // namespace
 
-std::unique_ptr<Identity> Identity::make(void (*at_end)(), ThreadKind kind) {
-  std::unique_ptr<Identity> made(new Identity(at_end, kind));
+std::unique_ptr<TlsBlock> TlsBlock::make(void (*at_end)(), ThreadKind kind) {
+  std::unique_ptr<TlsBlock> made(new TlsBlock(at_end, kind));
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return nullptr;
   // The sleeper takes no signals that are meant for the process.
@@ -116,7 +116,7 @@ std::unique_ptr<Identity> Identity::make(void (*at_end)(), ThreadKind kind) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const bool started =
       pthread_attr_setstacksize(&attributes, kSleeperStackBytes) == 0 &&
-      pthread_create(&made->sleeper_, &attributes, &Identity::sleep_for_ever, made.get()) == 0;
+      pthread_create(&made->sleeper_, &attributes, &TlsBlock::sleep_for_ever, made.get()) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   if (!started) {
@@ -128,7 +128,7 @@ std::unique_ptr<Identity> Identity::make(void (*at_end)(), ThreadKind kind) {
 }
 
 // Pairs with the sleeper's release store: what it did with its thread-local storage is seen.
-void Identity::wait_for(uint32_t phase) {
+void TlsBlock::wait_for(uint32_t phase) {
   for (;;) {
     const uint32_t seen = phase_.load(std::memory_order_acquire);
     if (seen == phase) return;
@@ -138,8 +138,8 @@ void Identity::wait_for(uint32_t phase) {
 
 // From kAsleep on until kEnding this thread touches nothing that is found through its thread
 // pointer: it is somebody else's.
-void* Identity::sleep_for_ever(void* argument) {
-  auto& self = *static_cast<Identity*>(argument);
+void* TlsBlock::sleep_for_ever(void* argument) {
+  auto& self = *static_cast<TlsBlock*>(argument);
   leave_restartable_sequences();
   interposers_mark_thread(self.kind_);
   self.pointer_ = thread_pointer();
@@ -154,7 +154,7 @@ void* Identity::sleep_for_ever(void* argument) {
 }
 
 // The release store hands the thread-local storage back.
-Identity::~Identity() {
+TlsBlock::~TlsBlock() {
   if (phase_.exchange(kEnding, std::memory_order_acq_rel) == kEnding) return;
   futex_wake(phase_);
   pthread_join(sleeper_, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Identity: thread-local storage for a fiber that may be interrupted at any instruction and go on
+// TlsBlock: thread-local storage for a fiber that may be interrupted at any instruction and go on
 // on another worker. Code that knows nothing of us keeps addresses of its thread-locals, errno, the
 // allocator's cache, the exceptions in flight; so the fiber takes all of it along. It borrows the
 // thread control block of a real thread, made for this and asleep for ever: switching fibers also
@@ -13,8 +13,8 @@
 // The latter are unregistered in the sleeping thread, so that the C library asks the kernel for the
 // CPU number instead of reading that of the sleeper.
 //
-// Thread safety: make and the destructor on any thread; assume on the one whose identity changes.
-// At any time one thread at most goes by an identity, and none when it is destroyed: then the
+// Thread safety: make and the destructor on any thread; assume on the one whose TLS block changes.
+// At any time one thread at most goes by a TLS block, and none when it is destroyed: then the
 // sleeper wakes, runs the destructors of the thread-locals and ends.
 #pragma once
 
@@ -36,24 +36,24 @@ uintptr_t thread_pointer();
 // hold no address of a thread_local from before.
 void set_thread_pointer(uintptr_t pointer);
 
-class Identity {
+class TlsBlock {
  public:
   // Says why fibers cannot have one here: another processor, or a sanitizer, which keeps records by
   // thread.
   static Status available();
 
-  // Null: the system has no more threads. `at_end` (may be null) runs as this identity before its
+  // Null: the system has no more threads. `at_end` (may be null) runs as this TLS block before its
   // thread-locals are destroyed. `kind`: what it is to the interposed functions of libc.
-  static std::unique_ptr<Identity> make(void (*at_end)() = nullptr,
-                                        ThreadKind kind = ThreadKind::kIsIdentity);
-  ~Identity();
-  Identity(const Identity&) = delete;
-  Identity& operator=(const Identity&) = delete;
+  static std::unique_ptr<TlsBlock> make(void (*at_end)() = nullptr,
+                                        ThreadKind kind = ThreadKind::kOwnsTls);
+  ~TlsBlock();
+  TlsBlock(const TlsBlock&) = delete;
+  TlsBlock& operator=(const TlsBlock&) = delete;
 
   uintptr_t pointer() const { return pointer_; }
 
  private:
-  Identity(void (*at_end)(), ThreadKind kind) : at_end_(at_end), kind_(kind) {}
+  TlsBlock(void (*at_end)(), ThreadKind kind) : at_end_(at_end), kind_(kind) {}
   static void* sleep_for_ever(void* self);
   void wait_for(uint32_t phase);
 
