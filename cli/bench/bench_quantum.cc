@@ -10,7 +10,7 @@
 #include "cli/bench/bench_preempt.h"
 #include "cli/common/interrupt.h"
 #include "datapath/loopback.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 

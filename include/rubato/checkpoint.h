@@ -22,8 +22,8 @@ extern "C" {
 
 // The checkpoint as an ordinary call. Not zero: nobody wants the reply any more (the client is
 // gone, the request's deadline has passed, the server has stopped waiting), so the request is to
-// end as soon as it can; what it has put into the reply is dropped. Zero in a section without
-// preemption.
+// end as soon as it can; what it has put into the reply is dropped. Zero in a non-preemptible
+// region without preemption.
 int rubato_checkpoint(void);
 
 // What a checkpoint does when its budget is used up; returns on the same fiber, perhaps much later

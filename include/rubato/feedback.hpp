@@ -27,8 +27,8 @@ namespace detail {
 // Lets the request be preempted here, or ends it by throwing Cancelled. Costs about a nanosecond
 // when it does neither. May switch. Never throws while a NoPreempt lives, nor while the stack is
 // unwound. In destructors and other functions that must not throw call rubato_checkpoint(), which
-// returns not 0 instead. What else may preempt never throws: interrupts, the ends of sections,
-// checkpoints that are compiled in.
+// returns not 0 instead. What else may preempt never throws: interrupts, the ends of
+// non-preemptible regions, checkpoints that are compiled in.
 [[gnu::always_inline]] inline void checkpoint() {
   if (rubato_checkpoint_inline() != 0) detail::cancel();
 }
@@ -47,13 +47,13 @@ class LongSection {
   LongSection& operator=(const LongSection&) = delete;
 };
 
-// No preemption while one of these lives, for locks and other critical sections. One that fell due
-// meanwhile happens when the last of them ends, so the destructor may switch: make it the first
-// thing in the scope, so that it ends after the lock does.
+// No preemption while one of these lives, for locks and other critical non-preemptible regions. One
+// that fell due meanwhile happens when the last of them ends, so the destructor may switch: make it
+// the first thing in the scope, so that it ends after the lock does.
 class NoPreempt {
  public:
-  NoPreempt() noexcept { rubato_preempt_forbid(); }
-  ~NoPreempt() { rubato_preempt_allow(); }
+  NoPreempt() noexcept { rubato_preempt_disable(); }
+  ~NoPreempt() { rubato_preempt_enable(); }
   NoPreempt(const NoPreempt&) = delete;
   NoPreempt& operator=(const NoPreempt&) = delete;
 };

@@ -243,10 +243,10 @@ void rubato_long_begin(uint32_t priority);
 void rubato_long_end(void);
 
 // No preemption in between; may be nested. One that falls due is made up for by
-// rubato_preempt_allow, which may switch then. For critical sections. Worker; elsewhere they do
-// nothing.
-void rubato_preempt_forbid(void);
-void rubato_preempt_allow(void);
+// rubato_preempt_enable, which may switch then. For critical non-preemptible regions. Worker;
+// elsewhere they do nothing.
+void rubato_preempt_disable(void);
+void rubato_preempt_enable(void);
 
 // A value per request, which goes with it from worker to worker and is destroyed when it is sent;
 // off a request, per thread. <rubato/fiber_local.hpp> is the C++ face. Any thread; keys are never

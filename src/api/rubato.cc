@@ -142,12 +142,12 @@ void rubato_long_begin(uint32_t priority) {
 
 void rubato_long_end(void) { rubato::long_end(); }
 
-void rubato_preempt_forbid(void) {
-  rubato::forbid_preemption();
+void rubato_preempt_disable(void) {
+  rubato::disable_preemption();
 }
 
-void rubato_preempt_allow(void) {
-  rubato::allow_preemption();
+void rubato_preempt_enable(void) {
+  rubato::enable_preemption();
 }
 
 uint32_t rubato_fiber_local_new_key(void) { return rubato::new_fiber_local_key(); }

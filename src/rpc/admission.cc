@@ -68,7 +68,7 @@ void AdmissionController::notify(std::span<const uint64_t> flows) {
   offered_.fetch_add(flows.size(), std::memory_order_relaxed);
   Datapath* const datapath = datapath_.load(std::memory_order_acquire);
   if (datapath == nullptr) return;
-  const Section stay;
+  const PreemptDisableGuard no_preemption;
   for (const uint64_t flow : flows) datapath->request_push(flow);
 }
 

@@ -24,7 +24,7 @@
 #include <unordered_map>
 
 #include "base/time.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "metrics/counter.h"
 #include "overload/admission.h"
 #include "rpc/credit_source.h"
@@ -36,22 +36,22 @@ class Datapath;
 
 namespace rubato::rpc {
 
-// A mutex that no request is preempted with. The section comes first and goes last.
-class SectionMutex {
+// A mutex that no request is preempted with. The region comes first and goes last.
+class PreemptDisablingMutex {
  public:
   void lock() {
-    section_enter();
+    preempt_disable();
     mutex_.lock();
   }
   bool try_lock() {
-    section_enter();
+    preempt_disable();
     if (mutex_.try_lock()) return true;
-    section_leave();
+    preempt_enable();
     return false;
   }
   void unlock() {
     mutex_.unlock();
-    section_leave();
+    preempt_enable();
   }
 
  private:
@@ -61,7 +61,7 @@ class SectionMutex {
 struct LivePlatform {
   template <class T>
   using Cell = std::atomic<T>;
-  using Mutex = SectionMutex;
+  using Mutex = PreemptDisablingMutex;
 };
 
 using overload::QueuedRequest;
@@ -157,7 +157,7 @@ class AdmissionController final : public CreditSource {
   const AdmissionOptions options_;
   mutable overload::Admission<LivePlatform> admission_;
 
-  mutable SectionMutex sessions_mutex_;  // guards what follows
+  mutable PreemptDisablingMutex sessions_mutex_;  // guards what follows
   std::unordered_map<std::string, uint32_t> of_address_;  // sessions, where addresses have a limit
   uint32_t open_sessions_ = 0;
   uint64_t opened_ = 0;

@@ -9,10 +9,10 @@ namespace {
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit CurrentWorker* t_current_worker = nullptr;
 
-// The context, if code of a request is what calls. In a section, so that the request is not moved
-// to another context between the look and the mark.
+// The context, if code of a request is what calls. In a non-preemptible region, so that the request
+// is not moved to another context between the look and the mark.
 CurrentWorker* leave_application() {
-  const Section stay;
+  const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = current_worker();
   return worker != nullptr && worker->leave_application() ? worker : nullptr;
 }
@@ -24,7 +24,7 @@ bool checkpoint_taken() {
 }
 
 // A preemption was put off until now.
-void section_left() {
+void region_left() {
   if (CurrentWorker* worker = leave_application()) static_cast<void>(worker->checkpoint_slow(true));
 }
 
@@ -48,7 +48,7 @@ bool yield_to_others() {
 
 void install_worker_hooks() {
   checkpoint_set_handler(&checkpoint_taken);
-  section_set_handler(&section_left);
+  set_pending_preemption_handler(&region_left);
   set_yield_for_lock(&yield_to_others);
 }
 
@@ -61,22 +61,22 @@ void long_end() {
 }
 
 Request* current_request() {
-  const Section stay;
+  const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = current_worker();
   return worker == nullptr ? nullptr : worker->current();
 }
 
-void forbid_preemption() {
-  const Section stay;
-  if (CurrentWorker* worker = current_worker()) worker->forbid_preemption();
+void disable_preemption() {
+  const PreemptDisableGuard no_preemption;
+  if (CurrentWorker* worker = current_worker()) worker->disable_preemption();
 }
 
-void allow_preemption() {
-  section_enter();
+void enable_preemption() {
+  preempt_disable();
   CurrentWorker* worker = current_worker();
-  const bool open = worker != nullptr && worker->allow_preemption();
-  if (open) section_leave_quietly();
-  section_leave();
+  const bool open = worker != nullptr && worker->enable_preemption();
+  if (open) preempt_enable_no_resched();
+  preempt_enable();
 }
 
 }  // namespace rubato

@@ -46,12 +46,12 @@ Request* current_request();
 
 // No preemption while one of these lives; a preemption that falls due meanwhile happens at the
 // first checkpoint after the last one ends (the destructor checks).
-void forbid_preemption();
-void allow_preemption();
+void disable_preemption();
+void enable_preemption();
 class NoPreempt {
  public:
-  NoPreempt() { forbid_preemption(); }
-  ~NoPreempt() { allow_preemption(); }
+  NoPreempt() { disable_preemption(); }
+  ~NoPreempt() { enable_preemption(); }
   NoPreempt(const NoPreempt&) = delete;
   NoPreempt& operator=(const NoPreempt&) = delete;
 };

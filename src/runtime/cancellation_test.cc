@@ -114,7 +114,7 @@ TEST_P(Cancellation, what_waits_when_its_client_goes_is_not_run) {
   EXPECT_FALSE(wasted);
 }
 
-TEST_P(Cancellation, a_section_is_not_told_before_its_end) {
+TEST_P(Cancellation, a_non_preemptible_region_is_not_cancelled_before_its_end) {
   std::atomic<bool> cancelled_inside{false};
   std::atomic<bool> gone{false};
   server_.app.on('L') = [&](Request&) {

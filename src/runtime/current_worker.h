@@ -3,7 +3,7 @@
 // CurrentWorker: a worker as the code on its fibers sees it. A fiber may be suspended in any call
 // marked "may switch" and continue on another worker, so no code keeps a CurrentWorker across such
 // a call: ask current_worker() again. Where requests can be interrupted at any instruction, no code
-// keeps one across anything but a section (mechanism/preempt/section.h).
+// keeps one across anything but a non-preemptible region (mechanism/preempt/preempt_disable.h).
 //
 // A context is in the application while code of a request runs, from the return of recv to the next
 // call into the runtime; only then may that request be switched away from.
@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "datapath/request.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato {
 
@@ -35,9 +35,9 @@ class CurrentWorker {
   virtual void send(Request& request) = 0;
   // Calls out of the application, see leave_application(); they return to it. All but the last may
   // switch.
-  // `half_way`: not at a checkpoint, but at the end of a section of whatever code. True: the
-  // request is to end as soon as it can.
-  virtual bool checkpoint_slow(bool half_way) = 0;
+  // `off_checkpoint`: not at a checkpoint, but at the end of a non-preemptible region of whatever
+  // code. True: the request is to end as soon as it can.
+  virtual bool checkpoint_slow(bool off_checkpoint) = 0;
   virtual bool yield_for_lock() = 0;
   virtual void long_begin(uint8_t priority) = 0;
   virtual void long_end() = 0;
@@ -46,25 +46,26 @@ class CurrentWorker {
 
   Request* current() const { return current_; }
   void begin_request(Request& request) {
-    RUBATO_DCHECK(current_ == nullptr && forbidden_ == 0);
+    RUBATO_DCHECK(current_ == nullptr && preempt_disabled_ == 0);
     current_ = &request;
   }
-  // Its reply leaves; the sections that it has left open are closed.
+  // Its reply leaves; the non-preemptible regions that it has left open are closed.
   void end_request() {
     current_ = nullptr;
-    if (forbidden_ > 0) section_exchange_depth(section_depth() - std::exchange(forbidden_, 0));
+    if (preempt_disabled_ > 0) exchange_preempt_depth(preempt_disable_depth() - std::exchange(preempt_disabled_, 0));
   }
 
-  // Opens a section of the request, which ends with it at the latest. The caller is in one.
-  void forbid_preemption() {
-    ++forbidden_;
-    section_enter();
+  // Opens a non-preemptible region of the request, which ends with it at the latest. The caller is
+  // in one.
+  void disable_preemption() {
+    ++preempt_disabled_;
+    preempt_disable();
   }
   // False: none is open. True: the caller leaves it.
-  bool allow_preemption() {
-    if (forbidden_ == 0) return false;
-    RUBATO_DCHECK(section_depth() > forbidden_);
-    --forbidden_;
+  bool enable_preemption() {
+    if (preempt_disabled_ == 0) return false;
+    RUBATO_DCHECK(preempt_disable_depth() > preempt_disabled_);
+    --preempt_disabled_;
     return true;
   }
 
@@ -79,7 +80,7 @@ class CurrentWorker {
 
  protected:
   Request* current_ = nullptr;
-  uint32_t forbidden_ = 0;  // sections of the current request
+  uint32_t preempt_disabled_ = 0;  // non-preemptible regions of the current request
 
  private:
   // Read by handlers on the worker's own thread only: the fences hold the compiler.
@@ -99,7 +100,8 @@ CurrentWorker* current_worker();
 // Also makes the thread its worker for this_worker().
 void set_current_worker(CurrentWorker* worker);
 
-// Makes checkpoints, sections and locks come to the contexts. Once, before the first worker runs.
+// Makes checkpoints, non-preemptible regions and locks come to the contexts. Once, before the first
+// worker runs.
 void install_worker_hooks();
 
 }  // namespace rubato

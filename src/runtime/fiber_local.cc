@@ -4,7 +4,7 @@
 #include <atomic>
 #include <utility>
 
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/current_worker.h"
 
 namespace rubato {
@@ -18,7 +18,7 @@ std::atomic<uint32_t> g_keys{0};
   return locals;
 }
 
-// Null = no request calls. Called in a section.
+// Null = no request calls. Called in a non-preemptible region.
 CurrentWorker* worker_of_request() {
   CurrentWorker* worker = current_worker();
   return worker != nullptr && worker->current() != nullptr ? worker : nullptr;
@@ -42,13 +42,13 @@ void FiberLocals::clear() {
 uint32_t new_fiber_local_key() { return g_keys.fetch_add(1, std::memory_order_relaxed); }
 
 void* fiber_local(uint32_t key) {
-  const Section stay;
+  const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = worker_of_request();
   return worker != nullptr ? worker->locals().get(key) : of_thread().get(key);
 }
 
 void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy) {
-  const Section stay;
+  const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = worker_of_request();
   if (worker == nullptr) return of_thread().set(key, value, destroy);
   worker->locals().set(key, value, destroy);
@@ -60,7 +60,7 @@ void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy) {
 void clear_fiber_locals(Request& request) {
   FiberLocals* mine = nullptr;
   {
-    const Section stay;
+    const PreemptDisableGuard no_preemption;
     mine = &current_worker()->locals();
   }
   mine->clear();

@@ -20,7 +20,7 @@
 
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/tls_block.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/fiber_local.h"
 #include "runtime/testing/foreign.h"
 #include "runtime/testing/letter_app.h"
@@ -64,13 +64,13 @@ class Interrupts : public ::testing::TestWithParam<PreemptMechanism> {
     if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
     dl_iterate_phdr(read_program, nullptr);
   }
-  void TearDown() override { set_code_is_unsafe(nullptr); }
+  void TearDown() override { set_async_signal_unsafe_predicate(nullptr); }
 
   // Starts it; making a runtime may set a predicate of its own.
   static void start(LetterServer& server,
-                    CodeIsUnsafe predicate = &is_no_code_of_the_program) {
+                    AsyncSignalUnsafe predicate = &is_no_code_of_the_program) {
     server.start();
-    set_code_is_unsafe(predicate);
+    set_async_signal_unsafe_predicate(predicate);
   }
 
   LetterServer& make(const std::string& policy, uint32_t workers = 1) {
@@ -301,7 +301,7 @@ TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
     const Instant end = now() + Nanos::millis(5);
     while (now() < end) asm volatile("");
     before = request.preemptions;
-    set_code_is_unsafe(&is_no_code_of_the_program);
+    set_async_signal_unsafe_predicate(&is_no_code_of_the_program);
     foreign_wait(&stop);
   };
   server.app.on('S') = [&](Request&) { stop = 1; };

@@ -93,9 +93,9 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // ---- From the application -------------------------------------------------------------------
 
   // May switch.
-  bool checkpoint_slow(bool half_way) override {
-    if (in_section()) {
-      section_set_pending();
+  bool checkpoint_slow(bool off_checkpoint) override {
+    if (preemption_disabled()) {
+      set_preemption_pending();
       checkpoint_budget_set(kCheckpointNever);
       back_to_application(*this);
       return false;
@@ -103,15 +103,15 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     RUBATO_DCHECK(current_ != nullptr);
     Request& request = *current_;
     const bool over = preempter_.slice().over(context_.step());
-    if (over) slice_over(half_way);
+    if (over) slice_over(off_checkpoint);
     LiveWorker& worker = here();
-    const bool ends = worker.is_to_end(request, half_way);
+    const bool ends = worker.is_to_end(request, off_checkpoint);
     back_to_application(worker, !over);
     return ends;
   }
 
-  // May switch. The count of open sections stays with the request: as thread-local storage of the
-  // TLS block that it has or keeps, or carried over.
+  // May switch. The count of open non-preemptible regions stays with the request: as thread-local
+  // storage of the TLS block that it has or keeps, or carried over.
   bool yield_for_lock() override {
     RUBATO_DCHECK(current_ != nullptr);
     LoopFiber* to = fibers_.keep_tls() ? fibers_.take() : nullptr;
@@ -120,15 +120,15 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
       back_to_application(*this);
       return false;
     }
-    RUBATO_DCHECK(section_depth() >= forbidden_);
+    RUBATO_DCHECK(preempt_disable_depth() >= preempt_disabled_);
     ++context_.stats.lock_yields;
-    const uint32_t forbidden = std::exchange(forbidden_, 0);
+    const uint32_t forbidden = std::exchange(preempt_disabled_, 0);
     const bool carried = !preempter_.asynchronous() && !fibers_.shares_tls();
-    const uint32_t depth = carried ? section_exchange_depth(0) : 0;
+    const uint32_t depth = carried ? exchange_preempt_depth(0) : 0;
     leave_request(*to, context_.step(), /*waits_for_lock=*/true);
-    if (carried) static_cast<void>(section_exchange_depth(depth));
+    if (carried) static_cast<void>(exchange_preempt_depth(depth));
     LiveWorker& worker = here();
-    worker.forbidden_ = forbidden;
+    worker.preempt_disabled_ = forbidden;
     back_to_application(worker);
     return true;
   }
@@ -205,14 +205,14 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // ---- Slices ---------------------------------------------------------------------------------
 
   // The slice of the current request has ended. May switch.
-  [[gnu::noinline]] void slice_over(bool half_way = false) {
+  [[gnu::noinline]] void slice_over(bool off_checkpoint = false) {
     RUBATO_DCHECK(current_ != nullptr);
     Request& request = *current_;
     const Instant at = context_.host.now();
     context_.stats.overrun.record(at - preempter_.slice().end());
-    if (!half_way && slice_was_lost()) return;  // half-way it has been put off already
+    if (!off_checkpoint && slice_was_lost()) return;  // half-way it has been put off already
     const Nanos service = context_.meter.attained(request, context_.host.now());
-    if (core_.expire(request, service)) return preempt(half_way);
+    if (core_.expire(request, service)) return preempt(off_checkpoint);
     ++context_.stats.preemptions_avoided;
     if (request.cancelled) checkpoint_budget_set(0);
   }
@@ -235,30 +235,30 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
   // Its slice may not have ended, and its worker not polled, for long; so the request asks.
   // Half-way it cannot be told: it comes to the next checkpoint for that.
-  bool is_to_end(Request& request, bool half_way) {
+  bool is_to_end(Request& request, bool off_checkpoint) {
     const Instant at = context_.host.now();
     if (at - last_client_look_ > kClientLook) {
       last_client_look_ = at;
       request.datapath->look_at_client(request);
     }
     if (!core_.cancels(request)) return false;
-    checkpoint_budget_set(half_way ? 0 : kCancelAgain);
+    checkpoint_budget_set(off_checkpoint ? 0 : kCancelAgain);
     return true;
   }
 
   // ---- Switches -------------------------------------------------------------------------------
 
   // The current request gives the worker away, if there is a fiber to go on by. May switch.
-  void preempt(bool half_way) {
+  void preempt(bool off_checkpoint) {
     Instant at = context_.host.now();
-    if (!half_way) fibers_.share_tls_again();
-    LoopFiber* to = !half_way || fibers_.keep_tls() ? fibers_.take() : nullptr;
+    if (!off_checkpoint) fibers_.share_tls_again();
+    LoopFiber* to = !off_checkpoint || fibers_.keep_tls() ? fibers_.take() : nullptr;
     if (to == nullptr) {
       ++context_.stats.preemptions_denied;
       return core_.start_slice(*current_);
     }
     ++context_.stats.preemptions;
-    if (half_way) at = context_.step();  // a TLS block may have been made
+    if (off_checkpoint) at = context_.step();  // a TLS block may have been made
     leave_request(*to, at, /*waits_for_lock=*/false);
   }
 
@@ -296,10 +296,10 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
   // ---- Interrupts, and the way back into the application --------------------------------------
 
-  // In the handler, which has opened a section of its own. May switch.
+  // In the handler, which has opened a non-preemptible region of its own. May switch.
   void interrupted(uintptr_t pc) override {
     if (!leave_application()) return preempter_.interrupted_at_work();
-    const bool may_leave = section_depth() == 1 && !code_is_unsafe(pc);
+    const bool may_leave = preempt_disable_depth() == 1 && !is_async_signal_unsafe(pc);
     const Answer answer = preempter_.interrupted(may_leave);
     if (answer == Answer::kDefer) ++context_.stats.preemptions_deferred;
     if (answer == Answer::kTake) {
@@ -313,7 +313,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // was ended on the way here. May switch.
   [[gnu::always_inline]] static void back_to_application(LiveWorker& worker, bool may_end = true) {
     if (!worker.preempter_.asynchronous()) return worker.enter_application();
-    back_to_interruptible(worker, may_end && !in_section());
+    back_to_interruptible(worker, may_end && !preemption_disabled());
   }
 
   [[gnu::noinline]] static void back_to_interruptible(LiveWorker& worker, bool may_leave) {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
@@ -84,12 +84,12 @@ class Moved : public ::testing::TestWithParam<PreemptMechanism> {
   void SetUp() override {
     if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
   }
-  void TearDown() override { set_code_is_unsafe(nullptr); }
+  void TearDown() override { set_async_signal_unsafe_predicate(nullptr); }
   // Interrupts come to checkpoints: nothing else here is fit to be left half-way. Making a runtime
   // may set a predicate of its own.
   static void start(LetterServer& server) {
     server.start();
-    set_code_is_unsafe([](uintptr_t) { return true; });
+    set_async_signal_unsafe_predicate([](uintptr_t) { return true; });
   }
   void prepare(LetterServer& server) const {
     server.options.preempt = GetParam();
@@ -158,8 +158,8 @@ TEST_P(Moved, errno_and_rounding_mode_are_the_requests_own) {
   for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), "E\n");
 }
 
-// A lock that its holder keeps while it is preempted, without a section: only yielding helps, as
-// there is one worker.
+// A lock that its holder keeps while it is preempted, without a non-preemptible region: only
+// yielding helps, as there is one worker.
 TEST_P(Moved, who_finds_a_lock_taken_lets_its_holder_run) {
   LetterServer server("ps");
   prepare(server);
@@ -171,11 +171,11 @@ TEST_P(Moved, who_finds_a_lock_taken_lets_its_holder_run) {
     locked = false;
   };
   server.app.on('W') = [&](Request&) {
-    const Section nested;
+    const PreemptDisableGuard nested;
     ++waiting;
     while (locked.exchange(true)) {
       EXPECT_TRUE(yield_for_lock());
-      EXPECT_EQ(section_depth(), 1u);
+      EXPECT_EQ(preempt_disable_depth(), 1u);
     }
     locked = false;
   };

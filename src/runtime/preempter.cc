@@ -6,7 +6,7 @@
 
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/checkpoint.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato {
 namespace {
@@ -48,12 +48,12 @@ bool Preempter::resume_application(CurrentWorker& current, bool may_leave) {
     if (may_leave && state().take()) return false;
     if (state().is_wanted()) put_off();
     arm_timer();
-    section_enter();
+    preempt_disable();
     current.enter_application();
     const bool again =
         (may_leave && state().is_wanted()) || timer_fired_.load(std::memory_order_relaxed);
     if (again) current.leave_application();
-    section_leave_quietly();
+    preempt_enable_no_resched();
     if (!again) return true;
   }
 }
@@ -93,7 +93,7 @@ void Preempter::arm_timer() {
 // The slice shall end but cannot here.
 void Preempter::put_off() {
   static_cast<void>(state().defer());
-  section_set_pending();
+  set_preemption_pending();
   checkpoint_budget_set(0);
 }
 

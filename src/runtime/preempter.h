@@ -4,9 +4,9 @@
 // application. It owns the slice clock, the interrupt line and the worker's own timer.
 //
 // An interrupt is answered at once where the application may be left, and put off otherwise: while
-// the runtime is at work, in a section, in code that must not be left half-way. What was put off is
-// honoured on the way back into the application, at the end of the section, at the next checkpoint,
-// or by the next try, whichever comes first (mechanism/preempt/state.h).
+// the runtime is at work, in a non-preemptible region, in code that must not be left half-way. What
+// was put off is honoured on the way back into the application, at the end of the region, at the
+// next checkpoint, or by the next try, whichever comes first (mechanism/preempt/state.h).
 //
 // It says that a slice is to end; the worker ends it. Nothing here switches fibers, so `this` stays
 // the running worker's through every call. Only at its very end resume_application() lets
@@ -61,7 +61,7 @@ class Preempter {
   // is in the application. False: its slice is to end, the caller ends it, and asks again with
   // `may_leave` false. So one slice at most is ended per way back: where a slice is shorter than
   // what it takes to begin one, the request would never get on. What is wanted beyond that is put
-  // off; so is what an interrupt wants that comes after the last look, and finds the section.
+  // off; so is what an interrupt wants that comes after the last look, and finds the region.
   bool resume_application(CurrentWorker& current, bool may_leave);
 
  private:

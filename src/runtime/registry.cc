@@ -8,7 +8,7 @@
 #include "base/name_list.h"
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/cpu/pin.h"
-#include "mechanism/preempt/foreign_code.h"
+#include "mechanism/preempt/unsafe_code.h"
 #include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/mechanism.h"
 #include "overload/cores/rule.h"
@@ -90,7 +90,7 @@ Status check_bounds(const RuntimeOptions& options, const Datapath& datapath) {
 }
 
 bool flush_piece(Request& request) {
-  const Section stay;
+  const PreemptDisableGuard no_preemption;
   return request.datapath->flush_some(request, kReplyPieceBytes);
 }
 
@@ -104,7 +104,7 @@ Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
     return Error{"preempt: " + name + " is not to be had here: " + has.error()};
   }
   if (is_asynchronous(options.preempt)) {
-    if (Status safe = protect_foreign_code(); !safe.ok()) {
+    if (Status safe = protect_unsafe_code(); !safe.ok()) {
       return Error{"preempt: " + name + " would not be safe in this program: " + safe.error()};
     }
   } else {
@@ -149,10 +149,10 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Da
 
 // The runtime's own marks follow: this one is for the way there.
 Request* recv() {
-  section_enter();
+  preempt_disable();
   CurrentWorker* worker = current_worker();
   worker->leave_application();
-  section_leave_quietly();
+  preempt_enable_no_resched();
   return worker->recv();
 }
 
@@ -160,10 +160,10 @@ Request* recv() {
 void send(Request& request) {
   while (request.reply->size() > kReplyPieceBytes && flush_piece(request)) checkpoint();
   if (request.has_locals) clear_fiber_locals(request);
-  section_enter();
+  preempt_disable();
   CurrentWorker* worker = current_worker();
   worker->leave_application();
-  section_leave_quietly();
+  preempt_enable_no_resched();
   worker->send(request);
 }
 

@@ -19,7 +19,7 @@
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/tls_block.h"
 #include "mechanism/preempt/interposed.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
@@ -99,7 +99,7 @@ TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return open; });
     EXPECT_EQ(mark(), 7);
-    EXPECT_EQ(section_depth(), 2u);
+    EXPECT_EQ(preempt_disable_depth(), 2u);
     set_mark(0);
     order += 'W';
   };
@@ -107,7 +107,7 @@ TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_
     EXPECT_FALSE(outer.try_lock());
     const std::lock_guard lock(outer);
     EXPECT_EQ(mark(), 0);
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     order += 'L';
   };
   server.app.on('O') = [&](Request&) {
@@ -152,7 +152,7 @@ TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
     const std::lock_guard twice(mutex);
     inside = true;
     EXPECT_EQ(sem_wait(&reported), 0);
-    EXPECT_EQ(section_depth(), 2u);
+    EXPECT_EQ(preempt_disable_depth(), 2u);
   };
   server.app.on('S') = [&](Request&) {
     EXPECT_FALSE(mutex.try_lock());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Preloaded in front of librubato-interpose.so, it has every thread of a program that knows nothing
-// of us take the way of fibers: sections, yielding for locks, waiting by sequence numbers. Yielding
-// is sched_yield here. A thread that ends with its count of sections off, or one below zero, ends
-// the process with a line that says so. Sections that end at exit() are not looked at.
+// of us take the way of fibers: non-preemptible regions, yielding for locks, waiting by sequence
+// numbers. Yielding is sched_yield here. A thread that ends with its count of non-preemptible
+// regions off, or one below zero, ends the process with a line that says so. Non-preemptible
+// regions that end at exit() are not looked at.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "mechanism/preempt/code_map.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "mechanism/preempt/signal.h"
 #include "runtime/current_worker.h"
 
@@ -186,7 +186,7 @@ bool Breakpoints::hit(size_t index) {
   }
   if (rubato::current_worker() == nullptr) return false;
   hits_.fetch_add(1, std::memory_order_relaxed);
-  if (!rubato::in_section() && is_unsafe_[index] == 0) {
+  if (!rubato::preemption_disabled() && is_unsafe_[index] == 0) {
     const uint64_t number = free_hits_.fetch_add(1, std::memory_order_relaxed);
     recent_[number % kRecent].store(static_cast<uint32_t>(index), std::memory_order_relaxed);
   }

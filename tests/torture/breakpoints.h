@@ -53,7 +53,7 @@ class Breakpoints {
   void clear();
 
   uint64_t interrupts() const { return hits_.load(std::memory_order_relaxed); }
-  // Of these, where a request is at work that may be left there: in no section, and in safe code.
+  // Of these, where a request is at work that may be left there: in no region, and in safe code.
   uint64_t free_interrupts() const { return free_hits_.load(std::memory_order_relaxed); }
   std::vector<Object> objects() const;
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "mechanism/preempt/foreign_code.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/unsafe_code.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace torture {
 
@@ -56,13 +56,13 @@ struct PoolHooks {
 
   // A slice is over.
   static void expired(PoolFiber& fiber) {
-    if (!rubato::in_section()) return preempt(fiber);
-    ++fiber.thread->stats.in_section;
+    if (!rubato::preemption_disabled()) return preempt(fiber);
+    ++fiber.thread->stats.preemption_disabled;
     fiber.blocks_left = INT64_MAX;
-    rubato::section_set_pending();
+    rubato::set_preemption_pending();
   }
 
-  static void section_ended() {
+  static void region_ended() {
     if (PoolFiber* fiber = running()) preempt(*fiber);
   }
 
@@ -79,9 +79,9 @@ Pool::Pool(uint32_t threads, uint32_t fibers, uint32_t mean_blocks, uint64_t see
     : mean_blocks_(mean_blocks),
       stacks_(kStackBytes, fibers),
       ready_(std::bit_ceil(fibers)) {
-  const rubato::Status safe = rubato::protect_foreign_code();
+  const rubato::Status safe = rubato::protect_unsafe_code();
   if (!safe.ok()) rubato::check_failed(__FILE__, __LINE__, safe.error().c_str());
-  rubato::section_set_handler(&PoolHooks::section_ended);
+  rubato::set_pending_preemption_handler(&PoolHooks::region_ended);
   rubato::set_yield_for_lock(&PoolHooks::yield_for_lock);
   for (uint32_t i = 0; i < threads; ++i) threads_.push_back(std::make_unique<PoolThread>());
   for (uint32_t i = 0; i < fibers; ++i) {
@@ -100,7 +100,7 @@ Pool::Pool(uint32_t threads, uint32_t fibers, uint32_t mean_blocks, uint64_t see
 
 Pool::~Pool() {
   for (auto& fiber : fibers_) stacks_.give(fiber->stack);
-  rubato::section_set_handler(nullptr);
+  rubato::set_pending_preemption_handler(nullptr);
   rubato::set_yield_for_lock(nullptr);
 }
 
@@ -116,7 +116,7 @@ PoolStats Pool::stats() const {
   PoolStats all;
   for (const auto& thread : threads_) {
     all.preemptions += thread->stats.preemptions;
-    all.in_section += thread->stats.in_section;
+    all.preemption_disabled += thread->stats.preemption_disabled;
     all.lock_yields += thread->stats.lock_yields;
     all.moves += thread->stats.moves;
   }

@@ -3,7 +3,7 @@
 // Pool: fibers with TLS blocks of their own on a few threads, which are preempted after a random
 // number of basic blocks of code that was compiled with -fsanitize-coverage=trace-pc, and go on on
 // whichever thread comes next. A preemption costs a tenth of a microsecond, so that there can be
-// many. It takes sections and interposers as the runtime does. One Pool at a time.
+// many. It takes non-preemptible regions and interposers as the runtime does. One Pool at a time.
 #pragma once
 
 #include <atomic>
@@ -34,7 +34,7 @@ struct PoolFiber {
 
 struct PoolStats {
   uint64_t preemptions = 0;
-  uint64_t in_section = 0;   // of these, put off to the end of a section
+  uint64_t preemption_disabled = 0;   // of these, put off to the end of a non-preemptible region
   uint64_t lock_yields = 0;
   uint64_t moves = 0;        // resumed on another thread than before
 };

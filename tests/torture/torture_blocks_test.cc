@@ -46,9 +46,9 @@ TEST_F(TortureAtBlocks, results_are_those_of_a_run_without_preemption) {
   const PoolStats stats = pool.stats();
   printf("%lu requests, %lu preemptions (%lu put off to the end of a section), %lu yields for "
          "locks, %lu moves to the other thread\n",
-         next.load(), stats.preemptions, stats.in_section, stats.lock_yields, stats.moves);
+         next.load(), stats.preemptions, stats.preemption_disabled, stats.lock_yields, stats.moves);
   EXPECT_GE(stats.preemptions, wanted);
-  EXPECT_GT(stats.in_section, 0u);
+  EXPECT_GT(stats.preemption_disabled, 0u);
   EXPECT_GT(stats.moves, 0u);
 }
 

@@ -11,7 +11,7 @@
 #include "mechanism/cpu/relax.h"
 #include "mechanism/preempt/interpose/hooks.h"
 #include "mechanism/preempt/never_left.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 #pragma weak rubato_interpose_code
 
@@ -136,7 +136,7 @@ void read_and_publish() {
   g_ranges.publish({reading.ranges.data(), reading.count});
 }
 
-// A fiber that was switched away while it reads would keep the others out: hence the section.
+// A fiber that was switched away while it reads would keep the others out: hence the region.
 void release_reading() { g_reading.clear(std::memory_order_release); }
 bool try_reading() { return !g_reading.test_and_set(std::memory_order_acquire); }
 
@@ -151,7 +151,7 @@ bool is_unsafe_object(std::string_view path, std::string_view also) {
 }
 
 Status code_map_build() {
-  const Section section;
+  const PreemptDisableGuard section;
   while (!try_reading()) cpu_relax();
   read_and_publish();
   const bool found_libc = g_reading_now.found_libc;
@@ -166,7 +166,7 @@ Status code_map_build() {
 // Who is reading already is not waited for: it may itself be waiting for a lock of the loader that
 // the caller holds. What it misses is unknown, and read when it is interrupted.
 void code_map_refresh() {
-  const Section section;
+  const PreemptDisableGuard section;
   if (!try_reading()) return;
   if (has_changed(g_reading_now)) read_and_publish();
   release_reading();

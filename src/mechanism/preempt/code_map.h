@@ -3,10 +3,10 @@
 // The code map: what a signal handler asks before it switches a fiber away from the instruction
 // that it has interrupted. Code of the C library, the loader, the C++ runtime and the unwinder is
 // not reentrant between fibers: it may hold a lock of its own, which nobody sees, or be half-way
-// through the allocator's lists. Everything else may be switched, unless a section is open
-// (section.h), but for what is marked as never left (never_left.h). Code in no loaded object (made
-// at run time, or loaded a moment ago) is taken for unsafe. The interposed functions ask too, of
-// the code that they return to.
+// through the allocator's lists. Everything else may be switched, unless a non-preemptible region
+// is open (preempt_disable.h), but for what is marked as never left (never_left.h). Code in no
+// loaded object (made at run time, or loaded a moment ago) is taken for unsafe. The interposed
+// functions ask too, of the code that they return to.
 //
 // code_kind() and code_is_in_unsafe_object() are for signal handlers too; the others are not, as
 // they call the loader. Nothing here allocates. Any thread.
@@ -36,9 +36,9 @@ void code_map_refresh();
 
 CodeKind code_kind(uintptr_t pc);
 
-// The predicate for set_code_is_unsafe (section.h). Requires that no section was open when pc was
-// interrupted: then code of no known object, which is new or nobody's, holds no lock of the loader,
-// and what is loaded is looked at again.
+// The predicate for set_async_signal_unsafe_predicate (preempt_disable.h). Requires that no region
+// was open when pc was interrupted: then code of no known object, which is new or nobody's, holds
+// no lock of the loader, and what is loaded is looked at again.
 bool code_is_in_unsafe_object(uintptr_t pc);
 
 }  // namespace rubato

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -18,14 +18,14 @@ void rubato_interrupt_entry();
 uint64_t rubato_interrupt_state_bytes = 0;
 uint8_t rubato_interrupt_compacts = 0;
 
-// Called there. As in the handler of signals, errno and the section are the fiber's own, the same
+// Called there. As in the handler of signals, errno and the region are the fiber's own, the same
 // before and after a switch.
 void rubato_interrupted(uint64_t cookie, uintptr_t pc) {
-  rubato::section_enter();
+  rubato::preempt_disable();
   const int saved = errno;
   reinterpret_cast<rubato::InterruptTarget*>(static_cast<uintptr_t>(cookie))->interrupted(pc);
   errno = saved;
-  rubato::section_leave_quietly();
+  rubato::preempt_enable_no_resched();
 }
 }
 

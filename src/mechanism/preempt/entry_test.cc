@@ -16,7 +16,7 @@
 
 #include "mechanism/fiber/sanitizer.h"
 #include "mechanism/preempt/kmod_abi.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "mechanism/preempt/testing/state_probe.h"
 
 namespace rubato {
@@ -72,7 +72,7 @@ struct Vandal final : InterruptTarget {
     asm volatile("stmxcsr %0" : "=m"(mxcsr));
     asm volatile("pushfq\n\tpopq %0" : "=r"(flags));
     if (mxcsr != 0x1f80 || control != 0x37f || (flags & 1u << 10) != 0) surprised = true;
-    if (section_depth() != 1 || pc == 0) surprised = true;
+    if (preempt_disable_depth() != 1 || pc == 0) surprised = true;
     asm volatile(
         ".irp r, rax,rcx,rdx,rsi,rdi,r8,r9,r10,r11,r12,r13,r14,r15\n\t"
         "movq %%rsp, %%\\r\n\t"
@@ -112,7 +112,7 @@ TEST_F(InterruptEntry, interrupted_code_keeps_all_its_state) {
   sender.join();
   EXPECT_EQ(changed, "");
   EXPECT_FALSE(vandal.surprised);
-  EXPECT_EQ(section_depth(), 0u);
+  EXPECT_EQ(preempt_disable_depth(), 0u);
 }
 
 TEST_F(InterruptEntry, interrupts_may_nest) {

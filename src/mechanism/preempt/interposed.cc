@@ -9,7 +9,7 @@
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/interpose/hooks.h"
 #include "mechanism/preempt/never_left.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 #pragma weak rubato_interpose_attach
 #pragma weak rubato_interpose_thread
@@ -30,22 +30,22 @@ namespace {
 
 [[gnu::noinline]] void honour_pending() {
   const int error = get_errno();
-  rubato_section_left_pending();
+  rubato_preempt_schedule();
   set_errno(error);
 }
 
-RUBATO_NEVER_LEFT void enter_section() { section_enter(); }
+RUBATO_NEVER_LEFT void enter_region() { preempt_disable(); }
 
-// The section is opened again to ask, for it is code that may be left which answers.
-RUBATO_NEVER_LEFT void leave_section(const void* caller) {
-  if (!section_close()) return;
-  section_enter();
-  const bool stays = code_is_unsafe(reinterpret_cast<uintptr_t>(caller));
-  section_leave_quietly();
+// The region is opened again to ask, for it is code that may be left which answers.
+RUBATO_NEVER_LEFT void leave_region(const void* caller) {
+  if (!preempt_count_dec_and_test()) return;
+  preempt_disable();
+  const bool stays = is_async_signal_unsafe(reinterpret_cast<uintptr_t>(caller));
+  preempt_enable_no_resched();
   if (!stays) honour_pending();
 }
 
-constexpr RubatoInterposeHooks kHooks{enter_section, leave_section, yield_for_lock,
+constexpr RubatoInterposeHooks kHooks{enter_region, leave_region, yield_for_lock,
                                       code_map_refresh};
 std::atomic<bool> g_attached{false};
 

@@ -9,9 +9,9 @@
 
 namespace rubato {
 
-// Connects the interposers with sections, yielding and the code map. Fails if the program has none,
-// or has them where they are not asked first, and then nothing is connected. To be called before
-// threads are marked, again at will.
+// Connects the interposers with non-preemptible regions, yielding and the code map. Fails if the
+// program has none, or has them where they are not asked first, and then nothing is connected. To
+// be called before threads are marked, again at will.
 Status interposers_attach();
 bool interposers_attached();
 

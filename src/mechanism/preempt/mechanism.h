@@ -10,7 +10,7 @@
 //   kmod        a timer core has a kernel module interrupt the worker's CPU
 //
 // All but checkpoint and none are asynchronous: they may hit any instruction of code that knows
-// nothing of us, see section.h and TLS block.h.
+// nothing of us, see preempt_disable.h and TLS block.h.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ PreemptMechanism resolve(PreemptMechanism mechanism);
 size_t min_stack_bytes(PreemptMechanism mechanism);
 
 // Who is interrupted. Called on the thread that opened the line, in a handler that has opened one
-// section and keeps errno: `pc` is where the thread was. May switch fibers.
+// region and keeps errno: `pc` is where the thread was. May switch fibers.
 class InterruptTarget {
  public:
   virtual void interrupted(uintptr_t pc) = 0;

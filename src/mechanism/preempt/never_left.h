@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RUBATO_NEVER_LEFT marks functions of ours that libc may call while it holds a lock of its own:
-// the interposed ones, and what these call while no section is open. Linked into a program they
+// the interposed ones, and what these call while no region is open. Linked into a program they
 // would be taken for its code, which may be left at any instruction; so they lie in a stretch of
 // their own, which the code map takes for unsafe. Any thread.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/signal.h"
 
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 #include <signal.h>
 #include <sys/syscall.h>
@@ -57,10 +57,10 @@ bool is_ours(const siginfo_t& info) {
   return info.si_code == SI_TIMER || (info.si_code == SI_TKILL && info.si_pid == ::getpid());
 }
 
-// errno and the section are the fiber's own, the same before and after a switch. The section keeps
+// errno and the region are the fiber's own, the same before and after a switch. The region keeps
 // interrupts from nesting on the way out.
 void on_signal(int number, siginfo_t* info, void* context) {
-  section_enter();
+  preempt_disable();
   const int saved = errno;
   if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
     target->interrupted(interrupted_at(context));
@@ -68,7 +68,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
     if (auto* chained = g_chained.load(std::memory_order_acquire)) chained(number, info, context);
   }
   errno = saved;
-  section_leave_quietly();
+  preempt_enable_no_resched();
 }
 
 // Under g_mutex.

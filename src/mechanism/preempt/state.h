@@ -12,7 +12,8 @@
 //               its way                            handler    defer      kDeferred
 //                                                  worker     take       kTaken (at a checkpoint)
 //                                                  worker     stop       kIdle
-//   kDeferred   the interrupt came where the       worker     take       kTaken (end of a section,
+//   kDeferred   the interrupt came where the       worker     take       kTaken (end of a
+//                                                                        non-preemptible region,
 //               request must not be left                                 checkpoint, interrupt)
 //                                                  sender     request    kRequested (again, later)
 //                                                  worker     stop       kIdle

@@ -12,7 +12,7 @@
 
 #include "mechanism/cpu/features.h"
 #include "mechanism/preempt/entry.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "mechanism/preempt/uintr_abi.h"
 
 #if defined(__x86_64__)
@@ -91,16 +91,16 @@ class UintrLine final : public InterruptLine {
 extern "C" {
 void rubato_user_interrupt_entry();
 
-// Called there, with interrupts forbidden; they are allowed again once the section keeps them from
+// Called there, with interrupts forbidden; they are allowed again once the region keeps them from
 // doing anything, for the target may switch to a fiber that must be interrupted.
 void rubato_user_interrupted(uint64_t vector, uintptr_t pc) {
-  section_enter();
+  preempt_disable();
   allow_interrupts();
   const int saved = errno;
   InterruptTarget* target = g_targets[vector % kReceiversMax].load(std::memory_order_acquire);
   if (target != nullptr) target->interrupted(pc);
   errno = saved;
-  section_leave_quietly();
+  preempt_enable_no_resched();
 }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by
-// the code map anyway (code_map.h); the section around it has a preemption that falls due inside
+// the code map anyway (code_map.h); the region around it has a preemption that falls due inside
 // honoured at its end, not at the next try, if the caller may be left. Only a fiber with an
 // TLS block of its own can be interrupted here at all.
 //

@@ -18,7 +18,7 @@
 
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/interpose/testing/ring.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato {
 namespace {
@@ -33,23 +33,23 @@ class Callers : public ::testing::Test {
  protected:
   void SetUp() override {
     g_honoured = 0;
-    section_set_handler(&a_function_of_the_program);
+    set_pending_preemption_handler(&a_function_of_the_program);
     ASSERT_TRUE(code_map_build().ok());
-    set_code_is_unsafe(&code_is_in_unsafe_object);
+    set_async_signal_unsafe_predicate(&code_is_in_unsafe_object);
   }
   void TearDown() override {
-    set_code_is_unsafe(nullptr);
-    section_clear_pending();
-    section_set_handler(nullptr);
+    set_async_signal_unsafe_predicate(nullptr);
+    clear_preemption_pending();
+    set_pending_preemption_handler(nullptr);
   }
 
   // On a fiber, with a preemption that is due: how often it was honoured.
   template <class Call>
   int honoured_by(Call call) {
     ring_.add([&] {
-      section_set_pending();
+      set_preemption_pending();
       call();
-      EXPECT_EQ(section_depth(), 0u);
+      EXPECT_EQ(preempt_disable_depth(), 0u);
     });
     ring_.run();
     return g_honoured;
@@ -120,7 +120,7 @@ TEST_F(Callers, interposed_functions_are_never_left_wherever_they_lie) {
 // What was met on the way, one instruction at a time, below the function that is stepped through.
 struct Steps {
   uintptr_t frame = 0;      // the stack pointer as the function is entered
-  uint64_t in_section = 0;
+  uint64_t preemption_disabled = 0;
   uintptr_t could_be_left = 0;
 };
 Steps g_steps;
@@ -130,8 +130,8 @@ void on_step(int, siginfo_t*, void* context) {
   const auto pc = static_cast<uintptr_t>(registers[REG_RIP]);
   const auto sp = static_cast<uintptr_t>(registers[REG_RSP]);
   if (g_steps.frame == 0) g_steps.frame = sp;
-  if (section_depth() > 0) {
-    ++g_steps.in_section;
+  if (preempt_disable_depth() > 0) {
+    ++g_steps.preemption_disabled;
   } else if (sp < g_steps.frame && code_kind(pc) == CodeKind::kSafe) {
     g_steps.could_be_left = pc;
   }
@@ -188,12 +188,12 @@ class CallersByStep : public Callers {
     uintptr_t result = 0;
     ring_.add([&] {
       g_steps = Steps{};
-      if (due) section_set_pending();
+      if (due) set_preemption_pending();
       result = step_through(function, a, b, c);
-      section_clear_pending();
+      clear_preemption_pending();
     });
     ring_.run();
-    EXPECT_GT(g_steps.in_section, 0u) << function;
+    EXPECT_GT(g_steps.preemption_disabled, 0u) << function;
     EXPECT_EQ(g_steps.could_be_left, 0u) << function << ": " << name_of(g_steps.could_be_left);
     EXPECT_EQ(g_honoured, 0) << function;
     return result;

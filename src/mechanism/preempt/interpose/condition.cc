@@ -3,7 +3,7 @@
 // Condition variables. A fiber waits by giving its worker away until the sequence number of its
 // condition variable has moved (wakeups.h). It returns without that, as POSIX allows, after 10 ms
 // at the latest, which also covers signals that do not pass through here: from another process, or
-// from inside libc. A fiber that may not yield waits in libc; its section stays open, as it holds
+// from inside libc. A fiber that may not yield waits in libc; its region stays open, as it holds
 // the mutex again afterwards.
 #include <linux/futex.h>
 #include <pthread.h>

@@ -73,7 +73,8 @@ void forget_runtime() {
   t_thread_id = 0;
 }
 
-// Called in a section, so that it is not left with the list of foreign releases in its hands.
+// Called in a non-preemptible region, so that it is not left with the list of foreign releases in
+// its hands.
 void close_stale_sections(const void* caller) {
   for (uint32_t stale = held().reconcile(g_foreign); stale > 0; --stale) leave(caller);
 }
@@ -87,7 +88,7 @@ int spin(const LockKind& kind, void* lock) {
   return rc;
 }
 
-// The lock is taken. Called in a section and returns in one.
+// The lock is taken. Called in a non-preemptible region and returns in one.
 int contend(const LockKind& kind, void* lock, const Deadline& deadline, const void* caller) {
   if (kind.when_held_by_caller != 0 && held().holds(lock)) return kind.when_held_by_caller;
   if (!deadline.valid()) return EINVAL;
@@ -115,9 +116,9 @@ int contend(const LockKind& kind, void* lock, const Deadline& deadline, const vo
 
 RUBATO_NEVER_LEFT bool attached() { return g_hooks.load(std::memory_order_relaxed) != nullptr; }
 
-RUBATO_NEVER_LEFT void enter() { hooks().section_enter(); }
+RUBATO_NEVER_LEFT void enter() { hooks().preempt_disable(); }
 
-RUBATO_NEVER_LEFT void leave(const void* caller) { hooks().section_leave(caller); }
+RUBATO_NEVER_LEFT void leave(const void* caller) { hooks().preempt_enable(caller); }
 
 void code_changed() {
   if (attached()) hooks().code_changed();

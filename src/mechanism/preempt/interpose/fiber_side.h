@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the interposers do when the caller runs on a fiber of ours: sections, the locks that it
-// holds, and waiting without blocking the worker. `caller` is the code that the interposed function
-// returns to: libc calls malloc while it holds locks of its own, so a preemption that falls due in
-// a section is honoured at its end only if that code may be left, and else by a later try. To wait
-// for a lock or a condition is to yield, whoever calls. Nothing here is used on plain threads, but
-// for thread_kind() and, once a runtime is attached, note_foreign_release().
+// What the interposers do when the caller runs on a fiber of ours: non-preemptible regions, the
+// locks that it holds, and waiting without blocking the worker. `caller` is the code that the
+// interposed function returns to: libc calls malloc while it holds locks of its own, so a
+// preemption that falls due in a non-preemptible region is honoured at its end only if that code
+// may be left, and else by a later try. To wait for a lock or a condition is to yield, whoever
+// calls. Nothing here is used on plain threads, but for thread_kind() and, once a runtime is
+// attached, note_foreign_release().
 //
-// State is kept per TLS block (hooks.h). Leaving a section may switch a fiber that shares its
-// TLS block to another thread, so nothing here holds the address of a thread_local over that; the
-// accessors are not inlined.
+// State is kept per TLS block (hooks.h). Leaving a non-preemptible region may switch a fiber that
+// shares its TLS block to another thread, so nothing here holds the address of a thread_local over
+// that; the accessors are not inlined.
 #pragma once
 
 #include <time.h>
@@ -85,11 +86,11 @@ struct LockKind {
   int when_held_by_caller = 0;
 };
 
-// On a fiber: takes the lock and opens the section that lasts until give().
+// On a fiber: takes the lock and opens the region that lasts until give().
 int try_take(const LockKind& kind, void* lock, const void* caller);
 int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline,
                    const void* caller);  // may yield
-// What follows a call of libc's in a section.
+// What follows a call of libc's in a non-preemptible region.
 int keep_if_taken(int rc, const void* lock, const void* caller);
 
 // The same, with libc's own call for fibers that may not yield: nobody who holds a lock is
@@ -102,7 +103,7 @@ template <class Block>
   return keep_if_taken(block(), lock, caller);
 }
 
-// After the lock has been released, whoever took it: closes the caller's section, if the caller
+// After the lock has been released, whoever took it: closes the caller's region, if the caller
 // held it, and else has the holder close its own. May switch.
 void give(const void* lock, const void* caller);
 

@@ -21,7 +21,7 @@
 #include "mechanism/preempt/code_map.h"
 #include "mechanism/preempt/interpose/held_locks.h"
 #include "mechanism/preempt/interpose/testing/ring.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato {
 namespace {
@@ -32,17 +32,17 @@ using testing::Ring;
 
 int g_honoured = 0;
 
-// What falls due inside a section is honoured at its end.
+// What falls due inside a non-preemptible region is honoured at its end.
 class LibcOnFibers : public ::testing::Test {
  protected:
   void SetUp() override {
     g_honoured = 0;
-    section_set_handler([] { ++g_honoured; });
+    set_pending_preemption_handler([] { ++g_honoured; });
     ASSERT_TRUE(code_map_build().ok());
   }
   void TearDown() override {
-    section_clear_pending();
-    section_set_handler(nullptr);
+    clear_preemption_pending();
+    set_pending_preemption_handler(nullptr);
   }
   Ring ring_;
 };
@@ -50,9 +50,9 @@ class LibcOnFibers : public ::testing::Test {
 template <class Call>
 int honoured_by(Call call) {
   g_honoured = 0;
-  section_set_pending();
+  set_preemption_pending();
   call();
-  section_clear_pending();
+  clear_preemption_pending();
   return g_honoured;
 }
 
@@ -75,14 +75,14 @@ TEST_F(LibcOnFibers, what_falls_due_in_the_allocator_is_honoured_at_its_end) {
 }
 
 TEST_F(LibcOnFibers, errno_outlives_what_happens_at_the_end_of_a_section) {
-  section_set_handler([] { errno = EDOM; });
+  set_pending_preemption_handler([] { errno = EDOM; });
   ring_.add([] {
     errno = ENOENT;
-    section_set_pending();
+    set_preemption_pending();
     free(malloc(10));
     EXPECT_EQ(errno, ENOENT);
     std::mutex mutex;
-    section_set_pending();
+    set_preemption_pending();
     mutex.lock();
     mutex.unlock();
     EXPECT_EQ(errno, ENOENT);
@@ -94,7 +94,7 @@ TEST_F(LibcOnFibers, a_lock_is_honoured_at_its_release_and_not_before) {
   ring_.add([] {
     std::mutex mutex;
     mutex.lock();
-    section_set_pending();
+    set_preemption_pending();
     free(malloc(10));
     EXPECT_EQ(g_honoured, 0);
     mutex.unlock();
@@ -106,7 +106,7 @@ TEST_F(LibcOnFibers, a_lock_is_honoured_at_its_release_and_not_before) {
 TEST_F(LibcOnFibers, callbacks_under_a_lock_of_libc_are_sections) {
   ring_.add([] {
     const auto depth_here = [](dl_phdr_info*, size_t, void* depth) {
-      *static_cast<uint32_t*>(depth) = section_depth();
+      *static_cast<uint32_t*>(depth) = preempt_disable_depth();
       return 1;
     };
     uint32_t depth = 0;
@@ -114,10 +114,10 @@ TEST_F(LibcOnFibers, callbacks_under_a_lock_of_libc_are_sections) {
     EXPECT_EQ(depth, 1u);
     flockfile(stderr);
     flockfile(stderr);
-    EXPECT_EQ(section_depth(), 2u);
+    EXPECT_EQ(preempt_disable_depth(), 2u);
     funlockfile(stderr);
     funlockfile(stderr);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -130,7 +130,7 @@ TEST_F(LibcOnFibers, an_object_loaded_by_a_fiber_is_known_at_once) {
     EXPECT_EQ(code_kind(code), CodeKind::kSafe);
     EXPECT_EQ(dlclose(object), 0);
     EXPECT_EQ(code_kind(code), CodeKind::kUnknown);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -154,14 +154,14 @@ TEST_F(LibcOnFibers, the_child_of_a_fork_is_a_plain_thread) {
     const std::lock_guard lock(mutex);
     child = fork();
     if (child == 0) {
-      section_set_handler([] { _exit(9); });
-      section_set_pending();
+      set_pending_preemption_handler([] { _exit(9); });
+      set_preemption_pending();
       mutex.unlock();
       free(malloc(10));
       std::thread([] { free(malloc(10)); }).join();
       _exit(0);
     }
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
   });
   ring_.run();
   int status = -1;
@@ -172,7 +172,7 @@ TEST_F(LibcOnFibers, the_child_of_a_fork_is_a_plain_thread) {
 TEST(LibcOffFibers, plain_threads_open_no_section) {
   std::mutex mutex;
   const std::lock_guard lock(mutex);
-  EXPECT_EQ(section_depth(), 0u);
+  EXPECT_EQ(preempt_disable_depth(), 0u);
   free(malloc(10));
 }
 
@@ -185,7 +185,7 @@ class SharedTls : public ::testing::Test {
   }
   void TearDown() override {
     interposers_mark_thread(ThreadKind::kPlain);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
     set_yield_for_lock(nullptr);
   }
 };
@@ -202,7 +202,7 @@ TEST_F(SharedTls, a_lock_is_a_section_and_never_yields) {
   });
   while (!taken) std::this_thread::yield();
   mutex.lock();
-  EXPECT_EQ(section_depth(), 1u);
+  EXPECT_EQ(preempt_disable_depth(), 1u);
   mutex.unlock();
   holder.join();
   EXPECT_FALSE(yielded);
@@ -212,24 +212,24 @@ TEST_F(SharedTls, every_kind_of_lock_opens_and_closes_a_section) {
   std::recursive_timed_mutex recursive;
   EXPECT_TRUE(recursive.try_lock_for(std::chrono::milliseconds(1)));
   recursive.lock();
-  EXPECT_EQ(section_depth(), 2u);
+  EXPECT_EQ(preempt_disable_depth(), 2u);
   recursive.unlock();
   recursive.unlock();
   std::shared_timed_mutex shared;
   shared.lock_shared();
-  EXPECT_EQ(section_depth(), 1u);
+  EXPECT_EQ(preempt_disable_depth(), 1u);
   EXPECT_FALSE(shared.try_lock_for(std::chrono::milliseconds(1)));
   shared.unlock_shared();
   std::unique_lock lock(shared);
-  EXPECT_EQ(section_depth(), 1u);
+  EXPECT_EQ(preempt_disable_depth(), 1u);
   lock.unlock();
   std::once_flag once;
-  std::call_once(once, [] { EXPECT_EQ(section_depth(), 1u); });
+  std::call_once(once, [] { EXPECT_EQ(preempt_disable_depth(), 1u); });
   std::mutex mutex;
   std::condition_variable never;
   std::unique_lock waiting(mutex);
   EXPECT_EQ(never.wait_for(waiting, std::chrono::milliseconds(1)), std::cv_status::timeout);
-  EXPECT_EQ(section_depth(), 1u);
+  EXPECT_EQ(preempt_disable_depth(), 1u);
 }
 
 class HeldLocksTest : public ::testing::Test {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions of libc that call the program back while they hold a lock of theirs, of the loader or
-// of fork: such a callback is a section. And the two that change what is loaded, after which the
-// code map is read again.
+// of fork: such a callback is a non-preemptible region. And the two that change what is loaded,
+// after which the code map is read again.
 //
 // dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so off
 // fibers it is jumped to, not called; the target is compiled with sibling calls for this. What it
@@ -25,7 +25,7 @@ RUBATO_NEXT(dlopen);
 RUBATO_NEXT(dlclose);
 RUBATO_NEXT(fork);
 
-RUBATO_NEVER_LEFT void* dlopen_in_section(const char* file, int mode, const void* caller) {
+RUBATO_NEVER_LEFT void* dlopen_in_region(const char* file, int mode, const void* caller) {
   const Guard guard(caller);
   void* object = next_dlopen.get()(file, mode);
   rubato::interpose::code_changed();
@@ -43,7 +43,7 @@ RUBATO_INTERPOSED int dl_iterate_phdr(int (*callback)(dl_phdr_info*, size_t, voi
 
 RUBATO_INTERPOSED void* dlopen(const char* file, int mode) noexcept {
   if (on_plain_thread()) return next_dlopen.get()(file, mode);
-  return dlopen_in_section(file, mode, RUBATO_CALLER);
+  return dlopen_in_region(file, mode, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int dlclose(void* object) noexcept {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "mechanism/preempt/interpose/testing/ring.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato {
 namespace {
@@ -59,12 +59,12 @@ timespec from_now(clockid_t clock, int64_t ns) {
 TEST_F(Locks, a_lock_is_a_section_until_it_is_released) {
   ring_.add([] {
     std::mutex mutex;
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
     mutex.lock();
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     EXPECT_TRUE(mutex.native_handle() != nullptr);
     mutex.unlock();
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -94,10 +94,10 @@ TEST_F(Locks, nested_locks_are_released_in_any_order) {
     a.lock();
     b.lock();
     c.lock();
-    EXPECT_EQ(section_depth(), 3u);
+    EXPECT_EQ(preempt_disable_depth(), 3u);
     a.unlock();
     c.unlock();
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     b.unlock();
   });
   ring_.run();
@@ -107,9 +107,9 @@ TEST_F(Locks, more_locks_than_are_remembered_are_counted) {
   ring_.add([] {
     std::vector<std::mutex> mutexes(40);
     for (std::mutex& mutex : mutexes) mutex.lock();
-    EXPECT_EQ(section_depth(), 40u);
+    EXPECT_EQ(preempt_disable_depth(), 40u);
     for (std::mutex& mutex : mutexes) mutex.unlock();
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -122,7 +122,7 @@ TEST_F(Locks, trylock_of_a_taken_lock_opens_no_section) {
   });
   ring_.add([&] {
     EXPECT_FALSE(mutex.try_lock());
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -134,10 +134,10 @@ TEST_F(Locks, a_recursive_mutex_is_held_until_its_last_release) {
     mutex.lock();
     mutex.lock();
     mutex.unlock();
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     ++turns;
     mutex.unlock();
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.add([&] {
     const std::lock_guard lock(mutex);
@@ -152,10 +152,10 @@ TEST_F(Locks, an_error_checking_mutex_tells_its_owner_from_others) {
   ring_.add([&] {
     ASSERT_EQ(pthread_mutex_lock(mutex.get()), 0);
     EXPECT_EQ(pthread_mutex_lock(mutex.get()), EDEADLK);
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     EXPECT_EQ(pthread_mutex_unlock(mutex.get()), 0);
     EXPECT_EQ(pthread_mutex_unlock(mutex.get()), EPERM);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -182,10 +182,10 @@ TEST_F(Locks, a_robust_mutex_tells_that_its_owner_has_died) {
   std::thread([&] { pthread_mutex_lock(mutex.get()); }).join();
   ring_.add([&] {
     EXPECT_EQ(pthread_mutex_lock(mutex.get()), EOWNERDEAD);
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     EXPECT_EQ(pthread_mutex_consistent(mutex.get()), 0);
     EXPECT_EQ(pthread_mutex_unlock(mutex.get()), 0);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -242,7 +242,7 @@ TEST_F(Locks, a_timed_lock_gives_up_at_its_time_on_either_clock) {
     EXPECT_EQ(pthread_mutex_clocklock(mutex.get(), CLOCK_PROCESS_CPUTIME_ID, &at), EINVAL);
     at.tv_nsec = -1;
     EXPECT_EQ(pthread_mutex_timedlock(mutex.get(), &at), EINVAL);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
     done = true;
   });
   ring_.run();
@@ -253,14 +253,14 @@ TEST_F(Locks, a_lock_that_another_fiber_releases_leaves_both_counts_right) {
   std::mutex other;
   ring_.add([&] {
     pthread_mutex_lock(mutex.get());
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     Ring::yield();
     const std::lock_guard lock(other);  // here it learns of it
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
   });
   ring_.add([&] {
     EXPECT_EQ(pthread_mutex_unlock(mutex.get()), 0);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -273,7 +273,7 @@ TEST_F(Locks, a_lock_that_a_plain_thread_releases_leaves_the_count_right) {
       pthread_mutex_lock(mutex.get());
       std::thread([&] { EXPECT_EQ(pthread_mutex_unlock(mutex.get()), 0); }).join();
       const std::lock_guard lock(other);
-      EXPECT_EQ(section_depth(), 1u);
+      EXPECT_EQ(preempt_disable_depth(), 1u);
     }
   });
   ring_.run();
@@ -320,7 +320,7 @@ TEST_F(Locks, readers_share_and_a_writer_waits_for_them) {
   ring_.add([&] {
     const std::unique_lock lock(mutex);
     EXPECT_EQ(readers, 3);
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     written = true;
   });
   ring_.run();
@@ -336,9 +336,9 @@ TEST_F(Locks, a_writer_that_asks_again_is_told_so) {
     EXPECT_EQ(pthread_rwlock_tryrdlock(&lock), EBUSY);
     timespec at = from_now(CLOCK_REALTIME, 1'000'000);
     EXPECT_EQ(pthread_rwlock_timedrdlock(&lock, &at), EDEADLK);
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     EXPECT_EQ(pthread_rwlock_unlock(&lock), 0);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -351,7 +351,7 @@ TEST_F(Locks, a_spin_lock_is_yielded_for) {
     ring_.add([&] {
       pthread_spin_lock(&lock);
       EXPECT_EQ(++inside, 1);
-      EXPECT_EQ(section_depth(), 1u);
+      EXPECT_EQ(preempt_disable_depth(), 1u);
       Ring::yield();
       --inside;
       pthread_spin_unlock(&lock);
@@ -390,7 +390,7 @@ TEST_F(Locks, an_exception_unwinds_through_guards) {
           EXPECT_STREQ(error.what(), "out");
           Ring::yield();
         }
-        EXPECT_EQ(section_depth(), 0u);
+        EXPECT_EQ(preempt_disable_depth(), 0u);
       }
     });
   }

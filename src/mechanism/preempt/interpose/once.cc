@@ -2,7 +2,8 @@
 //
 // Things that are done once: pthread_once (and std::call_once), and the initialisation of a
 // function's static variable. Who finds another at it would wait in the kernel, for a fiber that
-// may need this very worker. So the initialisation is a section, and the others yield.
+// may need this very worker. So the initialisation is a non-preemptible region, and the others
+// yield.
 #include <pthread.h>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spin locks, semaphores, sched_yield. A semaphore has no holder, so it opens no section.
+// Spin locks, semaphores, sched_yield. A semaphore has no holder, so it opens no region.
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>

@@ -21,7 +21,7 @@
 
 #include "mechanism/preempt/interpose/testing/ring.h"
 #include "mechanism/preempt/interpose/wakeups.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "mechanism/queue/testing/model.h"
 
 namespace rubato {
@@ -43,7 +43,7 @@ TEST_F(Waiting, two_fibers_hand_a_turn_to_and_fro) {
       std::unique_lock lock(mutex);
       while (turn < 2000) {
         changed.wait(lock, [&] { return turn % 2 == me || turn >= 2000; });
-        EXPECT_EQ(section_depth(), 1u);
+        EXPECT_EQ(preempt_disable_depth(), 1u);
         ++turn;
         changed.notify_one();
       }
@@ -88,9 +88,9 @@ TEST_F(Waiting, a_wait_ends_at_its_time_and_holds_the_lock_again) {
     EXPECT_FALSE(never.wait_until(lock, std::chrono::system_clock::now() + soon,
                                   [] { return false; }));
     EXPECT_TRUE(lock.owns_lock());
-    EXPECT_EQ(section_depth(), 1u);
+    EXPECT_EQ(preempt_disable_depth(), 1u);
     lock.unlock();
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -106,7 +106,7 @@ TEST_F(Waiting, a_wait_keeps_other_locks) {
     std::unique_lock lock(mutex);
     waits = true;
     changed.wait(lock, [&] { return open; });
-    EXPECT_EQ(section_depth(), 2u);
+    EXPECT_EQ(preempt_disable_depth(), 2u);
   });
   ring_.add([&] {
     while (!waits) Ring::yield();
@@ -123,7 +123,7 @@ TEST_F(Waiting, a_wait_without_the_mutex_is_refused_where_libc_refuses_it) {
     pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     EXPECT_EQ(pthread_cond_wait(&condition, &mutex), EPERM);
-    EXPECT_EQ(section_depth(), 0u);
+    EXPECT_EQ(preempt_disable_depth(), 0u);
   });
   ring_.run();
 }
@@ -225,11 +225,11 @@ TEST_F(Waiting, call_once_runs_once_though_it_yields) {
     ring_.add([&] {
       std::call_once(once, [&] {
         ++calls;
-        EXPECT_EQ(section_depth(), 1u);
+        EXPECT_EQ(preempt_disable_depth(), 1u);
         Ring::yield();
       });
       EXPECT_EQ(calls, 1);
-      EXPECT_EQ(section_depth(), 0u);
+      EXPECT_EQ(preempt_disable_depth(), 0u);
     });
   }
   ring_.run();
@@ -246,7 +246,7 @@ TEST_F(Waiting, call_once_after_an_exception_is_tried_again) {
         });
       } catch (const std::runtime_error&) {
       }
-      EXPECT_EQ(section_depth(), 0u);
+      EXPECT_EQ(preempt_disable_depth(), 0u);
     });
   }
   ring_.run();
@@ -275,7 +275,7 @@ TEST_F(Waiting, a_static_variable_is_made_once_though_that_yields_and_throws) {
       try {
         initialise(&guard, [&] {
           const int number = ++made;
-          EXPECT_EQ(section_depth(), 1u);
+          EXPECT_EQ(preempt_disable_depth(), 1u);
           Ring::yield();
           if (number == 1) throw std::runtime_error("not yet");
         });
@@ -283,7 +283,7 @@ TEST_F(Waiting, a_static_variable_is_made_once_though_that_yields_and_throws) {
       } catch (const std::runtime_error&) {
         ++failures;
       }
-      EXPECT_EQ(section_depth(), 0u);
+      EXPECT_EQ(preempt_disable_depth(), 0u);
     });
   }
   ring_.run();

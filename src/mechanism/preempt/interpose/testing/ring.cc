@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "mechanism/preempt/section.h"
+#include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato::testing {
 namespace {
@@ -50,7 +50,7 @@ void Ring::entry(void* argument) {
   auto& self = *static_cast<Member*>(argument);
   interposers_mark_thread(ThreadKind::kOwnsTls);
   self.body();
-  RUBATO_CHECK(section_depth() == 0);
+  RUBATO_CHECK(preempt_disable_depth() == 0);
   self.ended = true;
   interposers_mark_thread(ThreadKind::kPlain);
   Ring& ring = *g_ring;

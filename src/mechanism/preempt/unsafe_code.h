@@ -10,6 +10,6 @@
 namespace rubato {
 
 // Fails, with the reason, where the program is not made for it.
-Status protect_foreign_code();
+Status protect_unsafe_code();
 
 }  // namespace rubato

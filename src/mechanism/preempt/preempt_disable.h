@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Non-preemptible regions: stretches of code in which the running fiber must not be switched away
+// from, because it holds a lock or is half-way through something that others would trip over. They
+// nest. A preemption that falls due inside one is kept (set_preemption_pending) and honoured when
+// the outermost is left.
+//
+// May be called on every thread, by code of ours and by the interposed functions of libc; off a
+// worker it counts and nothing else. No call here allocates, locks or touches errno, save that
+// preempt_enable of the outermost region and yield_for_lock may switch: the code after them can run
+// on another worker.
+//
+// The count is one word of thread-local storage. In the asynchronous mechanisms every fiber has
+// thread-local storage of its own (mechanism/preempt/tls_block.h), so it follows the fiber; in the
+// others a fiber that is inside a non-preemptible region stays on its thread, and yield_for_lock
+// carries the count over.
+//
+// The word is the depth, with the highest bit set while *nothing* is pending: so leaving is one
+// decrement, and its result is zero exactly if this was the outermost region and something waits.
+// A signal handler on the same thread may change the highest bit between any two instructions;
+// every change is a single instruction, so none is lost.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+// For C, assembly and code without this header.
+void rubato_preempt_count_inc(void);
+void rubato_preempt_count_dec(void);
+// The same, but nothing is honoured here: for a non-preemptible region that code was called in
+// which must not be left half-way itself. What is pending waits for the end of the next region, or
+// the next try.
+void rubato_preempt_count_dec_no_resched(void);
+
+// Not for direct use.
+extern thread_local uint32_t rubato_preempt_count __attribute__((tls_model("initial-exec")));
+void rubato_preempt_schedule(void);
+}
+
+namespace rubato {
+
+inline constexpr uint32_t kNothingPending = 0x8000'0000u;
+
+#if defined(__x86_64__)
+// One instruction each, so that no compiler keeps the address of a thread's word across a switch.
+[[gnu::always_inline]] inline void preempt_disable() {
+  asm volatile(
+      "movq rubato_preempt_count@gottpoff(%%rip), %%rax\n\t"
+      "incl %%fs:(%%rax)"
+      :
+      :
+      : "rax", "cc", "memory");
+}
+
+// Half of preempt_enable. True: that was the outermost, and something is pending.
+[[gnu::always_inline]] inline bool preempt_count_dec_and_test() {
+  bool wanted;
+  asm volatile(
+      "movq rubato_preempt_count@gottpoff(%%rip), %%rax\n\t"
+      "decl %%fs:(%%rax)"
+      : "=@ccz"(wanted)
+      :
+      : "rax", "memory");
+  return __builtin_expect(wanted, 0);
+}
+
+[[gnu::always_inline]] inline void preempt_enable_no_resched() {
+  asm volatile(
+      "movq rubato_preempt_count@gottpoff(%%rip), %%rax\n\t"
+      "decl %%fs:(%%rax)"
+      :
+      :
+      : "rax", "cc", "memory");
+}
+#else
+bool preempt_count_dec_and_test();
+inline void preempt_disable() { rubato_preempt_count_inc(); }
+inline void preempt_enable_no_resched() { rubato_preempt_count_dec_no_resched(); }
+#endif
+
+[[gnu::always_inline]] inline void preempt_enable() {
+  if (preempt_count_dec_and_test()) rubato_preempt_schedule();
+}
+
+// Open non-preemptible regions of the running fiber.
+uint32_t preempt_disable_depth();
+inline bool preemption_disabled() { return preempt_disable_depth() > 0; }
+
+class PreemptDisableGuard {
+ public:
+  PreemptDisableGuard() { preempt_disable(); }
+  ~PreemptDisableGuard() { preempt_enable(); }
+  PreemptDisableGuard(const PreemptDisableGuard&) = delete;
+  PreemptDisableGuard& operator=(const PreemptDisableGuard&) = delete;
+};
+
+// Something is to be done when the outermost region is left; by a signal handler on this very
+// thread, or by the runtime. Outside of non-preemptible regions it waits for the end of the next
+// one.
+void set_preemption_pending();
+void clear_preemption_pending();
+
+// What preempt_enable calls then, on every thread. Set before the first request runs.
+void set_pending_preemption_handler(void (*handler)());
+
+// Sets the depth, for who carries a non-preemptible region over to another thread; returns what it
+// was. Leaves alone what is pending.
+uint32_t exchange_preempt_depth(uint32_t depth);
+
+// Must the code at `pc` not be left half-way, because it is the allocator's, libc's, the loader's,
+// the unwinder's? Asked in a signal handler. Until a predicate is set, no code is unsafe.
+using AsyncSignalUnsafe = bool (*)(uintptr_t pc);
+void set_async_signal_unsafe_predicate(AsyncSignalUnsafe predicate);
+bool is_async_signal_unsafe(uintptr_t pc);
+
+// The lock that the caller wants is taken: gives the worker away. The running request goes back to
+// a queue, others run, and the call returns true when it is this one's turn again, perhaps on
+// another worker; then try again. False: nothing was done, for the caller is no request of ours, or
+// the runtime is at work itself, or there is no fiber to go on with; block then. Non-preemptible
+// regions of the caller stay open meanwhile.
+bool yield_for_lock();
+
+// What yield_for_lock calls. Set before the first request runs.
+void set_yield_for_lock(bool (*yield)());
+
+}  // namespace rubato
