@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "datapath/flow_gate.h"
+#include "datapath/flow_ownership.h"
 #include "datapath/push_list.h"
 
 namespace rubato {
@@ -32,7 +32,7 @@ class Interleavings {
   enum class Step : uint8_t { kPush, kEvent, kTake, kRelease, kLeave, kDone };
 
   struct World {
-    FlowGate gate;
+    FlowOwnership ownership;
     PushList<Item> completed;
     Item items[kFinishers];
     Step steps[kFinishers] = {};
@@ -51,7 +51,7 @@ class Interleavings {
         w.completed.push(w.items[who]);
         at = Step::kEvent;
         return;
-      case Step::kEvent: at = w.gate.event() ? Step::kTake : Step::kLeave; return;
+      case Step::kEvent: at = w.ownership.event() ? Step::kTake : Step::kLeave; return;
       case Step::kTake:
         for (Item* item = w.completed.take_all_in_order(); item != nullptr;
              item = item->next_in_list) {
@@ -61,11 +61,11 @@ class Interleavings {
         return;
       case Step::kRelease:
         if (w.taken == kFinishers) {
-          w.gate.close();
+          w.ownership.close();
           w.closed = true;
           at = Step::kLeave;
         } else {
-          at = w.gate.release() ? Step::kLeave : Step::kTake;
+          at = w.ownership.release() ? Step::kLeave : Step::kTake;
         }
         return;
       case Step::kLeave:

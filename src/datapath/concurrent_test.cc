@@ -164,7 +164,7 @@ TEST_P(Concurrent, a_steered_flow_moves_when_its_requests_are_finished) {
   ASSERT_TRUE(datapath().steer(flow, WorkerId{at_first ? 1u : 0u}));
   ASSERT_TRUE(client_->send("c\n"));
   expect_quiet();
-  EXPECT_EQ(datapath().stats().flows_away, 0u);
+  EXPECT_EQ(datapath().stats().flows_migrated, 0u);
   answer(taken[0]);
   expect_quiet();
   answer(taken[1]);
@@ -172,7 +172,7 @@ TEST_P(Concurrent, a_steered_flow_moves_when_its_requests_are_finished) {
   Request* const moved = take(1).at(0);
   EXPECT_EQ(moved->payload, "c\n");
   EXPECT_NE(moved->datapath, taken[0]->datapath);
-  EXPECT_EQ(datapath().stats().flows_away, 1u);
+  EXPECT_EQ(datapath().stats().flows_migrated, 1u);
   answer(moved);
   EXPECT_EQ(client_->receive(2), "c\n");
 }

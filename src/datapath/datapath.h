@@ -94,7 +94,7 @@ struct DatapathStats {
   uint64_t flows_input_limit = 0;   // unframed input over its limit
   uint64_t flows_steered = 0;       // moves to a queue that is not the flow's first
   uint64_t flows_unsteered = 0;     // moves back to the first
-  uint64_t flows_away = 0;          // open, and not at their first queue now
+  uint64_t flows_migrated = 0;          // open, and not at their first queue now
   uint64_t requests = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;

@@ -68,7 +68,7 @@ void tcp_round_trip(benchmark::State& state) {
 BENCHMARK(tcp_round_trip)->ArgsProduct({{1, 16}, {0, 1}})->ArgNames({"pipeline", "stamps"});
 
 // The queue by which the one flow of a datapath of two queues comes in.
-uint32_t home_of_first_flow(Datapath& datapath, const LineProtocol& protocol) {
+uint32_t first_queue_of_first_flow(Datapath& datapath, const LineProtocol& protocol) {
   std::array<Request*, 1> burst{};
   for (uint32_t q = 0;; q = 1 - q) {
     datapath.queue(WorkerId{q}).poll(burst);
@@ -85,7 +85,7 @@ void tcp_steered_round_trip(benchmark::State& state) {
   const auto tcp = TcpDatapath::open(options, protocol).value();
   const Fd client = connect_to(*tcp, state);
   if (!client.valid()) return;
-  uint32_t at = home_of_first_flow(*tcp, protocol);
+  uint32_t at = first_queue_of_first_flow(*tcp, protocol);
   const std::string text = pipeline_of(1);
   std::string reply(text.size(), '\0');
   for (auto _ : state) {
@@ -108,7 +108,7 @@ void tcp_steer(benchmark::State& state) {
   const auto tcp = TcpDatapath::open(options, protocol).value();
   const Fd client = connect_to(*tcp, state);
   if (!client.valid()) return;
-  uint32_t at = home_of_first_flow(*tcp, protocol);
+  uint32_t at = first_queue_of_first_flow(*tcp, protocol);
   const uint64_t flow = protocol.last_flow;
   std::vector<Fd> others;
   std::array<Request*, 1> burst{};

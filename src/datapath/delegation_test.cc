@@ -22,12 +22,12 @@ class Minding : public ::testing::TestWithParam<std::string> {
     BedOptions options;
     options.queues = 2;
     bed_ = make_bed(GetParam(), options);
-    ASSERT_TRUE(away().delegate_to(&proxy()));
-    delegated_ = {&away()};
+    ASSERT_TRUE(migrated().delegate_to(&proxy()));
+    delegated_ = {&migrated()};
   }
 
   DatapathQueue& proxy() { return bed_->datapath().queue(WorkerId{0}); }
-  DatapathQueue& away() { return bed_->datapath().queue(WorkerId{1}); }
+  DatapathQueue& migrated() { return bed_->datapath().queue(WorkerId{1}); }
   void wait() { proxy().wait(kLong, delegated_); }
 
   std::unique_ptr<Bed> bed_;
@@ -38,10 +38,10 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Minding, ::testing::Values("tcp", "loopback"),
                          [](const auto& kind) { return kind.param; });
 
 TEST_P(Minding, waking_a_delegated_queue_wakes_the_proxy) {
-  away().wake();
+  migrated().wake();
   wait();
   std::thread sleeper([&] { wait(); });
-  away().wake();  // though nobody has taken note of the last one there
+  migrated().wake();  // though nobody has taken note of the last one there
   sleeper.join();
 }
 
@@ -64,12 +64,12 @@ TEST_P(Minding, what_comes_from_outside_ends_the_wait) {
 }
 
 TEST_P(Minding, who_is_back_waits_for_itself) {
-  ASSERT_TRUE(away().delegate_to(nullptr));
-  std::thread sleeper([&] { away().wait(kLong); });
-  away().wake();
+  ASSERT_TRUE(migrated().delegate_to(nullptr));
+  std::thread sleeper([&] { migrated().wait(kLong); });
+  migrated().wake();
   sleeper.join();
-  away().wake();
-  std::thread([&] { away().wait(kLong); }).join();  // remembered, and by nobody else
+  migrated().wake();
+  std::thread([&] { migrated().wait(kLong); }).join();  // remembered, and by nobody else
 }
 
 }  // namespace

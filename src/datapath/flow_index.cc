@@ -18,12 +18,12 @@ void FlowIndex::remove(const StreamFlow& flow) {
 bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {
   StreamFlow* owned = nullptr;
   const bool steered = visit(flow_id, [&](StreamFlow& flow) {
-    const StreamFlow::Redirect outcome = flow.redirect(to != nullptr ? *to : flow.home());
+    const StreamFlow::Redirect outcome = flow.redirect(to != nullptr ? *to : flow.owner_queue());
     if (outcome == StreamFlow::Redirect::kOwned) owned = &flow;
     return outcome != StreamFlow::Redirect::kNone;
   });
   // What is owned is not freed by others, so the wire may be moved without the mutex.
-  if (owned != nullptr) owned->hand_on();
+  if (owned != nullptr) owned->migrate();
   return steered;
 }
 

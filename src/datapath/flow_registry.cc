@@ -74,7 +74,7 @@ void FlowRegistry::add_to(DatapathStats& stats) const {
   for (const StreamFlow* flow : flows_) {
     if (flow->state() != FlowState::kClosing) {
       ++stats.flows_open;
-      if (flow->away()) ++stats.flows_away;
+      if (flow->migrated()) ++stats.flows_migrated;
     }
     add_flow(stats, *flow);
   }

@@ -7,18 +7,18 @@
 // sweeps it and lends it buffers. And it has a present queue, whose poller takes its events. Only
 // the latter changes.
 //
-// To ask, any thread: want(), then FlowGate::event(). To move, whoever owns the flow:
+// To ask, any thread: want(), then FlowOwnership::event(). To move, whoever owns the flow:
 //   1. the wire joins the events of the new queue, then leaves those of the old one;
 //   2. arrive();
 //   3. the flow, still owned, goes to the new queue's list `yielded`, and that queue is woken.
 //
 // The wish is not lost. want() is followed by an event() of the same thread, so it is an event like
-// any other (flow_gate.h): either that event() takes an idle flow, and who asked moves it; or the
-// owner's release() fails, and its acquire makes the wish visible before the owner looks again. An
-// owner may see the wish sooner and act on it; the event() that follows then finds nothing to do.
-// Of several wishes the last in the modification order of wanted_ holds: whoever sees its event()
-// sees it or a later one. wanted_ and at_ need no order of their own; what is published with a move
-// goes by the gate and by the lists.
+// any other (flow_ownership.h): either that event() takes an idle flow, and who asked moves it; or
+// the owner's release() fails, and its acquire makes the wish visible before the owner looks again.
+// An owner may see the wish sooner and act on it; the event() that follows then finds nothing to
+// do. Of several wishes the last in the modification order of wanted_ holds: whoever sees its
+// event() sees it or a later one. wanted_ and at_ need no order of their own; what is published
+// with a move goes by the gate and by the lists.
 //
 // No byte is lost. Step 1 leaves no gap, and the poll after step 3 receives until the wire has no
 // more.
@@ -44,12 +44,12 @@ struct FlowHost;
 
 class FlowRoute {
  public:
-  explicit FlowRoute(FlowHost& home) : home_(home), at_(&home), wanted_(&home) {}
+  explicit FlowRoute(FlowHost& owner_queue) : owner_queue_(owner_queue), at_(&owner_queue), wanted_(&owner_queue) {}
 
   // Any thread.
-  FlowHost& home() const { return home_; }
-  bool away() const { return at_.load(std::memory_order_relaxed) != &home_; }
-  // False: it is there, or on its way. True: call FlowGate::event() now.
+  FlowHost& owner_queue() const { return owner_queue_; }
+  bool migrated() const { return at_.load(std::memory_order_relaxed) != &owner_queue_; }
+  // False: it is there, or on its way. True: call FlowOwnership::event() now.
   bool want(FlowHost& to) { return wanted_.exchange(&to, std::memory_order_relaxed) != &to; }
 
   // The flow's owner, and who takes it from a list of closed ones.
@@ -64,7 +64,7 @@ class FlowRoute {
     at_.store(&to, std::memory_order_relaxed);
   }
   // The owner could not move the wire. A wish that came meanwhile stands.
-  void give_up(FlowHost& to) {
+  void abort(FlowHost& to) {
     FlowHost* expected = &to;
     wanted_.compare_exchange_strong(expected, &at(), std::memory_order_relaxed);
   }
@@ -79,7 +79,7 @@ class FlowRoute {
   }
 
  private:
-  FlowHost& home_;
+  FlowHost& owner_queue_;
   std::atomic<FlowHost*> at_;
   std::atomic<FlowHost*> wanted_;
   std::vector<FlowHost*> left_;  // may remember events of the flow; each once, never at_

@@ -23,11 +23,11 @@ TEST(FlowRoute, starts_at_home_and_knows_whether_it_is_away) {
   EXPECT_TRUE(route.want(hosts[1]));
   EXPECT_FALSE(route.want(hosts[1]));
   EXPECT_FALSE(route.settled());
-  EXPECT_FALSE(route.away());
+  EXPECT_FALSE(route.migrated());
   route.arrive(hosts[1]);
   EXPECT_TRUE(route.settled());
-  EXPECT_TRUE(route.away());
-  EXPECT_EQ(&route.home(), &hosts[0]);
+  EXPECT_TRUE(route.migrated());
+  EXPECT_EQ(&route.owner_queue(), &hosts[0]);
 }
 
 TEST(FlowRoute, closed_flow_visits_each_queue_that_it_left_once) {
@@ -47,11 +47,11 @@ TEST(FlowRoute, wish_that_cannot_be_met_is_given_up_unless_there_is_a_newer_one)
   std::array<FlowHost, 3> hosts;
   FlowRoute route(hosts[0]);
   EXPECT_TRUE(route.want(hosts[1]));
-  route.give_up(hosts[1]);
+  route.abort(hosts[1]);
   EXPECT_TRUE(route.settled());
   EXPECT_TRUE(route.want(hosts[1]));
   EXPECT_TRUE(route.want(hosts[2]));
-  route.give_up(hosts[1]);
+  route.abort(hosts[1]);
   EXPECT_EQ(&route.wanted(), &hosts[2]);
 }
 
@@ -83,7 +83,7 @@ class World {
   std::vector<int> key() const {
     std::vector<int> key{sent_,    in_socket_, received_, static_cast<int>(owner_), target_,
                          yielded_, closed_,    swept_,    freed_,  left_mask_,
-                         static_cast<int>(gate_.state()), at(), index_of(route_.wanted())};
+                         static_cast<int>(ownership_.state()), at(), index_of(route_.wanted())};
     for (size_t q = 0; q < kQueues; ++q) {
       key.insert(key.end(), {in_set_[q], ready_[q], remembered_[q]});
     }
@@ -97,7 +97,7 @@ class World {
     EXPECT_EQ(yielded_, kNone);
     EXPECT_EQ(closed_, kNone);
     if (plan_.closes) return;
-    EXPECT_EQ(gate_.state(), FlowState::kIdle);
+    EXPECT_EQ(ownership_.state(), FlowState::kIdle);
     EXPECT_TRUE(route_.settled());
     for (int q = 0; q < kQueues; ++q) EXPECT_EQ(in_set_[size_t(q)], q == at());
     bool was_asked_for = false;
@@ -107,7 +107,7 @@ class World {
 
  private:
   enum class Owner : uint8_t {
-    kNobody, kLook, kReceive, kRelease, kHandOn, kLeave, kArrive, kPush, kSwept, kClose, kClosed
+    kNobody, kLook, kReceive, kRelease, kMigrate, kLeave, kArrive, kPush, kSwept, kClose, kClosed
   };
   struct Asked {
     int next = 0;
@@ -137,7 +137,7 @@ class World {
   bool sweep() {
     if (!plan_.sweeps || swept_) return false;
     swept_ = true;
-    if (!freed_ && gate_.claim()) own_from(Owner::kSwept);
+    if (!freed_ && ownership_.claim()) own_from(Owner::kSwept);
     return true;
   }
 
@@ -150,7 +150,7 @@ class World {
     }
     remembered_[q] = false;
     EXPECT_FALSE(freed_) << "an event names a freed flow";
-    if (gate_.event()) own_from(queue == at() ? Owner::kLook : Owner::kHandOn);
+    if (ownership_.event()) own_from(queue == at() ? Owner::kLook : Owner::kMigrate);
     return true;
   }
 
@@ -186,12 +186,12 @@ class World {
     const std::vector<int>& wishes = plan_.wishes[thread];
     if (asked.mid) {
       asked.mid = false;
-      if (gate_.event()) own_from(Owner::kHandOn);
+      if (ownership_.event()) own_from(Owner::kMigrate);
       return true;
     }
     if (size_t(asked.next) == wishes.size()) return false;
     const int to = wishes[size_t(asked.next++)];
-    if (!freed_ && gate_.state() != FlowState::kClosing) asked.mid = route_.want(host(to));
+    if (!freed_ && ownership_.state() != FlowState::kClosing) asked.mid = route_.want(host(to));
     return true;
   }
 
@@ -199,17 +199,17 @@ class World {
     switch (owner_) {
       case Owner::kNobody: return false;
       case Owner::kLook:
-        owner_ = route_.settled() ? Owner::kReceive : Owner::kHandOn;
+        owner_ = route_.settled() ? Owner::kReceive : Owner::kMigrate;
         return true;
       case Owner::kReceive:
         received_ += std::exchange(in_socket_, 0);
         owner_ = plan_.closes && received_ == plan_.sends ? Owner::kClose : Owner::kRelease;
         return true;
       case Owner::kRelease:
-        owner_ = gate_.release() ? Owner::kNobody : Owner::kLook;
+        owner_ = ownership_.release() ? Owner::kNobody : Owner::kLook;
         return true;
       case Owner::kSwept:
-        owner_ = gate_.release() ? Owner::kNobody : Owner::kHandOn;
+        owner_ = ownership_.release() ? Owner::kNobody : Owner::kMigrate;
         return true;
       default: return go();
     }
@@ -217,7 +217,7 @@ class World {
 
   bool go() {
     switch (owner_) {
-      case Owner::kHandOn:
+      case Owner::kMigrate:
         target_ = index_of(route_.wanted());
         owner_ = target_ == at() ? Owner::kPush : Owner::kLeave;
         // Joining reports what is there already.
@@ -239,7 +239,7 @@ class World {
         return true;
       case Owner::kClose:
         for (size_t q = 0; q < kQueues; ++q) ready_[q] |= in_set_[q];
-        gate_.close();
+        ownership_.close();
         owner_ = Owner::kClosed;
         return true;
       default:
@@ -251,7 +251,7 @@ class World {
 
   const Plan& plan_;
   std::array<FlowHost, kQueues> hosts_;
-  FlowGate gate_;
+  FlowOwnership ownership_;
   FlowRoute route_{hosts_[0]};
   int sent_ = 0;
   int in_socket_ = 0;

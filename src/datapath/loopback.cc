@@ -52,17 +52,17 @@ bool LoopbackDatapath::submit(uint64_t flow, std::string_view bytes) {
   if (wire == nullptr) return false;
   bool full = false;
   if (!wire->reserve(bytes.size(), full)) {
-    if (full) wire->home().count_refused();
+    if (full) wire->owner_queue().count_refused();
     return false;
   }
-  wire->home().send(wire, bytes);
+  wire->owner_queue().send(wire, bytes);
   return true;
 }
 
 bool LoopbackDatapath::finish_sending(uint64_t flow) {
   const std::shared_ptr<LoopbackWire> wire = find(flow);
   if (wire == nullptr) return false;
-  wire->home().send_end(wire);
+  wire->owner_queue().send_end(wire);
   return true;
 }
 

@@ -9,7 +9,7 @@ namespace rubato {
 
 LoopbackQueue::LoopbackQueue(LoopbackDatapath::Shared& shared, uint32_t index)
     : shared_(shared),
-      home_(*this, shared.index, shared.options.limits, shared.draining),
+      owner_queue_(*this, shared.index, shared.options.limits, shared.draining),
       dice_(shared.options.seed + index) {}
 
 bool LoopbackQueue::faulty() const {
@@ -18,13 +18,13 @@ bool LoopbackQueue::faulty() const {
 }
 
 uint32_t LoopbackQueue::poll(std::span<Request*> out) {
-  const FlowHome::PollLock lock(home_);
+  const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held()) return 0;
   const Instant now = shared_.options.now();
-  home_.reap();
-  home_.sweep(now, FlowHome::kSweepInPoll, shared_.options.idle_timeout);
+  owner_queue_.reap();
+  owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.options.idle_timeout);
   deliver_due(now);
-  uint32_t taken = home_.take_yielded(out, now, false);
+  uint32_t taken = owner_queue_.take_yielded(out, now, false);
   // Only what was there at the start, so that a flow that raises itself cannot hold the poll.
   size_t events = event_count_.load(std::memory_order_relaxed);
   while (events-- > 0 && taken < out.size()) {
@@ -43,7 +43,7 @@ uint32_t LoopbackQueue::take_event(const std::shared_ptr<LoopbackWire>& wire,
   LoopbackFlow* flow = wire->flow.load(std::memory_order_acquire);
   if (flow == nullptr) return 0;
   flow->note_client(wire->client());
-  return flow->on_event(home_.host(), out, now, false, false);
+  return flow->on_event(owner_queue_.host(), out, now, false, false);
 }
 
 void LoopbackQueue::look_at_client(Request& request) {
@@ -55,32 +55,32 @@ bool LoopbackQueue::accept(const std::shared_ptr<LoopbackWire>& wire, Instant no
   wire->accepted = true;
   const Peer peer{wire->id(), "loopback:" + std::to_string(wire->id())};
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
-  if (session == nullptr || home_.draining()) {
+  if (session == nullptr || owner_queue_.draining()) {
     wire->close();
     return false;
   }
-  auto flow = std::make_unique<LoopbackFlow>(home_.host(), wire, peer.address, now,
+  auto flow = std::make_unique<LoopbackFlow>(owner_queue_.host(), wire, peer.address, now,
                                              shared_.options.on_reply);
   flow->attach(std::move(session));
   wire->flow.store(flow.get(), std::memory_order_release);
-  home_.add(std::move(flow));
+  owner_queue_.add(std::move(flow));
   return true;
 }
 
 bool LoopbackQueue::pending() const {
-  return event_count_.load(std::memory_order_relaxed) > 0 || home_.may_have_yielded() ||
+  return event_count_.load(std::memory_order_relaxed) > 0 || owner_queue_.may_have_yielded() ||
          (first_due_ns_.load(std::memory_order_relaxed) != Instant::never().ns() &&
           shared_.options.now().ns() >= first_due_ns_.load(std::memory_order_relaxed));
 }
 
 void LoopbackQueue::wait(Nanos limit) {
   {
-    const FlowHome::PollLock lock(home_);
-    if (!lock.held() || home_.has_yielded()) return;
-    home_.reap();
-    home_.sweep(shared_.options.now(), FlowHome::kSweepInWait, shared_.options.idle_timeout);
+    const OwnerQueue::PollLock lock(owner_queue_);
+    if (!lock.held() || owner_queue_.has_yielded()) return;
+    owner_queue_.reap();
+    owner_queue_.sweep(shared_.options.now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
   }
-  limit = std::min(limit, FlowHome::kSweepRound);
+  limit = std::min(limit, OwnerQueue::kSweepRound);
   std::unique_lock lock(mutex_);
   if (!transit_.empty()) limit = std::min(limit, transit_.top().due - shared_.options.now());
   something_.wait_for(lock, std::chrono::nanoseconds(std::max<int64_t>(limit.count(), 0)),

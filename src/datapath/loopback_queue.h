@@ -3,8 +3,8 @@
 // LoopbackQueue: one worker's in-process connections: a list of wires with events, where TCP has
 // epoll, and the submits still in transit, where faults are injected.
 //
-// `mutex_` guards the events, what is in transit, the dice and the sleep; the poll lock of `home_`
-// guards the flows. Threads: as datapath.h says; raise, send and send_end from any.
+// `mutex_` guards the events, what is in transit, the dice and the sleep; the poll lock of
+// `owner_queue_` guards the flows. Threads: as datapath.h says; raise, send and send_end from any.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include <queue>
 
 #include "base/prng.h"
-#include "datapath/flow_home.h"
+#include "datapath/owner_queue.h"
 #include "datapath/loopback_wire.h"
 
 namespace rubato {
@@ -36,15 +36,15 @@ class LoopbackQueue final : public DatapathQueue {
 
   // Something happened on the wire: the next poll of its present queue looks at it.
   static void raise(const std::shared_ptr<LoopbackWire>& wire);
-  // Bytes set out, on a wire whose home this is; they arrive now, later or never.
+  // Bytes set out, on a wire that this queue owns; they arrive now, later or never.
   void send(const std::shared_ptr<LoopbackWire>& wire, std::string_view bytes);
   // The end of the stream sets out; it comes after all bytes before it.
   void send_end(const std::shared_ptr<LoopbackWire>& wire);
   void count_refused();
 
-  FlowHost& host() { return home_.host(); }
-  const FlowRegistry& registry() const { return home_.registry(); }
-  void add_to(DatapathStats& stats) const { home_.add_to(stats); }
+  FlowHost& host() { return owner_queue_.host(); }
+  const FlowRegistry& registry() const { return owner_queue_.registry(); }
+  void add_to(DatapathStats& stats) const { owner_queue_.add_to(stats); }
   void add_to(LoopbackFaults& faults) const;
 
  private:
@@ -72,7 +72,7 @@ class LoopbackQueue final : public DatapathQueue {
   bool accept(const std::shared_ptr<LoopbackWire>& wire, Instant now);
 
   LoopbackDatapath::Shared& shared_;
-  FlowHome home_;
+  OwnerQueue owner_queue_;
 
   mutable std::mutex mutex_;
   std::condition_variable something_;

@@ -17,12 +17,12 @@ class LoopbackFlow;
 
 class LoopbackWire {
  public:
-  LoopbackWire(uint64_t id, LoopbackQueue& home, size_t limit_bytes)
-      : id_(id), home_(home), queue_(&home), limit_bytes_(limit_bytes) {}
+  LoopbackWire(uint64_t id, LoopbackQueue& owner_queue, size_t limit_bytes)
+      : id_(id), owner_queue_(owner_queue), queue_(&owner_queue), limit_bytes_(limit_bytes) {}
 
   uint64_t id() const { return id_; }
   // The queue it was first put to, where submits are in transit; and the one that gets its events.
-  LoopbackQueue& home() { return home_; }
+  LoopbackQueue& owner_queue() { return owner_queue_; }
   LoopbackQueue& queue() { return *queue_.load(std::memory_order_relaxed); }
 
   // Client. reserve = room for a submit that will be delivered; false = closed or full, the latter
@@ -67,7 +67,7 @@ class LoopbackWire {
 
  private:
   const uint64_t id_;
-  LoopbackQueue& home_;
+  LoopbackQueue& owner_queue_;
   std::atomic<LoopbackQueue*> queue_;
   const size_t limit_bytes_;
   std::atomic<bool> event_{false};

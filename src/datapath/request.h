@@ -10,8 +10,8 @@
 //             request, or the worker that runs it.
 //   more      so many are in service at once, and replies leave as they are finished. A request has
 //             its own bytes, reply buffer and RequestData, which belong to the worker that runs it;
-//             the session belongs to the flow's owner (datapath/flow_gate.h), who frames requests
-//             and completes them, and must not be touched by others.
+//             the session belongs to the flow's owner (datapath/flow_ownership.h), who frames
+//             requests and completes them, and must not be touched by others.
 // The datapath owns the memory.
 #pragma once
 

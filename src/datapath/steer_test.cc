@@ -16,7 +16,7 @@ namespace {
 struct Met {
   std::unique_ptr<TestClient> client;
   uint64_t flow = 0;
-  uint32_t home = 0;
+  uint32_t owner_queue = 0;
 };
 
 class SteerContract : public ::testing::TestWithParam<std::string> {
@@ -36,16 +36,16 @@ class SteerContract : public ::testing::TestWithParam<std::string> {
     Request* request = bed_->next();
     if (request == nullptr) return met;
     met.flow = request->flow;
-    while (request->datapath != &queue(met.home)) ++met.home;
+    while (request->datapath != &queue(met.owner_queue)) ++met.owner_queue;
     EXPECT_EQ(Bed::finish(request, request->payload), nullptr);
     EXPECT_EQ(met.client->receive(6), "hello\n");
     return met;
   }
   // Where the kernel puts a connection is not ours to say.
-  Met meet_at(uint32_t home) {
+  Met meet_at(uint32_t owner_queue) {
     for (;;) {
       Met met = meet();
-      if (met.home == home || met.flow == 0) return met;
+      if (met.owner_queue == owner_queue || met.flow == 0) return met;
       unused_.push_back(std::move(met));
     }
   }
@@ -77,28 +77,28 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SteerContract, ::testing::Values("tcp", "loopbac
 TEST_P(SteerContract, requests_come_in_by_the_queue_that_the_flow_was_steered_to) {
   open();
   Met met = meet();
-  const uint32_t other = 1 - met.home;
+  const uint32_t other = 1 - met.owner_queue;
   EXPECT_TRUE(steer(met, other));
   ASSERT_TRUE(met.client->send("a\n"));
-  EXPECT_TRUE(quiet(met.home));
+  EXPECT_TRUE(quiet(met.owner_queue));
   Request* request = next_at(other);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->datapath, &queue(other));
   EXPECT_EQ(request->flow, met.flow);
-  EXPECT_EQ(datapath().stats().flows_away, 1u);
+  EXPECT_EQ(datapath().stats().flows_migrated, 1u);
   EXPECT_EQ(Bed::finish(request, "A"), nullptr);
 
   EXPECT_TRUE(datapath().unsteer(met.flow));
   ASSERT_TRUE(met.client->send("b\n"));
   EXPECT_TRUE(quiet(other));
-  request = next_at(met.home);
+  request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(Bed::finish(request, "B"), nullptr);
   EXPECT_EQ(met.client->receive(2), "AB");
   const DatapathStats stats = datapath().stats();
   EXPECT_EQ(stats.flows_steered, 1u);
   EXPECT_EQ(stats.flows_unsteered, 1u);
-  EXPECT_EQ(stats.flows_away, 0u);
+  EXPECT_EQ(stats.flows_migrated, 0u);
   EXPECT_EQ(stats.flows_open, 1u);
 }
 
@@ -107,39 +107,39 @@ TEST_P(SteerContract, nothing_to_steer_is_false) {
   const Met met = meet();
   EXPECT_FALSE(datapath().steer(12345, WorkerId{0}));
   EXPECT_FALSE(datapath().unsteer(12345));
-  EXPECT_FALSE(steer(met, met.home));
+  EXPECT_FALSE(steer(met, met.owner_queue));
   EXPECT_FALSE(datapath().unsteer(met.flow));
   EXPECT_FALSE(steer(met, 2));
-  EXPECT_TRUE(steer(met, 1 - met.home));
-  EXPECT_FALSE(steer(met, 1 - met.home));
+  EXPECT_TRUE(steer(met, 1 - met.owner_queue));
+  EXPECT_FALSE(steer(met, 1 - met.owner_queue));
   met.client->reset();
   EXPECT_TRUE(bed_->all_closed());
-  EXPECT_FALSE(steer(met, met.home));
+  EXPECT_FALSE(steer(met, met.owner_queue));
   EXPECT_FALSE(datapath().unsteer(met.flow));
   const Met late = meet();
   datapath().drain();
-  EXPECT_FALSE(steer(late, 1 - late.home));
+  EXPECT_FALSE(steer(late, 1 - late.owner_queue));
   EXPECT_EQ(datapath().stats().flows_steered, 1u);
 }
 
 TEST_P(SteerContract, running_request_stays_and_its_pipeline_goes_along_in_order) {
   open();
   Met met = meet();
-  const uint32_t other = 1 - met.home;
+  const uint32_t other = 1 - met.owner_queue;
   ASSERT_TRUE(met.client->send("a\nb\nc\n"));
-  Request* request = next_at(met.home);
+  Request* request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_TRUE(steer(met, other));
   EXPECT_FALSE(steer(met, other));
   EXPECT_TRUE(quiet(other));
   EXPECT_EQ(request->payload, "a\n");
-  EXPECT_EQ(request->datapath, &queue(met.home));
+  EXPECT_EQ(request->datapath, &queue(met.owner_queue));
   EXPECT_EQ(datapath().stats().flows_steered, 0u);
   ASSERT_TRUE(met.client->send("d\n"));
   EXPECT_EQ(Bed::finish(request, "A"), nullptr);
   EXPECT_EQ(met.client->receive(1), "A");
   EXPECT_EQ(datapath().stats().flows_steered, 1u);
-  EXPECT_TRUE(quiet(met.home));
+  EXPECT_TRUE(quiet(met.owner_queue));
   request = next_at(other);
   for (const char* reply : {"B", "C", "D"}) {
     if (request == nullptr) request = next_at(other);
@@ -154,12 +154,12 @@ TEST_P(SteerContract, wish_taken_back_before_the_request_ends_moves_nothing) {
   open();
   Met met = meet();
   ASSERT_TRUE(met.client->send("a\nb\n"));
-  Request* request = next_at(met.home);
+  Request* request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
-  EXPECT_TRUE(steer(met, 1 - met.home));
+  EXPECT_TRUE(steer(met, 1 - met.owner_queue));
   EXPECT_TRUE(datapath().unsteer(met.flow));
   request = Bed::finish(request, "A");
-  if (request == nullptr) request = next_at(met.home);
+  if (request == nullptr) request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(Bed::finish(request, "B"), nullptr);
   EXPECT_EQ(met.client->receive(2), "AB");
@@ -169,28 +169,28 @@ TEST_P(SteerContract, wish_taken_back_before_the_request_ends_moves_nothing) {
 TEST_P(SteerContract, event_that_the_old_queue_took_before_the_move_is_served_by_the_new_one) {
   open();
   Met first = meet();
-  Met second = meet_at(first.home);
+  Met second = meet_at(first.owner_queue);
   ASSERT_TRUE(first.client->send("1\n"));
   ASSERT_TRUE(second.client->send("2\n"));
-  queue(first.home).wait(Nanos::seconds(1));
-  EXPECT_TRUE(steer(second, 1 - first.home));
+  queue(first.owner_queue).wait(Nanos::seconds(1));
+  EXPECT_TRUE(steer(second, 1 - first.owner_queue));
   for (const char* line : {"2\n", "3\n", "4\n"}) {
     if (line[0] != '2') {
       ASSERT_TRUE(second.client->send(line));
     }
-    Request* request = next_at(1 - first.home);
+    Request* request = next_at(1 - first.owner_queue);
     ASSERT_NE(request, nullptr);
     EXPECT_EQ(Bed::finish(request, line), nullptr);
     EXPECT_EQ(second.client->receive(2), line);
   }
   // The flow is idle again, with something to receive, when the old queue comes to that event.
   ASSERT_TRUE(second.client->send("5\n"));
-  Request* request = next_at(first.home);
+  Request* request = next_at(first.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->flow, first.flow);
   EXPECT_EQ(Bed::finish(request, "one"), nullptr);
-  EXPECT_TRUE(quiet(first.home));
-  request = next_at(1 - first.home);
+  EXPECT_TRUE(quiet(first.owner_queue));
+  request = next_at(1 - first.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->payload, "5\n");
   EXPECT_EQ(Bed::finish(request, "five"), nullptr);
@@ -200,17 +200,17 @@ TEST_P(SteerContract, event_that_the_old_queue_took_before_the_move_is_served_by
 TEST_P(SteerContract, closed_flow_lives_until_the_queue_it_left_has_forgotten_its_events) {
   open();
   Met first = meet();
-  Met second = meet_at(first.home);
+  Met second = meet_at(first.owner_queue);
   const int live = bed_->protocol.live;
   ASSERT_TRUE(first.client->send("1\n"));
   ASSERT_TRUE(second.client->send("2\n"));
-  queue(first.home).wait(Nanos::seconds(1));
-  EXPECT_TRUE(steer(second, 1 - first.home));
+  queue(first.owner_queue).wait(Nanos::seconds(1));
+  EXPECT_TRUE(steer(second, 1 - first.owner_queue));
   EXPECT_TRUE(datapath().close_flow(second.flow));
-  EXPECT_TRUE(quiet(1 - first.home));
+  EXPECT_TRUE(quiet(1 - first.owner_queue));
   EXPECT_FALSE(datapath().close_flow(second.flow));
   EXPECT_EQ(bed_->protocol.live, live);
-  Request* request = next_at(first.home);
+  Request* request = next_at(first.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(Bed::finish(request, "one"), nullptr);
   EXPECT_TRUE(bed_->poll_until([&] { return bed_->protocol.live == live - 1; }));
@@ -222,14 +222,14 @@ TEST_P(SteerContract, unread_replies_leave_by_the_new_queue) {
   Met met = meet();
   const std::string reply(size_t{24} << 20, 'x');
   ASSERT_TRUE(met.client->send("a\nb\n"));
-  Request* request = next_at(met.home);
+  Request* request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(Bed::finish(request, reply), nullptr);
   EXPECT_GT(datapath().in_flight(), 0u);
-  EXPECT_TRUE(steer(met, 1 - met.home));
+  EXPECT_TRUE(steer(met, 1 - met.owner_queue));
   std::string got;
   std::thread reader([&] { got = met.client->receive(reply.size() + 1); });
-  request = next_at(1 - met.home);
+  request = next_at(1 - met.owner_queue);
   EXPECT_NE(request, nullptr);
   if (request != nullptr) {
     EXPECT_EQ(Bed::finish(request, "B"), nullptr);
@@ -247,8 +247,8 @@ TEST_P(SteerContract, moved_flow_is_seen_once_closed_and_freed) {
   std::vector<Met> met;
   for (int i = 0; i < 4; ++i) met.push_back(meet());
   for (const Met& one : met) {
-    EXPECT_TRUE(steer(one, (one.home + 1) % 3));
-    EXPECT_TRUE(steer(one, (one.home + 2) % 3));
+    EXPECT_TRUE(steer(one, (one.owner_queue + 1) % 3));
+    EXPECT_TRUE(steer(one, (one.owner_queue + 2) % 3));
   }
   std::vector<uint64_t> seen;
   datapath().for_each_flow([&](const FlowInfo& info) { seen.push_back(info.flow); });
@@ -270,7 +270,7 @@ TEST_P(SteerContract, moved_flow_is_seen_once_closed_and_freed) {
   EXPECT_EQ(met[3].client->receive(100), "bye");
   EXPECT_TRUE(bed_->all_closed());
   EXPECT_EQ(datapath().stats().flows_open, 0u);
-  EXPECT_EQ(datapath().stats().flows_away, 0u);
+  EXPECT_EQ(datapath().stats().flows_migrated, 0u);
   EXPECT_EQ(datapath().stats().requests, 6u);
 }
 
@@ -279,7 +279,7 @@ TEST_P(SteerContract, idle_moved_flow_times_out) {
   options.idle_timeout = Nanos::millis(20);
   open(options);
   const Met met = meet();
-  EXPECT_TRUE(steer(met, 1 - met.home));
+  EXPECT_TRUE(steer(met, 1 - met.owner_queue));
   EXPECT_TRUE(bed_->all_closed());
   EXPECT_EQ(datapath().stats().flows_timed_out, 1u);
 }
@@ -289,15 +289,15 @@ TEST_P(SteerContract, drain_closes_idle_moved_flows_and_finishes_those_in_flight
   Met idle = meet();
   Met busy = meet();
   Met leaving = meet();
-  EXPECT_TRUE(steer(idle, 1 - idle.home));
-  EXPECT_TRUE(steer(busy, 1 - busy.home));
+  EXPECT_TRUE(steer(idle, 1 - idle.owner_queue));
+  EXPECT_TRUE(steer(busy, 1 - busy.owner_queue));
   ASSERT_TRUE(busy.client->send("a\nb\n"));
-  Request* request = next_at(1 - busy.home);
+  Request* request = next_at(1 - busy.owner_queue);
   ASSERT_NE(request, nullptr);
   ASSERT_TRUE(leaving.client->send("c\nd\n"));
-  Request* last = next_at(leaving.home);
+  Request* last = next_at(leaving.owner_queue);
   ASSERT_NE(last, nullptr);
-  EXPECT_TRUE(steer(leaving, 1 - leaving.home));
+  EXPECT_TRUE(steer(leaving, 1 - leaving.owner_queue));
   datapath().drain();
   EXPECT_TRUE(bed_->poll_until([&] { return bed_->protocol.live == 2; }));
   EXPECT_EQ(datapath().in_flight(), 2u);
@@ -313,7 +313,7 @@ TEST_P(SteerContract, drain_closes_idle_moved_flows_and_finishes_those_in_flight
 TEST_P(SteerContract, another_thread_steers_while_the_owner_sleeps) {
   open();
   Met met = meet();
-  const uint32_t other = 1 - met.home;
+  const uint32_t other = 1 - met.owner_queue;
   Request* request = nullptr;
   std::thread owner([&] {
     std::array<Request*, 1> one{};

@@ -49,7 +49,7 @@ void StreamFlow::attach(std::unique_ptr<Session> session_to_own) {
 }
 
 uint64_t StreamFlow::in_flight() const {
-  const FlowState state = gate_.state();
+  const FlowState state = ownership_.state();
   const bool busy = state == FlowState::kScheduled || state == FlowState::kScheduledReadable ||
                     (state == FlowState::kIdle && unsent_bytes() > 0);
   return std::max<uint64_t>(in_service(), busy ? 1 : 0);
@@ -57,9 +57,9 @@ uint64_t StreamFlow::in_flight() const {
 
 uint32_t StreamFlow::on_event(FlowHost& queue, std::span<Request*> out, Instant now, bool late,
                               bool writable_only) {
-  if (!gate_.event()) return 0;
+  if (!ownership_.event()) return 0;
   if (&queue != &present()) {
-    hand_on();
+    migrate();
     return 0;
   }
   // The kernel reports every new connection writable; with nothing to send that means nothing.
@@ -76,7 +76,7 @@ Request* StreamFlow::finished(Request& request) {
   if (keeps_order()) return finished_in_order();
   completed_.push(static_cast<FlowRequest&>(request));
   Request* next = nullptr;
-  if (gate_.event()) advance({Instant::never()}, {&next, 1});
+  if (ownership_.event()) advance({Instant::never()}, {&next, 1});
   left_.fetch_add(1, std::memory_order_release);
   return next;
 }
@@ -124,7 +124,7 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
       continue;
     }
     if (!route_.settled() && outstanding() == 0) {
-      hand_on();
+      migrate();
       return taken;
     }
     const bool full = !keeps_order() && outstanding() >= concurrency_;
@@ -360,20 +360,20 @@ bool StreamFlow::let_go() {
   if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
     unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
   }
-  if (gate_.release()) return true;
+  if (ownership_.release()) return true;
   drained_ = false;
   return false;
 }
 
 void StreamFlow::close() {
   hang_up();
-  gate_.close();
+  ownership_.close();
   // From the push on, the flow may be freed by its queue.
   present().closed.push(*this);
 }
 
 bool StreamFlow::close_idle(bool after_replies) {
-  if (!gate_.claim()) return false;
+  if (!ownership_.claim()) return false;
   if (outstanding() > 0 || (after_replies && !reply_buffer_.empty())) {
     put_back();
     return false;
@@ -383,7 +383,7 @@ bool StreamFlow::close_idle(bool after_replies) {
 }
 
 void StreamFlow::shrink_idle() {
-  if (!gate_.claim()) return;
+  if (!ownership_.claim()) return;
   reply_buffer_.shrink(0);
   if (outstanding() == 0) {
     spare_.clear();
@@ -394,15 +394,15 @@ void StreamFlow::shrink_idle() {
 
 // A sweep is done with the flow. What came meanwhile is for the present queue to look at.
 void StreamFlow::put_back() {
-  if (!gate_.release()) hand_on();
+  if (!ownership_.release()) migrate();
 }
 
 StreamFlow::Redirect StreamFlow::redirect(FlowHost& to) {
   if (!route_.want(to)) return Redirect::kNone;
-  return gate_.event() ? Redirect::kOwned : Redirect::kNoted;
+  return ownership_.event() ? Redirect::kOwned : Redirect::kNoted;
 }
 
-void StreamFlow::hand_on() {
+void StreamFlow::migrate() {
   FlowHost& to = route_.wanted();
   if (&to == &present()) {
     // A wish that was taken back, or an event that is stale.
@@ -411,9 +411,9 @@ void StreamFlow::hand_on() {
   } else if (rewire(present(), to)) {
     route_.arrive(to);
     datapath = to.queue;
-    (away() ? to.steered : to.unsteered).fetch_add(1, std::memory_order_relaxed);
+    (migrated() ? to.steered : to.unsteered).fetch_add(1, std::memory_order_relaxed);
   } else {
-    route_.give_up(to);
+    route_.abort(to);
   }
   drained_ = false;
   waited_ = true;

@@ -2,20 +2,20 @@
 //
 // StreamFlow: one connection of a byte stream, without the wire. It frames requests, coalesces and
 // sends replies, holds back while the peer does not read, and lets go of itself without losing a
-// wakeup (flow_gate.h). TCP, UDP and the loopback datapath give it a wire.
+// wakeup (flow_ownership.h). TCP, UDP and the loopback datapath give it a wire.
 //
 // FlowHost: what a queue gives its flows. Everything in it may be used from any thread, because the
 // worker that finishes a request may be a thief.
 //
-// Only the flow's owner (see FlowGate) calls what is not marked otherwise. A flow may be moved from
-// queue to queue; flow_route.h says how, and which queue frees it in the end.
+// Only the flow's owner (see FlowOwnership) calls what is not marked otherwise. A flow may be moved
+// from queue to queue; flow_route.h says how, and which queue frees it in the end.
 //
 // A flow whose session keeps the order (Session::concurrency 1) is its request: at most one is in
 // flight, and who has the request owns the flow.
 //
 // Any other hands out requests of their own (FlowRequest) and lets go while they are in service.
 // Who finishes one, on whatever worker, pushes it to `completed_` and then calls
-// FlowGate::event(); so a completion is an event like any other and is not lost: either that
+// FlowOwnership::event(); so a completion is an event like any other and is not lost: either that
 // event() takes the idle flow, and who finished goes on as its owner, or the owner's release()
 // fails and it looks again. The
 // push releases, take_all acquires: what the worker wrote to the request is seen by who completes
@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "datapath/datapath.h"
-#include "datapath/flow_gate.h"
+#include "datapath/flow_ownership.h"
 #include "datapath/flow_route.h"
 #include "datapath/input_buffer.h"
 #include "datapath/push_list.h"
@@ -51,7 +51,7 @@ struct FlowLimits {
 
 struct FlowHost {
   DatapathQueue* queue = nullptr;
-  FlowRegistry* registry = nullptr;  // of the flows whose home this is
+  FlowRegistry* registry = nullptr;  // of the flows that this queue owns
   FlowLimits limits;
   const std::atomic<bool>* draining = nullptr;
   BufferPool pool;
@@ -137,7 +137,7 @@ class StreamFlow : public Request {
   void doom() { note_client(ClientState::kGone); }
   // Any thread that keeps the flow from being freed: Datapath::push request.
   void request_push() {
-    if (gate_.event()) hand_on();
+    if (ownership_.event()) migrate();
   }
   // The same, for a poller before on_event: the peer has sent its last byte, or a reset.
   void note_client(ClientState state);
@@ -146,23 +146,23 @@ class StreamFlow : public Request {
   enum class Redirect : uint8_t {
     kNone,   // it is there, or on its way
     kNoted,  // its owner will move it
-    kOwned,  // it was idle: the caller owns it now and calls hand_on()
+    kOwned,  // it was idle: the caller owns it now and calls migrate()
   };
   // Any thread that keeps the flow from being freed.
   Redirect redirect(FlowHost& to);
   // The owner leaves it to the queue by which the flow is to come in to go on, having moved the
   // wire there if need be.
-  void hand_on();
+  void migrate();
   // Who took the flow from the closed ones of `queue`: pass it on there; null = free it.
   FlowHost* next_stop(FlowHost& queue);
 
   // Any thread that keeps the flow from being freed.
-  FlowHost& home() const { return route_.home(); }
-  bool away() const { return route_.away(); }
+  FlowHost& owner_queue() const { return route_.owner_queue(); }
+  bool migrated() const { return route_.migrated(); }
   uint64_t id() const { return id_; }
   const std::string& peer() const { return peer_; }
   Instant opened() const { return opened_; }
-  FlowState state() const { return gate_.state(); }
+  FlowState state() const { return ownership_.state(); }
   Session* session_ptr() const { return session_.get(); }
   uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
   uint64_t input_bytes() const { return input_bytes_.load(std::memory_order_relaxed); }
@@ -236,7 +236,7 @@ class StreamFlow : public Request {
   FlowHost& present() const { return route_.at(); }
 
   FlowRoute route_;
-  FlowGate gate_;
+  FlowOwnership ownership_;
   // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted; who frames,
   // receives or sends finds out about the connection itself.
   std::atomic<ClientState> client_state_{ClientState::kOpen};

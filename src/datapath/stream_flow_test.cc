@@ -83,20 +83,20 @@ TEST(StreamFlow, a_flow_whose_wire_cannot_be_moved_stays_and_is_looked_at_again)
   NoQueue here;
   NoQueue there;
   const std::atomic<bool> draining{false};
-  FlowHost home;
-  home.queue = &here;
-  home.draining = &draining;
+  FlowHost owner_queue;
+  owner_queue.queue = &here;
+  owner_queue.draining = &draining;
   FlowHost other;
   other.queue = &there;
-  FixedFlow flow(home);
+  FixedFlow flow(owner_queue);
   flow.attach(protocol.open({1, "fixed"}));
 
   ASSERT_EQ(flow.redirect(other), StreamFlow::Redirect::kOwned);
-  flow.hand_on();
-  EXPECT_FALSE(flow.away());
+  flow.migrate();
+  EXPECT_FALSE(flow.migrated());
   EXPECT_EQ(other.steered, 0u);
   EXPECT_TRUE(other.yielded.empty());
-  ASSERT_EQ(home.yielded.take_all(), &flow);
+  ASSERT_EQ(owner_queue.yielded.take_all(), &flow);
   EXPECT_EQ(here.wakes, 1);
   Request* none = nullptr;
   EXPECT_EQ(flow.resume({&none, 1}, Instant(1), false), 0u);

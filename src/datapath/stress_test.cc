@@ -233,7 +233,7 @@ TEST_P(DatapathStress, flows_survive_being_steered_by_many_threads) {
   EXPECT_TRUE(bed->all_closed());
   const DatapathStats stats = bed->datapath().stats();
   EXPECT_EQ(stats.flows_open, 0u);
-  EXPECT_EQ(stats.flows_away, 0u);
+  EXPECT_EQ(stats.flows_migrated, 0u);
   EXPECT_GT(stats.flows_steered, 100u);
 }
 

@@ -19,7 +19,7 @@ constexpr Nanos kAcceptPause = Nanos::millis(100);
 
 void TcpQueue::accept_burst(uint32_t port, Instant now) {
   // A listener that drain() has shut is reported for ever.
-  if (home_.draining()) return leave_listeners();
+  if (owner_queue_.draining()) return leave_listeners();
   for (uint32_t i = 0; i < kAcceptBurst; ++i) {
     if (!accept_one(port, now)) return;
   }
@@ -53,7 +53,7 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
   }
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   auto flow =
-      std::make_unique<TcpFlow>(home_.host(), peer.flow, peer.address, now, std::move(socket),
+      std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now, std::move(socket),
                                 shared_.options.kernel_timestamps);
   if (session == nullptr || !watch(*flow)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
@@ -61,7 +61,7 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
     return;
   }
   flow->attach(std::move(session));
-  home_.add(std::move(flow));
+  owner_queue_.add(std::move(flow));
 }
 
 const std::string& TcpQueue::over_limit_reply(uint32_t port) const {

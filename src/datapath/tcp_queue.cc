@@ -36,7 +36,7 @@ int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
 }  // namespace
 
 TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
-    : shared_(shared), home_(*this, shared.index, shared.options.limits, shared.draining) {}
+    : shared_(shared), owner_queue_(*this, shared.index, shared.options.limits, shared.draining) {}
 
 // Events of the listeners from now on; true as well of those that are heard already.
 bool TcpQueue::hear_listeners() {
@@ -66,16 +66,16 @@ Status TcpQueue::start(std::vector<Fd> listeners) {
 }
 
 uint32_t TcpQueue::poll(std::span<Request*> out) {
-  const FlowHome::PollLock lock(home_);
+  const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
   const bool late = now - last_poll_ > kLate || (left_some_ && shared_.options.date_backlog);
   last_poll_ = now;
   if (!remembers()) {
     reap();
-    housekeep(now, FlowHome::kSweepInPoll);
+    housekeep(now, OwnerQueue::kSweepInPoll);
   }
-  uint32_t taken = home_.take_yielded(out, now, late);
+  uint32_t taken = owner_queue_.take_yielded(out, now, late);
   uint32_t looks = kLooksPerPoll;
   while (taken < out.size()) {
     if (!remembers()) {
@@ -130,7 +130,7 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
   } else if ((event.events & EPOLLRDHUP) != 0) {
     flow.note_client(ClientState::kHalfClosed);
   }
-  return flow.on_event(home_.host(), out, now, late, event.events == EPOLLOUT);
+  return flow.on_event(owner_queue_.host(), out, now, late, event.events == EPOLLOUT);
 }
 
 void TcpQueue::look_at_client(Request& request) {
@@ -152,36 +152,36 @@ void TcpQueue::unwatch(const TcpFlow& flow) {
 
 // Frees closed flows. Requires that no event is remembered: the last batch may have named them.
 void TcpQueue::reap() {
-  const uint32_t freed = home_.reap();
+  const uint32_t freed = owner_queue_.reap();
   if (freed > 0) shared_.open_flows.fetch_sub(freed, std::memory_order_relaxed);
 }
 
 void TcpQueue::housekeep(Instant now, size_t most) {
-  if (home_.draining()) {
+  if (owner_queue_.draining()) {
     leave_listeners();
   } else if (accept_again_ != Instant() && now >= accept_again_) {
     accept_again_ = Instant();
     hear_listeners();
   }
-  home_.sweep(now, most, Nanos(shared_.idle_timeout_ns.load(std::memory_order_relaxed)));
+  owner_queue_.sweep(now, most, Nanos(shared_.idle_timeout_ns.load(std::memory_order_relaxed)));
 }
 
 bool TcpQueue::pending() const {
-  if (unfinished_.load(std::memory_order_relaxed) || home_.may_have_yielded()) return true;
+  if (unfinished_.load(std::memory_order_relaxed) || owner_queue_.may_have_yielded()) return true;
   pollfd p{epoll_.get(), POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
 }
 
 void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
-  const FlowHome::PollLock lock(home_);
+  const OwnerQueue::PollLock lock(owner_queue_);
   // Another worker polls for this one, and may have no CPU at the moment.
   if (!lock.held()) return std::this_thread::sleep_for(kPollBySomebodyElse);
-  if (remembers() || home_.has_yielded()) return;
+  if (remembers() || owner_queue_.has_yielded()) return;
   reap();
-  housekeep(datapath_now(), FlowHome::kSweepInWait);
+  housekeep(datapath_now(), OwnerQueue::kSweepInWait);
   // The sweep must go on while anybody is connected, or the listener waits to be heard again.
   const bool sweeping = shared_.open_flows.load(std::memory_order_relaxed) > 0;
-  if (sweeping || accept_again_ != Instant()) limit = std::min(limit, FlowHome::kSweepRound);
+  if (sweeping || accept_again_ != Instant()) limit = std::min(limit, OwnerQueue::kSweepRound);
   waiting_.store(true, std::memory_order_seq_cst);
   if (!woken_.load(std::memory_order_seq_cst)) {
     delegated.empty() ? static_cast<void>(harvest(kEventBurst, limit)) : sleep_minding(delegated, limit);
@@ -226,7 +226,7 @@ void TcpQueue::drain() {
 }
 
 void TcpQueue::add_to(DatapathStats& stats) const {
-  home_.add_to(stats);
+  owner_queue_.add_to(stats);
   stats.flows_refused += refused_.load(std::memory_order_relaxed);
 }
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "datapath/flow_home.h"
+#include "datapath/owner_queue.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_flow.h"
 
@@ -61,9 +61,9 @@ class TcpQueue final : public DatapathQueue {
   // now at once; and no more. watch is false when the kernel has no memory for it.
   bool watch(TcpFlow& flow);
   void unwatch(const TcpFlow& flow);
-  FlowHost& host() { return home_.host(); }
+  FlowHost& host() { return owner_queue_.host(); }
 
-  const FlowRegistry& registry() const { return home_.registry(); }
+  const FlowRegistry& registry() const { return owner_queue_.registry(); }
   // Any thread; for stats.
   void add_to(DatapathStats& stats) const;
 
@@ -87,7 +87,7 @@ class TcpQueue final : public DatapathQueue {
   void leave_listeners();
 
   TcpDatapath::Shared& shared_;
-  FlowHome home_;  // its poll lock guards all that is not atomic
+  OwnerQueue owner_queue_;  // its poll lock guards all that is not atomic
   Fd epoll_;
   Fd event_;
   std::vector<Fd> listeners_;  // by port; events name them, so they stay where they are

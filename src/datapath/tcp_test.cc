@@ -204,16 +204,16 @@ TEST(Tcp, request_that_waited_at_a_stuck_queue_keeps_its_date_when_its_flow_is_m
   auto tcp = open_tcp(options, protocol);
   const Fd client = connect_to("127.0.0.1", tcp->port());
   std::array<Request*, 1> burst{};
-  uint32_t home = 0;
+  uint32_t owner_queue = 0;
   while (protocol.live == 0) {
-    home = 1 - home;
-    tcp->queue(WorkerId{home}).poll(burst);
+    owner_queue = 1 - owner_queue;
+    tcp->queue(WorkerId{owner_queue}).poll(burst);
   }
   ASSERT_EQ(::send(client.get(), "a\n", 2, 0), 2);
   const Instant sent = datapath_now();
-  DatapathQueue& other = tcp->queue(WorkerId{1 - home});
+  DatapathQueue& other = tcp->queue(WorkerId{1 - owner_queue});
   while (datapath_now() - sent < Nanos::millis(20)) ASSERT_EQ(other.poll(burst), 0u);
-  ASSERT_TRUE(tcp->steer(protocol.last_flow, WorkerId{1 - home}));
+  ASSERT_TRUE(tcp->steer(protocol.last_flow, WorkerId{1 - owner_queue}));
   ASSERT_EQ(other.poll(burst), 1u);
   EXPECT_LT(burst[0]->arrived, sent + Nanos::millis(10));
   EXPECT_GT(burst[0]->arrived, sent - Nanos::millis(10));

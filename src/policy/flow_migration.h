@@ -98,7 +98,7 @@ class FlowMigration {
     if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
       worker.offered = 0;
     }
-    send_home(worker, host);
+    unsteer_flow(worker, host);
   }
 
   // Of worker `me`: it is about to run this job.
@@ -179,7 +179,7 @@ class FlowMigration {
 
   // The oldest rule is removed when what it was for is over.
   template <class H>
-  void send_home(Worker& worker, H& host) const {
+  void unsteer_flow(Worker& worker, H& host) const {
     if (worker.adopted == 0 || host.now() - worker.flows[0].since < config_.rule_life) return;
     if (load_of(host.hint(worker.flows[0].from)) != Load::kLight) return;
     forget_oldest(worker, host);

@@ -116,7 +116,7 @@ struct UdpQueue::Buffers {
 
 UdpQueue::UdpQueue(UdpDatapath::Shared& shared)
     : shared_(shared),
-      home_(*this, shared.index, FlowLimits{}, shared.draining),
+      owner_queue_(*this, shared.index, FlowLimits{}, shared.draining),
       buffers_(std::make_unique<Buffers>()) {}
 
 UdpQueue::~UdpQueue() = default;
@@ -130,15 +130,15 @@ Status UdpQueue::start(Fd socket) {
 }
 
 uint32_t UdpQueue::poll(std::span<Request*> out) {
-  const FlowHome::PollLock lock(home_);
+  const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held()) return 0;
   const Instant now = datapath_now();
   const bool late = left_some_ || now - last_poll_ > kLate;
   last_poll_ = now;
   left_some_ = false;
   reap();
-  home_.sweep(now, FlowHome::kSweepInPoll, shared_.options.idle_timeout);
-  uint32_t taken = home_.take_yielded(out, now, late);
+  owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.options.idle_timeout);
+  uint32_t taken = owner_queue_.take_yielded(out, now, late);
   for (uint32_t looks = 0;; ++looks) {
     left_some_ = taken == out.size() || looks == kLooksPerPoll;
     if (left_some_) break;
@@ -168,7 +168,7 @@ uint32_t UdpQueue::take(std::string_view datagram, const SocketAddress& from,
   const SessionKey key = key_of(from, found.message.session);
   const auto at = sessions_.find(key);
   UdpFlow* flow = at != sessions_.end() ? at->second : nullptr;
-  if (flow == nullptr && home_.draining()) return 0;
+  if (flow == nullptr && owner_queue_.draining()) return 0;
   if (flow == nullptr && found.message.kind == Kind::kHello) {
     flow = open(key, from, now);
     if (flow == nullptr) return 0;
@@ -182,7 +182,7 @@ uint32_t UdpQueue::take(std::string_view datagram, const SocketAddress& from,
     full_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  return flow->on_event(home_.host(), out, now, late, false);
+  return flow->on_event(owner_queue_.host(), out, now, late, false);
 }
 
 UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instant now) {
@@ -200,17 +200,17 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instan
     send({bytes, sizeof bytes}, from);
     return nullptr;
   }
-  auto flow = std::make_unique<UdpFlow>(*this, home_.host(), id, from, key, now);
+  auto flow = std::make_unique<UdpFlow>(*this, owner_queue_.host(), id, from, key, now);
   flow->attach(std::move(session));
   UdpFlow* const opened = flow.get();
   sessions_.emplace(key, opened);
-  home_.add(std::move(flow));
+  owner_queue_.add(std::move(flow));
   return opened;
 }
 
 // To somebody who speaks the protocol and sent no less: nobody else's address is to be flooded.
 void UdpQueue::refuse(std::string_view datagram, const SocketAddress& to, Fault fault) {
-  if (datagram.size() < kHeaderBytes || fault == Fault::kMagic || home_.draining()) return;
+  if (datagram.size() < kHeaderBytes || fault == Fault::kMagic || owner_queue_.draining()) return;
   // Whatever else it is, its session's number stands where it stands.
   uint32_t session = 0;
   for (size_t i = 8; i < 12; ++i) session = session << 8 | static_cast<uint8_t>(datagram[i]);
@@ -230,22 +230,22 @@ void UdpQueue::send(std::string_view frame, const SocketAddress& to) {
 }
 
 void UdpQueue::reap() {
-  const uint32_t freed = home_.reap();
+  const uint32_t freed = owner_queue_.reap();
   if (freed > 0) shared_.open_flows.fetch_sub(freed, std::memory_order_relaxed);
 }
 
 bool UdpQueue::pending() const {
-  if (home_.may_have_yielded()) return true;
+  if (owner_queue_.may_have_yielded()) return true;
   pollfd p{socket_.get(), POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
 }
 
 void UdpQueue::wait(Nanos limit) {
-  const FlowHome::PollLock lock(home_);
-  if (!lock.held() || home_.has_yielded()) return;
+  const OwnerQueue::PollLock lock(owner_queue_);
+  if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
-  home_.sweep(datapath_now(), FlowHome::kSweepInWait, shared_.options.idle_timeout);
-  limit = std::clamp(limit, Nanos(), FlowHome::kSweepRound);
+  owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
+  limit = std::clamp(limit, Nanos(), OwnerQueue::kSweepRound);
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
   pollfd sources[] = {{socket_.get(), POLLIN, 0}, {event_.get(), POLLIN, 0}};
   waiting_.store(true, std::memory_order_seq_cst);
@@ -265,7 +265,7 @@ void UdpQueue::wake() {
 }
 
 void UdpQueue::add_to(DatapathStats& stats) const {
-  home_.add_to(stats);
+  owner_queue_.add_to(stats);
   stats.flows_refused += refused_.load(std::memory_order_relaxed);
 }
 

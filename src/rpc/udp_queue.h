@@ -13,7 +13,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "datapath/flow_home.h"
+#include "datapath/owner_queue.h"
 #include "datapath/stream_flow.h"
 #include "datapath/tcp_socket.h"
 #include "rpc/frames.h"
@@ -83,7 +83,7 @@ class UdpQueue final : public DatapathQueue {
   // A flow is freed.
   void forget(const SessionKey& key) { sessions_.erase(key); }
 
-  const FlowRegistry& registry() const { return home_.registry(); }
+  const FlowRegistry& registry() const { return owner_queue_.registry(); }
   void add_to(DatapathStats& stats) const;
   void add_to(UdpDrops& drops) const;
 
@@ -99,8 +99,9 @@ class UdpQueue final : public DatapathQueue {
   void reap();
 
   UdpDatapath::Shared& shared_;
-  std::unordered_map<SessionKey, UdpFlow*, SessionKeyHash> sessions_;  // outlives home_, the owner
-  FlowHome home_;
+  // Outlives owner_queue_, the owner.
+  std::unordered_map<SessionKey, UdpFlow*, SessionKeyHash> sessions_;
+  OwnerQueue owner_queue_;
   Fd socket_;
   Fd event_;
   std::unique_ptr<Buffers> buffers_;

@@ -93,7 +93,7 @@ void write_counters(OpenMetrics& out, const RuntimeStats& stats, const DatapathS
   out.family("rubato_flows_open", "gauge", "Connections open.");
   out.gauge(static_cast<double>(flows.flows_open));
   out.family("rubato_flows_away", "gauge", "Connections at another worker than they came in by.");
-  out.gauge(static_cast<double>(flows.flows_away));
+  out.gauge(static_cast<double>(flows.flows_migrated));
   out.family("rubato_fibers", "gauge", "Fibers made so far.");
   out.gauge(static_cast<double>(stats.fibers));
 }

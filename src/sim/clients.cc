@@ -142,7 +142,7 @@ void Clients::shed_expired(Session& session, Instant now) {
   if (session.queued == 0) session.demand_advertised = false;
 }
 
-void Clients::give_up() {
+void Clients::abort() {
   for (Session& session : sessions_) {
     while (session.queued > 0) shed_oldest(session);
   }

@@ -60,7 +60,7 @@ class Clients {
   void advertise(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
 
   // Nothing is underway and nothing will be: all queued requests are shed.
-  void give_up();
+  void abort();
 
   bool generating() const { return generated_ < requests_; }
   uint64_t generated() const { return generated_; }

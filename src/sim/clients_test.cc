@@ -100,7 +100,7 @@ TEST(Clients, of_more_than_a_queue_holds_the_oldest_are_shed) {
   while (server.receive().kind != Clients::Kind::kNothing) {
   }
   EXPECT_EQ(server.shed(), 100 - Clients::kQueue);
-  server.clients.give_up();
+  server.clients.abort();
   EXPECT_EQ(server.shed(), 100u);
 }
 

@@ -64,7 +64,7 @@ class ElasticCores {
            server_.clients().next() == Instant::never();
   }
   void stop() {
-    server_.clients().give_up();
+    server_.clients().abort();
     for (uint32_t w = 0; w < workers_.size(); ++w) context_.events.cancel(w);
     context_.events.cancel(context_.sources.cores());
   }

@@ -26,4 +26,4 @@ const char *foreign_text(void) {
   return text;
 }
 
-int foreign_is_home(void) { return where == &state; }
+int is_first_queue(void) { return where == &state; }

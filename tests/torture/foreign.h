@@ -13,7 +13,7 @@ extern "C" {
 void foreign_begin(uint64_t seed);
 void foreign_step(uint64_t rounds);
 const char *foreign_text(void); /* until the thread's next call */
-int foreign_is_home(void);
+int is_first_queue(void);
 
 #ifdef __cplusplus
 }

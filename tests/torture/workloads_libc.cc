@@ -137,7 +137,7 @@ uint64_t thread_locals(uint64_t seed) {
   for (int i = 0; i < 100; ++i) {
     foreign_step(random.below(60));
     sum.add(foreign_text());
-    sum.add(static_cast<uint64_t>(foreign_is_home()));
+    sum.add(static_cast<uint64_t>(is_first_queue()));
   }
   return sum.value();
 }

@@ -143,7 +143,7 @@ void stats_section(Server& server, Text& text) {
   text.line("client_query_buffer_limit_disconnections", net.flows_input_limit);
   text.line("flows_steered", net.flows_steered);
   text.line("flows_unsteered", net.flows_unsteered);
-  text.line("flows_away", net.flows_away);
+  text.line("flows_migrated", net.flows_migrated);
   text.line("expired_keys", engine.expired);
   text.line("evicted_keys", "0");
   text.line("keyspace_hits", engine.hits);

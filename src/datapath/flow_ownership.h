@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowGate: who owns a flow. One atomic state, moved by those who bring events (the poller of the
-// flow's queue, that of a queue it has left, who steers it: see flow_route.h), by sweeps, and by
-// the flow's owner (whoever runs its request, perhaps a thief on another worker).
+// FlowOwnership: who owns a flow. One atomic state, moved by those who bring events (the poller of
+// the flow's queue, that of a queue it has left, who steers it: see flow_route.h), by sweeps, and
+// by the flow's owner (whoever runs its request, perhaps a thief on another worker).
 //
 //            event()                    event()
 //   kIdle ------------> kScheduled ----------------> kScheduledReadable
@@ -55,7 +55,7 @@ constexpr bool flow_may_move(FlowState from, FlowState to) {
   return false;
 }
 
-class FlowGate {
+class FlowOwnership {
  public:
   // Something happened at the socket, or the flow is to move. True: the flow was idle and the
   // caller now owns it. Called by any thread that keeps the flow from being freed.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datapath/flow_home.h"
+#include "datapath/owner_queue.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +14,7 @@ constexpr Nanos kShrinkAfter = Nanos::seconds(2);
 
 }  // namespace
 
-FlowHome::FlowHome(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
+OwnerQueue::OwnerQueue(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
                    const std::atomic<bool>& draining)
     : index_(index), last_sweep_(datapath_now()) {
   host_.queue = &queue;
@@ -23,7 +23,7 @@ FlowHome::FlowHome(DatapathQueue& queue, FlowIndex& index, const FlowLimits& lim
   host_.draining = &draining;
 }
 
-FlowHome::~FlowHome() {
+OwnerQueue::~OwnerQueue() {
   std::vector<StreamFlow*> flows;
   registry_.visit([&](StreamFlow& flow) {
     flows.push_back(&flow);
@@ -32,13 +32,13 @@ FlowHome::~FlowHome() {
   for (StreamFlow* flow : flows) delete flow;
 }
 
-void FlowHome::add(std::unique_ptr<StreamFlow> flow) {
+void OwnerQueue::add(std::unique_ptr<StreamFlow> flow) {
   StreamFlow& added = *flow.release();
   registry_.add(added);
   index_.add(added);
 }
 
-uint32_t FlowHome::take_yielded(std::span<Request*> out, Instant now, bool late) {
+uint32_t OwnerQueue::take_yielded(std::span<Request*> out, Instant now, bool late) {
   if (yielded_ == nullptr) {
     yielded_ = host_.yielded.take_all();
     if (yielded_ == nullptr) return 0;
@@ -52,7 +52,7 @@ uint32_t FlowHome::take_yielded(std::span<Request*> out, Instant now, bool late)
   return taken;
 }
 
-uint32_t FlowHome::reap() {
+uint32_t OwnerQueue::reap() {
   StreamFlow* flow = host_.closed.take_all();
   uint32_t freed = 0;
   while (flow != nullptr) {
@@ -64,7 +64,7 @@ uint32_t FlowHome::reap() {
       other->queue->wake();
     } else {
       index_.remove(*flow);
-      flow->home().registry->remove(*flow);
+      flow->owner_queue().registry->remove(*flow);
       delete flow;
       ++freed;
     }
@@ -73,7 +73,7 @@ uint32_t FlowHome::reap() {
   return freed;
 }
 
-void FlowHome::sweep(Instant now, size_t most, Nanos timeout) {
+void OwnerQueue::sweep(Instant now, size_t most, Nanos timeout) {
   SweepRule rule{timeout, kShrinkAfter, draining()};
   if (rule.draining) {
     registry_.sweep(~size_t{0}, now, rule);
@@ -88,7 +88,7 @@ void FlowHome::sweep(Instant now, size_t most, Nanos timeout) {
   if (closed > 0) timed_out_.fetch_add(closed, std::memory_order_relaxed);
 }
 
-void FlowHome::add_to(DatapathStats& stats) const {
+void OwnerQueue::add_to(DatapathStats& stats) const {
   registry_.add_to(stats);
   stats.flows_timed_out += timed_out_.load(std::memory_order_relaxed);
   stats.flows_overflowed += host_.overflowed.load(std::memory_order_relaxed);

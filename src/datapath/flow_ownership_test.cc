@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "datapath/flow_gate.h"
+#include "datapath/flow_ownership.h"
 
 #include <gtest/gtest.h>
 
@@ -10,36 +10,36 @@
 namespace rubato {
 namespace {
 
-TEST(FlowGate, first_event_takes_and_later_ones_mark) {
-  FlowGate gate;
-  EXPECT_TRUE(gate.event());
-  EXPECT_EQ(gate.state(), FlowState::kScheduled);
-  EXPECT_FALSE(gate.event());
-  EXPECT_FALSE(gate.event());
-  EXPECT_EQ(gate.state(), FlowState::kScheduledReadable);
-  EXPECT_FALSE(gate.release());
-  EXPECT_TRUE(gate.release());
-  EXPECT_EQ(gate.state(), FlowState::kIdle);
+TEST(FlowOwnership, first_event_takes_and_later_ones_mark) {
+  FlowOwnership ownership;
+  EXPECT_TRUE(ownership.event());
+  EXPECT_EQ(ownership.state(), FlowState::kScheduled);
+  EXPECT_FALSE(ownership.event());
+  EXPECT_FALSE(ownership.event());
+  EXPECT_EQ(ownership.state(), FlowState::kScheduledReadable);
+  EXPECT_FALSE(ownership.release());
+  EXPECT_TRUE(ownership.release());
+  EXPECT_EQ(ownership.state(), FlowState::kIdle);
 }
 
-TEST(FlowGate, claim_takes_idle_flows_only) {
-  FlowGate gate;
-  EXPECT_TRUE(gate.claim());
-  EXPECT_FALSE(gate.claim());
-  EXPECT_TRUE(gate.release());
+TEST(FlowOwnership, claim_takes_idle_flows_only) {
+  FlowOwnership ownership;
+  EXPECT_TRUE(ownership.claim());
+  EXPECT_FALSE(ownership.claim());
+  EXPECT_TRUE(ownership.release());
 }
 
-TEST(FlowGate, events_of_a_closing_flow_are_ignored) {
-  FlowGate gate;
-  EXPECT_TRUE(gate.event());
-  EXPECT_FALSE(gate.event());
-  gate.close();
-  EXPECT_FALSE(gate.event());
-  EXPECT_FALSE(gate.claim());
-  EXPECT_EQ(gate.state(), FlowState::kClosing);
+TEST(FlowOwnership, events_of_a_closing_flow_are_ignored) {
+  FlowOwnership ownership;
+  EXPECT_TRUE(ownership.event());
+  EXPECT_FALSE(ownership.event());
+  ownership.close();
+  EXPECT_FALSE(ownership.event());
+  EXPECT_FALSE(ownership.claim());
+  EXPECT_EQ(ownership.state(), FlowState::kClosing);
 }
 
-TEST(FlowGate, only_the_moves_of_the_diagram_exist) {
+TEST(FlowOwnership, only_the_moves_of_the_diagram_exist) {
   constexpr FlowState kAll[] = {FlowState::kIdle, FlowState::kScheduled,
                                 FlowState::kScheduledReadable, FlowState::kClosing};
   int moves = 0;
@@ -66,7 +66,7 @@ class Interleaving {
   enum class Step : uint8_t { kReceive, kRelease, kNone };
 
   struct World {
-    FlowGate gate;
+    FlowOwnership ownership;
     int in_socket = 0;
     int received = 0;
     int sent = 0;
@@ -84,7 +84,7 @@ class Interleaving {
       return;
     }
     w.harvested = false;
-    if (w.gate.event()) w.owner = Step::kReceive;
+    if (w.ownership.event()) w.owner = Step::kReceive;
   }
 
   static void owner_step(World& w) {
@@ -92,21 +92,21 @@ class Interleaving {
       w.received += std::exchange(w.in_socket, 0);
       w.owner = Step::kRelease;
     } else {
-      w.owner = w.gate.release() ? Step::kNone : Step::kReceive;
+      w.owner = w.ownership.release() ? Step::kNone : Step::kReceive;
     }
   }
 
   // Replays `path` (true = poller), then branches.
   void walk(std::vector<bool> path) {
     World w;
-    ASSERT_TRUE(w.gate.event());
+    ASSERT_TRUE(w.ownership.event());
     for (const bool poller : path) poller ? poller_step(w) : owner_step(w);
     const bool poller = poller_can(w);
     const bool owner = w.owner != Step::kNone;
     if (!poller && !owner) {
       ++runs_;
       EXPECT_EQ(w.received, sends_);
-      EXPECT_EQ(w.gate.state(), FlowState::kIdle);
+      EXPECT_EQ(w.ownership.state(), FlowState::kIdle);
       return;
     }
     for (const bool who : {true, false}) {
@@ -121,15 +121,15 @@ class Interleaving {
   int runs_ = 0;
 };
 
-TEST(FlowGate, no_interleaving_loses_an_event) {
+TEST(FlowOwnership, no_interleaving_loses_an_event) {
   EXPECT_GT(Interleaving().explore(4), 1000);
 }
 
 // Two threads hand one flow to and fro; its plain field has one owner at a time and every sent
 // unit is received.
-TEST(FlowGate, threads_pass_the_flow_without_losing_events) {
+TEST(FlowOwnership, threads_pass_the_flow_without_losing_events) {
   constexpr int kEvents = 200'000;
-  FlowGate gate;
+  FlowOwnership ownership;
   std::atomic<int> socket{0};
   std::atomic<bool> handed{false};
   std::atomic<bool> stop{false};
@@ -137,7 +137,7 @@ TEST(FlowGate, threads_pass_the_flow_without_losing_events) {
   const auto own = [&] {
     do {
       received += socket.exchange(0, std::memory_order_relaxed);
-    } while (!gate.release());
+    } while (!ownership.release());
   };
   std::thread thief([&] {
     while (!stop.load(std::memory_order_relaxed)) {
@@ -151,14 +151,14 @@ TEST(FlowGate, threads_pass_the_flow_without_losing_events) {
   });
   for (int i = 0; i < kEvents; ++i) {
     socket.fetch_add(1, std::memory_order_relaxed);
-    if (!gate.event()) continue;
+    if (!ownership.event()) continue;
     if (i % 3 == 0) {
       own();
     } else {
       handed.store(true, std::memory_order_release);
     }
   }
-  while (gate.state() != FlowState::kIdle) std::this_thread::yield();
+  while (ownership.state() != FlowState::kIdle) std::this_thread::yield();
   stop = true;
   thief.join();
   EXPECT_EQ(received, kEvents);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowHome: the part of a stream queue that does not depend on the wire: the poll lock, the flows
-// that are at home here, those present here that yielded or closed, and the slow sweep. Owns the
-// flows at home here, wherever they come in by now (flow_route.h). All but the methods marked "any
-// thread" are for the holder of the poll lock.
+// OwnerQueue: the part of a stream queue that does not depend on the wire: the poll lock, the flows
+// that are owned by this queue, those present here that yielded or closed, and the slow sweep. Owns
+// the flows owned by this queue, wherever they come in by now (flow_route.h). All but the methods
+// marked "any thread" are for the holder of the poll lock.
 #pragma once
 
 #include <span>
@@ -14,18 +14,18 @@
 
 namespace rubato {
 
-class FlowHome {
+class OwnerQueue {
  public:
   static constexpr size_t kSweepInPoll = 64;    // flows looked at by a poll, at most
   static constexpr size_t kSweepInWait = 4096;  // by a wait, which has nothing better to do
   // Every flow is looked at about once in this time, so no wait should be longer.
   static constexpr Nanos kSweepRound = Nanos::seconds(1);
 
-  FlowHome(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
+  OwnerQueue(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
            const std::atomic<bool>& draining);
-  ~FlowHome();
-  FlowHome(const FlowHome&) = delete;
-  FlowHome& operator=(const FlowHome&) = delete;
+  ~OwnerQueue();
+  OwnerQueue(const OwnerQueue&) = delete;
+  OwnerQueue& operator=(const OwnerQueue&) = delete;
 
   FlowHost& host() { return host_; }
   const FlowRegistry& registry() const { return registry_; }
@@ -57,7 +57,7 @@ class FlowHome {
   // before, whichever thread that was.
   class PollLock {
    public:
-    explicit PollLock(FlowHome& home) : flag_(home.polling_) {
+    explicit PollLock(OwnerQueue& owner_queue) : flag_(owner_queue.polling_) {
       held_ = !flag_.load(std::memory_order_relaxed) &&
               !flag_.exchange(true, std::memory_order_acquire);
     }
