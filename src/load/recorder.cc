@@ -22,11 +22,11 @@ Recorder::Recorder(const LoadOptions& options, const std::vector<SourceType>& ty
     : options_(options),
       types_(types),
       warmup_(options.warmup_length()),
-      books_(types.size()),
+      account_(types.size()),
       undisturbed_(types.size()) {}
 
 void Recorder::sent(uint32_t type, Nanos lag) {
-  ++books_[type].sent;
+  ++account_[type].sent;
   send_lag_.record(lag);
 }
 
@@ -34,7 +34,7 @@ void Recorder::replied(uint32_t type, Nanos at, Nanos latency, Nanos service, bo
   ++replies_;
   last_reply_ = at;
   in_window_ += at >= warmup_ && at < options_.duration ? 1u : 0u;
-  Book& book = books_[type];
+  Book& book = account_[type];
   if (options_.timeline) {
     close_slices_before(at);
     book.slice.record(latency);
@@ -50,7 +50,7 @@ void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, boo
   ++failures_;
   if (outcome == Outcome::kError && first_error_.empty()) first_error_ = text;
   if (!is_measured) return;
-  Book& book = books_[type];
+  Book& book = account_[type];
   switch (outcome) {
     case Outcome::kRefused: ++book.refused; break;
     case Outcome::kError: ++book.errors; break;
@@ -62,7 +62,7 @@ void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, boo
 void Recorder::lost(uint32_t type, bool timed_out, bool is_measured) {
   ++failures_;
   if (!is_measured) return;
-  ++books_[type].lost;
+  ++account_[type].lost;
   timeouts_ += timed_out ? 1u : 0u;
 }
 
@@ -79,7 +79,7 @@ Histogram Recorder::take_recent() { return std::exchange(recent_, Histogram()); 
 void Recorder::close_slices_before(Nanos at) {
   while (at >= slice_end_) {
     TimelineSlice slice{.start_s = (slice_end_ - kTimelineSlice).seconds(), .types = {}};
-    for (Book& book : books_) {
+    for (Book& book : account_) {
       const Histogram& h = book.slice;
       slice.types.push_back(
           {h.count(), h.percentile(50).micros(), h.percentile(99).micros(),
@@ -94,7 +94,7 @@ void Recorder::close_slices_before(Nanos at) {
 Recorder::Totals Recorder::totals() const {
   Totals all;
   all.requests = unsent_;
-  for (const Book& book : books_) {
+  for (const Book& book : account_) {
     all.requests += book.sent;
     all.served += book.latency.count();
     all.refused += book.refused;
@@ -151,7 +151,7 @@ std::string Recorder::doubt() const {
 
 void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns) const {
   for (size_t i = 0; i < types_.size(); ++i) {
-    const Book& book = books_[i];
+    const Book& book = account_[i];
     TypeReport type{.name = types_[i].name,
                     .service_us = {},
                     .share = types_[i].share,
@@ -190,7 +190,7 @@ UndisturbedReport Recorder::undisturbed_report() const {
   uint64_t replies = 0;
   for (size_t i = 0; i < types_.size(); ++i) {
     const Histogram& latency = undisturbed_.latency_of(static_cast<uint32_t>(i));
-    const uint64_t of_type = books_[i].latency.count();
+    const uint64_t of_type = account_[i].latency.count();
     report.types.push_back({.name = types_[i].name,
                             .count = latency.count(),
                             .share = share_of(latency.count(), of_type),

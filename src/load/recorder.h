@@ -67,7 +67,7 @@ class Recorder {
   Histogram take_recent();
 
   // For the percentile dump.
-  const Histogram& latency_of(uint32_t type) const { return books_[type].latency; }
+  const Histogram& latency_of(uint32_t type) const { return account_[type].latency; }
 
  private:
   struct Book {
@@ -91,7 +91,7 @@ class Recorder {
   const LoadOptions options_;
   const std::vector<SourceType> types_;
   const Nanos warmup_;
-  std::vector<Book> books_;
+  std::vector<Book> account_;
   std::vector<TimelineSlice> timeline_;
   Nanos slice_end_ = kTimelineSlice;
   Undisturbed undisturbed_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Admission: the live host of CreditRule, for a server of many workers. What a session may have is
-// decided by the flow's owner of the moment from books of its own worker; how many credits there
-// are, by update(), which one at a time runs every so often (Breakwater's split of per-core credits
-// and a slow global loop, in the published code).
+// decided by the flow's owner of the moment from the account of its own worker; how many credits
+// there are, by update(), which one at a time runs every so often (Breakwater's split of per-core
+// credits and a slow global loop, in the published code).
 //
 //   arrived, classify, started, replied, dropped, note_demand, take_offer, withdraw
 //       the path of a request: no lock; writes the session, and lines of `worker`. Any thread;
@@ -11,8 +11,8 @@
 //   open, close, update, delay
 //       under the lock.
 //
-// update() adds the workers' books up, measures how long requests wait, grows or shrinks the pool,
-// and publishes: the delay, and for each worker a limit up to which it may issue credits. The
+// update() adds the workers' accounts up, measures how long requests wait, grows or shrinks the
+// pool, and publishes: the delay, and for each worker a limit up to which it may issue credits. The
 // limits together are the pool's total, so nothing is given twice.
 //
 // A session that was told zero is *marked*: put on a list of its worker's, for update() to collect.
@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "overload/admission_books.h"
+#include "overload/admission_state.h"
 #include "overload/credit_limits.h"
 #include "overload/credit_pool.h"
 #include "overload/credit_rule.h"
@@ -100,7 +100,7 @@ class Admission {
     uint64_t served = 0;
     std::array<uint64_t, kReasons> rejected{};
     // Of these, by class (long second), what admission itself said so of: the host did not.
-    std::array<std::array<uint64_t, 2>, kReasons> judged{};
+    std::array<std::array<uint64_t, 2>, kReasons> refused_by_admission{};
   };
   Counts counts() const;
 
@@ -111,7 +111,7 @@ class Admission {
   static constexpr Nanos kUpdatePerWorker = Nanos::micros(1);  // as update() reads lines of each
   static constexpr int64_t kSlotsUntilDrop = 16;
   using Ledger = WorkerLedger<Platform>;
-  using Books = WorkerBooks<Platform>;
+  using Account = WorkerCreditAccount<Platform>;
 
   class Lock {
    public:
@@ -125,15 +125,15 @@ class Admission {
   };
 
   uint32_t workers() const { return settings_.workers; }
-  bool apart(const QueuedRequest& request) const {
+  bool in_long_class(const QueuedRequest& request) const {
     return request.is_long && settings_.target_delay_long > Nanos();
   }
   void wait(uint32_t worker, QueuedRequest& request);
   void stop_waiting(uint32_t worker, QueuedRequest& request);
   void leave(uint32_t worker, QueuedRequest& request);
-  Books books_of(uint32_t worker) { return {ledgers_[worker], published_, workers()}; }
-  CreditRule<Books> rule(Books& books) { return {settings_.credits, books}; }
-  void accept_offer(Books& books, Session& session);
+  Account account_of(uint32_t worker) { return {ledgers_[worker], published_, workers()}; }
+  CreditRule<Account> rule(Account& account) { return {settings_.credits, account}; }
+  void accept_offer(Account& account, Session& session);
 
   uint32_t update_locked(Instant now, std::span<uint64_t> offered);
   LedgerSums sum();
@@ -185,8 +185,8 @@ int64_t Admission<Platform>::open(uint32_t worker, Session& session, uint32_t de
   sum();
   Ledger& ledger = ledgers_[worker];
   ledger.limit.store(issued_[worker] + pool_.unissued());
-  Books books = books_of(worker);
-  const int64_t credit = rule(books).open(session, demand, now);
+  Account account = account_of(worker);
+  const int64_t credit = rule(account).open(session, demand, now);
   sum();
   set_limits();
   return credit;
@@ -198,9 +198,9 @@ void Admission<Platform>::close(uint32_t worker, Session& session) {
   const Lock lock(mutex_);
   collect_marked(Instant());
   drained_.remove(session);
-  Books books = books_of(worker);
-  accept_offer(books, session);
-  rule(books).close(session);
+  Account account = account_of(worker);
+  accept_offer(account, session);
+  rule(account).close(session);
   session.open = false;
   pool_.note_closed();
   published_.sessions.store(pool_.sessions());
@@ -211,10 +211,10 @@ void Admission<Platform>::close(uint32_t worker, Session& session) {
 template <class Platform>
 Arrival Admission<Platform>::arrived(uint32_t worker, Session& session, QueuedRequest& request,
                                      uint32_t demand, Instant since, Instant now) {
-  Books books = books_of(worker);
-  accept_offer(books, session);
+  Account account = account_of(worker);
+  accept_offer(account, session);
   ledgers_[worker].arrivals.fetch_add(1);
-  const Arrival arrival = rule(books).arrived(session, demand, published_delay());
+  const Arrival arrival = rule(account).arrived(session, demand, published_delay());
   request = {.since = since, .seen = now, .rejected = arrival != Arrival::kServe};
   if (!request.rejected) wait(worker, request);
   return arrival;
@@ -231,20 +231,20 @@ void Admission<Platform>::classify(uint32_t worker, QueuedRequest& request, bool
 
 template <class Platform>
 void Admission<Platform>::wait(uint32_t worker, QueuedRequest& request) {
-  request.slot = waiting_[apart(request) ? 1 : 0].add(worker, request.since, request.seen);
+  request.slot = waiting_[in_long_class(request) ? 1 : 0].add(worker, request.since, request.seen);
 }
 
 template <class Platform>
 void Admission<Platform>::stop_waiting(uint32_t worker, QueuedRequest& request) {
   const int64_t slot = std::exchange(request.slot, WaitingRequests<Platform>::kUncounted);
-  waiting_[apart(request) ? 1 : 0].remove(worker, slot);
+  waiting_[in_long_class(request) ? 1 : 0].remove(worker, slot);
 }
 
 // The delay of the others has shrunk with this one's start, so its own is what is judged.
 template <class Platform>
 bool Admission<Platform>::started(uint32_t worker, QueuedRequest& request, Instant now) {
   stop_waiting(worker, request);
-  const Nanos drop = apart(request) ? settings_.target_delay_long * 2
+  const Nanos drop = in_long_class(request) ? settings_.target_delay_long * 2
                                     : settings_.credits.drop_delay;
   if (!Aqm{drop}.serves(now - request.since)) return false;
   request.underway = true;
@@ -269,9 +269,9 @@ int64_t Admission<Platform>::replied(uint32_t worker, Session& session, QueuedRe
     ledger.preempted_ns.fetch_add(in_slices.count());
   }
   if (!session.open) return 0;
-  Books books = books_of(worker);
-  accept_offer(books, session);
-  return rule(books).replied(session, now);
+  Account account = account_of(worker);
+  accept_offer(account, session);
+  return rule(account).replied(session, now);
 }
 
 template <class Platform>
@@ -280,11 +280,11 @@ int64_t Admission<Platform>::dropped(uint32_t worker, Session& session, QueuedRe
   leave(worker, request);
   Ledger& ledger = ledgers_[worker];
   ledger.rejected[reason].fetch_add(1);
-  if (request.rejected) ledger.judged[reason][request.is_long ? 1 : 0].fetch_add(1);
+  if (request.rejected) ledger.refused_by_admission[reason][request.is_long ? 1 : 0].fetch_add(1);
   if (!session.open) return 0;
-  Books books = books_of(worker);
-  accept_offer(books, session);
-  return rule(books).dropped(session, now);
+  Account account = account_of(worker);
+  accept_offer(account, session);
+  return rule(account).dropped(session, now);
 }
 
 template <class Platform>
@@ -295,25 +295,25 @@ void Admission<Platform>::withdraw(uint32_t worker, QueuedRequest& request) {
 template <class Platform>
 int64_t Admission<Platform>::note_demand(uint32_t worker, Session& session, uint32_t demand,
                                       Instant now) {
-  Books books = books_of(worker);
-  accept_offer(books, session);
-  rule(books).note_demand(session, demand, now);
+  Account account = account_of(worker);
+  accept_offer(account, session);
+  rule(account).note_demand(session, demand, now);
   return session.advertised;
 }
 
 template <class Platform>
 int64_t Admission<Platform>::take_offer(uint32_t worker, Session& session, Instant now) {
   if (!session.open || session.offer.load() == 0) return kNoAdvertisement;
-  Books books = books_of(worker);
-  accept_offer(books, session);
-  return rule(books).advertise(session, now);
+  Account account = account_of(worker);
+  accept_offer(account, session);
+  return rule(account).advertise(session, now);
 }
 
 // It is issued already. A session that was drained once more since is no longer.
 template <class Platform>
-void Admission<Platform>::accept_offer(Books& books, Session& session) {
+void Admission<Platform>::accept_offer(Account& account, Session& session) {
   if (session.offer.load() == 0) return;
-  books.undrain(session);
+  account.undrain(session);
   session.credit += session.offer.exchange(0);
 }
 
@@ -385,7 +385,7 @@ template <class Platform>
 uint32_t Admission<Platform>::offer(Instant now, std::span<uint64_t> offered) {
   uint32_t count = 0;
   Ledger& own = ledgers_[workers()];
-  Books books = books_of(workers());
+  Account account = account_of(workers());
   published_.spare.store(pool_.spare());
   while (pool_.unissued() > 0 && count < offered.size()) {
     DrainedEntry* const entry = drained_.take(now, settings_.credits.demand_fresh);
@@ -396,7 +396,7 @@ uint32_t Admission<Platform>::offer(Instant now, std::span<uint64_t> offered) {
     own.drained.fetch_add(-1);
     pool_.note_drained(-1);
     own.limit.store(own.issued.load() + pool_.unissued());
-    const int64_t credit = rule(books).woken(demand);
+    const int64_t credit = rule(account).woken(demand);
     own.issued.fetch_add(credit);
     pool_.note_issued(credit);
     session.offer.fetch_add(credit);
@@ -447,7 +447,7 @@ Admission<Platform>::Counts Admission<Platform>::counts() const {
     add(all.served, ledger.served);
     for (size_t reason = 0; reason < kReasons; ++reason) {
       add(all.rejected[reason], ledger.rejected[reason]);
-      for (size_t c = 0; c < 2; ++c) add(all.judged[reason][c], ledger.judged[reason][c]);
+      for (size_t c = 0; c < 2; ++c) add(all.refused_by_admission[reason][c], ledger.refused_by_admission[reason][c]);
     }
   }
   return all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreditControl: the rule of credits with exact books, for a host with one owner (the simulator).
-// A live server keeps books per worker and applies the same rule (overload/admission.h). The host
-// owns the sessions; calls with one that is not open are bugs.
+// CreditControl: the rule of credits with exact counts, for a host with one owner (the simulator).
+// A live server keeps an account per worker and applies the same rule (overload/admission.h). The
+// host owns the sessions; calls with one that is not open are bugs.
 #pragma once
 
 #include "overload/credit_pool.h"
@@ -16,21 +16,21 @@ class CreditControl {
   using Pool = CreditPool<PlainCell>;
 
   CreditControl(const CreditSettings& settings, uint32_t max_cores)
-      : settings_(settings), books_{Pool(settings, max_cores), {}, max_cores} {}
+      : settings_(settings), account_{Pool(settings, max_cores), {}, max_cores} {}
 
-  Pool& pool() { return books_.pool; }
-  const Pool& pool() const { return books_.pool; }
+  Pool& pool() { return account_.pool; }
+  const Pool& pool() const { return account_.pool; }
 
   // As CreditRule's.
   int64_t open(CreditSession& session, int64_t demand, Instant now) {
     session = CreditSession();
-    books_.pool.note_opened();
+    account_.pool.note_opened();
     return rule().open(session, demand, now);
   }
   void close(CreditSession& session) {
     rule().close(session);
     session = CreditSession();
-    books_.pool.note_closed();
+    account_.pool.note_closed();
   }
   Arrival arrived(CreditSession& session, int64_t demand, Nanos delay) {
     return rule().arrived(session, demand, delay);
@@ -50,7 +50,7 @@ class CreditControl {
   static constexpr int64_t kNoAdvertisement = overload::kNoAdvertisement;
 
  private:
-  struct Books {
+  struct Account {
     int64_t unissued() const { return pool.unissued(); }
     int64_t spare() const { return pool.spare(); }
     bool few_sessions() const { return pool.sessions() <= max_cores; }
@@ -68,19 +68,19 @@ class CreditControl {
     DrainedSessions drained;
     int64_t max_cores;
   };
-  CreditRule<Books> rule() { return {settings_, books_}; }
+  CreditRule<Account> rule() { return {settings_, account_}; }
 
   CreditSettings settings_;
-  Books books_;
+  Account account_;
 };
 
 template <class Advertise>
 bool CreditControl::update(Instant now, Nanos delay, Advertise&& advertise_to_client) {
-  if (!books_.pool.update(now, delay)) return false;
-  while (books_.pool.unissued() > 0) {
-    DrainedEntry* const entry = books_.drained.take(now, settings_.demand_fresh);
+  if (!account_.pool.update(now, delay)) return false;
+  while (account_.pool.unissued() > 0) {
+    DrainedEntry* const entry = account_.drained.take(now, settings_.demand_fresh);
     if (entry == nullptr) break;
-    books_.pool.note_drained(-1);
+    account_.pool.note_drained(-1);
     auto& session = static_cast<CreditSession&>(*entry);
     rule().set_credit(session, rule().woken(session.demand));
     advertise_to_client(session, rule().advertise(session, now));

@@ -35,10 +35,10 @@ enum class Arrival : uint8_t {
 
 inline constexpr int64_t kNoAdvertisement = -1;
 
-template <class Books>
+template <class Account>
 class CreditRule {
  public:
-  CreditRule(const CreditSettings& settings, Books& books) : settings_(settings), books_(books) {}
+  CreditRule(const CreditSettings& settings, Account& account) : settings_(settings), account_(account) {}
 
   // A client is there, with `demand` requests queued. It may send one with the message that opens
   // the session. Returns its credit, to be told.
@@ -67,7 +67,7 @@ class CreditRule {
     return share(session, true);
   }
   void set_credit(CreditSession& session, int64_t credit) {
-    books_.note_issued(credit - session.credit);
+    account_.note_issued(credit - session.credit);
     session.credit = credit;
   }
   // Notes what it is told, and what it may still have sent on what it was told before.
@@ -79,37 +79,37 @@ class CreditRule {
   }
   void end_request(CreditSession& session) {
     --session.pending;
-    books_.note_pending(-1);
+    account_.note_pending(-1);
   }
   int64_t share(const CreditSession& session, bool woken) const;
 
   const CreditSettings& settings_;
-  Books& books_;
+  Account& account_;
 };
 
-template <class Books>
-int64_t CreditRule<Books>::open(CreditSession& session, int64_t demand, Instant now) {
+template <class Account>
+int64_t CreditRule<Account>::open(CreditSession& session, int64_t demand, Instant now) {
   set_demand(session, demand);
-  const int64_t left = std::max<int64_t>(books_.unissued(), 0);
+  const int64_t left = std::max<int64_t>(account_.unissued(), 0);
   set_credit(session, std::min({session.demand + 1, left, settings_.session_limit}));
   const int64_t credit = advertise(session, now);
   session.grace = 1;
   return credit;
 }
 
-template <class Books>
-void CreditRule<Books>::close(CreditSession& session) {
-  books_.undrain(session);
+template <class Account>
+void CreditRule<Account>::close(CreditSession& session) {
+  account_.undrain(session);
   set_credit(session, 0);
-  books_.note_pending(-session.pending);
+  account_.note_pending(-session.pending);
 }
 
-template <class Books>
-Arrival CreditRule<Books>::arrived(CreditSession& session, int64_t demand, Nanos delay) {
-  books_.undrain(session);
+template <class Account>
+Arrival CreditRule<Account>::arrived(CreditSession& session, int64_t demand, Nanos delay) {
+  account_.undrain(session);
   const bool credited = session.pending < std::max(session.credit, session.advertised);
   ++session.pending;
-  books_.note_pending(1);
+  account_.note_pending(1);
   set_demand(session, demand);
   if (!credited) {
     if (session.grace == 0) return Arrival::kDropUncredited;
@@ -124,43 +124,43 @@ Arrival CreditRule<Books>::arrived(CreditSession& session, int64_t demand, Nanos
 
 // Half of the pool's rule: as much as it asks for and a little more while there are credits, one
 // less when too many are out.
-template <class Books>
-int64_t CreditRule<Books>::share(const CreditSession& session, bool woken) const {
-  const int64_t unissued = books_.unissued();
-  const int64_t enough = session.pending + session.demand + books_.spare();
+template <class Account>
+int64_t CreditRule<Account>::share(const CreditSession& session, bool woken) const {
+  const int64_t unissued = account_.unissued();
+  const int64_t enough = session.pending + session.demand + account_.spare();
   int64_t credit = session.credit;
   if (unissued > 0) credit = std::min(enough, credit + unissued);
   if (unissued < 0) --credit;
-  if (woken || books_.few_sessions()) credit = std::max(credit, books_.spare());
+  if (woken || account_.few_sessions()) credit = std::max(credit, account_.spare());
   return std::clamp(credit, session.pending,
                     std::max(session.pending, std::min(enough, settings_.session_limit)));
 }
 
-template <class Books>
-int64_t CreditRule<Books>::replied(CreditSession& session, Instant now) {
+template <class Account>
+int64_t CreditRule<Account>::replied(CreditSession& session, Instant now) {
   end_request(session);
   int64_t credit = share(session, false);
   // Who was served keeps its last credit: sessions are drained by drops, not by turns.
-  if (credit == 0 && session.credit > 0) credit = books_.spare();
+  if (credit == 0 && session.credit > 0) credit = account_.spare();
   set_credit(session, credit);
   return advertise(session, now);
 }
 
 // III-A: a failure message has no credits; what it has at the server already is all it may have.
-template <class Books>
-int64_t CreditRule<Books>::dropped(CreditSession& session, Instant now) {
+template <class Account>
+int64_t CreditRule<Account>::dropped(CreditSession& session, Instant now) {
   end_request(session);
   set_credit(session, session.pending);
   return advertise(session, now);
 }
 
-template <class Books>
-int64_t CreditRule<Books>::note_demand(CreditSession& session, int64_t demand, Instant now) {
-  books_.undrain(session);
+template <class Account>
+int64_t CreditRule<Account>::note_demand(CreditSession& session, int64_t demand, Instant now) {
+  account_.undrain(session);
   set_demand(session, demand);
   const int64_t needed = session.pending + session.demand;
   if (session.credit > needed) set_credit(session, needed);
-  if (session.demand > 0 && books_.unissued() > 0) {
+  if (session.demand > 0 && account_.unissued() > 0) {
     set_credit(session, share(session, false));
   }
   if (session.credit > session.advertised) return advertise(session, now);
@@ -168,13 +168,13 @@ int64_t CreditRule<Books>::note_demand(CreditSession& session, int64_t demand, I
   return kNoAdvertisement;
 }
 
-template <class Books>
-int64_t CreditRule<Books>::advertise(CreditSession& session, Instant now) {
+template <class Account>
+int64_t CreditRule<Account>::advertise(CreditSession& session, Instant now) {
   if (session.credit < session.advertised) {
     session.grace = std::max(session.grace, session.advertised - session.pending);
   }
   session.advertised = session.credit;
-  if (session.credit == 0) books_.drain(session, now);
+  if (session.credit == 0) account_.drain(session, now);
   return session.credit;
 }
 

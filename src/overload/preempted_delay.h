@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/time.h"
-#include "overload/admission_books.h"
+#include "overload/admission_state.h"
 #include "overload/class_delay.h"
 
 namespace rubato::overload {

@@ -172,9 +172,9 @@ CreditReport AdmissionController::report() const {
   report.total = pool().total();
   report.issued = pool().issued();
   report.delay = delay(now());
-  const auto judged = [&](Reason reason) { return counts.judged[static_cast<size_t>(reason)]; };
-  report.refusals[static_cast<size_t>(Refusal::kDelay)] = judged(Reason::kOverloaded);
-  report.refusals[static_cast<size_t>(Refusal::kShare)] = judged(Reason::kOverCredit);
+  const auto refused_by_admission = [&](Reason reason) { return counts.refused_by_admission[static_cast<size_t>(reason)]; };
+  report.refusals[static_cast<size_t>(Refusal::kDelay)] = refused_by_admission(Reason::kOverloaded);
+  report.refusals[static_cast<size_t>(Refusal::kShare)] = refused_by_admission(Reason::kOverCredit);
   return report;
 }
 

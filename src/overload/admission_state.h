@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What Admission (overload/admission.h) keeps of a session and of a worker. A WorkerLedger is
-// written by its worker; WorkerBooks show it to CreditRule. Threads: see there.
+// written by its worker; WorkerCreditAccount show it to CreditRule. Threads: see there.
 #pragma once
 
 #include <array>
@@ -89,7 +89,7 @@ struct alignas(limits::kCacheLineBytes) WorkerLedger {
   Cell<int64_t> preempted{0};  // of these, and the service that they had before
   Cell<int64_t> preempted_ns{0};
   std::array<Cell<int64_t>, kRejectReasons> rejected{};
-  std::array<std::array<Cell<int64_t>, 2>, kRejectReasons> judged{};
+  std::array<std::array<Cell<int64_t>, 2>, kRejectReasons> refused_by_admission{};
   alignas(limits::kCacheLineBytes) Cell<AdmissionSession<Platform>*> marked{nullptr};
   alignas(limits::kCacheLineBytes) Cell<int64_t> limit{0};  // of `issued`; update() writes it
 };
@@ -105,11 +105,11 @@ struct alignas(limits::kCacheLineBytes) PublishedAdmission {
   Cell<int64_t> sessions{0};
 };
 
-// CreditRule's books of one worker.
+// CreditRule's account of one worker.
 template <class Platform>
-class WorkerBooks {
+class WorkerCreditAccount {
  public:
-  WorkerBooks(WorkerLedger<Platform>& ledger, const PublishedAdmission<Platform>& published,
+  WorkerCreditAccount(WorkerLedger<Platform>& ledger, const PublishedAdmission<Platform>& published,
               uint32_t cores)
       : ledger_(ledger), published_(published), cores_(cores) {}
 
