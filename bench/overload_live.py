@@ -155,7 +155,7 @@ class Bench:
                 "of_capacity": report["achieved_rps"] / capacity,
                 "p50_us": report["latency_us"]["p50"], "p99_us": report["latency_us"]["p99"],
                 "refused": report["refused"], "lost": report["lost"], "errors": report["errors"],
-                "shed_by_clients": shed["expired"] + shed["dropped"], "shed": shed,
+                "unsent_by_clients": shed["expired"] + shed["dropped"], "shed": shed,
                 "refused_by_server": sum(refusals.values()), "refusals": refusals,
                 "rss_kib_early": statistics.median(memory.samples[:tenth]),
                 "rss_kib_late": statistics.median(memory.samples[-tenth:]),
@@ -173,7 +173,7 @@ def show(row, base):
     ratio = f"{row['p99_us'] / base:>7.2f}" if base else " " * 7
     print(f"{row['run']:<14}{row['offered_rps']:>9,.0f}{row['goodput_rps']:>9,.0f}"
           f"{row['of_capacity']:>8.1%}{row['p50_us'] / 1e3:>10.2f}{row['p99_us'] / 1e3:>10.2f}"
-          f"{ratio}{row['shed_by_clients']:>10,}{row['refused']:>9,}{row['lost']:>6}"
+          f"{ratio}{row['unsent_by_clients']:>10,}{row['refused']:>9,}{row['lost']:>6}"
           f"{row['errors']:>7}{row['rss_kib_early'] / 1024:>8.1f}"
           f"{row['rss_kib_late'] / 1024:>7.1f}", flush=True)
     if row["invalid"]:

@@ -84,8 +84,8 @@ HostControl::Lines KvHost::overload_info() {
     show(key, static_cast<uint64_t>(std::max<int64_t>(value, 0)));
   };
   const rpc::AdmissionController::Counts counts = admission_->counts();
-  const auto rejected = [&](rpc::Reason reason) {
-    return counts.rejected[static_cast<size_t>(reason)];
+  const auto refused = [&](rpc::Reason reason) {
+    return counts.refused[static_cast<size_t>(reason)];
   };
   credits("rpc_sessions", admission_->pool().sessions());
   credits("rpc_drained_sessions", admission_->pool().drained());
@@ -93,9 +93,9 @@ HostControl::Lines KvHost::overload_info() {
   credits("rpc_credits_issued", admission_->pool().issued());
   credits("rpc_queue_delay_us", admission_->delay(now()).count() / 1000);
   show("rpc_served", counts.served);
-  show("rpc_rejected_overloaded", rejected(rpc::Reason::kOverloaded));
-  show("rpc_rejected_queue_full", rejected(rpc::Reason::kQueueFull));
-  show("rpc_rejected_over_credit", rejected(rpc::Reason::kOverCredit));
+  show("rpc_refused_overloaded", refused(rpc::Reason::kOverloaded));
+  show("rpc_refused_queue_full", refused(rpc::Reason::kQueueFull));
+  show("rpc_refused_over_credit", refused(rpc::Reason::kOverCredit));
   show("rpc_faults", counts.faults);
   return lines;
 }

@@ -63,15 +63,15 @@ std::string noise_line(const RunReport& report) {
 }
 
 // Never sent, so no row of the table knows of them.
-std::string shed_line(const RunReport& report) {
-  if (!report.shed) return "";
-  const auto [expired, dropped] = *report.shed;
-  const double share = report.requests > 0 ? 100.0 * static_cast<double>(expired + dropped) /
+std::string unsent_line(const RunReport& report) {
+  if (!report.unsent) return "";
+  const auto [expired, overflowed] = *report.unsent;
+  const double share = report.requests > 0 ? 100.0 * static_cast<double>(expired + overflowed) /
                                                  static_cast<double>(report.requests)
                                            : 0;
   return fmt::format("shed by the clients, for want of credit: {} ({:.1f} %): {} expired, {} "
                      "dropped\n",
-                     expired + dropped, share, expired, dropped);
+                     expired + overflowed, share, expired, overflowed);
 }
 
 // Beside the table, never in its place.
@@ -110,7 +110,7 @@ std::string report_table(const RunReport& r) {
   text += slowdown_lines(r);
   text += fmt::format("offered {:.0f}/s, achieved {:.0f}/s over {:.1f} s (warm-up left out)\n",
                       r.offered_rps, r.achieved_rps, r.wall_s);
-  text += shed_line(r) + noise_line(r) + undisturbed_lines(r);
+  text += unsent_line(r) + noise_line(r) + undisturbed_lines(r);
   text += r.valid ? "valid run\n" : "INVALID run: " + r.invalid_reason + "\n";
   return text;
 }

@@ -27,16 +27,16 @@ Result<rpc::AdmissionOptions> admission_options(ServeOptions& serve) {
               {rpc::Kind::kError, 0, static_cast<uint32_t>(rpc::Fault::kSessions), 0,
                rpc::to_string(rpc::Fault::kSessions)});
   serve.tcp.date_backlog = true;
-  const overload::SheddingSettings& shedding = serve.runtime.shedding;
+  const overload::RefusalSettings& refusal_rule = serve.runtime.refusal_rule;
   const auto credits =
-      overload::CreditOptions::read(serve.runtime.credits_settings, shedding.target_delay);
+      overload::CreditOptions::read(serve.runtime.credits_settings, refusal_rule.target_delay);
   if (!credits.ok()) return Error{credits.error()};
   rpc::AdmissionOptions admission;
   admission.credits = credits.value();
   admission.workers = serve.runtime.workers;
   admission.max_sessions = serve.server.max_connections;
   admission.sessions_per_address = serve.server.sessions_per_address;
-  admission.target_delay_long = shedding.target_delay_long;
+  admission.target_delay_long = refusal_rule.target_delay_long;
   return admission;
 }
 

@@ -77,7 +77,7 @@ int serve_rpc(SpinCommand& command) {
 // Its clients have credits if it speaks RPC, else they cannot.
 Status finish_rpc_options(SpinCommand& command) {
   RuntimeOptions& runtime = command.options.runtime;
-  if (command.rpc.spoken() && runtime.sheds()) {
+  if (command.rpc.spoken() && runtime.refuses_late()) {
     return Error{"--overload: --rpc takes credits, with --target-delay"};
   }
   if (command.rpc.spoken()) runtime.overload = Overload::kCredits;

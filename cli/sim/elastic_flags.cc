@@ -75,7 +75,7 @@ void add_elastic_options(CommandLine& command, SimOptions& o) {
 
 void finish_elastic(SimOptions& o) {
   const SchedulerOptions& scheduler = o.scheduler;
-  if (scheduler.overload == Overload::kAqm) o.setup.shedding = scheduler.shedding;
+  if (scheduler.overload == Overload::kAqm) o.setup.refusal_rule = scheduler.refusal_rule;
   const bool credits_given = scheduler.overload == Overload::kCredits;
   if (credits_given || scheduler.allocates_cores()) o.with_sessions = true;
   if (!o.with_sessions) return needs_sessions(scheduler);
@@ -85,7 +85,7 @@ void finish_elastic(SimOptions& o) {
               fmt::format("takes at most the {} --workers", scheduler.workers));
   }
   const auto credits =
-      overload::CreditOptions::read(scheduler.credits_settings, scheduler.shedding.target_delay);
+      overload::CreditOptions::read(scheduler.credits_settings, scheduler.refusal_rule.target_delay);
   if (!credits) bad_value("--credits-set", credits.error());
   sim::ElasticSetup elastic = o.elastic;
   if (elastic.clients.expiry == Nanos()) elastic.clients.expiry = Nanos::max();
@@ -108,12 +108,12 @@ void finish_elastic(SimOptions& o) {
 std::string elastic_lines(const sim::SimReport& report) {
   if (!report.elastic) return "";
   const sim::ElasticOutcome& e = *report.elastic;
-  const uint64_t shed = std::accumulate(e.shed.begin(), e.shed.end(), uint64_t{0});
+  const uint64_t unsent = std::accumulate(e.unsent.begin(), e.unsent.end(), uint64_t{0});
   std::string text = fmt::format(
       "cores {:.2f} on average, {:.1f} % for best-effort work; {} parks, {} wakes; shed by clients "
       "{} ({:.3f} %)\n",
-      e.cores, 100 * (1 - e.granted_share), e.parks, e.wakes, shed,
-      percent(shed, report.run.requests));
+      e.cores, 100 * (1 - e.granted_share), e.parks, e.wakes, unsent,
+      percent(unsent, report.run.requests));
   if (e.credits_most == 0) return text;
   return text + fmt::format("credits {:.0f} on average ({} to {}), issued {:.0f}, not in use "
                             "{:.0f}, withheld {:.0f}; sessions drained {:.1f}; messages with "
@@ -132,7 +132,7 @@ std::string elastic_json(const sim::SimReport& report) {
       {"parks", e.parks},
       {"wakes", e.wakes},
       {"rejected", report.run.refused},
-      {"shed_by_clients", std::accumulate(e.shed.begin(), e.shed.end(), uint64_t{0})},
+      {"unsent_by_clients", std::accumulate(e.unsent.begin(), e.unsent.end(), uint64_t{0})},
       {"goodput_rps", report.run.achieved_rps},
       {"credits",
        {{"total", e.credits},
@@ -146,8 +146,8 @@ std::string elastic_json(const sim::SimReport& report) {
       {"demand_messages", e.demand_messages},
       {"longest_wait_us", e.max_delay_us}};
   nlohmann::ordered_json types = nlohmann::ordered_json::object();
-  for (size_t i = 0; i < e.shed.size(); ++i) types[report.run.types[i].name] = e.shed[i];
-  json["shed_by_type"] = std::move(types);
+  for (size_t i = 0; i < e.unsent.size(); ++i) types[report.run.types[i].name] = e.unsent[i];
+  json["unsent_by_type"] = std::move(types);
   return json.dump();
 }
 

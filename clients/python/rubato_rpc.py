@@ -113,10 +113,10 @@ class Session:
     Times are seconds of any clock. One thread at a time; `ended` must not call back.
     """
 
-    def __init__(self, ended, session=1, queue=16, drop_oldest=True, expire_s=0.010,
+    def __init__(self, ended, session=1, queue=16, discard_oldest=True, expire_s=0.010,
                  answer_within_s=1.0, datagrams=False, repeat_s=0.020):
         self.ended, self.session, self.datagrams = ended, session, datagrams
-        self.room, self.drop_oldest = queue, drop_oldest
+        self.room, self.discard_oldest = queue, discard_oldest
         self.expire_s, self.answer_within_s, self.repeat_s = expire_s, answer_within_s, repeat_s
         self.queue = collections.deque()       # (tag, since, body)
         self.sent = collections.OrderedDict()  # id: (tag, at)
@@ -132,7 +132,7 @@ class Session:
     def submit(self, tag, body, now):
         self.expire(now)
         if len(self.queue) >= self.room:
-            if not self.drop_oldest:
+            if not self.discard_oldest:
                 self.ended(tag, Dropped("the queue is full"))
                 return
             self.ended(self.queue.popleft()[0], Dropped("the queue was full"))
@@ -248,7 +248,7 @@ class Client:
     """One session with a server. Any thread may call submit and call."""
 
     def __init__(self, host, port, udp=False, connect_timeout_s=5.0, **options):
-        """`options` are Session's: queue, drop_oldest, expire_s, answer_within_s, ..."""
+        """`options` are Session's: queue, discard_oldest, expire_s, answer_within_s, ..."""
         if udp:
             options = {"session": random.randrange(1, 1 << 32), "datagrams": True, **options}
         self.address, self.udp, self.connect_timeout_s = (host, port), udp, connect_timeout_s

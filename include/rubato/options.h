@@ -127,7 +127,7 @@ typedef struct rubato_options {
   // auto by default.
   uint32_t preempt;
   // In place of target_delay, with RPC framing: while requests wait for longer there are fewer
-  // credits, from twice that on they are rejected; 1us .. 60s; 1ms by default.
+  // credits, from twice that on they are refused; 1us .. 60s; 1ms by default.
   int64_t rpc_target_delay_ns;
   // What an overloaded server does; enum rubato_overload; none by default.
   uint32_t overload;

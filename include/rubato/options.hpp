@@ -118,7 +118,7 @@ struct Options {
   // How long requests are preempted; `rubato doctor` says what works here.
   Preempt preempt = Preempt::kAuto;
   // In place of target_delay, with RPC framing: while requests wait for longer there are fewer
-  // credits, from twice that on they are rejected; 1us .. 60s.
+  // credits, from twice that on they are refused; 1us .. 60s.
   std::chrono::nanoseconds rpc_target_delay = std::chrono::milliseconds(1);
   // What an overloaded server does.
   Overload overload = Overload::kNone;

@@ -56,7 +56,7 @@ enum rubato_framing {
   // As `frame` says. Replies are sent as they are.
   RUBATO_FRAMING_USER = 2,
   // Rubato RPC, docs/RPC.md: clients have credits, and requests that would wait for too long are
-  // rejected before they are run. The payload is a request's body, what is replied that of the
+  // refused before they are run. The payload is a request's body, what is replied that of the
   // response; what is refused is answered by the protocol, not by `refuse`.
   RUBATO_FRAMING_RPC = 3,
 };

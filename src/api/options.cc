@@ -197,7 +197,7 @@ void use_server_options(const ServerOptions& server, uint32_t workers, Setup& se
   setup.tcp.max_flows = server.max_connections;
   setup.tcp.idle_timeout = server.idle_timeout;
   setup.tcp.limits = limits;
-  setup.tcp.date_backlog = setup.runtime.sheds();
+  setup.tcp.date_backlog = setup.runtime.refuses_late();
   setup.wire.queues = workers;
   setup.wire.max_flows = server.max_connections;
   setup.wire.idle_timeout = server.idle_timeout;
@@ -217,7 +217,7 @@ Status use_credits(const Options& options, Setup& setup) {
   setup.admission.workers = options.scheduler.workers;
   setup.admission.max_sessions = options.server.max_connections;
   setup.admission.sessions_per_address = options.server.sessions_per_address;
-  setup.admission.target_delay_long = options.scheduler.shedding.target_delay_long;
+  setup.admission.target_delay_long = options.scheduler.refusal_rule.target_delay_long;
   return Done{};
 }
 
@@ -238,7 +238,7 @@ rubato_options default_options() {
 // Who is over the limit is told so, and what waits in the kernel has waited.
 void Setup::speak_rpc() {
   runtime.overload = Overload::kCredits;
-  runtime.shedding.target_delay = admission.credits.target_delay;
+  runtime.refusal_rule.target_delay = admission.credits.target_delay;
   tcp.date_backlog = true;
   rpc::encode(tcp.over_limit_reply, {rpc::Kind::kError, 0,
                                      static_cast<uint32_t>(rpc::Fault::kSessions), 0,

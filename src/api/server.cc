@@ -51,7 +51,7 @@ Result<std::unique_ptr<rubato_server>> rubato_server::create(
   Status good = rubato::api::Service::check(read.value());
   if (!good.ok()) return Error{good.error()};
   const bool rpc = read->framing == RUBATO_FRAMING_RPC;
-  if (rpc && setup->runtime.sheds()) {
+  if (rpc && setup->runtime.refuses_late()) {
     return Error{"overload: RUBATO_FRAMING_RPC takes credits, with rpc_target_delay"};
   }
   if (!rpc && setup->runtime.overload == rubato::Overload::kCredits) {

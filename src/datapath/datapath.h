@@ -88,7 +88,7 @@ struct FlowInfo {
 struct DatapathStats {
   uint64_t flows_open = 0;
   uint64_t flows_accepted = 0;
-  uint64_t flows_refused = 0;       // over max_flows, or turned away by the protocol
+  uint64_t flows_refused = 0;       // over max_flows, or refused by the protocol
   uint64_t flows_timed_out = 0;     // idle longer than idle_timeout
   uint64_t flows_overflowed = 0;    // reply buffer over its limit
   uint64_t flows_input_limit = 0;   // unframed input over its limit

@@ -124,7 +124,7 @@ class Protocol {
 
   // Asked of each connection over TCP, before open: what to answer those who are not served, which
   // are then closed and count as refused. Empty = welcome.
-  virtual std::string turn_away(const Peer& peer) {
+  virtual std::string refusal_for(const Peer& peer) {
     static_cast<void>(peer);
     return {};
   }

@@ -47,7 +47,7 @@ bool TcpQueue::accept_one(uint32_t port, Instant now) {
 
 void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now) {
   const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed), to_text(from), port};
-  if (const std::string answer = shared_.protocol.turn_away(peer); !answer.empty()) {
+  if (const std::string answer = shared_.protocol.refusal_for(peer); !answer.empty()) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     return refuse(std::move(socket), answer);
   }

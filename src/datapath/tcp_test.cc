@@ -118,7 +118,7 @@ TEST(Tcp, who_is_turned_away_by_the_protocol_is_answered_closed_and_counted) {
 class Doorman final : public Protocol {
  public:
   std::unique_ptr<Session> open(const Peer&) override { return nullptr; }
-  std::string turn_away(const Peer& peer) override {
+  std::string refusal_for(const Peer& peer) override {
     asked = peer.address;
     return "no";
   }

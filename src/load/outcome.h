@@ -10,8 +10,8 @@ namespace rubato::load {
 enum class Outcome : uint8_t {
   kRefused,  // by the server, explicitly and by plan
   kError,
-  kExpired,  // shed here: had no credit for too long
-  kDropped,  // shed here: too many had none
+  kExpired,  // never sent: had no credit for too long
+  kOverflowed,  // never sent: too many had none
 };
 
 }  // namespace rubato::load

@@ -55,7 +55,7 @@ void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, boo
     case Outcome::kRefused: ++book.refused; break;
     case Outcome::kError: ++book.errors; break;
     case Outcome::kExpired: ++book.expired; break;
-    case Outcome::kDropped: ++book.dropped; break;
+    case Outcome::kOverflowed: ++book.overflowed; break;
   }
 }
 
@@ -170,9 +170,9 @@ void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns
     report.refused += book.refused;
     report.errors += book.errors;
     report.lost += book.lost;
-    if (report.shed) {
-      report.shed->expired += book.expired;
-      report.shed->dropped += book.dropped;
+    if (report.unsent) {
+      report.unsent->expired += book.expired;
+      report.unsent->overflowed += book.overflowed;
     }
     all.merge(book.latency);
     slowdowns.merge(book.slowdown);
@@ -225,7 +225,7 @@ void Recorder::add_live_figures(RunReport& report, Nanos ran) const {
 
 RunReport Recorder::report(Nanos ran) const {
   RunReport report;
-  if (speaks_rpc(options_.target)) report.shed.emplace();
+  if (speaks_rpc(options_.target)) report.unsent.emplace();
   Histogram all, slowdowns;
   add_types(report, all, slowdowns);
   report.requests += unsent_;

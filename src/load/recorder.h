@@ -72,7 +72,7 @@ class Recorder {
  private:
   struct Book {
     Histogram latency, slowdown, slice;
-    uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, dropped = 0;
+    uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, overflowed = 0;
   };
 
   // Of what was measured.

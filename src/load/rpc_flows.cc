@@ -195,11 +195,11 @@ void RpcFlows::on_end(const Ended& ended) {
   if (--flows_[index].owed == 0) set_idle(index);
   switch (ended.ending) {
     case Ending::kReply: return on_answer(request, ended.body);
-    case Ending::kRejected:
-      return events_.on_failed(request, Outcome::kRefused, rpc::to_string(ended.reject.reason));
+    case Ending::kRefused:
+      return events_.on_failed(request, Outcome::kRefused, rpc::to_string(ended.refuse.reason));
     case Ending::kFailed: return events_.on_failed(request, Outcome::kError, ended.body);
     case Ending::kExpired: return events_.on_failed(request, Outcome::kExpired, {});
-    case Ending::kDropped: return events_.on_failed(request, Outcome::kDropped, {});
+    case Ending::kOverflowed: return events_.on_failed(request, Outcome::kOverflowed, {});
     case Ending::kLost: return events_.on_lost(request);
   }
 }

@@ -2,7 +2,7 @@
 //
 // RpcFlows: the sessions of one run that speaks Rubato RPC (rpc/client_session.h), one connection
 // or UDP socket each. A request goes to its session at once; whether it is sent, waits there for
-// credit, or is shed, is for the session to say.
+// credit, or is not sent, is for the session to say.
 #pragma once
 
 #include <memory>

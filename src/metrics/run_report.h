@@ -102,9 +102,9 @@ struct UndisturbedReport {
 };
 
 // Requests that the clients gave up before they were sent, for want of the server's credit.
-struct ShedReport {
+struct UnsentReport {
   uint64_t expired = 0;  // waited for too long
-  uint64_t dropped = 0;  // too many waited
+  uint64_t overflowed = 0;  // too many waited
 };
 
 struct MachineInfo {
@@ -142,7 +142,7 @@ struct RunReport {
   std::optional<SendLag> send_lag;
   std::optional<NoiseReport> noise;
   std::optional<UndisturbedReport> undisturbed;
-  std::optional<ShedReport> shed;  // of clients with credits
+  std::optional<UnsentReport> unsent;  // of clients with credits
   double timeline_slice_s = 0;
   std::vector<TimelineSlice> timeline;
   // Further settings, written as the object "settings" of strings.

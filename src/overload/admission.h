@@ -49,7 +49,7 @@ class Admission {
  public:
   using Session = AdmissionSession<Platform>;
   using Pool = CreditPool<typename Platform::template Cell<int64_t>>;
-  static constexpr size_t kReasons = kRejectReasons;
+  static constexpr size_t kReasons = kRefusalReasons;
 
   explicit Admission(const AdmissionSettings& settings);
 
@@ -70,7 +70,7 @@ class Admission {
   // Returns the credit to tell with the answer, 0 if the session is over.
   int64_t replied(uint32_t worker, Session& session, QueuedRequest& request, Nanos in_slices,
                   Instant now);
-  int64_t dropped(uint32_t worker, Session& session, QueuedRequest& request, size_t reason,
+  int64_t refused(uint32_t worker, Session& session, QueuedRequest& request, size_t reason,
                   Instant now);
   // It will not be answered: its session ends.
   void withdraw(uint32_t worker, QueuedRequest& request);
@@ -98,7 +98,7 @@ class Admission {
   // Since the start, of all workers. Any thread.
   struct Counts {
     uint64_t served = 0;
-    std::array<uint64_t, kReasons> rejected{};
+    std::array<uint64_t, kReasons> refused{};
     // Of these, by class (long second), what admission itself said so of: the host did not.
     std::array<std::array<uint64_t, 2>, kReasons> refused_by_admission{};
   };
@@ -109,7 +109,7 @@ class Admission {
   using Cell = typename Platform::template Cell<T>;
 
   static constexpr Nanos kUpdatePerWorker = Nanos::micros(1);  // as update() reads lines of each
-  static constexpr int64_t kSlotsUntilDrop = 16;
+  static constexpr int64_t kSlotsUntilRefusal = 16;
   using Ledger = WorkerLedger<Platform>;
   using Account = WorkerCreditAccount<Platform>;
 
@@ -163,10 +163,10 @@ Admission<Platform>::Admission(const AdmissionSettings& settings)
     : settings_(settings),
       ledgers_(settings.workers + 1),
       waiting_{WaitingRequests<Platform>(settings.workers,
-                                         settings.credits.drop_delay / kSlotsUntilDrop),
+                                         settings.credits.refuse_delay / kSlotsUntilRefusal),
                WaitingRequests<Platform>(settings.workers,
                                          std::max(settings.target_delay_long * 2,
-                                                  settings.credits.drop_delay) / kSlotsUntilDrop)},
+                                                  settings.credits.refuse_delay) / kSlotsUntilRefusal)},
       pool_(settings.credits, settings.workers),
       issued_(settings.workers),
       arrivals_(settings.workers) {
@@ -215,8 +215,8 @@ Arrival Admission<Platform>::arrived(uint32_t worker, Session& session, QueuedRe
   accept_offer(account, session);
   ledgers_[worker].arrivals.fetch_add(1);
   const Arrival arrival = rule(account).arrived(session, demand, published_delay());
-  request = {.since = since, .seen = now, .rejected = arrival != Arrival::kServe};
-  if (!request.rejected) wait(worker, request);
+  request = {.since = since, .seen = now, .refused = arrival != Arrival::kServe};
+  if (!request.refused) wait(worker, request);
   return arrival;
 }
 
@@ -245,7 +245,7 @@ template <class Platform>
 bool Admission<Platform>::started(uint32_t worker, QueuedRequest& request, Instant now) {
   stop_waiting(worker, request);
   const Nanos drop = in_long_class(request) ? settings_.target_delay_long * 2
-                                    : settings_.credits.drop_delay;
+                                    : settings_.credits.refuse_delay;
   if (!Aqm{drop}.serves(now - request.since)) return false;
   request.underway = true;
   ledgers_[worker].underway.fetch_add(1);
@@ -275,16 +275,16 @@ int64_t Admission<Platform>::replied(uint32_t worker, Session& session, QueuedRe
 }
 
 template <class Platform>
-int64_t Admission<Platform>::dropped(uint32_t worker, Session& session, QueuedRequest& request,
+int64_t Admission<Platform>::refused(uint32_t worker, Session& session, QueuedRequest& request,
                                      size_t reason, Instant now) {
   leave(worker, request);
   Ledger& ledger = ledgers_[worker];
-  ledger.rejected[reason].fetch_add(1);
-  if (request.rejected) ledger.refused_by_admission[reason][request.is_long ? 1 : 0].fetch_add(1);
+  ledger.refused[reason].fetch_add(1);
+  if (request.refused) ledger.refused_by_admission[reason][request.is_long ? 1 : 0].fetch_add(1);
   if (!session.open) return 0;
   Account account = account_of(worker);
   accept_offer(account, session);
-  return rule(account).dropped(session, now);
+  return rule(account).refused(session, now);
 }
 
 template <class Platform>
@@ -446,7 +446,7 @@ Admission<Platform>::Counts Admission<Platform>::counts() const {
   for (const Ledger& ledger : ledgers_) {
     add(all.served, ledger.served);
     for (size_t reason = 0; reason < kReasons; ++reason) {
-      add(all.rejected[reason], ledger.rejected[reason]);
+      add(all.refused[reason], ledger.refused[reason]);
       for (size_t c = 0; c < 2; ++c) add(all.refused_by_admission[reason][c], ledger.refused_by_admission[reason][c]);
     }
   }

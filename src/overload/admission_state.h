@@ -15,13 +15,13 @@
 
 namespace rubato::overload {
 
-inline constexpr size_t kRejectReasons = 5;
+inline constexpr size_t kRefusalReasons = 5;
 
 struct AdmissionSettings {
   CreditSettings credits;
   uint32_t workers = 1;
   // Of long requests; zero = as others, and eight times their own service among their like. From
-  // twice that on they are rejected.
+  // twice that on they are refused.
   Nanos target_delay_long = Nanos();
 };
 
@@ -32,7 +32,7 @@ struct QueuedRequest {
   int64_t slot = -1;         // of WaitingRequests, while it was not started
   bool underway = false;     // it has started
   bool is_long = false;      // see Admission::classify
-  bool rejected = false;     // where it arrived
+  bool refused = false;     // where it arrived
 };
 
 template <class Platform>
@@ -88,8 +88,8 @@ struct alignas(limits::kCacheLineBytes) WorkerLedger {
   Cell<int64_t> served{0};
   Cell<int64_t> preempted{0};  // of these, and the service that they had before
   Cell<int64_t> preempted_ns{0};
-  std::array<Cell<int64_t>, kRejectReasons> rejected{};
-  std::array<std::array<Cell<int64_t>, 2>, kRejectReasons> refused_by_admission{};
+  std::array<Cell<int64_t>, kRefusalReasons> refused{};
+  std::array<std::array<Cell<int64_t>, 2>, kRefusalReasons> refused_by_admission{};
   alignas(limits::kCacheLineBytes) Cell<AdmissionSession<Platform>*> marked{nullptr};
   alignas(limits::kCacheLineBytes) Cell<int64_t> limit{0};  // of `issued`; update() writes it
 };

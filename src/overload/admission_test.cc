@@ -52,7 +52,7 @@ class Server {
     return settings;
   }
 
-  // A request comes to one worker and is served by another, or rejected.
+  // A request comes to one worker and is served by another, or refused.
   void request(Client& client, uint32_t arrives_at, uint32_t runs_on, bool late) {
     Writes::all().play(arrives_at);
     const Arrival arrival = admission.arrived(arrives_at, client.session, client.request, 5, now,
@@ -63,7 +63,7 @@ class Server {
     if (arrival == Arrival::kServe && admission.started(runs_on, client.request, then)) {
       admission.replied(runs_on, client.session, client.request, Nanos::micros(10), then);
     } else {
-      admission.dropped(runs_on, client.session, client.request, kOverloaded, then);
+      admission.refused(runs_on, client.session, client.request, kOverloaded, then);
     }
     Writes::all().play(Writes::kNobody);
   }

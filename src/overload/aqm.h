@@ -9,9 +9,9 @@
 namespace rubato::overload {
 
 struct Aqm {
-  Nanos drop_delay;
+  Nanos refuse_delay;
 
-  bool serves(Nanos delay) const { return delay <= drop_delay; }
+  bool serves(Nanos delay) const { return delay <= refuse_delay; }
 };
 
 }  // namespace rubato::overload

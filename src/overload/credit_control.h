@@ -36,7 +36,7 @@ class CreditControl {
     return rule().arrived(session, demand, delay);
   }
   int64_t replied(CreditSession& session, Instant now) { return rule().replied(session, now); }
-  int64_t dropped(CreditSession& session, Instant now) { return rule().dropped(session, now); }
+  int64_t refused(CreditSession& session, Instant now) { return rule().refused(session, now); }
   int64_t note_demand(CreditSession& session, int64_t demand, Instant now) {
     return rule().note_demand(session, demand, now);
   }

@@ -60,7 +60,7 @@ TEST(CreditControl, a_request_may_come_with_the_message_that_opens_the_session) 
   CreditSession late;
   ASSERT_EQ(control.open(late, 0, kStart), 0);
   EXPECT_EQ(control.arrived(late, 0, kLow), Arrival::kServe);
-  EXPECT_EQ(control.arrived(late, 0, kLow), Arrival::kDropUncredited);
+  EXPECT_EQ(control.arrived(late, 0, kLow), Arrival::kRefuseUncredited);
 }
 
 TEST(CreditControl, a_reply_grants_what_is_asked_for_and_a_fair_share_of_the_rest) {
@@ -111,9 +111,9 @@ TEST(CreditControl, a_late_request_is_dropped_and_leaves_its_session_drained) {
   Control control(kSettings, kCores);
   Crowd crowd(control, 10);
   grow(control, 50);
-  EXPECT_EQ(control.arrived(crowd[0], 3, kSettings.drop_delay), Arrival::kServe);
-  EXPECT_EQ(control.arrived(crowd[1], 3, kSettings.drop_delay + Nanos(1)), Arrival::kDropLate);
-  EXPECT_EQ(control.dropped(crowd[1], kLater), 0);
+  EXPECT_EQ(control.arrived(crowd[0], 3, kSettings.refuse_delay), Arrival::kServe);
+  EXPECT_EQ(control.arrived(crowd[1], 3, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
+  EXPECT_EQ(control.refused(crowd[1], kLater), 0);
   EXPECT_EQ(control.pool().drained(), 1);
   EXPECT_EQ(control.pool().issued(), 9);
 }
@@ -123,8 +123,8 @@ TEST(CreditControl, drained_sessions_with_demand_come_first_the_latest_of_them_b
   Crowd crowd(control, 10);
   grow(control, 10);
   for (size_t i = 0; i < 4; ++i) {
-    control.arrived(crowd[i], i < 2 ? 0 : 5, kSettings.drop_delay + Nanos(1));
-    control.dropped(crowd[i], kLater);
+    control.arrived(crowd[i], i < 2 ? 0 : 5, kSettings.refuse_delay + Nanos(1));
+    control.refused(crowd[i], kLater);
   }
   ASSERT_EQ(control.pool().drained(), 4);
   std::vector<CreditSession*> offered;
@@ -144,10 +144,10 @@ TEST(CreditControl, demand_that_is_not_fresh_is_not_believed) {
   Control control(settings, kCores);
   Crowd crowd(control, 10);
   grow(control, 10);
-  control.arrived(crowd[0], 0, settings.drop_delay + Nanos(1));
-  control.dropped(crowd[0], kLater);
-  control.arrived(crowd[1], 5, settings.drop_delay + Nanos(1));
-  control.dropped(crowd[1], kLater);
+  control.arrived(crowd[0], 0, settings.refuse_delay + Nanos(1));
+  control.refused(crowd[0], kLater);
+  control.arrived(crowd[1], 5, settings.refuse_delay + Nanos(1));
+  control.refused(crowd[1], kLater);
   std::vector<CreditSession*> offered;
   control.update(kLater + Nanos::micros(51), kLow,
                  [&](CreditSession& session, int64_t) { offered.push_back(&session); });
@@ -188,8 +188,8 @@ TEST(CreditControl, what_was_sent_on_credit_that_was_taken_back_meanwhile_is_ser
   Crowd crowd(control, 10);
   grow(control, 50);
   ASSERT_EQ(control.note_demand(crowd[0], 6, kLater), 10);
-  ASSERT_EQ(control.arrived(crowd[0], 9, kSettings.drop_delay + Nanos(1)), Arrival::kDropLate);
-  ASSERT_EQ(control.dropped(crowd[0], kLater), 0);
+  ASSERT_EQ(control.arrived(crowd[0], 9, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
+  ASSERT_EQ(control.refused(crowd[0], kLater), 0);
   // Nine more were underway when it was told.
   for (int i = 0; i < 9; ++i) {
     EXPECT_EQ(control.arrived(crowd[0], 0, kLow), Arrival::kServe) << i;
@@ -264,12 +264,12 @@ class Walk {
         break;
     }
     if (session.pending > 0 && prng_.below(2) == 0) {
-      prng_.below(5) == 0 ? control_.dropped(session, now_) : control_.replied(session, now_);
+      prng_.below(5) == 0 ? control_.refused(session, now_) : control_.replied(session, now_);
       return;
     }
     const Nanos delay = Nanos::micros(prng_.below(200));
     if (control_.arrived(session, prng_.below(10), delay) != Arrival::kServe) {
-      control_.dropped(session, now_);
+      control_.refused(session, now_);
     }
   }
 

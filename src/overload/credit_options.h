@@ -45,10 +45,10 @@ class CreditOptions {
       const Status set = set_option<CreditOptions>(config, name, value);
       if (!set.ok()) return Error{"credits_set: " + set.error()};
     }
-    const double drop_ns = static_cast<double>(target_delay.count()) * config.drop;
+    const double refuse_ns = static_cast<double>(target_delay.count()) * config.drop;
     CreditSettings settings;
     settings.target_delay = target_delay;
-    settings.drop_delay = Nanos(static_cast<int64_t>(drop_ns));
+    settings.refuse_delay = Nanos(static_cast<int64_t>(refuse_ns));
     settings.alpha = config.alpha;
     settings.beta = config.beta;
     settings.floor = config.floor;

@@ -29,8 +29,8 @@ namespace rubato::overload {
 
 enum class Arrival : uint8_t {
   kServe,
-  kDropLate,        // the oldest request has waited for longer than D_drop
-  kDropUncredited,  // the client sent more than it was ever allowed
+  kRefuseLate,        // the oldest request has waited for longer than D_drop
+  kRefuseUncredited,  // the client sent more than it was ever allowed
 };
 
 inline constexpr int64_t kNoAdvertisement = -1;
@@ -54,7 +54,7 @@ class CreditRule {
 
   // A request of it is done, or is dropped and must be answered so: returns the credit to tell.
   int64_t replied(CreditSession& session, Instant now);
-  int64_t dropped(CreditSession& session, Instant now);
+  int64_t refused(CreditSession& session, Instant now);
 
   // It says without a request how many it has queued. Returns the credit to tell, or
   // kNoAdvertisement.
@@ -112,14 +112,14 @@ Arrival CreditRule<Account>::arrived(CreditSession& session, int64_t demand, Nan
   account_.note_pending(1);
   set_demand(session, demand);
   if (!credited) {
-    if (session.grace == 0) return Arrival::kDropUncredited;
+    if (session.grace == 0) return Arrival::kRefuseUncredited;
     --session.grace;
   }
   // What it does not need goes back at once, and what it uses is issued.
   set_credit(session, std::max(session.pending,
                                std::min(session.credit, session.pending + session.demand)));
-  const Aqm aqm{settings_.drop_delay};
-  return aqm.serves(delay) ? Arrival::kServe : Arrival::kDropLate;
+  const Aqm aqm{settings_.refuse_delay};
+  return aqm.serves(delay) ? Arrival::kServe : Arrival::kRefuseLate;
 }
 
 // Half of the pool's rule: as much as it asks for and a little more while there are credits, one
@@ -148,7 +148,7 @@ int64_t CreditRule<Account>::replied(CreditSession& session, Instant now) {
 
 // III-A: a failure message has no credits; what it has at the server already is all it may have.
 template <class Account>
-int64_t CreditRule<Account>::dropped(CreditSession& session, Instant now) {
+int64_t CreditRule<Account>::refused(CreditSession& session, Instant now) {
   end_request(session);
   set_credit(session, session.pending);
   return advertise(session, now);

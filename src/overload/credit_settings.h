@@ -11,10 +11,11 @@
 namespace rubato::overload {
 
 struct CreditSettings {
-  // Delay of the oldest waiting request: above `target_delay` the pool shrinks, above `drop_delay`
-  // requests are dropped. CoreSync IV-A: 80 us for requests of 10 us, 45 us for 1 us; twice that.
+  // Delay of the oldest waiting request: above `target_delay` the pool shrinks, above
+  // `refuse_delay` request are refused. CoreSync IV-A: 80 us for requests of 10 us, 45 us for 1 us;
+  // twice that.
   Nanos target_delay = Nanos::micros(80);
-  Nanos drop_delay = Nanos::micros(160);
+  Nanos refuse_delay = Nanos::micros(160);
 
   double alpha = 0.001;  // credits per session that an update below the target adds, over 0
   double beta = 0.02;    // how steeply it shrinks above, over 0

@@ -272,7 +272,7 @@ TEST(Altocumulus, a_group_without_registers_sends_requests_back_and_they_stay_th
   const std::deque<Job*>& now = example.host.waiting(netrx(2));
   EXPECT_TRUE(std::equal(kept.begin(), kept.end(), now.begin()));
   for (size_t i = kept.size(); i < now.size(); ++i) EXPECT_EQ(now[i]->moves, 2u);
-  // "The source core does not replay this rejected migration message": a new one would carry them.
+  // "The source core does not replay this refused migration message": a new one would carry them.
   for (const uint32_t m : {0u, 1u, 3u}) EXPECT_EQ(example.mail(m, "migrate").size(), 0u);
 }
 

@@ -130,10 +130,10 @@ int64_t AdmissionController::replied(AdmittedSession& session, QueuedRequest& re
   return admission_.replied(worker(), session, request, in_slices, now);
 }
 
-int64_t AdmissionController::dropped(AdmittedSession& session, QueuedRequest& request,
+int64_t AdmissionController::refused(AdmittedSession& session, QueuedRequest& request,
                                      Reason reason, Instant now) {
   update_if_due(now);
-  return admission_.dropped(worker(), session, request, static_cast<size_t>(reason), now);
+  return admission_.refused(worker(), session, request, static_cast<size_t>(reason), now);
 }
 
 void AdmissionController::withdraw(QueuedRequest& request) {

@@ -108,7 +108,7 @@ class AdmissionController final : public CreditSource {
   void classify(QueuedRequest& request, bool is_long);
   bool started(QueuedRequest& request, Instant now);
   int64_t replied(AdmittedSession& session, QueuedRequest& request, Nanos in_slices, Instant now);
-  int64_t dropped(AdmittedSession& session, QueuedRequest& request, Reason reason, Instant now);
+  int64_t refused(AdmittedSession& session, QueuedRequest& request, Reason reason, Instant now);
   void withdraw(QueuedRequest& request);
   int64_t note_demand(AdmittedSession& session, uint32_t demand, Instant now);
   int64_t take_offer(AdmittedSession& session, Instant now);
@@ -117,7 +117,7 @@ class AdmissionController final : public CreditSource {
   bool tick(Instant now);
 
   Nanos delay(Instant now) const { return admission_.delay(now); }
-  // How long a client that was rejected had better wait: until the requests ahead are through.
+  // How long a client that was refused had better wait: until the requests ahead are through.
   Nanos retry_after() const;
 
   // As of the last update, but for what is withheld.

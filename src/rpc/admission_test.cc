@@ -85,7 +85,7 @@ TEST_F(AdmissionTest, a_request_waits_since_its_bytes_came) {
 TEST(AdmissionTargets, long_requests_with_a_target_of_their_own_are_late_by_that) {
   AdmissionOptions options;
   options.credits.target_delay = Nanos::micros(100);
-  options.credits.drop_delay = Nanos::micros(200);
+  options.credits.refuse_delay = Nanos::micros(200);
   options.target_delay_long = Nanos::micros(1000);
   AdmissionController admission(options);
   AdmittedSession a(1);
@@ -102,7 +102,7 @@ TEST(AdmissionTargets, long_requests_with_a_target_of_their_own_are_late_by_that
   EXPECT_EQ(admission.delay(at(650)), Nanos::micros(150));
   EXPECT_TRUE(admission.started(of_a, at(1900)));
   EXPECT_FALSE(admission.started(of_b, at(1900)));
-  admission.dropped(b, of_b, Reason::kOverloaded, at(1900));
+  admission.refused(b, of_b, Reason::kOverloaded, at(1900));
   admission.replied(a, of_a, Nanos::micros(1000), at(3000));
   admission.close(a);
   admission.close(b);
@@ -118,18 +118,18 @@ TEST_F(AdmissionTest, its_own_rejects_are_counted_apart_by_class) {
   }
   QueuedRequest beyond;
   ASSERT_EQ(admission_.arrived(member, beyond, 0, at(0), at(0)),
-            overload::Arrival::kDropUncredited);
+            overload::Arrival::kRefuseUncredited);
   admission_.classify(beyond, true);
-  admission_.dropped(member, beyond, Reason::kOverCredit, at(1));
+  admission_.refused(member, beyond, Reason::kOverCredit, at(1));
   for (QueuedRequest& request : credited) {
     EXPECT_FALSE(admission_.started(request, at(1000)));
-    admission_.dropped(member, request, Reason::kOverloaded, at(1000));
+    admission_.refused(member, request, Reason::kOverloaded, at(1000));
   }
   const auto counts = admission_.counts();
   const auto refused_by_admission = [&](Reason reason) { return counts.refused_by_admission[static_cast<size_t>(reason)]; };
   EXPECT_EQ(refused_by_admission(Reason::kOverCredit), (std::array<uint64_t, 2>{0, 1}));
   EXPECT_EQ(refused_by_admission(Reason::kOverloaded), (std::array<uint64_t, 2>{0, 0}));
-  EXPECT_EQ(counts.rejected[static_cast<size_t>(Reason::kOverloaded)], credited.size());
+  EXPECT_EQ(counts.refused[static_cast<size_t>(Reason::kOverloaded)], credited.size());
   admission_.close(member);
 }
 
@@ -215,7 +215,7 @@ TEST_F(AdmissionTest, a_drained_session_is_told_once_there_is_a_credit_for_it) {
   admission_.open(member, 0, at(0));
   ASSERT_EQ(admission_.arrived(member, late, 5, at(0), at(0)), overload::Arrival::kServe);
   ASSERT_FALSE(admission_.started(late, at(1000)));
-  EXPECT_EQ(admission_.dropped(member, late, Reason::kOverloaded, at(1000)), 0);
+  EXPECT_EQ(admission_.refused(member, late, Reason::kOverloaded, at(1000)), 0);
   admission_.delay(at(1000));
   EXPECT_EQ(admission_.pool().drained(), 1);
   EXPECT_EQ(admission_.take_offer(member, now()), -1);
@@ -231,7 +231,7 @@ TEST_F(AdmissionTest, what_an_answer_says_is_not_told_again) {
   QueuedRequest waiting;
   admission_.open(member, 0, at(0));
   admission_.arrived(member, waiting, 5, at(0), at(0));
-  admission_.dropped(member, waiting, Reason::kOverloaded, at(1));
+  admission_.refused(member, waiting, Reason::kOverloaded, at(1));
   admission_.tick(at(1000));  // told, but not sent yet
   admission_.note_demand(member, 5, at(1001));
   EXPECT_EQ(admission_.take_offer(member, now()), -1);
@@ -257,7 +257,7 @@ TEST(AdmissionThreads, leave_the_books_even) {
         if (arrival == overload::Arrival::kServe && admission.started(waiting, now())) {
           admission.replied(member, waiting, Nanos(), now());
         } else {
-          admission.dropped(member, waiting, Reason::kOverloaded, now());
+          admission.refused(member, waiting, Reason::kOverloaded, now());
         }
         if (dice.below(8) == 0) admission.tick(now());
         admission.take_offer(member, now());

@@ -9,10 +9,10 @@ namespace rubato::rpc {
 void ClientSession::submit(uint64_t tag, std::string_view body, Instant now) {
   expire(now);
   if (queue_.size() >= std::max(options_.queue, 1u)) {
-    if (!options_.drop_oldest) return events_.on_end({tag, Ending::kDropped, {}, {}});
+    if (!options_.discard_oldest) return events_.on_end({tag, Ending::kOverflowed, {}, {}});
     const uint64_t oldest = queue_.front().tag;
     queue_.pop_front();
-    events_.on_end({oldest, Ending::kDropped, {}, {}});
+    events_.on_end({oldest, Ending::kOverflowed, {}, {}});
   }
   queue_.push_back({tag, now, std::string(body)});
 }
@@ -96,7 +96,7 @@ Status ClientSession::take(const Message& message) {
   if (message.session != options_.session && !nameless) return Done{};  // an earlier one's, by UDP
   switch (message.kind) {
     case Kind::kResponse: end_sent(message, Ending::kReply); break;
-    case Kind::kReject: end_sent(message, Ending::kRejected); break;
+    case Kind::kRefusal: end_sent(message, Ending::kRefused); break;
     case Kind::kError:
       if (message.id == 0) {
         return Error{"the server ended the session: " +
@@ -119,7 +119,7 @@ void ClientSession::end_sent(const Message& message, Ending ending) {
   if (at == sent_.end()) return;  // given up, or a duplicate
   Ended ended{at->tag, ending, message.body, {}};
   sent_.erase(at);
-  if (ending == Ending::kRejected) ended.reject = decode_reject(message.body);
+  if (ending == Ending::kRefused) ended.refuse = decode_refusal(message.body);
   events_.on_end(ended);
 }
 

@@ -21,7 +21,7 @@ namespace rubato::rpc {
 
 struct ClientOptions {
   uint32_t queue = 16;             // requests waiting here for credit, at least 1; the paper's
-  bool drop_oldest = true;         // for a new one when it is full; else the new one goes
+  bool discard_oldest = true;         // for a new one when it is full; else the new one goes
   Nanos expire = Nanos::millis(10);     // of a request in the queue; zero = never
   Nanos answer_within = Nanos::seconds(1);  // of one that was sent; zero = for ever
   size_t reply_bytes = kMaxBodyBytes;   // a larger one breaks the session
@@ -32,10 +32,10 @@ struct ClientOptions {
 
 enum class Ending : uint8_t {
   kReply,
-  kRejected,  // by the server, see Reject
+  kRefused,  // by the server, see Reject
   kFailed,    // the application failed it
-  kExpired,   // shed here: waited for credit for too long
-  kDropped,   // shed here: the queue was full
+  kExpired,   // never sent: waited for credit for too long
+  kOverflowed,   // never sent: the queue was full
   kLost,      // sent, and no answer came: the connection went, or the time was up
 };
 
@@ -43,7 +43,7 @@ struct Ended {
   uint64_t tag = 0;
   Ending ending = Ending::kReply;
   std::string_view body;  // of a reply, or why it failed; valid during the call
-  Reject reject;
+  RefusalBody refuse;
 };
 
 class ClientEvents {

@@ -23,7 +23,7 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
   void on_end(const Ended& ended) override {
     ends_[ended.tag].push_back(ended.ending);
     bodies_[ended.tag] = ended.body;
-    reject_ = ended.reject;
+    reject_ = ended.refuse;
   }
   ClientSession& make(ClientOptions options = {}) {
     client_ = std::make_unique<ClientSession>(options, *this);
@@ -54,13 +54,13 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
     const auto sent = frames();
     ASSERT_EQ(sent.size(), 1u);
     hear(Kind::kWelcome, 1);
-    hear(Kind::kReject, 0, sent[0].id, std::string(kRejectBytes, '\0'));
+    hear(Kind::kRefusal, 0, sent[0].id, std::string(kRefusalBytes, '\0'));
   }
 
   std::unique_ptr<ClientSession> client_;
   std::map<uint64_t, std::vector<Ending>> ends_;
   std::map<uint64_t, std::string> bodies_;
-  Reject reject_;
+  RefusalBody reject_;
   std::string bytes_;
 };
 
@@ -137,18 +137,18 @@ TEST_F(ClientSessionTest, a_full_queue_drops_its_oldest) {
   ClientSession& client = make(options);
   frames();
   for (uint64_t i = 0; i < 3; ++i) client.submit(i, "x", at(0));
-  EXPECT_EQ(ends(0), std::vector{E::kDropped});
+  EXPECT_EQ(ends(0), std::vector{E::kOverflowed});
   EXPECT_TRUE(ends(2).empty());
 }
 
 TEST_F(ClientSessionTest, or_the_new_one_if_asked) {
   ClientOptions options;
   options.queue = 2;
-  options.drop_oldest = false;
+  options.discard_oldest = false;
   ClientSession& client = make(options);
   frames();
   for (uint64_t i = 0; i < 3; ++i) client.submit(i, "x", at(0));
-  EXPECT_EQ(ends(2), std::vector{E::kDropped});
+  EXPECT_EQ(ends(2), std::vector{E::kOverflowed});
   EXPECT_TRUE(ends(0).empty());
 }
 
@@ -190,10 +190,10 @@ TEST_F(ClientSessionTest, a_reject_says_so) {
   ClientSession& client = make();
   client.submit(1, "x", at(0));
   const auto sent = frames();
-  char body[kRejectBytes];
-  encode_reject(body, {Reason::kOverloaded, 1, 500});
-  hear(Kind::kReject, 0, sent[0].id, {body, sizeof body});
-  EXPECT_EQ(ends(1), std::vector{E::kRejected});
+  char body[kRefusalBytes];
+  encode_refusal(body, {Reason::kOverloaded, 1, 500});
+  hear(Kind::kRefusal, 0, sent[0].id, {body, sizeof body});
+  EXPECT_EQ(ends(1), std::vector{E::kRefused});
   EXPECT_EQ(reject_.retry_after_us, 500u);
   EXPECT_EQ(client.credit(), 0u);
 }

@@ -22,7 +22,7 @@ struct CreditReport {
   int64_t total = 0;   // credits that all sessions together may have
   int64_t issued = 0;  // told
   Nanos delay;         // how long requests wait for their turn
-  // What the source rejects by itself: not what the runtime refuses, and counts.
+  // What the source refuses by itself: not what the runtime refuses, and counts.
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
 };
 

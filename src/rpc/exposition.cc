@@ -35,7 +35,7 @@ void write_counts(OpenMetrics& out, const AdmissionController::Counts& counts) {
   out.counter(counts.served);
   out.family("rubato_rpc_rejected", "counter", "Requests that were not run, by reason.");
   for (const Reason reason : {Reason::kOverloaded, Reason::kQueueFull, Reason::kOverCredit}) {
-    out.counter(counts.rejected[static_cast<size_t>(reason)],
+    out.counter(counts.refused[static_cast<size_t>(reason)],
                 OpenMetrics::label("reason", to_string(reason)));
   }
   out.family("rubato_rpc_faults", "counter", "Sessions that were ended for what they sent.");

@@ -11,7 +11,7 @@ constexpr size_t kBodyBytesAt = 4;
 constexpr size_t kSessionAt = 8;
 constexpr size_t kAmountAt = 12;
 constexpr size_t kIdAt = 16;
-// And of a reject.
+// And of a refusal.
 constexpr size_t kReasonAt = 0;
 constexpr size_t kClassAt = 1;
 constexpr size_t kRetryAt = 4;
@@ -46,7 +46,7 @@ bool fields_fit(Kind kind, uint64_t id, size_t body_bytes) {
     case Kind::kHello: return id != 0 || body_bytes == 0;
     case Kind::kRequest:
     case Kind::kResponse: return id != 0;
-    case Kind::kReject: return id != 0 && body_bytes == kRejectBytes;
+    case Kind::kRefusal: return id != 0 && body_bytes == kRefusalBytes;
     case Kind::kError: return body_bytes <= kMaxErrorText;
     case Kind::kDemand:
     case Kind::kGoodbye:
@@ -98,15 +98,15 @@ void encode_header(char* to, const Message& message, size_t body_bytes) {
   put(to + kIdAt, message.id);
 }
 
-void encode_reject(char* to, const Reject& reject) {
-  to[kReasonAt] = static_cast<char>(reject.reason);
-  to[kClassAt] = static_cast<char>(reject.of_class);
+void encode_refusal(char* to, const RefusalBody& refuse) {
+  to[kReasonAt] = static_cast<char>(refuse.reason);
+  to[kClassAt] = static_cast<char>(refuse.of_class);
   put(to + kClassAt + 1, uint16_t{0});
-  put(to + kRetryAt, reject.retry_after_us);
+  put(to + kRetryAt, refuse.retry_after_us);
 }
 
-Reject decode_reject(std::string_view body) {
-  if (body.size() != kRejectBytes) return {};
+RefusalBody decode_refusal(std::string_view body) {
+  if (body.size() != kRefusalBytes) return {};
   return {static_cast<Reason>(static_cast<uint8_t>(body[kReasonAt])),
           static_cast<uint8_t>(body[kClassAt]), get<uint32_t>(body, kRetryAt)};
 }

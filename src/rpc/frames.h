@@ -15,7 +15,7 @@ inline constexpr uint8_t kMagic0 = 'R';
 inline constexpr uint8_t kMagic1 = 'B';
 inline constexpr uint8_t kWireVersion = 1;
 inline constexpr size_t kHeaderBytes = 24;
-inline constexpr size_t kRejectBytes = 8;          // body of a reject
+inline constexpr size_t kRefusalBytes = 8;          // body of a refusal
 inline constexpr size_t kMaxErrorText = 256;       // body of an error
 inline constexpr size_t kMaxDatagramBytes = 1472;  // a frame over UDP: one Ethernet packet
 inline constexpr size_t kMaxBodyBytes = size_t{16} << 20;
@@ -33,7 +33,7 @@ enum class Kind : uint8_t {
   kWelcome = 0x81,
   kResponse = 0x82,
   kCredit = 0x83,  // nothing but the credit
-  kReject = 0x84,  // the request was not run, see Reject
+  kRefusal = 0x84,  // the request was not run, see Reject
   kError = 0x85,   // `amount` is a Fault; with an id that request failed, else the session is over
 };
 
@@ -58,11 +58,11 @@ enum class Reason : uint8_t {
   kOverCredit = 4,  // more unanswered than the session may have
 };
 
-// What a reject says of the request's class; 0 = unknown.
+// What a refusal says of the request's class; 0 = unknown.
 inline constexpr uint8_t kShortClass = 1;
 inline constexpr uint8_t kLongClass = 2;
 
-struct Reject {
+struct RefusalBody {
   Reason reason = Reason::kOverloaded;
   uint8_t of_class = 0;
   uint32_t retry_after_us = 0;  // sooner is in vain
@@ -103,9 +103,9 @@ void encode(Out& to, const Message& message) {
   if (!message.body.empty()) to.append(message.body);
 }
 
-// The body of a reject, both ways. From a body of another size than kRejectBytes nothing is read.
-void encode_reject(char* to, const Reject& reject);
-Reject decode_reject(std::string_view body);
+// The body of a refusal, both ways. From a body of another size than kRefusalBytes nothing is read.
+void encode_refusal(char* to, const RefusalBody& refuse);
+RefusalBody decode_refusal(std::string_view body);
 
 // For people; never null.
 const char* to_string(Fault fault);

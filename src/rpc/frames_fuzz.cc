@@ -19,7 +19,7 @@ void check_message(const Decoded& found, std::string_view bytes) {
   std::string again;
   encode(again, found.message);
   RUBATO_CHECK(again == bytes.substr(0, found.length));
-  static_cast<void>(decode_reject(found.message.body));
+  static_cast<void>(decode_refusal(found.message.body));
 }
 
 // Bytes that come one by one say the same, no earlier than they can and no later than they must.

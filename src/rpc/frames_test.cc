@@ -80,18 +80,18 @@ TEST(Frames, ids_and_bodies_stand_where_they_belong) {
   EXPECT_EQ(fault_of(framed({Kind::kRequest, 1, 0, 0, "x"})), Fault::kFields);
   EXPECT_EQ(fault_of(framed({Kind::kDemand, 1, 5, 1, {}})), Fault::kFields);
   EXPECT_EQ(fault_of(framed({Kind::kGoodbye, 1, 0, 0, "x"})), Fault::kFields);
-  EXPECT_EQ(fault_of(framed({Kind::kReject, 1, 0, 1, "1234567"}), Side::kServer), Fault::kFields);
+  EXPECT_EQ(fault_of(framed({Kind::kRefusal, 1, 0, 1, "1234567"}), Side::kServer), Fault::kFields);
   EXPECT_EQ(fault_of(framed({Kind::kError, 1, 9, 0, std::string(257, 'x')}), Side::kServer),
             Fault::kFields);
 }
 
 TEST(Frames, a_reject_says_why_and_when_again) {
-  char body[kRejectBytes];
-  encode_reject(body, {Reason::kOverCredit, 2, 123456});
-  const Reject reject = decode_reject({body, sizeof body});
-  EXPECT_EQ(reject.reason, Reason::kOverCredit);
-  EXPECT_EQ(reject.of_class, 2);
-  EXPECT_EQ(reject.retry_after_us, 123456u);
+  char body[kRefusalBytes];
+  encode_refusal(body, {Reason::kOverCredit, 2, 123456});
+  const RefusalBody refuse = decode_refusal({body, sizeof body});
+  EXPECT_EQ(refuse.reason, Reason::kOverCredit);
+  EXPECT_EQ(refuse.of_class, 2);
+  EXPECT_EQ(refuse.retry_after_us, 123456u);
 }
 
 TEST(Frames, any_bytes_are_judged_the_same_however_they_are_cut) {
@@ -152,7 +152,7 @@ const char* name_of(Kind kind) {
     case Kind::kWelcome: return "welcome";
     case Kind::kResponse: return "response";
     case Kind::kCredit: return "credit";
-    case Kind::kReject: return "reject";
+    case Kind::kRefusal: return "reject";
     case Kind::kError: return "error";
   }
   return "?";
@@ -169,9 +169,9 @@ TEST(Frames, the_example_of_the_page_is_what_is_sent) {
     EXPECT_EQ(framed(found.message), example.bytes);
   }
   EXPECT_EQ(decode(examples[0].bytes, Side::kClient).message.amount, 2u);
-  const Reject reject = decode_reject(decode(examples[6].bytes, Side::kServer).message.body);
-  EXPECT_EQ(reject.retry_after_us, 160u);
-  EXPECT_EQ(reject.of_class, 1);
+  const RefusalBody refuse = decode_refusal(decode(examples[6].bytes, Side::kServer).message.body);
+  EXPECT_EQ(refuse.retry_after_us, 160u);
+  EXPECT_EQ(refuse.of_class, 1);
   EXPECT_EQ(static_cast<Fault>(decode(examples[9].bytes, Side::kServer).message.amount),
             Fault::kFailed);
 }

@@ -76,8 +76,8 @@ void ServerSession::take_request(const Message& message, ServerRequest& of) {
   const overload::Arrival arrival = admission_.arrived(
       admitted_, of.queued, std::min(message.amount, kMaxDemand), since_, now());
   of.answer = arrival == overload::Arrival::kServe ? ServerRequest::Answer::kRun
-                                                   : ServerRequest::Answer::kReject;
-  of.reason = arrival == overload::Arrival::kDropUncredited ? Reason::kOverCredit
+                                                   : ServerRequest::Answer::kRefusal;
+  of.reason = arrival == overload::Arrival::kRefuseUncredited ? Reason::kOverCredit
                                                             : Reason::kOverloaded;
 }
 
@@ -96,8 +96,8 @@ void ServerSession::answer(Request& request, ServerRequest& of) {
   switch (of.answer) {
     case Answer::kRun:
       refused(request, of);
-      return reject(of, to, of.reason);
-    case Answer::kReject: return reject(of, to, of.reason);
+      return refuse(of, to, of.reason);
+    case Answer::kRefusal: return refuse(of, to, of.reason);
     case Answer::kWelcome: return send(to, Kind::kWelcome, on_wire(of.credit), 0, {});
     case Answer::kCredit: return send(to, Kind::kCredit, on_wire(of.credit), 0, {});
     case Answer::kError:
@@ -109,7 +109,7 @@ void ServerSession::answer(Request& request, ServerRequest& of) {
 bool ServerSession::admits(ServerRequest& of) { return admission_.started(of.queued, now()); }
 
 void ServerSession::refused(const Request& request, ServerRequest& of) {
-  of.outcome = ServerRequest::Outcome::kReject;
+  of.outcome = ServerRequest::Outcome::kRefusal;
   of.reason = request.refusal == Refusal::kFull ? Reason::kQueueFull : Reason::kOverloaded;
 }
 
@@ -120,7 +120,7 @@ void ServerSession::complete(Request& request, ServerRequest& of, ReplyBuffer& t
   switch (of.outcome) {
     case ServerRequest::Outcome::kReply: return reply(request, of, to, body);
     case ServerRequest::Outcome::kFailed: return fail(request, of, to, of.fault);
-    case ServerRequest::Outcome::kReject: return reject(of, to, of.reason);
+    case ServerRequest::Outcome::kRefusal: return refuse(of, to, of.reason);
   }
 }
 
@@ -169,14 +169,14 @@ void ServerSession::fail(Request& request, ServerRequest& of, ReplyBuffer& to, F
   if (had_none) send(to, Kind::kCredit, on_wire(credit), 0, {});
 }
 
-void ServerSession::reject(ServerRequest& of, ReplyBuffer& to, Reason reason) {
+void ServerSession::refuse(ServerRequest& of, ReplyBuffer& to, Reason reason) {
   const Instant end = note_end();
-  const Reject why{reason, of.of_class, micros_of(admission_.retry_after())};
-  const int64_t credit = admission_.dropped(admitted_, of.queued, reason, end);
+  const RefusalBody why{reason, of.of_class, micros_of(admission_.retry_after())};
+  const int64_t credit = admission_.refused(admitted_, of.queued, reason, end);
   welcome(of, to, credit);
-  char body[kRejectBytes];
-  encode_reject(body, why);
-  send(to, Kind::kReject, on_wire(credit), of.id, {body, sizeof body});
+  char body[kRefusalBytes];
+  encode_refusal(body, why);
+  send(to, Kind::kRefusal, on_wire(credit), of.id, {body, sizeof body});
 }
 
 void ServerSession::on_push(ReplyBuffer& to) {

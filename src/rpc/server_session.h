@@ -33,9 +33,9 @@ struct SessionLimits {
 };
 
 struct ServerRequest {
-  enum class Answer : uint8_t { kRun, kNothing, kWelcome, kCredit, kReject, kError };
+  enum class Answer : uint8_t { kRun, kNothing, kWelcome, kCredit, kRefusal, kError };
   // What is to be sent when it is complete.
-  enum class Outcome : uint8_t { kReply, kFailed, kReject };
+  enum class Outcome : uint8_t { kReply, kFailed, kRefusal };
 
   std::string_view body;  // of what find() took in: as long as the bytes that it was given
   uint64_t id = 0;
@@ -48,7 +48,7 @@ struct ServerRequest {
   int64_t credit = 0;          // to answer with
   QueuedRequest queued;
 
-  bool rejects() const { return answer == Answer::kReject; }
+  bool refuses() const { return answer == Answer::kRefusal; }
 };
 
 class ServerSession {
@@ -62,7 +62,7 @@ class ServerSession {
   ServerSession& operator=(const ServerSession&) = delete;
 
   // The first frame of `unread`, taken in. If it is complete and not `request.at_once`, of.body is
-  // to be run. If it rejects(), the body is that of the request which is not to be.
+  // to be run. If it refuses(), the body is that of the request which is not to be.
   Frame find(std::string_view unread, Request& request, ServerRequest& of);
 
   // What find() marked at_once; or, for a request to be run, that it will not be, for
@@ -87,7 +87,7 @@ class ServerSession {
   // What Session::on_push is for.
   void on_push(ReplyBuffer& to);
 
-  // The class of the request: for its delay, and if it is rejected.
+  // The class of the request: for its delay, and if it is refused.
   void set_class(ServerRequest& of, uint8_t of_class) {
     of.of_class = of_class;
     admission_.classify(of.queued, of_class == kLongClass);
@@ -103,7 +103,7 @@ class ServerSession {
   void take_hello(const Message& message, ServerRequest& of);
   void take_request(const Message& message, ServerRequest& of);
   void fault(ServerRequest& of, Fault fault);
-  void reject(ServerRequest& of, ReplyBuffer& to, Reason reason);
+  void refuse(ServerRequest& of, ReplyBuffer& to, Reason reason);
   Instant note_end();
   void send(ReplyBuffer& to, Kind kind, uint32_t amount, uint64_t id, std::string_view body);
   void welcome(ServerRequest& of, ReplyBuffer& to, int64_t credit);

@@ -17,7 +17,7 @@ using testing::Peer;
 AdmissionOptions patient() {
   AdmissionOptions options;
   options.credits.target_delay = Nanos::seconds(100);
-  options.credits.drop_delay = Nanos::seconds(200);
+  options.credits.refuse_delay = Nanos::seconds(200);
   return options;
 }
 
@@ -123,9 +123,9 @@ TEST_F(ServerSessionTest, a_request_that_failed_leaves_the_session_open) {
 TEST_F(ServerSessionTest, who_had_no_credit_is_told_of_one_behind_a_failure) {
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 3, 1, "ping"}));
-  const auto rejected = peer_.answer();
-  ASSERT_EQ(rejected.size(), 1u);
-  ASSERT_EQ(rejected[0].message.amount, 0u);
+  const auto refused = peer_.answer();
+  ASSERT_EQ(refused.size(), 1u);
+  ASSERT_EQ(refused[0].message.amount, 0u);
   // It was on its way already.
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 3, 2, "ping"}));
   peer_.fail();
@@ -142,8 +142,8 @@ TEST_F(ServerSessionTest, what_cannot_be_queued_is_rejected) {
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
   const auto said = peer_.answer();
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0].message.kind, Kind::kReject);
-  EXPECT_EQ(decode_reject(said[0].body).reason, Reason::kQueueFull);
+  EXPECT_EQ(said[0].message.kind, Kind::kRefusal);
+  EXPECT_EQ(decode_refusal(said[0].body).reason, Reason::kQueueFull);
   EXPECT_EQ(pool().pending(), 0);
 }
 
@@ -243,7 +243,7 @@ TEST_F(ServerSessionTest, more_sessions_than_are_taken_are_told_so) {
 
 TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_turn_comes) {
   AdmissionOptions options = patient();
-  options.credits.drop_delay = Nanos::millis(1);
+  options.credits.refuse_delay = Nanos::millis(1);
   AdmissionController admission(options);
   Peer peer(admission);
   ASSERT_TRUE(peer.send({Kind::kHello, 7, 0, 1, "ping"}));
@@ -253,19 +253,19 @@ TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_tu
   EXPECT_FALSE(peer.started());
   const auto said = peer.said();
   ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[1].message.kind, Kind::kReject);
+  EXPECT_EQ(said[1].message.kind, Kind::kRefusal);
   EXPECT_EQ(said[1].message.amount, 0u);
-  const Reject reject = decode_reject(said[1].body);
-  EXPECT_EQ(reject.reason, Reason::kOverloaded);
-  EXPECT_EQ(reject.of_class, 2);
-  EXPECT_GT(reject.retry_after_us, 0u);
+  const RefusalBody refuse = decode_refusal(said[1].body);
+  EXPECT_EQ(refuse.reason, Reason::kOverloaded);
+  EXPECT_EQ(refuse.of_class, 2);
+  EXPECT_GT(refuse.retry_after_us, 0u);
   admission.delay(now());
   EXPECT_EQ(admission.pool().drained(), 1);
 }
 
 TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for_too_long) {
   AdmissionOptions options = patient();
-  options.credits.drop_delay = Nanos::millis(1);
+  options.credits.refuse_delay = Nanos::millis(1);
   AdmissionController admission(options);
   Peer waits(admission);
   Peer comes(admission);
@@ -276,8 +276,8 @@ TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for
   EXPECT_FALSE(comes.send({Kind::kHello, 7, 0, 1, "ping"}));
   const auto said = comes.answer();
   ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(decode_reject(said[1].body).reason, Reason::kOverloaded);
-  EXPECT_EQ(admission.counts().rejected[1], 1u);
+  EXPECT_EQ(decode_refusal(said[1].body).reason, Reason::kOverloaded);
+  EXPECT_EQ(admission.counts().refused[1], 1u);
   EXPECT_FALSE(comes.request.close_after);
 }
 
@@ -290,7 +290,7 @@ TEST_F(ServerSessionTest, what_overload_control_refuses_is_told_apart_from_full_
     peer.request.refusal = why;
     const auto said = peer.answer();
     ASSERT_EQ(said.size(), 2u);
-    EXPECT_EQ(decode_reject(said[1].body).reason, reason);
+    EXPECT_EQ(decode_refusal(said[1].body).reason, reason);
   }
 }
 

@@ -58,7 +58,7 @@ class UdpTest : public ::testing::Test, public Protocol {
   static AdmissionOptions patient() {
     AdmissionOptions options;
     options.credits.target_delay = Nanos::seconds(100);
-    options.credits.drop_delay = Nanos::seconds(200);
+    options.credits.refuse_delay = Nanos::seconds(200);
     return options;
   }
   void SetUp() override { start({}); }
@@ -258,7 +258,7 @@ TEST_F(UdpTest, a_drained_session_is_told_of_its_credit_without_asking) {
   ASSERT_TRUE(hear());
   EXPECT_EQ(message_.kind, Kind::kWelcome);
   ASSERT_TRUE(hear());
-  EXPECT_EQ(message_.kind, Kind::kReject);
+  EXPECT_EQ(message_.kind, Kind::kRefusal);
   EXPECT_EQ(message_.amount, 0u);
   ASSERT_TRUE(hear());
   EXPECT_EQ(message_.kind, Kind::kCredit);

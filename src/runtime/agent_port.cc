@@ -35,7 +35,7 @@ AgentPort::AgentPort(Fd listener, uint16_t port, Runtime& runtime)
     : listener_(std::move(listener)),
       port_(port),
       runtime_(runtime),
-      weight_(runtime.options().shedding.target_delay) {
+      weight_(runtime.options().refusal_rule.target_delay) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -75,7 +75,7 @@ void AgentPort::look() {
 // Of short requests; and of long ones that have a target of their own, as the same part of that.
 Nanos AgentPort::delay() const {
   const Nanos of_short = runtime_.queue_delay(JobClass::kShort);
-  const overload::SheddingSettings& settings = runtime_.options().shedding;
+  const overload::RefusalSettings& settings = runtime_.options().refusal_rule;
   if (!settings.tells_long()) return of_short;
   const double part = static_cast<double>(settings.target_delay.count()) /
                       static_cast<double>(settings.target_delay_long.count());
@@ -84,7 +84,7 @@ Nanos AgentPort::delay() const {
   return std::max(of_short, Nanos(static_cast<int64_t>(scaled)));
 }
 
-// A client that sends more than its credit is rejected for its own sake: that says nothing of the
+// A client that sends more than its credit is refused for its own sake: that says nothing of the
 // server.
 overload::ServerHealth AgentPort::health() const {
   const RuntimeStats stats = runtime_.stats();

@@ -55,7 +55,7 @@ class Intake {
     std::array<Request*, limits::kBurst> burst;
     const uint32_t n = from.poll(burst);
     RUBATO_DCHECK(n <= burst.size());
-    if (context_.shared.options.sheds()) context_.step();
+    if (context_.shared.options.refuses_late()) context_.step();
     queued_ = 0;
     called_help_ = false;
     for (uint32_t i = 0; i < n; ++i) core_.admit(*burst[i]);

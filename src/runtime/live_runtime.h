@@ -209,7 +209,7 @@ inline void add_refusals(const WorkerStats& one, RuntimeStats& sum) {
   sum.overloaded += one.overloaded.load(std::memory_order_relaxed) ? 1u : 0u;
 }
 
-inline void add_rejects(const CreditReport& credits, RuntimeStats& sum) {
+inline void add_refusals(const CreditReport& credits, RuntimeStats& sum) {
   for (uint32_t why = 0; why < kRefusals; ++why) {
     for (size_t job_class = 0; job_class < sum.refusals[why].size(); ++job_class) {
       sum.refusals[why][job_class] += credits.refusals[why][job_class];
@@ -221,7 +221,7 @@ inline void add_rejects(const CreditReport& credits, RuntimeStats& sum) {
 template <Policy P>
 RuntimeStats LiveRuntime<P>::stats() const {
   RuntimeStats sum;
-  if (shared_.options.credits != nullptr) add_rejects(shared_.options.credits->report(), sum);
+  if (shared_.options.credits != nullptr) add_refusals(shared_.options.credits->report(), sum);
   for (const auto& worker : workers_) {
     const WorkerStats& one = worker->context().stats;
     sum.requests += one.requests.value();

@@ -158,8 +158,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   static constexpr Nanos kClientLook = Nanos::millis(1);
 
   static sched::CoreOptions core_options(const RuntimeOptions& options) {
-    sched::CoreOptions core{.classify = options.classify, .shedding = {}};
-    if (options.sheds()) core.shedding = options.shedding;
+    sched::CoreOptions core{.classify = options.classify, .refusal_rule = {}};
+    if (options.refuses_late()) core.refusal_rule = options.refusal_rule;
     return core;
   }
 

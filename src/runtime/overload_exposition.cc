@@ -11,8 +11,8 @@ constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare
                                 Refusal::kAbandoned, Refusal::kExpired};
 
 const char* control_of(const RuntimeOptions& options) {
-  if (options.credits != nullptr) return options.sheds() ? "aqm+credits" : "credits";
-  return options.sheds() ? "aqm" : "none";
+  if (options.credits != nullptr) return options.refuses_late() ? "aqm+credits" : "credits";
+  return options.refuses_late() ? "aqm" : "none";
 }
 
 const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
@@ -39,10 +39,10 @@ std::string micros(Nanos time) {
 }
 
 bool controlled(const RuntimeOptions& options) {
-  return options.sheds() || options.credits != nullptr;
+  return options.refuses_late() || options.credits != nullptr;
 }
 
-void write_targets(OpenMetrics& out, const overload::SheddingSettings& settings) {
+void write_targets(OpenMetrics& out, const overload::RefusalSettings& settings) {
   out.family("rubato_target_delay_seconds", "gauge",
              "How long requests may wait; from twice that on they are refused.");
   out.gauge(settings.target_of(false).seconds(), OpenMetrics::label("class", "short"));
@@ -53,7 +53,7 @@ void write_targets(OpenMetrics& out, const overload::SheddingSettings& settings)
 bool overloaded(const RuntimeStats& stats, const RuntimeOptions& options) {
   if (stats.overloaded > 0) return true;
   return options.credits != nullptr &&
-         options.credits->report().delay > options.shedding.target_delay;
+         options.credits->report().delay > options.refusal_rule.target_delay;
 }
 
 void write_weight(std::vector<std::pair<std::string, std::string>>& lines, int percent) {
@@ -66,7 +66,7 @@ void write_weight(std::vector<std::pair<std::string, std::string>>& lines, int p
 
 void expose_overload(OpenMetrics& out, const Runtime& runtime) {
   const RuntimeStats stats = runtime.stats();
-  if (controlled(runtime.options())) write_targets(out, runtime.options().shedding);
+  if (controlled(runtime.options())) write_targets(out, runtime.options().refusal_rule);
   out.family("rubato_queue_delay_seconds", "gauge",
              "Wait of a request that had its turn a moment ago, at the worker with the longest.");
   for (const JobClass job_class : kClasses) {
@@ -100,12 +100,12 @@ std::vector<std::pair<std::string, std::string>> overload_lines(const Runtime& r
       {"overload_state", overloaded(stats, options) ? "overloaded" : "calm"},
       {"overloaded_workers", std::to_string(stats.overloaded)}};
   if (controlled(options)) {
-    lines.emplace_back("target_delay_us", micros(options.shedding.target_delay));
-    lines.emplace_back("drop_delay_us", micros(options.shedding.drop_delay()));
+    lines.emplace_back("target_delay_us", micros(options.refusal_rule.target_delay));
+    lines.emplace_back("refuse_delay_us", micros(options.refusal_rule.refuse_delay()));
   }
-  if (options.shedding.tells_long()) {
-    lines.emplace_back("target_delay_us_long", micros(options.shedding.target_of(true)));
-    lines.emplace_back("drop_delay_us_long", micros(options.shedding.drop_delay(true)));
+  if (options.refusal_rule.tells_long()) {
+    lines.emplace_back("target_delay_us_long", micros(options.refusal_rule.target_of(true)));
+    lines.emplace_back("refuse_delay_us_long", micros(options.refusal_rule.refuse_delay(true)));
   }
   for (const JobClass job_class : kClasses) {
     lines.emplace_back(std::string("queue_delay_us_") + name_of(job_class),

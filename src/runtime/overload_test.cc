@@ -113,11 +113,11 @@ uint64_t occupy_in_the_end(LetterServer& server, std::string_view line,
   return flow;
 }
 
-class SheddingServer {
+class RefusingServer {
  public:
-  explicit SheddingServer(const std::string& policy = "fcfs") : server_(policy) {
+  explicit RefusingServer(const std::string& policy = "fcfs") : server_(policy) {
     server_.options.overload = Overload::kAqm;
-    server_.options.shedding = {.target_delay = kALongTime / 5,
+    server_.options.refusal_rule = {.target_delay = kALongTime / 5,
                                 .patience = Nanos(),
                                 .calm_idle = Nanos::seconds(60)};
     server_.app.on('L') = [this](Request&) {
@@ -142,8 +142,8 @@ class SheddingServer {
   LetterServer server_;
 };
 
-TEST(Shedding, who_waited_too_long_is_refused_and_counted_and_who_comes_later_is_served) {
-  SheddingServer server;
+TEST(RefusalRule, who_waited_too_long_is_refused_and_counted_and_who_comes_later_is_served) {
+  RefusingServer server;
   const uint64_t late = server->connect();
   server->submit(late, "A\nB\nE\n");
   server.let_go();
@@ -160,18 +160,18 @@ TEST(Shedding, who_waited_too_long_is_refused_and_counted_and_who_comes_later_is
   EXPECT_TRUE(server->stop());
 }
 
-TEST(Shedding, the_control_plane_is_served_however_late) {
-  SheddingServer server;
+TEST(RefusalRule, the_control_plane_is_served_however_late) {
+  RefusingServer server;
   const uint64_t health = server->connect();
   server->submit(health, "C\nC\n");
   server.let_go();
   EXPECT_EQ(server->receive(health, 4), "C\nC\n");
 }
 
-TEST(Shedding, what_has_been_started_is_finished) {
+TEST(RefusalRule, what_has_been_started_is_finished) {
   LetterServer server("synergy");
   server.options.overload = Overload::kAqm;
-  server.options.shedding = {.target_delay = Nanos::micros(1), .patience = Nanos()};
+  server.options.refusal_rule = {.target_delay = Nanos::micros(1), .patience = Nanos()};
   std::atomic<bool> runs{false};
   std::atomic<bool> short_ran{false};
   server.app.on('L') = [&](Request&) {
@@ -193,10 +193,10 @@ TEST(Shedding, what_has_been_started_is_finished) {
 
 // They are started at once, each, and would pile up behind each other: the waits before their
 // starts do not tell.
-TEST(Shedding, long_requests_that_share_a_worker_are_refused_by_their_number) {
+TEST(RefusalRule, long_requests_that_share_a_worker_are_refused_by_their_number) {
   LetterServer server("synergy");
   server.options.overload = Overload::kAqm;
-  server.options.shedding = {
+  server.options.refusal_rule = {
       .target_delay = kALongTime * 2, .patience = Nanos(), .budget = 1.0, .long_waits = 2};
   std::atomic<bool> known{false};
   std::atomic<bool> done{false};
@@ -233,11 +233,11 @@ TEST(Shedding, long_requests_that_share_a_worker_are_refused_by_their_number) {
   EXPECT_TRUE(server.stop());
 }
 
-// A test's SheddingServer in which L's like may wait for much longer than what is short.
-TEST(Shedding, long_requests_have_a_target_of_their_own_where_one_is_given) {
+// A test's RefusingServer in which L's like may wait for much longer than what is short.
+TEST(RefusalRule, long_requests_have_a_target_of_their_own_where_one_is_given) {
   LetterServer server("fcfs");
   server.options.overload = Overload::kAqm;
-  server.options.shedding = {.target_delay = kALongTime / 5,
+  server.options.refusal_rule = {.target_delay = kALongTime / 5,
                              .target_delay_long = Nanos::seconds(100),
                              .patience = Nanos(),
                              .calm_idle = Nanos::seconds(60)};
@@ -325,20 +325,20 @@ TEST(OverloadLines, call_a_server_overloaded_whose_credits_say_so) {
   credits.now.delay = Nanos::millis(8);
   LetterServer server("fcfs");
   server.options.credits = &credits;
-  server.options.shedding.target_delay_long = Nanos::millis(20);
+  server.options.refusal_rule.target_delay_long = Nanos::millis(20);
   server.start();
   const auto lines = overload_lines(*server.runtime);
   EXPECT_EQ(value_of(lines, "overload_control"), "credits");
   EXPECT_EQ(value_of(lines, "overload_state"), "overloaded");
   EXPECT_EQ(value_of(lines, "target_delay_us"), "3000.00");
-  EXPECT_EQ(value_of(lines, "drop_delay_us_long"), "40000.00");
+  EXPECT_EQ(value_of(lines, "refuse_delay_us_long"), "40000.00");
   EXPECT_TRUE(server.stop());
 }
 
-TEST(Shedding, of_two_pipelines_each_takes_its_turn_and_not_the_others) {
+TEST(RefusalRule, of_two_pipelines_each_takes_its_turn_and_not_the_others) {
   LetterServer server("fcfs");
   server.options.overload = Overload::kAqm;
-  server.options.shedding = {
+  server.options.refusal_rule = {
       .target_delay = kALongTime * 8, .patience = Nanos(), .budget = 1.0};
   std::atomic<bool> runs{false};
   std::atomic<bool> go_on{false};
@@ -366,7 +366,7 @@ TEST(Shedding, of_two_pipelines_each_takes_its_turn_and_not_the_others) {
   EXPECT_GT(stats.refusals[static_cast<size_t>(Refusal::kShare)][0], 0u);
 }
 
-TEST(Shedding, nobody_is_refused_unless_asked_for) {
+TEST(RefusalRule, nobody_is_refused_unless_asked_for) {
   LetterServer server("fcfs");
   std::atomic<bool> runs{false};
   server.app.on('L') = [&](Request&) {

@@ -25,7 +25,7 @@ namespace rubato {
 // Sums over all workers since the start.
 struct RuntimeStats {
   uint64_t requests = 0;
-  uint64_t refused = 0;  // those that a CreditSource rejected included
+  uint64_t refused = 0;  // those that a CreditSource refused included
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
   uint64_t cancelled = 0;   // started, and told to end early; finished by then or not
   uint32_t overloaded = 0;  // workers that now refuse requests which waited too long

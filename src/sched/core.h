@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "overload/class_delay.h"
-#include "overload/shedding.h"
+#include "overload/refusal_rule.h"
 #include "policy/contract.h"
 #include "sched/classify.h"
 #include "sched/service_time_estimator.h"
@@ -40,7 +40,7 @@ namespace rubato::sched {
 
 struct CoreOptions {
   Classify classify = Classify::kAge;
-  std::optional<overload::SheddingSettings> shedding;  // none = what fits the queues is served
+  std::optional<overload::RefusalSettings> refusal_rule;  // none = what fits the queues is served
   bool firm_deadlines = true;  // a reply is worth nothing after the deadline
 };
 
@@ -55,9 +55,9 @@ class Core {
         classify_(options.classify),
         firm_deadlines_(options.firm_deadlines) {
     static_assert(kIsPlatform<Platform>);
-    if (!options.shedding && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
+    if (!options.refusal_rule && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
     experience_ = std::make_unique<Experience>();
-    if (options.shedding) experience_->shedding.emplace(*options.shedding);
+    if (options.refusal_rule) experience_->refusal_rule.emplace(*options.refusal_rule);
   }
 
   // ---- Arrival --------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class Core {
     Request* first = answer_at_once(&request);
     if (first == nullptr) return;
     platform_.note_arrived(*first);
-    if (!serves(*first, Refusal::kDelay)) return turn_away(*first, Refusal::kDelay);
+    if (!serves(*first, Refusal::kDelay)) return refuse_late(*first, Refusal::kDelay);
     enqueue(*first);
   }
 
@@ -114,20 +114,20 @@ class Core {
 
   // kShare: its connection has just had its turn, and others wait.
   bool judge(Request& request, Refusal why) {
-    if (!experience_->shedding) return true;
+    if (!experience_->refusal_rule) return true;
     const Instant now = platform_.now();
     const Nanos wait = std::max(now - request.arrived, wait_among_long(request));
     const bool is_long = will_be_long(request);
-    const bool served = why == Refusal::kShare ? shedding().serves_more(wait, now, is_long)
-                                               : shedding().serves(wait, now, is_long);
+    const bool served = why == Refusal::kShare ? refusal_rule().serves_more(wait, now, is_long)
+                                               : refusal_rule().serves(wait, now, is_long);
     if (!served && is_long) request.job_class = JobClass::kLong;
-    platform_.note_overloaded(shedding().overloaded());
+    platform_.note_overloaded(refusal_rule().overloaded());
     return served;
   }
 
   // Asked only where long requests have a target of their own. Before they start this is a guess.
   bool will_be_long(const Request& request) const {
-    if (!shedding().settings().tells_long()) return false;
+    if (!refusal_rule().settings().tells_long()) return false;
     return request.job_class == JobClass::kLong ||
            estimator().was_long(request.type, bytes_of(request));
   }
@@ -144,14 +144,14 @@ class Core {
     if (suspended <= 0) return Nanos();
     const Nanos turns = overload::wait_in_turns(service, suspended, platform_.host().workers());
     const Nanos longest = std::max(turns, experience_->waited_long);
-    const Nanos wait = shedding().late_among_long(longest, service);
+    const Nanos wait = refusal_rule().late_among_long(longest, service);
     if (wait > Nanos()) request.job_class = JobClass::kLong;
     return wait;
   }
 
   // Refuses it, and what of its connection is late too: together their replies cost one send. The
   // first that is not late is queued.
-  void turn_away(Request& late, Refusal why) {
+  void refuse_late(Request& late, Refusal why) {
     const Instant begun = platform_.look_at_clock();
     waited(late.job_class, begun - late.arrived);
     Request* next = refuse(late, why);
@@ -160,7 +160,7 @@ class Core {
       if (refused == kRefusalRun || serves(*next, why)) break;
       next = refuse(*next, why);
     }
-    shedding().spent(platform_.look_at_clock() - begun);
+    refusal_rule().spent(platform_.look_at_clock() - begun);
     if (next != nullptr) enqueue(*next);
   }
 
@@ -177,9 +177,9 @@ class Core {
   // Returns the next command of the flow that is to run, if it is here.
   Request* refuse(Request& request, Refusal why) {
     request.refusal = why;
-    if (experience_ != nullptr && experience_->shedding) {
+    if (experience_ != nullptr && experience_->refusal_rule) {
       const bool is_long = request.job_class == JobClass::kLong;
-      request.retry_after = shedding().retry_after(platform_.now(), is_long);
+      request.retry_after = refusal_rule().retry_after(platform_.now(), is_long);
     }
     platform_.note_refused(request);
     return answer_at_once(platform_.refuse(request));
@@ -199,9 +199,9 @@ class Core {
     platform_.note_none_waits();
     if (experience_ == nullptr) return;
     experience_->waited_long = Nanos();
-    if (!experience_->shedding) return;
-    shedding().ran_out(platform_.now());
-    platform_.note_overloaded(shedding().overloaded());
+    if (!experience_->refusal_rule) return;
+    refusal_rule().ran_out(platform_.now());
+    platform_.note_overloaded(refusal_rule().overloaded());
   }
 
   // Does the next command of the pipeline just served wait here?
@@ -268,7 +268,7 @@ class Core {
       return false;
     }
     if (first && !serves(request, Refusal::kDelay)) {
-      turn_away(request, Refusal::kDelay);
+      refuse_late(request, Refusal::kDelay);
       return false;
     }
     if (first) classify_by_experience(request);
@@ -445,7 +445,7 @@ class Core {
     if (platform_.others_wait()) {
       if (!serves(next, Refusal::kShare)) {
         platform_.note_arrived(next);
-        return turn_away(next, Refusal::kShare);
+        return refuse_late(next, Refusal::kShare);
       }
       platform_.flush(next);
     }
@@ -471,7 +471,7 @@ class Core {
 
   // What was learned from the requests before.
   struct Experience {
-    std::optional<overload::Shedding> shedding;  // none = what fits the queues is served
+    std::optional<overload::RefusalRule> refusal_rule;  // none = what fits the queues is served
     ServiceTimeEstimator estimator;
     Nanos waited_long;  // how long the last long request waited for its turn
   };
@@ -492,7 +492,7 @@ class Core {
     bool locked_turn = false;
   };
 
-  overload::Shedding& shedding() const { return *experience_->shedding; }
+  overload::RefusalRule& refusal_rule() const { return *experience_->refusal_rule; }
   ServiceTimeEstimator& estimator() const { return experience_->estimator; }
   size_t bytes_of(const Request& request) const { return platform_.payload_bytes(request); }
   Aside& aside() {

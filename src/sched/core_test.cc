@@ -120,7 +120,7 @@ TEST_F(CoreTest, who_gives_credits_judges_the_wait_of_what_came_with_one) {
 }
 
 TEST_F(CoreTest, a_deadline_that_is_only_an_order_refuses_and_cancels_nobody) {
-  Core core(policy_, {.classify = Classify::kAge, .shedding = {}, .firm_deadlines = false},
+  Core core(policy_, {.classify = Classify::kAge, .refusal_rule = {}, .firm_deadlines = false},
             ScriptedPlatform{script_});
   request_.deadline = script_.host.now();
   pass(kWhile);

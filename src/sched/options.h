@@ -16,7 +16,7 @@
 #include "base/option_text.h"
 #include "base/preempt_mechanism.h"
 #include "base/time.h"
-#include "overload/shedding.h"
+#include "overload/refusal_rule.h"
 #include "sched/classify.h"
 
 namespace rubato {
@@ -85,12 +85,12 @@ struct SchedulerOptions {
   OptionSettings cores_settings;
   uint32_t guaranteed_cores = 1;
   Overload overload = Overload::kNone;
-  overload::SheddingSettings shedding;
+  overload::RefusalSettings refusal_rule;
   OptionSettings credits_settings;
 
   // Do workers have cores only as long as an allocator leaves them?
   bool allocates_cores() const { return cores != kAdaptiveCores; }
-  bool sheds() const { return overload == Overload::kAqm; }
+  bool refuses_late() const { return overload == Overload::kAqm; }
 
   template <class V>
   static void visit(SchedulerOptions& o, V&& v);
@@ -182,23 +182,23 @@ template <class V>
 void SchedulerOptions::visit_overload(SchedulerOptions& o, V& v) {
   v(OptionInfo{"overload", "", 0, 0, "what an overloaded server does"}, o.overload);
   v(OptionInfo{"target_delay", "ms", 0.001, 6e4, "how long requests may wait for their turn"},
-    o.shedding.target_delay);
+    o.refusal_rule.target_delay);
   v(OptionInfo{"target_delay_long", "ms", 0, 6e4,
                "the same of long requests; 0 = as others, or eight times their own service where "
                "they share a worker"},
-    o.shedding.target_delay_long);
+    o.refusal_rule.target_delay_long);
   v(OptionInfo{"overload_patience", "ms", 0, 6e4,
                "waits are overload once a worker has not run out of work for so long (aqm)"},
-    o.shedding.patience);
+    o.refusal_rule.patience);
   v(OptionInfo{"overload_calm", "ms", 0, 6e4,
                "overload is over when nobody was late for so long (aqm)"},
-    o.shedding.calm);
+    o.refusal_rule.calm);
   v(OptionInfo{"overload_calm_idle", "ms", 0, 6e4,
                "the same where a worker runs out of work again (aqm)"},
-    o.shedding.calm_idle);
+    o.refusal_rule.calm_idle);
   v(OptionInfo{"overload_budget", "", 0, 1,
                "share of a worker's time that may go into refusing requests (aqm)"},
-    o.shedding.budget);
+    o.refusal_rule.budget);
   v(OptionInfo{"credits_set", "", 0, 0, "settings of the credits"}, o.credits_settings);
 }
 

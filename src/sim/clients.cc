@@ -25,7 +25,7 @@ Clients::Clients(const WorkloadSpec& workload, uint64_t requests, uint64_t seed,
       warm_at_(warm_at),
       coming_(source_.next()),
       sessions_(settings.sessions),
-      shed_(types_of(workload).size()) {
+      unsent_(types_of(workload).size()) {
   const double rtt = static_cast<double>(costs.network_rtt.count());
   const double p99 = std::max(rtt, static_cast<double>(costs.network_rtt_p99.count()));
   delay_spread_ns_ = std::min((p99 - rtt) / (kRoundTripP99 - 2), rtt / 2);
@@ -92,7 +92,7 @@ void Clients::generate() {
   generated_warm_ += offer.at >= warm_at_ ? 1u : 0u;
   last_generated_ = offer.at;
   if (generated_ < requests_) coming_ = source_.next();
-  if (session.queued == kQueue) shed_oldest(session);
+  if (session.queued == kQueue) discard_oldest(session);
   session.queue[(session.first + session.queued++) % kQueue] = offer;
   drain(id, offer.at);
 }
@@ -101,7 +101,7 @@ void Clients::generate() {
 // would never get an answer, so it sends its demand.
 void Clients::drain(uint32_t id, Instant now) {
   Session& session = sessions_[id];
-  shed_expired(session, now);
+  discard_expired(session, now);
   while (session.queued > 0 && session.underway < session.credit) {
     const Offer offer = session.queue[session.first];
     session.first = (session.first + 1) % kQueue;
@@ -128,23 +128,23 @@ void Clients::send(uint32_t id, Kind kind, const Offer& offer, Instant now) {
         .offer = offer});
 }
 
-void Clients::shed_oldest(Session& session) {
+void Clients::discard_oldest(Session& session) {
   const Offer& offer = session.queue[session.first];
-  shed_[offer.type] += offer.at >= warm_at_ ? 1u : 0u;
+  unsent_[offer.type] += offer.at >= warm_at_ ? 1u : 0u;
   session.first = (session.first + 1) % kQueue;
   --session.queued;
 }
 
-void Clients::shed_expired(Session& session, Instant now) {
+void Clients::discard_expired(Session& session, Instant now) {
   while (session.queued > 0 && now - session.queue[session.first].at > settings_.expiry) {
-    shed_oldest(session);
+    discard_oldest(session);
   }
   if (session.queued == 0) session.demand_advertised = false;
 }
 
 void Clients::abort() {
   for (Session& session : sessions_) {
-    while (session.queued > 0) shed_oldest(session);
+    while (session.queued > 0) discard_oldest(session);
   }
 }
 

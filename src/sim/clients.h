@@ -26,13 +26,14 @@ namespace rubato::sim {
 struct ClientSettings {
   static constexpr uint32_t kMostSessions = 1'000'000;
   uint32_t sessions = 100;           // 1 to kMostSessions
-  Nanos expiry = Nanos::micros(10);  // a request that waits longer is shed; max() = never
+  Nanos expiry = Nanos::micros(10);  // a request that waits longer is not sent; max() = never
 };
 
 class Clients {
  public:
   static constexpr int64_t kUnlimited = INT64_MAX;  // a credit
-  static constexpr uint32_t kQueue = 16;  // requests of a session; the oldest is shed for one more
+  // Requests of a session; the oldest is not sent for one more.
+  static constexpr uint32_t kQueue = 16;
 
   // `credit` is the number of requests that each session may have underway at first. Shed requests
   // that came after `warm_at` are counted.
@@ -47,7 +48,8 @@ class Clients {
     Offer offer;
   };
 
-  // When step() has something to do; never() = all requests were sent or shed, and are answered.
+  // When step() has something to do; never() = all requests were sent or discarded, and are
+  // answered.
   Instant next() const;
   // The first event happens. Requires next() != never().
   Message step();
@@ -59,14 +61,14 @@ class Clients {
   }
   void advertise(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
 
-  // Nothing is underway and nothing will be: all queued requests are shed.
+  // Nothing is underway and nothing will be: all queued requests are not sent.
   void abort();
 
   bool generating() const { return generated_ < requests_; }
   uint64_t generated() const { return generated_; }
   Instant last_generated() const { return last_generated_; }
   uint64_t generated_warm() const { return generated_warm_; }
-  const std::vector<uint64_t>& shed() const { return shed_; }  // by type, after the warm-up
+  const std::vector<uint64_t>& unsent() const { return unsent_; }  // by type, after the warm-up
   uint64_t demand_messages() const { return demand_messages_; }
 
  private:
@@ -96,8 +98,8 @@ class Clients {
   void generate();
   void send(uint32_t session, Kind kind, const Offer& offer, Instant now);
   void drain(uint32_t session, Instant now);
-  void shed_oldest(Session& session);
-  void shed_expired(Session& session, Instant now);
+  void discard_oldest(Session& session);
+  void discard_expired(Session& session, Instant now);
   Nanos one_way_delay();
   void push(Packet packet);
 
@@ -116,7 +118,7 @@ class Clients {
   uint64_t demand_messages_ = 0;
   std::vector<Session> sessions_;
   std::vector<Packet> packets_;  // a heap, the earliest first
-  std::vector<uint64_t> shed_;
+  std::vector<uint64_t> unsent_;
 };
 
 }  // namespace rubato::sim

@@ -41,7 +41,7 @@ struct Server {
     }
     return {};
   }
-  uint64_t shed() const { return clients.shed()[0]; }
+  uint64_t unsent() const { return clients.unsent()[0]; }
 
   Clients clients;
   Instant now;
@@ -56,7 +56,7 @@ TEST(Clients, without_a_limit_every_request_is_sent_at_once) {
     ++received;
   }
   EXPECT_EQ(received, 1000u);
-  EXPECT_EQ(server.shed(), 0u);
+  EXPECT_EQ(server.unsent(), 0u);
 }
 
 TEST(Clients, a_session_has_no_more_underway_than_its_credit) {
@@ -85,7 +85,7 @@ TEST(Clients, what_waits_for_a_credit_longer_than_the_expiry_is_shed) {
   server.clients.advertise(0, 1, server.now + Nanos::micros(1));
   const Clients::Message sent = server.receive();
   EXPECT_NE(sent.offer.at, demand.offer.at);
-  EXPECT_GE(server.shed(), 1u);
+  EXPECT_GE(server.unsent(), 1u);
 }
 
 TEST(Clients, a_session_asks_once_by_a_message_of_its_own) {
@@ -99,9 +99,9 @@ TEST(Clients, of_more_than_a_queue_holds_the_oldest_are_shed) {
   Server server(1e6, 100, {.sessions = 1, .expiry = Nanos::max()}, 0);
   while (server.receive().kind != Clients::Kind::kNothing) {
   }
-  EXPECT_EQ(server.shed(), 100 - Clients::kQueue);
+  EXPECT_EQ(server.unsent(), 100 - Clients::kQueue);
   server.clients.abort();
-  EXPECT_EQ(server.shed(), 100u);
+  EXPECT_EQ(server.unsent(), 100u);
 }
 
 TEST(Clients, every_request_tells_how_many_wait_behind_it) {

@@ -98,7 +98,7 @@ struct Costs {
   struct Cores {
     Nanos park;            // giving a core away
     Nanos wake;            // from the decision until a parked core looks for work
-    Nanos reject;          // dropping a request and saying so
+    Nanos refuse;          // dropping a request and saying so
     Nanos credit_message;  // one that only has credits or demand, sent or received
   } cores;
 

@@ -31,7 +31,7 @@ class Departures {
   Departures(const Setup& setup, const Watch& watch, Server& server, RequestPool& pool,
              const ArrivalTotals& arrivals, Instant warm_at)
       : requests_(setup.requests),
-        reject_(setup.costs.cores.reject),
+        reject_(setup.costs.cores.refuse),
         way_back_(setup.costs.nic.pcie + setup.costs.network_rtt / 2),
         warm_at_(warm_at),
         watch_(watch),

@@ -34,7 +34,7 @@ struct ElasticOutcome {
   uint64_t parks = 0, wakes = 0;            // of the whole run, as all below
   uint64_t credit_messages = 0;             // from the server, without an answer
   uint64_t demand_messages = 0;             // from clients, without a request
-  std::vector<uint64_t> shed;               // by clients, per type; measured ones
+  std::vector<uint64_t> unsent;               // by clients, per type; measured ones
   double credits = 0, credits_issued = 0;   // on average: the total, and the clients' share
   double credits_outstanding = 0;           // of those, not in use by a request at the server
   double credits_withheld = 0;              // by cores that park

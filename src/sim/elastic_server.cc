@@ -35,7 +35,7 @@ bool ElasticServer::admits(uint32_t session, int64_t demand) {
 Instant ElasticServer::answer(uint32_t session, bool served, Instant now, Instant sent) {
   if (!uses_credits()) return clients_.answer(session, Clients::kUnlimited, sent);
   const int64_t credit = served ? credits_.replied(sessions_[session], now)
-                                : credits_.dropped(sessions_[session], now);
+                                : credits_.refused(sessions_[session], now);
   return clients_.answer(session, credit, sent);
 }
 
@@ -80,7 +80,7 @@ void ElasticServer::note_credits() {
 ElasticOutcome ElasticServer::outcome() const {
   ElasticOutcome outcome;
   cores_.add_to(outcome);
-  outcome.shed = clients_.shed();
+  outcome.unsent = clients_.unsent();
   outcome.demand_messages = clients_.demand_messages();
   outcome.credit_messages = credit_messages_;
   outcome.credits_least = credits_least_ == UINT64_MAX ? 0 : credits_least_;

@@ -39,8 +39,8 @@ Outcome run(const Setup& setup, const std::string& policy = "steal", const Setti
   return std::move(*outcome);
 }
 
-uint64_t shed(const Outcome& outcome) {
-  const auto& by_type = outcome.elastic->shed;
+uint64_t unsent(const Outcome& outcome) {
+  const auto& by_type = outcome.elastic->unsent;
   return std::accumulate(by_type.begin(), by_type.end(), uint64_t{0});
 }
 
@@ -88,18 +88,18 @@ TEST(Elastic, every_request_is_served_refused_or_shed_whoever_allocates) {
   constexpr std::pair<bool, bool> kWays[] = {{false, false}, {false, true}, {true, false}};
   for (const char* cores :
        {"static", "reactive", "caladan", "util-range", "delay-range", "coresync"}) {
-    for (const auto& [credits, sheds] : kWays) {
+    for (const auto& [credits, refuses_late] : kWays) {
       for (const double load : {0.05, 0.6, 1.5}) {
         sim::Setup setup = at_load(load, cores, 10'000);
         setup.elastic->uses_credits = credits;
-        if (sheds) setup.shedding.emplace();
+        if (refuses_late) setup.refusal_rule.emplace();
         const Outcome outcome = run(setup);
         const TypeOutcome& type = outcome.types[0];
-        EXPECT_EQ(type.latency.count() + type.refused + shed(outcome), outcome.measured)
+        EXPECT_EQ(type.latency.count() + type.refused + unsent(outcome), outcome.measured)
             << cores << " at " << load;
         EXPECT_EQ(counter(outcome, "left_waiting"), 0u) << cores << " at " << load;
-        if (!credits && !sheds) {
-          EXPECT_EQ(type.refused + shed(outcome), 0u);
+        if (!credits && !refuses_late) {
+          EXPECT_EQ(type.refused + unsent(outcome), 0u);
         }
       }
     }
@@ -145,11 +145,11 @@ TEST(Elastic, credits_keep_goodput_and_latency_where_an_unprotected_server_drown
 TEST(Elastic, an_aqm_alone_bounds_what_a_request_waits) {
   sim::Setup setup = at_load(1.5, "static", 200'000);
   setup.elastic->uses_credits = false;
-  setup.shedding = {.target_delay = Nanos::micros(80), .patience = Nanos(), .budget = 1};
+  setup.refusal_rule = {.target_delay = Nanos::micros(80), .patience = Nanos(), .budget = 1};
   const Outcome outcome = run(setup);
   EXPECT_LT(p99_us(outcome), 400);
   EXPECT_GT(outcome.types[0].refused, 10'000u);
-  EXPECT_EQ(shed(outcome), 0u);
+  EXPECT_EQ(unsent(outcome), 0u);
 }
 
 TEST(Elastic, guaranteed_cores_are_never_given_away) {
@@ -171,8 +171,8 @@ TEST(Elastic, a_preempted_long_request_does_not_read_as_overload) {
   const Outcome by_class = run(setup, "synergy");
   setup.elastic->delay_by_class = false;
   const Outcome oldest = run(setup, "synergy");
-  EXPECT_LT(shed(by_class), by_class.measured / 100);
-  EXPECT_GT(shed(oldest), oldest.measured / 10);
+  EXPECT_LT(unsent(by_class), by_class.measured / 100);
+  EXPECT_GT(unsent(oldest), oldest.measured / 10);
 }
 
 }  // namespace

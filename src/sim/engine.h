@@ -196,7 +196,7 @@ class Engine {
       left += type.latency.count() + type.refused + type.lost;
     }
     if constexpr (Server::kElastic) {
-      for (const uint64_t shed : outcome.elastic->shed) left += shed;
+      for (const uint64_t unsent : outcome.elastic->unsent) left += unsent;
     }
     RUBATO_CHECK(left == outcome.measured);
     if (Server::kElastic || any(context_.costs.stalls)) return;

@@ -166,10 +166,10 @@ void explain_classes(const Setup& setup, Lines& lines) {
 }
 
 void explain_refusals(const Setup& setup, Lines& lines) {
-  if (!setup.shedding) return;
-  lines.push_back("a worker that has not run out of work for " + text(setup.shedding->patience) +
+  if (!setup.refusal_rule) return;
+  lines.push_back("a worker that has not run out of work for " + text(setup.refusal_rule->patience) +
                   " refuses requests that have waited for more than " +
-                  text(setup.shedding->drop_delay()));
+                  text(setup.refusal_rule->refuse_delay()));
 }
 
 struct Named {
@@ -291,9 +291,9 @@ void explain_elastic(const Setup& setup, Lines& lines) {
                     (elastic.clients.expiry == Nanos::max() ? std::string("forever")
                                                             : text(elastic.clients.expiry)) +
                     "; latencies begin when it has the request");
-    lines.push_back("a request is dropped, at " + text(costs.cores.reject) +
+    lines.push_back("a request is dropped, at " + text(costs.cores.refuse) +
                     " of a worker's time, while others have waited for " +
-                    text(elastic.credits.drop_delay) + "; a message with credits only costs " +
+                    text(elastic.credits.refuse_delay) + "; a message with credits only costs " +
                     text(costs.cores.credit_message));
   }
   lines.push_back("cores are allocated by '" + elastic.cores + "'; to wake one takes " +

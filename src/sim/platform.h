@@ -68,7 +68,7 @@ class SimPlatform : public sched::PlainPlatform {
     return {};
   }
   Request* refuse(Request& request) {
-    if (request.refusal != Refusal::kFull) meter().spend(context_.costs.cores.reject);
+    if (request.refusal != Refusal::kFull) meter().spend(context_.costs.cores.refuse);
     context_.departures.refuse(request, context_.now());
     return nullptr;
   }

@@ -104,7 +104,7 @@ void add_elastic(ElasticOutcome& sum, const ElasticOutcome& other) {
   sum.credits_least = std::min(sum.credits_least, other.credits_least);
   sum.credits_most = std::max(sum.credits_most, other.credits_most);
   sum.max_delay_us = std::max(sum.max_delay_us, other.max_delay_us);
-  for (size_t i = 0; i < sum.shed.size(); ++i) sum.shed[i] += other.shed[i];
+  for (size_t i = 0; i < sum.unsent.size(); ++i) sum.unsent[i] += other.unsent[i];
 }
 
 void add_counts(SimReport& sum, const SimReport& other) {

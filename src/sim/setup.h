@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/time.h"
-#include "overload/shedding.h"
+#include "overload/refusal_rule.h"
 #include "sched/classify.h"
 #include "sim/costs.h"
 #include "sim/elastic.h"
@@ -31,7 +31,7 @@ struct Setup {
   double warmup = 0.1;       // share of the run's time whose arrivals are not measured
   Classify classify = Classify::kAge;
   Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
-  std::optional<overload::SheddingSettings> shedding;  // none = what fits the queues is served
+  std::optional<overload::RefusalSettings> refusal_rule;  // none = what fits the queues is served
   std::optional<ElasticSetup> elastic;  // clients with sessions, and cores that come and go
 };
 

@@ -37,7 +37,7 @@ class SimWorker {
         pool_(pool),
         id_(id),
         group_(context.group_of(id)),
-        core_(context.policy, {context.setup.classify, context.setup.shedding},
+        core_(context.policy, {context.setup.classify, context.setup.refusal_rule},
               SimPlatform<P, Server>(context, pool, *this, WorkerId{id})) {}
   SimWorker(const SimWorker&) = delete;
   SimWorker& operator=(const SimWorker&) = delete;
@@ -101,7 +101,7 @@ class SimWorker {
 
   // The worker has found nothing: it idles.
   void rest() {
-    if (context_.setup.shedding) pool_.note_found_nothing(id_);
+    if (context_.setup.refusal_rule) pool_.note_found_nothing(id_);
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);

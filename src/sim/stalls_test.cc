@@ -165,7 +165,7 @@ TEST(Stalls, every_allocator_answers_every_request) {
       const Outcome outcome = elastic(cores, stalls(Nanos::millis(2), Nanos::micros(200), hits),
                                       60'000);
       const uint64_t ended = outcome.types[0].latency.count() + outcome.types[0].refused +
-                       outcome.types[0].lost + outcome.elastic->shed[0];
+                       outcome.types[0].lost + outcome.elastic->unsent[0];
       EXPECT_EQ(ended, outcome.measured) << cores;
     }
   }

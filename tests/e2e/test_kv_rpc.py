@@ -244,7 +244,7 @@ class Overload(Case):
             self.assertEqual((reason, of_class), (1, 1))
             self.assertGreater(retry_us, 0)
         info = server.info("overload")
-        self.assertEqual(info["rpc_rejected_overloaded"], "1")
+        self.assertEqual(info["rpc_refused_overloaded"], "1")
         stats = server.info("commandstats")["cmdstat_get"]
         self.assertIn("calls=0,", stats)
         self.assertIn("rejected_calls=1,", stats)

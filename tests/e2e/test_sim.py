@@ -224,8 +224,8 @@ class SessionsAndCores(unittest.TestCase):
         run = report(*self.COMMAND, "--cores", "coresync", "--load", "1.2",
                      "--overload", "credits", "--cores-set", "r=20", "--target-delay", "60us")
         counts = sum(t["count"] + t["refused"] + t["lost"] for t in run["types"])
-        self.assertEqual(counts + run["elastic"]["shed_by_clients"], run["requests"])
-        self.assertGreater(run["elastic"]["shed_by_clients"], 0)
+        self.assertEqual(counts + run["elastic"]["unsent_by_clients"], run["requests"])
+        self.assertGreater(run["elastic"]["unsent_by_clients"], 0)
         self.assertEqual(run["settings"]["cores.r"], "20")
         self.assertEqual(run["settings"]["target_delay_us"], "60")
 

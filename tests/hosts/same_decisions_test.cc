@@ -45,7 +45,7 @@ sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreO
   setup.requests = arrivals.size();
   setup.warmup = 0;
   setup.classify = options.classify;
-  setup.shedding = options.shedding;
+  setup.refusal_rule = options.refusal_rule;
   setup.long_over = Nanos::micros(20);
   setup.costs.preemption.clock = sim::Clock::kSelf;
   std::vector<RequestType> types;
@@ -105,13 +105,13 @@ TEST(SameDecisions, by_what_was_learned) { every_policy({Classify::kLearned, {}}
 TEST(SameDecisions, as_declared) { every_policy({Classify::kDeclared, {}}, "declared"); }
 
 TEST(SameDecisions, with_refusals_by_wait) {
-  overload::SheddingSettings shedding;
-  shedding.target_delay = Nanos::micros(100);
-  shedding.patience = Nanos::micros(500);
-  shedding.calm = Nanos::micros(500);
-  shedding.calm_idle = Nanos::micros(200);
-  shedding.budget = 1;
-  every_policy({Classify::kLearned, shedding}, "shedding");
+  overload::RefusalSettings refusal_rule;
+  refusal_rule.target_delay = Nanos::micros(100);
+  refusal_rule.patience = Nanos::micros(500);
+  refusal_rule.calm = Nanos::micros(500);
+  refusal_rule.calm_idle = Nanos::micros(200);
+  refusal_rule.budget = 1;
+  every_policy({Classify::kLearned, refusal_rule}, "shedding");
 }
 
 }  // namespace

@@ -29,35 +29,35 @@ uint64_t RpcKvSession::max_reply_bytes() const {
   return std::min<uint64_t>(KvSession::max_reply_bytes(), rpc::kMaxBodyBytes);
 }
 
-// What is rejected on arrival is looked at all the same: it counts as its command's.
+// What is refused on arrival is looked at all the same: it counts as its command's.
 Frame RpcKvSession::frame(std::string_view unread, Request& request) {
   rpc_.set_body_limit(authenticated() ? rpc::kMaxBodyBytes : kUnauthenticatedBytes);
   const Frame found = rpc_.find(unread, request, request_);
   if (found.state == FrameState::kIncomplete) return found;
-  if (request.at_once && !request_.rejects()) return found;
-  const bool rejected = request.at_once;
+  if (request.at_once && !request_.refuses()) return found;
+  const bool refused = request.at_once;
   take_whole(request_.body, request);
-  request.control |= rejected;
+  request.control |= refused;
   const bool fast = (command_table()[request.type].flags & kFast) != 0;
   rpc_.set_class(request_, fast ? rpc::kShortClass : 0);
   return found;
 }
 
 // The commands of a transaction come without waiting for the reply to its MULTI.
-void RpcKvSession::note_rejected(const Request& request) {
+void RpcKvSession::note_refused(const Request& request) {
   if (command_table()[request.type].name == "multi") set_refuses_transaction(true);
-  server().calls().reject(request.type);
+  server().calls().refuse(request.type);
   server().errors().count_refusal();
   if (request.job_class == JobClass::kLong) rpc_.set_class(request_, rpc::kLongClass);
 }
 
 void RpcKvSession::refuse(Request& request) {
-  note_rejected(request);
+  note_refused(request);
   rpc_.answer(request, request_);
 }
 
 void RpcKvSession::answer(Request& request) {
-  if (request_.rejects()) note_rejected(request);
+  if (request_.refuses()) note_refused(request);
   rpc_.answer(request, request_);
 }
 

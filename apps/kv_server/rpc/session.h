@@ -34,7 +34,7 @@ class RpcKvSession final : public KvSession {
   uint64_t max_reply_bytes() const override;
 
  private:
-  void note_rejected(const Request& request);
+  void note_refused(const Request& request);
 
   rpc::ServerSession rpc_;
   rpc::ServerRequest request_;  // the one in service

@@ -15,10 +15,10 @@ using Words = std::vector<std::string>;
 
 constexpr uint32_t kSession = 7;
 
-rpc::AdmissionOptions waiting_up_to(Nanos drop_delay) {
+rpc::AdmissionOptions waiting_up_to(Nanos refuse_delay) {
   rpc::AdmissionOptions options;
-  options.credits.target_delay = drop_delay / 2;
-  options.credits.drop_delay = drop_delay;
+  options.credits.target_delay = refuse_delay / 2;
+  options.credits.refuse_delay = refuse_delay;
   return options;
 }
 
@@ -66,7 +66,7 @@ class RpcClient {
     const std::vector<Said> said = request(body);
     if (said.empty() || said[0].message.id != id_) return "no answer";
     if (said[0].message.kind == Kind::kResponse) return said[0].body;
-    return (said[0].message.kind == Kind::kReject ? "reject " : "error ") +
+    return (said[0].message.kind == Kind::kRefusal ? "reject " : "error ") +
            std::to_string(said[0].message.amount);
   }
 
@@ -163,7 +163,7 @@ TEST_F(RpcKv, a_refused_request_is_rejected_and_counts_as_its_commands) {
   client_.link().refuse_next();
   EXPECT_EQ(client_.call({"GET", "k"}).substr(0, 6), "reject");
   Server& server = harness_.app.server();
-  EXPECT_EQ(server.calls().rejected(command_table().find("get")), 1u);
+  EXPECT_EQ(server.calls().refused(command_table().find("get")), 1u);
   EXPECT_EQ(server.errors().snapshot().at("OVERLOADED"), 1u);
   EXPECT_EQ(client_.call({"GET", "k"}), "$-1\r\n");
   admission_.tick(now());  // it adds up what the workers have counted
@@ -197,9 +197,9 @@ TEST(RpcKvOverload, what_comes_while_others_wait_is_rejected_and_counts_as_its_c
   client.hello();
   const auto said = client.request(command({"GET", "k"}));
   ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0].message.kind, Kind::kReject);
-  EXPECT_EQ(rpc::decode_reject(said[0].body).of_class, rpc::kShortClass);
-  EXPECT_EQ(harness.app.server().calls().rejected(command_table().find("get")), 1u);
+  EXPECT_EQ(said[0].message.kind, Kind::kRefusal);
+  EXPECT_EQ(rpc::decode_refusal(said[0].body).of_class, rpc::kShortClass);
+  EXPECT_EQ(harness.app.server().calls().refused(command_table().find("get")), 1u);
   admission.withdraw(waiting);
   admission.close(other);
 }

@@ -86,7 +86,7 @@ std::unique_ptr<Session> KvApplication::open(const Peer& peer) {
   return std::make_unique<KvSession>(server_, peer);
 }
 
-std::string KvApplication::turn_away(const Peer& peer) {
+std::string KvApplication::refusal_for(const Peer& peer) {
   if (!server_.config().is_protected() || is_loopback(peer.address)) return {};
   return protected_mode_answer(server_.options().ports[peer.port]);
 }
@@ -136,14 +136,14 @@ void KvApplication::run(Request& request, KvSession& session) {
   const Command& command = (*table_)[request.type];
   if (command.handler == nullptr) return reject_unknown(request, session);
   if (!arity_fits(command, argv.size())) {
-    return reject(request, session, "ERR wrong number of arguments for '" +
+    return refuse(request, session, "ERR wrong number of arguments for '" +
                                         table_->full_name(request.type) + "' command");
   }
   if ((command.flags & kNoAuth) == 0 && !session.authenticated()) {
-    return reject(request, session, "NOAUTH Authentication required.");
+    return refuse(request, session, "NOAUTH Authentication required.");
   }
   if (session.refuses_transaction() && (command.flags & kRunsRefused) == 0) [[unlikely]] {
-    return reject(request, session, kNotRun);
+    return refuse(request, session, kNotRun);
   }
   session.note_command(request.type);
   Context context{server_, server_.engine(), session,
@@ -152,8 +152,8 @@ void KvApplication::run(Request& request, KvSession& session) {
   command.handler(context);
 }
 
-void KvApplication::reject(Request& request, KvSession& session, std::string_view text) {
-  server_.calls().reject(request.type);
+void KvApplication::refuse(Request& request, KvSession& session, std::string_view text) {
+  server_.calls().refuse(request.type);
   server_.errors().count(text);
   Reply(*request.reply, session.version()).error(text);
 }
@@ -165,10 +165,10 @@ void KvApplication::reject_unknown(Request& request, KvSession& session) {
     return;
   }
   if (table_->is_container(request.type) && argv.size() < 2) {
-    return reject(request, session, "ERR wrong number of arguments for '" +
+    return refuse(request, session, "ERR wrong number of arguments for '" +
                                         table_->full_name(request.type) + "' command");
   }
-  reject(request, session, unknown_text(*table_, request.type, argv));
+  refuse(request, session, unknown_text(*table_, request.type, argv));
 }
 
 void KvApplication::say_protocol_error(Request& request, KvSession& session) {

@@ -25,7 +25,7 @@ class KvApplication final : public Application, public Protocol {
   void connect(const Host& host) { server_.connect(host); }
 
   std::unique_ptr<Session> open(const Peer& peer) override;
-  std::string turn_away(const Peer& peer) override;
+  std::string refusal_for(const Peer& peer) override;
   void handle(Request& request) override;
   void slow(const Request& request, const Completion& times) override;
 
@@ -45,7 +45,7 @@ class KvApplication final : public Application, public Protocol {
   void serve(Request& request, KvSession& session);
   void run(Request& request, KvSession& session);
   void run_muted(Request& request, KvSession& session);
-  void reject(Request& request, KvSession& session, std::string_view text);
+  void refuse(Request& request, KvSession& session, std::string_view text);
   void reject_unknown(Request& request, KvSession& session);
   void say_protocol_error(Request& request, KvSession& session);
 

@@ -17,26 +17,26 @@ namespace rubato::kv {
 
 class CallCounters {
  public:
-  explicit CallCounters(uint32_t commands) : rejected_(commands), failed_(commands) {}
+  explicit CallCounters(uint32_t commands) : refused_(commands), failed_(commands) {}
 
   // Not run: wrong arity, not allowed, refused by an overloaded server.
-  void reject(uint32_t command) { rejected_[command].fetch_add(1, std::memory_order_relaxed); }
+  void refuse(uint32_t command) { refused_[command].fetch_add(1, std::memory_order_relaxed); }
   // Run, and answered with an error.
   void fail(uint32_t command) { failed_[command].fetch_add(1, std::memory_order_relaxed); }
 
-  uint64_t rejected(uint32_t command) const {
-    return rejected_[command].load(std::memory_order_relaxed);
+  uint64_t refused(uint32_t command) const {
+    return refused_[command].load(std::memory_order_relaxed);
   }
   uint64_t failed(uint32_t command) const {
     return failed_[command].load(std::memory_order_relaxed);
   }
   void reset() {
-    for (auto& count : rejected_) count.store(0, std::memory_order_relaxed);
+    for (auto& count : refused_) count.store(0, std::memory_order_relaxed);
     for (auto& count : failed_) count.store(0, std::memory_order_relaxed);
   }
 
  private:
-  std::vector<std::atomic<uint64_t>> rejected_;
+  std::vector<std::atomic<uint64_t>> refused_;
   std::vector<std::atomic<uint64_t>> failed_;
 };
 

@@ -174,15 +174,15 @@ void commandstats_section(Server& server, Text& text) {
   text.section("Commandstats");
   for (uint32_t type = 1; type < table.size(); ++type) {
     const uint64_t calls = latency == nullptr ? 0 : latency->total_time(type).count();
-    const uint64_t rejected = server.calls().rejected(type);
+    const uint64_t refused = server.calls().refused(type);
     const uint64_t failed = server.calls().failed(type);
-    if (calls == 0 && rejected == 0 && failed == 0) continue;
+    if (calls == 0 && refused == 0 && failed == 0) continue;
     const double us =
         latency == nullptr ? 0 : static_cast<double>(latency->service_time(type).count()) / 1e3;
     text.line("cmdstat_" + table.full_name(type),
               "calls=" + std::to_string(calls) + ",usec=" + fixed(us, 0) + ",usec_per_call=" +
                   fixed(calls == 0 ? 0 : us / static_cast<double>(calls), 2) +
-                  ",rejected_calls=" + std::to_string(rejected) +
+                  ",rejected_calls=" + std::to_string(refused) +
                   ",failed_calls=" + std::to_string(failed));
   }
 }

@@ -221,10 +221,10 @@ TEST(KvServer, without_a_password_clients_of_other_machines_are_turned_away) {
   options.ports = {Speaks::kResp, Speaks::kMemcached, Speaks::kRpc};
   Harness h(options);
   const std::string other = "10.0.0.1:1000";
-  EXPECT_EQ(h.app.turn_away(peer_at("127.0.0.1:1000")), "");
-  EXPECT_EQ(h.app.turn_away(peer_at(other)).substr(0, 24), "-DENIED protected mode: ");
-  EXPECT_EQ(h.app.turn_away(peer_at(other, 1)).substr(0, 29), "SERVER_ERROR protected mode: ");
-  const std::string frame = h.app.turn_away(peer_at(other, 2));
+  EXPECT_EQ(h.app.refusal_for(peer_at("127.0.0.1:1000")), "");
+  EXPECT_EQ(h.app.refusal_for(peer_at(other)).substr(0, 24), "-DENIED protected mode: ");
+  EXPECT_EQ(h.app.refusal_for(peer_at(other, 1)).substr(0, 29), "SERVER_ERROR protected mode: ");
+  const std::string frame = h.app.refusal_for(peer_at(other, 2));
   const rpc::Decoded found = rpc::decode(frame, rpc::Side::kServer);
   EXPECT_EQ(found.state, rpc::Decoded::State::kComplete);
   EXPECT_EQ(found.message.amount, static_cast<uint32_t>(rpc::Fault::kAddress));
@@ -237,11 +237,11 @@ TEST(KvServer, a_password_or_a_setting_ends_protected_mode) {
   EXPECT_EQ(h.call({"CONFIG", "GET", "protected-mode"}),
             "*2\r\n$14\r\nprotected-mode\r\n$3\r\nyes\r\n");
   EXPECT_EQ(h.call({"CONFIG", "SET", "protected-mode", "no"}), "+OK\r\n");
-  EXPECT_EQ(h.app.turn_away(other), "");
+  EXPECT_EQ(h.app.refusal_for(other), "");
   EXPECT_EQ(h.call({"CONFIG", "SET", "protected-mode", "yes"}), "+OK\r\n");
-  EXPECT_NE(h.app.turn_away(other), "");
+  EXPECT_NE(h.app.refusal_for(other), "");
   EXPECT_EQ(h.call({"CONFIG", "SET", "requirepass", "secret"}), "+OK\r\n");
-  EXPECT_EQ(h.app.turn_away(other), "");
+  EXPECT_EQ(h.app.refusal_for(other), "");
 }
 
 TEST(KvServer, config_set_is_all_or_nothing) {

@@ -61,7 +61,7 @@ void KvSession::forget_request() {
 uint64_t KvSession::max_reply_bytes() const { return server_->options().max_reply_bytes; }
 
 void KvSession::refuse(Request& request) {
-  server_->calls().reject(request.type);
+  server_->calls().refuse(request.type);
   server_->errors().count_refusal();
   if (muted()) return;
   append_refusal(*request.reply, server_->options().overload_reply, request);

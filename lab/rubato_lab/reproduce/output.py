@@ -22,7 +22,7 @@ def _columns(x, run):
     yield "latency_p999_half_width_us", run.half_width("latency_us", "p999")
     yield "utilization", run.utilization
     if run.elastic:
-        for key in ("cores", "best_effort_share", "shed_by_clients", "rejected"):
+        for key in ("cores", "best_effort_share", "unsent_by_clients", "rejected"):
             yield key, run.elastic[key]
         yield "credits", run.elastic["credits"]["total"]
     for counter in ("preemptions", "preemptions_avoided", "steals", "stolen", "migrations"):

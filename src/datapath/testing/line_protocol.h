@@ -53,10 +53,10 @@ class LineProtocol final : public Protocol {
     return std::make_unique<LineSession>(live, concurrency);
   }
 
-  std::string turn_away(const Peer&) override { return answer_to_all; }
+  std::string refusal_for(const Peer&) override { return answer_to_all; }
 
   uint32_t concurrency = 1;   // of the flows that come
-  std::string answer_to_all;  // who is turned away by it; empty = nobody
+  std::string answer_to_all;  // who is refused by it; empty = nobody
   std::atomic<int> live{0};
   std::atomic<uint64_t> last_flow{0};
   std::atomic<uint32_t> last_port{0};

@@ -86,7 +86,7 @@ class Driver {
       return {};
     }
     Request* refuse(Request& request) {
-      driver.turn_away(request);
+      driver.refuse(request);
       return nullptr;
     }
     void take_up(Request& request) { driver.take_up(request, id); }
@@ -106,7 +106,7 @@ class Driver {
   struct DrivenWorker {
     DrivenWorker(Driver& driver, WorkerId id)
         : core(driver.policy_,
-               {.classify = Classify::kFeedback, .shedding = {}, .firm_deadlines = false},
+               {.classify = Classify::kFeedback, .refusal_rule = {}, .firm_deadlines = false},
                Platform{{}, driver, id}) {}
 
     sched::Core<P, Platform> core;
@@ -221,7 +221,7 @@ class Driver {
     workers_[at.value].core.admit(job);
   }
 
-  void turn_away(DrivenJob& job) {
+  void refuse(DrivenJob& job) {
     host_.retire(&job);
     report_.refused.push_back(job.arrival);
   }

@@ -64,7 +64,7 @@ class Peer {
   }
   ReplyBuffer& buffer() { return buffer_; }
 
-  // As the worker that runs the request; false = it was rejected.
+  // As the worker that runs the request; false = it was refused.
   bool started() {
     if (session.admits(server)) return true;
     request.refusal = Refusal::kDelay;

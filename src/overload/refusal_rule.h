@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shedding: which requests a worker refuses, for clients that know no credits. Around the rule of
-// aqm.h (drop who waited longer than twice the target) it adds what a server on a busy machine
+// RefusalRule: which requests a worker refuses, for clients that know no credits. Around the rule
+// of aqm.h (drop who waited longer than twice the target) it adds what a server on a busy machine
 // needs:
 //
 //   patience   A wait is overload only if the worker has not run out of work for that long since
@@ -29,7 +29,7 @@
 
 namespace rubato::overload {
 
-struct SheddingSettings {
+struct RefusalSettings {
   Nanos target_delay = Nanos::millis(3);  // over 0
   Nanos target_delay_long = Nanos();  // of long requests; zero = they have none of their own
   Nanos patience = Nanos::millis(100);
@@ -45,14 +45,14 @@ struct SheddingSettings {
   Nanos target_of(bool is_long) const {
     return is_long && tells_long() ? target_delay_long : target_delay;
   }
-  Nanos drop_delay(bool is_long = false) const { return target_of(is_long) * 2; }  // III-C
+  Nanos refuse_delay(bool is_long = false) const { return target_of(is_long) * 2; }  // III-C
 };
 
-class Shedding {
+class RefusalRule {
  public:
-  explicit Shedding(const SheddingSettings& settings) : settings_(settings) {}
+  explicit RefusalRule(const RefusalSettings& settings) : settings_(settings) {}
 
-  const SheddingSettings& settings() const { return settings_; }
+  const RefusalSettings& settings() const { return settings_; }
 
   // The worker has run out of work.
   void ran_out(Instant now) {
@@ -62,7 +62,7 @@ class Shedding {
 
   // Whether a request that has waited so long goes on: at receive, and when its turn has come.
   bool serves(Nanos wait, Instant now, bool is_long = false) {
-    if (Aqm{settings_.drop_delay(is_long)}.serves(wait)) {
+    if (Aqm{settings_.refuse_delay(is_long)}.serves(wait)) {
       calm_down(now, settings_.calm);
       return true;
     }
@@ -74,7 +74,7 @@ class Shedding {
   // How late a long request of that service would be that has to wait for so long among others of
   // its kind; zero if that is in order.
   Nanos late_among_long(Nanos wait, Nanos service) const {
-    const Nanos drop = settings_.drop_delay(true);
+    const Nanos drop = settings_.refuse_delay(true);
     const Nanos allowed =
         settings_.tells_long() ? drop : allowed_wait(drop, service, settings_.long_waits);
     return wait > allowed ? wait : Nanos();
@@ -94,7 +94,7 @@ class Shedding {
   // When it is worth asking again: the longer the overload has lasted, the later.
   Nanos retry_after(Instant now, bool is_long = false) const {
     const Nanos lasted = overloaded_ ? now - since_ : Nanos();
-    return std::min(std::max(lasted / kRetryPart, settings_.drop_delay(is_long)),
+    return std::min(std::max(lasted / kRetryPart, settings_.refuse_delay(is_long)),
                     settings_.longest_retry);
   }
 
@@ -121,7 +121,7 @@ class Shedding {
     return budget_ >= Nanos();
   }
 
-  SheddingSettings settings_;
+  RefusalSettings settings_;
   bool overloaded_ = false;
   Instant since_;                            // overloaded since
   Instant late_since_ = Instant::never();    // waits are too long since; never() = they are not
