@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "bench_support.h"
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "mechanism/queue/local_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "mechanism/queue/spsc_queue.h"
@@ -81,7 +81,7 @@ BENCHMARK(steal_8_of_full)->Apply(fixed_iterations);
 template <class Queue>
 void pass_on(Queue& queue, int* item) {
   for (int spins = 0; !queue.put(item); ++spins) {
-    spins < kSpinsBeforeYield ? cpu_relax() : std::this_thread::yield();
+    spins < kSpinsBeforeYield ? cpu_pause() : std::this_thread::yield();
   }
 }
 
@@ -89,7 +89,7 @@ template <class Queue>
 int* wait_for(Queue& queue) {
   int* item = nullptr;
   for (int spins = 0; !queue.take(item); ++spins) {
-    spins < kSpinsBeforeYield ? cpu_relax() : std::this_thread::yield();
+    spins < kSpinsBeforeYield ? cpu_pause() : std::this_thread::yield();
   }
   return item;
 }

@@ -14,7 +14,7 @@
 #include "load/stalls.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/pin.h"
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 
@@ -117,7 +117,7 @@ void Sender::await_replies(const Clock& clock) {
 Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
   if (Status ready = connect(datapath); !ready.ok()) return ready;
   start_ = clock.now() + kStartAfter;
-  while (clock.now() < start_) cpu_relax();
+  while (clock.now() < start_) cpu_pause();
   watch_->begin();
   for (size_t i = 0; i < offers_.size(); ++i) {
     const Offer& offer = offers_[i];

@@ -33,17 +33,17 @@ void bounce(void* argument) {
   }
 }
 
-class Bouncers {
+class PingPong {
  public:
-  Bouncers() : pool_(kStackDefaultBytes, kBatch) {
-    for (Bouncer& b : bouncers_) {
+  PingPong() : pool_(kStackDefaultBytes, kBatch) {
+    for (Bouncer& b : ping_pong_) {
       Stack* const stack = pool_.take();
       RUBATO_CHECK(stack != nullptr);
       fiber_start(b.fiber, stack, &bounce, &b);
     }
   }
-  ~Bouncers() {
-    for (Bouncer& b : bouncers_) {
+  ~PingPong() {
+    for (Bouncer& b : ping_pong_) {
       pool_.give(b.fiber.stack);
       fiber_finish(b.fiber);
     }
@@ -51,20 +51,20 @@ class Bouncers {
 
   // Into every fiber and back, on the thread that `from` stands for.
   void visit_all(Fiber& from) {
-    for (Bouncer& b : bouncers_) {
+    for (Bouncer& b : ping_pong_) {
       b.back = &from;
       fiber_switch(from, b.fiber);
     }
   }
   // The same one over and over.
   void visit_one(Fiber& from) {
-    bouncers_[0].back = &from;
-    for (uint32_t i = 0; i < kBatch; ++i) fiber_switch(from, bouncers_[0].fiber);
+    ping_pong_[0].back = &from;
+    for (uint32_t i = 0; i < kBatch; ++i) fiber_switch(from, ping_pong_[0].fiber);
   }
 
  private:
   StackPool pool_;
-  std::array<Bouncer, kBatch> bouncers_;
+  std::array<Bouncer, kBatch> ping_pong_;
 };
 
 }  // namespace
@@ -73,16 +73,16 @@ void measure_fibers(const Meter& meter, const Place& place, Samples& samples) {
   const Pinned pinned(place);
   Fiber here;
   fiber_adopt_thread(here);
-  Bouncers bouncers;
-  const auto visit_all = [&] { bouncers.visit_all(here); };
-  samples[Operation::kSwitch] = meter.measure(2 * kBatch, [] {}, [&] { bouncers.visit_one(here); });
+  PingPong ping_pong;
+  const auto visit_all = [&] { ping_pong.visit_all(here); };
+  samples[Operation::kSwitch] = meter.measure(2 * kBatch, [] {}, [&] { ping_pong.visit_one(here); });
   samples[Operation::kResumeHere] = meter.measure(kBatch, visit_all, visit_all);
   if (!place.two()) return;
   Partner partner(place.there());
   Fiber there;
   partner.run([&] { fiber_adopt_thread(there); });
   samples[Operation::kResumeThere] =
-      meter.measure(kBatch, [&] { partner.run([&] { bouncers.visit_all(there); }); }, visit_all);
+      meter.measure(kBatch, [&] { partner.run([&] { ping_pong.visit_all(there); }); }, visit_all);
 }
 
 // The timer core's way of asking for a preemption: a store into the worker's line, which the worker

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mechanism/clock/clock.h"
-#include "mechanism/cpu/settle.h"
+#include "mechanism/cpu/serialize.h"
 
 namespace rubato::calibrate {
 
@@ -40,9 +40,9 @@ class Meter {
 
   // A reading of the counter that nothing overtakes, and one that lets the processor look ahead.
   static uint64_t stamp() {
-    cpu_settle();
+    cpu_serialize();
     const uint64_t cycles = process_clock().cycles();
-    cpu_settle();
+    cpu_serialize();
     return cycles;
   }
   static uint64_t light_stamp() { return process_clock().cycles(); }

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "mechanism/cpu/pin.h"
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 
 namespace rubato::calibrate {
 
@@ -19,7 +19,7 @@ template <class Condition>
 void spin_until(Condition&& holds) {
   constexpr int kSpinsBeforeYield = 10'000;
   for (int spins = 0; !holds(); ++spins) {
-    spins < kSpinsBeforeYield ? cpu_relax() : std::this_thread::yield();
+    spins < kSpinsBeforeYield ? cpu_pause() : std::this_thread::yield();
   }
 }
 

@@ -132,7 +132,7 @@ class Rig {
       flow = flow % kFlows + 1;
       application_.forget();
       const Instant submit_at = now() + kQuiet;
-      while (now() < submit_at) cpu_relax();
+      while (now() < submit_at) cpu_pause();
       const uint64_t from = Meter::light_stamp();
       RUBATO_CHECK(datapath_.submit(flow, kShortest));
       application_.wait_replies(1);

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/prng.h"
-#include "datapath/testing/bed.h"
+#include "datapath/testing/datapath_fixture.h"
 
 namespace rubato::testing {
 namespace {
@@ -18,18 +18,18 @@ constexpr uint32_t kAtOnce = 8;
 class Concurrent : public ::testing::TestWithParam<std::string> {
  protected:
   void open(uint32_t queues = 1) {
-    BedOptions options;
+    FixtureOptions options;
     options.queues = queues;
-    bed_ = make_bed(GetParam(), options);
-    bed_->protocol.concurrency = kAtOnce;
-    client_ = bed_->connect();
+    fixture_ = make_fixture(GetParam(), options);
+    fixture_->protocol.concurrency = kAtOnce;
+    client_ = fixture_->connect();
   }
-  Datapath& datapath() { return bed_->datapath(); }
+  Datapath& datapath() { return fixture_->datapath(); }
 
   // Polls until there are so many requests; fewer after ten seconds.
   std::vector<Request*> take(size_t count) {
     std::vector<Request*> taken;
-    bed_->poll_until([&] { return taken.size() >= count; }, &taken);
+    fixture_->poll_until([&] { return taken.size() >= count; }, &taken);
     return taken;
   }
   // Sends lines and takes them.
@@ -42,13 +42,13 @@ class Concurrent : public ::testing::TestWithParam<std::string> {
   }
   // Nothing more comes.
   void expect_quiet() {
-    for (int i = 0; i < 20; ++i) EXPECT_TRUE(bed_->poll().empty());
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(fixture_->poll().empty());
   }
   static void answer(Request* request) {
-    EXPECT_EQ(Bed::finish(request, request->payload), nullptr);
+    EXPECT_EQ(DatapathFixture::finish(request, request->payload), nullptr);
   }
 
-  std::unique_ptr<Bed> bed_;
+  std::unique_ptr<DatapathFixture> fixture_;
   std::unique_ptr<TestClient> client_;
 };
 
@@ -83,7 +83,7 @@ TEST_P(Concurrent, so_many_at_once_and_then_the_flow_is_not_read) {
     ASSERT_FALSE(taken.empty()) << done;
     Request* const request = taken.front();
     taken.erase(taken.begin());
-    if (Request* next = Bed::finish(request, "y")) taken.push_back(next);
+    if (Request* next = DatapathFixture::finish(request, "y")) taken.push_back(next);
     if (taken.empty() && done + 1 < 3 * kAtOnce) taken = take(1);
   }
   EXPECT_EQ(client_->receive(3 * kAtOnce), std::string(3 * kAtOnce, 'y'));
@@ -111,10 +111,10 @@ TEST_P(Concurrent, a_client_that_sends_no_more_gets_all_answers_and_then_the_end
   const auto taken = taken_of("a\nb\nc\n");
   client_->half_close();
   expect_quiet();
-  EXPECT_EQ(bed_->protocol.live, 1);
+  EXPECT_EQ(fixture_->protocol.live, 1);
   for (Request* request : taken) answer(request);
   EXPECT_EQ(client_->receive(6), "a\nb\nc\n");
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
 }
 
 TEST_P(Concurrent, a_client_that_is_gone_is_freed_when_its_requests_are_finished) {
@@ -123,10 +123,10 @@ TEST_P(Concurrent, a_client_that_is_gone_is_freed_when_its_requests_are_finished
   client_->reset();
   expect_quiet();
   for (Request* request : taken) {
-    EXPECT_EQ(bed_->protocol.live, 1);
+    EXPECT_EQ(fixture_->protocol.live, 1);
     answer(request);
   }
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
 }
 
 TEST_P(Concurrent, a_flow_that_is_to_close_ends_when_its_requests_are_finished) {
@@ -135,10 +135,10 @@ TEST_P(Concurrent, a_flow_that_is_to_close_ends_when_its_requests_are_finished) 
   ASSERT_EQ(taken.size(), 2u);
   EXPECT_TRUE(datapath().close_flow(taken[0]->flow));
   expect_quiet();
-  EXPECT_EQ(bed_->protocol.live, 1);
+  EXPECT_EQ(fixture_->protocol.live, 1);
   answer(taken[1]);
   answer(taken[0]);
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
 }
 
 TEST_P(Concurrent, requests_in_service_are_finished_when_the_server_drains) {
@@ -151,7 +151,7 @@ TEST_P(Concurrent, requests_in_service_are_finished_when_the_server_drains) {
   answer(taken[1]);
   answer(taken[0]);
   EXPECT_EQ(client_->receive(4), "b\na\n");
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
   EXPECT_EQ(datapath().in_flight(), 0u);
 }
 
@@ -195,7 +195,7 @@ TEST_P(Concurrent, threads_finish_requests_of_the_same_flows) {
         std::swap(held[dice.below(static_cast<uint32_t>(held.size()))], held.back());
         Request* const request = held.back();
         held.pop_back();
-        if (Request* next = Bed::finish(request, request->payload)) held.push_back(next);
+        if (Request* next = DatapathFixture::finish(request, request->payload)) held.push_back(next);
       }
     }
   };
@@ -204,7 +204,7 @@ TEST_P(Concurrent, threads_finish_requests_of_the_same_flows) {
   std::vector<std::thread> clients;
   std::atomic<uint32_t> answered{0};
   for (uint32_t c = 0; c < kClients; ++c) {
-    auto peer = bed_->connect();
+    auto peer = fixture_->connect();
     clients.emplace_back([&, peer = std::move(peer)] {
       for (uint32_t i = 0; i < kRounds; ++i) {
         if (!peer->send("one\ntwo\ntri\n")) return;
@@ -219,7 +219,7 @@ TEST_P(Concurrent, threads_finish_requests_of_the_same_flows) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(answered, kClients * kRounds * 3);
   client_.reset();
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
 }
 
 }  // namespace

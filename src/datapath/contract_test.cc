@@ -5,14 +5,14 @@
 
 #include <thread>
 
-#include "datapath/testing/bed.h"
+#include "datapath/testing/datapath_fixture.h"
 
 namespace rubato::testing {
 namespace {
 
 class DatapathContract : public ::testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<Bed> bed(const BedOptions& options = {}) { return make_bed(GetParam(), options); }
+  std::unique_ptr<DatapathFixture> fixture(const FixtureOptions& options = {}) { return make_fixture(GetParam(), options); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DatapathContract, ::testing::Values("tcp", "loopback"),
@@ -25,7 +25,7 @@ std::string numbers(int count) {
 }
 
 TEST_P(DatapathContract, replies_leave_in_request_order) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   const std::string text = numbers(5000);
   ASSERT_TRUE(client->send(text));
@@ -35,7 +35,7 @@ TEST_P(DatapathContract, replies_leave_in_request_order) {
 }
 
 TEST_P(DatapathContract, one_request_per_flow_is_in_flight) {
-  auto b = bed();
+  auto b = fixture();
   auto first = b->connect();
   auto second = b->connect();
   ASSERT_TRUE(first->send("a\nb\nc\n"));
@@ -46,30 +46,30 @@ TEST_P(DatapathContract, one_request_per_flow_is_in_flight) {
   EXPECT_NE(taken[0]->flow, taken[1]->flow);
   EXPECT_EQ(b->datapath().in_flight(), 2u);
   for (Request* request : taken) {
-    while (request != nullptr) request = Bed::finish(request, request->payload);
+    while (request != nullptr) request = DatapathFixture::finish(request, request->payload);
   }
   EXPECT_EQ(b->datapath().in_flight(), 0u);
 }
 
 TEST_P(DatapathContract, pipelined_replies_are_sent_together) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\nb\nc\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
-  request = Bed::finish(request, "A");
+  request = DatapathFixture::finish(request, "A");
   ASSERT_NE(request, nullptr);
-  request = Bed::finish(request, "B");
+  request = DatapathFixture::finish(request, "B");
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->payload, "c\n");
   EXPECT_EQ(b->datapath().stats().output_bytes, 0u);
-  EXPECT_EQ(Bed::finish(request, "C"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "C"), nullptr);
   EXPECT_EQ(b->datapath().stats().output_bytes, 3u);
   EXPECT_EQ(client->receive(3), "ABC");
 }
 
 TEST_P(DatapathContract, flush_sends_before_the_request_is_done) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\n"));
   Request* request = b->next();
@@ -77,27 +77,27 @@ TEST_P(DatapathContract, flush_sends_before_the_request_is_done) {
   request->reply->append("part");
   request->datapath->flush(*request);
   EXPECT_EQ(client->receive(4), "part");
-  EXPECT_EQ(Bed::finish(request, "rest"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "rest"), nullptr);
   EXPECT_EQ(client->receive(4), "rest");
 }
 
 TEST_P(DatapathContract, long_pipeline_is_sent_before_it_runs_dry) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\nb\nc\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
   const std::string big(StreamFlow::kCoalesceBytes, 'x');
-  request = Bed::finish(request, big);
+  request = DatapathFixture::finish(request, big);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->payload, "b\n");
   EXPECT_EQ(client->receive(big.size()), big);
-  while (request != nullptr) request = Bed::finish(request, "y");
+  while (request != nullptr) request = DatapathFixture::finish(request, "y");
   EXPECT_EQ(client->receive(2), "yy");
 }
 
 TEST_P(DatapathContract, request_fields_start_fresh) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   const Instant before = datapath_now();
   ASSERT_TRUE(client->send("a\nb\n"));
@@ -115,7 +115,7 @@ TEST_P(DatapathContract, request_fields_start_fresh) {
   request->has_locals = true;
   request->refusal = Refusal::kShare;
   request->retry_after = Nanos::millis(1);
-  request = Bed::finish(request, "x");
+  request = DatapathFixture::finish(request, "x");
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->preemptions, 0u);
   EXPECT_EQ(request->job_class, JobClass::kShort);
@@ -125,11 +125,11 @@ TEST_P(DatapathContract, request_fields_start_fresh) {
   EXPECT_FALSE(request->has_locals);
   EXPECT_EQ(request->refusal, Refusal::kFull);
   EXPECT_EQ(request->retry_after, Nanos());
-  EXPECT_EQ(Bed::finish(request, "y"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "y"), nullptr);
 }
 
 TEST_P(DatapathContract, input_during_a_request_is_seen_when_another_thread_finishes_it) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\n"));
   Request* request = b->next();
@@ -138,23 +138,23 @@ TEST_P(DatapathContract, input_during_a_request_is_seen_when_another_thread_fini
   // The event of the second line is taken while the first is in flight.
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(b->poll().empty());
   Request* second = nullptr;
-  std::thread([&] { second = Bed::finish(request, "A"); }).join();
+  std::thread([&] { second = DatapathFixture::finish(request, "A"); }).join();
   if (second == nullptr) second = b->next();
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(second->payload, "b\n");
-  std::thread([&] { EXPECT_EQ(Bed::finish(second, "B"), nullptr); }).join();
+  std::thread([&] { EXPECT_EQ(DatapathFixture::finish(second, "B"), nullptr); }).join();
   EXPECT_EQ(client->receive(2), "AB");
 }
 
 TEST_P(DatapathContract, unread_replies_hold_back_their_flow_only) {
-  auto b = bed();
+  auto b = fixture();
   auto deaf = b->connect();
   auto other = b->connect();
   constexpr size_t kReply = size_t{24} << 20;
   ASSERT_TRUE(deaf->send("a\nb\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
-  EXPECT_EQ(Bed::finish(request, std::string(kReply, 'A')), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, std::string(kReply, 'A')), nullptr);
   EXPECT_GT(b->datapath().in_flight(), 0u);
   ASSERT_TRUE(other->send("1\n2\n"));
   EXPECT_TRUE(b->echo(2));
@@ -166,7 +166,7 @@ TEST_P(DatapathContract, unread_replies_hold_back_their_flow_only) {
   Request* next = b->next();
   ASSERT_NE(next, nullptr);
   EXPECT_EQ(next->payload, "b\n");
-  EXPECT_EQ(Bed::finish(next, "B"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(next, "B"), nullptr);
   EXPECT_TRUE(b->poll_until([&] { return b->datapath().in_flight() == 0; }));
   reader.join();
   EXPECT_EQ(got.size(), kReply + 1);
@@ -174,7 +174,7 @@ TEST_P(DatapathContract, unread_replies_hold_back_their_flow_only) {
 }
 
 TEST_P(DatapathContract, half_closed_client_gets_its_replies_then_the_end) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\nb\n"));
   client->half_close();
@@ -184,7 +184,7 @@ TEST_P(DatapathContract, half_closed_client_gets_its_replies_then_the_end) {
 }
 
 TEST_P(DatapathContract, half_close_during_a_request_is_noticed) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\n"));
   Request* request = b->next();
@@ -192,36 +192,36 @@ TEST_P(DatapathContract, half_close_during_a_request_is_noticed) {
   ASSERT_TRUE(client->send("b\nincomplete"));
   client->half_close();
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(b->poll().empty());
-  Request* second = Bed::finish(request, "A");
+  Request* second = DatapathFixture::finish(request, "A");
   if (second == nullptr) second = b->next();
   ASSERT_NE(second, nullptr);
-  EXPECT_EQ(Bed::finish(second, "B"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(second, "B"), nullptr);
   EXPECT_TRUE(b->all_closed());
   EXPECT_EQ(client->receive(100), "AB");
 }
 
 TEST_P(DatapathContract, reset_during_a_request_ends_quietly) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\nb\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
   client->reset();
   for (int i = 0; i < 10; ++i) b->poll();
-  while (request != nullptr) request = Bed::finish(request, "A");
+  while (request != nullptr) request = DatapathFixture::finish(request, "A");
   EXPECT_TRUE(b->all_closed());
   EXPECT_EQ(b->datapath().stats().flows_open, 0u);
 }
 
 TEST_P(DatapathContract, close_after_takes_effect_when_the_reply_has_left) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\nb\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
   request->close_after = true;
   const std::string reply(size_t{24} << 20, 'x');
-  EXPECT_EQ(Bed::finish(request, reply), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, reply), nullptr);
   std::string got;
   std::thread reader([&] { got = client->receive(reply.size() + 1); });
   EXPECT_TRUE(b->all_closed());
@@ -230,7 +230,7 @@ TEST_P(DatapathContract, close_after_takes_effect_when_the_reply_has_left) {
 }
 
 TEST_P(DatapathContract, large_request_arrives_in_turns) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   const std::string body(size_t{5} << 20, 'z');
   std::thread writer([&] {
@@ -240,16 +240,16 @@ TEST_P(DatapathContract, large_request_arrives_in_turns) {
   writer.join();
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->payload.size(), body.size() + 9);
-  Request* after = Bed::finish(request, "1");
+  Request* after = DatapathFixture::finish(request, "1");
   if (after == nullptr) after = b->next();
   ASSERT_NE(after, nullptr);
   EXPECT_EQ(after->payload, "next\n");
-  EXPECT_EQ(Bed::finish(after, "2"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(after, "2"), nullptr);
   EXPECT_EQ(client->receive(2), "12");
 }
 
 TEST_P(DatapathContract, slow_sender_is_not_framed_for_every_byte) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("#200\n"));
   b->poll_until([&] { return b->datapath().stats().input_bytes == 5; });
@@ -262,13 +262,13 @@ TEST_P(DatapathContract, slow_sender_is_not_framed_for_every_byte) {
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->payload.size(), 205u);
   EXPECT_EQ(static_cast<LineSession*>(request->session)->frames, 2);
-  EXPECT_EQ(Bed::finish(request, "ok"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
 }
 
 TEST_P(DatapathContract, too_much_unframed_input_closes_the_flow) {
-  BedOptions options;
+  FixtureOptions options;
   options.limits.input_bytes = 100'000;
-  auto b = bed(options);
+  auto b = fixture(options);
   auto client = b->connect();
   client->send(std::string(400'000, 'x'));
   EXPECT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_input_limit == 1; }));
@@ -276,20 +276,20 @@ TEST_P(DatapathContract, too_much_unframed_input_closes_the_flow) {
 }
 
 TEST_P(DatapathContract, too_much_output_closes_the_flow) {
-  BedOptions options;
+  FixtureOptions options;
   options.limits.output_bytes = 100'000;
-  auto b = bed(options);
+  auto b = fixture(options);
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\nb\n"));
   Request* request = b->next();
   ASSERT_NE(request, nullptr);
-  EXPECT_EQ(Bed::finish(request, std::string(100'001, 'x')), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, std::string(100'001, 'x')), nullptr);
   EXPECT_EQ(b->datapath().stats().flows_overflowed, 1u);
   EXPECT_TRUE(b->all_closed());
 }
 
 TEST_P(DatapathContract, drain_closes_idle_flows_and_finishes_those_in_flight) {
-  auto b = bed();
+  auto b = fixture();
   auto idle = b->connect();
   auto busy = b->connect();
   ASSERT_TRUE(idle->send("x\n"));
@@ -301,7 +301,7 @@ TEST_P(DatapathContract, drain_closes_idle_flows_and_finishes_those_in_flight) {
   b->datapath().drain();
   EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
   EXPECT_EQ(b->datapath().in_flight(), 1u);
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
   EXPECT_TRUE(b->all_closed());
   EXPECT_EQ(b->datapath().in_flight(), 0u);
   EXPECT_EQ(busy->receive(10), "A");
@@ -310,9 +310,9 @@ TEST_P(DatapathContract, drain_closes_idle_flows_and_finishes_those_in_flight) {
 }
 
 TEST_P(DatapathContract, flows_over_the_limit_are_refused_and_counted) {
-  BedOptions options;
+  FixtureOptions options;
   options.max_flows = 2;
-  auto b = bed(options);
+  auto b = fixture(options);
   auto one = b->connect();
   auto two = b->connect();
   ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 2; }));
@@ -330,7 +330,7 @@ TEST_P(DatapathContract, flows_over_the_limit_are_refused_and_counted) {
 }
 
 TEST_P(DatapathContract, close_flow_ends_idle_and_busy_flows) {
-  auto b = bed();
+  auto b = fixture();
   auto idle = b->connect();
   auto busy = b->connect();
   ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 2; }));
@@ -343,14 +343,14 @@ TEST_P(DatapathContract, close_flow_ends_idle_and_busy_flows) {
   for (const uint64_t flow : flows) EXPECT_TRUE(b->datapath().close_flow(flow));
   EXPECT_FALSE(b->datapath().close_flow(12345));
   EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
   EXPECT_TRUE(b->all_closed());
 }
 
 TEST_P(DatapathContract, idle_flows_time_out) {
-  BedOptions options;
+  FixtureOptions options;
   options.idle_timeout = Nanos::millis(20);
-  auto b = bed(options);
+  auto b = fixture(options);
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\n"));
   ASSERT_TRUE(b->echo(1));
@@ -359,7 +359,7 @@ TEST_P(DatapathContract, idle_flows_time_out) {
 }
 
 TEST_P(DatapathContract, flows_are_described) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("abc\n"));
   ASSERT_TRUE(b->echo(1));
@@ -379,7 +379,7 @@ TEST_P(DatapathContract, flows_are_described) {
 }
 
 TEST_P(DatapathContract, pending_sees_what_nobody_has_polled) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   DatapathQueue& queue = b->datapath().queue(WorkerId{0});
   ASSERT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
@@ -394,7 +394,7 @@ TEST_P(DatapathContract, pending_sees_what_nobody_has_polled) {
 }
 
 TEST_P(DatapathContract, burst_is_bounded_and_the_rest_is_kept) {
-  auto b = bed();
+  auto b = fixture();
   std::vector<std::unique_ptr<TestClient>> clients;
   for (int i = 0; i < 10; ++i) {
     clients.push_back(b->connect());
@@ -408,14 +408,14 @@ TEST_P(DatapathContract, burst_is_bounded_and_the_rest_is_kept) {
   while (taken < 10 && datapath_now() < deadline) {
     const uint32_t n = queue.poll(burst);
     ASSERT_LE(n, burst.size());
-    for (uint32_t i = 0; i < n; ++i) EXPECT_EQ(Bed::finish(burst[i], "b"), nullptr);
+    for (uint32_t i = 0; i < n; ++i) EXPECT_EQ(DatapathFixture::finish(burst[i], "b"), nullptr);
     taken += n;
   }
   EXPECT_EQ(taken, 10u);
 }
 
 TEST_P(DatapathContract, wake_is_kept_for_the_next_wait) {
-  auto b = bed();
+  auto b = fixture();
   DatapathQueue& queue = b->datapath().queue(WorkerId{0});
   queue.wake();
   queue.wait(Nanos::seconds(100));
@@ -425,19 +425,19 @@ TEST_P(DatapathContract, wake_is_kept_for_the_next_wait) {
 }
 
 TEST_P(DatapathContract, another_thread_may_poll_for_the_owner) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\n"));
   Request* request = nullptr;
   std::thread([&] { request = b->next(); }).join();
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->datapath, &b->datapath().queue(WorkerId{0}));
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
   EXPECT_EQ(client->receive(1), "A");
 }
 
 TEST_P(DatapathContract, unfinished_requests_do_not_leak_at_the_end) {
-  auto b = bed();
+  auto b = fixture();
   auto client = b->connect();
   ASSERT_TRUE(client->send("a\n"));
   EXPECT_NE(b->next(), nullptr);

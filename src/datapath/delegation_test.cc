@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "datapath/testing/bed.h"
+#include "datapath/testing/datapath_fixture.h"
 
 namespace rubato::testing {
 namespace {
@@ -19,18 +19,18 @@ constexpr Nanos kLong = Nanos::seconds(100);
 class Minding : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    BedOptions options;
+    FixtureOptions options;
     options.queues = 2;
-    bed_ = make_bed(GetParam(), options);
+    fixture_ = make_fixture(GetParam(), options);
     ASSERT_TRUE(migrated().delegate_to(&proxy()));
     delegated_ = {&migrated()};
   }
 
-  DatapathQueue& proxy() { return bed_->datapath().queue(WorkerId{0}); }
-  DatapathQueue& migrated() { return bed_->datapath().queue(WorkerId{1}); }
+  DatapathQueue& proxy() { return fixture_->datapath().queue(WorkerId{0}); }
+  DatapathQueue& migrated() { return fixture_->datapath().queue(WorkerId{1}); }
   void wait() { proxy().wait(kLong, delegated_); }
 
-  std::unique_ptr<Bed> bed_;
+  std::unique_ptr<DatapathFixture> fixture_;
   std::array<DatapathQueue*, 1> delegated_{};
 };
 
@@ -56,10 +56,10 @@ TEST_P(Minding, what_comes_from_outside_ends_the_wait) {
   for (int round = 0; round < 8; ++round) {
     SetUp();
     std::thread sleeper([&] { wait(); });
-    auto client = bed_->connect();
+    auto client = fixture_->connect();
     ASSERT_TRUE(client->send("a\n"));
     sleeper.join();
-    EXPECT_TRUE(bed_->echo(1));
+    EXPECT_TRUE(fixture_->echo(1));
   }
 }
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "datapath/testing/bed.h"
+#include "datapath/testing/datapath_fixture.h"
 
 namespace rubato::testing {
 namespace {

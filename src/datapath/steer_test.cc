@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/prng.h"
-#include "datapath/testing/bed.h"
+#include "datapath/testing/datapath_fixture.h"
 
 namespace rubato::testing {
 namespace {
@@ -21,23 +21,23 @@ struct Met {
 
 class SteerContract : public ::testing::TestWithParam<std::string> {
  protected:
-  void open(BedOptions options = {}) {
+  void open(FixtureOptions options = {}) {
     options.queues = std::max(options.queues, 2u);
-    bed_ = make_bed(GetParam(), options);
+    fixture_ = make_fixture(GetParam(), options);
   }
-  Datapath& datapath() { return bed_->datapath(); }
+  Datapath& datapath() { return fixture_->datapath(); }
   DatapathQueue& queue(uint32_t q) { return datapath().queue(WorkerId{q}); }
   bool steer(const Met& met, uint32_t to) { return datapath().steer(met.flow, WorkerId{to}); }
 
   Met meet() {
     Met met;
-    met.client = bed_->connect();
+    met.client = fixture_->connect();
     EXPECT_TRUE(met.client->send("hello\n"));
-    Request* request = bed_->next();
+    Request* request = fixture_->next();
     if (request == nullptr) return met;
     met.flow = request->flow;
     while (request->datapath != &queue(met.owner_queue)) ++met.owner_queue;
-    EXPECT_EQ(Bed::finish(request, request->payload), nullptr);
+    EXPECT_EQ(DatapathFixture::finish(request, request->payload), nullptr);
     EXPECT_EQ(met.client->receive(6), "hello\n");
     return met;
   }
@@ -67,7 +67,7 @@ class SteerContract : public ::testing::TestWithParam<std::string> {
     return true;
   }
 
-  std::unique_ptr<Bed> bed_;
+  std::unique_ptr<DatapathFixture> fixture_;
   std::vector<Met> unused_;
 };
 
@@ -86,14 +86,14 @@ TEST_P(SteerContract, requests_come_in_by_the_queue_that_the_flow_was_steered_to
   EXPECT_EQ(request->datapath, &queue(other));
   EXPECT_EQ(request->flow, met.flow);
   EXPECT_EQ(datapath().stats().flows_migrated, 1u);
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
 
   EXPECT_TRUE(datapath().unsteer(met.flow));
   ASSERT_TRUE(met.client->send("b\n"));
   EXPECT_TRUE(quiet(other));
   request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
-  EXPECT_EQ(Bed::finish(request, "B"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "B"), nullptr);
   EXPECT_EQ(met.client->receive(2), "AB");
   const DatapathStats stats = datapath().stats();
   EXPECT_EQ(stats.flows_steered, 1u);
@@ -113,7 +113,7 @@ TEST_P(SteerContract, nothing_to_steer_is_false) {
   EXPECT_TRUE(steer(met, 1 - met.owner_queue));
   EXPECT_FALSE(steer(met, 1 - met.owner_queue));
   met.client->reset();
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
   EXPECT_FALSE(steer(met, met.owner_queue));
   EXPECT_FALSE(datapath().unsteer(met.flow));
   const Met late = meet();
@@ -136,7 +136,7 @@ TEST_P(SteerContract, running_request_stays_and_its_pipeline_goes_along_in_order
   EXPECT_EQ(request->datapath, &queue(met.owner_queue));
   EXPECT_EQ(datapath().stats().flows_steered, 0u);
   ASSERT_TRUE(met.client->send("d\n"));
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
   EXPECT_EQ(met.client->receive(1), "A");
   EXPECT_EQ(datapath().stats().flows_steered, 1u);
   EXPECT_TRUE(quiet(met.owner_queue));
@@ -144,7 +144,7 @@ TEST_P(SteerContract, running_request_stays_and_its_pipeline_goes_along_in_order
   for (const char* reply : {"B", "C", "D"}) {
     if (request == nullptr) request = next_at(other);
     ASSERT_NE(request, nullptr);
-    request = Bed::finish(request, reply);
+    request = DatapathFixture::finish(request, reply);
   }
   EXPECT_EQ(request, nullptr);
   EXPECT_EQ(met.client->receive(3), "BCD");
@@ -158,10 +158,10 @@ TEST_P(SteerContract, wish_taken_back_before_the_request_ends_moves_nothing) {
   ASSERT_NE(request, nullptr);
   EXPECT_TRUE(steer(met, 1 - met.owner_queue));
   EXPECT_TRUE(datapath().unsteer(met.flow));
-  request = Bed::finish(request, "A");
+  request = DatapathFixture::finish(request, "A");
   if (request == nullptr) request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
-  EXPECT_EQ(Bed::finish(request, "B"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "B"), nullptr);
   EXPECT_EQ(met.client->receive(2), "AB");
   EXPECT_EQ(datapath().stats().flows_steered + datapath().stats().flows_unsteered, 0u);
 }
@@ -180,7 +180,7 @@ TEST_P(SteerContract, event_that_the_old_queue_took_before_the_move_is_served_by
     }
     Request* request = next_at(1 - first.owner_queue);
     ASSERT_NE(request, nullptr);
-    EXPECT_EQ(Bed::finish(request, line), nullptr);
+    EXPECT_EQ(DatapathFixture::finish(request, line), nullptr);
     EXPECT_EQ(second.client->receive(2), line);
   }
   // The flow is idle again, with something to receive, when the old queue comes to that event.
@@ -188,12 +188,12 @@ TEST_P(SteerContract, event_that_the_old_queue_took_before_the_move_is_served_by
   Request* request = next_at(first.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->flow, first.flow);
-  EXPECT_EQ(Bed::finish(request, "one"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "one"), nullptr);
   EXPECT_TRUE(quiet(first.owner_queue));
   request = next_at(1 - first.owner_queue);
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->payload, "5\n");
-  EXPECT_EQ(Bed::finish(request, "five"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "five"), nullptr);
   EXPECT_EQ(second.client->receive(4), "five");
 }
 
@@ -201,7 +201,7 @@ TEST_P(SteerContract, closed_flow_lives_until_the_queue_it_left_has_forgotten_it
   open();
   Met first = meet();
   Met second = meet_at(first.owner_queue);
-  const int live = bed_->protocol.live;
+  const int live = fixture_->protocol.live;
   ASSERT_TRUE(first.client->send("1\n"));
   ASSERT_TRUE(second.client->send("2\n"));
   queue(first.owner_queue).wait(Nanos::seconds(1));
@@ -209,11 +209,11 @@ TEST_P(SteerContract, closed_flow_lives_until_the_queue_it_left_has_forgotten_it
   EXPECT_TRUE(datapath().close_flow(second.flow));
   EXPECT_TRUE(quiet(1 - first.owner_queue));
   EXPECT_FALSE(datapath().close_flow(second.flow));
-  EXPECT_EQ(bed_->protocol.live, live);
+  EXPECT_EQ(fixture_->protocol.live, live);
   Request* request = next_at(first.owner_queue);
   ASSERT_NE(request, nullptr);
-  EXPECT_EQ(Bed::finish(request, "one"), nullptr);
-  EXPECT_TRUE(bed_->poll_until([&] { return bed_->protocol.live == live - 1; }));
+  EXPECT_EQ(DatapathFixture::finish(request, "one"), nullptr);
+  EXPECT_TRUE(fixture_->poll_until([&] { return fixture_->protocol.live == live - 1; }));
   EXPECT_EQ(first.client->receive(3), "one");
 }
 
@@ -224,7 +224,7 @@ TEST_P(SteerContract, unread_replies_leave_by_the_new_queue) {
   ASSERT_TRUE(met.client->send("a\nb\n"));
   Request* request = next_at(met.owner_queue);
   ASSERT_NE(request, nullptr);
-  EXPECT_EQ(Bed::finish(request, reply), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, reply), nullptr);
   EXPECT_GT(datapath().in_flight(), 0u);
   EXPECT_TRUE(steer(met, 1 - met.owner_queue));
   std::string got;
@@ -232,16 +232,16 @@ TEST_P(SteerContract, unread_replies_leave_by_the_new_queue) {
   request = next_at(1 - met.owner_queue);
   EXPECT_NE(request, nullptr);
   if (request != nullptr) {
-    EXPECT_EQ(Bed::finish(request, "B"), nullptr);
+    EXPECT_EQ(DatapathFixture::finish(request, "B"), nullptr);
   }
-  EXPECT_TRUE(bed_->poll_until([&] { return datapath().in_flight() == 0; }));
+  EXPECT_TRUE(fixture_->poll_until([&] { return datapath().in_flight() == 0; }));
   reader.join();
   EXPECT_EQ(got.size(), reply.size() + 1);
   EXPECT_EQ(got.back(), 'B');
 }
 
 TEST_P(SteerContract, moved_flow_is_seen_once_closed_and_freed) {
-  BedOptions options;
+  FixtureOptions options;
   options.queues = 3;
   open(options);
   std::vector<Met> met;
@@ -259,28 +259,28 @@ TEST_P(SteerContract, moved_flow_is_seen_once_closed_and_freed) {
   met[0].client->reset();
   ASSERT_TRUE(met[1].client->send("last\n"));
   met[1].client->half_close();
-  EXPECT_TRUE(bed_->echo(1));
+  EXPECT_TRUE(fixture_->echo(1));
   EXPECT_EQ(met[1].client->receive(100), "last\n");
   EXPECT_TRUE(datapath().close_flow(met[2].flow));
   ASSERT_TRUE(met[3].client->send("quit\n"));
-  Request* request = bed_->next();
+  Request* request = fixture_->next();
   ASSERT_NE(request, nullptr);
   request->close_after = true;
-  EXPECT_EQ(Bed::finish(request, "bye"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "bye"), nullptr);
   EXPECT_EQ(met[3].client->receive(100), "bye");
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
   EXPECT_EQ(datapath().stats().flows_open, 0u);
   EXPECT_EQ(datapath().stats().flows_migrated, 0u);
   EXPECT_EQ(datapath().stats().requests, 6u);
 }
 
 TEST_P(SteerContract, idle_moved_flow_times_out) {
-  BedOptions options;
+  FixtureOptions options;
   options.idle_timeout = Nanos::millis(20);
   open(options);
   const Met met = meet();
   EXPECT_TRUE(steer(met, 1 - met.owner_queue));
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_TRUE(fixture_->all_closed());
   EXPECT_EQ(datapath().stats().flows_timed_out, 1u);
 }
 
@@ -299,11 +299,11 @@ TEST_P(SteerContract, drain_closes_idle_moved_flows_and_finishes_those_in_flight
   ASSERT_NE(last, nullptr);
   EXPECT_TRUE(steer(leaving, 1 - leaving.owner_queue));
   datapath().drain();
-  EXPECT_TRUE(bed_->poll_until([&] { return bed_->protocol.live == 2; }));
+  EXPECT_TRUE(fixture_->poll_until([&] { return fixture_->protocol.live == 2; }));
   EXPECT_EQ(datapath().in_flight(), 2u);
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
-  EXPECT_EQ(Bed::finish(last, "C"), nullptr);
-  EXPECT_TRUE(bed_->all_closed());
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(last, "C"), nullptr);
+  EXPECT_TRUE(fixture_->all_closed());
   EXPECT_EQ(datapath().in_flight(), 0u);
   EXPECT_EQ(busy.client->receive(10), "A");
   EXPECT_EQ(leaving.client->receive(10), "C");
@@ -323,7 +323,7 @@ TEST_P(SteerContract, another_thread_steers_while_the_owner_sleeps) {
   EXPECT_TRUE(steer(met, other));
   EXPECT_TRUE(met.client->send("a\n"));
   owner.join();
-  EXPECT_EQ(Bed::finish(request, "A"), nullptr);
+  EXPECT_EQ(DatapathFixture::finish(request, "A"), nullptr);
   EXPECT_EQ(met.client->receive(1), "A");
 }
 
@@ -332,7 +332,7 @@ TEST_P(SteerContract, flow_sent_back_and_forth_under_traffic_loses_nothing) {
   const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 0) : 45;
   SCOPED_TRACE("RUBATO_SEED=" + std::to_string(seed));
   Prng dice(seed);
-  BedOptions options;
+  FixtureOptions options;
   options.queues = 3;
   open(options);
   Met met = meet();
@@ -340,9 +340,9 @@ TEST_P(SteerContract, flow_sent_back_and_forth_under_traffic_loses_nothing) {
   std::vector<Request*> held;
   uint64_t steered = 0;
   const auto step = [&](bool finish) {
-    for (Request* request : bed_->poll()) held.push_back(request);
+    for (Request* request : fixture_->poll()) held.push_back(request);
     if (held.empty() || !finish) return;
-    Request* next = Bed::finish(held.back(), held.back()->payload);
+    Request* next = DatapathFixture::finish(held.back(), held.back()->payload);
     held.pop_back();
     if (next != nullptr) held.push_back(next);
   };

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/prng.h"
-#include "datapath/testing/bed.h"
+#include "datapath/testing/datapath_fixture.h"
 
 namespace rubato::testing {
 namespace {
@@ -49,14 +49,14 @@ class Pool {
 class Workers {
  public:
   // `steer`: those who run requests steer their flows too.
-  Workers(Bed& bed, uint32_t count, uint64_t seed, bool steer = false)
-      : bed_(bed), steer_(steer) {
+  Workers(DatapathFixture& fixture, uint32_t count, uint64_t seed, bool steer = false)
+      : fixture_(fixture), steer_(steer) {
     for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this, i, seed] { run(i, seed); });
   }
   ~Workers() {
     stop_ = true;
-    for (uint32_t q = 0; q < bed_.datapath().queues(); ++q) {
-      bed_.datapath().queue(WorkerId{q}).wake();
+    for (uint32_t q = 0; q < fixture_.datapath().queues(); ++q) {
+      fixture_.datapath().queue(WorkerId{q}).wake();
     }
     for (std::thread& thread : threads_) thread.join();
     // Clients that vanished have left requests behind.
@@ -67,21 +67,21 @@ class Workers {
  private:
   void run(uint32_t index, uint64_t seed) {
     Prng dice(seed + index);
-    const uint32_t queues = bed_.datapath().queues();
+    const uint32_t queues = fixture_.datapath().queues();
     while (!stop_) {
       std::array<Request*, 8> burst{};
-      DatapathQueue& queue = bed_.datapath().queue(WorkerId{dice.below(queues)});
+      DatapathQueue& queue = fixture_.datapath().queue(WorkerId{dice.below(queues)});
       const uint32_t n = queue.poll(std::span(burst).first(1 + dice.below(8)));
       for (uint32_t i = 0; i < n; ++i) pool_.put(burst[i]);
       Request* request = pool_.take(dice);
       if (request != nullptr) {
         serve(*request, dice);
       } else if (index < queues && n == 0) {
-        bed_.datapath().queue(WorkerId{index}).wait(Nanos::millis(1));
+        fixture_.datapath().queue(WorkerId{index}).wait(Nanos::millis(1));
       } else {
         std::this_thread::yield();
       }
-      if (dice.below(64) == 0) bed_.datapath().queue(WorkerId{dice.below(queues)}).wake();
+      if (dice.below(64) == 0) fixture_.datapath().queue(WorkerId{dice.below(queues)}).wake();
     }
   }
 
@@ -90,12 +90,12 @@ class Workers {
     request.reply->append(request.payload);
     if (dice.below(16) == 0) request.datapath->flush(request);
     if (steer_ && dice.below(4) == 0) {
-      bed_.datapath().steer(request.flow, WorkerId{dice.below(bed_.datapath().queues())});
+      fixture_.datapath().steer(request.flow, WorkerId{dice.below(fixture_.datapath().queues())});
     }
     if (Request* next = request.datapath->finish(request)) pool_.put(next);
   }
 
-  Bed& bed_;
+  DatapathFixture& fixture_;
   const bool steer_;
   Pool pool_;
   std::atomic<bool> stop_{false};
@@ -105,7 +105,7 @@ class Workers {
 // Threads that send whatever flow they find to any queue.
 class Steerers {
  public:
-  Steerers(Bed& bed, uint32_t count, uint64_t seed) : bed_(bed) {
+  Steerers(DatapathFixture& fixture, uint32_t count, uint64_t seed) : fixture_(fixture) {
     for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this, i, seed] { run(i, seed); });
   }
   ~Steerers() {
@@ -116,7 +116,7 @@ class Steerers {
  private:
   void run(uint32_t index, uint64_t seed) {
     Prng dice(seed * 7 + index);
-    Datapath& datapath = bed_.datapath();
+    Datapath& datapath = fixture_.datapath();
     while (!stop_) {
       std::vector<uint64_t> flows;
       datapath.for_each_flow([&](const FlowInfo& info) { flows.push_back(info.flow); });
@@ -133,7 +133,7 @@ class Steerers {
     }
   }
 
-  Bed& bed_;
+  DatapathFixture& fixture_;
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
 };
@@ -175,17 +175,17 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DatapathStress, ::testing::Values("tcp", "loopba
 
 TEST_P(DatapathStress, flows_survive_many_threads) {
   const uint64_t seed = seed_of_run();
-  BedOptions options;
+  FixtureOptions options;
   options.queues = 2;
-  auto bed = make_bed(GetParam(), options);
+  auto fixture = make_fixture(GetParam(), options);
   {
-    Workers workers(*bed, 4, seed);
+    Workers workers(*fixture, 4, seed);
     std::vector<std::thread> clients;
     for (uint64_t c = 0; c < 6; ++c) {
-      clients.emplace_back([&bed, c, seed] {
+      clients.emplace_back([&fixture, c, seed] {
         Prng dice(seed * 31 + c);
         for (int life = 0; life < 40; ++life) {
-          auto client = bed->connect();
+          auto client = fixture->connect();
           ASSERT_TRUE(client->connected());
           if (!live(*client, dice)) return;
           client->reset();
@@ -195,33 +195,33 @@ TEST_P(DatapathStress, flows_survive_many_threads) {
     std::thread inspector([&] {
       Prng dice(seed ^ 0xabcdef);
       for (int i = 0; i < 200; ++i) {
-        bed->datapath().for_each_flow([](const FlowInfo& info) { EXPECT_GT(info.flow, 0u); });
-        bed->datapath().stats();
-        bed->datapath().in_flight();
+        fixture->datapath().for_each_flow([](const FlowInfo& info) { EXPECT_GT(info.flow, 0u); });
+        fixture->datapath().stats();
+        fixture->datapath().in_flight();
         std::this_thread::yield();
       }
     });
     for (std::thread& client : clients) client.join();
     inspector.join();
   }
-  EXPECT_TRUE(bed->all_closed());
-  EXPECT_EQ(bed->datapath().stats().flows_open, 0u);
+  EXPECT_TRUE(fixture->all_closed());
+  EXPECT_EQ(fixture->datapath().stats().flows_open, 0u);
 }
 
 TEST_P(DatapathStress, flows_survive_being_steered_by_many_threads) {
   const uint64_t seed = seed_of_run();
-  BedOptions options;
+  FixtureOptions options;
   options.queues = 3;
-  auto bed = make_bed(GetParam(), options);
+  auto fixture = make_fixture(GetParam(), options);
   {
-    Workers workers(*bed, 4, seed, true);
-    Steerers steerers(*bed, 2, seed);
+    Workers workers(*fixture, 4, seed, true);
+    Steerers steerers(*fixture, 2, seed);
     std::vector<std::thread> clients;
     for (uint64_t c = 0; c < 6; ++c) {
-      clients.emplace_back([&bed, c, seed] {
+      clients.emplace_back([&fixture, c, seed] {
         Prng dice(seed * 31 + c);
         for (int life = 0; life < 40; ++life) {
-          auto client = bed->connect();
+          auto client = fixture->connect();
           ASSERT_TRUE(client->connected());
           if (!live(*client, dice)) return;
           client->reset();
@@ -230,8 +230,8 @@ TEST_P(DatapathStress, flows_survive_being_steered_by_many_threads) {
     }
     for (std::thread& client : clients) client.join();
   }
-  EXPECT_TRUE(bed->all_closed());
-  const DatapathStats stats = bed->datapath().stats();
+  EXPECT_TRUE(fixture->all_closed());
+  const DatapathStats stats = fixture->datapath().stats();
   EXPECT_EQ(stats.flows_open, 0u);
   EXPECT_EQ(stats.flows_migrated, 0u);
   EXPECT_GT(stats.flows_steered, 100u);
@@ -239,17 +239,17 @@ TEST_P(DatapathStress, flows_survive_being_steered_by_many_threads) {
 
 TEST_P(DatapathStress, steered_flows_are_closed_and_drained_under_load) {
   const uint64_t seed = seed_of_run();
-  BedOptions options;
+  FixtureOptions options;
   options.queues = 2;
-  auto bed = make_bed(GetParam(), options);
+  auto fixture = make_fixture(GetParam(), options);
   {
-    Workers workers(*bed, 3, seed, true);
-    Steerers steerers(*bed, 1, seed);
+    Workers workers(*fixture, 3, seed, true);
+    Steerers steerers(*fixture, 1, seed);
     std::vector<std::thread> clients;
     for (uint64_t c = 0; c < 4; ++c) {
-      clients.emplace_back([&bed, c] {
+      clients.emplace_back([&fixture, c] {
         for (int life = 0; life < 200; ++life) {
-          auto client = bed->connect();
+          auto client = fixture->connect();
           if (!client->connected()) break;
           // Replies may be cut off anywhere, but what comes is a prefix of the truth.
           const std::string text = "a\nb\nc\nd\ne\nf\n";
@@ -262,17 +262,17 @@ TEST_P(DatapathStress, steered_flows_are_closed_and_drained_under_load) {
     Prng dice(seed);
     for (int i = 0; i < 300; ++i) {
       std::vector<uint64_t> flows;
-      bed->datapath().for_each_flow([&](const FlowInfo& info) { flows.push_back(info.flow); });
+      fixture->datapath().for_each_flow([&](const FlowInfo& info) { flows.push_back(info.flow); });
       if (!flows.empty()) {
-        bed->datapath().close_flow(flows[dice.below(static_cast<uint32_t>(flows.size()))]);
+        fixture->datapath().close_flow(flows[dice.below(static_cast<uint32_t>(flows.size()))]);
       }
       std::this_thread::yield();
     }
-    bed->datapath().drain();
+    fixture->datapath().drain();
     for (std::thread& client : clients) client.join();
   }
-  EXPECT_TRUE(bed->all_closed());
-  EXPECT_EQ(bed->datapath().in_flight(), 0u);
+  EXPECT_TRUE(fixture->all_closed());
+  EXPECT_EQ(fixture->datapath().in_flight(), 0u);
 }
 
 }  // namespace

@@ -34,28 +34,28 @@ void Recorder::replied(uint32_t type, Nanos at, Nanos latency, Nanos service, bo
   ++replies_;
   last_reply_ = at;
   in_window_ += at >= warmup_ && at < options_.duration ? 1u : 0u;
-  Book& book = account_[type];
+  TypeStats& stats = account_[type];
   if (options_.timeline) {
     close_slices_before(at);
-    book.slice.record(latency);
+    stats.slice.record(latency);
   }
   if (options_.progress) recent_.record(latency);
   if (!is_measured) return;
-  book.latency.record(latency);
+  stats.latency.record(latency);
   if (options_.closed_clients == 0) undisturbed_.replied(type, at - latency, at);
-  if (service > Nanos(0)) record_slowdown(book.slowdown, latency, service);
+  if (service > Nanos(0)) record_slowdown(stats.slowdown, latency, service);
 }
 
 void Recorder::failed(uint32_t type, Outcome outcome, std::string_view text, bool is_measured) {
   ++failures_;
   if (outcome == Outcome::kError && first_error_.empty()) first_error_ = text;
   if (!is_measured) return;
-  Book& book = account_[type];
+  TypeStats& stats = account_[type];
   switch (outcome) {
-    case Outcome::kRefused: ++book.refused; break;
-    case Outcome::kError: ++book.errors; break;
-    case Outcome::kExpired: ++book.expired; break;
-    case Outcome::kOverflowed: ++book.overflowed; break;
+    case Outcome::kRefused: ++stats.refused; break;
+    case Outcome::kError: ++stats.errors; break;
+    case Outcome::kExpired: ++stats.expired; break;
+    case Outcome::kOverflowed: ++stats.overflowed; break;
   }
 }
 
@@ -79,12 +79,12 @@ Histogram Recorder::take_recent() { return std::exchange(recent_, Histogram()); 
 void Recorder::close_slices_before(Nanos at) {
   while (at >= slice_end_) {
     TimelineSlice slice{.start_s = (slice_end_ - kTimelineSlice).seconds(), .types = {}};
-    for (Book& book : account_) {
-      const Histogram& h = book.slice;
+    for (TypeStats& stats : account_) {
+      const Histogram& h = stats.slice;
       slice.types.push_back(
           {h.count(), h.percentile(50).micros(), h.percentile(99).micros(),
            h.percentile(99.9).micros(), h.max().micros()});
-      if (!h.empty()) book.slice.clear();
+      if (!h.empty()) stats.slice.clear();
     }
     timeline_.push_back(std::move(slice));
     slice_end_ += kTimelineSlice;
@@ -94,12 +94,12 @@ void Recorder::close_slices_before(Nanos at) {
 Recorder::Totals Recorder::totals() const {
   Totals all;
   all.requests = unsent_;
-  for (const Book& book : account_) {
-    all.requests += book.sent;
-    all.served += book.latency.count();
-    all.refused += book.refused;
-    all.errors += book.errors;
-    all.lost += book.lost;
+  for (const TypeStats& stats : account_) {
+    all.requests += stats.sent;
+    all.served += stats.latency.count();
+    all.refused += stats.refused;
+    all.errors += stats.errors;
+    all.lost += stats.lost;
   }
   return all;
 }
@@ -151,31 +151,31 @@ std::string Recorder::doubt() const {
 
 void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns) const {
   for (size_t i = 0; i < types_.size(); ++i) {
-    const Book& book = account_[i];
+    const TypeStats& stats = account_[i];
     TypeReport type{.name = types_[i].name,
                     .service_us = {},
                     .share = types_[i].share,
-                    .count = book.latency.count(),
-                    .refused = book.refused,
-                    .errors = book.errors,
-                    .lost = book.lost,
-                    .latency = summarize_latency(book.latency),
+                    .count = stats.latency.count(),
+                    .refused = stats.refused,
+                    .errors = stats.errors,
+                    .lost = stats.lost,
+                    .latency = summarize_latency(stats.latency),
                     .slowdown = {},
                     .ccdf = {}};
     if (types_[i].service_mean) type.service_us = types_[i].service_mean->micros();
-    if (!book.slowdown.empty()) type.slowdown = summarize_slowdown(book.slowdown);
-    if (options_.ccdf) type.ccdf = ccdf_of(book.latency);
+    if (!stats.slowdown.empty()) type.slowdown = summarize_slowdown(stats.slowdown);
+    if (options_.ccdf) type.ccdf = ccdf_of(stats.latency);
     report.types.push_back(std::move(type));
-    report.requests += book.sent;
-    report.refused += book.refused;
-    report.errors += book.errors;
-    report.lost += book.lost;
+    report.requests += stats.sent;
+    report.refused += stats.refused;
+    report.errors += stats.errors;
+    report.lost += stats.lost;
     if (report.unsent) {
-      report.unsent->expired += book.expired;
-      report.unsent->overflowed += book.overflowed;
+      report.unsent->expired += stats.expired;
+      report.unsent->overflowed += stats.overflowed;
     }
-    all.merge(book.latency);
-    slowdowns.merge(book.slowdown);
+    all.merge(stats.latency);
+    slowdowns.merge(stats.slowdown);
   }
 }
 

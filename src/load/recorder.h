@@ -70,7 +70,7 @@ class Recorder {
   const Histogram& latency_of(uint32_t type) const { return account_[type].latency; }
 
  private:
-  struct Book {
+  struct TypeStats {
     Histogram latency, slowdown, slice;
     uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, overflowed = 0;
   };
@@ -91,7 +91,7 @@ class Recorder {
   const LoadOptions options_;
   const std::vector<SourceType> types_;
   const Nanos warmup_;
-  std::vector<Book> account_;
+  std::vector<TypeStats> account_;
   std::vector<TimelineSlice> timeline_;
   Nanos slice_end_ = kTimelineSlice;
   Undisturbed undisturbed_;

@@ -23,9 +23,9 @@ const auto kNobody = [](CreditSession&, int64_t) { FAIL() << "nobody is to be to
 const auto kAnybody = [](CreditSession&, int64_t) {};
 
 // Sessions that never have anything to say, which only make the pool theirs too.
-class Crowd {
+class IdleSessions {
  public:
-  Crowd(Control& control, size_t sessions) : sessions_(sessions) {
+  IdleSessions(Control& control, size_t sessions) : sessions_(sessions) {
     for (CreditSession& session : sessions_) control.open(session, 0, kStart);
   }
   CreditSession& operator[](size_t i) { return sessions_[i]; }
@@ -44,8 +44,8 @@ constexpr Instant kLater(Nanos::seconds(1000).count());
 
 TEST(CreditControl, a_session_starts_with_a_credit_while_there_are_some) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, kCores);
-  EXPECT_EQ(crowd[kCores - 1].credit, 1);
+  IdleSessions sessions(control, kCores);
+  EXPECT_EQ(sessions[kCores - 1].credit, 1);
   EXPECT_EQ(control.pool().issued(), kCores);
   CreditSession late;
   EXPECT_EQ(control.open(late, 0, kStart), 0);
@@ -56,7 +56,7 @@ TEST(CreditControl, a_session_starts_with_a_credit_while_there_are_some) {
 
 TEST(CreditControl, a_request_may_come_with_the_message_that_opens_the_session) {
   Control control(kSettings, 1);
-  Crowd crowd(control, 1);
+  IdleSessions sessions(control, 1);
   CreditSession late;
   ASSERT_EQ(control.open(late, 0, kStart), 0);
   EXPECT_EQ(control.arrived(late, 0, kLow), Arrival::kServe);
@@ -65,66 +65,66 @@ TEST(CreditControl, a_request_may_come_with_the_message_that_opens_the_session) 
 
 TEST(CreditControl, a_reply_grants_what_is_asked_for_and_a_fair_share_of_the_rest) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 50);
   ASSERT_EQ(control.pool().issued(), 10);
-  control.arrived(crowd[0], 5, kLow);
+  control.arrived(sessions[0], 5, kLow);
   // 40 are left for 10 sessions.
-  EXPECT_EQ(control.replied(crowd[0], kLater), 5 + 4);
+  EXPECT_EQ(control.replied(sessions[0], kLater), 5 + 4);
   EXPECT_EQ(control.pool().issued(), 10 - 1 + 9);
 }
 
 TEST(CreditControl, a_reply_takes_one_back_when_too_many_are_out) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 50);
-  control.arrived(crowd[0], 5, kLow);
-  ASSERT_EQ(control.replied(crowd[0], kLater), 9);
+  control.arrived(sessions[0], 5, kLow);
+  ASSERT_EQ(control.replied(sessions[0], kLater), 9);
   control.pool().withhold(45);
-  control.arrived(crowd[0], 8, kLow);
-  EXPECT_EQ(control.replied(crowd[0], kLater), 8);
-  control.arrived(crowd[0], 8, kLow);
-  EXPECT_EQ(control.replied(crowd[0], kLater), 7);
+  control.arrived(sessions[0], 8, kLow);
+  EXPECT_EQ(control.replied(sessions[0], kLater), 8);
+  control.arrived(sessions[0], 8, kLow);
+  EXPECT_EQ(control.replied(sessions[0], kLater), 7);
 }
 
 TEST(CreditControl, who_is_served_keeps_its_last_credit) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 10);
   control.pool().withhold(6);
-  control.arrived(crowd[0], 0, kLow);
-  EXPECT_EQ(control.replied(crowd[0], kLater), 1);
+  control.arrived(sessions[0], 0, kLow);
+  EXPECT_EQ(control.replied(sessions[0], kLater), 1);
 }
 
 TEST(CreditControl, demand_that_shrank_gives_credits_back_at_once) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 100);
-  control.arrived(crowd[0], 20, kLow);
-  ASSERT_EQ(control.replied(crowd[0], kLater), 29);
-  control.arrived(crowd[0], 0, kLow);
-  EXPECT_EQ(crowd[0].credit, 1);
+  control.arrived(sessions[0], 20, kLow);
+  ASSERT_EQ(control.replied(sessions[0], kLater), 29);
+  control.arrived(sessions[0], 0, kLow);
+  EXPECT_EQ(sessions[0].credit, 1);
   EXPECT_EQ(control.pool().issued(), 10);
 }
 
 TEST(CreditControl, a_late_request_is_dropped_and_leaves_its_session_drained) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 50);
-  EXPECT_EQ(control.arrived(crowd[0], 3, kSettings.refuse_delay), Arrival::kServe);
-  EXPECT_EQ(control.arrived(crowd[1], 3, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
-  EXPECT_EQ(control.refused(crowd[1], kLater), 0);
+  EXPECT_EQ(control.arrived(sessions[0], 3, kSettings.refuse_delay), Arrival::kServe);
+  EXPECT_EQ(control.arrived(sessions[1], 3, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
+  EXPECT_EQ(control.refused(sessions[1], kLater), 0);
   EXPECT_EQ(control.pool().drained(), 1);
   EXPECT_EQ(control.pool().issued(), 9);
 }
 
 TEST(CreditControl, drained_sessions_with_demand_come_first_the_latest_of_them_before_the_others) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 10);
   for (size_t i = 0; i < 4; ++i) {
-    control.arrived(crowd[i], i < 2 ? 0 : 5, kSettings.refuse_delay + Nanos(1));
-    control.refused(crowd[i], kLater);
+    control.arrived(sessions[i], i < 2 ? 0 : 5, kSettings.refuse_delay + Nanos(1));
+    control.refused(sessions[i], kLater);
   }
   ASSERT_EQ(control.pool().drained(), 4);
   std::vector<CreditSession*> offered;
@@ -135,29 +135,29 @@ TEST(CreditControl, drained_sessions_with_demand_come_first_the_latest_of_them_b
   for (int64_t n = 0; n < 1000 && offered.size() < 4; ++n) {
     control.update(kLater + kSettings.update_every * n, kLow, note);
   }
-  EXPECT_EQ(offered, (std::vector<CreditSession*>{&crowd[3], &crowd[2], &crowd[0], &crowd[1]}));
+  EXPECT_EQ(offered, (std::vector<CreditSession*>{&sessions[3], &sessions[2], &sessions[0], &sessions[1]}));
 }
 
 TEST(CreditControl, demand_that_is_not_fresh_is_not_believed) {
   CreditSettings settings;
   settings.demand_fresh = Nanos::micros(50);
   Control control(settings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 10);
-  control.arrived(crowd[0], 0, settings.refuse_delay + Nanos(1));
-  control.refused(crowd[0], kLater);
-  control.arrived(crowd[1], 5, settings.refuse_delay + Nanos(1));
-  control.refused(crowd[1], kLater);
+  control.arrived(sessions[0], 0, settings.refuse_delay + Nanos(1));
+  control.refused(sessions[0], kLater);
+  control.arrived(sessions[1], 5, settings.refuse_delay + Nanos(1));
+  control.refused(sessions[1], kLater);
   std::vector<CreditSession*> offered;
   control.update(kLater + Nanos::micros(51), kLow,
                  [&](CreditSession& session, int64_t) { offered.push_back(&session); });
   ASSERT_FALSE(offered.empty());
-  EXPECT_EQ(offered.front(), &crowd[0]);
+  EXPECT_EQ(offered.front(), &sessions[0]);
 }
 
 TEST(CreditControl, an_overloaded_server_that_finishes_nothing_still_shrinks_its_pool_by_time) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 100);
+  IdleSessions sessions(control, 100);
   grow(control, 200);
   control.update(kLater, kSettings.target_delay * 2, kNobody);
   control.update(kLater + kSettings.update_every, kSettings.target_delay * 2, kNobody);
@@ -166,54 +166,54 @@ TEST(CreditControl, an_overloaded_server_that_finishes_nothing_still_shrinks_its
 
 TEST(CreditControl, a_client_is_told_only_that_it_gets_more) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 50);
-  EXPECT_EQ(control.note_demand(crowd[0], 6, kLater), 6 + 4);
-  EXPECT_EQ(control.note_demand(crowd[0], 2, kLater), Control::kNoAdvertisement);
-  EXPECT_EQ(control.note_demand(crowd[0], 0, kLater), Control::kNoAdvertisement);
-  EXPECT_EQ(crowd[0].credit, 0);
+  EXPECT_EQ(control.note_demand(sessions[0], 6, kLater), 6 + 4);
+  EXPECT_EQ(control.note_demand(sessions[0], 2, kLater), Control::kNoAdvertisement);
+  EXPECT_EQ(control.note_demand(sessions[0], 0, kLater), Control::kNoAdvertisement);
+  EXPECT_EQ(sessions[0].credit, 0);
   EXPECT_EQ(control.pool().drained(), 1);
 }
 
 TEST(CreditControl, a_demand_is_heard_though_a_request_is_in_service) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 50);
-  ASSERT_EQ(control.arrived(crowd[0], 0, kLow), Arrival::kServe);
-  EXPECT_EQ(control.note_demand(crowd[0], 2, kLater), 1 + 2 + 4);
+  ASSERT_EQ(control.arrived(sessions[0], 0, kLow), Arrival::kServe);
+  EXPECT_EQ(control.note_demand(sessions[0], 2, kLater), 1 + 2 + 4);
 }
 
 TEST(CreditControl, what_was_sent_on_credit_that_was_taken_back_meanwhile_is_served) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 50);
-  ASSERT_EQ(control.note_demand(crowd[0], 6, kLater), 10);
-  ASSERT_EQ(control.arrived(crowd[0], 9, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
-  ASSERT_EQ(control.refused(crowd[0], kLater), 0);
+  ASSERT_EQ(control.note_demand(sessions[0], 6, kLater), 10);
+  ASSERT_EQ(control.arrived(sessions[0], 9, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
+  ASSERT_EQ(control.refused(sessions[0], kLater), 0);
   // Nine more were underway when it was told.
   for (int i = 0; i < 9; ++i) {
-    EXPECT_EQ(control.arrived(crowd[0], 0, kLow), Arrival::kServe) << i;
+    EXPECT_EQ(control.arrived(sessions[0], 0, kLow), Arrival::kServe) << i;
   }
 }
 
 TEST(CreditControl, a_client_that_ignores_its_credits_is_dropped_beyond_them) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 10);
+  IdleSessions sessions(control, 10);
   grow(control, 20);
   uint32_t served = 0;
   for (int i = 0; i < 1000; ++i) {
-    if (control.arrived(crowd[0], 1000, kLow) == Arrival::kServe) ++served;
+    if (control.arrived(sessions[0], 1000, kLow) == Arrival::kServe) ++served;
   }
   EXPECT_LE(served, 2u);  // its credit, and what was free when it opened
 }
 
 TEST(CreditControl, a_lie_about_demand_gets_a_sessions_limit_at_most) {
   Control control(kSettings, kCores);
-  Crowd crowd(control, 100);
+  IdleSessions sessions(control, 100);
   grow(control, 1000);
-  EXPECT_EQ(control.note_demand(crowd[0], INT64_MAX, kLater), kSettings.session_limit);
-  EXPECT_EQ(control.note_demand(crowd[1], -5, kLater), Control::kNoAdvertisement);
-  EXPECT_EQ(crowd[1].demand, 0);
+  EXPECT_EQ(control.note_demand(sessions[0], INT64_MAX, kLater), kSettings.session_limit);
+  EXPECT_EQ(control.note_demand(sessions[1], -5, kLater), Control::kNoAdvertisement);
+  EXPECT_EQ(sessions[1].demand, 0);
 }
 
 // Random clients, honest and not: the counts are those of the sessions at every step.

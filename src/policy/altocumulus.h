@@ -152,14 +152,14 @@ class Altocumulus {
   }
 
   template <class H>
-  Verdict expired(const Job&, WorkerId me, H& host) const {
+  SliceDecision expired(const Job&, WorkerId me, H& host) const {
     const ManagerId group = manager_of(me, host.workers());
     const bool waits = host.depth(local(me.value)) + host.depth(netrx(group)) > 0;
-    return waits ? Verdict::kPreempt : Verdict::kContinue;
+    return waits ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job&, Why, WorkerId me, H& host) const {
+  QueueRef requeue(const Job&, RequeueReason, WorkerId me, H& host) const {
     return waiting(manager_of(me, host.workers()));
   }
 

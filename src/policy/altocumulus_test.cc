@@ -438,7 +438,7 @@ TEST(Altocumulus, a_worker_runs_what_its_manager_gave_it_and_nothing_else) {
 class InsideSynergy : public ::testing::Test {
  protected:
   Job* next(uint32_t me) { return groups.policy.next(worker, WorkerId{me}, groups.host); }
-  Verdict expired(uint32_t at) {
+  SliceDecision expired(uint32_t at) {
     return groups.policy.expired(job, WorkerId{at}, groups.host);
   }
 
@@ -448,23 +448,23 @@ class InsideSynergy : public ::testing::Test {
 };
 
 TEST_F(InsideSynergy, preempts_only_when_somebody_waits_in_the_group) {
-  EXPECT_EQ(expired(0), Verdict::kContinue);
+  EXPECT_EQ(expired(0), SliceDecision::kContinue);
   groups.arrive(1, 1);
   groups.host.push(local(1), &job);
-  EXPECT_EQ(expired(0), Verdict::kContinue);  // another's worker, another group
+  EXPECT_EQ(expired(0), SliceDecision::kContinue);  // another's worker, another group
   groups.arrive(0, 1);
-  EXPECT_EQ(expired(0), Verdict::kPreempt);
-  EXPECT_EQ(expired(1), Verdict::kPreempt);
+  EXPECT_EQ(expired(0), SliceDecision::kPreempt);
+  EXPECT_EQ(expired(1), SliceDecision::kPreempt);
 }
 
 TEST_F(InsideSynergy, preempts_for_what_its_worker_has_waiting) {
   groups.host.push(local(0), &job);
-  EXPECT_EQ(expired(0), Verdict::kPreempt);
-  EXPECT_EQ(expired(1), Verdict::kContinue);
+  EXPECT_EQ(expired(0), SliceDecision::kPreempt);
+  EXPECT_EQ(expired(1), SliceDecision::kContinue);
 }
 
 TEST_F(InsideSynergy, a_preempted_request_waits_for_any_worker_of_its_group) {
-  EXPECT_EQ(groups.policy.requeue(job, Why::kPreempted, WorkerId{3}, groups.host), waiting(1));
+  EXPECT_EQ(groups.policy.requeue(job, RequeueReason::kPreempted, WorkerId{3}, groups.host), waiting(1));
   groups.host.push(waiting(1), &job);
   EXPECT_EQ(next(0), nullptr);
   EXPECT_EQ(next(2), &job);

@@ -118,11 +118,11 @@ template <class P, class H>
 concept ExpiredFits =
     requires { &Named<P>::expired; } ||
     requires(const P& policy, const Job& job, WorkerId me, H& host) {
-      { policy.expired(job, me, host) } -> std::same_as<Verdict>;
+      { policy.expired(job, me, host) } -> std::same_as<SliceDecision>;
     };
 template <class P, class H>
 concept RequeueFits = requires { &Named<P>::requeue; } ||
-                      requires(const P& policy, Job& job, Why why, WorkerId me, H& host) {
+                      requires(const P& policy, Job& job, RequeueReason why, WorkerId me, H& host) {
                         { policy.requeue(job, why, me, host) } -> std::same_as<QueueRef>;
                       };
 template <class P>

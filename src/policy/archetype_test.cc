@@ -82,7 +82,7 @@ struct ExpiredSaysBool : Least {
 struct ExpiredSeesNoJob : Least {
   using Least::Least;
   template <class H>
-  Verdict expired(WorkerId, H&) const;
+  SliceDecision expired(WorkerId, H&) const;
 };
 
 struct FinishedIsNotConst : Least {

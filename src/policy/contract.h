@@ -17,7 +17,7 @@
 //   route(job, at, host)            -> QueueRef   a request arrived at worker `at`
 //   next(worker, me, host)          -> Job*       worker `me` is free; null = nothing to do
 //   quantum(worker, job, host)      -> Nanos      a slice starts; Nanos::max() = no end
-//   expired(job, me, host)          -> Verdict    its slice on worker `me` has ended
+//   expired(job, me, host)          -> SliceDecision    its slice on worker `me` has ended
 //   requeue(job, why, me, host)     -> QueueRef   it goes back
 //   finished(worker, job, service)                it is done, after `service` on workers in all
 //   dispatch(central, host)                       push-style policies move jobs between queues
@@ -97,9 +97,9 @@ struct QueueRef {
   friend constexpr bool operator==(QueueRef, QueueRef) = default;
 };
 
-enum class Why : uint8_t { kPreempted, kYielded };
+enum class RequeueReason : uint8_t { kPreempted, kYielded };
 
-enum class Verdict : uint8_t {
+enum class SliceDecision : uint8_t {
   kContinue,  // renew the slice: nobody would gain
   kPreempt,   // put the job back and choose again
 };

@@ -85,12 +85,12 @@ class Nanopu : public Jbsq {
   }
 
   template <class H>
-  Verdict expired(const Job&, WorkerId me, H& host) const {
-    return host.depth(local(me.value)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  SliceDecision expired(const Job&, WorkerId me, H& host) const {
+    return host.depth(local(me.value)) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job&, Why, WorkerId me, H&) const {
+  QueueRef requeue(const Job&, RequeueReason, WorkerId me, H&) const {
     return aside(me.value);
   }
 

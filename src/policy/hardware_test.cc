@@ -55,8 +55,8 @@ TEST(Nanopu, a_request_beyond_its_bound_yields_only_if_another_waits_at_its_core
   ScriptHost<Nanopu> host(2);
   Job waiting;
   host.push(local(1), &waiting);
-  EXPECT_EQ(policy.expired(waiting, WorkerId{0}, host), Verdict::kContinue);
-  EXPECT_EQ(policy.expired(waiting, WorkerId{1}, host), Verdict::kPreempt);
+  EXPECT_EQ(policy.expired(waiting, WorkerId{0}, host), SliceDecision::kContinue);
+  EXPECT_EQ(policy.expired(waiting, WorkerId{1}, host), SliceDecision::kPreempt);
 }
 
 TEST(Nanopu, what_was_put_aside_stays_at_its_core_and_goes_on_after_fresh_requests) {
@@ -64,7 +64,7 @@ TEST(Nanopu, what_was_put_aside_stays_at_its_core_and_goes_on_after_fresh_reques
   ScriptHost<Nanopu> host(2);
   Job cut, fresh;
   None none;
-  const QueueRef back = policy.requeue(cut, Why::kPreempted, WorkerId{1}, host);
+  const QueueRef back = policy.requeue(cut, RequeueReason::kPreempted, WorkerId{1}, host);
   EXPECT_EQ(back, aside(1));
   host.push(back, &cut);
   host.push(local(1), &fresh);

@@ -55,17 +55,17 @@ Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job,
 }
 
 template <Policy P, class H>
-Verdict expired(const P& policy, const Job& job, WorkerId me, H& host) {
+SliceDecision expired(const P& policy, const Job& job, WorkerId me, H& host) {
   if constexpr (requires { policy.expired(job, me, host); }) {
     return policy.expired(job, me, host);
   } else {
-    return Verdict::kContinue;
+    return SliceDecision::kContinue;
   }
 }
 
 // Default: back to the tail of where it would arrive.
 template <Policy P, class H>
-QueueRef requeue(const P& policy, Job& job, Why why, WorkerId me, H& host) {
+QueueRef requeue(const P& policy, Job& job, RequeueReason why, WorkerId me, H& host) {
   if constexpr (requires { policy.requeue(job, why, me, host); }) {
     return policy.requeue(job, why, me, host);
   } else {

@@ -57,12 +57,12 @@ class Las {
   }
 
   template <class H>
-  Verdict expired(const Job& job, WorkerId, H& host) const {
-    return host.first_word(kByAge) < age(job) ? Verdict::kPreempt : Verdict::kContinue;
+  SliceDecision expired(const Job& job, WorkerId, H& host) const {
+    return host.first_word(kByAge) < age(job) ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(Job& job, Why, WorkerId, H&) const {
+  QueueRef requeue(Job& job, RequeueReason, WorkerId, H&) const {
     job.policy_word = age(job);
     return kByAge;
   }

@@ -19,7 +19,7 @@ class LasTest : public ::testing::Test {
   }
   void arrive(Job& job) { host_.push(hook::route(policy_, job, WorkerId{0}, host_), &job); }
   void put_back(Job& job) {
-    host_.push(policy_.requeue(job, Why::kPreempted, WorkerId{0}, host_), &job);
+    host_.push(policy_.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host_), &job);
   }
   Job* next() {
     None none;
@@ -41,10 +41,10 @@ TEST_F(LasTest, who_was_served_for_the_shortest_time_comes_first) {
 
 TEST_F(LasTest, a_request_is_cut_only_for_one_that_was_served_for_a_shorter_time) {
   Job waiting = served(Nanos(500));
-  EXPECT_EQ(policy_.expired(served(Nanos(900)), WorkerId{0}, host_), Verdict::kContinue);
+  EXPECT_EQ(policy_.expired(served(Nanos(900)), WorkerId{0}, host_), SliceDecision::kContinue);
   put_back(waiting);
-  EXPECT_EQ(policy_.expired(served(Nanos(900)), WorkerId{0}, host_), Verdict::kPreempt);
-  EXPECT_EQ(policy_.expired(served(Nanos(500)), WorkerId{0}, host_), Verdict::kContinue);
+  EXPECT_EQ(policy_.expired(served(Nanos(900)), WorkerId{0}, host_), SliceDecision::kPreempt);
+  EXPECT_EQ(policy_.expired(served(Nanos(500)), WorkerId{0}, host_), SliceDecision::kContinue);
 }
 
 }  // namespace

@@ -81,14 +81,14 @@ class Mlfq {
   }
 
   template <class H>
-  Verdict expired(const Job&, WorkerId, H& host) const {
+  SliceDecision expired(const Job&, WorkerId, H& host) const {
     uint32_t waiting = 0;
     for (uint32_t i = 0; i < kLevels; ++i) waiting += host.depth(level(i));
-    return waiting > 0 ? Verdict::kPreempt : Verdict::kContinue;
+    return waiting > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
+  QueueRef requeue(const Job& job, RequeueReason, WorkerId, H&) const {
     if (job.attained < config_.first) return level(0);
     return level(job.attained < config_.second ? 1 : 2);
   }

@@ -19,7 +19,7 @@ class MlfqTest : public ::testing::Test {
   QueueRef put_back_after(Nanos attained) {
     Job job;
     job.attained = attained;
-    return policy_.requeue(job, Why::kPreempted, WorkerId{0}, host_);
+    return policy_.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host_);
   }
   // How often each level is served, of 10 000 times, when something waits in all.
   std::array<int, 3> picks(Mlfq::Worker worker) {
@@ -84,9 +84,9 @@ TEST_F(MlfqTest, the_chance_stays_where_the_share_is_near_what_it_should_be) {
 }
 
 TEST_F(MlfqTest, cuts_only_if_somebody_waits_in_whatever_level) {
-  EXPECT_EQ(policy_.expired(Job(), WorkerId{0}, host_), Verdict::kContinue);
+  EXPECT_EQ(policy_.expired(Job(), WorkerId{0}, host_), SliceDecision::kContinue);
   host_.push(level(2), &jobs_[0]);
-  EXPECT_EQ(policy_.expired(Job(), WorkerId{0}, host_), Verdict::kPreempt);
+  EXPECT_EQ(policy_.expired(Job(), WorkerId{0}, host_), SliceDecision::kPreempt);
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ class Ps {
 
   // A cut is worth its cost only if somebody waits.
   template <class H>
-  Verdict expired(const Job&, WorkerId, H& host) const {
-    return host.depth(kGlobal) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  SliceDecision expired(const Job&, WorkerId, H& host) const {
+    return host.depth(kGlobal) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   // No `requeue`: the default, back to where it would arrive, is the tail of the global queue.

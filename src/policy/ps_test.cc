@@ -29,16 +29,16 @@ TEST(Ps, every_slice_has_the_configured_quantum) {
 
 TEST(Ps, cuts_only_if_somebody_waits) {
   ScriptHost<Ps> host(1);
-  EXPECT_EQ(Ps({}).expired(Job(), WorkerId{0}, host), Verdict::kContinue);
+  EXPECT_EQ(Ps({}).expired(Job(), WorkerId{0}, host), SliceDecision::kContinue);
   Job waiting;
   host.push(kGlobal, &waiting);
-  EXPECT_EQ(Ps({}).expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
+  EXPECT_EQ(Ps({}).expired(Job(), WorkerId{0}, host), SliceDecision::kPreempt);
 }
 
 TEST(Ps, a_preempted_job_goes_back_to_the_tail_of_all) {
   ScriptHost<Ps> host(3);
   Job job;
-  EXPECT_EQ(hook::requeue(Ps({}), job, Why::kPreempted, WorkerId{2}, host), kGlobal);
+  EXPECT_EQ(hook::requeue(Ps({}), job, RequeueReason::kPreempted, WorkerId{2}, host), kGlobal);
 }
 
 TEST(Ps, jobs_share_a_worker_in_turns_of_one_quantum) {

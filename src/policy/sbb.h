@@ -95,13 +95,13 @@ class Sbb {
 
   // A request that is cut goes behind what waits; with nothing there it would come back at once.
   template <class H>
-  Verdict expired(const Job&, WorkerId me, H& host) const {
+  SliceDecision expired(const Job&, WorkerId me, H& host) const {
     const bool waiting = host.depth(queue(me)) + host.depth(block(me)) > 0;
-    return waiting ? Verdict::kPreempt : Verdict::kContinue;
+    return waiting ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job&, Why, WorkerId me, H&) const {
+  QueueRef requeue(const Job&, RequeueReason, WorkerId me, H&) const {
     return queue(me);
   }
 

@@ -232,11 +232,11 @@ TEST(Sbb, a_request_is_cut_when_others_wait_at_its_worker_and_goes_behind_them) 
   const auto jobs = workers.arrive(1, 2);
   EXPECT_EQ(workers.next(1), jobs[0]);
   EXPECT_EQ(workers.policy.quantum(workers.worker[1], *jobs[0], workers.host), Nanos::micros(5));
-  EXPECT_EQ(workers.policy.expired(Job(), WorkerId{1}, workers.host), Verdict::kPreempt);
-  EXPECT_EQ(workers.policy.requeue(*jobs[0], Why::kPreempted, WorkerId{1}, workers.host),
+  EXPECT_EQ(workers.policy.expired(Job(), WorkerId{1}, workers.host), SliceDecision::kPreempt);
+  EXPECT_EQ(workers.policy.requeue(*jobs[0], RequeueReason::kPreempted, WorkerId{1}, workers.host),
             queue(1));
   EXPECT_EQ(workers.next(1), jobs[1]);
-  EXPECT_EQ(workers.policy.expired(Job(), WorkerId{1}, workers.host), Verdict::kContinue);
+  EXPECT_EQ(workers.policy.expired(Job(), WorkerId{1}, workers.host), SliceDecision::kContinue);
 }
 
 // The ablation of Fig. 13.

@@ -87,18 +87,18 @@ class Shinjuku {
 
   // A cut is worth its cost only if somebody waits.
   template <class H>
-  Verdict expired(const Job&, WorkerId, H& host) const {
+  SliceDecision expired(const Job&, WorkerId, H& host) const {
     const Ranking& ranking = host.plan().ranking;
     bool waiting = host.depth(fresh(0)) + host.depth(cut(0)) > 0;
     for (uint32_t i = 0; i < ranking.types && !waiting; ++i) {
       const uint32_t type = ranking.order[i];
       waiting = host.depth(fresh(type)) + host.depth(cut(type)) > 0;
     }
-    return waiting ? Verdict::kPreempt : Verdict::kContinue;
+    return waiting ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job& job, Why, WorkerId, H& host) const {
+  QueueRef requeue(const Job& job, RequeueReason, WorkerId, H& host) const {
     return cut(host.plan().ranking.queue_index_of(job.type));
   }
 

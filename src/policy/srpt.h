@@ -64,8 +64,8 @@ class Srpt {
   }
 
   template <class H>
-  Verdict expired(const Job& job, WorkerId, H& host) const {
-    return host.first_word(kByRest) < rest(job) ? Verdict::kPreempt : Verdict::kContinue;
+  SliceDecision expired(const Job& job, WorkerId, H& host) const {
+    return host.first_word(kByRest) < rest(job) ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   // No `requeue`: the default, back to where it would arrive, with the word of what is left now.

@@ -163,19 +163,20 @@ class Synergy {
   // of the same level do not count, as their priority is the same (5.1.3.2); of a more urgent
   // level they do.
   template <class H>
-  Verdict expired(const Job& job, WorkerId me, H& host) const {
-    if (!config_.conditional) return Verdict::kPreempt;
-    if (me.value < host.plan().reserved) return Verdict::kPreempt;
-    if (host.depth(inbox(me.value)) > 0) return Verdict::kPreempt;
-    if (config_.waiting_by_type) return Verdict::kContinue;  // types have targets, not priorities
+  SliceDecision expired(const Job& job, WorkerId me, H& host) const {
+    if (!config_.conditional) return SliceDecision::kPreempt;
+    if (me.value < host.plan().reserved) return SliceDecision::kPreempt;
+    if (host.depth(inbox(me.value)) > 0) return SliceDecision::kPreempt;
+    // Types have targets, not priorities.
+    if (config_.waiting_by_type) return SliceDecision::kContinue;
     for (uint32_t level = 0; level < level_of(job.priority); ++level) {
-      if (host.depth(begun(level)) + host.depth(waiting(level)) > 0) return Verdict::kPreempt;
+      if (host.depth(begun(level)) + host.depth(waiting(level)) > 0) return SliceDecision::kPreempt;
     }
-    return Verdict::kContinue;
+    return SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job& job, Why, WorkerId me, H&) const {
+  QueueRef requeue(const Job& job, RequeueReason, WorkerId me, H&) const {
     if (!config_.wait_queue) return inbox(me.value);
     const bool resumed_before = job.preemptions > 1;
     const bool has_turn = resumed_before && job.attained < config_.long_turn;

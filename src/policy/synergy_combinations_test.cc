@@ -79,8 +79,8 @@ TEST_F(Reserving, a_reserved_worker_takes_no_long_request_and_gives_away_one_tha
   host.push(waiting(0), &job);
   EXPECT_EQ(policy.next(worker, WorkerId{0}, host), nullptr);
   EXPECT_EQ(policy.next(worker, WorkerId{1}, host), nullptr);
-  EXPECT_EQ(policy.expired(Job(), WorkerId{1}, host), Verdict::kPreempt);
-  EXPECT_EQ(policy.expired(Job(), WorkerId{2}, host), Verdict::kContinue);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{1}, host), SliceDecision::kPreempt);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{2}, host), SliceDecision::kContinue);
   EXPECT_EQ(policy.next(worker, WorkerId{2}, host), &job);
 }
 
@@ -121,9 +121,9 @@ class ByType : public ::testing::Test {
 
 TEST_F(ByType, each_type_has_its_own_wait_queue_and_the_rest_share_one) {
   const Synergy policy{{.long_turn = Nanos(), .waiting_by_type = true}};
-  EXPECT_EQ(policy.requeue(of_type(2), Why::kPreempted, WorkerId{0}, host), waiting(2));
-  EXPECT_EQ(policy.requeue(of_type(40), Why::kPreempted, WorkerId{0}, host), waiting(7));
-  EXPECT_EQ(policy.requeue(of_type(0), Why::kPreempted, WorkerId{0}, host), waiting(0));
+  EXPECT_EQ(policy.requeue(of_type(2), RequeueReason::kPreempted, WorkerId{0}, host), waiting(2));
+  EXPECT_EQ(policy.requeue(of_type(40), RequeueReason::kPreempted, WorkerId{0}, host), waiting(7));
+  EXPECT_EQ(policy.requeue(of_type(0), RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
 }
 
 TEST_F(ByType, the_longest_wait_in_relation_to_the_slo_is_next) {

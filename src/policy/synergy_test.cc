@@ -47,7 +47,7 @@ class SynergyTest : public ::testing::Test {
   void fill(QueueRef q, size_t count) {
     for (size_t i = 0; i < count; ++i) host.push(q, &jobs[used++]);
   }
-  Verdict expired(uint8_t priority, Synergy::Config config = {}) {
+  SliceDecision expired(uint8_t priority, Synergy::Config config = {}) {
     Job job;
     job.priority = priority;
     return Synergy(config).expired(job, WorkerId{0}, host);
@@ -264,15 +264,15 @@ TEST_F(SynergyTimerCore, a_begun_request_is_resumed_first_until_its_turn_is_over
   Job job;
   job.job_class = JobClass::kLong;
   job.preemptions = 1;  // cut for the first time: behind those that waited before
-  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(0));
+  EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
   job.preemptions = 2;
   job.attained = Nanos::millis(1);
-  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{0}, host), begun(0));
+  EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), begun(0));
   job.attained = Nanos::millis(2);
-  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(0));
+  EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
   const Synergy as_in_the_thesis({.long_turn = Nanos()});
   job.attained = Nanos(1);
-  EXPECT_EQ(as_in_the_thesis.requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(0));
+  EXPECT_EQ(as_in_the_thesis.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
 }
 
 TEST_F(SynergyTimerCore, begun_requests_come_before_waiting_ones_and_can_be_congested) {
@@ -344,16 +344,16 @@ TEST_F(SynergyTimerCore, checks_once_per_threshold_and_never_with_threshold_zero
 
 TEST_F(SynergyTimerCore, an_expired_job_goes_on_if_no_request_waits_at_its_worker) {
   fill(inbox(1), 5);  // at another worker
-  EXPECT_EQ(expired(0), Verdict::kContinue);
+  EXPECT_EQ(expired(0), SliceDecision::kContinue);
 }
 
 TEST_F(SynergyTimerCore, an_expired_job_makes_room_for_a_request_at_its_worker) {
   fill(inbox(0), 1);
-  EXPECT_EQ(expired(0), Verdict::kPreempt);
+  EXPECT_EQ(expired(0), SliceDecision::kPreempt);
 }
 
 TEST_F(SynergyTimerCore, unconditional_preemption_cuts_although_nobody_waits) {
-  EXPECT_EQ(expired(0, {.conditional = false}), Verdict::kPreempt);
+  EXPECT_EQ(expired(0, {.conditional = false}), SliceDecision::kPreempt);
 }
 
 TEST_F(SynergyTimerCore, without_the_wait_queue_a_cut_request_returns_to_the_inbox_it_came_from) {
@@ -361,33 +361,33 @@ TEST_F(SynergyTimerCore, without_the_wait_queue_a_cut_request_returns_to_the_inb
   job.priority = 1;
   job.preemptions = 2;
   const Synergy policy({.levels = 2, .wait_queue = false});
-  EXPECT_EQ(policy.requeue(job, Why::kPreempted, WorkerId{3}, host), inbox(3));
+  EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{3}, host), inbox(3));
 }
 
 TEST_F(SynergyTimerCore, waiting_jobs_of_the_same_level_are_no_reason) {
   fill(waiting(0), 5);
-  EXPECT_EQ(expired(0), Verdict::kContinue);
+  EXPECT_EQ(expired(0), SliceDecision::kContinue);
   fill(waiting(1), 5);
   fill(waiting(2), 5);
   host.take(waiting(0));
   while (host.take(waiting(0)) != nullptr) continue;
-  EXPECT_EQ(expired(1, {.levels = 3}), Verdict::kContinue);
+  EXPECT_EQ(expired(1, {.levels = 3}), SliceDecision::kContinue);
 }
 
 TEST_F(SynergyTimerCore, a_waiting_job_of_a_more_urgent_level_is_one) {
   fill(waiting(1), 1);
-  EXPECT_EQ(expired(2, {.levels = 3}), Verdict::kPreempt);
-  EXPECT_EQ(expired(0, {.levels = 3}), Verdict::kContinue);
+  EXPECT_EQ(expired(2, {.levels = 3}), SliceDecision::kPreempt);
+  EXPECT_EQ(expired(0, {.levels = 3}), SliceDecision::kContinue);
 }
 
 TEST_F(SynergyTimerCore, priorities_beyond_the_levels_share_the_last_level) {
   const Synergy::Config config{.levels = 2};
   Job job;
   job.priority = 7;
-  EXPECT_EQ(Synergy(config).requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(1));
+  EXPECT_EQ(Synergy(config).requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(1));
   fill(waiting(1), 1);
-  EXPECT_EQ(expired(7, config), Verdict::kContinue);
-  EXPECT_EQ(expired(7), Verdict::kContinue);
+  EXPECT_EQ(expired(7, config), SliceDecision::kContinue);
+  EXPECT_EQ(expired(7), SliceDecision::kContinue);
 }
 
 // Whole runs.
@@ -396,7 +396,7 @@ TEST(Synergy, a_preempted_job_waits_at_the_level_of_its_priority) {
   ScriptHost<Synergy> host(1);
   Job job;
   job.priority = 1;
-  EXPECT_EQ(Synergy({.levels = 3}).requeue(job, Why::kPreempted, WorkerId{0}, host), waiting(1));
+  EXPECT_EQ(Synergy({.levels = 3}).requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(1));
 }
 
 TEST(Synergy, a_short_request_waits_for_one_quantum_at_most) {

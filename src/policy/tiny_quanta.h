@@ -61,12 +61,12 @@ class TinyQuanta {
   }
 
   template <class H>
-  Verdict expired(const Job&, WorkerId me, H& host) const {
-    return host.depth(inbox(me)) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+  SliceDecision expired(const Job&, WorkerId me, H& host) const {
+    return host.depth(inbox(me)) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
 
   template <class H>
-  QueueRef requeue(const Job&, Why, WorkerId me, H&) const {
+  QueueRef requeue(const Job&, RequeueReason, WorkerId me, H&) const {
     return inbox(me);
   }
 

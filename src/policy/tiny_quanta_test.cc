@@ -34,7 +34,7 @@ TEST(TinyQuanta, requests_stay_where_they_were_given) {
   host.push(inbox(0), &job);
   None none;
   EXPECT_EQ(TinyQuanta({}).next(none, WorkerId{1}, host), nullptr);
-  EXPECT_EQ(TinyQuanta({}).requeue(job, Why::kPreempted, WorkerId{1}, host), inbox(1));
+  EXPECT_EQ(TinyQuanta({}).requeue(job, RequeueReason::kPreempted, WorkerId{1}, host), inbox(1));
   EXPECT_EQ(TinyQuanta({}).next(none, WorkerId{0}, host), &job);
 }
 
@@ -42,8 +42,8 @@ TEST(TinyQuanta, cuts_only_if_somebody_waits_at_that_worker) {
   ScriptHost<TinyQuanta> host(2);
   Job job;
   host.push(inbox(0), &job);
-  EXPECT_EQ(TinyQuanta({}).expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
-  EXPECT_EQ(TinyQuanta({}).expired(Job(), WorkerId{1}, host), Verdict::kContinue);
+  EXPECT_EQ(TinyQuanta({}).expired(Job(), WorkerId{0}, host), SliceDecision::kPreempt);
+  EXPECT_EQ(TinyQuanta({}).expired(Job(), WorkerId{1}, host), SliceDecision::kContinue);
   EXPECT_EQ(TinyQuanta({}).quantum(None(), job, host), Nanos::micros(2));
 }
 

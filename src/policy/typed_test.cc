@@ -113,7 +113,7 @@ TEST(Shinjuku, a_cut_request_comes_before_fresh_ones_of_its_type) {
   ScriptHost<Shinjuku> host(1);
   teach(policy, host);
   TypedJob fresh(1, Instant(50)), cut(1, Instant());
-  EXPECT_EQ(policy.requeue(cut, Why::kPreempted, WorkerId{0}, host), index(1, 1));
+  EXPECT_EQ(policy.requeue(cut, RequeueReason::kPreempted, WorkerId{0}, host), index(1, 1));
   host.push(index(0, 1), &fresh);
   host.push(index(1, 1), &cut);
   None none;
@@ -124,10 +124,10 @@ TEST(Shinjuku, a_cut_request_comes_before_fresh_ones_of_its_type) {
 TEST(Shinjuku, cuts_only_if_somebody_waits) {
   const Shinjuku policy({.window = 1});
   ScriptHost<Shinjuku> host(1);
-  EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), Verdict::kContinue);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), SliceDecision::kContinue);
   TypedJob unknown(3);
   host.push(index(0, 0), &unknown);
-  EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), Verdict::kPreempt);
+  EXPECT_EQ(policy.expired(Job(), WorkerId{0}, host), SliceDecision::kPreempt);
 }
 
 }  // namespace

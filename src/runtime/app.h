@@ -18,8 +18,8 @@ struct Completion {
   Nanos wait;                 // from arrival to its end, less service
   Nanos service;              // time on workers
   uint32_t preemptions = 0;
-  uint32_t culprit_type = 0;  // type of the request that held the worker longest meanwhile
-  Nanos culprit_service;      // how long that one held it; 0 = nobody in particular
+  uint32_t blocker_type = 0;  // type of the request that held the worker longest meanwhile
+  Nanos blocker_service;      // how long that one held it; 0 = nobody in particular
 };
 
 class Application {

@@ -23,7 +23,7 @@ bool CoreControl::should_park(WorkerId worker, Nanos polled) {
     resumed(worker);
     return true;
   }
-  return rule_->idle(worker.value, polled, idle_) == overload::Rest::kPark;
+  return rule_->idle(worker.value, polled, idle_) == overload::IdleAction::kPark;
 }
 
 void CoreControl::park(WorkerId worker) {

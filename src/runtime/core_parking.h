@@ -6,7 +6,7 @@
 // only; nothing here switches fibers.
 #pragma once
 
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "runtime/worker_context.h"
 
 namespace rubato {
@@ -30,7 +30,7 @@ class CoreParking {
     if (context_.shared.cores.should_park(context_.id, at - workless_since_)) {
       return park(last_look);
     }
-    cpu_relax();
+    cpu_pause();
     return nullptr;
   }
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "policy/archetype.h"
 #include "runtime/core_parking.h"
 #include "runtime/idling.h"
@@ -42,7 +42,7 @@ class IdleLoop {
       return core_parking_.idle(at, [this] { return last_look(); });
     }
     if (idling_.should_park(at)) return park();
-    cpu_relax();
+    cpu_pause();
     return nullptr;
   }
 

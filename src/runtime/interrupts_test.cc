@@ -171,8 +171,8 @@ TEST_P(Interrupts, registers_survive) {
 
 // Three requests that loop until told otherwise keep two workers and a queue busy, so that every
 // request beside them changes workers again and again.
-struct Company {
-  explicit Company(LetterServer& at) : server(at) {
+struct BusyRequests {
+  explicit BusyRequests(LetterServer& at) : server(at) {
     server.app.on('B') = [this](Request&) { foreign_wait(&stop); };
   }
   void arrive() {
@@ -220,11 +220,11 @@ TEST_P(Interrupts, what_belongs_to_a_thread_moves_with_the_request) {
     }
     std::fesetround(FE_TONEAREST);
   };
-  Company company(server);
+  BusyRequests busy_requests(server);
   start(server);
-  company.arrive();
+  busy_requests.arrive();
   call_all(server, "TTTT");
-  company.leave();
+  busy_requests.leave();
 }
 
 void throw_and_wander(int number, int depth) {
@@ -249,11 +249,11 @@ TEST_P(Interrupts, exceptions_in_flight_move_with_the_request) {
   LetterServer& server = make("ps", 2);
   std::atomic<int> numbers{0};
   server.app.on('E') = [&](Request&) { throw_and_wander(++numbers, 1); };
-  Company company(server);
+  BusyRequests busy_requests(server);
   start(server);
-  company.arrive();
+  busy_requests.arrive();
   call_all(server, "EEE");
-  company.leave();
+  busy_requests.leave();
 }
 
 TEST_P(Interrupts, section_holds_an_interrupt_off_and_its_end_makes_up_for_it) {

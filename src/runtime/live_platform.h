@@ -162,9 +162,9 @@ class LivePlatform {
     }
     RuntimeState<P>& shared = context_.shared;
     if (latency.count() < shared.slow_threshold_ns.load(std::memory_order_relaxed)) return;
-    const auto culprit = context_.meter.culprit(request.arrived, request.started);
+    const auto blocker = context_.meter.blocker(request.arrived, request.started);
     shared.application.slow(request, {latency - service, service, request.preemptions,
-                                      culprit.type, culprit.held});
+                                      blocker.type, blocker.held});
   }
 
  private:

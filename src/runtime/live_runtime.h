@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "mechanism/cpu/pin.h"
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "runtime/live_worker.h"
 #include "runtime/runtime.h"
 #include "runtime/timer_core.h"
@@ -134,7 +134,7 @@ class LiveRuntime final : public Runtime {
       const bool armed = timer_core_.poll();
       look_after_workers();
       if (armed || shared_.options.idle == Idle::kSpin) {
-        cpu_relax();
+        cpu_pause();
       } else if (shared_.sleepers.awake().load(std::memory_order_relaxed) == 0) {
         shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
       } else {

@@ -63,9 +63,9 @@ TEST(RecentSlices, names_who_held_the_worker_longest_while_one_waited) {
   RecentSlices recent;
   recent.note(Instant(0), Instant(500'000), 7);
   recent.note(Instant(500'000), Instant(800'000), 9);
-  const auto culprit = recent.worst_between(Instant(450'000), Instant(900'000));
-  EXPECT_EQ(culprit.type, 9u);
-  EXPECT_EQ(culprit.held, Nanos(300'000));
+  const auto blocker = recent.worst_between(Instant(450'000), Instant(900'000));
+  EXPECT_EQ(blocker.type, 9u);
+  EXPECT_EQ(blocker.held, Nanos(300'000));
 }
 
 TEST(RecentSlices, short_slices_are_nobodys_fault) {

@@ -365,7 +365,7 @@ TEST(Runtime, server_loop_of_the_application_runs_on_every_fiber) {
   EXPECT_EQ(loops, 0);
 }
 
-TEST(Runtime, victim_is_told_its_culprit_and_its_wait_counts) {
+TEST(Runtime, victim_learns_its_blocker_and_its_wait_counts) {
   LetterServer server("fcfs");
   server.options.slow_threshold = Nanos::millis(1);
   std::atomic<bool> runs{false};
@@ -386,7 +386,7 @@ TEST(Runtime, victim_is_told_its_culprit_and_its_wait_counts) {
   const auto slow_ones = server.app.slow_ones();
   ASSERT_EQ(slow_ones.size(), 2u);
   EXPECT_EQ(slow_ones[1].first, 'S');
-  EXPECT_EQ(slow_ones[1].second.culprit_type, static_cast<uint32_t>('L'));
+  EXPECT_EQ(slow_ones[1].second.blocker_type, static_cast<uint32_t>('L'));
   EXPECT_GE(slow_ones[1].second.wait, Nanos::millis(4));
   EXPECT_GE(server.runtime->latency('S').max(), Nanos::millis(4));
 }

@@ -63,7 +63,7 @@ class ServiceMeter {
   }
 
   // The request that ran longest between `from` and `to`.
-  RecentSlices::Culprit culprit(Instant from, Instant to) const {
+  RecentSlices::Blocker blocker(Instant from, Instant to) const {
     return slices_.worst_between(from, to);
   }
 

@@ -95,7 +95,7 @@ class TimerCore {
   // (While the runtime stops, the worker looks whether it is time to give up.)
   bool somebody_waits(WorkerId id, const Job& job) {
     return !shared_.shutdown.running() || shared_.control[id.value]->depth() > 0 ||
-           hook::expired(shared_.policy, job, id, host_) == Verdict::kPreempt ||
+           hook::expired(shared_.policy, job, id, host_) == SliceDecision::kPreempt ||
            shared_.datapath.queue(id).pending();
   }
 

@@ -15,8 +15,8 @@ TypeStats& WorkerStats::make(uint32_t slot) {
   return *stats;
 }
 
-RecentSlices::Culprit RecentSlices::worst_between(Instant from, Instant to) const {
-  Culprit worst;
+RecentSlices::Blocker RecentSlices::worst_between(Instant from, Instant to) const {
+  Blocker worst;
   for (const Slice& slice : slices_) {
     const Nanos held = std::min(slice.end, to) - std::max(slice.start, from);
     if (held > worst.held) worst = {slice.type, held};

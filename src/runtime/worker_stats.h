@@ -121,7 +121,7 @@ class RecentSlices {
  public:
   static constexpr Nanos kWorthNoting = Nanos::micros(100);
 
-  struct Culprit {
+  struct Blocker {
     uint32_t type = 0;
     Nanos held;  // 0 = nobody
   };
@@ -132,7 +132,7 @@ class RecentSlices {
   }
 
   // The slice that ran longest between `from` and `to`.
-  Culprit worst_between(Instant from, Instant to) const;
+  Blocker worst_between(Instant from, Instant to) const;
 
  private:
   struct Slice {

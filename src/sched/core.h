@@ -339,7 +339,7 @@ class Core {
     const bool leaves =
         platform_.stops() ||
         (!ends && (control_waits() || hook::expired(policy_, request, platform_.me(),
-                                                    platform_.host()) == Verdict::kPreempt));
+                                                    platform_.host()) == SliceDecision::kPreempt));
     request.attained = before;
     if (leaves) return true;
     if (!promoted) [[likely]] {
@@ -355,7 +355,7 @@ class Core {
   std::optional<QueueRef> requeue(Request& request) {
     ++request.preemptions;
     request.put_back = platform_.now();
-    const QueueRef q = hook::requeue(policy_, request, Why::kPreempted, platform_.me(),
+    const QueueRef q = hook::requeue(policy_, request, RequeueReason::kPreempted, platform_.me(),
                                      platform_.host());
     if (platform_.put_back(q, request)) return q;
     --request.preemptions;

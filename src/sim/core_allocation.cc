@@ -68,7 +68,7 @@ void CoreAllocation::polls(uint32_t w, Instant now) {
 
 bool CoreAllocation::parks_now(uint32_t w, Instant now) {
   if (host_.granted <= guaranteed_) return false;
-  return rule_->idle(w, now - cores_[w].idle_since, host_) == overload::Rest::kPark;
+  return rule_->idle(w, now - cores_[w].idle_since, host_) == overload::IdleAction::kPark;
 }
 
 void CoreAllocation::park(uint32_t w, Instant now, Nanos cost) {

@@ -29,10 +29,10 @@ void reply_slow_entry(Context& c, const SlowEntry& entry, bool full) {
   c.reply.integer(micros(entry.times.wait));
   c.reply.integer(micros(entry.times.service));
   c.reply.integer(entry.times.preemptions);
-  const bool has_culprit = entry.times.culprit_service > Nanos(0) &&
-                           entry.times.culprit_type < command_table().size();
-  c.reply.bulk(has_culprit ? command_table().full_name(entry.times.culprit_type) : "");
-  c.reply.integer(micros(entry.times.culprit_service));
+  const bool has_blocker = entry.times.blocker_service > Nanos(0) &&
+                           entry.times.blocker_type < command_table().size();
+  c.reply.bulk(has_blocker ? command_table().full_name(entry.times.blocker_type) : "");
+  c.reply.integer(micros(entry.times.blocker_service));
 }
 
 void slowlog_get(Context& c) {

@@ -266,8 +266,8 @@ TEST(KvServer, slow_requests_are_logged_with_their_wait_and_culprit) {
   times.wait = Nanos::millis(30);
   times.service = Nanos::micros(5);
   times.preemptions = 2;
-  times.culprit_type = command_table().find("keys");
-  times.culprit_service = Nanos::millis(29);
+  times.blocker_type = command_table().find("keys");
+  times.blocker_service = Nanos::millis(29);
   h.client.set_times(times);
   h.call({"GET", "a"});
   h.call({"AUTH", "user", "password"});

@@ -10,7 +10,7 @@
 
 #include "mechanism/cpu/features.h"
 #include "mechanism/cpu/pin.h"
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "mechanism/cpu/topology.h"
 
 namespace rubato {
@@ -126,7 +126,7 @@ TEST(Pin, to_a_cpu_that_does_not_exist_says_which) {
 
 TEST(Features, are_the_same_at_every_call) {
   EXPECT_EQ(&cpu_features(), &cpu_features());
-  cpu_relax();
+  cpu_pause();
 }
 
 }  // namespace

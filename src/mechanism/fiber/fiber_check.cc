@@ -16,7 +16,7 @@ namespace {
 constexpr int kFibers = 5;
 constexpr int kSwitches = 20'000;
 
-struct Party {
+struct PingPong {
   Fiber fiber;
   Fiber* back = nullptr;
   int number = 0;
@@ -25,7 +25,7 @@ struct Party {
 
 // More integer and floating-point values live across the switch than there are registers that a
 // callee keeps, so that all of them are in use.
-void juggle(Party& self) {
+void juggle(PingPong& self) {
   uint64_t whole[16];
   double real[16];
   for (int i = 0; i < 16; ++i) {
@@ -45,7 +45,7 @@ void juggle(Party& self) {
   }
 }
 
-void keep_rounding_mode(Party& self) {
+void keep_rounding_mode(PingPong& self) {
   const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
   const int mine = modes[self.number % 4];
   RUBATO_CHECK(std::fesetround(mine) == 0);
@@ -55,7 +55,7 @@ void keep_rounding_mode(Party& self) {
   }
 }
 
-void keep_exceptions(Party& self) {
+void keep_exceptions(PingPong& self) {
   const std::string name = "fiber " + std::to_string(self.number);
   try {
     throw std::runtime_error(name);
@@ -71,7 +71,7 @@ void keep_exceptions(Party& self) {
 }
 
 void run(void* argument) {
-  auto& self = *static_cast<Party*>(argument);
+  auto& self = *static_cast<PingPong*>(argument);
   fiber_entered(self.fiber);
   juggle(self);
   keep_rounding_mode(self);
@@ -84,7 +84,7 @@ void check_all() {
   StackPool pool(kStackDefaultBytes, kFibers);
   StackCache cache(pool);
   Fiber thread;
-  Party parties[kFibers];
+  PingPong parties[kFibers];
   fiber_adopt_thread(thread);
   for (int i = 0; i < kFibers; ++i) {
     parties[i].number = i;
@@ -92,16 +92,16 @@ void check_all() {
     fiber_start(parties[i].fiber, cache.take(), &run, &parties[i]);
   }
   for (int alive = kFibers; alive > 0;) {
-    for (Party& party : parties) {
-      if (party.ended) continue;
-      fiber_switch(thread, party.fiber);
-      if (party.ended) --alive;
+    for (PingPong& side : parties) {
+      if (side.ended) continue;
+      fiber_switch(thread, side.fiber);
+      if (side.ended) --alive;
     }
     RUBATO_CHECK(std::fegetround() == FE_TONEAREST);
   }
-  for (Party& party : parties) {
-    cache.give(party.fiber.stack);
-    fiber_finish(party.fiber);
+  for (PingPong& side : parties) {
+    cache.give(side.fiber.stack);
+    fiber_finish(side.fiber);
   }
   RUBATO_CHECK(pool.in_use() == 0);
 }

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "mechanism/preempt/interpose/hooks.h"
 #include "mechanism/preempt/never_left.h"
 #include "mechanism/preempt/preempt_disable.h"
@@ -152,7 +152,7 @@ bool is_unsafe_object(std::string_view path, std::string_view also) {
 
 Status code_map_build() {
   const PreemptDisableGuard section;
-  while (!try_reading()) cpu_relax();
+  while (!try_reading()) cpu_pause();
   read_and_publish();
   const bool found_libc = g_reading_now.found_libc;
   release_reading();

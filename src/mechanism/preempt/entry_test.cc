@@ -63,7 +63,7 @@ class InterruptEntry : public testing::Test {
 };
 
 // Leaves nothing as it was.
-struct Vandal final : InterruptTarget {
+struct StateScrambler final : InterruptTarget {
   void interrupted(uintptr_t pc) override {
     uint32_t mxcsr = 0;
     uint64_t flags = 0;
@@ -92,26 +92,26 @@ struct Vandal final : InterruptTarget {
 
 TEST_F(InterruptEntry, interrupted_code_keeps_all_its_state) {
   constexpr uint64_t kInterrupts = 200;
-  Vandal vandal;
-  g_target = &vandal;
+  StateScrambler scrambler;
+  g_target = &scrambler;
   const auto victim = static_cast<pid_t>(::syscall(SYS_gettid));
   std::thread sender([&] {
     for (uint64_t sent = 1; sent <= kInterrupts; ++sent) {
       ::syscall(SYS_tgkill, ::getpid(), victim, SIGUSR2);
-      while (vandal.count.load(std::memory_order_acquire) < sent) std::this_thread::yield();
+      while (scrambler.count.load(std::memory_order_acquire) < sent) std::this_thread::yield();
     }
   });
   std::string changed;
-  for (uint64_t seed = 1; vandal.count < kInterrupts && changed.empty(); ++seed) {
+  for (uint64_t seed = 1; scrambler.count < kInterrupts && changed.empty(); ++seed) {
     errno = EDOM;
     changed = probe_state(50'000, seed);
     if (errno != EDOM) changed += "errno ";
   }
   const bool good = changed.empty();
-  while (!good && vandal.count < kInterrupts) std::this_thread::yield();
+  while (!good && scrambler.count < kInterrupts) std::this_thread::yield();
   sender.join();
   EXPECT_EQ(changed, "");
-  EXPECT_FALSE(vandal.surprised);
+  EXPECT_FALSE(scrambler.surprised);
   EXPECT_EQ(preempt_disable_depth(), 0u);
 }
 

@@ -133,17 +133,17 @@ TEST_F(TlsBlockTest, end_is_announced_to_its_owner_as_itself) {
 }
 
 TEST_F(TlsBlockTest, many_can_live_at_once) {
-  std::vector<std::unique_ptr<TlsBlock>> crowd;
+  std::vector<std::unique_ptr<TlsBlock>> many;
   for (int i = 0; i < 200; ++i) {
-    crowd.push_back(TlsBlock::make());
-    ASSERT_NE(crowd.back(), nullptr);
+    many.push_back(TlsBlock::make());
+    ASSERT_NE(many.back(), nullptr);
   }
   for (int i = 0; i < 200; ++i) {
-    set_thread_pointer(crowd[static_cast<size_t>(i)]->pointer());
+    set_thread_pointer(many[static_cast<size_t>(i)]->pointer());
     set_value(i);
   }
   for (int i = 0; i < 200; ++i) {
-    set_thread_pointer(crowd[static_cast<size_t>(i)]->pointer());
+    set_thread_pointer(many[static_cast<size_t>(i)]->pointer());
     const int seen = value();
     set_thread_pointer(own);
     EXPECT_EQ(seen, i);

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 
 namespace rubato {
 
@@ -33,7 +33,7 @@ struct StdSync {
   // Between two looks at what another thread is about to change; so many times it was in vain.
   static void wait(uint32_t tries) {
     if (tries < kSpins) {
-      cpu_relax();
+      cpu_pause();
     } else {
       std::this_thread::yield();
     }

@@ -31,7 +31,7 @@ CoreChange once(const CoreSignals& signals) {
 }
 
 template <class A>
-Rest after(Nanos polled) {
+IdleAction after(Nanos polled) {
   internal::NoCredits host;
   typename A::Idle idle{};
   return A(typename A::Config{}).idle(idle, polled, host);
@@ -77,7 +77,7 @@ TEST(CoreAllocators, none_grants_more_than_there_are) {
 TEST(StaticCores, takes_all_and_keeps_them) {
   EXPECT_EQ(once<StaticCores>(quiet(15)), CoreChange::kGrant);
   EXPECT_EQ(once<StaticCores>(quiet(16)), CoreChange::kKeep);
-  EXPECT_EQ(after<StaticCores>(Nanos::seconds(1)), Rest::kPoll);
+  EXPECT_EQ(after<StaticCores>(Nanos::seconds(1)), IdleAction::kPoll);
 }
 
 TEST(ReactiveCores, after_a_grant_it_waits_for_an_interval) {
@@ -90,8 +90,8 @@ TEST(ReactiveCores, after_a_grant_it_waits_for_an_interval) {
 }
 
 TEST(ReactiveCores, an_idle_core_parks_after_2_us) {
-  EXPECT_EQ(after<ReactiveCores>(Nanos(1999)), Rest::kPoll);
-  EXPECT_EQ(after<ReactiveCores>(Nanos(2000)), Rest::kPark);
+  EXPECT_EQ(after<ReactiveCores>(Nanos(1999)), IdleAction::kPoll);
+  EXPECT_EQ(after<ReactiveCores>(Nanos(2000)), IdleAction::kPark);
 }
 
 TEST(CaladanCores, grants_in_every_interval) {
@@ -100,7 +100,7 @@ TEST(CaladanCores, grants_in_every_interval) {
   const CoreSignals signals = with_delay(Nanos::micros(9));
   EXPECT_EQ(cores.change(controller, signals), CoreChange::kGrant);
   EXPECT_EQ(cores.change(controller, signals), CoreChange::kGrant);
-  EXPECT_EQ(after<CaladanCores>(Nanos(2000)), Rest::kPark);
+  EXPECT_EQ(after<CaladanCores>(Nanos(2000)), IdleAction::kPark);
 }
 
 TEST(UtilRangeCores, keeps_the_utilisation_in_its_range) {
@@ -128,8 +128,8 @@ TEST(DelayRangeCores, keeps_the_mean_delay_in_its_range) {
 }
 
 TEST(RangeCores, their_cores_do_not_park_by_themselves_and_one_is_left) {
-  EXPECT_EQ(after<UtilRangeCores>(Nanos::seconds(1)), Rest::kPoll);
-  EXPECT_EQ(after<DelayRangeCores>(Nanos::seconds(1)), Rest::kPoll);
+  EXPECT_EQ(after<UtilRangeCores>(Nanos::seconds(1)), IdleAction::kPoll);
+  EXPECT_EQ(after<DelayRangeCores>(Nanos::seconds(1)), IdleAction::kPoll);
   CoreSignals signals = quiet(1);
   signals.busy = 0;
   signals.mean_delay = Nanos();

@@ -44,7 +44,7 @@ struct CoreSignals {
 
 enum class CoreChange : int8_t { kRelease = -1, kKeep = 0, kGrant = 1 };
 
-enum class Rest : uint8_t {
+enum class IdleAction : uint8_t {
   kPoll,  // look for work again, and ask again
   kPark,
 };
@@ -101,7 +101,7 @@ concept CoreAllocator = IdleHost<H> && requires(const A& a, typename A::Controll
   { A::kParks } -> std::convertible_to<bool>;
   { a.interval() } -> std::same_as<Nanos>;
   { a.change(controller, signals) } -> std::same_as<CoreChange>;
-  { a.idle(idle, polled, host) } -> std::same_as<Rest>;
+  { a.idle(idle, polled, host) } -> std::same_as<IdleAction>;
   a.resumed(idle, host);
 };
 

@@ -62,13 +62,13 @@ class CoresyncCores {
   }
 
   template <class H>
-  Rest idle(Idle& idle, Nanos polled, H& host) const {
-    if (polled < config_.reactive.poll) return Rest::kPoll;  // lines 13-15
+  IdleAction idle(Idle& idle, Nanos polled, H& host) const {
+    if (polled < config_.reactive.poll) return IdleAction::kPoll;  // lines 13-15
     if (host.drained() > 0) {                                // lines 16-18
       resumed(idle, host);
-      return Rest::kPoll;
+      return IdleAction::kPoll;
     }
-    if (!idle.parking && !host.claim_parking()) return Rest::kPoll;  // lines 19-21
+    if (!idle.parking && !host.claim_parking()) return IdleAction::kPoll;  // lines 19-21
     idle.parking = true;
     const int64_t sessions = host.sessions();
     const int64_t cores = std::max<int64_t>(host.cores(), 1);
@@ -78,11 +78,11 @@ class CoresyncCores {
         idle.withheld = spare / cores;
         host.withhold(idle.withheld);
       }
-      return Rest::kPoll;  // lines 28-30
+      return IdleAction::kPoll;  // lines 28-30
     }
     idle.parking = false;
     host.release_parking();
-    return Rest::kPark;  // line 31
+    return IdleAction::kPark;  // line 31
   }
 
   // Lines 33-36.

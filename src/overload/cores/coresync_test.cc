@@ -40,7 +40,7 @@ struct Server {
 
 class CoresyncTest : public ::testing::Test {
  protected:
-  Rest asks(CoresyncCores::Idle& core, Nanos polled = kPolled) {
+  IdleAction asks(CoresyncCores::Idle& core, Nanos polled = kPolled) {
     return cores_.idle(core, polled, server_);
   }
 
@@ -50,45 +50,45 @@ class CoresyncTest : public ::testing::Test {
 };
 
 TEST_F(CoresyncTest, a_core_polls_for_the_poll_period_first) {  // lines 13-15
-  EXPECT_EQ(asks(core_, kPolled - Nanos(1)), Rest::kPoll);
+  EXPECT_EQ(asks(core_, kPolled - Nanos(1)), IdleAction::kPoll);
   EXPECT_FALSE(server_.somebody_parks);
-  EXPECT_EQ(asks(core_, kPolled), Rest::kPark);
+  EXPECT_EQ(asks(core_, kPolled), IdleAction::kPark);
 }
 
 TEST_F(CoresyncTest, nobody_parks_while_a_session_is_drained) {  // lines 16-18
   server_.drained_sessions = 1;
-  EXPECT_EQ(asks(core_), Rest::kPoll);
+  EXPECT_EQ(asks(core_), IdleAction::kPoll);
   EXPECT_FALSE(server_.somebody_parks);
   server_.drained_sessions = 0;
-  EXPECT_EQ(asks(core_), Rest::kPark);
+  EXPECT_EQ(asks(core_), IdleAction::kPark);
 }
 
 TEST_F(CoresyncTest, one_core_parks_at_a_time) {  // lines 19-21
   server_.credits_out = 100 + 50 * 4 + 1;
   CoresyncCores::Idle other;
-  EXPECT_EQ(asks(core_), Rest::kPoll);  // waits for credits
+  EXPECT_EQ(asks(core_), IdleAction::kPoll);  // waits for credits
   server_.credits_out = 100;
-  EXPECT_EQ(asks(other), Rest::kPoll);  // waits for the first
-  EXPECT_EQ(asks(core_), Rest::kPark);
+  EXPECT_EQ(asks(other), IdleAction::kPoll);  // waits for the first
+  EXPECT_EQ(asks(core_), IdleAction::kPark);
   --server_.granted;
-  EXPECT_EQ(asks(other), Rest::kPark);
+  EXPECT_EQ(asks(other), IdleAction::kPark);
 }
 
 TEST_F(CoresyncTest, it_parks_at_once_if_clients_hold_r_per_core_and_one_each) {  // line 23
   server_.credits_out = 100 + 50 * 4;
-  EXPECT_EQ(asks(core_), Rest::kPark);
+  EXPECT_EQ(asks(core_), IdleAction::kPark);
   EXPECT_EQ(server_.pool.withheld(), 0);
   EXPECT_FALSE(server_.somebody_parks);
 }
 
 TEST_F(CoresyncTest, else_it_withholds_its_share_once_and_polls_until_they_are_back) {  // 24-30
   server_.credits_out = 100 + 50 * 4 + 4;
-  EXPECT_EQ(asks(core_), Rest::kPoll);
+  EXPECT_EQ(asks(core_), IdleAction::kPoll);
   EXPECT_EQ(server_.pool.withheld(), 51);  // (304 - 100) / 4
-  EXPECT_EQ(asks(core_), Rest::kPoll);
+  EXPECT_EQ(asks(core_), IdleAction::kPoll);
   EXPECT_EQ(server_.pool.withheld(), 51);
   server_.credits_out = 100 + 50 * 4;
-  EXPECT_EQ(asks(core_), Rest::kPark);
+  EXPECT_EQ(asks(core_), IdleAction::kPark);
   EXPECT_EQ(server_.pool.withheld(), 51);
 }
 
@@ -96,7 +96,7 @@ TEST_F(CoresyncTest, a_core_that_is_woken_gives_back_what_it_withheld) {  // lin
   server_.credits_out = 1000;
   asks(core_);
   server_.credits_out = 100;
-  EXPECT_EQ(asks(core_), Rest::kPark);
+  EXPECT_EQ(asks(core_), IdleAction::kPark);
   EXPECT_GT(server_.pool.withheld(), 0);
   cores_.resumed(core_, server_);
   EXPECT_EQ(server_.pool.withheld(), 0);
@@ -118,11 +118,11 @@ TEST_F(CoresyncTest, a_session_that_is_drained_meanwhile_ends_the_parking_withou
   asks(core_);
   EXPECT_GT(server_.pool.withheld(), 0);
   server_.drained_sessions = 1;
-  EXPECT_EQ(asks(core_), Rest::kPoll);
+  EXPECT_EQ(asks(core_), IdleAction::kPoll);
   EXPECT_EQ(server_.pool.withheld(), 0);
   EXPECT_FALSE(server_.somebody_parks);
   server_.drained_sessions = 0;
-  EXPECT_EQ(asks(core_), Rest::kPoll);  // starts anew
+  EXPECT_EQ(asks(core_), IdleAction::kPoll);  // starts anew
   EXPECT_EQ(server_.pool.withheld(), (1000 - 100) / 4);
 }
 
@@ -132,9 +132,9 @@ TEST_F(CoresyncTest, r_may_follow_the_number_of_sessions) {
   const CoresyncCores scaled(config);
   server_.open_sessions = 10'000;
   server_.credits_out = 10'000 + 5000 * 4;  // IV-D: R = 5000 for 10 000 sessions
-  EXPECT_EQ(scaled.idle(core_, kPolled, server_), Rest::kPark);
+  EXPECT_EQ(scaled.idle(core_, kPolled, server_), IdleAction::kPark);
   server_.credits_out += 4;
-  EXPECT_EQ(scaled.idle(core_, kPolled, server_), Rest::kPoll);
+  EXPECT_EQ(scaled.idle(core_, kPolled, server_), IdleAction::kPoll);
 }
 
 TEST_F(CoresyncTest, cores_come_as_shenango_grants_them_or_as_caladan_does) {
@@ -156,7 +156,7 @@ TEST_F(CoresyncTest, cores_come_as_shenango_grants_them_or_as_caladan_does) {
 
 TEST_F(CoresyncTest, without_credits_it_parks_as_shenango_does) {
   server_.open_sessions = server_.credits_out = 0;
-  EXPECT_EQ(asks(core_), Rest::kPark);
+  EXPECT_EQ(asks(core_), IdleAction::kPark);
 }
 
 uint64_t seed() {
@@ -185,7 +185,7 @@ TEST_F(CoresyncTest, nothing_stays_withheld_when_no_core_parks) {
       case 2: server_.credits_out = 100 + prng.below(600); break;
       case 3: resume(core); break;
       default:
-        if (parked[core] || asks(idle[core]) != Rest::kPark) break;
+        if (parked[core] || asks(idle[core]) != IdleAction::kPark) break;
         parked[core] = true;
         parked_with_credits += idle[core].withheld > 0 ? 1u : 0u;
         --server_.granted;

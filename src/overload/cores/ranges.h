@@ -82,8 +82,8 @@ class RangeCores {
   }
 
   template <class H>
-  Rest idle(Idle&, Nanos, H&) const {
-    return Rest::kPoll;
+  IdleAction idle(Idle&, Nanos, H&) const {
+    return IdleAction::kPoll;
   }
 
   template <class H>

@@ -59,8 +59,8 @@ class ReactiveRule {
   }
 
   template <class H>
-  Rest idle(Idle&, Nanos polled, H&) const {
-    return polled < config_.poll ? Rest::kPoll : Rest::kPark;
+  IdleAction idle(Idle&, Nanos polled, H&) const {
+    return polled < config_.poll ? IdleAction::kPoll : IdleAction::kPark;
   }
 
   template <class H>

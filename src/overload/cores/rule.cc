@@ -21,7 +21,7 @@ class RuleOf final : public CoreRule {
   CoreChange change(const CoreSignals& signals) override {
     return allocator_.change(controller_, signals);
   }
-  Rest idle(uint32_t core, Nanos polled, CoreHost& host) override {
+  IdleAction idle(uint32_t core, Nanos polled, CoreHost& host) override {
     return allocator_.idle(idle_[core].state, polled, host);
   }
   void resumed(uint32_t core, CoreHost& host) override {

@@ -64,7 +64,7 @@ class CoreRule {
   virtual Nanos interval() const = 0;
   virtual bool parks() const = 0;  // may a core park by itself?
   virtual CoreChange change(const CoreSignals& signals) = 0;
-  virtual Rest idle(uint32_t core, Nanos polled, CoreHost& host) = 0;
+  virtual IdleAction idle(uint32_t core, Nanos polled, CoreHost& host) = 0;
   virtual void resumed(uint32_t core, CoreHost& host) = 0;
 };
 

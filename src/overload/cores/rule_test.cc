@@ -21,7 +21,7 @@ struct Alone final : CoreHost {
   void give_back(int64_t) override {}
 };
 
-Rest rest_after(CoreRule& rule, Nanos polled) {
+IdleAction rest_after(CoreRule& rule, Nanos polled) {
   Alone host;
   return rule.idle(1, polled, host);
 }
@@ -47,14 +47,14 @@ TEST(CoreRule, what_is_unknown_gets_one_line) {
 TEST(CoreRule, times_that_nobody_sets_are_scaled) {
   auto rule = CoreRule::make("reactive", {{"interval", "7us"}}, 2, 10);
   EXPECT_EQ((*rule)->interval(), Nanos::micros(7));
-  EXPECT_EQ(rest_after(**rule, Nanos::micros(19)), Rest::kPoll);  // the default poll is 2 us
-  EXPECT_EQ(rest_after(**rule, Nanos::micros(20)), Rest::kPark);
+  EXPECT_EQ(rest_after(**rule, Nanos::micros(19)), IdleAction::kPoll);  // the default poll is 2 us
+  EXPECT_EQ(rest_after(**rule, Nanos::micros(20)), IdleAction::kPark);
 }
 
 TEST(CoreRule, a_scale_that_is_set_is_in_place_of_the_hosts) {
   auto rule = CoreRule::make("reactive", {{"time_scale", "2"}}, 2, 10);
   EXPECT_EQ((*rule)->interval(), Nanos::micros(10));
-  EXPECT_EQ(rest_after(**rule, Nanos::micros(4)), Rest::kPark);
+  EXPECT_EQ(rest_after(**rule, Nanos::micros(4)), IdleAction::kPark);
 }
 
 TEST(CoreRule, a_core_that_polls_keeps_what_it_withheld_to_itself) {
@@ -71,7 +71,7 @@ TEST(CoreRule, a_core_that_polls_keeps_what_it_withheld_to_itself) {
     bool parking = false;
   } host;
   auto rule = CoreRule::make("coresync", {{"r", "10"}}, 2);
-  EXPECT_EQ((*rule)->idle(0, Nanos::millis(1), host), Rest::kPoll);
+  EXPECT_EQ((*rule)->idle(0, Nanos::millis(1), host), IdleAction::kPoll);
   EXPECT_EQ(host.withheld, 45);  // (100 - 10) / 2
   (*rule)->resumed(1, host);     // withheld nothing
   EXPECT_EQ(host.withheld, 45);

@@ -28,8 +28,8 @@ class StaticCores {
   }
 
   template <class H>
-  Rest idle(Idle&, Nanos, H&) const {
-    return Rest::kPoll;
+  IdleAction idle(Idle&, Nanos, H&) const {
+    return IdleAction::kPoll;
   }
 
   template <class H>

@@ -20,7 +20,7 @@ using testing::DriveReport;
 using Log = std::vector<std::string>;
 
 // Processor sharing with a diary. The flows number the arrivals.
-struct Diary {
+struct RecordingPolicy {
   static constexpr const char* kName = "diary";
   static constexpr const char* kSummary = "";
   static constexpr const char* kSource = "";
@@ -35,7 +35,7 @@ struct Diary {
   struct Plan {
     int number = 0;
   };
-  explicit Diary(Config c) : config(c) {}
+  explicit RecordingPolicy(Config c) : config(c) {}
 
   void note(const char* hook, uint64_t flow) const {
     config.log->push_back(std::string(hook) + " " + std::to_string(flow));
@@ -57,12 +57,12 @@ struct Diary {
     return Nanos(10);
   }
   template <class H>
-  Verdict expired(const Job& job, WorkerId, H& host) const {
+  SliceDecision expired(const Job& job, WorkerId, H& host) const {
     note("expired", job.flow);
-    return host.depth(QueueRef{}) > 0 ? Verdict::kPreempt : Verdict::kContinue;
+    return host.depth(QueueRef{}) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
   }
   template <class H>
-  QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
+  QueueRef requeue(const Job& job, RequeueReason, WorkerId, H&) const {
     note("requeue", job.flow);
     return {};
   }
@@ -81,7 +81,7 @@ TEST(Drive, hooks_come_in_the_order_of_the_contract) {
   Log log;
   const std::array<Arrival, 2> arrivals{{{.service = Nanos(25), .job_class = JobClass::kLong},
                                          {.at = Instant(15), .service = Nanos(3), .flow = 1}}};
-  drive<Diary>({.log = &log}, arrivals, {.workers = 1});
+  drive<RecordingPolicy>({.log = &log}, arrivals, {.workers = 1});
   EXPECT_EQ(log, (Log{"route 0", "next 0", "quantum 0",     // at 0
                       "expired 0",                          // at 10: renewed
                       "route 1",                            // at 15
@@ -93,13 +93,13 @@ TEST(Drive, hooks_come_in_the_order_of_the_contract) {
 TEST(Drive, the_plan_is_published_every_period) {
   Log log;
   const std::array<Arrival, 1> arrivals{{{.service = Nanos(35)}}};
-  drive<Diary>({.log = &log, .period = Nanos(10)}, arrivals, {.workers = 1});
+  drive<RecordingPolicy>({.log = &log, .period = Nanos(10)}, arrivals, {.workers = 1});
   EXPECT_EQ(log, (Log{"route 0", "next 0", "adapt 0", "adapt 1", "adapt 2", "finished 0"}));
 }
 
 // Takes a job and forgets it.
-struct Forgetful : Diary {
-  using Diary::Diary;
+struct Forgetful : RecordingPolicy {
+  using RecordingPolicy::RecordingPolicy;
   template <class H>
   Job* next(Worker&, WorkerId, H& host) const {
     host.take(QueueRef{});
@@ -108,8 +108,8 @@ struct Forgetful : Diary {
 };
 
 // Gives the same job out again and again.
-struct Doubler : Diary {
-  using Diary::Diary;
+struct Doubler : RecordingPolicy {
+  using RecordingPolicy::RecordingPolicy;
   template <class H>
   Job* next(Worker&, WorkerId me, H& host) const {
     static Job* last = nullptr;
@@ -133,8 +133,8 @@ TEST(Drive, a_policy_that_doubles_a_job_is_caught) {
 }
 
 // Only worker 1 serves, but it claims that all are alike.
-struct FalseClaim : Diary {
-  using Diary::Diary;
+struct FalseClaim : RecordingPolicy {
+  using RecordingPolicy::RecordingPolicy;
   static constexpr bool kInterchangeable = true;
   template <class H>
   Job* next(Worker&, WorkerId me, H& host) const {

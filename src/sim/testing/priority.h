@@ -55,16 +55,16 @@ class Priority {
     return level_of(job) == 0 ? Nanos::max() : config_.quantum;
   }
   template <class H>
-  Verdict expired(const Job& job, WorkerId, H& host) const {
+  SliceDecision expired(const Job& job, WorkerId, H& host) const {
     for (uint32_t level = 0; level < level_of(job); ++level) {
       if (host.depth(QueueRef{0, level}) + host.depth(QueueRef{1, level}) > 0) {
-        return Verdict::kPreempt;
+        return SliceDecision::kPreempt;
       }
     }
-    return Verdict::kContinue;
+    return SliceDecision::kContinue;
   }
   template <class H>
-  QueueRef requeue(const Job& job, Why, WorkerId, H&) const {
+  QueueRef requeue(const Job& job, RequeueReason, WorkerId, H&) const {
     return {1, level_of(job)};
   }
 

@@ -62,13 +62,13 @@ template <class Sink>
 Outcome MemoryEngine::read(std::string_view key, Sink&& sink) {
   const uint64_t hash = hash_key(key, seed_);
   Shard& shard = shard_of(hash);
-  Trash trash;
+  DeferredFree deferred;
   Blob* pinned = nullptr;
   size_t size_bytes = 0;
   uint64_t version = 0;
   {
     const std::lock_guard guard(shard.lock);
-    Entry* const entry = find_live(shard, hash, key, trash);
+    Entry* const entry = find_live(shard, hash, key, deferred);
     if (entry == nullptr) {
       ++shard.misses;
       return Outcome::kNone;
@@ -104,9 +104,9 @@ Current MemoryEngine::current_of(Entry* entry) {
 Outcome MemoryEngine::info(std::string_view key, Info& out) {
   const uint64_t hash = hash_key(key, seed_);
   Shard& shard = shard_of(hash);
-  Trash trash;
+  DeferredFree deferred;
   const std::lock_guard guard(shard.lock);
-  Entry* const entry = find_live(shard, hash, key, trash);
+  Entry* const entry = find_live(shard, hash, key, deferred);
   if (entry == nullptr) {
     ++shard.misses;
     return Outcome::kNone;
@@ -126,10 +126,10 @@ Outcome MemoryEngine::set(std::string_view key, std::string_view value,
     std::memcpy(step.blob->bytes(), value.data(), value.size());
   }
   Outcome outcome = Outcome::kNone;
-  Trash trash;
+  DeferredFree deferred;
   {
     const std::lock_guard guard(step.shard->lock);
-    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, trash);
+    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, deferred);
     if (options.old) (*options.old)(current_of(entry));
     const bool holds = options.when == When::kAlways ||
                        (entry != nullptr) == (options.when == When::kIfPresent);
@@ -144,7 +144,7 @@ Outcome MemoryEngine::set(std::string_view key, std::string_view value,
         outcome = Outcome::kDone;
       } else {
         step.change = Change::put(value, expires_at);
-        outcome = run(step, trash);
+        outcome = run(step, deferred);
         // Its time is over already, and there was nothing to erase: that is done, too.
         if (outcome == Outcome::kNone) outcome = Outcome::kDone;
       }
@@ -161,47 +161,47 @@ Outcome MemoryEngine::erase(std::string_view key) {
 Outcome MemoryEngine::update(std::string_view key, Updater updater) {
   Step step = step_for(key);
   Outcome outcome;
-  Trash trash;
+  DeferredFree deferred;
   {
     const std::lock_guard guard(step.shard->lock);
-    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, trash);
+    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, deferred);
     step.change = updater(current_of(entry));
     step.may_move_blob = true;
-    outcome = run(step, trash);
+    outcome = run(step, deferred);
   }
   abandon(step);
   return outcome;
 }
 
-Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key, Trash& trash) {
+Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred) {
   Entry* const entry = shard.table.find(hash, key);
   if (entry == nullptr || !is_past(entry->expiry())) return entry;
-  remove_entry(shard, entry, trash);
+  remove_entry(shard, entry, deferred);
   ++shard.expired;
   return nullptr;
 }
 
-void MemoryEngine::insert_entry(Shard& shard, Entry* entry, Trash& trash) {
+void MemoryEngine::insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred) {
   const size_t table_bytes = shard.table.cost_bytes();
-  trash.add(shard.table.insert(entry));
+  deferred.add(shard.table.insert(entry));
   index_.insert(entry);
   account(shard, static_cast<int64_t>(entry->cost_bytes() + shard.table.cost_bytes()) -
                      static_cast<int64_t>(table_bytes));
   shard.keys.store(shard.table.size(), std::memory_order_relaxed);
 }
 
-void MemoryEngine::remove_entry(Shard& shard, Entry* entry, Trash& trash) {
+void MemoryEngine::remove_entry(Shard& shard, Entry* entry, DeferredFree& deferred) {
   set_expiry(shard, entry, kNoExpiry);
   index_.erase(entry);
   const size_t table_bytes = shard.table.cost_bytes() + entry->cost_bytes();
-  trash.add(shard.table.remove(entry));
+  deferred.add(shard.table.remove(entry));
   account(shard,
           static_cast<int64_t>(shard.table.cost_bytes()) - static_cast<int64_t>(table_bytes));
   shard.keys.store(shard.table.size(), std::memory_order_relaxed);
   entry->dead = true;
-  if (entry->blob != nullptr) trash.add(std::exchange(entry->blob, nullptr));
+  if (entry->blob != nullptr) deferred.add(std::exchange(entry->blob, nullptr));
   entry->value_bytes = 0;
-  trash.add(entry);
+  deferred.add(entry);
 }
 
 void MemoryEngine::set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms) {
@@ -214,11 +214,11 @@ void MemoryEngine::set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms)
   }
 }
 
-void MemoryEngine::set_blob(Shard& shard, Entry* entry, Blob* blob, Trash& trash) {
+void MemoryEngine::set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree& deferred) {
   int64_t growth = blob != nullptr ? static_cast<int64_t>(blob->cost_bytes()) : 0;
   if (entry->blob != nullptr) {
     growth -= static_cast<int64_t>(entry->blob->cost_bytes());
-    trash.add(entry->blob);
+    deferred.add(entry->blob);
   }
   entry->blob = blob;
   account(shard, growth);
@@ -243,10 +243,10 @@ bool MemoryEngine::allows(const Shard& shard, int64_t growth_bytes) const {
   return used + growth_bytes <= static_cast<int64_t>(max);
 }
 
-Outcome MemoryEngine::run(Step& step, Trash& trash) {
+Outcome MemoryEngine::run(Step& step, DeferredFree& deferred) {
   settle(step);
   if (step.change.kind == Change::Kind::kKeep) return Outcome::kNone;
-  if (!prepare(step) || !allows(*step.shard, step.growth_bytes) || !commit(step, trash)) {
+  if (!prepare(step) || !allows(*step.shard, step.growth_bytes) || !commit(step, deferred)) {
     return Outcome::kOutOfMemory;
   }
   return Outcome::kDone;

@@ -94,11 +94,11 @@ class MemoryEngine final : public Engine {
   static void stamp(Shard& shard, Entry* entry) {
     entry->version = ++shard.writes & ((uint64_t{1} << Entry::kVersionBits) - 1);
   }
-  Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, Trash& trash);
-  void insert_entry(Shard& shard, Entry* entry, Trash& trash);
-  void remove_entry(Shard& shard, Entry* entry, Trash& trash);
+  Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred);
+  void insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
+  void remove_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
   void set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms);
-  void set_blob(Shard& shard, Entry* entry, Blob* blob, Trash& trash);
+  void set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree& deferred);
   void account(Shard& shard, int64_t bytes);
   bool allows(const Shard& shard, int64_t growth_bytes) const;
 
@@ -107,11 +107,11 @@ class MemoryEngine final : public Engine {
   bool prepare_put(Step& step) const;
   bool prepare_splice(Step& step) const;
   void abandon(Step& step) const;
-  bool commit(Step& step, Trash& trash);
-  void commit_put(Step& step, Trash& trash);
-  bool commit_splice(Step& step, Trash& trash);
-  Outcome run(Step& step, Trash& trash);
-  Outcome run_all(std::span<Step> steps, Trash& trash);
+  bool commit(Step& step, DeferredFree& deferred);
+  void commit_put(Step& step, DeferredFree& deferred);
+  bool commit_splice(Step& step, DeferredFree& deferred);
+  Outcome run(Step& step, DeferredFree& deferred);
+  Outcome run_all(std::span<Step> steps, DeferredFree& deferred);
 
   void lock_shards(uint64_t mask);
   void unlock_shards(uint64_t mask);

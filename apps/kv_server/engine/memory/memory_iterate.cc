@@ -188,14 +188,14 @@ Outcome MemoryEngine::random_key(ValueSink sink) {
 }
 
 uint32_t MemoryEngine::expire_shard(Shard& shard, uint32_t limit) {
-  Trash trash;
+  DeferredFree deferred;
   const int64_t now = clock_.now_ms();
   const std::lock_guard guard(shard.lock);
   uint32_t removed = 0;
   while (removed < limit) {
     Entry* const entry = shard.heap.top();
     if (entry == nullptr || entry->expiry() > now) break;
-    remove_entry(shard, entry, trash);
+    remove_entry(shard, entry, deferred);
     ++removed;
   }
   shard.expired += removed;

@@ -127,33 +127,33 @@ void MemoryEngine::abandon(Step& step) const {
 
 // False, with nothing changed, only if a value had to be lengthened in place and the heap is
 // exhausted (may_move_blob).
-bool MemoryEngine::commit(Step& step, Trash& trash) {
+bool MemoryEngine::commit(Step& step, DeferredFree& deferred) {
   switch (step.change.kind) {
     case Change::Kind::kKeep: return true;
-    case Change::Kind::kErase: remove_entry(*step.shard, step.entry, trash); return true;
+    case Change::Kind::kErase: remove_entry(*step.shard, step.entry, deferred); return true;
     case Change::Kind::kExpiry:
       set_expiry(*step.shard, step.entry, step.change.expires_at_ms);
       return true;
-    case Change::Kind::kPut: commit_put(step, trash); return true;
-    case Change::Kind::kSplice: return commit_splice(step, trash);
+    case Change::Kind::kPut: commit_put(step, deferred); return true;
+    case Change::Kind::kSplice: return commit_splice(step, deferred);
   }
   return true;
 }
 
-void MemoryEngine::commit_put(Step& step, Trash& trash) {
+void MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
   Shard& shard = *step.shard;
   Entry* entry = step.entry;
   const std::string_view value = step.change.value;
   if (entry == nullptr) {
     entry = std::exchange(step.fresh, nullptr);
-    insert_entry(shard, entry, trash);
+    insert_entry(shard, entry, deferred);
   } else {
     if (step.blob != nullptr) {
-      set_blob(shard, entry, std::exchange(step.blob, nullptr), trash);
+      set_blob(shard, entry, std::exchange(step.blob, nullptr), deferred);
     } else if (fits_inline(entry, value.size())) {
       // The value may lie in what is overwritten here, or in the blob, which the trash keeps.
       std::memmove(inline_data(entry), value.data(), value.size());
-      if (entry->blob != nullptr) set_blob(shard, entry, nullptr, trash);
+      if (entry->blob != nullptr) set_blob(shard, entry, nullptr, deferred);
     } else {
       std::memmove(entry->blob->bytes(), value.data(), value.size());
     }
@@ -163,17 +163,17 @@ void MemoryEngine::commit_put(Step& step, Trash& trash) {
   set_expiry(shard, entry, step.change.expires_at_ms);
 }
 
-bool MemoryEngine::commit_splice(Step& step, Trash& trash) {
+bool MemoryEngine::commit_splice(Step& step, DeferredFree& deferred) {
   Shard& shard = *step.shard;
   Entry* const entry = step.entry;
   if (entry == nullptr) {
     stamp(shard, step.fresh);
-    insert_entry(shard, std::exchange(step.fresh, nullptr), trash);
+    insert_entry(shard, std::exchange(step.fresh, nullptr), deferred);
     return true;
   }
   const size_t size = spliced_size(entry, step.change);
   if (step.blob != nullptr) {
-    set_blob(shard, entry, std::exchange(step.blob, nullptr), trash);
+    set_blob(shard, entry, std::exchange(step.blob, nullptr), deferred);
   } else if (entry->blob != nullptr && size > entry->blob->capacity) {
     const size_t before = entry->blob->cost_bytes();
     const size_t capacity = std::min(roomy(size), std::max(size, kMaxValueBytes));
@@ -205,22 +205,22 @@ Outcome MemoryEngine::update_many(std::span<const std::string_view> keys, ManyUp
     steps[i] = step_for(keys[i]);
     mask |= uint64_t{1} << (steps[i].hash >> (64 - kShardBits));
   }
-  Trash trash;
+  DeferredFree deferred;
   lock_shards(mask);
   for (size_t i = 0; i < keys.size(); ++i) {
-    Entry* const entry = find_live(*steps[i].shard, steps[i].hash, keys[i], trash);
+    Entry* const entry = find_live(*steps[i].shard, steps[i].hash, keys[i], deferred);
     steps[i].entry = entry;
     currents[i] = current_of(entry);
   }
   updater(currents, changes);
   for (size_t i = 0; i < keys.size(); ++i) steps[i].change = changes[i];
-  const Outcome outcome = run_all(steps, trash);
+  const Outcome outcome = run_all(steps, deferred);
   unlock_shards(mask);
   for (Step& step : steps) abandon(step);
   return outcome;
 }
 
-Outcome MemoryEngine::run_all(std::span<Step> steps, Trash& trash) {
+Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
   int64_t growth_bytes = 0;
   bool changes = false;
   for (Step& step : steps) {
@@ -234,7 +234,7 @@ Outcome MemoryEngine::run_all(std::span<Step> steps, Trash& trash) {
   // Erase last: a put may take its value from a key that goes.
   for (const bool erasing : {false, true}) {
     for (Step& step : steps) {
-      if ((step.change.kind == Change::Kind::kErase) == erasing) commit(step, trash);
+      if ((step.change.kind == Change::Kind::kErase) == erasing) commit(step, deferred);
     }
   }
   return Outcome::kDone;

@@ -3,7 +3,7 @@
 
 namespace rubato::kv {
 
-void Trash::empty() {
+void DeferredFree::empty() {
   while (entries_ != nullptr) Entry::drop(std::exchange(entries_, entries_->next));
   while (blobs_ != nullptr) Blob::drop(std::exchange(blobs_, blobs_->next));
 }

@@ -12,12 +12,12 @@
 
 namespace rubato::kv {
 
-class Trash {
+class DeferredFree {
  public:
-  Trash() = default;
-  Trash(const Trash&) = delete;
-  Trash& operator=(const Trash&) = delete;
-  ~Trash() {
+  DeferredFree() = default;
+  DeferredFree(const DeferredFree&) = delete;
+  DeferredFree& operator=(const DeferredFree&) = delete;
+  ~DeferredFree() {
     if (entries_ != nullptr || blobs_ != nullptr) empty();
   }
 

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 #include "mechanism/preempt/interpose/held_locks.h"
 #include "mechanism/preempt/interpose/next.h"
 
@@ -82,7 +82,7 @@ void close_stale_sections(const void* caller) {
 int spin(const LockKind& kind, void* lock) {
   int rc = EBUSY;
   for (int i = 0; i < kSpins && rc == EBUSY; ++i) {
-    cpu_relax();
+    cpu_pause();
     rc = kind.attempt(lock);
   }
   return rc;

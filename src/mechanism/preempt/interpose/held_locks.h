@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mechanism/cpu/relax.h"
+#include "mechanism/cpu/pause.h"
 
 namespace rubato::interpose {
 
@@ -50,7 +50,7 @@ class ForeignReleases {
   };
 
   void acquire() {
-    while (busy_.test_and_set(std::memory_order_acquire)) cpu_relax();
+    while (busy_.test_and_set(std::memory_order_acquire)) cpu_pause();
   }
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;

@@ -21,7 +21,7 @@
 namespace rubato::testing {
 
 // What contract tests set on either datapath.
-struct BedOptions {
+struct FixtureOptions {
   uint32_t queues = 1;
   uint32_t max_flows = 10000;
   FlowLimits limits;
@@ -40,9 +40,9 @@ class TestClient {
   virtual void reset() = 0;
 };
 
-class Bed {
+class DatapathFixture {
  public:
-  virtual ~Bed() = default;
+  virtual ~DatapathFixture() = default;
   virtual Datapath& datapath() = 0;
   virtual std::unique_ptr<TestClient> connect() = 0;
 
@@ -152,9 +152,9 @@ class TcpClient final : public TestClient {
   bool connected_ = false;
 };
 
-class TcpBed final : public Bed {
+class TcpFixture final : public DatapathFixture {
  public:
-  explicit TcpBed(const BedOptions& wanted) {
+  explicit TcpFixture(const FixtureOptions& wanted) {
     TcpOptions options;
     options.queues = wanted.queues;
     options.max_flows = wanted.max_flows;
@@ -199,9 +199,9 @@ class LoopbackClient final : public TestClient {
   std::string kept_;
 };
 
-class LoopbackBed final : public Bed {
+class LoopbackFixture final : public DatapathFixture {
  public:
-  explicit LoopbackBed(const BedOptions& wanted) {
+  explicit LoopbackFixture(const FixtureOptions& wanted) {
     LoopbackOptions options;
     options.queues = wanted.queues;
     options.max_flows = wanted.max_flows;
@@ -219,9 +219,9 @@ class LoopbackBed final : public Bed {
   std::unique_ptr<LoopbackDatapath> loopback_;
 };
 
-inline std::unique_ptr<Bed> make_bed(const std::string& kind, const BedOptions& options = {}) {
-  if (kind == "tcp") return std::make_unique<TcpBed>(options);
-  return std::make_unique<LoopbackBed>(options);
+inline std::unique_ptr<DatapathFixture> make_fixture(const std::string& kind, const FixtureOptions& options = {}) {
+  if (kind == "tcp") return std::make_unique<TcpFixture>(options);
+  return std::make_unique<LoopbackFixture>(options);
 }
 
 }  // namespace rubato::testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cpu_settle(): for measuring. Waits until every instruction before it has been done, loads
+// cpu_serialize(): for measuring. Waits until every instruction before it has been done, loads
 // included, so that a reading of the cycle counter after it cannot overtake them. Any thread.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace rubato {
 
-inline void cpu_settle() {
+inline void cpu_serialize() {
 #if defined(__x86_64__)
   _mm_lfence();
 #elif defined(__aarch64__)

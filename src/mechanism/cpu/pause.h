@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cpu_relax(): what a spinning loop does between two looks. It tells the processor to give its
+// cpu_pause(): what a spinning loop does between two looks. It tells the processor to give its
 // hyper-thread sibling the pipeline for a moment (10 to 140 cycles, by model). Any thread.
 #pragma once
 
 namespace rubato {
 
-inline void cpu_relax() {
+inline void cpu_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
