@@ -149,13 +149,13 @@ class Bench:
         tenth = max(len(memory.samples) // 10, 1)
         types = [{"name": one["name"], "replies": one["count"], "refused": one["refused"],
                   "p99_us": one["latency_us"]["p99"]} for one in report["types"]]
-        shed = report.get("shed", {"expired": 0, "dropped": 0})
+        unsent = report.get("unsent", {"expired": 0, "overflowed": 0})
         return {"run": name, "offered_rps": report["offered_rps"],
                 "goodput_rps": report["achieved_rps"],
                 "of_capacity": report["achieved_rps"] / capacity,
                 "p50_us": report["latency_us"]["p50"], "p99_us": report["latency_us"]["p99"],
                 "refused": report["refused"], "lost": report["lost"], "errors": report["errors"],
-                "unsent_by_clients": shed["expired"] + shed["dropped"], "shed": shed,
+                "unsent_by_clients": unsent["expired"] + unsent["overflowed"], "unsent": unsent,
                 "refused_by_server": sum(refusals.values()), "refusals": refusals,
                 "rss_kib_early": statistics.median(memory.samples[:tenth]),
                 "rss_kib_late": statistics.median(memory.samples[-tenth:]),
@@ -166,7 +166,7 @@ class Bench:
     @staticmethod
     def refusals(server):
         return {key: int(value) for key, value in info(server.port, "overload").items()
-                if key.startswith(("refused_", "rpc_rejected_"))}
+                if key.startswith(("refused_", "rpc_refused_"))}
 
 
 def show(row, base):
@@ -187,7 +187,7 @@ def one_round(bench):
     before = bench.capacity()
     print(f"capacity {before:,.0f}/s (closed loop of {CLIENTS})")
     print(f"{'':<14}{'offered':>9}{'goodput':>9}{'of cap.':>8}{'p50 ms':>10}{'p99 ms':>10}"
-          f"{'/ 0.8x':>7}{'shed':>10}{'refused':>9}{'lost':>6}{'errors':>7}{'MiB':>8}{'then':>7}")
+          f"{'/ 0.8x':>7}{'unsent':>10}{'refused':>9}{'lost':>6}{'errors':>7}{'MiB':>8}{'then':>7}")
     rows = []
     for name in RPC_ROWS if bench.args.rpc else ROWS:
         rows.append(bench.run(name, before))

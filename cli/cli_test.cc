@@ -212,7 +212,8 @@ TEST(Cli, a_simulated_reservation_is_told_to_people_and_in_json) {
       "sim --policy darc --set window=1000 --workload tpcc --workers 14 --requests 20000 ";
   const Output description = rubato(command + "--explain");
   EXPECT_EQ(description.status, 0);
-  EXPECT_NE(description.text.find("plan of darc at the end of the run"), std::string::npos) << description.text;
+  EXPECT_NE(description.text.find("plan of darc at the end of the run"), std::string::npos)
+      << description.text;
   EXPECT_NE(description.text.find("(group 1) owns workers 0 to 1, may steal workers 2 to 13"),
             std::string::npos) << description.text;
   const auto json = nlohmann::json::parse(rubato(command + "--json -", "2>/dev/null").text);

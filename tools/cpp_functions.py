@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds functions in C++ by their braces. A heuristic, good enough to measure lengths."""
+"""Finds functions and classes in C++ by their braces. A heuristic, good enough to measure sizes."""
 
 import re
 from dataclasses import dataclass
@@ -18,6 +18,13 @@ class Function:
     @property
     def lines(self):
         return self.last_line - self.first_line + 1
+
+
+@dataclass(frozen=True)
+class Class:
+    first_line: int
+    name: str
+    methods: int  # declared in its body; constructors, destructors and operators do not count
 
 
 def without_preprocessor(code):
@@ -79,3 +86,63 @@ def functions(code):
 
 def _in_parentheses(head):
     return head.count("(") > head.count(")")
+
+
+CLASS = re.compile(r"^(?:template )*(?:requires\b.* )?(?:class|struct) ([\w:]+)(?: final)?\s*"
+                   r"(?::[^:].*)?$")
+NO_METHOD = re.compile(r"^(friend|using|typedef|static_assert|enum|return)\b|\boperator\b|~")
+
+
+def _plain(head):
+    """A declaration without its label, template arguments and alignment."""
+    head = re.sub(r"^\s*(?:(?:public|private|protected)\s*:\s*)+", "", head)
+    head = re.sub(r"\balignas\s*\([^()]*(?:\([^()]*\))?[^()]*\)|\[\[\w+\]\]", "", head).strip()
+    while True:
+        shorter = re.sub(r"<[^<>]*>", "", head)
+        if shorter == head:
+            return " ".join(head.split())
+        head = shorter
+
+
+def _is_method(head, class_name):
+    plain = re.sub(r"^(?:template\s+)?(?:requires\b.*?\)\s*)?", "", _plain(head))
+    before, parenthesis, _ = plain.partition("(")
+    if not parenthesis or "=" in before or NO_METHOD.search(before):
+        return False
+    return bool(re.search(r"\w$", before)) and before.split()[-1] != class_name
+
+
+def classes(code):
+    """`code` as for functions(). Nested classes are classes of their own."""
+    code = without_preprocessor(code)
+    found, stack = [], []  # of [kind, class name, first line, methods]
+    head, line, head_line = "", 1, 1
+    for char in code:
+        if char == "\n":
+            line += 1
+        inside = stack[-1] if stack else None
+        if char == "{":
+            match = CLASS.match(_plain(head)) if inside is None or inside[0] != "body" else None
+            scope = SCOPE.search(head) and ")" not in head
+            if match:
+                stack.append(["class", match.group(1).split("::")[-1], head_line, 0])
+            elif inside is not None and inside[0] == "class" and _is_method(head, inside[1]):
+                inside[3] += 1
+                stack.append(["body", "", line, 0])
+            else:
+                stack.append(["scope" if scope else "body", "", line, 0])
+            head = ""
+        elif char == "}":
+            kind, name, first, methods = stack.pop() if stack else ("body", "", line, 0)
+            if kind == "class":
+                found.append(Class(first, name, methods))
+            head = ""
+        elif char == ";" and not _in_parentheses(head):
+            if inside is not None and inside[0] == "class" and _is_method(head, inside[1]):
+                inside[3] += 1
+            head = ""
+        else:
+            if not head.strip():
+                head_line, head = line, ""
+            head += char
+    return found

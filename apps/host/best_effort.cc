@@ -81,19 +81,19 @@ const char* name_of(uint32_t state) {
 
 Result<std::unique_ptr<BestEffort>> BestEffort::prepare(const BestEffortOptions& options) {
   if (Status fits = check(options.command); !fits.ok()) return Error{fits.error()};
-  SupervisorOptions options{options.command, options.restart, std::nullopt};
+  SupervisorOptions supervised{options.command, options.restart, std::nullopt};
   std::string means = "SCHED_IDLE";
   if (!options.group) {
     means += " alone, as asked";
   } else if (auto group = IdleGroup::make(); group.ok()) {
     means = std::string(group->means()) + " of " + group->folder();
-    options.group = std::move(*group);
+    supervised.group = std::move(*group);
   } else {
     means += " alone: " + group.error();
   }
-  auto supervisor = Supervisor::fork(options);
+  auto supervisor = Supervisor::fork(supervised);
   if (!supervisor.ok()) {
-    if (options.group) options.group->remove();
+    if (supervised.group) supervised.group->remove();
     return Error{"best_effort: " + supervisor.error()};
   }
   return std::unique_ptr<BestEffort>(new BestEffort(std::move(*supervisor), std::move(means)));

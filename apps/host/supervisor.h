@@ -56,7 +56,8 @@ class Supervisor {
   pid_t pid() const { return pid_; }
 
  private:
-  Supervisor(pid_t pid, int pipe, SupervisorStatus* status) : pid_(pid), pipe_(pipe), status_(status) {}
+  Supervisor(pid_t pid, int pipe, SupervisorStatus* status)
+      : pid_(pid), pipe_(pipe), status_(status) {}
 
   pid_t pid_;
   int pipe_;  // -1 = moved away

@@ -28,7 +28,9 @@ bool comes_true(F&& condition) {
   return false;
 }
 
-bool is_over(const Supervisor& supervisor) { return supervisor.status().state == SupervisorStatus::kOver; }
+bool is_over(const Supervisor& supervisor) {
+  return supervisor.status().state == SupervisorStatus::kOver;
+}
 
 class SupervisorTest : public ::testing::Test {
  protected:

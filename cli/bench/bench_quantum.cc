@@ -53,7 +53,7 @@ class Slices {
 
   // (The reading that the caller has made may be from before it was interrupted.)
   void begin(uint32_t me) {
-    const Section whole;
+    const PreemptDisableGuard whole;
     const uint64_t at = process_clock().cycles();
     const uint32_t other = owner_.load(std::memory_order_relaxed);
     if (other == me) return;

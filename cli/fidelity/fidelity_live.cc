@@ -32,15 +32,15 @@ class Sender {
   Sender(const LiveSetup& setup, const std::vector<Offer>& offers)
       : setup_(setup),
         offers_(offers),
-        queue_counts_(kFlows + 1),
+        sides_(kFlows + 1),
         replied_ns_(offers.size(), kUnanswered) {}
 
   // On the worker that replies. Its stores are released by `busy` and acquired by the sender.
   void replied(uint64_t flow, Instant at, bool refused) {
-    Lane& lane = queue_counts_[flow];
+    Side& side = sides_[flow];
     if (refused) refused_.fetch_add(1, std::memory_order_relaxed);
-    replied_ns_[lane.offer] = refused ? kUnanswered : at.ns();
-    lane.busy.store(false, std::memory_order_release);
+    replied_ns_[side.offer] = refused ? kUnanswered : at.ns();
+    side.busy.store(false, std::memory_order_release);
   }
 
   Status send_all(LoopbackDatapath& datapath, const Clock& clock);
@@ -51,7 +51,7 @@ class Sender {
   void watch(Instant now);
   void await_replies(const Clock& clock);
 
-  struct Lane {
+  struct Side {
     std::atomic<bool> busy{false};
     size_t offer = 0;
   };
@@ -61,14 +61,14 @@ class Sender {
   uint64_t free_flow() {
     for (uint32_t tried = 0; tried < kFlows; ++tried) {
       turn_ = turn_ % kFlows + 1;
-      if (!queue_counts_[turn_].busy.load(std::memory_order_acquire)) return turn_;
+      if (!sides_[turn_].busy.load(std::memory_order_acquire)) return turn_;
     }
     return 0;
   }
 
   const LiveSetup& setup_;
   const std::vector<Offer>& offers_;
-  std::vector<Lane> queue_counts_;  // by flow, which the datapath numbers from 1 on
+  std::vector<Side> sides_;  // by flow, which the datapath numbers from 1 on
   std::vector<int64_t> replied_ns_;
   std::atomic<uint64_t> refused_{0};
   uint64_t turn_ = 0;
@@ -108,7 +108,7 @@ void Sender::watch(Instant now) {
 void Sender::await_replies(const Clock& clock) {
   const Instant until = clock.now() + kPatience;
   for (uint64_t flow = 1; flow <= kFlows; ++flow) {
-    while (queue_counts_[flow].busy.load(std::memory_order_acquire) && clock.now() < until) {
+    while (sides_[flow].busy.load(std::memory_order_acquire) && clock.now() < until) {
       watch(clock.now());
     }
   }
@@ -127,8 +127,8 @@ Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
     for (Instant now = clock.now(); now < due; now = clock.now()) watch(now);
     uint64_t flow = free_flow();
     while (flow == 0) flow = free_flow();
-    queue_counts_[flow].offer = i;
-    queue_counts_[flow].busy.store(true, std::memory_order_relaxed);
+    sides_[flow].offer = i;
+    sides_[flow].busy.store(true, std::memory_order_relaxed);
     const Nanos lag = clock.now() - due;
     run_.late += lag > kLateAfter ? 1u : 0u;
     run_.worst_lag = std::max(run_.worst_lag, lag);

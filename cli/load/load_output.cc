@@ -69,8 +69,8 @@ std::string unsent_line(const RunReport& report) {
   const double share = report.requests > 0 ? 100.0 * static_cast<double>(expired + overflowed) /
                                                  static_cast<double>(report.requests)
                                            : 0;
-  return fmt::format("shed by the clients, for want of credit: {} ({:.1f} %): {} expired, {} "
-                     "dropped\n",
+  return fmt::format("never sent by the clients, for want of credit: {} ({:.1f} %): {} expired, {} "
+                     "overflowed\n",
                      expired + overflowed, share, expired, overflowed);
 }
 

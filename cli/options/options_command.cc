@@ -55,14 +55,14 @@ std::string explained(const OptionDescription& option) {
   return text;
 }
 
-struct Section {
+struct OptionGroup {
   std::string title;
   std::vector<OptionDescription> options;
   bool flags;  // else they are settings of the one that the title names
 };
 
-std::vector<Section> sections() {
-  std::vector<Section> all{
+std::vector<OptionGroup> sections() {
+  std::vector<OptionGroup> all{
       {"The scheduler", describe<SchedulerOptions>(), true},
       {"A server", describe<ServerOptions>(), true},
       {"Credits, by --credits-set", describe<overload::CreditOptions>(), false},
@@ -77,7 +77,7 @@ std::vector<Section> sections() {
 
 std::string as_text() {
   std::string text;
-  for (const Section& section : sections()) {
+  for (const OptionGroup& section : sections()) {
     text += section.title + ":\n";
     for (const OptionDescription& o : section.options) {
       text += fmt::format("  {:<23}{}\n", section.flags ? flag_of(o.name) : o.name, explained(o));
@@ -90,7 +90,7 @@ std::string as_text() {
 
 std::string as_markdown() {
   std::string text;
-  for (const Section& section : sections()) {
+  for (const OptionGroup& section : sections()) {
     text += fmt::format("{}**{}**\n\n", text.empty() ? "" : "\n", section.title);
     text += section.flags ? "| option | takes | default | of | |\n|---|---|---|---|---|\n"
                           : "| setting | takes | default | |\n|---|---|---|---|\n";

@@ -24,7 +24,8 @@ std::string description(const PolicyInfo& policy) {
 std::string as_text(std::span<const PolicyInfo> policies) {
   std::string text;
   for (const PolicyInfo& policy : policies) {
-    text += fmt::format("{}\n    {}\n    from: {}\n", policy.name, description(policy), policy.source);
+    text += fmt::format("{}\n    {}\n    from: {}\n", policy.name, description(policy),
+                        policy.source);
     for (const OptionDescription& option : policy.options) {
       const std::string range = fmt::format("{} {}..{}", option.kind, option.low, option.high);
       text += fmt::format("    --set {:<38}{} ({})\n",

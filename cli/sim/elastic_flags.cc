@@ -85,7 +85,8 @@ void finish_elastic(SimOptions& o) {
               fmt::format("takes at most the {} --workers", scheduler.workers));
   }
   const auto credits =
-      overload::CreditOptions::read(scheduler.credits_settings, scheduler.refusal_rule.target_delay);
+      overload::CreditOptions::read(scheduler.credits_settings,
+                                    scheduler.refusal_rule.target_delay);
   if (!credits) bad_value("--credits-set", credits.error());
   sim::ElasticSetup elastic = o.elastic;
   if (elastic.clients.expiry == Nanos()) elastic.clients.expiry = Nanos::max();

@@ -9,10 +9,10 @@ A Client has one session, over TCP or UDP, and a thread that sends and receives.
 while the server gives it no credit, gives up those that wait for too long, and keeps no more
 unanswered than its credit. How a request ended is the value of its future: the reply, or one of
 
-    Rejected    by the server, with its reason, class and retry_after_s
+    Refused     by the server, with its reason, class and retry_after_s
     Failed      by the application
-    Expired     shed here: it waited for credit for too long
-    Dropped     shed here: the queue was full
+    Expired     never sent: it waited for credit for too long
+    Overflowed  never sent: the queue was full
     Lost        sent, and no answer came: the connection went, or the time was up; may have been run
 
 Nothing is retried. Session is the same without sockets, threads and clock: bytes in, bytes out.
@@ -31,9 +31,9 @@ import time
 MAGIC = b"RB"
 VERSION = 1
 HEADER = struct.Struct(">2sBBIIIQ")
-REJECT = struct.Struct(">BBHI")
+REFUSAL = struct.Struct(">BBHI")
 HELLO, REQUEST, DEMAND, GOODBYE = 0x01, 0x02, 0x03, 0x04
-WELCOME, RESPONSE, CREDIT, REJECTED, ERROR = 0x81, 0x82, 0x83, 0x84, 0x85
+WELCOME, RESPONSE, CREDIT, REFUSED, ERROR = 0x81, 0x82, 0x83, 0x84, 0x85
 MAX_BODY = 16 << 20
 MAX_DATAGRAM = 1472
 RECONNECT_S = 0.1  # between two attempts
@@ -44,7 +44,7 @@ class RequestError(Exception):
     """A request that got no reply."""
 
 
-class Rejected(RequestError):
+class Refused(RequestError):
     def __init__(self, reason, of_class, retry_after_s):
         super().__init__(REASONS.get(reason, f"reason {reason}"))
         self.reason, self.of_class, self.retry_after_s = reason, of_class, retry_after_s
@@ -54,15 +54,15 @@ class Failed(RequestError):
     pass
 
 
-class Shed(RequestError):
+class Unsent(RequestError):
     """Given up here; the server knows nothing of it."""
 
 
-class Expired(Shed):
+class Expired(Unsent):
     pass
 
 
-class Dropped(Shed):
+class Overflowed(Unsent):
     pass
 
 
@@ -133,9 +133,9 @@ class Session:
         self.expire(now)
         if len(self.queue) >= self.room:
             if not self.discard_oldest:
-                self.ended(tag, Dropped("the queue is full"))
+                self.ended(tag, Overflowed("the queue is full"))
                 return
-            self.ended(self.queue.popleft()[0], Dropped("the queue was full"))
+            self.ended(self.queue.popleft()[0], Overflowed("the queue was full"))
         self.queue.append((tag, now, body))
 
     def next_frame(self, now):
@@ -228,11 +228,11 @@ class Session:
             return
         if frame.kind == RESPONSE:
             self._end(frame.id, frame.body)
-        elif frame.kind == REJECTED:
-            if len(frame.body) != REJECT.size:
-                raise ProtocolError("a reject of another size")
-            reason, of_class, _, retry_us = REJECT.unpack(frame.body)
-            self._end(frame.id, Rejected(reason, of_class, retry_us / 1e6))
+        elif frame.kind == REFUSED:
+            if len(frame.body) != REFUSAL.size:
+                raise ProtocolError("a refusal of another size")
+            reason, of_class, _, retry_us = REFUSAL.unpack(frame.body)
+            self._end(frame.id, Refused(reason, of_class, retry_us / 1e6))
         elif frame.kind not in (WELCOME, CREDIT):
             raise ProtocolError(f"a frame of kind {frame.kind:#x}")
         self.greeted = self.open = True

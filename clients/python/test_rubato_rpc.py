@@ -12,7 +12,7 @@ import rubato_rpc as rpc
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/RPC.md"
 KINDS = {"hello": rpc.HELLO, "request": rpc.REQUEST, "demand": rpc.DEMAND, "goodbye": rpc.GOODBYE,
          "welcome": rpc.WELCOME, "response": rpc.RESPONSE, "credit": rpc.CREDIT,
-         "reject": rpc.REJECTED, "error": rpc.ERROR}
+         "refusal": rpc.REFUSED, "error": rpc.ERROR}
 
 
 class Page(unittest.TestCase):
@@ -47,7 +47,7 @@ class Rules(unittest.TestCase):
         session.submit("first", b"x", 0)
         first, = self.sent(session)
         self.hear(session, rpc.WELCOME, 1)
-        self.hear(session, rpc.REJECTED, 0, first.id, rpc.REJECT.pack(1, 0, 0, 0))
+        self.hear(session, rpc.REFUSED, 0, first.id, rpc.REFUSAL.pack(1, 0, 0, 0))
 
     def hear(self, session, kind, amount, request_id=0, body=b"", now=0.0):
         session.receive(rpc.encode(kind, 1, amount, request_id, body), now)
@@ -85,12 +85,12 @@ class Rules(unittest.TestCase):
             session.submit(tag, b"x", 0)
         self.assertEqual([f.amount for f in self.sent(session)], [9, 8, 7])
 
-    def test_what_is_shed_says_how(self):
+    def test_unsent_requests_say_why(self):
         session = self.session(queue=2, expire_s=1.0)
         self.open_without_credit(session)
         for tag in "abc":
             session.submit(tag, b"x", 0)
-        self.assertIsInstance(self.ends["a"][0], rpc.Dropped)
+        self.assertIsInstance(self.ends["a"][0], rpc.Overflowed)
         session.poll(1.5)
         self.assertIsInstance(self.ends["b"][0], rpc.Expired)
         self.assertIsInstance(self.ends["c"][0], rpc.Expired)
@@ -120,10 +120,10 @@ class Rules(unittest.TestCase):
         for tag in "abc":
             session.submit(tag, b"x", 0)
         a, b, _ = self.sent(session)
-        self.hear(session, rpc.REJECTED, 2, a.id, rpc.REJECT.pack(1, 2, 0, 500))
+        self.hear(session, rpc.REFUSED, 2, a.id, rpc.REFUSAL.pack(1, 2, 0, 500))
         self.hear(session, rpc.ERROR, 9, b.id, b"no")
         session.poll(2.0)
-        self.assertIsInstance(self.ends["a"][0], rpc.Rejected)
+        self.assertIsInstance(self.ends["a"][0], rpc.Refused)
         self.assertEqual((self.ends["a"][0].of_class, self.ends["a"][0].retry_after_s), (2, 0.0005))
         self.assertIsInstance(self.ends["b"][0], rpc.Failed)
         self.assertIsInstance(self.ends["c"][0], rpc.Lost)

@@ -175,7 +175,7 @@ def check_rpc_echo(binary, environment):
             slow = client.submit(f"work {LONG_MILLIONS}".encode())
             # A busy machine may be an overloaded one.
             for _ in range(SHORT_ONES):
-                with contextlib.suppress(rubato_rpc.Rejected):
+                with contextlib.suppress(rubato_rpc.Refused):
                     expect(other.call(b"short"), b"short")
             assert slow.result(DEADLINE_S).startswith(b"worked ")
 

@@ -75,7 +75,8 @@ void measure_fibers(const Meter& meter, const Place& place, Samples& samples) {
   fiber_adopt_thread(here);
   PingPong ping_pong;
   const auto visit_all = [&] { ping_pong.visit_all(here); };
-  samples[Operation::kSwitch] = meter.measure(2 * kBatch, [] {}, [&] { ping_pong.visit_one(here); });
+  samples[Operation::kSwitch] =
+      meter.measure(2 * kBatch, [] {}, [&] { ping_pong.visit_one(here); });
   samples[Operation::kResumeHere] = meter.measure(kBatch, visit_all, visit_all);
   if (!place.two()) return;
   Partner partner(place.there());

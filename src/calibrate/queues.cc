@@ -16,13 +16,13 @@ constexpr uint32_t kEight = 8;
 // Inboxes of kBatch workers, whose owner is the partner, and of one more, whose owner measures.
 class Inboxes {
  public:
-  static constexpr uint32_t kLanes = kBatch + 1;
+  static constexpr uint32_t kQueueCount = kBatch + 1;
   static constexpr QueueRef kOwn{0, kBatch};
 
   Inboxes()
-      : queues_(policy_, kLanes, kCapacity, kCapacity),
-        shared_state_(kLanes, 0, nullptr),
-        host_(queues_, cell_, hook::initial_plan(policy_), kLanes, stats_, shared_state_, 1) {}
+      : queues_(policy_, kQueueCount, kCapacity, kCapacity),
+        shared_state_(kQueueCount, 0, nullptr),
+        host_(queues_, cell_, hook::initial_plan(policy_), kQueueCount, stats_, shared_state_, 1) {}
 
   LiveHost<Synergy>& host() { return host_; }
 
@@ -38,7 +38,7 @@ class Inboxes {
     while (host_.take(q) != nullptr) {}
   }
   void empty_all() {
-    for (uint32_t index = 0; index < kLanes; ++index) empty({0, index});
+    for (uint32_t index = 0; index < kQueueCount; ++index) empty({0, index});
   }
 
  private:

@@ -195,7 +195,8 @@ TEST_P(Concurrent, threads_finish_requests_of_the_same_flows) {
         std::swap(held[dice.below(static_cast<uint32_t>(held.size()))], held.back());
         Request* const request = held.back();
         held.pop_back();
-        if (Request* next = DatapathFixture::finish(request, request->payload)) held.push_back(next);
+        Request* const next = DatapathFixture::finish(request, request->payload);
+        if (next != nullptr) held.push_back(next);
       }
     }
   };

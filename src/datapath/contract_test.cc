@@ -12,7 +12,9 @@ namespace {
 
 class DatapathContract : public ::testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<DatapathFixture> fixture(const FixtureOptions& options = {}) { return make_fixture(GetParam(), options); }
+  std::unique_ptr<DatapathFixture> fixture(const FixtureOptions& options = {}) {
+    return make_fixture(GetParam(), options);
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DatapathContract, ::testing::Values("tcp", "loopback"),

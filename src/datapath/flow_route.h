@@ -44,7 +44,8 @@ struct FlowHost;
 
 class FlowRoute {
  public:
-  explicit FlowRoute(FlowHost& owner_queue) : owner_queue_(owner_queue), at_(&owner_queue), wanted_(&owner_queue) {}
+  explicit FlowRoute(FlowHost& owner_queue)
+      : owner_queue_(owner_queue), at_(&owner_queue), wanted_(&owner_queue) {}
 
   // Any thread.
   FlowHost& owner_queue() const { return owner_queue_; }

@@ -78,7 +78,8 @@ void LoopbackQueue::wait(Nanos limit) {
     const OwnerQueue::PollLock lock(owner_queue_);
     if (!lock.held() || owner_queue_.has_yielded()) return;
     owner_queue_.reap();
-    owner_queue_.sweep(shared_.options.now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
+    owner_queue_.sweep(shared_.options.now(), OwnerQueue::kSweepInWait,
+                       shared_.options.idle_timeout);
   }
   limit = std::min(limit, OwnerQueue::kSweepRound);
   std::unique_lock lock(mutex_);

@@ -81,7 +81,7 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
     o.handle_signals);
   v(OptionInfo{"rpc_target_delay", "ms", 0.001, 6e4,
                "in place of target_delay, with RPC framing: while requests wait for longer there "
-               "are fewer credits, from twice that on they are rejected",
+               "are fewer credits, from twice that on they are refused",
                kLibrary},
     o.rpc_target_delay);
   v(OptionInfo{"agent_bind", "", 0, 0, "address of the agent port", kLive}, o.agent_bind);

@@ -53,8 +53,8 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
   }
   std::unique_ptr<Session> session = shared_.protocol.open(peer);
   auto flow =
-      std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now, std::move(socket),
-                                shared_.options.kernel_timestamps);
+      std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now,
+                                std::move(socket), shared_.options.kernel_timestamps);
   if (session == nullptr || !watch(*flow)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);

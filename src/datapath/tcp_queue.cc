@@ -184,7 +184,11 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
   if (sweeping || accept_again_ != Instant()) limit = std::min(limit, OwnerQueue::kSweepRound);
   waiting_.store(true, std::memory_order_seq_cst);
   if (!woken_.load(std::memory_order_seq_cst)) {
-    delegated.empty() ? static_cast<void>(harvest(kEventBurst, limit)) : sleep_minding(delegated, limit);
+    if (delegated.empty()) {
+      harvest(kEventBurst, limit);
+    } else {
+      sleep_as_proxy(delegated, limit);
+    }
   }
   waiting_.store(false, std::memory_order_relaxed);
   woken_.exchange(false, std::memory_order_acq_rel);
@@ -193,7 +197,7 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
 }
 
 // Takes nothing: the polls that follow do.
-void TcpQueue::sleep_minding(std::span<DatapathQueue* const> delegated, Nanos limit) {
+void TcpQueue::sleep_as_proxy(std::span<DatapathQueue* const> delegated, Nanos limit) {
   std::array<pollfd, limits::kMaxWorkers> ready;
   size_t count = 0;
   ready[count++] = {epoll_.get(), POLLIN, 0};

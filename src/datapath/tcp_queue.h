@@ -69,7 +69,7 @@ class TcpQueue final : public DatapathQueue {
 
  private:
   bool harvest(uint32_t most, Nanos limit);
-  void sleep_minding(std::span<DatapathQueue* const> delegated, Nanos limit);
+  void sleep_as_proxy(std::span<DatapathQueue* const> delegated, Nanos limit);
   bool remembers() const { return next_event_ < event_count_; }
   uint32_t take_events(std::span<Request*> out, Instant now, bool late);
   uint32_t take_event(const epoll_event& event, std::span<Request*> out, Instant now, bool late);

@@ -113,7 +113,9 @@ void add_live_parts(Json& json, const RunReport& r) {
     json["send_lag_us"] = {
         {"p99", r.send_lag->p99_us}, {"max", r.send_lag->max_us}, {"unsent", r.send_lag->unsent}};
   }
-  if (r.unsent) json["shed"] = {{"expired", r.unsent->expired}, {"dropped", r.unsent->overflowed}};
+  if (r.unsent) {
+    json["unsent"] = {{"expired", r.unsent->expired}, {"overflowed", r.unsent->overflowed}};
+  }
   if (r.noise) json["noise"] = noise_json(*r.noise);
   if (r.undisturbed) json["undisturbed"] = undisturbed_json(*r.undisturbed);
   if (!r.timeline.empty()) json["timeline"] = timeline_json(r);

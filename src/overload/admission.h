@@ -166,7 +166,8 @@ Admission<Platform>::Admission(const AdmissionSettings& settings)
                                          settings.credits.refuse_delay / kSlotsUntilRefusal),
                WaitingRequests<Platform>(settings.workers,
                                          std::max(settings.target_delay_long * 2,
-                                                  settings.credits.refuse_delay) / kSlotsUntilRefusal)},
+                                                  settings.credits.refuse_delay) /
+                                             kSlotsUntilRefusal)},
       pool_(settings.credits, settings.workers),
       issued_(settings.workers),
       arrivals_(settings.workers) {
@@ -447,7 +448,9 @@ Admission<Platform>::Counts Admission<Platform>::counts() const {
     add(all.served, ledger.served);
     for (size_t reason = 0; reason < kReasons; ++reason) {
       add(all.refused[reason], ledger.refused[reason]);
-      for (size_t c = 0; c < 2; ++c) add(all.refused_by_admission[reason][c], ledger.refused_by_admission[reason][c]);
+      for (size_t c = 0; c < 2; ++c) {
+        add(all.refused_by_admission[reason][c], ledger.refused_by_admission[reason][c]);
+      }
     }
   }
   return all;

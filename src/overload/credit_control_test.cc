@@ -112,7 +112,8 @@ TEST(CreditControl, a_late_request_is_dropped_and_leaves_its_session_drained) {
   IdleSessions sessions(control, 10);
   grow(control, 50);
   EXPECT_EQ(control.arrived(sessions[0], 3, kSettings.refuse_delay), Arrival::kServe);
-  EXPECT_EQ(control.arrived(sessions[1], 3, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
+  EXPECT_EQ(control.arrived(sessions[1], 3, kSettings.refuse_delay + Nanos(1)),
+            Arrival::kRefuseLate);
   EXPECT_EQ(control.refused(sessions[1], kLater), 0);
   EXPECT_EQ(control.pool().drained(), 1);
   EXPECT_EQ(control.pool().issued(), 9);
@@ -135,7 +136,8 @@ TEST(CreditControl, drained_sessions_with_demand_come_first_the_latest_of_them_b
   for (int64_t n = 0; n < 1000 && offered.size() < 4; ++n) {
     control.update(kLater + kSettings.update_every * n, kLow, note);
   }
-  EXPECT_EQ(offered, (std::vector<CreditSession*>{&sessions[3], &sessions[2], &sessions[0], &sessions[1]}));
+  EXPECT_EQ(offered,
+            (std::vector<CreditSession*>{&sessions[3], &sessions[2], &sessions[0], &sessions[1]}));
 }
 
 TEST(CreditControl, demand_that_is_not_fresh_is_not_believed) {
@@ -188,7 +190,8 @@ TEST(CreditControl, what_was_sent_on_credit_that_was_taken_back_meanwhile_is_ser
   IdleSessions sessions(control, 10);
   grow(control, 50);
   ASSERT_EQ(control.note_demand(sessions[0], 6, kLater), 10);
-  ASSERT_EQ(control.arrived(sessions[0], 9, kSettings.refuse_delay + Nanos(1)), Arrival::kRefuseLate);
+  ASSERT_EQ(control.arrived(sessions[0], 9, kSettings.refuse_delay + Nanos(1)),
+            Arrival::kRefuseLate);
   ASSERT_EQ(control.refused(sessions[0], kLater), 0);
   // Nine more were underway when it was told.
   for (int i = 0; i < 9; ++i) {

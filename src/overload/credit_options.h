@@ -17,7 +17,7 @@ class CreditOptions {
   static constexpr const char* kName = "credits";
 
   struct Config {
-    double drop = 2;  // CoreSync IV-A
+    double refuse = 2;  // CoreSync IV-A
     double alpha = CreditSettings().alpha;
     double beta = CreditSettings().beta;
     double floor = CreditSettings().floor;
@@ -27,8 +27,8 @@ class CreditOptions {
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"drop", "", 1, 1000, "requests are dropped at this many times the target delay"},
-      c.drop);
+    v(OptionInfo{"refuse", "", 1, 1000, "requests are refused at this many times the target delay"},
+      c.refuse);
     v(OptionInfo{"alpha", "", 1e-6, 10, "credits per session that an update below it adds"},
       c.alpha);
     v(OptionInfo{"beta", "", 1e-6, 10, "how steeply credits shrink above it"}, c.beta);
@@ -45,7 +45,7 @@ class CreditOptions {
       const Status set = set_option<CreditOptions>(config, name, value);
       if (!set.ok()) return Error{"credits_set: " + set.error()};
     }
-    const double refuse_ns = static_cast<double>(target_delay.count()) * config.drop;
+    const double refuse_ns = static_cast<double>(target_delay.count()) * config.refuse;
     CreditSettings settings;
     settings.target_delay = target_delay;
     settings.refuse_delay = Nanos(static_cast<int64_t>(refuse_ns));

@@ -38,7 +38,8 @@ inline constexpr int64_t kNoAdvertisement = -1;
 template <class Account>
 class CreditRule {
  public:
-  CreditRule(const CreditSettings& settings, Account& account) : settings_(settings), account_(account) {}
+  CreditRule(const CreditSettings& settings, Account& account)
+      : settings_(settings), account_(account) {}
 
   // A client is there, with `demand` requests queued. It may send one with the message that opens
   // the session. Returns its credit, to be told.

@@ -100,7 +100,7 @@ class Searches {
     if (!search.last.run.valid || !progress(static_cast<double>(search.runs) / steps_.runs())) {
       return std::nullopt;
     }
-    return judge(experiment_.slo, search.last).verdict == Verdict::kMet;
+    return judge(experiment_.slo, search.last).verdict == SloVerdict::kMet;
   }
 
   static void add(const Search& search, MaxLoad& max) {

@@ -120,7 +120,7 @@ size_t type_index(const SloTarget& target, const RunReport& run) {
 SloFigure figure_of(const SloTarget& target, const sim::SimReport& report) {
   const bool latency = target.kind == FigureKind::kLatency;
   const RunReport& run = report.run;
-  SloFigure figure{target.metric, target.kind, target.limit, 0, 0, measured(run), Verdict::kMet};
+  SloFigure figure{target.metric, target.kind, target.limit, 0, 0, measured(run), SloVerdict::kMet};
   const LatencySummary* latencies = &run.latency;
   const SlowdownSummary* slowdowns = &*run.slowdown;
   std::string path;
@@ -141,10 +141,10 @@ SloFigure figure_of(const SloTarget& target, const sim::SimReport& report) {
 
 double upper(const SloFigure& figure) { return figure.figure + figure.half_width; }
 
-Verdict verdict_of(const SloFigure& figure) {
+SloVerdict verdict_of(const SloFigure& figure) {
   const double lower = figure.figure - figure.half_width;
-  if (figure.count == 0 || lower > figure.limit) return Verdict::kMissed;
-  return upper(figure) > figure.limit ? Verdict::kUnsure : Verdict::kMet;
+  if (figure.count == 0 || lower > figure.limit) return SloVerdict::kMissed;
+  return upper(figure) > figure.limit ? SloVerdict::kUnsure : SloVerdict::kMet;
 }
 
 double ratio_of(const SloFigure& figure) {
@@ -197,7 +197,7 @@ std::string slo_text(const Slo& slo) {
   return text + fmt::format("refused <= {:g}", slo.refused);
 }
 
-const char* verdict_name(Verdict verdict) {
+const char* verdict_name(SloVerdict verdict) {
   constexpr const char* kNames[] = {"met", "unsure", "missed"};
   return kNames[static_cast<size_t>(verdict)];
 }
@@ -211,7 +211,7 @@ SloResult judge(const Slo& slo, const sim::SimReport& report) {
   const double failed = static_cast<double>(run.refused + run.lost);
   result.figures.push_back({"refused", FigureKind::kShare, slo.refused,
                             run.requests > 0 ? failed / static_cast<double>(run.requests) : 0, 0,
-                            run.requests, Verdict::kMet});
+                            run.requests, SloVerdict::kMet});
   for (SloFigure& figure : result.figures) {
     figure.verdict = verdict_of(figure);
     result.verdict = std::max(result.verdict, figure.verdict);

@@ -52,8 +52,8 @@ std::string limit_text(FigureKind kind, double limit);
 std::string slo_text(const Slo& slo);
 
 // A figure is an average over seeds, and its interval may lie on both sides of the limit.
-enum class Verdict : uint8_t { kMet, kUnsure, kMissed };
-const char* verdict_name(Verdict verdict);
+enum class SloVerdict : uint8_t { kMet, kUnsure, kMissed };
+const char* verdict_name(SloVerdict verdict);
 
 struct SloFigure {
   std::string metric;
@@ -61,14 +61,14 @@ struct SloFigure {
   double limit = 0;
   double figure = 0, half_width = 0;
   uint64_t count = 0;  // requests it is of, all seeds together; of none, a limit is missed
-  Verdict verdict = Verdict::kMet;
+  SloVerdict verdict = SloVerdict::kMet;
 };
 
 // Above every ratio that a latency can have to a limit that somebody would set.
 inline constexpr double kRefusedRatio = 1e9;
 
 struct SloResult {
-  Verdict verdict = Verdict::kMet;  // the worst of all
+  SloVerdict verdict = SloVerdict::kMet;  // the worst of all
   std::vector<SloFigure> figures;   // in the order of the targets, `refused` last
   // The greatest upper end of an interval over its limit: at most 1 if the SLO is met. Refusals
   // beyond what is allowed make it kRefusedRatio or more, a type that was not seen infinite.

@@ -86,28 +86,28 @@ TEST(Slo, names_the_types_that_there_are) {
 }
 
 TEST(Slo, is_met_up_to_the_limit_and_missed_beyond) {
-  EXPECT_EQ(judge(slo_of("p99_latency=200us"), report()).verdict, Verdict::kMet);
-  EXPECT_EQ(judge(slo_of("p99_latency=199us"), report()).verdict, Verdict::kMissed);
-  EXPECT_EQ(judge(slo_of("p90_slowdown=3"), report()).verdict, Verdict::kMet);
-  EXPECT_EQ(judge(slo_of("p90_slowdown=2.9"), report()).verdict, Verdict::kMissed);
+  EXPECT_EQ(judge(slo_of("p99_latency=200us"), report()).verdict, SloVerdict::kMet);
+  EXPECT_EQ(judge(slo_of("p99_latency=199us"), report()).verdict, SloVerdict::kMissed);
+  EXPECT_EQ(judge(slo_of("p90_slowdown=3"), report()).verdict, SloVerdict::kMet);
+  EXPECT_EQ(judge(slo_of("p90_slowdown=2.9"), report()).verdict, SloVerdict::kMissed);
   EXPECT_EQ(judge(slo_of("mean_latency=20us,p999_latency=1us"), report()).verdict,
-            Verdict::kMissed);
+            SloVerdict::kMissed);
 }
 
 TEST(Slo, of_a_type_looks_at_that_type_alone) {
   const SloResult result = judge(slo_of("get:p999_slowdown=16,scan:p50_latency=299us"), report());
   EXPECT_EQ(result.figures[0].figure, 15);
-  EXPECT_EQ(result.figures[0].verdict, Verdict::kMet);
+  EXPECT_EQ(result.figures[0].verdict, SloVerdict::kMet);
   EXPECT_EQ(result.figures[1].figure, 300);
-  EXPECT_EQ(result.figures[1].verdict, Verdict::kMissed);
-  EXPECT_EQ(result.verdict, Verdict::kMissed);
+  EXPECT_EQ(result.figures[1].verdict, SloVerdict::kMissed);
+  EXPECT_EQ(result.verdict, SloVerdict::kMissed);
 }
 
 TEST(Slo, is_missed_by_a_type_that_was_not_seen) {
   sim::SimReport none = report();
   none.run.types[1].count = 0;
   const SloResult result = judge(slo_of("scan:p99_latency=1s"), none);
-  EXPECT_EQ(result.verdict, Verdict::kMissed);
+  EXPECT_EQ(result.verdict, SloVerdict::kMissed);
   EXPECT_EQ(result.figures[0].count, 0u);
 }
 
@@ -115,9 +115,9 @@ TEST(Slo, lost_and_refused_requests_are_misses_unless_a_share_is_allowed) {
   sim::SimReport some = report();
   some.run.refused = 1;
   some.run.lost = 1;
-  EXPECT_EQ(judge(slo_of("p50_latency=1s"), some).verdict, Verdict::kMissed);
-  EXPECT_EQ(judge(slo_of("p50_latency=1s,refused=0.001"), some).verdict, Verdict::kMissed);
-  EXPECT_EQ(judge(slo_of("p50_latency=1s,refused=0.002"), some).verdict, Verdict::kMet);
+  EXPECT_EQ(judge(slo_of("p50_latency=1s"), some).verdict, SloVerdict::kMissed);
+  EXPECT_EQ(judge(slo_of("p50_latency=1s,refused=0.001"), some).verdict, SloVerdict::kMissed);
+  EXPECT_EQ(judge(slo_of("p50_latency=1s,refused=0.002"), some).verdict, SloVerdict::kMet);
   EXPECT_GT(judge(slo_of("p50_latency=1s"), some).worst_ratio,
             judge(slo_of("p999_latency=1us"), report()).worst_ratio);
 }
@@ -126,10 +126,10 @@ TEST(Slo, is_unsure_while_the_limit_lies_within_the_interval_of_several_seeds) {
   sim::SimReport seeds = report();
   seeds.seeds = 3;
   seeds.confidence = {{"/types/0/latency_us/p99", 20}};
-  EXPECT_EQ(judge(slo_of("get:p99_latency=120us"), seeds).verdict, Verdict::kMet);
-  EXPECT_EQ(judge(slo_of("get:p99_latency=110us"), seeds).verdict, Verdict::kUnsure);
-  EXPECT_EQ(judge(slo_of("get:p99_latency=90us"), seeds).verdict, Verdict::kUnsure);
-  EXPECT_EQ(judge(slo_of("get:p99_latency=79us"), seeds).verdict, Verdict::kMissed);
+  EXPECT_EQ(judge(slo_of("get:p99_latency=120us"), seeds).verdict, SloVerdict::kMet);
+  EXPECT_EQ(judge(slo_of("get:p99_latency=110us"), seeds).verdict, SloVerdict::kUnsure);
+  EXPECT_EQ(judge(slo_of("get:p99_latency=90us"), seeds).verdict, SloVerdict::kUnsure);
+  EXPECT_EQ(judge(slo_of("get:p99_latency=79us"), seeds).verdict, SloVerdict::kMissed);
   EXPECT_DOUBLE_EQ(judge(slo_of("get:p99_latency=240us"), seeds).worst_ratio, 0.5);
 }
 

@@ -141,7 +141,8 @@ class Altocumulus {
       period(manager, me, host);
       manager.due = host.now() + config_.period;
     }
-    const bool quiet = manager.q[me.value] == 0 && manager.sent_length == 0 && manager.load < kNoLoad;
+    const bool quiet = manager.q[me.value] == 0 && manager.sent_length == 0 &&
+                       manager.load < kNoLoad;
     return quiet && !again ? Instant::never() : manager.due;
   }
 

@@ -464,7 +464,8 @@ TEST_F(InsideSynergy, preempts_for_what_its_worker_has_waiting) {
 }
 
 TEST_F(InsideSynergy, a_preempted_request_waits_for_any_worker_of_its_group) {
-  EXPECT_EQ(groups.policy.requeue(job, RequeueReason::kPreempted, WorkerId{3}, groups.host), waiting(1));
+  EXPECT_EQ(groups.policy.requeue(job, RequeueReason::kPreempted, WorkerId{3}, groups.host),
+            waiting(1));
   groups.host.push(waiting(1), &job);
   EXPECT_EQ(next(0), nullptr);
   EXPECT_EQ(next(2), &job);

@@ -48,7 +48,8 @@ TEST_P(Conformance, queues_are_named_apart_and_global_ones_are_shared) {
   for (const QueueDeclaration& declaration : GetParam().queues) {
     EXPECT_TRUE(names.insert(declaration.name).second) << declaration.name;
     EXPECT_GE(declaration.queue_count, 1u);
-    if (declaration.scope == Scope::kGlobal) { EXPECT_EQ(declaration.sharing, Sharing::kShared) << declaration.name; }
+    if (declaration.scope != Scope::kGlobal) continue;
+    EXPECT_EQ(declaration.sharing, Sharing::kShared) << declaration.name;
   }
 }
 

@@ -46,7 +46,8 @@ struct Workers {
   }
   Job* next(uint32_t me) { return policy.next(worker[me], WorkerId{me}, host); }
   void publish_hint(uint32_t of, Load load) {
-    ASSERT_TRUE(host.publish_hint(WorkerId{of}, host.hint(WorkerId{of}), static_cast<uint64_t>(load)));
+    ASSERT_TRUE(host.publish_hint(WorkerId{of}, host.hint(WorkerId{of}),
+                                  static_cast<uint64_t>(load)));
   }
   void publish(uint32_t of, uint64_t flow) {
     const uint64_t hint_of = static_cast<uint64_t>(Load::kOverloaded) | (flow + 1) << 2;

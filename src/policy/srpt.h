@@ -65,7 +65,8 @@ class Srpt {
 
   template <class H>
   SliceDecision expired(const Job& job, WorkerId, H& host) const {
-    return host.first_word(kByRest) < rest(job) ? SliceDecision::kPreempt : SliceDecision::kContinue;
+    return host.first_word(kByRest) < rest(job) ? SliceDecision::kPreempt
+                                                : SliceDecision::kContinue;
   }
 
   // No `requeue`: the default, back to where it would arrive, with the word of what is left now.

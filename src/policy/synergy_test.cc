@@ -272,7 +272,8 @@ TEST_F(SynergyTimerCore, a_begun_request_is_resumed_first_until_its_turn_is_over
   EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
   const Synergy as_in_the_thesis({.long_turn = Nanos()});
   job.attained = Nanos(1);
-  EXPECT_EQ(as_in_the_thesis.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
+  EXPECT_EQ(as_in_the_thesis.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host),
+            waiting(0));
 }
 
 TEST_F(SynergyTimerCore, begun_requests_come_before_waiting_ones_and_can_be_congested) {
@@ -396,7 +397,8 @@ TEST(Synergy, a_preempted_job_waits_at_the_level_of_its_priority) {
   ScriptHost<Synergy> host(1);
   Job job;
   job.priority = 1;
-  EXPECT_EQ(Synergy({.levels = 3}).requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(1));
+  EXPECT_EQ(Synergy({.levels = 3}).requeue(job, RequeueReason::kPreempted, WorkerId{0}, host),
+            waiting(1));
 }
 
 TEST(Synergy, a_short_request_waits_for_one_quantum_at_most) {

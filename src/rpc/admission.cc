@@ -158,7 +158,7 @@ AdmissionController::Counts AdmissionController::counts() const {
   counts.offered = offered_.load(std::memory_order_relaxed);
   const std::lock_guard lock(sessions_mutex_);
   counts.opened = opened_;
-  counts.refused = refused_;
+  counts.sessions_refused = refused_;
   counts.refused_of_address = refused_of_address_;
   counts.faults = faults_;
   return counts;
@@ -172,7 +172,8 @@ CreditReport AdmissionController::report() const {
   report.total = pool().total();
   report.issued = pool().issued();
   report.delay = delay(now());
-  const auto refused_by_admission = [&](Reason reason) { return counts.refused_by_admission[static_cast<size_t>(reason)]; };
+  const auto refused_by_admission =
+      [&](Reason reason) { return counts.refused_by_admission[static_cast<size_t>(reason)]; };
   report.refusals[static_cast<size_t>(Refusal::kDelay)] = refused_by_admission(Reason::kOverloaded);
   report.refusals[static_cast<size_t>(Refusal::kShare)] = refused_by_admission(Reason::kOverCredit);
   return report;

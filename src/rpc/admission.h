@@ -134,7 +134,7 @@ class AdmissionController final : public CreditSource {
 
   struct Counts : overload::Admission<LivePlatform>::Counts {
     uint64_t opened = 0;
-    uint64_t refused = 0;             // sessions over the limit
+    uint64_t sessions_refused = 0;             // sessions over the limit
     uint64_t refused_of_address = 0;  // over that of their address
     uint64_t faults = 0;              // sessions that were ended for what they sent
     uint64_t offered = 0;                // sessions that were offered credits unasked

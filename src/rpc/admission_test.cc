@@ -126,7 +126,8 @@ TEST_F(AdmissionTest, its_own_rejects_are_counted_apart_by_class) {
     admission_.refused(member, request, Reason::kOverloaded, at(1000));
   }
   const auto counts = admission_.counts();
-  const auto refused_by_admission = [&](Reason reason) { return counts.refused_by_admission[static_cast<size_t>(reason)]; };
+  const auto refused_by_admission =
+      [&](Reason reason) { return counts.refused_by_admission[static_cast<size_t>(reason)]; };
   EXPECT_EQ(refused_by_admission(Reason::kOverCredit), (std::array<uint64_t, 2>{0, 1}));
   EXPECT_EQ(refused_by_admission(Reason::kOverloaded), (std::array<uint64_t, 2>{0, 0}));
   EXPECT_EQ(counts.refused[static_cast<size_t>(Reason::kOverloaded)], credited.size());

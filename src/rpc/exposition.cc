@@ -27,20 +27,20 @@ void write_counts(OpenMetrics& out, const AdmissionController::Counts& counts) {
   out.family("rubato_rpc_sessions_opened", "counter", "Sessions that were opened.");
   out.counter(counts.opened);
   out.family("rubato_rpc_sessions_refused", "counter", "Sessions over the limit.");
-  out.counter(counts.refused + counts.refused_of_address);
+  out.counter(counts.sessions_refused + counts.refused_of_address);
   out.family("rubato_rpc_sessions_refused_of_address", "counter",
              "Of these, sessions over the limit of their address.");
   out.counter(counts.refused_of_address);
   out.family("rubato_rpc_served", "counter", "Requests that were run and answered.");
   out.counter(counts.served);
-  out.family("rubato_rpc_rejected", "counter", "Requests that were not run, by reason.");
+  out.family("rubato_rpc_refused", "counter", "Requests that were not run, by reason.");
   for (const Reason reason : {Reason::kOverloaded, Reason::kQueueFull, Reason::kOverCredit}) {
     out.counter(counts.refused[static_cast<size_t>(reason)],
                 OpenMetrics::label("reason", to_string(reason)));
   }
   out.family("rubato_rpc_faults", "counter", "Sessions that were ended for what they sent.");
   out.counter(counts.faults);
-  out.family("rubato_rpc_told", "counter", "Credits sent in messages of their own.");
+  out.family("rubato_rpc_pushed_credits", "counter", "Credits sent in messages of their own.");
   out.counter(counts.offered);
 }
 

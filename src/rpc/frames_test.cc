@@ -152,7 +152,7 @@ const char* name_of(Kind kind) {
     case Kind::kWelcome: return "welcome";
     case Kind::kResponse: return "response";
     case Kind::kCredit: return "credit";
-    case Kind::kRefusal: return "reject";
+    case Kind::kRefusal: return "refusal";
     case Kind::kError: return "error";
   }
   return "?";

@@ -137,7 +137,7 @@ TEST_F(ServerSessionTest, who_had_no_credit_is_told_of_one_behind_a_failure) {
   EXPECT_GE(said[1].message.amount, 1u);
 }
 
-TEST_F(ServerSessionTest, what_cannot_be_queued_is_rejected) {
+TEST_F(ServerSessionTest, what_cannot_be_queued_is_refused) {
   hello();
   ASSERT_TRUE(peer_.send({Kind::kRequest, 7, 0, 1, "ping"}));
   const auto said = peer_.answer();
@@ -237,11 +237,11 @@ TEST_F(ServerSessionTest, more_sessions_than_are_taken_are_told_so) {
   const auto said = second.answer();
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0].message.amount, static_cast<uint32_t>(Fault::kSessions));
-  EXPECT_EQ(admission.counts().refused, 1u);
+  EXPECT_EQ(admission.counts().sessions_refused, 1u);
   EXPECT_EQ(admission.pool().sessions(), 1);
 }
 
-TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_turn_comes) {
+TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_refused_when_its_turn_comes) {
   AdmissionOptions options = patient();
   options.credits.refuse_delay = Nanos::millis(1);
   AdmissionController admission(options);
@@ -263,7 +263,7 @@ TEST_F(ServerSessionTest, a_request_that_waited_too_long_is_rejected_when_its_tu
   EXPECT_EQ(admission.pool().drained(), 1);
 }
 
-TEST_F(ServerSessionTest, a_request_is_rejected_on_arrival_while_others_wait_for_too_long) {
+TEST_F(ServerSessionTest, a_request_is_refused_on_arrival_while_others_wait_for_too_long) {
   AdmissionOptions options = patient();
   options.credits.refuse_delay = Nanos::millis(1);
   AdmissionController admission(options);

@@ -23,7 +23,8 @@ class CentralContext {
  public:
   // Everything that the context borrows outlives it.
   CentralContext(const P& policy, QueueSet<P>& queues, PlanCell<typename P::Plan>& plan,
-              uint32_t workers, const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
+              uint32_t workers, const std::vector<const WorkerStats*>& stats,
+              SharedState& shared_state,
               Wakeups<P>& wakeups)
       : policy_(policy),
         plan_(plan),

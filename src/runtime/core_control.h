@@ -55,10 +55,10 @@ class CoreControl {
   // The worker found work instead.
   void resumed(WorkerId worker) { rule_->resumed(worker.value, idle_); }
 
-  // The worker gives up its core: park, look for work, and sleep unless there is some; then rise.
+  // The worker gives up its core: park, look for work, and sleep unless there is some; then unpark.
   void park(WorkerId worker);
-  void sleep(WorkerId worker);  // until it is granted or called
-  // The worker was called and found nothing: it parks on, and looks again. False = it was granted
+  void sleep(WorkerId worker);  // until it is granted its core or woken
+  // The worker was woken and found nothing: it parks on, and looks again. False = it was granted
   // its core.
   bool repark(WorkerId worker) { return slots_[worker.value].repark(); }
   void unpark(WorkerId worker);

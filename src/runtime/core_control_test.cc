@@ -103,7 +103,7 @@ TEST_F(CoreControlTest, a_burst_that_is_asked_to_park_does_so_when_it_idles) {
   EXPECT_EQ(asked, 1);
   for (int i = 0; i < 10; ++i) look();
   EXPECT_TRUE(idle(2));
-  EXPECT_TRUE(cores->has_core({0}));  // guaranteed ones are never told
+  EXPECT_TRUE(cores->has_core({0}));  // guaranteed ones are never asked
   EXPECT_TRUE(cores->has_core({1}));
 }
 

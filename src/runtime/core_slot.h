@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoreSlot: whether one worker has its core, and how it parks without missing what is meant for it.
-// The worker itself parks and rises; the controller tells it to park, or grants it the core again;
-// everybody else calls it when there is something that it alone may serve.
+// CoreSlot: whether one worker has its core, and how the worker parks without missing work that is
+// meant for it. The worker parks and unparks itself; the controller asks it to park, or grants it
+// the core again; every other thread wakes it when there is work that only this worker may serve.
 //
-//   kGranted --tell--> kParkRequested        it parks when it next has nothing to do
-//   kGranted, kParkRequested --park--> kParked    its owner only, before its last look for work
-//   kParked --call--> kWoken       it looks again, and has its core if it finds something
+//   kGranted --request_park--> kParkRequested   the worker parks when it next has nothing to do
+//   kGranted, kParkRequested --park--> kParked  its owner only, before its last look for work
+//   kParked --wake--> kWoken                    the worker looks again, and keeps what it finds
 //   any --grant--> kGranted
-//   kParked, kWoken --rise--> kGranted  its owner only: it found something after all
-//   kWoken --repark--> kParked        its owner only: it found nothing, and looks once more
+//   kParked, kWoken --unpark--> kGranted        its owner only: it found work after all
+//   kWoken --repark--> kParked                  its owner only: it found nothing, and looks again
 //
-// Memory order. Every change, and every call, is a read-modify-write of one word with
-// acquire-release order, so all of them are in one order in which each knows what came before it.
-// The caller has made the work visible first; the owner parks first and looks for work then. If the
-// call comes after the parking it finds kParked and the owner does not sleep, or is woken; if it
-// comes before, the parking knows what the caller did, and the look finds the work. get() is
-// relaxed: a hint.
+// Memory order. Every change, and every wake, is a read-modify-write of one word with
+// acquire-release order, so all of them are in one order in which each sees what came before it. A
+// waker makes the work visible first; the owner parks first and looks for work then. If the wake
+// comes after the parking it finds kParked, and the owner does not sleep or is woken; if it comes
+// before, the parking sees what the waker did, and the look finds the work. get() is relaxed: a
+// hint.
 //
 // Sync: see mechanism/queue/sync.h.
 #pragma once
@@ -35,9 +35,11 @@ template <class Sync = StdSync>
 class CoreSlot {
  public:
   CoreState get() const { return state(word_.load(std::memory_order_relaxed)); }
-  bool has_core() const { return get() == CoreState::kGranted || get() == CoreState::kParkRequested; }
+  bool has_core() const {
+    return get() == CoreState::kGranted || get() == CoreState::kParkRequested;
+  }
 
-  // The controller. False = it has no core to give up, or was told already.
+  // The controller. False = it has no core to give up, or was asked already.
   bool request_park() { return change(CoreState::kGranted, CoreState::kParkRequested); }
   // True = it was parked: it must be woken.
   bool grant() {
@@ -45,7 +47,7 @@ class CoreSlot {
     return before == CoreState::kParked || before == CoreState::kWoken;
   }
 
-  // Anybody, after making work visible that the owner may serve. True = it must be woken.
+  // Any thread, after making work visible that the owner may serve. True = it sleeps: notify it.
   bool wake() {
     for (uint32_t seen = word_.load(std::memory_order_relaxed);;) {
       const bool parked = state(seen) == CoreState::kParked;
@@ -57,7 +59,7 @@ class CoreSlot {
     }
   }
 
-  // The owner. After park() it looks for work; then it sleeps while asleep(), or rises.
+  // The owner. After park() it looks for work; then it sleeps while asleep(), or unparks.
   void park() {
     [[maybe_unused]] const CoreState before = switch_tls(CoreState::kParked);
     RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kParkRequested);

@@ -52,7 +52,9 @@ class CurrentWorker {
   // Its reply leaves; the non-preemptible regions that it has left open are closed.
   void end_request() {
     current_ = nullptr;
-    if (preempt_disabled_ > 0) exchange_preempt_depth(preempt_disable_depth() - std::exchange(preempt_disabled_, 0));
+    if (preempt_disabled_ > 0) {
+      exchange_preempt_depth(preempt_disable_depth() - std::exchange(preempt_disabled_, 0));
+    }
   }
 
   // Opens a non-preemptible region of the request, which ends with it at the latest. The caller is

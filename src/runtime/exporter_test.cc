@@ -137,7 +137,7 @@ TEST(Exporter, one_too_many_takes_the_place_of_the_oldest_silent_one) {
   EXPECT_TRUE(is_open(silent[1]));
   EXPECT_TRUE(is_open(silent[2]));
   // One more if this asks only after it has been accepted.
-  const std::string told = get(*server, "/metrics");
+  const std::string reported = get(*server, "/metrics");
   EXPECT_NE(reported.find("rubato_metrics_connections_closed_total{reason=\"displaced\"} "),
             std::string::npos) << reported;
   EXPECT_EQ(reported.find("displaced\"} 0\n"), std::string::npos) << reported;
@@ -150,7 +150,7 @@ TEST(Exporter, a_client_that_is_out_of_time_is_closed_and_counted) {
   for (const Fd& client : silent) EXPECT_EQ(receive_all(client), "");
   // Only what is there when the connection is accepted is sure to be in time.
   std::string reported;
-  for (int i = 0; i < 1000 && reported.empty(); ++i) told = get(*server, "/metrics");
+  for (int i = 0; i < 1000 && reported.empty(); ++i) reported = get(*server, "/metrics");
   ASSERT_NE(reported, "");
   EXPECT_EQ(reported.find("reason=\"late\"} 0\n"), std::string::npos) << reported;
 }

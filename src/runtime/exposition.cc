@@ -49,7 +49,7 @@ constexpr NamedCounter kCounters[] = {
     {"core_parks", "Times a worker gave its core up.", &RuntimeStats::core_parks},
     {"core_grants", "Times the allocator gave a parked worker a core.",
      &RuntimeStats::core_grants},
-    {"core_self_unparks", "Times a parked worker took its core back for work that it alone could do.",
+    {"core_self_unparks", "Times a parked worker took its core back for work of its own.",
      &RuntimeStats::core_self_unparks},
 };
 

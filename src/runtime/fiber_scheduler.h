@@ -44,7 +44,8 @@ class FiberScheduler {
 
   // Fibers run entry(LoopFiber*), which calls fiber_entered() and settle() first and finish() last,
   // and find `runtime` in there. They are the fibers of `context`, whose slices `clock` ends.
-  FiberScheduler(FiberPool& pool, FiberEntry entry, void* runtime, CurrentWorker& current, SliceClock& clock,
+  FiberScheduler(FiberPool& pool, FiberEntry entry, void* runtime, CurrentWorker& current,
+                 SliceClock& clock,
                  PreemptMechanism mechanism)
       : pool_(pool),
         entry_(entry),

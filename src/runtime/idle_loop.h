@@ -91,7 +91,8 @@ class IdleLoop {
       if (calls) context_.shared.wakeups.call_parked();
       ++context_.stats.parked;
       context_.note_sleep();
-      delegated_.empty() ? context_.datapath.wait(limit) : context_.datapath.wait(limit, delegated_);
+      delegated_.empty() ? context_.datapath.wait(limit)
+                         : context_.datapath.wait(limit, delegated_);
       context_.note_awake();
     }
     for (const WorkerId stuck : watched_) {

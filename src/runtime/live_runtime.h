@@ -262,7 +262,8 @@ std::vector<QueueDepth> LiveRuntime<P>::queue_depths() const {
   std::vector<QueueDepth> depths;
   for (uint32_t declaration = 0; declaration < std::size(P::kQueues); ++declaration) {
     for (uint32_t index = 0; index < shared_.queues.queue_count(declaration); ++index) {
-      depths.push_back({P::kQueues[declaration].name, index, shared_.queues.depth({declaration, index})});
+      depths.push_back({P::kQueues[declaration].name, index,
+                        shared_.queues.depth({declaration, index})});
     }
   }
   return depths;

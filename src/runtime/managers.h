@@ -19,12 +19,14 @@ class Managers {
  public:
   // Everything that the contexts borrow outlives them.
   Managers(const P& policy, QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
-           uint32_t workers, const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
+           uint32_t workers, const std::vector<const WorkerStats*>& stats,
+           SharedState& shared_state,
            Wakeups<P>& wakeups)
       : policy_(policy), workers_(workers), wakeups_(wakeups) {
     for (uint32_t m = 0; m < managers(policy, workers); ++m) {
-      managers_.push_back(std::make_unique<ManagerContext>(queues, plan, hook::initial_plan(policy), workers,
-                                              stats, shared_state, ManagerId{m}));
+      managers_.push_back(std::make_unique<ManagerContext>(queues, plan, hook::initial_plan(policy),
+                                                           workers, stats, shared_state,
+                                                           ManagerId{m}));
     }
   }
 

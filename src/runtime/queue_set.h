@@ -148,7 +148,8 @@ class QueueSet {
     if (kDeclaration.aged) ages_[I] = std::vector<std::atomic<int64_t>>(queue_counts_[I]);
     for (uint32_t index = 0; index < queue_counts_[I]; ++index) {
       std::get<I>(queues_).push_back(
-          std::make_unique<QueueFor<kDeclaration.sharing, kDeclaration.order>>(per_worker ? inbox : shared));
+          std::make_unique<QueueFor<kDeclaration.sharing, kDeclaration.order>>(
+              per_worker ? inbox : shared));
     }
   }
 

@@ -16,7 +16,7 @@ namespace rubato {
 enum class Refusal : uint8_t {
   kFull,       // the queues are full, or the server is stopping
   kDelay,      // it has waited too long, in a server that has too much to do
-  kShare,      // so has its connection had its turn, and sent more than that
+  kShare,      // the same, and its connection has had its share of this turn
   kAbandoned,  // nobody wants its reply any more
   kExpired,    // its deadline has passed
 };

@@ -59,7 +59,9 @@ class Clients {
   Instant answer(uint32_t session, int64_t credit, Instant at) {
     return send_credit(session, credit, at, 1);
   }
-  void advertise(uint32_t session, int64_t credit, Instant at) { send_credit(session, credit, at, 0); }
+  void advertise(uint32_t session, int64_t credit, Instant at) {
+    send_credit(session, credit, at, 0);
+  }
 
   // Nothing is underway and nothing will be: all queued requests are not sent.
   void abort();

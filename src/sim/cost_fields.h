@@ -84,7 +84,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.section("cores");
   visitor.cost("park", c.cores.park, kMostCost);
   visitor.cost("wake", c.cores.wake, kMostCost);
-  visitor.cost("reject", c.cores.refuse, kMostCost);
+  visitor.cost("refuse", c.cores.refuse, kMostCost);
   visitor.cost("credit_message", c.cores.credit_message, kMostCost);
 
   visitor.section("manager");

@@ -167,7 +167,8 @@ void explain_classes(const Setup& setup, Lines& lines) {
 
 void explain_refusals(const Setup& setup, Lines& lines) {
   if (!setup.refusal_rule) return;
-  lines.push_back("a worker that has not run out of work for " + text(setup.refusal_rule->patience) +
+  lines.push_back("a worker that has not run out of work for " +
+                  text(setup.refusal_rule->patience) +
                   " refuses requests that have waited for more than " +
                   text(setup.refusal_rule->refuse_delay()));
 }

@@ -29,7 +29,8 @@ class QueueSet {
       : capacity_(capacity), rings_(workers) {
     for (const QueueDeclaration& declaration : P::kQueues) {
       const uint32_t queue_count = queue_count_of(policy, declaration, workers);
-      queues_.push_back(Queues{queues_of(declaration, queue_count), BitRing(queue_count), BitRing(queue_count)});
+      queues_.push_back(Queues{queues_of(declaration, queue_count), BitRing(queue_count),
+                               BitRing(queue_count)});
     }
   }
 
@@ -71,7 +72,8 @@ class QueueSet {
     const auto queue_count = static_cast<uint32_t>(row.queues.size());
     const BitRing& candidates = above == 0 ? row.held : row.held_more;
     uint32_t step = 0;
-    for (uint32_t index = from; step < count; ++step, index = index + 1 == queue_count ? 0 : index + 1) {
+    for (uint32_t index = from; step < count;
+         ++step, index = index + 1 == queue_count ? 0 : index + 1) {
       const uint32_t skip = candidates.find(index, count - step);
       step += skip;
       if (step == count) break;

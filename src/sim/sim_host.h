@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SimHost<P>: the verbs of policy/contract.h in virtual time, each with a price. A part of the
-// engine contexts a worker, a manager or the central context with sit(), calls a hook, and reads
-// from meter().spent() the price of the verbs that the hook used. Verbs take effect at the start of
-// a decision; its price delays the next step of the context. One owner, as everything in a
+// engine says with call_as() on whose behalf it calls a hook (a worker, a manager or the central
+// caller), and reads from meter().spent() the price of the verbs that the hook used. Verbs take
+// effect at the start of a decision; its price delays the next step of the caller. One owner, as everything in a
 // simulation.
 #pragma once
 
@@ -166,7 +166,9 @@ class SimHost {
 
   static constexpr uint32_t kCentralCaller = UINT32_MAX;
   static constexpr uint32_t kFirstManagerCaller = limits::kMaxWorkers;
-  static constexpr uint32_t caller_of(ManagerId manager) { return kFirstManagerCaller + manager.value; }
+  static constexpr uint32_t caller_of(ManagerId manager) {
+    return kFirstManagerCaller + manager.value;
+  }
   // A decision of this context begins.
   void call_as(uint32_t caller) {
     caller_ = caller;

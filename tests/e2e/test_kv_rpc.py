@@ -195,18 +195,18 @@ class Good(Case):
 
 
 class Overload(Case):
-    def test_what_cannot_be_served_is_shed_by_clients_or_rejected_and_said(self):
+    def test_what_cannot_be_served_is_unsent_or_refused_and_reported(self):
         server = self.serve()
         report, table = server.load("--mix", "debugsleep/2000:1", "--rate", "2000", "--flows", "50",
                                     "--duration", "2", "--timeout", "10")
-        shed = report["shed"]["expired"] + report["shed"]["dropped"]
+        unsent = report["unsent"]["expired"] + report["unsent"]["overflowed"]
         replies = sum(t["count"] for t in report["types"])
         self.assertGreater(replies, 0)
-        self.assertGreater(shed, 0)
+        self.assertGreater(unsent, 0)
         self.assertEqual(report["errors"], 0)
-        self.assertIn("shed by the clients", table)
+        self.assertIn("never sent by the clients", table)
         self.assertEqual(report["requests"],
-                         replies + shed + report["refused"] + report["lost"]
+                         replies + unsent + report["refused"] + report["lost"]
                          + report["send_lag_us"]["unsent"])
         self.check_alive(server)
         self.check_books_even(server)
@@ -224,7 +224,7 @@ class Overload(Case):
         self.assertEqual(sum(t["count"] for t in report["types"]), 0)
         self.assertGreater(report["errors"], 0)
 
-    def test_rejects_count_as_rejected_calls(self):
+    def test_refusals_count_as_rejected_calls(self):
         server = self.serve("--target-delay", "1ms", "--policy", "fcfs", "--preempt", "none")
         with server.raw() as slow, server.raw() as late:
             for connection in (slow, late):
@@ -239,8 +239,8 @@ class Overload(Case):
             answer = frames(late, 1, unread)[0]
             if answer.kind == rpc.CREDIT:  # the first it had, sent by itself
                 answer = frames(late, 1, unread)[0]
-            self.assertEqual((answer.kind, answer.amount), (rpc.REJECTED, 0))
-            reason, of_class, _, retry_us = rpc.REJECT.unpack(answer.body)
+            self.assertEqual((answer.kind, answer.amount), (rpc.REFUSED, 0))
+            reason, of_class, _, retry_us = rpc.REFUSAL.unpack(answer.body)
             self.assertEqual((reason, of_class), (1, 1))
             self.assertGreater(retry_us, 0)
         info = server.info("overload")

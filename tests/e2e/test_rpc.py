@@ -128,10 +128,10 @@ class Good(Case):
             for future in futures:
                 try:
                     future.result(PATIENCE_S)
-                except rpc.Shed:
+                except rpc.Unsent:
                     pass
-            self.assertGreater(client.counts["Dropped"], 0)
-            self.assertEqual(client.counts["Dropped"] + client.counts["Reply"], 50)
+            self.assertGreater(client.counts["Overflowed"], 0)
+            self.assertEqual(client.counts["Overflowed"] + client.counts["Reply"], 50)
         self.assertEqual(server.metrics()["rubato_rpc_served_total"], client.counts["Reply"])
 
     def test_a_client_gives_up_what_waits_for_too_long(self):
@@ -179,7 +179,7 @@ class Good(Case):
 
 
 class Overload(Case):
-    """More than can be served: what is not served is shed by clients or rejected, and said."""
+    """More than can be served: what is not served is refused or stays unsent, and counted."""
 
     def check_overload(self, transport):
         server = self.serve(transport=transport)
@@ -188,14 +188,14 @@ class Overload(Case):
         report, table = server.load("--workload", "w:2ms:100",
                                     "--rate", "2000", "--flows", "50", "--duration", "2",
                                     "--timeout", "10")
-        shed = report["shed"]["expired"] + report["shed"]["dropped"]
+        unsent = report["unsent"]["expired"] + report["unsent"]["overflowed"]
         replies = sum(t["count"] for t in report["types"])
         self.assertGreater(replies, 0)
-        self.assertGreater(shed, 0)
+        self.assertGreater(unsent, 0)
         self.assertEqual(report["errors"], 0)
-        self.assertIn("shed by the clients", table)
+        self.assertIn("never sent by the clients", table)
         self.assertEqual(report["requests"],
-                         replies + shed + report["refused"] + report["lost"]
+                         replies + unsent + report["refused"] + report["lost"]
                          + report["send_lag_us"]["unsent"])
         self.check_alive(server)
 
@@ -205,7 +205,7 @@ class Overload(Case):
     def test_over_udp(self):
         self.check_overload("udp")
 
-    def test_requests_that_wait_too_long_are_rejected_with_reason_and_time(self):
+    def test_requests_that_wait_too_long_are_refused_with_reason_and_time(self):
         server = self.serve("--target-delay", "1ms", "--classify", "feedback")
         with server.raw() as slow, server.raw() as late:
             late.sendall(hello())
@@ -215,8 +215,8 @@ class Overload(Case):
             late.sendall(request(1))
             unread = bytearray()
             answer = frames(late, 1, unread)[0]
-            self.assertEqual((answer.kind, answer.amount), (rpc.REJECTED, 0))
-            reason, of_class, _, retry_us = rpc.REJECT.unpack(answer.body)
+            self.assertEqual((answer.kind, answer.amount), (rpc.REFUSED, 0))
+            reason, of_class, _, retry_us = rpc.REFUSAL.unpack(answer.body)
             self.assertEqual((reason, of_class), (1, 1))
             self.assertGreater(retry_us, 0)
             # It is told by itself once there is a credit again.
@@ -226,8 +226,8 @@ class Overload(Case):
             late.sendall(request(2))
             self.assertEqual(frames(late, 1)[0].kind, rpc.RESPONSE)
         metrics = server.metrics()
-        self.assertEqual(metrics['rubato_rpc_rejected_total{reason="overloaded"}'], 1)
-        self.assertGreaterEqual(metrics["rubato_rpc_told_total"], 1)
+        self.assertEqual(metrics['rubato_rpc_refused_total{reason="overloaded"}'], 1)
+        self.assertGreaterEqual(metrics["rubato_rpc_pushed_credits_total"], 1)
 
 
 class Hostile(Case):
@@ -278,8 +278,8 @@ class Hostile(Case):
                 self.assertEqual(client.call(b"1000"), b"OK")
             answers = frames(flood, 3000)[1:]
         self.assertEqual(sorted(a.id for a in answers), list(range(1, 3000)))
-        over = [a for a in answers if a.kind == rpc.REJECTED]
-        self.assertEqual({rpc.REJECT.unpack(a.body)[0] for a in over}, {OVER_CREDIT})
+        over = [a for a in answers if a.kind == rpc.REFUSED]
+        self.assertEqual({rpc.REFUSAL.unpack(a.body)[0] for a in over}, {OVER_CREDIT})
 
     def test_one_that_never_reads_stops_only_itself(self):
         server = self.serve()
@@ -297,7 +297,7 @@ class Hostile(Case):
 
     def test_frames_that_are_the_servers_to_send(self):
         server = self.serve()
-        for kind in (rpc.WELCOME, rpc.RESPONSE, rpc.CREDIT, rpc.REJECTED, rpc.ERROR):
+        for kind in (rpc.WELCOME, rpc.RESPONSE, rpc.CREDIT, rpc.REFUSED, rpc.ERROR):
             with server.raw() as connection:
                 connection.sendall(hello() + rpc.encode(kind, SESSION, 60, 1, b""))
                 answers = frames(connection, 9)

@@ -8,10 +8,10 @@
 Load it by `gdb -x tools/gdb/rubato.py`. For x86-64. The program needs its symbol table but no other
 debug information, so release builds will do.
 
-Where the fibers are: the Seat in the thread-local t_current_worker of each worker is a LiveWorker, which has
-the address of its runtime's RuntimeState. In there is the vector of all LoopFibers, which point back at
-the RuntimeState, so it is known when it is seen. What else this relies on stands below, and tests/gdb
-fails if it changes.
+Where the fibers are: the CurrentWorker in the thread-local t_current_worker of each worker is a
+LiveWorker, which has the address of its runtime's RuntimeState. The RuntimeState holds the vector
+of all LoopFibers, which point back at it, and so it is recognised. What else this relies on stands
+below, and tests/gdb fails if it changes.
 
 How they are shown: registers cannot be set in a core dump. So an unwinder says that the innermost
 function of the selected thread was called from where the fiber has left its Context, and gdb's own
@@ -186,7 +186,7 @@ def innermost_of_application(frames):
 
 
 def find_vector(shared):
-    """The addresses of the fibers of the runtime that has its RuntimeState there; () = there are none."""
+    """The addresses of the fibers of the runtime whose RuntimeState stands there; () = none."""
     data = []
     with contextlib.suppress(gdb.MemoryError):
         for line in range(SHARED_MAX_LINES):

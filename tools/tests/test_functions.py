@@ -3,7 +3,7 @@ import unittest
 
 import support  # noqa: F401  (finds the modules under test)
 
-from cpp_functions import functions
+from cpp_functions import classes, functions
 from source_tree import code_only
 
 
@@ -49,6 +49,26 @@ class Functions(unittest.TestCase):
     def test_templates_and_requires_clauses_are_seen_through(self):
         self.assertEqual(lengths("template <class T>\n  requires requires(T t) { t.x(); }\n"
                                  "void f(T t) {\n  t.x();\n}\n")[-1], 3)
+
+
+def methods(text):
+    return {c.name: c.methods for c in classes(code_only(text))}
+
+
+class Classes(unittest.TestCase):
+    def test_declared_and_defined_methods_count(self):
+        self.assertEqual(methods("class A {\n  int f();\n  int g() const { return h(1); }\n"
+                                 "  template <class T>\n  void t(T&& x);\n};\n"), {"A": 3})
+
+    def test_data_constructors_and_operators_do_not_count(self):
+        self.assertEqual(methods("struct A {\n  A();\n  ~A();\n  bool operator==(A) const;\n"
+                                 "  std::function<void(int)> f;\n  int x = g(1);\n"
+                                 "  friend void h(A);\n};\n"), {"A": 0})
+
+    def test_templates_and_nested_classes_are_classes(self):
+        self.assertEqual(methods("template <Policy P>\nclass A final : public B<P>, private C {\n"
+                                 "  struct D {\n    int f();\n  };\n  int g();\n};\n"),
+                         {"A": 1, "D": 1})
 
 
 if __name__ == "__main__":

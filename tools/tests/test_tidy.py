@@ -34,14 +34,17 @@ class Tidy(TreeTest):
         self.assertEqual(self.found("src/x.h", SPDX + "//\n// Words here.\nint x();\n"),
                          ["pragma-once"])
 
-    def test_files_are_short(self):
-        lines = "int x;\n"
-        self.assertEqual(self.found("src/a.cc", SPDX + lines * 399), [])
-        self.assertEqual(self.found("src/a.cc", SPDX + lines * 400), ["file-length"])
+    def test_classes_have_few_methods(self):
+        head, tail = "class A {\n public:\n", "};\n"
+        methods = [f"  int m{i}(int x) const {{ return x; }}\n" for i in range(26)]
+        few = "".join(methods[:25]) + "  A(int x);\n  ~A();\n"
+        self.assertEqual(self.header(head + few + tail), [])
+        self.assertEqual(self.header(head + "".join(methods) + tail), ["class-size"])
 
-    def test_test_files_may_be_longer(self):
-        self.assertEqual(self.found("src/a_test.cc", SPDX + "int x;\n" * 599), [])
-        self.assertEqual(self.found("src/a_test.cc", SPDX + "int x;\n" * 600), ["file-length"])
+    def test_retired_words_are_no_names_of_the_product(self):
+        self.assertEqual(self.found("src/a.cc", SPDX + "int seat_of(int x);\n"), ["retired-name"])
+        self.assertEqual(self.found("src/a.cc", SPDX + "// Takes a seat.\nint f();\n"), [])
+        self.assertEqual(self.found("src/a_test.cc", SPDX + "int seat_of(int x);\n"), [])
 
     def test_functions_are_short(self):
         self.assertEqual(self.header("inline void f() {\n" + "  g();\n" * 68 + "}\n"), [])

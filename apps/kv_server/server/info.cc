@@ -261,13 +261,13 @@ void scheduler_section(Server& server, Text& text) {
   if (HostControl* host = server.host().control) lines_of(host->scheduler_info(), text);
 }
 
-struct Section {
+struct InfoSection {
   std::string_view name;
   bool by_default;
   void (*write)(Server&, Text&);
 };
 
-constexpr Section kSections[] = {
+constexpr InfoSection kSections[] = {
     {"server", true, server_section},
     {"clients", true, clients_section},
     {"memory", true, memory_section},
@@ -284,7 +284,7 @@ constexpr Section kSections[] = {
     {"scheduler", true, scheduler_section},
 };
 
-bool is_wanted(const Section& section, std::span<const std::string_view> names) {
+bool is_wanted(const InfoSection& section, std::span<const std::string_view> names) {
   if (names.empty()) return section.by_default;
   for (const std::string_view name : names) {
     if (same_word(name, section.name) || same_word(name, "all") ||
@@ -299,7 +299,7 @@ bool is_wanted(const Section& section, std::span<const std::string_view> names) 
 
 std::string info_text(Server& server, std::span<const std::string_view> sections) {
   Text text;
-  for (const Section& section : kSections) {
+  for (const InfoSection& section : kSections) {
     if (is_wanted(section, sections)) section.write(server, text);
   }
   return text.take();

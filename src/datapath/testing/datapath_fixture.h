@@ -219,7 +219,8 @@ class LoopbackFixture final : public DatapathFixture {
   std::unique_ptr<LoopbackDatapath> loopback_;
 };
 
-inline std::unique_ptr<DatapathFixture> make_fixture(const std::string& kind, const FixtureOptions& options = {}) {
+inline std::unique_ptr<DatapathFixture> make_fixture(const std::string& kind,
+                                                     const FixtureOptions& options = {}) {
   if (kind == "tcp") return std::make_unique<TcpFixture>(options);
   return std::make_unique<LoopbackFixture>(options);
 }

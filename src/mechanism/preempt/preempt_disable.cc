@@ -18,7 +18,9 @@ std::atomic<bool (*)()> g_yield{nullptr};
 // Never inlined, so that the thread's word is looked up afresh at every call.
 #if defined(__x86_64__)
 [[gnu::noinline]] void rubato_preempt_count_inc(void) { rubato::preempt_disable(); }
-[[gnu::noinline]] void rubato_preempt_count_dec_no_resched(void) { rubato::preempt_enable_no_resched(); }
+[[gnu::noinline]] void rubato_preempt_count_dec_no_resched(void) {
+  rubato::preempt_enable_no_resched();
+}
 #else
 [[gnu::noinline]] void rubato_preempt_count_inc(void) {
   asm volatile("");

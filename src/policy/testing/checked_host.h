@@ -65,7 +65,8 @@ class CheckedHost {
   uint64_t consumed(QueueRef q) { return legal(q) ? inner_.consumed(q) : 0; }
   Instant oldest(QueueRef q) {
     if (!legal(q)) return Instant::never();
-    const bool aged = require(P::kQueues[q.declaration].aged, "oldest of " + name(q) + ", not aged");
+    const bool aged =
+        require(P::kQueues[q.declaration].aged, "oldest of " + name(q) + ", not aged");
     return aged ? inner_.oldest(q) : Instant::never();
   }
   uint64_t first_word(QueueRef q) {
@@ -99,13 +100,15 @@ class CheckedHost {
   }
   bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
     count_verb();
-    const bool fine = require(worker.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
+    const bool fine =
+        require(worker.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
                               "post from the wrong seat or of no worker");
     return fine && inner_.publish_hint(worker, seen, value);
   }
   bool steer(uint64_t flow, WorkerId to) {
     count_verb();
-    const bool fine = require(to.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
+    const bool fine =
+        require(to.value < inner_.workers() && context_.kind == HookContext::Kind::kWorker,
                               "steer from the wrong seat or to no worker");
     return fine && inner_.steer(flow, to);
   }
@@ -261,7 +264,8 @@ class CheckedHost {
   bool legal(QueueRef q) {
     count_verb();
     if (q.declaration >= P::kQueues.size()) return require(false, "a queue that was not declared");
-    const uint32_t queue_count = queue_count_of(P::kQueues[q.declaration], inner_.workers(), inner_.managers());
+    const uint32_t queue_count =
+        queue_count_of(P::kQueues[q.declaration], inner_.workers(), inner_.managers());
     return require(q.index < queue_count, "no lane " + name(q));
   }
 

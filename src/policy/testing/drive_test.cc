@@ -25,7 +25,8 @@ struct RecordingPolicy {
   static constexpr const char* kSummary = "";
   static constexpr const char* kSource = "";
   static constexpr Preempts kPreempts = Preempts::kLong;
-  static constexpr std::array<QueueDeclaration, 1> kQueues{{{"all", Scope::kGlobal, Sharing::kShared}}};
+  static constexpr std::array<QueueDeclaration, 1> kQueues{
+      {{"all", Scope::kGlobal, Sharing::kShared}}};
   struct Config {
     Log* log = nullptr;
     Nanos period = Nanos::max();

@@ -24,7 +24,8 @@
 namespace rubato::testing {
 
 // How many queues `declaration` stands for.
-constexpr uint32_t queue_count_of(const QueueDeclaration& declaration, uint32_t workers, uint32_t managers) {
+constexpr uint32_t queue_count_of(const QueueDeclaration& declaration, uint32_t workers,
+                                  uint32_t managers) {
   if (declaration.scope == Scope::kGlobal) return declaration.queue_count;
   return declaration.scope == Scope::kPerWorker ? workers : managers;
 }

@@ -38,12 +38,12 @@ class Peer {
   bool send(const Message& message) { return send(bytes_ = framed(message)); }
 
   // What the server has said since the last call.
-  struct Said {
+  struct Sent {
     Message message;
     std::string body;
   };
-  std::vector<Said> said() {
-    std::vector<Said> all;
+  std::vector<Sent> said() {
+    std::vector<Sent> all;
     while (!buffer_.empty()) {
       const Decoded found = decode(buffer_.unsent(), Side::kServer);
       if (found.state != Decoded::State::kComplete) break;
@@ -54,11 +54,11 @@ class Peer {
     return all;
   }
   // Answers what is known at once, and returns it.
-  std::vector<Said> answer() {
+  std::vector<Sent> answer() {
     session.answer(request, server);
     return said();
   }
-  std::vector<Said> on_push() {
+  std::vector<Sent> on_push() {
     session.on_push(buffer_);
     return said();
   }

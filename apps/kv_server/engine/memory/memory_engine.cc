@@ -173,7 +173,8 @@ Outcome MemoryEngine::update(std::string_view key, Updater updater) {
   return outcome;
 }
 
-Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred) {
+Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key,
+                               DeferredFree& deferred) {
   Entry* const entry = shard.table.find(hash, key);
   if (entry == nullptr || !is_past(entry->expiry())) return entry;
   remove_entry(shard, entry, deferred);
