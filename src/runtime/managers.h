@@ -50,8 +50,9 @@ class Managers {
  private:
   struct ManagerContext {
     ManagerContext(QueueSet<P>& queues, const PlanCell<typename P::Plan>& plan,
-         const typename P::Plan& initial, uint32_t workers,
-         const std::vector<const WorkerStats*>& stats, SharedState& shared_state, ManagerId manager)
+                   const typename P::Plan& initial, uint32_t workers,
+                   const std::vector<const WorkerStats*>& stats, SharedState& shared_state,
+                   ManagerId manager)
         : id(manager), host(queues, plan, initial, workers, stats, shared_state, manager.value) {}
     const ManagerId id;
     Turn<> turn;
@@ -65,7 +66,7 @@ class Managers {
       manager.host.refresh_plan();
       static_cast<void>(hook::manage(policy_, manager.state, manager.id, manager.host));
       manager.host.take_pushed([this](WorkerId worker) { wakeups_.wake(worker); });
-      manager.host.take_mailed([this](ManagerId manager) { wakeups_.wake_group(manager); });
+      manager.host.take_mailed([this](ManagerId to) { wakeups_.wake_group(to); });
     });
   }
 
