@@ -3,8 +3,8 @@
 // SimHost<P>: the verbs of policy/contract.h in virtual time, each with a price. A part of the
 // engine says with call_as() on whose behalf it calls a hook (a worker, a manager or the central
 // caller), and reads from meter().spent() the price of the verbs that the hook used. Verbs take
-// effect at the start of a decision; its price delays the next step of the caller. One owner, as everything in a
-// simulation.
+// effect at the start of a decision; its price delays the next step of the caller. One owner, as
+// everything in a simulation.
 #pragma once
 
 #include <algorithm>
