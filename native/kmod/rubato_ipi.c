@@ -15,15 +15,10 @@
 // Who owns what: the file owns a context; the context its targets, by handle; an interrupt that is
 // on its way holds its target, and the target the context and the module. So the module leaves
 // memory only after the last file is closed and the last interrupt has arrived.
-#include <linux/fs.h>
 #include <linux/kref.h>
-#include <linux/miscdevice.h>
-#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
-#include <linux/sched.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
@@ -36,12 +31,13 @@
 
 #include "mechanism/preempt/kmod_abi.h"
 
+#include "../device_owner.h"
+
 struct Context {
   struct kref refs;
-  struct mm_struct *mm;      // held as an address that nobody else gets, not as memory in use
-  struct pid *thread_group;  // held likewise
-  struct xarray targets;     // handle -> target
-  struct mutex change;       // held while targets come and go
+  struct DeviceOwner owner;
+  struct xarray targets;  // handle -> target
+  struct mutex change;    // held while targets come and go
   u32 count;
   u32 last;
 };
@@ -61,8 +57,7 @@ struct Target {
 static void context_free(struct kref *refs) {
   struct Context *context = container_of(refs, struct Context, refs);
   xa_destroy(&context->targets);
-  put_pid(context->thread_group);
-  mmdrop(context->mm);
+  owner_put(&context->owner);
   kfree(context);
 }
 
@@ -76,10 +71,6 @@ static void target_free(struct kref *refs) {
 }
 
 static void target_put(struct Target *target) { kref_put(&target->refs, target_free); }
-
-static bool is_owner(const struct Context *context) {
-  return current->mm == context->mm && task_tgid(current) == context->thread_group;
-}
 
 // A system call that a signal was to interrupt asks to be called again, and who returns to user
 // mode decides. We come after that decision and no signal wanted it: call again, and let nobody
@@ -149,7 +140,7 @@ static void arrive(struct callback_head *work) {
   // A request from here on is another one: pairs with the exchange in send_to.
   atomic_set_release(&target->pending, 0);
   // After exec the memory is another program's. Code in 32-bit segments has no such frames.
-  if (!(current->flags & PF_EXITING) && !READ_ONCE(target->gone) && is_owner(target->context) &&
+  if (!(current->flags & PF_EXITING) && !READ_ONCE(target->gone) && owner_is_current(&target->context->owner) &&
       user_64bit_mode(regs) && !enter_handler(target, regs)) {
     force_sig(SIGSEGV);  // as for a signal that finds no room on the stack
   }
@@ -235,7 +226,7 @@ static long unregister(struct Context *context, unsigned long handle) {
 
 static long device_ioctl(struct file *file, unsigned int command, unsigned long argument) {
   struct Context *context = file->private_data;
-  if (!is_owner(context)) return -EPERM;
+  if (!owner_is_current(&context->owner)) return -EPERM;
   switch (command) {
     case RUBATO_IPI_SEND:
       return send_to(context, argument);
@@ -258,9 +249,7 @@ static int device_open(struct inode *inode, struct file *file) {
   kref_init(&context->refs);
   xa_init_flags(&context->targets, XA_FLAGS_ALLOC1);
   mutex_init(&context->change);
-  mmgrab(current->mm);
-  context->mm = current->mm;
-  context->thread_group = get_pid(task_tgid(current));
+  owner_hold_current(&context->owner);
   file->private_data = context;
   return 0;
 }
@@ -277,20 +266,8 @@ static int device_release(struct inode *inode, struct file *file) {
   return 0;
 }
 
-static const struct file_operations operations = {
-    .owner = THIS_MODULE,
-    .open = device_open,
-    .release = device_release,
-    .unlocked_ioctl = device_ioctl,
-};
-
-// Everybody may: it is one's own threads that one interrupts.
-static struct miscdevice device = {
-    .minor = MISC_DYNAMIC_MINOR,
-    .name = "rubato_ipi",
-    .mode = 0666,
-    .fops = &operations,
-};
+// Every user may open it: a process interrupts its own threads only.
+RUBATO_DEVICE("rubato_ipi", 0666);
 
 static int __init start(void) { return misc_register(&device); }
 

@@ -57,7 +57,7 @@ get_kernel() {
 build_module() {
   rm -rf "$work/tree"
   mkdir -p "$work/tree/native" "$work/tree/src/mechanism/preempt"
-  cp -r "$source_root/native/$2" "$work/tree/native/"
+  cp -r "$source_root/native/$2" "$source_root/native/device_owner.h" "$work/tree/native/"
   cp "$source_root"/src/mechanism/preempt/*_abi.h "$work/tree/src/mechanism/preempt/"
   # The headers come without the tools and the kernel for type information (BTF).
   make -s -C "$work/tree/native/$2" "KDIR=$headers" CONFIG_DEBUG_INFO_BTF_MODULES= \

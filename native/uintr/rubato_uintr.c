@@ -15,17 +15,12 @@
 // The notification vector is KVM's for nested guests, the only one with a harmless handler that a
 // module can have: one that arrives late, when its thread is gone, ends there.
 #include <linux/cpuhotplug.h>
-#include <linux/fs.h>
 #include <linux/gfp.h>
 #include <linux/irq_work.h>
 #include <linux/kref.h>
 #include <linux/llist.h>
-#include <linux/miscdevice.h>
-#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
-#include <linux/sched.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
@@ -37,6 +32,8 @@
 #include <asm/tlbflush.h>
 
 #include "mechanism/preempt/uintr_abi.h"
+
+#include "../device_owner.h"
 
 enum {
   kReceivers = RUBATO_UINTR_RECEIVERS_MAX,
@@ -78,8 +75,7 @@ struct Tables {
 
 struct Context {
   struct kref refs;
-  struct mm_struct *mm;
-  struct pid *thread_group;
+  struct DeviceOwner owner;
   struct mutex change;       // held while threads come and go
   struct list_head threads;  // Thread.member
   struct Tables *tables;
@@ -155,8 +151,7 @@ static void unload(struct Thread *thread) {
 static void context_free(struct kref *refs) {
   struct Context *context = container_of(refs, struct Context, refs);
   free_pages_exact(context->tables, sizeof(struct Tables));
-  put_pid(context->thread_group);
-  mmdrop(context->mm);
+  owner_put(&context->owner);
   kfree(context);
 }
 
@@ -187,15 +182,11 @@ static DECLARE_WORK(g_free_dead, free_dead);
 static void wake_free_dead(struct irq_work *work) { schedule_work(&g_free_dead); }
 static DEFINE_IRQ_WORK(g_wake_free_dead, wake_free_dead);
 
-static bool is_owner(const struct Context *context) {
-  return current->mm == context->mm && task_tgid(current) == context->thread_group;
-}
-
 static void on_switch_in(struct preempt_notifier *notifier, int cpu) {
   struct Thread *thread = container_of(notifier, struct Thread, notifier);
   unsigned long flags;
   // After exec the handler is an address in another program.
-  if (!is_owner(thread->context)) return;
+  if (!owner_is_current(&thread->context->owner)) return;
   local_irq_save(flags);
   load(thread);
   local_irq_restore(flags);
@@ -297,7 +288,7 @@ static long leave(struct Context *context) {
 
 static long device_ioctl(struct file *file, unsigned int command, unsigned long argument) {
   struct Context *context = file->private_data;
-  if (!is_owner(context)) return -EPERM;
+  if (!owner_is_current(&context->owner)) return -EPERM;
   switch (command) {
     case RUBATO_UINTR_RECEIVE:
       return become(context, true, argument);
@@ -323,9 +314,7 @@ static int device_open(struct inode *inode, struct file *file) {
   kref_init(&context->refs);
   mutex_init(&context->change);
   INIT_LIST_HEAD(&context->threads);
-  mmgrab(current->mm);
-  context->mm = current->mm;
-  context->thread_group = get_pid(task_tgid(current));
+  owner_hold_current(&context->owner);
   file->private_data = context;
   return 0;
 }
@@ -336,19 +325,7 @@ static int device_release(struct inode *inode, struct file *file) {
   return 0;
 }
 
-static const struct file_operations operations = {
-    .owner = THIS_MODULE,
-    .open = device_open,
-    .release = device_release,
-    .unlocked_ioctl = device_ioctl,
-};
-
-static struct miscdevice device = {
-    .minor = MISC_DYNAMIC_MINOR,
-    .name = "rubato_uintr",
-    .mode = 0600,
-    .fops = &operations,
-};
+RUBATO_DEVICE("rubato_uintr", 0600);
 
 // On each processor, now and when it is switched on.
 static int processor_on(unsigned int cpu) {

@@ -23,7 +23,7 @@ get_kernel "$image" "$sources"
 build_module rubato_ipi kmod
 preempt=src/mechanism/preempt
 build_guest native/kmod/test/guest.cc src/base/check.cc $preempt/entry.cc $preempt/entry_x86_64.S \
-  $preempt/kmod.cc $preempt/section.cc src/mechanism/cpu/features.cc $preempt/uintr.cc \
+  $preempt/kmod.cc $preempt/preempt_disable.cc src/mechanism/cpu/features.cc $preempt/uintr.cc \
   $preempt/testing/state_probe.cc $preempt/testing/state_probe_x86_64.S
 build_initrd
 

@@ -116,7 +116,7 @@ get_kernel "$(dependency linux-image-amd64/bookworm-backports)" \
 build_module rubato_uintr uintr
 preempt=src/mechanism/preempt
 build_guest -muintr native/uintr/test/guest.cc src/base/check.cc src/mechanism/cpu/features.cc \
-  $preempt/entry.cc $preempt/entry_x86_64.S $preempt/section.cc $preempt/uintr.cc \
+  $preempt/entry.cc $preempt/entry_x86_64.S $preempt/preempt_disable.cc $preempt/uintr.cc \
   $preempt/testing/state_probe.cc $preempt/testing/state_probe_x86_64.S
 build_initrd
 get_tools
