@@ -140,7 +140,8 @@ static void arrive(struct callback_head *work) {
   // A request from here on is another one: pairs with the exchange in send_to.
   atomic_set_release(&target->pending, 0);
   // After exec the memory is another program's. Code in 32-bit segments has no such frames.
-  if (!(current->flags & PF_EXITING) && !READ_ONCE(target->gone) && owner_is_current(&target->context->owner) &&
+  if (!(current->flags & PF_EXITING) && !READ_ONCE(target->gone) &&
+      owner_is_current(&target->context->owner) &&
       user_64bit_mode(regs) && !enter_handler(target, regs)) {
     force_sig(SIGSEGV);  // as for a signal that finds no room on the stack
   }
