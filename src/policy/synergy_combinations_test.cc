@@ -120,7 +120,7 @@ class ByType : public ::testing::Test {
 };
 
 TEST_F(ByType, each_type_has_its_own_wait_queue_and_the_rest_share_one) {
-  const Synergy policy{{.long_turn = Nanos(), .waiting_by_type = true}};
+  const Synergy policy{{.waiting = {.long_turn = Nanos(), .by_type = true}}};
   EXPECT_EQ(policy.requeue(of_type(2), RequeueReason::kPreempted, WorkerId{0}, host), waiting(2));
   EXPECT_EQ(policy.requeue(of_type(40), RequeueReason::kPreempted, WorkerId{0}, host), waiting(7));
   EXPECT_EQ(policy.requeue(of_type(0), RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
@@ -132,7 +132,7 @@ TEST_F(ByType, the_longest_wait_in_relation_to_the_slo_is_next) {
   host.push(waiting(2), &first);
   host.push(waiting(1), &second);
   host.set_now(Instant(1'000'000));  // waited 1 ms of 10 x 100 us, and 0.5 ms of 10 x 10 us
-  EXPECT_EQ(next({.waiting_by_type = true}), &second);
+  EXPECT_EQ(next({.waiting = {.by_type = true}}), &second);
 }
 
 TEST_F(ByType, a_type_with_a_tighter_slo_goes_first) {
@@ -141,14 +141,14 @@ TEST_F(ByType, a_type_with_a_tighter_slo_goes_first) {
   host.push(waiting(2), &first);
   host.push(waiting(1), &second);
   host.set_now(Instant(1'000'000));
-  Synergy::PerLevel slo{10, 10, 1, 10, 10, 10, 10, 10};  // 1 ms of 100 us
-  EXPECT_EQ(next({.waiting_by_type = true, .slo = slo}), &first);
+  SynergyWaitQueue::PerLevel slo{10, 10, 1, 10, 10, 10, 10, 10};  // 1 ms of 100 us
+  EXPECT_EQ(next({.waiting = {.by_type = true, .slo = slo}}), &first);
 }
 
 TEST_F(ByType, a_type_that_was_never_served_does_not_starve) {
   Job job = of_type(3);
   host.push(waiting(3), &job);
-  EXPECT_EQ(next({.waiting_by_type = true}), &job);
+  EXPECT_EQ(next({.waiting = {.by_type = true}}), &job);
 }
 
 TEST(SynergyFlows, an_idle_worker_takes_the_flow_of_an_overloaded_one) {
@@ -184,8 +184,8 @@ TEST(SynergyCombinations, lose_nothing_whatever_is_on) {
   for (uint32_t bits = 0; bits < 8; ++bits) {
     for (const bool chaos : {false, true}) {
       SCOPED_TRACE(bits);
-      const Synergy::Config config{.migrate_flows = (bits & 1) != 0,
-                                   .waiting_by_type = (bits & 2) != 0,
+      const Synergy::Config config{.waiting = {.by_type = (bits & 2) != 0},
+                                   .migrate_flows = (bits & 1) != 0,
                                    .reserve = (bits & 4) != 0};
       const DriveReport report = drive<Synergy>(config, arrivals, {.seed = seed, .chaos = chaos});
       EXPECT_EQ(report.departures.size() + report.refused.size(), arrivals.size());

@@ -160,7 +160,7 @@ TEST_F(SynergyNext, levels_of_the_wait_queue_are_served_most_urgent_first) {
   host.push(waiting(2), &patient);
   host.push(waiting(0), &urgent);
   host.push(waiting(1), &middle);
-  const Synergy::Config config{.levels = 3};
+  const Synergy::Config config{.waiting = {.levels = 3}};
   EXPECT_EQ(next(0, config), &urgent);
   raise_flag();
   EXPECT_EQ(next(0, config), &middle);
@@ -169,7 +169,7 @@ TEST_F(SynergyNext, levels_of_the_wait_queue_are_served_most_urgent_first) {
 
 TEST_F(SynergyNext, levels_beyond_those_in_use_are_not_looked_at) {
   host.record_verbs();
-  next(0, {.levels = 2});
+  next(0, {.waiting = {.levels = 2}});
   EXPECT_EQ(host.verbs(), (Verbs{"take inbox[0]", "take begun[0]", "take waiting[0]",
         "take begun[1]", "take waiting[1]",
                                  "depth inbox[1]", "depth inbox[2]", "depth inbox[3]"}));
@@ -260,7 +260,7 @@ class SynergyTimerCore : public SynergyTest {
 };
 
 TEST_F(SynergyTimerCore, a_begun_request_is_resumed_first_until_its_turn_is_over) {
-  const Synergy policy({.long_turn = Nanos::millis(2)});
+  const Synergy policy({.waiting = {.long_turn = Nanos::millis(2)}});
   Job job;
   job.job_class = JobClass::kLong;
   job.preemptions = 1;  // cut for the first time: behind those that waited before
@@ -270,7 +270,7 @@ TEST_F(SynergyTimerCore, a_begun_request_is_resumed_first_until_its_turn_is_over
   EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), begun(0));
   job.attained = Nanos::millis(2);
   EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(0));
-  const Synergy as_in_the_thesis({.long_turn = Nanos()});
+  const Synergy as_in_the_thesis({.waiting = {.long_turn = Nanos()}});
   job.attained = Nanos(1);
   EXPECT_EQ(as_in_the_thesis.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host),
             waiting(0));
@@ -332,7 +332,7 @@ TEST_F(SynergyTimerCore, the_flag_and_the_factor_fall_back_when_congestion_ends)
 }
 
 TEST_F(SynergyTimerCore, congestion_of_any_level_counts) {
-  const Synergy::Config config{.thresh_wqd = Nanos::micros(1), .levels = 3};
+  const Synergy::Config config{.thresh_wqd = Nanos::micros(1), .waiting = {.levels = 3}};
   fill(waiting(1), 1);
   check(config);
   EXPECT_TRUE(check(config).check_wait_queue);
@@ -361,7 +361,7 @@ TEST_F(SynergyTimerCore, without_the_wait_queue_a_cut_request_returns_to_the_inb
   Job job;
   job.priority = 1;
   job.preemptions = 2;
-  const Synergy policy({.levels = 2, .wait_queue = false});
+  const Synergy policy({.wait_queue = false, .waiting = {.levels = 2}});
   EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{3}, host), inbox(3));
 }
 
@@ -372,17 +372,17 @@ TEST_F(SynergyTimerCore, waiting_jobs_of_the_same_level_are_no_reason) {
   fill(waiting(2), 5);
   host.take(waiting(0));
   while (host.take(waiting(0)) != nullptr) continue;
-  EXPECT_EQ(expired(1, {.levels = 3}), SliceDecision::kContinue);
+  EXPECT_EQ(expired(1, {.waiting = {.levels = 3}}), SliceDecision::kContinue);
 }
 
 TEST_F(SynergyTimerCore, a_waiting_job_of_a_more_urgent_level_is_one) {
   fill(waiting(1), 1);
-  EXPECT_EQ(expired(2, {.levels = 3}), SliceDecision::kPreempt);
-  EXPECT_EQ(expired(0, {.levels = 3}), SliceDecision::kContinue);
+  EXPECT_EQ(expired(2, {.waiting = {.levels = 3}}), SliceDecision::kPreempt);
+  EXPECT_EQ(expired(0, {.waiting = {.levels = 3}}), SliceDecision::kContinue);
 }
 
 TEST_F(SynergyTimerCore, priorities_beyond_the_levels_share_the_last_level) {
-  const Synergy::Config config{.levels = 2};
+  const Synergy::Config config{.waiting = {.levels = 2}};
   Job job;
   job.priority = 7;
   EXPECT_EQ(Synergy(config).requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(1));
@@ -397,8 +397,8 @@ TEST(Synergy, a_preempted_job_waits_at_the_level_of_its_priority) {
   ScriptHost<Synergy> host(1);
   Job job;
   job.priority = 1;
-  EXPECT_EQ(Synergy({.levels = 3}).requeue(job, RequeueReason::kPreempted, WorkerId{0}, host),
-            waiting(1));
+  const Synergy policy({.waiting = {.levels = 3}});
+  EXPECT_EQ(policy.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host), waiting(1));
 }
 
 TEST(Synergy, a_short_request_waits_for_one_quantum_at_most) {
@@ -479,7 +479,7 @@ TEST(Synergy, every_job_finishes_once_with_any_of_its_components) {
 TEST(Synergy, every_job_finishes_once_with_all_options_in_use_and_all_going_wrong) {
   const uint64_t seed = test_seed(23);
   const std::vector<Arrival> arrivals = make_arrivals(seed, {.load = 0.9});
-  const Synergy::Config config{.thresh_wqd = Nanos::micros(10), .levels = 3};
+  const Synergy::Config config{.thresh_wqd = Nanos::micros(10), .waiting = {.levels = 3}};
   const DriveReport report = drive<Synergy>(config, arrivals, {.seed = seed, .chaos = true});
   EXPECT_EQ(report.departures.size() + report.refused.size(), arrivals.size());
   EXPECT_TRUE(report.violations.empty());
