@@ -59,6 +59,8 @@ TEST(Cli, options_of_the_servers_are_named_with_what_they_take) {
       {kv + "--policy nosuch", "--policy: 'nosuch' is not one of"},
       {kv + "--policy nebula", "--policy: 'nebula' is simulated only"},
       {kv + "--set colour=red", "--set: synergy has no option 'colour'"},
+      {kv + "--set reserve=on --set wait_queue=off",
+       "--set: reserve has no effect with wait_queue=off"},
   };
   for (const auto& [arguments, message] : cases) {
     const Output output = rubato(arguments);

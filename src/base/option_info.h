@@ -34,6 +34,13 @@ struct OptionInfo {
   OptionHosts hosts = kEveryHost;
 };
 
+// An option whose value has no effect because of another one. A Config may refuse such pairs by
+//   constexpr VoidedOption voided() const   the first one; `name` is null if there is none
+struct VoidedOption {
+  const char* name = nullptr;
+  const char* by = nullptr;  // the other option, as "name=value" or "name"
+};
+
 // A value of an enumeration that is an option. For such an E there is, found by its namespace,
 //   constexpr std::span<const OptionChoice> choices_of(E)   in the order of the values, from 0
 struct OptionChoice {

@@ -292,5 +292,9 @@ Error no_such_option(const char* policy, std::string_view name,
   return {text};
 }
 
+Error no_effect(const VoidedOption& option) {
+  return {std::string(option.name) + " has no effect with " + option.by};
+}
+
 }  // namespace internal
 }  // namespace rubato

@@ -86,6 +86,7 @@ OptionDescription describe_choice(const OptionInfo& info, std::span<const Option
                                   size_t value);
 Error no_such_option(const char* policy, std::string_view name,
                      std::span<const char* const> options);
+Error no_effect(const VoidedOption& option);
 
 }  // namespace internal
 
@@ -124,6 +125,21 @@ Status set_option(typename P::Config& config, std::string_view name, std::string
   if (!found) return internal::no_such_option(P::kName, name, names);
   if (!result.ok()) return Error{std::string(name) + " " + result.error()};
   return result;
+}
+
+// The options of P as `settings` have them, pairs of name and value. Fails as set_option does, and
+// on an option that another one voids: "reserve has no effect with wait_queue=off".
+template <class P, class Settings>
+Result<typename P::Config> read_options(const Settings& settings) {
+  typename P::Config config{};
+  for (const auto& [name, value] : settings) {
+    if (Status set = set_option<P>(config, name, value); !set) return Error{set.error()};
+  }
+  if constexpr (requires { config.voided(); }) {
+    const VoidedOption voided = config.voided();
+    if (voided.name != nullptr) return internal::no_effect(voided);
+  }
+  return config;
 }
 
 // The options of P, with what `config` has for defaults.

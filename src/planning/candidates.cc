@@ -90,6 +90,11 @@ Status check_policy(const std::string& name) {
   return Error{fmt::format("takes one of {}; not '{}'", fmt::join(names, ", "), name)};
 }
 
+Status check_together(const Candidate& candidate) {
+  const PolicyInfo* info = find_policy(candidate.policy);
+  return info != nullptr ? info->check_settings(candidate.settings) : Done{};
+}
+
 Status parse_policies(const std::string& text, std::vector<std::string>& names) {
   names = text == "all" ? all_names() : split(text, ',');
   if (names.empty()) return Error{"takes names of policies, P1,P2,..., or all; not ''"};
@@ -124,6 +129,9 @@ Result<std::vector<Candidate>> candidates_of(const std::vector<std::string>& pol
   std::vector<Candidate> candidates;
   for (const std::string& policy : policies) {
     candidates.push_back({policy, settings_of(policy, settings)});
+    if (Status fits = check_together(candidates.back()); !fits) {
+      return Error{policies.size() == 1 ? fits.error() : "of " + policy + ": " + fits.error()};
+    }
   }
   return candidates;
 }

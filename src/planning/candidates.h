@@ -33,8 +33,11 @@ Status parse_policies(const std::string& text, std::vector<std::string>& names);
 
 Result<Setting> parse_setting(const std::string& text);
 
-// A candidate per policy, in order. Fails on a setting that no policy has, or on a value that one
-// does not take. Where settings repeat, one for a single policy counts, else the last.
+// Fails on settings of which one voids another.
+Status check_together(const Candidate& candidate);
+
+// A candidate per policy, in order. Fails on a setting that no policy has, on a value that one does
+// not take, and on a setting that another one voids. Where settings repeat, one for a single policy counts, else the last.
 Result<std::vector<Candidate>> candidates_of(const std::vector<std::string>& policies,
                                              const std::vector<Setting>& settings);
 

@@ -50,6 +50,14 @@ TEST(Candidates, a_setting_of_one_policy_wins_over_that_of_all_wherever_it_stand
   EXPECT_EQ(repeated[0].settings, (sim::Settings{{"quantum", "2us"}}));
 }
 
+TEST(Candidates, a_setting_that_another_one_voids_is_refused) {
+  EXPECT_EQ(error_of({"synergy"}, {"reserve=on", "wait_queue=off"}),
+            "reserve has no effect with wait_queue=off");
+  EXPECT_EQ(error_of({"ps", "synergy"}, {"reserve=on", "synergy.wait_queue=off"}),
+            "of synergy: reserve has no effect with wait_queue=off");
+  EXPECT_EQ(error_of({"darc"}, {"literal=on", "hold=0.5"}), "hold has no effect with literal=on");
+}
+
 TEST(Candidates, settings_that_fit_nobody_are_refused) {
   EXPECT_EQ(error_of({"ps", "fcfs"}, {"quantm=1us"}),
             "none of ps, fcfs has an option 'quantm'; did you mean quantum?");

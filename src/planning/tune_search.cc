@@ -83,7 +83,7 @@ class Search {
   }
 
   // Steepest descent: all options one at a time, the best of them is kept, and so on. Options that
-  // made no difference at first are not asked again.
+  // made no difference at first, or had no effect with the others, are not asked again.
   Entry improved(Entry best) {
     if (best.screened > kHopeless) return best;
     std::vector<Parameter> parameters = parameters_of(best.configuration.candidate.policy);
@@ -126,6 +126,7 @@ class Search {
       if (value == value_of(settings, parameter)) continue;
       steps.push_back({from.workers, from.candidate});
       steps.back().candidate.settings = with_parameter(settings, parameter, value);
+      if (!check_together(steps.back().candidate)) steps.pop_back();
     }
     return steps;
   }

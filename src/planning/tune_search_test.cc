@@ -109,6 +109,17 @@ TEST(TuneSearch, several_settings_are_combined) {
   EXPECT_EQ(text_of(best_of(result)), "synergy levels=2 quantum_factor=8 with 1 worker");
 }
 
+TEST(TuneSearch, settings_that_void_each_other_are_not_tried) {
+  FormulaTrials trials([](const Configuration& c) {
+    EXPECT_TRUE(check_together(c.candidate).ok()) << text_of(c);
+    const double levels = setting(c, "levels") == "2" ? 0.5 : 1;
+    const double queue = setting(c, "wait_queue") == "off" ? 0.8 : 1;
+    return 2 * levels * queue / c.workers;
+  });
+  EXPECT_EQ(text_of(best_of(tune(trials, {"synergy", "darc"}, 1, 4))),
+            "synergy levels=2 with 1 worker");
+}
+
 TEST(TuneSearch, a_default_stays_unless_the_gain_is_worth_it) {
   FormulaTrials trials(
       [](const Configuration& c) { return c.candidate.settings.empty() ? 0.9 : 0.89; });

@@ -15,6 +15,12 @@ Status check_option(std::string_view name, std::string_view value) {
   return set_option<P>(config, name, value);
 }
 
+template <Policy P>
+Status check_settings(std::span<const std::pair<std::string, std::string>> settings) {
+  const Result<typename P::Config> config = read_options<P>(settings);
+  return config.ok() ? Status(Done{}) : Status(Error{config.error()});
+}
+
 std::vector<PolicyInfo> describe_all() {
   std::vector<PolicyInfo> all;
   for_each_policy([&]<class P>(std::type_identity<P>) {
@@ -27,7 +33,8 @@ std::vector<PolicyInfo> describe_all() {
                    .manages = kManages<P>,
                    .queues = P::kQueues,
                    .options = describe<P>(),
-                   .check_option = check_option<P>});
+                   .check_option = check_option<P>,
+                   .check_settings = check_settings<P>});
   });
   return all;
 }

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/option_text.h"
@@ -26,6 +28,8 @@ struct PolicyInfo {
   std::span<const QueueDeclaration> queues;
   std::vector<OptionDescription> options;
   Status (*check_option)(std::string_view name, std::string_view value);
+  // Each of them, and that none voids another.
+  Status (*check_settings)(std::span<const std::pair<std::string, std::string>> settings);
 };
 
 // In the order of all.h.

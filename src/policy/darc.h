@@ -55,6 +55,13 @@ class Darc {
     bool literal = false;  // the paper's rule: demand by completions, rounded whoever else needs it
     double behind = 10;    // who waits beyond this many service times on average is helped
     double hold = 0.15;    // how far beyond a half the demand must go to change a group's number
+
+    constexpr VoidedOption voided() const {
+      const Config plain;
+      if (literal && behind != plain.behind) return {"behind", "literal=on"};
+      if (literal && hold != plain.hold && hold > 0) return {"hold", "literal=on"};
+      return {};
+    }
   };
 
   template <class V>

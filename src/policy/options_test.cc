@@ -5,6 +5,8 @@
 
 #include <array>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "policy/all.h"
 
@@ -112,6 +114,67 @@ TEST(PolicyOptions, every_default_and_every_bound_of_every_policy_is_accepted) {
       EXPECT_TRUE(set_option<P>(config, option.name, option.default_value).ok());
     }
   });
+}
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+template <class P>
+std::string error_of(const Settings& settings) {
+  const auto config = read_options<P>(settings);
+  return config.ok() ? "" : config.error();
+}
+
+TEST(PolicyOptions, of_synergy_that_another_one_voids_are_refused) {
+  const std::vector<std::pair<Settings, std::string>> cases{
+      {{{"reserve", "on"}, {"wait_queue", "off"}}, "reserve has no effect with wait_queue=off"},
+      {{{"wait_queue", "off"}, {"reserve", "on"}}, "reserve has no effect with wait_queue=off"},
+      {{{"waiting_by_type", "on"}, {"wait_queue", "off"}},
+       "waiting_by_type has no effect with wait_queue=off"},
+      {{{"levels", "2"}, {"wait_queue", "off"}}, "levels has no effect with wait_queue=off"},
+      {{{"long_turn", "1ms"}, {"wait_queue", "off"}},
+       "long_turn has no effect with wait_queue=off"},
+      {{{"thresh_wqd", "9us"}, {"wait_queue", "off"}},
+       "thresh_wqd has no effect with wait_queue=off"},
+      {{{"levels", "2"}, {"waiting_by_type", "on"}},
+       "levels has no effect with waiting_by_type=on"},
+      {{{"slo_3", "5"}}, "slo_3 has no effect with waiting_by_type=off"},
+      {{{"slo_rest", "5"}}, "slo_rest has no effect with waiting_by_type=off"},
+      {{{"steal_threshold", "0"}, {"stealing", "off"}},
+       "steal_threshold has no effect with stealing=off"},
+      {{{"migrate_flows", "on"}, {"stealing", "off"}},
+       "migrate_flows has no effect with stealing=off"},
+      {{{"congested_quantum_factor", "9"}},
+       "congested_quantum_factor has no effect with thresh_wqd=0"},
+  };
+  for (const auto& [settings, message] : cases) EXPECT_EQ(error_of<Synergy>(settings), message);
+  for (const char* option : {"quantum_factor", "congested_quantum_factor", "quantum_initial",
+                             "quantum_min", "quantum_max", "ema_shift", "ema_clip"}) {
+    EXPECT_EQ(error_of<Synergy>({{"fixed_quantum", "5us"}, {"thresh_wqd", "9us"}, {option, "7"}}),
+              std::string(option) + " has no effect with fixed_quantum");
+  }
+}
+
+TEST(PolicyOptions, of_synergy_that_still_have_an_effect_are_taken) {
+  const std::vector<Settings> cases{
+      {{"slo_3", "5"}, {"waiting_by_type", "on"}},
+      {{"thresh_wqd", "9us"}, {"congested_quantum_factor", "9"}},
+      {{"fixed_quantum", "5us"}, {"reserve", "on"}, {"quantum_min", "2us"}},  // of reserved workers
+      // Nothing is asked for, and nothing is done.
+      {{"wait_queue", "off"}, {"long_turn", "0"}, {"reserve", "off"}},
+      {{"fixed_quantum", "5us"}, {"ema_clip", "0"}, {"quantum_min", "0"}},
+      // As it is anyway.
+      {{"fixed_quantum", "5us"}, {"quantum_factor", "2"}},
+  };
+  for (const Settings& settings : cases) EXPECT_EQ(error_of<Synergy>(settings), "");
+}
+
+TEST(PolicyOptions, of_darc_that_the_rule_of_the_paper_voids_are_refused) {
+  EXPECT_EQ(error_of<Darc>({{"literal", "on"}, {"behind", "5"}}),
+            "behind has no effect with literal=on");
+  EXPECT_EQ(error_of<Darc>({{"hold", "0.3"}, {"literal", "on"}}),
+            "hold has no effect with literal=on");
+  EXPECT_EQ(error_of<Darc>({{"hold", "0"}, {"literal", "on"}, {"drift", "0.2"}}), "");
+  EXPECT_EQ(error_of<Darc>({{"hold", "0.3"}, {"behind", "5"}}), "");
 }
 
 TEST(PolicyOptions, times_print_in_the_unit_that_fits) {

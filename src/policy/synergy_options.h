@@ -37,6 +37,9 @@ struct SynergyOptions {
   template <class V>
   static void visit(SynergyOptions& c, V& v);
 
+  // A value of 0 that asks for nothing (long_turn, ema_clip, quantum_min) is voided by nothing.
+  constexpr VoidedOption voided() const;
+
  private:
   static constexpr std::array<const char*, limits::kPriorityLevels> kSloNames{
       "slo_0", "slo_1", "slo_2", "slo_3", "slo_4", "slo_5", "slo_6", "slo_rest"};
@@ -94,6 +97,48 @@ void SynergyOptions::visit(SynergyOptions& c, V& v) {
   v(OptionInfo{"reserve", "", 0, 1,
                "as many workers as the demand of short requests take no long ones (darc)"},
     c.reserve);
+}
+
+constexpr VoidedOption SynergyOptions::voided() const {
+  const SynergyOptions plain;
+  const char* const fixed = fixed_quantum > Nanos() ? "fixed_quantum" : nullptr;
+  const char* const uncongested = thresh_wqd == Nanos() ? "thresh_wqd=0" : nullptr;
+  const char* const no_stealing = stealing ? nullptr : "stealing=off";
+  const char* const no_queue = wait_queue ? nullptr : "wait_queue=off";
+  const bool factor = congested_quantum_factor != plain.congested_quantum_factor;
+  const bool turns = waiting.long_turn != plain.waiting.long_turn && waiting.long_turn > Nanos();
+  // Where workers are reserved, it is the slice of the request that has to leave one.
+  const bool least = !reserve && quantum_min != plain.quantum_min && quantum_min > Nanos();
+  struct Pair {
+    bool asked;
+    VoidedOption voided;
+  };
+  const Pair pairs[] = {
+      {quantum_factor != plain.quantum_factor, {"quantum_factor", fixed}},
+      {factor, {"congested_quantum_factor", fixed}},
+      {factor, {"congested_quantum_factor", uncongested}},
+      {quantum_initial != plain.quantum_initial, {"quantum_initial", fixed}},
+      {least, {"quantum_min", fixed}},
+      {quantum_max != plain.quantum_max, {"quantum_max", fixed}},
+      {ema_shift != plain.ema_shift, {"ema_shift", fixed}},
+      {ema_clip != plain.ema_clip && ema_clip > 0, {"ema_clip", fixed}},
+      {steal_threshold != plain.steal_threshold, {"steal_threshold", no_stealing}},
+      {migrate_flows, {"migrate_flows", no_stealing}},
+      {thresh_wqd > Nanos(), {"thresh_wqd", no_queue}},
+      {turns, {"long_turn", no_queue}},
+      {waiting.levels > 1, {"levels", no_queue}},
+      {waiting.levels > 1, {"levels", waiting.by_type ? "waiting_by_type=on" : nullptr}},
+      {waiting.by_type, {"waiting_by_type", no_queue}},
+      {reserve, {"reserve", no_queue}},
+  };
+  for (const Pair& pair : pairs) {
+    if (pair.asked && pair.voided.by != nullptr) return pair.voided;
+  }
+  for (uint32_t type = 0; !waiting.by_type && type < kSloNames.size(); ++type) {
+    if (waiting.slo[type] == plain.waiting.slo[type]) continue;
+    return {kSloNames[type], "waiting_by_type=off"};
+  }
+  return {};
 }
 
 }  // namespace rubato

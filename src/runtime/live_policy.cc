@@ -16,13 +16,10 @@ namespace {
 template <Policy P>
 Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options, std::vector<uint32_t> cpus,
                                         Datapath& datapath, Application& application) {
-  typename P::Config config;
-  for (const auto& [name, value] : options.policy_settings) {
-    Status set = set_option<P>(config, name, value);
-    if (!set.ok()) return Error{"set: " + set.error()};
-  }
+  Result<typename P::Config> config = read_options<P>(options.policy_settings);
+  if (!config) return Error{"set: " + config.error()};
   return std::unique_ptr<Runtime>(std::make_unique<LiveRuntime<P>>(
-      P(config), options, std::move(cpus), datapath, application));
+      P(*config), options, std::move(cpus), datapath, application));
 }
 
 template <Policy P>

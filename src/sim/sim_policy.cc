@@ -13,11 +13,9 @@ namespace {
 
 template <Policy P, class Server>
 Result<Outcome> simulate_on(const Settings& settings, const Setup& setup, const Watch& watch) {
-  typename P::Config config{};
-  for (const auto& [name, value] : settings) {
-    if (Status set = set_option<P>(config, name, value); !set) return Error{set.error()};
-  }
-  return Engine<P, Server>(setup, config, watch).run();
+  Result<typename P::Config> config = read_options<P>(settings);
+  if (!config) return Error{config.error()};
+  return Engine<P, Server>(setup, *config, watch).run();
 }
 
 template <Policy P>

@@ -159,15 +159,16 @@ def dispatching():
 
 # Fig. 6.5: the components one by one.
 
-FIXED = (("fixed_quantum", "5us"),)
+# The rest of THESIS is about the quantum that follows short requests.
+FIXED = (("long_turn", "0us"), ("fixed_quantum", "5us"))
 NO_CP = (("conditional", "off"),)
 NO_WQ = (("wait_queue", "off"),)
 NO_WS = (("stealing", "off"),)
 CONFIGURATIONS = {
-    "rss-ci": THESIS + FIXED + NO_CP + NO_WQ + NO_WS,
-    "+ws": THESIS + FIXED + NO_CP + NO_WQ,
-    "+wq": THESIS + FIXED + NO_CP,
-    "+cp": THESIS + FIXED,
+    "rss-ci": FIXED + NO_CP + NO_WQ + NO_WS,
+    "+ws": FIXED + NO_CP + NO_WQ,
+    "+wq": FIXED + NO_CP,
+    "+cp": FIXED,
     "+qa": THESIS,
 }
 
@@ -226,13 +227,14 @@ def components():
 
 # Fig. 6.6: short requests against long ones.
 
-KNOBS = {"d0-f0": ("0us", "2"), "d10-f5": ("10us", "5"), "d10-f10": ("10us", "10"),
-         "d15-f20": ("15us", "20")}
+KNOBS = {"d0-f0": {}} | {  # never congested, so there is no second factor
+    name: {"thresh_wqd": delay, "congested_quantum_factor": factor}
+    for name, delay, factor in (("d10-f5", "10us", "5"), ("d10-f10", "10us", "10"),
+                                ("d15-f20", "15us", "20"))}
 
 
 def knob(name):
-    delay, factor = KNOBS[name]
-    return thesis("extreme-bimodal").setting(thresh_wqd=delay, congested_quantum_factor=factor)
+    return thesis("extreme-bimodal").setting(**KNOBS[name])
 
 
 def _judge_knobs(sim):

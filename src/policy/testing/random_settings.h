@@ -35,6 +35,25 @@ inline double draw_in_range(Prng& prng, double low, double high, bool whole) {
   return std::clamp(whole ? std::round(value) : value, low, high);
 }
 
+// Without those that others void. The settings are taken in turn, by chance from either end, and
+// again as long as there is one that the others now allow.
+template <Policy P>
+PolicySettings without_voided(PolicySettings drawn) {
+  if (read_options<P>(drawn).ok()) return drawn;
+  if (drawn.size() % 2 == 1) std::reverse(drawn.begin(), drawn.end());
+  PolicySettings kept;
+  for (size_t before = drawn.size() + 1; drawn.size() < before;) {
+    before = drawn.size();
+    std::erase_if(drawn, [&](const auto& setting) {
+      kept.push_back(setting);
+      const bool fits = read_options<P>(kept).ok();
+      if (!fits) kept.pop_back();
+      return fits;
+    });
+  }
+  return kept;
+}
+
 template <Policy P>
 PolicySettings draw_settings(Prng& prng) {
   PolicySettings drawn;
@@ -47,18 +66,15 @@ PolicySettings draw_settings(Prng& prng) {
     std::snprintf(text, sizeof text, "%.10g", draw_in_range(prng, info.low, info.high, whole));
     drawn.emplace_back(info.name, text);
   });
-  return drawn;
+  return without_voided<P>(std::move(drawn));
 }
 
 // Requires settings that P takes.
 template <Policy P>
 typename P::Config config_of(const PolicySettings& settings) {
-  typename P::Config config{};
-  for (const auto& [name, value] : settings) {
-    const Status set = set_option<P>(config, name, value);
-    if (!set.ok()) check_failed(__FILE__, __LINE__, set.error().c_str());
-  }
-  return config;
+  Result<typename P::Config> config = read_options<P>(settings);
+  if (!config) check_failed(__FILE__, __LINE__, config.error().c_str());
+  return *config;
 }
 
 // As the command line has them: " --set quantum=3.5 --set k=2".
