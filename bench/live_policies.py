@@ -94,8 +94,8 @@ RESERVED = [("no long request ran on the worker reserved for short ones",
             ("short ones did", lambda run: run.short_at(0) > 0)]
 AT_MOST_K = [("at most k requests at a worker", lambda run: run.deepest.get("local", 0) <= 2)]
 RULES = {
-    "fcfs": OWN_QUEUE, "rss": OWN_QUEUE,
-    "steal": STEALS, "zygos": STEALS, "shenango": STEALS, "sbb": STEALS,
+    "fcfs": OWN_QUEUE,
+    "steal": STEALS, "zygos": STEALS, "sbb": STEALS,
     "darc": RESERVED, "darc-static": RESERVED,
     "jbsq": AT_MOST_K,
     "synergy": [*STEALS, ("a slice goes on where nobody would gain by its end",

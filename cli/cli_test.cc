@@ -176,6 +176,7 @@ TEST(Cli, policies_are_listed_in_every_form) {
   const Output text = rubato("policies");
   EXPECT_EQ(text.status, 0);
   EXPECT_NE(text.text.find("synergy"), std::string::npos);
+  EXPECT_NE(text.text.find("\nrss\n    alias of fcfs\n"), std::string::npos);
   const Output table = rubato("policies --markdown");
   EXPECT_TRUE(table.text.starts_with("| policy |")) << table.text;
   const auto json = nlohmann::json::parse(rubato("policies --json").text);

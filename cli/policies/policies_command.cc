@@ -11,6 +11,7 @@
 
 #include "base/option_text.h"
 #include "cli/common/command_registry.h"
+#include "policy/aliases.h"
 #include "policy/catalog.h"
 
 namespace rubato::cli {
@@ -34,6 +35,10 @@ std::string as_text(std::span<const PolicyInfo> policies) {
     }
     text += "\n";
   }
+  for (const PolicyAlias& alias : kPolicyAliases) {
+    text += fmt::format("{}\n    alias of {}\n    from: {}\n\n", alias.name, alias.policy,
+                        alias.source);
+  }
   return text;
 }
 
@@ -49,6 +54,9 @@ std::string as_markdown(std::span<const PolicyInfo> policies) {
   for (const PolicyInfo& policy : policies) {
     text += fmt::format("| `{}` | {} | {} |\n", policy.name, cell(description(policy)),
                         cell(policy.source));
+  }
+  for (const PolicyAlias& alias : kPolicyAliases) {
+    text += fmt::format("| `{}` | alias of `{}` | {} |\n", alias.name, alias.policy, alias.source);
   }
   for (const PolicyInfo& policy : policies) {
     if (policy.options.empty()) continue;
@@ -110,7 +118,12 @@ std::string as_json(std::span<const PolicyInfo> policies) {
                         {"sharing", name_of(queue.sharing)},
                         {"order", queue.order == Order::kFifo ? "fifo" : "by word"}});
     }
+    auto aliases = nlohmann::ordered_json::array();
+    for (const PolicyAlias& alias : kPolicyAliases) {
+      if (alias.policy == policy.name) aliases.push_back(alias.name);
+    }
     list.push_back({{"name", policy.name},
+                    {"aliases", std::move(aliases)},
                     {"summary", policy.summary},
                     {"source", policy.source},
                     {"simulated_only", !policy.serves_live},

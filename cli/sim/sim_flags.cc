@@ -13,6 +13,7 @@
 #include "cli/sim/elastic_flags.h"
 #include "cli/sim/outcomes_flag.h"
 #include "cli/sim/workload_flags.h"
+#include "policy/aliases.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -76,7 +77,7 @@ void add_policy_options(CommandLine& command, SimOptions& o) {
   Option policy = command.add_parsed(
       "--policy", "NAME",
       [&o](const std::string& text) {
-        o.policies = {text};
+        o.policies = {std::string(policy_called(text))};
         return check_policy(text);
       },
       "Scheduling policy, see `rubato policies`");

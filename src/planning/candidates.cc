@@ -7,6 +7,7 @@
 
 #include "base/name_list.h"
 #include "base/option_text.h"
+#include "policy/aliases.h"
 #include "policy/catalog.h"
 
 namespace rubato::planning {
@@ -85,8 +86,8 @@ sim::Settings settings_of(const std::string& policy, const std::vector<Setting>&
 }  // namespace
 
 Status check_policy(const std::string& name) {
+  if (find_policy(name) != nullptr) return Done{};
   const std::vector<std::string> names = all_names();
-  if (std::find(names.begin(), names.end(), name) != names.end()) return Done{};
   return Error{fmt::format("takes one of {}; not '{}'", fmt::join(names, ", "), name)};
 }
 
@@ -100,6 +101,7 @@ Status parse_policies(const std::string& text, std::vector<std::string>& names) 
   if (names.empty()) return Error{"takes names of policies, P1,P2,..., or all; not ''"};
   for (size_t i = 0; i < names.size(); ++i) {
     if (Status known = check_policy(names[i]); !known) return known;
+    names[i] = policy_called(names[i]);
     const auto before = names.begin() + static_cast<ptrdiff_t>(i);
     if (std::find(names.begin(), before, names[i]) == before) continue;
     return Error{"names " + names[i] + " twice"};
@@ -117,6 +119,7 @@ Result<Setting> parse_setting(const std::string& text) {
     setting.policy = setting.name.substr(0, dot);
     setting.name = setting.name.substr(dot + 1);
     if (Status known = check_policy(setting.policy); !known) return Error{known.error()};
+    setting.policy = policy_called(setting.policy);
   }
   return setting;
 }

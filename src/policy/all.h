@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "policy/aliases.h"
 #include "policy/altocumulus.h"
 #include "policy/cfcfs.h"
 #include "policy/contract.h"
@@ -21,9 +22,7 @@
 #include "policy/las.h"
 #include "policy/mlfq.h"
 #include "policy/ps.h"
-#include "policy/rss.h"
 #include "policy/sbb.h"
-#include "policy/shenango.h"
 #include "policy/shinjuku.h"
 #include "policy/srpt.h"
 #include "policy/steal.h"
@@ -40,11 +39,9 @@ struct TypeList {
 
 using AllPolicies = TypeList<  //
     Fcfs,                      //
-    Rss,                       //
     Cfcfs,                     //
     Steal,                     //
     Zygos,                     //
-    Shenango,                  //
     Ps,                        //
     Shinjuku,                  //
     Jbsq,                      //
@@ -80,12 +77,12 @@ constexpr void for_each_policy(Visitor&& visitor) {
   internal::for_each_policy(visitor, AllPolicies{});
 }
 
-// Calls the visitor for the policy of that name; false = there is none, and nothing was called.
+// Calls the visitor for the policy of that name or alias; false = there is none, and nothing was called.
 template <class Visitor>
 constexpr bool with_policy(std::string_view name, Visitor&& visitor) {
   bool found = false;
   for_each_policy([&]<class P>(std::type_identity<P> type) {
-    if (name != P::kName) return;
+    if (policy_called(name) != P::kName) return;
     visitor(type);
     found = true;
   });

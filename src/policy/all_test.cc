@@ -18,5 +18,16 @@ TEST(AllPolicies, names_are_unique_and_found) {
   EXPECT_FALSE(with_policy("lottery", [](auto) { FAIL(); }));
 }
 
+TEST(AllPolicies, an_alias_names_a_policy_and_is_none) {
+  for (const PolicyAlias& alias : kPolicyAliases) {
+    SCOPED_TRACE(alias.name);
+    EXPECT_EQ(policy_called(alias.name), alias.policy);
+    EXPECT_EQ(policy_called(alias.policy), alias.policy);
+    EXPECT_TRUE(with_policy(alias.name, [&]<class P>(std::type_identity<P>) {
+      EXPECT_EQ(P::kName, alias.policy);
+    }));
+  }
+}
+
 }  // namespace
 }  // namespace rubato

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "policy/aliases.h"
 #include "policy/all.h"
 #include "policy/extensions.h"
 
@@ -48,8 +49,9 @@ std::span<const PolicyInfo> all_policies() {
 
 const PolicyInfo* find_policy(std::string_view name) {
   const std::span<const PolicyInfo> all = all_policies();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const PolicyInfo& p) { return name == p.name; });
+  const auto found = std::find_if(all.begin(), all.end(), [&](const PolicyInfo& policy) {
+    return policy_called(name) == policy.name;
+  });
   return found != all.end() ? &*found : nullptr;
 }
 

@@ -35,7 +35,7 @@ struct PolicyInfo {
 // In the order of all.h.
 std::span<const PolicyInfo> all_policies();
 
-// Null = there is none of that name.
+// By name or alias (policy/aliases.h). Null = there is none.
 const PolicyInfo* find_policy(std::string_view name);
 
 }  // namespace rubato

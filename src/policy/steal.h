@@ -2,7 +2,7 @@
 //
 // Work stealing without preemption: a worker serves its own inbox, and when that is empty takes
 // half of another's. Victims are tried in ring order from a random start, so that thieves spread.
-// `shenango` is this under its name; `zygos` takes one request of a victim drawn at random. Pure;
+// `shenango` is an alias; `zygos` takes one request of a victim drawn at random. Pure;
 // see policy/contract.h for who calls what.
 #pragma once
 

@@ -12,12 +12,13 @@
 #include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/mechanism.h"
 #include "overload/cores/rule.h"
+#include "policy/aliases.h"
 #include "policy/unit.h"
+#include "runtime/current_worker.h"
 #include "runtime/fiber_local.h"
 #include "runtime/idle_cores.h"
 #include "runtime/live_policy.h"
 #include "runtime/runtime.h"
-#include "runtime/current_worker.h"
 
 namespace rubato {
 namespace {
@@ -97,6 +98,7 @@ bool flush_piece(Request& request) {
 // The mechanism that will be used, and what follows from it. A worker that spins where others wait
 // for its CPU keeps those from work that it waits for.
 Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
+  options.policy = policy_called(options.policy);
   if (options.workers > usable_cpus()) options.idle_spin = Nanos();
   options.preempt = resolve(options.preempt);
   const std::string name = to_string(options.preempt);

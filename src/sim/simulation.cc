@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/name_list.h"
 #include "overload/cores/rule.h"
+#include "policy/aliases.h"
 #include "policy/unit.h"
 #include "sim/event_queue.h"
 #include "sim/sim_policy.h"
@@ -65,7 +66,7 @@ Result<Outcome> simulate(std::string_view policy, const Settings& settings, cons
     if (Status fit = check_elastic(setup); !fit) return Error{fit.error()};
   }
   for (const SimPolicy* one : sim_policies()) {
-    if (policy != one->name) continue;
+    if (policy_called(policy) != one->name) continue;
     if (!setup.elastic) return one->simulate(settings, setup, watch);
     if (one->simulate_elastic != nullptr) return one->simulate_elastic(settings, setup, watch);
     return Error{"policy: sessions and cores go with " + names_of_elastic_policies() + ", not '" +

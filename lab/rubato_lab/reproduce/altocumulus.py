@@ -22,7 +22,7 @@ def hardware(policy, workers=CORES, workload="extreme-bimodal", costs=machines.A
 
 AC_RSS = hardware("altocumulus", WORKERS, costs=machines.AC_RSS)
 SYSTEMS = {
-    "IX": hardware("rss", costs=machines.AC_SOFTWARE),
+    "IX": hardware("fcfs", costs=machines.AC_SOFTWARE),
     "ZygOS": hardware("zygos", costs=machines.AC_SOFTWARE),
     "Shinjuku": hardware("ps", WORKERS, costs=machines.AC_CENTRAL, quantum="5us"),
     "Nebula": hardware("nebula", costs="nebula"),
