@@ -37,7 +37,8 @@ Result<Setting> parse_setting(const std::string& text);
 Status check_together(const Candidate& candidate);
 
 // A candidate per policy, in order. Fails on a setting that no policy has, on a value that one does
-// not take, and on a setting that another one voids. Where settings repeat, one for a single policy counts, else the last.
+// not take, and on a setting that another one voids. Where settings repeat, one for a single policy
+// counts, else the last.
 Result<std::vector<Candidate>> candidates_of(const std::vector<std::string>& policies,
                                              const std::vector<Setting>& settings);
 
