@@ -77,7 +77,8 @@ constexpr void for_each_policy(Visitor&& visitor) {
   internal::for_each_policy(visitor, AllPolicies{});
 }
 
-// Calls the visitor for the policy of that name or alias; false = there is none, and nothing was called.
+// Calls the visitor for the policy of that name or alias; false = there is none, and nothing was
+// called.
 template <class Visitor>
 constexpr bool with_policy(std::string_view name, Visitor&& visitor) {
   bool found = false;

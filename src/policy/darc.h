@@ -11,17 +11,16 @@
 //
 // The paper counts demand by completions and rounds it, so that a type that gets too few workers
 // looks rare, and longer types may be left with fewer than they need. `literal` does that. Without
-// it the demand is that of arrivals, numbers hold while the demand stays near the half between two,
-// and short types get so many workers of their own that the others are left with what they need.
+// it the demand is that of arrivals, and darc_help.h helps types that fall behind.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 
 #include "base/limits.h"
 #include "policy/contract.h"
+#include "policy/darc_help.h"
 #include "policy/explanation.h"
 #include "policy/needs.h"
 #include "policy/profile.h"
@@ -93,16 +92,7 @@ class Darc {
     Needs needs;
   };
 
-  // The reservation. Until the first window closes no type is known, and all is c-FCFS.
-  struct Plan {
-    Ranking ranking;
-    std::array<uint16_t, limits::kTypes> first{};     // by rank: workers from this on may serve it,
-    std::array<uint16_t, limits::kTypes> reserved{};  // of which so many are its group's own
-    std::array<uint8_t, limits::kTypes> group{};      // from 1 on, from the shortest to the longest
-    std::array<bool, limits::kTypes> behind{};        // they go first on the workers they may use,
-    std::array<uint8_t, limits::kTypes> in_turn{};    // in this order,
-    uint32_t somebody_behind = 0;                     // and are so many
-  };
+  using Plan = DarcPlan;  // until the first window closes no type is known, and all is c-FCFS
 
   explicit constexpr Darc(Config config) : config_(config) {}
 
@@ -118,7 +108,7 @@ class Darc {
     if (Job* job = host.take(kUnprofiled)) return job;
     const Plan& plan = host.plan();
     if (plan.somebody_behind) [[unlikely]] {
-      if (Job* job = next_behind(plan, me, host)) return job;
+      if (Job* job = DarcHelp::next(plan, me, host)) return job;
     }
     for (uint32_t i = 0; i < plan.ranking.types && plan.first[i] <= me.value; ++i) {
       if (Job* job = host.take(typed(plan.ranking.order[i]))) return job;
@@ -157,12 +147,16 @@ class Darc {
                uint32_t workers) const {
     Plan plan;
     plan.ranking = profile.ranking();
-    const auto at_latest = latest(profile, plan.ranking, needs);
+    std::array<bool, limits::kTypes> begins{};
+    for (uint32_t i = 0; i < plan.ranking.types; i = end_of_group(profile, plan.ranking, i)) {
+      begins[i] = true;
+    }
+    const auto at_latest = DarcHelp::latest(begins, plan.ranking, needs);
     uint32_t taken = 0;
     uint8_t group = 0;
     for (uint32_t i = 0; i < plan.ranking.types; ++group) {
       const uint32_t end = end_of_group(profile, plan.ranking, i);
-      const uint32_t had = reserved_before(before, plan.ranking, i, end);
+      const uint32_t had = before.reserved_for(plan.ranking, i, end);
       double demand = 0;
       bool behind = false;
       for (uint32_t member = i; member < end; ++member) {
@@ -173,7 +167,7 @@ class Darc {
       uint32_t first = std::min(taken, spillway_first(workers));
       if (!needs.overloaded()) first = std::min(first, at_latest[i]);
       behind &= first > 0 && !needs.overloaded();
-      const uint32_t got = std::min(held(demand, had), workers - first);
+      const uint32_t got = std::min(help().held(demand, had), workers - first);
       for (uint32_t member = i; member < end; ++member) {
         plan.first[member] = static_cast<uint16_t>(first);
         plan.reserved[member] = static_cast<uint16_t>(got);
@@ -183,7 +177,7 @@ class Darc {
       taken = first + got;
       i = end;
     }
-    put_in_turn(plan);
+    plan.put_in_turn();
     return plan;
   }
 
@@ -246,11 +240,11 @@ class Darc {
     }
     central.close(config_.ema_shift);
     needs.close(central, config_.ema_shift, host.now(), host.workers());
-    const bool starved = serve_earlier(host.plan(), behind, central, needs, host.workers());
+    const bool starved = help().serve_earlier(host.plan(), behind, central, needs, host.workers());
     // One queue for all, as it is until then, does as much of each type as comes.
     const auto demands = ranking.types == 0 ? central.demands() : needs.demands();
     const bool drifted = central.has_drifted(demands, config_.drift) ||
-                         outgrew(host.plan(), demands, host.workers());
+                         help().outgrew(host.plan(), demands, host.workers());
     if (ranking.types > 0 && !(delayed && drifted) && !starved) return false;
     central.adopt(demands);
     return true;
@@ -272,29 +266,6 @@ class Darc {
 
  private:
   template <class H>
-  static Job* next_behind(const Plan& plan, WorkerId me, H& host) {
-    for (uint32_t turn = 0; turn < plan.somebody_behind; ++turn) {
-      const uint32_t i = plan.in_turn[turn];
-      if (plan.first[i] > me.value) continue;
-      if (Job* job = host.take(typed(plan.ranking.order[i]))) return job;
-    }
-    return nullptr;
-  }
-
-  // The longest group first: it may use the fewest workers, and these are enough for it. Within the
-  // group the shortest.
-  static void put_in_turn(Plan& plan) {
-    for (uint32_t end = plan.ranking.types, begin = end; end > 0; end = begin) {
-      do {
-        --begin;
-      } while (begin > 0 && plan.group[begin - 1] == plan.group[begin]);
-      for (uint32_t i = begin; i < end && plan.behind[i]; ++i) {
-        plan.in_turn[plan.somebody_behind++] = static_cast<uint8_t>(i);
-      }
-    }
-  }
-
-  template <class H>
   void note_heads(Profile& profile, H& host) const {
     const Ranking& ranking = host.plan().ranking;
     for (uint32_t i = 0; i < ranking.types; ++i) {
@@ -305,95 +276,10 @@ class Darc {
     }
   }
 
-  // Who fell behind begins at least one worker earlier from now on, and so early that there are as
-  // many workers as it and all longer types need. Did anybody?
-  bool serve_earlier(const Plan& plan, const std::array<bool, limits::kTypes>& behind,
-                     const Profile& profile, Needs& needs, uint32_t workers) const {
-    bool anybody = false;
-    double need = 0;
-    for (uint32_t i = plan.ranking.types; i-- > 0;) {
-      const uint32_t type = plan.ranking.order[i];
-      need += needs.of(type);
-      if (!behind[i] || plan.first[i] == 0) continue;
-      anybody = true;
-      if (needs.overloaded()) continue;
-      uint32_t first = plan.first[i] - (plan.behind[i] ? 1u : 0u);
-      while (first > 0 && workers - first + config_.hold < need) --first;
-      needs.serve_from(profile, type, first);
-    }
-    return anybody;
-  }
-
-  // The number of workers of types `begin` to `end` of the ranking, if they were one group before
-  // and alone in it, else 0.
-  static uint32_t reserved_before(const Plan& before, const Ranking& ranking, uint32_t begin,
-                                  uint32_t end) {
-    const auto rank = [&](uint32_t i) {
-      const auto known = before.ranking.order.begin();
-      return static_cast<uint32_t>(
-          std::find(known, known + before.ranking.types, ranking.order[i]) - known);
-    };
-    const uint32_t at = rank(begin);
-    if (at == before.ranking.types) return 0;
-    const uint8_t group = before.group[at];
-    const auto last = before.group.begin() + before.ranking.types;
-    if (std::count(before.group.begin(), last, group) != end - begin) return 0;
-    for (uint32_t i = begin + 1; i < end; ++i) {
-      const uint32_t other = rank(i);
-      if (other == before.ranking.types || before.group[other] != group) return 0;
-    }
-    return before.reserved[at];
-  }
-
-  // Does a group now ask for another number of workers than it has? Not the last, which has what
-  // the others leave.
-  bool outgrew(const Plan& plan, const std::array<double, limits::kTypes>& demands,
-               uint32_t workers) const {
-    for (uint32_t i = 0, begin = 0; i < plan.ranking.types; ++i) {
-      if (i + 1 < plan.ranking.types && plan.group[i + 1] == plan.group[i]) continue;
-      double demand = 0;
-      for (; begin <= i; ++begin) demand += demands[plan.ranking.order[begin]] * workers;
-      const uint32_t has = plan.reserved[i];
-      if (plan.first[i] + has < workers && held(demand, has) != has) return true;
-    }
-    return false;
-  }
-
-  // How many workers a group gets that had so many.
-  uint32_t held(double demand, uint32_t had) const {
-    const double off = demand - had;
-    const double reach = 0.5 + config_.hold;
-    return had > 0 && demand > 0 && off > -reach && off <= reach ? had : rounded(demand);
-  }
-
-  // By rank of the first type of a group: from which worker on that group is served at the latest,
-  // because it or a longer one fell behind. Each shorter group keeps a worker before those of the
-  // next, as long as there is one: who shares all its workers with longer requests waits for those.
-  std::array<uint32_t, limits::kTypes> latest(const Profile& profile, const Ranking& ranking,
-                                              const Needs& needs) const {
-    std::array<bool, limits::kTypes> begins{};
-    for (uint32_t i = 0; i < ranking.types; i = end_of_group(profile, ranking, i)) begins[i] = true;
-    std::array<uint32_t, limits::kTypes> latest{};
-    uint32_t worker = Needs::kAnyWorker;
-    for (uint32_t i = ranking.types; i-- > 0;) {
-      worker = std::min(worker, needs.latest(ranking.order[i]));
-      latest[i] = worker;
-      if (begins[i] && worker != Needs::kAnyWorker && worker > 0) --worker;
-    }
-    return latest;
-  }
+  DarcHelp help() const { return DarcHelp(config_.hold); }
 
   static constexpr QueueRef kUnprofiled{1, 0};
   static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
-
-  // Fractions up to a half are left to stealing, larger ones get a worker. Nobody who came gets
-  // none; types that did not (all of a group, in the last window) keep their rank and steal.
-  static uint32_t rounded(double demand) {
-    if (demand <= 0) return 0;
-    const double whole = std::floor(demand);
-    const double up = demand - whole > 0.5 ? whole + 1 : whole;
-    return std::max(1u, static_cast<uint32_t>(up));
-  }
 
   Config config_;
 };
