@@ -11,10 +11,11 @@
 
 #include "policy/contract.h"
 #include "policy/profile.h"
+#include "policy/profiled.h"
 
 namespace rubato {
 
-class Edf {
+class Edf : public Profiled {
  public:
   static constexpr const char* kName = "edf";
   static constexpr const char* kSummary =
@@ -24,7 +25,7 @@ class Edf {
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
-  // Who has no deadline: a low priority queue (Persephone, 4.2).
+  // Requests without a deadline: a low priority queue (Persephone, 4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
   static constexpr std::array<QueueDeclaration, 1> kQueues{{
       {.name = "by-deadline", .scope = Scope::kGlobal, .sharing = Sharing::kShared,
@@ -33,8 +34,8 @@ class Edf {
 
   struct Config {
     double slowdown = 10;
-    uint32_t window = 10'000;
-    Nanos check = Nanos::millis(1);
+    uint32_t window = kWindow;
+    Nanos check = kCheck;
   };
 
   template <class V>
@@ -42,18 +43,15 @@ class Edf {
     v(OptionInfo{"slowdown", "", 1, 1e6,
                  "a request without a deadline is due after this many service times"},
       c.slowdown);
-    v(OptionInfo{"window", "", 1, 1e9, "requests between updates of the types' service times"},
-      c.window);
-    v(OptionInfo{"check", "us", 1, 1e7, "how often the window is looked at"}, c.check);
+    visit_window(c.window, c.check, v);
   }
 
-  using Worker = None;
-  using Central = Profile;
   struct Plan {
     std::array<Nanos, limits::kTypes> due_after{};  // by type, zero = not known
   };
 
-  explicit constexpr Edf(Config config) : config_(config) {}
+  explicit constexpr Edf(Config config)
+      : Profiled(config.window, config.check), slowdown_(config.slowdown) {}
 
   template <class H>
   QueueRef route(Job& job, WorkerId, H& host) const {
@@ -68,17 +66,14 @@ class Edf {
 
   template <class H>
   Plan adapt(Profile& profile, H& host) const {
-    if (profile.observe(host) < config_.window) return host.plan();
-    profile.close(1);
+    if (!close_window(profile, host)) return host.plan();
     Plan plan;
     for (uint32_t t = 1; t < limits::kTypes; ++t) {
-      const double ns = static_cast<double>(profile.of(t).service.count()) * config_.slowdown;
+      const double ns = static_cast<double>(profile.of(t).service.count()) * slowdown_;
       plan.due_after[t] = Nanos(static_cast<int64_t>(ns));
     }
     return plan;
   }
-
-  Nanos adapt_period() const { return config_.check; }
 
  private:
   static constexpr QueueRef kByDeadline{0, 0};
@@ -89,7 +84,7 @@ class Edf {
     return after == Nanos() ? Instant::never() : job.arrived + after;
   }
 
-  Config config_;
+  double slowdown_;
 };
 
 }  // namespace rubato

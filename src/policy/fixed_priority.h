@@ -9,10 +9,11 @@
 
 #include "policy/contract.h"
 #include "policy/profile.h"
+#include "policy/profiled.h"
 
 namespace rubato {
 
-class FixedPriority {
+class FixedPriority : public Profiled {
  public:
   static constexpr const char* kName = "fixed-priority";
   static constexpr const char* kSummary = "queue per type, shortest first, run to completion";
@@ -27,22 +28,18 @@ class FixedPriority {
   }};
 
   struct Config {
-    uint32_t window = 10'000;
-    Nanos check = Nanos::millis(1);
+    uint32_t window = kWindow;
+    Nanos check = kCheck;
   };
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"window", "", 1, 1e9, "requests between updates of the types' service times"},
-      c.window);
-    v(OptionInfo{"check", "us", 1, 1e7, "how often the window is looked at"}, c.check);
+    visit_window(c.window, c.check, v);
   }
 
-  using Worker = None;
-  using Central = Profile;
   using Plan = Ranking;
 
-  explicit constexpr FixedPriority(Config config) : config_(config) {}
+  explicit constexpr FixedPriority(Config config) : Profiled(config.window, config.check) {}
 
   template <class H>
   QueueRef route(const Job& job, WorkerId, H& host) const {
@@ -61,17 +58,12 @@ class FixedPriority {
 
   template <class H>
   Plan adapt(Profile& profile, H& host) const {
-    if (profile.observe(host) < config_.window) return host.plan();
-    profile.close(1);
+    if (!close_window(profile, host)) return host.plan();
     return profile.ranking();
   }
 
-  Nanos adapt_period() const { return config_.check; }
-
  private:
   static constexpr QueueRef typed(uint32_t type) { return {0, type}; }
-
-  Config config_;
 };
 
 }  // namespace rubato

@@ -19,7 +19,7 @@ class LasTest : public ::testing::Test {
   }
   void arrive(Job& job) { host_.push(hook::route(policy_, job, WorkerId{0}, host_), &job); }
   void put_back(Job& job) {
-    host_.push(policy_.requeue(job, RequeueReason::kPreempted, WorkerId{0}, host_), &job);
+    host_.push(hook::requeue(policy_, job, RequeueReason::kPreempted, WorkerId{0}, host_), &job);
   }
   Job* next() {
     None none;

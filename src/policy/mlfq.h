@@ -15,10 +15,11 @@
 #include <array>
 
 #include "policy/contract.h"
+#include "policy/fixed_quantum.h"
 
 namespace rubato {
 
-class Mlfq {
+class Mlfq : public FixedQuantum {
  public:
   static constexpr const char* kName = "mlfq";
   static constexpr const char* kSummary =
@@ -43,8 +44,7 @@ class Mlfq {
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
-      c.quantum);
+    visit_quantum(c.quantum, v);
     v(OptionInfo{"first", "us", 0.1, 1e7, "service after which a request leaves the top level"},
       c.first);
     v(OptionInfo{"second", "us", 0.1, 1e7, "service after which it sinks to the last level"},
@@ -62,7 +62,7 @@ class Mlfq {
   using Central = None;
   using Plan = None;
 
-  explicit constexpr Mlfq(Config config) : config_(config) {}
+  explicit constexpr Mlfq(Config config) : FixedQuantum(config.quantum), config_(config) {}
 
   // No `route`: who comes goes to the top level.
 
@@ -76,15 +76,10 @@ class Mlfq {
   }
 
   template <class H>
-  Nanos quantum(const Worker&, const Job&, H&) const {
-    return config_.quantum;
-  }
-
-  template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {
     uint32_t waiting = 0;
     for (uint32_t i = 0; i < kLevels; ++i) waiting += host.depth(level(i));
-    return waiting > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
+    return preempt_if(waiting > 0);
   }
 
   template <class H>

@@ -9,10 +9,11 @@
 #include <array>
 
 #include "policy/contract.h"
+#include "policy/fixed_quantum.h"
 
 namespace rubato {
 
-class Ps {
+class Ps : public FixedQuantum {
  public:
   static constexpr const char* kName = "ps";
   static constexpr const char* kSummary = "one global queue, fixed quantum, preempted to the tail";
@@ -30,15 +31,14 @@ class Ps {
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
-      c.quantum);
+    visit_quantum(c.quantum, v);
   }
 
   using Worker = None;
   using Central = None;
   using Plan = None;
 
-  explicit constexpr Ps(Config config) : config_(config) {}
+  explicit constexpr Ps(Config config) : FixedQuantum(config.quantum) {}
 
   template <class H>
   Job* next(Worker&, WorkerId, H& host) const {
@@ -46,22 +46,14 @@ class Ps {
   }
 
   template <class H>
-  Nanos quantum(const Worker&, const Job&, H&) const {
-    return config_.quantum;
-  }
-
-  // A cut is worth its cost only if somebody waits.
-  template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {
-    return host.depth(kGlobal) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
+    return preempt_if(host.depth(kGlobal) > 0);
   }
 
   // No `requeue`: the default, back to where it would arrive, is the tail of the global queue.
 
  private:
   static constexpr QueueRef kGlobal{0, 0};
-
-  Config config_;
 };
 
 }  // namespace rubato

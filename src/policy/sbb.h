@@ -14,11 +14,12 @@
 
 #include "base/limits.h"
 #include "policy/contract.h"
+#include "policy/fixed_quantum.h"
 #include "policy/flow_migration.h"
 
 namespace rubato {
 
-class Sbb {
+class Sbb : public FixedQuantum {
  public:
   static constexpr const char* kName = "sbb";
   static constexpr const char* kSummary =
@@ -53,8 +54,7 @@ class Sbb {
       c.enhanced);
     v(OptionInfo{"migration", "", 0, 1, "idle workers take flows from Overloaded ones"},
       c.migration);
-    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
-      c.quantum);
+    visit_quantum(c.quantum, v);
     v(OptionInfo{"block", "", 1, limits::kStealMax, "requests that only their worker sees"},
       c.block);
     v(OptionInfo{"round", "", 1, 4096, "requests of a round, at most"}, c.round);
@@ -73,7 +73,8 @@ class Sbb {
 
   bool interchangeable() const { return config_.victims == 0; }
 
-  explicit constexpr Sbb(Config config) : config_(config), flows_(config.flows) {}
+  explicit constexpr Sbb(Config config)
+      : FixedQuantum(config.quantum), config_(config), flows_(config.flows) {}
 
   template <class H>
   Job* next(Worker& worker, WorkerId me, H& host) const {
@@ -88,16 +89,10 @@ class Sbb {
     return job;
   }
 
-  template <class H>
-  Nanos quantum(const Worker&, const Job&, H&) const {
-    return config_.quantum;
-  }
-
   // A request that is cut goes behind what waits; with nothing there it would come back at once.
   template <class H>
   SliceDecision expired(const Job&, WorkerId me, H& host) const {
-    const bool waiting = host.depth(queue(me)) + host.depth(block(me)) > 0;
-    return waiting ? SliceDecision::kPreempt : SliceDecision::kContinue;
+    return preempt_if(host.depth(queue(me)) + host.depth(block(me)) > 0);
   }
 
   template <class H>

@@ -2,7 +2,7 @@
 //
 // Shinjuku with a queue per type: the next request comes from the queue whose head has waited
 // longest in relation to its target, which is a multiple of its type's service time; every request
-// is cut after a quantum if somebody waits, and goes back to the head of its own queue. With one
+// is cut after a quantum if another one waits, and goes back to the head of its own queue. With one
 // queue for all it is `ps`. Pure; see policy/contract.h for who calls what.
 #pragma once
 
@@ -11,11 +11,13 @@
 
 #include "policy/contract.h"
 #include "policy/explanation.h"
+#include "policy/fixed_quantum.h"
 #include "policy/profile.h"
+#include "policy/profiled.h"
 
 namespace rubato {
 
-class Shinjuku {
+class Shinjuku : public FixedQuantum, public Profiled {
  public:
   static constexpr const char* kName = "shinjuku";
   static constexpr const char* kSummary =
@@ -24,7 +26,7 @@ class Shinjuku {
   static constexpr Preempts kPreempts = Preempts::kEverything;
   static constexpr bool kWorkConserving = true;
   static constexpr bool kInterchangeable = true;
-  // Who is of no known type has no target: a low priority queue (Persephone, 4.2).
+  // A request of no known type has no target: a low priority queue (Persephone, 4.2).
   static constexpr MayStarve kMayStarve = MayStarve::kUnknown;
   // A queue with two ends is made of two: what was cut is before what is fresh.
   static constexpr std::array<QueueDeclaration, 2> kQueues{{
@@ -34,27 +36,23 @@ class Shinjuku {
 
   struct Config {
     Nanos quantum = Nanos::micros(5);
-    uint32_t window = 10'000;
-    Nanos check = Nanos::millis(1);
+    uint32_t window = kWindow;
+    Nanos check = kCheck;
   };
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
-      c.quantum);
-    v(OptionInfo{"window", "", 1, 1e9, "requests between updates of the types' service times"},
-      c.window);
-    v(OptionInfo{"check", "us", 1, 1e7, "how often the window is looked at"}, c.check);
+    visit_quantum(c.quantum, v);
+    visit_window(c.window, c.check, v);
   }
 
-  using Worker = None;
-  using Central = Profile;
   struct Plan {
     Ranking ranking;
     std::array<Nanos, limits::kTypes> service{};  // by type
   };
 
-  explicit constexpr Shinjuku(Config config) : config_(config) {}
+  explicit constexpr Shinjuku(Config config)
+      : FixedQuantum(config.quantum), Profiled(config.window, config.check) {}
 
   template <class H>
   QueueRef route(const Job& job, WorkerId, H& host) const {
@@ -81,12 +79,6 @@ class Shinjuku {
   }
 
   template <class H>
-  Nanos quantum(const Worker&, const Job&, H&) const {
-    return config_.quantum;
-  }
-
-  // A cut is worth its cost only if somebody waits.
-  template <class H>
   SliceDecision expired(const Job&, WorkerId, H& host) const {
     const Ranking& ranking = host.plan().ranking;
     bool waiting = host.depth(fresh(0)) + host.depth(cut(0)) > 0;
@@ -94,7 +86,7 @@ class Shinjuku {
       const uint32_t type = ranking.order[i];
       waiting = host.depth(fresh(type)) + host.depth(cut(type)) > 0;
     }
-    return waiting ? SliceDecision::kPreempt : SliceDecision::kContinue;
+    return preempt_if(waiting);
   }
 
   template <class H>
@@ -104,14 +96,11 @@ class Shinjuku {
 
   template <class H>
   Plan adapt(Profile& profile, H& host) const {
-    if (profile.observe(host) < config_.window) return host.plan();
-    profile.close(1);
+    if (!close_window(profile, host)) return host.plan();
     Plan plan{.ranking = profile.ranking(), .service = {}};
     for (uint32_t t = 0; t < limits::kTypes; ++t) plan.service[t] = profile.of(t).service;
     return plan;
   }
-
-  Nanos adapt_period() const { return config_.check; }
 
   void explain(const Plan& plan, uint32_t, Explanation& out) const {
     for (uint32_t i = 0; i < plan.ranking.types; ++i) {
@@ -133,7 +122,7 @@ class Shinjuku {
     return host.take(fresh(type));
   }
 
-  // Somebody was faster at the queue that was chosen.
+  // Another worker was faster at the queue that was chosen.
   template <class H>
   Job* take_any(H& host) const {
     const Ranking& ranking = host.plan().ranking;
@@ -142,8 +131,6 @@ class Shinjuku {
     }
     return take(0, host);
   }
-
-  Config config_;
 };
 
 }  // namespace rubato

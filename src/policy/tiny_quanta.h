@@ -8,10 +8,11 @@
 #include <array>
 
 #include "policy/contract.h"
+#include "policy/fixed_quantum.h"
 
 namespace rubato {
 
-class TinyQuanta {
+class TinyQuanta : public FixedQuantum {
  public:
   static constexpr const char* kName = "tinyquanta";
   static constexpr const char* kSummary = "join the shortest queue, then processor sharing there";
@@ -27,15 +28,14 @@ class TinyQuanta {
 
   template <class V>
   static void visit(Config& c, V&& v) {
-    v(OptionInfo{"quantum", "us", 0.1, 1e6, "time on a worker before a request is cut"},
-      c.quantum);
+    visit_quantum(c.quantum, v);
   }
 
   using Worker = None;
   using Central = None;
   using Plan = None;
 
-  explicit constexpr TinyQuanta(Config config) : config_(config) {}
+  explicit constexpr TinyQuanta(Config config) : FixedQuantum(config.quantum) {}
 
   // Of equals the first from the worker on that it arrived at, so that ties spread.
   template <class H>
@@ -56,13 +56,8 @@ class TinyQuanta {
   }
 
   template <class H>
-  Nanos quantum(const Worker&, const Job&, H&) const {
-    return config_.quantum;
-  }
-
-  template <class H>
   SliceDecision expired(const Job&, WorkerId me, H& host) const {
-    return host.depth(inbox(me)) > 0 ? SliceDecision::kPreempt : SliceDecision::kContinue;
+    return preempt_if(host.depth(inbox(me)) > 0);
   }
 
   template <class H>
@@ -72,8 +67,6 @@ class TinyQuanta {
 
  private:
   static constexpr QueueRef inbox(WorkerId worker) { return {0, worker.value}; }
-
-  Config config_;
 };
 
 }  // namespace rubato
