@@ -71,7 +71,9 @@ class Fibers(unittest.TestCase):
     def look_at_server(cls):
         """A short request is answered behind long ones on one worker. So they have all come, one of
         them runs, and the others are suspended."""
-        with Server("--policy", "synergy", *SMALL, program="spin") as server:
+        # By age, a short request that loses its CPU would become long and wait among them.
+        with Server("--policy", "synergy", "--classify", "feedback", *SMALL,
+                    program="spin") as server:
             clients = [server.client() for _ in range(LONG_REQUESTS + 1)]
             for client in clients:
                 cls.addClassCleanup(client.close)
