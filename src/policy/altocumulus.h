@@ -53,6 +53,27 @@ class Altocumulus {
     uint32_t fifo = 16;  // descriptors accepted per step
     bool inside_synergy = false;
     uint32_t quantum_factor = 2;  // then
+
+    constexpr VoidedOption voided() const {
+      constexpr std::array<const char*, 3> kGiven{"distribution=0", "distribution=1",
+                                                  "distribution=2"};
+      const Config plain;
+      const char* by = distribution < kGiven.size() ? kGiven[distribution] : nullptr;
+      if (upper_bound > 0) {
+        by = "upper_bound";
+        if (distribution != plain.distribution) return {"distribution", by};
+      }
+      if (by != nullptr) {
+        if (a != plain.a) return {"a", by};
+        if (b != plain.b) return {"b", by};
+        if (c != plain.c) return {"c", by};
+        if (d != plain.d) return {"d", by};
+      }
+      if (!inside_synergy && quantum_factor != plain.quantum_factor) {
+        return {"quantum_factor", "inside_synergy=off"};
+      }
+      return {};
+    }
   };
 
   template <class V>

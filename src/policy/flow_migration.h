@@ -37,6 +37,22 @@ class FlowMigration {
     uint32_t rounds = 3;  // in a row before the load changes
     Nanos rule_life = Nanos::millis(100);
     bool published = false;  // 32, 48, 32, 16 as in the published code, in place of the four
+
+    // The first option that is not at its default; null = all are.
+    constexpr const char* changed() const {
+      const Config plain;
+      if (const char* const threshold = changed_threshold()) return threshold;
+      if (rounds != plain.rounds) return "rounds";
+      if (rule_life != plain.rule_life) return "rule_life";
+      return published ? "published_thresholds" : nullptr;
+    }
+    constexpr const char* changed_threshold() const {
+      const Config plain;
+      if (light_to_busy != plain.light_to_busy) return "light_to_busy";
+      if (busy_to_overloaded != plain.busy_to_overloaded) return "busy_to_overloaded";
+      if (overloaded_to_busy != plain.overloaded_to_busy) return "overloaded_to_busy";
+      return busy_to_light != plain.busy_to_light ? "busy_to_light" : nullptr;
+    }
   };
 
   struct Adopted {

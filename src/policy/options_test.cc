@@ -177,6 +177,50 @@ TEST(PolicyOptions, of_darc_that_the_rule_of_the_paper_voids_are_refused) {
   EXPECT_EQ(error_of<Darc>({{"hold", "0.3"}, {"behind", "5"}}), "");
 }
 
+TEST(PolicyOptions, of_sbb_that_another_one_voids_are_refused) {
+  for (const char* option : {"block", "round", "victims", "light_to_busy", "busy_to_overloaded",
+                             "overloaded_to_busy", "busy_to_light", "rounds", "rule_life"}) {
+    EXPECT_EQ(error_of<Sbb>({{"enhanced", "off"}, {option, "7"}}),
+              std::string(option) + " has no effect with enhanced=off");
+    EXPECT_EQ(error_of<Sbb>({{option, "7"}}), "");
+  }
+  const std::vector<std::pair<Settings, std::string>> cases{
+      {{{"enhanced", "off"}, {"published_thresholds", "on"}},
+       "published_thresholds has no effect with enhanced=off"},
+      {{{"victims", "4"}, {"stealing", "off"}}, "victims has no effect with stealing=off"},
+      {{{"rule_life", "1ms"}, {"stealing", "off"}}, "rule_life has no effect with stealing=off"},
+      {{{"rule_life", "1ms"}, {"migration", "off"}},
+       "rule_life has no effect with migration=off"},
+      {{{"published_thresholds", "on"}, {"busy_to_light", "2"}},
+       "busy_to_light has no effect with published_thresholds=on"},
+      // Not voided.
+      {{{"stealing", "off"}, {"block", "4"}, {"round", "8"}}, ""},
+      {{{"migration", "off"}, {"rounds", "5"}, {"published_thresholds", "on"}}, ""},
+      {{{"published_thresholds", "on"}, {"rounds", "5"}, {"rule_life", "1ms"}}, ""},
+  };
+  for (const auto& [settings, message] : cases) EXPECT_EQ(error_of<Sbb>(settings), message);
+}
+
+TEST(PolicyOptions, of_altocumulus_that_another_one_voids_are_refused) {
+  const std::vector<std::pair<Settings, std::string>> cases{
+      {{{"quantum_factor", "3"}}, "quantum_factor has no effect with inside_synergy=off"},
+      {{{"distribution", "2"}, {"upper_bound", "10"}},
+       "distribution has no effect with upper_bound"},
+      {{{"d", "1"}, {"upper_bound", "10"}}, "d has no effect with upper_bound"},
+      {{{"a", "2"}}, "a has no effect with distribution=0"},
+      {{{"b", "2"}, {"distribution", "1"}}, "b has no effect with distribution=1"},
+      {{{"distribution", "2"}, {"c", "2"}}, "c has no effect with distribution=2"},
+      // Not voided.
+      {{{"inside_synergy", "on"}, {"quantum_factor", "3"}}, ""},
+      {{{"distribution", "3"}, {"a", "2"}, {"b", "1"}, {"c", "2"}, {"d", "1"}}, ""},
+      {{{"upper_bound", "0"}, {"distribution", "1"}}, ""},
+      {{{"migrate", "off"}, {"bulk", "8"}}, ""},  // the baseline of a run with its settings
+  };
+  for (const auto& [settings, message] : cases) {
+    EXPECT_EQ(error_of<Altocumulus>(settings), message);
+  }
+}
+
 TEST(PolicyOptions, times_print_in_the_unit_that_fits) {
   EXPECT_EQ(format_time(Nanos()), "0ns");
   EXPECT_EQ(format_time(Nanos(999)), "999ns");

@@ -44,6 +44,25 @@ class Sbb : public FixedQuantum {
     uint32_t round = 64;   // requests of a round, at most
     uint32_t victims = 0;  // that a thief looks at; 0 = all. The published code: 4
     FlowMigration::Config flows{};
+
+    // Only enhanced stealing has rounds, of which it makes loads, and adopts flows.
+    constexpr VoidedOption voided() const {
+      const Config plain;
+      if (!enhanced) {
+        if (block != plain.block) return {"block", "enhanced=off"};
+        if (round != plain.round) return {"round", "enhanced=off"};
+        if (victims != plain.victims) return {"victims", "enhanced=off"};
+        if (const char* const option = flows.changed()) return {option, "enhanced=off"};
+      }
+      if (!stealing && victims != plain.victims) return {"victims", "stealing=off"};
+      if (flows.rule_life != plain.flows.rule_life) {
+        if (!stealing) return {"rule_life", "stealing=off"};
+        if (!migration) return {"rule_life", "migration=off"};
+      }
+      const char* const threshold = flows.changed_threshold();
+      if (flows.published && threshold != nullptr) return {threshold, "published_thresholds=on"};
+      return {};
+    }
   };
 
   template <class V>
