@@ -188,7 +188,7 @@ std::vector<std::string> live_policies(const std::string& list) {
   for (const std::string& name : split(list, ',')) {
     const PolicyInfo* info = find_policy(name);
     if (info == nullptr || info->serves_live) {
-      policies.push_back(name);
+      policies.push_back(info != nullptr ? info->name : name);
     } else {
       fmt::print(stderr, "rubato fidelity: left out {}, which is simulated only\n", name);
     }

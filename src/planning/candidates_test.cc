@@ -33,6 +33,14 @@ TEST(Candidates, are_named_in_a_list_or_all_of_them) {
             std::string::npos);
 }
 
+TEST(Candidates, that_are_named_by_an_alias_are_the_policy_itself) {
+  Names names;
+  ASSERT_TRUE(parse_policies("rss,shenango,ps", names).ok());
+  EXPECT_EQ(names, (Names{"fcfs", "steal", "ps"}));
+  EXPECT_EQ(parse_policies("fcfs,rss", names).error(), "names fcfs twice");
+  EXPECT_EQ(parse_setting("rss.quantum=1us").value().policy, "fcfs");
+}
+
 TEST(Candidates, a_setting_goes_to_those_that_have_it) {
   const auto candidates =
       candidates_of({"ps", "fcfs", "shinjuku"}, settings({"quantum=7us", "window=500"})).value();
