@@ -24,7 +24,9 @@ class FixedQuantum {
   }
 
   // A cut is worth its cost only if a request waits that may then run.
-  static SliceDecision preempt_if(bool waits) { return waits ? SliceDecision::kPreempt : SliceDecision::kContinue; }
+  static SliceDecision preempt_if(bool waits) {
+    return waits ? SliceDecision::kPreempt : SliceDecision::kContinue;
+  }
 
  private:
   Nanos quantum_;
