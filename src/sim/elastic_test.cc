@@ -79,6 +79,22 @@ TEST(Elastic, without_credits_and_with_all_cores_it_serves_as_a_fixed_site) {
   }
 }
 
+TEST(Elastic, an_interrupt_that_comes_too_late_and_costs_nothing_changes_nothing) {
+  // What a worker owes for messages it still owes after an interrupt that missed its request.
+  sim::Setup setup = at_load(0.8, "static", 20'000);
+  setup.costs = Costs{};
+  setup.costs.network_rtt = Nanos::micros(10);
+  setup.costs.preemption.propagation.typical = Nanos::millis(1'000);
+  setup.costs.cores.credit_message = Nanos::micros(2);
+  const Outcome late = run(setup, "synergy", {{"fixed_quantum", "2us"}});
+  const Outcome never = run(setup, "synergy", {{"fixed_quantum", "900ms"}});
+  EXPECT_GT(counter(late, "late_notifications"), 1'000u);
+  EXPECT_EQ(counter(never, "late_notifications"), 0u);
+  EXPECT_EQ(late.measured, never.measured);
+  EXPECT_EQ(late.types[0].latency.mean(), never.types[0].latency.mean());
+  EXPECT_EQ(late.types[0].latency.percentile(99), never.types[0].latency.percentile(99));
+}
+
 TEST(Elastic, the_same_seed_gives_the_same_run) {
   const sim::Setup setup = at_load(0.7, "coresync");
   EXPECT_EQ(digest_of(run(setup)), digest_of(run(setup)));

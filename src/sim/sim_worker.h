@@ -366,7 +366,7 @@ class SimWorker {
     slice_end_ = Instant::never();
     if (noticed >= finish_at_) {
       context_.timer_core.note_late();
-      debt_ = price.receive.typical + price.done.typical;
+      owe(price.receive.typical + price.done.typical);
       return schedule(Next::kFinish, finish_at_);
     }
     schedule(Next::kNotified, noticed);
