@@ -2,12 +2,17 @@
 #
 # The kinds of target this project has. All include relative to src/, include/ and apps/.
 #
-#   rubato_library(NAME [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...])
-#       Static library; without SOURCES a header-only one.
-#   rubato_policy_units(NAME SOURCE)
+#   rubato_library(NAME [SOURCES ...] [DEPS ...] [PRIVATE_DEPS ...] [OWN_HEADERS])
+#       Static library; without SOURCES a header-only one. With OWN_HEADERS it precompiles others
+#       than the common ones, or none.
+#   rubato_common_headers(NAME KIND)
+#       Has the sources of NAME, a target of KIND library, program or test, start from headers that
+#       many include, compiled once for each kind.
+#   rubato_policy_units(NAME SOURCE [HEADERS ...])
 #       Compiles SOURCE into the target NAME once per policy of src/policy/all.h, in a unit that
 #       includes its header and defines RUBATO_POLICY, the class, and RUBATO_POLICY_UNIT, a number
-#       below RUBATO_POLICIES, which all sources of NAME know. See src/policy/unit.h.
+#       below RUBATO_POLICIES, which all sources of NAME know. See src/policy/unit.h. The HEADERS
+#       that the units share are compiled once.
 #   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds] [SERIAL])
 #       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
 #       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS. A case whose name the
@@ -21,8 +26,17 @@
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 
 set(RUBATO_TEST_TIMEOUT 60)
+# What a test says of itself are lines; variables would be a sixth of the time it compiles.
+set(RUBATO_TEST_OPTIONS -g1)
 # Sanitizers slow code down by about this factor.
 set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
+
+# Off: every source compiles the headers that it includes, which shows that it includes what it
+# needs. (Only GCC takes a compiled header for targets whose definitions differ.)
+option(RUBATO_PRECOMPILED_HEADERS "Compile the headers of the tests and the policies once" ON)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(RUBATO_PRECOMPILED_HEADERS OFF)
+endif()
 
 # What the verbs of the Makefile build.
 foreach(kind benches fuzzers)
@@ -39,13 +53,52 @@ function(_rubato_include_roots name visibility)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endfunction()
 
+# (Sources in C would need them in C as well.)
+function(rubato_common_headers name kind)
+  get_target_property(sources ${name} SOURCES)
+  if(NOT RUBATO_PRECOMPILED_HEADERS OR "${sources}" MATCHES "\\.c(;|$)")
+    return()
+  endif()
+  set(common rubato_${kind}_headers)
+  if(NOT TARGET ${common})
+    set(source ${CMAKE_BINARY_DIR}/${common}.cc)
+    if(kind STREQUAL "library")
+      file(CONFIGURE OUTPUT ${source} CONTENT "")
+      add_library(${common} STATIC ${source})
+    else()
+      file(CONFIGURE OUTPUT ${source} CONTENT "int main() {}\n")
+      add_executable(${common} ${source})
+    endif()
+    target_precompile_headers(${common} PRIVATE
+      <algorithm> <array> <atomic> <chrono> <cstdint> <deque> <filesystem> <fstream> <functional>
+      <map> <memory> <mutex> <optional> <random> <span> <sstream> <string> <string_view> <thread>
+      <unordered_map> <utility> <variant> <vector>)
+    if(kind STREQUAL "test")
+      target_compile_options(${common} PRIVATE ${RUBATO_TEST_OPTIONS})
+      target_link_libraries(${common} PRIVATE GTest::gtest)
+      target_precompile_headers(${common} PRIVATE <gtest/gtest.h>)
+    elseif(kind STREQUAL "program")
+      target_link_libraries(${common} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+      target_precompile_headers(${common} PRIVATE <fmt/format.h> <nlohmann/json.hpp>)
+    endif()
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${common})
+  # GCC does not know of compiled code that it is a system header's, so it reports what it cannot
+  # prove of the sums of strings there.
+  target_compile_options(${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow
+                                         -Wno-stringop-overread)
+endfunction()
+
 function(rubato_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_HEADERS" "" "SOURCES;DEPS;PRIVATE_DEPS")
   if(arg_SOURCES)
     add_library(${name} STATIC ${arg_SOURCES})
     _rubato_include_roots(${name} PUBLIC)
     target_compile_features(${name} PUBLIC cxx_std_20)
     target_link_libraries(${name} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+    if(NOT arg_OWN_HEADERS)
+      rubato_common_headers(${name} library)
+    endif()
   else()
     add_library(${name} INTERFACE)
     _rubato_include_roots(${name} INTERFACE)
@@ -88,6 +141,13 @@ function(_rubato_policies classes_out headers_out)
 endfunction()
 
 function(rubato_policy_units name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "HEADERS")
+  if(arg_HEADERS AND RUBATO_PRECOMPILED_HEADERS)
+    get_target_property(others ${name} SOURCES)
+    set_source_files_properties(${others} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    list(TRANSFORM arg_HEADERS PREPEND ${RUBATO_ROOT}/src/)
+    target_precompile_headers(${name} PRIVATE ${arg_HEADERS})
+  endif()
   _rubato_policies(classes headers)
   list(LENGTH classes count)
   target_compile_definitions(${name} PRIVATE RUBATO_POLICIES=${count})
@@ -141,6 +201,8 @@ function(rubato_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   _rubato_include_roots(${name} PRIVATE)
+  rubato_common_headers(${name} test)
+  target_compile_options(${name} PRIVATE ${RUBATO_TEST_OPTIONS})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gtest GTest::gtest_main Threads::Threads)
   _rubato_folder_label(folder)
   _rubato_timeout(timeout "${arg_TIMEOUT}")
