@@ -1,17 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything `make test` runs: all tests, the tests that sanitizers are for under each of them,
-# every fuzz target and every benchmark for a moment. Goes on after a failure, ends with one line
-# 'N passed, N failed' over all of it, and with status 1 if anything failed or did not run. With
-# FULL=1, which is `make test-full`, also what takes as long as building everything once more.
+# What `make test` runs: all tests, every benchmark and every fuzz target for a moment, the tests of
+# memory under AddressSanitizer and those of concurrency under ThreadSanitizer. Goes on after a
+# failure, ends with one line 'N passed, N failed' over all of it, and with status 1 if anything
+# failed or did not run. With FULL=1, which is `make test-full`, also what takes as long again: more
+# tests under each sanitizer, each header by itself, the pass of every Clang, the release build, and
+# the documents' commands in a fresh clone.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc)}
 results=build/results
-# Folders (which are labels) and labels whose tests run under the sanitizers.
-sanitized=${SANITIZED_LABELS:-"concurrency runtime mechanism datapath kv_server"}
+# Folders (which are labels) and labels whose tests run under each sanitizer.
+address_labels="memory"
+thread_labels="concurrency"
+configuration=()  # of ctest
+pass_versions=19
+if [ -n "${FULL:-}" ]; then
+  address_labels="concurrency memory runtime mechanism datapath kv_server"
+  thread_labels=$address_labels
+  configuration=(-C Full)
+  pass_versions="19;16;15;14"
+fi
 files=()
 mkdir -p "$results"
 rm -f "$results"/*.xml
@@ -74,38 +85,39 @@ run_as() {
 }
 
 # The targets tests_LABEL of the labels that have tests.
-label_targets() { # PRESET
+label_targets() { # PRESET LABEL...
   local label all
   all=$(ninja -C "build/$1" -t targets all)
-  for label in $sanitized; do
+  shift
+  for label in "$@"; do
     if grep -q "^tests_$label:" <<<"$all"; then echo "tests_$label"; fi
   done
 }
 
-# sanitizer_run PRESET UNSUITED: the tests of the labels above but those that match UNSUITED.
+# sanitizer_run PRESET LABELS UNSUITED: the tests of the labels but those that match UNSUITED.
 sanitizer_run() {
   local targets
   configure "$1" -DRUBATO_BENCH=OFF || return 1
-  mapfile -t targets < <(label_targets "$1")
+  mapfile -t targets < <(label_targets "$1" $2)
   build "$1" "${targets[@]}" fiber_check || return 1
-  run "$1" -L "^(${sanitized// /|})\$" -LE '^fuzz$' -E "$2"
+  run "$1" -L "^(${2// /|})\$" -LE '^fuzz$' -E "$3"
 }
 
 wrap=()
 say "build and test"
-configure dev -DRUBATO_BENCH=OFF && build dev
-run dev
+configure dev -DRUBATO_BENCH=ON "-DRUBATO_PASS_LLVM=$pass_versions" && build dev
+run dev "${configuration[@]}" -LE '^fresh_clone$'
 
 say "address and undefined behaviour"
 # UBSan's check of virtual calls needs a descriptor of its own, which that test takes away.
-sanitizer_run asan 'running_out_of_descriptors'
+sanitizer_run asan "$address_labels" 'running_out_of_descriptors'
 
 say "threads"
 # GCC 12's ThreadSanitizer cannot place its shadow on kernels that randomise more address bits.
 if setarch -R true 2>/dev/null; then wrap=(setarch -R); fi
 # The distribution's librocksdb is not instrumented: TSan does not see its locks. What tries every
 # interleaving does so on one thread, and takes minutes here.
-sanitizer_run tsan '(R|r)ocks|Interleave\.'
+sanitizer_run tsan "$thread_labels" '(R|r)ocks|Interleave\.'
 wrap=()
 
 if command -v clang++-19 >/dev/null; then
@@ -116,13 +128,13 @@ else
   say "no clang++-19: fuzz targets only replayed their corpus"
 fi
 
-say "release build, benchmarks, briefly"
-configure release && build release rubato_cli benches
-run release -L '^bench$' -j 1
-
 if [ -n "${FULL:-}" ]; then
+  say "release build, benchmarks"
+  configure release -DRUBATO_PRECOMPILED_HEADERS=OFF && build release rubato_cli benches
+  run release -L '^bench$' -j 1
+
   say "the commands of the documents, in a fresh clone"
-  run_as full dev -C Full -L '^full$'
+  run_as full dev -C Full -L '^fresh_clone$'
 fi
 
 say "all"
