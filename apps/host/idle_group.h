@@ -3,7 +3,7 @@
 // IdleGroup: a control group of the kernel's CPU controller, version 1 or 2, whose processes run on
 // what all others leave (cpu.idle; where the kernel has none, the least weight). It lies below this
 // process's own group or, where version 2 forbids that, beside it. A value that names the group:
-// whoever makes it removes it. Set-up and end only; one owner at a time.
+// its maker removes it. Set-up and end only; one owner at a time.
 //
 // Why a group, where SCHED_IDLE says the same of single threads: the kernel weighs threads within
 // their group, and groups against each other. With autogroups every session is one, so an idle
@@ -28,8 +28,8 @@ class IdleGroup {
 
   // The calling process, and all that it starts, is in the group from now on. False = refused.
   bool join() const;
-  // Its processes run as others do, so that they can come to their end beside a busy machine: who
-  // is killed must run once more. And stand back again.
+  // Its processes run as others do, so that they can come to their end beside a busy machine: a
+  // process that is killed must run once more. And stand back again.
   void release() const;
   void hold() const;
   // No process is left in it: it ceases to exist. False = some are, or it is gone.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process has started, and all that those have started: who they are, the CPU time they have
-// used, and their end. The process must be a child subreaper (prctl(2)), else those whose parent
-// ended are no longer to be found. Reads /proc; any thread of that process, one at a time.
+// The descendants of a process: which they are, the CPU time they have used, and their end. The
+// process must be a child subreaper (prctl(2)), else those whose parent ended are no longer to be
+// found. Reads /proc; any thread of that process, one at a time.
 #pragma once
 
 #include <sys/types.h>

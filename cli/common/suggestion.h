@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Words for somebody who misspelt one. Pure functions.
+// Suggestions for misspelt words. Pure functions.
 #pragma once
 
 #include <string>

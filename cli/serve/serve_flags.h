@@ -36,7 +36,7 @@ Status finish_serve_options(CommandLine& command, ServeOptions& options);
 // How requests are preempted, for the start line: "preempt checkpoint (auto)".
 std::string preemption_text(const ServeOptions& options);
 
-// A message of Runtime::create, which names the field it is about, for somebody who gave options:
+// A message of Runtime::create, which names the field it is about, for a user who gave options:
 // "max_fibers: ..." becomes "--max-fibers: ...".
 Error option_error(const std::string& message);
 

@@ -85,7 +85,7 @@ void share_options(KvCommand& command) {
   options.serving.recording.is_control = kv::KvApplication::is_control;
 }
 
-// Whoever reaches an open server may read and write everything, and stop it.
+// Any client that reaches an open server may read and write everything, and stop it.
 void warn_of_open_door(const KvCommand& command) {
   if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
   const Result<SocketAddress> address = resolve(command.options.server.bind, 1);

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 // generated: c-enums
-// Who says that a request is long, and so may be preempted.
+// What makes a request long, so that it may be preempted.
 enum rubato_classify {
   RUBATO_CLASSIFY_FEEDBACK = 0,  // the application alone, at any time
   RUBATO_CLASSIFY_AGE = 1,  // or it outlives a quantum
@@ -36,7 +36,7 @@ enum rubato_preempt {
   RUBATO_PREEMPT_KMOD = 6,  // a timer core has a kernel module interrupt the CPU
 };
 
-// Who looks at the clock while a long request runs.
+// Which clock ends the slices of a long request.
 enum rubato_preemption_clock {
   RUBATO_PREEMPTION_CLOCK_SELF = 0,  // its own worker, at checkpoints
   RUBATO_PREEMPTION_CLOCK_TIMER_CORE = 1,  // a thread of the server
@@ -76,9 +76,9 @@ typedef struct rubato_options {
   // Worker threads; 0 = one for each CPU that the process may use, by its affinity and the CPU
   // quota of its control group; 0 .. 256; 0 by default.
   uint32_t workers;
-  // Who says that a request is long, and so may be preempted; enum rubato_classify; age by default.
+  // What makes a request long, so that it may be preempted; enum rubato_classify; age by default.
   uint32_t classify;
-  // Who looks at the clock while a long request runs; enum rubato_preemption_clock; self by
+  // Which clock ends the slices of a long request; enum rubato_preemption_clock; self by
   // default.
   uint32_t preemption_clock;
   // What workers do that have nothing to do; enum rubato_idle; adaptive by default.

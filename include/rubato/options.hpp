@@ -16,7 +16,7 @@
 namespace rubato::inline v1 {
 
 // generated: c++-enums
-// Who says that a request is long, and so may be preempted.
+// What makes a request long, so that it may be preempted.
 enum class Classify : uint32_t {
   kFeedback = RUBATO_CLASSIFY_FEEDBACK,  // the application alone, at any time
   kAge = RUBATO_CLASSIFY_AGE,  // or it outlives a quantum
@@ -35,7 +35,7 @@ enum class Preempt : uint32_t {
   kKmod = RUBATO_PREEMPT_KMOD,  // a timer core has a kernel module interrupt the CPU
 };
 
-// Who looks at the clock while a long request runs.
+// Which clock ends the slices of a long request.
 enum class PreemptionClock : uint32_t {
   kSelf = RUBATO_PREEMPTION_CLOCK_SELF,  // its own worker, at checkpoints
   kTimerCore = RUBATO_PREEMPTION_CLOCK_TIMER_CORE,  // a thread of the server
@@ -73,9 +73,9 @@ struct Options {
   // Worker threads; 0 = one for each CPU that the process may use, by its affinity and the CPU
   // quota of its control group; 0 .. 256.
   uint32_t workers = 0;
-  // Who says that a request is long, and so may be preempted.
+  // What makes a request long, so that it may be preempted.
   Classify classify = Classify::kAge;
-  // Who looks at the clock while a long request runs.
+  // Which clock ends the slices of a long request.
   PreemptionClock preemption_clock = PreemptionClock::kSelf;
   // What workers do that have nothing to do.
   Idle idle = Idle::kAdaptive;

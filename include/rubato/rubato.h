@@ -11,9 +11,10 @@
 //   hooks    `init`, then for each request `process` and `build_response` (SBB, table 2).
 // C++ has the same in <rubato/rubato.hpp>.
 //
-// Threads: each function says who may call it. "Worker" means: from a callback, on the thread and
-// the stack it was called on. A callback may move to another thread at a checkpoint, and nowhere
-// else; it must not hold a lock there, nor keep the address of a thread_local or errno over it.
+// Threads: each function says which threads may call it. "Worker" means: from a callback, on the
+// thread and the stack it was called on. A callback may move to another thread at a checkpoint, and
+// nowhere else; it must not hold a lock there, nor keep the address of a thread_local or errno over
+// it.
 // Ownership: what is given to rubato_server_create is copied, but `user` and what callbacks point
 // to are the caller's and outlive the server. A request is the server's, and gone once answered.
 // Errors: a line of text in a rubato_error (which may be null) and a status; nothing throws. What

@@ -235,7 +235,7 @@ rubato_options default_options() {
   return c;
 }
 
-// Who is over the limit is told so, and what waits in the kernel has waited.
+// A client over the limit is told so, and time in the kernel's queues counts as waiting.
 void Setup::speak_rpc() {
   runtime.overload = Overload::kCredits;
   runtime.refusal_rule.target_delay = admission.credits.target_delay;

@@ -2,8 +2,8 @@
 //
 // ApiSession: one connection of an embedded application, and ApiRequest: a request of it. It frames
 // requests, asks the classifier, and puts the reply together as the framing wants it. The session
-// belongs to the flow's owner of the moment, an ApiRequest to who has the request: over RPC several
-// of one connection may be in service.
+// belongs to the flow's owner of the moment, an ApiRequest to the worker that has the request: over
+// RPC several of one connection may be in service.
 //
 // Guarded: how the application's callbacks are called. What they throw stops here, because the
 // frames below are the runtime's; and those that run between requests may not be preempted, because

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kWorkingBytes = 512;  // of a fiber's stack that it uses again when it goes on
 
-// A fiber that touches some of its stack and goes back to whoever resumed it.
+// A fiber that touches some of its stack and goes back to the fiber that resumed it.
 struct Bouncer {
   Fiber fiber;
   Fiber* back = nullptr;

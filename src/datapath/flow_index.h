@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowIndex: all flows of a datapath by number, for those that name one from outside: who closes a
-// flow or steers it to another queue. In shards, each with a mutex that is held for a look-up and
+// FlowIndex: all flows of a datapath by number, for callers that name one from outside, to close it
+// or to steer it to another queue. In shards, each with a mutex that is held for a look-up and
 // never by a request. A flow in the index is not freed while its shard's mutex is held. Any thread.
 #pragma once
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowOwnership: who owns a flow. One atomic state, moved by those who bring events (the poller of
-// the flow's queue, that of a queue it has left, who steers it: see flow_route.h), by sweeps, and
-// by the flow's owner (whoever runs its request, perhaps a thief on another worker).
+// FlowOwnership: which thread owns a flow. One atomic state, moved by threads that bring events
+// (the poller of the flow's queue, that of a queue it has left, one that steers it: see
+// flow_route.h), by sweeps, and by the flow's owner (the worker that runs its request, perhaps a
+// thief).
 //
 //            event()                    event()
 //   kIdle ------------> kScheduled ----------------> kScheduledReadable
@@ -36,7 +37,7 @@ namespace rubato {
 enum class FlowState : uint8_t {
   kIdle,               // no owner; an event or a sweep may take it
   kScheduled,          // has an owner
-  kScheduledReadable,  // has an owner, who must look at the socket again before letting go
+  kScheduledReadable,  // has an owner, which must look at the socket again before letting go
   kClosing,            // given up for good; freed by a queue
 };
 

@@ -7,18 +7,18 @@
 // sweeps it and lends it buffers. And it has a present queue, whose poller takes its events. Only
 // the latter changes.
 //
-// To ask, any thread: want(), then FlowOwnership::event(). To move, whoever owns the flow:
+// To ask, any thread: want(), then FlowOwnership::event(). To move, the flow's owner:
 //   1. the wire joins the events of the new queue, then leaves those of the old one;
 //   2. arrive();
 //   3. the flow, still owned, goes to the new queue's list `yielded`, and that queue is woken.
 //
 // The wish is not lost. want() is followed by an event() of the same thread, so it is an event like
-// any other (flow_ownership.h): either that event() takes an idle flow, and who asked moves it; or
-// the owner's release() fails, and its acquire makes the wish visible before the owner looks again.
-// An owner may see the wish sooner and act on it; the event() that follows then finds nothing to
-// do. Of several wishes the last in the modification order of wanted_ holds: whoever sees its
-// event() sees it or a later one. wanted_ and at_ need no order of their own; what is published
-// with a move goes by the gate and by the lists.
+// any other (flow_ownership.h): either that event() takes an idle flow, and the asking thread moves
+// it; or the owner's release() fails, and its acquire makes the wish visible before the owner looks
+// again. An owner may see the wish sooner and act on it; the event() that follows then finds
+// nothing to do. Of several wishes the last in the modification order of wanted_ holds: a thread
+// that sees its event() sees it or a later one. wanted_ and at_ need no order of their own; what is
+// published with a move goes by the gate and by the lists.
 //
 // No byte is lost. Step 1 leaves no gap, and the poll after step 3 receives until the wire has no
 // more.
@@ -29,9 +29,9 @@
 //
 // A flow is freed once, and after its last stale event. A queue reaps only while it remembers no
 // event, under its poll lock. A closed flow is pushed to the present queue, which takes the wire
-// out of its events and pushes the flow to one that it left, and so on (next_stop); who finds none
-// left frees it. Each push releases and each FlowList::take_all acquires, so that whatever a queue
-// did with the flow happens before the end.
+// out of its events and pushes the flow to one that it left, and so on (next_stop); the queue that
+// finds none left frees it. Each push releases and each FlowList::take_all acquires, so that
+// whatever a queue did with the flow happens before the end.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class FlowRoute {
   // False: it is there, or on its way. True: call FlowOwnership::event() now.
   bool want(FlowHost& to) { return wanted_.exchange(&to, std::memory_order_relaxed) != &to; }
 
-  // The flow's owner, and who takes it from a list of closed ones.
+  // Called by the flow's owner, and by the thread that takes the flow from a list of closed ones.
   FlowHost& at() const { return *at_.load(std::memory_order_relaxed); }
   FlowHost& wanted() const { return *wanted_.load(std::memory_order_relaxed); }
   bool settled() const { return &wanted() == &at(); }

@@ -4,7 +4,8 @@
 // that flows borrow while they have input, so that an idle flow holds none.
 //
 // An InputBuffer belongs to the flow's owner of the moment. A BufferPool may be used from any
-// thread: it is guarded by a try-lock, and who does not get it uses the heap. Units: bytes.
+// thread: a try-lock guards it, and a thread that does not get the lock uses the heap. Units:
+// bytes.
 #pragma once
 
 #include <array>

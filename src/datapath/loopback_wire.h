@@ -49,8 +49,9 @@ class LoopbackWire {
   void clear_event() { event_.exchange(false, std::memory_order_acq_rel); }
 
   // Events go to `to` from now on. The mark is cleared because its entry may stand, or be about to,
-  // in the old list, which may not be looked at for long. Who marked before that has delivered
-  // before the new queue looks (the exchanges order it); who marks after it reads `to`.
+  // in the old list, which may not be looked at for long. A thread that marked before that has
+  // delivered before the new queue looks (the exchanges order it); a thread that marks after it
+  // reads `to`.
   void move_to(LoopbackQueue& to) {
     queue_.store(&to, std::memory_order_relaxed);
     clear_event();

@@ -53,7 +53,7 @@ class OwnerQueue {
   // Any thread.
   void add_to(DatapathStats& stats) const;
 
-  // Who does not get the lock gets nothing done. Acquire pairs with the release of the holder
+  // A thread that does not get the lock does nothing. Acquire pairs with the release of the holder
   // before, whichever thread that was.
   class PollLock {
    public:

@@ -109,7 +109,7 @@ class Session {
   virtual void on_push(ReplyBuffer& reply) { static_cast<void>(reply); }
 };
 
-// Who is at the other end of a flow.
+// The other end of a flow.
 struct Peer {
   uint64_t flow = 0;    // unique within the process life, starts at 1
   std::string address;  // "127.0.0.1:54321", or a name for in-process peers

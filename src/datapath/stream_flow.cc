@@ -407,7 +407,7 @@ void StreamFlow::migrate() {
   if (&to == &present()) {
     // A wish that was taken back, or an event that is stale.
   } else if (outstanding() > 0) {
-    // Whoever completes the last of them moves the flow.
+    // The owner that completes the last of them moves the flow.
   } else if (rewire(present(), to)) {
     route_.arrive(to);
     datapath = to.queue;

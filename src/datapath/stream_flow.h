@@ -11,17 +11,17 @@
 // from queue to queue; flow_route.h says how, and which queue frees it in the end.
 //
 // A flow whose session keeps the order (Session::concurrency 1) is its request: at most one is in
-// flight, and who has the request owns the flow.
+// flight, and the worker that has the request owns the flow.
 //
 // Any other hands out requests of their own (FlowRequest) and lets go while they are in service.
-// Who finishes one, on whatever worker, pushes it to `completed_` and then calls
-// FlowOwnership::event(); so a completion is an event like any other and is not lost: either that
-// event() takes the idle flow, and who finished goes on as its owner, or the owner's release()
-// fails and it looks again. The
-// push releases, take_all acquires: what the worker wrote to the request is seen by who completes
-// it. Between its push and the end of its event() a finisher still uses the flow; `left_` counts
-// those that are through, with release, and the flow is not freed before all that were handed out
-// are (may_be_freed, acquire). While any is in service the flow is neither moved nor closed.
+// The worker that finishes one pushes it to `completed_` and then calls FlowOwnership::event(); so
+// a completion is an event like any other and is not lost: either that event() takes the idle flow,
+// and the finishing worker goes on as its owner, or the owner's release() fails and it looks again.
+// The push releases, take_all acquires: the thread that completes the request sees what the worker
+// wrote to it. Between its push and the end of its event() a finisher still uses the flow; `left_`
+// counts those that are through, with release, and the flow is not freed before all that were
+// handed out are (may_be_freed, acquire). While any is in service the flow is neither moved nor
+// closed.
 #pragma once
 
 #include <atomic>
@@ -75,7 +75,8 @@ struct Transfer {
   size_t bytes = 0;
 };
 
-// A request of a flow that has several. Its owner is who runs it, and the flow's owner otherwise.
+// A request of a flow that has several. It belongs to the worker that runs it, else to the flow's
+// owner.
 struct FlowRequest : Request {
   // Kept for the next request.
   static constexpr size_t kKeptBytes = 4096;
@@ -122,8 +123,9 @@ class StreamFlow : public Request {
     turn_bytes_ = 0;
     return advance({now, late || std::exchange(waited_, false)}, out);
   }
-  // DatapathQueue::finish, flush and flush_some; by who has the request. The latter two do nothing
-  // for one of several: what it replies is not the flow's before it is finished.
+  // DatapathQueue::finish, flush and flush_some; called by the worker that has the request. The
+  // latter two do nothing for one of several: what it replies is not the flow's before it is
+  // finished.
   Request* finished(Request& request);
   void flush();
   bool flush_some(size_t size_bytes);
@@ -153,7 +155,8 @@ class StreamFlow : public Request {
   // The owner leaves it to the queue by which the flow is to come in to go on, having moved the
   // wire there if need be.
   void migrate();
-  // Who took the flow from the closed ones of `queue`: pass it on there; null = free it.
+  // For the thread that took the flow from the closed ones of `queue`: where to pass it on; null =
+  // free it.
   FlowHost* next_stop(FlowHost& queue);
 
   // Any thread that keeps the flow from being freed.
@@ -170,7 +173,8 @@ class StreamFlow : public Request {
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
   // Requests that were polled and not finished; or 1 if the flow has an owner or unsent replies.
   uint64_t in_flight() const;
-  // Who took the flow from the closed ones: nobody who finished a request of it is still here.
+  // For the thread that took the flow from the closed ones: no worker that finished a request of it
+  // is still in it.
   bool may_be_freed() const { return in_service() == 0; }
 
   // Guarded by the registry of its home.
@@ -190,7 +194,7 @@ class StreamFlow : public Request {
   virtual void hang_up() = 0;
   // Has the wire tell `to` of its events, and `from` no more. False: it cannot, all is as it was.
   virtual bool rewire(FlowHost& from, FlowHost& to) = 0;
-  // The wire of a closed flow tells nobody any more. It has told `queue` so far.
+  // The wire of a closed flow notifies no queue any more; so far it has notified `queue`.
   virtual void unwire(FlowHost& queue) = 0;
 
  private:
@@ -227,7 +231,7 @@ class StreamFlow : public Request {
   uint32_t outstanding() const {
     return handed_.load(std::memory_order_relaxed) - completed_count_;
   }
-  // Any thread: of these, where the one who finishes it is still on its way out.
+  // Any thread: requests whose finishing worker is still on its way out.
   uint32_t in_service() const {
     return handed_.load(std::memory_order_relaxed) - left_.load(std::memory_order_acquire);
   }
@@ -237,8 +241,8 @@ class StreamFlow : public Request {
 
   FlowRoute route_;
   FlowOwnership ownership_;
-  // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted; who frames,
-  // receives or sends finds out about the connection itself.
+  // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted; the owner
+  // finds out about the connection itself when it frames, receives or sends.
   std::atomic<ClientState> client_state_{ClientState::kOpen};
   bool drained_ = true;           // the wire has nothing more until its next event
   bool ended_ = false;            // received the peer's end of stream

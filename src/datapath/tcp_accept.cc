@@ -25,7 +25,7 @@ void TcpQueue::accept_burst(uint32_t port, Instant now) {
   }
 }
 
-// False: nobody else to accept now.
+// False: no other connection to accept now.
 bool TcpQueue::accept_one(uint32_t port, Instant now) {
   SocketAddress from;
   Fd socket = accept_from(listeners_[port].get(), from);

@@ -3,10 +3,10 @@
 // TcpQueue: one worker's epoll instance, listener and connections. See tcp.h for the whole and
 // stream_flow.h for what happens on one connection.
 //
-// poll and wait hold the poll lock (a try-lock: who fails gets nothing). It guards everything here
-// that is not atomic, in particular the remembered events: a closed flow is freed only while none
-// are remembered, here and at the queues that it has left (flow_route.h), so no event ever names a
-// freed flow.
+// poll and wait hold the poll lock (a try-lock: a thread that fails gets nothing). It guards
+// everything here that is not atomic, in particular the remembered events: a closed flow is freed
+// only while none are remembered, here and at the queues that it has left (flow_route.h), so no
+// event ever names a freed flow.
 //
 // Waking. wake() stores `woken_` and then loads `waiting_`; wait() stores `waiting_` and then loads
 // `woken_`; all four are seq_cst, so at least one side sees the other: the waker writes the

@@ -50,8 +50,8 @@ std::string to_text(const SocketAddress& address);
 // The first address of `host`; "*" is every local one.
 Result<SocketAddress> resolve(const std::string& host, uint16_t port);
 
-// Finds whether somebody, be it another server of this user, holds the address; with port 0 picks
-// a free one. Returns the address with its port. SO_REUSEPORT would let two servers share a port
+// Finds whether any server, be it another one of this user, holds the address; with port 0 picks a
+// free one. Returns the address with its port. SO_REUSEPORT would let two servers share a port
 // silently, each with part of the connections.
 Result<SocketAddress> claim_address(SocketAddress address);
 

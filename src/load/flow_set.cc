@@ -78,7 +78,7 @@ void FlowSet::unset_idle(uint32_t index) {
   flows_[index].idle_slot = kNoFlow;
 }
 
-// The connection stands: say who we are, or take requests at once.
+// The connection stands: authenticate, or take requests at once.
 void FlowSet::ready(uint32_t index) {
   flows_[index].state = State::kReady;
   if (auth_.empty()) {
@@ -175,7 +175,8 @@ void FlowSet::connected(uint32_t index) {
 
 void FlowSet::take_reply(Flow& flow, Instant at) {
   if (flow.waiting.empty()) {
-    // Redis answers a connection beyond its limit with an error nobody asked for, then closes.
+    // Redis answers a connection beyond its limit with an error that answers no request, then
+    // closes.
     last_notice_ = std::string(flow.parser.error_text());
     return;
   }

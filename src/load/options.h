@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoadOptions: everything that decides a run. A plain value; bounds are checked by whoever fills it
-// (the command line) and named here.
+// LoadOptions: everything that decides a run. A plain value; the code that fills it (the command
+// line) checks the bounds named here.
 #pragma once
 
 #include <cstdint>

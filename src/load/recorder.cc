@@ -110,7 +110,7 @@ uint64_t Recorder::cut_off() const {
   return unsent_ > 0 && last_reply_ >= options_.duration ? timeouts_ : 0;
 }
 
-// Who breaks a run off before the first reply has learnt nothing of the server.
+// A run that ends before the first reply has learnt nothing of the server.
 std::string Recorder::failure() const {
   const Totals all = totals();
   if (share_of(all.errors, all.requests) > kMaxLostShare) {

@@ -63,7 +63,7 @@ bool send_all(int fd, std::string_view bytes, Nanos timeout);
 // Waits until there is something to read (or an end). False after `timeout`.
 bool wait_readable(int fd, Nanos timeout);
 
-// The same to the microsecond, for those who look themselves afterwards.
+// The same to the microsecond, for callers that look again afterwards.
 void nap_until_readable(const Fd& fd, Nanos limit);
 
 }  // namespace rubato::load

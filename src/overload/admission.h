@@ -82,7 +82,7 @@ class Admission {
   // It is time for update(): reads one published word.
   bool is_due(Instant now) const { return now.ns() >= published_.due_ns.load(); }
   // Offers credits to at most `offered.size()` sessions, and returns how many: their flows are to
-  // be notified. try_update gives up while somebody else is at it.
+  // be notified. try_update gives up while another thread updates.
   uint32_t update(Instant now, std::span<uint64_t> offered);
   uint32_t try_update(Instant now, std::span<uint64_t> offered);
 

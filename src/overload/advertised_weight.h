@@ -3,9 +3,9 @@
 // AdvertisedWeight: what part of its usual share of connections a server asks a load balancer for,
 // from how it fares. It falls by a fifth per look while the server refuses requests, or they wait
 // longer than the target, or, where clients have credits, a tenth of the sessions have none: a
-// server with credits keeps its delay at the target whatever the load, and what is too much shows
-// in who is kept waiting outside (CoreSync III-B). It comes back in small steps when requests wait
-// for less than half of the target and hardly anybody is without a credit; between the two it
+// server with credits keeps its delay at the target whatever the load, and excess load shows as
+// clients kept waiting outside (CoreSync III-B). It comes back in small steps when requests wait
+// for less than half of the target and hardly any session is without a credit; between the two it
 // stays. A server that refuses most of what comes, or has no credit for nearly all sessions, even
 // at the least weight, asks for none, and for some again once it has been well for a while. So a
 // balancer that looks now and then sees a steady number, and servers that are loaded together do

@@ -102,7 +102,7 @@ class CreditPool {
   }
 
   // While sessions have no credit and no request is here, the updates that a quiet host had no
-  // reason to ask for are made up for: else who comes second to an idle server waits for its first
+  // reason to ask for are made up for: else a second session at an idle server waits for its first
   // credit until the host has looked 1/alpha times.
   double rounds_until(Instant now) const {
     if (!updated_) return 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreditRule: who may send how many requests (CoreSync III-A and III-C; where the paper is silent,
-// the published code of its overload control, Breakwater's).
+// CreditRule: how many requests each client may send (CoreSync III-A and III-C; where the paper is
+// silent, the published code of its overload control, Breakwater's).
 //
 // Credits are absolute: a client that was told n may have n requests underway. Every reply carries
 // the number. A session without a request at the server is told by a message of its own, and only
@@ -141,7 +141,7 @@ template <class Account>
 int64_t CreditRule<Account>::replied(CreditSession& session, Instant now) {
   end_request(session);
   int64_t credit = share(session, false);
-  // Who was served keeps its last credit: sessions are drained by drops, not by turns.
+  // A session that was served keeps its last credit: sessions are drained by drops, not by turns.
   if (credit == 0 && session.credit > 0) credit = account_.spare();
   set_credit(session, credit);
   return advertise(session, now);

@@ -2,7 +2,7 @@
 //
 // CreditSession: what the server knows of one client. Embedded in the host's own session, which
 // must stay where it is while it is open; changed by CreditRule only, for the session's owner of
-// the moment. Its DrainedEntry belongs to whoever keeps the list of drained sessions.
+// the moment. Its DrainedEntry belongs to the keeper of the list of drained sessions.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RefusalRule: which requests a worker refuses, for clients that know no credits. Around the rule
-// of aqm.h (drop who waited longer than twice the target) it adds what a server on a busy machine
-// needs:
+// of aqm.h (drop requests that waited longer than twice the target) it adds what a server on a busy
+// machine needs:
 //
 //   patience   A wait is overload only if the worker has not run out of work for that long since
 //              waits became too long. After a stall of the machine the server catches up and
@@ -12,8 +12,8 @@
 //              of an overloaded server stand still for a moment it runs out of work, and would have
 //              to be patient anew.
 //   budget     At most a part of the worker's time goes into refusing. Where a refusal costs about
-//              what serving does, as for a GET alone in its segment, refusing everybody late would
-//              serve nobody (receive livelock, Mogul and Ramakrishnan, TOCS 1997).
+//              what serving does, as for a GET alone in its segment, refusing every late one would
+//              serve none (receive livelock, Mogul and Ramakrishnan, TOCS 1997).
 //   share      While others wait, what one connection has pipelined beyond its turn is refused at
 //              the target already.
 //

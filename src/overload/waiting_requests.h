@@ -11,7 +11,8 @@
 //
 // Ordering: all cells are sequentially consistent. oldest() begins to look where it began the time
 // before, so a request that is added while it looks is seen by the next call. A request that came
-// before `first_` is counted first and then asked for (`rewind`): whoever takes the wish sees it.
+// before `first_` is counted first and then asked for (`rewind`): the thread that takes the wish
+// sees it.
 //
 // A Platform has Cell<T>, an atomic T with load, store, exchange and fetch_add.
 #pragma once

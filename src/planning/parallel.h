@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbered tasks on a few threads, taken in order by whoever is free. Called from the main thread,
-// which meanwhile shows how far they are.
+// Numbered tasks on a few threads, taken in order by threads as they become free. Called from the
+// main thread, which meanwhile shows how far they are.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 namespace rubato::planning {
 
 // What a task calls now and then with the share of it that is done, from its own thread. False =
-// give up: somebody asked to stop, or another task failed.
+// give up: the caller asked to stop, or another task failed.
 using TaskProgress = std::function<bool(double)>;
 
 // Does task 0..count-1 and returns when all have ended. A task returns false when it failed; those

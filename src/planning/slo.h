@@ -64,7 +64,7 @@ struct SloFigure {
   SloVerdict verdict = SloVerdict::kMet;
 };
 
-// Above every ratio that a latency can have to a limit that somebody would set.
+// Above every ratio of a latency to a sensible limit.
 inline constexpr double kRefusedRatio = 1e9;
 
 struct SloResult {

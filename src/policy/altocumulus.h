@@ -2,8 +2,8 @@
 //
 // ALTOCUMULUS: workers stand in groups with a manager each. A manager hands the requests of its
 // group to workers (JBSQ), predicts from the lengths of all groups' queues which requests will miss
-// their SLO, and sends those to other groups before they do. Pure; see policy/contract.h for who
-// calls what, policy/altocumulus_model.h for the prediction.
+// their SLO, and sends those to other groups before they do. Pure; policy/contract.h says when the
+// host calls what, policy/altocumulus_model.h how the prediction is made.
 //
 // A manager needs no core of its own here: it is a context that the host fills.
 #pragma once
@@ -336,7 +336,7 @@ class Altocumulus {
     manager.load += (busy - manager.load) / static_cast<double>(1u << config_.load_shift);
   }
 
-  // UPDATE. A length that has not changed is known, unless somebody's mailbox was full.
+  // UPDATE. A length that has not changed is known, unless a mailbox was full.
   template <class H>
   void send_length(Manager& manager, ManagerId me, H& host) const {
     const uint32_t q = manager.q[me.value];

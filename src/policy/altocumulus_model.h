@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a manager of Altocumulus (MICRO 2022) computes from queue lengths and load: the length from
-// which requests will miss their SLO (section IV, equations 1 and 2), and whom to send requests to
+// which requests will miss their SLO (section IV, equations 1 and 2), and where to send them
 // (section VI, Hill, Valley and Pairing). Pure functions of values.
 #pragma once
 
@@ -35,7 +35,7 @@ inline constexpr Transform kFixed{1.01, 0, 0.998, 0};
 inline constexpr Transform kUniform{1.01 * 80 / 121, 0, 0.998, 0};
 inline constexpr Transform kBimodal{1.01 * 268 / 121, 0, 0.998, 0};
 
-// Whom one manager sends a message to.
+// The managers to which one manager sends a message.
 struct Destinations {
   uint32_t count = 0;
   std::array<uint8_t, limits::kMaxManagers> manager{};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // c-FCFS: one queue for all, every free worker takes its head and runs it to completion. No worker
-// idles while a request waits, but all of them share one queue. Pure; see policy/contract.h for who
-// calls what.
+// idles while a request waits, but all of them share one queue. Pure; policy/contract.h says when
+// the host calls what.
 #pragma once
 
 #include <array>

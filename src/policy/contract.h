@@ -22,11 +22,11 @@
 //   finished(worker, job, service)                it is done, after `service` on workers in all
 //   dispatch(central, host)                       push-style policies move jobs between queues
 //   may_serve(q, worker, host)      -> bool       may that worker take what waits in this queue, of
-//                                                 a global declaration? Default: any may. Whom the
-//                                                 host wakes for it; a hint, asked on any worker
+//                                                 a global declaration? Default: any may. A hint by
+//                                                 which the host wakes one, asked on any worker
 //   adapt(central, host)            -> Plan       slow path, every adapt_period(), never if max()
 //   explain(plan, workers, out)                   tells people what a plan says; any thread, as
-//                                                 often as somebody asks (policy/explanation.h)
+//                                                 often as asked (policy/explanation.h)
 // Hooks run with preemption off and must be bounded.
 //
 // What the host does around them:
@@ -69,8 +69,8 @@ enum class Scope : uint8_t {
 enum class Sharing : uint8_t {
   kOwner,      // only its worker puts and takes; depth may be read by all
   kStealable,  // its worker puts; every worker takes
-  kShared,     // everybody puts and takes
-  kManaged,    // of a manager: everybody puts; it takes, from both ends
+  kShared,     // every worker puts and takes
+  kManaged,    // of a manager: every worker puts; it takes, from both ends
 };
 
 enum class Order : uint8_t {
@@ -104,7 +104,7 @@ enum class SliceDecision : uint8_t {
   kPreempt,   // put the job back and choose again
 };
 
-// Whom a policy that prefers others may keep waiting until these are gone.
+// The requests that a policy may keep waiting for as long as others that it prefers come.
 enum class MayStarve : uint8_t {
   kNobody,
   kUnknown,  // requests whose type is not known
@@ -180,13 +180,13 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 // conformance tests hold it to that:
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
-//                      its own: a host that knows who idles need not ask them all
+//                      its own: a host that knows the idle workers need not ask them all
 //   kUsesSizes         it goes by size_hint: a request that comes without one gets what requests of
 //                      its type and size took before
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
 //   kElastic           every worker finds every request, or a worker that parks leaves it where
 //                      others do: may be simulated with sessions and allocated cores
-//   kMayStarve         a MayStarve: who may wait for as long as others come, and why
+//   kMayStarve         a MayStarve: the requests that may wait for as long as others come
 template <class P>
 concept Policy = requires(typename P::Config config) {
   { P::kName } -> std::convertible_to<const char*>;

@@ -3,7 +3,7 @@
 // DARC (Persephone, sections 3 and 4): some cores are kept idle for short requests. Requests are
 // queued by type; each group of types of similar service time owns as many workers as its share of
 // the demand asks for, shorter groups may also use the workers of longer ones, never the reverse.
-// Pure; see policy/contract.h for who calls what.
+// Pure; policy/contract.h says when the host calls what.
 //
 // Workers are given out in ascending order of service time, so a reservation is one number per
 // type: the first worker that may serve it. Worker w serves the types that begin at or before w,
@@ -51,8 +51,8 @@ class Darc {
     double drift = 0.1;         // change of a type's share of the demand that calls for an update
     uint32_t ema_shift = 1;     // weight of a new window's service time is 2^-shift
     Nanos check = Nanos::millis(1);  // how often the window is looked at
-    bool literal = false;  // the paper's rule: demand by completions, rounded whoever else needs it
-    double behind = 10;    // who waits beyond this many service times on average is helped
+    bool literal = false;  // the paper's rule: demand by completions, only rounded
+    double behind = 10;    // types that wait beyond this many service times are helped
     double hold = 0.15;    // how far beyond a half the demand must go to change a group's number
 
     constexpr VoidedOption voided() const {

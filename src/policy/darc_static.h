@@ -3,7 +3,7 @@
 // DARC-static (Persephone, section 5.3): DARC with a number of reserved workers that is given
 // instead of computed. The shortest group of types owns them and may run anywhere; all others share
 // the rest. With none reserved it is fixed priority, with all of them reserved the others are left
-// with the spillway. Pure; see policy/contract.h for who calls what.
+// with the spillway. Pure; policy/contract.h says when the host calls what.
 #pragma once
 
 #include "policy/darc.h"
@@ -16,7 +16,7 @@ class DarcStatic : public Darc {
   static constexpr const char* kSummary =
       "darc with a given number of workers for the shortest types; 0 = fixed priority";
   static constexpr const char* kSource = "Persephone, SOSP 2021, section 5.3 (DARC-static)";
-  static constexpr bool kElastic = false;  // who parks could be the one that is reserved
+  static constexpr bool kElastic = false;  // the worker that parks could be a reserved one
 
   struct Config {
     uint32_t reserved = 1;  // the best for High Bimodal (Figure 4)

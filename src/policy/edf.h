@@ -2,8 +2,8 @@
 //
 // Earliest deadline first: the request that is due first goes first, and runs to completion once
 // started. A request that comes without a deadline is due its arrival plus a multiple of its type's
-// service time, as far as that is known; else it has none, and comes when no other waits. Pure; see
-// policy/contract.h for who calls what.
+// service time, as far as that is known; else it has none, and comes when no other waits. Pure;
+// policy/contract.h says when the host calls what.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fixed priority: a queue per type, shortest service time first, without reservation or preemption.
-// Short requests overtake long ones that wait, but still wait for those that run. Pure; see
-// policy/contract.h for who calls what.
+// Short requests overtake long ones that wait, but still wait for those that run. Pure;
+// policy/contract.h says when the host calls what.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FixedQuantum: what policies share that give every request a slice of the same length. A base of
-// policies; pure, see policy/contract.h for who calls what.
+// policies; pure, policy/contract.h says when the host calls what.
 #pragma once
 
 #include "policy/contract.h"

@@ -2,9 +2,8 @@
 //
 // FlowMigration (SBB, section 4.5.1): workers tell each other how loaded they are, and one that is
 // overloaded for long publishes a flow, which an idle one has steered to itself. A part of
-// policies; its Worker state belongs to the worker's context. Pure; see policy/contract.h for who
-// calls what. A policy with this part steers
-// (policy/extensions.h).
+// policies; its Worker state belongs to the worker's context. Pure; policy/contract.h says when the
+// host calls what. A policy with this part steers (policy/extensions.h).
 //
 // What a worker publishes for all to read: its load in the two lowest bits, above them the number
 // of the published flow plus one, 0 = none.
@@ -110,7 +109,7 @@ class FlowMigration {
     count(worker, received);
     const uint64_t hint = host.hint(me);
     note_taken(worker, hint, host);
-    // May fail because somebody has taken the flow; then the next round says it.
+    // Fails if another worker has taken the flow; then the next round says it.
     if (load_of(hint) != worker.load && host.publish_hint(me, hint, hint_of(worker.load))) {
       worker.offered = 0;
     }
@@ -133,7 +132,7 @@ class FlowMigration {
   void idle(Worker& worker) const { worker.publish = false; }
 
   // Of the idle worker `me`: takes the flow that `victim` has published. False = there is none,
-  // somebody was faster, or the host cannot steer it.
+  // another worker was faster, or the host cannot steer it.
   template <class H>
   bool adopt(Worker& worker, WorkerId me, WorkerId victim, H& host) const {
     const uint64_t hint = host.hint(victim);
@@ -183,7 +182,7 @@ class FlowMigration {
     worker.offered = 0;
   }
 
-  // So that somebody else's rule holds for it, which is not yet old enough to be removed.
+  // Another worker's rule then holds for the flow, not yet old enough to be removed.
   template <class H>
   bool was_given(const Worker& worker, uint64_t flow, H& host) const {
     for (const Given& one : worker.given) {

@@ -3,7 +3,7 @@
 // Schedulers made of hardware: the NIC hands requests to the cores itself, over the network on
 // chip. They differ from `jbsq` in what a hand-over costs (cost files rpcvalet, nebula and nanopu
 // of the simulator) and in nanoPU's bound on processing time. Simulated only: no server has such a
-// NIC. Pure; see policy/contract.h for who calls what.
+// NIC. Pure; policy/contract.h says when the host calls what.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ class Nanopu : public Jbsq {
   static constexpr const char* kSource = "nanoPU, OSDI 2021; Altocumulus, section VIII-A";
   static constexpr bool kSimulatedOnly = true;
   static constexpr Preempts kPreempts = Preempts::kEverything;
-  // Who used up the bound has the lower of two priorities at its core, which are strict.
+  // A request that used up the bound has the lower of two strict priorities at its core.
   static constexpr MayStarve kMayStarve = MayStarve::kLong;
   static constexpr std::array<QueueDeclaration, 3> kQueues{{
       Jbsq::kQueues[0],

@@ -2,8 +2,8 @@
 //
 // JBSQ(k), join the bounded shortest queue: a dispatcher keeps up to k requests at each worker, the
 // one that runs included, so that a worker need not wait for the dispatcher between two requests;
-// what is beyond that waits in one queue. JBSQ(1) is c-FCFS by push. Pure; see policy/contract.h
-// for who calls what.
+// what is beyond that waits in one queue. JBSQ(1) is c-FCFS by push. Pure; policy/contract.h says
+// when the host calls what.
 #pragma once
 
 #include <array>

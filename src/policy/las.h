@@ -2,7 +2,7 @@
 //
 // Least attained service (foreground-background): the request that has been served for the shortest
 // time goes first. Knows no sizes, and is the best of all rules that know none where most requests
-// are short and a few are very long. Pure; see policy/contract.h for who calls what.
+// are short and a few are very long. Pure; policy/contract.h says when the host calls what.
 #pragma once
 
 #include <array>

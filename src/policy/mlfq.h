@@ -3,8 +3,8 @@
 // A multilevel feedback queue by TiKV's rule: a request sinks to the next level when it has been
 // served for longer than that level's limit. A worker draws the level that it looks at first: the
 // top one by a chance that makes its share of the work what it should be, below it each level four
-// times as often as all under it. So short requests go first, and nobody starves. Pure; see
-// policy/contract.h for who calls what.
+// times as often as all under it. So short requests go first, and nobody starves. Pure;
+// policy/contract.h says when the host calls what.
 //
 // TiKV lets several tasks be one group, whose times add up; here each request is its own, as there
 // by default. There one chance is kept for all workers and adjusted after a second of work; here
@@ -64,7 +64,7 @@ class Mlfq : public FixedQuantum {
 
   explicit constexpr Mlfq(Config config) : FixedQuantum(config.quantum), config_(config) {}
 
-  // No `route`: who comes goes to the top level.
+  // No `route`: a request that arrives goes to the top level.
 
   template <class H>
   Job* next(Worker& worker, WorkerId, H& host) const {

@@ -24,7 +24,7 @@ class Needs {
 
   double of(uint32_t type) const { return types_[type].need; }
   uint32_t latest(uint32_t type) const { return types_[type].latest; }
-  // More comes than the workers can do: somebody has to wait, whoever gets which of them.
+  // More comes than the workers can do: some types wait, whichever workers they get.
   bool overloaded() const { return overloaded_; }
 
   // Reads what has come in the open window so far.

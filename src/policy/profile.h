@@ -82,8 +82,8 @@ class Profile {
     }
   }
 
-  // The first that waits has waited for so long, 0 = nobody waits; its target is so many service
-  // times. That somebody was late is forgotten by close().
+  // The first request that waits has waited for so long, 0 = none waits; its target is so many
+  // service times. close() forgets that a request was late.
   void note_head(uint32_t type, Nanos waited, double slowdown) {
     types_[type].head = waited;
     types_[type].late |= types_[type].is_beyond(slowdown, waited);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Profiled: what policies share that go by the service times of types and learn them in windows of
-// a number of requests. A base of policies, whose Central is the Profile; pure, see
-// policy/contract.h for who calls what.
+// a number of requests. A base of policies, whose Central is the Profile; pure, policy/contract.h
+// says when the host calls what.
 #pragma once
 
 #include "policy/contract.h"

@@ -2,8 +2,8 @@
 //
 // Processor sharing by a fixed quantum: one queue for all, every request is cut after `quantum` and
 // goes to the tail, whatever its kind, unless nothing else waits. What a blindly preemptive server
-// does (Shinjuku with one queue), and the baseline that Synergy is compared with. Pure; see
-// policy/contract.h for who calls what.
+// does (Shinjuku with one queue), and the baseline that Synergy is compared with. Pure;
+// policy/contract.h says when the host calls what.
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 //
 // SBB: no central component at all. Each worker has its own queue, preempts itself, and finds work
 // for itself on two levels: it steals requests from workers that are Busy, and has flows of workers
-// that are Overloaded steered to itself. Pure; see policy/contract.h for who calls what.
+// that are Overloaded steered to itself. Pure; policy/contract.h says when the host calls what.
 //
 // A worker's queue is two: a block of its own, which nobody else looks at, and behind it what
 // thieves may see. It goes in rounds: what waits when the one before is done, at most 64 requests,
@@ -85,7 +85,7 @@ class Sbb : public FixedQuantum {
   struct Worker {
     FlowMigration::Worker flows;
     uint32_t round_left = 0;             // requests of the round that are not in the block yet
-    uint32_t last_victim = UINT32_MAX;   // whom it stole from; at first its neighbour
+    uint32_t last_victim = UINT32_MAX;   // the worker it stole from; at first its neighbour
   };
   using Central = None;
   using Plan = None;

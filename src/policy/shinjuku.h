@@ -3,7 +3,7 @@
 // Shinjuku with a queue per type: the next request comes from the queue whose head has waited
 // longest in relation to its target, which is a multiple of its type's service time; every request
 // is cut after a quantum if another one waits, and goes back to the head of its own queue. With one
-// queue for all it is `ps`. Pure; see policy/contract.h for who calls what.
+// queue for all it is `ps`. Pure; policy/contract.h says when the host calls what.
 #pragma once
 
 #include <array>

@@ -4,7 +4,7 @@
 // measure; at the end of a slice a request is cut if one with a smaller measure waits. A policy P
 // derives from SmallestFirst<P> and says what is measured:
 //   static uint64_t measure(const Job& job);
-// Pure; see policy/contract.h for who calls what.
+// Pure; policy/contract.h says when the host calls what.
 #pragma once
 
 #include "policy/contract.h"

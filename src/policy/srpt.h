@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shortest remaining processing time: the request that needs the least more goes first. No other
-// rule has a smaller mean response time. Pure; see policy/contract.h for who calls what.
+// rule has a smaller mean response time. Pure; policy/contract.h says when the host calls what.
 //
 // What is left is the job's size hint minus what it has attained. A request that takes longer than
 // its hint is taken to be about as far from its end as it is beyond the hint: just beyond, it is

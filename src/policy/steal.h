@@ -3,7 +3,7 @@
 // Work stealing without preemption: a worker serves its own inbox, and when that is empty takes
 // half of another's. Victims are tried in ring order from a random start, so that thieves spread.
 // `shenango` is an alias; `zygos` takes one request of a victim drawn at random. Pure;
-// see policy/contract.h for who calls what.
+// policy/contract.h says when the host calls what.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class Steal {
       if (step >= end) break;
       const QueueRef victim = inbox((me.value + step) % host.workers());
       const uint32_t depth = host.depth(victim);
-      if (depth == 0) continue;  // somebody was faster
+      if (depth == 0) continue;  // another thief was faster
       const uint32_t batch = std::min(depth - depth / 2, limits::kStealMax);
       if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;
     }

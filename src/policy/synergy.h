@@ -3,8 +3,8 @@
 // SYNERGY (thesis, chapter 5): decentralised inboxes, batched stealing, a global wait queue for
 // preempted long requests, preemption only when a short request would gain, and a quantum that
 // follows the service time of short requests. What we add stands in synergy_wait_queue.h (turns,
-// levels, types), synergy_reservation.h and synergy_flows.h. Pure; see policy/contract.h for who
-// calls what.
+// levels, types), synergy_reservation.h and synergy_flows.h. Pure; policy/contract.h says when the
+// host calls what.
 #pragma once
 
 #include <algorithm>

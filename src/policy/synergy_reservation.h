@@ -28,7 +28,7 @@ class SynergyReservation {
     const Nanos long_work = longs.service - long_before_.service;
     short_before_ = shorts;
     long_before_ = longs;
-    if (long_work <= Nanos()) return 0;  // nobody to be kept from
+    if (long_work <= Nanos()) return 0;  // no long request to keep away
     const double share = static_cast<double>(short_work.count()) /
                          static_cast<double>((short_work + long_work).count());
     const double wanted = std::ceil(share * host.workers() - 0.5);

@@ -2,7 +2,7 @@
 //
 // Tiny Quanta: each request is given once, at its arrival, to the worker that has the fewest; there
 // the requests take turns of a very short quantum. No queue is shared and nobody steals, so that a
-// turn costs little. Pure; see policy/contract.h for who calls what.
+// turn costs little. Pure; policy/contract.h says when the host calls what.
 #pragma once
 
 #include <array>

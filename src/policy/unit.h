@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The units of the policies: what a host makes of each is compiled by itself, so that who changes
-// one policy compiles one unit per host (`rubato_policy_units` in cmake/Rubato.cmake):
+// The units of the policies: each host compiles every policy in a unit of its own, so that a change
+// to one policy compiles one unit per host (`rubato_policy_units` in cmake/Rubato.cmake):
 //   x_policy.h   struct XPolicy, what the host has of one policy, and
 //                template <uint32_t kUnit> const XPolicy& x_policy();
 //   x_policy.cc  compiled once per policy, after the policy's header:

@@ -2,8 +2,8 @@
 //
 // ZygOS: a worker that runs dry looks at the queues of all others, draws one of those that hold
 // something, and takes the one request at its head. Its system takes a connection with all that is
-// ready there; here a flow whose order is kept has one in flight, the same. Pure; see
-// policy/contract.h for who calls what.
+// ready there; here a flow whose order is kept has one in flight, the same. Pure; policy/contract.h
+// says when the host calls what.
 #pragma once
 
 #include "policy/steal.h"

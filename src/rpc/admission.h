@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AdmissionController: admission by credits (overload/admission.h) for the sessions of one server.
-// It lends the rule a clock's thread, locks, the calling worker, and the way to the clients: who is
-// offered credits without having asked is notified through the datapath.
+// It lends the rule a clock's thread, locks, the calling worker, and the way to the clients: a
+// client that is offered credits without having asked is notified through the datapath.
 //
 // The path of a request (arrived, classify, started, replied, dropped, demanded, take_offer) takes
 // no lock and writes only lines of the calling worker and the session's. Every so often, at most

@@ -6,12 +6,12 @@
 // Whatever the client sends, one of three things comes of it: a request to run, an answer that is
 // known at once, or an error, after which the session is over and nothing more is read.
 //
-// The session belongs to the flow's owner of the moment, who calls find() in its frame(), answer()
-// in its answer(), on_push() in its on_push() and, where several requests are in service at once,
-// complete() in its complete(). A ServerRequest belongs to who has the request: the worker calls
-// started(), and what becomes of the request it says by refused() or by `outcome`; complete() then
-// sends it. A host that keeps the order has the flow while its request runs, and may call reply(),
-// begin_reply() and fail() itself.
+// The session belongs to the flow's owner of the moment, which calls find() in its frame(),
+// answer() in its answer(), on_push() in its on_push() and, where several requests are in service
+// at once, complete() in its complete(). A ServerRequest belongs to the worker that has the
+// request: it calls started(), and tells the fate of the request by refused() or by `outcome`;
+// complete() then sends it. A host that keeps the order has the flow while its request runs, and
+// may call reply(), begin_reply() and fail() itself.
 #pragma once
 
 #include <cstdint>

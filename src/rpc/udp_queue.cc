@@ -208,7 +208,8 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instan
   return opened;
 }
 
-// To somebody who speaks the protocol and sent no less: nobody else's address is to be flooded.
+// Answers only a sender that speaks the protocol and sent no less, so that no forged address is
+// flooded.
 void UdpQueue::refuse(std::string_view datagram, const SocketAddress& to, Fault fault) {
   if (datagram.size() < kHeaderBytes || fault == Fault::kMagic || owner_queue_.draining()) return;
   // Whatever else it is, its session's number stands where it stands.

@@ -3,8 +3,8 @@
 // UdpQueue: one worker's socket and its sessions; UdpFlow: one of them. See udp.h.
 //
 // The poll lock guards everything in the queue that is not atomic. Flows never leave their home, so
-// they are freed by whoever holds its lock (or its destructor), and a flow found among the sessions
-// under the lock lives as long as the lock is held. wake() and wait() meet as in TcpQueue.
+// they are freed by the holder of its lock (or by its destructor), and a flow found among the
+// sessions under the lock lives as long as the lock is held. wake() and wait() meet as in TcpQueue.
 #pragma once
 
 #include <sys/socket.h>
@@ -21,7 +21,7 @@
 
 namespace rubato::rpc {
 
-// Who a session belongs to.
+// The client of a session.
 struct SessionKey {
   std::array<uint8_t, 16> address{};
   uint16_t port = 0;

@@ -77,7 +77,7 @@ void Exporter::wait() {
     ready.push_back({client.fd(), static_cast<short>(writing ? POLLOUT : POLLIN), 0});
     patience = std::min(patience, client.end() - now());
   }
-  // Who cannot be accepted stays in the backlog and would be reported again at once.
+  // A connection that cannot be accepted stays in the backlog and would be reported again at once.
   ready.push_back({accepting_ ? listener_.get() : -1, POLLIN, 0});
   const int some = ::poll(ready.data(), ready.size(), to_poll_ms(std::max(patience, Nanos())) + 1);
   for (size_t i = 0; i < clients_.size(); ++i) {

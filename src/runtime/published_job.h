@@ -2,8 +2,8 @@
 //
 // PublishedJob: what the worker that runs a job shows of it to the timer core, for hook `expired`:
 // all fields as they were when the slice began, and how long the job has been served by now.
-// Written by the worker only, read by any thread. A word is either the old or the new one, so who
-// reads while the next job is written may get fields of both.
+// Written by the worker only, read by any thread. A word is either the old or the new one, so a
+// reader may get fields of two jobs while the next one is written.
 //
 // Ordering: relaxed. The writer publishes by a store with release of its own, after store(); the
 // reader has loaded that with acquire.

@@ -43,7 +43,7 @@ struct RuntimeStats {
   uint64_t stolen = 0;
   uint64_t helped = 0;
   uint64_t parked = 0;
-  uint64_t woken = 0;              // times a sleep was ended for work which somebody had queued
+  uint64_t woken = 0;              // times a sleep was ended by queued work
   uint64_t busy_ns = 0;
   uint64_t awake_ns = 0;           // time that workers did not sleep, summed
   uint64_t cores_granted = 0;      // workers that have a core now

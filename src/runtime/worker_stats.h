@@ -58,7 +58,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter long_learned;
   Counter helped;               // requests polled for a worker that was stuck
   Counter parked;               // times it went to sleep
-  Counter woken;                // times that was ended for work which somebody had queued
+  Counter woken;                // times that was ended by queued work
   Counter busy_ns;              // time spent on requests, polling excluded
   Counter asleep_ns;            // time slept, up to the last time it woke
   SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Classify: who may say that a request is long. A plain value.
+// Classify: the source that says which requests are long. A plain value.
 #pragma once
 
 #include <cstdint>

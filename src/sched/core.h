@@ -109,7 +109,7 @@ class Core {
     return experience_ == nullptr || request.control || judge(request, why);
   }
 
-  // Of clients with credits the wait is judged by who gives the credits.
+  // The host that gives the credits judges the wait of a request that came with one.
   bool admits(Request& request) { return !request.credited || platform_.admits(request); }
 
   // kShare: its connection has just had its turn, and others wait.
@@ -256,8 +256,8 @@ class Core {
   }
 
   // ---- Slices ---------------------------------------------------------------------------------
-  // `service` is what the request has had in all, as far as it had a CPU. Who takes a request from
-  // the worker adds the time that it ran to `attained` first.
+  // `service` is what the request has had in all, as far as it had a CPU. A caller that takes a
+  // request from the worker adds the time that it ran to `attained` first.
 
  public:
   // The request starts, or goes on after a preemption. False: it was refused instead.
@@ -301,7 +301,7 @@ class Core {
     platform_.arm(request, quantum_);
   }
 
-  // Is the running request to end as soon as it can, for nobody wants its reply any more? Once it
+  // Is the running request to end as soon as it can, because its reply is no longer wanted? Once it
   // is, it stays so. The host tells the request at its next checkpoint.
   bool cancels(Request& request) {
     if (request.cancelled) return true;
@@ -324,8 +324,9 @@ class Core {
   }
 
   // What waits in the kernel or the NIC counts as waiting, so it is taken in before the policy is
-  // asked (Synergy 5.1.3.2 looks at the NIC queue too). Who has just been cancelled gets a slice to
-  // end in, whoever waits: beyond that it may be one that cannot. False: the request goes on.
+  // asked (Synergy 5.1.3.2 looks at the NIC queue too). A request that has just been cancelled gets
+  // a slice to end in, even if others wait; beyond that it may be one that cannot end. False: the
+  // request goes on.
   bool expire(Request& request, Nanos service) {
     const bool promoted = P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort;
     if (promoted) [[unlikely]] {
@@ -476,7 +477,7 @@ class Core {
     Nanos waited_long;  // how long the last long request waited for its turn
   };
 
-  // Whose turn it is, where requests come by connections.
+  // The turns of connections, where requests come by these.
   struct Turn {
     uint32_t picks_since_control = 0;
     uint32_t flow_run = 0;    // commands of one pipeline that followed each other

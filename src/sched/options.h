@@ -21,7 +21,7 @@
 
 namespace rubato {
 
-// Who looks at the clock while a long request runs.
+// Which clock ends the slices of a long request.
 enum class PreemptionClock : uint8_t { kSelf, kTimerCore, kEmbedded };
 
 enum class Idle : uint8_t { kAdaptive, kSpin };
@@ -122,13 +122,13 @@ void SchedulerOptions::visit_requests(SchedulerOptions& o, V& v) {
                "worker threads; 0 = one for each CPU that the process may use, by its affinity and "
                "the CPU quota of its control group"},
     o.workers);
-  v(OptionInfo{"classify", "", 0, 0, "who says that a request is long, and so may be preempted",
+  v(OptionInfo{"classify", "", 0, 0, "what makes a request long, so that it may be preempted",
                kEveryHost | kTune},
     o.classify);
   v(OptionInfo{"preempt", "", 0, 0,
                "how long requests are preempted; `rubato doctor` says what works here", kLive},
     o.preempt);
-  v(OptionInfo{"preemption_clock", "", 0, 0, "who looks at the clock while a long request runs",
+  v(OptionInfo{"preemption_clock", "", 0, 0, "which clock ends the slices of a long request",
                kLive},
     o.preemption_clock);
 }

@@ -13,7 +13,7 @@
 //   is_abandoned(request)     does nobody want its reply any more?
 //   admits(request)           is the credited request, whose turn it is, still to be served?
 // Queues:
-//   enqueue(q, request)       puts an arrival; false = full. Wakes who should see it
+//   enqueue(q, request)       puts an arrival; false = full. Wakes a worker that may take it
 //   put_back(q, request)      the same for a request that has been preempted
 //   take_in()                 takes in what has arrived meanwhile
 //   help()                    looks for work at workers that are stuck

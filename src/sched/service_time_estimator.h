@@ -25,7 +25,7 @@ class ServiceTimeEstimator {
     return Nanos(averages_[index(type, payload_bytes)]);
   }
 
-  // Whether the last request in the bucket was long in the end, whoever said so.
+  // Whether the last request in the bucket was long in the end, by whatever classification.
   bool was_long(uint32_t type, size_t payload_bytes) const {
     return long_[index(type, payload_bytes)];
   }

@@ -2,7 +2,7 @@
 //
 // RequestSource: the requests of an open-loop run, one after the other: when each is due, of which
 // type and flow, how long its service takes, and what type a classifier takes it for. The same spec
-// and seed give the same requests on every platform, whoever consumes them (the simulator, a live
+// and seed give the same requests on every platform and for every consumer (the simulator, a live
 // generator), and changing one aspect does not change the draws of the others. A source belongs to
 // one owner at a time.
 #pragma once

@@ -43,7 +43,7 @@ struct TrafficProfile {
     Latency latency;                     // for comparison: the simulator finds its own
   };
 
-  // The server, for those who read the file.
+  // The server, for readers of the file.
   std::string version, policy;
   uint32_t workers = 0;
   double utilization = 0;  // share of their time that the workers spent on requests

@@ -13,8 +13,8 @@ namespace {
 // A connection keeps as much room for the body of its next reply.
 constexpr size_t kBodyKeptBytes = 4096;
 
-// Who is not known yet may send no more than RESP lets it: ten arguments of 16 KiB, and their
-// headers.
+// A client that has not authenticated may send no more than RESP lets it: ten arguments of 16 KiB,
+// and their headers.
 constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
 
 }  // namespace

@@ -40,7 +40,7 @@ struct KvOptions {
   OverloadReply overload_reply = OverloadReply::kOverloaded;
   std::vector<Speaks> ports{Speaks::kResp};  // what is spoken on each of the datapath's ports
 
-  // Whose clients have no passwords.
+  // The protocol whose clients have no passwords.
   bool has_memcached_port() const;
 };
 

@@ -12,12 +12,12 @@
 // AArch64 they stay in FPSR and are not touched. Signal masks, errno and thread-local storage
 // belong to the thread and are not saved.
 //
-// Thread safety: a Context belongs to whoever may run the fiber next. It may be loaded on another
-// thread than the one that saved it if the hand-over between them synchronises (a queue does).
-// Code that stays on the stack across a switch must not keep the address of a thread_local, for it
-// may wake on another thread. Compilers do cache such addresses, and the results of pthread_self()
-// and __errno_location(), which glibc declares `const`: read all these in a function that is not
-// inlined and does not switch.
+// Thread safety: a Context belongs to the thread that may run the fiber next. It may be loaded on
+// another thread than the one that saved it if the hand-over between them synchronises (a queue
+// does). Code that stays on the stack across a switch must not keep the address of a thread_local,
+// for it may wake on another thread. Compilers do cache such addresses, and the results of
+// pthread_self() and __errno_location(), which glibc declares `const`: read all these in a function
+// that is not inlined and does not switch.
 //
 // Ownership: the Context's owner keeps both it and the stack alive until the fiber is done.
 #pragma once
@@ -79,9 +79,9 @@ void context_make(Context& context, void* stack_low, size_t stack_size_bytes, Fi
 
 inline constexpr size_t kContextStackMin = 1024;
 
-// Saves the caller's state in *from and continues at what *to holds. Returns when somebody switches
-// to *from again, perhaps on another thread. Not preemptible: a signal handler that interrupts it
-// must not switch. Requires from != to.
+// Saves the caller's state in *from and continues at what *to holds. Returns when a switch to *from
+// comes, perhaps on another thread. Not preemptible: a signal handler that interrupts it must not
+// switch. Requires from != to.
 extern "C" void rubato_context_switch(Context* from, const Context* to);
 
 }  // namespace rubato

@@ -10,8 +10,8 @@
 // Thread safety: none of its own. At any time one thread owns a Fiber: the one that runs it, or the
 // one that took it from a queue. A fiber must not become visible to other threads before the switch
 // away from it is complete: publish it from the fiber that was switched to, not from itself.
-// Ownership: the Fiber does not own its stack; who took it from the StackPool gives it back, after
-// the final switch.
+// Ownership: the Fiber does not own its stack; the code that took it from the StackPool gives it
+// back, after the final switch.
 //
 // Not carried along: errno, the signal mask, thread_local variables (see context.h).
 #pragma once
@@ -51,8 +51,8 @@ void fiber_start(Fiber& fiber, Stack* stack, FiberEntry entry, void* argument);
 // The first call in every entry function. `self` is the fiber that was started.
 void fiber_entered(Fiber& self);
 
-// Leaves `from`, which must be the running fiber, for `to`. Returns when somebody switches to
-// `from` again, perhaps on another thread. Requires from != to.
+// Leaves `from`, which must be the running fiber, for `to`. Returns when a switch to `from` comes,
+// perhaps on another thread. Requires from != to.
 void fiber_switch(Fiber& from, Fiber& to);
 
 // The same, but `from` will never be resumed. `to` may give its stack back or start it anew. The
@@ -65,8 +65,8 @@ void fiber_switch(Fiber& from, Fiber& to);
 void fiber_switch_as_another(Fiber& from, Fiber& to);
 [[noreturn]] void fiber_switch_final_as_another(Fiber& from, Fiber& to);
 
-// For who changes thread-local storage between fibers that share some: before, where that of `from`
-// stays behind for others, and after, where `to` shares what it finds.
+// For callers that change thread-local storage between fibers that share some: called before, where
+// that of `from` stays behind for others, and after, where `to` shares what it finds.
 void fiber_keep_exceptions(Fiber& from);
 void fiber_bring_exceptions(const Fiber& to);
 

@@ -31,7 +31,7 @@ inline constexpr uint32_t kStackCacheMax = 2 * kStackBatch;  // idle stacks in o
 inline constexpr uint32_t kStackColours = 16;  // offsets of stack tops
 inline constexpr size_t kStackColourBytes = 4 * limits::kCacheLineBytes;
 
-// A stack that is taken. Fixed for the life of the pool, except `next`, which whoever holds the
+// A stack that is taken. Fixed for the life of the pool, except `next`, which the holder of the
 // stack may use to link it.
 struct Stack {
   std::byte* low = nullptr;  // the lowest usable byte; the guard page ends here

@@ -163,8 +163,8 @@ Status code_map_build() {
   return Done{};
 }
 
-// Who is reading already is not waited for: it may itself be waiting for a lock of the loader that
-// the caller holds. What it misses is unknown, and read when it is interrupted.
+// Does not wait for a thread that is reading already: that thread may be waiting for a lock of the
+// loader that the caller holds. What it misses is unknown, and read when it is interrupted.
 void code_map_refresh() {
   const PreemptDisableGuard section;
   if (!try_reading()) return;

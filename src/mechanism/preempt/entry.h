@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way into C++ for a thread that was interrupted without a signal, at any instruction, by
-// whoever builds the frame of kmod_abi.h on its stack and sends it to interrupt_entry(). The cookie
-// is the InterruptTarget, which is called as mechanism.h says: no look-up, no system call. All of
-// the processor's state is kept on the thread's own stack meanwhile.
+// The way into C++ for a thread that was interrupted without a signal, at any instruction, by any
+// sender that builds the frame of kmod_abi.h on its stack and sends it to interrupt_entry(). The
+// cookie is the InterruptTarget, which is called as mechanism.h says: no look-up, no system call.
+// All of the processor's state is kept on the thread's own stack meanwhile.
 #pragma once
 
 #include <cstdint>

@@ -49,8 +49,8 @@ PreemptMechanism resolve(PreemptMechanism mechanism);
 // for mechanisms that interrupt nothing.
 size_t min_stack_bytes(PreemptMechanism mechanism);
 
-// Who is interrupted. Called on the thread that opened the line, in a handler that has opened one
-// region and keeps errno: `pc` is where the thread was. May switch fibers.
+// The receiver of interrupts. Called on the thread that opened the line, in a handler that has
+// opened one region and keeps errno: `pc` is where the thread was. May switch fibers.
 class InterruptTarget {
  public:
   virtual void interrupted(uintptr_t pc) = 0;

@@ -103,8 +103,8 @@ void clear_preemption_pending();
 // What preempt_enable calls then, on every thread. Set before the first request runs.
 void set_pending_preemption_handler(void (*handler)());
 
-// Sets the depth, for who carries a non-preemptible region over to another thread; returns what it
-// was. Leaves alone what is pending.
+// Sets the depth, for a caller that carries a non-preemptible region over to another thread, and
+// returns the former one. A pending preemption stays pending.
 uint32_t exchange_preempt_depth(uint32_t depth);
 
 // Must the code at `pc` not be left half-way, because it is the allocator's, libc's, the loader's,

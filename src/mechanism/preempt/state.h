@@ -37,7 +37,7 @@
 //
 // Interrupts nest. One that comes while a method of the worker runs must pass may_leave = false, so
 // the handler, before it asks, and the runtime, before it works, mark the worker as not in its
-// application; who ends that mark looks at is_wanted() afterwards.
+// application; the code that ends that mark looks at is_wanted() afterwards.
 //
 // Thread safety: start, stop, take and defer on the worker's thread, handler included; look and
 // request from one sender at a time.

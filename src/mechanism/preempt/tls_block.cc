@@ -137,7 +137,7 @@ void TlsBlock::wait_for(uint32_t phase) {
 }
 
 // From kAsleep on until kEnding this thread touches nothing that is found through its thread
-// pointer: it is somebody else's.
+// pointer: it is another block's.
 void* TlsBlock::sleep_for_ever(void* argument) {
   auto& self = *static_cast<TlsBlock*>(argument);
   leave_restartable_sequences();

@@ -32,7 +32,7 @@ namespace rubato {
 // The register through which the calling thread finds its thread-local storage.
 uintptr_t thread_pointer();
 
-// Becomes somebody else: from here on all thread-local storage is that of `pointer`. Callers must
+// From here on all thread-local storage of the calling thread is that of `pointer`. Callers must
 // hold no address of a thread_local from before.
 void set_thread_pointer(uintptr_t pointer);
 

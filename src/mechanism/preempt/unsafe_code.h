@@ -2,7 +2,7 @@
 //
 // What has to be in place before code that knows nothing of fibers may be interrupted: the map of
 // code that must not be left (code_map.h), asked by every interrupt, and the interposed functions
-// of libc (interposed.h), for locks. To be called by who starts a server; any thread.
+// of libc (interposed.h), for locks. Called before a server starts; any thread.
 #pragma once
 
 #include "base/result.h"

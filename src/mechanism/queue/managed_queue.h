@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManagedQueue: a bounded FIFO that everybody puts into and one consumer at a time takes from, at
-// both ends: the queue of a group of workers, whose manager hands out at the head and sends on from
-// the tail.
+// ManagedQueue: a bounded FIFO with any number of producers and one consumer at a time, which takes
+// from both ends: the queue of a group of workers, whose manager hands out at the head and sends on
+// from the tail.
 //
 // Thread safety: put, depth, produced, consumed from any thread; take and take_tail by one thread
 // at a time, the next of which must have synchronised with the one before (a lock, a flag).
 //
 // It is an MpmcQueue for what has just come, and behind it a ring of the taker's own, filled only
-// when somebody asks for the tail. What is in the ring is older than what is in the other. Memory
+// when the taker asks for the tail. What is in the ring is older than what is in the other. Memory
 // order: that of MpmcQueue between producers and taker; the ring is the taker's alone; taken_ is a
 // hint and relaxed.
 #pragma once

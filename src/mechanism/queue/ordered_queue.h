@@ -135,7 +135,7 @@ class OrderedQueue {
   // Written by nobody after construction.
   alignas(limits::kCacheLineBytes) const uint64_t slots_;
   const std::unique_ptr<typename Sync::template Plain<Entry>[]> heap_;
-  // The line that those who wait for their turn look at, then the line of the hints.
+  // The cache line that waiting threads look at, then the line of the hints.
   alignas(limits::kCacheLineBytes) Atomic<uint32_t> locked_{0};
   alignas(limits::kCacheLineBytes) Atomic<uint64_t> produced_{0};
   Atomic<uint64_t> consumed_{0};

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StealQueue: a worker's inbox from which idle workers steal. A bounded FIFO ring with one
-// producer, the owner, and many consumers, the owner and the thieves, all of whom take from the
-// head: unlike a work-stealing deque it never serves the newest first, which would ruin tail
-// latency.
+// producer, the owner, and many consumers, the owner and the thieves, which all take from the head:
+// unlike a work-stealing deque it never serves the newest first, which would ruin tail latency.
 //
 // Thread safety: put, put_batch by the owner only; everything else from any thread. Owns its slots;
 // items are copied in and out.

@@ -11,7 +11,7 @@
 //   * What it withheld it returns when it is woken (line 34), and when it finds work before it
 //     could park. If a session is drained meanwhile it returns it as well, and starts anew when
 //     none is: the published code forgets the amount there, and the total stays lower for good.
-// Pure; see overload/cores/contract.h for who calls what.
+// Pure; overload/cores/contract.h says when the host calls what.
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 //   util-range   the share of the cores' time that is spent in requests
 //   delay-range  how long the oldest request of each core has waited
 //
-// Pure; see overload/cores/contract.h for who calls what.
+// Pure; overload/cores/contract.h says when the host calls what.
 #pragma once
 
 #include "overload/cores/contract.h"

@@ -10,7 +10,7 @@
 //             (its interference-aware scheduler). What that scheduler adds for hyperthreads and
 //             memory bandwidth has no counterpart here.
 //
-// Pure; see overload/cores/contract.h for who calls what.
+// Pure; overload/cores/contract.h says when the host calls what.
 #pragma once
 
 #include "overload/cores/contract.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All cores, always: no best-effort work, and what overload control alone is evaluated with
-// (Breakwater, OSDI 2020). Pure; see overload/cores/contract.h for who calls what.
+// (Breakwater, OSDI 2020). Pure; overload/cores/contract.h says when the host calls what.
 #pragma once
 
 #include "overload/cores/contract.h"

@@ -24,7 +24,7 @@ class Writes {
   }
   void reset() { *this = Writes(); }
 
-  // Who writes from now on; what nobody writes is not noted.
+  // The thread that writes from now on; writes by none are not noted.
   void play(uint32_t worker) { worker_ = worker; }
   void note_write(const void* cell) {
     if (worker_ == kNobody) return;

@@ -22,7 +22,7 @@
 
 namespace rubato::testing {
 
-// Who runs the hook.
+// The caller of the hook.
 struct HookContext {
   enum class Kind : uint8_t {
     kWorker,

@@ -236,7 +236,8 @@ class Driver {
         const bool found = ask_next(WorkerId{w});
         if (found && somebody_found_nothing && !has_own) claim_broken();
         somebody_got_work |= found;
-        // Who took of its own may have told the others where to find something (SBB's hints).
+        // A worker that took of its own may have told the others where to find something (SBB's
+        // hints).
         somebody_found_nothing = !found || (somebody_found_nothing && !has_own);
       }
     }

@@ -8,8 +8,9 @@
 // shard take another. Fields are protected by the lock of the shard, except `refs`, and
 // `expires_at`, which may be read without it.
 //
-// Memory order: dropping a reference is a release, and the one who frees (or who finds itself the
-// only owner of a Blob and overwrites it) acquires, so that no read of a former owner comes later.
+// Memory order: dropping a reference is a release, and the thread that frees (or that finds itself
+// the only owner of a Blob and overwrites it) acquires, so that no read of a former owner comes
+// later.
 #pragma once
 
 #include <atomic>

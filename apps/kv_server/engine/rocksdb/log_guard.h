@@ -23,7 +23,7 @@ class LogGuard {
  public:
   explicit LogGuard(std::string dir) : dir_(std::move(dir)) {}
 
-  // Fails with one line that names the file if a log is damaged or missing. For one who holds the
+  // Fails with one line that names the file if a log is damaged or missing. The caller holds the
   // lock of the database. Cuts off a write that a crash left unfinished and filled up with zeros,
   // which RocksDB would take for damage.
   Status check() const;
@@ -34,7 +34,7 @@ class LogGuard {
 
   // Notes which log is the newest. Any thread.
   void note_newest();
-  // The same after the database was closed, for one who holds its lock again. Notes nothing if
+  // The same after the database was closed; the caller holds its lock again. Notes nothing if
   // another server had the database in between.
   void note_clean_end();
 

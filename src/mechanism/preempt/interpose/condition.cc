@@ -73,7 +73,8 @@ int wait_for_turn(Bucket& bucket, uint32_t since, bool shared, const Deadline& d
   return 0;
 }
 
-// (Who calls pthread_mutex_unlock here is never left, so what is pending is not honoured there.)
+// (A caller of pthread_mutex_unlock here is never switched away, so a pending preemption is not
+// honoured there.)
 RUBATO_NEVER_LEFT int wait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const Deadline& deadline) {
   if (!deadline.valid()) return EINVAL;

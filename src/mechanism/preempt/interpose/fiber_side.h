@@ -4,9 +4,9 @@
 // locks that it holds, and waiting without blocking the worker. `caller` is the code that the
 // interposed function returns to: libc calls malloc while it holds locks of its own, so a
 // preemption that falls due in a non-preemptible region is honoured at its end only if that code
-// may be left, and else by a later try. To wait for a lock or a condition is to yield, whoever
-// calls. Nothing here is used on plain threads, but for thread_kind() and, once a runtime is
-// attached, note_foreign_release().
+// may be left, and else by a later try. To wait for a lock or a condition is to yield, whichever
+// thread or fiber calls. Nothing here is used on plain threads, but for thread_kind() and, once a
+// runtime is attached, note_foreign_release().
 //
 // State is kept per TLS block (hooks.h). Leaving a non-preemptible region may switch a fiber that
 // shares its TLS block to another thread, so nothing here holds the address of a thread_local over
@@ -60,8 +60,8 @@ struct Deadline {
   int64_t left_ns() const;
 };
 
-// For fibers that may yield. Lets others run, and has its worker sleep, a little
-// longer each time, only when there was nobody who would have taken some time.
+// For fibers that may yield. Lets others run, and has its worker sleep, a little longer each time,
+// only when no other fiber would have taken some time.
 class Patience {
  public:
   // Gives the worker away. True: try again at once.
@@ -82,7 +82,7 @@ class Patience {
 struct LockKind {
   int (*attempt)(void* lock);
   int (*wait)(void* lock, const timespec* until);
-  // What the holder gets who asks for more; 0 = nothing special, it waits for itself.
+  // The error for a holder that asks for more; 0 = none, it waits for itself.
   int when_held_by_caller = 0;
 };
 
@@ -93,8 +93,8 @@ int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline,
 // What follows a call of libc's in a non-preemptible region.
 int keep_if_taken(int rc, const void* lock, const void* caller);
 
-// The same, with libc's own call for fibers that may not yield: nobody who holds a lock is
-// switched away from it, so the wait is for somebody who runs.
+// The same, with libc's own call for fibers that may not yield: no holder of a lock is switched
+// away, so the holder runs.
 template <class Block>
 [[gnu::always_inline]] inline int take(const LockKind& kind, void* lock, const Deadline& deadline,
                                        const void* caller, Block block) {
@@ -103,8 +103,8 @@ template <class Block>
   return keep_if_taken(block(), lock, caller);
 }
 
-// After the lock has been released, whoever took it: closes the caller's region, if the caller
-// held it, and else has the holder close its own. May switch.
+// After the lock has been released, whichever thread took it: closes the caller's region, if the
+// caller held it, and else has the holder close its own. May switch.
 void give(const void* lock, const void* caller);
 
 // A plain thread has released a lock that it had not taken.

@@ -24,9 +24,9 @@ struct RubatoInterposeHooks {
 // What the calling thread is to the interposers. Its TLS block is its thread control block: a fiber
 // that has one of its own is a thread to libc, others share that of the worker they run on. Fibers
 // that share one are not switched inside code that knows nothing of them, for that code may keep
-// things by thread; so they open non-preemptible regions, but never yield for a lock. Unless who
-// waits keeps the TLS block, and the thread goes on by another one: that is for yield_for_lock to
-// do.
+// things by thread; so they open non-preemptible regions, but never yield for a lock. The
+// exception: the waiting fiber keeps the TLS block, and the thread goes on by another one, which is
+// for yield_for_lock to do.
 enum RubatoInterposeKind {
   RUBATO_INTERPOSE_PLAIN = 0,        // libc is called, nothing else
   RUBATO_INTERPOSE_SHARED = 1,       // fibers of ours run on this thread's TLS block

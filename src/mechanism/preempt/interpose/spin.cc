@@ -24,7 +24,7 @@ RUBATO_NEXT(sem_wait);
 RUBATO_NEXT(sem_timedwait);
 RUBATO_NEXT(sem_clockwait);
 
-// Who lets others run may come to sched_yield itself.
+// The code that lets others run may come to sched_yield itself.
 thread_local constinit bool t_yielding __attribute__((tls_model("initial-exec"))) = false;
 
 pthread_spinlock_t* of(void* lock) { return static_cast<pthread_spinlock_t*>(lock); }
@@ -74,9 +74,9 @@ RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
   return rc;
 }
 
-// Who spins for a lock of somebody's own making (RocksDB's, our store's) comes here now and then.
-// Its holder may be a fiber that needs this very worker, and an interrupt always finds the spinner
-// in the system call, where it is not left.
+// A thread that spins for a lock made without libc (RocksDB's, our store's) comes here now and
+// then. Its holder may be a fiber that needs this very worker, and an interrupt always finds the
+// spinner in the system call, where it is not left.
 RUBATO_INTERPOSED int sched_yield() noexcept {
   if (may_yield() && !t_yielding) {
     t_yielding = true;
