@@ -75,7 +75,7 @@ class Recorder {
     uint64_t sent = 0, refused = 0, errors = 0, lost = 0, expired = 0, overflowed = 0;
   };
 
-  // Of what was measured.
+  // Sums over the measured requests.
   struct Totals {
     uint64_t requests = 0, served = 0, refused = 0, errors = 0, lost = 0;
   };

@@ -129,7 +129,8 @@ Status RpcFlows::open_all(uint32_t count) {
   return await_welcome();
 }
 
-// Of the first flow. A server of another protocol may take what it is sent and say nothing.
+// Waits for the welcome of the first flow. A server of another protocol may take what it is sent
+// and say nothing.
 Status RpcFlows::await_welcome() {
   const Instant limit = now_ + kConnectTimeout;
   while (!flows_.front().session->open()) {

@@ -99,7 +99,7 @@ class Admission {
   struct Counts {
     uint64_t served = 0;
     std::array<uint64_t, kReasons> refused{};
-    // Of these, by class (long second), what admission itself said so of: the host did not.
+    // The part of these that admission refused by itself, without the host, by class (short first).
     std::array<std::array<uint64_t, 2>, kReasons> refused_by_admission{};
   };
   Counts counts() const;

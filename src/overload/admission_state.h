@@ -20,8 +20,8 @@ inline constexpr size_t kRefusalReasons = 5;
 struct AdmissionSettings {
   CreditSettings credits;
   uint32_t workers = 1;
-  // Of long requests; zero = as others, and eight times their own service among their like. From
-  // twice that on they are refused.
+  // The target of long requests; zero = that of others, and eight times their own service among
+  // their like. From twice that on they are refused.
   Nanos target_delay_long = Nanos();
 };
 

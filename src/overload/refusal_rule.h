@@ -86,7 +86,7 @@ class RefusalRule {
     return !refuses(now);
   }
 
-  // So much time went into refusals.
+  // Charges the time that refusals took.
   void spent(Nanos time) { budget_ -= time; }
 
   bool overloaded() const { return overloaded_; }

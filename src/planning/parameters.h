@@ -17,9 +17,9 @@ struct Parameter {
   std::vector<std::string> alternatives;  // values that --set takes, without the default
 };
 
-// Of times and numbers a quarter, half, twice and four times the default, as far as they are in
-// range; of flags the other value. Options that are 0 unless asked for (off, or found by the policy
-// itself) have no scale and are left out.
+// For times and numbers, the alternatives are a quarter, half, twice and four times the default, as
+// far as they are in range; for flags, the other value. Options that are 0 unless asked for (off,
+// or found by the policy itself) have no scale and are left out.
 std::vector<Parameter> parameters_of(const std::string& policy);
 
 // `settings` with that option at that value; the default is left out.

@@ -10,7 +10,7 @@
 
 namespace rubato::planning {
 
-// Of the figure that the report's JSON has at `path`; 0 with one seed.
+// The half-width of the interval of the figure at `path` of the report's JSON; 0 with one seed.
 inline double half_width(const sim::SimReport& report, std::string_view path) {
   for (const sim::Confidence& confidence : report.confidence) {
     if (confidence.path == path) return confidence.half_width;

@@ -78,8 +78,8 @@ struct SloResult {
 // Requires targets of types that the report has.
 SloResult judge(const Slo& slo, const sim::SimReport& report);
 
-// So many requests of a run that twice ten lie beyond each percentile of the targets, with a
-// warm-up that cuts the given share. Requires types that the targets are of.
+// The length of a run, in requests, that leaves twenty beyond each percentile of the targets after
+// a warm-up that cuts the given share. Requires the types that the targets name.
 uint64_t requests_for(const Slo& slo, const std::vector<RequestType>& types, double warmup);
 
 // One line if a percentile of the targets rests on fewer than ten requests beyond it in one run,

@@ -53,8 +53,8 @@ struct Scored {
 struct TuneResult {
   bool met = false;
   bool conceivable = true;  // or it would not be met by limits::kMaxWorkers either
-  // Of the number of workers that was chosen, or of the most if nothing meets the SLO: the best of
-  // each policy, the best of all first.
+  // The best candidate of each policy, the best of all first, with the chosen number of workers, or
+  // the most if no candidate meets the SLO.
   std::vector<Scored> ranking;
 };
 

@@ -66,7 +66,7 @@ class DarcHelp {
   // `hold`: how far beyond a half the demand must go to change a group's number.
   explicit constexpr DarcHelp(double hold) : hold_(hold) {}
 
-  // Of the types that fell behind and may use that worker, the first in turn.
+  // A request of the first type in turn that fell behind and may use that worker.
   template <class H>
   static Job* next(const DarcPlan& plan, WorkerId me, H& host) {
     for (uint32_t turn = 0; turn < plan.somebody_behind; ++turn) {

@@ -26,7 +26,7 @@ class Explanation {
   void line(std::string text) { lines_.push_back(std::move(text)); }
   std::vector<std::string> take() { return std::move(lines_); }
 
-  // Of policies that tell types apart, the last slot stands for all higher types as well.
+  // For policies that tell types apart, the last slot stands for all higher types as well.
   std::string type(uint32_t type) const {
     if (type >= types_) return "type " + std::to_string(type);
     const bool shared = type == limits::kTypes - 1 && types_ > limits::kTypes;

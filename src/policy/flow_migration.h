@@ -103,7 +103,7 @@ class FlowMigration {
 
   static Load load_of(uint64_t hint) { return static_cast<Load>(hint & 3); }
 
-  // Of worker `me`: a round has begun in which so many requests were received.
+  // Called by worker `me` when a round has begun, with the number of requests received in it.
   template <class H>
   void round(Worker& worker, WorkerId me, uint32_t received, H& host) const {
     count(worker, received);
@@ -116,7 +116,7 @@ class FlowMigration {
     unsteer_flow(worker, host);
   }
 
-  // Of worker `me`: it is about to run this job.
+  // Called by worker `me` before it runs this job.
   template <class H>
   void running(Worker& worker, WorkerId me, const Job& job, H& host) const {
     if (!worker.publish || is_adopted(worker, job.flow)) return;
@@ -128,11 +128,12 @@ class FlowMigration {
     if (!worker.publish) worker.offered = job.flow + 1;
   }
 
-  // Of a worker that has nothing to run: what it runs next is not of flows that are its to give.
+  // Called by a worker that has nothing to run: its next job is not of a flow that it may give
+  // away.
   void idle(Worker& worker) const { worker.publish = false; }
 
-  // Of the idle worker `me`: takes the flow that `victim` has published. False = there is none,
-  // another worker was faster, or the host cannot steer it.
+  // Called by the idle worker `me`: takes the flow that `victim` has published. False = there is
+  // none, another worker was faster, or the host cannot steer it.
   template <class H>
   bool adopt(Worker& worker, WorkerId me, WorkerId victim, H& host) const {
     const uint64_t hint = host.hint(victim);

@@ -36,7 +36,7 @@ class Needs {
     }
   }
 
-  // Of the window that was observed last: did the type wait beyond so many service times, on
+  // In the window that was observed last, did the type wait beyond so many service times, on
   // average and still, and has its wait doubled since it was helped, or not shrunk for a while?
   // Such a type gets less than it needs. Before the profile's window is closed.
   bool fell_behind(const Profile& profile, uint32_t type, double beyond) {

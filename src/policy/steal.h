@@ -54,7 +54,7 @@ class Steal {
     return steal_among(1, start, me, host);
   }
 
-  // Of the workers `from` to `end` - 1 steps after me.
+  // Steals from one of the workers `from` to `end` - 1 steps after me.
   template <class H>
   Job* steal_among(uint32_t from, uint32_t end, WorkerId me, H& host) const {
     for (uint32_t step = from; step < end; ++step) {

@@ -72,7 +72,8 @@ void AgentPort::look() {
   runtime_.advertise(drains() ? 0 : weight_.percent());
 }
 
-// Of short requests; and of long ones that have a target of their own, as the same part of that.
+// The queueing delay of short requests, or that of long ones scaled by the ratio of the two
+// targets, if that is more.
 Nanos AgentPort::delay() const {
   const Nanos of_short = runtime_.queue_delay(JobClass::kShort);
   const overload::RefusalSettings& settings = runtime_.options().refusal_rule;

@@ -90,7 +90,7 @@ bool CoreControl::grant(uint32_t worker) {
   return true;
 }
 
-// Of the bursts the one whose requests have waited least, an idle one first; the last of equals.
+// Parks the burst worker whose requests have waited least, an idle one first; the last of equals.
 void CoreControl::request_one_park() {
   uint32_t chosen = kNobody;
   for (uint32_t w = guaranteed_; w < slots_.size(); ++w) {

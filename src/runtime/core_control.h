@@ -129,8 +129,8 @@ class CoreControl {
   std::vector<Flag> delegated_;
   std::vector<OwnCounts> own_;
 
-  // Of the context that looks. Ordering: the flag is taken with acquire and cleared with release,
-  // so each holder sees what the one before left.
+  // State of the context that looks. Ordering: the flag is taken with acquire and cleared with
+  // release, so each holder sees what the one before left.
   std::atomic_flag looking_{};
   std::atomic<int64_t> next_look_ns_{0};
   bool looked_ = false;

@@ -73,7 +73,7 @@ class Exporter {
   uint16_t port_;
   Sources sources_;
   Limits limits_;
-  // Of the thread alone.
+  // Used by the thread alone.
   std::vector<ExporterClient> clients_;  // the oldest first
   ExporterStats stats_;
   bool accepting_ = true;  // false for a moment where the system has no descriptor for another

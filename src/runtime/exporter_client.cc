@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kRequestBytes = 4096;
 
-// Of a call that moved nothing.
+// Is the call that moved no byte to be repeated?
 bool may_go_on(int problem) {
   return problem == EAGAIN || problem == EWOULDBLOCK || problem == EINTR;
 }

@@ -125,8 +125,8 @@ class QueueSet {
 
   uint32_t queue_count(uint32_t declaration) const { return queue_counts_[declaration]; }
 
-  // Of an `aged` queue: when the job arrived that was last at its head, in ns. Relaxed: a hint that
-  // orders nothing.
+  // For an `aged` queue: the arrival of the job that was last at its head, in ns. Relaxed: a hint
+  // that orders nothing.
   std::atomic<int64_t>& age(QueueRef q) { return ages_[q.declaration][q.index]; }
 
  private:

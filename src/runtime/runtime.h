@@ -106,8 +106,8 @@ class Runtime {
   virtual uint64_t finished(WorkerId worker, uint32_t type) const = 0;
   // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
   virtual Histogram overrun() const = 0;
-  // Of each worker, with RuntimeOptions::record_arrivals; else empty. They live as long as the
-  // runtime. For one recorder at a time.
+  // One recorder of each worker, with RuntimeOptions::record_arrivals; else empty. They live as
+  // long as the runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
   virtual const RuntimeOptions& options() const = 0;
 

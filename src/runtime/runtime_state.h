@@ -69,7 +69,7 @@ struct RuntimeState {
   PlanCell<typename P::Plan> plan;
   // Control-plane requests wait apart, one queue per worker, open to thieves.
   std::vector<std::unique_ptr<StealQueue<Job*>>> control;
-  // Of every worker, filled before the first of them starts.
+  // One of every worker, filled before the first of them starts.
   std::vector<const WorkerStats*> worker_stats;
   FiberPool fibers;
   std::atomic<int64_t> slow_threshold_ns;

@@ -23,8 +23,8 @@ class StuckWorkers {
       : stats_(stats), watched_(workers) {}
 
   bool is_stuck(WorkerId worker, Instant at) const { return stuck_for(worker, at) >= kStuck; }
-  // So long that another worker should look after its arrivals from now on; before that it does
-  // when something has come. Workers without a CPU get it back within milliseconds.
+  // The time from which another worker should look after its arrivals; before that it does when
+  // something has come. Workers without a CPU get it back within milliseconds.
   bool is_stuck_for_long(WorkerId worker, Instant at) const {
     return stuck_for(worker, at) >= kStuckForLong;
   }

@@ -4,7 +4,7 @@
 // they were long, for `--classify learned`, for refusing long requests, and for policies that order
 // by size.
 //
-// Of one worker, which learns from the requests that it finishes: no two write to one table.
+// Each worker has one and learns from the requests that it finishes: no two write to one table.
 #pragma once
 
 #include <algorithm>
