@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 from server import ReplyError, Server, encode, refused
+from waiting import eventually
 
 TOOLS = shutil.which("memccp") and shutil.which("memccat") and shutil.which("memccapable")
 
@@ -43,6 +44,14 @@ class Memcached(unittest.TestCase):
             text += chunk
         return text
 
+    def receive_until(self, end):
+        text = b""
+        while not text.endswith(end):
+            chunk = self.link.recv(65536)
+            self.assertTrue(chunk, text)
+            text += chunk
+        return text
+
     def test_items_with_flags(self):
         self.expect(b"get a\r\n", b"END\r\n")
         self.expect(b"set a 0 0 3\r\none\r\n", b"STORED\r\n")
@@ -67,21 +76,14 @@ class Memcached(unittest.TestCase):
         self.expect(b"add k 0 0 1\r\ny\r\n", b"NOT_STORED\r\n")
         self.expect(b"prepend k 0 0 2\r\nab\r\n", b"STORED\r\n")
         self.expect(b"get k\r\n", b"VALUE k 3 3\r\nabx\r\nEND\r\n")
-        self.link.sendall(b"gets k\r\n")
-        line = b""
-        while not line.endswith(b"END\r\n"):
-            line += self.link.recv(100)
-        token = line.split()[4]
+        token = self.token(b"k")
         self.expect(b"cas none 0 0 1 " + token + b"\r\nz\r\n", b"NOT_FOUND\r\n")
         self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"STORED\r\n")
         self.expect(b"cas k 0 0 1 " + token + b"\r\nz\r\n", b"EXISTS\r\n")
 
     def token(self, key):
         self.link.sendall(b"gets " + key + b"\r\n")
-        line = b""
-        while not line.endswith(b"END\r\n"):
-            line += self.link.recv(10_000)
-        return line.split()[4]
+        return self.receive_until(b"END\r\n").split()[4]
 
     def test_cas_stores_only_where_nobody_has_written_since(self):
         self.expect(b"set k 0 0 1\r\na\r\n", b"STORED\r\n")
@@ -139,9 +141,7 @@ class Memcached(unittest.TestCase):
                     b"OK\r\nEND\r\n")
         self.expect(b"version\r\n", b"VERSION 1.6.18\r\n")
         self.link.sendall(b"stats\r\n")
-        text = b""
-        while not text.endswith(b"END\r\n"):
-            text += self.link.recv(1000)
+        text = self.receive_until(b"END\r\n")
         self.assertIn(b"STAT curr_items 0\r\n", text)
         self.assertIn(b"STAT version 1.6.18\r\n", text)
         self.expect(b"quit\r\n", b"")
@@ -176,14 +176,13 @@ class Memcached(unittest.TestCase):
     def test_an_overloaded_server_says_so(self):
         with MemcachedServer("--policy", "fcfs", "--workers", "1", "--overload", "aqm",
                              "--target-delay", "100us") as server:
-            text = b""
-            with server.client() as busy, server.connect() as link:
-                busy.socket.sendall(encode("DEBUG", "SLEEP", "0.02") * 200)
-                while b"overloaded" not in text:
-                    link.sendall(b"get k\r\n" * 50 + b"version\r\n")
-                    text = b""
-                    while not text.endswith(b"VERSION 1.6.18\r\n"):
-                        text += link.recv(65536)
+            def ask():
+                busy.socket.sendall(encode("DEBUG", "SLEEP", "0.02") * 10)
+                self.link.sendall(b"get k\r\n" * 50 + b"version\r\n")
+                return self.receive_until(b"VERSION 1.6.18\r\n")
+
+            with server.client() as busy, server.connect() as self.link:
+                text = eventually(ask, lambda text: b"overloaded" in text)
             self.assertRegex(text, rb"SERVER_ERROR overloaded short retry-after-ms [1-9]\d*\r\n")
             replies = text.count(b"END\r\n") + text.count(b"SERVER_ERROR overloaded")
             self.assertEqual(replies, 50)

@@ -25,7 +25,8 @@ LONG_REQUESTS = 4
 SMALL = ("--max-fibers", "64", "--inbox-capacity", "64", "--shared-capacity", "64",
          "--max-connections", "64")
 SUSPENDED = re.compile(r"^ +(\d+)  preempted request +rubato::spin::busy_work\b(.*)$", re.MULTILINE)
-RUNNING = re.compile(r"^ +\d+  runs in thread \d+ +rubato::spin::busy_work\b", re.MULTILINE)
+# Anywhere in the application: gdb stops it where it happens to be.
+RUNNING = re.compile(r"^ +\d+  runs in thread \d+ +rubato::spin::", re.MULTILINE)
 
 
 def gdb(target, *commands):
