@@ -78,8 +78,7 @@ typedef struct rubato_options {
   uint32_t workers;
   // What makes a request long, so that it may be preempted; enum rubato_classify; age by default.
   uint32_t classify;
-  // Which clock ends the slices of a long request; enum rubato_preemption_clock; self by
-  // default.
+  // Which clock ends the slices of a long request; enum rubato_preemption_clock; self by default.
   uint32_t preemption_clock;
   // What workers do that have nothing to do; enum rubato_idle; adaptive by default.
   uint32_t idle;
