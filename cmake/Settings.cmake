@@ -32,7 +32,7 @@ if(RUBATO_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "RUBATO_FUZZ takes clang++ (libFuzzer); use the preset `fuzz`")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=address,undefined)
 elseif(RUBATO_SANITIZE)
   # Reports show lines, no variables: that is a third of the time it takes to build. The checks left

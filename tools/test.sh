@@ -122,7 +122,7 @@ wrap=()
 
 if command -v clang++-19 >/dev/null; then
   say "fuzz targets, briefly"
-  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-10}" && build fuzz fuzzers
+  configure fuzz -DRUBATO_FUZZ_SECONDS="${FUZZ_SECONDS:-5}" && build fuzz fuzzers
   run fuzz -L '^fuzz$'
 else
   say "no clang++-19: fuzz targets only replayed their corpus"
