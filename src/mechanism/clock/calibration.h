@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of clock calibration, apart from any clock so that it can be tested: what rate do
-// a handful of paired readings of two clocks agree on? Pure; any thread.
+// The arithmetic of clock calibration: the rate that a handful of paired readings of two clocks
+// agree on. It uses no clock, so that it can be tested. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace rubato {
 
-// One simultaneous reading of both clocks, as good as it could be had.
+// One reading of both clocks, as nearly simultaneous as possible.
 struct ClockPair {
   uint64_t cycles = 0;
   int64_t ns = 0;

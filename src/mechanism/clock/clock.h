@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clock: the live host's time, from the processor's own counter (x86-64 TSC, AArch64 CNTVCT) where
-// that can be trusted, else from clock_gettime(CLOCK_MONOTONIC).
+// it can be trusted, otherwise from clock_gettime(CLOCK_MONOTONIC).
 //
 // The counter's rate is measured against CLOCK_MONOTONIC_RAW at start, never read from CPUID leaves
-// 0x15 and 0x16, which hypervisors leave zero or wrong. It is trusted if the processor says that
-// it is invariant (constant rate, running in every sleep state) and the kernel has not itself
-// given up on it. Instants begin at the value of CLOCK_MONOTONIC at calibration, then run at the
-// measured rate: they are not slewed by NTP, and may drift from CLOCK_MONOTONIC by some parts per
-// million.
+// 0x15 and 0x16, which hypervisors leave zero or wrong. The counter is trusted if the processor
+// says that it is invariant (constant rate, running in every sleep state) and the kernel has not
+// itself given up on it. Instants begin at the value of CLOCK_MONOTONIC at calibration, then run at
+// the measured rate: they are not slewed by NTP, and may drift from CLOCK_MONOTONIC by some parts
+// per million.
 //
 // Thread safety: a Clock is immutable after calibrate(); every method from any thread and from
 // signal handlers. Two reads on one thread never go backwards; on two processors they agree to what

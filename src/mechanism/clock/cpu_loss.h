@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuLoss: for how long the calling thread was ready to run and had no CPU, because others had it
-// or a quota was used up. The kernel counts a thread's CPU time; what is left of the wall time,
-// less what the thread slept of its own will, it has lost. What a hypervisor takes is counted only
-// where the kernel knows of it. Reading the kernel's count is a system call of about a microsecond,
-// so it is done on suspicion, and otherwise at most once per kInterval; what was lost before a
-// stretch of time, but since then, may be taken for lost in it. A thread that blocks in a system
-// call has no CPU either.
+// CpuLoss: how long the calling thread was ready to run but had no CPU, because other threads had
+// it or a quota was used up. The lost time is the wall time less the CPU time that the kernel
+// counted for the thread and less the time that the thread slept by its own choice. Time that a
+// hypervisor takes is counted only where the kernel knows of it. Reading the kernel's count is a
+// system call of about a microsecond, so it is done on suspicion, and otherwise at most once per
+// kInterval; time lost since the last reading, but before the stretch of time in question, may be
+// taken for lost in that stretch. A thread that blocks in a system call has no CPU either.
 //
-// One per thread, its thread only.
+// One per thread, used by that thread only.
 #pragma once
 
 #include "base/time.h"
@@ -17,8 +17,8 @@ namespace rubato {
 
 class CpuLoss {
  public:
-  // The thread has slept from `from` to `now`. The little CPU time that falling asleep takes is
-  // hidden in there, so the count starts anew every now and then.
+  // The thread has slept from `from` to `now`. That includes the little CPU time that falling
+  // asleep takes, so the count starts anew every now and then.
   void slept(Instant from, Instant now) {
     asleep_ += now - from;
     restart_if_old(now);
@@ -30,7 +30,8 @@ class CpuLoss {
   // Counts from `now` on.
   void restart(Instant now);
 
-  // What was lost since the count was started, right to some 50 us; starts it anew. At least zero.
+  // The time lost since the count was started, at least zero, correct to some 50 us; starts the
+  // count anew.
   Nanos take(Instant now);
 
  private:

@@ -59,8 +59,8 @@ bool path_of(std::string_view groups, bool unified, std::string& path) {
   return false;
 }
 
-// "200000 100000", "max 100000"; of version 1 two files with a number each, of which the first is
-// negative for no limit.
+// "200000 100000", "max 100000"; version 1 has two files with a number each, the first negative for
+// no limit.
 double own_quota(const std::string& folder, bool unified) {
   std::istringstream text(unified ? cgroup_text(folder + "/cpu.max")
                                   : cgroup_text(folder + "/cpu.cfs_quota_us") + " " +

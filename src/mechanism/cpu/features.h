@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What this processor offers that Rubato would use. Read once; any thread. All false on processors
-// other than x86-64.
+// The features of this processor that Rubato can use. Read once; any thread. All false on
+// processors other than x86-64.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cpu_pause(): what a spinning loop does between two looks. It tells the processor to give its
+// cpu_pause(): the pause of a spinning loop between two reads. It tells the processor to give its
 // hyper-thread sibling the pipeline for a moment (10 to 140 cycles, by model). Any thread.
 #pragma once
 

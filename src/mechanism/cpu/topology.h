@@ -2,7 +2,7 @@
 //
 // Topology: the CPUs this process may use, and how they lie in cores, packages and memory nodes, as
 // sysfs tells it. For placing workers and for `rubato doctor`; a snapshot, read at start, any
-// thread. What the system does not tell has the defaults below: reading never fails.
+// thread. A field that the system does not tell keeps its default below: reading never fails.
 #pragma once
 
 #include <cstdint>
@@ -42,12 +42,13 @@ struct Topology {
   std::vector<uint32_t> one_per_core() const;
 };
 
-// `sysfs` is /sys but in tests; `allowed` is what affinity leaves, see allowed_cpus().
+// `sysfs` is /sys except in tests; `allowed`: the CPUs that the affinity allows, see
+// allowed_cpus().
 Topology read_topology(const std::filesystem::path& sysfs, std::span<const uint32_t> allowed);
 Topology read_topology();
 
 // Parses the kernel's list format, such as "0-3,8,10-11\n", into ascending numbers without
-// duplicates. Nothing if the text is not such a list or a number exceeds kCpuListMax. Pure.
+// duplicates. Nullopt if the text is not such a list or a number exceeds kCpuListMax. Pure.
 std::optional<std::vector<uint32_t>> parse_cpu_list(std::string_view text);
 
 inline constexpr uint32_t kCpuListMax = 8191;

@@ -5,7 +5,7 @@
 
 namespace rubato {
 
-// Where a fresh fiber starts: in switch_*.S, never called from C++.
+// The first code of a fresh fiber, in switch_*.S; never called from C++.
 extern "C" void rubato_context_entry();
 
 namespace {

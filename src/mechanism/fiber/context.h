@@ -4,18 +4,18 @@
 // two of them. It is the bottom of the fiber code: no stacks, no sanitizers, no exceptions; callers
 // other than fiber.h and the benchmarks want fiber.h.
 //
-// Saved, and nothing more, is what the platform's calling convention lets a function expect back
-// from a call: the callee-saved registers, the stack pointer, and the *control* part of the
-// floating-point state (rounding mode, exception masks), which both the System V ABI (3.2.1) and
-// AAPCS64 (6.1.2) hold to be preserved across calls. Flags of floating-point exceptions are not
-// preserved by a call; on x86-64 they share MXCSR with the control bits and so travel along, on
-// AArch64 they stay in FPSR and are not touched. Signal masks, errno and thread-local storage
-// belong to the thread and are not saved.
+// A Context saves only what the platform's calling convention preserves across a call: the
+// callee-saved registers, the stack pointer, and the *control* part of the floating-point state
+// (rounding mode, exception masks), which both the System V ABI (3.2.1) and AAPCS64 (6.1.2)
+// preserve. Flags of floating-point exceptions are not preserved by a call; on x86-64 they share
+// MXCSR with the control bits and so travel along, on AArch64 they stay in FPSR and are not
+// touched. Signal masks, errno and thread-local storage belong to the thread and are not saved.
 //
 // Thread safety: a Context belongs to the thread that may run the fiber next. It may be loaded on
 // another thread than the one that saved it if the hand-over between them synchronises (a queue
-// does). Code that stays on the stack across a switch must not keep the address of a thread_local,
-// for it may wake on another thread. Compilers do cache such addresses, and the results of
+// does).
+// Code that stays on the stack across a switch must not keep the address of a thread_local, because
+// it may continue on another thread. Compilers do cache such addresses, and the results of
 // pthread_self() and __errno_location(), which glibc declares `const`: read all these in a function
 // that is not inlined and does not switch.
 //
@@ -67,7 +67,8 @@ inline constexpr size_t kContextLines = 3;
 
 static_assert(sizeof(Context) == kContextLines * limits::kCacheLineBytes);
 
-// What a fiber runs. It must never return: it leaves by switching away for the last time.
+// The function that a fiber runs. It must never return: it ends by switching away for the last
+// time.
 using FiberEntry = void (*)(void* argument);
 
 // Prepares `context` so that the first switch to it calls entry(argument) on the given stack, with
@@ -79,9 +80,9 @@ void context_make(Context& context, void* stack_low, size_t stack_size_bytes, Fi
 
 inline constexpr size_t kContextStackMin = 1024;
 
-// Saves the caller's state in *from and continues at what *to holds. Returns when a switch to *from
-// comes, perhaps on another thread. Not preemptible: a signal handler that interrupts it must not
-// switch. Requires from != to.
+// Saves the caller's state in *from and continues from the state in *to. Returns when a later
+// switch goes to *from, perhaps on another thread. Not preemptible: a signal handler that
+// interrupts it must not switch. Requires from != to.
 extern "C" void rubato_context_switch(Context* from, const Context* to);
 
 }  // namespace rubato

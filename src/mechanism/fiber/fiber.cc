@@ -24,8 +24,8 @@ ExceptionState& thread_exceptions() {
   return *t_exceptions;
 }
 
-// Everything happens before the switch, on the thread that is still ours: afterwards `from` may be
-// on another thread, where nothing looked up earlier holds.
+// The exchange happens before the switch, while `from` is still on this thread: afterwards it may
+// be on another one, where no address looked up earlier is valid.
 inline void exchange_exceptions(Fiber& from, const Fiber& to) {
   ExceptionState& current = thread_exceptions();
   from.exceptions = current;
@@ -53,7 +53,8 @@ void fiber_start(Fiber& fiber, Stack* stack, FiberEntry entry, void* argument) {
   context_make(fiber.context, stack->low, stack->size_bytes, entry, argument);
   fiber.exceptions = {};
   fiber.stack = stack;
-  // A fresh one each time: the shadow call stack of a fiber that never returned keeps its frames.
+  // A fresh TSan fiber each time: the shadow call stack of a fiber that never returned keeps its
+  // frames.
   fiber_finish(fiber);
   fiber.tsan_fiber = sanitizer::create_fiber();
   fiber.asan_fake_stack = nullptr;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fiber: a context, its stack, and what else of a thread's state has to follow it: the exception
-// state of the C++ runtime and the sanitizers' bookkeeping. A fiber may be resumed on any thread.
+// Fiber: a context, its stack, and the other parts of a thread's state that follow it: the
+// exception state of the C++ runtime and the sanitizers' bookkeeping. A fiber may be resumed on any
+// thread.
 //
-// Life of one:  fiber_start -> fiber_switch to it, back, to it, ... -> the fiber itself calls
+// Life of a fiber: fiber_start -> fiber_switch to it, back, to it, ... -> the fiber itself calls
 // fiber_switch_final -> fiber_start again (reuse), or fiber_finish.
 // The entry function calls fiber_entered first and never returns.
 //
-// Thread safety: none of its own. At any time one thread owns a Fiber: the one that runs it, or the
-// one that took it from a queue. A fiber must not become visible to other threads before the switch
-// away from it is complete: publish it from the fiber that was switched to, not from itself.
-// Ownership: the Fiber does not own its stack; the code that took it from the StackPool gives it
-// back, after the final switch.
+// Thread safety: none of its own. At any time one thread owns a Fiber: the thread that runs it, or
+// the thread that took it from a queue. A fiber must not become visible to other threads before the
+// switch away from it is complete: publish it from the fiber that was switched to, not from itself.
+// Ownership: the Fiber does not own its stack; the code that took the stack from the StackPool
+// gives it back after the final switch.
 //
-// Not carried along: errno, the signal mask, thread_local variables (see context.h).
+// errno, the signal mask and thread_local variables are not carried along (see context.h).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,9 @@
 namespace rubato {
 
 // The Itanium C++ ABI's __cxa_eh_globals (2.2.2), one per thread: exceptions being handled, and the
-// number thrown but not yet caught. It belongs to the stack that throws, so it moves with it: else
-// a fiber that waits inside a catch block would find another fiber's exception in `throw;`.
+// number thrown but not yet caught. The state belongs to the stack that throws, so it moves with
+// the fiber: otherwise a fiber that waits inside a catch block would find another fiber's exception
+// in `throw;`.
 struct ExceptionState {
   void* caught_exceptions = nullptr;
   uint64_t uncaught_exceptions = 0;  // an unsigned int and its padding
@@ -51,12 +53,13 @@ void fiber_start(Fiber& fiber, Stack* stack, FiberEntry entry, void* argument);
 // The first call in every entry function. `self` is the fiber that was started.
 void fiber_entered(Fiber& self);
 
-// Leaves `from`, which must be the running fiber, for `to`. Returns when a switch to `from` comes,
-// perhaps on another thread. Requires from != to.
+// Leaves `from`, which must be the running fiber, for `to`. Returns when a later switch goes to
+// `from`, perhaps on another thread. Requires from != to.
 void fiber_switch(Fiber& from, Fiber& to);
 
-// The same, but `from` will never be resumed. `to` may give its stack back or start it anew. The
-// frames left on it are not unwound: destructors of what is alive there do not run.
+// The same, but `from` will never be resumed. `to` may give the stack of `from` back or start
+// `from` anew. The frames on that stack are not unwound: destructors of objects alive there do not
+// run.
 [[noreturn]] void fiber_switch_final(Fiber& from, Fiber& to);
 
 // The same two for fibers that have thread-local storage of their own, where the caller has already
@@ -65,13 +68,14 @@ void fiber_switch(Fiber& from, Fiber& to);
 void fiber_switch_as_another(Fiber& from, Fiber& to);
 [[noreturn]] void fiber_switch_final_as_another(Fiber& from, Fiber& to);
 
-// For callers that change thread-local storage between fibers that share some: called before, where
-// that of `from` stays behind for others, and after, where `to` shares what it finds.
+// For code that changes the thread-local storage between fibers that share some: the first before
+// the change, if the storage of `from` stays behind for other fibers; the second after it, if `to`
+// shares the storage that it finds.
 void fiber_keep_exceptions(Fiber& from);
 void fiber_bring_exceptions(const Fiber& to);
 
 // Makes `fiber` stand for the calling thread on its own stack, so that it can be switched from and
-// later back to. To be called once per thread that runs fibers, on that thread.
+// later back to. Call it once on each thread that runs fibers.
 void fiber_adopt_thread(Fiber& fiber);
 
 // Releases what fiber_start took (sanitizer builds only). Requires that the fiber is not running;

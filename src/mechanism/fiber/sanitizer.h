@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a sanitizer that keeps records by thread is built in, and what it must be told about
-// fibers, as functions that are empty in other builds: those are for fiber.cc and stack.cc only.
+// Tells whether a sanitizer that keeps records by thread is built in, and reports fibers to it
+// through functions that are empty in other builds. Only fiber.cc and stack.cc use these functions.
 //
 // AddressSanitizer keeps the bounds of the running stack and a "fake stack" per fiber;
 // ThreadSanitizer keeps a clock and a shadow call stack per fiber. Both must hear of a switch just

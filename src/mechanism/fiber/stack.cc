@@ -142,8 +142,8 @@ uint32_t StackPool::in_use_max() const {
   return out_max_;
 }
 
-// From the top of the stack down to the deepest page that is resident. `residency` has room for one
-// byte per page of a stack.
+// The bytes from the top of the stack down to the deepest page that is resident. `residency` has
+// room for one byte per page of a stack.
 size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const {
   std::byte* low = region_ + index * stride_bytes() + page_bytes_;
   if (mincore(low, stack_bytes_, residency) != 0) return 0;

@@ -6,13 +6,15 @@
 // stack is first used that deep; an idle stack keeps what it has touched.
 //
 // Thread safety: every method of StackPool may be called from any thread. A StackCache belongs to
-// one worker: take and give only there. A stack may be given back on another worker than took it.
-// Ownership: the pool owns the stacks and must outlive its caches and all fibers on its stacks.
+// one worker: take and give only there. A stack may be given back on a worker other than the one
+// that took it. Ownership: the pool owns the stacks and must outlive its caches and all fibers on
+// its stacks.
 //
-// Bounds: `capacity` stacks, and full is a null from take() that is counted. Up to kStackCacheMax
-// idle stacks rest in each cache, out of reach of the other workers, so leave that much room. Each
-// stack is two memory mappings; Linux allows 65,530 per process (vm.max_map_count), so about 32,000
-// stacks; what the kernel refuses is refused and counted like a full pool.
+// Bounds: `capacity` stacks; when none is left, take() returns null and the refusal is counted. Up
+// to kStackCacheMax idle stacks rest in each cache, out of reach of the other workers, so the
+// capacity must leave that much room. Each stack is two memory mappings; Linux allows 65,530 per
+// process (vm.max_map_count), so about 32,000 stacks; a mapping that the kernel refuses is refused
+// and counted like a full pool.
 #pragma once
 
 #include <atomic>
@@ -31,8 +33,8 @@ inline constexpr uint32_t kStackCacheMax = 2 * kStackBatch;  // idle stacks in o
 inline constexpr uint32_t kStackColours = 16;  // offsets of stack tops
 inline constexpr size_t kStackColourBytes = 4 * limits::kCacheLineBytes;
 
-// A stack that is taken. Fixed for the life of the pool, except `next`, which the holder of the
-// stack may use to link it.
+// A stack that is taken. All members are fixed for the life of the pool, except `next`, which the
+// holder of the stack may use to link it.
 struct Stack {
   std::byte* low = nullptr;  // the lowest usable byte; the guard page ends here
   size_t size_bytes = 0;
@@ -60,19 +62,20 @@ class StackPool {
 
   uint32_t capacity() const { return capacity_; }
 
-  // Stacks taken and not yet given back, over all caches. A snapshot: exact when nobody is moving.
+  // Stacks taken and not yet given back, over all caches. A snapshot: exact while no thread takes
+  // or gives a stack.
   uint32_t in_use() const;
 
-  // The most stacks that were ever out of the shared list at once: in use or idle in a cache. It is
-  // the figure to hold against capacity(); in_use() never exceeded it.
+  // The most stacks that were ever out of the shared list at once: in use or idle in a cache.
+  // Compare this figure with capacity(); in_use() never exceeded it.
   uint32_t in_use_max() const;
 
   // Calls of take() answered with null.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
-  // How deep any stack has been used since the pool was made, in bytes, rounded up to pages. Found
-  // by asking the kernel which pages were ever touched: nothing is painted and take() pays nothing,
-  // but the call itself costs about a microsecond per stack. 0 if the kernel does not tell.
+  // How deep any stack has been used since the pool was made, in bytes, rounded up to pages. The
+  // kernel tells which pages were ever touched, so no stack is painted and take() costs nothing
+  // extra, but the call itself costs about a microsecond per stack. 0 if the kernel does not tell.
   size_t high_water_bytes() const;
 
  private:
@@ -83,7 +86,7 @@ class StackPool {
   size_t touched_bytes(uint32_t index, unsigned char* residency) const;
   void attach(StackCache& cache);
   void detach(StackCache& cache);
-  // Up to `wanted` stacks as a list, and their number.
+  // Fills `list` with up to `wanted` stacks and returns their number.
   uint32_t refill(uint32_t wanted, Stack*& list);
   void put_back(Stack* list, uint32_t count);
 

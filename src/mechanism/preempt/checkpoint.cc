@@ -28,8 +28,8 @@ namespace {
 std::atomic<bool (*)()> g_handler{nullptr};
 }  // namespace
 
-// The caller's errno goes with it. Looked up afresh on either side of the switch: the library's own
-// look-up is declared `const`, so that a compiler may keep its answer.
+// The caller's errno moves with the request. It is looked up afresh on either side of the switch:
+// the library's own look-up is declared `const`, so that a compiler may keep its answer.
 [[gnu::noinline]] static int error_number() {
   asm volatile("");
   return errno;

@@ -43,7 +43,8 @@ struct Reading {
 };
 
 CodeRanges<kRangesMax> g_ranges;
-// One reader of the loader's list at a time. A flag, as this may run inside an interposed function.
+// Admits one reader of the loader's list at a time. It is a flag and no mutex, because the reader
+// may run inside an interposed function.
 std::atomic_flag g_reading = ATOMIC_FLAG_INIT;
 Reading g_reading_now;  // too large for a fiber's stack; guarded by g_reading
 
@@ -82,7 +83,7 @@ int note_object(dl_phdr_info* object, size_t, void* argument) {
   return 0;
 }
 
-// Takes `code` out of what may be left; where there is no room for that, all that is around it.
+// Marks `code` as unsafe; where there is no room for that, marks the whole range around it.
 void note_never_left(Reading& reading, const CodeSpan& code) {
   for (uint32_t i = 0; i < reading.count; ++i) {
     CodeRange& around = reading.ranges[i];
@@ -131,12 +132,12 @@ void read_and_publish() {
   note_never_left(reading);
   std::sort(reading.ranges.begin(), reading.ranges.begin() + reading.count,
             [](const CodeRange& a, const CodeRange& b) {
-              return a.low != b.low ? a.low < b.low : a.high < b.high;  // what is empty first
+              return a.low != b.low ? a.low < b.low : a.high < b.high;  // empty ranges first
             });
   g_ranges.publish({reading.ranges.data(), reading.count});
 }
 
-// A fiber that was switched away while it reads would keep the others out: hence the region.
+// A fiber that was switched away while it reads would keep other readers out: hence the region.
 void release_reading() { g_reading.clear(std::memory_order_release); }
 bool try_reading() { return !g_reading.test_and_set(std::memory_order_acquire); }
 
@@ -163,8 +164,9 @@ Status code_map_build() {
   return Done{};
 }
 
-// Does not wait for a thread that is reading already: that thread may be waiting for a lock of the
-// loader that the caller holds. What it misses is unknown, and read when it is interrupted.
+// Does not wait for a thread that is already reading: that thread may itself be waiting for a lock
+// of the loader that the caller holds. Code that it misses is unknown, and is read when it is
+// interrupted.
 void code_map_refresh() {
   const PreemptDisableGuard section;
   if (!try_reading()) return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CodeRanges: which stretches of the address space hold code that must not be left half-way. One
-// writer at a time (the caller sees to that); any thread looks up, signal handlers included, even
-// one that has interrupted the writer. A lookup never waits and never frees: a sequence lock whose
-// reader gives up where others retry, with the answer that is always right, "do not switch here".
+// CodeRanges: the stretches of the address space that hold code that must not be left half-way. One
+// thread writes at a time (the caller ensures this); any thread may look up, even in a signal
+// handler that has interrupted the writer. A lookup never waits and never frees: it reads under a
+// sequence lock, and where other readers retry it gives up with the answer that is always right,
+// "do not switch here".
 //
 // Ordering: the writer makes the version odd before it stores the words with release, and even with
 // release after them; a reader loads the words with acquire, so one that saw a new word also sees
@@ -23,7 +24,7 @@ namespace rubato {
 enum class CodeKind : uint8_t {
   kUnknown,  // in no range, or the ranges are just being changed
   kSafe,     // a fiber may be switched at any instruction
-  kUnsafe,   // not while it is in here
+  kUnsafe,   // a fiber must not be switched here
 };
 
 struct CodeRange {

@@ -13,13 +13,14 @@
 #if defined(__x86_64__)
 
 extern "C" {
-// Of entry_x86_64.S, and read there. Written once, before the first interrupt.
+// The entry of entry_x86_64.S, and two variables that it reads. They are written once, before the
+// first interrupt.
 void rubato_interrupt_entry();
 uint64_t rubato_interrupt_state_bytes = 0;
 uint8_t rubato_interrupt_compacts = 0;
 
-// Called there. As in the handler of signals, errno and the region are the fiber's own, the same
-// before and after a switch.
+// Called by the entry. As in the handler of signals, errno and the region are the fiber's own, the
+// same before and after a switch.
 void rubato_interrupted(uint64_t cookie, uintptr_t pc) {
   rubato::preempt_disable();
   const int saved = errno;

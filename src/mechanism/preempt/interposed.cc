@@ -36,7 +36,7 @@ namespace {
 
 RUBATO_NEVER_LEFT void enter_region() { preempt_disable(); }
 
-// The region is opened again to ask, for it is code that may be left which answers.
+// The region is opened again for the look-up, because the code that answers may be left.
 RUBATO_NEVER_LEFT void leave_region(const void* caller) {
   if (!preempt_count_dec_and_test()) return;
   preempt_disable();

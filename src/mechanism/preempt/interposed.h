@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runtime's side of the interposed functions of libc (preempt/interpose). They come with the
-// program, linked in or preloaded, or they are not there: then everything here says so, and locks
-// block their worker as they always did. Any thread.
+// The runtime's side of the interposed functions of libc (preempt/interpose). They are linked into
+// the program or preloaded; without them the functions here report that, and locks block their
+// worker as usual. Any thread.
 #pragma once
 
 #include "base/result.h"
 
 namespace rubato {
 
-// Connects the interposers with non-preemptible regions, yielding and the code map. Fails if the
-// program has none, or has them where they are not asked first, and then nothing is connected. To
-// be called before threads are marked, again at will.
+// Connects the interposers with non-preemptible regions, yielding and the code map. Fails, and
+// connects nothing, if the program has no interposers or another object comes before them. Call it
+// before threads are marked; it may be called again.
 Status interposers_attach();
 bool interposers_attached();
 

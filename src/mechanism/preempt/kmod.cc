@@ -16,7 +16,7 @@
 namespace rubato {
 namespace {
 
-// An open file of the module; what is registered through it goes with it.
+// An open file of the module; its registrations end with it.
 class Device {
  public:
   explicit Device(int descriptor) : descriptor_(descriptor) {}
@@ -52,7 +52,7 @@ class KmodLine final : public InterruptLine {
  public:
   KmodLine(Device device, int handle) : device_(std::move(device)), handle_(handle) {}
 
-  // On the target's own thread: no interrupt arrives after it.
+  // Runs on the target's own thread: no interrupt arrives after it.
   ~KmodLine() override { ::ioctl(device_.descriptor(), RUBATO_IPI_UNREGISTER, handle_); }
 
   void send() override {

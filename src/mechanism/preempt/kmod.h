@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interrupts by the kernel module rubato_ipi (native/kmod; Synergy 5.2.3, kmod_ipi): the way to a
-// thread is one ioctl, and the module sends the thread to entry.h's entry without a signal frame.
+// Interrupts by the kernel module rubato_ipi (native/kmod; Synergy 5.2.3, kmod_ipi): one ioctl
+// interrupts a thread, and the module sends the thread to entry.h's entry without a signal frame.
 // System calls that the module interrupts are called again, or fail with EINTR, as with a signal
-// whose handler has SA_RESTART; it does not wake those that sleep: a thread that blocks is
+// whose handler has SA_RESTART; the module does not wake a sleeping thread: a thread that blocks is
 // interrupted when it is back in user mode.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace rubato {
 
-// Done, or why not: no module, no right to open its device, another version.
+// Done, or the reason why not: no module, no right to open its device, another version.
 Status kmod_available();
 
 // For the calling thread. Takes a file descriptor.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
-// What the kernel module rubato_ipi (native/kmod) and its caller (kmod.h) agree on. Plain C, read
-// by both. The device is /dev/rubato_ipi; what was registered through an open file of it belongs to
-// that file and to the process that opened it, and nobody else may use the file (EPERM).
+// The interface between the kernel module rubato_ipi (native/kmod) and its caller (kmod.h). Plain
+// C, read by both. The device is /dev/rubato_ipi; a registration belongs to the open file through
+// which it was made and to the process that opened that file; no other process may use the file
+// (EPERM).
 //
 // How an interrupt arrives: at any instruction of the registered thread in 64-bit user mode, or on
 // its return there, the module makes room below the red zone and goes to the handler:
@@ -37,5 +38,6 @@ struct rubato_ipi_target {
 #define RUBATO_IPI_REGISTER _IOW('R', 0x51, struct rubato_ipi_target)
 // The argument is the handle itself: interrupts that thread. ESRCH: it has ended or is no target.
 #define RUBATO_IPI_SEND _IO('R', 0x52)
-// The argument is the handle itself. Called by the target, no interrupt arrives any more after it.
+// The argument is the handle itself. When the target itself calls it, no interrupt arrives after
+// it.
 #define RUBATO_IPI_UNREGISTER _IO('R', 0x53)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ways to preempt a running request (base/preempt_mechanism.h) this machine has. At start;
-// any thread.
+// The ways to preempt a running request (base/preempt_mechanism.h) that this machine has. Used at
+// start, on any thread.
 //
 //   checkpoint  the request looks for itself, where rubato::checkpoint() stands in its code
 //   signal      a timer core sends the worker's thread a signal (Synergy 5.2.3)
@@ -10,7 +10,7 @@
 //   kmod        a timer core has a kernel module interrupt the worker's CPU
 //
 // All but checkpoint and none are asynchronous: they may hit any instruction of code that knows
-// nothing of us, see preempt_disable.h and TLS block.h.
+// nothing of the runtime, see preempt_disable.h and tls_block.h.
 #pragma once
 
 #include <array>
@@ -38,10 +38,10 @@ constexpr bool is_asynchronous(PreemptMechanism mechanism) {
          mechanism == PreemptMechanism::kUintr || mechanism == PreemptMechanism::kKmod;
 }
 
-// Done, or why this machine or this build has it not. Not for kAuto.
+// Done, or the reason why this machine or this build lacks the mechanism. Not for kAuto.
 Status available(PreemptMechanism mechanism);
 
-// What `auto` stands for here; others stay as they are.
+// The mechanism that `auto` stands for on this machine; other mechanisms stay as they are.
 PreemptMechanism resolve(PreemptMechanism mechanism);
 
 // The smallest stack on which an interrupted request can go on: its own share, the vector state
@@ -49,8 +49,9 @@ PreemptMechanism resolve(PreemptMechanism mechanism);
 // for mechanisms that interrupt nothing.
 size_t min_stack_bytes(PreemptMechanism mechanism);
 
-// The receiver of interrupts. Called on the thread that opened the line, in a handler that has
-// opened one region and keeps errno: `pc` is where the thread was. May switch fibers.
+// The receiver of interrupts. interrupted() is called on the thread that opened the line, in a
+// handler that has opened one region and keeps errno: `pc` is where the thread was. It may switch
+// fibers.
 class InterruptTarget {
  public:
   virtual void interrupted(uintptr_t pc) = 0;
@@ -59,8 +60,8 @@ class InterruptTarget {
   ~InterruptTarget() = default;
 };
 
-// The way to one thread. Opened and destroyed on it; send from any thread meanwhile, as often as
-// one likes: interrupts that have not arrived yet may merge.
+// The means to interrupt one thread, opened and destroyed on that thread. Any thread may call send
+// meanwhile, any number of times: interrupts that have not arrived yet may merge.
 class InterruptLine {
  public:
   virtual ~InterruptLine() = default;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RUBATO_NEVER_LEFT marks functions of ours that libc may call while it holds a lock of its own:
-// the interposed ones, and what these call while no region is open. Linked into a program they
-// would be taken for its code, which may be left at any instruction; so they lie in a stretch of
-// their own, which the code map takes for unsafe. Any thread.
+// RUBATO_NEVER_LEFT marks functions of the runtime that libc may call while it holds a lock of its
+// own: the interposed ones, and the functions that these call while no region is open. Linked into
+// a program they would count as its code, which may be left at any instruction; so they lie in a
+// stretch of their own, which the code map counts as unsafe. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #define RUBATO_NEVER_LEFT __attribute__((section("rubato_never_left"), noipa))
 #endif
 
-// The linker's, of each object for itself; null in one that has no such function.
+// Defined by the linker for each object; null in an object that has no such function.
 extern "C" {
 extern const char __start_rubato_never_left[] __attribute__((weak, visibility("hidden")));
 extern const char __stop_rubato_never_left[] __attribute__((weak, visibility("hidden")));
@@ -28,7 +28,7 @@ struct CodeSpan {
   uintptr_t high = 0;  // the first address behind it
 };
 
-// Of the object, program or library, that this is compiled into.
+// The stretch of the object, program or library, that this is compiled into.
 inline CodeSpan never_left_code() {
   return {reinterpret_cast<uintptr_t>(__start_rubato_never_left),
           reinterpret_cast<uintptr_t>(__stop_rubato_never_left)};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Non-preemptible regions: stretches of code in which the running fiber must not be switched away
-// from, because it holds a lock or is half-way through something that others would trip over. They
-// nest. A preemption that falls due inside one is kept (set_preemption_pending) and honoured when
-// the outermost is left.
+// from, because it holds a lock or is half-way through a change that other fibers must not see.
+// They nest. A preemption that falls due inside one is kept (set_preemption_pending) and honoured
+// when the outermost is left.
 //
-// May be called on every thread, by code of ours and by the interposed functions of libc; off a
-// worker it counts and nothing else. No call here allocates, locks or touches errno, save that
-// preempt_enable of the outermost region and yield_for_lock may switch: the code after them can run
-// on another worker.
+// The functions may be called on every thread, by the runtime and by the interposed functions of
+// libc; on threads that are not workers they only count. No call here allocates, locks or touches
+// errno, save that preempt_enable of the outermost region and yield_for_lock may switch: the code
+// after them can run on another worker.
 //
 // The count is one word of thread-local storage. In the asynchronous mechanisms every fiber has
 // thread-local storage of its own (mechanism/preempt/tls_block.h), so it follows the fiber; in the
@@ -27,9 +27,9 @@ extern "C" {
 // For C, assembly and code without this header.
 void rubato_preempt_count_inc(void);
 void rubato_preempt_count_dec(void);
-// The same, but nothing is honoured here: for a non-preemptible region that code was called in
-// which must not be left half-way itself. What is pending waits for the end of the next region, or
-// the next try.
+// The same, but a pending preemption is not honoured here: for a non-preemptible region around
+// which the calling code must not be left half-way itself. A pending preemption waits for the end
+// of the next region, or the next try.
 void rubato_preempt_count_dec_no_resched(void);
 
 // Not for direct use.
@@ -94,33 +94,35 @@ class PreemptDisableGuard {
   PreemptDisableGuard& operator=(const PreemptDisableGuard&) = delete;
 };
 
-// Something is to be done when the outermost region is left; by a signal handler on this very
-// thread, or by the runtime. Outside of non-preemptible regions it waits for the end of the next
-// one.
+// Marks a preemption as pending until the outermost region is left; called by a signal handler on
+// this very thread, or by the runtime. Outside of non-preemptible regions the preemption waits for
+// the end of the next one.
 void set_preemption_pending();
 void clear_preemption_pending();
 
-// What preempt_enable calls then, on every thread. Set before the first request runs.
+// Sets the function that preempt_enable then calls, on every thread. Set it before the first
+// request runs.
 void set_pending_preemption_handler(void (*handler)());
 
-// Sets the depth, for a caller that carries a non-preemptible region over to another thread, and
-// returns the former one. A pending preemption stays pending.
+// Sets the depth, for code that carries a non-preemptible region over to another thread; returns
+// the depth before. A pending preemption stays pending.
 uint32_t exchange_preempt_depth(uint32_t depth);
 
-// Must the code at `pc` not be left half-way, because it is the allocator's, libc's, the loader's,
-// the unwinder's? Asked in a signal handler. Until a predicate is set, no code is unsafe.
+// True if the code at `pc` must not be left half-way, because it belongs to the allocator, libc,
+// the loader or the unwinder. Called in a signal handler. Until a predicate is set, no code is
+// unsafe.
 using AsyncSignalUnsafe = bool (*)(uintptr_t pc);
 void set_async_signal_unsafe_predicate(AsyncSignalUnsafe predicate);
 bool is_async_signal_unsafe(uintptr_t pc);
 
-// The lock that the caller wants is taken: gives the worker away. The running request goes back to
-// a queue, others run, and the call returns true when it is this one's turn again, perhaps on
-// another worker; then try again. False: nothing was done, for the caller is no request of ours, or
-// the runtime is at work itself, or there is no fiber to go on with; block then. Non-preemptible
-// regions of the caller stay open meanwhile.
+// Gives the worker away because the lock that the caller wants is taken. The running request goes
+// back to a queue, other requests run, and the call returns true when the request has its turn
+// again, perhaps on another worker; the caller then tries again. False: nothing was done, because
+// the caller is no request, or the runtime itself is at work, or there is no fiber to go on with;
+// the caller then blocks. Non-preemptible regions of the caller stay open meanwhile.
 bool yield_for_lock();
 
-// What yield_for_lock calls. Set before the first request runs.
+// Sets the function that yield_for_lock calls. Set it before the first request runs.
 void set_yield_for_lock(bool (*yield)());
 
 }  // namespace rubato

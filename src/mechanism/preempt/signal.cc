@@ -28,7 +28,7 @@ struct Receiver {
 
 std::array<Receiver, kLinesMax> g_receivers;
 std::atomic<uint32_t> g_used{0};  // no receiver lies beyond
-std::mutex g_mutex;               // guards the three below and the taking of receivers
+std::mutex g_mutex;               // guards the three below and the choice of a receiver
 uint32_t g_open = 0;
 struct sigaction g_before {};
 std::atomic<void (*)(int, siginfo_t*, void*)> g_chained{nullptr};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interrupts by signal: the way to a thread is tgkill, or its own timer. One handler per process,
-// installed while any line is open, finds the target by the kernel's id of the thread it runs on:
-// not by thread-local storage, which may belong to a fiber.
+// Interrupts by signal: a thread is interrupted by tgkill, or by its own timer. One handler per
+// process, installed while any line is open, finds the target by the kernel's id of the thread it
+// runs on: not by thread-local storage, which may belong to a fiber.
 //
 // The signal is SIGURG, as in other runtimes that preempt: nothing uses it but out-of-band data of
-// sockets, and a late one that finds no handler is ignored. A handler that the program had
-// installed before is called for those that are not ours. The program must not block the signal on
-// workers, nor change its handler while a server runs.
+// sockets, and a late signal that finds no handler is ignored. A handler that the program had
+// installed before is called for signals that are not the runtime's. The program must not block the
+// signal on workers, nor change its handler while a server runs.
 //
 // The handler runs on the fiber's own stack, with the signal not blocked, and may switch: the
 // kernel's frame, full vector state included, stays on that stack, and whichever worker resumes the

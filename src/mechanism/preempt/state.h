@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PreemptState: one worker's word in an asynchronous preemption, shared by the worker, the handler
-// that an interrupt runs on the worker's own thread, and one sender: the timer core, or that same
-// handler where the worker's own timer calls it. Word = the slice's number and a phase:
+// PreemptState: the word that records one worker's asynchronous preemption, shared by the worker,
+// the handler that an interrupt runs on the worker's own thread, and one sender: the timer core, or
+// that same handler where the worker's own timer calls it. Word = the slice's number and a phase:
 //
 //   phase       means                              left by    through    to
 //   kIdle       no slice runs that could end       worker     start      kArmed, next number
@@ -20,10 +20,10 @@
 //   kTaken      the worker is ending the slice     worker     start      kArmed, next number
 //                                                  worker     stop       kIdle
 //
-// What follows from it:
+// The consequences:
 //   * Only a requested slice is taken, and once: take finds kRequested or kDeferred and leaves
 //     kTaken; the number never comes back.
-//   * An interrupt that comes late preempts nobody: it finds another phase. If it finds a *newer*
+//   * An interrupt that comes late preempts no slice: it finds another phase. If it finds a *newer*
 //     slice requested, it answers that one, and the interrupt of that one is then the late one.
 //   * No request is lost: kRequested has an interrupt behind it that was sent after it was written,
 //     and kDeferred is left by whatever comes first of three, one of which is the sender's repeat.
@@ -37,7 +37,7 @@
 //
 // Interrupts nest. One that comes while a method of the worker runs must pass may_leave = false, so
 // the handler, before it asks, and the runtime, before it works, mark the worker as not in its
-// application; the code that ends that mark looks at is_wanted() afterwards.
+// application; the code that ends that mark checks is_wanted() afterwards.
 //
 // Thread safety: start, stop, take and defer on the worker's thread, handler included; look and
 // request from one sender at a time.
@@ -55,7 +55,7 @@ enum class PreemptPhase : uint8_t { kIdle, kArmed, kRequested, kDeferred, kTaken
 // What is to be done about an interrupt: nothing (it came too late), remember it, end the slice.
 enum class Answer : uint8_t { kNothing, kDefer, kTake };
 
-// What the sender saw; request() refers to it.
+// The state that the sender saw; request() refers to it.
 struct PreemptLook {
   uint64_t word = 0;
   PreemptPhase phase() const { return static_cast<PreemptPhase>(word & 7); }
@@ -84,14 +84,15 @@ class BasicPreemptState {
     return true;
   }
 
-  // It is requested but cannot be now. False if nothing was to be deferred.
+  // The end of the slice is requested but not possible now. False if nothing was to be deferred.
   bool defer() {
     if (look().phase() != PreemptPhase::kRequested) return false;
     word_.store(word(slice_, PreemptPhase::kDeferred), std::memory_order_release);
     return true;
   }
 
-  // What the handler does with an interrupt; `may_leave`: the request may be left where it is.
+  // Decides what the handler does with an interrupt; `may_leave`: the request may be left where it
+  // is.
   Answer interrupt(bool may_leave) {
     if (may_leave) return take() ? Answer::kTake : Answer::kNothing;
     return defer() ? Answer::kDefer : Answer::kNothing;
@@ -102,8 +103,8 @@ class BasicPreemptState {
 
   PreemptLook look() const { return {word_.load(std::memory_order_acquire)}; }
 
-  // Claims the slice that was seen armed or deferred. True = send an interrupt, now. False: it is
-  // over, or has changed meanwhile.
+  // Claims the slice that was seen armed or deferred. True = send an interrupt, now. False: the
+  // slice is over, or has changed meanwhile.
   bool request(PreemptLook seen) {
     if (seen.phase() != PreemptPhase::kArmed && seen.phase() != PreemptPhase::kDeferred) {
       return false;

@@ -2,8 +2,8 @@
 //
 // WorkerTimer: a one-shot POSIX timer that interrupts the thread it was made on, which has a signal
 // line open (signal.h). Arming is a system call, dear on some machines: 1 us on bare metal, 10 us
-// in a VM that traps on timers; so the owner arms it rarely and lets an early one find that it is
-// early. Used by its thread only, handler included.
+// in a VM that traps on timers; so the owner arms it rarely and lets an early interrupt find that
+// it is early. Used by its thread only, handler included.
 #pragma once
 
 #include <ctime>
@@ -16,7 +16,7 @@ namespace rubato {
 
 class WorkerTimer {
  public:
-  // Can one be made? Takes one and gives it back.
+  // Tells whether a timer can be made, by making one and deleting it.
   static Status available();
 
   // For the calling thread.

@@ -127,7 +127,7 @@ std::unique_ptr<TlsBlock> TlsBlock::make(void (*at_end)(), ThreadKind kind) {
   return made;
 }
 
-// Pairs with the sleeper's release store: what it did with its thread-local storage is seen.
+// Pairs with the sleeper's release store: its changes to its thread-local storage are seen.
 void TlsBlock::wait_for(uint32_t phase) {
   for (;;) {
     const uint32_t seen = phase_.load(std::memory_order_acquire);
@@ -137,7 +137,7 @@ void TlsBlock::wait_for(uint32_t phase) {
 }
 
 // From kAsleep on until kEnding this thread touches nothing that is found through its thread
-// pointer: it is another block's.
+// pointer: that storage belongs to a fiber.
 void* TlsBlock::sleep_for_ever(void* argument) {
   auto& self = *static_cast<TlsBlock*>(argument);
   leave_restartable_sequences();

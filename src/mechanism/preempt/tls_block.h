@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TlsBlock: thread-local storage for a fiber that may be interrupted at any instruction and go on
-// on another worker. Code that knows nothing of us keeps addresses of its thread-locals, errno, the
-// allocator's cache, the exceptions in flight; so the fiber takes all of it along. It borrows the
-// thread control block of a real thread, made for this and asleep for ever: switching fibers also
-// switches the thread pointer (FS base), and whatever the C library finds through it is the
-// fiber's own. Costs 12 ns per switch where user code may write the register, a system call
+// on another worker. Code that knows nothing of fibers keeps addresses of its thread-locals, errno,
+// the allocator's cache, the exceptions in flight; so the fiber takes all of it along. It borrows
+// the thread control block of a real thread, made for this purpose and asleep for ever: switching
+// fibers also switches the thread pointer (FS base), and whatever the C library finds through it is
+// the fiber's own. Costs 12 ns per switch where user code may write the register, a system call
 // elsewhere.
 //
-// What is the kernel's stays with the worker: thread id (gettid), CPU mask, priority, signal mask,
-// signals sent to pthread_self(), robust and priority-inheriting mutexes, restartable sequences.
-// The latter are unregistered in the sleeping thread, so that the C library asks the kernel for the
-// CPU number instead of reading that of the sleeper.
+// State that the kernel keeps stays with the worker: thread id (gettid), CPU mask, priority, signal
+// mask, signals sent to pthread_self(), robust and priority-inheriting mutexes, restartable
+// sequences. The latter are unregistered in the sleeping thread, so that the C library asks the
+// kernel for the CPU number instead of reading that of the sleeper.
 //
-// Thread safety: make and the destructor on any thread; assume on the one whose TLS block changes.
-// At any time one thread at most goes by a TLS block, and none when it is destroyed: then the
-// sleeper wakes, runs the destructors of the thread-locals and ends.
+// Thread safety: make and the destructor on any thread; set_thread_pointer on the thread whose TLS
+// block changes. At any time at most one thread uses a TLS block, and none when it is destroyed:
+// then the sleeper wakes, runs the destructors of the thread-locals and ends.
 #pragma once
 
 #include <pthread.h>
@@ -32,18 +32,18 @@ namespace rubato {
 // The register through which the calling thread finds its thread-local storage.
 uintptr_t thread_pointer();
 
-// From here on all thread-local storage of the calling thread is that of `pointer`. Callers must
-// hold no address of a thread_local from before.
+// Switches the calling thread to the thread-local storage of `pointer`. The caller must hold no
+// address of a thread_local from before.
 void set_thread_pointer(uintptr_t pointer);
 
 class TlsBlock {
  public:
-  // Says why fibers cannot have one here: another processor, or a sanitizer, which keeps records by
-  // thread.
+  // Done, or the reason why fibers cannot have a TLS block here: another processor, or a sanitizer,
+  // which keeps records by thread.
   static Status available();
 
   // Null: the system has no more threads. `at_end` (may be null) runs as this TLS block before its
-  // thread-locals are destroyed. `kind`: what it is to the interposed functions of libc.
+  // thread-locals are destroyed. `kind`: its kind for the interposed functions of libc.
   static std::unique_ptr<TlsBlock> make(void (*at_end)() = nullptr,
                                         ThreadKind kind = ThreadKind::kOwnsTls);
   ~TlsBlock();

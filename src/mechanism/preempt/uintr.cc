@@ -26,7 +26,7 @@ constexpr int kReceiversMax = 64;
 // By number. Written by its thread before it allows interrupts, read by its handler.
 std::array<std::atomic<InterruptTarget*>, kReceiversMax> g_targets{};
 
-// By their codes: assemblers that do not know them are still about.
+// Written as bytes, because some assemblers do not know these instructions.
 void allow_interrupts() { asm volatile(".byte 0xf3, 0x0f, 0x01, 0xef" : : : "memory"); }   // stui
 void forbid_interrupts() { asm volatile(".byte 0xf3, 0x0f, 0x01, 0xee" : : : "memory"); }  // clui
 void send_to(uint64_t receiver) {  // senduipi rax
@@ -61,15 +61,15 @@ long ask(unsigned long request, unsigned long argument = 0) {
   return ::ioctl(g_device.load(std::memory_order_acquire), request, argument);
 }
 
-// Of the thread, or of a fiber that goes by its own thread-local storage. Fibers move between
-// receivers only, which are all senders, so it is never true where it must not be.
+// True if the thread, or the fiber with thread-local storage of its own, may send. Fibers move
+// between receivers only, which are all senders, so it is never true where it must not be.
 thread_local bool g_sends_here = false;
 
 class UintrLine final : public InterruptLine {
  public:
   explicit UintrLine(int receiver) : receiver_(receiver) {}
 
-  // On the receiver's thread: no interrupt arrives after it. It may still send.
+  // Runs on the receiver's thread: no interrupt arrives after it. The thread may still send.
   ~UintrLine() override {
     forbid_interrupts();
     ask(RUBATO_UINTR_LEAVE);
@@ -91,8 +91,8 @@ class UintrLine final : public InterruptLine {
 extern "C" {
 void rubato_user_interrupt_entry();
 
-// Called there, with interrupts forbidden; they are allowed again once the region keeps them from
-// doing anything, for the target may switch to a fiber that must be interrupted.
+// Called by the entry, with interrupts forbidden; they are allowed again once the region keeps them
+// from doing anything, for the target may switch to a fiber that must be interrupted.
 void rubato_user_interrupted(uint64_t vector, uintptr_t pc) {
   preempt_disable();
   allow_interrupts();

@@ -13,7 +13,7 @@
 
 namespace rubato {
 
-// Done, or why not: the processor, no module, no right to open its device.
+// Done, or the reason why not: the processor, no module, no right to open its device.
 Status uintr_available();
 
 // For the calling thread, which receives and sends from then on; at most 64 threads.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
-// What the kernel module rubato_uintr (native/uintr) and its caller agree on. Plain C, read by
-// both. An open file of the device belongs to the process that opened it, nobody else may use it
-// (EPERM), and its senders reach its receivers only.
+// The interface between the kernel module rubato_uintr (native/uintr) and its caller. Plain C, read
+// by both. An open file of the device belongs to the process that opened it; no other process may
+// use it (EPERM). The senders of a file reach the receivers of that file only.
 //
 // A receiver's handler is entered as the processor does it, 128 bytes below its stack pointer, with
 // the vector, the instruction, the flags and the stack pointer on the stack, and ends in UIRET. A
@@ -16,8 +16,8 @@
 #define RUBATO_UINTR_DEVICE "/dev/rubato_uintr"
 #define RUBATO_UINTR_RECEIVERS_MAX 256 /* of one open file */
 
-// The argument is the handler's address. The calling thread becomes a receiver; gives the operand
-// that SENDUIPI takes for it. Its vector is that number modulo 64.
+// The argument is the handler's address. The calling thread becomes a receiver; the result is the
+// operand that SENDUIPI takes for it. Its vector is that number modulo 64.
 #define RUBATO_UINTR_RECEIVE _IO('R', 0x60)
 // The calling thread may use SENDUIPI, on the receivers of this file.
 #define RUBATO_UINTR_SEND _IO('R', 0x61)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalQueue: a bounded FIFO ring that only its owner touches, with the face of StealQueue, so that
-// a policy that shares nothing pays for nothing: no compare-exchange, no fence.
+// LocalQueue: a bounded FIFO ring that only its owner touches, with the interface of StealQueue, so
+// that a policy that shares no queue pays for no compare-exchange and no fence.
 //
 // Thread safety: put, put_batch, take, steal by the owner only. depth, produced, consumed from any
 // thread, as the hints that load balancing reads; they are relaxed and order nothing.
@@ -63,7 +63,7 @@ class LocalQueue {
     return static_cast<uint32_t>(count);
   }
 
-  // Exact for the owner, a hint for others.
+  // Exact for the owner, a hint for other threads.
   uint32_t depth() const { return queue_depth(produced(), consumed()); }
 
   // Items ever put and ever taken.

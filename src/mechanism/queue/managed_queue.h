@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManagedQueue: a bounded FIFO with any number of producers and one consumer at a time, which takes
-// from both ends: the queue of a group of workers, whose manager hands out at the head and sends on
+// ManagedQueue: a bounded FIFO that any thread puts into and one consumer at a time takes from, at
+// either end: the queue of a group of workers, whose manager hands out at the head and sends on
 // from the tail.
 //
 // Thread safety: put, depth, produced, consumed from any thread; take and take_tail by one thread
-// at a time, the next of which must have synchronised with the one before (a lock, a flag).
+// at a time, each of which must have synchronised with the one before (a lock, a flag).
 //
-// It is an MpmcQueue for what has just come, and behind it a ring of the taker's own, filled only
-// when the taker asks for the tail. What is in the ring is older than what is in the other. Memory
-// order: that of MpmcQueue between producers and taker; the ring is the taker's alone; taken_ is a
-// hint and relaxed.
+// New items go to an MpmcQueue; the taker moves them to a ring of its own only when it takes from
+// the tail. Items in the ring are older than items in the MpmcQueue. Memory order: that of
+// MpmcQueue between producers and taker; the ring is the taker's alone; taken_ is a hint and
+// relaxed.
 #pragma once
 
 #include <memory>
@@ -44,8 +44,8 @@ class ManagedQueue {
     return true;
   }
 
-  // The newest item; none that is being put at this moment. Of more than capacity() items it is the
-  // newest of the oldest so many.
+  // Takes the newest item whose put is complete. Of more than capacity() items it takes the newest
+  // of the oldest capacity() ones.
   bool take_tail(T& item) {
     for (T next; end_ - first_ < slots_ && fresh_.take(next);) ring_[end_++ & mask_] = next;
     RUBATO_DCHECK(end_ - first_ <= slots_);
@@ -55,7 +55,7 @@ class ManagedQueue {
     return true;
   }
 
-  // Hints, exact when nobody moves.
+  // Hints, exact while no thread puts or takes.
   uint32_t depth() const { return queue_depth(produced(), consumed()); }
   uint64_t produced() const { return fresh_.produced(); }
   uint64_t consumed() const { return taken_.load(std::memory_order_relaxed); }

@@ -5,8 +5,9 @@
 //
 // Thread safety: every method from any thread. Owns its slots; items are copied in and out.
 //
-// Every slot carries a number that says whose turn it is. For the item with index i, in slot
-// i mod slots:   number == i           free, for the producer of item i
+// Every slot carries a number that tells which side may use it next. For the item with index i, in
+// slot i mod slots:
+//                number == i           free, for the producer of item i
 //                number == i + 1       filled, for the consumer of item i
 //                number == i + slots   free, for the producer of item i + slots
 // A thread claims indices by moving produced_ or consumed_ with a compare-exchange, then has the
@@ -76,7 +77,8 @@ class MpmcQueue {
     return static_cast<uint32_t>(count);
   }
 
-  // A hint, exact when nobody moves. Counts items whose producer or consumer is not yet done.
+  // A hint, exact while no thread puts or takes. Counts items whose producer or consumer is not yet
+  // done.
   uint32_t depth() const { return queue_depth(produced(), consumed()); }
 
   // Items ever claimed by producers and by consumers: the two indices that Synergy's congestion
@@ -126,7 +128,7 @@ class MpmcQueue {
     }
   }
 
-  // Written by nobody after construction.
+  // Not written after construction.
   alignas(limits::kCacheLineBytes) const uint64_t slots_;
   const uint64_t mask_;
   const std::unique_ptr<Slot[]> ring_;

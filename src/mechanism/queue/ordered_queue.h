@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OrderedQueue: a bounded queue for any number of producers and consumers that gives the item with
-// the smallest key first, of equal ones the one that was put first. A binary heap under a spin
-// lock: whatever the order, every put and every take of the first has to know of every other.
+// the smallest key first, among equal keys the item that was put first. It is a binary heap under a
+// spin lock, because every put and every take depends on all others.
 //
 // Thread safety: every method from any thread. Items are copied in and out; the key is read once,
 // by put, while the item is the caller's: KeyOf()(item) -> uint64_t.
@@ -13,8 +13,8 @@
 // produced_, consumed_ and first_ are written by the holder only and read by all as hints. They
 // carry no data and are relaxed; the holder, ordered by A, reads them exactly.
 //
-// A holder that the kernel stops holds up all others. They yield after a while; workers are not
-// preempted inside a queue operation by this runtime.
+// A lock holder that the kernel stops holds up all other threads, which yield after a while.
+// Workers are not preempted inside a queue operation by this runtime.
 #pragma once
 
 #include <memory>
@@ -63,7 +63,8 @@ class OrderedQueue {
     return true;
   }
 
-  // Hints, exact when nobody moves. first_key: of the item that is taken next, kNoKey = empty.
+  // Hints, exact while no thread puts or takes. first_key: the key of the item that is taken next,
+  // kNoKey = empty.
   uint32_t depth() const { return queue_depth(produced(), consumed()); }
   uint64_t first_key() const { return first_.load(std::memory_order_relaxed); }
 
@@ -132,10 +133,10 @@ class OrderedQueue {
     first_.store(held > 0 ? at(0).key : kNoKey, std::memory_order_relaxed);
   }
 
-  // Written by nobody after construction.
+  // Not written after construction.
   alignas(limits::kCacheLineBytes) const uint64_t slots_;
   const std::unique_ptr<typename Sync::template Plain<Entry>[]> heap_;
-  // The cache line that waiting threads look at, then the line of the hints.
+  // The line that threads waiting for the lock read, then the line of the hints.
   alignas(limits::kCacheLineBytes) Atomic<uint32_t> locked_{0};
   alignas(limits::kCacheLineBytes) Atomic<uint64_t> produced_{0};
   Atomic<uint64_t> consumed_{0};

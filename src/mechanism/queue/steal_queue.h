@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StealQueue: a worker's inbox from which idle workers steal. A bounded FIFO ring with one
-// producer, the owner, and many consumers, the owner and the thieves, which all take from the head:
-// unlike a work-stealing deque it never serves the newest first, which would ruin tail latency.
+// producer, the owner, and many consumers, the owner and the thieves, all of which take from the
+// head: unlike a work-stealing deque it never serves the newest first, which would ruin tail
+// latency.
 //
 // Thread safety: put, put_batch by the owner only; everything else from any thread. Owns its slots;
 // items are copied in and out.
@@ -13,13 +14,14 @@
 //   B  consumer moves consumed_ (release)  ->  owner loads it (acquire) before it writes a slot
 //      again. Each move is a read-modify-write, so it continues the release sequences of the moves
 //      before it, and the owner's load synchronises with all of them, not just the last.
-// Why what a successful consumer has read cannot be torn, stale or too new:
+// Why the items that a successful consumer has read cannot be torn, stale or too new:
 //   - not torn: slots are lock-free atomics, read and written relaxed;
 //   - not older than item i: by A, and i < produced_ was checked;
 //   - not newer: the slot of i is overwritten by item i + slots, which the owner writes only after
-//     it has seen consumed_ > i. The move past i is ours (the exchange succeeded from a value <= i,
-//     and consumed_ only grows), our read came before it, so by B it happens before the write.
-// A consumer that loses the race may have read anything; it throws it away. Indices have 64 bits
+//     it has seen consumed_ > i. The move past i is the consumer's (its exchange succeeded from a
+//     value <= i, and consumed_ only grows), and its read came before it, so by B it happens before
+//     the write.
+// A consumer that loses the race may have read anything, which it discards. Indices have 64 bits
 // and never wrap, so the exchange cannot succeed on a value that came round again (ABA).
 #pragma once
 
@@ -76,15 +78,15 @@ class StealQueue {
   }
 
   // Takes up to out.size() of the oldest items in order, by one exchange. 0 = empty, or another
-  // consumer was faster: the caller decides whether to ask again or elsewhere. What `out` holds
-  // beyond the returned length is unspecified.
+  // consumer was faster: the caller decides whether to ask again or elsewhere. The contents of
+  // `out` beyond the returned length are unspecified.
   uint32_t steal(std::span<T> out) {
     uint64_t head = consumed_.load(std::memory_order_relaxed);
     const uint32_t count = copy(head, out);
     return count > 0 && move_past(head, count) ? count : 0;
   }
 
-  // A hint, exact when nobody moves.
+  // A hint, exact while no thread puts or takes.
   uint32_t depth() const { return queue_depth(produced(), consumed()); }
 
   // Items ever put and ever taken.
@@ -96,8 +98,8 @@ class StealQueue {
   template <class U>
   using Atomic = typename Sync::template Atomic<U>;
 
-  // Reads the items from index `head` on, which may not be ours yet. A stale `head` may lie so far
-  // back that the difference exceeds the ring: the move past it then fails.
+  // Reads the items from index `head` on, which may not be the caller's yet. A stale `head` may lie
+  // so far back that the difference exceeds the ring: the move past it then fails.
   uint32_t copy(uint64_t head, std::span<T> out) const {
     const uint64_t tail = produced_.load(std::memory_order_acquire);  // A
     if (tail <= head) return 0;
@@ -108,13 +110,13 @@ class StealQueue {
     return static_cast<uint32_t>(count);
   }
 
-  // Sets `head` to the present value when it fails.
+  // Sets `head` to the present value of consumed_ on failure.
   bool move_past(uint64_t& head, uint64_t count) {
     return consumed_.compare_exchange_strong(head, head + count, std::memory_order_release,
                                              std::memory_order_relaxed);  // B
   }
 
-  // Written by nobody after construction.
+  // Not written after construction.
   alignas(limits::kCacheLineBytes) const uint64_t slots_;
   const uint64_t mask_;
   const std::unique_ptr<Atomic<T>[]> ring_;

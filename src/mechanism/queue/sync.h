@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StdSync: the seam through which the queues reach memory that several threads share. Programs use
-// this one; the tests put testing/model.h in its place, which explores every interleaving and every
-// stale value that the C++ memory model permits. Also the few things all queues have in common.
+// StdSync: the interface through which the queues access memory that several threads share.
+// Programs use StdSync; the tests replace it with testing/model.h, which explores every
+// interleaving and every stale value that the C++ memory model permits. The header also holds the
+// few things that all queues have in common.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,8 @@ struct StdSync {
   // stored, at least one sees the other's store.
   static void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-  // Between two looks at what another thread is about to change; so many times it was in vain.
+  // Waits between two reads of a value that another thread is about to change; `tries` reads were
+  // in vain.
   static void wait(uint32_t tries) {
     if (tries < kSpins) {
       cpu_pause();
@@ -48,8 +50,8 @@ template <class T>
 concept QueueItem = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> &&
                     sizeof(T) <= size_t{4} * limits::kCacheLineBytes;
 
-// What a queue makes of the capacity it is asked for. Requires a power of two, so that an index
-// becomes a slot by masking; a queue of one is made to hold two, which MpmcQueue's numbering needs.
+// The number of slots for a requested capacity. Requires a power of two, so that an index becomes a
+// slot by masking; a queue of one is made to hold two, which MpmcQueue's numbering needs.
 inline uint64_t queue_slots(uint32_t capacity) {
   RUBATO_CHECK(std::has_single_bit(capacity));
   return capacity < 2 ? 2 : capacity;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The allocator, which keeps its lists by thread and has locks of its own. Its code is unsafe by
-// the code map anyway (code_map.h); the region around it has a preemption that falls due inside
-// honoured at its end, not at the next try, if the caller may be left. Only a fiber with an
-// TLS block of its own can be interrupted here at all.
+// the code map anyway (code_map.h); with the region around it, a preemption that falls due inside
+// is honoured at its end, not at the next try, if the caller may be left. Only a fiber with a TLS
+// block of its own can be interrupted here at all.
 //
 // Looking for libc's functions may itself allocate, before there are any: such memory comes from a
 // small array and is never given back.
@@ -40,7 +40,7 @@ constexpr size_t kEarlyBytes = 16 * 1024;
 alignas(max_align_t) std::array<char, kEarlyBytes> g_early;
 std::atomic<size_t> g_early_used{0};
 
-// Zeroed. The size stands in front.
+// Returns zeroed memory, with its size stored in front.
 [[gnu::noinline]] void* allocate_early(size_t bytes) {
   const size_t room = kAlignment + (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const size_t at = g_early_used.fetch_add(room, std::memory_order_relaxed);

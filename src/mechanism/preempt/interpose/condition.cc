@@ -30,7 +30,7 @@ RUBATO_NEXT(pthread_cond_clockwait);
 RUBATO_NEXT(pthread_cond_signal);
 RUBATO_NEXT(pthread_cond_broadcast);
 
-// Bits of __wrefs, where pthread_cond_init puts what the attributes say.
+// Bits of __wrefs, where pthread_cond_init stores the attributes.
 constexpr unsigned kShared = 1;
 constexpr unsigned kMonotonic = 2;
 
@@ -73,8 +73,7 @@ int wait_for_turn(Bucket& bucket, uint32_t since, bool shared, const Deadline& d
   return 0;
 }
 
-// (A caller of pthread_mutex_unlock here is never switched away, so a pending preemption is not
-// honoured there.)
+// (This caller of pthread_mutex_unlock is never left, so no pending preemption is honoured there.)
 RUBATO_NEVER_LEFT int wait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                            const Deadline& deadline) {
   if (!deadline.valid()) return EINVAL;

@@ -21,7 +21,7 @@ thread_local constinit uint8_t t_kind = RUBATO_INTERPOSE_PLAIN;
 namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
-// Yields that returned sooner than this, so many in a row, say that nobody else has work to do.
+// kVainYields yields in a row that each returned within kTurnNs mean that no other fiber has work.
 constexpr int64_t kTurnNs = 5'000;
 constexpr uint32_t kVainYields = 16;
 constexpr int64_t kPauseMaxNs = 1'000'000;
@@ -66,15 +66,15 @@ int64_t now_ns(clockid_t clock) {
   return nanos(t);
 }
 
-// The child of a fork has no workers, so nobody to give anything to.
+// The child of a fork has no workers, so there is no runtime to attach to.
 void forget_runtime() {
   g_hooks.store(nullptr, std::memory_order_release);
   t_kind = RUBATO_INTERPOSE_PLAIN;
   t_thread_id = 0;
 }
 
-// Called in a non-preemptible region, so that it is not left with the list of foreign releases in
-// its hands.
+// Called in a non-preemptible region, so that the fiber is not left while it holds the list of
+// foreign releases.
 void close_stale_sections(const void* caller) {
   for (uint32_t stale = held().reconcile(g_foreign); stale > 0; --stale) leave(caller);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the interposers do when the caller runs on a fiber of ours: non-preemptible regions, the
-// locks that it holds, and waiting without blocking the worker. `caller` is the code that the
+// The part of the interposers for callers that run on a fiber: non-preemptible regions, the locks
+// that the fiber holds, and waiting without blocking the worker. `caller` is the code that the
 // interposed function returns to: libc calls malloc while it holds locks of its own, so a
 // preemption that falls due in a non-preemptible region is honoured at its end only if that code
-// may be left, and else by a later try. To wait for a lock or a condition is to yield, whichever
-// thread or fiber calls. Nothing here is used on plain threads, but for thread_kind() and, once a
+// may be left, and else by a later try. A fiber that waits for a lock or a condition yields,
+// whatever code calls. Nothing here is used on plain threads, except on_plain_thread() and, once a
 // runtime is attached, note_foreign_release().
 //
 // State is kept per TLS block (hooks.h). Leaving a non-preemptible region may switch a fiber that
@@ -60,15 +60,15 @@ struct Deadline {
   int64_t left_ns() const;
 };
 
-// For fibers that may yield. Lets others run, and has its worker sleep, a little longer each time,
-// only when no other fiber would have taken some time.
+// The waiting of a fiber that may yield. It lets other fibers run, and has the worker sleep, a
+// little longer each time, only when no other fiber used any time.
 class Patience {
  public:
   // Gives the worker away. True: try again at once.
   bool let_others_run();
   // How long to block the worker for now, at most until `deadline`.
   timespec next_pause(const Deadline& deadline);
-  // The two in one, for what the kernel cannot wait for.
+  // The two in one, for conditions that the kernel cannot wait for.
   void wait(const Deadline& deadline);
 
  private:
@@ -82,7 +82,7 @@ class Patience {
 struct LockKind {
   int (*attempt)(void* lock);
   int (*wait)(void* lock, const timespec* until);
-  // The error for a holder that asks for more; 0 = none, it waits for itself.
+  // The error for a holder that asks again; 0 = none, the holder waits for itself.
   int when_held_by_caller = 0;
 };
 
@@ -90,11 +90,11 @@ struct LockKind {
 int try_take(const LockKind& kind, void* lock, const void* caller);
 int yield_and_take(const LockKind& kind, void* lock, const Deadline& deadline,
                    const void* caller);  // may yield
-// What follows a call of libc's in a non-preemptible region.
+// Follows a call of libc in a non-preemptible region, which it closes if no lock was taken.
 int keep_if_taken(int rc, const void* lock, const void* caller);
 
 // The same, with libc's own call for fibers that may not yield: no holder of a lock is switched
-// away, so the holder runs.
+// away, so the holder that the caller waits for is running.
 template <class Block>
 [[gnu::always_inline]] inline int take(const LockKind& kind, void* lock, const Deadline& deadline,
                                        const void* caller, Block block) {
@@ -103,8 +103,8 @@ template <class Block>
   return keep_if_taken(block(), lock, caller);
 }
 
-// After the lock has been released, whichever thread took it: closes the caller's region, if the
-// caller held it, and else has the holder close its own. May switch.
+// Called after the lock has been released, whichever thread took it: closes the caller's region if
+// the caller held the lock, otherwise has the holder close its own. May switch.
 void give(const void* lock, const void* caller);
 
 // A plain thread has released a lock that it had not taken.

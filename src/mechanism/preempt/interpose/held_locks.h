@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeldLocks: which locks one TLS block holds, so that a non-preemptible region is closed by the
-// thread that opened it, in whatever order, and once only. A lock that another thread has released
-// is found in the list of foreign releases: each lock taken and each foreign release has a number
-// from one count, and a lock is stale if it was released elsewhere after it was taken here.
+// HeldLocks: the locks that one TLS block holds, so that each non-preemptible region is closed
+// once, by the fiber that opened it, in any order. A lock that another thread has released is found
+// in the list of foreign releases: each lock taken and each foreign release has a number from one
+// count, and a lock is stale if it was released elsewhere after it was taken here.
 //
 // HeldLocks belongs to its TLS block. ForeignReleases may be used by any thread; it remembers the
 // last 64, and its mutual exclusion is a flag: callers must not be switched away meanwhile.
@@ -89,7 +89,7 @@ class HeldLocks {
     return false;
   }
 
-  // Forgets what was released elsewhere. Returns how many that were.
+  // Forgets the locks that were released elsewhere and returns their number.
   uint32_t reconcile(ForeignReleases& releases) {
     const uint32_t latest = releases.latest();
     if (latest == seen_) return 0;

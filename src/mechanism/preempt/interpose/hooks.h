@@ -3,7 +3,7 @@
 // The seam between the interposed functions of libc and the runtime. The interposers are a library
 // of their own (librubato-interpose.so, or objects linked into a program), which knows the runtime
 // by this table only, and does nothing but call libc while no table is attached. The runtime uses
-// them through preempt/interposed.h, which looks whether they are there.
+// them through preempt/interposed.h, which checks whether they are there.
 #pragma once
 
 #include <stdint.h>
@@ -13,20 +13,20 @@ extern "C" {
 struct RubatoInterposeHooks {
   // mechanism/preempt/preempt_disable.h
   void (*preempt_disable)();
-  // What is pending is honoured if the code at `caller`, to which the interposed function returns,
-  // may be left; else it stays pending. Keeps errno.
+  // Honours a pending preemption if the code at `caller`, to which the interposed function returns,
+  // may be left; otherwise it stays pending. Keeps errno.
   void (*preempt_enable)(const void* caller);
   bool (*yield_for_lock)();
   // Objects have been loaded or unloaded: mechanism/preempt/code_map.h.
   void (*code_changed)();
 };
 
-// What the calling thread is to the interposers. Its TLS block is its thread control block: a fiber
-// that has one of its own is a thread to libc, others share that of the worker they run on. Fibers
-// that share one are not switched inside code that knows nothing of them, for that code may keep
-// things by thread; so they open non-preemptible regions, but never yield for a lock. The
-// exception: the waiting fiber keeps the TLS block, and the thread goes on by another one, which is
-// for yield_for_lock to do.
+// The kind of the calling thread for the interposers. Its TLS block is its thread control block: a
+// fiber that has a TLS block of its own is a thread to libc, other fibers share that of the worker
+// they run on. Fibers that share a TLS block are not switched inside code that knows nothing of
+// them, because that code may keep data by thread; so they open non-preemptible regions, but never
+// yield for a lock. The exception: a waiting fiber keeps the TLS block, and yield_for_lock lets the
+// thread go on with another one.
 enum RubatoInterposeKind {
   RUBATO_INTERPOSE_PLAIN = 0,        // libc is called, nothing else
   RUBATO_INTERPOSE_SHARED = 1,       // fibers of ours run on this thread's TLS block
@@ -38,7 +38,7 @@ enum RubatoInterposeKind {
 // must not be detached. Any thread.
 void rubato_interpose_attach(const RubatoInterposeHooks* hooks);
 
-// Where the code lies that must not be left even if the object that it is in may be.
+// The range of the code that must not be left even if the rest of its object may be.
 void rubato_interpose_code(uintptr_t* low, uintptr_t* high);
 
 // For the calling thread; from any kind to any other while no lock is held. Without hooks it stays

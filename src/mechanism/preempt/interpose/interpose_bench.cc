@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the interposers cost where nobody else wants the lock: libc's own functions, called past
-// them, against the interposed ones on a plain thread (before and after a runtime has attached) and
-// on a fiber with a TLS block of its own.
+// The cost of the interposers for a lock that no other thread wants: libc's own functions, called
+// past them, against the interposed ones on a plain thread (before and after a runtime has
+// attached) and on a fiber with a TLS block of its own.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions of libc that call the program back while they hold a lock of theirs, of the loader or
-// of fork: such a callback is a non-preemptible region. And the two that change what is loaded,
-// after which the code map is read again.
+// of fork: such a callback is a non-preemptible region. The two that change what is loaded also
+// have the code map read again.
 //
-// dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so off
-// fibers it is jumped to, not called; the target is compiled with sibling calls for this. What it
-// loads is unknown code, for which the map is read again when it is first interrupted. dlsym calls
-// nobody back, and RTLD_NEXT depends on its caller, so it is left alone.
+// dlopen looks at its return address for the caller's search path (RUNPATH, $ORIGIN), so on plain
+// threads it is jumped to, not called; the target is compiled with sibling calls for this. The code
+// that it loads is unknown, and the map is read again when that code is first interrupted. dlsym
+// makes no callback, and RTLD_NEXT depends on its caller, so it is left alone.
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ RUBATO_INTERPOSED int dlclose(void* object) noexcept {
   return rc;
 }
 
-// The child has one thread and no worker: what is open there stays open, and its handler of fork
+// The child has one thread and no worker: regions open there stay open, and the handler of fork
 // (fiber_side.cc) has made the thread a plain one.
 RUBATO_INTERPOSED pid_t fork() noexcept {
   if (on_plain_thread()) return next_fork.get()();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutexes. What they are (recursive, error-checking, robust, ...) is left to libc, which is asked
-// by trylock; what libc decides from the id of the thread is right because a fiber that yields has
-// a TLS block of its own. What the kernel decides is not: it hands a priority-inheriting mutex with
-// waiters to nobody but for the thread that it knows as the owner. Among fibers these work, as
-// fibers never wait for them in the kernel; where a plain thread does, we say so and stop, for it
-// would wait for ever.
+// Mutexes. Their types (recursive, error-checking, robust, ...) are left to libc, which is asked by
+// trylock; its decisions from the id of the thread are right because a fiber that yields has a TLS
+// block of its own. The kernel's decisions are not: it hands over a priority-inheriting mutex with
+// waiters only if the thread that it knows as the owner releases it. Among fibers these mutexes
+// work, as fibers never wait for them in the kernel; where a plain thread waits, the process
+// reports it and aborts, because that thread would wait for ever.
 #include <linux/futex.h>
 #include <pthread.h>
 
@@ -67,7 +67,7 @@ RUBATO_NEVER_LEFT int release_on_fiber(pthread_mutex_t* mutex, const void* calle
   const int owner = mutex->__data.__lock & FUTEX_TID_MASK;
   const int rc = next_pthread_mutex_unlock.get()(mutex);
   if (rc != 0) return rc;
-  // libc does not look at what the kernel says.
+  // libc ignores the result of the kernel.
   if (inherits && last && (mutex->__data.__lock & FUTEX_TID_MASK) == owner) cannot_hand_over();
   rubato::interpose::give(mutex, caller);
   return 0;
@@ -102,8 +102,8 @@ RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t 
               [=] { return next_pthread_mutex_clocklock.get()(mutex, clock, at); });
 }
 
-// A plain thread may release what a fiber has taken, as semaphores made of mutexes do. Nobody but
-// the owner changes the owner of a mutex that is taken, so the plain read suffices.
+// A plain thread may release what a fiber has taken, as semaphores made of mutexes do. Only the
+// owner changes the owner of a mutex that is taken, so the plain read suffices.
 RUBATO_INTERPOSED int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
   using namespace rubato::interpose;
   if (!on_plain_thread()) return release_on_fiber(mutex, RUBATO_CALLER);

@@ -9,7 +9,7 @@
 
 #include "mechanism/preempt/never_left.h"
 
-// What programs see of this library; all else is hidden.
+// The functions of this library that programs see; all others are hidden.
 #define RUBATO_INTERPOSED extern "C" RUBATO_NEVER_LEFT __attribute__((visibility("default")))
 
 // The code that an interposed function returns to; for use in its outermost frame.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Things that are done once: pthread_once (and std::call_once), and the initialisation of a
-// function's static variable. A fiber that finds another at it would wait in the kernel, for a
-// fiber that may need this very worker. So the initialisation is a non-preemptible region, and the
-// others yield.
+// One-time initialisation: pthread_once (and std::call_once), and that of a function's static
+// variable. A fiber that finds it in progress would wait in the kernel, for a fiber that may need
+// this very worker. So the initialisation is a non-preemptible region, and waiting fibers yield.
 #include <pthread.h>
 
 #include <cstdint>
@@ -32,13 +31,13 @@ RUBATO_NEXT(__cxa_guard_acquire);
 RUBATO_NEXT(__cxa_guard_release);
 RUBATO_NEXT(__cxa_guard_abort);
 
-// The word of libc's pthread_once: 0 = not begun, bit 0 = under way (with a count of forks above),
-// bit 1 = done.
+// The word of libc's pthread_once: 0 = not started, bit 0 = in progress (with a count of forks
+// above), bit 1 = done.
 constexpr int kOnceDone = 2;
 
 // The ABI fixes the first byte: not zero = done. The second is libstdc++'s mark of an
-// initialisation under way. Where another C++ runtime has none there, acquire waits in its own way:
-// on a mutex and a condition variable, which are interposed.
+// initialisation in progress. In a C++ runtime without that mark, acquire waits in its own way: on
+// a mutex and a condition variable, which are interposed.
 constexpr uint32_t kGuardDone = 0xff;
 constexpr uint32_t kGuardBusy = 0x100;
 

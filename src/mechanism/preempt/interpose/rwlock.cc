@@ -34,8 +34,8 @@ int wait_write(void* lock, const timespec* until) {
   return next_pthread_rwlock_clockwrlock.get()(of(lock), CLOCK_MONOTONIC, until);
 }
 
-// libc tells a thread that holds a lock for writing, and asks for more, that it would wait for
-// itself. It does not notice a reader that asks to write.
+// libc returns EDEADLK to a writer that asks for its lock again. It does not notice a reader that
+// asks to write.
 [[gnu::always_inline]] inline LockKind reading(const pthread_rwlock_t* lock) {
   return {attempt_read, wait_read, lock->__data.__cur_writer != 0 ? EDEADLK : 0};
 }

@@ -24,7 +24,7 @@ RUBATO_NEXT(sem_wait);
 RUBATO_NEXT(sem_timedwait);
 RUBATO_NEXT(sem_clockwait);
 
-// The code that lets others run may come to sched_yield itself.
+// Set while the fiber lets others run, which may call sched_yield itself.
 thread_local constinit bool t_yielding __attribute__((tls_model("initial-exec"))) = false;
 
 pthread_spinlock_t* of(void* lock) { return static_cast<pthread_spinlock_t*>(lock); }
@@ -74,8 +74,8 @@ RUBATO_INTERPOSED int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
   return rc;
 }
 
-// A thread that spins for a lock made without libc (RocksDB's, our store's) comes here now and
-// then. Its holder may be a fiber that needs this very worker, and an interrupt always finds the
+// A fiber that spins for a lock not of libc (RocksDB's, our store's) comes here now and then. The
+// lock's holder may be a fiber that needs this very worker, and an interrupt always finds the
 // spinner in the system call, where it is not left.
 RUBATO_INTERPOSED int sched_yield() noexcept {
   if (may_yield() && !t_yielding) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Locks of streams that a program holds over several calls. (Within one call libc holds them in its
-// own code, where nothing is switched.) They belong to a thread and count.
+// own code, where nothing is switched.) These locks belong to a thread and count.
 #include <cerrno>
 #include <cstdio>
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wakeups: how a fiber that waits on a condition variable learns of a signal. It is not in libc's
-// list of waiters, for that would block its worker; it notes a sequence number while it still holds
-// the mutex, and looks whether the number has moved whenever it has its turn. Any thread.
+// Wakeups: how a fiber that waits on a condition variable learns of a signal. The fiber is not in
+// libc's list of waiters, because that would block its worker; it notes a sequence number while it
+// still holds the mutex, and checks whether the number has moved whenever it has its turn. Any
+// thread.
 //
-// None is lost: a change of the predicate that the waiter has not seen is made under the mutex
-// after the waiter has released it, so its author sees the waiter counted (the mutex orders the
-// two), and the number moves after the waiter has read it. Several condition variables may share
-// one: a wake-up too many is allowed to any condition variable.
+// No signal is lost: a change of the predicate that the waiter has not seen is made under the mutex
+// after the waiter has released it, so the thread that makes the change sees the waiter counted
+// (the mutex orders the two), and the number moves after the waiter has read it. Several condition
+// variables may share one Wakeups: any condition variable may wake a waiter without need.
 //
 // Ordering: between waiter and signaller by the mutex; acquire and release on the number order what
 // was written before the signal with the waiter's look.
@@ -22,7 +23,7 @@ namespace rubato::interpose {
 template <class Sync = StdSync>
 class Wakeups {
  public:
-  // With the mutex held. Returns what woken() takes.
+  // Called with the mutex held. Returns the argument for woken().
   uint32_t enlist() {
     add(waiters_, 1);
     return sequence_.load(std::memory_order_acquire);
@@ -32,7 +33,7 @@ class Wakeups {
 
   void dismiss() { add(waiters_, ~uint32_t{0}); }
 
-  // False: nobody waits.
+  // False: no fiber waits.
   bool notify() {
     if (waiters_.load(std::memory_order_acquire) == 0) return false;
     add(sequence_, 1);

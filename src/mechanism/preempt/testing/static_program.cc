@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program with everything linked in: there is no map of its code. Ends with 0 if that is said.
+// A program with everything linked in: there is no map of its code. Exits with 0 if code_map_build
+// says so.
 #include <cstdio>
 
 #include "mechanism/preempt/code_map.h"

@@ -58,7 +58,7 @@ void Ring::entry(void* argument) {
   check_failed(__FILE__, __LINE__, "a fiber that had ended was resumed");
 }
 
-// The next that has not ended; the thread itself when all have.
+// The next fiber that has not ended; the thread itself when all have.
 Ring::Member& Ring::next() {
   for (size_t i = 1; i <= members_.size(); ++i) {
     const size_t candidate = (running_ + i) % members_.size();
@@ -69,7 +69,7 @@ Ring::Member& Ring::next() {
   return thread_;
 }
 
-// Not inlined: everything that is found through the thread pointer is another's afterwards.
+// Not inlined: everything found through the thread pointer belongs to another fiber afterwards.
 [[gnu::noinline]] void Ring::switch_to(Member& from, Member& to) {
   if (&from == &to) return;
   set_thread_pointer(to.pointer);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Ring: fibers that take turns on one thread, each with a TLS block of its own, for tests of the
-// interposers: whatever blocks the thread blocks all of them, and the test with them. A fiber gives
-// its turn away in yield_for_lock, which the interposers call, or in Ring::yield. Attaches the
+// interposers: a call that blocks the thread blocks all fibers and the test. A fiber gives its turn
+// away in yield_for_lock, which the interposers call, or in Ring::yield. The Ring attaches the
 // interposers. One Ring at a time.
 #pragma once
 
@@ -26,13 +26,13 @@ class Ring {
 
   void add(std::function<void()> body);
 
-  // Until all bodies have returned.
+  // Returns when all bodies have returned.
   void run();
 
-  // To the next fiber; returns when it is this one's turn again. May be the same moment.
+  // Switches to the next fiber; returns when this fiber has its turn again, perhaps at once.
   static void yield();
 
-  // How often a fiber has found a lock taken, or waited.
+  // The number of times a fiber has found a lock taken, or waited.
   uint64_t lock_yields() const { return lock_yields_; }
 
  private:
