@@ -14,7 +14,7 @@ namespace rubato {
 namespace {
 
 constexpr int kBacklog = 16;
-constexpr int kAnswersPerTurn = 64;  // then it looks again, if it is due
+constexpr int kAnswersPerTurn = 64;  // then the thread looks at the load again, if due
 
 int to_poll_ms(Nanos time) {
   return static_cast<int>(std::max<int64_t>(time.count(), 0) / 1000000);
@@ -72,8 +72,8 @@ void AgentPort::look() {
   runtime_.advertise(drains() ? 0 : weight_.percent());
 }
 
-// The queueing delay of short requests, or that of long ones scaled by the ratio of the two
-// targets, if that is more.
+// The delay of short requests; where long ones have a target of their own, also theirs, as the same
+// part of that target.
 Nanos AgentPort::delay() const {
   const Nanos of_short = runtime_.queue_delay(JobClass::kShort);
   const overload::RefusalSettings& settings = runtime_.options().refusal_rule;
@@ -85,7 +85,7 @@ Nanos AgentPort::delay() const {
   return std::max(of_short, Nanos(static_cast<int64_t>(scaled)));
 }
 
-// A client that sends more than its credit is refused for its own sake: that says nothing of the
+// Refusals of a client that sends more than its credit are not counted: they say nothing of the
 // server.
 overload::ServerHealth AgentPort::health() const {
   const RuntimeStats stats = runtime_.stats();
@@ -108,8 +108,8 @@ std::string AgentPort::line() const {
   return "up ready " + std::to_string(weight_.percent()) + "%\n";
 }
 
-// What the client has sent is dropped, as unread bytes would turn the close into a reset, which can
-// overtake the line.
+// The bytes that the client has sent are dropped, as unread bytes would turn the close into a
+// reset, which can overtake the line.
 void AgentPort::answer(const Fd& socket) const {
   char unused[1024];
   const ssize_t dropped = ::recv(socket.get(), unused, sizeof unused, MSG_DONTWAIT);

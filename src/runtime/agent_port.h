@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// AgentPort: tells load balancers how a runtime fares, in HAProxy's agent-check protocol: a client
-// that connects gets one line and is closed.
+// AgentPort: tells load balancers the load of a runtime, in HAProxy's agent-check protocol: a
+// client that connects gets one line and is closed.
 //
 //   up ready 64%    take connections, 64 % of the usual share
 //   drain           no new connections: it is overloaded beyond help, or about to stop
 //
-// What the line says follows overload/advertised_weight.h, from the runtime's own refusals and
-// waits and, where its clients have credits, from those (RuntimeOptions::credits). The runtime is
-// told what is said, so that its metrics show it. On a thread of its own, which wakes twenty times
-// a second, shares nothing with the workers but counters, waits for no client and reads nothing
-// that it keeps.
+// The weight in the line comes from overload/advertised_weight.h, fed with the runtime's own
+// refusals and waits and, where its clients have credits, with those (RuntimeOptions::credits). The
+// runtime is told the weight, so that its metrics show it. The port has a thread of its own, which
+// wakes twenty times a second, shares nothing with the workers but counters, waits for no client
+// and keeps nothing that it reads.
 #pragma once
 
 #include <atomic>

@@ -9,8 +9,8 @@ namespace {
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit CurrentWorker* t_current_worker = nullptr;
 
-// The context, if code of a request is what calls. In a non-preemptible region, so that the request
-// is not moved to another context between the look and the mark.
+// Returns the context if the caller is code of a request. It does so in a non-preemptible region,
+// so that the request is not moved to another context between the look and the mark.
 CurrentWorker* leave_application() {
   const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = current_worker();
@@ -23,7 +23,7 @@ bool checkpoint_taken() {
   return false;
 }
 
-// A preemption was put off until now.
+// Called when a preemption was put off until now.
 void region_left() {
   if (CurrentWorker* worker = leave_application()) static_cast<void>(worker->checkpoint_slow(true));
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What application code may call while it runs a request, and what it implements. Everything here
-// is called on a worker, from the fiber that runs the request.
+// Application: the interface that an application implements, and the functions that its code may
+// call while it runs a request. Everything here is called on a worker, from the fiber that runs the
+// request.
 #pragma once
 
 #include "base/time.h"
@@ -13,25 +14,26 @@ namespace rubato {
 // A reply longer than this leaves in pieces of it, with a checkpoint after each.
 inline constexpr size_t kReplyPieceBytes = size_t{16} * 1024;
 
-// What is known of a request when it is done.
+// The measurements of a request that is done.
 struct Completion {
   Nanos wait;                 // from arrival to its end, less service
   Nanos service;              // time on workers
   uint32_t preemptions = 0;
   uint32_t blocker_type = 0;  // type of the request that held the worker longest meanwhile
-  Nanos blocker_service;      // how long that one held it; 0 = nobody in particular
+  Nanos blocker_service;      // how long that request held it; 0 = no particular one
 };
 
 class Application {
  public:
   virtual ~Application() = default;
 
-  // Handles one request: append the reply to *request.reply. May be suspended at any checkpoint and
-  // continue on another worker; must not hold a lock across a checkpoint (see NoPreempt).
+  // Handles one request: append the reply to *request.reply. The call may be suspended at any
+  // checkpoint and continue on another worker; it must not hold a lock across a checkpoint (see
+  // NoPreempt).
   virtual void handle(Request& request) = 0;
 
-  // A request whose wait + service reached the slow threshold of the runtime is done. Runs on the
-  // worker, before the reply leaves.
+  // Called for a request that is done and whose wait + service reached the slow threshold of the
+  // runtime. Runs on the worker, before the reply leaves.
   virtual void slow(const Request&, const Completion&) {}
 };
 

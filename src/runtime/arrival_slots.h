@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ArrivalSlots: how many requests one worker took in, per slot of about 33 us, for the last second.
-// A recorder takes the counts of all workers out again and again (host/traffic_recorder.h): only so
-// are the arrivals of the whole server known, of which each worker sees a part.
+// A recorder repeatedly takes the counts of all workers (host/traffic_recorder.h), because each
+// worker sees only a part of the arrivals of the server.
 //
-// One thread notes (the worker), one takes (the recorder). A slot is one word that holds its number
-// and its count, so nothing need be cleared and no read is torn: the worker writes the word of the
-// present second over that of the second before. All accesses are relaxed; nothing else is read
-// because of them. What is noted for a slot that has been taken already, because the request was
-// held up in the kernel or in its pipeline, counts as late instead, as does what is beyond 65535
-// in a slot. (A request noted in the very moment in which its slot is taken, which is then a
-// quarter of a second old, may be in neither.)
+// One thread notes arrivals (the worker), one takes the counts (the recorder). A slot is one word
+// that holds its number and its count, so nothing need be cleared and no read is torn: the worker
+// writes the word of the present second over that of the second before. All accesses are relaxed;
+// nothing else is read because of them. A request noted for a slot that has been taken already,
+// because the request was held up in the kernel or in its pipeline, counts as late instead, as do
+// requests beyond 65535 in a slot. (A request noted in the very moment in which its slot is taken,
+// which is then a quarter of a second old, may be in neither.)
 #pragma once
 
 #include <array>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CentralContext<P>: the policy's central state, and the two hooks that have it: `adapt`, the slow
-// path that publishes a plan, and `dispatch`, by which the policy pushes. The context has no
-// thread: the worker or timer core that comes by does a step of it, one at a time (runtime/turn.h).
-// Any thread.
+// CentralContext<P>: the policy's central state, and the two hooks that use it: `adapt`, the slow
+// path that publishes a plan, and `dispatch`, by which the policy pushes. The context has no thread
+// of its own: workers and the timer core run its steps, one at a time (runtime/turn.h). Any thread.
 #pragma once
 
 #include <atomic>
@@ -33,7 +32,7 @@ class CentralContext {
     plan_.publish(hook::initial_plan(policy));
   }
 
-  // The slow path of the policy, if it is due and no other thread is at it.
+  // Runs the slow path of the policy if it is due and no other thread runs it.
   void adapt_if_due(Instant at) {
     if (at.ns() < next_adapt_ns_.load(std::memory_order_relaxed)) return;
     turn_.take([&] {
@@ -49,7 +48,7 @@ class CentralContext {
     });
   }
 
-  // The policy pushes, here or by the thread that is at it.
+  // Lets the policy push, on this thread or on the thread that already runs a step.
   void dispatch(Instant at) {
     turn_.take([&] {
       begin(at);

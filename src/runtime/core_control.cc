@@ -52,7 +52,7 @@ bool CoreControl::wake(WorkerId worker) {
   return true;
 }
 
-// Requests that still wait have waited at least since the first look that found them so.
+// Requests that still wait have waited at least since the first look that found them waiting.
 Nanos CoreControl::delay_of(Watched& watched, const WorkerSample& sample, Instant at) {
   const bool moved = sample.finished != std::exchange(watched.finished, sample.finished);
   if (!sample.waits) {
@@ -69,7 +69,8 @@ uint32_t CoreControl::obey(overload::CoreChange change) {
   return kNobody;
 }
 
-// A worker that was told to park and has not done so yet may as well stay; else the first parked.
+// A worker that was told to park and has not parked yet keeps its core; otherwise the first parked
+// worker gets one.
 uint32_t CoreControl::grant_one() {
   const auto workers = static_cast<uint32_t>(slots_.size());
   for (uint32_t w = 0; w < workers; ++w) {
@@ -81,7 +82,7 @@ uint32_t CoreControl::grant_one() {
   return kNobody;
 }
 
-// True = it was parked.
+// True = the worker was parked.
 bool CoreControl::grant(uint32_t worker) {
   if (!slots_[worker].grant()) return false;
   idle_.granted.fetch_add(1, std::memory_order_relaxed);
@@ -90,7 +91,8 @@ bool CoreControl::grant(uint32_t worker) {
   return true;
 }
 
-// Parks the burst worker whose requests have waited least, an idle one first; the last of equals.
+// Chooses the burst worker whose requests have waited least, an idle one first, and the last of
+// equals.
 void CoreControl::request_one_park() {
   uint32_t chosen = kNobody;
   for (uint32_t w = guaranteed_; w < slots_.size(); ++w) {

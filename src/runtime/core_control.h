@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CoreControl: which workers of a live runtime have a core, decided by an allocator of
-// src/overload/cores. The first `guaranteed` workers always have theirs; the others, bursts, park
-// when the allocator says so and get theirs back when requests wait, or when something comes that
-// they alone may serve. What comes in by the connections of a parked worker is taken in by worker
-// 0, the proxy poller (DatapathQueue::delegate_to), so no request waits for a core to be granted.
+// src/overload/cores. The first `guaranteed` workers always have theirs; the others, the burst
+// workers, park when the allocator says so and get their cores back when requests wait, or when a
+// request comes that they alone may serve. Requests on the connections of a parked worker are taken
+// in by worker 0, the proxy poller (DatapathQueue::delegate_to), so no request waits for a core to
+// be granted.
 //
-// A worker parks only in a moment without work, so nothing is left behind in its queues; one that
-// was told to park while it had work does so when that is done.
+// A worker parks only when it has no work, so nothing is left behind in its queues; a worker that
+// is told to park while it has work parks when the work is done.
 //
-// look() by one thread at a time, whichever is at it; others find it busy and go on. Methods that
-// name a worker by that worker, unless they say "any thread". Without an allocator nothing here is
-// called but allocates().
+// One thread at a time runs look(); other threads find it busy and go on. Methods that name a
+// worker are called by that worker, unless they say "any thread". Without an allocator only
+// allocates() is called.
 #pragma once
 
 #include <algorithm>
@@ -40,12 +41,14 @@ class CoreControl {
   bool is_guaranteed(WorkerId worker) const { return !allocates() || worker.value < guaranteed_; }
   bool has_core(WorkerId worker) const { return slots_[worker.value].has_core(); }
   static constexpr WorkerId proxy() { return {0}; }
-  // Does the proxy poller look after its connections? Set by the worker itself while it parks.
+  // True if the proxy poller serves the worker's connections. Set by the worker itself while it
+  // parks.
   std::atomic<bool>& delegated(WorkerId worker) { return delegated_[worker.value].value; }
 
-  // A burst worker has been without work for `polled`, or since it was woken: park?
+  // True if a burst worker that has been without work for `polled`, or since it was woken, should
+  // park.
   bool should_park(WorkerId worker, Nanos polled);
-  // The worker starts a request that has waited for so long.
+  // The worker starts a request that has waited for `waited`.
   void note_wait(WorkerId worker, Nanos waited) {
     std::atomic<int64_t>& most = own_[worker.value].waited_most_ns;
     if (waited.count() > most.load(std::memory_order_relaxed)) {
@@ -55,18 +58,19 @@ class CoreControl {
   // The worker found work instead.
   void resumed(WorkerId worker) { rule_->resumed(worker.value, idle_); }
 
-  // The worker gives up its core: park, look for work, and sleep unless there is some; then unpark.
+  // The worker gives up its core: it calls park, looks for work, sleeps if there is none, and then
+  // calls unpark.
   void park(WorkerId worker);
-  void sleep(WorkerId worker);  // until it is granted its core or woken
-  // The worker was woken and found nothing: it parks on, and looks again. False = it was granted
-  // its core.
+  void sleep(WorkerId worker);  // until it is woken or granted its core
+  // The worker was woken and found no work: it stays parked, and looks again. False = it was
+  // granted its core.
   bool repark(WorkerId worker) { return slots_[worker.value].repark(); }
   void unpark(WorkerId worker);
 
-  // Any thread, after making something visible that `worker` may have to serve; true = it slept.
+  // Any thread, after making work visible that `worker` may have to serve; true = the worker slept.
   bool wake(WorkerId worker);
 
-  // Any thread: is it time to look? Then look() may be called.
+  // Any thread: true if it is time to call look().
   bool due(Instant at) const {
     return at.ns() >= next_look_ns_.load(std::memory_order_relaxed);
   }
@@ -74,14 +78,13 @@ class CoreControl {
   struct WorkerSample {
     Nanos busy;             // time in requests since the start
     uint64_t finished = 0;  // requests
-    bool serves = false;    // one right now
-    bool waits = false;     // something waits for it
+    bool serves = false;    // runs a request right now
+    bool waits = false;     // a request waits for it
   };
   static constexpr uint32_t kNobody = UINT32_MAX;
-  // One look: asks the allocator and does what it says. sample_of(WorkerId) -> WorkerSample of any
-  // worker; `stranded` = something waits where only a parked worker would take it. Returns the
-  // worker that was granted a core and must be woken if it sleeps in its datapath queue, or
-  // kNobody.
+  // Asks the allocator and obeys its decision. sample_of(WorkerId) -> WorkerSample of any worker;
+  // `stranded` = a request waits where only a parked worker would take it. Returns the worker that
+  // was granted a core and must be woken if it sleeps in its datapath queue, or kNobody.
   template <class SampleOf>
   uint32_t look(Instant at, SampleOf&& sample_of, bool stranded);
 
@@ -89,8 +92,8 @@ class CoreControl {
   struct Counts {
     uint64_t granted = 0;  // cores now
     uint64_t parked = 0;   // times a worker parked
-    uint64_t grants = 0;   // times the allocator gave one back
-    // Times a parked worker took its own back, for work only it could do.
+    uint64_t grants = 0;   // times the allocator gave a core back
+    // Times a parked worker took its own core back, for work that only it could do.
     uint64_t self_unparks = 0;
   };
   Counts counts() const;
@@ -103,7 +106,8 @@ class CoreControl {
   struct alignas(limits::kCacheLineBytes) OwnCounts {
     Counter parked;
     Counter self_unparks;
-    // Since the last look. Relaxed, and of what both write at once one is lost: it is a sample.
+    // The maximum since the last look. Relaxed; of two concurrent writes one is lost: it is a
+    // sample.
     std::atomic<int64_t> waited_most_ns{0};
   };
 
@@ -112,7 +116,7 @@ class CoreControl {
     Nanos busy;
     uint64_t finished = 0;
     Instant waits_since = Instant::never();
-    Nanos reluctance;  // to have it park: the least is chosen
+    Nanos reluctance;  // the worker with the least reluctance is parked
   };
 
   static Nanos delay_of(Watched& watched, const WorkerSample& sample, Instant at);
@@ -129,8 +133,8 @@ class CoreControl {
   std::vector<Flag> delegated_;
   std::vector<OwnCounts> own_;
 
-  // State of the context that looks. Ordering: the flag is taken with acquire and cleared with
-  // release, so each holder sees what the one before left.
+  // The state of the thread that looks. Ordering: the flag is taken with acquire and cleared with
+  // release, so each holder sees the changes of the one before.
   std::atomic_flag looking_{};
   std::atomic<int64_t> next_look_ns_{0};
   bool looked_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoreLooks<P>: a look at what the workers show of their load, for the allocator of cores
-// (runtime/core_control.h), and the wakes that follow from what it decides. Any thread; one look at
-// a time, of which CoreControl sees to it.
+// CoreLooks<P>: samples the load of the workers for the allocator of cores
+// (runtime/core_control.h), and wakes workers as the allocator decides. Any thread; CoreControl
+// lets one look run at a time.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class CoreLooks {
         stuck_(stuck),
         stats_(stats) {}
 
-  // The allocator of cores, if there is one, it is due and no other thread is at it.
+  // Runs the allocator of cores, if there is one, it is due and no other thread runs it.
   void look_if_due(Instant at) {
     if (!cores_.allocates() || !cores_.due(at)) return;
     const auto sample = [&](WorkerId worker) { return sample_of(worker, at); };
@@ -41,8 +41,7 @@ class CoreLooks {
   }
 
  private:
-  // The arrivals in the kernel are asked for only where no worker has for long: it is a system
-  // call.
+  // The kernel is asked for arrivals only where no worker has polled for long: it is a system call.
   CoreControl::WorkerSample sample_of(WorkerId worker, Instant at) {
     const auto workers = static_cast<uint32_t>(stats_.size());
     const WorkerStats& stats = *stats_[worker.value];
@@ -57,7 +56,7 @@ class CoreLooks {
     return sample;
   }
 
-  // Requests wait at a parked worker, and the proxy poller cannot look after them.
+  // True if requests wait at a parked worker and the proxy poller cannot take them in.
   bool stranded(Instant at) {
     if (!stuck_.is_stuck(CoreControl::proxy(), at)) return false;
     for (uint32_t i = 0; i < stats_.size(); ++i) {

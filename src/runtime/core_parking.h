@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoreParking<P>: how a worker whose core comes and goes (runtime/core_control.h) idles. It polls
-// as long as the allocator of cores says, then gives its core up and sleeps until it has it back or
-// is called. Workers with a guaranteed core idle by runtime/idle_loop.h alone. Worker's thread
-// only; nothing here switches fibers.
+// CoreParking<P>: the idling of a worker whose core comes and goes (runtime/core_control.h). The
+// worker polls as long as the allocator of cores says, then gives its core up and sleeps until it
+// has the core back or is called. Workers with a guaranteed core idle by runtime/idle_loop.h alone.
+// Worker's thread only; nothing here switches fibers.
 #pragma once
 
 #include "mechanism/cpu/pause.h"
@@ -23,7 +23,8 @@ class CoreParking {
     context_.shared.cores.resumed(context_.id);
   }
 
-  // It has found nothing, at `at`. last_look() -> Request* looks once more. Null = nothing came.
+  // The worker has found nothing, at `at`. last_look() -> Request* looks once more. Null = no
+  // request came.
   template <class LastLook>
   Request* idle(Instant at, LastLook&& last_look) {
     if (workless_since_ == Instant::never()) workless_since_ = at;
@@ -35,13 +36,13 @@ class CoreParking {
   }
 
  private:
-  // The longest sleep; the datapath ends it for what comes, and CoreControl by a call.
+  // The longest sleep; an arrival in the datapath ends it, or a call by CoreControl.
   static constexpr Nanos kLongestSleep = Nanos::millis(250);
 
-  // The worker found nothing a moment ago, so it holds no request, and its queues get no more but
-  // with a call afterwards (CoreSlot). Where nobody can mind its connections it sleeps on them
-  // instead, and has its core back with the first arrival. It looks for work a last time after it
-  // has parked, and keeps its core for what it finds.
+  // The worker found nothing a moment ago, so it holds no request, and a request that is queued for
+  // it later comes with a call (CoreSlot). Where no proxy can serve its connections, the worker
+  // sleeps on them itself, and has its core back with the first arrival. It looks for work a last
+  // time after it has parked, and takes its core back for work that it finds.
   template <class LastLook>
   [[gnu::noinline]] Request* park(LastLook&& last_look) {
     RuntimeState<P>& shared = context_.shared;
@@ -71,7 +72,7 @@ class CoreParking {
   }
 
   WorkerContext<P>& context_;
-  Instant workless_since_ = Instant::never();  // of a worker whose core is not guaranteed
+  Instant workless_since_ = Instant::never();  // only for a worker without a guaranteed core
 };
 
 }  // namespace rubato

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CoreSlot: whether one worker has its core, and how the worker parks without missing work that is
-// meant for it. The worker parks and unparks itself; the controller asks it to park, or grants it
-// the core again; every other thread wakes it when there is work that only this worker may serve.
+// CoreSlot: records whether one worker has its core, and lets the worker park without missing work
+// that is meant for it. The worker parks and unparks itself; the controller asks it to park, or
+// grants it the core again; every other thread wakes it when there is work that only this worker
+// may serve.
 //
 //   kGranted --request_park--> kParkRequested   the worker parks when it next has nothing to do
 //   kGranted, kParkRequested --park--> kParked  its owner only, before its last look for work
@@ -12,10 +13,10 @@
 //   kWoken --repark--> kParked                  its owner only: it found nothing, and looks again
 //
 // Memory order. Every change, and every wake, is a read-modify-write of one word with
-// acquire-release order, so all of them are in one order in which each sees what came before it. A
-// waker makes the work visible first; the owner parks first and looks for work then. If the wake
+// acquire-release order, so all of them are in one order in which each sees the changes before it.
+// A waker makes the work visible first; the owner parks first and looks for work then. If the wake
 // comes after the parking it finds kParked, and the owner does not sleep or is woken; if it comes
-// before, the parking sees what the waker did, and the look finds the work. get() is relaxed: a
+// before, the parking sees the waker's changes, and the look finds the work. get() is relaxed: a
 // hint.
 //
 // Sync: see mechanism/queue/sync.h.
@@ -39,15 +40,16 @@ class CoreSlot {
     return get() == CoreState::kGranted || get() == CoreState::kParkRequested;
   }
 
-  // The controller. False = it has no core to give up, or was asked already.
+  // Called by the controller. False = the worker has no core to give up, or was asked already.
   bool request_park() { return change(CoreState::kGranted, CoreState::kParkRequested); }
-  // True = it was parked: it must be woken.
+  // True = the worker was parked and must be woken.
   bool grant() {
     const CoreState before = switch_tls(CoreState::kGranted);
     return before == CoreState::kParked || before == CoreState::kWoken;
   }
 
-  // Any thread, after making work visible that the owner may serve. True = it sleeps: notify it.
+  // Any thread, after making work visible that the owner may serve. True = the owner sleeps: notify
+  // it.
   bool wake() {
     for (uint32_t seen = word_.load(std::memory_order_relaxed);;) {
       const bool parked = state(seen) == CoreState::kParked;
@@ -59,18 +61,18 @@ class CoreSlot {
     }
   }
 
-  // The owner. After park() it looks for work; then it sleeps while asleep(), or unparks.
+  // Called by the owner. After park() it looks for work; then it sleeps while asleep(), or unparks.
   void park() {
     [[maybe_unused]] const CoreState before = switch_tls(CoreState::kParked);
     RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kParkRequested);
   }
   bool asleep() const { return get() == CoreState::kParked; }
-  // False = it has been granted its core.
+  // False = the owner has been granted its core.
   bool repark() { return asleep() || change(CoreState::kWoken, CoreState::kParked); }
-  // It takes its core back. False = it had been granted it already.
+  // The owner takes its core back. False = the core had been granted already.
   bool unpark() { return grant(); }
 
-  // To sleep on: std::atomic::wait for kParked.
+  // The word to sleep on: std::atomic::wait for kParked.
   typename Sync::template Atomic<uint32_t>& word() { return word_; }
   static constexpr uint32_t number(CoreState state) { return static_cast<uint32_t>(state); }
 

@@ -2,8 +2,8 @@
 //
 // CurrentWorker: a worker as the code on its fibers sees it. A fiber may be suspended in any call
 // marked "may switch" and continue on another worker, so no code keeps a CurrentWorker across such
-// a call: ask current_worker() again. Where requests can be interrupted at any instruction, no code
-// keeps one across anything but a non-preemptible region (mechanism/preempt/preempt_disable.h).
+// a call: ask current_worker() again. Where requests can be interrupted at any instruction, code
+// keeps one only within a non-preemptible region (mechanism/preempt/preempt_disable.h).
 //
 // A context is in the application while code of a request runs, from the return of recv to the next
 // call into the runtime; only then may that request be switched away from.
@@ -33,10 +33,10 @@ class CurrentWorker {
   virtual Request* recv() = 0;
   // The request is done and its reply appended.
   virtual void send(Request& request) = 0;
-  // Calls out of the application, see leave_application(); they return to it. All but the last may
+  // Calls out of the application, see leave_application(); they return to it. All but long_end may
   // switch.
-  // `off_checkpoint`: not at a checkpoint, but at the end of a non-preemptible region of whatever
-  // code. True: the request is to end as soon as it can.
+  // `off_checkpoint`: not at a checkpoint, but at the end of any non-preemptible region. True: the
+  // request is to end as soon as it can.
   virtual bool checkpoint_slow(bool off_checkpoint) = 0;
   virtual bool yield_for_lock() = 0;
   virtual void long_begin(uint8_t priority) = 0;
@@ -49,7 +49,7 @@ class CurrentWorker {
     RUBATO_DCHECK(current_ == nullptr && preempt_disabled_ == 0);
     current_ = &request;
   }
-  // Its reply leaves; the non-preemptible regions that it has left open are closed.
+  // The reply leaves; non-preemptible regions that the request has left open are closed.
   void end_request() {
     current_ = nullptr;
     if (preempt_disabled_ > 0) {
@@ -57,13 +57,13 @@ class CurrentWorker {
     }
   }
 
-  // Opens a non-preemptible region of the request, which ends with it at the latest. The caller is
-  // in one.
+  // Opens a non-preemptible region of the request, which ends with the request at the latest. The
+  // caller is in a region already.
   void disable_preemption() {
     ++preempt_disabled_;
     preempt_disable();
   }
-  // False: none is open. True: the caller leaves it.
+  // False: no region is open. True: the caller has to leave it.
   bool enable_preemption() {
     if (preempt_disabled_ == 0) return false;
     RUBATO_DCHECK(preempt_disable_depth() > preempt_disabled_);
@@ -71,13 +71,14 @@ class CurrentWorker {
     return true;
   }
 
-  // True if the context was in the application; now it is not, until the runtime has done its work.
+  // Takes the context out of the application until the runtime has done its work. True if it was in
+  // the application.
   bool leave_application() {
     const bool was = in_application_.load(std::memory_order_relaxed);
     set_in_application(false);
     return was;
   }
-  // The runtime has done its work: the last thing before code of the request goes on.
+  // The runtime has done its work: the last call before code of the request goes on.
   void enter_application() { set_in_application(true); }
 
  protected:
@@ -85,7 +86,7 @@ class CurrentWorker {
   uint32_t preempt_disabled_ = 0;  // non-preemptible regions of the current request
 
  private:
-  // Read by handlers on the worker's own thread only: the fences hold the compiler.
+  // Read by handlers on the worker's own thread only: the fences bind the compiler only.
   void set_in_application(bool value) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     in_application_.store(value, std::memory_order_relaxed);
@@ -102,8 +103,8 @@ CurrentWorker* current_worker();
 // Also makes the thread its worker for this_worker().
 void set_current_worker(CurrentWorker* worker);
 
-// Makes checkpoints, non-preemptible regions and locks come to the contexts. Once, before the first
-// worker runs.
+// Directs checkpoints, non-preemptible regions and locks to the contexts. Called once, before the
+// first worker runs.
 void install_worker_hooks();
 
 }  // namespace rubato

@@ -67,7 +67,7 @@ void Exporter::serve() {
   }
 }
 
-// For anything that can go on, which then does.
+// Waits until some client can go on, and lets it go on.
 void Exporter::wait() {
   std::vector<pollfd> ready;
   ready.reserve(clients_.size() + 1);
@@ -77,7 +77,7 @@ void Exporter::wait() {
     ready.push_back({client.fd(), static_cast<short>(writing ? POLLOUT : POLLIN), 0});
     patience = std::min(patience, client.end() - now());
   }
-  // A connection that cannot be accepted stays in the backlog and would be reported again at once.
+  // A client that cannot be accepted stays in the backlog and would be reported again at once.
   ready.push_back({accepting_ ? listener_.get() : -1, POLLIN, 0});
   const int some = ::poll(ready.data(), ready.size(), to_poll_ms(std::max(patience, Nanos())) + 1);
   for (size_t i = 0; i < clients_.size(); ++i) {
@@ -91,7 +91,7 @@ void Exporter::go_on(ExporterClient& client, bool ready) const {
   if (client.state() == State::kAsked) client.reply(answer(client.request()));
 }
 
-// One whose request is here already is answered at once, and needs no place.
+// A client whose request is here already is answered at once, and needs no place.
 void Exporter::accept_all() {
   accepting_ = true;
   for (int i = 0; i < kBacklog; ++i) {
@@ -108,7 +108,8 @@ void Exporter::accept_all() {
   }
 }
 
-// Closes the oldest that has not asked yet, or if all have the oldest. False = there is none.
+// Closes the oldest client that has not sent its request yet, or if all have, the oldest. False =
+// there is none.
 bool Exporter::displace() {
   if (clients_.empty()) return false;
   const auto silent = std::find_if(clients_.begin(), clients_.end(), [this](ExporterClient& c) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exporter: a small HTTP server on a thread of its own for /metrics, /plan, /healthz and
-// /readyz. It shares nothing with the workers but what its callbacks read, so it answers while they
-// are overloaded.
-// GET only, one request per connection. Connections are served side by side, so that one that says
-// nothing, or does not read, keeps no other waiting. Each has a limited time for all of its request
-// and reply. Their number is limited too: a further one takes the place of the one that has been
-// silent for longest. Both are counted, in the metrics.
+// Exporter: a small HTTP server on a thread of its own for /metrics, /plan, /healthz and /readyz.
+// It shares with the workers only the data that its callbacks read, so it answers while they are
+// overloaded.
+// GET only, one request per connection. Connections are served side by side, so that a connection
+// that sends nothing, or does not read, keeps no other waiting. Each has a limited time for its
+// whole request and reply. Their number is limited too: a further connection takes the place of the
+// one that has been silent for longest. The metrics count both.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace rubato {
 
 // Connections of the exporter that were closed before they had their reply.
 struct ExporterStats {
-  uint64_t displaced = 0;  // made room for another
+  uint64_t displaced = 0;  // closed to make room for another
   uint64_t late = 0;       // ran out of their time
 };
 
@@ -39,7 +39,7 @@ class Exporter {
   struct Sources {
     std::function<std::string(const ExporterStats&)> metrics;  // OpenMetrics text
     std::function<bool()> ready;         // false = draining or not yet serving
-    std::function<std::string()> plan;   // what the policy has decided, for people
+    std::function<std::string()> plan;   // the policy's decisions, for people
   };
 
   struct Limits {
@@ -76,7 +76,7 @@ class Exporter {
   // Used by the thread alone.
   std::vector<ExporterClient> clients_;  // the oldest first
   ExporterStats stats_;
-  bool accepting_ = true;  // false for a moment where the system has no descriptor for another
+  bool accepting_ = true;  // false for a moment when the system has no descriptor left
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

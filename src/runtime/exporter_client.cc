@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kRequestBytes = 4096;
 
-// Is the call that moved no byte to be repeated?
+// True if a call that moved no byte may be repeated.
 bool may_go_on(int problem) {
   return problem == EAGAIN || problem == EWOULDBLOCK || problem == EINTR;
 }

@@ -16,25 +16,25 @@ namespace rubato {
 class ExporterClient {
  public:
   enum class State {
-    kReading,  // its request is not whole yet
-    kAsked,    // request() is to be answered, by reply()
-    kWriting,  // what does not fit into the socket yet
-    kOver,     // all is sent, or nobody is there any more
+    kReading,  // the request is not whole yet
+    kAsked,    // request() waits for its reply()
+    kWriting,  // a part of the reply does not fit into the socket yet
+    kOver,     // the reply is sent, or the client is gone
   };
 
-  // Its time is over at `end`, however it spreads its bytes.
+  // The client's time is over at `end`, however it spreads its bytes.
   ExporterClient(Fd socket, Instant end) : socket_(std::move(socket)), end_(end) {}
 
   int fd() const { return socket_.get(); }
   Instant end() const { return end_; }
   State state() const { return state_; }
 
-  // While reading: takes what has come. A request is whole at its blank line, at the size limit,
-  // or when the client has shut its side down.
+  // While reading: takes the bytes that have come. A request is whole at its blank line, at the
+  // size limit, or when the client has shut its side down.
   void read();
   // The first line of the request.
   std::string_view request() const;
-  // Sends it, as far as possible at once; write() sends the rest.
+  // Sends the reply, as far as possible at once; write() sends the rest.
   void reply(std::string bytes);
   void write();
 

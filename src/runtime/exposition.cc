@@ -113,7 +113,7 @@ void write_types(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& t
          [&](uint32_t type) { return runtime.service(type); });
 }
 
-// What tells whether a policy kept a type away from a worker.
+// Writes the counts that tell whether a policy kept a type away from a worker.
 void write_places(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& types) {
   out.family("rubato_finished", "counter", "Requests by the worker that finished them.");
   for (uint32_t worker = 0; worker < runtime.options().workers; ++worker) {

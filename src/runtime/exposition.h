@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a live runtime and its datapath show of themselves: as OpenMetrics for the metrics port, and
-// as name and value for status commands. Reads snapshots only; any thread.
+// The figures of a live runtime and its datapath: as OpenMetrics for the metrics port, and as name
+// and value for status commands. Reads snapshots only; any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct ExposedTypes {
 void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
             const ExposedTypes& types);
 
-// The scheduler's state as name and value, names in snake case with their unit at the end. What the
-// policy says of its plan comes last, as plan_1, plan_2, ...
+// The scheduler's state as name and value, names in snake case with their unit at the end. The
+// policy's explanation of its plan comes last, as plan_1, plan_2, ...
 std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,
                                                                  const ExposedTypes& types);
 
-// The policy's own words on its plan, a line each.
+// The policy's explanation of its plan, a line per sentence.
 std::string plan_text(const Runtime& runtime, const ExposedTypes& types);
 
 }  // namespace rubato

@@ -18,7 +18,7 @@ std::atomic<uint32_t> g_keys{0};
   return locals;
 }
 
-// Null = no request calls. Called in a non-preemptible region.
+// Null = the caller is no request. Called in a non-preemptible region.
 CurrentWorker* worker_of_request() {
   CurrentWorker* worker = current_worker();
   return worker != nullptr && worker->current() != nullptr ? worker : nullptr;
@@ -55,8 +55,8 @@ void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy) {
   worker->current()->has_locals = true;
 }
 
-// The destructors are the application's: they run as part of the request. Its table stays where it
-// is while it does, on whichever worker.
+// The destructors are the application's: they run as part of the request. The request's table stays
+// where it is meanwhile, on whichever worker the request runs.
 void clear_fiber_locals(Request& request) {
   FiberLocals* mine = nullptr;
   {

@@ -10,7 +10,7 @@
 namespace rubato {
 namespace {
 
-// The thread that ends was never a worker's, whatever the fiber was when it ran.
+// The ending thread of a TLS block was never a worker's, even if its fiber ran on one.
 void forget_worker() { set_current_worker(nullptr); }
 
 }  // namespace
@@ -21,8 +21,8 @@ FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities)
       parked_(std::bit_ceil(max_fibers)) {}
 
 FiberPool::~FiberPool() {
-  // Fibers that are left were abandoned at a forced stop, with a request half done: nobody can
-  // unwind them, and their stacks go with the pool.
+  // Fibers that are left were abandoned at a forced stop, with a request half done: they cannot be
+  // unwound, and their stacks go with the pool.
   for (auto& loop : all_) fiber_finish(loop->fiber);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberPool: the fibers that run the server loop. One is made when a preempted request keeps the
-// fiber it runs on and no parked one is left (Synergy 5.2.2); after that it is reused, suspended
-// inside recv(), until the runtime stops. Bounded: make() returns null when all are in use. Owns
-// fibers and stacks. Any thread.
+// FiberPool: the fibers that run the server loop. A fiber is made when a preempted request keeps
+// the fiber it runs on and no parked fiber is left (Synergy 5.2.2); after that the fiber is reused,
+// suspended inside recv(), until the runtime stops. Bounded: make() returns null when all are in
+// use. Owns fibers and stacks. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ namespace rubato {
 struct LoopFiber {
   Fiber fiber;
   void* runtime = nullptr;  // argument of its entry
-  // Where requests are interrupted, always; else while it keeps the one that it has waited by.
+  // Where requests are interrupted, set always; otherwise only while the fiber keeps the TLS block
+  // in which it was suspended.
   std::unique_ptr<TlsBlock> tls;
   FiberLocals locals;
 };
 
 class FiberPool {
  public:
-  // `TLS blocks`: every fiber gets one, which costs a sleeping thread.
+  // `identities`: every fiber gets a TLS block, which costs a sleeping thread.
   FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities = false);
   ~FiberPool();
 
@@ -37,14 +38,16 @@ class FiberPool {
   // no more threads for TLS blocks.
   LoopFiber* make(FiberEntry entry, void* runtime);
 
-  // A fiber that is suspended inside recv() becomes anybody's. The caller has already left it.
+  // Makes a fiber that is suspended inside recv() available to every worker. The caller has already
+  // left the fiber.
   void park(LoopFiber* fiber);
   LoopFiber* take_parked();
 
-  // The fiber has made its final switch. Its stack can be used again. Not as its TLS block.
+  // The fiber has made its final switch. Its stack can be used again. The caller must not run on
+  // the fiber's TLS block.
   void ended(LoopFiber* fiber);
 
-  // An TLS block to be shared by fibers on one worker, made if there is none to spare; null = the
+  // A TLS block to be shared by the fibers of one worker, made if there is no spare one; null = the
   // system has no more threads.
   std::unique_ptr<TlsBlock> take_tls();
   void give_tls(std::unique_ptr<TlsBlock> tls);
@@ -58,7 +61,7 @@ class FiberPool {
   const bool identities_;
   StackPool stacks_;
   MpmcQueue<LoopFiber*> parked_;
-  mutable std::mutex mutex_;  // guards those below; not taken to reuse a fiber
+  mutable std::mutex mutex_;  // guards the members below; not taken to reuse a fiber
   std::vector<std::unique_ptr<LoopFiber>> all_;
   std::vector<std::unique_ptr<TlsBlock>> spare_identities_;
   uint64_t made_ = 0;

@@ -20,7 +20,7 @@ void FiberScheduler::detach() {
   tls_.reset();
 }
 
-// Stays on this worker: the stack is the thread's own.
+// run() stays on this worker: its stack is the thread's own.
 void FiberScheduler::run() {
   running_ = pool_.make(entry_, runtime_);
   RUBATO_CHECK(running_ != nullptr);
@@ -28,7 +28,7 @@ void FiberScheduler::run() {
     LoopFiber* loop = running_;
     switch_tls(nullptr, loop);
     switch_fibers(thread_fiber_, loop->fiber);
-    // Only an ended loop comes back here, and not always the one that was switched to.
+    // Only an ended loop fiber comes back here, and not always the one that was switched to.
     RUBATO_DCHECK(left_.request == nullptr && shelve_ == nullptr);
     pool_.ended(std::exchange(running_, nullptr));
     running_ = take_parked();

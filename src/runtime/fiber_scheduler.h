@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FiberScheduler: the loop fibers of one worker: which one runs, which are parked inside recv(),
-// and the switches between them (Synergy 5.2.2). It owns what the running fiber could not do before
-// it was left: a fiber or a request must not become visible to other threads while its stack is in
-// use, so the next fiber does it, first of all, by settle().
+// FiberScheduler: the loop fibers of one worker: the running one, those parked inside recv(), and
+// the switches between them (Synergy 5.2.2). It also keeps the work that a fiber could not do
+// before it was left: a fiber or a request must not become visible to other threads while its stack
+// is in use, so the next fiber publishes it, first of all, by settle().
 //
-// The contract of a switch: after switch_from() or leave_for() the code that called runs on
-// whichever worker has resumed its fiber. `this`, and every reference to the worker, may be that of
-// another one; callers look the worker up again (current_worker()), and then call settle() on that
-// one. run() alone stays: the thread's own stack belongs to the worker.
+// The contract of a switch: after switch_from() or leave_for() the calling code runs on whichever
+// worker has resumed its fiber. `this`, and every reference to the worker, may belong to another
+// worker; callers look the worker up again (current_worker()), and then call settle() on that
+// worker. Only run() stays on its worker: the thread's own stack belongs to the worker.
 //
-// Identities (mechanism/preempt/tls_block.h). Where requests can be interrupted at any instruction,
-// every fiber has one. With checkpoints, where the machine has them, the fibers of a worker share
-// one, and a request that is left half-way through code that knows nothing of fibers keeps it until
-// the next checkpoint or its end; the worker goes on by another. turn_to() changes thread-local
-// storage to that of the fiber: what lives there is to be set after it, and looked up again.
+// TLS blocks (mechanism/preempt/tls_block.h). Where requests can be interrupted at any instruction,
+// every fiber has one. With checkpoints, where the machine has TLS blocks, the fibers of a worker
+// share one, and a request that is left half-way through code that knows nothing of fibers keeps it
+// until the next checkpoint or its end; the worker goes on with another one. turn_to() changes
+// thread-local storage to that of the fiber: variables there are to be set after the call, and
+// looked up again.
 //
-// The worker's own thread only.
+// Used on the worker's own thread only.
 #pragma once
 
 #include <algorithm>
@@ -36,14 +37,15 @@ namespace rubato {
 
 class FiberScheduler {
  public:
-  // A suspended request that nobody knows of yet: its fiber had to be left first.
+  // A suspended request that is in no queue yet: its fiber had to be left first.
   struct Left {
     Request* request = nullptr;
     bool waits_for_lock = false;
   };
 
   // Fibers run entry(LoopFiber*), which calls fiber_entered() and settle() first and finish() last,
-  // and find `runtime` in there. They are the fibers of `context`, whose slices `clock` ends.
+  // and find `runtime` in there. They are the fibers of the worker `current`, whose slices `clock`
+  // ends.
   FiberScheduler(FiberPool& pool, FiberEntry entry, void* runtime, CurrentWorker& current,
                  SliceClock& clock,
                  PreemptMechanism mechanism)
@@ -55,29 +57,29 @@ class FiberScheduler {
         mechanism_(mechanism),
         asynchronous_(is_asynchronous(mechanism)) {}
 
-  // On the worker's thread, before run() and after it.
+  // Called on the worker's thread, before run() and after it.
   void attach();
   void detach();
 
-  // Runs fibers until all have ended that are this worker's or anybody's.
+  // Runs fibers until all have ended that are parked on this worker or for every worker.
   void run();
-  // The last call of an entry: back to run(), for good.
+  // The last call of an entry: returns to run(), for good.
   [[noreturn]] void finish(LoopFiber& self);
 
   LoopFiber& running() const { return *running_; }
 
-  // Does each of its fibers have thread-local storage of its own, if only while it needs it?
+  // True if the fibers share a TLS block, and each keeps one of its own only while it needs it.
   bool shares_tls() const { return tls_ != nullptr; }
 
-  // A fiber in recv() or a new one; null = there are no more.
+  // Takes a fiber that is in recv(), or a new one; null = there are no more.
   LoopFiber* take() {
     LoopFiber* parked = take_parked();
     return parked != nullptr ? parked : pool_.make(entry_, runtime_);
   }
 
-  // The running fiber waits in recv() and a suspended request's is next. Two steps: from the first
-  // on, thread-local storage is that of `to`, and what belongs there is set; then comes the switch.
-  // Returns the fiber to switch from.
+  // The running fiber waits in recv() and the fiber of a suspended request is next. Two steps: from
+  // the first on, thread-local storage is that of `to`, and the caller sets its variables there;
+  // then comes the switch. Returns the fiber to switch from.
   [[nodiscard]] LoopFiber& park_and_turn_to(LoopFiber& to) {
     RUBATO_DCHECK(shelve_ == nullptr);
     if (parked_.size() < kParkedHere) {
@@ -89,7 +91,8 @@ class FiberScheduler {
   }
   void switch_from(LoopFiber& from) { switch_fibers(from.fiber, running_->fiber); }
 
-  // The running fiber is left with its suspended request on it. Returns when that is resumed.
+  // The running fiber is left with its suspended request on it. Returns when that request is
+  // resumed.
   void leave_for(LoopFiber& to, Left left) {
     RUBATO_DCHECK(left_.request == nullptr && left.request != nullptr);
     left_ = left;
@@ -98,18 +101,18 @@ class FiberScheduler {
     switch_from(from);
   }
 
-  // The first thing after a switch: parks the fiber that was left for every worker. The caller puts
-  // the request back that is returned, if there is one.
+  // The first call after a switch: parks the fiber that was left, for every worker. The caller puts
+  // back the request that is returned, if there is one.
   [[nodiscard]] Left settle() {
     if (shelve_ != nullptr) pool_.park(std::exchange(shelve_, nullptr));
     return std::exchange(left_, {});
   }
 
-  // The running fiber is about to be left where others may know it by its TLS block. False: there
-  // are no more TLS blocks to go on by.
+  // The running fiber is about to be left inside code that may rely on its TLS block, so it keeps
+  // that block. False: there is no other TLS block to go on with.
   bool keep_tls();
-  // The running fiber has come to where it may go on by any TLS block: the one that it has kept is
-  // the worker's now.
+  // The running fiber has come to a point where any TLS block will do: the block that it has kept
+  // becomes the worker's.
   void share_tls_again() {
     if (shares_tls() && running_->tls != nullptr) give_identity_back();
   }
@@ -134,14 +137,14 @@ class FiberScheduler {
     return from;
   }
 
-  // Null = the worker's own thread. What is looked up by thread from here on is that fiber's.
+  // Null = the worker's own thread. From here on, look-ups by thread find the data of `to`.
   void switch_tls(LoopFiber* from, const LoopFiber* to) {
     if (has_identities()) change_identity(from, to);
   }
   void change_identity(LoopFiber* from, const LoopFiber* to);
   void give_identity_back();
 
-  // After become(from, to).
+  // Called after switch_tls(from, to).
   void switch_fibers(Fiber& from, Fiber& to) {
     has_identities() ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
   }
@@ -158,9 +161,9 @@ class FiberScheduler {
   LoopFiber* running_ = nullptr;
   std::vector<LoopFiber*> parked_;  // suspended inside recv()
   LoopFiber* shelve_ = nullptr;     // the fiber just left, to be parked for every worker
-  Left left_;                       // on the fiber just left
+  Left left_;                       // the request on the fiber just left
   uintptr_t own_thread_pointer_ = 0;
-  std::unique_ptr<TlsBlock> tls_;  // of the fibers that have none; null = the thread's own
+  std::unique_ptr<TlsBlock> tls_;  // for the fibers that have none; null = the thread's own
 };
 
 }  // namespace rubato

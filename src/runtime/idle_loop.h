@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// IdleLoop<P>: what one worker does while it has nothing to do: it helps stuck workers, spins for a
-// while, looks a last time and sleeps; asleep it also watches the arrivals of stuck workers and of
-// those whose cores are parked. After a sleep it wakes the next worker if more waits. Worker's
-// thread only; nothing here switches fibers.
+// IdleLoop<P>: the loop of a worker that has nothing to run. The worker helps stuck workers, spins
+// for a while, looks a last time and sleeps; asleep it also watches the arrivals of stuck workers
+// and of workers whose cores are parked. After a sleep it wakes the next worker if more requests
+// wait. Worker's thread only; nothing here switches fibers.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class IdleLoop {
   [[gnu::noinline]] Request* idle() {
     const Instant at = context_.step();
     intake_.help_stuck();
-    // Other groups' workers may all be at long requests.
+    // The workers of another group may all be running long requests.
     if constexpr (kManages<P>) context_.shared.managers.step_all(at);
     if (!context_.shared.cores.is_guaranteed(context_.id)) {
       return core_parking_.idle(at, [this] { return last_look(); });
@@ -58,10 +58,10 @@ class IdleLoop {
   static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
 
-  // Sleeps until something arrives, or another thread has queued what this worker may serve: see
-  // runtime/sleepers.h for why that is not missed. The policy itself says whether there is
-  // anything: a worker that stayed awake for what it may not take would only take CPU time from
-  // those that may.
+  // Sleeps until a request arrives, or another thread has queued a request that this worker may
+  // serve: see runtime/sleepers.h for why that is not missed. The policy itself says whether there
+  // is work: a worker that stayed awake for requests that it may not take would only take CPU time
+  // from workers that may.
   [[gnu::noinline]] Request* park() {
     Sleepers<>& sleepers = context_.shared.sleepers;
     sleepers.falls_asleep(context_.id);
@@ -69,7 +69,7 @@ class IdleLoop {
     if (found == nullptr) sleep();
     if (!sleepers.is_asleep(context_.id)) ++context_.stats.woken;
     if (sleepers.wakes_up(context_.id)) sleepers.awake().notify_all();
-    woken_ = true;  // if only to do what it had found before it was claimed for more
+    woken_ = true;  // also when it found work itself before it was claimed for more
     idling_.parked();
     context_.step();
     return found;
@@ -102,7 +102,7 @@ class IdleLoop {
     delegated_.clear();
   }
 
-  // The proxy poller's sleep ends with what comes to workers whose cores are parked.
+  // An arrival at a worker whose core is parked ends the proxy poller's sleep.
   void poll_parked() {
     RuntimeState<P>& shared = context_.shared;
     if (!shared.cores.allocates() || context_.id != CoreControl::proxy()) return;
@@ -112,8 +112,8 @@ class IdleLoop {
     }
   }
 
-  // An arrival at a stuck worker ends this worker's sleep, unless another watches it already. The
-  // longest time to sleep; zero = something has come.
+  // An arrival at a stuck worker ends this worker's sleep, unless another worker watches the stuck
+  // one already. Returns the longest time to sleep; zero = a request has come.
   Nanos watch_stuck() {
     for (DatapathQueue* queue : delegated_) {
       if (queue->pending()) return {};
@@ -130,8 +130,8 @@ class IdleLoop {
       watched_.push_back(other);
       DatapathQueue* theirs = &shared.datapath.queue(other);
       if (std::find(delegated_.begin(), delegated_.end(), theirs) != delegated_.end()) continue;
-      // A worker in the middle of a poll keeps others out; its arrivals must not keep this one
-      // awake.
+      // A worker in the middle of a poll keeps other workers out; its arrivals must not keep this
+      // worker awake.
       if (!theirs->pending()) {
         delegated_.push_back(theirs);
       } else if (intake_.ingest(*theirs) > 0) {
@@ -141,8 +141,8 @@ class IdleLoop {
     return limit;
   }
 
-  // The first thing found after a sleep, or when it was about to: if more waits, others are woken
-  // for it, and so on.
+  // Called for the first work found after a sleep, or just before one: if more requests wait, the
+  // next worker is woken, which does the same.
   void wake_next() {
     if (!std::exchange(woken_, false) || context_.shared.sleepers.all_awake()) return;
     context_.shared.wakeups.wake_for_waiting(context_.id, context_.host);
@@ -153,8 +153,8 @@ class IdleLoop {
   Intake<P>& intake_;
   Idling idling_;
   CoreParking<P> core_parking_;
-  bool woken_ = false;                  // and has not found anything to do yet
-  std::vector<DatapathQueue*> delegated_;  // they end its sleep as its own does
+  bool woken_ = false;                  // it has slept, and has not found work yet
+  std::vector<DatapathQueue*> delegated_;  // their arrivals end its sleep as its own do
   std::vector<WorkerId> watched_;       // stuck workers among those
 };
 

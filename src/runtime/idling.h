@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idling: how long an idle worker spins before it sleeps. Spinning pays if something to do comes
-// within that time, so adaptive idling spins only while the gaps between two pieces of work are, on
-// average, no longer than a spin and a wake-up, which is in those that were slept through; else the
-// worker sleeps at once and its CPU is free for others.
+// Idling: how long an idle worker spins before it sleeps. Spinning pays if work comes within that
+// time, so adaptive idling spins only while the gaps between two pieces of work are, on average, no
+// longer than a spin and a wake-up (gaps that were slept through include the wake-up); otherwise
+// the worker sleeps at once and its CPU is free for other threads.
 // Each worker has one, for its thread only.
 #pragma once
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Intake<P>: how requests come to one worker: it polls the datapath in bursts, admits what has come
-// and calls other workers when there is more than this one will serve soon. It also takes in what
-// waits at others: at stuck workers, and at those whose core is parked. What is decided about a
-// request, sched/core.h does. Worker's thread only; nothing here switches fibers.
+// Intake<P>: brings requests to one worker: it polls the datapath in bursts, admits the requests
+// and calls other workers when there are more than this worker will serve soon. It also takes in
+// requests that wait at stuck workers and at workers whose core is parked. sched/core.h makes the
+// decisions about a request. Worker's thread only; nothing here switches fibers.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Intake {
     context_.meter.loss().restart(last_poll_);
   }
 
-  // The kernel is asked when the worker's own queue has run dry, and every now and then otherwise.
+  // Asks the kernel when the worker's own queue has run dry, and every now and then otherwise.
   void poll_if_due() {
     const bool dry = !core_.holds_next() && !others_wait() && context_.control.depth() == 0;
     if (!dry && ++picks_since_poll_ < kPicksPerPoll &&
@@ -50,7 +50,7 @@ class Intake {
     context_.host.refresh_plan();
   }
 
-  // Takes in one burst, of this worker's queue or of another's. Returns how many requests.
+  // Takes in one burst from this worker's queue or from another's. Returns the number of requests.
   uint32_t ingest(DatapathQueue& from) {
     std::array<Request*, limits::kBurst> burst;
     const uint32_t n = from.poll(burst);
@@ -67,11 +67,11 @@ class Intake {
     return n;
   }
 
-  // Does something wait in this worker's arrival queue?
+  // True if a request waits in this worker's arrival queue.
   bool others_wait() { return context_.host.depth({0, own_index()}) > 0; }
 
-  // Puts an arrival into a queue of the policy, or of the control plane; false = full. Other
-  // workers are called if this one will not serve it soon.
+  // Puts an arrival into a queue of the policy, or of the control plane; false = full. Calls other
+  // workers if this one will not serve the request soon.
   bool put(QueueRef q, Request& request) {
     ++queued_;
     if (!context_.host.put(q, &request)) return false;
@@ -85,15 +85,15 @@ class Intake {
     call_for_control();
     return true;
   }
-  // Wakes the workers into whose own queues something was put.
+  // Wakes the workers into whose own queues a request was put.
   void wake_pushed() {
     context_.host.take_pushed([this](WorkerId worker) { context_.shared.wakeups.wake(worker); });
   }
 
-  // Work at a worker that has not looked after its arrivals for long is done here: the requests
-  // in its kernel queue (ZygOS: idle cores look at the network queues of busy ones), those
-  // in its inbox, and those that it polls. It is in a long request that cannot be preempted, or the
-  // operating system has given its CPU to others.
+  // Takes over the work of a worker that has not polled its arrivals for long: the requests in its
+  // kernel queue (ZygOS: idle cores look at the network queues of busy ones), those in its inbox,
+  // and those that it polls as proxy. Such a worker is in a long request that cannot be preempted,
+  // or the operating system has given its CPU to others.
   [[gnu::noinline]] void help_stuck() {
     if (kOwnArrivals<P>) return;
     RuntimeState<P>& shared = context_.shared;
@@ -115,8 +115,8 @@ class Intake {
     return arrival_index(context_.shared.policy, context_.id, context_.shared.options.workers);
   }
 
-  // The queues of workers whose cores are parked, one at a time, in turn: each look is a system
-  // call.
+  // Polls the queues of workers whose cores are parked, one per call, in turn: each poll is a
+  // system call.
   [[gnu::noinline]] void poll_delegated() {
     const uint32_t workers = context_.shared.options.workers;
     for (uint32_t i = 0; i < workers; ++i) {
@@ -127,8 +127,8 @@ class Intake {
     }
   }
 
-  // Requests in the inboxes of a stuck worker, as if they had arrived here. A policy may leave the
-  // last request of an inbox to its worker, which does not come to it now.
+  // Takes requests from the inboxes of a stuck worker, as if they had arrived here. A policy may
+  // leave the last request of an inbox to its worker, but that worker does not come to it now.
   uint32_t take_over(WorkerId stuck) {
     uint32_t taken = 0;
     for (uint32_t declaration = 0; declaration < std::size(P::kQueues); ++declaration) {
@@ -139,7 +139,7 @@ class Intake {
     return taken;
   }
 
-  // Half of what is there, as other workers may help too.
+  // Takes half of the requests, as other workers may help too.
   uint32_t take_over(QueueRef theirs, QueueRef mine) {
     LiveHost<P>& host = context_.host;
     const uint32_t most = std::min((host.depth(theirs) + 1) / 2, limits::kStealMax);
@@ -151,9 +151,9 @@ class Intake {
     return most;
   }
 
-  // Something was put into q. If it is alone and this worker may serve it, it will. Of more than
-  // that one other worker is told, which tells the next; each that this worker may not serve is
-  // told of.
+  // A request was put into q. If it is alone and this worker may serve it, this worker will. If
+  // there are more, one other worker is called, which calls the next; for each request that this
+  // worker may not serve, another worker is called.
   void call_for(QueueRef q) {
     Wakeups<P>& wakeups = context_.shared.wakeups;
     LiveHost<P>& host = context_.host;
@@ -163,7 +163,7 @@ class Intake {
     wakeups.wake_for(q, context_.id, host);
   }
 
-  // For what every worker may take.
+  // The same for requests of the control plane, which any worker may take.
   void call_for_control() {
     if (queued_ <= 1 || context_.control.depth() == 0) return;
     if (!std::exchange(called_help_, true)) context_.shared.wakeups.wake_any(context_.id);
@@ -173,8 +173,8 @@ class Intake {
   LiveCore<P>& core_;
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
-  uint32_t queued_ = 0;       // requests of the last poll, or that followed one of theirs
-  bool called_help_ = false;  // for those
+  uint32_t queued_ = 0;       // requests of the last poll, with their followers
+  bool called_help_ = false;  // for those requests
   uint32_t next_delegated_ = 0;
 };
 

@@ -29,7 +29,7 @@ class LiveHost {
  public:
   using Plan = typename P::Plan;
 
-  // `stats` are those of all workers; complete when the first hook is called.
+  // `stats` are those of all workers, complete when the first hook is called.
   LiveHost(QueueSet<P>& queues, const PlanCell<Plan>& cell, const Plan& initial, uint32_t workers,
            const std::vector<const WorkerStats*>& stats, SharedState& shared_state, uint64_t seed)
       : queues_(queues),
@@ -130,7 +130,7 @@ class LiveHost {
     const std::span<Job*> room(batch.data(), std::min(max, limits::kStealMax));
     const uint32_t n = queues_.visit(victim, [room](auto& q) { return take_some(q, room); });
     if (n == 0) return nullptr;
-    if (victim.index != into.index) {  // else a batch of its own
+    if (victim.index != into.index) {  // otherwise the batch is the context's own
       ++steals_;
       stolen_ += n;
     }
@@ -140,7 +140,7 @@ class LiveHost {
 
   uint32_t random(uint32_t bound) { return prng_.below(bound); }
   const Plan& plan() const { return plan_; }
-  // The jobs are the receiver's as soon as they are in the mailbox.
+  // The jobs belong to the receiver as soon as they are in the mailbox.
   bool send(ManagerId to, const Message& message) {
     for (uint32_t i = 0; i < message.jobs; ++i) ++message.job[i]->moves;
     if (shared_state_.send(to, message)) {
@@ -156,7 +156,7 @@ class LiveHost {
   // Steps of the context itself, between decisions. Counters are read by any thread.
   void set_now(Instant now) { now_ = now; }
   void refresh_plan() { cell_.refresh(plan_, plan_version_); }
-  // Calls f(WorkerId) for each worker whose own queue this context has put something into since the
+  // Calls f(WorkerId) for each worker into whose own queue this context has put a job since the
   // last call.
   template <class F>
   void take_pushed(F&& f) {
@@ -166,7 +166,7 @@ class LiveHost {
     }
     pushed_.reset();
   }
-  // The same for managers that it has sent messages to.
+  // The same for managers that this context has sent messages to.
   template <class F>
   void take_mailed(F&& f) {
     if (mailed_.none()) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LivePlatform<P>: what a live worker lends to sched::Core: the clock, its queues and those of
-// others, its datapath, its slices, its counters. A handle on parts of LiveWorker<P>. Worker's
-// thread only.
+// LivePlatform<P>: the parts of a live worker that sched::Core uses: the clock, its queues and
+// those of other workers, its datapath, its slices, its counters. It is a handle on parts of
+// LiveWorker<P>. Worker's thread only.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class LivePlatform {
   Instant look_at_clock() { return context_.step(); }
   static size_t payload_bytes(const Request& request) { return request.payload.size(); }
 
-  // A stop abandons requests of clients that are there, if they have not ended at its limit. A
-  // client that has sent its last byte may still read, or not: nothing tells.
+  // A stop abandons requests of connected clients that have not ended at its limit. A client that
+  // has sent its last byte may or may not still read: nothing tells.
   bool is_abandoned(const Request& request) const {
     if (request.client == nullptr) return false;
     const RuntimeOptions& options = context_.shared.options;
@@ -103,7 +103,7 @@ class LivePlatform {
   }
   void renew(const Request& request, Nanos quantum) { arm(request, quantum); }
   void disarm() { slice_.start_without_end(now()); }
-  // Past the drain limit a request is put back for good.
+  // Past the drain limit a request that is put back never runs again.
   bool stops() { return context_.stopping(); }
   int64_t suspended() const {
     int64_t sum = 0;
@@ -174,7 +174,7 @@ class LivePlatform {
     if (request.client->load(std::memory_order_relaxed) != ClientState::kOpen) return;
     context_.shared.shutdown.fail();
   }
-  // The service that the request has had by now, running or not.
+  // The service that the request has had by now, whether it runs or not.
   Nanos attained(const Request& request) const {
     const bool runs = context_.current.current() == &request;
     return runs ? context_.meter.attained(request, now()) : request.attained;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LivePolicy: what the live host has made of one policy, each in a unit of its own (policy/unit.h).
-// Used by runtime/registry.cc only. A plain value.
+// LivePolicy: the live host's instantiation of one policy, each in a unit of its own
+// (policy/unit.h). Used by runtime/registry.cc only. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace rubato {
 
 struct LivePolicy {
   const char* name;
-  // With options whose bounds have been checked, and a CPU per worker or none. Null = the policy is
-  // simulated only.
+  // Requires options whose bounds have been checked, and a CPU per worker or none. Null = the
+  // policy is simulated only.
   Result<std::unique_ptr<Runtime>> (*create)(const RuntimeOptions& options,
                                              std::vector<uint32_t> cpus, Datapath& datapath,
                                              Application& application);

@@ -143,9 +143,9 @@ class LiveRuntime final : public Runtime {
     }
   }
 
-  // Workers look at the cores themselves whenever they poll. This is for when all that have one are
-  // in requests that take long, and for those that are stuck. A server whose workers are asleep at
-  // most looks is looked at less often, and a quiet one not at all.
+  // Workers look at the cores themselves whenever they poll. This thread looks when all workers
+  // that have a core run long requests, and for workers that are stuck. It looks less often while
+  // all workers are asleep, and after kQuietLooks such looks not at all.
   void watch(const std::atomic<bool>& workers_left) {
     uint32_t quiet = 0;
     while (workers_left.load(std::memory_order_acquire)) {
@@ -186,8 +186,8 @@ class LiveRuntime final : public Runtime {
     return sum;
   }
 
-  // After so many looks at sleeping workers the thread that watches sleeps until one wakes, which
-  // then has to say so.
+  // After so many looks that found all workers asleep the watching thread sleeps until a worker
+  // wakes and notifies it.
   static constexpr uint32_t kQuietLooks = 16;
 
   mutable RuntimeState<P> shared_;

@@ -10,10 +10,10 @@
 //   fibers_      FiberScheduler  loop fibers, and the switches between them
 //   preempter_   Preempter       slices, interrupts, the way back into the application
 //   idle_        IdleLoop        spins, helps, sleeps, gives its core away
-//   context_     WorkerContext   what they share: queues, time, counters
+//   context_     WorkerContext   what the parts share: queues, time, counters
 //
-// Everything here runs on the worker's thread, except context() and preempter(), which say what any
-// thread may call.
+// Everything here runs on the worker's thread, except context() and preempter(), whose comments say
+// which threads may call them.
 //
 // The contract of a switch (runtime/fiber_scheduler.h). A member function marked "may switch" can
 // return on another worker's thread. From the switch on `this` is the worker that was left: the
@@ -52,11 +52,11 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
   // The counters; any thread.
   const WorkerContext<P>& context() const { return context_; }
-  // To interrupt it; the timer core.
+  // For the timer core, to interrupt the worker.
   Preempter& preempter() { return preempter_; }
 
-  // The thread's main function: returns when the runtime has stopped. detach() when nobody
-  // interrupts it any more.
+  // The thread's main function: returns when the runtime has stopped. Call detach() when no thread
+  // interrupts the worker any more.
   [[gnu::noinline]] void run() {
     install_worker_hooks();
     set_current_worker(this);
@@ -110,8 +110,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     return ends;
   }
 
-  // May switch. The count of open non-preemptible regions stays with the request: as thread-local
-  // storage of the TLS block that it has or keeps, or carried over.
+  // May switch. The count of open non-preemptible regions stays with the request: in the TLS block
+  // that the request has or keeps, or carried over.
   bool yield_for_lock() override {
     RUBATO_DCHECK(current_ != nullptr);
     LoopFiber* to = fibers_.keep_tls() ? fibers_.take() : nullptr;
@@ -152,9 +152,9 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
  private:
-  // A request that does not end where it was told to is told again after so many checkpoints.
+  // A request that does not end when told to is told again after so many checkpoints.
   static constexpr int32_t kCancelAgain = 64;
-  // How often a running request is looked up at its client's end of the connection.
+  // The interval at which a running request checks whether its client is still connected.
   static constexpr Nanos kClientLook = Nanos::millis(1);
 
   static sched::CoreOptions core_options(const RuntimeOptions& options) {
@@ -175,8 +175,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     here().fibers_.finish(*self);
   }
 
-  // One round per request that is found to be resumed or refused, or per look that finds none. Each
-  // round may begin on another worker.
+  // One round per request that is resumed or refused, or per look that finds no request. Each round
+  // may begin on another worker.
   static Request* recv_here() {
     here().fibers_.share_tls_again();
     for (;;) {
@@ -210,15 +210,15 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     Request& request = *current_;
     const Instant at = context_.host.now();
     context_.stats.overrun.record(at - preempter_.slice().end());
-    if (!off_checkpoint && slice_was_lost()) return;  // half-way it has been put off already
+    if (!off_checkpoint && slice_was_lost()) return;  // off a checkpoint it was put off
     const Nanos service = context_.meter.attained(request, context_.host.now());
     if (core_.expire(request, service)) return preempt(off_checkpoint);
     ++context_.stats.preemptions_avoided;
     if (request.cancelled) checkpoint_budget_set(0);
   }
 
-  // A slice is CPU time: what the operating system gave to others meanwhile says nothing of the
-  // request. True = it has not had its quantum, and gets the rest; what has come is taken in.
+  // A slice is CPU time: time that the operating system gave to other threads does not count. True
+  // = the request has not had its quantum, and gets the rest; arrivals are taken in.
   [[gnu::noinline]] bool slice_was_lost() {
     SliceClock& slice = preempter_.slice();
     ServiceMeter& meter = context_.meter;
@@ -233,8 +233,9 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     return true;
   }
 
-  // Its slice may not have ended, and its worker not polled, for long; so the request asks.
-  // Half-way it cannot be told: it comes to the next checkpoint for that.
+  // The slice of the request may not have ended, and its worker not polled, for long; so the
+  // request itself looks at its client. Off a checkpoint it cannot be told to end: the next
+  // checkpoint tells it.
   bool is_to_end(Request& request, bool off_checkpoint) {
     const Instant at = context_.host.now();
     if (at - last_client_look_ > kClientLook) {
@@ -248,7 +249,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
   // ---- Switches -------------------------------------------------------------------------------
 
-  // The current request gives the worker away, if there is a fiber to go on by. May switch.
+  // The current request gives the worker away, if there is a fiber to go on with. May switch.
   void preempt(bool off_checkpoint) {
     Instant at = context_.host.now();
     if (!off_checkpoint) fibers_.share_tls_again();
@@ -278,14 +279,14 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     auto& to = *static_cast<LoopFiber*>(std::exchange(request.fiber, nullptr));
     ++context_.stats.resumed;
     LoopFiber& from = fibers_.park_and_turn_to(to);
-    static_cast<void>(core_.start(request));  // what has started is not refused
+    static_cast<void>(core_.start(request));  // a request that has started is not refused
     fibers_.switch_from(from);
     here().after_switch();
   }
 
-  // First thing on every fiber that is switched to: what the previous one could not do while it was
-  // still on its own stack. Making a fiber with a TLS block takes long: time is read again, else
-  // the next slice has begun before it starts.
+  // The first call on every fiber that is switched to: does the work that the previous fiber could
+  // not do while it was still on its own stack. Making a fiber with a TLS block takes long, so time
+  // is read again, otherwise the next slice would begin too early.
   void after_switch() {
     if (preempter_.asynchronous()) context_.step();
     const FiberScheduler::Left left = fibers_.settle();
@@ -309,7 +310,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     back_to_interruptible(here(), may_leave && answer != Answer::kTake);
   }
 
-  // The last thing before code of the request goes on, on the running worker. `may_end`: no slice
+  // The last call before code of the request goes on, on the running worker. `may_end`: no slice
   // was ended on the way here. May switch.
   [[gnu::always_inline]] static void back_to_application(LiveWorker& worker, bool may_end = true) {
     if (!worker.preempter_.asynchronous()) return worker.enter_application();

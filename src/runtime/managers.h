@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Managers<P>: the manager contexts of one runtime (policy/extensions.h). A context has no thread:
-// the thread that comes by, a worker of its group between two requests, an idle worker, the timer
-// core, runs a step of it, one at a time.
+// Managers<P>: the manager contexts of one runtime (policy/extensions.h). A context has no thread
+// of its own: a worker of its group between two requests, an idle worker or the timer core runs a
+// step of it, one at a time.
 #pragma once
 
 #include <memory>
@@ -30,9 +30,9 @@ class Managers {
     }
   }
 
-  // A step of the manager of that worker's group, or of every manager, here or by the thread that
-  // is at it. Wakes the workers that a job was put to, and the groups of managers that a message
-  // was sent to. Any thread.
+  // Runs a step of the manager of that worker's group, or of every manager, on this thread or on
+  // the one that already runs a step. Wakes the workers that a job was put to, and the groups whose
+  // managers a message was sent to. Any thread.
   void step_for(WorkerId worker, Instant at) {
     step(*managers_[manager_of(policy_, worker, workers_).value], at);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings of one live runtime: the scheduler's, and what a program around it adds. Plain data,
-// read once by Runtime::create.
+// The settings of one live runtime: the scheduler's, and those that the program around it adds.
+// Plain data, read once by Runtime::create.
 #pragma once
 
 #include "base/time.h"
@@ -14,9 +14,9 @@ namespace rubato {
 struct RuntimeOptions : SchedulerOptions {
   RuntimeOptions() { workers = 1; }  // one for each queue of the datapath
 
-  CreditSource* credits = nullptr;  // of the server, for `coresync`; outlives the runtime
-  Nanos slow_threshold = Nanos::millis(10);  // Application::slow is told of these
-  bool record_arrivals = false;  // count them, see Runtime::arrivals
+  CreditSource* credits = nullptr;  // the server's, for `coresync`; outlives the runtime
+  Nanos slow_threshold = Nanos::millis(10);  // Application::slow is called from this latency on
+  bool record_arrivals = false;  // count arrivals, see Runtime::arrivals
 };
 
 }  // namespace rubato

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The overload of a live runtime, for its metrics: how long requests wait, whether it refuses them,
-// and how many it has refused why. As OpenMetrics, and as name and value for status commands. Reads
-// snapshots only; any thread.
+// The overload of a live runtime, for its metrics: how long requests wait, whether the runtime
+// refuses them, and how many it has refused for which reason. As OpenMetrics, and as name and value
+// for status commands. Reads snapshots only; any thread.
 #pragma once
 
 #include <string>

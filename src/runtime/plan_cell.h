@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PlanCell: publishes a policy's Plan from one context to all workers. One writer at a time (the
-// caller sees to that), any number of readers, wait-free for the writer.
+// caller ensures this), any number of readers, wait-free for the writer.
 //
 // A sequence lock without fences. Ordering: the writer stores the words with release after it has
 // made the version odd, and the even version with release after the words; a reader loads the words
 // with acquire, so a reader that saw a new word also sees the odd version (pairs with the word's
-// release) and retries, and one that saw the even version sees all words (pairs with its release).
+// release) and retries, and a reader that saw the even version sees all words (pairs with its
+// release).
 #pragma once
 
 #include <array>

@@ -58,22 +58,23 @@ bool Preempter::resume_application(CurrentWorker& current, bool may_leave) {
   }
 }
 
-// The worker's timer asks on its own behalf. It may be early: it is not armed anew for every slice.
+// The worker's own timer requests the preemption. It may be early: it is not armed anew for every
+// slice.
 void Preempter::timer_went_off() {
   timer_fired_.store(false, std::memory_order_relaxed);
   timer_expiry_ = Instant::never();
   if (now() + kTimerSlack >= slice_.end()) static_cast<void>(state().request(state().look()));
 }
 
-// The timer went off while the runtime was at work; or, if this `counts`, the slice is as good as
-// over.
+// Handles a timer that went off while the runtime was at work, or, if `counts`, a slice that is as
+// good as over.
 void Preempter::look_at_timer(bool counts) {
   if (timer_ == nullptr) return;
   const bool over = counts && now() + kTimerSlack >= slice_.end();
   if (over || timer_fired_.load(std::memory_order_relaxed)) timer_went_off();
 }
 
-// For the slice that runs, or for the next try to end it.
+// Arms the timer for the end of the running slice, or for the next try to end it.
 void Preempter::arm_timer() {
   if (timer_ == nullptr) return;
   const Instant at = now();
@@ -90,7 +91,7 @@ void Preempter::arm_timer() {
   timer_expiry_ = wanted;
 }
 
-// The slice shall end but cannot here.
+// Puts off the end of a slice that cannot end here.
 void Preempter::put_off() {
   static_cast<void>(state().defer());
   set_preemption_pending();

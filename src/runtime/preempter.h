@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Preempter: when the running request of one worker is to be preempted, and the way back into the
-// application. It owns the slice clock, the interrupt line and the worker's own timer.
+// Preempter: decides when the running request of one worker is to be preempted, and leads the
+// worker back into the application. It owns the slice clock, the interrupt line and the worker's
+// own timer.
 //
 // An interrupt is answered at once where the application may be left, and put off otherwise: while
-// the runtime is at work, in a non-preemptible region, in code that must not be left half-way. What
-// was put off is honoured on the way back into the application, at the end of the region, at the
-// next checkpoint, or by the next try, whichever comes first (mechanism/preempt/state.h).
+// the runtime is at work, in a non-preemptible region, in code that must not be left half-way. A
+// preemption that was put off is honoured on the way back into the application, at the end of the
+// region, at the next checkpoint, or by the next try, whichever comes first
+// (mechanism/preempt/state.h).
 //
-// It says that a slice is to end; the worker ends it. Nothing here switches fibers, so `this` stays
-// the running worker's through every call. Only at its very end resume_application() lets
-// interrupts through again: the caller touches nothing of its worker after it has returned true.
+// The preempter says that a slice is to end; the worker ends it. Nothing here switches fibers, so
+// `this` stays the running worker's through every call. Only at its very end resume_application()
+// lets interrupts through again: the caller touches nothing of its worker after it has returned
+// true.
 //
-// The worker's thread, its handler included; interrupt() and the slot of slice() also the timer
-// core's. The handler may come between any two instructions: `timer_fired_` is all that it writes
-// while the runtime is at work.
+// Used on the worker's thread, its handler included; the timer core also uses interrupt() and the
+// slot of slice(). The handler may come between any two instructions: `timer_fired_` is all that it
+// writes while the runtime is at work.
 #pragma once
 
 #include <atomic>
@@ -37,9 +40,9 @@ class Preempter {
         asynchronous_(is_asynchronous(options.preempt)),
         slice_(watch_of(options)) {}
 
-  // On the worker's own thread, before its first fiber; `target` is interrupted from now on.
+  // Called on the worker's own thread, before its first fiber; `target` is interrupted from now on.
   void attach(InterruptTarget& target);
-  // On that thread, when nobody interrupts it any more.
+  // Called on that thread, when no thread interrupts it any more.
   void detach();
 
   // May requests be interrupted at any instruction?
@@ -52,23 +55,25 @@ class Preempter {
     line_->send();
   }
 
-  // In the handler: an interrupt came while the runtime was at work, which looks at it later.
+  // In the handler: an interrupt came while the runtime was at work; the runtime checks for it
+  // later.
   void interrupted_at_work();
   // In the handler, out of the application. kTake = the caller ends the slice.
   Answer interrupted(bool may_leave);
 
-  // Asynchronous mechanisms: the last thing before code of the request goes on. True: the context
-  // is in the application. False: its slice is to end, the caller ends it, and asks again with
-  // `may_leave` false. So one slice at most is ended per way back: where a slice is shorter than
-  // what it takes to begin one, the request would never get on. What is wanted beyond that is put
-  // off; so is what an interrupt wants that comes after the last look, and finds the region.
+  // Asynchronous mechanisms: the last call before code of the request goes on. True: the context is
+  // in the application. False: its slice is to end; the caller ends it, and calls again with
+  // `may_leave` false. So at most one slice is ended per way back: if a slice is shorter than the
+  // time it takes to begin one, the request would otherwise never make progress. A further
+  // preemption is put off; so is that of an interrupt that comes after the last look, and finds the
+  // region.
   bool resume_application(CurrentWorker& current, bool may_leave);
 
  private:
   // Between two tries to preempt a request where it must not be left.
   static constexpr Nanos kRetryFirst = Nanos::micros(50);
   static constexpr Nanos kRetryMost = Nanos::millis(1);
-  // A timer so little early, or so little late for a new slice, is left as it is.
+  // A timer that is this little early, or this little late for a new slice, is not armed anew.
   static constexpr Nanos kTimerSlack = Nanos::micros(2);
 
   static SliceWatch watch_of(const RuntimeOptions& options) {
@@ -88,7 +93,7 @@ class Preempter {
   const bool asynchronous_;
   SliceClock slice_;
   std::unique_ptr<InterruptLine> line_;      // null unless asynchronous
-  std::unique_ptr<WorkerTimer> timer_;       // null unless the worker is its own clock
+  std::unique_ptr<WorkerTimer> timer_;       // null unless the worker has a timer of its own
   Instant timer_expiry_ = Instant::never();  // never = it is not armed
   Nanos retry_ = kRetryFirst;
   std::atomic<bool> timer_fired_{false};  // while the runtime was at work; handler and worker

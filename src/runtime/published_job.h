@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PublishedJob: what the worker that runs a job shows of it to the timer core, for hook `expired`:
-// all fields as they were when the slice began, and how long the job has been served by now.
-// Written by the worker only, read by any thread. A word is either the old or the new one, so a
-// reader may get fields of two jobs while the next one is written.
+// PublishedJob: the running job of a worker as the timer core sees it, for hook `expired`: all
+// fields as they were when the slice began, and how long the job has been served by now. Written by
+// the worker only, read by any thread. Each word is either the old or the new one, so a reader may
+// get fields of two jobs while the next one is written.
 //
-// Ordering: relaxed. The writer publishes by a store with release of its own, after store(); the
-// reader has loaded that with acquire.
+// Ordering: relaxed. After store(), the writer publishes by a release store of its own, which the
+// reader has loaded with acquire.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ class PublishedJob {
     put(kind_, Kind{job.type, job.job_class, job.priority, job.control});
   }
 
-  // At this moment, if it still runs.
+  // The job as of `now`, if it still runs.
   Job load(Instant now) const {
     Job job;
     job.arrived = Instant(get(arrived_));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QueueDelay: how long requests wait at one worker for their turn, by class: the signal that
+// QueueDelay: the time that requests wait at one worker for their turn, by class: the signal that
 // overload control acts on (CoreSync III-A takes the greatest of all cores). Short: the wait before
-// the first start of whatever is not known to be long by then. Long: that of what is, and the wait
-// of a preempted request from being put back to going on, so that time-sharing among long requests
-// does not read as overload of the short ones. The control plane's requests do not count.
+// the first start of a request that is not known to be long by then. Long: that wait of a request
+// known to be long, and the wait of a preempted request until it goes on, so that time-sharing
+// among long requests does not read as overload of the short ones. The control plane's requests do
+// not count.
 //
-// Written by the worker, one relaxed store per start; read by any thread, for which a value that
-// was true a moment ago will do.
+// Written by the worker, one relaxed store per start; read by any thread, for which a slightly old
+// value will do.
 #pragma once
 
 #include <array>
@@ -21,9 +22,9 @@ namespace rubato {
 
 class QueueDelay {
  public:
-  // A request of that class has its turn after waiting so long.
+  // A request of that class has its turn after waiting for `wait`.
   void waited(JobClass job_class, Nanos wait) { set(job_class, wait.count()); }
-  // Nothing of that class waits here.
+  // No request of that class waits here.
   void none_waits(JobClass job_class) {
     if (at(job_class).load(std::memory_order_relaxed) != 0) set(job_class, 0);
   }

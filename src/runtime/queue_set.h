@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // QueueSet<P>: the queues that policy P declares, each of the type that its Sharing and Order need,
-// picked at compile time. Built before the workers start, never resized. Which thread may call what
-// is the queue's own rule: put on kOwner and kStealable queues by the index's worker only,
-// everything else by all.
+// picked at compile time. Built before the workers start, never resized. The queue's own rule says
+// which thread may call what: only the worker of the index may put into kOwner and kStealable
+// queues, all threads may do the rest.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ using QueueFor = std::conditional_t<
                            std::conditional_t<S == Sharing::kManaged, ManagedQueue<Job*>,
                                               MpmcQueue<Job*>>>>>;
 
-// A queue that only its worker takes from and others may put into.
+// True for a queue that only its worker takes from and other workers may put into.
 constexpr bool is_pushed(const QueueDeclaration& declaration) {
   return declaration.scope == Scope::kPerWorker && declaration.sharing == Sharing::kShared;
 }
@@ -54,7 +54,8 @@ inline constexpr bool kPushes = [] {
   return false;
 }();
 
-// Where the policy gives each worker its arrivals and nobody else, nobody takes them in for it.
+// True if the policy gives arrivals to their own worker only, so that no other worker takes them
+// in.
 template <Policy P>
 inline constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
                                      P::kQueues[0].sharing == Sharing::kOwner;
@@ -83,7 +84,7 @@ class QueueSet {
     build(inbox_capacity, shared_capacity, std::make_index_sequence<kDeclarations>());
   }
 
-  // Calls f with the queue. The branch on q.spec folds away where the QueueRef is constant.
+  // Calls f with the queue. The branch on q.declaration folds away where the QueueRef is constant.
   template <class F>
   decltype(auto) visit(QueueRef q, F&& f) {
     return visit_from<0>(q, std::forward<F>(f));
@@ -93,7 +94,7 @@ class QueueSet {
     return visit(q, [](auto& queue) { return queue.depth(); });
   }
 
-  // Calls f(QueueRef) for each queue of all workers, or of a manager, in which something waits: a
+  // Calls f(QueueRef) for each queue of all workers, or of a manager, in which a request waits: a
   // hint.
   template <class F>
   void for_each_waiting(F&& f) {
@@ -105,7 +106,7 @@ class QueueSet {
     }
   }
 
-  // Does more than one request wait in the inbox of some worker, where others may steal?
+  // True if more than one request waits in an inbox from which other workers may steal.
   bool any_to_steal() {
     if (P::kQueues[0].sharing != Sharing::kStealable) return false;
     for (uint32_t index = 0; index < queue_counts_[0]; ++index) {
@@ -114,7 +115,7 @@ class QueueSet {
     return false;
   }
 
-  // Is there anything that others have put where only this worker takes it?
+  // True if other workers have put a request where only this worker takes it.
   bool pushed_to(WorkerId worker) {
     for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
       const QueueDeclaration& queue = P::kQueues[declaration];
@@ -125,8 +126,8 @@ class QueueSet {
 
   uint32_t queue_count(uint32_t declaration) const { return queue_counts_[declaration]; }
 
-  // For an `aged` queue: the arrival of the job that was last at its head, in ns. Relaxed: a hint
-  // that orders nothing.
+  // Of an `aged` queue: the arrival time of the job that was last at its head, in ns. Relaxed: a
+  // hint that orders nothing.
   std::atomic<int64_t>& age(QueueRef q) { return ages_[q.declaration][q.index]; }
 
  private:

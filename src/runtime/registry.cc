@@ -95,8 +95,8 @@ bool flush_piece(Request& request) {
   return request.datapath->flush_some(request, kReplyPieceBytes);
 }
 
-// The mechanism that will be used, and what follows from it. A worker that spins where others wait
-// for its CPU keeps those from work that it waits for.
+// Resolves the mechanism that will be used, and the options that depend on it. A worker that spins
+// while other workers wait for its CPU delays the very work that it waits for.
 Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
   options.policy = policy_called(options.policy);
   if (options.workers > usable_cpus()) options.idle_spin = Nanos();
@@ -149,7 +149,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Da
   return Error{"policy: '" + options.policy + "' is not one of " + names_of_live_policies()};
 }
 
-// The runtime's own marks follow: this one is for the way there.
+// The region covers the time until the worker itself is marked as out of the application.
 Request* recv() {
   preempt_disable();
   CurrentWorker* worker = current_worker();

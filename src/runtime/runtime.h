@@ -25,7 +25,7 @@ namespace rubato {
 // Sums over all workers since the start.
 struct RuntimeStats {
   uint64_t requests = 0;
-  uint64_t refused = 0;  // those that a CreditSource refused included
+  uint64_t refused = 0;  // including those that a CreditSource refused
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
   uint64_t cancelled = 0;   // started, and told to end early; finished by then or not
   uint32_t overloaded = 0;  // workers that now refuse requests which waited too long
@@ -43,13 +43,13 @@ struct RuntimeStats {
   uint64_t stolen = 0;
   uint64_t helped = 0;
   uint64_t parked = 0;
-  uint64_t woken = 0;              // times a sleep was ended by queued work
+  uint64_t woken = 0;              // times a sleep was ended for work that was queued
   uint64_t busy_ns = 0;
   uint64_t awake_ns = 0;           // time that workers did not sleep, summed
   uint64_t cores_granted = 0;      // workers that have a core now
   uint64_t core_parks = 0;         // times a worker gave its core up
-  uint64_t core_grants = 0;        // times the allocator gave one back
-  uint64_t core_self_unparks = 0;         // times a parked worker took its own back
+  uint64_t core_grants = 0;        // times the allocator gave a core back
+  uint64_t core_self_unparks = 0;         // times a parked worker took its core back
   std::vector<Nanos> quanta;       // of the last slice, one per worker
   uint64_t fibers = 0;             // made so far, suspended or running
   uint64_t stack_high_water_bytes = 0;
@@ -72,8 +72,8 @@ class Runtime {
   static Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options, Datapath& datapath,
                                                  Application& application);
 
-  // What a worker's fiber runs instead of the default loop: recv, handle, send until recv returns
-  // null. Set before run(). Synergy, Algorithm 5.1.
+  // Sets the loop that a worker's fiber runs instead of the default one, which calls recv, handle,
+  // send until recv returns null. Set before run(). Synergy, Algorithm 5.1.
   virtual void set_server_loop(std::function<void()> loop) = 0;
 
   // Starts the workers and blocks until they have stopped. True = everything in flight was answered
@@ -84,7 +84,7 @@ class Runtime {
   // Any thread, any number of times; safe in a signal handler.
   virtual void stop() = 0;
 
-  // From now on Application::slow is told of requests that took this long. Any thread.
+  // From now on Application::slow is called for requests that took this long. Any thread.
   virtual void set_slow_threshold(Nanos threshold) = 0;
 
   // True between the start of run() and stop(). Any thread.
@@ -96,7 +96,7 @@ class Runtime {
   // Any thread.
   virtual RuntimeStats stats() const = 0;
   virtual std::vector<QueueDepth> queue_depths() const = 0;
-  // How long requests of that class have waited for their turn a moment ago, at the worker where
+  // The time that requests of that class waited for their turn a moment ago, at the worker where
   // they waited longest (see queue_delay.h). Two loads per worker: for hot paths too.
   virtual Nanos queue_delay(JobClass job_class) const = 0;
   // Arrival-to-reply and on-worker times of one request type over all workers.
@@ -106,19 +106,19 @@ class Runtime {
   virtual uint64_t finished(WorkerId worker, uint32_t type) const = 0;
   // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
   virtual Histogram overrun() const = 0;
-  // One recorder of each worker, with RuntimeOptions::record_arrivals; else empty. They live as
+  // The slots of each worker, with RuntimeOptions::record_arrivals; otherwise empty. They live as
   // long as the runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
   virtual const RuntimeOptions& options() const = 0;
 
-  // What part of its usual share of connections it asks load balancers for, in percent, 0 = none
-  // (see AgentPort, which tells the runtime so); kNoWeight = it asks for nothing. Any thread.
+  // The part of its usual share of connections that the runtime asks load balancers for, in
+  // percent, 0 = none (set by AgentPort); kNoWeight = it asks for nothing. Any thread.
   static constexpr int kNoWeight = -1;
   void advertise(int percent) { advertised_.store(percent, std::memory_order_relaxed); }
   int advertised() const { return advertised_.load(std::memory_order_relaxed); }
 
-  // What the policy says of the plan in force (hook::explain), a sentence each; none if it has
-  // nothing to say. Types from 0 to types-1 have names.
+  // The policy's explanation of the plan in force (hook::explain), a sentence each; empty if the
+  // policy has none. Types from 0 to types-1 have names.
   virtual std::vector<std::string> explain_policy(const TypeNames& name_of,
                                                   uint32_t types) const = 0;
 
@@ -126,7 +126,7 @@ class Runtime {
   std::atomic<int> advertised_{kNoWeight};  // relaxed: a number to show
 };
 
-// What the default server loop is made of, for loops of the application's own. On a worker's fiber
+// The two calls of the default server loop, for loops of the application's own. On a worker's fiber
 // only. recv returns null when the runtime stops. Between the two calls the request may move to
 // another worker. Locals of a loop are kept while another fiber serves.
 Request* recv();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RuntimeState<P>: what the contexts of one runtime share, part by part: the queues, the published
-// plan, the fibers, and what wakes, watches and stops workers. Built before the workers start, in
-// this order; each part says which threads may call it.
+// RuntimeState<P>: the state that the contexts of one runtime share: the queues, the published
+// plan, the fibers, and the parts that wake, watch and stop workers. Built before the workers
+// start, in this order; each part says which threads may call it.
 #pragma once
 
 #include <atomic>
@@ -69,7 +69,7 @@ struct RuntimeState {
   PlanCell<typename P::Plan> plan;
   // Control-plane requests wait apart, one queue per worker, open to thieves.
   std::vector<std::unique_ptr<StealQueue<Job*>>> control;
-  // One of every worker, filled before the first of them starts.
+  // The counters of every worker, filled before the first worker starts.
   std::vector<const WorkerStats*> worker_stats;
   FiberPool fibers;
   std::atomic<int64_t> slow_threshold_ns;

@@ -2,8 +2,9 @@
 //
 // ServiceMeter: the CPU time that one worker gives to requests. A slice and a service time are CPU
 // time: time in which the worker's thread had no CPU counts as lost, not as service
-// (mechanism/clock/cpu_loss.h). It also remembers the long slices, to name the request that held
-// up another, and keeps the worker's busy time in its counters. One per worker, its thread only.
+// (mechanism/clock/cpu_loss.h). The meter also remembers the long slices, to name the request that
+// held up another, and keeps the worker's busy time in its counters. One per worker, its thread
+// only.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace rubato {
 
 class ServiceMeter {
  public:
-  // A slice that ended so late, or a request that ran for so long, may have lost its CPU.
+  // A slice that ended this late, or a request that ran this long, may have lost its CPU.
   static constexpr Nanos kSuspicious = Nanos::micros(100);
 
   explicit ServiceMeter(WorkerStats& stats) : stats_(stats) {}
@@ -36,7 +37,8 @@ class ServiceMeter {
     return request.attained + (now - start_) - lost_;
   }
 
-  // Charges what of the last `most` went by without a CPU, if it is long enough to be suspicious.
+  // Charges the part of the last `most` that went by without a CPU, if `most` is long enough to be
+  // suspicious.
   Nanos charge_loss(Nanos most, Instant now) {
     const Nanos lost = loss_within(std::min(most, now - start_ - lost_), now);
     lost_ += lost;
@@ -45,7 +47,8 @@ class ServiceMeter {
   }
   Nanos lost() const { return lost_; }  // of the time since start()
 
-  // The running request has run until `at`. Returns for how long, without what it had before.
+  // The running request has run until `at`. Returns for how long, without the service it had
+  // before.
   Nanos stop(const Request& request, Instant at) {
     stats_.busy_ns += static_cast<uint64_t>((at - start_).count());
     slices_.note(start_, at, request.type);
@@ -53,7 +56,7 @@ class ServiceMeter {
   }
 
   // The worker runs no request now: the last one is suspended, or its reply has left, which took
-  // so long. Returns the part of that without a CPU.
+  // `cost`. Returns the part of that without a CPU.
   void leave() { stats_.busy_since_ns.store(0, std::memory_order_relaxed); }
   Nanos replied(Nanos cost, Instant now) {
     const Nanos lost = loss_within(cost, now);

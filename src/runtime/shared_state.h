@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SharedState: what all contexts of one runtime may read and write beside the queues: the workers'
-// hints, the managers' mailboxes, and the way to move a flow. Built before the workers start; every
-// method from any thread.
+// SharedState: the state that all contexts of one runtime may read and write beside the queues: the
+// workers' hints, the managers' mailboxes, and the steering of flows. Built before the workers
+// start; every method from any thread.
 //
-// Memory order: a hint is all there is to read, so hints are relaxed; a message is ordered by its
-// ring (mechanism/queue/mpmc_queue.h), and with it what its sender did to the jobs.
+// Memory order: a hint orders nothing else, so hints are relaxed; a message is ordered by its ring
+// (mechanism/queue/mpmc_queue.h), and with it the sender's changes to the jobs.
 #pragma once
 
 #include <atomic>

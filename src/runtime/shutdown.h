@@ -3,13 +3,14 @@
 // Shutdown: the way of one runtime from serving to stopped:
 //
 //   kRunning -> kDraining   ask_to_stop: no new requests, those in flight are answered
-//   kDraining -> kStopped   a worker finds nothing left, or what is left does not end although it
-//                           has been told to at the drain limit
+//   kDraining -> kStopped   a worker finds no request left, or those left do not end although they
+//                           were told to at the drain limit
 //
-// Any thread. The workers that sleep must be woken by the caller after each step.
+// Any thread. The caller must wake the sleeping workers after each step.
 //
 // Memory order: the state is stored with release and loaded with acquire, so a thread that sees
-// kStopped sees whether the drain has failed. The time of the order is relaxed: a time.
+// kStopped sees whether the drain has failed. The time of the order to stop is relaxed: it orders
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -46,7 +47,7 @@ class Shutdown {
     state_.compare_exchange_strong(expected, RunState::kDraining, std::memory_order_acq_rel);
   }
 
-  // Since the order to stop; below 0 = there was none.
+  // The time since the order to stop; below 0 = there was none.
   Nanos drained_for(Instant at) const {
     const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
     return began != 0 ? at - Instant(began) : Nanos(-1);
@@ -64,12 +65,12 @@ class Shutdown {
     return true;
   }
 
-  // Requests were abandoned whose clients are still there.
+  // Requests of clients that are still connected were abandoned.
   void fail() { failed_.store(true, std::memory_order_relaxed); }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:
-  // A request that is told to end at the drain limit has so long for it.
+  // The time that a request has to end after it was told to at the drain limit.
   static constexpr Nanos kEndLimit = Nanos::millis(100);
 
   Datapath& datapath_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sleepers: which workers of one runtime are asleep, so that a thread which queues a request that
-// it will not serve itself wakes exactly one worker that will. A worker marks itself, looks for
+// Sleepers: records which workers of one runtime are asleep, so that a thread that queues a request
+// for other workers wakes exactly one worker that will serve it. A worker marks itself, looks for
 // work a last time by asking its policy, and sleeps if there is none; a worker that is woken is
 // claimed first, so two requests wake two workers. How a worker sleeps and what ends its sleep is
-// the caller's.
+// up to the caller.
 //
-// Methods that name a worker as `me` are that worker's; all others are for any thread.
+// Only the worker `me` calls the methods that take a `me`; any thread may call the others.
 //
 // Memory order. Two sides, each with a sequentially consistent fence between its two steps: a
 // worker stores its mark, passes the fence and looks at the queues; the thread that queues a
@@ -35,7 +35,7 @@ class Sleepers {
 
   explicit Sleepers(uint32_t workers) : marks_(workers), awake_(workers) {}
 
-  // Before the last look for work. Until wakes_up(me) others may claim it.
+  // Called before the last look for work. Until wakes_up(me) other threads may claim the worker.
   void falls_asleep(WorkerId me) {
     RUBATO_DCHECK(!is_asleep(me));
     [[maybe_unused]] const uint32_t before = awake_.fetch_sub(1, std::memory_order_relaxed);
@@ -43,24 +43,26 @@ class Sleepers {
     marks_[me.value].asleep.store(1, std::memory_order_relaxed);
     Sync::fence();
   }
-  // True = it is the first that is awake: threads that wait on awake() are to be notified.
+  // True = `me` is the first worker that is awake: threads that wait on awake() are to be notified.
   bool wakes_up(WorkerId me) {
     marks_[me.value].asleep.store(0, std::memory_order_relaxed);
     return awake_.fetch_add(1, std::memory_order_seq_cst) == 0;
   }
 
-  // The same for a worker that nobody may claim.
+  // The same for a worker that no thread may claim.
   void leaves() { awake_.fetch_sub(1, std::memory_order_seq_cst); }
   bool comes_back() { return awake_.fetch_add(1, std::memory_order_seq_cst) == 0; }
 
-  // After queueing what that worker alone may serve. True = its sleep must be ended.
+  // Called after queueing a request that only this worker may serve. True = its sleep must be
+  // ended.
   bool claim(WorkerId worker) {
     Sync::fence();
     return take_mark(worker.value);
   }
 
-  // After queueing something: the first worker after `from`, in ring order, that is asleep and may
-  // serve it. Its sleep must be ended. kNobody = there is none, so those that may are awake.
+  // Called after queueing a request: claims the first worker after `from`, in ring order, that is
+  // asleep and may serve it. Its sleep must be ended. kNobody = none, so the workers that may are
+  // awake.
   template <class May>
   uint32_t claim_one(WorkerId from, May&& may) {
     Sync::fence();
@@ -79,8 +81,8 @@ class Sleepers {
   }
   bool all_awake() const { return awake_.load(std::memory_order_relaxed) == marks_.size(); }
 
-  // Workers that are awake, to sleep on while it is 0. The worker that raises it from 0 notifies,
-  // so the two orders of sleep and notification both end awake.
+  // The number of workers that are awake, to sleep on while it is 0. The worker that raises it from
+  // 0 notifies, so the two orders of sleep and notification both end awake.
   typename Sync::template Atomic<uint32_t>& awake() { return awake_; }
 
  private:

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SliceClock: when does the running request's slice end? One per worker. Its watcher is chosen at
+// SliceClock: tells when the running request's slice ends. One per worker. Its watcher is chosen at
 // start:
-//   * self: the worker looks at the clock at checkpoints. It does so not at every one, but after a
-//     stride of checkpoints that it fits to their measured distance.
+//   * self: the worker looks at the clock at checkpoints. It does so after a stride of checkpoints,
+//     fitted to their measured distance.
 //   * timer core: the worker publishes each slice in a slot on a cache line of its own, the timer
 //     core compares deadlines and, when the policy agrees, asks for the preemption by writing the
 //     slice's number and the worker's checkpoint budget (Synergy 5.1.3).
-//   * interrupts: published in the same way, but asked for through mechanism/preempt/state.h, and
-//     an interrupt follows; from the timer core, or from a timer of the worker's own.
+//   * interrupts: published in the same way, but the preemption is requested through
+//     mechanism/preempt/state.h, and an interrupt follows, sent by the timer core or a timer of the
+//     worker's own.
 //   * nobody: slices have no end.
-// With every watcher the worker comes to the slow path of a checkpoint every now and then, so that
-// a running request hears that its reply is not wanted any more: after a stride that is fitted in
-// the same way. The worker's calls come from its thread; those of TimerSlot from the timer core.
+// With every watcher the worker comes to the slow path of a checkpoint every now and then, after a
+// stride fitted in the same way, so that a running request learns that its reply is not wanted any
+// more. The worker's calls come from its thread; the timer core uses TimerSlot only.
 //
 // Ordering: `armed` is stored with release after deadline and job and loaded with acquire by the
-// timer core. `asked` is stored with release and loaded with acquire by the worker; it names
-// the slice, so an answer that comes too late is for a number that is over and is ignored. The
-// budget store can be lost against the worker's own decrement, in a tight loop nearly always: each
-// decrement there takes the word from the store buffer, where the one before it still is, and the
-// timer core's store in between goes unseen. Repeating it does not help. So the worker also looks
-// at `asked` by itself every kLooksAfter checkpoints, and no request for preemption is lost.
+// timer core. `asked` is stored with release and loaded with acquire by the worker; it names the
+// slice, so a request that comes too late names a past slice and is ignored. The budget store can
+// be lost against the worker's own decrement, in a tight loop nearly always: each decrement there
+// takes the word from the store buffer, which still holds the decrement before, and the timer
+// core's store in between goes unseen. Repeating it does not help. So the worker also looks at
+// `asked` by itself every kLooksAfter checkpoints, and no request for preemption is lost.
 #pragma once
 
 #include <algorithm>
@@ -53,23 +54,24 @@ class SliceClock {
  public:
   explicit SliceClock(SliceWatch watch) : watch_(watch) {}
 
-  // On the worker's own thread, before its first slice.
+  // Called on the worker's own thread, before its first slice.
   void attach() { slot_.budget.store(checkpoint_budget_address(), std::memory_order_relaxed); }
 
-  // A slice of the job starts, which has attained so much by now. Nanos::max() = it never ends.
+  // A slice of the job starts; the job has been served for `attained` by now. Nanos::max() = the
+  // slice never ends.
   void start(Instant now, Nanos quantum, const Job& job, Nanos attained) {
     if (quantum == Nanos::max() || watch_ == SliceWatch::kNobody) return start_without_end(now);
     quantum_ = quantum;
     watch_until(now + quantum, now, job, attained);
   }
 
-  // One that nobody ends.
+  // Starts a slice that has no end.
   void start_without_end(Instant now) {
     stop();
     look_after(kFirstStride, now);
   }
 
-  // The slice goes on, to `end`. Requires that one was started.
+  // The slice goes on, to `end`. Requires that a slice was started.
   void extend(Instant end, Instant now, const Job& job, Nanos attained) {
     RUBATO_DCHECK(end_ != Instant::never());
     watch_until(end, now, job, attained);
@@ -83,7 +85,8 @@ class SliceClock {
     checkpoint_budget_set(kCheckpointNever);
   }
 
-  // The budget is used up: is the slice over? If not, the next look is scheduled.
+  // Called when the budget is used up: true if the slice is over. If not, the next look is
+  // scheduled.
   bool over(Instant now) {
     if (watch_ == SliceWatch::kTimerCore && end_ != Instant::never()) return asked_to_end();
     if (watch_ == SliceWatch::kInterrupts && slot_.state.take()) return true;
@@ -94,7 +97,7 @@ class SliceClock {
 
   Nanos quantum() const { return quantum_; }
   Instant end() const { return end_; }
-  // The same; of a slice that a timer core has renewed, its latest end.
+  // The same; for a slice that a timer core has renewed, its latest end.
   Instant due() const {
     const bool published = watch_ == SliceWatch::kTimerCore || watch_ == SliceWatch::kInterrupts;
     return published ? Instant(slot_.deadline_ns.load(std::memory_order_relaxed)) : end_;
@@ -104,10 +107,10 @@ class SliceClock {
  private:
   static constexpr Nanos kLongestLook = Nanos::micros(2);
   static constexpr Nanos kRareLook = Nanos::micros(100);
-  // A loop may make many checkpoints at no cost and then hard work between them; the stride it had
-  // earned must not cover more of that than a short request's time.
+  // A loop may make many checkpoints at no cost and then hard work between them; the stride fitted
+  // to the former must not cover more of the latter than a short request's time.
   static constexpr int64_t kLongestStride = 64;
-  // The same where no slice depends on it.
+  // The strides where no slice depends on the look.
   static constexpr int64_t kFirstStride = 64;
   static constexpr int64_t kRareStride = 1024;
   static constexpr int32_t kLooksAfter = 64;
@@ -139,7 +142,8 @@ class SliceClock {
     return false;
   }
 
-  // Half of what is left, so that checkpoints that grow dearer cannot overshoot by much.
+  // Looks after half of the remaining time, so that checkpoints that grow dearer cannot overshoot
+  // by much.
   void schedule_look(Instant now) {
     const int64_t per_checkpoint = std::max<int64_t>(1, (now - last_look_).count() / (stride_ + 1));
     const bool rarely = watch_ != SliceWatch::kSelf || end_ == Instant::never();

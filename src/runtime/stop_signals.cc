@@ -15,8 +15,8 @@ namespace {
 std::atomic<Runtime*> g_runtime{nullptr};
 std::atomic<int> g_signals{0};
 
-// How long after the drain limit a worker may take to notice it. One that runs a request without
-// checkpoints never does, and the process ends without it.
+// The time after the drain limit that a worker may take to notice it. A worker that runs a request
+// without checkpoints never does, and the process ends without it.
 constexpr unsigned kGraceSeconds = 1;
 std::atomic<unsigned> g_patience_seconds{0};
 
@@ -44,8 +44,8 @@ std::string_view notice_of(int signal) {
   }
 }
 
-// A worker may be what was interrupted: where nobody takes the line, it is left out rather than
-// waited for.
+// The signal may have interrupted a worker: if stderr does not take the line at once, it is left
+// out.
 void on_harmless(int signal) {
   const int interrupted = errno;
   const std::string_view text = notice_of(signal);
@@ -77,7 +77,7 @@ StopSignals::StopSignals() {
   make_harmless();
 }
 
-// No other signal during the handler, a preemption least of all.
+// The handlers block all other signals, preemptions above all.
 void StopSignals::make_harmless() {
   for (size_t i = 0; i < kHarmless.size(); ++i) {
     if (sigaction(kHarmless[i], nullptr, &harmless_before_[i]) != 0) continue;

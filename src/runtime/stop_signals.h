@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StopSignals: while it lives, SIGTERM and SIGINT stop a runtime (which drains), and a second one
-// ends the process at once with status 1, as does a worker that outlives the drain limit by some
-// seconds. Uses SIGALRM. SIGHUP, SIGUSR1 and SIGUSR2, which by default would kill the process and
-// what it keeps in memory, only get a line on stderr, and SIGPIPE nothing; one that has a handler
-// already, or is ignored (nohup), stays as it is. One at a time per process, on the thread of main,
-// which owns it; the runtime outlives it.
+// StopSignals: while the object lives, SIGTERM and SIGINT stop a runtime (which drains), and a
+// second signal ends the process at once with status 1, as does a worker that outlives the drain
+// limit by some seconds. Uses SIGALRM. SIGHUP, SIGUSR1 and SIGUSR2, which by default would kill the
+// process and lose its data in memory, only write a line to stderr, and SIGPIPE does nothing; a
+// signal that has a handler already, or is ignored (nohup), stays as it is. One at a time per
+// process, owned by the thread of main; the runtime outlives it.
 #pragma once
 
 #include <csignal>
@@ -20,9 +20,9 @@ namespace rubato {
 
 class StopSignals {
  public:
-  // Fails if there is one already.
+  // Fails if a StopSignals exists already.
   static Result<std::unique_ptr<StopSignals>> install(Runtime& runtime);
-  // Restores what the signals did before.
+  // Restores the earlier actions of the signals.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// StuckWorkers: which workers are awake and have not looked after their arrivals for long: in a
-// request that is not preempted, or without a CPU. Other workers help them, and one that sleeps
-// watches the arrivals of a worker that is stuck for long. Any thread; all answers are hints.
+// StuckWorkers: tells which workers are awake but have not polled their arrivals for long: they are
+// in a request that is not preempted, or without a CPU. Other workers help them, and a sleeping
+// worker watches the arrivals of a worker that is stuck for long. Any thread; all answers are
+// hints.
 #pragma once
 
 #include <atomic>
@@ -23,13 +24,15 @@ class StuckWorkers {
       : stats_(stats), watched_(workers) {}
 
   bool is_stuck(WorkerId worker, Instant at) const { return stuck_for(worker, at) >= kStuck; }
-  // The time from which another worker should look after its arrivals; before that it does when
-  // something has come. Workers without a CPU get it back within milliseconds.
+  // Stuck so long that another worker should watch its arrivals from now on; before that another
+  // worker only takes over requests that have come. Workers without a CPU get it back within
+  // milliseconds.
   bool is_stuck_for_long(WorkerId worker, Instant at) const {
     return stuck_for(worker, at) >= kStuckForLong;
   }
 
-  // A stuck worker whose arrivals end the sleep of another, which sets and clears this.
+  // True for a stuck worker whose arrivals end the sleep of another worker, which sets and clears
+  // it.
   std::atomic<bool>& watched(WorkerId worker) { return watched_[worker.value].value; }
 
  private:

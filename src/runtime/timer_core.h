@@ -25,7 +25,7 @@ class TimerCore {
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
               shared.options.workers, shared.worker_stats, shared.shared_state, 0) {}
 
-  // True if some slice is armed, that is, the next poll should come soon.
+  // True if a slice is armed, so that the next poll should come soon.
   bool poll() {
     host_.set_now(now());
     shared_.central.adapt_if_due(host_.now());
@@ -41,7 +41,7 @@ class TimerCore {
   static constexpr Nanos kRetryFirst = Nanos::micros(50);
   static constexpr Nanos kRetryMost = Nanos::millis(1);
   struct Retry {
-    Instant at;  // when a preemption that was put off is asked for again
+    Instant at;  // when a preemption that was put off is requested again
     Nanos after = kRetryFirst;
   };
 
@@ -57,7 +57,7 @@ class TimerCore {
     return true;
   }
 
-  // With interrupts: one per request, and again after a while where it was put off.
+  // With interrupts: one interrupt per slice, and again after a while if it was put off.
   bool look_at_state(WorkerId id, TimerSlot& slot) {
     const PreemptLook seen = slot.state.look();
     Retry& retry = retries_[id.value];
@@ -80,8 +80,8 @@ class TimerCore {
     retry.after = std::min(retry.after * 2, kRetryMost);
   }
 
-  // Is the slice over while a request waits? If only the former, it is renewed, unless the worker
-  // has started another one meanwhile.
+  // True if the slice is over and a request waits. If none waits, the slice is renewed, unless the
+  // worker has started another one meanwhile.
   bool is_due(WorkerId id, TimerSlot& slot) {
     int64_t deadline = slot.deadline_ns.load(std::memory_order_relaxed);
     if (host_.now().ns() < deadline) return false;
@@ -92,7 +92,7 @@ class TimerCore {
     return false;
   }
 
-  // (While the runtime stops, the worker looks whether it is time to give up.)
+  // (While the runtime stops, the worker must check whether it is time to give up.)
   bool somebody_waits(WorkerId id, const Job& job) {
     return !shared_.shutdown.running() || shared_.control[id.value]->depth() > 0 ||
            hook::expired(shared_.policy, job, id, host_) == SliceDecision::kPreempt ||

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turn: one of several threads does a step that all of them may come by to do, and none waits. A
-// thread that comes while it is being done leaves, and the one that does it does it once more, as
-// it may already have looked at what the other came for.
+// Turn: lets one of several threads run a step that all of them may want run, without waiting. A
+// thread that comes while the step runs leaves, and the running thread repeats the step, because it
+// may already have passed the data that the other thread changed.
 //
 // Memory order. Every change is a read-modify-write of one word with acquire-release order: the
-// thread that begins sees what the one before left; the thread that repeats sees what those did
-// that came meanwhile.
+// thread that begins sees the changes of the one before; the thread that repeats sees those of the
+// threads that came meanwhile.
 //
 // Sync: see mechanism/queue/sync.h.
 #pragma once
@@ -21,7 +21,8 @@ namespace rubato {
 template <class Sync = StdSync>
 class Turn {
  public:
-  // Calls step() here and now, or leaves it to the thread that is at it, which then repeats it.
+  // Calls step() on this thread, or leaves it to the thread that is running it, which then repeats
+  // it.
   template <class Step>
   void take(Step&& step) {
     if (!begin()) return;
@@ -33,7 +34,7 @@ class Turn {
  private:
   enum State : uint32_t { kFree, kTaken, kAgain };
 
-  // False: the thread that is at it has been told to do it again.
+  // False: the thread that runs the step has been told to repeat it.
   bool begin() {
     for (uint32_t seen = word_.load(std::memory_order_relaxed);;) {
       const uint32_t next = seen == kFree ? kTaken : kAgain;
@@ -44,7 +45,7 @@ class Turn {
     }
   }
 
-  // False: once more.
+  // False: the step is to run once more.
   bool end() {
     for (uint32_t seen = kTaken;;) {
       RUBATO_DCHECK(seen != kFree);

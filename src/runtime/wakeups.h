@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wakeups<P>: wakes the worker that will serve what was put into a queue: one that sleeps
-// (runtime/sleepers.h), else one whose core is parked (runtime/core_control.h). One wake at the
-// most for one request, whatever the number of workers. To be called after the request is visible.
-// Any thread.
+// Wakeups<P>: wakes the worker that will serve a request that was put into a queue: a worker that
+// sleeps (runtime/sleepers.h), otherwise one whose core is parked (runtime/core_control.h). At most
+// one wake per request, whatever the number of workers. Called after the request is visible. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +29,20 @@ class Wakeups {
         sleepers_(sleepers),
         cores_(cores) {}
 
-  // Ends the sleep of a worker that has something to do which others would not do.
+  // Ends the sleep of a worker that has work which other workers would not do.
   void wake(WorkerId worker) {
     if (sleepers_.claim(worker) || (cores_.allocates() && cores_.wake(worker))) end_wait(worker);
   }
 
-  // Wakes one worker that sleeps, if there is one, to see what it can do.
+  // Wakes one sleeping worker, if there is one, to look for work.
   void wake_any(WorkerId from) {
     const uint32_t woken = sleepers_.claim_one(from, [](WorkerId) { return true; });
     if (woken != Sleepers<>::kNobody) end_wait({woken});
   }
 
-  // Something was put into `q` that the worker `from` may not come to serve soon: wakes one that
-  // will, if it sleeps; where none that sleeps may and `from` may not either, also one whose core
-  // is parked.
+  // A request was put into `q` that the worker `from` may not come to serve soon: wakes a sleeping
+  // worker that will; if no sleeping worker may serve it and `from` may not either, wakes one whose
+  // core is parked.
   template <class H>
   void wake_for(QueueRef q, WorkerId from, H& host) {
     const auto may = [&](WorkerId worker) { return may_serve(q, worker, host); };
@@ -51,7 +51,7 @@ class Wakeups {
     if (cores_.allocates() && !may(from)) call_one(may);
   }
 
-  // The same for everything that waits where several workers may take it.
+  // The same for every request that waits where several workers may take it.
   template <class H>
   void wake_for_waiting(WorkerId from, H& host) {
     queues_.for_each_waiting([&](QueueRef q) {
@@ -70,7 +70,7 @@ class Wakeups {
     if (cores_.allocates()) call_one(in_group);
   }
 
-  // May that worker come to take what is in this queue?
+  // True if that worker may come to take the requests in this queue.
   template <class H>
   bool may_serve(QueueRef q, WorkerId worker, H& host) const {
     const QueueDeclaration& declaration = P::kQueues[q.declaration];
@@ -82,8 +82,9 @@ class Wakeups {
     return declaration.sharing == Sharing::kStealable || q.index == worker.value;
   }
 
-  // Calls parked workers for what was put where only they take it. The worker that puts it calls
-  // them too, but for a pipeline's next command; this is what a limit of the sleep is to others.
+  // Calls parked workers for requests that only they take. The worker that puts such a request
+  // calls them too, except for a pipeline's next command; this call replaces the limit on sleep
+  // that other workers have.
   void call_parked() {
     for (uint32_t i = 0; i < workers_; ++i) {
       if (cores_.has_core({i}) || !queues_.pushed_to({i})) continue;

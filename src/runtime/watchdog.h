@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Watchdog<P>: notices once a millisecond what no thread that is awake would: a worker that is
-// stuck (in a request that is not preempted, or without a CPU) and has work that others may do,
-// while others sleep; and requests in a queue that a sleeping worker may serve, because the plan
-// has changed or a thief lost a race. It wakes one worker for each, which helps. One that is stuck
-// for long gets a worker that watches its arrivals. One caller at a time: the runtime's own thread.
-// Never blocks.
+// Watchdog<P>: notices once a millisecond what no awake thread would: a stuck worker (in a request
+// that is not preempted, or without a CPU) that has work other workers may do, while they sleep;
+// and requests in a queue that a sleeping worker may serve, because the plan has changed or a thief
+// lost a race. It wakes one worker for each, which helps. A worker that is stuck for long gets
+// another one that watches its arrivals. One caller at a time: the runtime's own thread. Never
+// blocks.
 #pragma once
 
 #include "runtime/live_host.h"
@@ -24,7 +24,8 @@ class Watchdog {
         host_(shared.queues, shared.plan, hook::initial_plan(shared.policy),
               shared.options.workers, shared.worker_stats, shared.shared_state, 0) {}
 
-  // Is there ever anything to notice? Where each worker's arrivals are its own, nobody may help.
+  // True if there can be anything to notice. Where each worker's arrivals are its own, no other
+  // worker may help.
   static bool is_needed(const RuntimeOptions& options) {
     return options.workers > 1 && options.idle != Idle::kSpin && !kOwnArrivals<P>;
   }
@@ -47,8 +48,8 @@ class Watchdog {
     if (needs_help) shared_.wakeups.wake_any(worker);
   }
 
-  // Work that others may do. Looking into the kernel costs less than a worker that wakes for
-  // nothing.
+  // True if the worker has work that other workers may do. Looking into the kernel costs less than
+  // a worker that wakes for nothing.
   bool has_work(WorkerId worker) {
     const bool has_inbox = P::kQueues[0].scope == Scope::kPerWorker;
     if (has_inbox && shared_.queues.depth({0, worker.value}) > 0) return true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerContext<P>: what the parts of one live worker share: its context, its queues, its clock and
-// its counters, beside the runtime's RuntimeState<P>. Made and owned by LiveWorker<P>, stays where
-// it is. Worker's thread only, but for the counters, which any thread reads.
+// WorkerContext<P>: the state that the parts of one live worker share: its context, its queues, its
+// clock and its counters, beside the runtime's RuntimeState<P>. Made and owned by LiveWorker<P>;
+// never moves. Worker's thread only, except the counters, which any thread reads.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,7 @@ struct WorkerContext {
         arrivals(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
         meter(stats) {}
 
-  // Reads the clock: the time of the decisions that follow.
+  // Reads the clock: the result is the time of the decisions that follow.
   Instant step() {
     const Instant at = now();
     host.set_now(at);

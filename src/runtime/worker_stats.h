@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerStats: the counters of one worker. Written by it only, read by any thread: every field is a
-// relaxed counter or a shared histogram, so a snapshot may be torn between fields but never within
-// one.
+// WorkerStats: the counters of one worker. Written by that worker only, read by any thread: every
+// field is a relaxed counter or a shared histogram, so a snapshot may be torn between fields but
+// never within one.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ namespace rubato {
 
 inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
 
-// The counts that policies see, of requests that went through their queues: not of the control
-// plane's.
+// The counts that policies see, of requests that went through their queues; those of the control
+// plane do not.
 struct ServedStats {
   Counter served;      // finished, and of those in all:
   Counter service_ns;  //   time on workers
@@ -46,9 +46,9 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
 
   Counter requests;             // finished
   Counter refused;              // answered with an explicit refusal, queues full or draining
-  Counter cancelled;            // started, and told to end: nobody wanted the reply any more
+  Counter cancelled;            // started, and told to end: the reply was not wanted any more
   Counter preemptions;
-  Counter preemptions_avoided;  // slice over, but nobody would have gained
+  Counter preemptions_avoided;  // slice over, but no request would have gained
   Counter preemptions_denied;   // no fiber left to switch to
   Counter preemptions_deferred; // put off: the request could not be left where it was
   Counter lock_yields;          // gave the worker away because a lock was taken
@@ -58,26 +58,26 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter long_learned;
   Counter helped;               // requests polled for a worker that was stuck
   Counter parked;               // times it went to sleep
-  Counter woken;                // times that was ended by queued work
+  Counter woken;                // times its sleep ended for work another thread had queued
   Counter busy_ns;              // time spent on requests, polling excluded
   Counter asleep_ns;            // time slept, up to the last time it woke
   SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it
-  // When the request it runs started, relaxed; 0 = it runs none.
+  // When the request that the worker runs started, relaxed; 0 = it runs none.
   std::atomic<int64_t> busy_since_ns{0};
-  // When it last looked after its own arrivals, or woke, relaxed; kAsleep = it sleeps, and wakes
-  // for them.
+  // When the worker last polled its own arrivals, or woke, relaxed; kAsleep = it sleeps, and wakes
+  // for arrivals.
   static constexpr int64_t kAsleep = INT64_MAX;
   std::atomic<int64_t> polled_ns{kAsleep};
-  // When it went to sleep, relaxed; 0 = it is awake.
+  // When the worker went to sleep, relaxed; 0 = it is awake.
   std::atomic<int64_t> asleep_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
-  // Came, refused or not, but for the control plane's. As policies have it: types above share the
-  // last entry.
+  // Requests that came, refused or not, except the control plane's. As for policies, types above
+  // share the last entry.
   std::array<Counter, limits::kTypes> arrived;
   QueueDelay delay;
-  std::atomic<bool> overloaded{false};  // it refuses requests that waited too long, relaxed
+  std::atomic<bool> overloaded{false};  // the worker refuses late requests, relaxed
 
-  // The worker itself, on the first request of a type: allocates. Never null.
+  // Called by the worker itself; allocates on the first request of a type.
   TypeStats& of_type(uint32_t type) {
     const uint32_t slot = type < kRequestTypes ? type : kRequestTypes - 1;
     TypeStats* stats = types_[slot].load(std::memory_order_relaxed);
@@ -89,8 +89,8 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
     return classes_[static_cast<size_t>(job_class)];
   }
 
-  // Requests that were switched away from here, less those taken up: of all workers together, how
-  // many are suspended. Any thread.
+  // Requests that were switched away from on this worker, less those resumed on it; the sum over
+  // all workers is the number of suspended requests. Any thread.
   int64_t suspended() const {
     return static_cast<int64_t>(preemptions.value() + lock_yields.value() - resumed.value());
   }
@@ -123,7 +123,7 @@ class RecentSlices {
 
   struct Blocker {
     uint32_t type = 0;
-    Nanos held;  // 0 = nobody
+    Nanos held;  // 0 = none
   };
 
   void note(Instant start, Instant end, uint32_t type) {

@@ -5,7 +5,7 @@
 //
 //   checkpoint  the request looks for itself, where rubato::checkpoint() stands in its code
 //   signal      a timer core sends the worker's thread a signal (Synergy 5.2.3)
-//   timer       a POSIX timer of each worker does, no timer core (SBB 4.3)
+//   timer       a POSIX timer of each worker sends that signal, no timer core (SBB 4.3)
 //   uintr       a timer core sends a user interrupt, without the kernel
 //   kmod        a timer core has a kernel module interrupt the worker's CPU
 //

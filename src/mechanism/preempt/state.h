@@ -6,7 +6,7 @@
 //
 //   phase       means                              left by    through    to
 //   kIdle       no slice runs that could end       worker     start      kArmed, next number
-//   kArmed      a slice runs, nobody asks          sender     request    kRequested
+//   kArmed      a slice runs, no request yet       sender     request    kRequested
 //                                                  worker     stop       kIdle
 //   kRequested  it shall end; an interrupt is on   handler    take       kTaken
 //               its way                            handler    defer      kDeferred
