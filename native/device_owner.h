@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
 // The device file of a kernel module whose descriptors belong to the process that opened them, for
-// rubato_ipi and rubato_uintr. A module includes it once, keeps a DeviceOwner in what it hangs on a
-// descriptor, defines device_open, device_release and device_ioctl, and then says RUBATO_DEVICE.
+// rubato_ipi and rubato_uintr. A module includes it once, keeps a DeviceOwner in the data of each
+// descriptor, defines device_open, device_release and device_ioctl, and then invokes RUBATO_DEVICE.
 #pragma once
 
 #include <linux/fs.h>
@@ -12,13 +12,14 @@
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 
-// Held as addresses that no other process gets, not as memory in use.
+// The references keep the addresses from being reused by another process; they do not keep the
+// memory in use.
 struct DeviceOwner {
   struct mm_struct *mm;
   struct pid *thread_group;
 };
 
-// In a system call of a process with memory of its own (current->mm is not NULL).
+// Called in a system call of a process with memory of its own (current->mm is not NULL).
 static void owner_hold_current(struct DeviceOwner *owner) {
   mmgrab(current->mm);
   owner->mm = current->mm;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
 // rubato_ipi: interrupts a thread of one's own process, wherever it runs, and sends it to a handler
-// in user mode (Synergy 5.2.3, kmod_ipi). What the device offers stands in kmod_abi.h.
+// in user mode (Synergy 5.2.3, kmod_ipi). kmod_abi.h describes the device.
 //
 // The work is the kernel's own: task_work with TWA_RESUME sends a reschedule IPI to the CPU that
-// the thread runs on, by that CPU's number, if it runs in user mode, and calls us in the thread's
-// own context before it goes back there. A thread that sleeps, waits for a CPU or is in the kernel
-// meets it on its way out. So nothing is lost, and user memory may fault.
+// the thread runs on, by that CPU's number, if it runs in user mode, and calls this module in the
+// thread's own context before the thread goes back there. A thread that sleeps, waits for a CPU or
+// is in the kernel runs the task work on its way out. So no interrupt is lost, and accesses to user
+// memory may fault.
 //
-// Who may: a file serves the process that opened it, that is its thread group and its memory. A
-// file that another process got by fork, exec or a socket is refused, and handles are looked up in
-// the file only, so nobody can so much as name another's thread.
+// Permission: a file serves the process that opened it, that is its thread group and its memory.
+// Another process that got the file by fork, exec or a socket is refused, and handles are looked up
+// in the file only, so no process can even name a thread of another one.
 //
-// Who owns what: the file owns a context; the context its targets, by handle; an interrupt that is
-// on its way holds its target, and the target the context and the module. So the module leaves
-// memory only after the last file is closed and the last interrupt has arrived.
+// Ownership: the file owns a context; the context owns its targets, by handle; an interrupt that is
+// on its way holds its target, and the target holds the context and the module. So the module
+// leaves memory only after the last file is closed and the last interrupt has arrived.
 #include <linux/kref.h>
 #include <linux/mutex.h>
 #include <linux/ptrace.h>
@@ -72,9 +73,9 @@ static void target_free(struct kref *refs) {
 
 static void target_put(struct Target *target) { kref_put(&target->refs, target_free); }
 
-// A system call that a signal was to interrupt asks to be called again, and who returns to user
-// mode decides. We come after that decision and no signal wanted it: call again, and let nobody
-// take our handler for the system call later.
+// A system call that a signal was to interrupt asks to be called again, and the return to user mode
+// decides. This code runs after that decision, and no signal was delivered: it repeats the call,
+// and keeps the kernel from mistaking the handler for the system call later.
 static void finish_system_call(struct pt_regs *regs) {
   if ((int)regs->orig_ax >= 0) {
     switch ((long)regs->ax) {
@@ -93,7 +94,7 @@ static void finish_system_call(struct pt_regs *regs) {
 }
 
 // In a restartable sequence (rseq) the thread must go on at its abort handler, as after a signal:
-// the kernel will find it in our handler and would not know.
+// the kernel will find the thread in our handler and cannot tell.
 static bool leave_restartable_sequence(struct pt_regs *regs) {
   struct rseq_cs section;
   u64 address;
@@ -114,7 +115,7 @@ static bool leave_restartable_sequence(struct pt_regs *regs) {
   return put_user(0ull, (u64 __user *)&current->rseq->rseq_cs) == 0;
 }
 
-// What the handler finds on the stack.
+// The frame that the handler finds on the stack.
 struct Frame {
   u64 cookie;
   u64 instruction;
@@ -133,17 +134,17 @@ static bool enter_handler(const struct Target *target, struct pt_regs *regs) {
   return true;
 }
 
-// In the thread's own context, on its way to user mode or to its end.
+// Runs in the thread's own context, on its way to user mode or to its end.
 static void arrive(struct callback_head *work) {
   struct Target *target = container_of(work, struct Target, work);
   struct pt_regs *regs = task_pt_regs(current);
-  // A request from here on is another one: pairs with the exchange in send_to.
+  // A send from here on is a new interrupt: pairs with the exchange in send_to.
   atomic_set_release(&target->pending, 0);
-  // After exec the memory is another program's. Code in 32-bit segments has no such frames.
+  // After exec the memory is another program's. Code in 32-bit segments has no such frame.
   if (!(current->flags & PF_EXITING) && !READ_ONCE(target->gone) &&
       owner_is_current(&target->context->owner) &&
       user_64bit_mode(regs) && !enter_handler(target, regs)) {
-    force_sig(SIGSEGV);  // as for a signal that finds no room on the stack
+    force_sig(SIGSEGV);  // as for a signal without room on the stack
   }
   target_put(target);
 }
@@ -166,7 +167,7 @@ static long send_to(struct Context *context, unsigned long handle) {
   }
   if (atomic_xchg(&target->pending, 1) != 0) {
     target_put(target);
-    return 0;  // merged with one that has not arrived
+    return 0;  // merged with an interrupt that has not arrived
   }
   if (task_work_add(target->task, &target->work, TWA_RESUME) != 0) {
     atomic_set(&target->pending, 0);
@@ -208,7 +209,7 @@ static long register_here(struct Context *context, const void __user *argument) 
   return status;
 }
 
-// Under `change`.
+// Requires `change`.
 static void retire(struct Context *context, unsigned long handle, struct Target *target) {
   xa_erase(&context->targets, handle);
   --context->count;
@@ -255,7 +256,7 @@ static int device_open(struct inode *inode, struct file *file) {
   return 0;
 }
 
-// The last descriptor is closed, or the process has ended.
+// Called when the last descriptor is closed, or the process has ended.
 static int device_release(struct inode *inode, struct file *file) {
   struct Context *context = file->private_data;
   struct Target *target;
@@ -272,7 +273,7 @@ RUBATO_DEVICE("rubato_ipi", 0666);
 
 static int __init start(void) { return misc_register(&device); }
 
-// The interrupt that let go of the module last may still be at its last instructions.
+// The interrupt that released the module last may still be running its last instructions.
 static void __exit end(void) {
   misc_deregister(&device);
   synchronize_rcu_tasks();

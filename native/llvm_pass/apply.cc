@@ -20,8 +20,8 @@ constexpr uint32_t kUnlikely = 1u << 20;
 constexpr CallingConv::ID kKeepsRegisters = CallingConv::PreserveAll;
 
 // The word's offset from the thread pointer is the same in all threads, so it may stay in a
-// register; in a program that has the word in itself it is a constant. What the compiler uses
-// without optimisation cannot carry a flag to a branch: there `set_sign` puts it in a register.
+// register; in a program that contains the word it is a constant. The instruction selector of
+// unoptimised builds cannot carry a flag to a branch: there `set_sign` puts the flag in a register.
 InlineAsm* decrement(LLVMContext& context, bool as_flag) {
   Type* taken = Type::getInt8Ty(context);
   const std::string sign = as_flag ? "={@ccs}" : "=q";
@@ -38,9 +38,9 @@ InlineAsm* decrement(LLVMContext& context, bool as_flag) {
       sign + ",=&r" + (as_flag ? "" : ",~{flags}"), true);
 }
 
-// The chunk's last x that goes on: `far` whole rounds ahead if the bound is further than that,
-// else the bound itself. x and bound count as unsigned; that the way to the bound is a positive one
-// is asked first where the comparison is not one for equality.
+// The last x of the chunk that goes on: plan.rounds - 1 whole rounds ahead if the bound is further
+// away than that, otherwise the bound itself. x and bound count as unsigned; unless the comparison
+// is for equality, the code first checks that the way to the bound is positive.
 Value* chunk_bound(IRBuilder<>& at, const LoopPlan& plan, Value* start) {
   const Bounded& bounded = plan.bounded;
   const bool is_pointer = start->getType()->isPointerTy();
@@ -148,8 +148,9 @@ void Writer::strip_mine(const LoopPlan& plan) {
   checkpoint_before(last);
 }
 
-// At the start of a round, where a test that is hardly ever true moves nothing else: in front of a
-// latch's branch it would keep the loop from being laid out with its exit at the end.
+// The countdown stands at the start of a round, where a test that is hardly ever true does not
+// affect the code layout: in front of a latch's branch it would keep the loop from being laid out
+// with its exit at the end.
 void Writer::count_rounds(const LoopPlan& plan, AllocaInst* counter) {
   Instruction* start = &*plan.header->getFirstInsertionPt();
   IRBuilder<> builder(start);
@@ -163,8 +164,8 @@ void Writer::count_rounds(const LoopPlan& plan, AllocaInst* counter) {
   checkpoint_before(detour);
 }
 
-// One counter per function, of all its counted loops: an inner loop of few rounds goes on where it
-// was left. It is a variable in memory only until all its uses are there.
+// One counter per function serves all its counted loops, so that an inner loop of few rounds
+// continues the count. The counter is a variable in memory only until all its uses are there.
 void Writer::count_loops(Function& function, const FunctionPlan& plan) {
   IRBuilder<> builder(&function.getEntryBlock(), function.getEntryBlock().begin());
   AllocaInst* counter = builder.CreateAlloca(builder.getInt32Ty(), nullptr, "rubato.counter");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes checkpoints into a function, as planned. One writer per module.
+// Writer: writes the planned checkpoints into a function. One writer per module.
 //
 // A checkpoint is one decrement of the thread's word by inline assembly, so that no part of the
-// compiler can keep the word's address, which is another one after a change of threads; and on the
-// cold path a call that keeps every register, so that the hot path spills none.
+// compiler can keep the word's address, which differs after a change of threads; and on the cold
+// path a call that keeps every register, so that the hot path spills none.
 #pragma once
 
 #include <llvm/IR/InlineAsm.h>
@@ -34,8 +34,8 @@ class Writer {
   llvm::Module& module_;
   llvm::FunctionCallee enter_;
   bool optimised_;
-  llvm::InlineAsm* decrement_;        // gives the sign as a flag
-  llvm::InlineAsm* plain_decrement_;  // gives it in a register
+  llvm::InlineAsm* decrement_;        // returns the sign as a flag
+  llvm::InlineAsm* plain_decrement_;  // returns the sign in a register
   llvm::MDNode* unlikely_;
   unsigned written_ = 0;
 };

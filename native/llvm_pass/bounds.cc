@@ -8,7 +8,7 @@ namespace {
 
 using namespace llvm;
 
-// Does a variable with this step reach the bound by going that way?
+// True if a variable that rises, or falls, reaches the bound of this comparison.
 bool goes_with(CmpInst::Predicate predicate, bool rises) {
   switch (predicate) {
     case CmpInst::ICMP_NE:
@@ -28,8 +28,8 @@ bool goes_with(CmpInst::Predicate predicate, bool rises) {
   }
 }
 
-// A variable of the header that differs from x by a constant, so that x can be told at the start of
-// a chunk from that variable's value there.
+// Finds a variable of the header that differs from x by a constant, so that x at the start of a
+// chunk can be computed from that variable's value there.
 bool find_variable(const Loop& loop, ScalarEvolution& evolution, Bounded& bounded) {
   const SCEV* x = evolution.getSCEV(bounded.x);
   for (PHINode& variable : loop.getHeader()->phis()) {
@@ -44,7 +44,7 @@ bool find_variable(const Loop& loop, ScalarEvolution& evolution, Bounded& bounde
   return false;
 }
 
-// x and bound of the comparison, whichever side they are on.
+// Takes x and bound from the comparison, whichever side they are on.
 bool take_sides(const Loop& loop, const ICmpInst& compare, Bounded& bounded) {
   bounded.x = compare.getOperand(0);
   bounded.bound = compare.getOperand(1);

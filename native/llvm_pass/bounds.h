@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds out whether a loop counts towards a bound, so that it can be strip-mined. Asked while
+// Finds out whether a loop counts towards a bound, so that it can be strip-mined. Used while
 // planning; changes nothing.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace rubato::pass {
 
-// How the loop's only latch compares, if it leaves the loop when a variable that grows by the same
-// amount each round passes a bound that stays; `rounds` of them must fit the variable's type.
+// The comparison of the loop's only latch, if that leaves the loop when a variable that grows by
+// the same step each round passes a constant bound; `rounds` steps must fit the variable's type.
 std::optional<Bounded> bounds_of(const llvm::Loop& loop, llvm::ScalarEvolution& evolution,
                                  unsigned rounds);
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace llvm;
 
-// A third of a microsecond in the cache, one or two from memory.
+// A piece takes a third of a microsecond in the cache, one or two from memory.
 constexpr uint64_t kPieceBytes = 16 * 1024;
 
 bool may_be_long(const Instruction& instruction) {
@@ -30,7 +30,7 @@ bool may_be_long(const Instruction& instruction) {
 // Whole pieces first, from the front:
 //     head: longer than a piece? -> piece
 //     piece: move that much; checkpoint; longer than a piece still? -> piece
-//     rest: what is left, by the call that was there
+//     rest: the remainder, by the original call
 void split_copy(MemIntrinsic& copy, Writer& writer) {
   LLVMContext& context = copy.getContext();
   IRBuilder<> builder(&copy);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies and fills of memory can be of any size, and are calls into libc that no checkpoint stands
-// in: long ones are done in pieces, with a checkpoint after each. To be run on a function that may
-// be left in the middle, after everything else.
+// Splits long copies and fills of memory into pieces, with a checkpoint after each. They can be of
+// any size, and are calls into libc, which contains no checkpoint. Run on a function that may be
+// left in the middle, after all other changes.
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -11,8 +11,8 @@
 
 namespace rubato::pass {
 
-// The number of copies and fills that go through a test of their size now. A copy that overlaps
-// with its source from behind is left whole.
+// Returns the number of copies and fills that now go through a test of their size. A copy that
+// overlaps with its source from behind is left whole.
 unsigned split_copies(llvm::Function& function, Writer& writer);
 
 }  // namespace rubato::pass

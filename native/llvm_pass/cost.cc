@@ -18,33 +18,33 @@ namespace {
 
 using namespace llvm;
 
-constexpr unsigned kUnknownCall = 100;  // a call of which nothing is known
+constexpr unsigned kUnknownCall = 100;  // a call to an unknown function
 constexpr unsigned kLibraryCall = 100;  // strlen, malloc
 constexpr unsigned kBlockCopy = 400;    // memcpy of unknown size
-constexpr unsigned kCircleCall = 20;    // a recursive call: has its checkpoint or ends at once
+constexpr unsigned kCircleCall = 20;    // a recursive call: passes a checkpoint or ends at once
 constexpr unsigned kAssembly = 20;
 constexpr unsigned kAtomic = 20;
 constexpr unsigned kIntegerDivision = 20;
 constexpr unsigned kFloatDivision = 10;
 constexpr unsigned kCachedLoad = 4;
 constexpr unsigned kRandomLoad = 45;    // its address follows no pattern: the caches may miss
-constexpr unsigned kChasingLoad = 350;  // and it waits for the load before it
+constexpr unsigned kChasingLoad = 350;  // the same, and it waits for the load before it
 constexpr unsigned kStridedLoad = 8;    // a cache line per access, which prefetchers see
 constexpr unsigned kFarLoad = 50;       // a page per access
 constexpr uint64_t kLineBytes = 64;
 constexpr uint64_t kPrefetchedBytes = 2048;
-constexpr unsigned kLookBack = 24;      // instructions that the walk behind an address visits
+constexpr unsigned kLookBack = 24;      // instructions visited in the walk back from an address
 
 constexpr uint64_t kCachedBytes = 16 * 1024;  // an object that, once used, stays in the cache
 
-// What an address is made of, looked up in the loop only.
+// The source of an address, within the loop only.
 enum class Origin {
-  kPattern,  // of the loop's own arithmetic
-  kLoaded,   // of a value that another load gave
-  kChain,    // of a value that a load in the round before gave: nothing is loaded ahead
+  kPattern,  // from the loop's own arithmetic
+  kLoaded,   // from the value of another load
+  kChain,    // from the value of a load in the round before: nothing is loaded ahead
 };
 
-// Comparisons are left out: what they choose between is near by, as a rule.
+// Comparisons are left out: the values they choose between are near by, as a rule.
 Origin origin_of(const Value* address, const Loop& loop) {
   SmallVector<std::pair<const Value*, bool>, 8> todo{{address, false}};
   SmallPtrSet<const Value*, 16> seen;
@@ -64,7 +64,7 @@ Origin origin_of(const Value* address, const Loop& loop) {
   return origin;
 }
 
-// Of a table, a small array on the stack.
+// True for an address in a table or in a small array on the stack.
 bool is_in_small_object(const Value* address, const DataLayout& layout) {
   const Value* object = getUnderlyingObject(address);
   Type* type = nullptr;
@@ -124,7 +124,7 @@ unsigned Costs::of(const Instruction& instruction) const {
 bool Costs::checkpoints(const Instruction& instruction) const {
   const auto* call = dyn_cast<CallBase>(&instruction);
   const Summary* summary = call != nullptr ? summary_of(*call) : nullptr;
-  // Another module's copy of an inline function may be linked instead, and have none.
+  // Another module's copy of an inline function may be linked instead, without a checkpoint.
   return summary != nullptr && summary->checkpoints &&
          call->getCalledFunction()->hasExactDefinition();
 }
@@ -138,8 +138,8 @@ bool Costs::may_call_back(const CallBase& call) const {
   return callee->isDeclaration() && !is_library(*callee);
 }
 
-// Functions of the C and C++ libraries that are not templates call nobody back, but for the two
-// that are given a function.
+// Functions of the C and C++ libraries that are not templates make no callback, except the two that
+// take a function.
 bool Costs::is_library(const Function& callee) const {
   const StringRef name = callee.getName();
   LibFunc which;

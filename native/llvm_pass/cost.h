@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far an instruction takes the program, in units of one cheap instruction (a tenth to a quarter
-// of a nanosecond): what the distance between checkpoints is measured in. Meant for the time that
+// Costs: the cost of an instruction in units of one cheap instruction (a tenth to a quarter of a
+// nanosecond), which measure the distance between checkpoints. The costs estimate the time that
 // code takes when it is slow, so a load whose address comes from another load counts as one that
 // may miss the caches. Owns nothing; lives as long as the analyses of one function.
 #pragma once
@@ -29,10 +29,10 @@ class Costs {
 
   unsigned of(const llvm::Instruction& instruction) const;
 
-  // Is it a call that always passes a checkpoint?
+  // True for a call that always passes a checkpoint.
   bool checkpoints(const llvm::Instruction& instruction) const;
 
-  // Can the call come back to the function that makes it, for all that this module knows?
+  // True if the call may lead back to the function that makes it, as far as this module knows.
   bool may_call_back(const llvm::CallBase& call) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between LLVM 14, 15, 16 and 19, the versions that the pass is built for: all
-// conditions on the version stand here. Included by the parts of the pass that need one of these.
+// The differences between LLVM 14, 15, 16 and 19, the versions that the pass is built for: all
+// conditions on the version are here. Included by the parts of the pass that need one of them.
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
@@ -60,7 +60,7 @@ void forget_memory_effects(T& callee) {
 #endif
 }
 
-// A copy or fill that must not become a call.
+// True for a copy or fill that must not become a call.
 inline bool must_be_inline(const llvm::MemIntrinsic& copy) {
 #if LLVM_VERSION_MAJOR >= 15
   if (llvm::isa<llvm::MemSetInlineInst>(copy)) return true;

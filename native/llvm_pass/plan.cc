@@ -19,15 +19,15 @@ namespace {
 
 using namespace llvm;
 
-// From so many instructions on, a round pays for a checkpoint of its own without notice: it is
-// three of them, one of which reads and writes memory.
+// From so many instructions on, the cost of a checkpoint in every round is negligible: a checkpoint
+// is three instructions, one of which reads and writes memory.
 constexpr unsigned kLongRound = 150;
 
 // A countdown or chunk of fewer rounds costs more than a checkpoint in each.
 constexpr unsigned kFewRounds = 4;
 
-// A loop of unknown length is left, as a rule, either after a few rounds or after many chunks.
-// Where it stands in another loop or is called from one, this share of the distance is assumed.
+// A loop of unknown length is left, as a rule, either after a few rounds or after many chunks. If
+// the loop is in another loop or is called from one, this share of the distance is assumed.
 constexpr unsigned kUnknownShare = 4;
 
 class Planner {
@@ -59,8 +59,8 @@ class Planner {
   }
 
  private:
-  // Done before the analyses that need it are made. Nothing else is tidied up: several latches of a
-  // loop are often several branches of a `switch`, and faster apart.
+  // Adds the missing loop entries before the analyses that need them run. Other loop forms stay:
+  // several latches of a loop are often several branches of a `switch`, and faster apart.
   Function& with_entries() {
     for (Loop* loop : loops_.getLoopsInPreorder()) {
       if (loop->getLoopPreheader() == nullptr) {
@@ -70,8 +70,8 @@ class Planner {
     return function_;
   }
 
-  // The expected cost of one round of the loop: blocks by how likely they are, inner loops by what
-  // they may take without a checkpoint.
+  // The expected cost of one round of the loop: blocks weighted by their likelihood, inner loops by
+  // their possible cost without a checkpoint.
   unsigned round_cost(const Loop& loop, bool weighted) const {
     const double rounds = frequency(loop.getHeader());
     double cost = 0;
@@ -81,7 +81,7 @@ class Planner {
       if (home == &loop) {
         cost += share * (weighted ? block_cost(*block) : static_cast<double>(block->size()));
       } else if (home->getParentLoop() == &loop && home->getHeader() == block) {
-        // Counted loops take from the same counter themselves.
+        // A counted inner loop counts down the same counter itself.
         cost += plan_of(home)->kind == LoopKind::kCounted ? 0 : share * through_.lookup(home);
       }
     }
@@ -111,8 +111,8 @@ class Planner {
     return any_of(block, [&](const Instruction& each) { return costs_.checkpoints(each); });
   }
 
-  // Can control go from `from` to one of `targets` without a checkpoint, inside the loop if there
-  // is one and not along its back edges?
+  // True if control can go from `from` to a target without a checkpoint, inside the loop if there
+  // is one and not along its back edges.
   bool can_slip(const BasicBlock* from, const Loop* loop,
                 function_ref<bool(const BasicBlock&)> is_target) const {
     SmallVector<const BasicBlock*, 16> todo{from};
@@ -165,7 +165,8 @@ class Planner {
     return round_cost(loop, false) >= kLongRound ? LoopKind::kEach : LoopKind::kCounted;
   }
 
-  // Such a loop has few rounds as a rule, so chunks would cost more than the countdown.
+  // True for a loop with a recursive call. Such a loop has few rounds as a rule, so chunks would
+  // cost more than the countdown.
   bool recurses_in(const Loop& loop) const {
     return any_of(loop.blocks(), [&](const BasicBlock* block) {
       return any_of(*block, [&](const Instruction& each) { return closes_circle(each); });
@@ -178,7 +179,7 @@ class Planner {
     return surroundings_.recurses && callee != nullptr && circle_.contains(callee);
   }
 
-  // What a loop may add to the distance of the code around it.
+  // The distance that a loop may add to the code around it.
   unsigned through(const Loop& loop, const LoopPlan& plan, unsigned cost) {
     const unsigned distance = options().distance;
     if (plan.kind == LoopKind::kShort) {
@@ -200,9 +201,9 @@ class Planner {
   }
 
   // Every circle of calls passes a call that may come back, so a checkpoint that dominates all such
-  // calls is passed each time; it stands as late as it can, which spares the paths that make none.
-  // Where nothing says that there is a circle, a function that makes no second such call can only
-  // be part of a chain, which the stack keeps short.
+  // calls is passed each time; it is placed as late as possible, which spares the paths without
+  // such a call. Where no circle is known, a function that makes no second such call can only be
+  // part of a chain, which the stack keeps short.
   void plan_recursion() {
     SmallVector<Instruction*, 8> calls, strangers;
     for (BasicBlock& block : function_) {
@@ -238,7 +239,7 @@ class Planner {
     checked_.insert(block);
   }
 
-  // Can control come from `earlier` to `call`? A call follows itself in a loop.
+  // True if control can come from `earlier` to `call`. A call follows itself in a loop.
   bool follows(const Instruction& call, const Instruction& earlier) const {
     if (call.getParent() == earlier.getParent() && earlier.comesBefore(&call)) return true;
     for (const BasicBlock* next : successors(earlier.getParent())) {
@@ -247,8 +248,8 @@ class Planner {
     return false;
   }
 
-  // To throw and to catch takes a microsecond or two, and is rare, so the pass takes no part of it
-  // for likely. Where that may happen again and again, a checkpoint follows the catch.
+  // A throw with its catch takes a microsecond or two, and is rare, so the pass counts none of it
+  // as likely. Where it may happen repeatedly, in a loop, a checkpoint follows the catch.
   void plan_catches() {
     for (BasicBlock& block : function_) {
       if (loops_.getLoopFor(&block) == nullptr) continue;
@@ -262,7 +263,7 @@ class Planner {
     }
   }
 
-  // Long stretches without a loop: a checkpoint where the distance has been used up.
+  // Places checkpoints in long stretches without a loop, where the distance has been used up.
   void plan_straight_line() {
     DenseMap<const BasicBlock*, unsigned> ahead;  // distance at the end of the block
     ReversePostOrderTraversal<Function*> order(&function_);
@@ -316,7 +317,7 @@ class Planner {
                    [&](const LoopPlan& plan) { return plan.header == loop->getHeader(); });
   }
 
-  // Nothing more goes into its rounds.
+  // True for a loop whose rounds get no further checkpoint.
   static bool is_tight(const LoopPlan& plan) {
     return plan.kind != LoopKind::kEach && plan.kind != LoopKind::kCovered;
   }
@@ -346,7 +347,7 @@ class Planner {
   Costs costs_;
   SmallVector<Loop*, 8> order_;
   DenseMap<const Loop*, unsigned> through_;
-  SmallPtrSet<const BasicBlock*, 16> checked_;  // blocks that a planned checkpoint is in
+  SmallPtrSet<const BasicBlock*, 16> checked_;  // blocks with a planned checkpoint
   DenseMap<const BasicBlock*, unsigned> ahead_;
   FunctionPlan plan_;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the checkpoints of one function go: made from its analyses before anything is changed, then
-// carried out (apply.h). Blocks are named by instructions that stay in them while the function is
-// being changed: splitting a block moves its end.
+// The plan of the checkpoints of one function: made from its analyses before the function is
+// changed, then carried out (apply.h). Blocks are named by instructions that stay in them during
+// the changes: splitting a block moves its end.
 #pragma once
 
 #include <llvm/ADT/APInt.h>
@@ -26,7 +26,7 @@ enum class LoopKind {
   kCovered,    // every round passes a checkpoint anyway: none
   kEach,       // a round is long: a checkpoint at the end of each
   kStripMined, // split into an outer loop of chunks; the inner one is as before
-  kCounted,    // rounds use up a private counter of the function; at its end a checkpoint
+  kCounted,    // rounds use up a counter of the function; at its end a checkpoint
 };
 inline constexpr unsigned kLoopKinds = 5;
 llvm::StringRef name_of(LoopKind kind);
@@ -44,12 +44,12 @@ struct Bounded {
 struct LoopPlan {
   LoopKind kind = LoopKind::kShort;
   unsigned rounds = 1;  // between two checkpoints, about
-  unsigned charge = 1;  // what a round takes off the counter
+  unsigned charge = 1;  // the amount that a round takes off the counter
   bool outermost = false;
   llvm::BasicBlock* header = nullptr;
   llvm::Instruction* entry_end = nullptr;               // of the block before it, if there is one
   llvm::SmallVector<llvm::Instruction*, 1> latch_ends;  // the ways back to the header
-  Bounded bounded;                                        // of a strip-mined one
+  Bounded bounded;                                        // only of a strip-mined loop
   unsigned line = 0;                                      // in the source, 0 = not known
 };
 
@@ -67,13 +67,13 @@ struct FunctionPlan {
   }
 };
 
-// What is known of a function from outside it.
+// Facts about a function from outside it.
 struct Surroundings {
-  bool recurses = false;   // calls itself within the module, over however many others
+  bool recurses = false;   // calls itself within the module, directly or not
   bool reachable = false;  // from other modules, or through a pointer
 };
 
-// Puts a block before loops that have none, and plans. Changes nothing else.
+// Adds an entry block to loops without one, and plans. Changes nothing else.
 FunctionPlan plan_function(llvm::Function& function, const llvm::TargetLibraryInfo& library,
                            const Surroundings& surroundings,
                            const llvm::SmallPtrSetImpl<const llvm::Function*>& circle,

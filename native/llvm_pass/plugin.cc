@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// librubato-pass.so: the plugin that compiles checkpoints in. It comes twice: before the first
-// optimisation it makes uses of thread-locals safe, and after the last one, when loops have been
-// unrolled and vectorised, it places checkpoints. docs/PASS.md is its manual.
+// librubato-pass.so: the plugin that compiles checkpoints in. It runs twice: before the first
+// optimisation it makes uses of thread-locals safe, and after the last optimisation, when loops
+// have been unrolled and vectorised, it places checkpoints. docs/PASS.md is its manual.
 #include <llvm/ADT/SCCIterator.h>
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/Analysis/CallGraph.h>
@@ -61,7 +61,7 @@ FunctionSet marked_functions(const Module& module) {
   return marked;
 }
 
-// Run by the loader, before there is thread-local storage.
+// The functions that the loader runs before there is thread-local storage.
 FunctionSet resolvers(const Module& module) {
   FunctionSet found;
   for (const GlobalIFunc& each : module.ifuncs()) found.insert(each.getResolverFunction());
@@ -77,7 +77,7 @@ class Placement {
         resolvers_(resolvers(module)),
         writer_(module, optimised) {}
 
-  // Callees before callers, so that these know what those do.
+  // Goes through callees before callers, so that the summaries of the callees are known.
   void run() {
     CallGraph graph(module_);
     for (auto circle = scc_begin(&graph); !circle.isAtEnd(); ++circle) {

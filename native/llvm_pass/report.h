@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pass did to a module: counted while it works, written at its end as one line of JSON at
-// the end of a file (in one write, so that compilers that run at once do not mix their lines) and,
-// if asked for, as a line on stderr.
+// Report: the counts of the changes that the pass made to a module, written at its end as one line
+// of JSON at the end of a file (in one write, so that compilers that run at once do not mix their
+// lines) and, if asked for, as a line on stderr.
 #pragma once
 
 #include <llvm/ADT/MapVector.h>
@@ -21,7 +21,7 @@ class Report {
   void skipped(const llvm::Function& function, llvm::StringRef reason);
   void planned(const llvm::Function& function, const FunctionPlan& plan, unsigned copies);
 
-  // A file that cannot be written is an error of the compilation.
+  // If the file cannot be written, the compilation fails.
   void write(const llvm::Module& module, unsigned checkpoints) const;
 
  private:

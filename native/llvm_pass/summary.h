@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the callers of a function know of it, as far as it was compiled in the same module. Filled
-// bottom-up, callees first. Distances are in estimated instructions.
+// Summary: the facts that the callers of a function know of it, if it was compiled in the same
+// module. Filled bottom-up, callees first. Distances are in estimated instructions.
 #pragma once
 
 #include <llvm/ADT/DenseMap.h>
@@ -10,7 +10,7 @@
 namespace rubato::pass {
 
 struct Summary {
-  unsigned distance = 0;   // from the call to the return, where no checkpoint is on the way
+  unsigned distance = 0;   // from the call to the return, on paths without a checkpoint
   bool checkpoints = false;  // every path to a return passes a checkpoint
 };
 

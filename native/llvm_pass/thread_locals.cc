@@ -25,7 +25,7 @@ bool uses_thread_local(const Instruction& instruction) {
   return any_of(instruction.operands(), names_thread_local);
 }
 
-// The empty assembly keeps LLVM from finding out that the function always gives the same.
+// The empty assembly keeps LLVM from finding out that the function always returns the same address.
 Function* lookup_of(Module& module, GlobalValue& variable) {
   const std::string name = (kPrefix + variable.getName()).str();
   if (Function* made = module.getFunction(name)) return made;
@@ -40,7 +40,7 @@ Function* lookup_of(Module& module, GlobalValue& variable) {
   return made;
 }
 
-// The address that the constant stands for, computed before `at`.
+// Returns the address that the constant stands for, computed before `at`.
 Value* computed(Value* constant, Instruction* at) {
   if (auto* variable = dyn_cast<GlobalValue>(constant)) {
     IRBuilder<> builder(at);
@@ -63,7 +63,7 @@ void look_up_before(Instruction& use) {
   }
   auto* variable = dyn_cast<PHINode>(&use);
   for (Use& operand : use.operands()) {
-    if (!names_thread_local(operand)) continue;  // an edge of the same block has been seen to
+    if (!names_thread_local(operand)) continue;  // done already for an edge of the same block
     if (variable == nullptr) {
       operand.set(computed(operand, &use));
     } else {

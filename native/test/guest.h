@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the only program of an emulated machine needs, whatever module it tests: lines of results,
-// patience, and the end of the machine. One thread reports.
+// The functions that the only program of an emulated machine needs, for any module under test: to
+// print result lines, to wait, and to end the machine. One thread reports.
 #pragma once
 
 #include <sched.h>
@@ -18,7 +18,7 @@ namespace rubato::guest {
 
 inline int g_failures = 0;
 
-// Waits for the line to be out, so that the kernel's own messages do not come in between.
+// Waits until the line is written, so that the kernel's own messages do not come in between.
 inline void flush() {
   std::fflush(stdout);
   ::tcdrain(STDOUT_FILENO);
@@ -36,7 +36,7 @@ inline double seconds_now() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// Waits for `ready`, at most half a minute: the machine that emulates may be busy.
+// Waits for `ready`, at most half a minute: the emulating machine may be busy.
 template <class Ready>
 bool wait_for(Ready ready) {
   const double end = seconds_now() + 30;

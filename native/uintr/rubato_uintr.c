@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
 //
 // rubato_uintr: user interrupts (Intel SDM 3A chapter 8; Synergy 5.2.3, uintr) for kernels that
-// know nothing of them. What the device offers stands in uintr_abi.h.
+// know nothing of them. uintr_abi.h describes the device.
 //
 // The processor finds a thread's role in model-specific registers, so they are switched with the
-// thread: preempt notifiers of the registered threads load and clear them, nobody else pays. While
-// a receiver does not run, its descriptor (UPID) says so, and what is sent then only leaves a bit
-// there, which is taken over when it runs again.
+// thread: preempt notifiers of the registered threads load and clear them, at no cost to other
+// threads. While a receiver does not run, its descriptor (UPID) says so, and an interrupt sent then
+// only leaves a bit there, which is taken over when the receiver runs again.
 //
-// Who owns what: a file owns a context, which holds the table of targets (UITT) and all descriptors
-// and stays as long as a registered thread is alive, because processors read both. A thread's
-// record goes when the thread leaves, or after it was switched away from for the last time.
+// Ownership: a file owns a context, which holds the table of targets (UITT) and all descriptors and
+// stays as long as a registered thread is alive, because processors read both. A thread's record
+// goes when the thread leaves, or after it was switched away from for the last time.
 //
 // The notification vector is KVM's for nested guests, the only one with a harmless handler that a
-// module can have: one that arrives late, when its thread is gone, ends there.
+// module can have: a notification that arrives late, when its thread is gone, ends there.
 #include <linux/cpuhotplug.h>
 #include <linux/gfp.h>
 #include <linux/irq_work.h>
@@ -55,7 +55,8 @@ enum {
   kMsrX2apicId = 0x802,
 };
 
-// As the processor reads them: user posted-interrupt descriptor, and entry of the target table.
+// The layouts that the processor reads: user posted-interrupt descriptor, and entry of the target
+// table.
 struct Descriptor {
   unsigned long status;  // bits 16-23 notification vector, 32-63 destination
   u64 requests;
@@ -89,10 +90,10 @@ struct Thread {
   struct Context *context;
   struct task_struct *task;  // compared only
   bool sends;
-  int slot;  // of its descriptor; -1 = receives nothing
+  int slot;  // of the thread's descriptor; -1 = receives nothing
   u64 handler;
-  u64 recognised;  // interrupts that the processor knew of when it was switched away from
-  bool enabled;    // user interrupt flag, likewise
+  u64 recognised;  // interrupts recognised by the processor when the thread was switched out
+  bool enabled;    // the user interrupt flag at that time
 };
 
 static DEFINE_PER_CPU(u32, destination);
@@ -108,7 +109,7 @@ static struct Descriptor *descriptor_of(const struct Thread *thread) {
   return &thread->context->tables->descriptors[thread->slot];
 }
 
-// With interrupts off, on the thread's processor.
+// Called with interrupts off, on the thread's processor.
 static void load(struct Thread *thread) {
   const u64 sends = thread->sends ? kReceivers - 1 : 0;
   if (thread->slot >= 0) {
@@ -118,8 +119,8 @@ static void load(struct Thread *thread) {
     wrmsrl(kMsrStackAdjust, kRedZoneBytes);
     wrmsrl(kMsrDescriptor, (u64)descriptor);
     wrmsrl(kMsrMisc, sends | (u64)kNotificationVector << 32);
-    // From here on senders notify this processor; what they left before is taken over, as the
-    // processor would have done. Notifications wait until interrupts are on.
+    // From here on senders notify this processor; the bits that they left before are taken over, as
+    // the processor would have done. Notifications wait until interrupts are on.
     xchg(&descriptor->status, place | kNotificationVector << 16);
     wrmsrl(kMsrRequests, thread->recognised | xchg(&descriptor->requests, 0));
     // Any program may leave the flag as it likes, so it is set either way.
@@ -155,8 +156,9 @@ static void context_free(struct kref *refs) {
   kfree(context);
 }
 
-// The thread runs no more with it. The entry in the table stays valid, for SENDUIPI to an invalid
-// one is a fault of the sender: it then leaves a bit in a descriptor that nobody looks at.
+// The thread no longer runs with this record. The entry in the table stays valid, because SENDUIPI
+// to an invalid entry is a fault of the sender; a sender then only leaves a bit in an unused
+// descriptor.
 static void thread_free(struct Thread *thread) {
   struct Context *context = thread->context;
   mutex_lock(&context->change);
@@ -168,7 +170,7 @@ static void thread_free(struct Thread *thread) {
   module_put(THIS_MODULE);
 }
 
-// Threads that ended without leaving are found by their last switch, where nothing can be freed.
+// Threads that ended without leaving, found at their last switch, where nothing can be freed.
 static LLIST_HEAD(g_dead);
 
 static void free_dead(struct work_struct *work) {
@@ -212,7 +214,7 @@ static struct Thread *find_current(const struct Context *context) {
   return NULL;
 }
 
-// Under `change`. Registers are loaded by the caller.
+// Requires `change`. The caller loads the registers.
 static struct Thread *make_current(struct Context *context) {
   struct Thread *thread = kzalloc(sizeof(*thread), GFP_KERNEL_ACCOUNT);
   if (thread == NULL) return NULL;
@@ -239,7 +241,7 @@ static void set_receiver(struct Thread *thread, int slot, u64 handler) {
   thread->slot = slot;
 }
 
-// Either role for the calling thread; gives the slot of a receiver, 0 for a sender.
+// Gives the calling thread either role; returns the slot of a receiver, 0 for a sender.
 static long become(struct Context *context, bool receiver, u64 handler) {
   struct Thread *thread;
   long result = 0;
@@ -327,7 +329,7 @@ static int device_release(struct inode *inode, struct file *file) {
 
 RUBATO_DEVICE("rubato_uintr", 0600);
 
-// On each processor, now and when it is switched on.
+// Called on each processor, now and when it is switched on.
 static int processor_on(unsigned int cpu) {
   u64 base;
   u32 id = cpuid_ebx(1) >> 24 << 8;
@@ -344,7 +346,7 @@ static int processor_off(unsigned int cpu) {
 }
 
 // The processor reads table and descriptors while user code runs: they must be mapped then, which
-// page table isolation forbids. Processors with user interrupts do not need it.
+// page table isolation prevents. Processors with user interrupts do not need that isolation.
 static int __init start(void) {
   int status;
   if (!processor_has_uintr()) return -ENODEV;
@@ -361,7 +363,8 @@ static int __init start(void) {
   return status;
 }
 
-// No file is open and no registered thread alive; what let go last may still be on its way out.
+// No file is open and no registered thread alive; the work that released the module last may still
+// be finishing.
 static void __exit end(void) {
   misc_deregister(&device);
   irq_work_sync(&g_wake_free_dead);

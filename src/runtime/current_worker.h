@@ -33,8 +33,7 @@ class CurrentWorker {
   virtual Request* recv() = 0;
   // The request is done and its reply appended.
   virtual void send(Request& request) = 0;
-  // Calls out of the application, see leave_application(); they return to it. All but long_end may
-  // switch.
+  // Calls out of the application, see leave_application(); they return to it. They may switch.
   // `off_checkpoint`: not at a checkpoint, but at the end of any non-preemptible region. True: the
   // request is to end as soon as it can.
   virtual bool checkpoint_slow(bool off_checkpoint) = 0;

@@ -210,7 +210,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     Request& request = *current_;
     const Instant at = context_.host.now();
     context_.stats.overrun.record(at - preempter_.slice().end());
-    if (!off_checkpoint && slice_was_lost()) return;  // off a checkpoint it was put off
+    if (!off_checkpoint && slice_was_lost()) return;  // elsewhere: already put off
     const Nanos service = context_.meter.attained(request, context_.host.now());
     if (core_.expire(request, service)) return preempt(off_checkpoint);
     ++context_.stats.preemptions_avoided;
