@@ -45,7 +45,7 @@ inline llvm::Value* thread_local_address(llvm::IRBuilder<>& builder,
 #endif
 }
 
-// May touch any memory, whatever it was declared as. For a Function or a CallBase.
+// Marks a Function or a CallBase as one that may touch any memory, whatever its declaration says.
 template <class T>
 void forget_memory_effects(T& callee) {
 #if LLVM_VERSION_MAJOR >= 16

@@ -205,7 +205,7 @@ static void on_switch_out(struct preempt_notifier *notifier, struct task_struct 
 
 static struct preempt_ops switches = {.sched_in = on_switch_in, .sched_out = on_switch_out};
 
-// Under `change`.
+// Requires `change`.
 static struct Thread *find_current(const struct Context *context) {
   struct Thread *thread;
   list_for_each_entry(thread, &context->threads, member) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests whose reply nobody wants any more. The handlers spin until a checkpoint ends them: a
-// test whose request is not told does not end.
+// Requests whose reply is not wanted any more. The handlers spin until a checkpoint ends them: a
+// test whose request is not told to end does not end.
 #include <gtest/gtest.h>
 
 #include <atomic>

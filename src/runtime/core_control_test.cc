@@ -12,7 +12,7 @@
 namespace rubato {
 namespace {
 
-// What a server with credits would say.
+// The figures that a server with credits would report.
 struct FakeCredits final : CreditSource {
   int64_t drained() const override { return drained_sessions; }
   int64_t sessions() const override { return 10; }

@@ -31,7 +31,7 @@ std::unique_ptr<Exporter> exporter(bool ready = true, Exporter::Limits limits = 
   return std::move(started).value();
 }
 
-// Whose clients have all the time that a test may take.
+// An exporter whose clients have all the time that a test may take.
 std::unique_ptr<Exporter> patient_exporter(size_t connections = 256) {
   return exporter(true, {connections, Nanos::seconds(3600)});
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests that are interrupted at any instruction, by signal and by timer: what they keep, what
-// holds an interrupt off, and that nobody waits for code that knows nothing of us. Quanta are long,
-// because a signal costs tens of microseconds in a virtual machine.
+// Requests that are interrupted at any instruction, by signal and by timer: the state that they
+// keep, the regions that hold an interrupt off, and that no request waits for code that knows
+// nothing of the runtime. Quanta are long, because a signal costs tens of microseconds in a virtual
+// machine.
 #include <gtest/gtest.h>
 #include <link.h>
 #include <sys/syscall.h>

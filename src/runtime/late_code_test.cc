@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code that is loaded while a server runs, by a thread that knows nothing of it.
+// Code that is loaded while a server runs, by a thread that knows nothing of the server.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

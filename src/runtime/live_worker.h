@@ -5,7 +5,7 @@
 // called recv(), without a switch; a preempted request keeps its fiber, and the worker goes on with
 // a parked or a new one; resuming switches straight into the request's fiber. Its parts:
 //
-//   intake_      Intake          polls, admits, takes in what waits at stuck workers
+//   intake_      Intake          polls, admits, takes over requests of stuck workers
 //   core_        sched::Core     decides about requests, by the policy
 //   fibers_      FiberScheduler  loop fibers, and the switches between them
 //   preempter_   Preempter       slices, interrupts, the way back into the application
@@ -163,7 +163,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     return core;
   }
 
-  // The worker whose thread calls.
+  // The worker of the calling thread.
   static LiveWorker& here() { return static_cast<LiveWorker&>(*current_worker()); }
 
   // A loop fiber: runs the server loop until recv() says that the runtime has stopped. May switch.
@@ -297,7 +297,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
 
   // ---- Interrupts, and the way back into the application --------------------------------------
 
-  // In the handler, which has opened a non-preemptible region of its own. May switch.
+  // Called in the handler, which has opened a non-preemptible region of its own. May switch.
   void interrupted(uintptr_t pc) override {
     if (!leave_application()) return preempter_.interrupted_at_work();
     const bool may_leave = preempt_disable_depth() == 1 && !is_async_signal_unsafe(pc);

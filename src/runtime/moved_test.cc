@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a request keeps when it is moved at checkpoints: fiber-locals, errno, the rounding mode. And
-// how requests that wait for a lock give way to its holder. Under every way to preempt.
+// The state that a request keeps when it is moved at checkpoints: fiber-locals, errno, the rounding
+// mode; and how requests that wait for a lock give way to its holder. Under every way to preempt.
 #include "runtime/fiber_local.h"
 
 #include <gtest/gtest.h>

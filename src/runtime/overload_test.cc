@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the live runtime knows of its own overload, and what it does about it.
+// The live runtime's measure of its own overload, and its reaction to it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -270,7 +270,7 @@ TEST(RefusalRule, long_requests_have_a_target_of_their_own_where_one_is_given) {
   EXPECT_TRUE(server.stop());
 }
 
-// What a server with credits would say.
+// The figures that a server with credits would report.
 struct FixedCredits final : CreditSource {
   int64_t drained() const override { return now.drained; }
   int64_t sessions() const override { return now.sessions; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small parts of a worker: idling, culprits, what keeps it awake.
+// The small parts of a worker: idling, the naming of blockers, the work that keeps it awake.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -45,7 +45,7 @@ class Preempter {
   // Called on that thread, when no thread interrupts it any more.
   void detach();
 
-  // May requests be interrupted at any instruction?
+  // True if requests may be interrupted at any instruction.
   bool asynchronous() const { return asynchronous_; }
   SliceClock& slice() { return slice_; }
 
@@ -55,10 +55,10 @@ class Preempter {
     line_->send();
   }
 
-  // In the handler: an interrupt came while the runtime was at work; the runtime checks for it
-  // later.
+  // Called in the handler: an interrupt came while the runtime was at work; the runtime checks for
+  // it later.
   void interrupted_at_work();
-  // In the handler, out of the application. kTake = the caller ends the slice.
+  // Called in the handler, out of the application. kTake = the caller ends the slice.
   Answer interrupted(bool may_leave);
 
   // Asynchronous mechanisms: the last call before code of the request goes on. True: the context is

@@ -48,7 +48,8 @@ std::string line(Prng& prng, int i) {
   return std::string(1, letter) + std::to_string(i) + "\n";
 }
 
-// Of a long request. Under a sanitizer each takes long enough to be preempted at every one.
+// Checkpoints of a long request. Under a sanitizer each takes long enough to be preempted at every
+// one.
 constexpr int kCheckpoints = sanitizer::kPresent ? 1'000 : 20'000;
 
 void serve(const Setting& setting, uint64_t seed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The live runtime on a loopback datapath: what a request meets, policy by policy.
+// The live runtime on a loopback datapath: the handling of requests, policy by policy.
 #include "runtime/runtime.h"
 
 #include <gtest/gtest.h>
@@ -227,7 +227,7 @@ TEST(Runtime, a_request_wakes_no_more_workers_than_will_serve_it) {
   }
 }
 
-// To the kernel's count a thread that blocks is like one whose CPU others have.
+// In the kernel's count a thread that blocks looks like a thread whose CPU others have.
 TEST(Runtime, time_without_a_cpu_makes_no_request_long_and_no_quantum_longer) {
   LetterServer server("synergy");
   server.options.policy_settings = {

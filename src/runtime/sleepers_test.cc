@@ -51,8 +51,8 @@ TEST(Sleepers, who_wakes_first_is_told_so) {
   EXPECT_FALSE(sleepers.wakes_up(kFirst));
 }
 
-// A worker that falls asleep beside one that brings work, under the model checker. What must not
-// be: it sleeps, nobody has claimed it, and there is work.
+// A worker that falls asleep beside a thread that brings work, under the model checker. The
+// forbidden outcome: the worker sleeps, no thread has claimed it, and there is work.
 template <model::Weaken kWeaken>
 model::Report falling_asleep_beside_work(bool by_name) {
   return model::explore({2, 2}, [by_name](model::Execution& run) {
@@ -119,7 +119,7 @@ TEST(Sleepers, all_work_is_done_by_workers_that_sleep_in_between) {
       const uint32_t rung = bells[me.value].load(std::memory_order_acquire);
       sleepers.falls_asleep(me);
       const bool found = take();
-      // The last request done ends all sleeps, as nobody brings more.
+      // The last request done ends all sleeps, as no more come.
       if (!found && done.load() < 2 * kEach) bells[me.value].wait(rung, std::memory_order_acquire);
       sleepers.wakes_up(me);
       if (!found) continue;

@@ -37,7 +37,7 @@ class StopSignalsTest : public ::testing::Test {
     signals_ = std::move(*installed);
   }
 
-  // What a signal that is raised here puts on stderr.
+  // The text that a signal raised here writes to stderr.
   static std::string said_at(int signal) {
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(::raise(signal), 0);

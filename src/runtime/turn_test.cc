@@ -28,8 +28,8 @@ TEST(Turn, a_step_that_comes_by_itself_is_repeated_after_the_one_that_runs) {
   EXPECT_EQ(steps, 3);
 }
 
-// Two threads bring work and see to it that it is done. What must not be: work that nobody saw, or
-// two at it at once (the plain cell).
+// Two threads bring work and have it done. Forbidden outcomes: work that no thread saw, or two
+// threads in the step at once (the plain cell).
 template <model::Weaken kWeaken>
 model::Report two_that_bring_work() {
   return model::explore({2, 2}, [](model::Execution& run) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Requests that wait half-way through code that knows nothing of fibers: for a mutex, a condition,
-// a semaphore. On one worker, so that one who blocks it hangs the test. Under every way to preempt;
-// with checkpoints, who waits keeps the thread-local storage that it has waited by.
+// a semaphore. They run on one worker, so that a request that blocks it hangs the test, and under
+// every way to preempt; with checkpoints, a waiting request keeps the thread-local storage in which
+// it began to wait.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -28,7 +29,7 @@ namespace {
 using testing::checkpoints_until;
 using testing::LetterServer;
 
-// What a library may keep by thread while it is at work.
+// A value that a library may keep by thread while it is at work.
 thread_local int t_mark = 0;
 [[gnu::noinline]] int mark() {
   asm volatile("");
@@ -39,7 +40,8 @@ thread_local int t_mark = 0;
   t_mark = value;
 }
 
-// Why nobody can wait here without blocking the worker, as in the sanitizers' builds; or nothing.
+// The reason why requests cannot wait here without blocking the worker, as in the sanitizers'
+// builds; empty if they can.
 std::string missing() {
   if (const Status has = TlsBlock::available(); !has.ok()) return has.error();
   const Status attached = interposers_attach();
@@ -140,7 +142,7 @@ TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_
   EXPECT_GE(server.runtime->stats().lock_yields, 20u);
 }
 
-// The lock's owner is told by the TLS block: who shared it would be let in.
+// The TLS block identifies the lock's owner: a request that shared it would be let in.
 TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
   LetterServer& server = make();
   std::recursive_mutex mutex;
@@ -235,7 +237,8 @@ TEST_P(Waits, who_finds_a_lock_taken_that_is_held_across_checkpoints_lets_others
   EXPECT_GE(server.runtime->stats().lock_yields, 2u);
 }
 
-// What fell due inside is honoured where the lock is released, half-way through whatever code.
+// A preemption that fell due inside is honoured where the lock is released, half-way through any
+// code.
 TEST(WaitsAtCheckpoints, a_lock_held_across_them_is_not_left_before_its_release) {
   if (!missing().empty()) GTEST_SKIP() << missing();
   LetterServer server("ps");

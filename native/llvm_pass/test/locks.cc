@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A server whose handler takes plain locks of pthreads and computes under them, with checkpoints
-// compiled in there, to be linked with librubato-interpose.so. Says what became of the preemptions
-// that fell due under a lock that nobody else wants: how often it was under it, and how often not
-// once at its release. Then, unless called with an argument, two workers' requests compete for
-// locks in nested order, and wait for each other at a condition; says what they have counted
+// compiled in there, to be linked with librubato-interpose.so. Prints the fate of the preemptions
+// that fell due under an uncontended lock: how often one happened under the lock, and how often not
+// exactly one at its release. Then, unless called with an argument, two workers' requests compete
+// for locks in nested order, and wait for each other at a condition; says what they have counted
 // without atomics.
 #include <pthread.h>
 
@@ -49,8 +49,9 @@ __attribute__((noinline)) unsigned compute(unsigned value, int rounds) {
   return value;
 }
 
-// How often: preempted under the lock; not exactly once at its release. Without a checkpoint of its
-// own, which might stand between the release and the look at what came of it.
+// Counts how often the request was preempted under the lock, and how often not exactly once at its
+// release. The function has no checkpoint of its own, which might stand between the release and the
+// look at the count.
 RUBATO_NO_PREEMPT std::array<int, 2> hold_a_lock(const rubato::Request& request) {
   pthread_mutex_t mine = PTHREAD_MUTEX_INITIALIZER;
   std::array<int, 2> wrong{};
@@ -67,7 +68,7 @@ RUBATO_NO_PREEMPT std::array<int, 2> hold_a_lock(const rubato::Request& request)
   return wrong;
 }
 
-// One in two puts something down and one takes it, so that each waits for another.
+// Every second request gives an item and the others take one, so that each taker waits for a giver.
 void meet_at_the_condition(bool gives) {
   pthread_mutex_lock(&g_inner);
   if (gives) {
@@ -124,7 +125,7 @@ Clients clients_of(rubato::Server& server, int number) {
   return clients;
 }
 
-// Somebody always waits for the worker, else nobody would be preempted.
+// A request always waits for the worker, otherwise none would be preempted.
 void hold(rubato::Server& server) {
   Clients others = clients_of(server, kOthers);
   Clients clients = clients_of(server, kClients);

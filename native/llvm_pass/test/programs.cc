@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What compilers find hard, in one program: exceptions, jumps out of frames, variable-length
-// arrays, computed gotos, coroutines, vector loops, variadic functions. Prints a checksum per part,
-// which must be the same with checkpoints compiled in and with every one of them taken; the slow
-// path then overwrites every register that an ordinary call may overwrite.
+// Features that are hard for compilers, in one program: exceptions, jumps out of frames,
+// variable-length arrays, computed gotos, coroutines, vector loops, variadic functions. Prints a
+// checksum per part, which must be the same with checkpoints compiled in and with every one of them
+// taken; the slow path then overwrites every register that an ordinary call may overwrite.
 #include <alloca.h>
 #include <setjmp.h>
 

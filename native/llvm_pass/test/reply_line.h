@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// reply_line(): the next line that a client of the loopback is told, without its end. Waits for it;
-// empty if the server is gone. One thread per client.
+// reply_line(): the next line that a client of the loopback receives, without its end. Waits for
+// it; empty if the server is gone. One thread per client.
 #pragma once
 
 #include <rubato/rubato.hpp>

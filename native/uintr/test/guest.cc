@@ -43,7 +43,7 @@ constexpr const char* kModuleName = "rubato_uintr";
 
 uint64_t g_count[64];  // by vector; atomic, but a handler may not inline std::atomic
 
-// What the compiler makes of the attribute ends in UIRET.
+// The function that the compiler makes of the attribute ends in UIRET.
 __attribute__((interrupt, target("general-regs-only"))) void handler(__uintr_frame*,
                                                                      unsigned long long vector) {
   __atomic_fetch_add(&g_count[vector], 1, __ATOMIC_RELEASE);

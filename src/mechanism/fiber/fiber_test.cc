@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
 
-// A task on a fiber: runs `body`, which may pause() any number of times; whoever resumes it, on any
-// thread, gets control back at each pause and at the end.
+// A task on a fiber: runs `body`, which may pause() any number of times; the code that resumes it,
+// on any thread, gets control back at each pause and at the end.
 class Task {
  public:
   Task(StackPool& pool, std::function<void(Task&)> body)

@@ -109,7 +109,7 @@ void note_never_left(Reading& reading) {
   note_never_left(reading, interposers);
 }
 
-// Has an object come or gone since `last`?
+// True if an object has come or gone since `last`.
 bool has_changed(const Reading& last) {
   dl_phdr_info first{};
   dl_iterate_phdr(

@@ -20,10 +20,10 @@
 
 namespace rubato {
 
-// Is code of the object with this file name (a path or not) unsafe? The C library, the loader, the
-// kernel's vdso, C++ runtimes, unwinders, name service modules, character sets, allocators,
-// sanitizers; not libm, whose functions are pure. `also` names more: prefixes of file names,
-// separated by commas.
+// True if code of the object with this file name (a path or not) is unsafe: the C library, the
+// loader, the kernel's vdso, C++ runtimes, unwinders, name service modules, character sets,
+// allocators, sanitizers; not libm, whose functions are pure. `also` names more: prefixes of file
+// names, separated by commas.
 bool is_unsafe_object(std::string_view path, std::string_view also = {});
 
 // Reads which objects are loaded. Call it before the first fiber can be interrupted. Objects named

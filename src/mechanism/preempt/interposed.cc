@@ -49,7 +49,7 @@ constexpr RubatoInterposeHooks kHooks{enter_region, leave_region, yield_for_lock
                                       code_map_refresh};
 std::atomic<bool> g_attached{false};
 
-// Does a library's call of `name` reach the object that holds `ours`?
+// True if a library's call of `name` reaches the object that holds `ours`.
 bool is_in_front(const char* name, const void* ours) {
   Dl_info first{};
   Dl_info wanted{};

@@ -71,7 +71,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
   preempt_enable_no_resched();
 }
 
-// Under g_mutex.
+// Requires g_mutex.
 void install() {
   struct sigaction action {};
   action.sa_sigaction = &on_signal;

@@ -52,7 +52,7 @@ namespace rubato {
 
 enum class PreemptPhase : uint8_t { kIdle, kArmed, kRequested, kDeferred, kTaken };
 
-// What is to be done about an interrupt: nothing (it came too late), remember it, end the slice.
+// The action for an interrupt: none (it came too late), remember it, end the slice.
 enum class Answer : uint8_t { kNothing, kDefer, kTake };
 
 // The state that the sender saw; request() refers to it.
@@ -98,7 +98,7 @@ class BasicPreemptState {
     return defer() ? Answer::kDefer : Answer::kNothing;
   }
 
-  // Is there something to take?
+  // True if there is a slice to take.
   bool is_wanted() const { return wanted(look().phase()); }
 
   PreemptLook look() const { return {word_.load(std::memory_order_acquire)}; }

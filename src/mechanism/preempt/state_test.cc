@@ -129,7 +129,7 @@ struct Machine {
     back_to_application();
   }
 
-  // What came while the runtime was at work is made up for.
+  // Answers the interrupts that came while the runtime was at work.
   void back_to_application() {
     in_application = true;
     while (safe && state.is_wanted()) {

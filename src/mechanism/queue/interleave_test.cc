@@ -30,7 +30,7 @@ using model::Weaken;
 // Items are producer * 100 + serial number.
 using Items = std::vector<int>;
 
-// What a scenario's threads got and gave.
+// The items that a scenario's threads put and took.
 template <class Queue>
 struct Log {
   explicit Log(uint32_t capacity) : queue(capacity) {}
@@ -227,7 +227,7 @@ TEST(Interleave, ordered_with_a_producer_and_two_consumers) {
                                                  take_pair_and_one<1>}));
 }
 
-// What one consumer takes after all was put is in order, and the hints are exact then.
+// The items that one consumer takes after all puts are in order, and the hints are exact then.
 TEST(Interleave, ordered_gives_the_smallest_that_was_left) {
   expect_sound(model::explore(within(3, 2), [](Execution& run) {
     auto log = std::make_shared<Log<Ordered<>>>(8);

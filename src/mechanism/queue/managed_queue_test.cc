@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ManagedQueue, whose taker works at both ends: by one thread, and under the model checker with two
-// producers and a consumer that changes hands.
+// ManagedQueue, whose taker works at both ends: with one thread, and under the model checker with
+// two producers and a consumer role that changes threads.
 #include "mechanism/queue/managed_queue.h"
 
 #include <gtest/gtest.h>
@@ -165,7 +165,7 @@ struct Scene {
     }
   }
 
-  // As Managers::step does: at once if somebody else has the consumer.
+  // As Managers::step: returns at once if another thread is the consumer.
   void step(int taker) {
     bool free = false;
     if (!consumer.compare_exchange_strong(free, true, std::memory_order_acquire,

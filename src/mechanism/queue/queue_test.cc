@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every queue does when one thread uses it: the same tests for all four.
+// The behaviour of every queue when one thread uses it: the same tests for all four.
 #include <gtest/gtest.h>
 
 #include <deque>

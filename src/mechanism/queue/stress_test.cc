@@ -26,7 +26,7 @@ constexpr uint64_t kSerialBits = 32;
 
 uint64_t item_of(uint64_t producer, uint64_t serial) { return producer << kSerialBits | serial; }
 
-// What one consumer has received: checks order per producer on the way.
+// The items that one consumer has received; checks the order per producer.
 class Received {
  public:
   void add(std::span<const uint64_t> items) {
@@ -194,7 +194,7 @@ struct BySerial {
   uint64_t operator()(uint64_t item) const { return item & 0xffff'ffff; }
 };
 
-// What a producer puts has ever larger keys, so one consumer sees its items in order.
+// The items of a producer have ever larger keys, so one consumer sees them in order.
 TEST(QueueStress, ordered_between_two_producers_and_two_consumers) {
   OrderedQueue<uint64_t, BySerial> queue(64);
   std::atomic<uint64_t> left{2 * kPerProducer};

@@ -38,7 +38,7 @@ class LetterApp final : public Application, public Protocol {
  public:
   using Handler = std::function<void(Request&)>;
 
-  // What requests of this letter do before they are echoed.
+  // The handler that requests of this letter run before they are echoed.
   Handler& on(char letter) { return handlers_[static_cast<uint8_t>(letter)]; }
 
   std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<LetterSession>(); }

@@ -117,7 +117,8 @@ TEST_F(Callers, interposed_functions_are_never_left_wherever_they_lie) {
 
 #if defined(__x86_64__)
 
-// What was met on the way, one instruction at a time, below the function that is stepped through.
+// The result of single-stepping, instruction by instruction, below the function that is stepped
+// through.
 struct Steps {
   uintptr_t frame = 0;      // the stack pointer as the function is entered
   uint64_t preemption_disabled = 0;
@@ -137,7 +138,7 @@ void on_step(int, siginfo_t*, void* context) {
   }
 }
 
-// Calls it with the processor's trap flag set: a SIGTRAP after each instruction.
+// Calls the function with the processor's trap flag set: a SIGTRAP after each instruction.
 uintptr_t step_through(const char* function, uintptr_t a, uintptr_t b, uintptr_t c) {
   auto result = reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, function));
   asm volatile(

@@ -31,7 +31,7 @@ extern thread_local constinit uint8_t t_kind __attribute__((tls_model("initial-e
   return __builtin_expect(t_kind == RUBATO_INTERPOSE_OWN_TLS, 0);
 }
 
-// May the caller give its worker away half-way through code that knows nothing of fibers?
+// True if the caller may give its worker away half-way through code that knows nothing of fibers.
 [[gnu::always_inline]] inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_TLS; }
 
 bool attached();

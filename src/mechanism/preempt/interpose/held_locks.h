@@ -31,7 +31,7 @@ class ForeignReleases {
     busy_.clear(std::memory_order_release);
   }
 
-  // Was `lock` released elsewhere after release number `taken_at`?
+  // True if `lock` was released elsewhere after release number `taken_at`.
   bool released_since(const void* lock, uint32_t taken_at) {
     acquire();
     bool found = false;

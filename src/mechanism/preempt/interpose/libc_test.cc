@@ -32,7 +32,7 @@ using testing::Ring;
 
 int g_honoured = 0;
 
-// What falls due inside a non-preemptible region is honoured at its end.
+// A preemption that falls due inside a non-preemptible region is honoured at its end.
 class LibcOnFibers : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Locks on fibers that share one thread: who blocks it hangs the test.
+// Locks on fibers that share one thread: a fiber that blocks the thread hangs the test.
 #include <gtest/gtest.h>
 #include <pthread.h>
 

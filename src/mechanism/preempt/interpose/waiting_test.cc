@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waiting on fibers that share one thread, for conditions, semaphores and what is done once: who
-// blocks the thread hangs the test.
+// Waiting on fibers that share one thread, for conditions, semaphores and one-time initialisation:
+// a fiber that blocks the thread hangs the test.
 #include <cxxabi.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -253,7 +253,8 @@ TEST_F(Waiting, call_once_after_an_exception_is_tried_again) {
   EXPECT_EQ(calls, 2);
 }
 
-// What a compiler makes of `static const Slow slow;`, for a guard that is new in every run.
+// The code that a compiler makes of `static const Slow slow;`, for a guard that is new in every
+// run.
 template <class Make>
 void initialise(__cxxabiv1::__guard* guard, Make make) {
   if (abi::__cxa_guard_acquire(guard) == 0) return;

@@ -62,7 +62,7 @@ class Explorer {
     t_run = &run;
     scenario(run);
     run.execute();
-    // What the scenario captured refers to this run's locations.
+    // The scenario's captures refer to this run's locations.
     run.threads_.clear();
     run.check_ = nullptr;
     t_run = nullptr;
@@ -155,8 +155,8 @@ void Execution::fence() {
   fence_view_ = *view_;
 }
 
-// The next thread in order goes on, which is no preemption. All get their turn, so that whom the
-// running one waits for does; and there is nothing to choose, so that waiting ends.
+// The next thread in order goes on, which is no preemption. All threads get their turn, including
+// the one that the running thread waits for; and there is no choice, so that waiting ends.
 void Execution::wait() {
   if (running_ == kThreadsMax) return;
   const auto count = static_cast<uint32_t>(threads_.size());

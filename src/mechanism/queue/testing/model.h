@@ -243,7 +243,7 @@ class Plain {
   T value_{};
 };
 
-// What the queues take in place of StdSync.
+// The replacement of StdSync for the queues.
 template <Weaken kWeaken = Weaken{}>
 struct Sync {
   template <class T>

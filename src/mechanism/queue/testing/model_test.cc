@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The model checker on programs whose outcomes the C++ memory model fixes.
+// Tests of the model checker on programs whose outcomes the C++ memory model fixes.
 #include "mechanism/queue/testing/model.h"
 
 #include <gtest/gtest.h>
