@@ -43,7 +43,7 @@ class CoreControlTest : public ::testing::Test {
     return cores->look(at, [this](WorkerId w) { return sample[w.value]; }, stranded);
   }
 
-  // The worker has been idle for long enough. True = it parked.
+  // The worker has been idle for long enough. True = the worker parked.
   bool idle(uint32_t worker, Nanos polled = Nanos::seconds(1)) {
     if (!cores->should_park({worker}, polled)) return false;
     cores->park({worker});
@@ -118,7 +118,7 @@ TEST_F(CoreControlTest, busy_workers_are_asked_last) {
 TEST_F(CoreControlTest, a_worker_asked_to_park_that_has_not_yet_is_the_first_to_stay) {
   make("util-range", {}, 3);
   look();
-  EXPECT_EQ(look(true), CoreControl::kNobody);  // nobody need be woken
+  EXPECT_EQ(look(true), CoreControl::kNobody);  // no worker need be woken
   EXPECT_FALSE(idle(1));
   EXPECT_FALSE(idle(2));
 }

@@ -39,8 +39,8 @@ TEST(CoreSlot, a_worker_asked_to_park_keeps_its_core_until_it_does) {
   EXPECT_FALSE(slot.request_park());
 }
 
-// A worker that parks beside others that have work for it, under the model checker. `missed` is
-// what must not be: it sleeps, and there is work.
+// A worker that parks beside threads that have work for it, under the model checker. `missed` is
+// the forbidden outcome: the worker sleeps, and there is work.
 template <model::Weaken kWeaken>
 struct Scene {
   using Sync = model::Sync<kWeaken>;

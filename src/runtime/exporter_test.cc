@@ -13,7 +13,7 @@
 namespace rubato {
 namespace {
 
-// More than the buffers of two sockets take.
+// More bytes than the buffers of two sockets take.
 constexpr size_t kPlanBytes = 16 << 20;
 
 std::string metrics_text(const ExporterStats& stats) {
@@ -71,7 +71,7 @@ bool is_open(const Fd& fd) {
   return ::recv(fd.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-// That say nothing, or only a part of a request.
+// Clients that send nothing, or only a part of a request.
 std::vector<Fd> silent_clients(const Exporter& server, size_t count) {
   std::vector<Fd> clients;
   for (size_t i = 0; i < count; ++i) {
@@ -114,7 +114,7 @@ TEST(Exporter, a_client_that_was_silent_is_answered_when_it_asks) {
   send_all(silent[1], "P/1.1\r\n\r\n");
   EXPECT_TRUE(receive_all(silent[1]).ends_with("ok\n"));
   send_all(silent[0], "GET /healthz HTTP/1.1\r\n");
-  ::shutdown(silent[0].get(), SHUT_WR);  // and will say no more
+  ::shutdown(silent[0].get(), SHUT_WR);  // and will send no more
   EXPECT_TRUE(receive_all(silent[0]).ends_with("ok\n"));
 }
 

@@ -67,7 +67,7 @@ class Interrupts : public ::testing::TestWithParam<PreemptMechanism> {
   }
   void TearDown() override { set_async_signal_unsafe_predicate(nullptr); }
 
-  // Starts it; making a runtime may set a predicate of its own.
+  // Starts the server; making a runtime may set a predicate of its own.
   static void start(LetterServer& server,
                     AsyncSignalUnsafe predicate = &is_no_code_of_the_program) {
     server.start();
@@ -289,7 +289,7 @@ TEST_P(Interrupts, section_holds_an_interrupt_off_and_its_end_makes_up_for_it) {
   EXPECT_GE(server.runtime->stats().preemptions_deferred, 1u);
 }
 
-// Nobody tells when unsafe code ends: the next try does.
+// No event marks the end of unsafe code: the next try finds it.
 TEST_P(Interrupts, unsafe_code_is_left_when_it_has_ended) {
   LetterServer& server = make("synergy");
   std::atomic<bool> waiting{false};

@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(By, LateCode,
                          ::testing::Values(PreemptMechanism::kSignal, PreemptMechanism::kTimer),
                          [](const auto& by) { return std::string(to_string(by.param)); });
 
-// Unknown code is not left half-way; the map must come to know it, else this hangs.
+// Unknown code is not left half-way; the map must come to know the code, otherwise the test hangs.
 TEST_P(LateCode, is_interrupted_though_nobody_announced_it) {
   if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
   LetterServer server("synergy");

@@ -69,7 +69,7 @@ TEST(FiberLocals, threads_without_requests_have_their_own) {
   EXPECT_EQ(g_alive, 1);
 }
 
-// Where errno is belongs to the thread under checkpoints, and the compiler would remember it.
+// Under checkpoints the address of errno belongs to the thread, and the compiler would keep it.
 [[gnu::noinline]] int error_number() {
   asm volatile("");
   return errno;
@@ -85,8 +85,8 @@ class Moved : public ::testing::TestWithParam<PreemptMechanism> {
     if (const Status has = available(GetParam()); !has.ok()) GTEST_SKIP() << has.error();
   }
   void TearDown() override { set_async_signal_unsafe_predicate(nullptr); }
-  // Interrupts come to checkpoints: nothing else here is fit to be left half-way. Making a runtime
-  // may set a predicate of its own.
+  // Interrupts are deferred to checkpoints: no other code here may be left half-way. Making a
+  // runtime may set a predicate of its own.
   static void start(LetterServer& server) {
     server.start();
     set_async_signal_unsafe_predicate([](uintptr_t) { return true; });

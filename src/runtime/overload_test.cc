@@ -97,7 +97,7 @@ TEST(QueueDelay, does_not_count_the_control_plane) {
   go_on = true;
   EXPECT_EQ(server.receive(health, 2), "C\n");
   EXPECT_EQ(server.receive(slow, 2), "L\n");
-  EXPECT_LE(seen, before);  // what L waited itself
+  EXPECT_LE(seen, before);  // the wait of L itself
 }
 
 // As LetterServer::occupy, where a busy machine may make the line late, and so refused.
@@ -212,7 +212,7 @@ TEST(RefusalRule, long_requests_that_share_a_worker_are_refused_by_their_number)
     long_end();
   };
   server.start();
-  // Until it is known how long they take.
+  // Until the server has learned how long they take.
   const uint64_t first = server.connect();
   while (server.runtime->service('L').empty()) {
     server.submit(first, "L\n");

@@ -30,7 +30,7 @@ TEST(Idling, never_parks_when_told_to_spin) {
   EXPECT_FALSE(idling.should_park(Instant(1'000'000'000)));
 }
 
-// Works at once, then has nothing to do for `gap`; how long it would spin next.
+// The worker works at once, then has nothing to do for `gap`. Returns how long it would spin next.
 Nanos spin_after_gaps(Idling& idling, int64_t& at, int64_t gap, int gaps) {
   for (int i = 0; i < gaps; ++i) {
     idling.should_park(Instant(at));

@@ -99,11 +99,11 @@ void serve(const Setting& setting, uint64_t seed) {
   EXPECT_EQ(stats.refused, 0u);
   EXPECT_EQ(stats.preemptions, stats.resumed);
   if (!setting.cores.empty()) {
-    // An allocator that looks at the load may see none that it takes for low.
+    // An allocator that looks at the load may never see a low one.
     if (setting.cores != "util-range") {
       EXPECT_GT(stats.core_parks, 0u);
     }
-    EXPECT_EQ(stats.cores_granted, setting.workers);  // who stops has its core back
+    EXPECT_EQ(stats.cores_granted, setting.workers);  // a worker that stops has its core back
   }
   uint64_t finished = 0;
   for (uint32_t worker = 0; worker < setting.workers; ++worker) {

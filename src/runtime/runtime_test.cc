@@ -51,7 +51,7 @@ TEST(Runtime, short_request_overtakes_a_long_one_under_ps) {
   expect_short_overtakes_long(server);
 }
 
-// Also those that follow each other in a pipeline.
+// Requests that follow each other in a pipeline are recorded, too.
 TEST(Runtime, arrivals_are_recorded_once_each_and_the_control_plane_apart) {
   LetterServer server("synergy");
   server.options.record_arrivals = true;
@@ -191,7 +191,7 @@ TEST(Runtime, preemption_waits_for_the_end_of_a_forbidden_stretch) {
   EXPECT_FALSE(ran_inside);
 }
 
-// The policy leaves the last request of an inbox to its worker, which does not come to it.
+// The policy leaves the last request of an inbox to its worker, which does not come to serve it.
 TEST(Runtime, what_waits_at_a_worker_without_checkpoints_is_served_by_an_idle_one) {
   for (const char* policy : {"synergy", "steal", "sbb", "cfcfs", "darc"}) {
     LetterServer server(policy, 2);
@@ -213,7 +213,7 @@ TEST(Runtime, what_waits_at_a_worker_without_checkpoints_is_served_by_an_idle_on
   }
 }
 
-// Whoever sleeps through a request has no part in it.
+// A worker that sleeps through a request has no part in it.
 TEST(Runtime, a_request_wakes_no_more_workers_than_will_serve_it) {
   constexpr uint32_t kRequests = 200;
   for (const char* policy : {"synergy", "darc", "tinyquanta", "jbsq", "altocumulus", "sbb"}) {

@@ -74,7 +74,7 @@ TEST(SliceClock, timer_core_is_told_of_the_slice_and_its_request_is_honoured) {
   slice.stop();
 }
 
-// As a decrement that was under way overwrites it.
+// Imitates a decrement under way that overwrites the timer core's store.
 TEST(SliceClock, request_is_seen_soon_though_its_store_to_the_budget_is_lost) {
   SliceClock slice(SliceWatch::kTimerCore);
   slice.attach();

@@ -206,7 +206,7 @@ TEST_P(Waits, an_exception_that_is_handled_is_still_there_after_a_wait) {
   sem_destroy(&reported);
 }
 
-// On the second worker, while the first is at the holder: others go on there.
+// The waiter is on the second worker, the holder on the first: other requests go on meanwhile.
 TEST_P(Waits, who_finds_a_lock_taken_that_is_held_across_checkpoints_lets_others_run) {
   LetterServer& server = make(2);
   std::mutex mutex;
@@ -280,7 +280,7 @@ TEST(WaitsAtCheckpoints, a_lock_held_across_them_is_not_left_before_its_release)
   EXPECT_EQ(after, 1u);
 }
 
-// The timer core writes to the thread-local storage that the worker goes by at the moment.
+// The timer core writes to the thread-local storage that the worker uses at the moment.
 TEST(WaitsAtCheckpoints, who_has_waited_is_preempted_again_by_the_timer_core) {
   if (!missing().empty()) GTEST_SKIP() << missing();
   LetterServer server("ps");

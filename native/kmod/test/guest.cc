@@ -70,7 +70,7 @@ bool load() {
 bool unload() { return ::syscall(SYS_delete_module, kModuleName, O_NONBLOCK) == 0; }
 
 // Each interrupt is waited for, so that none merge. The target stays on the last processor, or
-// moves about, also to the sender's.
+// moves between processors, also to the sender's.
 void spinning_thread_is_interrupted_once_each(uint64_t rounds, unsigned cpus, bool moving) {
   Counter counter;
   std::atomic<InterruptLine*> line{nullptr};
@@ -116,7 +116,7 @@ void spinning_thread_is_interrupted_once_each(uint64_t rounds, unsigned cpus, bo
   report(changed.empty(), "registers, flags, vectors and red zone survive " + changed);
 }
 
-// In the middle of system calls, short ones and one that sleeps.
+// Interrupts in the middle of system calls, short ones and one that sleeps.
 void system_calls_survive(uint64_t rounds) {
   Counter counter;
   std::atomic<InterruptLine*> line{nullptr};

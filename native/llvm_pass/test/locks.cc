@@ -26,7 +26,7 @@ namespace {
 constexpr int kClients = 8;
 constexpr int kOthers = 3;  // with one more two workers always leave one waiting
 constexpr int kRounds = 20;           // of all clients, at least
-constexpr int kMostRounds = 2000;     // of a machine that preempts nobody
+constexpr int kMostRounds = 2000;     // on a machine that preempts no request
 constexpr unsigned long kEnough = 100;  // preemptions
 constexpr int kHeldRounds = 25;
 constexpr int kTurns = 10;  // of a request at the locks
@@ -38,12 +38,12 @@ pthread_mutex_t g_inner = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t g_changed = PTHREAD_COND_INITIALIZER;
 unsigned long g_outer_count = 0;
 unsigned long g_inner_count = 0;
-unsigned long g_left = 0;  // what one request has put down, for another to take
+unsigned long g_left = 0;  // items that one request has put down for another
 unsigned long g_taken = 0;
 std::atomic<bool> g_done{false};
 volatile unsigned g_sink;
 
-// Not inlined: a caller without checkpoints would take the loop's away.
+// Not inlined: inlined into a caller without checkpoints, the loop would lose its own.
 __attribute__((noinline)) unsigned compute(unsigned value, int rounds) {
   for (int i = 0; i < rounds; ++i) value = value * 1664525 + 1013904223;
   return value;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A computation that changes threads at every checkpoint, as a preempted request may: two threads
-// resume one context in turn. Thread-locals and errno must be those of the thread it is on. Prints
-// "ok" or what was wrong; the status tells too.
+// resume one context in turn. Thread-locals and errno must be those of the thread that the
+// computation is on. Prints "ok" or what was wrong; the status tells too.
 #include <ucontext.h>
 
 #include <cerrno>
@@ -37,7 +37,7 @@ RUBATO_NO_PREEMPT bool leave() {
   return false;
 }
 
-// Compiled without the pass (see programs_test.py): where errno is now.
+// Compiled without the pass (see programs_test.py): the present address of errno.
 }  // namespace
 const void* errno_of_this_thread();
 namespace {

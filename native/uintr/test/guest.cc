@@ -112,7 +112,7 @@ class Spinner {
   std::thread thread_;  // last: it uses the others
 };
 
-// Each is waited for, so that none merge. Gives how many arrived.
+// Waits for each interrupt, so that none merge. Returns how many arrived.
 uint64_t send_and_wait(long receiver, uint64_t rounds) {
   uint64_t delivered = 0;
   for (; delivered < rounds; ++delivered) {

@@ -18,7 +18,7 @@ void pause() { std::this_thread::sleep_for(std::chrono::nanoseconds(kPause.count
 TEST(CpuLoss, time_without_a_cpu_is_lost_unless_the_thread_says_that_it_slept) {
   CpuLoss loss;
   loss.restart(now());
-  pause();  // as good as a CPU that others have
+  pause();  // has the effect of losing the CPU
   EXPECT_GE(loss.take(now()), kPause - Nanos::millis(1));
 
   const Instant from = now();

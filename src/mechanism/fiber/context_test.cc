@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t kStackBytes = 256 * 1024;
 
-// Two parties that hand control to each other: the test's own thread and one fiber. Through
-// fiber.h, so that the sanitizers know of it; fiber_switch adds nothing to the registers.
+// Two parties that hand control to each other: the test's own thread and one fiber. They use
+// fiber.h, so that the sanitizers know of the switches; fiber_switch adds nothing to the registers.
 struct PingPong {
   Fiber thread;
   Fiber fiber;

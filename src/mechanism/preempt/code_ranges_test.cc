@@ -71,7 +71,8 @@ TEST(CodeRanges, readers_never_see_half_a_change) {
   EXPECT_EQ(torn.load(), 0u);
 }
 
-// One publishes a change while the other looks up, in every order and with every stale value.
+// One thread publishes a change while the other looks up, in every order and with every stale
+// value.
 template <Weaken kWeaken>
 model::Report change_while_reading() {
   using Ranges = CodeRanges<1, model::Sync<kWeaken>>;

@@ -71,7 +71,7 @@ TEST(PreemptState, late_interrupt_of_an_old_slice_preempts_nobody) {
 
 struct Machine;
 
-// The word as the model has it; on the worker an interrupt may come before each access.
+// The word in the model; on the worker an interrupt may come before each access.
 class InterruptedWord {
  public:
   explicit InterruptedWord(uint64_t value) : word_(value) {}
@@ -96,7 +96,7 @@ class InterruptedWord {
 constexpr size_t kSlices = 8;
 Machine* g_machine = nullptr;  // of the present execution
 
-// A worker as the runtime has it, one slice after the other; thread 0 of a scenario.
+// A worker like the runtime's, one slice after the other; thread 0 of a scenario.
 struct Machine {
   explicit Machine(Execution& of) : run(of) { g_machine = this; }
   ~Machine() { g_machine = nullptr; }
@@ -105,7 +105,7 @@ struct Machine {
   BasicPreemptState<InterruptedWord> state;
   model::Atomic<uint32_t> line;  // an interrupt is on its way
   bool in_application = false;
-  bool safe = true;     // may the code be left where it is
+  bool safe = true;     // true: the code may be left where it is
   uint32_t nested = 0;
   std::array<int, kSlices> requested{};  // by slice, as the sender has it
   std::array<int, kSlices> taken{};
@@ -258,7 +258,7 @@ TEST(PreemptStateModel, deferred_request_that_nobody_looks_for_is_lost) {
     worker.back_to_application();
     worker.safe = false;
     worker.maybe_interrupt();
-    worker.safe = true;  // and nobody looks whether something was deferred
+    worker.safe = true;  // and no check finds what was deferred
     worker.in_application = false;
   }, true);
   EXPECT_NE(report.failure, "");

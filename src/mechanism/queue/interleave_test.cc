@@ -127,7 +127,7 @@ using Mpmc = MpmcQueue<int, model::Sync<kWeaken>>;
 template <Weaken kWeaken = Weaken{}>
 using Steal = StealQueue<int, model::Sync<kWeaken>>;
 
-// In the order of the items, of which those of a producer grow.
+// Orders items by their value; those of a producer grow.
 struct ItsValue {
   uint64_t operator()(int item) const { return static_cast<uint64_t>(item); }
 };
@@ -156,7 +156,7 @@ void put_two(Log<Queue>& log) {
   log.put_one(kProducer, static_cast<int>(kProducer) * 100 + 2);
 }
 
-// The last first.
+// Puts the last item first.
 template <uint32_t kProducer, class Queue>
 void put_three_down(Log<Queue>& log) {
   for (int serial : {3, 2, 1}) log.put_one(kProducer, static_cast<int>(kProducer) * 100 + serial);

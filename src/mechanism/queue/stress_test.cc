@@ -147,8 +147,8 @@ TEST(QueueStress, steal_from_an_owner_that_puts_and_takes) {
   expect_all(received, 1);
 }
 
-// Two threads take the manager's consumer by turns, as in Managers::step. What leaves from the tail
-// is newer than what stays, so order is that of the head alone.
+// Two threads take the manager's consumer by turns, as in Managers::step. Items taken at the tail
+// are newer than those that stay, so only the head keeps the order.
 TEST(QueueStress, managed_between_two_producers_and_a_changing_consumer) {
   ManagedQueue<uint64_t> queue(64);
   std::atomic<uint64_t> left{2 * kPerProducer};

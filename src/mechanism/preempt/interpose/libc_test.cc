@@ -135,7 +135,7 @@ TEST_F(LibcOnFibers, an_object_loaded_by_a_fiber_is_known_at_once) {
   ring_.run();
 }
 
-// The library that it looks for lies in a folder that only its own search path names.
+// The library that the test looks for lies in a folder that only its own search path names.
 TEST(LibcOffFibers, dlopen_sees_its_true_caller) {
   void* opener = dlopen(RUBATO_OPENER, RTLD_NOW);
   ASSERT_NE(opener, nullptr) << dlerror();

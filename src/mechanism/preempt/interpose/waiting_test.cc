@@ -293,8 +293,8 @@ TEST_F(Waiting, a_static_variable_is_made_once_though_that_yields_and_throws) {
 }
 
 // The protocol of a condition variable under the model checker: a waiter that has looked at the
-// predicate under the mutex before it changed is woken. Who finds the mutex taken goes home: the
-// other orders are other executions.
+// predicate under the mutex before it changed is woken. A thread that finds the mutex taken
+// returns: the other orders are other executions.
 template <model::Weaken kWeaken, bool kEnlistUnderMutex>
 model::Report wait_and_signal() {
   using Sync = model::Sync<kWeaken>;

@@ -68,7 +68,7 @@ class Explorer {
     t_run = nullptr;
   }
 
-  // To the next leaf of the tree; false after the last.
+  // Goes to the next leaf of the tree; false after the last.
   bool advance() {
     while (!path_.empty() && path_.back().taken + 1 == path_.back().count) path_.pop_back();
     if (path_.empty()) return false;
@@ -136,7 +136,7 @@ void Execution::entry(void* argument) {
   fiber_switch_final(*thread.fiber, thread.run->scheduler_);
 }
 
-// Back to the scheduler loop if another thread is to go on; else just on.
+// Switches to the scheduler loop if another thread is to go on; otherwise returns.
 void Execution::step() {
   if (running_ == kThreadsMax) return;
   if (++steps_ > kStepsMax) explorer_->fail("no end in sight");

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A small model checker for the queues, for tests only. explore() runs a scenario of a few threads
-// again and again, each time with another schedule and other choices of what relaxed loads see,
-// until every possibility within the bounds has been tried.
+// again and again, each time with another schedule and other values for relaxed loads, until every
+// possibility within the bounds has been tried.
 //
 // The threads of a scenario are fibers on the calling thread; they can be switched before every
 // access to a model::Atomic. Memory is modelled by views, after Kang et al., "A Promising Semantics
 // for Relaxed-Memory Concurrency" (POPL 2017), without its promises: every store of a location is
-// kept; a thread's view says the oldest store of each location it may still read; a release store
-// takes its thread's view with it, an acquire load adds that view to the reader's; a
+// kept; a thread's view is the oldest store of each location that it may still read; a release
+// store takes its thread's view with it, an acquire load adds that view to the reader's; a
 // read-modify-write continues the release sequence of the store it replaces. model::Plain reports
 // accesses of two threads that are not ordered by these rules, that is, data races. A sequentially
-// consistent fence exchanges views with all that passed one before.
+// consistent fence exchanges views with all threads that passed one before.
 // Not modelled: a load that takes effect after a later store of its thread, seq_cst accesses (they
 // count as acquire and release), fences of other orders.
 //
@@ -54,7 +54,7 @@ class Execution {
  public:
   void thread(std::function<void()> body);
 
-  // Called after all threads have ended, ordered after all they did.
+  // Called after all threads have ended, ordered after all their accesses.
   void finally(std::function<void()> check) { check_ = std::move(check); }
 
   // Fails the exploration with `what` if `condition` does not hold.
@@ -92,7 +92,7 @@ class Execution {
   std::function<void()> check_;
   Fiber scheduler_;
   View setup_view_{};
-  View fence_view_{};  // of all that passed a fence
+  View fence_view_{};  // of all threads that passed a fence
   View* view_ = &setup_view_;
   uint32_t running_ = kThreadsMax;  // none: set-up or final check
   uint32_t locations_ = kThreadsMax;  // the first ones count the threads' accesses
@@ -172,7 +172,7 @@ class Atomic {
  private:
   struct Store {
     T value;
-    View view;  // what a reader that acquires comes to know
+    View view;  // the view that an acquiring reader gains
   };
 
   static bool releases(std::memory_order order) {
