@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Feedback: what a running request tells the scheduler (Synergy 5.1.2, SBB 4.3). On a worker, from
-// the code of a request; elsewhere all of it does nothing. What may switch can return on another
-// thread, see <rubato/checkpoint.h>.
+// Feedback: the calls by which a running request informs the scheduler (Synergy 5.1.2, SBB 4.3).
+// They are made on a worker, by the code of a request; elsewhere they do nothing. A call that may
+// switch can return on another thread, see <rubato/checkpoint.h>.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace rubato::inline v1 {
 
-// What checkpoint() throws in a request whose reply nobody wants any more: its client is gone, its
-// deadline has passed, or the server has stopped waiting. Let it through: the handler's locals are
-// destroyed, what was replied is dropped. No std::exception, so that a handler that catches those
-// to make an error reply of them does not catch this.
+// The exception that checkpoint() throws in a request whose reply is no longer wanted: the client
+// is gone, the deadline has passed, or the server has stopped waiting. Let it through: the
+// handler's locals are destroyed, and the reply is dropped. It is not a std::exception, so that a
+// handler which turns those into error replies does not catch it.
 struct Cancelled {};
 
 namespace detail {
@@ -24,17 +24,18 @@ namespace detail {
 }
 }  // namespace detail
 
-// Lets the request be preempted here, or ends it by throwing Cancelled. Costs about a nanosecond
-// when it does neither. May switch. Never throws while a NoPreempt lives, nor while the stack is
-// unwound. In destructors and other functions that must not throw call rubato_checkpoint(), which
-// returns not 0 instead. What else may preempt never throws: interrupts, the ends of
-// non-preemptible regions, checkpoints that are compiled in.
+// Lets the request be preempted here, or ends it by throwing Cancelled. A checkpoint that does
+// neither costs about a nanosecond. It may switch. It never throws while a NoPreempt lives, nor
+// while the stack is unwound. In destructors and other functions that must not throw, call
+// rubato_checkpoint(), which returns nonzero instead. The other places of preemption never throw:
+// interrupts, the ends of non-preemptible regions, and compiled-in checkpoints.
 [[gnu::always_inline]] inline void checkpoint() {
   if (rubato_checkpoint_inline() != 0) detail::cancel();
 }
 
-// What follows is long: it may be preempted at checkpoints, and its time does not count into the
-// average of short requests that the quantum follows. Priority 0 .. 7, 0 the most urgent (7.4).
+// The code between the two calls is long: it may be preempted at checkpoints, and its time does not
+// count into the average of short requests that the quantum follows. The priority is 0 .. 7, where
+// 0 is the most urgent (Synergy 7.4).
 inline void long_begin(uint32_t priority = 0) noexcept { rubato_long_begin(priority); }
 inline void long_end() noexcept { rubato_long_end(); }
 
@@ -47,9 +48,9 @@ class LongSection {
   LongSection& operator=(const LongSection&) = delete;
 };
 
-// No preemption while one of these lives, for locks and other critical non-preemptible regions. One
-// that fell due meanwhile happens when the last of them ends, so the destructor may switch: make it
-// the first thing in the scope, so that it ends after the lock does.
+// The request is not preempted while a NoPreempt lives; for locks and other critical
+// non-preemptible regions. A preemption that fell due meanwhile happens when the last NoPreempt
+// ends, so the destructor may switch: declare it before the lock, so that it ends after the lock.
 class NoPreempt {
  public:
   NoPreempt() noexcept { rubato_preempt_disable(); }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber_local<T>: a variable of which every request has its own, whichever worker it runs on and
-// however often it is moved, under every mechanism of preemption; what thread_local is to a thread.
-// (With --preempt checkpoint a thread_local is the worker's: shared by requests, and another one
-// after a preemption.)
+// fiber_local<T>: a variable of which every request has its own copy, as thread_local gives one to
+// every thread. The copy stays with the request on whichever worker it runs, under every mechanism
+// of preemption. (With --preempt checkpoint a thread_local belongs to the worker: requests share
+// it, and a request sees another one after a preemption.)
 //
 //   static rubato::fiber_local<int> depth(0);   // static storage: a key is never given back
 //   ++depth.get();
 //
-// The value is made when a request first asks for it, a copy of the initial one, and destroyed when
-// the request is sent, so the next request starts afresh. On threads that run no request the value
-// is the thread's. A reference is valid until the request ends. Any thread; costs a table look-up
-// per access.
+// The value is copied from the initial one when a request first asks for it, and destroyed when the
+// request is sent, so the next request starts afresh. On a thread that runs no request the value
+// belongs to the thread. A reference is valid until the request ends. Any thread; an access costs
+// one table look-up. get() throws std::bad_alloc when memory runs out.
 #pragma once
 
 #include <cstdint>

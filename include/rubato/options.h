@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of one server, in C. Plain data: fill it with rubato_options_init, change what is to be
-// different, and give it to rubato_server_create, which checks all of it and copies it. Times are
-// nanoseconds (`_ns`), sizes bytes. docs/OPTIONS.md has the same as a table.
+// Options of one server, in C. Plain data, with no lock: fill the struct with rubato_options_init,
+// change the fields that are to differ, and give it to rubato_server_create, which checks every
+// field and copies it. Times are in nanoseconds (`_ns`), sizes in bytes. docs/OPTIONS.md lists the
+// same options in a table.
 //
-// The ways to preempt at any instruction need no checkpoints, and give every request thread-local
-// storage of its own; they take a program that is linked with librubato-interpose.so, or has it
-// preloaded.
+// The mechanisms that preempt at any instruction (enum rubato_preempt) need no checkpoints and give
+// every request its own thread-local storage. They require a program that is linked with
+// librubato-interpose.so or has it preloaded.
 #pragma once
 
 #include <stddef.h>

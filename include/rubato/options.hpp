@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of one server. Plain data, read once by Server::create, which checks all of it. Times are
-// std::chrono, sizes bytes.
+// Options of one server. Plain data, with no lock: Server::create reads the options once and checks
+// every one. Times are std::chrono durations, sizes are in bytes.
 #pragma once
 
 #include <chrono>

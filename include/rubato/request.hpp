@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Request: one request while it runs, and what can be said of a request before that (Frame, Class).
-// A Request refers to the server's and owns nothing: it is valid, on the worker that runs it, until
-// the handler returns or the request is sent.
+// Request: one request while it runs; Frame and Class describe a request before it runs. A Request
+// refers to the server's request and owns nothing: it is valid, on the worker that runs the
+// request, until the handler returns or the request is sent.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,9 @@
 
 namespace rubato::inline v1 {
 
-// State of one connection, made by Application::connected. Used by one worker at a time.
+// State of one connection, made by Application::connected and destroyed after the connection has
+// closed. One worker at a time uses it, except with Framing::kRpc, where several requests of one
+// connection may run at once and share the state.
 struct Connection {
   virtual ~Connection() = default;
 };
@@ -23,17 +25,18 @@ class Request {
  public:
   explicit Request(rubato_request* c = nullptr) : c_(c) {}
 
-  // False: there is none, recv() says that the server stops.
+  // False: there is no request, because the server stops; see recv().
   explicit operator bool() const { return c_ != nullptr; }
 
-  // One request without its framing; valid as long as the request.
+  // The bytes of the request without its framing; valid as long as the request.
   std::string_view payload() const {
     size_t size = 0;
     const char* bytes = rubato_request_payload(c_, &size);
     return {bytes, size};
   }
 
-  // Appends to the reply. False: over Options::max_reply_bytes, the request has failed.
+  // Appends to the reply. False: the reply exceeds Options::max_reply_bytes, and the request has
+  // failed.
   bool reply(std::string_view bytes) {
     return rubato_request_reply(c_, bytes.data(), bytes.size()) == RUBATO_OK;
   }
@@ -43,18 +46,19 @@ class Request {
   // Refuses the request and closes the connection, as if the handler had thrown.
   void fail() { rubato_request_fail(c_); }
 
-  // Nobody wants the reply any more, as a checkpoint has said or is about to.
+  // True: the reply is no longer wanted, as a checkpoint has said or is about to say.
   bool cancelled() const { return rubato_request_cancelled(c_) != 0; }
 
-  uint32_t type() const { return rubato_request_type(c_); }  // as the classifier said, else 0
+  uint32_t type() const { return rubato_request_type(c_); }  // as `classify` gave it, else 0
   uint32_t preemptions() const { return rubato_request_preemptions(c_); }  // so far
   uint64_t connection_id() const { return rubato_request_connection_id(c_); }
-  // In Application::refuse, for an overload: sooner it is in vain to ask again; zero = not known.
+  // In Application::refuse, for an overload: the time before which a retry is useless; zero = not
+  // known.
   std::chrono::nanoseconds retry_after() const {
     return std::chrono::nanoseconds(rubato_request_retry_after_ns(c_));
   }
 
-  // What Application::connected made, which must be a T; null if it made nothing.
+  // The state that Application::connected made, which must be a T; null if there is none.
   template <class T>
   T* connection() const {
     return static_cast<T*>(static_cast<Connection*>(rubato_request_connection(c_)));
@@ -66,45 +70,49 @@ class Request {
   rubato_request* c_;
 };
 
+// The rule that splits the byte stream of a connection into requests.
 enum class Framing : uint32_t {
   kLengthPrefix = RUBATO_FRAMING_LENGTH,  // four bytes, big-endian, in both directions
   kLines = RUBATO_FRAMING_LINES,          // up to a newline; a reply gets one at its end
-  kUser = RUBATO_FRAMING_USER,            // Application::frame; replies are sent as they are
+  kUser = RUBATO_FRAMING_USER,            // by Application::frame; replies are sent as they are
   kRpc = RUBATO_FRAMING_RPC,              // Rubato RPC, whose clients have credits
 };
 
-// What Application::frame finds at the start of the bytes it is shown.
+// The request that Application::frame finds at the start of the bytes it is given. Unit: bytes.
 struct Frame {
+  // More bytes are needed. The whole request will take `length_bytes`; 0 = not known.
   static Frame incomplete(size_t length_bytes = 0) {
     return {RUBATO_FRAME_INCOMPLETE, {length_bytes, 0, 0}};
   }
-  // The request takes so many bytes, at least 1, and all of them are its payload.
+  // The request takes `length_bytes`, at least 1, and all of them are its payload.
   static Frame complete(size_t length_bytes) {
     return {RUBATO_FRAME_COMPLETE, {length_bytes, 0, length_bytes}};
   }
+  // The same, but the payload is the given part of the request.
   static Frame complete(size_t length_bytes, size_t payload_offset, size_t payload_bytes) {
     return {RUBATO_FRAME_COMPLETE, {length_bytes, payload_offset, payload_bytes}};
   }
-  // To be refused, and the connection closed.
+  // The request is refused and the connection closed.
   static Frame malformed() { return {RUBATO_FRAME_MALFORMED, {0, 0, 0}}; }
 
   int state;
   rubato_frame where;
 };
 
-// What Application::classify says of a request when it arrives.
+// The class that Application::classify gives a request when the request arrives.
 struct Class {
-  uint32_t type = 0;        // 0 .. 255, the application's own; statistics are kept by it
-  bool is_long = false;     // may be preempted from the start
-  uint32_t priority = 0;    // of long ones: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
+  uint32_t type = 0;        // 0 .. 255, chosen by the application; statistics are kept per type
+  bool is_long = false;     // the request may be preempted from the start
+  uint32_t priority = 0;    // of a long request: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
   bool is_control = false;  // control plane (a health check): keeps a share under any load
-  std::chrono::nanoseconds deadline{};  // after its arrival nobody wants the reply; 0 = none
+  // The time after the arrival when the reply is of no more use; 0 = no deadline.
+  std::chrono::nanoseconds deadline{};
 };
 
-// Why Application::refuse is asked for a reply.
+// The reason why a request is refused.
 enum class Refusal : int {
-  kOverload = RUBATO_REFUSED_OVERLOAD,    // queues full, waited too long, or the server is stopping
-  kFailed = RUBATO_REFUSED_FAILED,        // these three: the connection will be closed
+  kOverload = RUBATO_REFUSED_OVERLOAD,    // full queues, too long a wait, a passed deadline, a stop
+  kFailed = RUBATO_REFUSED_FAILED,        // the connection will be closed, as with the next two
   kMalformed = RUBATO_REFUSED_MALFORMED,
   kTooLarge = RUBATO_REFUSED_TOO_LARGE,
 };

@@ -5,22 +5,25 @@
 //   create a server from options and an application  ->  run (blocks)  ->  destroy
 //
 // The application takes one of three shapes:
-//   handler  `handle` is called for each request, and `classify` says beforehand what it is;
+//   handler  `handle` is called for each request; `classify` gives the request's class beforehand;
 //   loop     `loop` runs on every worker and calls rubato_recv, rubato_send, and in between
 //            rubato_long_begin, rubato_long_end (Synergy, Algorithm 5.1);
 //   hooks    `init`, then for each request `process` and `build_response` (SBB, table 2).
-// C++ has the same in <rubato/rubato.hpp>.
+// <rubato/rubato.hpp> is the same interface in C++.
 //
-// Threads: each function says which threads may call it. "Worker" means: from a callback, on the
-// thread and the stack it was called on. A callback may move to another thread at a checkpoint, and
-// nowhere else; it must not hold a lock there, nor keep the address of a thread_local or errno over
-// it.
-// Ownership: what is given to rubato_server_create is copied, but `user` and what callbacks point
-// to are the caller's and outlive the server. A request is the server's, and gone once answered.
-// Errors: a line of text in a rubato_error (which may be null) and a status; nothing throws. What
-// a callback written in C++ throws is caught, and the request counts as failed.
-// Units: times are nanoseconds (`_ns`), sizes bytes. Structs begin with their size, so that a
-// program keeps working with a later library; fill them with their _init function first.
+// Threads: each function names the threads that may call it. "Worker" means: from a callback, on
+// the thread and the stack that the callback was called on. A callback may move to another thread
+// at a checkpoint, and nowhere else; it must not hold a lock there, nor keep the address of a
+// thread_local or of errno across the checkpoint.
+// Ownership: rubato_server_create copies its arguments, but `user` and the data that callbacks
+// point to belong to the caller and outlive the server. A request belongs to the server and is gone
+// once it is answered.
+// Errors: a function returns a status and writes one line of text into a rubato_error, which may be
+// null; no function throws. An exception from a callback written in C++ is caught, and the request
+// counts as failed.
+// Units: times are in nanoseconds (`_ns`), sizes in bytes. Options and the application begin with
+// the size of their struct, so that a program keeps working with a later library; fill them with
+// their _init function first.
 #pragma once
 
 #include <stddef.h>
@@ -36,7 +39,8 @@ extern "C" {
 typedef struct rubato_server rubato_server;
 typedef struct rubato_request rubato_request;
 
-// One line, ended by zero. Of an option that does not fit it names the option and what it takes.
+// One line of text, terminated by a null character and cut at 255 characters. The line about a bad
+// option names the option and the values it takes.
 typedef struct rubato_error {
   char text[256];
 } rubato_error;
@@ -48,81 +52,90 @@ enum {
   RUBATO_DRAIN_LIMIT = 1,  // rubato_server_run: stopped with requests unfinished
 };
 
-// Where one request ends and the next begins.
+// The rule that splits the byte stream of a connection into requests.
 enum rubato_framing {
-  // Four bytes, the length of the rest, big-endian. Replies get their length in front as well.
+  // A request begins with the length of its payload: four bytes, big-endian. The library puts the
+  // same prefix in front of each reply.
   RUBATO_FRAMING_LENGTH = 0,
-  // Up to a newline; it and a carriage return before it are no part. Replies get a newline.
+  // A request is a line. The payload excludes the newline and a carriage return before it. The
+  // library ends each reply with a newline.
   RUBATO_FRAMING_LINES = 1,
-  // As `frame` says. Replies are sent as they are.
+  // The callback `frame` finds the requests. Replies are sent as they are.
   RUBATO_FRAMING_USER = 2,
   // Rubato RPC, docs/RPC.md: clients have credits, and requests that would wait for too long are
-  // refused before they are run. The payload is a request's body, what is replied that of the
-  // response; what is refused is answered by the protocol, not by `refuse`.
+  // refused before they run. The payload is the body of the request, and the reply is the body of
+  // the response. The protocol answers a refused request; `refuse` is not called.
   RUBATO_FRAMING_RPC = 3,
 };
 
 enum rubato_frame_state {
   RUBATO_FRAME_INCOMPLETE = 0,
   RUBATO_FRAME_COMPLETE = 1,
-  RUBATO_FRAME_MALFORMED = 2,  // refused, and the connection closed
+  RUBATO_FRAME_MALFORMED = 2,  // the request is refused and the connection closed
 };
 
-// What `frame` finds at the start of the bytes it is shown.
+// The request that `frame` finds at the start of the bytes it is given. Unit: bytes.
 typedef struct rubato_frame {
-  size_t length_bytes;    // complete: of the request, at least 1. Incomplete: how many it will be
-                          // in all if that is known, else 0
-  size_t payload_offset;  // complete: which part of it is the payload;
-  size_t payload_bytes;   // 0 and length_bytes by default
+  size_t length_bytes;    // complete: the length of the request, at least 1. Incomplete: the
+                          // length that the request will have, or 0 if it is not known
+  size_t payload_offset;  // complete: the part of the request that is the payload;
+  size_t payload_bytes;   // both 0 = the whole request
 } rubato_frame;
 
-// What `classify` says; all 0 by default.
+// The class that `classify` gives a request; all fields are 0 by default.
 typedef struct rubato_class {
-  uint32_t type;        // 0 .. 255, the application's own; statistics are kept by it
-  uint32_t is_long;     // 1 = may be preempted from the start
-  uint32_t priority;    // of long ones: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
+  uint32_t type;        // 0 .. 255, chosen by the application; statistics are kept per type
+  uint32_t is_long;     // 1 = the request may be preempted from the start
+  uint32_t priority;    // of a long request: 0 .. 7, 0 is the most urgent level (Synergy 7.4)
   uint32_t is_control;  // 1 = control plane (a health check): keeps a share under any load
-  uint64_t deadline_ns; // after its arrival nobody wants the reply any more; 0 = there is none
+  uint64_t deadline_ns; // time after the arrival when the reply is of no more use; 0 = no deadline
 } rubato_class;
 
+// The reason why a request is refused. All but an overload close the connection.
 enum rubato_refusal {
-  RUBATO_REFUSED_OVERLOAD = 0,   // queues full, too long a wait, past its deadline, or stopping
-  RUBATO_REFUSED_FAILED = 1,     // the application failed; the connection will be closed
-  RUBATO_REFUSED_MALFORMED = 2,  // the same
-  RUBATO_REFUSED_TOO_LARGE = 3,  // the same
+  RUBATO_REFUSED_OVERLOAD = 0,   // full queues, too long a wait, a passed deadline, or a stop
+  RUBATO_REFUSED_FAILED = 1,     // the application failed
+  RUBATO_REFUSED_MALFORMED = 2,  // the bytes are not a request
+  RUBATO_REFUSED_TOO_LARGE = 3,  // the request is larger than max_request_bytes
 };
 
-// Callbacks return RUBATO_OK, or anything else to fail: then what was replied is dropped where it
-// has not yet been sent, the request is refused, the connection closed, `failed` counted.
+// A callback that returns an int returns RUBATO_OK for success; any other value means failure. If a
+// request's callback fails, the part of the reply that has not been sent is dropped, the request is
+// refused, the connection is closed, and `failed` counts it.
 //
-// init, handle, loop, process and build_response may call checkpoints. The others run between
-// requests and must be brief; a checkpoint in them does nothing.
+// init, handle, loop, process and build_response may call checkpoints. The other callbacks run
+// between requests and must be brief; a checkpoint in them does nothing. Callbacks run on several
+// workers at once, so the application guards the data that they share.
 typedef struct rubato_application {
   size_t struct_size;
   void* user;                      // first argument of every callback
   uint32_t framing;                // enum rubato_framing
+  // Required by RUBATO_FRAMING_USER, else null. Returns an enum rubato_frame_state and fills
+  // `*frame`.
   int (*frame)(void* user, const char* bytes, size_t size, rubato_frame* frame);
+  // Fills `*to` when a request arrives; may be null.
   void (*classify)(void* user, const char* payload, size_t size, rubato_class* to);
 
-  // In every shape, may be null. Once, in rubato_server_run, before the workers start; what fails
-  // leaves a line in `error`.
+  // May be null in every shape. rubato_server_run calls it once, before the workers start. On
+  // failure it writes a line into `error`, which is never null here.
   int (*init)(void* user, rubato_error* error);
 
-  // One of three: handle; loop; process and build_response. `*result` goes from the one to the
-  // other and is the application's; build_response is not called if process failed.
+  // Exactly one of these is set: handle; loop; process with build_response. `*result` belongs to
+  // the application and goes from process to build_response, which is not called if process fails.
   int (*handle)(void* user, rubato_request* request);
   void (*loop)(void* user);
   int (*process)(void* user, rubato_request* request, void** result);
   int (*build_response)(void* user, rubato_request* request, void* result);
 
-  // The reply to a request that is refused, by rubato_request_reply; `reason` is an enum
-  // rubato_refusal; of an overload rubato_request_retry_after_ns tells more. When null: a line such
-  // as "refused: overload", or with RUBATO_FRAMING_USER nothing and the connection is closed.
+  // Replies to a refused request through rubato_request_reply. `reason` is an enum rubato_refusal;
+  // after an overload, rubato_request_retry_after_ns gives the time to wait. If it is null, the
+  // library replies with a line such as "refused: overload"; with RUBATO_FRAMING_USER it sends
+  // nothing and closes the connection.
   void (*refuse)(void* user, rubato_request* request, int reason);
 
-  // State of one connection, see rubato_request_connection; both may be null. May be called on any
-  // worker, for one connection never two at once. With RUBATO_FRAMING_RPC several requests of one
-  // connection may run at once, and share this state.
+  // Make and destroy the state of one connection, see rubato_request_connection; both may be null.
+  // They may be called on any worker, but never both at once for one connection. With
+  // RUBATO_FRAMING_RPC several requests of one connection may run at once and share this state.
   void* (*connected)(void* user, uint64_t connection, const char* peer);
   void (*disconnected)(void* user, void* state);
 
@@ -130,59 +143,62 @@ typedef struct rubato_application {
   size_t type_names_count;
 } rubato_application;
 
-// Defaults; `size` is sizeof *options. Any thread.
+// Sets the defaults; `size` is sizeof *options, or sizeof *application. Any thread.
 void rubato_options_init(rubato_options* options, size_t size);
 void rubato_application_init(rubato_application* application, size_t size);
 
-// "0.2.0". Any thread.
+// The version of the library, such as "0.2.0". Any thread.
 const char* rubato_version(void);
 
-// Binds and reserves everything, but serves nothing yet. Null = failed: an option out of range, an
-// unknown policy, an address in use. Any thread.
+// Creates a server: it binds its address and reserves its resources, but serves no request yet.
+// Returns null, with a line in `error`, when an option is out of range, the policy is unknown or
+// the address is in use. Any thread.
 rubato_server* rubato_server_create(const rubato_options* options,
                                     const rubato_application* application, rubato_error* error);
 
-// Serves on threads of its own and blocks until it has stopped; once in a server's life.
-// RUBATO_OK: all requests in flight were answered. RUBATO_DRAIN_LIMIT: not all were in time.
-// RUBATO_ERROR: it did not start. Any thread but a worker.
+// Serves on threads of its own and blocks until the server has stopped. A server runs once.
+// Returns RUBATO_OK when all requests in flight were answered, RUBATO_DRAIN_LIMIT when some were
+// not answered in time, and RUBATO_ERROR when the server did not start. Any thread but a worker.
 int rubato_server_run(rubato_server* server, rubato_error* error);
 
-// Takes no new requests, finishes those in flight, and ends rubato_server_run at the latest after
-// the drain limit. Any thread, any number of times, also before run and in a signal handler.
+// Stops the server: it takes no new requests and finishes those in flight, and rubato_server_run
+// returns after the drain limit at the latest. May be called on any thread, any number of times,
+// before rubato_server_run, and in a signal handler.
 void rubato_server_stop(rubato_server* server);
 
-// Null is allowed. Any thread; nobody may be in another call with this server.
+// Frees the server; null is allowed. Any thread, while no thread is in another call with this
+// server.
 void rubato_server_destroy(rubato_server* server);
 
-// Where clients connect; 0 = none. Any thread. The metrics and the agent port are known once `init`
-// has run.
+// The TCP ports of the server; 0 = none. Any thread. The metrics port and the agent port are 0
+// until rubato_server_run has opened them, after `init`.
 uint32_t rubato_server_port(const rubato_server* server);
 uint32_t rubato_server_metrics_port(const rubato_server* server);
 uint32_t rubato_server_agent_port(const rubato_server* server);
 
-// 1 until it is told to stop. Any thread.
+// Returns 1 until the server is told to stop, then 0. Any thread.
 int rubato_server_is_serving(const rubato_server* server);
 
-// One step of the timer core; for RUBATO_PREEMPTION_CLOCK_EMBEDDED, by one thread at a time while
-// the server runs. Call it every microsecond or so.
+// Runs one step of the timer core, for RUBATO_PREEMPTION_CLOCK_EMBEDDED. Call it about every
+// microsecond while the server runs, from one thread at a time.
 void rubato_server_poll_timer(rubato_server* server);
 
-// Sums since the start.
+// Counts since the start of the server, over all workers.
 typedef struct rubato_stats {
   size_t struct_size;
   uint64_t requests;             // finished
   uint64_t refused;              // for overload, full queues, or because the server was stopping
-  uint64_t failed;               // the application failed, or never sent them
-  uint64_t malformed;            // or too large
+  uint64_t failed;               // requests that the application failed or never sent
+  uint64_t malformed;            // requests that were malformed or too large
   uint64_t preemptions;          // requests put back before they were done
-  uint64_t preemptions_avoided;  // slices that ended with nobody waiting
-  uint64_t preemptions_denied;   // for want of a fiber
+  uint64_t preemptions_avoided;  // slices that ended with no request waiting
+  uint64_t preemptions_denied;   // preemptions not done for want of a fiber
   uint64_t resumed;
   uint64_t long_by_feedback;
   uint64_t long_by_age;
   uint64_t long_learned;
   uint64_t steals;
-  uint64_t stolen;               // requests
+  uint64_t stolen;               // requests that the steals took
   uint64_t parked;               // times a worker went to sleep
   uint64_t busy_ns;              // of all workers
   uint64_t fibers;               // made so far
@@ -197,7 +213,7 @@ typedef struct rubato_stats {
 // Fills *stats; `size` is sizeof *stats. Any thread.
 void rubato_server_stats(const rubato_server* server, rubato_stats* stats, size_t size);
 
-// How long requests of a type took; within 0.8 %.
+// The times that requests of one type took, within 0.8 %.
 typedef struct rubato_times {
   uint64_t count;
   int64_t mean_ns;
@@ -208,65 +224,78 @@ typedef struct rubato_times {
   int64_t max_ns;
 } rubato_times;
 
-// From arrival to reply, and on workers. Either may be null. Any thread.
+// Fills *latency with the times from arrival to reply, and *service with the times on workers.
+// Either may be null. Any thread.
 void rubato_server_times(const rubato_server* server, uint32_t type, rubato_times* latency,
                          rubato_times* service);
 
-// Requests. On the worker that runs the request, until it is answered.
-// The payload; not ended by zero, valid as long as the request.
+// Functions of a request. They are called on the worker that runs the request, before the request
+// is answered.
+//
+// The payload and, unless `size` is null, its size. It has no terminating null character and is
+// valid as long as the request.
 const char* rubato_request_payload(const rubato_request* request, size_t* size);
-// Appends to the reply. RUBATO_ERROR: over max_reply_bytes; the request fails.
+// Appends to the reply. Returns RUBATO_ERROR when the reply exceeds max_reply_bytes; the request
+// then fails.
 int rubato_request_reply(rubato_request* request, const void* bytes, size_t size);
 // Closes the connection once the reply has been sent.
 void rubato_request_close_after(rubato_request* request);
-// The request fails, as if its callback had; for the loop.
+// Fails the request, as if its callback had failed; for `loop`, which has no status to return.
 void rubato_request_fail(rubato_request* request);
-// Not 0: a checkpoint has said, or is about to say, that nobody wants the reply any more. Then the
-// request is to end as soon as it can, and is refused as if it had failed, whatever it replies.
+// Returns nonzero when the reply is no longer wanted, as a checkpoint has said or is about to say.
+// The request should then end as soon as it can; it is refused as failed, whatever its reply.
 int rubato_request_cancelled(const rubato_request* request);
+// The type that `classify` gave, else 0.
 uint32_t rubato_request_type(const rubato_request* request);
 uint32_t rubato_request_preemptions(const rubato_request* request);  // so far
 uint64_t rubato_request_connection_id(const rubato_request* request);  // unique, from 1 on
-void* rubato_request_connection(const rubato_request* request);  // what `connected` returned
-// In `refuse`, for an overload: sooner it is in vain to ask again; 0 = not known.
+void* rubato_request_connection(const rubato_request* request);  // the result of `connected`
+// In `refuse`, for an overload: the time before which a retry is useless; 0 = not known.
 int64_t rubato_request_retry_after_ns(const rubato_request* request);
 
-// The server loop, only in `loop`. recv returns null when the server stops, then the loop returns;
-// a request that was not sent by then, or by the next recv, has failed. May switch (to another
-// request, perhaps on another worker). send: RUBATO_ERROR if it is not the current request.
+// The server loop; only `loop` calls these. rubato_recv returns the next request, or null when the
+// server stops, and `loop` must then return. A request that is not sent before the next rubato_recv
+// has failed. rubato_recv may switch (to another request, perhaps on another worker). rubato_send
+// returns RUBATO_ERROR if `request` is not the current request.
 rubato_request* rubato_recv(void);
 int rubato_send(rubato_request* request);
 
-// Feedback, Synergy 5.1: what follows is long and may be preempted, at checkpoints. What has been
-// replied so far is sent (except with RUBATO_FRAMING_LENGTH). `priority` as in rubato_class.
-// Worker; elsewhere they do nothing.
+// Feedback (Synergy 5.1): the code between the two calls is long and may be preempted at
+// checkpoints. rubato_long_begin sends the reply as far as it is written (except with
+// RUBATO_FRAMING_LENGTH and RUBATO_FRAMING_RPC). `priority` is as in rubato_class; a value over 7
+// counts as 7. Worker; elsewhere the functions do nothing.
 void rubato_long_begin(uint32_t priority);
 void rubato_long_end(void);
 
-// No preemption in between; may be nested. One that falls due is made up for by
-// rubato_preempt_enable, which may switch then. For critical non-preemptible regions. Worker;
-// elsewhere they do nothing.
+// A critical non-preemptible region: the request is not preempted between the two calls, which may
+// be nested. If a preemption falls due meanwhile, the outermost rubato_preempt_enable makes up for
+// it and may switch. Worker; elsewhere the functions do nothing.
 void rubato_preempt_disable(void);
 void rubato_preempt_enable(void);
 
-// A value per request, which goes with it from worker to worker and is destroyed when it is sent;
-// off a request, per thread. <rubato/fiber_local.hpp> is the C++ face. Any thread; keys are never
-// given back. The value is null until it is set, once per request; `set` takes it over.
-// RUBATO_ERROR: no memory, nothing was taken over.
+// A value per key and request. The value moves with its request from worker to worker and is
+// destroyed when the request is sent; on a thread that runs no request it belongs to the thread.
+// <rubato/fiber_local.hpp> is the C++ form. Any thread. A key is never given back. The value is
+// null until it is set, which is allowed once per request. rubato_fiber_local_set takes ownership
+// of `value`; it returns RUBATO_ERROR when memory runs out, and `value` is then still the caller's.
 uint32_t rubato_fiber_local_new_key(void);
 void* rubato_fiber_local(uint32_t key);
 int rubato_fiber_local_set(uint32_t key, void* value, void (*destroy)(void* value));
 
-// The client side of RUBATO_TRANSPORT_LOOPBACK. Any thread; not a worker, for receive blocks.
-// A connection; 0 = refused, or another transport.
+// The client side of RUBATO_TRANSPORT_LOOPBACK. Any thread but a worker, since receive blocks.
+//
+// Opens a connection and returns its number, or 0 when the server refuses it or has another
+// transport.
 uint64_t rubato_loopback_connect(rubato_server* server);
-// RUBATO_ERROR: closed, or 1 MiB on its way already.
+// Sends all bytes. Returns RUBATO_ERROR when the connection is closed, or when the bytes do not fit
+// into the 1 MiB that may be in transit.
 int rubato_loopback_send(rubato_server* server, uint64_t connection, const void* bytes,
                          size_t size);
-// Waits until `size` bytes of replies are there, the connection is closed, or the limit has passed;
-// returns how many were taken.
+// Waits until `size` bytes of replies have arrived, the connection is closed, or `limit_ns` has
+// passed. Returns the number of bytes it took, at most `size`.
 size_t rubato_loopback_receive(rubato_server* server, uint64_t connection, void* bytes, size_t size,
                                int64_t limit_ns);
+// Closes the connection and forgets its unread replies.
 void rubato_loopback_close(rubato_server* server, uint64_t connection);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All of Rubato for C++20 applications. Threads and ownership are said in each header.
+// All of Rubato for C++20 applications. Each header states its rules for threads and ownership.
 //
 //   rubato::Application app;
 //   app.framing = rubato::Framing::kLines;

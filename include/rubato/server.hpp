@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Application and Server: the C++ face of <rubato/rubato.h>, which says more about threads, stacks
-// and what callbacks may do. Header only; what crosses the library's border is C.
+// Application and Server: the C++ interface over <rubato/rubato.h>, which has the rules for
+// threads, stacks and callbacks in full. Header only; the calls into the library are C.
 //
 // An Application has one of three shapes:
-//   handle        called for each request; `classify` may say beforehand what it is;
+//   handle        called for each request; `classify` may give the request's class beforehand;
 //   loop          runs on every worker: recv(), feedback, send() (Synergy, Algorithm 5.1);
 //   hooks(h)      h.init(), h.process(request), h.build_response(request, result) (SBB, table 2).
-// Callbacks run on several workers at once, so what they share is theirs to guard. What they throw
-// is caught and given to on_exception, but for Cancelled, which a checkpoint throws. The request
-// that handle, loop or a hook was at is refused, its connection closed, and Stats::failed counted;
-// what `frame` throws at is malformed, what `classify` throws at is of the default class.
+// Callbacks run on several workers at once, so the application guards the data that they share. An
+// exception from a callback is caught and given to on_exception, except for Cancelled, which a
+// checkpoint throws. If handle, loop or a hook throws, its request is refused, the connection is
+// closed, and Stats::failed counts the request. If `frame` throws, the request is malformed; if
+// `classify` throws, the request has the default class.
 #pragma once
 
 #include <algorithm>
@@ -36,23 +37,25 @@
 namespace rubato::inline v1 {
 
 struct Application {
-  // Exactly one of the two; hooks() fills in handle.
+  // Exactly one of the two is set; hooks() fills in handle.
   std::function<void(Request&)> handle;
   std::function<void()> loop;
 
-  // All of these may be empty. init runs once, in Server::run, before the workers start.
+  // The callbacks below may be empty, except frame with Framing::kUser. Server::run calls init
+  // once, before the workers start.
   std::function<Status()> init;
   Framing framing = Framing::kLengthPrefix;
-  std::function<Frame(std::string_view unread)> frame;  // goes with Framing::kUser
+  std::function<Frame(std::string_view unread)> frame;  // only with Framing::kUser
   std::function<Class(std::string_view payload)> classify;
-  std::function<void(Request&, Refusal)> refuse;  // replies to what is refused
+  std::function<void(Request&, Refusal)> refuse;  // replies to a refused request
   std::function<std::unique_ptr<Connection>(uint64_t id, std::string_view peer)> connected;
   std::function<void(std::exception_ptr)> on_exception;  // on the worker; brief
   std::vector<std::string> type_names;                   // in the metrics
 };
 
-// On a worker, inside Application::loop only. recv: no request = the server stops, return then. May
-// switch. send: false if it is not the request that recv gave last.
+// The server loop; only Application::loop calls these. recv returns the next request, or an empty
+// one when the server stops, and the loop must then return. recv may switch. send returns false if
+// `request` is not the one that recv returned last.
 inline Request recv() { return Request(rubato_recv()); }
 inline bool send(const Request& request) { return rubato_send(request.c()) == RUBATO_OK; }
 
@@ -62,8 +65,8 @@ concept Hooks = requires(H& hooks, Request& request) {
   hooks.process(request);
 };
 
-// An application out of three hooks. `target` outlives the server. What process returns (it may be
-// void) is handed to build_response.
+// Makes an application from three hooks. `target` outlives the server. The result of process, if it
+// is not void, is passed to build_response.
 template <Hooks H>
 Application hooks(H& target) {
   Application application;
@@ -81,7 +84,7 @@ Application hooks(H& target) {
 
 namespace detail {
 
-// Application as C has it: the callbacks that take `user`, an Application, and let nothing out.
+// The C callbacks of an Application: `user` points to it, and no exception leaves them.
 struct Callbacks {
   static const Application& of(void* user) { return *static_cast<const Application*>(user); }
 
@@ -146,7 +149,7 @@ struct Callbacks {
   }
   static void disconnected(void*, void* state) { delete static_cast<Connection*>(state); }
 
-  // Points into `app` and `names`, which outlive the call of rubato_server_create.
+  // The result points into `app` and `names`, which outlive the call of rubato_server_create.
   static rubato_application c_of(Application& app, std::vector<const char*>& names) {
     rubato_application c;
     rubato_application_init(&c, sizeof c);
@@ -173,8 +176,9 @@ struct Callbacks {
 
 class Server {
  public:
-  // Binds and reserves everything, but serves nothing yet. Fails with one line: an option out of
-  // range, an unknown policy, an address in use, an application without a shape. Any thread.
+  // Creates a server: it binds its address and reserves its resources, but serves no request yet.
+  // Fails with one line when an option is out of range, the policy is unknown, the address is in
+  // use, or the application has not exactly one shape. Any thread.
   static Result<Server> create(const Options& options, Application application) {
     Server server;
     server.application_ = std::make_unique<Application>(std::move(application));
@@ -187,8 +191,9 @@ class Server {
     return server;
   }
 
-  // Serves on threads of its own and blocks until it has stopped; once. True: everything in flight
-  // was answered before the drain limit. Fails if init does, or the metrics port is in use.
+  // Serves on threads of its own and blocks until the server has stopped. A server runs once. True:
+  // all requests in flight were answered before the drain limit. Fails if init fails, or if the
+  // metrics or agent port is in use. Any thread but a worker.
   Result<bool> run() {
     rubato_error error{};
     const int status = rubato_server_run(c_.get(), &error);
@@ -196,11 +201,13 @@ class Server {
     return status == RUBATO_OK;
   }
 
-  // Takes no new requests, finishes those in flight, and lets run() return at the latest after the
-  // drain limit. Any thread, any number of times, also in a signal handler.
+  // Stops the server: it takes no new requests and finishes those in flight, and run() returns
+  // after the drain limit at the latest. May be called on any thread, any number of times, before
+  // run(), and in a signal handler.
   void stop() noexcept { rubato_server_stop(c_.get()); }
 
-  // Any thread. Ports: where clients connect, 0 = none.
+  // The TCP ports, 0 = none; is_serving() is true until the server is told to stop; times() takes a
+  // type of request, 0 .. 255. Any thread.
   uint32_t port() const { return rubato_server_port(c_.get()); }
   uint32_t metrics_port() const { return rubato_server_metrics_port(c_.get()); }
   uint32_t agent_port() const { return rubato_server_agent_port(c_.get()); }
@@ -216,8 +223,8 @@ class Server {
     return times;
   }
 
-  // One step of the timer core, for PreemptionClock::kEmbedded: by one thread at a time, about
-  // every microsecond while the server runs.
+  // Runs one step of the timer core, for PreemptionClock::kEmbedded. Call it about every
+  // microsecond while the server runs, from one thread at a time.
   void poll_timer() { rubato_server_poll_timer(c_.get()); }
 
   rubato_server* c() const { return c_.get(); }
@@ -233,8 +240,8 @@ class Server {
   std::unique_ptr<rubato_server, Destroy> c_;
 };
 
-// A client of a server with Transport::kLoopback, which it must not outlive. Any thread but a
-// worker, one at a time.
+// A client of a server with Transport::kLoopback; the client must not outlive the server. Any
+// thread but a worker, one at a time.
 class LoopbackClient {
  public:
   explicit LoopbackClient(Server& server)
@@ -244,11 +251,13 @@ class LoopbackClient {
   LoopbackClient& operator=(const LoopbackClient&) = delete;
 
   bool connected() const { return connection_ != 0; }
-  // False: closed, or 1 MiB is on its way already.
+  // Sends all bytes. False: the connection is closed, or the bytes do not fit into the 1 MiB that
+  // may be in transit.
   bool send(std::string_view bytes) {
     return rubato_loopback_send(server_, connection_, bytes.data(), bytes.size()) == RUBATO_OK;
   }
-  // So many bytes of replies; fewer if the connection is closed or the limit has passed.
+  // Waits for `size` bytes of replies and returns them; fewer if the connection is closed or the
+  // limit has passed.
   std::string receive(size_t size, std::chrono::nanoseconds limit = std::chrono::seconds(10)) {
     std::string bytes(size, '\0');
     bytes.resize(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call came to (Result, Status), and what a server has done so far (Stats, Times). Plain
-// values; as thread safe as what they hold.
+// The outcome of a call (Result, Status), and the figures of a server so far (Stats, Times). Plain
+// values, with no lock.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@
 
 namespace rubato::inline v1 {
 
-// One line, without a newline, that names what was wrong and what would have been right.
+// One line, without a newline, that names the fault and the values that would have been right.
 struct Error {
   std::string message;
 };
 
-// A value or an Error. Nothing of this library throws.
+// A value or an Error; the library reports its errors in this way, not by exceptions.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -46,7 +46,7 @@ using Status = Result<Done>;
 // Sums over all workers since the start; the fields are described in <rubato/rubato.h>.
 using Stats = rubato_stats;
 
-// How long the requests of one type took, in nanoseconds, within 0.8 %.
+// The times that the requests of one type took, in nanoseconds, within 0.8 %.
 struct Times {
   rubato_times latency{};  // from arrival to reply, waiting included
   rubato_times service{};  // on workers
