@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a datapath does for the runtime: one DatapathQueue per worker (burst in, reply out), and the
-// Datapath that owns them. Virtual calls are per burst or per request, never per byte.
+// The datapath as the runtime sees it: one DatapathQueue per worker (burst in, reply out), and the
+// Datapath that owns the queues. Virtual calls are per burst or per request, never per byte.
 #pragma once
 
 #include <cstdint>
@@ -29,49 +29,50 @@ class DatapathQueue {
   // True if poll would probably find something (looks into the kernel). Any thread.
   virtual bool pending() const = 0;
 
-  // The request has been handled and its reply appended. Called by the worker that ran it. Returns
-  // the next complete request of the same flow if its bytes are already here (its replies are then
-  // coalesced until the flow runs dry, `flush`, or a size bound), else sends and returns null; the
-  // request object belongs to the datapath again.
+  // The worker that ran the request calls this once the request is handled and its reply appended.
+  // Returns the next complete request of the same flow if its bytes are already here (the replies
+  // of the flow are then coalesced until the flow runs dry, `flush`, or a size bound), else sends
+  // the replies and returns null. The request object belongs to the datapath again.
   virtual Request* finish(Request& request) = 0;
 
-  // Sends what the flow of this unfinished request has unsent. Called by its owner.
+  // Sends the unsent replies of this unfinished request's flow. Called by the request's owner.
   virtual void flush(Request& request) = 0;
 
-  // Sends at most `size_bytes` of it. True = more remains and the peer takes more: call again,
-  // perhaps after a checkpoint. A datapath without pieces sends everything and returns false.
+  // Sends at most `size_bytes` of them. True = more remains and the peer takes more: call again,
+  // perhaps after a checkpoint. A datapath that does not send in pieces sends everything and
+  // returns false.
   virtual bool flush_some(Request& request, size_t size_bytes) {
     static_cast<void>(size_bytes);
     flush(request);
     return false;
   }
 
-  // Finds out whether the client of this unfinished request is gone, as a poll would in time:
-  // `request.client` says so then. Called by its owner.
+  // Finds out whether the client of this unfinished request is gone, sooner than a poll would, and
+  // updates `request.client`. Called by the request's owner.
   virtual void look_at_client(Request& request) { static_cast<void>(request); }
 
-  // Blocks the owner until something arrived, wake() was called, or `limit` has passed.
+  // Blocks the owner until an event has arrived, wake() was called, or `limit` has passed.
   virtual void wait(Nanos limit) = 0;
 
   // Ends the owner's present or next wait. Any thread.
   virtual void wake() = 0;
 
-  // The owner goes away for a while: until delegate_to(nullptr) whatever comes to this queue ends a
-  // wait of `proxy poller`, which polls it then. What came before is there to be polled; a wait of
-  // the proxy poller that has begun must be ended by wake(). Called by the owner; false = not
-  // possible here.
+  // The owner goes away for a while: until delegate_to(nullptr), every event of this queue ends a
+  // wait of `proxy`, the proxy poller, which then polls this queue. Events from before the call can
+  // be polled; if the proxy poller is already waiting, the caller must wake() it. Called by the
+  // owner; false = not possible here.
   virtual bool delegate_to(DatapathQueue* proxy) {
     static_cast<void>(proxy);
     return false;
   }
-  // As wait, for a proxy poller: `delegated` are the queues that it polls now.
+  // As wait, for a proxy poller: `delegated` are the queues that the poller polls now.
   virtual void wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
     static_cast<void>(delegated);
     wait(limit);
   }
 };
 
-// What CLIENT LIST and the metrics show of one flow.
+// One flow, as CLIENT LIST and the metrics show it.
 struct FlowInfo {
   uint64_t flow = 0;
   std::string peer;
@@ -119,11 +120,12 @@ class Datapath {
   // Closes the flow soon; false = no such flow. Any thread.
   virtual bool close_flow(uint64_t flow) = 0;
 
-  // From its next request on, `flow` (Job::flow) comes in by the queue of `to`. One that was polled
-  // stays where it is and is finished first, those behind it in its pipeline go along, replies keep
-  // their order. False: no such flow, it is there or on its way already, or the datapath cannot (no
-  // such queue, draining). The flow may still close, or be steered elsewhere, before it has moved;
-  // `flows_steered` counts when it has. Any thread; takes no lock that a request takes.
+  // From its next request on, `flow` (Job::flow) comes in by the queue of `to`. A polled request
+  // stays where it is and is finished first; the requests behind it in the pipeline move along, and
+  // replies keep their order. False: there is no such flow, the flow is there or on its way
+  // already, or the datapath cannot move it (no such queue, draining). The flow may still close, or
+  // be steered elsewhere, before it has moved; `flows_steered` counts completed moves. Any thread;
+  // takes no lock that a request takes.
   virtual bool steer(uint64_t flow, WorkerId to) {
     static_cast<void>(flow);
     static_cast<void>(to);
@@ -135,10 +137,10 @@ class Datapath {
     return false;
   }
 
-  // Session::on_push of `flow` is called soon, on a worker: at once if the flow is idle, else when
-  // its request is finished and the peer has taken what was sent before. What the caller did before
-  // is visible there. False: no such flow, or the datapath cannot. Any thread; takes no lock that a
-  // request takes.
+  // Has Session::on_push of `flow` called soon, on a worker: at once if the flow is idle, else when
+  // its request is finished and the peer has taken the bytes sent before. on_push sees the writes
+  // that the caller made before this call. False: there is no such flow, or the datapath does not
+  // push. Any thread; takes no lock that a request takes.
   virtual bool request_push(uint64_t flow) {
     static_cast<void>(flow);
     return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a request costs on its way in and out, without an application: client and server take turns
-// on one thread, so the figures hold the client's system calls too. Compare, do not add up.
+// The cost of a request on its way in and out, without an application: client and server take turns
+// on one thread, so the figures include the client's system calls. Compare, do not add up.
 #include <benchmark/benchmark.h>
 #include <sys/socket.h>
 
@@ -36,7 +36,7 @@ std::string pipeline_of(int64_t depth) {
   return text;
 }
 
-// Closed if it cannot connect, which the run is told.
+// Connects to the datapath. On failure the Fd is closed, and the run reports the error.
 Fd connect_to(const TcpDatapath& tcp, benchmark::State& state) {
   const SocketAddress address = resolve("127.0.0.1", tcp.port()).value();
   Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -77,7 +77,8 @@ uint32_t first_queue_of_first_flow(Datapath& datapath, const LineProtocol& proto
 }
 
 // A request and its reply by one of two queues. Argument: 1 = the flow is moved to the other queue
-// before each request, so that the difference is what a move costs and its first request waits.
+// before each request, so that the difference is the cost of a move and the wait of the first
+// request after it.
 void tcp_steered_round_trip(benchmark::State& state) {
   LineProtocol protocol;
   TcpOptions options;
@@ -100,7 +101,7 @@ void tcp_steered_round_trip(benchmark::State& state) {
 }
 BENCHMARK(tcp_steered_round_trip)->Arg(0)->Arg(1)->ArgName("steer");
 
-// The move alone, of an idle flow, as the worker that wants it does it. Argument: open flows.
+// The move of an idle flow alone, as the worker that wants the flow does it. Argument: open flows.
 void tcp_steer(benchmark::State& state) {
   LineProtocol protocol;
   TcpOptions options;
@@ -126,7 +127,7 @@ void tcp_steer(benchmark::State& state) {
 }
 BENCHMARK(tcp_steer)->Arg(1)->Arg(100)->ArgName("flows");
 
-// A round trip over no socket at all: what the project's own code costs.
+// A round trip without a socket: the cost of the project's own code.
 void loopback_round_trip(benchmark::State& state) {
   LineProtocol protocol;
   LoopbackDatapath loopback({}, protocol);

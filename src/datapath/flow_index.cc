@@ -22,7 +22,7 @@ bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {
     if (outcome == StreamFlow::Redirect::kOwned) owned = &flow;
     return outcome != StreamFlow::Redirect::kNone;
   });
-  // What is owned is not freed by others, so the wire may be moved without the mutex.
+  // Other threads do not free a flow that has an owner, so the wire moves without the mutex.
   if (owned != nullptr) owned->migrate();
   return steered;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowIndex: all flows of a datapath by number, for callers that name one from outside, to close it
-// or to steer it to another queue. In shards, each with a mutex that is held for a look-up and
-// never by a request. A flow in the index is not freed while its shard's mutex is held. Any thread.
+// FlowIndex: all flows of a datapath by number, for calls that name a flow from outside: to close
+// it or to steer it to another queue. The index has shards, each with a mutex that is held for a
+// look-up and never by a request. A flow is not freed while its shard's mutex is held. Any thread.
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ namespace rubato {
 class FlowIndex {
  public:
   void add(StreamFlow& flow);
-  // Afterwards the caller may free the flow, which nobody else owns.
+  // Afterwards the caller, the only owner of the flow, may free it.
   void remove(const StreamFlow& flow);
 
-  // Calls visit(flow) under the shard's mutex and returns what it says; false = no such flow, or it
-  // is closing.
+  // Calls visit(flow) under the shard's mutex and returns its result; false = there is no such
+  // flow, or the flow is closing.
   template <class Visit>
   bool visit(uint64_t flow_id, Visit&& visit_flow) {
     Shard& shard = shard_of(flow_id);

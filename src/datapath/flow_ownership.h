@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowOwnership: which thread owns a flow. One atomic state, moved by threads that bring events
-// (the poller of the flow's queue, that of a queue it has left, one that steers it: see
-// flow_route.h), by sweeps, and by the flow's owner (the worker that runs its request, perhaps a
-// thief).
+// FlowOwnership: which thread owns a flow. One atomic state, changed by the threads that bring
+// events (the poller of the flow's queue, the poller of a queue that the flow has left, a thread
+// that steers the flow: see flow_route.h), by sweeps, and by the flow's owner (the worker that runs
+// its request, perhaps a thief).
 //
 //            event()                    event()
 //   kIdle ------------> kScheduled ----------------> kScheduledReadable
@@ -14,15 +14,15 @@
 //                           +----------> kClosing <------------+
 //
 // No wakeup is lost. Let E be an event: its bytes are in the socket before event() is called. All
-// sides change the state only by read-modify-writes with acq_rel order (event()
-// rewrites even kScheduledReadable), so each event() stands either before or after each release()
-// in the one modification order of the state:
-//   - event() after release() moved to kIdle: it reads kIdle, or what another event() or claim()
-//     made of it since; the first of these became the owner and receives, the others come before
-//     its release();
-//   - event() before release(): it left kScheduledReadable, so release() returns false; the owner's
-//     exchange reads that value or a later one, so E happens before the owner's next receive, which
-//     sees the bytes.
+// sides change the state only by read-modify-writes with acq_rel order (event() rewrites even
+// kScheduledReadable), so each event() stands either before or after each release() in the one
+// modification order of the state:
+//   - event() after release() moved to kIdle: event() reads kIdle, or the value that another
+//     event() or claim() has written since; the first of these callers became the owner and
+//     receives, the others come before its release();
+//   - event() before release(): event() left kScheduledReadable, so release() returns false; the
+//     owner's exchange reads that value or a later one, so E happens before the owner's next
+//     receive, which sees the bytes.
 // There is no third case, so an owner never leaves a flow idle with an unseen event.
 // The release half of every change publishes the plain fields of the flow to the next owner.
 #pragma once
@@ -37,11 +37,11 @@ namespace rubato {
 enum class FlowState : uint8_t {
   kIdle,               // no owner; an event or a sweep may take it
   kScheduled,          // has an owner
-  kScheduledReadable,  // has an owner, which must look at the socket again before letting go
-  kClosing,            // given up for good; freed by a queue
+  kScheduledReadable,  // has an owner, which must look at the socket again before it lets go
+  kClosing,            // given up for good; a queue will free the flow
 };
 
-// The only moves there are.
+// The only transitions of the state.
 constexpr bool flow_may_move(FlowState from, FlowState to) {
   switch (from) {
     case FlowState::kIdle: return to == FlowState::kScheduled;
@@ -58,8 +58,8 @@ constexpr bool flow_may_move(FlowState from, FlowState to) {
 
 class FlowOwnership {
  public:
-  // Something happened at the socket, or the flow is to move. True: the flow was idle and the
-  // caller now owns it. Called by any thread that keeps the flow from being freed.
+  // The socket had an event, or the flow is to move. True: the flow was idle and the caller now
+  // owns it. Called by any thread that keeps the flow from being freed.
   bool event() {
     FlowState seen = state_.load(std::memory_order_relaxed);
     for (;;) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowRegistry: the open flows whose home one queue is, wherever they come in by now, for
-// connecting, disconnecting, inspection and the slow sweep that looks for idle ones. Guarded by one
-// mutex that no request takes. A flow in the registry is not freed while the mutex is held.
+// FlowRegistry: the open flows whose home is one queue, whichever queue they come in by now. Used
+// for connecting, disconnecting, inspection and the slow sweep for idle flows. Guarded by one mutex
+// that no request takes. A flow in the registry is not freed while the mutex is held.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class FlowRegistry {
   void remove(StreamFlow& flow);
 
   // Looks at the next `count` flows in turn; returns how many it closed for idling. Called by the
-  // holder of the queue's poll lock. Skips its turn when somebody else inspects the registry.
+  // holder of the queue's poll lock. Does nothing while another thread inspects the registry.
   uint32_t sweep(size_t count, Instant now, const SweepRule& rule);
 
   // Adds the flows' counters to `stats`. Any thread.
@@ -55,8 +55,8 @@ class FlowRegistry {
     for (size_t cursor = ~size_t{0}; cursor > 0;) {
       if (cursor != ~size_t{0}) pause();
       std::lock_guard lock(mutex_);
-      // From the end, because a removal fills its gap with the last flow: one that was not seen yet
-      // then still lies ahead, and one that was seen is known.
+      // The walk starts at the end, because a removal fills its gap with the last flow: a flow not
+      // seen yet then still lies ahead, and a flow that was seen is known.
       cursor = std::min(cursor, flows_.size());
       for (size_t left = kTurn; left > 0 && cursor > 0; --left) {
         StreamFlow& flow = *flows_[--cursor];

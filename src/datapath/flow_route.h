@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowRoute: by which queue a flow comes in, and how that changes while it lives. SBB redirects a
-// flow of an overloaded worker through the NIC's table (SBB 4.5.1); a connection is moved instead.
+// FlowRoute: the queue by which a flow comes in, and how it changes while the flow lives. SBB
+// redirects a flow of an overloaded worker through the NIC's table (SBB 4.5.1); here the connection
+// is moved instead.
 //
-// A flow has a home, the queue that it was first put to: for life, this keeps it in its list,
-// sweeps it and lends it buffers. And it has a present queue, whose poller takes its events. Only
-// the latter changes.
+// A flow has a home, the queue that it was first put to: the home keeps the flow in its list,
+// sweeps it and lends it buffers for life. The flow also has a present queue, whose poller takes
+// its events. Only the present queue changes.
 //
-// To ask, any thread: want(), then FlowOwnership::event(). To move, the flow's owner:
+// To ask for a move, any thread calls want(), then FlowOwnership::event(). To move, the owner of
+// the flow makes these steps:
 //   1. the wire joins the events of the new queue, then leaves those of the old one;
 //   2. arrive();
 //   3. the flow, still owned, goes to the new queue's list `yielded`, and that queue is woken.
 //
-// The wish is not lost. want() is followed by an event() of the same thread, so it is an event like
-// any other (flow_ownership.h): either that event() takes an idle flow, and the asking thread moves
-// it; or the owner's release() fails, and its acquire makes the wish visible before the owner looks
-// again. An owner may see the wish sooner and act on it; the event() that follows then finds
-// nothing to do. Of several wishes the last in the modification order of wanted_ holds: a thread
-// that sees its event() sees it or a later one. wanted_ and at_ need no order of their own; what is
-// published with a move goes by the gate and by the lists.
+// The wish is not lost. want() is followed by an event() of the same thread, so the wish is an
+// event like any other (flow_ownership.h): either that event() takes an idle flow, and the asking
+// thread moves it; or the owner's release() fails, and its acquire makes the wish visible before
+// the owner looks again. An owner may see the wish sooner and act on it; the event() that follows
+// then finds nothing to do. If there are several wishes, the last in the modification order of
+// wanted_ holds: a thread that sees its event() sees this wish or a later one. wanted_ and at_ need
+// no order of their own; FlowOwnership and the lists publish the data of a move.
 //
 // No byte is lost. Step 1 leaves no gap, and the poll after step 3 receives until the wire has no
 // more.
 //
-// Events taken by a queue before the wire left it are stale. The gate excludes that they do harm:
-// their poller finds the flow owned (and marks it), closing, or idle. In the last case it owns the
-// flow, sees that it is not the present queue, and hands the flow on as in step 3.
+// Events that a queue took before the wire left it are stale. FlowOwnership makes them harmless:
+// their poller finds the flow owned (and marks it), closing, or idle. If the flow was idle, the
+// poller owns it now, sees that its queue is not the present one, and hands the flow on as in
+// step 3.
 //
 // A flow is freed once, and after its last stale event. A queue reaps only while it remembers no
 // event, under its poll lock. A closed flow is pushed to the present queue, which takes the wire
-// out of its events and pushes the flow to one that it left, and so on (next_stop); the queue that
-// finds none left frees it. Each push releases and each FlowList::take_all acquires, so that
-// whatever a queue did with the flow happens before the end.
+// out of its events and pushes the flow to a queue that it left, and so on (next_stop); the queue
+// that finds none left frees the flow. Each push releases and each FlowList::take_all acquires, so
+// that every use of the flow by a queue happens before the end.
 #pragma once
 
 #include <algorithm>
@@ -50,10 +53,10 @@ class FlowRoute {
   // Any thread.
   FlowHost& owner_queue() const { return owner_queue_; }
   bool migrated() const { return at_.load(std::memory_order_relaxed) != &owner_queue_; }
-  // False: it is there, or on its way. True: call FlowOwnership::event() now.
+  // False: the flow is there, or on its way. True: the caller must call FlowOwnership::event() now.
   bool want(FlowHost& to) { return wanted_.exchange(&to, std::memory_order_relaxed) != &to; }
 
-  // Called by the flow's owner, and by the thread that takes the flow from a list of closed ones.
+  // For the flow's owner, and for the thread that takes the flow from a list of closed ones.
   FlowHost& at() const { return *at_.load(std::memory_order_relaxed); }
   FlowHost& wanted() const { return *wanted_.load(std::memory_order_relaxed); }
   bool settled() const { return &wanted() == &at(); }
@@ -64,13 +67,13 @@ class FlowRoute {
     left_.push_back(&at());
     at_.store(&to, std::memory_order_relaxed);
   }
-  // The owner could not move the wire. A wish that came meanwhile stands.
+  // The owner could not move the wire. A wish that was made meanwhile stands.
   void abort(FlowHost& to) {
     FlowHost* expected = &to;
     wanted_.compare_exchange_strong(expected, &at(), std::memory_order_relaxed);
   }
 
-  // Closed: the queue to pass the flow to, null = free it.
+  // For a closed flow: the queue to pass the flow to; null = free the flow.
   bool has_left() const { return !left_.empty(); }
   FlowHost* next_stop() {
     if (left_.empty()) return nullptr;

@@ -11,11 +11,11 @@
 //   reorder   a submit is held back by another `reorder_by`, so that later ones overtake it.
 // Submits of one flow overtake each other only with `reorder_within_flow`. Delays run on
 // `LoopbackOptions::now`, which a test may replace by a clock of its own; waits are bounded in real
-// time all the same, so after moving such a clock on, wake() the queue. What is delayed comes out
+// time all the same, so after moving such a clock on, wake() the queue. A delayed submit comes out
 // when the flow's home queue is polled or waits, and goes to the queue where the flow is then.
 //
-// Threads: the client half from any thread; the rest as datapath.h says. Nothing may be called
-// while the datapath is destroyed.
+// Threads: the client half may be called from any thread; the rest as datapath.h says. No thread
+// may make a call while the datapath is destroyed.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@
 
 namespace rubato {
 
-// Called with replies as they are sent, on the worker that sends them; must not block.
+// The callback that gets replies as they are sent, on the worker that sends them; must not block.
 using LoopbackReply = std::function<void(uint64_t flow, std::string_view bytes)>;
 
 struct LoopbackOptions {
@@ -68,21 +68,22 @@ class LoopbackDatapath final : public Datapath {
   LoopbackDatapath(LoopbackOptions options, Protocol& protocol);
   ~LoopbackDatapath() override;
 
-  // The client half. connect returns the flow, 0 when refused (max_flows, draining); flows go to
-  // the queues in turn unless one is named.
+  // The client half. connect returns the flow, or 0 when it is refused (max_flows, draining); flows
+  // go to the queues in turn unless the caller names a queue.
   uint64_t connect();
   uint64_t connect(WorkerId queue);
-  // False: no such flow, or it is closed, or the wire is full (counted). A lost submit is true.
+  // False: there is no such flow, the flow is closed, or the wire is full (counted). A lost submit
+  // returns true.
   bool submit(uint64_t flow, std::string_view bytes);
   // No more bytes will be submitted; replies still come, then the server closes.
   bool finish_sending(uint64_t flow);
-  // Moves replies that have arrived to the end of `to`; false = closed and nothing left.
+  // Appends the replies that have arrived to `to`; false = the flow is closed and no reply is left.
   bool take(uint64_t flow, std::string& to);
   // Takes replies until there are `size_bytes`, the flow is closed, or `limit` has passed.
   std::string receive(uint64_t flow, size_t size_bytes, Nanos limit = Nanos::seconds(10));
   // True once the server has closed the flow, or the client forgot it.
   bool closed(uint64_t flow) const;
-  // The client is gone at once, as by a reset, and the flow's number no longer known.
+  // The client is gone at once, as by a reset, and the flow's number is no longer known.
   void forget(uint64_t flow);
   LoopbackFaults faults() const;
 
@@ -97,7 +98,7 @@ class LoopbackDatapath final : public Datapath {
   bool unsteer(uint64_t flow) override;
   bool request_push(uint64_t flow) override;
 
-  // What all queues share.
+  // The state that all queues share.
   struct Shared {
     LoopbackOptions options;
     Protocol& protocol;

@@ -25,7 +25,8 @@ uint32_t LoopbackQueue::poll(std::span<Request*> out) {
   owner_queue_.sweep(now, OwnerQueue::kSweepInPoll, shared_.options.idle_timeout);
   deliver_due(now);
   uint32_t taken = owner_queue_.take_yielded(out, now, false);
-  // Only what was there at the start, so that a flow that raises itself cannot hold the poll.
+  // Only the events that were there at the start, so that a flow that raises itself cannot hold the
+  // poll.
   size_t events = event_count_.load(std::memory_order_relaxed);
   while (events-- > 0 && taken < out.size()) {
     const std::shared_ptr<LoopbackWire> wire = next_event();
@@ -37,7 +38,7 @@ uint32_t LoopbackQueue::poll(std::span<Request*> out) {
 
 uint32_t LoopbackQueue::take_event(const std::shared_ptr<LoopbackWire>& wire,
                                    std::span<Request*> out, Instant now) {
-  // Cleared before looking: what comes after this raises a new event.
+  // The mark is cleared before the look: bytes that come afterwards raise a new event.
   wire->clear_event();
   if (!wire->accepted && !accept(wire, now)) return 0;
   LoopbackFlow* flow = wire->flow.load(std::memory_order_acquire);
@@ -102,7 +103,7 @@ bool LoopbackQueue::delegate_to(DatapathQueue* proxy) {
   return true;
 }
 
-// Whoever was told under the lock is told again without it.
+// Wakes the proxy poller, if there is one, after giving up the lock.
 void LoopbackQueue::notify_proxy(std::unique_lock<std::mutex> lock) {
   DatapathQueue* const proxy = proxy_;
   lock.unlock();

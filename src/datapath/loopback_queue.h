@@ -3,8 +3,9 @@
 // LoopbackQueue: one worker's in-process connections: a list of wires with events, where TCP has
 // epoll, and the submits still in transit, where faults are injected.
 //
-// `mutex_` guards the events, what is in transit, the dice and the sleep; the poll lock of
-// `owner_queue_` guards the flows. Threads: as datapath.h says; raise, send and send_end from any.
+// `mutex_` guards the events, the submits in transit, the dice and the sleep; the poll lock of
+// `owner_queue_` guards the flows. Threads: as datapath.h says; any thread may call raise, send and
+// send_end.
 #pragma once
 
 #include <condition_variable>
@@ -34,11 +35,11 @@ class LoopbackQueue final : public DatapathQueue {
   void wake() override;
   bool delegate_to(DatapathQueue* proxy) override;
 
-  // Something happened on the wire: the next poll of its present queue looks at it.
+  // The wire has an event: the next poll of its present queue looks at the wire.
   static void raise(const std::shared_ptr<LoopbackWire>& wire);
-  // Bytes set out, on a wire that this queue owns; they arrive now, later or never.
+  // Sends bytes on a wire that this queue owns; they arrive now, later or never.
   void send(const std::shared_ptr<LoopbackWire>& wire, std::string_view bytes);
-  // The end of the stream sets out; it comes after all bytes before it.
+  // Sends the end of the stream, which arrives after all bytes before it.
   void send_end(const std::shared_ptr<LoopbackWire>& wire);
   void count_refused();
 
@@ -84,8 +85,8 @@ class LoopbackQueue final : public DatapathQueue {
   DatapathQueue* proxy_ = nullptr;
   LoopbackFaults faults_;
 
-  // Mirrors of events_ and transit_ for a look without the mutex; written under it. A poll that
-  // reads an old value finds the event in its next turn, a wait looks under the mutex.
+  // Mirrors of events_ and transit_ for a look without the mutex, under which they are written. A
+  // poll that reads an old value finds the event in its next turn; a wait looks under the mutex.
   std::atomic<size_t> event_count_{0};
   std::atomic<int64_t> first_due_ns_{Instant::never().ns()};
 };

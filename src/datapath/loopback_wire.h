@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopbackWire: the two directions of one in-process connection, what a pair of socket buffers is
-// to TCP; LoopbackFlow: the server's end of it. A wire is shared by its client and its queue and
-// guarded by its own mutex, which is held for a copy and never while another is taken. Any thread.
+// LoopbackWire: the two directions of one in-process connection, in place of TCP's pair of socket
+// buffers; LoopbackFlow: the server's end of a wire. A wire is shared by its client and its queue
+// and guarded by its own mutex, which is held for a copy and never while another mutex is taken.
+// Any thread.
 #pragma once
 
 #include <condition_variable>
@@ -21,49 +22,50 @@ class LoopbackWire {
       : id_(id), owner_queue_(owner_queue), queue_(&owner_queue), limit_bytes_(limit_bytes) {}
 
   uint64_t id() const { return id_; }
-  // The queue it was first put to, where submits are in transit; and the one that gets its events.
+  // The wire's first queue, where submits are in transit; and the queue that gets its events.
   LoopbackQueue& owner_queue() { return owner_queue_; }
   LoopbackQueue& queue() { return *queue_.load(std::memory_order_relaxed); }
 
-  // Client. reserve = room for a submit that will be delivered; false = closed or full, the latter
-  // told by `full`.
+  // For the client. reserve makes room for a submit that will be delivered; false = the wire is
+  // closed or full, where `full` tells which.
   bool reserve(size_t size, bool& full);
   void unreserve(size_t size);
   void deliver(std::string_view bytes, Instant at);
   void deliver_end();
   void reset();
-  // False = closed by the server and nothing left; `resumed` = the server waits for room.
+  // False = the server has closed the wire and no byte is left; `resumed` = the server waits for
+  // room.
   bool take(std::string& to, bool& resumed);
   void await(size_t size, Nanos limit);
   bool closed() const;
 
-  // Server.
+  // For the server.
   Transfer receive(char* to, size_t room, Instant& when);
   Transfer transmit(std::string_view bytes, const LoopbackReply& on_reply);
   void close();
   ClientState client() const;
 
-  // One entry in the queue's list of events at a time. True = the caller must make it, in the list
-  // of queue(), read now.
+  // A wire has one entry in a queue's list of events at a time. True = the caller must make the
+  // entry, in the list of queue(), which it reads after this call.
   bool mark_event() { return !event_.exchange(true, std::memory_order_acq_rel); }
   void clear_event() { event_.exchange(false, std::memory_order_acq_rel); }
 
-  // Events go to `to` from now on. The mark is cleared because its entry may stand, or be about to,
-  // in the old list, which may not be looked at for long. A thread that marked before that has
-  // delivered before the new queue looks (the exchanges order it); a thread that marks after it
-  // reads `to`.
+  // Events go to `to` from now on. The mark is cleared because its entry may stand, or be about to
+  // stand, in the old list, which may not be looked at for long. A thread that marked earlier has
+  // delivered before the new queue looks (the exchanges order it); a thread that marks later reads
+  // `to`.
   void move_to(LoopbackQueue& to) {
     queue_.store(&to, std::memory_order_relaxed);
     clear_event();
   }
 
-  // Written by the holder of a queue's poll lock, null when none is open. A flow that was moved
-  // goes from here before it tours the queues that it left (flow_route.h), so that one that still
-  // has an entry for the wire finds the flow alive, or none.
+  // Written by the holder of a queue's poll lock; null when no flow is open. A flow that was moved
+  // is removed from here before it tours the queues that it left (flow_route.h), so that a queue
+  // which still has an entry for the wire finds the flow alive, or null.
   std::atomic<LoopbackFlow*> flow{nullptr};
   // Set at home before the flow can be moved.
   bool accepted = false;
-  // For the holder of the home queue's own mutex: when the last submit in transit comes out.
+  // The time when the last submit in transit comes out; guarded by the home queue's own mutex.
   Instant last_due;
 
  private:
@@ -82,8 +84,8 @@ class LoopbackWire {
   std::string out_;
   bool end_ = false;          // the client sends no more
   bool reset_ = false;        // the client is gone
-  bool closed_ = false;       // the server is
-  bool wants_room_ = false;   // a transmit found none
+  bool closed_ = false;       // the server is gone
+  bool wants_room_ = false;   // a transmit found no room
 };
 
 class LoopbackFlow final : public StreamFlow {

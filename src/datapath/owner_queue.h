@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OwnerQueue: the part of a stream queue that does not depend on the wire: the poll lock, the flows
-// that are owned by this queue, those present here that yielded or closed, and the slow sweep. Owns
-// the flows owned by this queue, wherever they come in by now (flow_route.h). All but the methods
-// marked "any thread" are for the holder of the poll lock.
+// whose home this queue is, the flows present here that yielded or closed, and the slow sweep. It
+// owns the flows of its home, whichever queue they come in by now (flow_route.h). All methods but
+// those marked "any thread" are for the holder of the poll lock.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ namespace rubato {
 class OwnerQueue {
  public:
   static constexpr size_t kSweepInPoll = 64;    // flows looked at by a poll, at most
-  static constexpr size_t kSweepInWait = 4096;  // by a wait, which has nothing better to do
+  static constexpr size_t kSweepInWait = 4096;  // by a wait, when the worker is idle
   // Every flow is looked at about once in this time, so no wait should be longer.
   static constexpr Nanos kSweepRound = Nanos::seconds(1);
 
@@ -33,7 +33,7 @@ class OwnerQueue {
   // Takes ownership of a flow made with host(). From then on it may be steered.
   void add(std::unique_ptr<StreamFlow> flow);
 
-  // Advances flows that yielded their turn; returns the requests that came of it.
+  // Advances flows that yielded their turn; returns how many requests it has put into `out`.
   uint32_t take_yielded(std::span<Request*> out, Instant now, bool late);
   bool has_yielded() const { return yielded_ != nullptr || !host_.yielded.empty(); }
   // Any thread; may lag.
@@ -42,19 +42,19 @@ class OwnerQueue {
   }
 
   // Frees closed flows, or passes them to the next queue that they left (flow_route.h); returns how
-  // many it freed. Requires that the caller holds no event of them.
+  // many it freed. Requires that the caller holds no event of these flows.
   uint32_t reap();
 
-  // Closes flows that idle for longer than `timeout` (zero = never), all idle ones when draining,
-  // and shrinks others. Looks at no more than `most` flows, and at a time at no more than are due.
+  // Closes the flows that idle for longer than `timeout` (zero = never), or all idle flows when
+  // draining, and shrinks others. Looks at no more than `most` flows, and at no more than are due.
   void sweep(Instant now, size_t most, Nanos timeout);
   bool draining() const { return host_.draining->load(std::memory_order_relaxed); }
 
   // Any thread.
   void add_to(DatapathStats& stats) const;
 
-  // A thread that does not get the lock does nothing. Acquire pairs with the release of the holder
-  // before, whichever thread that was.
+  // A try-lock: a thread that does not get it does nothing. The acquire pairs with the release of
+  // the holder before, whichever thread that was.
   class PollLock {
    public:
     explicit PollLock(OwnerQueue& owner_queue) : flag_(owner_queue.polling_) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PushList: a list that any thread pushes to and one thread takes whole. Borrows the items, which
-// have a pointer `next_in_list`. Lock-free: push releases, take_all acquires, and as nothing is
-// popped singly there is no ABA.
+// PushList: a list to which any thread pushes items and which one thread takes whole. Borrows the
+// items, which have a pointer `next_in_list`. Lock-free: push releases, take_all acquires, and
+// since no item is popped singly there is no ABA.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ class PushList {
     } while (!head_.compare_exchange_weak(head, &item, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  // The last that was pushed comes first.
+  // The item pushed last comes first.
   T* take_all() {
     if (empty()) return nullptr;
     return head_.exchange(nullptr, std::memory_order_acquire);
   }
-  // The same, but the first that was pushed comes first.
+  // The item pushed first comes first.
   T* take_all_in_order() {
     T* in_order = nullptr;
     for (T* item = take_all(); item != nullptr;) {
