@@ -56,7 +56,7 @@ void InputBuffer::make_room(size_t wanted) {
     move_to(pool_.take(), BufferPool::kBlockBytes);
     return;
   }
-  // Half a buffer of dead bytes in front is worth one move; less would be paid too often.
+  // Half a buffer of dead bytes in front is worth one move; a move for fewer would come too often.
   if (begin_ >= capacity_ / 2 || (begin_ > 0 && end_ == capacity_)) {
     const size_t size = end_ - begin_;
     std::memmove(data_, data_ + begin_, size);

@@ -4,8 +4,8 @@
 // that flows borrow while they have input, so that an idle flow holds none.
 //
 // An InputBuffer belongs to the flow's owner of the moment. A BufferPool may be used from any
-// thread: a try-lock guards it, and a thread that does not get the lock uses the heap. Units:
-// bytes.
+// thread: it is guarded by a try-lock, and a thread that does not get the lock uses the heap.
+// Units: bytes.
 #pragma once
 
 #include <array>
@@ -43,7 +43,8 @@ class BufferPool {
 
 class InputBuffer {
  public:
-  // Up to this much of an unfinished request is kept in a block of its own size while idle.
+  // While the flow is idle, an unfinished request of up to this size is kept in a block of its own
+  // size.
   static constexpr size_t kStashBytes = 1024;
 
   explicit InputBuffer(BufferPool& pool) : pool_(pool) {}
@@ -54,7 +55,7 @@ class InputBuffer {
   std::string_view unread() const { return {data_ + begin_, end_ - begin_}; }
   size_t capacity() const { return capacity_; }
 
-  // The first `size` unread bytes are done with. Requires size <= unread().size().
+  // Drops the first `size` unread bytes. Requires size <= unread().size().
   void consume(size_t size) {
     RUBATO_DCHECK(size <= end_ - begin_);
     begin_ += size;
@@ -62,14 +63,14 @@ class InputBuffer {
   }
 
   // Makes room at the end for at least one byte, moving or growing the buffer as needed; views into
-  // it end. `wanted` is how much the whole request takes, 0 if unknown: a bound for growth, not a
-  // promise of the peer that is paid for in advance.
+  // it end. `wanted` is the size of the whole request, 0 if unknown. It bounds the growth; memory
+  // is not allocated in advance on the peer's word.
   void make_room(size_t wanted);
   char* room() { return data_ + end_; }
   size_t room_size() const { return capacity_ - end_; }
   void received(size_t size) { end_ += size; }
 
-  // The flow goes idle: gives back what it need not hold. Views into the buffer end.
+  // Gives back the memory that an idle flow need not hold. Views into the buffer end.
   void rest();
 
  private:

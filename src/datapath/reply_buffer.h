@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplyBuffer: bytes on their way to one client. Appended to by the worker that runs a request of
-// the flow, drained by the datapath. One owner at a time, so it is plain memory. Bounded: an append
-// past the limit drops the bytes, marks the buffer overflowed, and the datapath then closes the
-// flow and counts it. Unit: bytes.
+// ReplyBuffer: bytes on their way to one client. The worker that runs a request of the flow appends
+// to the buffer, and the datapath drains it. It has one owner at a time, so it is plain memory. It
+// is bounded: an append past the limit drops the bytes and marks the buffer overflowed, and the
+// datapath then closes the flow and counts it. Unit: bytes.
 #pragma once
 
 #include <cstddef>

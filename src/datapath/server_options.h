@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerOptions: what a server can be told of its ports, its clients and their bytes, beside what
-// its scheduler can (sched/options.h); written once, in the same way. A plain value.
+// ServerOptions: the options of a server for its ports, its clients and their bytes, beside those
+// of its scheduler (sched/options.h), and written once in the same way. A plain value.
 #pragma once
 
 #include <array>

@@ -9,7 +9,7 @@
 namespace rubato {
 namespace {
 
-// Bytes that waited for longer than this behind a running request are dated by the kernel.
+// The kernel dates bytes that waited for longer than this behind a running request.
 constexpr Nanos kLate = Nanos::micros(50);
 
 void add(std::atomic<uint64_t>& counter, uint64_t n) {
@@ -62,7 +62,8 @@ uint32_t StreamFlow::on_event(FlowHost& queue, std::span<Request*> out, Instant 
     migrate();
     return 0;
   }
-  // The kernel reports every new connection writable; with nothing to send that means nothing.
+  // The kernel reports every new connection as writable; without unsent replies there is nothing
+  // to do.
   if (writable_only && reply_buffer_.empty() && drained_) {
     if (let_go()) return 0;
   } else if (!writable_only) {
@@ -108,9 +109,9 @@ bool StreamFlow::may_frame() const {
          !present().draining->load(std::memory_order_relaxed);
 }
 
-// Owner's loop: complete, send, frame, receive, until `out` is full, or there is nothing to do
+// The owner's loop: complete, send, frame, receive, until `out` is full, or there is nothing to do
 // before the next event. Replies come first: while some are unsent no request is taken, which is
-// the back-pressure. With nothing in service the flow goes where it is wanted.
+// the back-pressure. A flow with no request in service moves to the queue that wants it.
 uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
   uint32_t taken = 0;
   uint32_t answered = 0;
@@ -175,8 +176,7 @@ void StreamFlow::yield() {
   here.queue->wake();
 }
 
-// There is nothing more to do but for what is in service. True: the flow is not the caller's any
-// more.
+// The flow ends, once its requests in service are done. True: the caller no longer owns the flow.
 bool StreamFlow::end() {
   if (outstanding() > 0) return let_go();
   close();
@@ -224,7 +224,8 @@ void StreamFlow::recycle(FlowRequest& request) {
   spare_.push_back(&request);
 }
 
-// Frames, and answers what need not be run, until a request is to be run or replies are to leave.
+// Frames requests, and answers those that need not be run, until a request is to be run or replies
+// are to leave.
 StreamFlow::Framed StreamFlow::frame_run(Request*& next, uint32_t& answered) {
   for (;;) {
     const Framed framed = frame_next(next);
@@ -246,7 +247,7 @@ StreamFlow::Framed StreamFlow::frame_next(Request*& next) {
   const Frame frame = session->frame(unread, request);
   if (frame.state == FrameState::kIncomplete) {
     if (one_of_several != nullptr) spare_.push_back(one_of_several);
-    // A hint that is not ahead of what is here says nothing.
+    // A hint of no more bytes than are here is useless.
     frame_wanted_ = frame.length_bytes > unread.size() ? frame.length_bytes : 0;
     frame_tried_ = unread.size();
     return Framed::kNothing;
@@ -302,8 +303,8 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
       add(input_bytes_, got.bytes);
       turn_bytes_ += got.bytes;
       received_at_ = when;
-      // A short read has emptied the socket, and what comes later is a new event. Only an end of
-      // stream that was announced together with these bytes is still to be received.
+      // A short read has emptied the socket, and later bytes are a new event. Only an end of stream
+      // that was announced together with these bytes is still to be received.
       drained_ = got.bytes < room &&
                  client_state_.load(std::memory_order_relaxed) == ClientState::kOpen;
       return Pull::kGoOn;
@@ -314,8 +315,8 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
   return Pull::kClose;
 }
 
-// False: the connection is gone. Else what is left in the buffer waits for the peer to read; the
-// last attempt has then been refused by the wire, which promises an event.
+// False: the connection is gone. Else the bytes left in the buffer wait for the peer to read; the
+// wire has then refused the last attempt, which promises an event.
 bool StreamFlow::push_out() {
   while (!reply_buffer_.empty()) {
     const Transfer sent = transmit(reply_buffer_.unsent());
@@ -331,8 +332,8 @@ void StreamFlow::flush() {
   if (keeps_order() && !broken_ && !reply_buffer_.overflowed() && !push_out()) lose();
 }
 
-// A piece that the wire takes only in part is tried again by finish, so that the attempt which the
-// wire refuses, and promises an event for, is always made.
+// If the wire takes only part of a piece, finish tries again, so that the attempt which the wire
+// refuses, and promises an event for, is always made.
 bool StreamFlow::flush_some(size_t size_bytes) {
   if (!keeps_order() || broken_ || reply_buffer_.overflowed() || reply_buffer_.empty()) {
     return false;
@@ -348,7 +349,7 @@ bool StreamFlow::flush_some(size_t size_bytes) {
   return !reply_buffer_.empty();
 }
 
-// The connection broke: what is in service for it is not wanted any more.
+// The connection broke: the replies of its requests in service are not wanted any more.
 void StreamFlow::lose() {
   broken_ = true;
   note_client(ClientState::kGone);
@@ -392,7 +393,7 @@ void StreamFlow::shrink_idle() {
   put_back();
 }
 
-// A sweep is done with the flow. What came meanwhile is for the present queue to look at.
+// A sweep is done with the flow. The present queue looks at the events that came meanwhile.
 void StreamFlow::put_back() {
   if (!ownership_.release()) migrate();
 }
@@ -417,7 +418,7 @@ void StreamFlow::migrate() {
   }
   drained_ = false;
   waited_ = true;
-  // From the push on, the flow may be anybody's.
+  // From the push on, another thread may own the flow.
   FlowHost& next = present();
   next.yielded.push(*this);
   next.queue->wake();

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StreamFlow: one connection of a byte stream, without the wire. It frames requests, coalesces and
-// sends replies, holds back while the peer does not read, and lets go of itself without losing a
-// wakeup (flow_ownership.h). TCP, UDP and the loopback datapath give it a wire.
+// sends replies, holds back while the peer does not read, and is released without losing a wakeup
+// (flow_ownership.h). TCP, UDP and the loopback datapath give it a wire.
 //
-// FlowHost: what a queue gives its flows. Everything in it may be used from any thread, because the
-// worker that finishes a request may be a thief.
+// FlowHost: the part of a queue that its flows use. Any thread may use everything in it, because
+// the worker that finishes a request may be a thief.
 //
-// Only the flow's owner (see FlowOwnership) calls what is not marked otherwise. A flow may be moved
-// from queue to queue; flow_route.h says how, and which queue frees it in the end.
+// Only the flow's owner (see FlowOwnership) calls the methods that are not marked otherwise. A flow
+// may be moved from queue to queue; flow_route.h says how, and which queue frees it in the end.
 //
-// A flow whose session keeps the order (Session::concurrency 1) is its request: at most one is in
-// flight, and the worker that has the request owns the flow.
+// A flow whose session keeps the order (Session::concurrency 1) is its own request: at most one is
+// in flight, and the worker that has the request owns the flow.
 //
-// Any other hands out requests of their own (FlowRequest) and lets go while they are in service.
-// The worker that finishes one pushes it to `completed_` and then calls FlowOwnership::event(); so
-// a completion is an event like any other and is not lost: either that event() takes the idle flow,
-// and the finishing worker goes on as its owner, or the owner's release() fails and it looks again.
-// The push releases, take_all acquires: the thread that completes the request sees what the worker
-// wrote to it. Between its push and the end of its event() a finisher still uses the flow; `left_`
-// counts those that are through, with release, and the flow is not freed before all that were
-// handed out are (may_be_freed, acquire). While any is in service the flow is neither moved nor
-// closed.
+// Any other flow hands out separate requests (FlowRequest) and is released while they are in
+// service. The worker that finishes a request pushes it to `completed_` and then calls
+// FlowOwnership::event(). So a completion is an event like any other and is not lost: either that
+// event() takes the idle flow, and the finishing worker goes on as its owner, or the owner's
+// release() fails and the owner looks again. The push releases and take_all acquires, so the owner
+// that completes the request sees the worker's writes to it. Between its push and the end of its
+// event() a finisher still uses the flow; `left_` counts the finishers that are through, with
+// release, and the flow is not freed before the finishers of all handed-out requests are through
+// (may_be_freed, acquire). While a request is in service the flow is neither moved nor closed.
 #pragma once
 
 #include <atomic>
@@ -56,18 +56,18 @@ struct FlowHost {
   const std::atomic<bool>* draining = nullptr;
   BufferPool pool;
   FlowList closed;   // for the queue to free or to pass on
-  FlowList yielded;  // owned by the list; for the queue's next poll to advance
+  FlowList yielded;  // the list owns these flows; the queue's next poll advances them
   std::atomic<uint64_t> overflowed{0};
   std::atomic<uint64_t> input_limit{0};
-  std::atomic<uint64_t> steered{0};    // flows that came here from elsewhere,
-  std::atomic<uint64_t> unsteered{0};  // and those that came back
+  std::atomic<uint64_t> steered{0};    // flows that came here from elsewhere
+  std::atomic<uint64_t> unsteered{0};  // flows that came back
 };
 
-// What one receive or send did.
+// The result of one receive or send.
 struct Transfer {
   enum class State : uint8_t {
     kMoved,   // `bytes` were moved, there may be more
-    kWait,    // nothing moved now; an event will come
+    kWait,    // no byte moved; an event will come
     kEnd,     // receive: the peer will send no more
     kBroken,  // the connection is gone
   };
@@ -75,10 +75,10 @@ struct Transfer {
   size_t bytes = 0;
 };
 
-// A request of a flow that has several. It belongs to the worker that runs it, else to the flow's
-// owner.
+// A request of a flow that has several. Its owner is the worker that runs it, and the flow's owner
+// otherwise.
 struct FlowRequest : Request {
-  // Kept for the next request.
+  // Buffers up to this size are kept for the next request.
   static constexpr size_t kKeptBytes = 4096;
 
   explicit FlowRequest(size_t output_limit_bytes) : replies(output_limit_bytes) {
@@ -97,7 +97,7 @@ class StreamFlow : public Request {
   static constexpr size_t kCoalesceBytes = 64 * 1024;
   // A flow lets others in after this much input, be it one huge request or a pipeline without end.
   static constexpr size_t kTurnBytes = 512 * 1024;
-  // So many requests that need not be run are answered before others get a turn.
+  // So many requests that need not be run are answered before other flows get a turn.
   static constexpr uint32_t kAnsweredRun = 64;
   // An idle flow keeps a reply buffer of at most this size.
   static constexpr size_t kReplyKeptBytes = 16 * 1024;
@@ -107,15 +107,16 @@ class StreamFlow : public Request {
   StreamFlow(const StreamFlow&) = delete;
   StreamFlow& operator=(const StreamFlow&) = delete;
 
-  // Any thread that has the request.
+  // The flow of a request. Any thread that has the request.
   static StreamFlow& of(Request& request) { return *request.stream; }
 
-  // Requires a null session so far. Called once, before the flow is shown to a poller.
+  // Gives the flow its session; the flow has none so far. Called once, before a poller sees the
+  // flow.
   void attach(std::unique_ptr<Session> session);
 
   // Called by the poller of `queue`, at `now`, when the wire had an event there. Returns how many
-  // requests are complete and in `out`; what finds no room there is left to the next poll. `late`:
-  // the queue was not polled for long, ask the kernel when bytes came.
+  // complete requests it has put into `out`; requests that do not fit are left to the next poll.
+  // `late`: the queue was not polled for long, so the kernel is asked when the bytes came.
   uint32_t on_event(FlowHost& queue, std::span<Request*> out, Instant now, bool late,
                     bool writable_only);
   // The same for a flow from FlowHost::yielded.
@@ -123,40 +124,41 @@ class StreamFlow : public Request {
     turn_bytes_ = 0;
     return advance({now, late || std::exchange(waited_, false)}, out);
   }
-  // DatapathQueue::finish, flush and flush_some; called by the worker that has the request. The
-  // latter two do nothing for one of several: what it replies is not the flow's before it is
-  // finished.
+  // DatapathQueue::finish, flush and flush_some, called by the worker that has the request. The
+  // latter two do nothing for one of several requests: its reply does not belong to the flow before
+  // the request is finished.
   Request* finished(Request& request);
   void flush();
   bool flush_some(size_t size_bytes);
 
-  // Home's poller: the idle flow is to close (idle too long, draining). Unsent replies keep it open
-  // when `after_replies`. False: it stays, or has an owner.
+  // Called by the home's poller to close the idle flow (idle too long, draining). Unsent replies
+  // keep it open when `after_replies`. False: the flow stays open, or has an owner.
   bool close_idle(bool after_replies);
-  // Home's poller: gives back memory that an idle flow need not hold.
+  // Called by the home's poller: gives back memory that an idle flow need not hold.
   void shrink_idle();
-  // Any thread that keeps the flow from being freed: no request of it is framed any more.
+  // No request of the flow is framed any more. Any thread that keeps the flow from being freed.
   void doom() { note_client(ClientState::kGone); }
-  // Any thread that keeps the flow from being freed: Datapath::push request.
+  // Datapath::request_push. Any thread that keeps the flow from being freed.
   void request_push() {
     if (ownership_.event()) migrate();
   }
-  // The same, for a poller before on_event: the peer has sent its last byte, or a reset.
+  // The peer has sent its last byte, or a reset. Threads as above; a poller calls it before
+  // on_event.
   void note_client(ClientState state);
 
-  // What became of a wish to move the flow.
+  // The result of a wish to move the flow.
   enum class Redirect : uint8_t {
-    kNone,   // it is there, or on its way
-    kNoted,  // its owner will move it
-    kOwned,  // it was idle: the caller owns it now and calls migrate()
+    kNone,   // the flow is there, or on its way
+    kNoted,  // the flow's owner will move it
+    kOwned,  // the flow was idle: the caller owns it now and calls migrate()
   };
   // Any thread that keeps the flow from being freed.
   Redirect redirect(FlowHost& to);
-  // The owner leaves it to the queue by which the flow is to come in to go on, having moved the
-  // wire there if need be.
+  // The owner hands the flow to the queue by which it is to come in, and moves the wire there first
+  // if necessary.
   void migrate();
-  // For the thread that took the flow from the closed ones of `queue`: where to pass it on; null =
-  // free it.
+  // Called by the thread that took the flow from the closed ones of `queue`: the queue to pass the
+  // flow to; null = free it.
   FlowHost* next_stop(FlowHost& queue);
 
   // Any thread that keeps the flow from being freed.
@@ -173,11 +175,11 @@ class StreamFlow : public Request {
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
   // Requests that were polled and not finished; or 1 if the flow has an owner or unsent replies.
   uint64_t in_flight() const;
-  // For the thread that took the flow from the closed ones: no worker that finished a request of it
-  // is still in it.
+  // Called by the thread that took the flow from the closed ones. True: every worker that finished
+  // a request of the flow is through with it.
   bool may_be_freed() const { return in_service() == 0; }
 
-  // Guarded by the registry of its home.
+  // The fields up to `shrunk` are guarded by the registry of the flow's home.
   size_t registry_index = 0;
   uint64_t seen_activity = 0;
   Instant idle_since;
@@ -186,27 +188,27 @@ class StreamFlow : public Request {
   StreamFlow* next_in_list = nullptr;  // guarded by the list that holds the flow
 
  protected:
-  // Moves bytes without blocking. `when` holds the time of the call; if `exact`, set it to when the
-  // last byte came, where that is known.
+  // Moves bytes without blocking. `when` holds the time of the call; if `exact`, the call sets it
+  // to the time when the last byte came, where that is known.
   virtual Transfer receive(char* to, size_t room, bool exact, Instant& when) = 0;
   virtual Transfer transmit(std::string_view bytes) = 0;
   // Ends the connection in both directions, so that the wire wakes the present queue.
   virtual void hang_up() = 0;
-  // Has the wire tell `to` of its events, and `from` no more. False: it cannot, all is as it was.
+  // Moves the wire's events from `from` to `to`. False: the wire cannot, and nothing has changed.
   virtual bool rewire(FlowHost& from, FlowHost& to) = 0;
-  // The wire of a closed flow notifies no queue any more; so far it has notified `queue`.
+  // Ends the events of a closed flow's wire, which went to `queue` so far.
   virtual void unwire(FlowHost& queue) = 0;
 
  private:
-  // When and how the flow came to be advanced.
+  // The time and the circumstances of one call of advance().
   struct Turn {
-    Instant now;  // never() = look at the clock if it is needed
+    Instant now;  // never() = read the clock if the time is needed
     bool late = false;
   };
-  // What came of pulling bytes in.
+  // The result of pull_in().
   enum class Pull : uint8_t { kGoOn, kYield, kClose };
 
-  // What became of the first bytes that were not looked at.
+  // The result of framing the first unread bytes.
   enum class Framed : uint8_t { kNothing, kAnswered, kRequest };
 
   uint32_t advance(Turn turn, std::span<Request*> out);
@@ -226,12 +228,12 @@ class StreamFlow : public Request {
   bool end();
   bool may_frame() const;
   bool keeps_order() const { return concurrency_ == 1; }
-  // Handed out, and not completed by an owner. (What was not handed out is not counted: a flow that
-  // keeps the order has an owner while its request is in service.)
+  // Requests that were handed out and not completed by an owner. (A flow that keeps the order hands
+  // out none: it has an owner while its request is in service.)
   uint32_t outstanding() const {
     return handed_.load(std::memory_order_relaxed) - completed_count_;
   }
-  // Any thread: requests whose finishing worker is still on its way out.
+  // Requests that were handed out and whose finisher is not through with the flow. Any thread.
   uint32_t in_service() const {
     return handed_.load(std::memory_order_relaxed) - left_.load(std::memory_order_acquire);
   }
@@ -241,31 +243,31 @@ class StreamFlow : public Request {
 
   FlowRoute route_;
   FlowOwnership ownership_;
-  // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted; the owner
-  // finds out about the connection itself when it frames, receives or sends.
+  // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted. The owner
+  // learns the state of the connection itself when it receives or sends.
   std::atomic<ClientState> client_state_{ClientState::kOpen};
   bool drained_ = true;           // the wire has nothing more until its next event
   bool ended_ = false;            // received the peer's end of stream
   bool broken_ = false;           // sending failed
-  bool waited_ = false;           // was handed on: bytes may have come long ago
+  bool waited_ = false;           // the flow was handed on: bytes may have come long ago
   bool close_when_sent_ = false;  // close_after of a finished request
   size_t turn_bytes_ = 0;         // received since a poll last gave the flow its turn
   size_t frame_length_ = 0;       // of the request in flight, in a flow that keeps the order
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
-  size_t frame_tried_ = 0;        // unread bytes when it was last seen to be incomplete
+  size_t frame_tried_ = 0;        // unread bytes when the request was last seen to be incomplete
   InputBuffer input_;
   ReplyBuffer reply_buffer_;
   std::unique_ptr<Session> session_;
   Instant received_at_;
   uint32_t concurrency_ = 1;
   std::unique_ptr<RequestData> own_data_;              // of a flow that keeps the order
-  std::vector<std::unique_ptr<FlowRequest>> several_;   // of one that does not: all there are,
+  std::vector<std::unique_ptr<FlowRequest>> several_;   // of a flow that does not: all requests,
   std::vector<FlowRequest*> spare_;                     // and those that are not in service
   uint32_t completed_count_ = 0;
   PushList<FlowRequest> completed_;
   std::atomic<uint32_t> handed_{0};  // written by the owner
   std::atomic<uint32_t> left_{0};    // finishers that will not touch the flow again
-  // Written by the owner, read by anyone: plain store of own value plus one.
+  // Written by the owner with plain stores, read by any thread.
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};

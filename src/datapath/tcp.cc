@@ -8,7 +8,7 @@
 namespace rubato {
 namespace {
 
-// A listener per queue, which share a free address; `port` is then its port.
+// One listener per queue, on a free address that they share; `port` is then the port of it.
 Result<std::vector<Fd>> listeners(const TcpOptions& options, uint16_t& port) {
   const Result<SocketAddress> wanted = resolve(options.bind, port);
   if (!wanted.ok()) return Error{wanted.error()};
@@ -52,7 +52,7 @@ Status TcpDatapath::start() {
   ports_.push_back(options.port);
   for (const TcpPort& more : options.more_ports) ports_.push_back(more.port);
   std::vector<std::vector<Fd>> of_queue(options.queues);
-  // One after the other, so that none is given another's.
+  // The ports are claimed one after the other, so that no two get the same.
   for (uint16_t& port : ports_) {
     Result<std::vector<Fd>> heard = listeners(options, port);
     if (!heard.ok()) return Error{heard.error()};

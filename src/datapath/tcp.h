@@ -8,12 +8,12 @@
 // A request costs its share of an epoll_wait, one recv and one send; nothing is allocated and no
 // lock is taken. Registration with epoll is edge-triggered and made once per connection and move. A
 // connection costs about 500 bytes of ours, its session, and 1 KiB of reply buffer for two seconds
-// after its last request; input buffers are borrowed only while there is input. What the kernel
-// keeps per socket comes on top.
+// after its last request; input buffers are borrowed only while there is input. The kernel's memory
+// per socket comes on top.
 //
-// It may listen on several ports; what is spoken on each is for the Protocol to say.
+// The datapath may listen on several ports; the Protocol decides which protocol each port speaks.
 //
-// Threads: as datapath.h says. The Protocol must outlive the datapath. No worker may call anything
+// Threads: as datapath.h says. The Protocol must outlive the datapath. No worker may make a call
 // while the datapath is destroyed.
 #pragma once
 
@@ -45,7 +45,7 @@ struct TcpOptions {
   Nanos idle_timeout;              // zero = none
   FlowLimits limits;
   bool kernel_timestamps = true;   // date unpolled requests by the kernel's receive time
-  bool date_backlog = false;       // and those that polls, full already, have left in the kernel
+  bool date_backlog = false;       // also those that a full poll has left in the kernel
 };
 
 class TcpQueue;
@@ -58,7 +58,7 @@ class TcpDatapath : public Datapath {
 
   // The port that clients connect to.
   uint16_t port() const { return ports_.front(); }
-  // Those of TcpOptions::more_ports follow the first.
+  // The first port, then those of TcpOptions::more_ports.
   std::span<const uint16_t> ports() const { return ports_; }
 
   uint32_t queues() const override;
@@ -72,13 +72,13 @@ class TcpDatapath : public Datapath {
   bool unsteer(uint64_t flow) override;
   bool request_push(uint64_t flow) override;
 
-  // What the limit on flows and the idle timeout are now; may be changed while running. Any thread.
+  // Change the limit on flows and the idle timeout, also while the server runs. Any thread.
   void set_max_flows(uint32_t flows) { shared_.max_flows.store(flows, std::memory_order_relaxed); }
   void set_idle_timeout(Nanos timeout) {
     shared_.idle_timeout_ns.store(timeout.count(), std::memory_order_relaxed);
   }
 
-  // What all queues share.
+  // The state that all queues share.
   struct Shared {
     Shared(TcpOptions options_in, Protocol& protocol_in);
     const TcpOptions options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a TcpQueue takes connections in: within the limit on flows, and within that on descriptors.
+// How a TcpQueue accepts connections, within the limit on flows and the limit on descriptors.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -79,8 +79,8 @@ void TcpQueue::refuse(Fd socket, const std::string& reply) {
   ::recv(socket.get(), unused, sizeof unused, MSG_DONTWAIT);
 }
 
-// The waiting connection cannot be accepted, and would be reported again at once: a spinning
-// server. The reserve descriptor is given up so that it can be accepted and refused.
+// The waiting connection cannot be accepted, and epoll would report it again at once, so that the
+// server spins. The reserve descriptor is given up to accept the connection and refuse it.
 void TcpQueue::out_of_descriptors(uint32_t port, Instant now) {
   const int listener = listeners_[port].get();
   if (reserve_.valid()) {
@@ -95,7 +95,7 @@ void TcpQueue::out_of_descriptors(uint32_t port, Instant now) {
   accept_again_ = now + kAcceptPause;
 }
 
-// Draining: the listeners were shut by drain(), which may still be at it, so descriptors stay.
+// Draining: drain() shuts the listeners and may not be done yet, so the descriptors stay open.
 void TcpQueue::leave_listeners() {
   if (!accepts_) return;
   accepts_ = false;

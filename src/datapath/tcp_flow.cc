@@ -10,8 +10,8 @@
 namespace rubato {
 namespace {
 
-// Discarded before a close, so that the kernel does not answer unread input with a reset that
-// overtakes the last reply.
+// At most so much unread input is discarded before a close, so that the kernel does not answer it
+// with a reset that overtakes the last reply.
 constexpr size_t kDiscardBytes = 256 * 1024;
 constexpr size_t kDiscardStep = 4096;  // fits on a fiber's stack
 

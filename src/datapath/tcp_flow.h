@@ -18,8 +18,8 @@ class TcpFlow final : public StreamFlow {
         timestamps_(kernel_timestamps) {}
 
   int fd() const { return socket_.get(); }
-  // Ends the connection under its owner, which then finds it gone. May be called by any thread that
-  // keeps the flow from being freed.
+  // Ends the connection under the flow's owner, which then finds it gone. Any thread that keeps the
+  // flow from being freed.
   void abort();
 
  protected:

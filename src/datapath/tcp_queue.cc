@@ -38,7 +38,8 @@ int wait_events(int epoll, epoll_event* events, int most, Nanos limit) {
 TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
     : shared_(shared), owner_queue_(*this, shared.index, shared.options.limits, shared.draining) {}
 
-// Events of the listeners from now on; true as well of those that are heard already.
+// Has epoll report the listeners from now on. True if all are registered, also those that were
+// before.
 bool TcpQueue::hear_listeners() {
   bool heard = true;
   for (Fd& listener : listeners_) {
@@ -54,7 +55,7 @@ Status TcpQueue::start(std::vector<Fd> listeners) {
   event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   reserve_ = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   listeners_ = std::move(listeners);
-  // Edge-triggered, each write to the eventfd is an event, and nobody ever needs to read it.
+  // Edge-triggered: each write to the eventfd is an event, and no thread ever needs to read it.
   epoll_event wake{EPOLLIN | EPOLLET, {.ptr = &event_}};
   if (!epoll_.valid() || !event_.valid() ||
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &wake) != 0 ||
@@ -80,7 +81,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
   while (taken < out.size()) {
     if (!remembers()) {
       if (looks == 0) break;
-      // One event is mostly one request, so few of these will have to be remembered.
+      // One event is mostly one request, so few events will have to be remembered.
       const auto room = static_cast<uint32_t>(out.size()) - taken;
       const bool more = harvest(std::min(room, kEventBurst), Nanos(0));
       looks = more ? looks - 1 : 0;
@@ -92,7 +93,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
   return taken;
 }
 
-// Leaves the line alone while nothing changes: other workers read it.
+// Does not write the cache line while nothing changes: other workers read it.
 void TcpQueue::note_unfinished() {
   const bool unfinished = remembers();
   if (unfinished_.load(std::memory_order_relaxed) != unfinished) {
@@ -100,7 +101,7 @@ void TcpQueue::note_unfinished() {
   }
 }
 
-// True if the kernel may have more than it gave.
+// Takes events from the kernel. True if the kernel may have more.
 bool TcpQueue::harvest(uint32_t most, Nanos limit) {
   const int n = wait_events(epoll_.get(), events_.data(), static_cast<int>(most), limit);
   next_event_ = 0;
@@ -179,7 +180,7 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
   if (remembers() || owner_queue_.has_yielded()) return;
   reap();
   housekeep(datapath_now(), OwnerQueue::kSweepInWait);
-  // The sweep must go on while anybody is connected, or the listener waits to be heard again.
+  // The sweep must go on while a client is connected or a listener waits to be heard again.
   const bool sweeping = shared_.open_flows.load(std::memory_order_relaxed) > 0;
   if (sweeping || accept_again_ != Instant()) limit = std::min(limit, OwnerQueue::kSweepRound);
   waiting_.store(true, std::memory_order_seq_cst);
@@ -196,7 +197,7 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
   last_poll_ = datapath_now();
 }
 
-// Takes nothing: the polls that follow do.
+// Only waits; the polls that follow take the events.
 void TcpQueue::sleep_as_proxy(std::span<DatapathQueue* const> delegated, Nanos limit) {
   std::array<pollfd, limits::kMaxWorkers> ready;
   size_t count = 0;
@@ -220,7 +221,7 @@ void TcpQueue::wake() {
   if (again) return;
   if (!waiting_.load(std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
-  // Fails only when the counter is full of wakes that nobody needed to read; each was an event.
+  // Fails only when the counter is full of wakes that no thread needed to read; each was an event.
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
 }
 

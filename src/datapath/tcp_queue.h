@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TcpQueue: one worker's epoll instance, listener and connections. See tcp.h for the whole and
-// stream_flow.h for what happens on one connection.
+// stream_flow.h for one connection.
 //
-// poll and wait hold the poll lock (a try-lock: a thread that fails gets nothing). It guards
-// everything here that is not atomic, in particular the remembered events: a closed flow is freed
-// only while none are remembered, here and at the queues that it has left (flow_route.h), so no
-// event ever names a freed flow.
+// poll and wait hold the poll lock (a try-lock: a thread that fails takes no request). The lock
+// guards everything here that is not atomic, in particular the remembered events: a closed flow is
+// freed only while none are remembered, here and at the queues that the flow has left
+// (flow_route.h), so no event ever names a freed flow.
 //
 // Waking. wake() stores `woken_` and then loads `waiting_`; wait() stores `waiting_` and then loads
 // `woken_`; all four are seq_cst, so at least one side sees the other: the waker writes the
 // eventfd, or the waiter does not sleep. wake() is remembered for the next wait.
 //
-// Minding. delegate_to() stores `proxy_` and then exchanges `woken_`, wake() exchanges `woken_` and
-// then loads `proxy_`. Both exchanges acquire and release: if wake()'s is the later one it finds
-// the proxy poller and wakes it too, if delegate_to()'s is, what wake() told of is there to be
-// polled. What comes from the kernel ends the proxy poller's wait by this queue's epoll instance.
+// Delegation. delegate_to() stores `proxy_` and then exchanges `woken_`, wake() exchanges `woken_`
+// and then loads `proxy_`. Both exchanges acquire and release: if the exchange of wake() is the
+// later one, wake() finds the proxy poller and wakes it too; if that of delegate_to() is, the work
+// that wake() announced is there to be polled. An event from the kernel ends the proxy poller's
+// wait through this queue's epoll instance.
 #pragma once
 
 #include <sys/epoll.h>
@@ -57,8 +58,9 @@ class TcpQueue final : public DatapathQueue {
   // Any thread: no new connections from now on; the next poll closes idle flows.
   void drain();
 
-  // Any thread that keeps the flow from being freed: its events come to this queue, all that it has
-  // now at once; and no more. watch is false when the kernel has no memory for it.
+  // From watch to unwatch the events of the flow come to this queue; its present state comes at
+  // once. watch returns false when the kernel has no memory for it. Any thread that keeps the flow
+  // from being freed.
   bool watch(TcpFlow& flow);
   void unwatch(const TcpFlow& flow);
   FlowHost& host() { return owner_queue_.host(); }
@@ -87,14 +89,14 @@ class TcpQueue final : public DatapathQueue {
   void leave_listeners();
 
   TcpDatapath::Shared& shared_;
-  OwnerQueue owner_queue_;  // its poll lock guards all that is not atomic
+  OwnerQueue owner_queue_;  // its poll lock guards every field that is not atomic
   Fd epoll_;
   Fd event_;
   std::vector<Fd> listeners_;  // by port; events name them, so they stay where they are
   Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
   Instant last_poll_;
   bool left_some_ = false;  // the last poll was full
-  Instant accept_again_;  // a listener is out of epoll until then; zero = all are in
+  Instant accept_again_;  // a listener is out of epoll until this time; zero = all are in
   bool accepts_ = true;   // the listeners are in service
   uint32_t next_event_ = 0;
   uint32_t event_count_ = 0;

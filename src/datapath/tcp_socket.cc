@@ -143,7 +143,7 @@ Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options)
 }
 
 Instant received_at(const msghdr& message, Instant otherwise) {
-  msghdr& m = const_cast<msghdr&>(message);  // the macros of some C libraries want it so
+  msghdr& m = const_cast<msghdr&>(message);  // the macros of some C libraries need it
   for (cmsghdr* c = CMSG_FIRSTHDR(&m); c != nullptr; c = CMSG_NXTHDR(&m, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS) continue;
     timespec stamp{};
@@ -157,7 +157,7 @@ Fd accept_from(int listener, SocketAddress& peer) {
   for (;;) {
     peer.length = sizeof peer.storage;
     const int fd = ::accept4(listener, raw(peer), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    // A connection that was reset while it waited is not the listener's trouble.
+    // A connection that was reset while it waited is no failure of the listener.
     if (fd >= 0 || (errno != EINTR && errno != ECONNABORTED)) return Fd(fd);
   }
 }

@@ -50,8 +50,8 @@ std::string to_text(const SocketAddress& address);
 // The first address of `host`; "*" is every local one.
 Result<SocketAddress> resolve(const std::string& host, uint16_t port);
 
-// Finds whether any server, be it another one of this user, holds the address; with port 0 picks a
-// free one. Returns the address with its port. SO_REUSEPORT would let two servers share a port
+// Fails if another process, be it another server of this user, holds the address; with port 0 picks
+// a free port. Returns the address with its port. SO_REUSEPORT would let two servers share a port
 // silently, each with part of the connections.
 Result<SocketAddress> claim_address(SocketAddress address);
 
@@ -64,17 +64,17 @@ struct ListenOptions {
 // TCP_NODELAY, keep-alive and time stamps.
 Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options);
 
-// When the kernel received what a recvmsg with SO_TIMESTAMPNS returned; `otherwise` if it does not
-// say, or what it says cannot be.
+// The time when the kernel received the bytes that a recvmsg with SO_TIMESTAMPNS returned;
+// `otherwise` if the kernel gives no time or an impossible one.
 Instant received_at(const msghdr& message, Instant otherwise);
 
-// A non-blocking listener on an address that nobody else has; with port 0 on any free one, which
-// `address` then tells.
+// A non-blocking listener on an address that no other socket has; with port 0 on any free port,
+// which `address` then holds.
 Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
                         SocketAddress& address);
 
-// The next connection, with the other end's address, which is not to be had from the socket any
-// more once that end has reset it. Not valid, and errno: none can be had.
+// The next connection, with the other end's address, which the socket no longer gives once that end
+// has reset it. An invalid Fd, with errno set: there is no connection.
 Fd accept_from(int listener, SocketAddress& peer);
 
 // This end of a connected socket.

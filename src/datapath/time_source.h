@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The datapath's one way to the process clock. Any thread.
+// The datapath's only access to the process clock. Any thread.
 #pragma once
 
 #include "mechanism/clock/clock.h"

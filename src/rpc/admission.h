@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AdmissionController: admission by credits (overload/admission.h) for the sessions of one server.
-// It lends the rule a clock's thread, locks, the calling worker, and the way to the clients: a
+// It adds to the rule a timer thread, locks, the calling worker, and the way to the clients: a
 // client that is offered credits without having asked is notified through the datapath.
 //
-// The path of a request (arrived, classify, started, replied, dropped, demanded, take_offer) takes
-// no lock and writes only lines of the calling worker and the session's. Every so often, at most
-// once in CreditSettings::update_every for all workers, one of these calls also updates the pool; a
-// thread of the controller's does where none comes. So many clients are notified per turn that
-// telling 10 000 idle sessions holds nobody up.
+// The path of a request (arrived, classify, started, replied, refused, note_demand, take_offer)
+// takes no lock and writes only cache lines of the calling worker and of the session. At most once
+// in CreditSettings::update_every for all workers, one of these calls also updates the pool; the
+// controller's own thread does so when no call comes. The number of clients notified per turn is
+// bounded, so that notifying 10 000 idle sessions delays no request.
 //
 // Any thread. An AdmittedSession belongs to the flow's owner of the moment; it must stay where it
 // is while it is open.
@@ -36,7 +36,7 @@ class Datapath;
 
 namespace rubato::rpc {
 
-// A mutex that no request is preempted with. The region comes first and goes last.
+// A mutex whose holder is not preempted. The non-preemptible region encloses the lock.
 class PreemptDisablingMutex {
  public:
   void lock() {
@@ -91,13 +91,13 @@ class AdmissionController final : public CreditSource {
   AdmissionController(const AdmissionController&) = delete;
   AdmissionController& operator=(const AdmissionController&) = delete;
 
-  // Sessions' flows are flows of this datapath: from now on they are notified, and the controller's
-  // thread runs. Until detach() the datapath lives.
+  // The flows of the sessions are flows of this datapath: from now on they are notified, and the
+  // controller's thread runs. The datapath must live until detach().
   void attach(Datapath& datapath);
   void detach();
 
-  // Returns the credit to tell; -1 = there are as many sessions as are taken, or as one address may
-  // have (counted).
+  // Returns the credit to advertise; -1 = the limit on sessions, or on those of one address, is
+  // reached (counted).
   int64_t open(AdmittedSession& session, uint32_t demand, Instant now);
   void close(AdmittedSession& session);
   void note_fault();
@@ -113,14 +113,14 @@ class AdmissionController final : public CreditSource {
   int64_t note_demand(AdmittedSession& session, uint32_t demand, Instant now);
   int64_t take_offer(AdmittedSession& session, Instant now);
 
-  // What the controller's thread does every so often. True = soon again.
+  // One turn of the controller's thread. True = the next turn is due soon.
   bool tick(Instant now);
 
   Nanos delay(Instant now) const { return admission_.delay(now); }
-  // How long a client that was refused had better wait: until the requests ahead are through.
+  // The time that a refused client should wait: until the requests ahead are through.
   Nanos retry_after() const;
 
-  // As of the last update, but for what is withheld.
+  // As of the last update, except for the withheld credits.
   const Pool& pool() const { return admission_.pool(); }
   Pool& pool() { return admission_.pool(); }
   const AdmissionOptions& options() const { return options_; }
@@ -135,9 +135,9 @@ class AdmissionController final : public CreditSource {
   struct Counts : overload::Admission<LivePlatform>::Counts {
     uint64_t opened = 0;
     uint64_t sessions_refused = 0;             // sessions over the limit
-    uint64_t refused_of_address = 0;  // over that of their address
-    uint64_t faults = 0;              // sessions that were ended for what they sent
-    uint64_t offered = 0;                // sessions that were offered credits unasked
+    uint64_t refused_of_address = 0;  // sessions over the limit of their address
+    uint64_t faults = 0;              // sessions that were ended for a faulty frame
+    uint64_t offered = 0;             // offers of credits that the session had not asked for
   };
   Counts counts() const;
 
@@ -157,7 +157,7 @@ class AdmissionController final : public CreditSource {
   const AdmissionOptions options_;
   mutable overload::Admission<LivePlatform> admission_;
 
-  mutable PreemptDisablingMutex sessions_mutex_;  // guards what follows
+  mutable PreemptDisablingMutex sessions_mutex_;  // guards the fields up to faults_
   std::unordered_map<std::string, uint32_t> of_address_;  // sessions, where addresses have a limit
   uint32_t open_sessions_ = 0;
   uint64_t opened_ = 0;
@@ -173,7 +173,7 @@ class AdmissionController final : public CreditSource {
   std::thread thread_;
 };
 
-// The sessions' flows are this datapath's, for as long as this lives.
+// Attaches the controller to a datapath for the life of this object.
 class AdmissionAttachment {
  public:
   AdmissionAttachment(AdmissionController& admission, Datapath& datapath) : admission_(admission) {

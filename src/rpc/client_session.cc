@@ -54,8 +54,8 @@ void ClientSession::send_request(Kind kind, std::string& out, Instant now) {
   send(kind, out, sent_.back().id, next.body);
 }
 
-// While something is unanswered the answer brings the credit, and what is sent next says the rest;
-// but an answer may be long in coming, so that something is wanted at all is said at once.
+// While a request is unanswered, its answer brings the credit, and the next frame brings the exact
+// demand. An answer may take long, though, so a demand that was zero is announced at once.
 bool ClientSession::send_demand(std::string& out, Instant now) {
   const bool wants = !queue_.empty();
   if (!sent_.empty() && !wants) return false;
@@ -91,7 +91,7 @@ Status ClientSession::receive(std::string_view bytes, Instant now) {
 }
 
 Status ClientSession::take(const Message& message) {
-  // Before the server knows the number, what it has to say is an error of session 0.
+  // Before the server knows the session's number, its errors have session 0.
   const bool nameless = message.kind == Kind::kError && message.session == 0;
   if (message.session != options_.session && !nameless) return Done{};  // an earlier one's, by UDP
   switch (message.kind) {

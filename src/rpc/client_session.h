@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ClientSession: the client's side of one session without the wire. It queues requests while it has
-// no credit, gives up those that wait for too long, keeps no more unanswered than its credit, and
-// says of every request once how it ended. Bytes go in and out, times are given; one owner at a
-// time. docs/RPC.md has the rules, clients/python the same in Python.
+// no credit, gives up requests that wait for too long, keeps no more requests unanswered than its
+// credit, and reports once how each request ended. The caller passes the bytes and the times; one
+// owner at a time. docs/RPC.md has the rules, clients/python the same in Python.
 #pragma once
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace rubato::rpc {
 
 struct ClientOptions {
   uint32_t queue = 16;             // requests waiting here for credit, at least 1; the paper's
-  bool discard_oldest = true;         // for a new one when it is full; else the new one goes
+  bool discard_oldest = true;         // for a new one when the queue is full; else the new one goes
   Nanos expire = Nanos::millis(10);     // of a request in the queue; zero = never
   Nanos answer_within = Nanos::seconds(1);  // of one that was sent; zero = for ever
   size_t reply_bytes = kMaxBodyBytes;   // a larger one breaks the session
-  uint32_t session = 1;            // its number; over UDP one that no other of this address has
+  uint32_t session = 1;            // number; over UDP unique among the sessions of this address
   bool datagrams = false;          // frames may get lost: hello and demand are repeated
   Nanos repeat = Nanos::millis(20);
 };
@@ -58,21 +58,21 @@ class ClientSession {
   ClientSession(const ClientOptions& options, ClientEvents& events)
       : options_(options), events_(events) {}
 
-  // `tag` comes back in on_end. Of the body a copy is kept.
+  // `tag` comes back in on_end. The session keeps a copy of the body.
   void submit(uint64_t tag, std::string_view body, Instant now);
 
   // Appends the next frame to be sent, and returns true, or false if there is none now. Over UDP
-  // each is a datagram.
+  // each frame is one datagram.
   bool next_frame(std::string& out, Instant now);
-  // Bytes that came, cut anywhere (over UDP: one datagram). Fails when the session is over: the
-  // server said so, or what came is no answer; then lost() is due.
+  // Takes received bytes, cut anywhere (over UDP: one datagram). Fails when the session is over,
+  // because the server ended it or the bytes are no answer; the caller must then call lost().
   Status receive(std::string_view bytes, Instant now);
-  // Time has passed.
+  // Ends the requests whose time is up at `now`.
   void poll(Instant now);
-  // The connection is gone, or is given up: what was sent is lost, what was not stays queued, and
-  // the next frame opens a new session.
+  // The connection is gone, or is given up: sent requests are lost, queued requests stay, and the
+  // next frame opens a new session.
   void lost();
-  // The same, and what is queued is lost too.
+  // As lost(), and the queued requests are lost too.
   void abandon();
   // Appends a goodbye.
   void leave(std::string& out);
@@ -80,7 +80,7 @@ class ClientSession {
   size_t outstanding() const { return sent_.size(); }
   size_t queued() const { return queue_.size(); }
   uint32_t credit() const { return credit_; }
-  // Told by the server to open; before that the credit means nothing.
+  // True once the server has welcomed the session; before that the credit means nothing.
   bool open() const { return state_ == State::kOpen; }
 
  private:
@@ -97,7 +97,7 @@ class ClientSession {
   };
 
   bool send_first(std::string& out, Instant now);
-  // How many may be unanswered.
+  // How many requests may be unanswered.
   size_t allowed() const { return spent_first_ ? credit_ : std::max(credit_, 1u); }
   void send_request(Kind kind, std::string& out, Instant now);
   bool send_demand(std::string& out, Instant now);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CreditSource: the credits that a server's clients hold, as the runtime sees them: the allocation
-// of cores (overload/cores/contract.h, IdleHost), what it counts as refused, and what it tells load
-// balancers. The server that hands out credits lends it to the runtime for its life. Any thread, at
-// any time.
+// CreditSource: the credits that a server's clients hold, as the runtime uses them: to allocate
+// cores (overload/cores/contract.h, IdleHost), to count refusals, and to inform load balancers. The
+// server that hands out credits lends the source to the runtime for its life. Any thread, at any
+// time.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace rubato {
 
-// What a source says of overload. Each number was true a moment ago, two need not be of the same.
+// The state of a source. Each number was true a moment ago, but not all at the same moment.
 struct CreditReport {
   int64_t sessions = 0;
   int64_t drained = 0;
   int64_t total = 0;   // credits that all sessions together may have
-  int64_t issued = 0;  // told
+  int64_t issued = 0;  // credits told to the sessions
   Nanos delay;         // how long requests wait for their turn
-  // What the source refuses by itself: not what the runtime refuses, and counts.
+  // The requests that the source itself refused, without those that the runtime refuses and counts.
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
 };
 
