@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where requests end, for the framings that the library brings. Pure functions over bytes (a
-// LineFinder remembers what it has looked at and belongs to one connection). Units: bytes.
+// Finds the ends of requests, for the framings of the library. Pure functions over bytes (a
+// LineFinder remembers the bytes it has searched and belongs to one connection). Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace rubato::api {
 
 struct Found {
   enum class State : uint8_t {
-    kIncomplete,  // `length` is how many bytes the request will have in all, 0 = unknown
+    kIncomplete,  // `length` is the size of the whole request, 0 = unknown
     kComplete,    // the request is `length` bytes, its payload `payload_bytes` at `offset`
     kMalformed,
     kTooLarge,
@@ -26,16 +26,16 @@ struct Found {
 
 inline constexpr size_t kPrefixBytes = 4;
 
-// Four bytes of big-endian length, then so many of payload.
+// A request of four bytes, the big-endian length of the payload, and the payload.
 Found find_prefixed(std::string_view unread, size_t max_payload_bytes);
 
-// The prefix of a payload of that size. Requires size < 4 GiB.
+// The prefix of a payload of `payload_bytes`. Requires payload_bytes < 4 GiB.
 std::string prefix_of(size_t payload_bytes);
 
 // A line; neither its newline nor one carriage return before it is payload.
 class LineFinder {
  public:
-  // `unread` starts where it did in the call before, unless that one found a request.
+  // `unread` starts where it did in the previous call, unless that call found a request.
   Found find(std::string_view unread, size_t max_payload_bytes);
 
  private:

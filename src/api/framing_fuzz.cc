@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both framings over any bytes: what is found lies inside the input, ends are found the same
-// however the bytes are cut, and no request is larger than allowed.
+// Both framings over any bytes: a request lies inside the input, its end is the same however the
+// bytes are cut, and no request is larger than allowed.
 #include <cstdint>
 
 #include "api/framing.h"

@@ -20,7 +20,7 @@
 namespace rubato::api {
 namespace {
 
-// Where the options of the library are in the struct of C.
+// The place of one option of the library in the C struct.
 struct Place {
   std::string_view option;
   size_t offset;
@@ -71,13 +71,13 @@ constexpr Place kPlaces[] = {
     // end of c-places
 };
 
-// "name=value" each, in C: two fields.
+// A list of "name=value" settings, which takes two fields in C.
 struct SettingsField {
   const char* const* texts;
   size_t count;
 };
 
-// From an option to a field of C; texts stay the option's.
+// Converts an option to a field of C; texts still belong to the option.
 int64_t field_of(Nanos option) { return option.count(); }
 uint32_t field_of(bool option) { return option ? 1 : 0; }
 const char* field_of(const std::string& option) { return option.c_str(); }
@@ -92,7 +92,7 @@ T field_of(T option) {
   return option;
 }
 
-// From a field of C to an option. Fails with what is wrong where the option could not hold it.
+// Converts a field of C to an option. Fails, with the fault, if the option cannot hold the value.
 Status take(int64_t field, Nanos& option) {
   option = Nanos(field);
   return Done{};
@@ -135,7 +135,7 @@ struct Options {
     ServerOptions::visit(server, v);
   }
 
-  // Calls v(info, field, where) for each option that the struct of C has, with its bytes there.
+  // Calls v(info, option, where) for each option that the C struct has; `where` is its field there.
   template <class Bytes, class V>
   void visit_with(Bytes* c, V&& v) {
     visit([&](const OptionInfo& info, auto& option) {
@@ -148,7 +148,7 @@ struct Options {
   }
 };
 
-// The first complaint.
+// Keeps the first error.
 class Complaint {
  public:
   void note(const char* name, const Status& status) {
@@ -171,7 +171,7 @@ Status read_fields(const rubato_options& c, Options& options) {
   return complaint.status();
 }
 
-// As if each were given as text.
+// Checks each option as if it were given as text.
 Status check_ranges(Options& options) {
   Complaint complaint;
   options.visit([&](const OptionInfo& info, auto& field) {
@@ -188,7 +188,7 @@ void use_server_options(const ServerOptions& server, uint32_t workers, Setup& se
   setup.loopback = server.transport == Transport::kLoopback;
   setup.max_request_bytes = server.max_request_bytes;
   setup.max_reply_bytes = server.max_reply_bytes;
-  // Twice the largest request: the framing refuses first, and says why.
+  // Twice the largest request, so that the framing refuses first and gives the reason.
   const FlowLimits limits{2 * (server.max_request_bytes + rpc::kHeaderBytes),
                           server.max_reply_bytes + 2 * rpc::kHeaderBytes};
   setup.tcp.bind = server.bind;
@@ -235,7 +235,7 @@ rubato_options default_options() {
   return c;
 }
 
-// A client over the limit is told so, and time in the kernel's queues counts as waiting.
+// A client over the limit gets an error, and the wait in the kernel counts as waiting.
 void Setup::speak_rpc() {
   runtime.overload = Overload::kCredits;
   runtime.refusal_rule.target_delay = admission.credits.target_delay;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato_options into the options of the runtime and the datapaths. For set-up; no shared state.
+// Converts rubato_options into the options of the runtime and the datapaths. For set-up; no shared
+// state.
 #pragma once
 
 #include <rubato/rubato.h>
@@ -16,7 +17,7 @@ namespace rubato::api {
 
 rubato_options default_options();
 
-// What a server is built from.
+// The options that a server is built from.
 struct Setup {
   RuntimeOptions runtime;
   bool loopback = false;
@@ -31,12 +32,12 @@ struct Setup {
   bool handle_signals = false;
   rpc::AdmissionOptions admission;
 
-  // The application's framing is RUBATO_FRAMING_RPC.
+  // Adapts the options to an application whose framing is RUBATO_FRAMING_RPC.
   void speak_rpc();
 };
 
-// Fails with one line that names the option and what it takes. What the runtime and the datapath
-// check themselves (policy, settings, address) is left to them.
+// Fails with one line that names the option and the values it takes. The runtime and the datapath
+// check the policy, its settings and the address themselves.
 Result<Setup> read_options(const rubato_options* given);
 
 }  // namespace rubato::api

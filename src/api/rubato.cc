@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of <rubato/rubato.h>, which says what they do. What a failing allocation throws at
-// set-up becomes an error; in a callback it is the callback's request that fails.
+// The functions of <rubato/rubato.h>, which documents them. The exception of a failed allocation
+// becomes an error at set-up; in a callback it fails the callback's request.
 #include <rubato/rubato.h>
 
 #include <algorithm>

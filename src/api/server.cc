@@ -22,7 +22,8 @@ using rubato::TcpDatapath;
 
 namespace {
 
-// Of the files that the application's process may have open; more take the place of silent ones.
+// A bound, since these connections use descriptors of the application's process; a new connection
+// beyond it takes the place of a silent one.
 constexpr size_t kMetricsConnections = 32;
 
 rubato_times times_of(const Histogram& values) {

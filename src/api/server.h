@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato_server: a Service on a runtime on a datapath, and what is around them: signals, metrics,
-// the client side of the loopback. Threads: as <rubato/rubato.h> says of the functions that call
-// these methods.
+// rubato_server: a Service on a runtime on a datapath, with signals, metrics and the client side of
+// the loopback. Threads: as <rubato/rubato.h> says of the functions that call these methods.
 #pragma once
 
 #include <rubato/rubato.h>
@@ -60,10 +59,10 @@ struct rubato_server {
   std::optional<rubato::rpc::AdmissionAttachment> attached_;
   std::unique_ptr<rubato::Runtime> runtime_;
   std::unique_ptr<rubato::Exporter> exporter_;    // reads the runtime, so it goes first
-  std::unique_ptr<rubato::AgentPort> agent_;      // the same
+  std::unique_ptr<rubato::AgentPort> agent_;      // as the exporter
   std::atomic<bool> has_run_{false};
   std::atomic<uint32_t> metrics_port_{0};
   std::atomic<uint32_t> agent_port_{0};
   std::mutex leftovers_mutex_;  // guards leftovers_
-  std::unordered_map<uint64_t, std::string> leftovers_;  // replies taken before they were asked for
+  std::unordered_map<uint64_t, std::string> leftovers_;  // replies beyond the bytes asked for
 };

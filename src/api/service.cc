@@ -102,8 +102,8 @@ void Service::handle(Request& request) {
   session.answered(request);
 }
 
-// A loop that throws has failed the request it was at, and goes on. One that returns early costs
-// one waiting request a refusal, so it cannot hold up the others in silence.
+// A loop that throws fails its current request, and is called again. A loop that returns early has
+// one waiting request refused, so it cannot hold up the other requests in silence.
 void Service::run_loop() {
   for (;;) {
     guarded([this] { application_.loop(application_.user); });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Service: a rubato_application as the runtime sees one. It opens sessions, runs handlers, hooks or
-// the server loop, and sees to it that each request is answered or refused once, whatever the
-// callbacks do. Thread safe as Application and Protocol ask; the callbacks' data is the user's.
+// the server loop, and ensures that each request is answered or refused once, whatever the
+// callbacks do. Thread safe as Application and Protocol require; the application guards the data of
+// its callbacks.
 #pragma once
 
 #include <rubato/rubato.h>
@@ -53,7 +54,7 @@ class Service final : public Application, public Protocol {
   size_t max_reply_bytes() const { return max_reply_bytes_; }
   std::string type_name(uint32_t type) const;
 
-  // Of the sessions, with RUBATO_FRAMING_RPC; else null.
+  // The admission of the sessions with RUBATO_FRAMING_RPC; else null.
   rpc::AdmissionController* admission() const { return admission_.get(); }
 
   void count_refusal(rubato_refusal reason);

@@ -97,7 +97,7 @@ void ApiSession::find_rpc(std::string_view unread, Request& request) {
   own.found.offset = frame.length_bytes - own.found.payload_bytes;
 }
 
-// A frame function that says what cannot be is treated as if the input were malformed.
+// An impossible result of the frame function is treated as malformed input.
 Found ApiSession::find_as_user_says(std::string_view unread) {
   const rubato_application& app = service_.application();
   rubato_frame frame{};
@@ -159,8 +159,8 @@ bool ApiSession::reply(Request& request, std::string_view bytes) {
   return true;
 }
 
-// The length goes in front of what is known only at the end. Until then the body waits here, for
-// the reply buffer may be sent at any long_begin.
+// The length goes in front of the body but is known only at its end. Until then the body is kept
+// here, since the reply buffer may be sent at any long_begin.
 void ApiSession::end_of_reply(Request& request) {
   ApiRequest& own = ApiRequest::of(request);
   switch (service_.framing()) {
@@ -210,7 +210,7 @@ void ApiSession::refuse_because(Request& request, rubato_refusal reason) {
   }
   if (rpc_) return;
   request.close_after |= reason != RUBATO_REFUSED_OVERLOAD;
-  // Behind the first part of a reply that has left, a refusal would be read as the rest of it.
+  // A refusal behind the first part of a sent reply would be read as the rest of that reply.
   if (own.replied_bytes > 0 && service_.framing() != RUBATO_FRAMING_LENGTH) return;
   if (app.refuse != nullptr) {
     const bool returned = guarded_without_switch([&] {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ApiSession: one connection of an embedded application, and ApiRequest: a request of it. It frames
-// requests, asks the classifier, and puts the reply together as the framing wants it. The session
-// belongs to the flow's owner of the moment, an ApiRequest to the worker that has the request: over
-// RPC several of one connection may be in service.
+// ApiSession: one connection of an embedded application; ApiRequest: one of its requests. The
+// session frames requests, calls the classifier, and composes the reply as the framing requires. It
+// belongs to the flow's owner of the moment, and an ApiRequest to the worker that has the request:
+// over RPC several requests of one connection may be in service.
 //
-// Guarded: how the application's callbacks are called. What they throw stops here, because the
-// frames below are the runtime's; and those that run between requests may not be preempted, because
-// they may run inside another request's checkpoint.
+// The application's callbacks are called through guarded(). Their exceptions stop here, because the
+// stack frames below belong to the runtime. Callbacks between requests may not be preempted,
+// because they may run inside another request's checkpoint.
 #pragma once
 
 #include <rubato/rubato.h>
@@ -25,7 +25,7 @@ namespace rubato::api {
 
 class Service;
 
-// False = it threw.
+// False = the call threw.
 template <class F>
 bool guarded(F&& call) noexcept {
   try {
@@ -36,7 +36,7 @@ bool guarded(F&& call) noexcept {
   }
 }
 
-// The same for callbacks between requests, which must not switch.
+// As guarded(), for callbacks between requests, which must not switch.
 template <class F>
 bool guarded_without_switch(F&& call) noexcept {
   const NoPreempt whole;
@@ -82,12 +82,13 @@ class ApiSession final : public Session {
     return static_cast<ApiSession&>(*request.session);
   }
 
-  // What follows is for the worker that runs the request.
-  // False: nothing for the application to do, answered() says why.
+  // The methods up to answered() are for the worker that runs the request.
+  // False: the application need not run; answered() sends the refusal.
   static bool starts(const Request& request);
   bool reply(Request& request, std::string_view bytes);
   static void fail(Request& request) { ApiRequest::of(request).failed = true; }
-  // The application is done: completes the reply, or refuses. Then the runtime may send it.
+  // The application is done: completes the reply, or refuses the request. Then the runtime may send
+  // the reply.
   void answered(Request& request);
 
   Service& service() const { return service_; }

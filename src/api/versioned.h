@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Structs of the C interface, which begin with the size their caller was compiled with. Plain
+// Structs of the C interface, which begin with the size that their caller was compiled with. Plain
 // functions; safe on every thread.
 //
-// An older caller's struct is shorter: what it lacks keeps its default. A newer caller's is longer:
-// that is fine as long as it asks for nothing there, which is to say all of it is zero.
+// The struct of an older caller is shorter: the missing fields keep their defaults. The struct of a
+// newer caller is longer: the additional bytes must all be zero, so that they ask for nothing.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 
 namespace rubato::api {
 
-// `defaults` overlaid by what the caller gave. Fails with one line that starts with `what`.
+// `defaults` overlaid by the fields that the caller gave. Fails with one line that starts with
+// `what`.
 template <class T>
 Result<T> read_versioned(const T* given, const T& defaults, const char* what) {
   if (given == nullptr) return Error{std::string(what) + ": null"};
@@ -34,7 +35,7 @@ Result<T> read_versioned(const T* given, const T& defaults, const char* what) {
   return read;
 }
 
-// The reverse, into a caller's struct of `size` bytes; what we do not know is zero.
+// The reverse, into a caller's struct of `size` bytes; fields that we do not know are zero.
 template <class T>
 void write_versioned(T value, T* to, size_t size) {
   value.struct_size = size;

@@ -33,8 +33,8 @@ bool ClientSession::next_frame(std::string& out, Instant now) {
   return true;
 }
 
-// The first request goes along with the hello (CoreSync III-A); or later, for the server has it in
-// its books all the same.
+// The first request goes along with the hello (CoreSync III-A). If the queue is empty, it goes
+// later, and needs no credit all the same.
 bool ClientSession::send_first(std::string& out, Instant now) {
   state_ = State::kGreeted;
   asked_at_ = now;

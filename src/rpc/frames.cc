@@ -4,14 +4,14 @@
 namespace rubato::rpc {
 namespace {
 
-// Where the fields of a header are.
+// The offsets of the fields in a header.
 constexpr size_t kVersionAt = 2;
 constexpr size_t kKindAt = 3;
 constexpr size_t kBodyBytesAt = 4;
 constexpr size_t kSessionAt = 8;
 constexpr size_t kAmountAt = 12;
 constexpr size_t kIdAt = 16;
-// And of a refusal.
+// The offsets of the fields in the body of a refusal.
 constexpr size_t kReasonAt = 0;
 constexpr size_t kClassAt = 1;
 constexpr size_t kRetryAt = 4;
@@ -40,7 +40,7 @@ bool may_send(Side side, uint8_t kind) {
   return kind >= static_cast<uint8_t>(Kind::kWelcome) && kind <= static_cast<uint8_t>(Kind::kError);
 }
 
-// What each kind must and must not carry.
+// Whether a frame of this kind has the id and the body that it must have, and no other.
 bool fields_fit(Kind kind, uint64_t id, size_t body_bytes) {
   switch (kind) {
     case Kind::kHello: return id != 0 || body_bytes == 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frames of Rubato RPC, version 1, as pure functions over bytes; docs/RPC.md has them byte by
-// byte. Any thread. Nothing here owns memory; a Message points into the bytes it was found in.
-// Integers are big-endian. Units: bytes, microseconds where the name says so.
+// The frames of Rubato RPC, version 1, as pure functions over bytes; docs/RPC.md lists every byte.
+// Any thread. No type here owns memory; a Message points into the bytes it was found in. Integers
+// are big-endian. Units: bytes, and microseconds where the name says so.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@ inline constexpr size_t kRefusalBytes = 8;          // body of a refusal
 inline constexpr size_t kMaxErrorText = 256;       // body of an error
 inline constexpr size_t kMaxDatagramBytes = 1472;  // a frame over UDP: one Ethernet packet
 inline constexpr size_t kMaxBodyBytes = size_t{16} << 20;
-inline constexpr uint32_t kMaxDemand = 65535;      // more is taken for so much
+inline constexpr uint32_t kMaxDemand = 65535;      // a larger demand counts as this one
 
 enum class Side : uint8_t { kClient, kServer };
 
 enum class Kind : uint8_t {
-  // From the client; `amount` is its demand: requests it has queued beyond those it has sent.
+  // From the client; `amount` is its demand: the requests that it has queued and not sent.
   kHello = 0x01,    // opens the session; with an id, its body is the first request
   kRequest = 0x02,
   kDemand = 0x03,   // nothing but the demand
   kGoodbye = 0x04,  // ends the session
-  // From the server; `amount` is the session's credit: how many requests it may have unanswered.
+  // From the server; `amount` is the session's credit: the requests that it may have unanswered.
   kWelcome = 0x81,
   kResponse = 0x82,
   kCredit = 0x83,  // nothing but the credit
@@ -43,29 +43,29 @@ enum class Fault : uint32_t {
   kVersion = 2,    // another version of it
   kKind = 3,       // unknown, or for the other side to send
   kTooLarge = 4,
-  kFields = 5,     // a body or an id where none belongs, or none where one does
-  kNoSession = 6,  // something before hello
+  kFields = 5,     // a body or an id where none belongs, or none where one belongs
+  kNoSession = 6,  // a frame before hello
   kSession = 7,    // another session's number, or a second hello
   kSessions = 8,   // the server has as many sessions as it takes
   kFailed = 9,     // the application failed the request
   kAddress = 10,   // clients of this address are not served
 };
 
-// Why a request was not run.
+// The reason why a request was not run.
 enum class Reason : uint8_t {
-  kOverloaded = 1,  // others have been waiting for too long
-  kQueueFull = 2,   // or the server is stopping
-  kOverCredit = 4,  // more unanswered than the session may have
+  kOverloaded = 1,  // other requests have been waiting for too long
+  kQueueFull = 2,   // a queue is full, or the server is stopping
+  kOverCredit = 4,  // the session has more requests unanswered than its credit
 };
 
-// What a refusal says of the request's class; 0 = unknown.
+// The class of the request in a refusal; 0 = unknown.
 inline constexpr uint8_t kShortClass = 1;
 inline constexpr uint8_t kLongClass = 2;
 
 struct RefusalBody {
   Reason reason = Reason::kOverloaded;
   uint8_t of_class = 0;
-  uint32_t retry_after_us = 0;  // sooner is in vain
+  uint32_t retry_after_us = 0;  // an earlier retry is useless
 };
 
 struct Message {
@@ -79,7 +79,7 @@ struct Message {
 struct Decoded {
   enum class State : uint8_t {
     kComplete,    // `message`, of `length` bytes
-    kIncomplete,  // `length` = how many bytes it takes in all, 0 = not known yet
+    kIncomplete,  // `length` = the bytes of the whole frame, 0 = not known yet
     kMalformed,   // `fault`; the stream cannot be read on
   };
   State state = State::kIncomplete;
@@ -88,11 +88,11 @@ struct Decoded {
   Message message;
 };
 
-// The first frame of `unread`, which `from` has sent. Says what is wrong as soon as it shows. The
-// session's number is not judged here.
+// The first frame of `unread`, which `from` has sent. A fault is reported as soon as the bytes show
+// it. The session's number is not checked here.
 Decoded decode(std::string_view unread, Side from, size_t max_body_bytes = kMaxBodyBytes);
 
-// The 24 bytes in front of a body of so many.
+// The 24 bytes in front of a body of `body_bytes`.
 void encode_header(char* to, const Message& message, size_t body_bytes);
 
 template <class Out>  // appends: std::string, ReplyBuffer
@@ -103,11 +103,12 @@ void encode(Out& to, const Message& message) {
   if (!message.body.empty()) to.append(message.body);
 }
 
-// The body of a refusal, both ways. From a body of another size than kRefusalBytes nothing is read.
+// Encode and decode the body of a refusal. A body of another size than kRefusalBytes decodes to the
+// defaults.
 void encode_refusal(char* to, const RefusalBody& refuse);
 RefusalBody decode_refusal(std::string_view body);
 
-// For people; never null.
+// Text for messages; never null.
 const char* to_string(Fault fault);
 const char* to_string(Reason reason);
 

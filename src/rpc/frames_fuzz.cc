@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames of either side over any bytes: what is found lies inside the input, is found the same
-// however the bytes are cut, and encodes to the bytes it was found in.
+// Decodes any bytes as frames of either side: a frame lies inside the input, is the same however
+// the bytes are cut, and encodes to the bytes it was found in.
 #include <cstdint>
 #include <string>
 
@@ -22,7 +22,7 @@ void check_message(const Decoded& found, std::string_view bytes) {
   static_cast<void>(decode_refusal(found.message.body));
 }
 
-// Bytes that come one by one say the same, no earlier than they can and no later than they must.
+// Bytes that come one by one decode to the same frame, neither too early nor too late.
 void check_cut(const Decoded& whole, std::string_view bytes, Side from) {
   for (size_t size = 0; size <= bytes.size(); ++size) {
     const Decoded part = decode(bytes.substr(0, size), from, kMaxBody);

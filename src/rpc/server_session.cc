@@ -115,7 +115,7 @@ void ServerSession::refused(const Request& request, ServerRequest& of) {
 
 void ServerSession::complete(Request& request, ServerRequest& of, ReplyBuffer& to,
                              std::string_view body) {
-  // Nothing is sent behind the error that ended the session.
+  // No frame is sent behind the error that ended the session.
   if (state_ == State::kOver) return admission_.withdraw(of.queued);
   switch (of.outcome) {
     case ServerRequest::Outcome::kReply: return reply(request, of, to, body);
@@ -130,7 +130,7 @@ Nanos in_slices(const Request& request) {
 }
 }  // namespace
 
-// What the flow had no room for until now has not waited for others so far.
+// Requests for which the flow had no room until now have not waited for other sessions so far.
 Instant ServerSession::note_end() {
   const Instant end = now();
   if (admitted_.pending >= static_cast<int64_t>(limits_.in_service)) held_until_ = end;
@@ -158,8 +158,8 @@ bool ServerSession::begin_reply(Request& request, ServerRequest& of, ReplyBuffer
   return true;
 }
 
-// An error has no room for the credit. A client that was told that it has none would wait for ever:
-// it has no answer to come that could say otherwise.
+// An error frame has no field for the credit. A client whose last known credit is zero would wait
+// for ever, since no answer is on its way that could tell it more.
 void ServerSession::fail(Request& request, ServerRequest& of, ReplyBuffer& to, Fault fault) {
   const Instant end = note_end();
   const bool had_none = admitted_.advertised == 0;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ServerSession: the protocol of one session on the server's side, and ServerRequest: that of one
-// of its requests. What the host's Session (see datapath/request.h) is made of.
+// ServerSession: the protocol of one session on the server's side; ServerRequest: the protocol of
+// one of its requests. The host's Session (see datapath/request.h) is made of these two.
 //
-// Whatever the client sends, one of three things comes of it: a request to run, an answer that is
-// known at once, or an error, after which the session is over and nothing more is read.
+// Every frame of the client leads to one of three results: a request to run, an answer that is
+// known at once, or an error, after which the session is over and no byte more is read.
 //
 // The session belongs to the flow's owner of the moment, which calls find() in its frame(),
 // answer() in its answer(), on_push() in its on_push() and, where several requests are in service
 // at once, complete() in its complete(). A ServerRequest belongs to the worker that has the
-// request: it calls started(), and tells the fate of the request by refused() or by `outcome`;
-// complete() then sends it. A host that keeps the order has the flow while its request runs, and
-// may call reply(), begin_reply() and fail() itself.
+// request: the worker calls admits(), and records the end of the request by refused() or in
+// `outcome`; complete() then sends it. A host that keeps the order owns the flow while its request
+// runs, and may call reply(), begin_reply() and fail() itself.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +22,30 @@
 
 namespace rubato::rpc {
 
-// Requests of a session in service at once, where their order is not kept: those of the highest
-// credit, and one that came without.
+// The requests of a session in service at once, where their order is not kept: one per credit of
+// the highest credit, and one that came without.
 inline constexpr uint32_t kMaxInService = 64;
 
 struct SessionLimits {
   size_t body_bytes = kMaxBodyBytes;  // of a request
-  bool datagrams = false;  // hello may come again, and a reply must fit in one
+  bool datagrams = false;  // hello may come again, and a reply must fit in one datagram
   uint32_t in_service = 1;  // requests at once
 };
 
 struct ServerRequest {
   enum class Answer : uint8_t { kRun, kNothing, kWelcome, kCredit, kRefusal, kError };
-  // What is to be sent when it is complete.
+  // The answer that complete() sends.
   enum class Outcome : uint8_t { kReply, kFailed, kRefusal };
 
-  std::string_view body;  // of what find() took in: as long as the bytes that it was given
+  std::string_view body;  // of the frame that find() took; valid as long as the bytes given to it
   uint64_t id = 0;
   Answer answer = Answer::kNothing;
   Outcome outcome = Outcome::kReply;
-  bool owes_welcome = false;  // hello came with it: its answer comes second
+  bool owes_welcome = false;  // it came with the hello: the welcome goes before its answer
   uint8_t of_class = 0;
   Reason reason = Reason::kOverloaded;
-  Fault fault = Fault::kNone;  // of an error, or why it failed
-  int64_t credit = 0;          // to answer with
+  Fault fault = Fault::kNone;  // of an error, or of the failed request
+  int64_t credit = 0;          // of the answer
   QueuedRequest queued;
 
   bool refuses() const { return answer == Answer::kRefusal; }
@@ -61,38 +61,38 @@ class ServerSession {
   ServerSession(const ServerSession&) = delete;
   ServerSession& operator=(const ServerSession&) = delete;
 
-  // The first frame of `unread`, taken in. If it is complete and not `request.at_once`, of.body is
-  // to be run. If it refuses(), the body is that of the request which is not to be.
+  // Takes the first frame of `unread`. If the frame is complete and not `request.at_once`, of.body
+  // is to be run. If of.refuses(), of.body belongs to a request that is not to be run.
   Frame find(std::string_view unread, Request& request, ServerRequest& of);
 
-  // What find() marked at_once; or, for a request to be run, that it will not be, for
-  // request.refusal.
+  // Answers a request that find() marked at_once; or refuses a request that was to be run, for the
+  // reason request.refusal.
   void answer(Request& request, ServerRequest& of);
 
-  // What Session::admits is for.
+  // Implements Session::admits.
   bool admits(ServerRequest& of);
-  // The runtime does not take it.
+  // The runtime refuses the request.
   static void refused(const Request& request, ServerRequest& of);
-  // The outcome is sent; of a reply, `body`.
+  // Sends the outcome; the body of a reply is `body`.
   void complete(Request& request, ServerRequest& of, ReplyBuffer& to, std::string_view body);
 
   void reply(Request& request, ServerRequest& of, ReplyBuffer& to, std::string_view body);
-  // The same for a body that is appended afterwards, perhaps sent in pieces: so many bytes of it
-  // are due. False: it is too large, and that was the answer.
+  // As reply(), for a body of `body_bytes` that the caller appends afterwards, perhaps in pieces.
+  // False: the body is too large, and an error was sent instead.
   bool begin_reply(Request& request, ServerRequest& of, ReplyBuffer& to, size_t body_bytes);
   void fail(Request& request, ServerRequest& of, ReplyBuffer& to, Fault fault = Fault::kFailed);
-  // It will not be answered: its session ends.
+  // The request will not be answered, since its session ends.
   void withdraw(ServerRequest& of) { admission_.withdraw(of.queued); }
 
-  // What Session::on_push is for.
+  // Implements Session::on_push.
   void on_push(ReplyBuffer& to);
 
-  // The class of the request: for its delay, and if it is refused.
+  // Sets the class of the request, for the target delay and for a refusal.
   void set_class(ServerRequest& of, uint8_t of_class) {
     of.of_class = of_class;
     admission_.classify(of.queued, of_class == kLongClass);
   }
-  // From the next frame on.
+  // Takes effect from the next frame on.
   void set_body_limit(size_t bytes) { limits_.body_bytes = bytes; }
   const SessionLimits& limits() const { return limits_; }
 
@@ -113,7 +113,8 @@ class ServerSession {
   SessionLimits limits_;
   State state_ = State::kNew;
   uint32_t session_ = 0;
-  // A request waits since it arrived, but not for those before it in its own pipeline.
+  // The wait of a request starts at its arrival, but not before the end of the requests ahead of it
+  // in its own pipeline.
   Instant since_;
   Instant held_until_;
 };

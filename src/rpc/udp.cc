@@ -28,7 +28,7 @@ Result<Fd> bind_datagrams(const SocketAddress& address, bool shared) {
   if (address.storage.ss_family == AF_INET6) {
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
-  // As much as the system lets us have.
+  // The system may allow less.
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kSocketBufferBytes, sizeof kSocketBufferBytes);
   const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::bind(fd.get(), raw, address.length) != 0) return problem();

@@ -3,11 +3,11 @@
 // UdpDatapath: Rubato RPC over UDP. Each queue (one per worker) has a socket of its own on the
 // shared port (SO_REUSEPORT), so the kernel gives all datagrams of one client's port to one queue.
 // A session, that is an address with a port and a session number, is a flow: a StreamFlow whose
-// wire is datagrams, each one whole frame, so that its requests are served one after the other and
-// everything else is as for a connection. Frames that are none never reach a flow.
+// wire is datagrams of one whole frame each. Its requests are served one after the other, and
+// everything else is as for a connection. Malformed frames never reach a flow.
 //
-// Nothing is sent again, duplicates are not noticed, answers leave in one datagram each. A flow
-// ends by goodbye, or when it says nothing for idle_timeout. Flows are not steered.
+// No frame is sent again, duplicates are not noticed, and each answer leaves in one datagram. A
+// flow ends by goodbye, or when no frame has come for idle_timeout. Flows are not steered.
 //
 // Threads: as datapath.h says. The Protocol must outlive the datapath.
 #pragma once
@@ -30,11 +30,11 @@ struct UdpOptions {
   Nanos idle_timeout = Nanos::seconds(30);
 };
 
-// Datagrams that came to nothing.
+// Counts of dropped datagrams.
 struct UdpDrops {
-  uint64_t malformed = 0;   // no frame of a client
+  uint64_t malformed = 0;   // not a frame of a client
   uint64_t no_session = 0;
-  uint64_t full = 0;        // too many of one session unserved
+  uint64_t full = 0;        // too many unserved datagrams of one session
   uint64_t unsent = 0;      // answers that the system did not take
 };
 
@@ -58,7 +58,7 @@ class UdpDatapath final : public Datapath {
   bool close_flow(uint64_t flow) override;
   bool request_push(uint64_t flow) override;
 
-  // What all queues share.
+  // The state that all queues share.
   struct Shared {
     Shared(UdpOptions options_in, Protocol& protocol_in)
         : options(std::move(options_in)), protocol(protocol_in) {}

@@ -75,7 +75,7 @@ Transfer UdpFlow::receive(char* to, size_t room, bool, Instant& when) {
   return {Transfer::State::kMoved, size};
 }
 
-// One frame at a time; the session has put nothing but frames here.
+// Sends one frame at a time; the session writes nothing but whole frames.
 Transfer UdpFlow::transmit(std::string_view bytes) {
   const Decoded frame = decode(bytes, Side::kServer);
   const size_t size = frame.state == Decoded::State::kComplete ? frame.length : bytes.size();
@@ -84,7 +84,7 @@ Transfer UdpFlow::transmit(std::string_view bytes) {
 }
 
 struct UdpQueue::Buffers {
-  // One byte more than is taken shows what was larger.
+  // One byte more than the limit shows that a datagram was larger.
   std::array<std::array<char, kMaxDatagramBytes + 1>, kBurst> bytes;
   std::array<SocketAddress, kBurst> from;
   std::array<iovec, kBurst> parts;
@@ -142,7 +142,7 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
   for (uint32_t looks = 0;; ++looks) {
     left_some_ = taken == out.size() || looks == kLooksPerPoll;
     if (left_some_) break;
-    // One datagram is mostly one request; what finds no room waits in its flow.
+    // One datagram is mostly one request; a request that finds no room waits in its flow.
     const uint32_t most = std::min(static_cast<uint32_t>(out.size()) - taken, kBurst);
     const int n = buffers_->receive(socket_.get(), most);
     for (int i = 0; i < n; ++i) {
@@ -208,11 +208,11 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instan
   return opened;
 }
 
-// Answers only a sender that speaks the protocol and sent no less, so that no forged address is
-// flooded.
+// Answers only a sender that speaks the protocol and sent at least as many bytes, so that a forged
+// address cannot be flooded.
 void UdpQueue::refuse(std::string_view datagram, const SocketAddress& to, Fault fault) {
   if (datagram.size() < kHeaderBytes || fault == Fault::kMagic || owner_queue_.draining()) return;
-  // Whatever else it is, its session's number stands where it stands.
+  // The session's number has the same offset in every frame.
   uint32_t session = 0;
   for (size_t i = 8; i < 12; ++i) session = session << 8 | static_cast<uint8_t>(datagram[i]);
   char bytes[kHeaderBytes];

@@ -3,8 +3,8 @@
 // UdpQueue: one worker's socket and its sessions; UdpFlow: one of them. See udp.h.
 //
 // The poll lock guards everything in the queue that is not atomic. Flows never leave their home, so
-// they are freed by the holder of its lock (or by its destructor), and a flow found among the
-// sessions under the lock lives as long as the lock is held. wake() and wait() meet as in TcpQueue.
+// the holder of its lock (or its destructor) frees them, and a flow found among the sessions under
+// the lock lives as long as the lock is held. wake() and wait() synchronise as in TcpQueue.
 #pragma once
 
 #include <sys/socket.h>
@@ -21,7 +21,7 @@
 
 namespace rubato::rpc {
 
-// The client of a session.
+// The identity of a session.
 struct SessionKey {
   std::array<uint8_t, 16> address{};
   uint16_t port = 0;
@@ -36,14 +36,14 @@ struct SessionKeyHash {
 
 class UdpFlow final : public StreamFlow {
  public:
-  // Datagrams of one session that were not looked at; a client may have 63 requests unanswered.
+  // Bound on the unread datagrams of one session; a client may have 63 requests unanswered.
   static constexpr size_t kInboxBytes = 64 * kMaxDatagramBytes;
 
   UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const SocketAddress& peer,
           const SessionKey& key, Instant opened);
   ~UdpFlow() override;
 
-  // The queue's poller, before on_event. False: too much waits.
+  // Called by the queue's poller, before on_event. False: the inbox is full.
   bool put(std::string_view datagram, Instant when);
 
  protected:
@@ -57,10 +57,10 @@ class UdpFlow final : public StreamFlow {
   UdpQueue& queue_;
   const SocketAddress address_;
   const SessionKey key_;
-  std::mutex mutex_;  // guards what follows: the owner takes it out, perhaps on another worker
+  std::mutex mutex_;  // guards the fields below: the owner reads them, perhaps on another worker
   std::string inbox_;
   size_t taken_ = 0;  // of inbox_
-  Instant came_;      // the last of it
+  Instant came_;      // arrival of its last datagram
 };
 
 class UdpQueue final : public DatapathQueue {
@@ -78,9 +78,9 @@ class UdpQueue final : public DatapathQueue {
   void wait(Nanos limit) override;
   void wake() override;
 
-  // Any thread: a frame leaves, or is lost as on any wire.
+  // Sends a frame, which may be lost as on any wire. Any thread.
   void send(std::string_view frame, const SocketAddress& to);
-  // A flow is freed.
+  // Removes the session of a flow that is freed.
   void forget(const SessionKey& key) { sessions_.erase(key); }
 
   const FlowRegistry& registry() const { return owner_queue_.registry(); }
@@ -99,7 +99,7 @@ class UdpQueue final : public DatapathQueue {
   void reap();
 
   UdpDatapath::Shared& shared_;
-  // Outlives owner_queue_, the owner.
+  // Outlives owner_queue_, which owns the flows.
   std::unordered_map<SessionKey, UdpFlow*, SessionKeyHash> sessions_;
   OwnerQueue owner_queue_;
   Fd socket_;
