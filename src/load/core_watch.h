@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CoreWatch: notices when the machine keeps a core from the calling thread or from the threads of a
-// server on this machine, by what the kernel counts, not by how requests fare:
+// server on this machine. It reads the counters of the kernel, not the latencies of requests:
 //   * of the calling thread, if it never sleeps: the time that passed less the CPU time it got,
 //     which counts other programs and, where the hypervisor tells, other machines;
 //   * of each busy thread of the server, and of a calling thread that sleeps: the time it was ready
 //     to run but did not (the second figure of /proc/PID/task/TID/schedstat), which counts other
-//     programs only. A thread that sleeps does not wait, whatever its policy leaves it to do.
-// Thread: one, which polls. Owns the open files. Times are since the `start` given.
+//     programs only. A thread that sleeps does not wait, whatever work its policy leaves to it.
+// One thread polls. Owns the open files. Times are since the `start` given.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ namespace rubato::load {
 
 inline constexpr Nanos kWatchInterval = Nanos::millis(1);
 inline constexpr size_t kMaxWatched = 256;  // threads of the server
-// A thread of the server counts if it ran for at least this share of what the busiest one ran:
-// those that sleep behind a worker on its core wait for the worker, not for the machine.
+// A thread of the server counts if it ran for at least this share of the busiest thread's time: a
+// thread that sleeps behind a worker on its core waits for the worker, not for the machine.
 inline constexpr double kBusyShare = 0.1;
 
 // The first two figures of a schedstat file.
@@ -48,8 +48,8 @@ class CoreWatch {
   // Once: from now on only the threads of the server that were busy since begin() count.
   void keep_busy();
 
-  // Appends the stalls since the last reading. Worth a call every kWatchInterval: a stall is known
-  // no better than to that, and a call costs a system call per thread.
+  // Appends the stalls since the last reading. Call it every kWatchInterval: this interval is the
+  // precision of a stall's time, and each call costs a system call per thread.
   void poll(Nanos now, std::vector<Stall>& found);
 
   size_t server_threads() const { return threads_.size(); }

@@ -78,7 +78,7 @@ void FlowSet::unset_idle(uint32_t index) {
   flows_[index].idle_slot = kNoFlow;
 }
 
-// The connection stands: authenticate, or take requests at once.
+// The connection stands: it sends AUTH, or takes requests at once.
 void FlowSet::ready(uint32_t index) {
   flows_[index].state = State::kReady;
   if (auth_.empty()) {
@@ -175,8 +175,7 @@ void FlowSet::connected(uint32_t index) {
 
 void FlowSet::take_reply(Flow& flow, Instant at) {
   if (flow.waiting.empty()) {
-    // Redis answers a connection beyond its limit with an error that answers no request, then
-    // closes.
+    // Redis sends a connection beyond its limit an error that answers no request, then closes it.
     last_notice_ = std::string(flow.parser.error_text());
     return;
   }
@@ -207,8 +206,8 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
   if (flow.waiting.empty() && flow.idle_slot == kNoFlow) set_idle(index);
 }
 
-// One bounded piece: the reply of a scan, a megabyte perhaps, must not keep this thread from
-// sending what falls due meanwhile. The rest stays readable, so the next poll() tells of it again.
+// Receives one bounded piece: the reply of a scan, a megabyte perhaps, must not keep this thread
+// from sending the requests that fall due meanwhile. The rest stays readable for the next poll().
 void FlowSet::receive(uint32_t index) {
   const ssize_t got = ::recv(flows_[index].fd.get(), buffer_.get(), kReceiveBytes, 0);
   if (got == 0 || (got < 0 && !would_block())) {

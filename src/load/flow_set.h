@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowSet: the RESP connections of one run. Opens them, sends requests, cuts the bytes that come
-// back into replies, and reopens what the server closes (a bounded number of times). One owner at a
-// time; it owns sockets and the requests outstanding on them.
+// FlowSet: the RESP connections of one run. It opens them, sends requests, cuts the received bytes
+// into replies, and reopens connections that the server closes (a bounded number of times). One
+// owner at a time; the set owns its sockets and the requests outstanding on them.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ class FlowSet final : public Flows {
     State state = State::kDown;
     ReplyParser parser;
     OutstandingFifo waiting;
-    std::string unsent;  // bytes the socket had no room for
+    std::string unsent;  // bytes for which the socket had no room
     uint32_t idle_slot = kNoFlow;
     uint32_t reconnects = 0;
     Instant retry_at = Instant::never();
@@ -89,7 +89,7 @@ class FlowSet final : public Flows {
   uint32_t gone_ = 0;  // flows in kDown for good
   Instant now_;
   std::string fatal_;        // set when the run cannot go on
-  std::string last_notice_;  // an error the server sent without being asked, e.g. at its limit
+  std::string last_notice_;  // an error that answers no request, e.g. at the server's limit
 };
 
 }  // namespace rubato::load

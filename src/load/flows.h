@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flows: the connections of one run, whatever is spoken on them: FlowSet for RESP, RpcFlows for
-// Rubato RPC. They never block after open_all(). One owner at a time.
+// Flows: the connections of one run, for any protocol: FlowSet for RESP, RpcFlows for Rubato RPC.
+// They never block after open_all(). One owner at a time.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@ struct Outstanding {
   Nanos service;  // nominal, 0 = unknown
   uint32_t type = 0;
   bool measured = false;
-  bool setup = false;  // AUTH and the like: none of the caller's requests
+  bool setup = false;  // AUTH and the like: not a request of the caller
 };
 
-// Told of what happens inside poll() and send(). Must not call back into the flows.
+// Gets the events of poll() and send(). Must not call back into the flows.
 class FlowEvents {
  public:
   virtual ~FlowEvents() = default;
   virtual void on_reply(const Outstanding& request, Instant at) = 0;
-  // `text` is what the server said.
+  // `text` is the server's error text.
   virtual void on_failed(const Outstanding& request, Outcome outcome, std::string_view text) = 0;
   virtual void on_lost(const Outstanding& request) = 0;
   virtual void on_closed() = 0;
@@ -54,8 +54,8 @@ class Flows {
   // Requires a flow that pick returned since the last poll().
   virtual void send(uint32_t flow, std::string_view bytes, const Outstanding& request) = 0;
 
-  // Takes what the sockets have, without waiting. Fails when the run cannot go on: what comes is
-  // not the protocol, the password was refused, or every connection is gone for good.
+  // Takes the bytes that the sockets have, without waiting. Fails when the run cannot go on: the
+  // bytes are not of the protocol, the password was refused, or every connection is gone for good.
   virtual Status poll(Instant now) = 0;
 
   // Sleeps until poll() has something to do, or `limit` has passed.
@@ -63,7 +63,7 @@ class Flows {
 
   virtual uint64_t outstanding() const = 0;
 
-  // Gives up on everything outstanding (on_lost for each).
+  // Gives up all outstanding requests (on_lost for each).
   virtual void abandon() = 0;
 };
 

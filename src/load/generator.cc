@@ -70,7 +70,7 @@ void Generator::send_due(Nanos now) {
       next_waited_ = true;
       return;
     }
-    // Waiting for a connection is the server's doing; only the rest of the delay is ours.
+    // The wait for a connection is the server's fault; only the rest of the delay is ours.
     send_one(flow, next_due_, now - std::max(next_due_, std::min(blocked_until_, now)));
     next_due_ = arrivals_.next();
     next_waited_ = false;
@@ -89,7 +89,8 @@ void Generator::send_closed(Nanos now) {
 
 bool Generator::schedule_done() const { return next_due_ >= options_.duration; }
 
-// What was due but never left. Beyond kMostCounted the rest is estimated from the rate.
+// Counts the requests that were due but never sent. Beyond kMostCounted the rest is estimated from
+// the rate.
 void Generator::count_unsent() {
   uint64_t count = 0;
   while (!schedule_done() && count < kMostCounted) {
@@ -116,7 +117,7 @@ void Generator::show_progress(Nanos now) {
   progress_replies_ = recorder_.replies();
 }
 
-// Which threads of the server are its workers shows in the warm-up.
+// The warm-up shows which threads of the server are its workers.
 void Generator::look_for_stalls(Nanos now) {
   if (!warm_ && recorder_.measured(now) && now > Nanos(0)) {
     watch_->keep_busy();
@@ -129,7 +130,7 @@ void Generator::look_for_stalls(Nanos now) {
   recorder_.settle(now);
 }
 
-// Until a request is due or a reply comes; without --watch nothing else is worth a wake-up.
+// Sleeps until a request is due or a reply comes; only --watch has another reason to wake up.
 void Generator::nap(Nanos now) {
   constexpr Nanos kLongest = Nanos::millis(20);
   Nanos until = now + kLongest;

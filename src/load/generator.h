@@ -3,8 +3,8 @@
 // Generator: drives a server with a schedule and measures it, on the calling thread, which spins
 // for the whole run.
 //
-// Open loop: requests are due when the arrival process says, whatever the server does; latency runs
-// from the due time to the reply, so a stalled server is charged for every request it delayed (no
+// Open loop: the arrival process sets the due times, whatever the server does; latency runs from
+// the due time to the reply, so a stalled server is charged for every request it delayed (no
 // coordinated omission). Closed loop: each client sends its next request when the last is answered,
 // and latency runs from the sending, as classic tools do; it is offered to show the difference.
 #pragma once
@@ -36,9 +36,9 @@ class Generator final : private FlowEvents {
 
   const Recorder& recorder() const { return recorder_; }
 
-  // The server went away for good before the end; the report holds what came before that.
+  // The server went away for good before the end; the report holds the replies before that.
   bool broke_off() const { return broke_off_; }
-  // It did, or failed the run otherwise: the report's invalid_reason tells.
+  // The server went away, or failed the run otherwise: the report's invalid_reason tells.
   bool failed() const { return broke_off_ || !recorder_.failure().empty(); }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoadOptions: everything that decides a run. A plain value; the code that fills it (the command
-// line) checks the bounds named here.
+// LoadOptions: all options of a run. A plain value; the code that fills it (the command line)
+// checks the bounds, which are named here.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace rubato::load {
 
-// Which connection a request of an open-loop run goes on.
-//   kIdle    one without an outstanding request, chosen at random; if there is none the request
-//            waits here, and its wait counts. A stream protocol answers in order, so a GET behind
-//            a scan on its own connection would wait whatever the server's scheduler does.
-//   kRandom  any, chosen at random: requests pipeline
+// The connection that a request of an open-loop run goes on.
+//   kIdle    a connection without an outstanding request, chosen at random; if there is none the
+//            request waits here, and its wait counts. A stream protocol answers in order, so a GET
+//            behind a scan on its own connection would wait whatever the server's scheduler does.
+//   kRandom  any connection, chosen at random: requests pipeline
 enum class Pick : uint8_t { kIdle, kRandom };
 
 inline constexpr uint32_t kMaxFlows = 60000;
@@ -36,7 +36,7 @@ struct LoadOptions {
   uint32_t closed_clients = 0;  // > 0: closed loop with that many clients instead
   std::string password;
   uint32_t rpc_queue = 16;                 // rpc: requests that a session queues for credit
-  Nanos rpc_expire = Nanos::millis(10);    // rpc: they are given up after; zero = never
+  Nanos rpc_expire = Nanos::millis(10);    // rpc: queued requests expire after this; zero = never
   bool timeline = false;  // keep figures per 100 ms
   bool ccdf = false;      // write the latency distributions
   bool nap = false;       // sleep until a request is due or a reply comes, instead of polling

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Outcome: how a request ended that got no reply and was not lost. A plain value.
+// Outcome: the end of a request that got no reply and was not lost. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace rubato::load {
 enum class Outcome : uint8_t {
   kRefused,  // by the server, explicitly and by plan
   kError,
-  kExpired,  // never sent: had no credit for too long
-  kOverflowed,  // never sent: too many had none
+  kExpired,  // never sent: the request waited for credit for too long
+  kOverflowed,  // never sent: too many requests waited for credit
 };
 
 }  // namespace rubato::load

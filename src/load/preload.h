@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fills a store before a run: SET key:%012d for every key, in pipelined batches over one
-// connection; for mixes that need them also a list and a set. Blocks until done. Not thread safe
-// with itself on the same target only in that both would write the same keys.
+// connection; for mixes that need them also a list and a set. Blocks until done. Any thread; two
+// calls at once on the same target write the same keys.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct PreloadPlan {
 // The plan that serves `mix` (not checked here).
 PreloadPlan plan_preload(std::string_view mix, const KvShape& shape);
 
-// Fails with one line at the first error the server answers or when the connection breaks.
+// Fails with one line at the first error reply of the server or when the connection breaks.
 Status preload(const Target& target, const std::string& password, const PreloadPlan& plan);
 
 }  // namespace rubato::load

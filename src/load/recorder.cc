@@ -104,13 +104,13 @@ Recorder::Totals Recorder::totals() const {
   return all;
 }
 
-// What was on its way when a run ended that had more to send than the server could take: while
-// replies went on coming it is no sign that the server lost any.
+// The requests in flight at the end of a run that had more to send than the server could take. If
+// replies still came at the end, the server has not lost these requests.
 uint64_t Recorder::cut_off() const {
   return unsent_ > 0 && last_reply_ >= options_.duration ? timeouts_ : 0;
 }
 
-// A run that ends before the first reply has learnt nothing of the server.
+// A run that the user broke off before the first reply shows nothing about the server.
 std::string Recorder::failure() const {
   const Totals all = totals();
   if (share_of(all.errors, all.requests) > kMaxLostShare) {

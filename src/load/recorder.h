@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recorder: the books of one run. The generator tells it what happened and when; it keeps the
-// histograms and the counts, decides whether the run is valid, and fills a RunReport. Times are
-// since the start of the run. Requests due before the warm-up ended are not in the figures. One
-// owner at a time.
+// Recorder: the figures of one run. The generator reports each event with its time; the recorder
+// keeps the histograms and the counts, decides whether the run is valid, and fills a RunReport.
+// Times are since the start of the run. Requests due before the warm-up ended are not in the
+// figures. One owner at a time.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ class Recorder {
   // True for requests whose due time belongs into the figures.
   bool measured(Nanos due) const { return due >= warmup_; }
 
-  // A measured request of `type` was due; `lag` is how late it was sent by the generator's fault.
+  // A measured request of `type` was due; `lag` is its delay before sending that is the generator's
+  // fault.
   void sent(uint32_t type, Nanos lag);
   // Measured requests that were due but could not be sent before the end.
   void unsent(uint64_t count) { unsent_ += count; }
@@ -45,23 +46,23 @@ class Recorder {
   void lost(uint32_t type, bool timed_out, bool is_measured);
   // One turn of the poll loop took `gap`.
   void turn(Nanos gap);
-  // The machine kept a core from the generator or the server: in the order of noticing.
+  // The machine kept a core from the generator or the server. Called in the order of noticing.
   void stalled(const Stall& stall) { undisturbed_.stalled(stall); }
-  // All stalls that ended by `now` have been told; Nanos::max() = no more will come.
+  // All stalls that ended by `now` have been reported; Nanos::max() = no more will come.
   void settle(Nanos now) { undisturbed_.settle(now); }
   // Requests that waited here for an idle connection.
   void waited_for_flow() { ++waited_for_flow_; }
   void closed_by_peer() { ++closed_by_peer_; }
   void interrupted() { interrupted_ = true; }
 
-  // `ran` is how long requests were due (the duration, or less if interrupted).
+  // `ran` is the time during which requests were due (the duration, or less if interrupted).
   RunReport report(Nanos ran) const;
 
-  // Why the server failed the run: errors, lost requests, or nothing served at all. Empty if it did
-  // not. What the report calls invalid beyond that says that the figures are not to be trusted.
+  // The reason why the server failed the run: errors, lost requests, or no request served at all;
+  // empty if it did not. A report that is invalid for another reason has untrustworthy figures.
   std::string failure() const;
 
-  // For the progress line: all replies so far, and what one type looked like since the last call.
+  // For the progress line: all replies so far, and the latencies since the last call.
   uint64_t replies() const { return replies_; }
   uint64_t failures() const { return failures_; }
   Histogram take_recent();

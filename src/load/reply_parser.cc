@@ -24,7 +24,7 @@ bool ReplyParser::start_element(char type) {
     pending_ = 1;
     top_ = false;
   }
-  // The text of a top-level error survives until the next reply: nothing follows it.
+  // The text of a top-level error survives until the next reply, since no element follows it.
   line_size_ = 0;
   state_ = State::kLine;
   return true;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplyParser: finds the ends of RESP replies in a byte stream, and keeps of each only what a load
-// generator needs: whether it was an error, and the beginning of the error's text.
+// ReplyParser: finds the ends of RESP replies in a byte stream. Of each reply it keeps only whether
+// it was an error, and the beginning of the error's text.
 //
-// Incremental: bytes come in pieces of any size. Bodies are skipped by their length, so a reply of
-// megabytes costs what its number of elements costs; nothing is copied but line heads of at most
-// kMaxLine bytes. Understands RESP2 and the RESP3 types that may answer a command (no pushes).
+// Incremental: bytes come in pieces of any size. Bodies are skipped by their length, so the cost of
+// a reply depends on its number of elements, not its size; the parser copies only line heads of at
+// most kMaxLine bytes. Understands RESP2 and the RESP3 types that may answer a command (no pushes).
 // Pure; one owner at a time.
 #pragma once
 
@@ -29,7 +29,7 @@ class ReplyParser {
     kBroken,  // not RESP: the stream cannot be followed any further
   };
 
-  // Consumes bytes up to the end of one reply and says in `used` how many. After kBroken the parser
+  // Consumes bytes up to the end of one reply; `used` is their number. After kBroken the parser
   // stays broken.
   Status feed(const char* data, size_t size, size_t& used);
 
@@ -55,8 +55,8 @@ class ReplyParser {
   char line_[kMaxLine] = {};
 };
 
-// What an error reply means for the run. Refusals by plan are -OVERLOADED, -THROTTLED, -BUSY and
-// -TRYAGAIN; any other error is an error.
+// The outcome of a request with an error reply. Refusals by plan are -OVERLOADED, -THROTTLED, -BUSY
+// and -TRYAGAIN; any other error is an error.
 Outcome classify_error(std::string_view text);
 
 }  // namespace rubato::load

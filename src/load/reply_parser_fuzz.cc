@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever a server sends, the parser consumes it, and cutting it elsewhere changes nothing.
+// The parser consumes all bytes that a server may send, and its result does not depend on how the
+// bytes are cut.
 #include <cstddef>
 #include <cstdint>
 

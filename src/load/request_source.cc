@@ -15,7 +15,7 @@ constexpr uint64_t kMostItems = 100'000'000;
 constexpr uint64_t kManyKeys = 10;  // of one MGET or MSET without its own number
 constexpr std::string_view kLuaLoop = "local t=0 for i=1,ARGV[1] do t=t+i end return t";
 
-// A verb draws its keys from here and appends itself.
+// The context in which a verb draws its keys and appends its command.
 struct VerbContext {
   const KvShape& shape;
   std::string_view value;
@@ -56,7 +56,7 @@ void send_mset(const VerbContext& c) {
   }
 }
 
-// Starts far enough from the last key to find `size` items.
+// The first key of a range, far enough from the last key for `size` items.
 std::string range_start(const VerbContext& c) {
   return c.random_key(c.shape.keys > c.size ? c.shape.keys - c.size : 1);
 }

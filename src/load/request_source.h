@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RequestSource: what the requests of a run are. It draws the next request's type from the mix and
+// RequestSource: the source of a run's requests. It draws the next request's type from the mix and
 // appends its bytes. Deterministic for the generator's seed. One owner at a time.
 #pragma once
 
@@ -41,7 +41,7 @@ class RequestSource {
   std::vector<SourceType> types_;
 };
 
-// What a key-value mix may say.
+// The parameters of a key-value mix.
 struct KvShape {
   uint64_t keys = 100000;
   uint32_t value_size_bytes = 64;
@@ -57,10 +57,10 @@ Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, cons
 // `SPIN <nanoseconds>` with service times drawn from the mix.
 std::unique_ptr<RequestSource> make_spin_source(Mix mix);
 
-// The same for the body of an RPC request: the nanoseconds and nothing else.
+// The same for the body of an RPC request: the nanoseconds alone.
 std::unique_ptr<RequestSource> make_rpc_spin_source(Mix mix);
 
-// One line per verb, for the help text: name and what it sends.
+// One line per verb, for the help text: its name and the command that it sends.
 std::vector<std::pair<std::string_view, std::string_view>> kv_verbs();
 
 // Appends `*N\r\n$len\r\narg...`.

@@ -45,7 +45,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   }
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
   Status poll(Instant now) override;
-  // What is queued expires meanwhile.
+  // Queued requests may expire meanwhile.
   void wait(Nanos limit) const override {
     nap_until_readable(epoll_, std::min(limit, kExpiryLook));
   }
@@ -57,9 +57,9 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   struct Flow {
     Fd fd;
     std::unique_ptr<rpc::ClientSession> session;
-    std::string unsent;  // what the socket had no room for
+    std::string unsent;  // bytes for which the socket had no room
     State state = State::kDown;
-    uint32_t owed = 0;             // requests whose end it has not told
+    uint32_t owed = 0;             // requests whose end the session has not reported
     uint32_t idle_slot = kNoFlow;  // in idle_
     uint32_t reconnects = 0;
     Instant retry_at = Instant::never();
@@ -129,8 +129,8 @@ Status RpcFlows::open_all(uint32_t count) {
   return await_welcome();
 }
 
-// Waits for the welcome of the first flow. A server of another protocol may take what it is sent
-// and say nothing.
+// Waits until the first flow is welcomed. A server of another protocol may take the bytes and never
+// answer.
 Status RpcFlows::await_welcome() {
   const Instant limit = now_ + kConnectTimeout;
   while (!flows_.front().session->open()) {
@@ -145,7 +145,7 @@ Status RpcFlows::await_welcome() {
   return Done{};
 }
 
-// In an open loop a session queues requests by itself, so any will do.
+// In an open loop a session queues requests itself, so any session will do.
 uint32_t RpcFlows::pick_idle(Prng& prng) const {
   if (!closed_loop_) return pick_any(prng);
   return idle_.empty() ? kNoFlow : idle_[prng.below(static_cast<uint32_t>(idle_.size()))];
@@ -211,7 +211,7 @@ void RpcFlows::on_answer(const Outstanding& request, std::string_view body) {
   events_.on_failed(request, classify_error(text), text);
 }
 
-// Sends what the session has to say now.
+// Sends the frames that the session has now.
 void RpcFlows::push(uint32_t index) {
   Flow& flow = flows_[index];
   if (flow.state != State::kReady) return;
@@ -239,7 +239,7 @@ bool RpcFlows::push_out(Flow& flow) {
 
 void RpcFlows::receive(uint32_t index) {
   Flow& flow = flows_[index];
-  // Each call is one datagram; there may be more, and the next poll tells of them again.
+  // Each call takes one datagram; the next poll reports any others.
   const ssize_t got = ::recv(flow.fd.get(), buffer_.get(), kReceiveBytes, 0);
   if (got < 0 && would_block()) return;
   if (got <= 0) return close(index);
@@ -278,7 +278,7 @@ bool RpcFlows::connect(uint32_t index) {
   return flow.fd.open() && watch(index, true);
 }
 
-// What time alone brings about: requests expire, answers are overdue, a connection is tried again.
+// Handles the passing of time: requests expire, answers are overdue, a connection is tried again.
 void RpcFlows::look_after(uint32_t index) {
   Flow& flow = flows_[index];
   flow.session->poll(now_);

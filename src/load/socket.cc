@@ -21,7 +21,7 @@ Error connect_failure(const Endpoint& endpoint, int code) {
   return {"cannot connect to " + endpoint.text + ": " + std::strerror(code)};
 }
 
-// True when the event came in time.
+// True if the event came in time.
 bool wait_for(int fd, short events, Nanos timeout) {
   pollfd entry{fd, events, 0};
   const int milliseconds = static_cast<int>(timeout.count() / Nanos::millis(1).count());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few socket calls a generator needs. All sockets are close-on-exec, and TCP_NODELAY where they
-// are TCP.
-// Any thread; a Fd owns its descriptor.
+// The few socket calls that a generator needs. All sockets are close-on-exec, and TCP sockets have
+// TCP_NODELAY. Any thread; an Fd owns its descriptor.
 #pragma once
 
 #include <sys/socket.h>
@@ -39,31 +38,31 @@ struct Endpoint {
   std::string text;  // host:port, for messages
 };
 
-// Lifts the soft limit of open files to what `count` sockets need, as far as allowed.
+// Raises the soft limit of open files for `count` sockets, as far as allowed.
 void allow_files(uint32_t count);
 
 // The target's first address.
 Result<Endpoint> resolve(const Target& target);
 
-// A connected non-blocking socket. Fails with one line naming the endpoint and why.
+// A connected non-blocking socket. Fails with one line that names the endpoint and the reason.
 Result<Fd> connect_now(const Endpoint& endpoint, Nanos timeout);
 
 // A non-blocking UDP socket whose only peer is the endpoint.
 Result<Fd> connect_datagrams(const Endpoint& endpoint);
 
-// Starts connecting without waiting; not open if that failed at once. When the socket becomes
-// writable, connect_error() is 0 or says why it failed.
+// Starts connecting without waiting; the Fd is not open if that failed at once. When the socket
+// becomes writable, connect_error() is 0 or the errno of the failure.
 Fd begin_connect(const Endpoint& endpoint);
 int connect_error(int fd);
 
 // Sends all of `bytes` on a non-blocking socket, waiting for room. False if the peer went away or
-// took nothing for `timeout`.
+// took no byte for `timeout`.
 bool send_all(int fd, std::string_view bytes, Nanos timeout);
 
-// Waits until there is something to read (or an end). False after `timeout`.
+// Waits until there are bytes to read, or the end of the stream. False after `timeout`.
 bool wait_readable(int fd, Nanos timeout);
 
-// The same to the microsecond, for callers that look again afterwards.
+// The same to the microsecond, for callers that check the socket themselves afterwards.
 void nap_until_readable(const Fd& fd, Nanos limit);
 
 }  // namespace rubato::load

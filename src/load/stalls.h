@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stalls: when the machine itself kept a core from the generator or the server, and which requests
-// that may have touched. A stall of milliseconds sets p99.9 of every policy alike; the figures of
-// the requests that no stall can have touched tell what the policy does.
+// Stalls: the times when the machine itself kept a core from the generator or the server, and the
+// requests that these may have touched. A stall of milliseconds sets p99.9 of every policy alike;
+// the figures of the requests that no stall can have touched show the effect of the policy.
 //
-// The rule looks at when a request was due and when stalls were, never at how long it took, and is
-// the same for every run: a stall that kept a core for `lost` touches what is due from kStallReach
-// before its start (it may still be in the server) to kStallAftermath * lost after its end (a
-// server at half its capacity needs as long as the stall to work off what it left behind; at four
-// fifths, four times as long). What a run loses to shorter stalls stays in its figures.
+// The rule looks at the due time of a request and the times of the stalls, never at the latency,
+// and is the same for every run: a stall that kept a core for `lost` touches the requests due from
+// kStallReach before its start (they may still be in the server) to kStallAftermath * lost after
+// its end (a server at half its capacity needs as long as the stall to work off its backlog; at
+// four fifths, four times as long). The time lost to shorter stalls stays in the figures.
 //
 // Pure; times are since the start of the run. One owner at a time.
 #pragma once
@@ -27,18 +27,18 @@ inline constexpr int64_t kStallAftermath = 5;
 inline constexpr size_t kMaxTouched = 1 << 16;  // spans kept
 
 struct Stall {
-  Nanos start, end;  // it lies somewhere between
-  Nanos lost;        // how long the core was away
+  Nanos start, end;  // the stall lies somewhere between these
+  Nanos lost;        // the time without the core
 };
 
 class Stalls {
  public:
-  // In the order in which they were noticed: a stall must not end before one added earlier
+  // Stalls are added in the order of noticing: a stall must not end before one added earlier
   // started.
   void add(const Stall& stall);
 
-  // Whether a stall added so far touches a request due then. What is older than the spans still
-  // kept counts as touched.
+  // Whether a stall added so far touches a request due at `due`. A request older than the spans
+  // still kept counts as touched.
   bool touch(Nanos due) const;
 
   uint64_t count() const { return count_; }

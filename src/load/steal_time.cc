@@ -7,8 +7,8 @@
 namespace rubato::load {
 namespace {
 
-// Columns of the "cpu" line: user nice system idle iowait irq softirq steal; what follows (guest
-// time) is part of user.
+// Columns of the "cpu" line: user nice system idle iowait irq softirq steal; the columns behind
+// them (guest time) are part of user.
 constexpr int kColumns = 8;
 
 }  // namespace

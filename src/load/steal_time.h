@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much CPU time the hypervisor kept from this machine, from /proc/stat. Any thread.
+// The CPU time that the hypervisor kept from this machine, from /proc/stat. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct StealTime {
 
 StealTime read_steal_time();
 
-// Nothing if either reading is unknown or no tick lies between them.
+// In percent; no value if either reading is unknown or no tick lies between them.
 std::optional<double> steal_percent(const StealTime& before, const StealTime& after);
 
 }  // namespace rubato::load

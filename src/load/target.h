@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Target: which server a run drives and which protocol it speaks. Pure; safe on every thread.
+// Target: the server that a run drives, and its protocol. Pure; safe on every thread.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ void Undisturbed::replied(uint32_t type, Nanos due, Nanos at) {
   held_.push_back({due, at, type});
 }
 
-// A stall that touches a request starts at most kStallReach after it was due, and that is not after
-// kStallReach from its reply.
+// A stall that touches a request starts at most kStallReach after the request was due, which is no
+// later than kStallReach after its reply.
 void Undisturbed::settle(Nanos now) {
   while (!held_.empty() && held_.front().at <= now - kStallReach - kStallHold) judge_oldest();
 }

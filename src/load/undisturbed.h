@@ -4,7 +4,7 @@
 // beside those of all requests, never in their place.
 //
 // A stall is known only after its end, so a reply is held back for kStallHold before it is judged;
-// of a longer stall the first requests may be judged too early, and stay in. Memory is bounded by
+// the first requests of a longer stall may be judged too early, and stay in. Memory is bounded by
 // kMaxHeld replies; beyond it the oldest are judged early. Times are since the start of the run.
 // One owner at a time.
 #pragma once
@@ -28,10 +28,10 @@ class Undisturbed {
 
   void stalled(const Stall& stall) { stalls_.add(stall); }
 
-  // A reply that belongs into the figures. Requires that `at` does not go back.
+  // Adds a reply that belongs into the figures. Requires that `at` does not go back.
   void replied(uint32_t type, Nanos due, Nanos at);
 
-  // It is `now`: judges the replies for which all stalls must be known. Nanos::max() judges all.
+  // Judges the replies for which all stalls are known at `now`. Nanos::max() judges all.
   void settle(Nanos now);
 
   const Stalls& stalls() const { return stalls_; }
