@@ -11,7 +11,7 @@ static_assert(ArrivalScales::kSlot == Nanos(int64_t{1} << ArrivalSlots::kSlotBit
 
 constexpr double kSlotSeconds = 1e-9 * static_cast<double>(ArrivalScales::kSlot.count());
 
-// Words this close to being written over are not read any more.
+// Words that will be overwritten soon are not read any more.
 constexpr uint64_t kKept = ArrivalSlots::kSlots - 64;
 
 }  // namespace

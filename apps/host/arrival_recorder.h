@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArrivalRecorder: puts together what the workers counted (runtime/arrival_slots.h) to the arrivals
-// of the whole server: their rate and how uneven they are on every time scale. From the first
-// request on, to the last or for a given length of time; quiet before and after is left out.
+// ArrivalRecorder: combines the counts of the workers (runtime/arrival_slots.h) into the arrivals
+// of the whole server: their rate and how much it varies on every time scale. It covers the time
+// from the first request to the last, or a given length; idle time before and after is left out.
 //
-// One thread, which calls collect() several times a second: workers keep counts for a second only.
+// One thread calls collect() several times a second, since workers keep counts for a second only.
 // Borrows the slots.
 #pragma once
 
@@ -20,13 +20,13 @@ namespace rubato {
 
 class ArrivalRecorder {
  public:
-  // Counts settle within this: requests that are noticed later are late.
+  // Counts settle within this time: a request that is noticed later counts as late.
   static constexpr Nanos kSettle = Nanos::millis(250);
 
   // `length` counts from the first request; Nanos::max() = without end.
   ArrivalRecorder(std::vector<ArrivalSlots*> workers, Instant start, Nanos length);
 
-  // Takes the slots that have settled at `now`, or with `all` every one.
+  // Takes the slots that have settled at `now`, or every slot with `all`.
   void collect(Instant now, bool all = false);
 
   bool begun() const { return begun_; }

@@ -31,7 +31,7 @@ std::string first_word(const std::string& command) {
   return command.substr(start, command.find_first_of(" \t\n", start) - start);
 }
 
-// What begins with quotes, variables and the like is for the shell to understand.
+// False for a word with quotes, variables and the like, which only the shell understands.
 bool is_plain(const std::string& word) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BestEffort: a command that runs on the CPU time that a server leaves, and what it gets of it.
+// BestEffort: a command that runs on the CPU time that a server leaves, and its share of that time.
 // The server's threads get a core back as soon as they wake: the command is SCHED_IDLE, in a group
 // of the kernel's CPU controller that is idle as a whole where one can be made (idle_group.h). A
-// process of its own keeps it (supervisor.h).
+// separate process supervises the command (supervisor.h).
 //
-// prepare() from main before any thread starts; begin() and the destructor from main; the rest from
-// any thread.
+// main calls prepare() before any thread starts, begin() and the destructor; any thread may call
+// the other methods.
 #pragma once
 
 #include <condition_variable>
@@ -28,7 +28,7 @@ namespace rubato {
 struct BestEffortOptions {
   std::string command;   // for the shell; empty = none
   bool group = true;     // make a control group for it if that is possible
-  bool restart = false;  // start it again when it has ended, ever later if it ends soon
+  bool restart = false;  // start it again when it has ended, after longer pauses if it ends soon
 };
 
 class BestEffort {
@@ -40,24 +40,24 @@ class BestEffort {
   static Result<std::unique_ptr<BestEffort>> prepare(const BestEffortOptions& options);
   ~BestEffort();
 
-  // Once, when the server is ready.
+  // Called once, when the server is ready.
   void begin(const Runtime& runtime);
-  // The runtime is not looked at any more. The command runs until the destructor.
+  // Ends the use of the runtime. The command runs until the destructor.
   void end();
 
   using Lines = std::vector<std::pair<std::string, std::string>>;
   Lines lines() const;  // for INFO scheduler
   void expose(OpenMetrics& out) const;
 
-  // Of the CPU time of the CPUs that the server may use.
+  // The command's shares of the CPU time of the CPUs that the server may use.
   struct Shares {
-    double of_machine = 0;  // the command's
-    double of_ideal = 0;    // of what requests left; 1 = all of that
+    double of_machine = 0;  // of all the time
+    double of_ideal = 0;    // of the time that requests left; 1 = all of it
   };
   Shares shares() const;
 
  private:
-  // Where the command and the server stood.
+  // The CPU times of the command and of the requests at one moment.
   struct Sample {
     Nanos at;
     Nanos command;  // CPU time
@@ -75,7 +75,7 @@ class BestEffort {
   const Runtime* runtime_ = nullptr;
   uint32_t reported_ends_ = 0;  // of watch() only
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the fields below
   std::condition_variable changed_;
   std::deque<Sample> samples_;
   bool stopping_ = false;

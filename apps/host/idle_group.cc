@@ -20,7 +20,7 @@ bool write_text(const std::string& path, std::string_view text) {
   return written;
 }
 
-// What keeps a group back, the best first.
+// The means that keep a group back, the best first.
 struct Means {
   const char* file;
   const char* back;
@@ -29,8 +29,8 @@ struct Means {
 constexpr Means kMeans[] = {
     {"cpu.idle", "1", "0"}, {"cpu.weight", "1", "100"}, {"cpu.shares", "2", "1024"}};
 
-// The group below which a new one gets the controller: the own group, if that is allowed to share
-// out what it has, as the root is; else the one above, which must be doing so.
+// The group below which a new group gets the controller: the process's own group, if it may
+// distribute its CPU time, as the root may; else the group above it, which already does so.
 std::string parent_for(const CpuGroup& place) {
   if (!place.unified) return place.folder;
   const auto shares_cpu = [](const std::string& folder) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KvHost: what a live runtime and a TCP datapath lend to the key-value application: latencies as
-// the client feels them, the state of the scheduler and of overload control, limits that CONFIG
-// SET changes, SHUTDOWN. Any thread; borrows all that it is given and owns the thread that expires
-// keys.
+// KvHost: the services of a live runtime and a TCP datapath for the key-value application:
+// latencies as the client sees them, the state of the scheduler and of overload control, limits
+// that CONFIG SET changes, SHUTDOWN. Any thread; borrows its arguments and owns the thread that
+// expires keys.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class KvHost final : public LatencySource, public HostControl {
   void shut_down() override { runtime_.stop(); }
 
  private:
-  // Where a type stood at the last reset.
+  // The figures of a type at the last reset.
   struct Mark {
     Histogram latency;
     double service_ns = 0;

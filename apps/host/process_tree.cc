@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostProcesses = 100'000;
 
-// A thread's children are told per thread.
+// /proc lists the children of each thread separately.
 void append_children(pid_t process, std::vector<pid_t>& all) {
   const std::string tasks = "/proc/" + std::to_string(process) + "/task";
   std::error_code gone;
@@ -30,7 +30,8 @@ void append_children(pid_t process, std::vector<pid_t>& all) {
   }
 }
 
-// Of one process and those that it waited for; fields 14 to 17 of proc(5), "stat".
+// The CPU time of one process and the children that it waited for; fields 14 to 17 of proc(5),
+// "stat".
 int64_t ticks_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -68,8 +69,8 @@ Nanos cpu_time_of_descendants() {
   return of(ended.ru_utime) + of(ended.ru_stime) + Nanos(ticks * tick_ns);
 }
 
-// A process of SCHED_IDLE may never run where others always want to, and so never end: it is made
-// a usual one, where that is allowed.
+// A process of SCHED_IDLE may never run on a busy machine, and so never end: it gets the usual
+// policy, where that is allowed.
 void signal_descendants(int signal) {
   const sched_param none{};
   for (const pid_t process : descendants()) {

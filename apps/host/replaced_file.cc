@@ -29,8 +29,8 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-// On the disk when it returns, for the name must not come before the bytes. Leaves nothing behind
-// when it fails.
+// The bytes are on the disk when this returns, since the name must not come before them. On failure
+// it leaves no file behind.
 Status write_new(const std::string& path, std::string_view text) {
   const std::string name = beside(path);
   const int file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

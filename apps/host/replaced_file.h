@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplacedFile: a file that is written again and again, and of which a reader finds one version or
-// another but never a part of one: each is written beside it (FILE.new) and takes its place when
-// it is complete. One thread at a time.
+// ReplacedFile: a file that is written again and again, so that a reader always finds one whole
+// version: each version is written beside the file (FILE.new) and replaces it when complete. One
+// thread at a time.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class ReplacedFile {
   // `size_bytes` can be written there. Leaves a file that is there as it is.
   static Result<ReplacedFile> open(const std::string& path, size_t size_bytes);
 
-  // Fails with one line; what was there before then still is.
+  // Fails with one line; the previous version then remains.
   Status write(std::string_view text);
 
   const std::string& path() const { return path_; }

@@ -37,9 +37,9 @@ size_t metrics_connections() {
                               Exporter::Limits().connections);
 }
 
-// All that the server needs at once is open by now, but for what comes and goes: a connection of
-// each worker that is being refused, those of the metrics port and one of the agent's, the files in
-// /proc that are read, the profile.
+// The files that the server always needs are open by now. Others come and go: one connection per
+// worker that is being refused, the connections of the metrics port and one of the agent's, the
+// files in /proc that are read, the profile.
 Status leave_room(ConnectionLimit connections, const Datapath& datapath, size_t metrics) {
   constexpr uint64_t kComeAndGo = 8;
   connections.kept += datapath.queues() + kComeAndGo + metrics;
@@ -55,8 +55,8 @@ void warn_of_shared_cpus(const RuntimeOptions& options) {
                options.workers, cpus);
 }
 
-// Big replies come and go all the time. Without this the allocator gives their pages back to the
-// kernel after each and faults them in again for the next, which cannot be preempted.
+// Big replies come and go all the time. Without this setting the allocator gives their pages back
+// to the kernel after each and faults them in again for the next, which cannot be preempted.
 void keep_freed_memory() {
   constexpr int kKeptBytes = 64 << 20;
   mallopt(M_TRIM_THRESHOLD, kKeptBytes);

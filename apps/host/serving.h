@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serving: what every server program does around a runtime: signals, the metrics port, the metrics
-// themselves, and recording a profile. Called from main's thread.
+// Serving: the work of every server program around a runtime: signals, the metrics port, the
+// metrics themselves, and recording a profile. Called from main's thread.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ struct ServingOptions {
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
   std::string agent_bind = "127.0.0.1";
-  int agent_port = -1;  // of a load balancer's agent check; the same
+  int agent_port = -1;  // of a load balancer's agent check; -1 = none, 0 = any free one
   // Name of a request type in the metrics; empty = the type is not shown.
   std::function<std::string(uint32_t)> type_name;
   uint32_t types = 0;
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
   ConnectionLimit connections;
-  // Begun once clients are welcome; null = none. Outlives the call.
+  // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;
   // Appends families of the application's own.
   std::function<void(OpenMetrics&)> more_metrics;
 };
 
 // Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. Returns
-// the exit status: 0 = everything in flight was answered. Fails if the metrics port is in use, and
-// if the profile cannot be written, at the start or at the end.
+// the exit status: 0 = all requests in flight were answered. Fails if the metrics port is in use,
+// and if the profile cannot be written, at the start or at the end.
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
 
 }  // namespace rubato

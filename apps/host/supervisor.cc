@@ -32,7 +32,7 @@ constexpr Nanos kGrace = Nanos::millis(500);  // between SIGTERM and SIGKILL
 constexpr Nanos kFirstPause = Nanos::seconds(1);
 constexpr Nanos kLongestPause = Nanos::seconds(60);
 constexpr Nanos kLongRun = Nanos::seconds(60);  // after such a run the pause is the first again
-// What the shell ends with if it cannot run a command: to try again is of no use.
+// The exit statuses of a shell that cannot run a command: a second try is useless.
 constexpr int kNotExecutable = 126;
 constexpr int kNotFound = 127;
 
@@ -42,7 +42,7 @@ Instant monotonic_now() {
   return Instant(t.tv_sec * 1'000'000'000 + t.tv_nsec);
 }
 
-// In the command's process, before it becomes the command.
+// Runs in the command's process and replaces it by the command.
 [[noreturn]] void become_command(const SupervisorOptions& options, pid_t supervisor) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -58,7 +58,8 @@ Instant monotonic_now() {
                  std::strerror(errno));
     ::_exit(kNotExecutable);
   }
-  // Last at the disk too, and first to go when memory is short. Neither is essential.
+  // The command also comes last at the disk, and is the first to be killed when memory is short.
+  // Neither is essential.
   constexpr int kThisProcess = 1;
   constexpr int kIdleClass = 3 << 13;
   ::syscall(SYS_ioprio_set, kThisProcess, 0, kIdleClass);
@@ -106,7 +107,7 @@ class SupervisorLoop {
     return static_cast<int>(std::max<int64_t>(patience.count() / 1'000'000 + 1, 0));
   }
 
-  // A byte: begin. The end of the stream: the server stops, or is no more.
+  // A byte means: begin. The end of the stream means: the server stops, or has died.
   void heed_server() {
     char byte = 0;
     const ssize_t n = ::read(pipe_, &byte, 1);
@@ -143,7 +144,7 @@ class SupervisorLoop {
     status_.state.store(SupervisorStatus::kRunning, std::memory_order_relaxed);
   }
 
-  // The command is over when its first process is; what that left behind is ended with it.
+  // The command is over when its first process ends; the processes that it left behind are ended.
   void command_ended(int status) {
     if (options_.group) options_.group->release();
     kill_descendants();
@@ -254,7 +255,7 @@ Supervisor::~Supervisor() {
 
 void Supervisor::begin() {
   const char go = 1;
-  // Fails if the supervisor is gone, which the board shows.
+  // Fails if the supervisor is gone, which its status shows.
   static_cast<void>(!::write(pipe_, &go, 1));
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The supervisor: a small process between a server and its best-effort command. It starts the
-// command on what the server leaves, starts it again if it is to, measures it, and ends it and
-// everything that it started when the server stops or dies, whatever kills the server: it notices
-// by a pipe that only the server holds. It serves nobody else and sleeps in between.
+// command on the CPU time that the server leaves, restarts it if so configured, measures it, and
+// ends it with all its descendants when the server stops or dies, whatever kills the server: a pipe
+// that only the server holds shows its end. The supervisor sleeps in between.
 //
-// A process of its own because nobody else can do this: the kernel's own means, a signal at the
-// death of the parent, reaches the command but not what the command started.
+// It is a separate process because the kernel's own means, a signal at the death of the parent,
+// reaches the command but not the processes that the command started.
 #pragma once
 
 #include <sys/types.h>
@@ -21,17 +21,17 @@
 
 namespace rubato {
 
-// What the supervisor tells, in memory that it shares with the server. Written by the supervisor
-// only, and relaxed: each figure stands for itself.
+// The supervisor's report, in memory that it shares with the server. Only the supervisor writes it,
+// with relaxed order: each figure stands for itself.
 struct SupervisorStatus {
   enum State : uint32_t { kNotStarted, kRunning, kBetweenRuns, kOver };
 
   std::atomic<uint32_t> state{kNotStarted};
   std::atomic<uint32_t> starts{0};
   std::atomic<uint32_t> ends{0};
-  std::atomic<int32_t> last_end{0};      // as waitpid tells it; of the last end
+  std::atomic<int32_t> last_end{0};      // status of the last end, as waitpid gives it
   std::atomic<int64_t> pause_ms{0};      // until the next start, in kBetweenRuns
-  std::atomic<int64_t> cpu_ns{0};        // of the command and all it started, since the start
+  std::atomic<int64_t> cpu_ns{0};        // of the command and its descendants, since the start
 };
 
 struct SupervisorOptions {
@@ -40,7 +40,7 @@ struct SupervisorOptions {
   std::optional<IdleGroup> group;  // else SCHED_IDLE alone
 };
 
-// The server's side. Destruction ends the command and waits for that.
+// The server's side. The destructor ends the command and waits for its end.
 class Supervisor {
  public:
   // Makes the process. Requires that the calling process has one thread. Fails with one line.
@@ -49,7 +49,7 @@ class Supervisor {
   Supervisor& operator=(Supervisor&&) = delete;
   ~Supervisor();
 
-  // Once: the command may start.
+  // Lets the command start; called once.
   void begin();
 
   const SupervisorStatus& status() const { return *status_; }

@@ -14,19 +14,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kCollectPeriod{200};
 constexpr Nanos kWritePeriod = Nanos::seconds(10);
-constexpr size_t kTriedBytes = 64 * 1024;  // about what a profile takes
+constexpr size_t kTriedBytes = 64 * 1024;  // about the size of a profile
 
 TrafficProfile::Latency latency_of(const Histogram& h) {
   return {h.mean_ns() / 1e3, h.percentile(50).micros(), h.percentile(99).micros(),
           h.percentile(99.9).micros(), h.max().micros()};
 }
 
-// The ends are known better than to a bucket.
+// The least and the greatest value narrow the first and the last bucket.
 std::vector<ServiceBucket> buckets_of(const Histogram& h) {
   std::vector<ServiceBucket> buckets;
   h.for_each_bucket([&](Nanos low, Nanos high, uint64_t count) {
     const Nanos beyond = std::min(high, h.max() + Nanos(1));
-    // A snapshot may have counted a value that its extremes do not know of yet.
+    // A snapshot may have counted a value that its extremes do not include yet.
     const bool known = std::max(low, h.min()) < beyond;
     buckets.push_back({known ? std::max(low, h.min()) : low, known ? beyond : high, count});
   });
@@ -117,7 +117,7 @@ void TrafficRecorder::collect(bool all) {
   if (arrivals_.complete()) complete_ = profile();
 }
 
-// Empty as long as there is no rate or nothing was served.
+// Empty as long as there is no rate or no request was served.
 std::string TrafficRecorder::profile() const {
   TrafficProfile profile;
   std::vector<ServedType> served;

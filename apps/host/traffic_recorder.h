@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TrafficRecorder: writes what a running server sees of its requests to a file, as a profile
-// (workload/traffic_profile.h): every ten seconds, and when it is finished. It works on a thread of
-// its own, from counters and histograms that the workers keep anyway; only arrivals are counted for
-// it (RuntimeOptions::record_arrivals). Borrows the runtime and the datapath.
+// TrafficRecorder: writes the figures of a running server's requests to a file, as a profile
+// (workload/traffic_profile.h), every ten seconds and at the end. It works on a thread of its own,
+// from counters and histograms that the workers keep anyway; only arrivals are counted for it
+// (RuntimeOptions::record_arrivals). Borrows the runtime and the datapath.
 #pragma once
 
 #include <condition_variable>
@@ -36,14 +36,14 @@ class TrafficRecorder {
   static Result<std::unique_ptr<TrafficRecorder>> start(
       const RecordingOptions& options, Runtime& runtime, const Datapath& datapath, uint32_t types,
       const std::function<std::string(uint32_t)>& type_name);
-  // Without finish() the last file written is the last one.
+  // Without finish() the file keeps its last version.
   ~TrafficRecorder();
   TrafficRecorder(const TrafficRecorder&) = delete;
   TrafficRecorder& operator=(const TrafficRecorder&) = delete;
 
-  // Records the rest and writes the file for the last time; once, after the runtime has stopped.
-  // Fails with one line if that was not possible. Tells on stderr of files that could not be
-  // written in between, and if there is none because too few requests came.
+  // Records the rest and writes the file for the last time; called once, after the runtime has
+  // stopped. Fails with one line if the file cannot be written. Reports on stderr the failed writes
+  // in between, and a missing file because too few requests came.
   Status finish();
 
  private:
@@ -62,12 +62,12 @@ class TrafficRecorder {
   const Datapath& datapath_;
   const uint32_t types_;
   const std::function<std::string(uint32_t)> type_name_;
-  // Of the thread while there is one.
+  // The fields up to settled_ belong to the thread while there is one.
   ReplacedFile file_;
   ArrivalRecorder arrivals_;
   uint64_t most_flows_ = 0;
-  std::string complete_;   // the profile of all of the time that was to be recorded
-  Status last_ = Done{};   // what came of the last write
+  std::string complete_;   // the profile of the whole time that was to be recorded
+  Status last_ = Done{};   // the result of the last write
   uint64_t failures_ = 0;  // to write, in all
   bool written_ = false;   // once at least
   bool settled_ = false;   // complete_ is written
@@ -77,14 +77,14 @@ class TrafficRecorder {
   std::thread thread_;
 };
 
-// What was measured of the requests of one type.
+// The measurements of the requests of one type.
 struct ServedType {
   std::string name;
   Histogram service, latency;
 };
 
-// The same for a profile: those that were served, at most Mix::kMaxTypes; were there more, the
-// rarest are one type "(others)".
+// The types of a profile: those with served requests, at most Mix::kMaxTypes; if there are more,
+// the rarest become one type "(others)".
 std::vector<TrafficProfile::Type> profile_types(std::vector<ServedType> served);
 
 }  // namespace rubato
