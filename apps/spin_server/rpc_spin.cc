@@ -41,7 +41,7 @@ class RpcSpinSession final : public Session {
   }
   void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
-  // On the worker: the session is not its own.
+  // Called on the worker, which does not own the session.
   void run(Request& request) {
     RpcSpinRequest& own = of(request);
     if (!own.work) return fail(own);

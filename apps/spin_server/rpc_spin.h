@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The synthetic server over Rubato RPC (docs/RPC.md): the body of a request is
-// `NANOSECONDS[ SHORT|LONG]` in ASCII, of a reply `OK`. What is no such body fails. Thread safe as
-// Application and Protocol ask; borrows the admission controller.
+// `NANOSECONDS[ SHORT|LONG]` in ASCII, the body of a reply is `OK`. A request with another body
+// fails. Thread safe as Application and Protocol require; borrows the admission controller.
 #pragma once
 
 #include <memory>

@@ -136,7 +136,7 @@ void busy_work(Nanos service) {
     const bool interrupted = at - since > kFarTooLong && std::exchange(seen, preemptions()) != seen;
     left -= interrupted ? unit : at - since;
     if (checkpoint()) return;
-    // A checkpoint that went on is part of the work; what passed while others ran is not.
+    // A checkpoint without a preemption is part of the work; the time of other requests is not.
     const Instant back = now();
     since = back - at < kWorkUnit ? at : back;
   }

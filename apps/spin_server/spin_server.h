@@ -23,10 +23,10 @@ inline constexpr uint32_t kLong = 2;
 
 struct SpinOptions {
   Nanos long_from = Nanos::micros(10);  // the thesis' fake application marks these long
-  Nanos longest = Nanos::seconds(10);   // asked for more: refused with an error
+  Nanos longest = Nanos::seconds(10);   // a longer service time is refused with an error
 };
 
-// One request: a service time, and what class it is said to be of (or by its length).
+// One request: a service time, and its class as given (or else by its length).
 struct Work {
   Nanos service;
   bool is_long = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one request costs outside the engine: framing (parse and command lookup), dispatch, reply.
+// The cost of one request outside the engine: framing (parse and command lookup), dispatch, reply.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
-// There may be thousands, so it is a long request; the datapath reaches the checkpoints.
+// There may be thousands of flows, so the request is long; the datapath reaches the checkpoints.
 void for_each_flow(Context& c, const std::function<void(const FlowInfo&)>& visit) {
   long_begin();
   Datapath* datapath = c.server.host().datapath;
   if (datapath != nullptr) datapath->for_each_flow(visit);
 }
 
-// The line of CLIENT LIST. Numbers of things that this server does not have are 0.
+// The line of CLIENT LIST. Fields for features that this server does not have are 0.
 std::string client_line(const FlowInfo& flow, const Context& c) {
   const auto* session = static_cast<const KvSession*>(flow.session);
   std::string line = "id=" + std::to_string(flow.flow) + " addr=" + flow.peer +

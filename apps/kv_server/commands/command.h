@@ -2,7 +2,7 @@
 //
 // Command: one row of the command table. Rows are constants, made once, read by every worker.
 //
-// Context: everything a handler may touch while it runs one request. Made on the stack of the
+// Context: everything that a handler may touch while it runs one request. Made on the stack of the
 // fiber; lives as long as the handler.
 #pragma once
 
@@ -49,7 +49,7 @@ enum CommandFlag : uint32_t {
   kDangerous = 1U << 7,
   kLoading = 1U << 8,
   kNoScript = 1U << 9,
-  kRunsRefused = 1U << 10,  // runs between a refused MULTI and what ends it
+  kRunsRefused = 1U << 10,  // runs between a refused MULTI and the command that ends it
 };
 
 enum class Group : uint8_t { kString, kGeneric, kConnection, kServer, kTransactions };

@@ -30,7 +30,7 @@ void reset(Context& c) {
   Reply(*c.request.reply, RespVersion::k2).simple("RESET");
 }
 
-// There is one user, and without a password everyone is it.
+// There is one user, and without a password every client is logged in as this user.
 bool log_in(Context& c, std::string_view user, std::string_view password) {
   const Config& config = c.server.config();
   const bool good = user == kDefaultUser &&

@@ -17,7 +17,7 @@ struct ExpireRule {
   bool gt = false;
   bool lt = false;
 
-  // No expiry counts as one that never comes.
+  // A missing expiry counts as one that never comes.
   bool allows(int64_t current_ms, int64_t wanted_ms) const {
     const bool has = current_ms != kNoExpiry;
     if (nx && has) return false;

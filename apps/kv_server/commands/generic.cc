@@ -7,8 +7,8 @@
 namespace rubato::kv {
 namespace {
 
-// Counts the keys for which `step` says kDone. From many keys on it is a long request, and the keys
-// are then not one atomic step.
+// Counts the keys for which `step` returns kDone. With more than kManyItems keys the request is
+// long, and the keys are then not one atomic step.
 template <class Step>
 void count_keys(Context& c, Step step) {
   const auto keys = c.argv.subspan(1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What several command families share: error texts of Redis, argument readers that answer the
-// error themselves, and the mark of a long request. For handlers only.
+// The helpers that several command families share: error texts of Redis, argument readers that
+// answer the error themselves, and the mark of a long request. For handlers only.
 #pragma once
 
 #include <charconv>
@@ -26,7 +26,7 @@ inline constexpr std::string_view kNoSuchKey = "ERR no such key";
 inline constexpr std::string_view kTooLongString =
     "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
-// From this many items on, a request that takes any number of them is a long one.
+// A request over more items than this is long.
 inline constexpr size_t kManyItems = 64;
 
 // Tells the scheduler that this request goes over `items` items.
@@ -56,7 +56,7 @@ inline void reply_optional(Context& c, const std::optional<std::string>& value) 
   c.reply.null();
 }
 
-// Names that a connection gives itself; `what` begins the error text.
+// Reads a name that a connection gives itself; `what` begins the error text.
 bool read_client_name(Context& c, std::string_view name, std::string_view what = "Client names");
 
 // Answers the container's HELP: made from the rows of its subcommands.

@@ -11,9 +11,9 @@ namespace {
 
 int64_t micros(Nanos time) { return time.count() / Nanos::micros(1).count(); }
 
-// Six fields that are Redis' and mean the same (the third is the service time alone). With FULL
-// five more, which tell why the client waited longer than that: only when asked for, because
-// clients exist that read six fields whatever the reply announces.
+// Six fields are those of Redis and mean the same (the third is the service time alone). FULL adds
+// five, which explain why the client waited longer; they come only on demand, because some clients
+// read six fields whatever the reply announces.
 void reply_slow_entry(Context& c, const SlowEntry& entry, bool full) {
   constexpr size_t kFields = 6;
   constexpr size_t kFullFields = 11;
@@ -63,7 +63,7 @@ void slowlog_reset(Context& c) {
   c.reply.ok();
 }
 
-// Redis' buckets: powers of two of 1.024 us, each with all that is at most as long.
+// Redis' buckets: powers of two of 1.024 us, each with the count of all calls at most as long.
 using Cumulative = std::vector<std::pair<int64_t, uint64_t>>;
 
 Cumulative power_of_two_counts(const Histogram& times) {

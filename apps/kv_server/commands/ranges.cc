@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands that go over many keys. All of them are long requests: they tell the scheduler
+// The commands that go over many keys. All of them are long requests: they inform the scheduler
 // first, and the engine reaches a checkpoint at every item.
 #include <cstdlib>
 #include <optional>
@@ -13,8 +13,8 @@
 namespace rubato::kv {
 namespace {
 
-// Between two chunks of a long list: what is ready leaves, so that neither the reply buffer grows
-// nor the kernel copies all of it in one go.
+// Sends the finished bytes between two chunks of a long list, so that neither the reply buffer
+// grows nor the kernel copies the whole list at once.
 bool send_a_piece() {
   Request* request = current_request();
   if (request != nullptr && request->datapath != nullptr) {
@@ -63,7 +63,7 @@ struct ScanOptions {
   std::string_view type = "string";
 };
 
-// As strtoul reads it, so that every value a client may have got somewhere is accepted.
+// Reads the cursor as strtoul does, so that every value a client may hold is accepted.
 bool parse_cursor(std::string_view text, uint64_t& cursor) {
   if (!text.empty() && (text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) return false;
   const std::string copy(text);

@@ -105,7 +105,7 @@ void debug_populate(Context& c) {
 
 void debug_ok(Context& c) { c.reply.ok(); }
 
-// Suites written for Redis empty the function library between tests; there is none here.
+// Test suites written for Redis empty the function library between tests; this server has none.
 void function_flush(Context& c) { c.reply.ok(); }
 
 void object_of(Context& c, void (*answer)(Context&, const Info&)) {
@@ -115,7 +115,7 @@ void object_of(Context& c, void (*answer)(Context&, const Info&)) {
   if (c.good(outcome)) answer(c, found);
 }
 
-// What Redis would say of the value; here every value is plain bytes.
+// The encoding that Redis would report for the value; here every value is plain bytes.
 void object_encoding(Context& c) {
   constexpr size_t kEmbeddedBytes = 44;
   std::string_view encoding;
@@ -144,7 +144,7 @@ void object_refcount(Context& c) {
   object_of(c, [](Context& context, const Info&) { context.reply.integer(1); });
 }
 
-// The entry's own bytes, about: key, value, and what the table keeps beside them.
+// The approximate bytes of the entry: key, value, and the table's overhead.
 void memory_usage(Context& c) {
   constexpr size_t kEntryBytes = 48;
   object_of(c, [](Context& context, const Info& found) {

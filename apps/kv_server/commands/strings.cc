@@ -12,7 +12,7 @@ namespace {
 
 using When = SetOptions::When;
 
-// Answers with the error of a bad expiry; false = there was one.
+// Reads an expiry; false = it is bad, and the error has been answered.
 bool read_expiry(Context& c, std::string_view text, ExpiryUnit unit, int64_t& expires_at_ms) {
   switch (expiry_moment(text, unit, c.server.now_ms(), expires_at_ms)) {
     case ExpiryError::kNone: return true;
@@ -195,7 +195,7 @@ void mget(Context& c) {
   }
 }
 
-// Atomic over all keys, as in Redis; so only the making of the list can be preempted.
+// Atomic over all keys, as in Redis; only the building of the list can be preempted.
 Outcome set_pairs(Context& c, bool only_if_none_exists) {
   const auto words = c.argv.subspan(1);
   expect_items(words.size() / 2);

@@ -25,7 +25,7 @@ class CommandTable {
   uint32_t find(std::string_view name) const;
   // The subcommand of container `parent`, or kUnknownCommand.
   uint32_t find_subcommand(uint32_t parent, std::string_view name) const;
-  // What a request asks for: a command, a subcommand, or the container of an unknown subcommand.
+  // The number of a request: a command, a subcommand, or the container of an unknown subcommand.
   uint32_t resolve(std::span<const std::string_view> argv) const {
     const uint32_t found = find(argv[0]);
     if (!rows_[found].container || argv.size() < 2) return found;

@@ -35,7 +35,7 @@ void discard(Context& c) {
 
 void watch(Context& c) { c.error("ERR WATCH is refused, as this server has no transactions"); }
 
-// Nothing is watched.
+// No key is ever watched.
 void unwatch(Context& c) { c.reply.ok(); }
 
 constexpr uint32_t kMark = kFast | kControl | kNoScript | kRunsRefused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every engine does alike, in terms of what each does its own way.
+// The operations that all engines share, in terms of the virtual ones.
 #include "kv_server/engine/engine.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Engine: where the keys and values of the server live. Two of them exist, `memory` and `rocksdb`.
+// Engine: the store of the server's keys and values. There are two engines, `memory` and `rocksdb`.
 //
 // Thread safety: every method may be called by many workers at once. Every method on one key is
 // atomic; update_many and set_many are atomic across their keys; scan, keys, range, count and flush
@@ -37,10 +37,10 @@ enum class Outcome : uint8_t {
   kNone,         // no such key, or the condition did not hold: nothing changed
   kOutOfMemory,  // would grow past maxmemory (or the heap is exhausted): nothing changed
   kFailed,       // the storage failed; error() has the line. The engine goes on.
-  kCancelled,    // a checkpoint said that nobody wants the rest
+  kCancelled,    // a checkpoint said that the result is no longer wanted
 };
 
-// What a key holds, as shown to an update.
+// The present state of a key, as an update sees it.
 struct Current {
   bool exists = false;
   std::string_view value;
@@ -48,9 +48,9 @@ struct Current {
   uint64_t version = 0;  // see Engine::get_versioned
 };
 
-// What an update makes of it. An expiry in the past erases. Views must live until update returns;
-// they may point into Current::value (of this key, or of one that the same call does not change or
-// erases).
+// The change that an update makes to a key. An expiry in the past erases the key. Views must live
+// until update returns; they may point into Current::value (of this key, or of one that the same
+// call does not change or erases).
 struct Change {
   enum class Kind : uint8_t { kKeep, kPut, kSplice, kExpiry, kErase };
   Kind kind = Kind::kKeep;
@@ -68,7 +68,7 @@ struct Change {
   static Change splice(size_t offset, std::string_view bytes) {
     return {Kind::kSplice, bytes, offset, kNoExpiry};
   }
-  // Changes the expiry only; kNoExpiry persists the key. Of a key that does not exist: keep.
+  // Changes the expiry only; kNoExpiry persists the key. A key that does not exist stays missing.
   static Change expire(int64_t expires_at_ms) { return {Kind::kExpiry, {}, 0, expires_at_ms}; }
   static Change erase() { return {Kind::kErase, {}, 0, kNoExpiry}; }
 };
@@ -94,7 +94,7 @@ using ValueSink = FunctionRef<void(std::string_view value)>;
 using VersionedSink = FunctionRef<void(std::string_view value, uint64_t version)>;
 using Updater = FunctionRef<Change(const Current&)>;
 using ManyUpdater = FunctionRef<void(std::span<const Current>, std::span<Change>)>;
-// False = stop here.
+// A visitor returns false to stop.
 using KeyVisitor = FunctionRef<bool(std::string_view key)>;
 using ItemVisitor = FunctionRef<bool(std::string_view key, std::string_view value)>;
 
@@ -103,7 +103,7 @@ struct SetOptions {
   When when = When::kAlways;
   bool keep_expiry = false;  // KEEPTTL; expires_at_ms is then ignored
   int64_t expires_at_ms = kNoExpiry;
-  // Shown the old state whether or not the condition holds (SET ... GET, GETSET).
+  // Gets the old state, whether or not the condition holds (SET ... GET, GETSET).
   std::optional<FunctionRef<void(const Current&)>> old = std::nullopt;
 };
 
@@ -130,7 +130,7 @@ Clock& system_clock();
 
 enum class Durability : uint8_t {
   kSync,   // the log is on stable storage before a write is acknowledged; concurrent writers share
-           // one fsync. Nothing acknowledged is lost by kill -9 or power loss.
+           // one fsync. kill -9 or power loss lose no acknowledged write.
   kAsync,  // the log is with the operating system before a write is acknowledged: survives kill -9,
            // power loss or a kernel crash loses the last seconds.
 };
@@ -143,13 +143,13 @@ struct EngineOptions {
   std::string dir;                // rocksdb only: created if missing (its parent is not)
   Durability durability = Durability::kSync;  // rocksdb only
   uint32_t table_files = 512;     // rocksdb only: tables that it keeps open, about
-  // rocksdb only: what is damaged or missing in the log is left out, with lines on standard error
-  // that say what is lost; else it is refused.
+  // rocksdb only: damaged or missing parts of the log are left out, with lines on standard error
+  // that name the loss; else the engine refuses to open.
   bool recover = false;
 };
 
 // Files that the rocksdb engine has open at most, about: the tables, and logs, the manifest, the
-// lock, folders, and what compactions read and write.
+// lock, folders, and the files that compactions read and write.
 inline constexpr uint32_t kStoreFilesBesideTables = 16;
 
 class Engine {
@@ -161,10 +161,10 @@ class Engine {
   // Hands the value to `sink`, once. kDone, kNone, kFailed. Allocates nothing (memory engine).
   virtual Outcome get(std::string_view key, ValueSink sink) = 0;
 
-  // As get, with the number of the write that made the value. A value that was written anew has
-  // another number, be it the same value, and a key never has a number twice: within one run of the
-  // process numbers only rise, and each run starts at a random one of 2^51 (memory) or 2^62. A
-  // changed expiry is no write. Values of directories from before there were numbers have 1.
+  // As get, with the number of the write that made the value. Each write gives the value another
+  // number, even if the bytes are the same, and a key never has a number twice: within one run of
+  // the process numbers only rise, and each run starts at a random one of 2^51 (memory) or 2^62. A
+  // changed expiry is no write. Values in directories older than these numbers have 1.
   virtual Outcome get_versioned(std::string_view key, VersionedSink sink) = 0;
 
   // Size and expiry without the value: STRLEN, TTL, EXISTS, TYPE, TOUCH.
@@ -176,8 +176,8 @@ class Engine {
 
   virtual Outcome erase(std::string_view key) = 0;
 
-  // Read-modify-write: shows `updater` what the key holds, applies the change it returns. Called
-  // once. kDone = changed, kNone = kept (or erased a key that was not there).
+  // Read-modify-write: calls `updater` once with the state of the key, and applies the change that
+  // it returns. kDone = changed, kNone = kept (or erased a key that was not there).
   virtual Outcome update(std::string_view key, Updater updater) = 0;
 
   // --- Several keys, atomically; time and memory grow with their number. ----------------------
@@ -186,7 +186,7 @@ class Engine {
   // every change is applied or none. Requires distinct keys. kNone = all kept.
   virtual Outcome update_many(std::span<const std::string_view> keys, ManyUpdater updater) = 0;
 
-  // MSET; with `only_if_none_exists` MSETNX (kNone = some key exists). Of a key given twice the
+  // MSET; with `only_if_none_exists` MSETNX (kNone = some key exists). If a key is given twice, the
   // last value counts. Drops expiries.
   Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists);
 
@@ -220,7 +220,8 @@ class Engine {
   virtual uint64_t size() const = 0;
 
   // Active expiry: removes at most `limit` keys whose time is over, returns how many. Call it about
-  // ten times a second; again at once while it returns `limit`. Checkpoints as the iterating ones.
+  // ten times a second, and again at once while it returns `limit`. It reaches checkpoints as the
+  // iterating methods do.
   virtual uint64_t expire_some(uint32_t limit) = 0;
 
   virtual EngineStats stats() const = 0;

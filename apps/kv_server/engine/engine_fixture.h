@@ -45,7 +45,7 @@ class TempDir {
   std::string path_;
 };
 
-// What the engine under test calls at a checkpoint; empty = nothing.
+// The function that the engine under test calls at a checkpoint; may be empty.
 inline std::function<void()>& at_checkpoint() {
   static std::function<void()> action;
   return action;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hash of a key under a secret seed, so that nobody outside can choose keys that collide. The core
-// is the folded 64x64 -> 128 bit multiplication. Pure. All 64 bits are used: the top ones choose
+// Hash of a key under a secret seed, so that an attacker cannot choose keys that collide. The core
+// is the folded 64x64 -> 128 bit multiplication. Pure. All 64 bits are used: the top bits choose
 // the shard and the bucket, and their order is the order of SCAN.
 #pragma once
 

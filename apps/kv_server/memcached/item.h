@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How memcached's items lie in an engine whose values are plain bytes, shared with RESP clients. An
-// item without flags is its data. One with flags has a mark and the flags in front of them, which
-// RESP clients see; and so has one whose data begin with the mark. A cas token is the version that
-// the engine gives each write. Pure.
+// The format of memcached's items in an engine whose values are plain bytes, shared with RESP
+// clients. An item without flags is its data. An item with flags has a mark and the flags in front
+// of its data, which RESP clients see; so has an item whose data begin with the mark. A cas token
+// is the version that the engine gives each write. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ inline MemcachedItem read_item(std::string_view value) {
   return item;
 }
 
-// `data` itself where that will do, else built in `room`.
+// `data` itself if the item needs no mark, else the item built in `room`.
 inline std::string_view write_item(uint32_t flags, std::string_view data, std::string& room) {
   if (flags == 0 && !data.starts_with(kItemMark)) return data;
   room.assign(kItemMark);

@@ -40,8 +40,8 @@ struct MemcachedRequest {
 
 class MemcachedParser {
  public:
-  // Bytes of the first request of `input`; 0 = it is not complete, and `wanted` says how many it
-  // has at least (0 = unknown). A request that is wrong is complete too.
+  // Bytes of the first request of `input`; 0 = the request is not complete, and `wanted` is its
+  // least size (0 = unknown). A request that is wrong is complete too.
   size_t parse(std::string_view input, MemcachedRequest& request, size_t& wanted);
 
  private:

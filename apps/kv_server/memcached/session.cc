@@ -13,7 +13,7 @@ namespace rubato::kv {
 namespace {
 
 constexpr int64_t kMillisPerSecond = 1000;
-// The memcached whose text protocol this is, by which clients judge what they may send.
+// The version of memcached whose text protocol this is; clients choose their commands by it.
 constexpr const char* kMemcachedVersion = "1.6.18";
 // A greater time is a Unix time (protocol.txt, "Expiration times").
 constexpr int64_t kLongestRelativeS = 60L * 60 * 24 * 30;
@@ -153,7 +153,7 @@ class Run {
  private:
   std::string_view key() const { return asked_.keys.front(); }
 
-  // In the past if it is negative, which is what clients ask for by that.
+  // A negative time means an expiry in the past.
   int64_t expires_at_ms() const {
     const int64_t s = asked_.exptime;
     if (s == 0) return kNoExpiry;
@@ -163,7 +163,7 @@ class Run {
     return server_.now_ms() + s * kMillisPerSecond;
   }
 
-  // True if there is no trouble with storage; else that has been answered.
+  // True if the storage did not fail; else the error has been answered.
   bool good(Outcome outcome) {
     if (outcome == Outcome::kOutOfMemory) {
       say("SERVER_ERROR out of memory storing object");
@@ -175,7 +175,7 @@ class Run {
     return false;
   }
 
-  // `change` of the item there is, and what it leaves in answer_; `none` where there is no item.
+  // Applies `change`, which sets answer_, to the item; answers `none` if there is no item.
   template <class F>
   void update(F&& change, std::string_view none) {
     answer_ = none;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MemcachedSession: a connection of the port that speaks memcached's text protocol. Its requests
-// count as the commands of the table that do the same (incr as INCRBY). As KvSession otherwise,
-// which CLIENT LIST shows. Keys and values are those of RESP clients, see item.h.
+// count as the commands of the table that do the same (incr as INCRBY). Otherwise it is a
+// KvSession, which CLIENT LIST shows. It shares keys and values with RESP clients, see item.h.
 #pragma once
 
 #include "kv_server/memcached/parser.h"

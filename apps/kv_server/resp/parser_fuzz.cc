@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parser gets any bytes, at once and in pieces cut where the first byte says, and must say the
-// same both times. Every argument is read, so that a view outside the input is found.
+// The parser gets any bytes, at once and in pieces whose size the first byte sets, and must give
+// the same result both times. Every argument is read, so that a view outside the input is found.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

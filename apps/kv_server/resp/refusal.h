@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a client is told whose request is not served:
+// The answer to a refused request:
 //
 //   -OVERLOADED short retry-after-ms 8 it has waited too long
 //
-// the code, the class of the request (short, long), when it is worth asking again, and why. None of
-// the codes that client libraries repeat by themselves (BUSY, LOADING, TRYAGAIN, CLUSTERDOWN,
-// READONLY, "max number of clients"): they would answer overload with more load. Any thread.
+// It has the code, the class of the request (short, long), the time after which a retry is worth
+// it, and the reason. It uses none of the codes on which client libraries repeat a request by
+// themselves (BUSY, LOADING, TRYAGAIN, CLUSTERDOWN, READONLY, "max number of clients"): these would
+// answer overload with more load. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@ namespace {
 // A connection keeps as much room for the body of its next reply.
 constexpr size_t kBodyKeptBytes = 4096;
 
-// A client that has not authenticated may send no more than RESP lets it: ten arguments of 16 KiB,
-// and their headers.
+// A client that has not authenticated may send no more than RESP allows it: ten arguments of
+// 16 KiB, and their headers.
 constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
 
 }  // namespace
@@ -24,12 +24,12 @@ RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionContr
       rpc_(admission, peer.flow, {}, peer.address),
       body_(RpcKvSession::max_reply_bytes()) {}
 
-// What fits in a frame.
+// The size that fits in a frame.
 uint64_t RpcKvSession::max_reply_bytes() const {
   return std::min<uint64_t>(KvSession::max_reply_bytes(), rpc::kMaxBodyBytes);
 }
 
-// What is refused on arrival is looked at all the same: it counts as its command's.
+// A request refused on arrival is parsed all the same: it counts as a refusal of its command.
 Frame RpcKvSession::frame(std::string_view unread, Request& request) {
   rpc_.set_body_limit(authenticated() ? rpc::kMaxBodyBytes : kUnauthenticatedBytes);
   const Frame found = rpc_.find(unread, request, request_);
@@ -73,7 +73,7 @@ bool RpcKvSession::begin(Request& request) {
     return true;
   }
   answer(request);
-  // No call of the command: its times and the slow log are not to hear of it.
+  // This is no call of the command, so its times and the slow log leave it out.
   request.type = kUnknownCommand;
   forget_request();
   return false;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RpcKvSession: a connection of the port that speaks Rubato RPC (docs/RPC.md): the body of a
-// request is one RESP command, that of its response the reply to it, empty where RESP has none. A
-// KvSession in all else: commands, errors, AUTH and what CLIENT LIST shows are the same.
+// request is one RESP command, and the body of the response is the reply, empty where RESP has
+// none. Otherwise it is a KvSession: commands, errors, AUTH and the line of CLIENT LIST are the
+// same.
 //
-// Commands of a session keep their order, for it has a state (AUTH, HELLO, MULTI) and each sees
-// the effects of the one before it. Replies gather in a buffer of their own, because the header in
-// front of them holds their length. Belongs to the flow's owner of the moment; borrows the
-// admission controller.
+// Commands of a session keep their order, since the session has a state (AUTH, HELLO, MULTI) and
+// each command sees the effects of the one before it. Replies gather in a buffer of their own,
+// because the header in front of them holds their length. Belongs to the flow's owner of the
+// moment; borrows the admission controller.
 #pragma once
 
 #include "kv_server/server/session.h"
@@ -26,9 +27,9 @@ class RpcKvSession final : public KvSession {
   void answer(Request& request) override;
   void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
-  // For the worker that runs the request. False: it was answered, there is nothing to run.
+  // For the worker that runs the request. False: the request was answered and need not run.
   bool begin(Request& request);
-  // It has run: sends what it has replied.
+  // The request has run: sends its reply.
   void end(Request& request);
 
   uint64_t max_reply_bytes() const override;

@@ -91,8 +91,8 @@ std::string KvApplication::refusal_for(const Peer& peer) {
   return protected_mode_answer(server_.options().ports[peer.port]);
 }
 
-// Of a reply that was cut short the client may have a part; that it has no more is seen at the end
-// of the connection.
+// The client may have a part of a reply that was cut short; the end of the connection shows that no
+// more will come.
 void KvApplication::handle(Request& request) {
   run_in_session(request);
   request.close_after |= request.cancelled;
@@ -118,7 +118,7 @@ void KvApplication::serve(Request& request, KvSession& session) {
   run(request, session);
 }
 
-// Runs the request and lets its reply fall, except where CLIENT REPLY ON ends the silence.
+// Runs the request and drops its reply, except where CLIENT REPLY ON ends the silence.
 void KvApplication::run_muted(Request& request, KvSession& session) {
   ReplyBuffer nowhere;
   ReplyBuffer* const reply = request.reply;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KvApplication: the key-value server as the runtime sees it: makes sessions, runs requests, hears
-// of slow ones. Thread safe: every worker calls it. Borrows the engine and
-// the admission controller.
+// KvApplication: the key-value server as the runtime sees it. It makes sessions, runs requests, and
+// is notified of slow ones. Thread safe: every worker calls it. Borrows the engine and the
+// admission controller.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class KvApplication final : public Application, public Protocol {
   KvApplication(Engine& engine, const KvOptions& options,
                 rpc::AdmissionController* admission = nullptr);
 
-  // Lends what the host has; before the first request.
+  // Lends the services of the host; called before the first request.
   void connect(const Host& host) { server_.connect(host); }
 
   std::unique_ptr<Session> open(const Peer& peer) override;

@@ -49,7 +49,7 @@ Config::Config(const KvOptions& options)
   for (Param& param : params_) store(param, param.value);
 }
 
-// What can be changed while the server runs.
+// The parameters that can be changed while the server runs.
 void Config::add_live(const KvOptions& options) {
   const auto text = [](auto number) { return std::to_string(number); };
   params_ = {
@@ -72,7 +72,7 @@ void Config::add_live(const KvOptions& options) {
   };
 }
 
-// What is true of this server and stays so.
+// The parameters that are fixed for this server.
 void Config::add_reported(const KvOptions& options) {
   const bool persistent = options.engine == "rocksdb";
   const auto fixed = [this](const char* name, std::string value) {
@@ -167,7 +167,7 @@ std::string Config::canonical(const Param& param, std::string_view value, std::s
   return {};
 }
 
-// What this server, or the system it runs on, does not have; empty = nothing.
+// The feature that this server, or its system, lacks for the value; empty = none.
 std::string Config::forbidden(const Param& param, std::string_view value) const {
   const std::string_view name = param.name;
   if (name == "requirepass" && !may_have_password_ && !value.empty()) {

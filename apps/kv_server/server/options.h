@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KvOptions: how `rubato serve kv` is set up. A plain value, filled by the command line before the
-// application is made; what can be changed later is changed through CONFIG SET.
+// KvOptions: the set-up of `rubato serve kv`. A plain value, filled by the command line before the
+// application is made; CONFIG SET changes some of these later.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,9 @@ struct KvOptions {
   uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
   std::string config_file;  // shown by INFO
   OverloadReply overload_reply = OverloadReply::kOverloaded;
-  std::vector<Speaks> ports{Speaks::kResp};  // what is spoken on each of the datapath's ports
+  std::vector<Speaks> ports{Speaks::kResp};  // the protocol of each of the datapath's ports
 
-  // The protocol whose clients have no passwords.
+  // True if a port speaks memcached's protocol, whose clients have no passwords.
   bool has_memcached_port() const;
 };
 

@@ -11,11 +11,11 @@
 
 namespace rubato::kv {
 
-// Of an address as Peer has it: "127.0.0.1:54321", "[::1]:54321"; "loopback:7" or none is a client
-// in this process. What is not known to be local is not.
+// Whether an address as Peer has it is local: "127.0.0.1:54321", "[::1]:54321"; "loopback:7" or an
+// empty one is a client in this process. An unknown form is not local.
 bool is_loopback(std::string_view address);
 
-// What a client from elsewhere is told before its connection is closed.
+// The answer to a client from elsewhere, before its connection is closed.
 std::string protected_mode_answer(Speaks speaks);
 
 }  // namespace rubato::kv

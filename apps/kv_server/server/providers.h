@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the key-value application asks of the program that hosts it. The program implements both
-// and lends them for the life of the application. All methods may be called from any worker; none
-// is on the hot path.
+// The interfaces that the key-value application needs from its host program. The program implements
+// both and lends them for the life of the application. All methods may be called from any worker;
+// none is on the hot path.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class LatencySource {
   virtual Histogram total_time(uint32_t type) = 0;
   // Time on workers alone; CONFIG RESETSTAT and LATENCY RESET do not clear what they do not name.
   virtual Nanos service_time(uint32_t type) = 0;
-  // Starts both again from zero: CONFIG RESETSTAT.
+  // Resets both to zero: CONFIG RESETSTAT.
   virtual void reset() = 0;
 };
 
@@ -34,9 +34,9 @@ class HostControl {
 
   virtual ~HostControl() = default;
 
-  // What INFO scheduler shows: keys in snake case, with their unit at the end.
+  // The lines of INFO scheduler: keys in snake case, with their unit at the end.
   virtual Lines scheduler_info() = 0;
-  // And INFO overload.
+  // The lines of INFO overload.
   virtual Lines overload_info() = 0;
 
   // From now on Application::slow is called for requests whose wait + service is at least this

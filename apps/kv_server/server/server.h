@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Server: what all connections of the key-value server share: engine, configuration, logs,
-// counters, and what the host has lent. Made at start, then used by every worker; each part is
-// thread safe by itself. Owns nothing that the host lends.
+// Server: the state that all connections of the key-value server share: engine, configuration,
+// logs, counters, and the objects that the host lends. Made at start, then used by every worker;
+// each part is thread safe by itself. It does not own the objects of the host.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,13 @@ namespace rubato::kv {
 // The Redis version whose replies this server gives.
 inline constexpr const char* kRedisVersion = "7.0.15";
 
-// What the host lends; each may be null, and what needs it then shows nothing or does nothing.
-// Set once, before the first request; all must outlive the application.
+// The objects that the host lends. Each may be null; the commands that need it then show or do
+// nothing. Set once, before the first request; all must outlive the application.
 struct Host {
   Datapath* datapath = nullptr;
   LatencySource* latency = nullptr;
   HostControl* control = nullptr;
-  uint16_t port = 0;       // that clients connect to; 0 = the one of the options
+  uint16_t port = 0;       // the port that clients connect to; 0 = the port of the options
   Clock* clock = nullptr;  // null = system_clock()
 };
 
@@ -50,9 +50,9 @@ class Server {
   CallCounters& calls() { return calls_; }
   ErrorCounters& errors() { return errors_; }
 
-  // CONFIG RESETSTAT: counters that parts of the process keep for themselves start from here.
+  // CONFIG RESETSTAT: the counters of the datapath and the engine count from here.
   void reset_statistics();
-  // What has been counted since then.
+  // The counts since the last reset.
   DatapathStats traffic() const;
   EngineStats engine_counts() const;
 

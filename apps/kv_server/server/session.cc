@@ -67,7 +67,7 @@ void KvSession::refuse(Request& request) {
   append_refusal(*request.reply, server_->options().overload_reply, request);
 }
 
-// Whether the reply to this request is not to be sent; a skipped one has been skipped then.
+// Whether the reply to this request is suppressed; this consumes a pending CLIENT REPLY SKIP.
 bool KvSession::muted() {
   const bool skipped = replies_ == Replies::kSkipNext;
   if (skipped) replies_ = Replies::kOn;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KvSession: one client connection: its parser, its protocol version, whether it has
-// authenticated, its name. Used by the flow's owner of the moment; what CLIENT LIST reads from
-// other threads is atomic or under a lock (see `Shown`).
+// KvSession: one client connection: its parser, its protocol version, whether it has authenticated,
+// its name. Used by the flow's owner of the moment; the fields that CLIENT LIST reads from other
+// threads are atomic or under a lock.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class KvSession : public Session {
 
   // The request that frame() has found last; valid until the next call.
   std::span<const std::string_view> argv() const { return parser_.argv(); }
-  // What is wrong with it, empty = nothing.
+  // The protocol error of this request; empty = none.
   std::string_view protocol_error() const { return protocol_error_; }
 
   RespVersion version() const { return version_; }
@@ -48,16 +48,16 @@ class KvSession : public Session {
   Replies replies() const { return replies_; }
   void set_replies(Replies replies) { replies_ = replies; }
 
-  // Between a refused MULTI and what ends it.
+  // True between a refused MULTI and the command that ends it.
   bool refuses_transaction() const { return refuses_transaction_; }
   void set_refuses_transaction(bool yes) { refuses_transaction_ = yes; }
 
   void set_version(RespVersion version);
   void set_authenticated(bool yes) { authenticated_ = yes; }
-  // HELLO, AUTH and the like back to how the connection began.
+  // Resets the state of HELLO, AUTH and the like to that of a new connection.
   void reset();
 
-  // Shown to CLIENT LIST of any thread.
+  // For CLIENT LIST; any thread.
   std::string name() const;
   void set_name(std::string_view name);
   void set_library(std::string_view name_or_empty, std::string_view version_or_empty);
@@ -68,7 +68,7 @@ class KvSession : public Session {
   uint32_t last_command() const { return last_command_.load(std::memory_order_relaxed); }
   uint8_t shown_version() const { return shown_version_.load(std::memory_order_relaxed); }
 
-  // Of one list that a reply holds.
+  // The limit on one list in a reply.
   virtual uint64_t max_reply_bytes() const;
 
  protected:

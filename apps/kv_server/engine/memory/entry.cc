@@ -22,7 +22,7 @@ Blob* Blob::make(size_t capacity) {
 }
 
 Blob* Blob::grow(Blob* blob, size_t capacity) {
-  // The header is a counter and plain words, which realloc may move: nobody else holds it.
+  // The header is a counter and plain words, which realloc may move: no other reference exists.
   void* const memory = std::realloc(static_cast<void*>(blob), sizeof(Blob) + capacity);
   if (memory == nullptr) return nullptr;
   Blob* const grown = static_cast<Blob*>(memory);

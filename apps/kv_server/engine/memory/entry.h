@@ -3,9 +3,9 @@
 // Entry: one key with its value, and Blob: a value that does not fit into its entry.
 //
 // An entry is one allocation (header, key, room for a small value) and never moves while its key
-// exists, so the ordered index need not hear of overwrites. A value larger than the room lives in a
-// Blob. Both are counted: the table owns one reference; readers that go on without the lock of the
-// shard take another. Fields are protected by the lock of the shard, except `refs`, and
+// exists, so the ordered index does not change on overwrites. A value larger than the room lives in
+// a Blob. Both are counted: the table owns one reference; readers that go on without the lock of
+// the shard take another. Fields are protected by the lock of the shard, except `refs`, and
 // `expires_at`, which may be read without it.
 //
 // Memory order: dropping a reference is a release, and the thread that frees (or that finds itself
@@ -20,7 +20,7 @@
 
 namespace rubato::kv {
 
-// What an allocation of `size` costs the heap: glibc keeps 8 bytes beside it, in steps of 16.
+// The heap bytes of an allocation of `size`: glibc keeps 8 bytes beside it, in steps of 16.
 inline constexpr size_t heap_bytes(size_t size) {
   return size <= 24 ? 32 : (size + 23) & ~size_t{15};
 }
@@ -28,7 +28,7 @@ inline constexpr size_t heap_bytes(size_t size) {
 struct Blob {
   std::atomic<uint32_t> refs{1};
   size_t capacity = 0;
-  Blob* next = nullptr;  // in a Trash
+  Blob* next = nullptr;  // in a DeferredFree
 
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
   size_t cost_bytes() const { return heap_bytes(sizeof(Blob) + capacity); }
@@ -50,7 +50,7 @@ struct Entry {
   static constexpr uint32_t kNotInHeap = ~uint32_t{0};
   static constexpr uint32_t kVersionBits = 52;
 
-  Entry* next = nullptr;  // chain of the bucket, or of a Trash
+  Entry* next = nullptr;  // chain of the bucket, or of a DeferredFree
   uint64_t hash = 0;
   std::atomic<int64_t> expires_at{0};
   Blob* blob = nullptr;

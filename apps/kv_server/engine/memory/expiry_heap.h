@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ExpiryHeap: the entries of one shard that have an expiry, the soonest on top. Entries know their
-// place, so that a changed expiry moves them and nothing stale remains. O(log n) per call, 16 bytes
+// place, so that a changed expiry moves them and no stale item remains. O(log n) per call, 16 bytes
 // per volatile key. Protected by the lock of its shard; owns no reference.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OrderedIndex::Node: one node of the B+-tree and what can be done to it alone. For the index only;
+// OrderedIndex::Node: one node of the B+-tree and the operations on it alone. For the index only;
 // protected by its lock.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands on one key, and what they are made of.
+// Commands on one key, and their parts.
 #include "kv_server/engine/memory/memory_engine.h"
 
 #include <cstring>
@@ -145,7 +145,7 @@ Outcome MemoryEngine::set(std::string_view key, std::string_view value,
       } else {
         step.change = Change::put(value, expires_at);
         outcome = run(step, deferred);
-        // Its time is over already, and there was nothing to erase: that is done, too.
+        // The expiry has passed already, and there was no key to erase: the SET is done, too.
         if (outcome == Outcome::kNone) outcome = Outcome::kDone;
       }
     }

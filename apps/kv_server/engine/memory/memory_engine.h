@@ -46,7 +46,7 @@ class MemoryEngine final : public Engine {
   void set_maxmemory(uint64_t bytes) override;
   std::string_view name() const override { return "memory"; }
 
-  // For tests, while nobody else uses the engine: aborts when a structure is damaged.
+  // For tests, while no other thread uses the engine: aborts when a structure is damaged.
   void check() const;
 
  private:
@@ -71,7 +71,7 @@ class MemoryEngine final : public Engine {
     Shard* shard = nullptr;
     std::string_view key;
     uint64_t hash = 0;
-    Entry* entry = nullptr;  // what the key holds now
+    Entry* entry = nullptr;  // the present entry of the key
     Change change;
     Entry* fresh = nullptr;
     Blob* blob = nullptr;
@@ -102,7 +102,7 @@ class MemoryEngine final : public Engine {
   void account(Shard& shard, int64_t bytes);
   bool allows(const Shard& shard, int64_t growth_bytes) const;
 
-  void settle(Step& step) const;  // what the change comes to, given time and entry
+  void settle(Step& step) const;  // resolves the change, given the time and the entry
   bool prepare(Step& step) const;
   bool prepare_put(Step& step) const;
   bool prepare_splice(Step& step) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that walks: pin a batch of entries under a lock, look at them without it.
+// The iterating methods: they pin a batch of entries under a lock and look at them without it.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -19,9 +19,9 @@ constexpr uint32_t kExpireAtOnce = 16;    // keys removed under one lock
 
 }  // namespace
 
-// Pins what lies from `position` on, whole buckets of one shard, and returns the position behind
-// them, 0 = the end. Looks at up to `buckets` buckets and takes their number off it; stops after
-// the bucket with which `out` holds `max_keys`. An empty shard costs nothing.
+// Pins the entries from `position` on, whole buckets of one shard, and returns the position behind
+// them, 0 = the end. Looks at up to `buckets` buckets and subtracts their number from it; stops
+// after the bucket with which `out` holds `max_keys`. An empty shard costs nothing.
 uint64_t MemoryEngine::collect_at(uint64_t position, size_t& buckets, size_t max_keys,
                                   std::vector<Pinned>& out) {
   Shard& shard = shard_of(position);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a change is prepared (everything that can fail) and committed, for one key or many.
+// The two steps of a change, for one key or many: prepare, which may fail, and commit.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -119,7 +119,7 @@ bool MemoryEngine::prepare_splice(Step& step) const {
   return true;
 }
 
-// Gives back what prepare took and commit did not use. Needs no lock.
+// Frees the memory that prepare took and commit did not use. Needs no lock.
 void MemoryEngine::abandon(Step& step) const {
   if (step.fresh != nullptr) Entry::drop(std::exchange(step.fresh, nullptr));
   if (step.blob != nullptr) Blob::drop(std::exchange(step.blob, nullptr));
@@ -151,7 +151,7 @@ void MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
     if (step.blob != nullptr) {
       set_blob(shard, entry, std::exchange(step.blob, nullptr), deferred);
     } else if (fits_inline(entry, value.size())) {
-      // The value may lie in what is overwritten here, or in the blob, which the trash keeps.
+      // The value may lie in the bytes overwritten here, or in the blob, whose freeing is deferred.
       std::memmove(inline_data(entry), value.data(), value.size());
       if (entry->blob != nullptr) set_blob(shard, entry, nullptr, deferred);
     } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Table: chained hash table of one shard whose buckets are in the order of the hashes, so that a
-// hash is also a position that survives a resize; SCAN lives on that. It grows and shrinks in
+// hash is also a position that survives a resize; SCAN relies on that. It grows and shrinks in
 // steps: while two arrays exist, every insert and remove moves up to kMoveChains chains (or passes
 // kMoveBuckets buckets), and a hash lies in exactly one of the arrays: in the old one if its old
 // bucket has not been moved yet.

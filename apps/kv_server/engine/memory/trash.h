@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trash: what an operation unlinked under a lock, given back when the lock is free again. Declare
-// it before the lock guard. Not thread safe: one per operation.
+// DeferredFree: the entries and blobs that an operation unlinked under a lock; they are freed when
+// the lock is free again. Declare it before the lock guard. Not thread safe: one per operation.
 #pragma once
 
 #include <utility>

@@ -15,8 +15,8 @@ constexpr int64_t kSameMs = 60'000;
 constexpr int64_t kLineMs = 10'000;
 constexpr int64_t kMostAtOnce = 5;
 
-// Writes to the store wait for this: where nobody takes the line it is left out. A pipe that is
-// ready takes a line that is no longer than PIPE_BUF whole.
+// Writes to the store wait for this call, so a line that standard error does not take at once is
+// left out. A pipe that is ready takes a line of at most PIPE_BUF whole.
 void write_to_stderr(const std::string& line) {
   pollfd ready{STDERR_FILENO, POLLOUT, 0};
   if (::poll(&ready, 1, 0) > 0) std::fprintf(stderr, "%s\n", line.c_str());

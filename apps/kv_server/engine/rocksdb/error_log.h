@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ErrorLog: passes on what goes wrong in a store, for people. A full disk fails every write, so a
-// line that was said within a minute is left out, and of others there are a few at once and then
-// one in ten seconds; the next line says how many were left out. Any thread.
+// ErrorLog: writes the errors of a store as lines for people. A full disk fails every write, so a
+// line that was written within the last minute is left out; other lines come a few at once and then
+// one in ten seconds. The next line gives the number of lines left out. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class ErrorLog {
   explicit ErrorLog(Write write = {});
 
   void say(std::string_view text);
-  // The same at a time of the caller's.
+  // The same at a time that the caller gives.
   void say_at(int64_t now_ms, std::string_view text);
 
  private:

@@ -66,8 +66,8 @@ bool all_zero(std::string_view bytes) {
   return bytes.find_first_not_of('\0') == std::string_view::npos;
 }
 
-// Sound records, one behind the other, from here to the end, to zeros or to a record that is cut
-// off. A value may hold a record, too, but is followed by what is none.
+// True if sound records follow each other from here to the end, to zeros or to a record that is cut
+// off. A value may also hold a record, but the bytes behind the value are no record.
 bool leads_to_the_end(std::string_view block, size_t at) {
   while (at + kHeaderBytes <= block.size()) {
     const Header header = header_at(block, at);
@@ -88,8 +88,8 @@ bool any_sound_behind(std::string_view block, size_t at) {
   return false;
 }
 
-// The zeros at the end of the block begin within the record at `at`: it was cut off there and the
-// file filled up. One of a few bytes that ends where the record does is the record's own.
+// True if the zeros at the end of the block begin within the record at `at`: the record was cut off
+// there and the file filled up. A run of a few zeros that ends with the record belongs to it.
 bool ends_in_zeros(std::string_view block, size_t at) {
   constexpr size_t kOwnZeros = 16;
   const size_t end = at + kHeaderBytes + header_at(block, at).length;
@@ -123,7 +123,7 @@ class Reader {
   }
   bool last_block() const { return block_.size() < kBlockBytes; }
 
-  // What is wrong with the block that begins at block_at_, if anything.
+  // The first fault in the block that begins at block_at_, if there is one.
   LogFinding check_block() {
     size_t at = 0;
     while (at + kHeaderBytes <= block_.size()) {
@@ -139,7 +139,7 @@ class Reader {
     return {};
   }
 
-  // Of a record that is not sound: what a crash leaves, or damage?
+  // Decides whether an unsound record is left from a crash, or is damage.
   LogFinding judge(size_t at, const Header& header) {
     const uint64_t offset = block_at_ + at;
     const bool reaches_beyond = at + kHeaderBytes + header.length > block_.size();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records of RocksDB's write-ahead log, read without RocksDB, to tell what a crash leaves from
-// damage. RocksDB's recovery cannot: a length that was flipped to reach past the end of the file, a
-// type that is one of a recycled log, a header of zeros all count as the end of the log for it, and
-// what follows is dropped in silence.
+// The records of RocksDB's write-ahead log, read without RocksDB, to tell the traces of a crash
+// from damage. RocksDB's recovery cannot: it takes a length that was flipped to reach past the end
+// of the file, a type of a recycled log, or a header of zeros for the end of the log, and drops the
+// later records in silence.
 //
 // A log is blocks of 32 KiB with records in them: checksum (CRC-32C of type and data, masked; 4
 // bytes), length (2), type (1), data; little endian. A write that does not fit in its block is
@@ -27,7 +27,7 @@ struct LogFinding {
   LogState state = LogState::kWhole;
   uint64_t offset = 0;  // of the first record that is not whole
   uint64_t bytes = 0;   // of the file
-  bool filled_up = false;  // torn, and zeros were put behind what is there of the record
+  bool filled_up = false;  // torn, and zeros follow the part of the record that is there
 };
 
 // Fails with one line if the file cannot be read.

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNoteName = "LIVE_LOG";
 constexpr const char* kEnded = "ended";
-// So many bytes of a damaged record's header are left, by which RocksDB knows that more was there.
+// So many bytes of a damaged record's header are left, which show RocksDB that more was there.
 constexpr uint64_t kTornBytes = 3;
 
 // As RocksDB names it: at least six digits.
@@ -25,7 +25,7 @@ std::string log_name(uint64_t number) {
   return digits + ".log";
 }
 
-// 0 = this is no log.
+// The number of a log; 0 = the file is no log.
 uint64_t log_number(const std::string& name) {
   constexpr std::string_view kSuffix = ".log";
   if (!name.ends_with(kSuffix)) return 0;
@@ -67,7 +67,7 @@ LogGuard::Note LogGuard::read_note() const {
   return note;
 }
 
-// What is there is replaced by what is whole. If the disk is full the note stays as it is.
+// Replaces the note only by a complete new one; if the disk is full the old note stays.
 void LogGuard::write_note(const Note& note) const {
   const std::string fresh = path(std::string(kNoteName) + ".new");
   std::ofstream file(fresh, std::ios::trunc);
@@ -100,7 +100,7 @@ void LogGuard::note_clean_end() {
   if (!trouble) write_note({all.back(), true, bytes});
 }
 
-// A database that was open once has a log, and the newest it had or a newer one.
+// A database that was open once has its newest log or a newer one; else a log is missing.
 void LogGuard::look_for_newest(const std::vector<uint64_t>& logs, const Note& note,
                                std::vector<Trouble>& found) const {
   const uint64_t newest = logs.empty() ? 0 : logs.back();

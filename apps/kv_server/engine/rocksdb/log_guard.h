@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LogGuard: looks at the logs of a database before RocksDB reads them, so that damage is refused
-// and not taken for their end. It keeps a note in the folder, LIVE_LOG: the number of the newest
-// log, by which a log that is gone is missed, and after a clean stop its size, by which a log that
-// was cut is. The note is written without waiting for the disk: one that is late lets more pass,
-// and refuses nothing that is whole.
+// LogGuard: checks the logs of a database before RocksDB reads them, so that damage is refused and
+// not taken for the end of a log. It keeps a note in the folder, LIVE_LOG: the number of the newest
+// log, which shows that a log is missing, and after a clean stop its size, which shows that a log
+// was cut. The note is written without waiting for the disk: a note that is late lets more damage
+// pass, and never refuses a whole log.
 //
-// Not seen is damage of the last write after a crash that makes it look cut off, and a log that was
-// cut between two writes after a crash; after a clean stop both are seen.
+// After a crash the guard does not see damage that makes the last write look cut off, nor a log
+// that was cut between two writes; after a clean stop it sees both.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ class LogGuard {
  public:
   explicit LogGuard(std::string dir) : dir_(std::move(dir)) {}
 
-  // Fails with one line that names the file if a log is damaged or missing. The caller holds the
-  // lock of the database. Cuts off a write that a crash left unfinished and filled up with zeros,
-  // which RocksDB would take for damage.
+  // Fails with one line that names the file if a log is damaged or missing. Requires the lock of
+  // the database. Cuts off a write that a crash left unfinished and filled up with zeros, which
+  // RocksDB would take for damage.
   Status check() const;
 
-  // Makes of damaged logs what RocksDB reads up to the damage, and keeps copies of them. Returns
-  // what is lost by that, line by line.
+  // Changes damaged logs so that RocksDB reads them up to the damage, and keeps copies of them.
+  // Returns the losses, line by line.
   Result<std::vector<std::string>> recover() const;
 
   // Notes which log is the newest. Any thread.
   void note_newest();
-  // The same after the database was closed; the caller holds its lock again. Notes nothing if
-  // another server had the database in between.
+  // The same after the database was closed; requires its lock again. Writes no note if another
+  // server had the database in between.
   void note_clean_end();
 
  private:

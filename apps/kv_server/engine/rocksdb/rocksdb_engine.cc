@@ -22,7 +22,7 @@ rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size(
 
 }  // namespace
 
-// Reads what is stored; `out` points into `raw`. False = the storage failed (fail was called).
+// Reads the record of a key; `out` points into `raw`. False = the storage failed (fail was called).
 bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out) {
   const rocksdb::Status status =
       db_->Get(rocksdb::ReadOptions(), family(kData), slice(key), &raw);
@@ -76,7 +76,7 @@ Outcome RocksEngine::set(std::string_view key, std::string_view value,
     if (!holds) return Change::keep();
     return Change::put(value, options.keep_expiry ? now.expires_at_ms : options.expires_at_ms);
   });
-  // Its time was over already, and there was nothing to erase: that is done, too.
+  // The expiry had passed already, and there was no key to erase: the SET is done, too.
   return holds && outcome == Outcome::kNone ? Outcome::kDone : outcome;
 }
 
@@ -215,9 +215,9 @@ Outcome RocksEngine::fail(const rocksdb::Status& status) {
   return Outcome::kFailed;
 }
 
-// After a failed write RocksDB takes no more. It looks every five seconds whether a full disk has
-// room again by itself; of other trouble it must be told that it may be over, and after what it
-// calls fatal (a log that cannot be written for another reason) it must be opened again.
+// After a failed write RocksDB takes no more writes. It checks itself every five seconds whether a
+// full disk has room again; after other errors the caller must ask it to resume, and after an error
+// that it calls fatal (a log that cannot be written for another reason) it must be opened again.
 void RocksEngine::try_to_resume() {
   if (!broken_.load(std::memory_order_relaxed)) return;
   const int64_t now_ms = clock_.now_ms();

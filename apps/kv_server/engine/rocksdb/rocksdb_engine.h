@@ -6,7 +6,7 @@
 // Four column families:
 //   default  key -> expiry, version of the write (8 bytes each, little endian), value
 //   order    hash (8 bytes, big endian), key -> ""     the order of SCAN, whose cursor is a hash
-//   expiry   expiry (8 bytes, big endian), key -> ""   what is due, soonest first
+//   expiry   expiry (8 bytes, big endian), key -> ""   the keys that expire, soonest first
 //   meta     format, hash seed, and the number of keys if the last run ended cleanly
 // Each change is one write batch over all of them, so they agree after every crash. An expired key
 // is removed by the expiry cycle, not by a compaction filter: a filter sees single versions of a
@@ -76,7 +76,7 @@ class RocksEngine final : public Engine {
   enum Family : size_t { kData, kOrder, kExpiry, kMeta, kFamilies };
   enum class Sync : bool { kNo, kAsDurability };
 
-  // What is stored under a key, and how the counts change with a batch.
+  // The record stored under a key, and the change of the counts by a batch.
   struct Stored {
     bool is_there = false;  // perhaps expired
     int64_t expires_at_ms = kNoExpiry;
@@ -115,7 +115,7 @@ class RocksEngine final : public Engine {
   // Adds the change to the batch; false = nothing to do.
   bool add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
            const Change& change, Delta& delta);
-  // What is written under a key.
+  // The record to be written under a key.
   struct Written {
     std::string_view value;
     int64_t expires_at_ms = kNoExpiry;

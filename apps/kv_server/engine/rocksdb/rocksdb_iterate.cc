@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that walks. An iterator sees one snapshot and may live across checkpoints.
+// The iterating methods. An iterator sees one snapshot and may live across checkpoints.
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
@@ -146,7 +146,7 @@ Outcome RocksEngine::flush() {
   guards.clear();
   pause();
   for (const Family f : {kData, kOrder, kExpiry}) {
-    // Compaction would give the space back, too, only later.
+    // Compaction would also give the space back, only later.
     rocksdb::DeleteFilesInRange(db_.get(), family(f), nullptr, nullptr).PermitUncheckedError();
     pause();
   }
@@ -175,8 +175,8 @@ uint32_t RocksEngine::expire_batch(uint32_t limit) {
   options.iterate_upper_bound = &bound_slice;
   std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, family(kExpiry)));
   std::vector<std::string> due;
-  // What is long removed still lies there as tombstones: begin behind it. A clock that was set
-  // back moves the beginning with it.
+  // Keys removed long ago still lie there as tombstones, so the search begins behind them. A clock
+  // that was set back moves the beginning with it.
   const int64_t margin_ms = std::max<int64_t>(now_ms - kExpiryMarginMs, 0);
   const int64_t from_ms = std::min(expire_from_ms_.load(std::memory_order_relaxed), margin_ms);
   it->Seek(ordered_word(static_cast<uint64_t>(from_ms)));

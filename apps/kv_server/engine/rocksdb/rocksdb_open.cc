@@ -79,7 +79,7 @@ class ErrorsOnly final : public rocksdb::Logger {
   ErrorLog& log_;
 };
 
-// A memtable is sealed with the log that it is in: there is a newer one from then on.
+// A memtable is sealed together with its log: from then on there is a newer log.
 class Watch final : public rocksdb::EventListener {
  public:
   Watch(LogGuard& guard, ErrorLog& log) : guard_(guard), log_(log) {}
@@ -105,7 +105,7 @@ rocksdb::DBOptions database_options(uint32_t table_files) {
   options.create_missing_column_families = true;
   options.max_open_files = static_cast<int>(table_files);
   options.bytes_per_sync = 1 << 20;
-  // LogGuard knows the newest log; older ones that are gone or cut are missed by this.
+  // LogGuard knows the newest log; this option detects older logs that are gone or cut.
   options.track_and_verify_wals_in_manifest = true;
   return options;
 }
@@ -205,8 +205,8 @@ Status RocksEngine::start() {
   return Done{};
 }
 
-// Reads the words of the meta family and takes the counts out, so that after a crash they are
-// missed. Makes them in a new database.
+// Reads the words of the meta family and removes the counts, so that they are absent after a crash.
+// Makes the words in a new database.
 Status RocksEngine::read_meta(uint64_t& seed, bool& counted) {
   const auto word = [&](std::string_view name, uint64_t& out) {
     std::string bytes;
@@ -261,7 +261,7 @@ Status RocksEngine::put_meta(std::string_view name, uint64_t word) {
   return Done{};
 }
 
-// Without its format and seed a database is none: they are not to be lost with the first log.
+// A database is unusable without its format and seed, so these must not be lost with the first log.
 Status RocksEngine::flush_meta() {
   const rocksdb::Status status = db_->Flush(rocksdb::FlushOptions(), family(kMeta));
   if (!status.ok()) return open_error(status);
@@ -307,7 +307,7 @@ void RocksEngine::close() {
   if (exact_ && put_meta(kVolatileName, static_cast<uint64_t>(volatile_keys_.load())).ok()) {
     static_cast<void>(put_meta(kKeysName, static_cast<uint64_t>(keys_.load())));
   }
-  // Of a log that could not be written, or is not on the disk, nothing is noted.
+  // A log that could not be written, or is not on the disk, gets no note.
   const bool whole = !broken_.load() && db_->SyncWAL().ok();
   for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
   guard_.note_newest();

@@ -19,7 +19,7 @@ constexpr uint32_t kBatch = 1000;  // changes that are written at once
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
 
-// Writes what was added to it when it has become much, and when it is told to.
+// Collects changes and writes them when there are kBatch of them, and on demand.
 class Writer {
  public:
   explicit Writer(rocksdb::DB& db) : db_(db) {}
@@ -101,9 +101,9 @@ Status RocksEngine::open_recovering() {
   return Done{};
 }
 
-// Writes that were left out may have been part of what newer ones build on: puts the order of SCAN
-// and the expiries into agreement with the values. The keys are counted anew.
-// What cannot be read is no reason to take anything for gone.
+// Newer writes may build on writes that were left out: this makes the order of SCAN and the
+// expiries agree with the values. The keys are counted anew. A key that cannot be read does not
+// count as gone.
 Status RocksEngine::reconcile() {
   const rocksdb::ReadOptions read;
   Writer writer(*db_);
