@@ -15,8 +15,8 @@ constexpr const char* kAbout =
     "Rubato schedules requests so that a long one never blocks a short one.\n"
     "Each subcommand explains itself: rubato load --help";
 
-// What a command printed may still wait to be written, and writing may fail: a full disk, a closed
-// pipe. A status of 0 would then be a lie.
+// The output of a command may still be buffered, and writing may fail: a full disk, a closed pipe.
+// The status must then not be 0.
 int flushed(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
   return status != kDone ? status : fail("cannot write to the standard output");

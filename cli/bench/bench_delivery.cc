@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The way of one interrupt, from the sender to the victim's handler and back (Synergy 5.2.3). The
-// victim reads the cycle counter without rest, so that its last instruction before the handler and
-// its first one after it are known within a reading.
+// victim reads the cycle counter all the time, so that its last instruction before the handler and
+// its first instruction after it are known to within one reading.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -43,7 +43,7 @@ class Victim final : public InterruptTarget {
     stamps_.left = process_clock().cycles();
   }
 
-  // On the victim's thread: opens what it is interrupted through.
+  // On the victim's thread: opens the line through which the thread is interrupted.
   Status open() {
     if (mechanism_ == PreemptMechanism::kCheckpoint) {
       clock_.attach();
@@ -67,7 +67,7 @@ class Victim final : public InterruptTarget {
     checkpoint_set_handler(nullptr);
   }
 
-  // Runs until `enough`, and tells of every interrupt in `answered`.
+  // Runs until `enough`, and counts every interrupt in `answered`.
   template <class Enough>
   void run_until(Enough&& enough) {
     while (!enough()) {
@@ -139,7 +139,7 @@ struct Series {
   std::vector<double> disarm;
 };
 
-// From another CPU, at moments that keep no step with the victim.
+// Interrupts from another CPU, at moments that are independent of the victim.
 Result<Delivery> measure_sent(PreemptMechanism mechanism, const Place& place, uint32_t rounds) {
   if (!place.two()) return Error{"it takes two CPUs"};
   const Pinned here(place);
@@ -167,7 +167,7 @@ Result<Delivery> measure_sent(PreemptMechanism mechanism, const Place& place, ui
   return series.delivery();
 }
 
-// By the victim itself: what is late counts from when the timer was due.
+// Interrupts by a timer of the victim itself: the delay counts from the time the timer was due.
 Result<Delivery> measure_timer(const Place& place, uint32_t rounds) {
   const Pinned here(place);
   Victim victim(PreemptMechanism::kTimer);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `rubato bench preempt` measures of one mechanism: the way of an interrupt in the stages of
-// Synergy's Fig. 5.3, and the slices of two requests on one live worker. Main thread; the functions
-// start threads of their own and end them. Times are nanoseconds.
+// The measurements of `rubato bench preempt` for one mechanism: the way of an interrupt in the
+// stages of Synergy's Fig. 5.3, and the slices of two requests on one live worker. Main thread; the
+// functions start threads of their own and end them. Times are in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct Quantum {
 
 struct PreemptFigures {
   PreemptMechanism mechanism = PreemptMechanism::kCheckpoint;
-  std::string missing;  // why it was not measured; empty = it was
+  std::string missing;  // the reason why it was not measured; empty = it was
   Delivery delivery;
   std::vector<Quantum> quanta;
 };

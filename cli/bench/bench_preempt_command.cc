@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato bench preempt: what each way to preempt costs here.
+// rubato bench preempt: the cost of each preemption mechanism on this machine.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -28,7 +28,7 @@ struct Settings {
   std::string json_file;
 };
 
-// What is asked for, in the order of the table; "all" lists what is missing too.
+// The mechanisms asked for, in the order of the table; "all" lists the missing ones too.
 std::vector<PreemptMechanism> asked_for(const std::string& name) {
   if (name != "all") return {preempt_mechanism(name).value()};
   std::vector<PreemptMechanism> all(kPreemptMechanisms.begin(), kPreemptMechanisms.end());

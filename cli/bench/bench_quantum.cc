@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slices on the live runtime: two requests share a worker, and each notes when it is on. From that
-// follow how long a slice really was, and how long the worker belonged to neither of them in
-// between, which is all that a preemption costs: interrupt, runtime, switch, return.
+// Slices on the live runtime: two requests share a worker, and each notes when it runs. This gives
+// the real length of a slice, and the time in between when the worker ran neither request, which is
+// the whole cost of a preemption: interrupt, runtime, switch, return.
 #include <array>
 #include <atomic>
 #include <memory>
@@ -22,8 +22,8 @@ using namespace calibrate;
 constexpr std::string_view kRequest = "SPIN 0 SHORT\r\n";
 constexpr uint32_t kRequests = 2;
 
-// What the two requests write down. They run on one worker, and any instruction may be the last of
-// a slice: each has its own last stamp, and a new slice is noted in a section.
+// The notes of the two requests. They run on one worker, and any instruction may be the last of a
+// slice: each request has its own last stamp, and notes a new slice in a non-preemptible region.
 class Slices {
  public:
   explicit Slices(uint32_t wanted) : wanted_(wanted) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato calibrate: what the live mechanisms cost on this machine, as a cost file for `rubato sim`.
+// rubato calibrate: the costs of the live mechanisms on this machine, as a file for `rubato sim`.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kHelpColumn = 34;
 
 std::string error_text(const std::string& name, const std::string& message) {
-  // Parsers name what they parse ("mix: ..."); the option's name says that already.
+  // Parsers begin with the name of their input ("mix: ..."), which repeats the option's name.
   std::string prefix = name.substr(name.find_first_not_of('-')) + ": ";
   std::replace(prefix.begin(), prefix.end(), '-', '_');
   return name + ": " +
@@ -36,7 +36,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
   return {problem_of, fmt::format("INT in [{} - {}]", low, high), ""};
 }
 
-// How a command is called: "rubato bench preempt".
+// The full name of a command: "rubato bench preempt".
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return (parent != nullptr ? full_name(*parent) + " " : "") + command.get_name();
@@ -57,7 +57,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-// Where a command was expected.
+// The error for a word where a command was expected.
 std::string not_a_command(const CLI::App& group, const std::vector<std::string>& words) {
   const std::vector<std::string> names = command_names(group);
   const std::string name = full_name(group);

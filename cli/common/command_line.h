@@ -36,7 +36,7 @@ class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
-  // What --help shows.
+  // The texts that --help shows.
   Option& placeholder(const std::string& text);
   Option& default_text(const std::string& text);
   Option& description(const std::string& text);
@@ -46,7 +46,7 @@ class Option {
   Option& needs(const Option& other);
   // May be given several times; each value is parsed when it is read.
   Option& repeatable();
-  // Sets `given` when the option is.
+  // Sets `given` when the option is given.
   Option& marks(bool& given);
 
   bool given() const;
@@ -70,7 +70,7 @@ class CommandLine {
   // A text that `parse` takes or refuses with an Error.
   Option add_parsed(const std::string& name, const std::string& placeholder, Parse parse,
                     const std::string& help);
-  // NAME=VALUE, several times; `parse` has all of them at once.
+  // NAME=VALUE, several times; `parse` gets all of them at once.
   Option add_settings(const std::string& name,
                       std::function<Status(const std::vector<std::string>&)> parse,
                       const std::string& help);
@@ -115,8 +115,8 @@ struct CommandGroup {
   const char* description;
 };
 
-// Parses, and runs the command that is asked for. Returns the exit status; explains bad arguments
-// on stderr, in one line.
+// Parses the arguments and runs their command. Returns the exit status; explains bad arguments on
+// stderr, in one line.
 int run_command_line(int argc, char** argv, const std::string& about, const std::string& version,
                      const std::vector<CommandGroup>& groups,
                      const std::vector<CommandSpec>& commands);

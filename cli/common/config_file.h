@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `--config FILE`: a TOML file whose keys are the names of a command's options. What the command
-// line gives wins over the file. A table [set] holds the policy's settings (`--set name=value`).
+// `--config FILE`: a TOML file whose keys are the names of a command's options. Options on the
+// command line override the file. A table [set] holds the policy's settings (`--set name=value`).
 // Main thread, at start.
 #pragma once
 

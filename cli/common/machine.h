@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says of the machine it was made on. Reads /proc and /sys; any thread.
+// The description of the machine in a report. Reads /proc and /sys; any thread.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Progress: one line on stderr that says how far a long command is, drawn over itself and wiped at
-// the end. One thread.
+// Progress: one line on stderr that shows the progress of a long command, redrawn in place and
+// wiped at the end. One thread.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ class Progress {
 
   // `done` of 0..1, with a guess of the time that is left.
   void draw(double done);
-  // Where nobody can tell how much is left.
+  // For work whose remaining time is unknown.
   void draw(const std::string& what);
 
  private:

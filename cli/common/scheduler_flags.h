@@ -26,9 +26,9 @@ void add_settings(CommandLine& command, const OptionDescription& option, OptionS
 
 }  // namespace internal
 
-// Adds a flag for each option of `options` that the host has, but where `command` has one of its
-// own for it, as `sim` for policies, of which it takes several. The values that `options` has are
-// the defaults.
+// Adds a flag for each option of `options` that the host has, except where `command` has its own
+// flag, as `sim` has for policies, of which it takes several. The values in `options` are the
+// defaults.
 template <class C>
 void add_flags(CommandLine& command, C& options, OptionHosts host) {
   C::visit(options, [&](const OptionInfo& info, auto& field) {

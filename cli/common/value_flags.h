@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options with a range, whose errors are one line: the option, what it takes, what it got. For
+// Options with a range, whose errors are one line: the option, its range, and the value given. For
 // set-up on one thread; the values referred to must outlive the parsing.
 #pragma once
 

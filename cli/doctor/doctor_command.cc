@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato doctor: what this machine offers, one line each, with advice.
+// rubato doctor: the features of this machine, one line each, with advice.
 #include <fmt/format.h>
 
 #include <cstdio>

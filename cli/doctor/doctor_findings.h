@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The examinations of `rubato doctor`: what this machine offers to a scheduler of microseconds, one
-// finding and one line of advice each. They read /proc and /sys, try a few system calls without
-// effect, and never fail: what cannot be found out is said so. One thread.
+// The examinations of `rubato doctor`: the features of this machine for a scheduler of
+// microseconds, one finding and one line of advice each. They read /proc and /sys, try a few system
+// calls without effect, and never fail: a finding that cannot be made says so. One thread.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Finding {
 
 // Cores, clock, frequency, memory, virtualisation.
 std::vector<Finding> examine_hardware();
-// Each way to preempt, and which one is taken by default.
+// Each preemption mechanism, and the default one.
 std::vector<Finding> examine_preemption();
 // io_uring, AF_XDP, DPDK.
 std::vector<Finding> examine_mechanisms();

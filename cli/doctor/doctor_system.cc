@@ -30,7 +30,7 @@ Finding io_uring() {
     return {"io_uring", Health::kInfo, "switched off by kernel.io_uring_disabled",
             "not needed: epoll is the datapath"};
   }
-  // Without a parameter block the call can only fail; how tells whether it exists.
+  // Without a parameter block the call can only fail; the errno tells whether it exists.
   const long result = ::syscall(SYS_io_uring_setup, 0, nullptr);
   if (result < 0 && errno != ENOSYS && errno != EPERM) {
     return {"io_uring", Health::kOk, "available", "not used yet: epoll is the datapath"};

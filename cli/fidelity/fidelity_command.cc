@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `rubato fidelity`: the same requests through the live runtime and through the simulator, and how
-// far apart the two are. docs/FIDELITY.md holds what it said, and why.
+// `rubato fidelity`: the same requests through the live runtime and through the simulator, and the
+// difference between the two. docs/FIDELITY.md has its results and explains them.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -65,7 +65,8 @@ std::vector<Offer> offers_of(const sim::Setup& setup) {
   return offers;
 }
 
-// Cuts the same share at the begin as the simulation does, and what the machine itself delayed.
+// Leaves out the same share at the begin as the simulation does, and the requests that the machine
+// itself delayed.
 void summarize(const LiveRun& run, const std::vector<Offer>& offers, double warmup, Row& row) {
   Histogram slowdowns;
   uint64_t measured = 0;
@@ -136,7 +137,7 @@ void print_head() {
              "-------------------------|-------|\n");
 }
 
-// Nothing is said where the machine left less than this share of the requests alone.
+// No comparison is made where the machine left less than this share of the requests undisturbed.
 constexpr double kEnough = 0.2;
 
 std::string cell(const Row& row, double live, double simulated) {
@@ -182,7 +183,7 @@ std::string json_text(const nlohmann::json& rows, const Settings& settings) {
   return all.dump(2) + '\n';
 }
 
-// What the live runtime refuses has nothing to be held against.
+// The policies of `list` that the live runtime serves; the others cannot be compared.
 std::vector<std::string> live_policies(const std::string& list) {
   std::vector<std::string> policies;
   for (const std::string& name : split(list, ',')) {

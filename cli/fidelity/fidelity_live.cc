@@ -21,7 +21,7 @@
 namespace rubato::cli {
 namespace {
 
-// One flow carries one request at a time, so that the order within a flow delays nobody.
+// One flow carries one request at a time, so that the order within a flow delays no request.
 constexpr uint32_t kFlows = 2048;
 constexpr Nanos kLateAfter = Nanos::micros(5);
 constexpr Nanos kStartAfter = Nanos::millis(50);
@@ -91,7 +91,7 @@ Status Sender::connect(LoopbackDatapath& datapath) {
   return Done{};
 }
 
-// Which threads are busy is known after a tenth of the run, which is not measured.
+// The busy threads are known after a tenth of the run, which is not measured.
 void Sender::watch(Instant now) {
   if (now < next_watch_) return;
   next_watch_ = now + load::kWatchInterval;

@@ -39,7 +39,7 @@ struct Settings {
   Nanos warmup;
   std::string target_text, mix, workload, service_us, json_file, hdr_file;
   std::string arrivals_text = "poisson";
-  ArrivalSpec arrivals;  // but not its trace_file: the text it is a part of is gone
+  ArrivalSpec arrivals;  // except its trace_file, which points into a text that is gone
   std::vector<Nanos> trace;
   std::vector<std::pair<std::string, std::string>> notes;
   uint32_t cpu = 0;
@@ -223,7 +223,7 @@ void check_rpc(const Settings& s) {
   if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
 }
 
-// What only the options together can tell.
+// The checks that need several options together.
 void check(Settings& s) {
   if (s.warmup_given) s.options.warmup = s.warmup;
   if (s.options.warmup_length() >= s.options.duration) {

@@ -31,7 +31,7 @@ std::string row(std::string_view name, uint64_t count, const LatencySummary& l) 
   return text;
 }
 
-// Of a type, or of the whole run.
+// The failures of a type, or of the whole run.
 template <class Counts>
 std::string failures(const Counts& c) {
   return fmt::format("{:>9}{:>8}{:>8}\n", c.refused, c.errors, c.lost);
@@ -62,7 +62,7 @@ std::string noise_line(const RunReport& report) {
   return text + "\n";
 }
 
-// Never sent, so no row of the table knows of them.
+// The requests that were never sent and so are in no row of the table.
 std::string unsent_line(const RunReport& report) {
   if (!report.unsent) return "";
   const auto [expired, overflowed] = *report.unsent;
@@ -74,7 +74,7 @@ std::string unsent_line(const RunReport& report) {
                      expired + overflowed, share, expired, overflowed);
 }
 
-// Beside the table, never in its place.
+// The undisturbed figures, printed beside the table and never in its place.
 std::string undisturbed_lines(const RunReport& report) {
   if (!report.undisturbed) return "";
   const UndisturbedReport& u = *report.undisturbed;

@@ -77,7 +77,7 @@ std::string cpp_name(const OptionDescription& option) {
   return std::string(option.name) + (option.kind == "size" ? "_bytes" : "");
 }
 
-// What a field is, and what it takes.
+// The meaning of a field, and the values it takes.
 std::string meaning(const OptionDescription& option, bool in_c) {
   std::string text = sentence(option.help);
   if (option.kind == "settings") return text + (in_c ? ", \"name=value\" each." : ".");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `rubato options`: every option of the scheduler and of a server, once, with what has it; and the
-// same as the tables of docs/OPTIONS.md and the structs of include/rubato.
+// `rubato options`: every option of the scheduler and of a server, once, with the programs that
+// have it; and the same as the tables of docs/OPTIONS.md and the structs of include/rubato.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -17,7 +17,7 @@
 namespace rubato::cli {
 namespace {
 
-// What it does, and where only.
+// The summary of a policy, with a note if it is simulated only.
 std::string description(const PolicyInfo& policy) {
   return std::string(policy.summary) + (policy.serves_live ? "" : " (simulated only)");
 }

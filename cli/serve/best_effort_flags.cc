@@ -20,8 +20,8 @@ void add_best_effort_options(CommandLine& command, CoresOptions& o) {
 
 namespace {
 
-// An idle worker spins for what it costs to sleep and wake: longer, and it takes more from the
-// command than it can save; shorter, and it pays for the switches.
+// An idle worker spins for about the cost of a sleep and a wake-up: a longer spin takes more from
+// the command than it can save; a shorter one pays for the switches.
 constexpr Nanos kSharedSpin = Nanos::micros(10);
 
 Status share_cpus(const CommandLine& command, RuntimeOptions& runtime) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of `rubato serve` about what runs on the CPU time that the server leaves. Main
-// thread, at start.
+// The options of `rubato serve` for the command that runs on the CPU time that the server leaves.
+// Main thread, at start.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,7 @@ void add_best_effort_options(CommandLine& command, CoresOptions& options);
 // After the parse. Fails with one line.
 Status finish_best_effort_options(const CommandLine& command, RuntimeOptions& runtime);
 
-// The best-effort command, not yet begun; null if none was given. To be called before any thread
-// starts.
+// The best-effort command, not yet begun; null if none was given. Call it before any thread starts.
 Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CommandLine& command,
                                                         const CoresOptions& options);
 

@@ -16,7 +16,7 @@
 namespace rubato::cli {
 
 struct RpcServeOptions {
-  std::string transport;  // "tcp", "udp", or empty: not spoken
+  std::string transport;  // "tcp", "udp", or empty: no Rubato RPC
 
   bool spoken() const { return !transport.empty(); }
   bool over_udp() const { return transport == "udp"; }
@@ -28,12 +28,12 @@ void add_rpc_options(CommandLine& command, RpcServeOptions& options);
 // `needs` names. Fails with one line where options do not go together.
 Status check_rpc_options(bool spoken, const char* needs, const ServeOptions& serve);
 
-// What the admission controller of such a server is made with. Also has connections over the limit
-// told so, and requests dated that wait in the kernel. Fails with one line for a setting that does
-// not exist.
+// The options of such a server's admission controller. Also changes `serve`: a connection over the
+// limit gets an error, and requests that wait in the kernel are dated. Fails with one line for a
+// setting that does not exist.
 Result<rpc::AdmissionOptions> admission_options(ServeOptions& serve);
 
-// Where it is heard.
+// The datapath that receives the requests.
 struct RpcDatapath {
   std::unique_ptr<Datapath> datapath;
   uint16_t port = 0;
@@ -43,9 +43,9 @@ struct RpcDatapath {
 Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
                              Protocol& protocol);
 
-// While the server serves, its admission controller belongs to its datapath, tells its cores of its
-// credits, and is seen in the metrics. Null: there is none. Borrows all it is given; `udp` is the
-// datapath if it is one.
+// Connects the admission controller to its datapath, to the allocation of cores and to the metrics
+// while the server serves. Null: there is none. Borrows its arguments; `udp` is the datapath if
+// that is one over UDP.
 class AdmissionInService {
  public:
   AdmissionInService(rpc::AdmissionController* admission, Datapath& datapath, ServeOptions& options,

@@ -33,10 +33,10 @@ void add_serve_options(CommandLine& command, ServeOptions& options);
 // After the parse: reads the config file, then resolves the raw values. Fails with one line.
 Status finish_serve_options(CommandLine& command, ServeOptions& options);
 
-// How requests are preempted, for the start line: "preempt checkpoint (auto)".
+// The preemption mechanism, for the start line: "preempt checkpoint (auto)".
 std::string preemption_text(const ServeOptions& options);
 
-// A message of Runtime::create, which names the field it is about, for a user who gave options:
+// Turns a message of Runtime::create, which names a field, into one that names the option:
 // "max_fibers: ..." becomes "--max-fibers: ...".
 Error option_error(const std::string& message);
 

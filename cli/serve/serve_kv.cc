@@ -60,7 +60,7 @@ const char* name_of(kv::Speaks speaks) {
   return "";
 }
 
-// One source for what both the datapath and the application must know.
+// Copies the options that both the datapath and the application need.
 void share_options(KvCommand& command) {
   ServeOptions& options = command.options;
   kv::KvOptions& kv = command.kv;
@@ -134,7 +134,7 @@ Status check_options(const KvCommand& command) {
   return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options);
 }
 
-// The sessions of a server that speaks RPC as well. Its connections are limited with all others.
+// The admission of a server that also speaks RPC. Its connections count towards the common limit.
 Result<std::unique_ptr<rpc::AdmissionController>> open_admission(KvCommand& command) {
   if (command.rpc_port < 0) return std::unique_ptr<rpc::AdmissionController>();
   auto options = admission_options(command.options);

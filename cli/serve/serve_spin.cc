@@ -74,7 +74,7 @@ int serve_rpc(SpinCommand& command) {
                "RPC over " + command.rpc.transport + " " + place(options, opened->port));
 }
 
-// Its clients have credits if it speaks RPC, else they cannot.
+// The clients have credits only if the server speaks RPC.
 Status finish_rpc_options(SpinCommand& command) {
   RuntimeOptions& runtime = command.options.runtime;
   if (command.rpc.spoken() && runtime.refuses_late()) {

@@ -16,7 +16,7 @@
 namespace rubato::cli {
 namespace {
 
-// What only says something of sessions and cores.
+// Refuses settings of cores and credits in a run without sessions.
 void needs_sessions(const SchedulerOptions& scheduler) {
   if (!scheduler.cores_settings.empty()) {
     bad_value("--cores-set", "needs --cores with an allocator");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of `rubato sim` about clients with sessions, admission and cores that come and go
-// (sim/elastic.h), and what such runs have to say. Main thread.
+// The options of `rubato sim` for clients with sessions, admission and cores that come and go
+// (sim/elastic.h), and the output of such runs. Main thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ namespace rubato::cli {
 // `options` must outlive the parse.
 void add_elastic_options(CommandLine& command, SimOptions& options);
 
-// After the parse: fills options.setup.elastic if any of them was given. Throws what does not fit.
+// After the parse: fills options.setup.elastic if any of these options was given. Throws for
+// options that do not fit.
 void finish_elastic(SimOptions& options);
 
 // Two lines for people; empty if the run was not of that kind.

@@ -27,7 +27,7 @@ std::string seeds_text(const MaxLoad& max) {
   return max.loads.size() > kMostSeedsShown ? text + " ..." : text;
 }
 
-// What one would misread of the figure.
+// A warning where the figure could be misread.
 std::string caveat(const SimOptions& o, const MaxLoad& max) {
   if (max.at_most == max.loads.size()) {
     return fmt::format("  met at --max-load {:.2f}", o.max_load);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `rubato sim --find-max` prints: the table for people and the object `rubato.max/1`. Pure
+// The output of `rubato sim --find-max`: the table for people and the object `rubato.max/1`. Pure
 // functions; safe on every thread.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The option --outcomes of `rubato sim`: what moving requests between groups was good for
+// The option --outcomes of `rubato sim`: the benefit of moving requests between groups
 // (sim/outcomes.h). Main thread.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rubato::cli {
 
 void add_outcomes_option(CommandLine& command, SimOptions& options);
 
-// Throws for policies that move nothing and for options that do not fit. Requires candidates.
+// Throws for policies that move no request and for options that do not fit. Requires candidates.
 void check_outcomes(const SimOptions& options);
 
 // A line per report that has outcomes, which names its policy and load if there are several

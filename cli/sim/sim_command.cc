@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// rubato sim: a policy on a machine nobody here has, in virtual time.
+// rubato sim: a policy on a simulated machine, in virtual time.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ constexpr const char* kNotes =
     "was stopped early (Ctrl-C) prints what it has and is not.\n"
     "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
 
-// What all reports of a command have in common.
+// Fills the fields that all reports of a command share.
 void describe(const SimOptions& o, sim::SimReport& report) {
   RunReport& run = report.run;
   run.workload = o.workload;
@@ -68,7 +68,7 @@ std::string json_of(const SimOptions& o, const std::vector<sim::SimReport>& repo
   return sim_json(reports.front(), o.slo);
 }
 
-// Figures that rest on little are printed, but not in silence.
+// Warns of figures that rest on few requests; they are printed all the same.
 void warn_of_thin_evidence(const SimOptions& o, const sim::SimReport& report) {
   if (!report.run.valid) return;
   const std::string warning = thin_evidence(o.slo, report, o.setup.requests);
@@ -109,7 +109,7 @@ int finish_trace(const SimOptions& o, sim::Trace& trace) {
   return kDone;
 }
 
-// Errors of the engine start with the name of what they are about.
+// Errors of the engine start with the name of their option.
 [[noreturn]] void refuse(const std::string& error) {
   bad_value("--" + error.substr(0, error.find(':')), error);
 }

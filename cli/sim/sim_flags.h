@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of `rubato sim`, and the simulated runs that they stand for; those that say what is
-// simulated are also of other commands. Main thread, at start.
+// The options of `rubato sim`, and the simulated runs that they describe; other commands also have
+// the options of the model. Main thread, at start.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct SimOptions : planning::Experiment {
   std::string recording;            // file; "" = none
   std::string costs = "ideal";
 
-  // Without a load or rate, what comes with recorded times or from a profile keeps its own rate.
+  // Without a load or rate, requests with recorded times or from a profile keep their own rate.
   bool load_given = false;
   bool sweep = false;  // --loads: one row per load, even if there is one
   bool find_max = false;  // instead of `loads`: the highest that meets the SLO
@@ -55,7 +55,7 @@ struct SimOptions : planning::Experiment {
 };
 
 // Adds options to `command`; `options` must outlive the parse, here and below.
-// What is simulated, how often and on how many threads, but for policy, workload and load.
+// The options of the model, the number of runs and threads; not policy, workload and load.
 void add_model_options(CommandLine& command, SimOptions& options);
 Option add_rate_option(CommandLine& command, SimOptions& options);
 Option add_slo_option(CommandLine& command, planning::Slo& slo, const std::string& help);
@@ -67,7 +67,7 @@ void add_sim_options(CommandLine& command, SimOptions& options);
 // options that do not fit.
 void finish_model(SimOptions& options);
 
-// After the parse: what only the options together can tell. Throws for options that do not fit.
+// After the parse: the checks that need several options. Throws for options that do not fit.
 void finish_sim_options(SimOptions& options);
 
 }  // namespace rubato::cli

@@ -163,7 +163,7 @@ std::string slo_lines(const SimReport& report, const Slo& slo) {
 
 std::string slo_title(const Slo& slo) { return slo.given() ? "SLO " + slo_text(slo) + "\n" : ""; }
 
-// Adds up what all runs of a table took.
+// The sums over all runs of a table.
 class Totals {
  public:
   void add(const SimReport& report) {

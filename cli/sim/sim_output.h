@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `rubato sim` prints and writes. Pure functions; safe on every thread.
+// The output of `rubato sim`. Pure functions; safe on every thread.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ std::string sweep_table(const std::vector<sim::SimReport>& reports, const planni
 std::string compare_table(const std::vector<sim::SimReport>& reports, size_t policies,
                           const planning::Slo& slo);
 
-// What the policy said of its last plan, under a head that names the load; empty if nothing.
+// The policy's text about its last plan, under a head that names the load; empty if there is none.
 std::string plan_lines(const sim::SimReport& report);
 
 // The object `rubato.run/1`; for several of them in "runs", an object of the given schema:

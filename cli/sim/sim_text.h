@@ -32,7 +32,7 @@ std::string figure_text(const planning::SloFigure& figure);
 double percent(uint64_t part, uint64_t whole);
 std::string speed_line(uint64_t requests, uint64_t events, double wall_s);
 
-// The type whose p99.9 slowdown is worst; null if nothing was measured.
+// The type whose p99.9 slowdown is worst; null if no request was measured.
 const TypeReport* worst_type(const RunReport& run);
 
 }  // namespace rubato::cli

@@ -78,7 +78,7 @@ void read_recording(SimOptions& o) {
   if (!o.requests_given) o.setup.requests = workload.recording.size();
 }
 
-// All that the profile knows, but for what was asked for otherwise.
+// Uses every value of the profile, except those that options override.
 void use_profile_file(SimOptions& o, const std::string& path) {
   Result<TrafficProfile> profile = read_profile(path);
   if (!profile) bad_value("--workload", profile.error());

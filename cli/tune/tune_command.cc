@@ -33,9 +33,9 @@ namespace {
 using namespace planning;
 
 constexpr uint32_t kSeeds = 5;
-// Of a run, unless told. The warm-up has what the policies take to learn service times (the default
-// window of darc is 50 000 requests), for a server runs longer than that; where percentiles need
-// more requests than the most, a warning says so.
+// The default bounds on the requests of a run. The warm-up is long enough for the policies to learn
+// service times (the default window of darc is 50 000 requests), since a server runs longer than
+// that; where percentiles need more requests than the upper bound, a warning says so.
 constexpr uint64_t kLeastRequests = 300'000;
 constexpr uint64_t kMostRequests = 2'000'000;
 constexpr double kWarmup = 0.2;
@@ -68,7 +68,7 @@ Status take_policies(const std::string& text, std::vector<std::string>& policies
   return Done{};
 }
 
-// What only the options together can tell.
+// The checks that need several options together.
 void finish_options(const CommandLine& command, TuneOptions& o) {
   if (!o.profile.empty()) {
     const Result<TrafficProfile> profile = read_profile(o.profile);
@@ -87,7 +87,7 @@ void finish_options(const CommandLine& command, TuneOptions& o) {
   o.sim.setup.requests = std::clamp(wanted, kLeastRequests, kMostRequests);
 }
 
-// So many that the load of what is not refused is not above --max-load.
+// The number of workers at which the load of the requests not refused is at most --max-load.
 uint32_t least_workers(const TuneOptions& o) {
   const SimOptions& sim = o.sim;
   const double busy = sim.rate * mean_service_ns(sim.setup.workload) / 1e9 * (1 - sim.slo.refused);

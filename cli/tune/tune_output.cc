@@ -29,7 +29,7 @@ std::string comment(const std::string& label, std::string text) {
   return fmt::format("# {:<11}{}\n", label, text);
 }
 
-// As TOML: what looks like a whole number or a flag is one.
+// A value as TOML: a text that looks like a whole number or a flag becomes one.
 std::string toml_value(const std::string& value) {
   if (value == "on") return "true";
   if (value == "off") return "false";
@@ -69,8 +69,7 @@ std::string assumptions(const SimOptions& o, const TuneSummary& s) {
   return text;
 }
 
-// Scores are ratios, but for those that stand for something else (planning/slo.h and
-// planning/tune_search.h).
+// Scores are ratios, except the special values of planning/slo.h and planning/tune_search.h.
 std::string score_text(double score) {
   if (std::isinf(score)) return "-";
   return score < kRefusedRatio ? ratio_text(score) : "refuses";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `rubato tune` prints: a configuration file for `rubato serve`, with what was assumed and
-// what is predicted as comments. Pure functions; safe on every thread.
+// The output of `rubato tune`: a configuration file for `rubato serve`, with the assumptions and
+// the predictions as comments. Pure functions; safe on every thread.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ class Config {
   std::string percentiles() const { return text_of("latency-tracking-info-percentiles"); }
   std::string text_of(std::string_view name) const;
 
-  // Before the first request: what turned out only when the server was set up.
+  // Called before the first request, with values known only after the set-up of the server.
   void report(std::string_view name, std::string value) { find(name)->value = std::move(value); }
   // Before the first request: maxclients is `most` at most, and lowered to it.
   void limit_clients(uint32_t most);

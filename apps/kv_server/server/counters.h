@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the application counts itself: refused and failed calls per command, and error replies by
-// their code. Only error paths write here. Any thread.
+// The application's own counters: refused and failed calls per command, and error replies by their
+// code. Only error paths write here. Any thread.
 #pragma once
 
 #include <atomic>
