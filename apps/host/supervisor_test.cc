@@ -108,7 +108,7 @@ TEST_F(SupervisorTest, cpu_time_of_all_that_it_started_counts) {
   EXPECT_GT(supervisor->status().cpu_ns, 0);
 }
 
-// A shell that starts another session, whose parent then ends: nobody but a subreaper finds it.
+// A shell that starts another session, whose parent then ends: only a subreaper finds it.
 constexpr char kEscapes[] = "(setsid sh -c 'echo $$ > FILE; exec sleep 1000' &) ; sleep 1000";
 
 std::string escaping(const std::string& file) {

@@ -477,7 +477,7 @@ std::string hear(uint32_t port, const std::string& request) {
   return answer;
 }
 
-// What GET of this path on the metrics port answers.
+// The answer to GET of this path on the metrics port.
 std::string http_get(uint32_t port, const std::string& path) {
   return hear(port, "GET " + path + " HTTP/1.0\r\n\r\n");
 }

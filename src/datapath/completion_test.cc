@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What StreamFlow::finished and the owner's loop do with the gate and the list of completions, in
-// every order of their steps: no completion is left in an idle flow, and nobody touches a flow that
+// StreamFlow::finished and the owner's loop on FlowOwnership and the list of completions, in every
+// order of their steps: no completion is left in an idle flow, and no thread touches a flow that
 // may be freed.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every stream datapath does, run on each of them.
+// The contract of every stream datapath, run on each of them.
 #include <gtest/gtest.h>
 
 #include <thread>

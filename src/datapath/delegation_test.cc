@@ -41,7 +41,7 @@ TEST_P(Minding, waking_a_delegated_queue_wakes_the_proxy) {
   migrated().wake();
   wait();
   std::thread sleeper([&] { wait(); });
-  migrated().wake();  // though nobody has taken note of the last one there
+  migrated().wake();  // though no thread has noticed the last one there
   sleeper.join();
 }
 
@@ -69,7 +69,7 @@ TEST_P(Minding, who_is_back_waits_for_itself) {
   migrated().wake();
   sleeper.join();
   migrated().wake();
-  std::thread([&] { migrated().wait(kLong); }).join();  // remembered, and by nobody else
+  std::thread([&] { migrated().wait(kLong); }).join();  // remembered, and by this queue alone
 }
 
 }  // namespace

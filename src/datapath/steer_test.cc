@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What it means, on every stream datapath, that a flow is steered to another queue.
+// The steering of a flow to another queue, on every stream datapath.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -50,7 +50,7 @@ class SteerContract : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // What one queue gives, the others not being polled; null after ten seconds.
+  // The next request of one queue, while the others are not polled; null after ten seconds.
   Request* next_at(uint32_t q) {
     std::array<Request*, 1> one{};
     const Instant deadline = datapath_now() + Nanos::seconds(10);

@@ -24,7 +24,7 @@ uint64_t seed_of_run() {
   return seed;
 }
 
-// Requests in nobody's hands.
+// The requests that no thread runs now.
 class Pool {
  public:
   void put(Request* request) {
@@ -48,7 +48,7 @@ class Pool {
 
 class Workers {
  public:
-  // `steer`: those who run requests steer their flows too.
+  // `steer`: the threads that run requests also steer their flows.
   Workers(DatapathFixture& fixture, uint32_t count, uint64_t seed, bool steer = false)
       : fixture_(fixture), steer_(steer) {
     for (uint32_t i = 0; i < count; ++i) threads_.emplace_back([this, i, seed] { run(i, seed); });

@@ -174,7 +174,7 @@ TEST(Tcp, addresses_are_shown_as_clients_write_them) {
   });
 }
 
-// The kernel's stamp tells how long a request waited while nobody polled.
+// The kernel's stamp tells how long a request waited while no thread polled.
 TEST(Tcp, request_that_waited_unpolled_is_dated_by_the_kernel) {
   LineProtocol protocol;
   auto tcp = open_tcp({}, protocol);

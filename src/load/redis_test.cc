@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The generator against a server that nobody here wrote: Debian's redis-server, if it is installed.
+// The generator against a foreign server: Debian's redis-server, if it is installed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

@@ -29,7 +29,7 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
     client_ = std::make_unique<ClientSession>(options, *this);
     return *client_;
   }
-  // What the client sends now.
+  // The frames that the client sends now.
   std::vector<Message> frames(int64_t us = 0) {
     std::vector<Message> all;
     bytes_.clear();

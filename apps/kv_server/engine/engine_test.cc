@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both engines promise.
+// The contract of both engines.
 #include <algorithm>
 #include <functional>
 #include <set>

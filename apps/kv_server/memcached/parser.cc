@@ -167,7 +167,7 @@ size_t MemcachedParser::parse(std::string_view input, MemcachedRequest& request,
     return line_length;
   }
   if (!understand(words, request, size)) {
-    // Of a request that stores, the data that follow cannot be told from the next request.
+    // The data behind a faulty request that stores cannot be told from the next request.
     request.close = stores(shape->verb);
     bad(request, kBadFormat);
     return line_length;

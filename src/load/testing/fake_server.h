@@ -2,7 +2,7 @@
 //
 // FakeServer: a RESP server on a free loopback port whose misbehaviour is scripted, on a thread of
 // its own. For tests only. It answers commands in the order of their arrival, one at a time, so
-// that a stall delays everybody, as a single-threaded store does.
+// that a stall delays every client, as a single-threaded store does.
 #pragma once
 
 #include <atomic>

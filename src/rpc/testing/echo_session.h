@@ -37,7 +37,7 @@ class Peer {
   }
   bool send(const Message& message) { return send(bytes_ = framed(message)); }
 
-  // What the server has said since the last call.
+  // The frames that the server has sent since the last call.
   struct Sent {
     Message message;
     std::string body;

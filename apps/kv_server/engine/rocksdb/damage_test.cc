@@ -124,7 +124,7 @@ TEST_F(LogBytes, a_flipped_bit_before_the_last_write_is_damage) {
     std::string flipped = whole_;
     const size_t at = below(prng, i % 2 == 0 ? last_write : 2000);
     flipped[at] = static_cast<char>(flipped[at] ^ (1 << prng.below(8)));
-    // What is behind a record's end in its block is read by nobody.
+    // The bytes behind a record's end in its block are never read.
     if (state_of(scratch_, flipped) != LogState::kWhole) {
       EXPECT_EQ(state_of(scratch_, flipped), LogState::kDamaged) << at;
     } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rocksdb engine keeps over restarts and crashes, and how it refuses to open.
+// The data that the rocksdb engine keeps over restarts and crashes, and its refusals to open.
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
