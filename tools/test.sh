@@ -11,6 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 jobs=${JOBS:-$(nproc)}
+tests_at_once=$((jobs + 1))  # many wait
 results=build/results
 # Folders (which are labels) and labels whose tests run under each sanitizer.
 address_labels="memory"
@@ -76,8 +77,8 @@ run_as() {
   files+=("$results/$name.xml")
   [ -f "build/$preset/CTestTestfile.cmake" ] || return 1
   follow "$preset: tests" "$results/$name-ctest.log" \
-    "${wrap[@]}" ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
-    --output-junit "$PWD/$results/$name.xml" "$@"
+    "${wrap[@]}" ctest --test-dir "build/$preset" -j "$tests_at_once" --output-on-failure \
+    --no-tests=error --output-junit "$PWD/$results/$name.xml" "$@"
   local status=$?
   [ $status -eq 0 ] || grep -vE '^ *Start |Passed' "$results/$name-ctest.log" | tail -150
   grep -E 'tests passed|tests failed' "$results/$name-ctest.log"
