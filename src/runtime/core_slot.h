@@ -44,7 +44,7 @@ class CoreSlot {
   bool request_park() { return change(CoreState::kGranted, CoreState::kParkRequested); }
   // True = the worker was parked and must be woken.
   bool grant() {
-    const CoreState before = switch_tls(CoreState::kGranted);
+    const CoreState before = exchange(CoreState::kGranted);
     return before == CoreState::kParked || before == CoreState::kWoken;
   }
 
@@ -63,7 +63,7 @@ class CoreSlot {
 
   // Called by the owner. After park() it looks for work; then it sleeps while asleep(), or unparks.
   void park() {
-    [[maybe_unused]] const CoreState before = switch_tls(CoreState::kParked);
+    [[maybe_unused]] const CoreState before = exchange(CoreState::kParked);
     RUBATO_DCHECK(before == CoreState::kGranted || before == CoreState::kParkRequested);
   }
   bool asleep() const { return get() == CoreState::kParked; }
@@ -85,7 +85,7 @@ class CoreSlot {
                                          std::memory_order_relaxed);
   }
 
-  CoreState switch_tls(CoreState to) {
+  CoreState exchange(CoreState to) {
     uint32_t seen = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_strong(seen, number(to), std::memory_order_acq_rel,
                                           std::memory_order_relaxed)) {

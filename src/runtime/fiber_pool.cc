@@ -15,8 +15,8 @@ void forget_worker() { set_current_worker(nullptr); }
 
 }  // namespace
 
-FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities)
-    : identities_(identities),
+FiberPool::FiberPool(size_t stack_bytes, uint32_t max_fibers, bool with_tls)
+    : with_tls_(with_tls),
       stacks_(stack_bytes, max_fibers),
       parked_(std::bit_ceil(max_fibers)) {}
 
@@ -28,7 +28,7 @@ FiberPool::~FiberPool() {
 
 std::unique_ptr<LoopFiber> FiberPool::make_unstarted() const {
   auto loop = std::make_unique<LoopFiber>();
-  if (!identities_) return loop;
+  if (!with_tls_) return loop;
   loop->tls = TlsBlock::make(&forget_worker);
   return loop->tls != nullptr ? std::move(loop) : nullptr;
 }
@@ -75,9 +75,9 @@ void FiberPool::ended(LoopFiber* fiber) {
 std::unique_ptr<TlsBlock> FiberPool::take_tls() {
   {
     const std::scoped_lock lock(mutex_);
-    if (!spare_identities_.empty()) {
-      auto spare = std::move(spare_identities_.back());
-      spare_identities_.pop_back();
+    if (!spare_tls_blocks_.empty()) {
+      auto spare = std::move(spare_tls_blocks_.back());
+      spare_tls_blocks_.pop_back();
       return spare;
     }
   }
@@ -86,7 +86,7 @@ std::unique_ptr<TlsBlock> FiberPool::take_tls() {
 
 void FiberPool::give_tls(std::unique_ptr<TlsBlock> tls) {
   const std::scoped_lock lock(mutex_);
-  spare_identities_.push_back(std::move(tls));
+  spare_tls_blocks_.push_back(std::move(tls));
 }
 
 uint64_t FiberPool::made() const {

@@ -30,8 +30,8 @@ struct LoopFiber {
 
 class FiberPool {
  public:
-  // `identities`: every fiber gets a TLS block, which costs a sleeping thread.
-  FiberPool(size_t stack_bytes, uint32_t max_fibers, bool identities = false);
+  // `with_tls`: every fiber gets a TLS block, which costs a sleeping thread.
+  FiberPool(size_t stack_bytes, uint32_t max_fibers, bool with_tls = false);
   ~FiberPool();
 
   // A fresh fiber that will run entry(LoopFiber*); null = max_fibers are in use, or the system has
@@ -58,12 +58,12 @@ class FiberPool {
  private:
   std::unique_ptr<LoopFiber> make_unstarted() const;
 
-  const bool identities_;
+  const bool with_tls_;
   StackPool stacks_;
   MpmcQueue<LoopFiber*> parked_;
   mutable std::mutex mutex_;  // guards the members below; not taken to reuse a fiber
   std::vector<std::unique_ptr<LoopFiber>> all_;
-  std::vector<std::unique_ptr<TlsBlock>> spare_identities_;
+  std::vector<std::unique_ptr<TlsBlock>> spare_tls_blocks_;
   uint64_t made_ = 0;
 };
 

@@ -37,7 +37,7 @@ void FiberScheduler::run() {
 
 void FiberScheduler::finish(LoopFiber& self) {
   RUBATO_DCHECK(&self == running_);
-  if (!has_identities()) fiber_switch_final(self.fiber, thread_fiber_);
+  if (!switches_tls()) fiber_switch_final(self.fiber, thread_fiber_);
   switch_tls(&self, nullptr);
   fiber_switch_final_as_another(self.fiber, thread_fiber_);
 }
@@ -50,11 +50,11 @@ bool FiberScheduler::keep_tls() {
   return true;
 }
 
-void FiberScheduler::give_identity_back() {
+void FiberScheduler::give_tls_block_back() {
   pool_.give_tls(std::exchange(tls_, std::move(running_->tls)));
 }
 
-void FiberScheduler::change_identity(LoopFiber* from, const LoopFiber* to) {
+void FiberScheduler::change_tls_block(LoopFiber* from, const LoopFiber* to) {
   if (from != nullptr && from->tls == nullptr) fiber_keep_exceptions(from->fiber);
   uintptr_t pointer = own_thread_pointer_;
   if (to != nullptr) pointer = (to->tls != nullptr ? to->tls : tls_)->pointer();

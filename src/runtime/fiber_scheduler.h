@@ -114,13 +114,13 @@ class FiberScheduler {
   // The running fiber has come to a point where any TLS block will do: the block that it has kept
   // becomes the worker's.
   void share_tls_again() {
-    if (shares_tls() && running_->tls != nullptr) give_identity_back();
+    if (shares_tls() && running_->tls != nullptr) give_tls_block_back();
   }
 
  private:
   static constexpr size_t kParkedHere = 16;
 
-  bool has_identities() const { return asynchronous_ || shares_tls(); }
+  bool switches_tls() const { return asynchronous_ || shares_tls(); }
 
   LoopFiber* take_parked() {
     if (parked_.empty()) return pool_.take_parked();
@@ -139,14 +139,14 @@ class FiberScheduler {
 
   // Null = the worker's own thread. From here on, look-ups by thread find the data of `to`.
   void switch_tls(LoopFiber* from, const LoopFiber* to) {
-    if (has_identities()) change_identity(from, to);
+    if (switches_tls()) change_tls_block(from, to);
   }
-  void change_identity(LoopFiber* from, const LoopFiber* to);
-  void give_identity_back();
+  void change_tls_block(LoopFiber* from, const LoopFiber* to);
+  void give_tls_block_back();
 
   // Called after switch_tls(from, to).
   void switch_fibers(Fiber& from, Fiber& to) {
-    has_identities() ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
+    switches_tls() ? fiber_switch_as_another(from, to) : fiber_switch(from, to);
   }
 
   FiberPool& pool_;

@@ -72,7 +72,9 @@ long bare_syscall(long number, long a, long b, long c, long d = 0) {
 }  // namespace
 
 uintptr_t thread_pointer() { return reinterpret_cast<uintptr_t>(__builtin_thread_pointer()); }
-void set_thread_pointer(uintptr_t) { check_failed(__FILE__, __LINE__, "no identities here"); }
+void set_thread_pointer(uintptr_t) {
+  check_failed(__FILE__, __LINE__, "no TLS blocks on this processor");
+}
 
 Status TlsBlock::available() {
   return Error{"not written for this processor, only for x86-64"};
