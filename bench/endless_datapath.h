@@ -67,12 +67,9 @@ class EndlessDatapath final : public Datapath, public DatapathQueue {
 
  private:
   static void reset(Request& request, Instant at) {
+    const RequestState fresh;  // as StreamFlow does
+    static_cast<RequestState&>(request) = fresh;
     request.arrived = at;
-    request.attained = Nanos();
-    request.preemptions = 0;
-    request.job_class = JobClass::kShort;
-    request.promoted_after = Nanos();
-    request.priority = 0;
     request.type = 1;
   }
 

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/flow_index.h"
 
+#include "base/check.h"
+
 namespace rubato {
 
 void FlowIndex::add(StreamFlow& flow) {
   Shard& shard = shard_of(flow.id());
   std::lock_guard lock(shard.mutex);
-  shard.flows.emplace(flow.id(), &flow);
+  [[maybe_unused]] const bool added = shard.flows.emplace(flow.id(), &flow).second;
+  RUBATO_DCHECK(added);  // numbers of flows are unique
 }
 
 void FlowIndex::remove(const StreamFlow& flow) {
   Shard& shard = shard_of(flow.id());
   std::lock_guard lock(shard.mutex);
-  shard.flows.erase(flow.id());
+  [[maybe_unused]] const size_t erased = shard.flows.erase(flow.id());
+  RUBATO_DCHECK(erased == 1);
 }
 
 bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace rubato {
 namespace {
 
@@ -23,6 +25,7 @@ void FlowRegistry::add(StreamFlow& flow) {
 
 void FlowRegistry::remove(StreamFlow& flow) {
   std::lock_guard lock(mutex_);
+  RUBATO_CHECK(flow.registry_index < flows_.size() && flows_[flow.registry_index] == &flow);
   add_flow(gone_, flow);
   StreamFlow* last = flows_.back();
   flows_[flow.registry_index] = last;

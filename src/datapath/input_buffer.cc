@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace rubato {
 
 BufferPool::~BufferPool() {
@@ -21,6 +23,7 @@ char* BufferPool::take() {
 
 void BufferPool::give(char* block) {
   if (try_lock()) {
+    RUBATO_DCHECK(count_ <= kBlocksKept);
     if (count_ < kBlocksKept) {
       blocks_[count_++] = block;
       block = nullptr;
@@ -44,6 +47,7 @@ void InputBuffer::drop() {
 void InputBuffer::move_to(char* data, size_t capacity) {
   const std::string_view old = unread();
   const size_t size = old.size();
+  RUBATO_DCHECK(size <= capacity);
   if (size > 0) std::memcpy(data, old.data(), size);
   drop();
   data_ = data;
@@ -64,6 +68,7 @@ void InputBuffer::make_room(size_t wanted) {
     end_ = size;
   }
   if (end_ < capacity_) return;
+  RUBATO_DCHECK(begin_ == 0);
   size_t bigger = capacity_ * 2;
   if (wanted > capacity_) bigger = std::min(bigger, wanted);
   move_to(new char[bigger], bigger);

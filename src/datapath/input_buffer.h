@@ -68,7 +68,11 @@ class InputBuffer {
   void make_room(size_t wanted);
   char* room() { return data_ + end_; }
   size_t room_size() const { return capacity_ - end_; }
-  void received(size_t size) { end_ += size; }
+  // So many bytes have been written to room(). Requires size <= room_size().
+  void received(size_t size) {
+    RUBATO_DCHECK(size <= room_size());
+    end_ += size;
+  }
 
   // Gives back the memory that an idle flow need not hold. Views into the buffer end.
   void rest();

@@ -11,6 +11,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/check.h"
+
 namespace rubato {
 
 class ReplyBuffer {
@@ -32,7 +34,10 @@ class ReplyBuffer {
     if (size > capacity_ - end_ && !grow(size)) return nullptr;
     return data_.get() + end_;
   }
-  void commit(size_t size) { end_ += size; }
+  void commit(size_t size) {
+    RUBATO_DCHECK(size <= capacity_ - end_);
+    end_ += size;
+  }
 
   std::string_view unsent() const { return {data_.get() + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
@@ -42,6 +47,7 @@ class ReplyBuffer {
 
   // The first `size` unsent bytes have left. Requires size <= size().
   void consume(size_t size) {
+    RUBATO_DCHECK(size <= this->size());
     begin_ += size;
     if (begin_ == end_) begin_ = end_ = 0;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -40,9 +41,11 @@ void StreamFlow::note_client(ClientState state) {
 }
 
 void StreamFlow::attach(std::unique_ptr<Session> session_to_own) {
+  RUBATO_DCHECK(session_ == nullptr && session_to_own != nullptr);
   session_ = std::move(session_to_own);
   session = session_.get();
   concurrency_ = session_->concurrency();
+  RUBATO_DCHECK(concurrency_ >= 1);
   if (!keeps_order()) return;
   own_data_ = session_->make_request_data();
   data = own_data_.get();
@@ -74,6 +77,7 @@ uint32_t StreamFlow::on_event(FlowHost& queue, std::span<Request*> out, Instant 
 }
 
 Request* StreamFlow::finished(Request& request) {
+  RUBATO_DCHECK(request.stream == this);
   if (keeps_order()) return finished_in_order();
   completed_.push(static_cast<FlowRequest&>(request));
   Request* next = nullptr;
@@ -83,6 +87,7 @@ Request* StreamFlow::finished(Request& request) {
 }
 
 Request* StreamFlow::finished_in_order() {
+  RUBATO_DCHECK(frame_length_ > 0);  // a request is finished once
   add(requests_, 1);
   input_.consume(frame_length_);
   frame_length_ = 0;
@@ -189,6 +194,7 @@ void StreamFlow::take_completed() {
   while (done != nullptr) {
     FlowRequest& request = *std::exchange(done, done->next_in_list);
     ++completed_count_;
+    RUBATO_DCHECK(outstanding() < concurrency_);
     add(requests_, 1);
     close_when_sent_ |= request.close_after;
     session->complete(request, reply_buffer_);
@@ -214,6 +220,7 @@ FlowRequest& StreamFlow::take_spare() {
 }
 
 void StreamFlow::recycle(FlowRequest& request) {
+  RUBATO_DCHECK(spare_.size() < several_.size());
   if (request.bytes.capacity() > FlowRequest::kKeptBytes) std::string().swap(request.bytes);
   if (request.replies.overflowed()) {
     request.replies = ReplyBuffer(present().limits.output_bytes);
@@ -268,6 +275,7 @@ StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_byte
     request.payload = request.bytes;
     request.datapath = present().queue;
     handed_.store(handed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    RUBATO_DCHECK(outstanding() <= concurrency_);
     input_.consume(length_bytes);
     return Framed::kRequest;
   }
@@ -299,6 +307,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
   const Transfer got = receive(input_.room(), room, turn.late, when);
   switch (got.state) {
     case Transfer::State::kMoved:
+      RUBATO_DCHECK(got.bytes > 0 && got.bytes <= room);
       input_.received(got.bytes);
       add(input_bytes_, got.bytes);
       turn_bytes_ += got.bytes;
@@ -367,6 +376,7 @@ bool StreamFlow::let_go() {
 }
 
 void StreamFlow::close() {
+  RUBATO_DCHECK(outstanding() == 0);
   hang_up();
   ownership_.close();
   // From the push on, the flow may be freed by its queue.

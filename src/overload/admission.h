@@ -33,6 +33,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "overload/admission_state.h"
 #include "overload/credit_limits.h"
@@ -213,6 +214,7 @@ template <class Platform>
 Arrival Admission<Platform>::arrived(uint32_t worker, Session& session, QueuedRequest& request,
                                      uint32_t demand, Instant since, Instant now) {
   Account account = account_of(worker);
+  RUBATO_DCHECK(worker < settings_.workers);
   accept_offer(account, session);
   ledgers_[worker].arrivals.fetch_add(1);
   const Arrival arrival = rule(account).arrived(session, demand, published_delay());
@@ -248,6 +250,7 @@ bool Admission<Platform>::started(uint32_t worker, QueuedRequest& request, Insta
   const Nanos drop = in_long_class(request) ? settings_.target_delay_long * 2
                                     : settings_.credits.refuse_delay;
   if (!Aqm{drop}.serves(now - request.since)) return false;
+  RUBATO_DCHECK(!request.underway);  // a request starts once
   request.underway = true;
   ledgers_[worker].underway.fetch_add(1);
   return true;
@@ -280,6 +283,7 @@ int64_t Admission<Platform>::refused(uint32_t worker, Session& session, QueuedRe
                                      size_t reason, Instant now) {
   leave(worker, request);
   Ledger& ledger = ledgers_[worker];
+  RUBATO_DCHECK(reason < kReasons);
   ledger.refused[reason].fetch_add(1);
   if (request.refused) ledger.refused_by_admission[reason][request.is_long ? 1 : 0].fetch_add(1);
   if (!session.open) return 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/time.h"
 
 namespace rubato::overload {
@@ -22,6 +23,7 @@ constexpr Nanos allowed_wait(Nanos target, Nanos service, int64_t services = kSe
 // A wait by the measure of `target`: the same part of it as `wait` is of what is allowed.
 constexpr Nanos in_terms_of(Nanos target, Nanos wait, Nanos allowed) {
   if (wait == Nanos()) return wait;
+  RUBATO_DCHECK(allowed > Nanos());
   const double late = static_cast<double>(wait.count()) / static_cast<double>(allowed.count());
   return Nanos(static_cast<int64_t>(late * static_cast<double>(target.count())));
 }
@@ -29,6 +31,7 @@ constexpr Nanos in_terms_of(Nanos target, Nanos wait, Nanos allowed) {
 // How long one of several preempted requests of that service waits for the others: they take turns,
 // so each ends when the others have had about as much as it has. Requires workers > 0.
 constexpr Nanos wait_in_turns(Nanos service, int64_t preempted, int64_t workers) {
+  RUBATO_DCHECK(workers > 0);
   return preempted > 0 ? service * preempted / workers : Nanos();
 }
 

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/check.h"
+
 namespace rubato::overload {
 
 class CreditLimits {
@@ -19,6 +21,7 @@ class CreditLimits {
                                  const std::vector<uint32_t>& active) {
     const bool all = active.empty();
     const auto sharers = static_cast<int64_t>(all ? issued.size() : active.size());
+    RUBATO_DCHECK(sharers > 0);
     const int64_t odd = unissued % sharers;
     limits_ = issued;
     ++turn_;

@@ -19,6 +19,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "overload/credit_settings.h"
 
@@ -41,6 +42,7 @@ class CreditPool {
   // Starts with one credit per core, and never goes below. Requires max_cores > 0.
   CreditPool(const CreditSettings& settings, uint32_t max_cores)
       : settings_(settings), least_(max_cores) {
+    RUBATO_DCHECK(max_cores > 0);
     decided_.store(least_);
   }
 
@@ -57,8 +59,14 @@ class CreditPool {
   int64_t withheld() const { return withheld_.load(); }
 
   // Algorithm 1, lines 27 and 34.
-  void withhold(int64_t credits) { withheld_.fetch_add(credits); }
-  void give_back(int64_t credits) { withheld_.fetch_add(-credits); }
+  void withhold(int64_t credits) {
+    RUBATO_DCHECK(credits >= 0);
+    withheld_.fetch_add(credits);
+  }
+  void give_back(int64_t credits) {
+    [[maybe_unused]] const int64_t before = withheld_.fetch_add(-credits);
+    RUBATO_DCHECK(credits >= 0 && credits <= before);
+  }
 
   // III-C. `delay` of the oldest waiting request. False: the last update was too recent.
   bool update(Instant now, Nanos delay) {
@@ -85,7 +93,9 @@ class CreditPool {
   void note_opened() { sessions_.fetch_add(1); }
   // Without sessions it starts anew: nothing is known of the next ones.
   void note_closed() {
-    if (sessions_.fetch_add(-1) > 1) return;
+    const int64_t before = sessions_.fetch_add(-1);
+    RUBATO_DCHECK(before > 0);
+    if (before > 1) return;
     decided_.store(least_);
     carry_ = 0;
   }

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "overload/aqm.h"
 #include "overload/credit_session.h"
@@ -68,6 +69,7 @@ class CreditRule {
     return share(session, true);
   }
   void set_credit(CreditSession& session, int64_t credit) {
+    RUBATO_DCHECK(credit >= 0);
     account_.note_issued(credit - session.credit);
     session.credit = credit;
   }
@@ -79,6 +81,7 @@ class CreditRule {
     session.demand = std::clamp<int64_t>(demand, 0, settings_.session_limit);
   }
   void end_request(CreditSession& session) {
+    RUBATO_DCHECK(session.pending > 0);  // each request is answered once
     --session.pending;
     account_.note_pending(-1);
   }
@@ -115,6 +118,7 @@ Arrival CreditRule<Account>::arrived(CreditSession& session, int64_t demand, Nan
   if (!credited) {
     if (session.grace == 0) return Arrival::kRefuseUncredited;
     --session.grace;
+    RUBATO_DCHECK(session.grace >= 0);
   }
   // What it does not need goes back at once, and what it uses is issued.
   set_credit(session, std::max(session.pending,

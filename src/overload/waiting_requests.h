@@ -23,6 +23,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/time.h"
 
@@ -35,7 +36,9 @@ class WaitingRequests {
   static constexpr int64_t kUncounted = -1;
 
   // Requires slot > 0.
-  WaitingRequests(uint32_t workers, Nanos slot) : slot_(slot), parts_(workers) {}
+  WaitingRequests(uint32_t workers, Nanos slot) : slot_(slot), parts_(workers) {
+    RUBATO_DCHECK(slot > Nanos());
+  }
 
   // Returns what remove() is to be called with.
   int64_t add(uint32_t worker, Instant since, Instant now) {
@@ -44,6 +47,7 @@ class WaitingRequests {
     if (last - first >= kSlots - 1) return kUncounted;
     const int64_t at = std::clamp(slot_of(since), last - (kSlots - 2), last);
     if (at < 0) return kUncounted;
+    RUBATO_DCHECK(worker < parts_.size());
     Part& part = parts_[worker];
     part.count[index(at)].fetch_add(1);
     if (at < first && at < part.rewind.load()) part.rewind.store(at);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/altocumulus_model.h"
 #include "policy/contract.h"
@@ -237,6 +238,7 @@ class Altocumulus {
 
   template <class H>
   void keep(Manager& manager, ManagerId me, const Message& message, H& host) const {
+    RUBATO_DCHECK(manager.held + message.jobs <= manager.hand.size());
     for (uint32_t i = 0; i < message.jobs; ++i) manager.hand[manager.held++] = message.job[i];
     settle(manager, me, host);
   }
@@ -250,6 +252,8 @@ class Altocumulus {
       Message message;
       if (manager.held > 0) return true;
       if (!host.receive(me, message)) return false;
+      RUBATO_DCHECK(message.from != me && message.from.value < managers(host.workers()));
+      RUBATO_DCHECK(message.jobs <= limits::kMessageJobs);
       switch (message.kind) {
         case kUpdate:
           manager.q[message.from.value] = message.value;
@@ -292,6 +296,7 @@ class Altocumulus {
     if (host.depth(netrx(me)) == 0) return;
     const uint32_t first = first_worker(me.value, host.workers());
     const uint32_t end = first_worker(me.value + 1, host.workers());
+    RUBATO_DCHECK(first < end && end <= host.workers());  // no group is without workers
     std::array<uint32_t, limits::kMaxWorkers> length;
     for (uint32_t w = first; w < end; ++w) {
       length[w] = host.depth(local(w)) + (host.busy(WorkerId{w}) ? 1 : 0);
@@ -334,6 +339,7 @@ class Altocumulus {
     double busy = 0;
     for (uint32_t w = first; w < end; ++w) busy += host.busy(WorkerId{w}) ? 1 : 0;
     manager.load += (busy - manager.load) / static_cast<double>(1u << config_.load_shift);
+    RUBATO_DCHECK(manager.load >= 0);
   }
 
   // UPDATE. A length that has not changed is known, unless a mailbox was full.
@@ -352,6 +358,7 @@ class Altocumulus {
   // moved before (V-B: at most once).
   template <class H>
   void migrate(Manager& manager, ManagerId me, ManagerId to, H& host) const {
+    RUBATO_DCHECK(to != me);
     const uint32_t share = std::max(1u, config_.bulk / config_.concurrency);
     const uint32_t size = std::min(share, limits::kMessageJobs);
     uint32_t& mine = manager.q[me.value];

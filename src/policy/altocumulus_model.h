@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/limits.h"
 
 namespace rubato::altocumulus {
@@ -15,6 +16,7 @@ namespace rubato::altocumulus {
 // C_k(A): the probability that an arriving request must wait, of k servers and A Erlangs offered.
 // Requires k >= 1 and 0 <= a < k. By the recursion of Erlang's B, which is stable for all k.
 inline double erlang_c(uint32_t k, double a) {
+  RUBATO_DCHECK(k >= 1 && a >= 0 && a < k);
   double blocked = 1;
   for (uint32_t i = 1; i <= k; ++i) blocked = a * blocked / (i + a * blocked);
   const double load = a / k;
@@ -39,7 +41,10 @@ inline constexpr Transform kBimodal{1.01 * 268 / 121, 0, 0.998, 0};
 struct Destinations {
   uint32_t count = 0;
   std::array<uint8_t, limits::kMaxManagers> manager{};
-  void add(uint32_t m) { manager[count++] = static_cast<uint8_t>(m); }
+  void add(uint32_t m) {
+    RUBATO_DCHECK(count < limits::kMaxManagers && m < limits::kMaxManagers);
+    manager[count++] = static_cast<uint8_t>(m);
+  }
 };
 
 using QueueLengths = std::array<uint32_t, limits::kMaxManagers>;
@@ -64,6 +69,7 @@ struct Ranks {
 // Section VI, "Pattern classification". What the paper calls a gradual imbalance is here: the ends
 // are `bulk` apart, but neither stands out. Requires two managers or more.
 inline Pattern classify(const QueueLengths& q, const Ranks& ranks, uint32_t bulk) {
+  RUBATO_DCHECK(ranks.count >= 2);
   const uint32_t longest = q[ranks.longest(0)];
   const uint32_t shortest = q[ranks.shortest(0)];
   if (longest - shortest < bulk) return Pattern::kNone;

@@ -18,6 +18,7 @@
 #include <array>
 #include <string>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 #include "policy/darc_help.h"
@@ -174,6 +175,7 @@ class Darc {
         plan.group[member] = static_cast<uint8_t>(group + 1);
         plan.behind[member] = behind;
       }
+      RUBATO_DCHECK(first + got <= workers);
       taken = first + got;
       i = end;
     }
@@ -259,6 +261,7 @@ class Darc {
     const auto service = [&](uint32_t i) {
       return static_cast<double>(profile.of(ranking.order[i]).service.count());
     };
+    RUBATO_DCHECK(begin < ranking.types);
     uint32_t end = begin + 1;
     while (end < ranking.types && service(end) < config_.delta * service(begin)) ++end;
     return end;

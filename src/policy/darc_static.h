@@ -6,6 +6,7 @@
 // with the spillway. Pure; policy/contract.h says when the host calls what.
 #pragma once
 
+#include "base/check.h"
 #include "policy/darc.h"
 
 namespace rubato {
@@ -58,6 +59,7 @@ class DarcStatic : public Darc {
     if (plan.ranking.types == 0) return plan;
     const uint32_t shortest = end_of_group(profile, plan.ranking, 0);
     const uint32_t rest = std::min(reserved_, spillway_first(workers));
+    RUBATO_DCHECK(rest < workers);  // the spillway is never reserved
     for (uint32_t i = 0; i < plan.ranking.types; ++i) {
       const bool owns = i < shortest;
       plan.first[i] = static_cast<uint16_t>(owns ? 0 : rest);

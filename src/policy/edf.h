@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "policy/contract.h"
 #include "policy/profile.h"
 #include "policy/profiled.h"
@@ -56,6 +57,7 @@ class Edf : public Profiled {
   template <class H>
   QueueRef route(Job& job, WorkerId, H& host) const {
     job.policy_word = static_cast<uint64_t>(due(job, host.plan()).ns());
+    RUBATO_DCHECK(job.policy_word != kNoWord);  // else its queue would look empty
     return kByDeadline;
   }
 

@@ -22,6 +22,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include "base/check.h"
 #include "policy/contract.h"
 
 namespace rubato {
@@ -90,7 +91,9 @@ using ManagerState = typename internal::ManagerOf<P>::type;
 template <Policy P>
 uint32_t managers(const P& policy, uint32_t workers) {
   if constexpr (kManages<P>) {
-    return policy.managers(workers);
+    const uint32_t managers = policy.managers(workers);
+    RUBATO_DCHECK(managers >= 1 && managers <= limits::kMaxManagers);
+    return managers;
   } else {
     return 0;
   }
@@ -98,7 +101,9 @@ uint32_t managers(const P& policy, uint32_t workers) {
 template <Policy P>
 ManagerId manager_of(const P& policy, WorkerId worker, uint32_t workers) {
   if constexpr (kManages<P>) {
-    return policy.manager_of(worker, workers);
+    const ManagerId manager = policy.manager_of(worker, workers);
+    RUBATO_DCHECK(manager.value < policy.managers(workers));
+    return manager;
   } else {
     return {};
   }
@@ -109,6 +114,7 @@ namespace hook {
 template <Policy P, class H>
 Instant manage(const P& policy, ManagerState<P>& manager, ManagerId me, H& host) {
   if constexpr (kManages<P>) {
+    RUBATO_DCHECK(me.value < policy.managers(host.workers()));
     return policy.manage(manager, me, host);
   } else {
     return Instant::never();

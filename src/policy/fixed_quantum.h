@@ -4,13 +4,16 @@
 // policies; pure, policy/contract.h says when the host calls what.
 #pragma once
 
+#include "base/check.h"
 #include "policy/contract.h"
 
 namespace rubato {
 
 class FixedQuantum {
  public:
-  explicit constexpr FixedQuantum(Nanos quantum) : quantum_(quantum) {}
+  explicit constexpr FixedQuantum(Nanos quantum) : quantum_(quantum) {
+    RUBATO_DCHECK(quantum > Nanos());
+  }
 
   template <class W, class H>
   Nanos quantum(const W&, const Job&, H&) const {

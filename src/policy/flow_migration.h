@@ -17,6 +17,7 @@
 
 #include <array>
 
+#include "base/check.h"
 #include "policy/extensions.h"
 
 namespace rubato {
@@ -101,7 +102,10 @@ class FlowMigration {
     config_.overloaded_to_busy = 32, config_.busy_to_light = 16;
   }
 
-  static Load load_of(uint64_t hint) { return static_cast<Load>(hint & 3); }
+  static Load load_of(uint64_t hint) {
+    RUBATO_DCHECK((hint & 3) <= static_cast<uint64_t>(Load::kOverloaded));
+    return static_cast<Load>(hint & 3);
+  }
 
   // Called by worker `me` when a round has begun, with the number of requests received in it.
   template <class H>
@@ -142,6 +146,7 @@ class FlowMigration {
     const uint64_t flow = (hint >> 2) - 1;
     if (!host.steer(flow, me)) return false;
     if (worker.adopted == kMostAdopted) forget_oldest(worker, host);
+    RUBATO_DCHECK(worker.adopted < kMostAdopted);
     worker.flows[worker.adopted++] = {flow, victim, host.now()};
     return true;
   }
@@ -203,6 +208,7 @@ class FlowMigration {
 
   template <class H>
   void forget_oldest(Worker& worker, H& host) const {
+    RUBATO_DCHECK(worker.adopted > 0);
     host.unsteer(worker.flows[0].flow);
     for (uint32_t i = 1; i < worker.adopted; ++i) worker.flows[i - 1] = worker.flows[i];
     --worker.adopted;

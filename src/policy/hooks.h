@@ -4,6 +4,7 @@
 // verbs that follow from others. Included by policy/contract.h only; see there.
 #pragma once
 
+#include "base/check.h"
 #include "policy/contract.h"
 
 namespace rubato {
@@ -16,6 +17,7 @@ namespace verb {
 // none. A hint, like depth. Requires from < workers and count <= workers.
 template <class H>
 uint32_t find_deeper(H& host, uint32_t declaration, uint32_t from, uint32_t count, uint32_t above) {
+  RUBATO_DCHECK(from < host.workers() && count <= host.workers());
   if constexpr (requires { host.find_deeper(declaration, from, count, above); }) {
     return host.find_deeper(declaration, from, count, above);
   } else {
@@ -29,12 +31,27 @@ uint32_t find_deeper(H& host, uint32_t declaration, uint32_t from, uint32_t coun
 
 }  // namespace verb
 
+namespace internal {
+
+// Has the policy declared this queue, with so many workers?
+template <Policy P>
+bool has_queue(const P& policy, QueueRef q, uint32_t workers) {
+  const std::span<const QueueDeclaration> declared(P::kQueues);
+  return q.declaration < declared.size() &&
+         q.index < queue_count_of(policy, declared[q.declaration], workers);
+}
+
+}  // namespace internal
+
 namespace hook {
 
 template <Policy P, class H>
 QueueRef route(const P& policy, Job& job, WorkerId at, H& host) {
+  RUBATO_DCHECK(at.value < host.workers());
   if constexpr (requires { policy.route(job, at, host); }) {
-    return policy.route(job, at, host);
+    const QueueRef q = policy.route(job, at, host);
+    RUBATO_DCHECK(internal::has_queue(policy, q, host.workers()));
+    return q;
   } else {
     return {0, P::kQueues[0].scope == Scope::kPerWorker ? at.value : 0};
   }
@@ -42,13 +59,16 @@ QueueRef route(const P& policy, Job& job, WorkerId at, H& host) {
 
 template <Policy P, class H>
 Job* next(const P& policy, typename P::Worker& worker, WorkerId me, H& host) {
+  RUBATO_DCHECK(me.value < host.workers());
   return policy.next(worker, me, host);
 }
 
 template <Policy P, class H>
 Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job, H& host) {
   if constexpr (requires { policy.quantum(worker, job, host); }) {
-    return policy.quantum(worker, job, host);
+    const Nanos slice = policy.quantum(worker, job, host);
+    RUBATO_DCHECK(slice > Nanos());  // a slice without length would never be over
+    return slice;
   } else {
     return Nanos::max();
   }
@@ -57,6 +77,7 @@ Nanos quantum(const P& policy, const typename P::Worker& worker, const Job& job,
 template <Policy P, class H>
 SliceDecision expired(const P& policy, const Job& job, WorkerId me, H& host) {
   if constexpr (requires { policy.expired(job, me, host); }) {
+    RUBATO_DCHECK(me.value < host.workers());
     return policy.expired(job, me, host);
   } else {
     return SliceDecision::kContinue;
@@ -67,7 +88,9 @@ SliceDecision expired(const P& policy, const Job& job, WorkerId me, H& host) {
 template <Policy P, class H>
 QueueRef requeue(const P& policy, Job& job, RequeueReason why, WorkerId me, H& host) {
   if constexpr (requires { policy.requeue(job, why, me, host); }) {
-    return policy.requeue(job, why, me, host);
+    const QueueRef q = policy.requeue(job, why, me, host);
+    RUBATO_DCHECK(internal::has_queue(policy, q, host.workers()));
+    return q;
   } else {
     return hook::route(policy, job, me, host);
   }
@@ -76,6 +99,8 @@ QueueRef requeue(const P& policy, Job& job, RequeueReason why, WorkerId me, H& h
 template <Policy P, class H>
 bool may_serve(const P& policy, QueueRef q, WorkerId worker, H& host) {
   if constexpr (requires { policy.may_serve(q, worker, host); }) {
+    RUBATO_DCHECK(worker.value < host.workers());
+    RUBATO_DCHECK(internal::has_queue(policy, q, host.workers()));
     return policy.may_serve(q, worker, host);
   } else {
     return true;
@@ -106,7 +131,9 @@ typename P::Plan adapt(const P& policy, typename P::Central& central, H& host) {
 template <Policy P>
 Nanos adapt_period(const P& policy) {
   if constexpr (requires { policy.adapt_period(); }) {
-    return policy.adapt_period();
+    const Nanos period = policy.adapt_period();
+    RUBATO_DCHECK(period > Nanos());
+    return period;
   } else {
     return Nanos::max();
   }

@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 
@@ -66,6 +67,7 @@ class Jbsq {
   template <class H, class Held>
   void fill(Central& central, H& host, Held&& held_by) const {
     if (central.in_hand == nullptr && host.depth(kCentral) == 0) return;
+    RUBATO_DCHECK(host.workers() <= limits::kMaxWorkers);
     for (uint32_t w = 0; w < host.workers(); ++w) central.held[w] = held_by(w);
     for (uint32_t length = 0; length < config_.k; ++length) {
       for (uint32_t w = 0; w < host.workers(); ++w) {
@@ -82,6 +84,7 @@ class Jbsq {
     if (central.in_hand == nullptr || !host.put(local(w), central.in_hand)) return false;
     central.in_hand = nullptr;
     ++central.held[w];
+    RUBATO_DCHECK(central.held[w] <= config_.k);
     return true;
   }
 

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "policy/contract.h"
 #include "policy/fixed_quantum.h"
 
@@ -91,6 +92,7 @@ class Mlfq : public FixedQuantum {
   void finished(Worker& worker, const Job&, Nanos service) const {
     worker.on_top += std::min(service, config_.first);
     worker.in_all += service;
+    RUBATO_DCHECK(worker.on_top <= worker.in_all);
     if (worker.in_all >= config_.adjust) adjust(worker);
   }
 
@@ -116,6 +118,7 @@ class Mlfq : public FixedQuantum {
     if (share - config_.share > kTolerance) {
       worker.chance = std::max(worker.chance - kStep, kLeast);
     }
+    RUBATO_DCHECK(worker.chance >= kLeast && worker.chance <= kMost);
     worker.on_top = worker.in_all = Nanos();
   }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 #include "policy/profile.h"
@@ -68,6 +69,7 @@ class Needs {
       const double need = static_cast<double>(type.arrived) * service / lasted;
       const bool averaged = type.need > 0 && type.arrived > 0;
       type.need = averaged ? type.need + (need - type.need) / weight : need;
+      RUBATO_DCHECK(type.need >= 0);
       all_ += type.need;
       type.arrived_before += type.arrived;
     }
@@ -85,6 +87,7 @@ class Needs {
   // A type that fell behind is served from this worker on at the latest, until it needs half of
   // what it needs now, or all types together a fifth less.
   void serve_from(const Profile& profile, uint32_t type, uint32_t worker) {
+    RUBATO_DCHECK(worker != kAnyWorker);
     types_[type].latest = worker;
     types_[type].head_then = profile.of(type).head;
     types_[type].windows = 0;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 
@@ -59,6 +60,7 @@ class Profile {
     for (uint32_t t = 0; t < limits::kTypes; ++t) {
       const Served now = host.served(t);
       const Served& before = types_[t].before;
+      RUBATO_DCHECK(now.count >= before.count);  // totals only grow
       types_[t].window = {now.count - before.count, now.service - before.service,
                           now.waited - before.waited};
       samples += types_[t].window.count;
@@ -132,6 +134,7 @@ class Profile {
       ranking.known[t] = true;
       ranking.order[ranking.types++] = static_cast<uint8_t>(t);
     }
+    RUBATO_DCHECK(ranking.types < limits::kTypes);  // type 0 is the unknown ones
     // Not stable_sort: that allocates.
     std::sort(ranking.order.begin(), ranking.order.begin() + ranking.types,
               [this](uint8_t a, uint8_t b) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 #include "policy/fixed_quantum.h"
@@ -131,6 +132,7 @@ class Sbb : public FixedQuantum {
     if (worker.round_left == 0) begin_round(worker, me, host);
     if (worker.round_left == 0) return nullptr;
     const uint32_t batch = std::min(config_.block, worker.round_left);
+    RUBATO_DCHECK(batch >= 1 && batch <= limits::kStealMax);  // fits the block
     Job* const job = host.steal(queue(me), block(me), batch);
     worker.round_left = job != nullptr ? worker.round_left - batch : 0;  // thieves took the rest
     return job;
@@ -176,6 +178,7 @@ class Sbb : public FixedQuantum {
     if (config_.migration) flows_.adopt(worker.flows, me, victim, host);
     // O2 to O4: half of what is visible, in one go, into the block, where nobody steals it again. A
     // race that is lost ends this victim's turn.
+    RUBATO_DCHECK(victim != me);
     const uint32_t visible = host.depth(queue(victim));
     if (visible == 0) return nullptr;
     const uint32_t half = std::min(visible - visible / 2, limits::kStealMax);

@@ -9,6 +9,7 @@
 #include <array>
 #include <string>
 
+#include "base/check.h"
 #include "policy/contract.h"
 #include "policy/explanation.h"
 #include "policy/fixed_quantum.h"
@@ -70,6 +71,7 @@ class Shinjuku : public FixedQuantum, public Profiled {
       const uint32_t type = plan.ranking.order[i];
       const Instant since = std::min(host.oldest(cut(type)), host.oldest(fresh(type)));
       if (since == Instant::never()) continue;
+      RUBATO_DCHECK(plan.service[type] > Nanos());
       const double ratio = static_cast<double>((host.now() - since).count()) /
                            static_cast<double>(plan.service[type].count());
       if (ratio > highest) highest = ratio, chosen = type;

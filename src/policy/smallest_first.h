@@ -7,6 +7,7 @@
 // Pure; policy/contract.h says when the host calls what.
 #pragma once
 
+#include "base/check.h"
 #include "policy/contract.h"
 #include "policy/fixed_quantum.h"
 
@@ -40,6 +41,7 @@ class SmallestFirst : public FixedQuantum {
   template <class H>
   QueueRef route(Job& job, WorkerId, H&) const {
     job.policy_word = P::measure(job);
+    RUBATO_DCHECK(job.policy_word != kNoWord);  // else its queue would look empty
     return kOrdered;
   }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "policy/contract.h"
 
@@ -64,6 +65,7 @@ class Steal {
       const uint32_t depth = host.depth(victim);
       if (depth == 0) continue;  // another thief was faster
       const uint32_t batch = std::min(depth - depth / 2, limits::kStealMax);
+      RUBATO_DCHECK(batch >= 1 && batch <= depth);
       if (Job* job = host.steal(victim, inbox(me.value), batch)) return job;
     }
     return nullptr;

@@ -6,6 +6,7 @@
 // says when the host calls what.
 #pragma once
 
+#include "base/check.h"
 #include "policy/steal.h"
 
 namespace rubato {
@@ -38,6 +39,7 @@ class Zygos : public Steal {
       if (step >= workers) break;
       if (host.random(++found) == 0) victim = (me.value + step) % workers;
     }
+    RUBATO_DCHECK((victim == me.value) == (found == 0));
     return victim;
   }
 };

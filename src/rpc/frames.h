@@ -33,7 +33,7 @@ enum class Kind : uint8_t {
   kWelcome = 0x81,
   kResponse = 0x82,
   kCredit = 0x83,  // nothing but the credit
-  kRefusal = 0x84,  // the request was not run, see Reject
+  kRefusal = 0x84,  // the request was not run, see RefusalBody
   kError = 0x85,   // `amount` is a Fault; with an id that request failed, else the session is over
 };
 

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "overload/class_delay.h"
 #include "overload/refusal_rule.h"
 #include "policy/contract.h"
@@ -64,6 +65,7 @@ class Core {
 
   // A request has come to this worker.
   void admit(Request& request) {
+    RUBATO_DCHECK(!request.has_started);
     Request* first = answer_at_once(&request);
     if (first == nullptr) return;
     platform_.note_arrived(*first);
@@ -176,6 +178,7 @@ class Core {
 
   // Returns the next command of the flow that is to run, if it is here.
   Request* refuse(Request& request, Refusal why) {
+    RUBATO_DCHECK(!request.has_started);
     request.refusal = why;
     if (experience_ != nullptr && experience_->refusal_rule) {
       const bool is_long = request.job_class == JobClass::kLong;
@@ -208,7 +211,10 @@ class Core {
   bool holds_next() const { return turn_.next != nullptr; }
   // A request that has left its worker waits for a lock; one comes from a queue that this worker
   // has taken over. Neither was put back for others' sake, so its wait is none for its turn.
-  void wait_for_lock(Request& request) { aside().locked.push_back(&request); }
+  void wait_for_lock(Request& request) {
+    RUBATO_DCHECK(request.has_started);
+    aside().locked.push_back(&request);
+  }
   void take_over(Request& request) { aside().overflow.push_back(&request); }
 
  private:
@@ -354,6 +360,7 @@ class Core {
   // A preempted request that has left goes back: from now on another worker may have it. Returns
   // where it waits; nothing = the queue is full, and it is this worker's next.
   std::optional<QueueRef> requeue(Request& request) {
+    RUBATO_DCHECK(request.has_started);
     ++request.preemptions;
     request.put_back = platform_.now();
     const QueueRef q = hook::requeue(policy_, request, RequeueReason::kPreempted, platform_.me(),
@@ -393,6 +400,7 @@ class Core {
  public:
   // `service` on the worker in all, of which it had no CPU for `lost`.
   void finish(Request& request, Nanos service, Nanos lost) {
+    RUBATO_DCHECK(request.has_started);
     // A request without checkpoints that took long is noticed only now.
     if (P::kPreempts == Preempts::kLong && by_age(classify_) &&
         request.job_class == JobClass::kShort && service - lost > quantum_) {
@@ -493,8 +501,14 @@ class Core {
     bool locked_turn = false;
   };
 
-  overload::RefusalRule& refusal_rule() const { return *experience_->refusal_rule; }
-  ServiceTimeEstimator& estimator() const { return experience_->estimator; }
+  overload::RefusalRule& refusal_rule() const {
+    RUBATO_DCHECK(experience_ != nullptr && experience_->refusal_rule);
+    return *experience_->refusal_rule;
+  }
+  ServiceTimeEstimator& estimator() const {
+    RUBATO_DCHECK(experience_ != nullptr);
+    return experience_->estimator;
+  }
   size_t bytes_of(const Request& request) const { return platform_.payload_bytes(request); }
   Aside& aside() {
     if (aside_ == nullptr) aside_ = std::make_unique<Aside>();

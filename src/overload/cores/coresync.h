@@ -16,6 +16,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "overload/cores/reactive.h"
 
 namespace rubato::overload {
@@ -76,6 +77,7 @@ class CoresyncCores {
     if (static_cast<double>(spare) > ratio(sessions) * static_cast<double>(cores)) {  // line 23
       if (idle.withheld == 0) {                                                   // lines 24-27
         idle.withheld = spare / cores;
+        RUBATO_DCHECK(idle.withheld > 0);  // as r >= 1, it is at least one
         host.withhold(idle.withheld);
       }
       return IdleAction::kPoll;  // lines 28-30

@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/check.h"
+
 namespace rubato::kv {
 
 // The heap bytes of an allocation of `size`: glibc keeps 8 bytes beside it, in steps of 16.
@@ -40,7 +42,9 @@ struct Blob {
   // Null when the heap is exhausted: the old one is still there. Requires only_owner.
   static Blob* grow(Blob* blob, size_t capacity);
   static void drop(Blob* blob) {
-    if (blob->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) std::free(blob);
+    const uint32_t before = blob->refs.fetch_sub(1, std::memory_order_acq_rel);
+    RUBATO_DCHECK(before > 0);
+    if (before == 1) std::free(blob);
   }
 };
 
@@ -76,7 +80,9 @@ struct Entry {
 
   void retain() { refs.fetch_add(1, std::memory_order_relaxed); }
   static void drop(Entry* entry) {
-    if (entry->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(entry);
+    const uint32_t before = entry->refs.fetch_sub(1, std::memory_order_acq_rel);
+    RUBATO_DCHECK(before > 0);
+    if (before == 1) destroy(entry);
   }
 
   // Room for a value of `value_bytes` that the caller fills in; a blob if it is large. Null when

@@ -42,6 +42,7 @@ void ExpiryHeap::sift(size_t i, Item item) {
     i = child;
   }
   place(i, item);
+  RUBATO_DCHECK(i == 0 || items_[(i - 1) / 2].at <= item.at);
 }
 
 }  // namespace rubato::kv

@@ -14,6 +14,7 @@ constexpr uint64_t kMoveAhead = 2 * Table::kMoveChains;
 Table::Table() : now_(BucketArray::make(kMinBits)) { RUBATO_CHECK(now_); }
 
 BucketArray Table::insert(Entry* entry) {
+  RUBATO_DCHECK(entry->next == nullptr && !entry->dead);
   Entry*& head = *chain(entry->hash);
   entry->next = head;
   head = entry;
@@ -27,6 +28,7 @@ BucketArray Table::remove(Entry* entry) {
     RUBATO_DCHECK(*at != nullptr);
     at = &(*at)->next;
   }
+  RUBATO_DCHECK(size_ > 0);
   *at = entry->next;
   entry->next = nullptr;
   --size_;
@@ -54,6 +56,7 @@ BucketArray Table::step() {
 void Table::resize(uint32_t bits) {
   BucketArray fresh = BucketArray::make(bits);
   if (!fresh) return;  // the chains get longer instead; tried again at the next insert
+  RUBATO_DCHECK(!old_);
   old_ = std::move(now_);
   now_ = std::move(fresh);
   moved_ = 0;
