@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "cli/common/command_line.h"
-#include "host/best_effort.h"
+#include "process/best_effort.h"
 #include "runtime/options.h"
 
 namespace rubato::cli {

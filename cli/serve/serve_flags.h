@@ -12,7 +12,7 @@
 #include "cli/serve/best_effort_flags.h"
 #include "datapath/server_options.h"
 #include "datapath/tcp.h"
-#include "host/serving.h"
+#include "process/serving.h"
 #include "runtime/options.h"
 
 namespace rubato::cli {

@@ -16,11 +16,11 @@
 #include "cli/serve/serve_flags.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_socket.h"
-#include "host/kv_host.h"
-#include "host/serving.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/protected_mode.h"
 #include "kv_server/text/number.h"
+#include "process/kv_services.h"
+#include "process/serving.h"
 #include "runtime/runtime.h"
 
 namespace rubato::cli {
@@ -192,7 +192,7 @@ int run(CommandLine& app, KvCommand& command) {
   const AdmissionInService in_service(admission, **datapath, command.options);
   auto runtime = Runtime::create(command.options.runtime, **datapath, application);
   if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
-  kv::KvHost host(**runtime, **datapath, application, best_effort->get(), admission);
+  kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission);
   command.options.serving.announcement = announcement(command, **datapath);
   warn_of_open_door(command);
   limit_connections(command, **datapath, application.server());

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/traffic_recorder.h"
+#include "process/traffic_recorder.h"
 #include "sim/simulation.h"
 #include "workload/traffic_profile.h"
 

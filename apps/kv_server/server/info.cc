@@ -247,18 +247,18 @@ void keyspace_section(Server& server, Text& text) {
                        ",expires=" + std::to_string(stats.volatile_keys) + ",avg_ttl=0");
 }
 
-void lines_of(const HostControl::Lines& lines, Text& text) {
+void lines_of(const ServerControl::Lines& lines, Text& text) {
   for (const auto& [name, value] : lines) text.line(name, value);
 }
 
 void overload_section(Server& server, Text& text) {
   text.section("Overload");
-  if (HostControl* host = server.host().control) lines_of(host->overload_info(), text);
+  if (ServerControl* host = server.host().control) lines_of(host->overload_info(), text);
 }
 
 void scheduler_section(Server& server, Text& text) {
   text.section("Scheduler");
-  if (HostControl* host = server.host().control) lines_of(host->scheduler_info(), text);
+  if (ServerControl* host = server.host().control) lines_of(host->scheduler_info(), text);
 }
 
 struct InfoSection {

@@ -28,11 +28,11 @@ class LatencySource {
   virtual void reset() = 0;
 };
 
-class HostControl {
+class ServerControl {
  public:
   using Lines = std::vector<std::pair<std::string, std::string>>;
 
-  virtual ~HostControl() = default;
+  virtual ~ServerControl() = default;
 
   // The lines of INFO scheduler: keys in snake case, with their unit at the end.
   virtual Lines scheduler_info() = 0;

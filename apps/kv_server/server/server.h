@@ -29,7 +29,7 @@ inline constexpr const char* kRedisVersion = "7.0.15";
 struct Host {
   Datapath* datapath = nullptr;
   LatencySource* latency = nullptr;
-  HostControl* control = nullptr;
+  ServerControl* control = nullptr;
   uint16_t port = 0;       // the port that clients connect to; 0 = the port of the options
   Clock* clock = nullptr;  // null = system_clock()
 };

@@ -36,7 +36,7 @@ class FakeLatency final : public LatencySource {
   std::map<uint32_t, Histogram> times;
 };
 
-class FakeControl final : public HostControl {
+class FakeControl final : public ServerControl {
  public:
   Lines scheduler_info() override { return {{"policy", "synergy"}}; }
   Lines overload_info() override { return {{"overload_state", "calm"}}; }

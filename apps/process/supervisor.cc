@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/supervisor.h"
+#include "process/supervisor.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "host/process_tree.h"
+#include "process/process_tree.h"
 
 namespace rubato {
 namespace {

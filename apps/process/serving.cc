@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/serving.h"
+#include "process/serving.h"
 
 #include <malloc.h>
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "host/arrival_recorder.h"
-#include "host/traffic_recorder.h"
+#include "process/arrival_recorder.h"
+#include "process/traffic_recorder.h"
 #include "workload/source.h"
 
 namespace rubato {

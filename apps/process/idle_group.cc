@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/idle_group.h"
+#include "process/idle_group.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

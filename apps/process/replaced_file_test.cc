@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/replaced_file.h"
+#include "process/replaced_file.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

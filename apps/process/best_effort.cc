@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/best_effort.h"
+#include "process/best_effort.h"
 
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/descriptors.h"
+#include "process/descriptors.h"
 
 #include <dirent.h>
 #include <sys/resource.h>

@@ -2,7 +2,7 @@
 //
 // The supervisor with real processes. It must be forked by a process of one thread, as the tests
 // are.
-#include "host/supervisor.h"
+#include "process/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

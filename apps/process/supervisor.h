@@ -17,7 +17,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "host/idle_group.h"
+#include "process/idle_group.h"
 
 namespace rubato {
 

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "host/best_effort.h"
-#include "host/descriptors.h"
-#include "host/traffic_recorder.h"
 #include "metrics/open_metrics.h"
+#include "process/best_effort.h"
+#include "process/descriptors.h"
+#include "process/traffic_recorder.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
 

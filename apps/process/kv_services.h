@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KvHost: the services of a live runtime and a TCP datapath for the key-value application:
+// KvServices: the services of a live runtime and a TCP datapath for the key-value application:
 // latencies as the client sees them, the state of the scheduler and of overload control, limits
 // that CONFIG SET changes, SHUTDOWN. Any thread; borrows its arguments and owns the thread that
 // expires keys.
@@ -12,22 +12,22 @@
 #include <vector>
 
 #include "datapath/tcp.h"
-#include "host/best_effort.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/providers.h"
+#include "process/best_effort.h"
 #include "rpc/admission.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
 
 namespace rubato::kv {
 
-class KvHost final : public LatencySource, public HostControl {
+class KvServices final : public LatencySource, public ServerControl {
  public:
   // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; both may be null.
-  KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
+  KvServices(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
          const BestEffort* best_effort = nullptr,
          const rpc::AdmissionController* admission = nullptr);
-  ~KvHost() override;
+  ~KvServices() override;
 
   Histogram total_time(uint32_t type) override;
   Nanos service_time(uint32_t type) override;

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "host/supervisor.h"
 #include "metrics/open_metrics.h"
+#include "process/supervisor.h"
 #include "runtime/runtime.h"
 
 namespace rubato {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/kv_host.h"
+#include "process/kv_services.h"
 
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
 
-#include "host/serving.h"
 #include "mechanism/clock/clock.h"
+#include "process/serving.h"
 
 namespace rubato::kv {
 namespace {
@@ -17,7 +17,7 @@ constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
 
 }  // namespace
 
-KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
+KvServices::KvServices(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
                const BestEffort* best_effort, const rpc::AdmissionController* admission)
     : runtime_(runtime),
       datapath_(datapath),
@@ -33,12 +33,12 @@ KvHost::KvHost(Runtime& runtime, TcpDatapath& datapath, KvApplication& applicati
   expiry_ = std::thread([this] { expire_keys(); });
 }
 
-KvHost::~KvHost() {
+KvServices::~KvServices() {
   stopping_.store(true, std::memory_order_relaxed);
   expiry_.join();
 }
 
-void KvHost::expire_keys() {
+void KvServices::expire_keys() {
   while (!stopping_.load(std::memory_order_relaxed)) {
     while (application_.server().active_expiry() && application_.expire_some(kExpiryBudget) &&
            !stopping_.load(std::memory_order_relaxed)) {
@@ -48,24 +48,24 @@ void KvHost::expire_keys() {
   }
 }
 
-Histogram KvHost::total_time(uint32_t type) {
+Histogram KvServices::total_time(uint32_t type) {
   const std::scoped_lock lock(mutex_);
   return runtime_.latency(type).since(marks_[type].latency);
 }
 
-Nanos KvHost::service_time(uint32_t type) {
+Nanos KvServices::service_time(uint32_t type) {
   const std::scoped_lock lock(mutex_);
   return Nanos(static_cast<int64_t>(runtime_.service(type).sum_ns() - marks_[type].service_ns));
 }
 
-void KvHost::reset() {
+void KvServices::reset() {
   const std::scoped_lock lock(mutex_);
   for (uint32_t type = 0; type < marks_.size(); ++type) {
     marks_[type] = {runtime_.latency(type), runtime_.service(type).sum_ns()};
   }
 }
 
-HostControl::Lines KvHost::scheduler_info() {
+ServerControl::Lines KvServices::scheduler_info() {
   Lines lines =
       scheduler_lines(runtime_, {KvApplication::type_name, KvApplication::request_types()});
   if (best_effort_ != nullptr) {
@@ -74,7 +74,7 @@ HostControl::Lines KvHost::scheduler_info() {
   return lines;
 }
 
-HostControl::Lines KvHost::overload_info() {
+ServerControl::Lines KvServices::overload_info() {
   Lines lines = overload_lines(runtime_);
   if (admission_ == nullptr) return lines;
   const auto show = [&](const char* key, uint64_t value) {

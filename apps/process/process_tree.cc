@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/process_tree.h"
+#include "process/process_tree.h"
 
 #include <sched.h>
 #include <sys/resource.h>
