@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mechanism/preempt/tls_block.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -67,7 +68,8 @@ Status TlsBlock::available() {
 
 namespace {
 long bare_syscall(long number, long a, long b, long c, long d = 0) {
-  return syscall(number, a, b, c, d);
+  const long result = syscall(number, a, b, c, d);
+  return result == -1 ? -errno : result;
 }
 }  // namespace
 
@@ -88,8 +90,10 @@ constexpr size_t kSleeperStackBytes = size_t{256} * 1024;
 constexpr uint32_t kAsleep = 1;
 constexpr uint32_t kEnding = 2;
 
-void futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
-  bare_syscall(SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAIT_PRIVATE, value);
+// False: the word has another value.
+bool futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
+  return bare_syscall(SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAIT_PRIVATE, value) !=
+         -EAGAIN;
 }
 void futex_wake(std::atomic<uint32_t>& word) {
   bare_syscall(SYS_futex, reinterpret_cast<long>(&word), FUTEX_WAKE_PRIVATE, 1);
@@ -139,7 +143,8 @@ void TlsBlock::wait_for(uint32_t phase) {
 }
 
 // From kAsleep on until kEnding this thread touches nothing that is found through its thread
-// pointer: that storage belongs to a fiber.
+// pointer: that storage belongs to a fiber. Nor does it read the word, as what an instrumented
+// access calls may look there; the kernel compares.
 void* TlsBlock::sleep_for_ever(void* argument) {
   auto& self = *static_cast<TlsBlock*>(argument);
   leave_restartable_sequences();
@@ -147,9 +152,9 @@ void* TlsBlock::sleep_for_ever(void* argument) {
   self.pointer_ = thread_pointer();
   self.phase_.store(kAsleep, std::memory_order_release);
   futex_wake(self.phase_);
-  while (self.phase_.load(std::memory_order_acquire) != kEnding) {
-    futex_wait(self.phase_, kAsleep);
+  while (futex_wait(self.phase_, kAsleep)) {
   }
+  self.wait_for(kEnding);
   interposers_mark_thread(ThreadKind::kPlain);
   if (self.at_end_ != nullptr) self.at_end_();
   return nullptr;
