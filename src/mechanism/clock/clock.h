@@ -6,9 +6,9 @@
 // The counter's rate is measured against CLOCK_MONOTONIC_RAW at start, never read from CPUID leaves
 // 0x15 and 0x16, which hypervisors leave zero or wrong. The counter is trusted if the processor
 // says that it is invariant (constant rate, running in every sleep state) and the kernel has not
-// itself given up on it. Instants begin at the value of CLOCK_MONOTONIC at calibration, then run at
-// the measured rate: they are not slewed by NTP, and may drift from CLOCK_MONOTONIC by some parts
-// per million.
+// itself given up on it; not if the environment says RUBATO_CLOCK=kernel. Instants begin at the
+// value of CLOCK_MONOTONIC at calibration, then run at the measured rate: they are not slewed by
+// NTP, and may drift from CLOCK_MONOTONIC by some parts per million.
 //
 // Thread safety: a Clock is immutable after calibrate(); every method from any thread and from
 // signal handlers. Two reads on one thread never go backwards; on two processors they agree to what
