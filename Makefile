@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo figure reproduce check test test-full build bench docs asan tsan fuzz emulators
-.PHONY: setup clean
+.PHONY: help demo figure reproduce check test test-full build bench docs asan tsan fuzz soak
+.PHONY: emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
+SEEDS ?= 100000
 FIG ?= list
 
 help:
@@ -23,6 +24,7 @@ help:
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make soak    the live runtime in virtual time, SEEDS=$(SEEDS) of every policy'
 	@echo 'make emulators   the kernel modules, in QEMU and Bochs (the first time minutes and 250 MB)'
 	@echo 'make setup   installs the Debian packages all this needs'
 
@@ -70,6 +72,12 @@ fuzz: setup
 	@cmake --preset fuzz -DRUBATO_FUZZ_SECONDS=$(FUZZ_SECONDS) >/dev/null
 	@cmake --build --preset fuzz --target fuzzers -j $(JOBS)
 	@ctest --test-dir build/fuzz --output-on-failure
+
+soak: setup
+	@cmake --preset tsan >/dev/null
+	@cmake --build --preset tsan --target virtual_runtime_test -j $(JOBS)
+	@seq 0 $$(($(JOBS) - 1)) | RUBATO_SEEDS=$(SEEDS) GTEST_TOTAL_SHARDS=$(JOBS) xargs -P $(JOBS) \
+	  -I{} env GTEST_SHARD_INDEX={} build/tsan/src/virtual/virtual_runtime_test --gtest_brief=1
 
 # Each says why where it skips (77).
 emulators:

@@ -5,22 +5,21 @@
 // sees its replies in order.
 #include <gtest/gtest.h>
 
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "base/prng.h"
 #include "mechanism/fiber/sanitizer.h"
-#include "policy/all.h"
-#include "policy/testing/random_settings.h"
 #include "policy/testing/replay.h"
 #include "policy/testing/seed.h"
 #include "runtime/testing/letter_app.h"
+#include "runtime/testing/live_policies.h"
 
 namespace rubato {
 namespace {
 
 using testing::LetterServer;
+using testing::LivePolicy;
 using testing::PolicySettings;
 
 struct Setting {
@@ -115,24 +114,9 @@ void serve(const Setting& setting, uint64_t seed) {
   for (const QueueDepth& queue : server.runtime->queue_depths()) EXPECT_EQ(queue.depth, 0u);
 }
 
-struct LivePolicy {
-  const char* name;
-  PolicySettings (*draw_settings)(Prng& prng);
-
-  friend void PrintTo(const LivePolicy& policy, std::ostream* out) { *out << policy.name; }
-};
-
-std::vector<LivePolicy> all_live() {
-  std::vector<LivePolicy> all;
-  for_each_policy([&]<class P>(std::type_identity<P>) {
-    if (kServesLive<P>) all.push_back({P::kName, testing::draw_settings<P>});
-  });
-  return all;
-}
-
 class EveryPolicy : public ::testing::TestWithParam<LivePolicy> {};
 
-INSTANTIATE_TEST_SUITE_P(Runtime, EveryPolicy, ::testing::ValuesIn(all_live()),
+INSTANTIATE_TEST_SUITE_P(Runtime, EveryPolicy, ::testing::ValuesIn(testing::all_live()),
                          [](const auto& param) { return testing::case_name(param.param.name); });
 
 TEST_P(EveryPolicy, answers_each_request_once_and_in_order_of_its_flow) {

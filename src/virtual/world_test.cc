@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "virtual/world.h"
+
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <thread>
+#include <vector>
+
+namespace rubato::virt {
+namespace {
+
+using std::chrono::steady_clock;
+
+Nanos since(steady_clock::time_point begin) {
+  return Nanos((steady_clock::now() - begin).count());
+}
+
+TEST(World, time_passes_by_what_threads_do) {
+  const auto real_begin = steady_clock::now();
+  Nanos waited;
+  Nanos computed;
+  const WorldReport report = run({}, [&] {
+    EXPECT_TRUE(within());
+    auto begin = steady_clock::now();
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable never;
+    never.wait_for(lock, std::chrono::minutes(5));
+    waited = since(begin);
+    begin = steady_clock::now();
+    spend(Nanos::micros(70));
+    computed = since(begin);
+  });
+  EXPECT_FALSE(within());
+  EXPECT_GE(waited, Nanos::seconds(300));
+  EXPECT_LT(waited, Nanos::seconds(300) + Nanos::micros(2));
+  EXPECT_GE(computed, Nanos::micros(70));
+  EXPECT_LT(computed, Nanos::micros(71));
+  EXPECT_EQ(report.threads, 1u);
+  EXPECT_LT(since(real_begin), Nanos::seconds(300));
+}
+
+TEST(World, threads_compute_at_the_same_time) {
+  Nanos took;
+  run({}, [&] {
+    const auto begin = steady_clock::now();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 64; ++i) threads.emplace_back([] { spend(Nanos::millis(10)); });
+    for (std::thread& thread : threads) thread.join();
+    took = since(begin);
+  });
+  EXPECT_GE(took, Nanos::millis(10));
+  EXPECT_LT(took, Nanos::millis(11));
+}
+
+// Two threads that each read, then write one more: updates are lost, with each seed others.
+TEST(World, seeds_give_different_interleavings_and_the_same_seed_the_same) {
+  constexpr int kUpdates = 500;
+  const auto sum_of = [](uint64_t seed, uint64_t* digest) {
+    std::atomic<int> sum{0};
+    WorldOptions options;
+    options.seed = seed;
+    const WorldReport report = run(options, [&] {
+      const auto add = [&] {
+        for (int i = 0; i < kUpdates; ++i) {
+          sum.store(sum.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        }
+      };
+      std::thread one(add);
+      std::thread other(add);
+      one.join();
+      other.join();
+    });
+    *digest = report.digest;
+    return sum.load();
+  };
+  std::set<int> sums;
+  std::set<uint64_t> digests;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    uint64_t digest = 0;
+    uint64_t again = 0;
+    const int sum = sum_of(seed, &digest);
+    EXPECT_EQ(sum_of(seed, &again), sum);
+    EXPECT_EQ(again, digest);
+    sums.insert(sum);
+    digests.insert(digest);
+  }
+  EXPECT_LT(*sums.rbegin(), 2 * kUpdates);
+  EXPECT_GT(sums.size(), 20u);
+  EXPECT_EQ(digests.size(), 100u);
+}
+
+TEST(World, locks_exclude_and_conditions_wake) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    WorldOptions options;
+    options.seed = seed;
+    options.spurious_wake_up_one_in = 4;
+    options.late_wake_up_one_in = 4;
+    options.stall_one_in = 100;
+    options.stall_most = Nanos::micros(100);
+    int inside = 0;
+    int turns = 0;
+    run(options, [&] {
+      std::mutex mutex;
+      std::shared_mutex shared;
+      std::condition_variable turned;
+      std::atomic<uint32_t> word{0};
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&, i] {
+          for (int k = 0; k < 5; ++k) {
+            std::unique_lock lock(mutex);
+            turned.wait(lock, [&] { return turns % 4 == i; });
+            EXPECT_EQ(++inside, 1);
+            spend(Nanos::micros(1));
+            --inside;
+            ++turns;
+            turned.notify_all();
+          }
+          std::unique_lock lock(shared);
+          word.fetch_add(1);
+          word.notify_all();
+        });
+      }
+      for (uint32_t seen = word.load(); seen < 4; seen = word.load()) word.wait(seen);
+      EXPECT_EQ(inside, 0);
+      for (std::thread& thread : threads) thread.join();
+    });
+    EXPECT_EQ(turns, 20);
+  }
+}
+
+TEST(World, a_wait_ends_at_its_deadline) {
+  run({}, [] {
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    const auto begin = steady_clock::now();
+    EXPECT_EQ(never.wait_for(lock, std::chrono::milliseconds(30)), std::cv_status::timeout);
+    EXPECT_GE(since(begin), Nanos::millis(30));
+    EXPECT_LT(since(begin), Nanos::millis(31));
+  });
+}
+
+TEST(World, a_stall_takes_time_and_no_cpu_time) {
+  WorldOptions options;
+  options.stall_one_in = 50;
+  Nanos cpu;
+  Nanos all;
+  const WorldReport report = run(options, [&] {
+    timespec before{};
+    timespec after{};
+    const auto begin = steady_clock::now();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    std::atomic<int> steps{0};
+    while (steps.fetch_add(1) < 1000) {
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    cpu = Nanos((after.tv_sec - before.tv_sec) * 1'000'000'000 + after.tv_nsec - before.tv_nsec);
+    all = since(begin);
+  });
+  EXPECT_GT(report.stalls, 5u);
+  EXPECT_LT(cpu, Nanos::micros(20));
+  EXPECT_GT(all, Nanos::micros(100));
+}
+
+using WorldDeathTest = ::testing::Test;
+
+TEST(WorldDeathTest, threads_that_all_wait_are_told_with_the_seed) {
+  const auto deadlock = [] {
+    WorldOptions options;
+    options.seed = 4711;
+    run(options, [] {
+      std::atomic<int> word{0};
+      word.wait(0);
+    });
+  };
+  EXPECT_DEATH(deadlock(), "seed 4711: all threads wait for ever");
+}
+
+TEST(WorldDeathTest, a_program_that_does_not_end_is_told) {
+  const auto hang = [] {
+    WorldOptions options;
+    options.end = Nanos::millis(1);
+    run(options, [] {
+      std::atomic<bool> never{false};
+      while (!never) std::this_thread::yield();
+    });
+  };
+  EXPECT_DEATH(hang(), "the program does not end");
+}
+
+}  // namespace
+}  // namespace rubato::virt
