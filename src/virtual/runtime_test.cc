@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualRuntime, ::testing::ValuesIn(testin
                          [](const auto& param) { return testing::case_name(param.param.name); });
 
 TEST_P(VirtualRuntime, answers_each_request_once_in_order_and_soon) {
-  constexpr uint64_t kRuns = 40;
+  constexpr uint64_t kRuns = 20;
   const testing::Seeds seeds = testing::test_seeds(kRuns);
   for (uint64_t seed = seeds.first; seed < seeds.end() && !HasFailure(); ++seed) {
     Prng prng(seed);
