@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo figure reproduce check test test-full build bench docs asan tsan fuzz soak
-.PHONY: emulators setup clean
+.PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
+.PHONY: soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 SEEDS ?= 100000
+VIRTUAL := runtime kv rpc
 FIG ?= list
 
 help:
@@ -20,11 +21,12 @@ help:
 	@echo 'make test-full   more of it, for hours: see CONTRIBUTING.md'
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'
+	@echo 'make multicore   throughput and tail against workers, on 4 to 128 cores; QUICK=1 in short'
 	@echo 'make docs    the documentation as a site, build/docs/html/index.html'
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
-	@echo 'make soak    the live runtime in virtual time, SEEDS=$(SEEDS) of every policy'
+	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
 	@echo 'make emulators   the kernel modules, in QEMU and Bochs (the first time minutes and 250 MB)'
 	@echo 'make setup   installs the Debian packages all this needs'
 
@@ -58,6 +60,9 @@ bench: setup
 	@cmake --build --preset release --target benches -j $(JOBS)
 	@for bench in build/release/benchmarks/*; do "$$bench" || exit 1; done
 
+multicore: build
+	@python3 bench/multicore.py $(if $(QUICK),--quick) $(if $(FORCE),--force)
+
 docs: setup
 	@mkdir -p build/docs
 	@doxygen docs/Doxyfile
@@ -75,9 +80,11 @@ fuzz: setup
 
 soak: setup
 	@cmake --preset tsan >/dev/null
-	@cmake --build --preset tsan --target virtual_runtime_test -j $(JOBS)
-	@seq 0 $$(($(JOBS) - 1)) | RUBATO_SEEDS=$(SEEDS) GTEST_TOTAL_SHARDS=$(JOBS) xargs -P $(JOBS) \
-	  -I{} env GTEST_SHARD_INDEX={} build/tsan/src/virtual/virtual_runtime_test --gtest_brief=1
+	@cmake --build --preset tsan -j $(JOBS) --target $(foreach part,$(VIRTUAL),virtual_$(part)_test)
+	@for part in $(VIRTUAL); do seq 0 $$(($(JOBS) - 1)) \
+	  | RUBATO_SEEDS=$(SEEDS) GTEST_TOTAL_SHARDS=$(JOBS) xargs -P $(JOBS) -I{} env \
+	    GTEST_SHARD_INDEX={} build/tsan/src/virtual/virtual_$${part}_test --gtest_brief=1 \
+	  || exit 1; done
 
 # Each says why where it skips (77).
 emulators:

@@ -15,6 +15,7 @@ A run is repeated when others used more than --foreign of the machine: it would 
 
 import argparse
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -99,6 +100,9 @@ class Server:
         if command:
             words += ["--best-effort", command, *(["--best-effort-no-group"] * args.no_group)]
         self.log = tempfile.TemporaryFile("w+")
+        # The server shares the position in the file, which a reader here moves.
+        flags = fcntl.fcntl(self.log, fcntl.F_GETFL)
+        fcntl.fcntl(self.log, fcntl.F_SETFL, flags | os.O_APPEND)
         self.process = subprocess.Popen(words, stdout=self.log, stderr=subprocess.STDOUT)
         self.port = self.wait_for(r" on \S+:(\d+)\n")
         self.metrics_port = self.wait_for(r"metrics on http://\S+:(\d+)/")
@@ -123,8 +127,9 @@ class Server:
             text = reply.read().decode()
         busy, steal = machine_busy(self.cpus)
         return Point(time.monotonic(), busy, steal, process_cpu(self.process.pid),
-                     self.metric(text, "rubato_busy_seconds"),
-                     self.metric(text, "rubato_best_effort_cpu_seconds"), process_cpu(generator))
+                     self.metric(text, "rubato_busy_seconds_total"),
+                     self.metric(text, "rubato_best_effort_cpu_seconds_total"),
+                     process_cpu(generator))
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

@@ -13,10 +13,11 @@
 #       includes its header and defines RUBATO_POLICY, the class, and RUBATO_POLICY_UNIT, a number
 #       below RUBATO_POLICIES, which all sources of NAME know. See src/policy/unit.h. The HEADERS
 #       that the units share are compiled once.
-#   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds] [SERIAL])
+#   rubato_test(NAME SOURCES ... [DEPS ...] [LABELS ...] [TIMEOUT seconds] [SERIAL] [LATE])
 #       GoogleTest program; each case is one ctest test, named NAME.Suite.case and labelled with
 #       the folder it is in (`src/runtime/...` gets `runtime`) and LABELS. A case whose name the
-#       program does not find (a `-` in it reads as "but not") fails.
+#       program does not find (a `-` in it reads as "but not") fails. LATE: `make check` goes
+#       without; its cases have the label `late`.
 #   rubato_bench(NAME SOURCES ... [DEPS ...])
 #       Google Benchmark program, built into <build>/benchmarks.
 #   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...])
@@ -198,7 +199,7 @@ function(rubato_test name)
   if(NOT RUBATO_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "SOURCES;DEPS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;LATE" "TIMEOUT" "SOURCES;DEPS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   _rubato_include_roots(${name} PRIVATE)
   rubato_common_headers(${name} test)
@@ -211,11 +212,17 @@ function(rubato_test name)
                        TEST_LIST ${name}_CASES PROPERTIES TIMEOUT ${timeout}
                        RUN_SERIAL ${arg_SERIAL} FAIL_REGULAR_EXPRESSION "Running 0 tests")
   list(PREPEND arg_LABELS ${folder})
+  if(arg_LATE)
+    list(APPEND arg_LABELS late)
+  endif()
   # gtest_discover_tests loses all but the first of several labels, so they are set afterwards.
   set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
   file(WRITE ${labels_file} "if(${name}_CASES)\n  set_tests_properties(\${${name}_CASES}\n"
        "    PROPERTIES LABELS \"${arg_LABELS}\")\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
+  if(arg_LATE)
+    return()
+  endif()
   foreach(label IN LISTS arg_LABELS)
     _rubato_add_to_label(${label} ${name})
   endforeach()
@@ -270,5 +277,6 @@ function(rubato_fuzz name)
     _rubato_timeout(timeout "")
     add_test(NAME ${name}.replay COMMAND ${name} ${corpus})
     set_tests_properties(${name}.replay PROPERTIES LABELS "${folder};fuzz" TIMEOUT ${timeout})
+    _rubato_add_to_label(${folder} ${name})
   endif()
 endfunction()

@@ -187,19 +187,35 @@ def compare_malformed(our_address, their_address):
     return failures
 
 
-def compare_refused_transactions(ours, theirs):
-    """One that cannot be runs nothing, here as there, where a command of it is unknown."""
+TRANSACTIONS = [
+    [("SET", "tx", "0"), ("MULTI",), ("NOPE",), ("INCR", "tx")],
+    [("SET", "tx", "0"), ("MULTI",), ("GET",), ("INCR", "tx")],
+    [("SET", "tx", "a"), ("MULTI",), ("INCR", "tx"), ("SET", "tx", "1"), ("APPEND", "tx", "2")],
+    [("MULTI",), ("MULTI",), ("SET", "tx", "1")],
+    [("MULTI",), ("WATCH", "tx"), ("SET", "tx", "1")],
+    [("MULTI",), ("PING",), ("ECHO", "x"), ("MGET", "tx", "no"), ("TTL", "tx"), ("UNWATCH",)],
+    [("DEL", "tx"), ("WATCH", "tx", "no"), ("SET", "tx", "1"), ("MULTI",), ("GET", "tx")],
+    [("SET", "tx", "1"), ("WATCH", "tx"), ("EXPIRE", "tx", "100"), ("MULTI",), ("GET", "tx")],
+    [("SET", "tx", "1"), ("WATCH", "tx"), ("GET", "tx"), ("MULTI",), ("DEL", "tx")],
+    [("WATCH", "tx"), ("SET", "tx", "2"), ("UNWATCH",), ("MULTI",), ("GETDEL", "tx")],
+    [("WATCH",), ("MULTI", "x"), ("SET", "tx", "3")],
+    [("MULTI",), ("MSET", "tx", "4", "ty", "5"), ("DEL", "tx", "ty"), ("EXISTS", "tx")],
+]
+
+
+def compare_transactions(ours, theirs):
+    """Every answer, however the transaction ends."""
     failures = 0
-    for end in ("EXEC", "DISCARD", "RESET"):
-        requests = [("SET", "tx", "0"), ("MULTI",), ("NOPE",), ("INCR", "tx"), (end,),
-                    ("GET", "tx")]
-        answers = []
-        for connection in (ours, theirs):
-            connection.send(b"".join(encode(words) for words in requests))
-            answers.append([connection.read() for _ in requests])
-        if answers[0][-2:] != answers[1][-2:]:
-            failures += 1
-            print(f"DIFFERS: MULTI ... {end}\n   ours: {answers[0]!r}\n  redis: {answers[1]!r}")
+    for end in (("EXEC",), ("DISCARD",), ("RESET",), ("EXEC", "x")):
+        for requests in TRANSACTIONS:
+            requests = [*requests, end, ("GET", "tx"), ("EXEC",)]
+            answers = []
+            for connection in (ours, theirs):
+                connection.send(b"".join(encode(words) for words in requests))
+                answers.append([connection.read() for _ in requests])
+            if answers[0] != answers[1]:
+                failures += 1
+                print(f"DIFFERS: {requests}\n   ours: {answers[0]!r}\n  redis: {answers[1]!r}")
     return failures
 
 
@@ -254,7 +270,7 @@ def compare(our_address, their_address, options):
             connection.call("FLUSHALL")
         failures += compare_random(ours, theirs, rng, options.rounds // 2)
         failures += compare_state(ours, theirs)
-        failures += compare_refused_transactions(ours, theirs)
+        failures += compare_transactions(ours, theirs)
     return failures
 
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/log.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/pin.h"
 
@@ -149,9 +150,10 @@ void BestEffort::log_changes() {
   const bool over = status.state.load(std::memory_order_relaxed) == SupervisorStatus::kOver;
   const double pause_s =
       static_cast<double>(status.pause_ms.load(std::memory_order_relaxed)) / 1000;
-  std::fprintf(stderr, "rubato: the best-effort command ended %s (%u so far); %s\n", ended.c_str(),
-               ends, over ? "it is not started again"
-                          : ("it starts again " + fixed(pause_s, "%.0f") + " s later").c_str());
+  log_line(LogLevel::kWarning, LogEvent::kBestEffort,
+           "the best-effort command ended " + ended + " (" + std::to_string(ends) + " so far); " +
+               (over ? "it is not started again"
+                     : "it starts again " + fixed(pause_s, "%.0f") + " s later"));
 }
 
 BestEffort::Shares BestEffort::shares() const {
@@ -188,9 +190,9 @@ BestEffort::Lines BestEffort::lines() const {
 void BestEffort::expose(OpenMetrics& out) const {
   const SupervisorStatus& status = supervisor_.status();
   const Shares share = shares();
-  out.family("rubato_best_effort_cpu_seconds", "gauge",
+  out.family("rubato_best_effort_cpu_seconds", "counter",
              "CPU time of the best-effort command and all it started.");
-  out.gauge(Nanos(status.cpu_ns.load(std::memory_order_relaxed)).seconds());
+  out.counter_seconds(Nanos(status.cpu_ns.load(std::memory_order_relaxed)).seconds());
   out.family("rubato_best_effort_share_of_cpus", "gauge",
              "Its share of the CPUs that the server may use, of late.");
   out.gauge(share.of_machine);

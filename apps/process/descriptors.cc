@@ -5,8 +5,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
+
+#include "base/log.h"
 
 namespace rubato {
 namespace {
@@ -49,9 +50,9 @@ Status fit_connections(const ConnectionLimit& limit) {
     return Error{files_allowed(files) + ", which leaves none for connections: this server needs " +
                  std::to_string(needed) + " itself"};
   }
-  std::fprintf(stderr,
-               "rubato: maxclients is lowered to %u: %s, and the server needs %llu itself\n", most,
-               files_allowed(files).c_str(), static_cast<unsigned long long>(needed));
+  log_line(LogLevel::kWarning, LogEvent::kConnections,
+           "maxclients is lowered to " + std::to_string(most) + ": " + files_allowed(files) +
+               ", and the server needs " + std::to_string(needed) + " itself");
   return Done{};
 }
 

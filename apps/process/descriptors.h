@@ -23,8 +23,8 @@ struct ConnectionLimit {
   std::function<void(uint32_t most)> report;  // is called with the possible number of connections
 };
 
-// Finds out how many connections the system allows, and writes a line to standard error if they are
-// fewer than requested. Fails with one line if the system allows none.
+// Finds out how many connections the system allows, and writes a line to the log if they are fewer
+// than requested. Fails with one line if the system allows none.
 Status fit_connections(const ConnectionLimit& limit);
 
 }  // namespace rubato

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/option_text.h"
 #include "mechanism/clock/clock.h"
 #include "process/serving.h"
 
@@ -14,6 +15,18 @@ namespace {
 
 constexpr auto kExpiryPeriod = std::chrono::milliseconds(100);
 constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
+
+std::string with_dashes(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+// Can the option change while the runtime runs? Credits have the target delay fixed.
+bool is_live(std::string_view name, const SchedulerOptions& options) {
+  if (name == "drain-limit") return true;
+  const bool of_refusals = name.starts_with("target-delay") || name.starts_with("overload-");
+  return of_refusals && options.refuses_late();
+}
 
 }  // namespace
 
@@ -40,8 +53,7 @@ KvServices::~KvServices() {
 
 void KvServices::expire_keys() {
   while (!stopping_.load(std::memory_order_relaxed)) {
-    while (application_.server().active_expiry() && application_.expire_some(kExpiryBudget) &&
-           !stopping_.load(std::memory_order_relaxed)) {
+    while (application_.expire_some(kExpiryBudget) && !stopping_.load(std::memory_order_relaxed)) {
       std::this_thread::yield();
     }
     std::this_thread::sleep_for(kExpiryPeriod);
@@ -63,6 +75,41 @@ void KvServices::reset() {
   for (uint32_t type = 0; type < marks_.size(); ++type) {
     marks_[type] = {runtime_.latency(type), runtime_.service(type).sum_ns()};
   }
+}
+
+// The options as they are in force.
+SchedulerOptions KvServices::options() const {
+  SchedulerOptions options = runtime_.options();
+  options.drain_limit = runtime_.settings().drain_limit();
+  options.refusal_rule = runtime_.settings().refusal_rule();
+  return options;
+}
+
+ServerControl::Lines KvServices::scheduler_options() {
+  Lines lines;
+  for (const OptionDescription& option : describe<SchedulerOptions>(options())) {
+    if ((option.hosts & kServe) == 0 || option.kind == "settings") continue;
+    lines.emplace_back(with_dashes(option.name), option.default_value);
+  }
+  return lines;
+}
+
+Result<std::string> KvServices::set_scheduler_option(std::string_view name, std::string_view value,
+                                                     bool in_force) {
+  if (!is_live(name, runtime_.options())) return Error{"takes a restart"};
+  SchedulerOptions changed = options();
+  std::string canonical;
+  Status read = Done{};
+  SchedulerOptions::visit(changed, [&](const OptionInfo& info, auto& field) {
+    if (with_dashes(info.name) != name) return;
+    read = read_option(info, value, field);
+    canonical = describe_option(info, field).default_value;
+  });
+  if (!read.ok()) return Error{read.error()};
+  if (!in_force) return canonical;
+  runtime_.settings().set_drain_limit(changed.drain_limit);
+  runtime_.settings().set_refusal_rule(changed.refusal_rule);
+  return canonical;
 }
 
 ServerControl::Lines KvServices::scheduler_info() {

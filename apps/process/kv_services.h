@@ -2,22 +2,27 @@
 //
 // KvServices: the services of a live runtime and a TCP datapath for the key-value application:
 // latencies as the client sees them, the state of the scheduler and of overload control, limits
-// that CONFIG SET changes, SHUTDOWN. Any thread; borrows its arguments and owns the thread that
-// expires keys.
+// that CONFIG SET changes, BACKUP, SHUTDOWN. Any thread; borrows its arguments and owns the threads
+// that expire keys and do what would block a worker.
 #pragma once
 
 #include <atomic>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "datapath/tcp.h"
 #include "kv_server/server/application.h"
 #include "kv_server/server/providers.h"
+#include "process/aside.h"
 #include "process/best_effort.h"
 #include "rpc/admission.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
+#include "sched/options.h"
 
 namespace rubato::kv {
 
@@ -35,9 +40,13 @@ class KvServices final : public LatencySource, public ServerControl {
 
   Lines scheduler_info() override;
   Lines overload_info() override;
+  Lines scheduler_options() override;
+  Result<std::string> set_scheduler_option(std::string_view name, std::string_view value,
+                                           bool in_force) override;
   void set_slow_threshold(Nanos threshold) override { runtime_.set_slow_threshold(threshold); }
   void set_max_flows(uint32_t flows) override { datapath_.set_max_flows(flows); }
   void set_idle_timeout(Nanos limit) override { datapath_.set_idle_timeout(limit); }
+  bool run_aside(std::function<void()> work) override { return aside_.run(std::move(work)); }
   void shut_down() override { runtime_.stop(); }
 
  private:
@@ -48,6 +57,7 @@ class KvServices final : public LatencySource, public ServerControl {
   };
 
   void expire_keys();
+  SchedulerOptions options() const;
 
   Runtime& runtime_;
   TcpDatapath& datapath_;
@@ -58,6 +68,7 @@ class KvServices final : public LatencySource, public ServerControl {
   std::vector<Mark> marks_;
   std::atomic<bool> stopping_{false};
   std::thread expiry_;
+  AsideThread aside_;
 };
 
 }  // namespace rubato::kv

@@ -2,13 +2,17 @@
 #include "process/serving.h"
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 
+#include "base/log.h"
 #include "mechanism/cpu/cgroup.h"
+#include "process/housekeeper.h"
+#include "process/process_metrics.h"
 #include "runtime/agent_port.h"
 #include "runtime/exporter.h"
 #include "runtime/stop_signals.h"
@@ -20,14 +24,12 @@ ExposedTypes types_of(const ServingOptions& options) {
   return {options.type_name, options.types};
 }
 
-std::string metrics_text(const Runtime& runtime, const Datapath& datapath,
-                         const ServingOptions& options, const ExporterStats& exporter) {
-  OpenMetrics out;
-  expose(out, runtime, datapath, types_of(options));
-  expose(out, exporter);
+void expose_all(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
+                const ServingOptions& options, NamedTypes& named) {
+  expose(out, runtime, datapath, types_of(options), named);
   if (options.best_effort != nullptr) options.best_effort->expose(out);
   if (options.more_metrics) options.more_metrics(out);
-  return std::move(out).finish();
+  expose_process(out, options.version);
 }
 
 // The metrics port has a small share of the files that this process may have open.
@@ -49,10 +51,10 @@ Status leave_room(ConnectionLimit connections, const Datapath& datapath, size_t 
 void warn_of_shared_cpus(const RuntimeOptions& options) {
   const uint32_t cpus = usable_cpus();
   if (options.workers <= cpus) return;
-  std::fprintf(stderr,
-               "rubato: --workers: %u workers share %u CPU(s), which is what affinity and CPU "
-               "quota leave; more than that cost time and serve no faster\n",
-               options.workers, cpus);
+  log_line(LogLevel::kWarning, LogEvent::kStart,
+           "--workers: " + std::to_string(options.workers) + " workers share " +
+               std::to_string(cpus) + " CPU(s), which is what affinity and CPU quota leave; more "
+               "than that cost time and serve no faster");
 }
 
 // Big replies come and go all the time. Without this setting the allocator gives their pages back
@@ -75,19 +77,29 @@ void announce(const ServingOptions& options, const Exporter* exporter, const Age
   std::fflush(stdout);
 }
 
+void log_end(const ServingOptions& options, bool drained) {
+  if (!drained) {
+    log_line(LogLevel::kError, LogEvent::kStop, "the drain limit passed with requests unfinished");
+  }
+  log_left_out(true);
+  log_line(LogLevel::kInfo, LogEvent::kStop,
+           options.stop_note.empty() ? "stopped" : "stopped; " + options.stop_note);
+}
+
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                const ServingOptions& options) {
   std::unique_ptr<Exporter> exporter;
   if (options.metrics_port >= 0) {
-    const auto metrics = [&](const ExporterStats& stats) {
-      return metrics_text(runtime, datapath, options, stats);
+    const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
+      expose_all(out, runtime, datapath, options, named);
     };
     auto started = Exporter::start(options.metrics_bind,
                                    static_cast<uint16_t>(options.metrics_port),
                                    {metrics, [&] { return runtime.serving(); },
-                                    [&] { return plan_text(runtime, types_of(options)); }},
+                                    [&] { return plan_text(runtime, types_of(options)); },
+                                    options.trouble},
                                    {.connections = metrics_connections()});
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
@@ -109,17 +121,29 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   warn_of_shared_cpus(runtime.options());
   keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);
-  auto signals = StopSignals::install(runtime);
+  auto housekeeper = Housekeeper::start(runtime, datapath, {options.reload, options.type_name});
+  if (!housekeeper.ok()) return Error{housekeeper.error()};
+  auto signals = StopSignals::install(runtime, (*housekeeper)->wake_fd());
   if (!signals.ok()) return Error{signals.error()};
   const size_t of_metrics = exporter != nullptr ? metrics_connections() : 0;
   if (Status fits = leave_room(options.connections, datapath, of_metrics); !fits.ok()) {
     return Error{fits.error()};
   }
   announce(options, exporter.get(), agent.get());
+  log_line(LogLevel::kInfo, LogEvent::kStart, "started",
+           {{"pid", ::getpid()},
+            {"version", options.version},
+            {"policy", runtime.options().policy},
+            {"workers", runtime.options().workers}});
+  if (!options.start_note.empty()) {
+    log_line(LogLevel::kInfo, LogEvent::kStart, options.start_note);
+  }
+  (*housekeeper)->ready();
   if (options.best_effort != nullptr) options.best_effort->begin(runtime);
   const bool drained = runtime.run();
   if (options.best_effort != nullptr) options.best_effort->end();
-  if (!drained) std::fprintf(stderr, "rubato: the drain limit passed with requests unfinished\n");
+  (*housekeeper)->end();
+  log_end(options, drained);
   if (recorder != nullptr) {
     if (Status recorded = recorder->finish(); !recorded.ok()) return Error{recorded.error()};
   }

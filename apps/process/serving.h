@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serving: the work of every server program around a runtime: signals, the metrics port, the
-// metrics themselves, and recording a profile. Called from main's thread.
+// Serving: the work of every server program around a runtime: signals, the log, the metrics port,
+// the metrics themselves, the service manager, and recording a profile. Called from main's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 namespace rubato {
 
 struct ServingOptions {
+  std::string version;       // of this program
   std::string announcement;  // a line printed once clients are welcome and signals are handled
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
@@ -32,13 +33,21 @@ struct ServingOptions {
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;
+  // Loads the configuration again and logs what becomes of it, on another thread; may be null.
+  std::function<void()> reload;
+  // For the operator, at the start and when the server has stopped; empty = nothing.
+  std::string start_note;
+  std::string stop_note;
+  // Why requests fail at present, for /readyz; empty = they do not. Any thread.
+  std::function<std::string()> trouble;
   // Appends families of the application's own.
   std::function<void(OpenMetrics&)> more_metrics;
 };
 
-// Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. Returns
-// the exit status: 0 = all requests in flight were answered. Fails if the metrics port is in use,
-// and if the profile cannot be written, at the start or at the end.
+// Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. SIGHUP
+// reloads, SIGUSR1 logs what the server does (process/housekeeper.h). Returns the exit status: 0 =
+// all requests in flight were answered. Fails if the metrics port is in use, and if the profile
+// cannot be written, at the start or at the end.
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
 
 }  // namespace rubato

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
+#include "base/log.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/worker_stats.h"
 
@@ -151,8 +151,8 @@ void TrafficRecorder::write() {
   written_ = written_ || last_.ok();
   settled_ = last_.ok() && !complete_.empty();
   if (!last_.ok() && failures_++ == 0) {
-    std::fprintf(stderr, "rubato: profile: %s; the server goes on and tries again\n",
-                 last_.error().c_str());
+    log_line(LogLevel::kError, LogEvent::kProfile,
+             last_.error() + "; the server goes on and tries again");
   }
 }
 
@@ -164,11 +164,12 @@ Status TrafficRecorder::finish() {
     return Error{"profile: " + last_.error() + " (attempts: " + std::to_string(failures_) + ")"};
   }
   if (!written_) {
-    std::fprintf(stderr, "rubato: profile: fewer than two requests came, '%s' is not written\n",
-                 options_.file.c_str());
+    log_line(LogLevel::kWarning, LogEvent::kProfile,
+             "fewer than two requests came, '" + options_.file + "' is not written");
   } else if (failures_ > 0) {
-    std::fprintf(stderr, "rubato: profile: '%s' is written; %llu attempts before failed\n",
-                 options_.file.c_str(), static_cast<unsigned long long>(failures_));
+    log_line(LogLevel::kWarning, LogEvent::kProfile,
+             "'" + options_.file + "' is written; " + std::to_string(failures_) +
+                 " attempts before failed");
   }
   return Done{};
 }

@@ -42,8 +42,8 @@ class TrafficRecorder {
   TrafficRecorder& operator=(const TrafficRecorder&) = delete;
 
   // Records the rest and writes the file for the last time; called once, after the runtime has
-  // stopped. Fails with one line if the file cannot be written. Reports on stderr the failed writes
-  // in between, and a missing file because too few requests came.
+  // stopped. Fails with one line if the file cannot be written. Logs the failed writes in
+  // between, and a missing file because too few requests came.
   Status finish();
 
  private:

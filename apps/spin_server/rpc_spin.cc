@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "runtime/slow_requests.h"
+
 namespace rubato::spin {
 namespace {
 
@@ -81,6 +83,10 @@ std::unique_ptr<Session> RpcSpin::open(const Peer& peer) {
 
 void RpcSpin::handle(Request& request) {
   static_cast<RpcSpinSession&>(*request.session).run(request);
+}
+
+void RpcSpin::slow(const Request& request, const Completion& times) {
+  log_slow_request(type_name(request.type), times, type_name(times.blocker_type));
 }
 
 }  // namespace rubato::spin

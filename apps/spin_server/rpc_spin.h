@@ -22,6 +22,7 @@ class RpcSpin final : public Application, public Protocol {
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
+  void slow(const Request& request, const Completion& times) override;
 
  private:
   const SpinOptions options_;

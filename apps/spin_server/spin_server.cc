@@ -10,6 +10,7 @@
 #include "kv_server/resp/refusal.h"
 #include "kv_server/text/words.h"
 #include "mechanism/clock/clock.h"
+#include "runtime/slow_requests.h"
 
 namespace rubato::spin {
 namespace {
@@ -47,7 +48,7 @@ class SpinSession final : public Session {
   void run(Request& request) {
     if (service_ > Nanos()) {
       if (long_) long_begin();
-      busy_work(service_);
+      options_.work(service_);
       if (long_) long_end();
     }
     if (!request.cancelled) request.reply->append(text_);
@@ -148,6 +149,14 @@ std::unique_ptr<Session> SpinServer::open(const Peer&) {
 
 void SpinServer::handle(Request& request) {
   static_cast<SpinSession&>(*request.session).run(request);
+}
+
+void SpinServer::slow(const Request& request, const Completion& times) {
+  log_slow_request(type_name(request.type), times, type_name(times.blocker_type));
+}
+
+const char* type_name(uint32_t type) {
+  return type == kShort ? "short" : type == kLong ? "long" : "control";
 }
 
 }  // namespace rubato::spin

@@ -4,7 +4,7 @@
 // checkpoints. Speaks RESP (requests as arrays or inline), so redis-cli can talk to it:
 //   SPIN nanoseconds [SHORT|LONG]  -> +OK    class default: long from `long_from` on
 //   PING, QUIT, COMMAND
-// Anything else gets -ERR. Thread safe as Application and Protocol ask.
+// Anything else gets -ERR. Slow requests are logged. Thread safe as Application and Protocol ask.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,16 @@ inline constexpr uint32_t kControl = 0;
 inline constexpr uint32_t kShort = 1;
 inline constexpr uint32_t kLong = 2;
 
+const char* type_name(uint32_t type);
+
+// Occupies the worker for `service` of its own time (time spent preempted does not count), with a
+// checkpoint about every 100 ns. Ends early if the request is cancelled.
+void busy_work(Nanos service);
+
 struct SpinOptions {
   Nanos long_from = Nanos::micros(10);  // the thesis' fake application marks these long
   Nanos longest = Nanos::seconds(10);   // a longer service time is refused with an error
+  void (*work)(Nanos) = busy_work;      // does what busy_work does
 };
 
 // One request: a service time, and its class as given (or else by its length).
@@ -40,13 +47,10 @@ class SpinServer final : public Application, public Protocol {
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
+  void slow(const Request& request, const Completion& times) override;
 
  private:
   SpinOptions options_;
 };
-
-// Occupies the worker for `service` of its own time (time spent preempted does not count), with a
-// checkpoint about every 100 ns. Ends early if the request is cancelled.
-void busy_work(Nanos service);
 
 }  // namespace rubato::spin

@@ -36,7 +36,7 @@ class Victim final : public InterruptTarget {
   explicit Victim(PreemptMechanism mechanism) : mechanism_(mechanism) {}
 
   // In the handler, or at a checkpoint.
-  void interrupted(uintptr_t) override {
+  void interrupted(uintptr_t, bool) override {
     stamps_.entered = process_clock().cycles();
     stamps_.before = last_;
     handled_ = true;
@@ -98,7 +98,7 @@ class Victim final : public InterruptTarget {
   void begin_slice() { clock_.start(Instant(), Nanos(1), Job(), Nanos()); }
   void at_checkpoint() {
     if (!clock_.over(Instant())) return;
-    interrupted(0);
+    interrupted(0, false);
     begin_slice();
   }
 

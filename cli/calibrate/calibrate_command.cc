@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "calibrate/measurements.h"
 #include "cli/common/command_registry.h"
@@ -13,6 +14,7 @@
 #include "cli/common/machine.h"
 #include "cli/common/output_file.h"
 #include "cli/common/value_flags.h"
+#include "cli/common/virtual_host.h"
 #include "mechanism/cpu/pin.h"
 
 namespace rubato::cli {
@@ -27,9 +29,13 @@ struct Settings {
   std::string json_file;
   std::string name = "calibrated";
   Nanos duration = Nanos::seconds(10);
+  HostOption host;
 };
 
-std::string machine_text(const MachineInfo& machine) {
+constexpr uint64_t kSeed = 1;  // of virtual time
+
+std::string machine_text(const MachineInfo& machine, const Settings& settings) {
+  if (settings.host.is_virtual()) return "virtual time, seed " + std::to_string(kSeed);
   return fmt::format("{}, {} CPUs, {}, virtualised: {}", machine.cpu_model, machine.cores,
                      machine.kernel, machine.virtualised);
 }
@@ -80,16 +86,20 @@ std::string cost_file(const Samples& samples, const MachineInfo& machine,
                       const Settings& settings) {
   sim::Costs costs = costs_of(samples);
   costs.name = settings.name;
-  costs.source = "measured on " + machine_text(machine);
+  costs.source = "measured on " + machine_text(machine, settings);
   sim::CostNotes notes = notes_of(samples);
+  // A file of virtual time is the same whenever it is written.
+  const std::string of_version =
+      settings.host.is_virtual() ? "" : fmt::format(", version {}", version());
   notes[""] = fmt::format(
-      "Costs of the live runtime on this machine, for `rubato sim --costs FILE`; written by\n"
-      "rubato calibrate, version {}, {:.3g} s.\n{}\n\n"
+      "Costs of the live runtime, for `rubato sim --costs FILE`; written by rubato calibrate{},\n"
+      "{:.3g} s.\n{}\n\n"
       "Batches of {} operations, timed together, less the clock's own time; median and p99.9 over\n"
       "the batches, without those in which the CPU was away for over {:.0f} us. A pair below is "
       "these\n"
       "two; a single figure has no longer tail.",
-      version(), settings.duration.seconds(), machine_text(machine), kBatch, kStall.micros());
+      of_version, settings.duration.seconds(),
+      machine_text(machine, settings), kBatch, kStall.micros());
   return to_toml(costs, notes);
 }
 
@@ -119,12 +129,27 @@ Status write_outputs(const Settings& settings, const Samples& samples) {
   return write(settings.json_file, json_text(samples, machine, settings));
 }
 
-int run(const Settings& settings) {
-  watch_interrupts();
+Result<bool> measure_here(const Settings& settings, Samples& samples) {
   const Place place{allowed_cpus()};
   if (!place.two()) std::fputs("rubato: one CPU: what takes two is left out\n", stderr);
+  return measure_all(settings, place, samples);
+}
+
+Result<bool> measure(const Settings& settings, Samples& samples) {
+  const VirtualHost* host = settings.host.get();
+  if (host == nullptr) return measure_here(settings, samples);
+  Result<bool> measured = Error{"the world in virtual time failed"};
+  host->run(kSeed, /*ideal=*/false, [&] {
+    std::thread([&] { measured = measure_here(settings, samples); }).join();
+    return measured.ok();
+  });
+  return measured;
+}
+
+int run(const Settings& settings) {
+  watch_interrupts();
   Samples samples;
-  const Result<bool> measured = measure_all(settings, place, samples);
+  const Result<bool> measured = measure(settings, samples);
   if (!measured.ok()) return fail(measured.error().c_str());
   if (!measured.value()) return fail("interrupted; nothing was written");
   const Status written = write_outputs(settings, samples);
@@ -138,6 +163,7 @@ void add_calibrate(CommandLine& command) {
   command.add_text("--name", settings->name, "Name of the machine in the cost file");
   add_seconds(command, "--seconds", settings->duration, Nanos::millis(10), Nanos::seconds(3600),
               "How long to measure in all, about (10s)");
+  settings->host.add_to(command);
   command.footer(
       "Leave the machine alone meanwhile. Needs two CPUs for what goes on between CPUs.");
   command.action([settings] { return run(*settings); });

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -174,7 +175,45 @@ Option& Option::marks(bool& given) {
   return *this;
 }
 
+std::string Option::name() const {
+  const std::vector<std::string>& names = option_->get_lnames();
+  return names.empty() ? "" : names.front();
+}
+
 bool Option::given() const { return option_->count() > 0; }
+
+std::vector<std::string> Option::values() const { return option_->results(); }
+
+std::string Option::value() const {
+  std::string text = given() ? values().back() : option_->get_default_str();
+  if (!is_flag()) return text;
+  return !text.empty() && CLI::detail::to_flag_value(text) > 0 ? "true" : "false";
+}
+
+bool Option::is_flag() const { return option_->get_expected_max() == 0; }
+
+std::string Option::help() const { return option_->get_description(); }
+
+std::string Option::placeholder() const {
+  const std::string type = option_->get_type_name();
+  return is_flag() ? "" : type.substr(0, type.find(':'));
+}
+
+// Choices stand as "a|b" or, where the library checks them, as "TEXT:{a,b}".
+std::vector<std::string> Option::choices() const {
+  std::string type = option_->get_type_name();
+  char between = '|';
+  if (const size_t brace = type.find(":{"); brace != std::string::npos) {
+    type = type.substr(brace + 2, type.find('}') - brace - 2);
+    between = ',';
+  } else if (type.find(between) == std::string::npos) {
+    return {};
+  }
+  std::vector<std::string> all;
+  std::istringstream words(type);
+  for (std::string word; std::getline(words, word, between);) all.push_back(word);
+  return all;
+}
 
 bool Option::takes_settings() const { return option_->get_type_name() == "NAME=VALUE"; }
 
@@ -247,6 +286,14 @@ Option CommandLine::add_flag(const std::string& names, bool& value, const std::s
   return Option(app_->add_flag(names, value, help));
 }
 
+std::vector<Option> CommandLine::options() const {
+  std::vector<Option> all;
+  for (CLI::Option* option : app_->get_options({})) {
+    if (option != app_->get_help_ptr()) all.emplace_back(option);
+  }
+  return all;
+}
+
 std::optional<Option> CommandLine::find(const std::string& name) const {
   CLI::Option* option = app_->get_option_no_throw(name);
   return option != nullptr ? std::optional<Option>(option) : std::nullopt;
@@ -254,11 +301,18 @@ std::optional<Option> CommandLine::find(const std::string& name) const {
 
 std::string CommandLine::name() const { return app_->get_name(); }
 
+std::string CommandLine::footer() const { return app_->get_footer(); }
+
 void CommandLine::footer(const std::string& text) { app_->footer(text); }
 
 void CommandLine::action(std::function<int()> run) {
   app_->callback([run = std::move(run), status = status_] { *status = run(); });
 }
+
+LooseCommand::LooseCommand(const std::string& name)
+    : app_(std::make_unique<CLI::App>("", name)), line_(app_.get(), &status_) {}
+
+LooseCommand::~LooseCommand() = default;
 
 int run_command_line(int argc, char** argv, const std::string& about, const std::string& version,
                      const std::vector<CommandGroup>& groups,

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -49,7 +50,19 @@ class Option {
   // Sets `given` when the option is given.
   Option& marks(bool& given);
 
+  // "drain-limit"
+  std::string name() const;
   bool given() const;
+  // As they were given.
+  std::vector<std::string> values() const;
+  // The one that counts, or the default; empty = there is none. Of a flag "true" or "false".
+  std::string value() const;
+  bool is_flag() const;
+  // As --help shows them.
+  std::string help() const;
+  std::string placeholder() const;
+  // The values that it takes, where they are few.
+  std::vector<std::string> choices() const;
   // NAME=VALUE, several times.
   bool takes_settings() const;
   // Takes the values as if they had been given. Fails with one line.
@@ -89,11 +102,14 @@ class CommandLine {
   // "--name", or "--name,!--no-name".
   Option add_flag(const std::string& names, bool& value, const std::string& help);
 
+  // All but --help, in the order in which they were added.
+  std::vector<Option> options() const;
   std::optional<Option> find(const std::string& name) const;
   Option option(const std::string& name) const { return find(name).value(); }
   bool given(const std::string& name) const { return option(name).given(); }
 
   std::string name() const;
+  std::string footer() const;
   void footer(const std::string& text);
   // Does the work, after the parse; returns the exit status.
   void action(std::function<int()> run);
@@ -101,6 +117,20 @@ class CommandLine {
  private:
   CLI::App* app_;
   int* status_;
+};
+
+// A command of no program: its options get their values by Option::take.
+class LooseCommand {
+ public:
+  explicit LooseCommand(const std::string& name);
+  ~LooseCommand();
+
+  CommandLine& line() { return line_; }
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  int status_ = kDone;
+  CommandLine line_;
 };
 
 // One command and how it is declared.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/common/config_file.h"
 
+#include <fmt/format.h>
+
 #include <fstream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <toml++/toml.h>
@@ -11,6 +14,11 @@
 
 namespace rubato::cli {
 namespace {
+
+// Those that ask for an action, rather than set something.
+bool stands_in_files(const std::string& key) {
+  return key != "config" && key != "help" && key != "check-config" && key != "print-config";
+}
 
 Error at(const std::string& path, const toml::node& node, const std::string& what) {
   return Error{path + ":" + std::to_string(node.source().begin.line) + ": " + what};
@@ -29,7 +37,7 @@ std::optional<std::string> as_text(const toml::node& node) {
 Status apply_value(const std::string& path, CommandLine& command, const std::string& key,
                    const toml::node& node) {
   std::optional<Option> option = command.find("--" + key);
-  if (!option || key == "config" || key == "help") {
+  if (!option || !stands_in_files(key)) {
     return at(path, node, "'" + key + "' is not an option of " + command.name());
   }
   const std::optional<std::string> text = as_text(node);
@@ -56,7 +64,57 @@ Status apply_settings(const std::string& path, CommandLine& command, const std::
   return taken.ok() ? Status(Done{}) : at(path, settings, taken.error());
 }
 
+bool is_whole_number(const std::string& text) {
+  const size_t digits = text.starts_with('-') ? 1 : 0;
+  const bool padded = text.size() > digits + 1 && text[digits] == '0';
+  return text.size() > digits && text.size() < digits + 18 && !padded &&
+         text.find_first_not_of("0123456789", digits) == std::string::npos;
+}
+
+std::string literal(const std::string& text) {
+  if (is_whole_number(text)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", byte);
+      continue;
+    }
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// The settings of an option by name; of the same name the first counts.
+std::string table_of(const Option& option) {
+  std::map<std::string, std::string> settings;
+  for (const std::string& value : option.values()) {
+    const size_t end = value.find('=');
+    settings.emplace(value.substr(0, end), value.substr(end + 1));
+  }
+  std::string text = settings.empty() ? "" : "\n[" + option.name() + "]\n";
+  for (const auto& [name, value] : settings) text += name + " = " + literal(value) + "\n";
+  return text;
+}
+
 }  // namespace
+
+std::string config_text(const CommandLine& command) {
+  std::string text;
+  std::string tables;
+  for (const Option& option : command.options()) {
+    if (!stands_in_files(option.name())) continue;
+    if (option.takes_settings()) {
+      tables += table_of(option);
+    } else if (const std::string value = option.value(); value.empty()) {
+      text += "# " + option.name() + " is not set\n";
+    } else {
+      text += option.name() + " = " + (option.is_flag() ? value : literal(value)) + "\n";
+    }
+  }
+  return text + tables;
+}
 
 Status apply_config_file(const std::string& path, CommandLine& command) {
   std::ifstream file(path, std::ios::binary);

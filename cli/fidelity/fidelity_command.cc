@@ -7,12 +7,16 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/limits.h"
 #include "base/name_list.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/output_file.h"
 #include "cli/common/value_flags.h"
+#include "cli/common/virtual_host.h"
 #include "cli/fidelity/fidelity_live.h"
+#include "cli/fidelity/paired.h"
 #include "metrics/run_report.h"
 #include "policy/catalog.h"
 #include "sim/cost_file.h"
@@ -26,20 +30,46 @@ struct Settings {
   std::string policies = "fcfs,cfcfs,steal,ps,synergy";
   std::string loads = "0.2,0.5,0.7";
   std::string workload = "high-bimodal";
-  std::string costs = "ideal";
+  std::string costs;  // empty = those of the host
   std::string json_file;
   std::vector<std::string> set;
   uint32_t workers = 1;
   uint64_t requests = 100'000;
   uint64_t seed = 1;
+  uint32_t flows = LiveSetup{}.flows;
+  bool live_only = false;
+  HostOption host;
 };
+
+constexpr uint32_t kMaxFlows = 65536;
+
+// Of the requests that were answered live.
+struct TypeRow {
+  std::string name;
+  uint64_t count = 0;
+  LatencySummary all, untouched;
+  // Of those that no stall touched, on both hosts; by kPercents.
+  std::vector<std::optional<PairedFigure>> paired;
+  double equal = 0;  // share of those whose latency is the same to the nanosecond
+};
+
+struct Percent {
+  const char* name;
+  double value;
+};
+constexpr Percent kPercents[] = {{"p50", 50}, {"p99", 99}, {"p999", 99.9}};
+constexpr double kAim = 0.02;  // how near the hosts are to be
 
 // One policy at one load; the slowdowns of all types together.
 struct Row {
   std::string policy;
   double load = 0;
-  SlowdownSummary live, simulated;
-  uint64_t late = 0, unanswered = 0;
+  double offered_rps = 0, achieved_rps = 0;
+  SlowdownSummary live;
+  std::optional<SlowdownSummary> simulated;
+  std::vector<TypeRow> types;
+  uint64_t late = 0, held_back = 0, refused = 0, unanswered = 0, stalls = 0;
+  double stalled_ms = 0, wall_s = 0;
   double untouched = 0;  // share of the live requests that no stall of the machine touched
   double worst_lag_us = 0;
   uint64_t live_preemptions = 0, simulated_preemptions = 0;
@@ -65,12 +95,38 @@ std::vector<Offer> offers_of(const sim::Setup& setup) {
   return offers;
 }
 
-// Leaves out the same share at the begin as the simulation does, and the requests that the machine
-// itself delayed.
-void summarize(const LiveRun& run, const std::vector<Offer>& offers, double warmup, Row& row) {
+// Replies per second from `cut` until all was sent: what is still served then comes to fewer and
+// fewer workers.
+double achieved_rps(const LiveRun& run, const std::vector<Offer>& offers, Nanos cut) {
+  uint64_t replies = 0;
+  for (size_t i = 0; i < offers.size(); ++i) {
+    const Nanos replied = offers[i].at - Instant() + run.latency[i];
+    const bool answered = run.latency[i] >= Nanos();
+    if (answered && replied >= cut && replied <= run.sent_after) ++replies;
+  }
+  return static_cast<double>(replies) / (run.sent_after - cut).seconds();
+}
+
+std::vector<TypeRow> rows_of_types(const LiveRun& run, const std::vector<Offer>& offers, Nanos cut,
+                                   const std::vector<RequestType>& types) {
+  std::vector<Histogram> all(types.size()), untouched(types.size());
+  for (size_t i = 0; i < offers.size(); ++i) {
+    if (offers[i].at - Instant() < cut || run.latency[i] < Nanos()) continue;
+    all[offers[i].type].record(run.latency[i]);
+    if (!run.touched[i]) untouched[offers[i].type].record(run.latency[i]);
+  }
+  std::vector<TypeRow> rows;
+  for (size_t t = 0; t < types.size(); ++t) {
+    rows.push_back({types[t].name, all[t].count(), summarize_latency(all[t]),
+                    summarize_latency(untouched[t]), {}, 0});
+  }
+  return rows;
+}
+
+// Leaves out the requests due before `cut`, and those that the machine itself delayed.
+void summarize(const LiveRun& run, const std::vector<Offer>& offers, Nanos cut, Row& row) {
   Histogram slowdowns;
   uint64_t measured = 0;
-  const Nanos cut = Nanos::from_seconds((offers.back().at - Instant()).seconds() * warmup);
   for (size_t i = 0; i < offers.size(); ++i) {
     if (offers[i].at - Instant() < cut) continue;
     ++measured;
@@ -84,29 +140,79 @@ void summarize(const LiveRun& run, const std::vector<Offer>& offers, double warm
   row.untouched = static_cast<double>(slowdowns.count()) / static_cast<double>(measured);
 }
 
-Result<Row> compare(const Settings& settings, const std::string& policy,
-                    const sim::Settings& policy_settings, const sim::Setup& setup, double load) {
-  Row row;
-  row.policy = policy;
-  row.load = load;
-  auto simulated = sim::simulate(policy, policy_settings, setup);
+// `latencies` of all requests; negative = not measured, or refused.
+Status simulate_into(Row& row, const sim::Settings& policy_settings, const sim::Setup& setup,
+                     std::vector<Nanos>& latencies) {
+  latencies.assign(setup.requests, Nanos(-1));
+  sim::Watch watch;
+  watch.done = [&](const sim::Watch::Done& done) { latencies[done.id] = done.latency; };
+  auto simulated = sim::simulate(row.policy, policy_settings, setup, watch);
   if (!simulated.ok()) return Error{simulated.error()};
   Histogram slowdowns;
   for (const sim::TypeOutcome& type : simulated->types) slowdowns.merge(type.slowdown);
   row.simulated = summarize_slowdown(slowdowns);
   row.simulated_preemptions = simulated->counters.preemptions;
+  return Done{};
+}
 
-  LiveSetup live{policy, policy_settings, settings.workers, {}};
-  for (const RequestType& type : types_of(setup.workload)) {
+void pair_up(const LiveRun& run, const std::vector<Nanos>& simulated,
+             const std::vector<Offer>& offers, std::vector<TypeRow>& types) {
+  std::vector<uint64_t> equal(types.size());
+  std::vector<std::vector<Pair>> pairs(types.size());
+  for (size_t i = 0; i < offers.size(); ++i) {
+    if (simulated[i] < Nanos() || run.latency[i] < Nanos() || run.touched[i]) continue;
+    pairs[offers[i].type].push_back({run.latency[i], simulated[i]});
+    if (run.latency[i] == simulated[i]) ++equal[offers[i].type];
+  }
+  for (size_t t = 0; t < types.size(); ++t) {
+    types[t].equal = static_cast<double>(equal[t]) / static_cast<double>(pairs[t].size());
+    for (const Percent& percent : kPercents) {
+      types[t].paired.push_back(compare_percentile(pairs[t], percent.value));
+    }
+  }
+}
+
+// Leaves out the same share at the begin as the simulation does.
+Status serve_into(Row& row, const sim::Settings& policy_settings, const sim::Setup& setup,
+                  const Settings& settings, const std::vector<Nanos>& simulated) {
+  LiveSetup live{row.policy, policy_settings, setup.workers, {}, settings.flows,
+                 settings.host.get(), setup.seed, setup.costs.name.starts_with("ideal")};
+  const std::vector<RequestType> types = types_of(setup.workload);
+  for (const RequestType& type : types) {
     live.is_long.push_back(type.service.mean >= setup.long_over);
   }
   const std::vector<Offer> offers = offers_of(setup);
   auto run = run_live(live, offers);
   if (!run.ok()) return Error{run.error()};
-  summarize(*run, offers, setup.warmup, row);
+  const Nanos cut = Nanos::from_seconds((offers.back().at - Instant()).seconds() * setup.warmup);
+  summarize(*run, offers, cut, row);
+  row.types = rows_of_types(*run, offers, cut, types);
+  if (!simulated.empty()) pair_up(*run, simulated, offers, row.types);
+  row.achieved_rps = achieved_rps(*run, offers, cut);
   row.late = run->late;
+  row.held_back = run->held_back;
+  row.refused = run->refused;
+  row.stalls = run->stalls;
+  row.stalled_ms = run->stalled.micros() / 1e3;
+  row.wall_s = run->lasted.seconds();
   row.worst_lag_us = run->worst_lag.micros();
   row.live_preemptions = run->preemptions;
+  return Done{};
+}
+
+Result<Row> compare(const Settings& settings, const std::string& policy,
+                    const sim::Settings& policy_settings, const sim::Setup& setup, double load) {
+  Row row;
+  row.policy = policy;
+  row.load = load;
+  row.offered_rps = setup.workload.rate;
+  std::vector<Nanos> latencies;
+  if (!settings.live_only) {
+    const Status simulated = simulate_into(row, policy_settings, setup, latencies);
+    if (!simulated.ok()) return Error{simulated.error()};
+  }
+  const Status live = serve_into(row, policy_settings, setup, settings, latencies);
+  if (!live.ok()) return Error{live.error()};
   return row;
 }
 
@@ -114,23 +220,89 @@ nlohmann::json json_of(const SlowdownSummary& s) {
   return {{"mean", s.mean}, {"p50", s.p50}, {"p99", s.p99}, {"p999", s.p999}};
 }
 
-nlohmann::json json_of(const Row& row) {
-  return {{"policy", row.policy},
-          {"load", row.load},
-          {"live", json_of(row.live)},
-          {"simulated", json_of(row.simulated)},
-          {"late", row.late},
-          {"unanswered", row.unanswered},
-          {"untouched_share", row.untouched},
-          {"worst_lag_us", row.worst_lag_us},
-          {"preemptions",
-           {{"live", row.live_preemptions}, {"simulated", row.simulated_preemptions}}}};
+nlohmann::json json_of(const LatencySummary& l) {
+  return {{"mean", l.mean_us}, {"p50", l.p50_us}, {"p99", l.p99_us}, {"p999", l.p999_us}};
 }
 
-void print_head() {
+nlohmann::json json_of(const std::vector<std::optional<PairedFigure>>& figures) {
+  nlohmann::json object = nlohmann::json::object();
+  for (size_t i = 0; i < figures.size(); ++i) {
+    if (!figures[i]) continue;
+    object[kPercents[i].name] = {{"live_us", figures[i]->live.micros()},
+                                 {"simulated_us", figures[i]->simulated.micros()},
+                                 {"ratio", figures[i]->ratio},
+                                 {"within", figures[i]->within},
+                                 {"agrees", figures[i]->agrees(kAim)}};
+  }
+  return object;
+}
+
+nlohmann::json json_of(const std::vector<TypeRow>& types) {
+  nlohmann::json array = nlohmann::json::array();
+  for (const TypeRow& type : types) {
+    array.push_back({{"name", type.name},
+                     {"count", type.count},
+                     {"latency_us", json_of(type.all)},
+                     {"untouched_us", json_of(type.untouched)},
+                     {"paired", json_of(type.paired)},
+                     {"equal_share", type.equal}});
+  }
+  return array;
+}
+
+nlohmann::json json_of(const Row& row) {
+  nlohmann::json json = {{"policy", row.policy},
+                         {"load", row.load},
+                         {"offered_rps", row.offered_rps},
+                         {"achieved_rps", row.achieved_rps},
+                         {"live", json_of(row.live)},
+                         {"types", json_of(row.types)},
+                         {"late", row.late},
+                         {"held_back", row.held_back},
+                         {"refused", row.refused},
+                         {"unanswered", row.unanswered},
+                         {"untouched_share", row.untouched},
+                         {"stalls", row.stalls},
+                         {"stalled_ms", row.stalled_ms},
+                         {"wall_s", row.wall_s},
+                         {"worst_lag_us", row.worst_lag_us},
+                         {"preemptions", {{"live", row.live_preemptions}}}};
+  if (row.simulated) {
+    json["simulated"] = json_of(*row.simulated);
+    json["preemptions"]["simulated"] = row.simulated_preemptions;
+  }
+  return json;
+}
+
+void print_paired_head() {
+  fmt::print("latency in us by type, live in virtual time / simulated = ratio +- its 95 % "
+             "confidence;\n! where they differ by more than that and {:g} %\n\n", kAim * 100);
+  fmt::print("{:<14} {:>4}  {:<10} {:^34} {:^34} {:^34} equal\n", "policy", "load", "type", "p50",
+             "p99", "p99.9");
+}
+
+void print_paired(const Row& row) {
+  for (const TypeRow& type : row.types) {
+    fmt::print("{:<14} {:4.2f}  {:<10}", row.policy, row.load, type.name);
+    for (const std::optional<PairedFigure>& figure : type.paired) {
+      if (!figure) {
+        fmt::print(" {:^34}", "too few");
+        continue;
+      }
+      fmt::print(" {:8.5g} / {:8.5g} = {:5.3f} +-{:5.3f}{}", figure->live.micros(),
+                 figure->simulated.micros(), figure->ratio, figure->within,
+                 figure->agrees(kAim) ? ' ' : '!');
+    }
+    fmt::print(" {:3.0f} %\n", 100 * type.equal);
+  }
+  std::fflush(stdout);
+}
+
+void print_head(bool live_only) {
   fmt::print(
-      "slowdown, live / simulated = ratio; of the live requests those that no stall of this\n"
-      "machine touched (their share is in the last column)\n\n");
+      "slowdown, {}; of the live requests those that no stall of this\n"
+      "machine touched (their share is in the last column)\n\n",
+      live_only ? "live" : "live / simulated = ratio");
   fmt::print("| policy         | load |           p50           |           p99           |"
              "          p99.9          | quiet |\n");
   fmt::print("|----------------|------|-------------------------|-------------------------|"
@@ -140,16 +312,18 @@ void print_head() {
 // No comparison is made where the machine left less than this share of the requests undisturbed.
 constexpr double kEnough = 0.2;
 
-std::string cell(const Row& row, double live, double simulated) {
+std::string cell(const Row& row, double SlowdownSummary::* figure) {
   if (row.untouched < kEnough) return fmt::format("{:^23}", "too disturbed");
+  const double live = row.live.*figure;
+  if (!row.simulated) return fmt::format("{:^23.4g}", live);
+  const double simulated = (*row.simulated).*figure;
   return fmt::format("{:7.4g} / {:7.4g} = {:4.2f}", live, simulated, live / simulated);
 }
 
 void print(const Row& row) {
   fmt::print("| {:<14} | {:4.2f} | {} | {} | {} | {:3.0f} % |\n", row.policy, row.load,
-             cell(row, row.live.p50, row.simulated.p50),
-             cell(row, row.live.p99, row.simulated.p99),
-             cell(row, row.live.p999, row.simulated.p999), 100 * row.untouched);
+             cell(row, &SlowdownSummary::p50), cell(row, &SlowdownSummary::p99),
+             cell(row, &SlowdownSummary::p999), 100 * row.untouched);
   std::fflush(stdout);
 }
 
@@ -179,6 +353,7 @@ std::string json_text(const nlohmann::json& rows, const Settings& settings) {
   const nlohmann::json all = {{"schema", "rubato.fidelity/1"}, {"workload", settings.workload},
                               {"workers", settings.workers},   {"requests", settings.requests},
                               {"seed", settings.seed},         {"cost_model", settings.costs},
+                              {"host", settings.host.is_virtual() ? "virtual" : "live"},
                               {"version", version()},          {"rows", rows}};
   return all.dump(2) + '\n';
 }
@@ -203,17 +378,20 @@ int run(const Settings& settings) {
   const sim::Settings policy_settings = parse_set(settings.set);
   auto mix = parse_mix(settings.workload);
   if (!mix.ok()) bad_value("--workload", mix.error());
-  auto costs = sim::load_costs(settings.costs);
+  settings.host.get();
+  const char* const usual = settings.host.is_virtual() ? "virtual" : "ideal";
+  auto costs = sim::load_costs(settings.costs.empty() ? usual : settings.costs);
   if (!costs.ok()) bad_value("--costs", costs.error());
   nlohmann::json rows = nlohmann::json::array();
   const std::vector<std::string> policies = live_policies(settings.policies);
-  print_head();
+  const bool paired = settings.host.is_virtual() && !settings.live_only;
+  paired ? print_paired_head() : print_head(settings.live_only);
   for (const std::string& policy : policies) {
     for (const double load : loads) {
       const sim::Setup setup = setup_of(settings, *mix, *costs, load);
       auto row = compare(settings, policy, policy_settings, setup, load);
       if (!row.ok()) return fail(row.error().c_str());
-      print(*row);
+      paired ? print_paired(*row) : print(*row);
       rows.push_back(json_of(*row));
     }
   }
@@ -230,7 +408,12 @@ void add_fidelity(CommandLine& command) {
   command.add_text("--costs", settings->costs, "Cost file: what `rubato calibrate` wrote here");
   command.add_texts("--set", settings->set, "NAME=VALUE, a setting of the policies");
   command.add_text("--json", settings->json_file, "Also write the figures to this file");
-  add_count(command, "--workers", settings->workers, 1, 64, "workers", "Workers, a CPU each");
+  settings->host.add_to(command);
+  command.add_flag("--live-only", settings->live_only, "Leave the simulation out");
+  add_count(command, "--workers", settings->workers, 1, limits::kMaxWorkers, "workers",
+            "Workers, a CPU each");
+  add_count(command, "--flows", settings->flows, 1, kMaxFlows, "flows",
+            "Live requests in flight at most; others wait in the sender");
   add_count(command, "--requests", settings->requests, 100, 100'000'000, "requests",
             "Requests per run");
   add_count(command, "--seed", settings->seed, 0, UINT64_MAX, "a seed", "Seed of the requests");

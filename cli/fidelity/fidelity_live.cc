@@ -21,18 +21,22 @@
 namespace rubato::cli {
 namespace {
 
-// One flow carries one request at a time, so that the order within a flow delays no request.
-constexpr uint32_t kFlows = 2048;
 constexpr Nanos kLateAfter = Nanos::micros(5);
 constexpr Nanos kStartAfter = Nanos::millis(50);
+constexpr Nanos kVirtualStartAfter = Nanos::micros(100);
 constexpr Nanos kPatience = Nanos::seconds(30);  // for the last replies
+
+void sleep_until(Instant due) {
+  const timespec at{due.ns() / 1'000'000'000, due.ns() % 1'000'000'000};
+  ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
+}
 
 class Sender {
  public:
   Sender(const LiveSetup& setup, const std::vector<Offer>& offers)
       : setup_(setup),
         offers_(offers),
-        sides_(kFlows + 1),
+        sides_(setup.flows + 1),
         replied_ns_(offers.size(), kUnanswered) {}
 
   // On the worker that replies. Its stores are released by `busy` and acquired by the sender.
@@ -49,6 +53,8 @@ class Sender {
  private:
   Status connect(LoopbackDatapath& datapath);
   void watch(Instant now);
+  void wait_until(Instant due, const Clock& clock);
+  void look_again(const Clock& clock);
   void await_replies(const Clock& clock);
 
   struct Side {
@@ -59,11 +65,21 @@ class Sender {
 
   // Null = all are in use: more requests are in flight than there are flows.
   uint64_t free_flow() {
-    for (uint32_t tried = 0; tried < kFlows; ++tried) {
-      turn_ = turn_ % kFlows + 1;
+    for (uint32_t tried = 0; tried < setup_.flows; ++tried) {
+      turn_ = turn_ % setup_.flows + 1;
       if (!sides_[turn_].busy.load(std::memory_order_acquire)) return turn_;
     }
     return 0;
+  }
+
+  uint64_t await_flow(const Clock& clock) {
+    uint64_t flow = free_flow();
+    if (flow == 0) ++run_.held_back;
+    while (flow == 0) {
+      look_again(clock);
+      flow = free_flow();
+    }
+    return flow;
   }
 
   const LiveSetup& setup_;
@@ -82,9 +98,11 @@ class Sender {
 };
 
 Status Sender::connect(LoopbackDatapath& datapath) {
-  for (uint32_t i = 1; i <= kFlows; ++i) {
+  for (uint32_t i = 1; i <= setup_.flows; ++i) {
     if (datapath.connect() != i) return Error{"the loopback datapath numbers flows otherwise"};
   }
+  // Nothing but the runtime takes its time in virtual time.
+  if (setup_.host != nullptr) return Done{};
   auto opened = load::CoreWatch::open(static_cast<uint32_t>(::getpid()));
   if (!opened.ok()) return Error{opened.error()};
   watch_.emplace(std::move(*opened));
@@ -93,7 +111,7 @@ Status Sender::connect(LoopbackDatapath& datapath) {
 
 // The busy threads are known after a tenth of the run, which is not measured.
 void Sender::watch(Instant now) {
-  if (now < next_watch_) return;
+  if (!watch_ || now < next_watch_) return;
   next_watch_ = now + load::kWatchInterval;
   const Nanos warm = (offers_.back().at - Instant()) / 10;
   if (!warm_ && now - start_ >= warm) {
@@ -105,28 +123,37 @@ void Sender::watch(Instant now) {
   for (const load::Stall& stall : found_) stalls_.add(stall);
 }
 
+void Sender::wait_until(Instant due, const Clock& clock) {
+  if (!watch_) return sleep_until(due);
+  for (Instant now = clock.now(); now < due; now = clock.now()) watch(now);
+}
+
+void Sender::look_again(const Clock& clock) {
+  if (!watch_) return sleep_until(clock.now() + Nanos::micros(10));
+  watch(clock.now());
+}
+
 void Sender::await_replies(const Clock& clock) {
   const Instant until = clock.now() + kPatience;
-  for (uint64_t flow = 1; flow <= kFlows; ++flow) {
+  for (uint64_t flow = 1; flow <= setup_.flows; ++flow) {
     while (sides_[flow].busy.load(std::memory_order_acquire) && clock.now() < until) {
-      watch(clock.now());
+      look_again(clock);
     }
   }
 }
 
 Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
   if (Status ready = connect(datapath); !ready.ok()) return ready;
-  start_ = clock.now() + kStartAfter;
-  while (clock.now() < start_) cpu_pause();
-  watch_->begin();
+  start_ = clock.now() + (watch_ ? kStartAfter : kVirtualStartAfter);
+  sleep_until(start_);
+  if (watch_) watch_->begin();
   for (size_t i = 0; i < offers_.size(); ++i) {
     const Offer& offer = offers_[i];
     const Instant due = start_ + (offer.at - Instant());
     const std::string message = fmt::format("SPIN {} {}\r\n", offer.service.count(),
                                             setup_.is_long[offer.type] ? "LONG" : "SHORT");
-    for (Instant now = clock.now(); now < due; now = clock.now()) watch(now);
-    uint64_t flow = free_flow();
-    while (flow == 0) flow = free_flow();
+    wait_until(due, clock);
+    const uint64_t flow = await_flow(clock);
     sides_[flow].offer = i;
     sides_[flow].busy.store(true, std::memory_order_relaxed);
     const Nanos lag = clock.now() - due;
@@ -134,7 +161,9 @@ Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
     run_.worst_lag = std::max(run_.worst_lag, lag);
     if (!datapath.submit(flow, message)) return Error{"the loopback datapath refused a request"};
   }
+  run_.sent_after = clock.now() - start_;
   await_replies(clock);
+  run_.lasted = clock.now() - start_;
   return Done{};
 }
 
@@ -142,6 +171,8 @@ LiveRun Sender::result(const RuntimeStats& stats) const {
   LiveRun run = run_;
   run.refused = refused_.load(std::memory_order_relaxed);
   run.preemptions = stats.preemptions;
+  run.stalls = stalls_.count();
+  run.stalled = stalls_.lost();
   for (size_t i = 0; i < offers_.size(); ++i) {
     const Instant due = start_ + (offers_[i].at - Instant());
     const bool answered = replied_ns_[i] != kUnanswered;
@@ -163,9 +194,7 @@ RuntimeOptions runtime_options(const LiveSetup& setup) {
   return options;
 }
 
-}  // namespace
-
-Result<LiveRun> run_live(const LiveSetup& setup, const std::vector<Offer>& offers) {
+Result<LiveRun> run_here(const LiveSetup& setup, const std::vector<Offer>& offers) {
   const std::vector<uint32_t> cpus = allowed_cpus();
   if (cpus.size() < setup.workers + 1) {
     return Error{fmt::format("workers: {} and the sender need {} CPUs, this machine has {}",
@@ -174,10 +203,12 @@ Result<LiveRun> run_live(const LiveSetup& setup, const std::vector<Offer>& offer
   auto clock = Clock::calibrate();
   if (!clock.ok()) return Error{clock.error()};
   Sender sender(setup, offers);
-  spin::SpinServer application(spin::SpinOptions{});
+  spin::SpinOptions spinning;
+  if (setup.host != nullptr) spinning.work = setup.host->work;
+  spin::SpinServer application(spinning);
   LoopbackOptions loopback;
   loopback.queues = setup.workers;
-  loopback.max_flows = kFlows;
+  loopback.max_flows = setup.flows;
   loopback.on_reply = [&](uint64_t flow, std::string_view bytes) {
     sender.replied(flow, clock->now(), bytes.empty() || bytes.front() == '-');
   };
@@ -192,6 +223,18 @@ Result<LiveRun> run_live(const LiveSetup& setup, const std::vector<Offer>& offer
   if (Status freed = pin_this_thread_to_any(cpus); !freed.ok()) return Error{freed.error()};
   if (!sent.ok()) return Error{sent.error()};
   return sender.result((*runtime)->stats());
+}
+
+}  // namespace
+
+Result<LiveRun> run_live(const LiveSetup& setup, const std::vector<Offer>& offers) {
+  if (setup.host == nullptr) return run_here(setup, offers);
+  Result<LiveRun> run = Error{"the world in virtual time failed"};
+  setup.host->run(setup.seed, setup.ideal, [&] {
+    run = run_here(setup, offers);
+    return run.ok();
+  });
+  return run;
 }
 
 }  // namespace rubato::cli

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The live half of `rubato fidelity`: a list of requests, each due at its time, through the live
-// runtime on the loopback datapath, served by the spin server. Main thread; starts the workers of
-// the runtime and returns when all requests are answered.
+// runtime on the loopback datapath, served by the spin server, on this machine or in virtual time.
+// Main thread; starts the workers of the runtime and returns when all requests are answered.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "cli/common/virtual_host.h"
 #include "workload/source.h"
 
 namespace rubato::cli {
@@ -20,6 +21,12 @@ struct LiveSetup {
   std::vector<std::pair<std::string, std::string>> settings;
   uint32_t workers = 1;
   std::vector<bool> is_long;  // per type
+  // A flow carries one request at a time, so that the order within a flow delays no request. What
+  // comes while each has one waits in the sender.
+  uint32_t flows = 2048;
+  const VirtualHost* host = nullptr;  // null = this machine
+  uint64_t seed = 1;                  // of virtual time
+  bool ideal = false;                 // there: only the work of requests takes time
 };
 
 struct LiveRun {
@@ -27,6 +34,11 @@ struct LiveRun {
   std::vector<bool> touched;   // per offer, by a stall of the machine (load/stalls.h)
   uint64_t late = 0;           // sent more than 5 us after they were due
   Nanos worst_lag;             // of the sender behind its schedule
+  Nanos sent_after;            // when the last one was sent, since the start
+  Nanos lasted;                // until the last reply
+  uint64_t held_back = 0;      // waited for a flow: the server had as many as there are
+  uint64_t stalls = 0;
+  Nanos stalled;  // their lengths together, all cores
   uint64_t refused = 0;
   uint64_t preemptions = 0;
 };

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log_options.h"
 #include "base/name_list.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/scheduler_flags.h"
@@ -65,6 +66,7 @@ std::vector<OptionGroup> sections() {
   std::vector<OptionGroup> all{
       {"The scheduler", describe<SchedulerOptions>(), true},
       {"A server", describe<ServerOptions>(), true},
+      {"The log of a server", describe<LogOptions>(), true},
       {"Credits, by --credits-set", describe<overload::CreditOptions>(), false},
   };
   overload::for_each_allocator([&]<class A>(std::type_identity<A>) {

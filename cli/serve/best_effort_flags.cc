@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/best_effort_flags.h"
 
+#include "base/option_text.h"
 #include "mechanism/cpu/pin.h"
 
 namespace rubato::cli {
@@ -30,26 +31,34 @@ Status share_cpus(const CommandLine& command, RuntimeOptions& runtime) {
     return Error{"--best-effort: needs --idle adaptive, or fewer workers than CPUs: with --idle "
                  "spin nothing is left"};
   }
-  if (!command.given("--idle-spin")) runtime.idle_spin = kSharedSpin;
+  if (!command.given("--idle-spin")) {
+    runtime.idle_spin = kSharedSpin;
+    command.option("--idle-spin").default_text(format_time(kSharedSpin));
+  }
   // The kernel looks for an idle CPU less eagerly where the command fills all of them: left to it,
   // two workers share a CPU for up to a tick while the command has the other.
-  if (!command.given("--pin")) runtime.pin = runtime.workers == cpus;
+  if (!command.given("--pin")) {
+    runtime.pin = runtime.workers == cpus;
+    command.option("--pin").default_text(runtime.pin ? "true" : "false");
+  }
   return Done{};
 }
 
 }  // namespace
 
-Status finish_best_effort_options(const CommandLine& command, RuntimeOptions& runtime) {
-  return command.given("--best-effort") ? share_cpus(command, runtime) : Done{};
+Status finish_best_effort_options(const CommandLine& command, const CoresOptions& o,
+                                  RuntimeOptions& runtime) {
+  if (command.given("--best-effort")) {
+    if (o.best_effort.command.empty()) return Error{"--best-effort: takes a command, got nothing"};
+    return share_cpus(command, runtime);
+  }
+  if (o.best_effort.restart) return Error{"--best-effort-restart: needs --best-effort CMD"};
+  if (o.no_group) return Error{"--best-effort-no-group: needs --best-effort CMD"};
+  return Done{};
 }
 
-Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CommandLine& command,
-                                                        const CoresOptions& o) {
-  if (!command.given("--best-effort")) {
-    if (o.best_effort.restart) return Error{"best_effort_restart: needs --best-effort CMD"};
-    if (o.no_group) return Error{"best_effort_no_group: needs --best-effort CMD"};
-    return std::unique_ptr<BestEffort>();
-  }
+Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CoresOptions& o) {
+  if (o.best_effort.command.empty()) return std::unique_ptr<BestEffort>();
   BestEffortOptions options = o.best_effort;
   options.group = !o.no_group;
   return BestEffort::prepare(options);

@@ -21,10 +21,10 @@ struct CoresOptions {
 void add_best_effort_options(CommandLine& command, CoresOptions& options);
 
 // After the parse. Fails with one line.
-Status finish_best_effort_options(const CommandLine& command, RuntimeOptions& runtime);
+Status finish_best_effort_options(const CommandLine& command, const CoresOptions& options,
+                                  RuntimeOptions& runtime);
 
 // The best-effort command, not yet begun; null if none was given. Call it before any thread starts.
-Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CommandLine& command,
-                                                        const CoresOptions& options);
+Result<std::unique_ptr<BestEffort>> prepare_best_effort(const CoresOptions& options);
 
 }  // namespace rubato::cli

@@ -14,7 +14,11 @@ void add_rpc_options(CommandLine& command, RpcServeOptions& options) {
 }
 
 Status check_rpc_options(bool spoken, const char* needs, const ServeOptions& serve) {
-  if (spoken) return Done{};
+  if (spoken) {
+    const auto credits = overload::CreditOptions::read(serve.runtime.credits_settings,
+                                                       serve.runtime.refusal_rule.target_delay);
+    return credits.ok() ? Status(Done{}) : Status(option_error(credits.error()));
+  }
   const std::string ends = std::string(" needs ") + needs;
   if (serve.runtime.overload == Overload::kCredits) return Error{"--overload: credits" + ends};
   if (!serve.runtime.credits_settings.empty()) return Error{"--credits-set:" + ends};

@@ -5,6 +5,7 @@
 
 #include "cli/common/command_registry.h"
 #include "cli/common/config_file.h"
+#include "cli/common/environment.h"
 #include "cli/common/scheduler_flags.h"
 #include "cli/common/value_flags.h"
 #include "mechanism/cpu/cgroup.h"
@@ -34,6 +35,7 @@ Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   }
   if (o.profile_for > Nanos()) recording.length = o.profile_for;
   recording.version = version();
+  o.serving.version = version();
   o.runtime.record_arrivals = !recording.file.empty();
   return Done{};
 }
@@ -71,21 +73,36 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   options.runtime.workers = 0;
   add_flags(command, static_cast<SchedulerOptions&>(options.runtime), kServe);
   add_flags(command, options.server, kServe);
+  add_flags(command, options.log, kServe);
   add_best_effort_options(command, options.cores);
   add_profile_options(command, options);
   command.add_existing_file("--config", options.config_file,
-                            "TOML file with these options as keys");
+                            "TOML file with these options as keys; SIGHUP reads it again");
+  command.add_flag("--check-config", options.check_config,
+                   "Check the options, wherever they come from, and exit: 0, or 2 with a line");
+  command.add_flag("--print-config", options.print_config,
+                   "Check the options, print them as a file for --config, and exit");
 }
 
 Status finish_serve_options(CommandLine& command, ServeOptions& o) {
+  if (Status read = apply_environment(command); !read.ok()) return read;
   if (!o.config_file.empty()) {
     Status applied = apply_config_file(o.config_file, command);
     if (!applied.ok()) return applied;
   }
   count_workers(o.runtime);
-  if (Status fits = finish_best_effort_options(command, o.runtime); !fits.ok()) return fits;
+  if (Status fits = finish_best_effort_options(command, o.cores, o.runtime); !fits.ok()) {
+    return fits;
+  }
   use_ports(o);
   return resolve_recording(command, o);
+}
+
+std::string text_of(const SchedulerOptions& options, std::string_view name) {
+  for (const OptionDescription& option : describe<SchedulerOptions>(options)) {
+    if (flag_of(option.name).substr(2) == name) return option.default_value;
+  }
+  return "";
 }
 
 Error option_error(const std::string& message) {

@@ -4,9 +4,12 @@
 // limits, metrics. Main thread, at start.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "base/log_options.h"
 #include "base/result.h"
 #include "cli/common/command_line.h"
 #include "cli/serve/best_effort_flags.h"
@@ -23,18 +26,30 @@ struct ServeOptions {
   TcpOptions tcp;  // these two follow from the two above, by finish_serve_options
   ServingOptions serving;
   CoresOptions cores;
+  LogOptions log;
   std::string config_file;
+  bool check_config = false;
+  bool print_config = false;
   Nanos profile_for;  // 0 = until the server stops
 };
 
 // Adds the options to `command`; `options` must outlive the parse.
 void add_serve_options(CommandLine& command, ServeOptions& options);
 
-// After the parse: reads the config file, then resolves the raw values. Fails with one line.
+// After the parse: reads the environment and the config file, then resolves the raw values. Fails
+// with one line.
 Status finish_serve_options(CommandLine& command, ServeOptions& options);
 
 // The preemption mechanism, for the start line: "preempt checkpoint (auto)".
 std::string preemption_text(const ServeOptions& options);
+
+// The options of the scheduler that a running server can change; those of refusals with --overload
+// aqm only.
+inline constexpr std::array kLiveSchedulerOptions{
+    "drain-limit",   "target-delay",       "target-delay-long", "overload-patience",
+    "overload-calm", "overload-calm-idle", "overload-budget"};
+// The value of one of them.
+std::string text_of(const SchedulerOptions& options, std::string_view name);
 
 // Turns a message of Runtime::create, which names a field, into one that names the option:
 // "max_fibers: ..." becomes "--max-fibers: ...".

@@ -5,18 +5,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "cli/common/command_registry.h"
 #include "cli/common/value_flags.h"
 #include "cli/serve/rpc_service.h"
-#include "cli/serve/serve_flags.h"
+#include "cli/serve/serve_program.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_socket.h"
 #include "kv_server/server/application.h"
+#include "kv_server/server/memory_rules.h"
 #include "kv_server/server/protected_mode.h"
 #include "kv_server/text/number.h"
 #include "process/kv_services.h"
@@ -29,24 +33,28 @@ namespace {
 constexpr int64_t kMaxSlowUs = int64_t{3600} * 1'000'000;
 constexpr uint32_t kMaxSlowEntries = 1'000'000;
 
-struct KvCommand {
-  ServeOptions options;
+struct KvCommand final : ServeProgram {
+  KvCommand() { options().server.port = kv.port; }
+
+  const char* name() const override { return "kv"; }
+  void declare(CommandLine& command) override;
+  Status check() override;
+  std::unique_ptr<ServeProgram> another() const override { return std::make_unique<KvCommand>(); }
+  int serve(Reloader& reloader) override;
+
   kv::KvOptions kv;
+  MemoryAccount memory;  // of the engine and the connections
   std::string durability = "sync";
   std::string overload_reply = "overloaded";
   std::string protected_mode = "yes";
+  std::string debug_command = "local";
   int memcached_port = -1;  // none
   int rpc_port = -1;        // none
 };
 
-int refuse(int status, const std::string& message) {
-  std::fprintf(stderr, "rubato serve kv: %s\n", message.c_str());
-  return status;
-}
-
 void add_port(KvCommand& command, int port, kv::Speaks speaks, std::string over_limit_reply) {
   if (port < 0) return;
-  command.options.tcp.more_ports.push_back(
+  command.options().tcp.more_ports.push_back(
       {static_cast<uint16_t>(port), std::move(over_limit_reply)});
   command.kv.ports.push_back(speaks);
 }
@@ -62,12 +70,15 @@ const char* name_of(kv::Speaks speaks) {
 
 // Copies the options that both the datapath and the application need.
 void share_options(KvCommand& command) {
-  ServeOptions& options = command.options;
+  ServeOptions& options = command.options();
   kv::KvOptions& kv = command.kv;
   kv.durability = command.durability == "sync" ? kv::Durability::kSync : kv::Durability::kAsync;
   kv.overload_reply = command.overload_reply == "overloaded" ? kv::OverloadReply::kOverloaded
                                                              : kv::OverloadReply::kThrottled;
   kv.protected_mode = command.protected_mode == "yes";
+  kv.debug_command = command.debug_command == "yes"     ? kv::Allowed::kAll
+                     : command.debug_command == "local" ? kv::Allowed::kLocal
+                                                        : kv::Allowed::kNobody;
   kv.bind = options.server.bind;
   kv.port = static_cast<uint16_t>(options.server.port);
   kv.maxclients = options.server.max_connections;
@@ -77,6 +88,7 @@ void share_options(KvCommand& command) {
   add_port(command, command.memcached_port, kv::Speaks::kMemcached,
            "SERVER_ERROR max number of clients reached\r\n");
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
+  options.tcp.limits.memory = kv.memory = &command.memory;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
                                        ? Nanos::max()
                                        : Nanos::micros(kv.slowlog_log_slower_than_us);
@@ -88,19 +100,26 @@ void share_options(KvCommand& command) {
 // Any client that reaches an open server may read and write everything, and stop it.
 void warn_of_open_door(const KvCommand& command) {
   if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
-  const Result<SocketAddress> address = resolve(command.options.server.bind, 1);
+  const Result<SocketAddress> address = resolve(command.options().server.bind, 1);
   if (!address.ok() || kv::is_loopback(to_text(address.value()))) return;
-  std::fprintf(stderr,
-               "rubato serve kv: warning: everybody who reaches %s may read, write and shut down "
-               "this server: --protected-mode is no and there is no --requirepass\n",
-               command.options.server.bind.c_str());
+  log_line(LogLevel::kWarning, LogEvent::kStart,
+           "everybody who reaches " + command.options().server.bind +
+               " may read, write and shut down this server: --protected-mode is no and there is no "
+               "--requirepass");
+}
+
+void tell_what_is_kept(KvCommand& command) {
+  if (command.kv.engine != "memory") return;
+  ServingOptions& serving = command.options().serving;
+  serving.start_note = "the memory engine keeps nothing: its data is gone when the server stops";
+  serving.stop_note = "the memory engine kept nothing, its data is gone";
 }
 
 std::string announcement(const KvCommand& command, const TcpDatapath& datapath) {
   const char* durability = command.kv.engine == "memory"  ? "none: data is in memory only"
                            : command.durability == "sync" ? "sync: no acknowledged write is lost"
                                                           : "async: a power cut can lose writes";
-  const ServeOptions& options = command.options;
+  const ServeOptions& options = command.options();
   std::string text = fmt::format(
       "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
       options.runtime.policy, options.runtime.workers, preemption_text(options),
@@ -112,7 +131,8 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
   return text;
 }
 
-Status check_options(const KvCommand& command) {
+Status KvCommand::check() {
+  const KvCommand& command = *this;
   if (command.kv.recover && command.kv.engine != "rocksdb") {
     return Error{"--recover: is for --engine rocksdb, as nothing else is kept on disk"};
   }
@@ -123,7 +143,7 @@ Status check_options(const KvCommand& command) {
   const auto clash = [](const char* option, int port, const char* other) {
     return Error{fmt::format("{}: takes another port than {}, {}", option, other, port)};
   };
-  const int port = static_cast<int>(command.options.server.port);
+  const int port = static_cast<int>(command.options().server.port);
   if (command.memcached_port > 0 && command.memcached_port == port) {
     return clash("--memcached-port", port, "--port");
   }
@@ -131,17 +151,17 @@ Status check_options(const KvCommand& command) {
   if (command.rpc_port > 0 && command.rpc_port == command.memcached_port) {
     return clash("--rpc-port", command.rpc_port, "--memcached-port");
   }
-  return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options);
+  return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options());
 }
 
 // The admission of a server that also speaks RPC. Its connections count towards the common limit.
 Result<std::unique_ptr<rpc::AdmissionController>> open_admission(KvCommand& command) {
   if (command.rpc_port < 0) return std::unique_ptr<rpc::AdmissionController>();
-  auto options = admission_options(command.options);
+  auto options = admission_options(command.options());
   if (!options.ok()) return Error{options.error()};
   options->max_sessions = std::numeric_limits<uint32_t>::max();
   add_port(command, command.rpc_port, kv::Speaks::kRpc,
-           std::exchange(command.options.tcp.over_limit_reply, {}));
+           std::exchange(command.options().tcp.over_limit_reply, {}));
   return std::make_unique<rpc::AdmissionController>(*options);
 }
 
@@ -160,44 +180,101 @@ Result<std::unique_ptr<kv::Engine>> open_engine(KvCommand& command) {
   if (!engine.ok() || command.kv.engine != "rocksdb") return engine;
   const uint64_t held = open_descriptors() - before;
   const uint64_t most = command.kv.table_files + kv::kStoreFilesBesideTables;
-  command.options.serving.connections.kept = most - std::min(held, most);
+  command.options().serving.connections.kept = most - std::min(held, most);
   return engine;
 }
 
 void limit_connections(KvCommand& command, TcpDatapath& datapath, kv::Server& server) {
-  ConnectionLimit& connections = command.options.serving.connections;
-  connections.wanted = command.options.server.max_connections;
+  ConnectionLimit& connections = command.options().serving.connections;
+  connections.wanted = command.options().server.max_connections;
   connections.report = [&command, &datapath, &server](uint32_t most) {
-    datapath.set_max_flows(std::min(most, command.options.server.max_connections));
+    datapath.set_max_flows(std::min(most, command.options().server.max_connections));
     server.config().limit_clients(most);
   };
 }
 
-int run(CommandLine& app, KvCommand& command) {
-  Status finished = finish_serve_options(app, command.options);
-  if (finished.ok()) finished = check_options(command);
-  if (!finished.ok()) return refuse(kBadArguments, finished.error());
-  auto best_effort = prepare_best_effort(app, command.options.cores);
-  if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
-  command.options.serving.best_effort = best_effort->get();
+// A parameter of CONFIG SET, and its value for an option.
+void apply_by_config(Reloader& reloader, kv::Config& config, const char* option,
+                     std::string_view parameter, std::string (*value_of)(const KvCommand& loaded)) {
+  reloader.can_apply(option, [=, &config](const ServeProgram& loaded) -> Status {
+    const std::string value = value_of(static_cast<const KvCommand&>(loaded));
+    const std::array<std::string_view, 2> pair{parameter, value};
+    const std::string refused = config.set(pair);
+    return refused.empty() ? Status(Done{}) : Error{refused};
+  });
+}
+
+// The options that a running server can change.
+void apply_live(Reloader& reloader, kv::Server& server) {
+  using Loaded = const KvCommand&;
+  const auto by_config = [&](const char* option, const char* parameter, auto value_of) {
+    apply_by_config(reloader, server.config(), option, parameter, value_of);
+  };
+  by_config("maxmemory", "maxmemory",
+            [](Loaded loaded) { return std::to_string(loaded.kv.maxmemory_bytes); });
+  by_config("maxmemory-policy", "maxmemory-policy",
+            [](Loaded loaded) { return std::string(kv::to_string(loaded.kv.eviction)); });
+  by_config("client-output-buffer-limit", "client-output-buffer-limit",
+            [](Loaded loaded) { return kv::to_string(loaded.kv.output_limit); });
+  by_config("requirepass", "requirepass", [](Loaded loaded) { return loaded.kv.requirepass; });
+  by_config("protected-mode", "protected-mode",
+            [](Loaded loaded) { return loaded.protected_mode; });
+  by_config("slowlog-log-slower-than", "slowlog-log-slower-than", [](Loaded loaded) {
+    return std::to_string(loaded.kv.slowlog_log_slower_than_us);
+  });
+  by_config("slowlog-max-len", "slowlog-max-len",
+            [](Loaded loaded) { return std::to_string(loaded.kv.slowlog_max_len); });
+  by_config("max-connections", "maxclients",
+            [](Loaded loaded) { return std::to_string(loaded.options().server.max_connections); });
+  for (const char* option : kLiveSchedulerOptions) {
+    reloader.can_apply(option, [&server, option](const ServeProgram& loaded) -> Status {
+      const std::string value = text_of(loaded.options().runtime, option);
+      const std::array<std::string_view, 2> pair{option, value};
+      const std::string refused = server.config().set(pair);
+      return refused.empty() ? Status(Done{}) : Error{refused};
+    });
+  }
+  by_config("idle-timeout", "timeout", [](Loaded loaded) {
+    return std::to_string(std::llround(loaded.options().server.idle_timeout.seconds()));
+  });
+  reloader.can_apply("log-slow", [&server](const ServeProgram& loaded) -> Status {
+    server.set_log_slow(loaded.options().log.slow_threshold());
+    return Done{};
+  });
+}
+
+int KvCommand::serve(Reloader& reloader) {
+  KvCommand& command = *this;
+  auto best_effort = prepare_best_effort(options().cores);
+  if (!best_effort.ok()) {
+    return refuse(*this, kBadArguments, option_error(best_effort.error()).message);
+  }
+  options().serving.best_effort = best_effort->get();
   const auto opened = open_admission(command);
-  if (!opened.ok()) return refuse(kBadArguments, option_error(opened.error()).message);
+  if (!opened.ok()) return refuse(*this, kBadArguments, option_error(opened.error()).message);
   rpc::AdmissionController* const admission = opened.value().get();
   share_options(command);
   auto engine = open_engine(command);
-  if (!engine.ok()) return refuse(kFailed, engine.error());
-  kv::KvApplication application(**engine, command.kv, admission);
-  auto datapath = TcpDatapath::open(command.options.tcp, application);
-  if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  const AdmissionInService in_service(admission, **datapath, command.options);
-  auto runtime = Runtime::create(command.options.runtime, **datapath, application);
-  if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
+  if (!engine.ok()) return refuse(*this, kFailed, engine.error());
+  kv::KvApplication application(**engine, kv, admission);
+  auto datapath = TcpDatapath::open(options().tcp, application);
+  if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
+  const AdmissionInService in_service(admission, **datapath, options());
+  auto runtime = Runtime::create(options().runtime, **datapath, application);
+  if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
   kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission);
-  command.options.serving.announcement = announcement(command, **datapath);
+  application.server().set_log_slow(options().log.slow_threshold());
+  apply_live(reloader, application.server());
+  options().serving.announcement = announcement(command, **datapath);
+  options().serving.trouble = [&store = **engine] {
+    const std::string why = store.refusing();
+    return why.empty() ? why : "writes fail: " + why;
+  };
+  tell_what_is_kept(command);
   warn_of_open_door(command);
   limit_connections(command, **datapath, application.server());
-  auto served = serve_until_signal(**runtime, **datapath, command.options.serving);
-  return served.ok() ? *served : refuse(kFailed, served.error());
+  auto served = serve_until_signal(**runtime, **datapath, options().serving);
+  return served.ok() ? *served : refuse(*this, kFailed, served.error());
 }
 
 // The units are those of CONFIG SET maxmemory.
@@ -228,10 +305,35 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
                   "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no "
                   "limit")
       .default_text("0");
+  command
+      .add_parsed("--maxmemory-policy", "NAME",
+                  [&kv](const std::string& text) {
+                    const Result<kv::Eviction> eviction = kv::parse_eviction(text);
+                    if (!eviction.ok()) return Status(Error{eviction.error()});
+                    kv.kv.eviction = eviction.value();
+                    return Status(Done{});
+                  },
+                  "What a write does at --maxmemory: noeviction = it fails; allkeys-lru = it "
+                  "removes keys that were not used for long; volatile-ttl = it removes the keys "
+                  "that expire first")
+      .default_text("noeviction");
+  command
+      .add_parsed("--client-output-buffer-limit", "LIMITS",
+                  [&kv](const std::string& text) {
+                    const Result<OutputLimit> limit = kv::parse_output_limit(text);
+                    if (!limit.ok()) return Status(Error{limit.error()});
+                    kv.kv.output_limit = limit.value();
+                    return Status(Done{});
+                  },
+                  "'normal HARD SOFT SECONDS': a client is closed that leaves HARD bytes of "
+                  "replies unread, or SOFT bytes for so long; 0 = no limit")
+      .default_text("normal 1gb 0 0");
   command.add_text("--requirepass", kv.kv.requirepass, "Password that clients must give (AUTH)");
   command.add_choice("--protected-mode", kv.protected_mode, {"yes", "no"},
                      "yes = while no password is set, clients of other machines are refused; no = "
                      "they are served like any other");
+  command.add_choice("--enable-debug-command", kv.debug_command, {"no", "local", "yes"},
+                     "Who may use DEBUG: nobody, clients of this machine, or all");
   command
       .add_integer("--memcached-port", kv.memcached_port, 0, 65535,
                    "Port that speaks memcached's text protocol; 0 = any free one; none by default")
@@ -253,12 +355,15 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
                       "Entries that SLOWLOG keeps");
 }
 
+void KvCommand::declare(CommandLine& command) {
+  add_serve_options(command, options());
+  add_kv_options(command, *this);
+}
+
 void add_kv(CommandLine& command) {
   auto kv = std::make_shared<KvCommand>();
-  kv->options.server.port = kv->kv.port;
-  add_serve_options(command, kv->options);
-  add_kv_options(command, *kv);
-  command.action([command, kv]() mutable { return run(command, *kv); });
+  kv->declare(command);
+  command.action([command, kv]() mutable { return run_program(command, *kv); });
 }
 
 const Command kKv({"serve", "kv", "Key-value server that speaks RESP (Redis clients)", add_kv});

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
+#include <string_view>
 
 #include "cli/common/command_registry.h"
 #include "cli/common/value_flags.h"
 #include "cli/serve/rpc_service.h"
-#include "cli/serve/serve_flags.h"
+#include "cli/serve/serve_program.h"
 #include "runtime/runtime.h"
 #include "spin_server/rpc_spin.h"
 #include "spin_server/spin_server.h"
@@ -20,28 +20,69 @@ namespace {
 
 constexpr uint16_t kDefaultPort = 7379;
 
-struct SpinCommand {
-  ServeOptions options;
-  RpcServeOptions rpc;
-  Nanos long_over = Nanos::micros(10);
+class SpinCommand final : public ServeProgram {
+ public:
+  SpinCommand() { options().server.port = kDefaultPort; }
 
-  spin::SpinOptions spin() const { return {long_over, Nanos::seconds(10)}; }
+  const char* name() const override { return "spin"; }
+  void declare(CommandLine& command) override;
+  Status check() override;
+  std::unique_ptr<ServeProgram> another() const override { return std::make_unique<SpinCommand>(); }
+  int serve(Reloader& reloader) override;
+
+ private:
+  int serve_rpc(Reloader& reloader);
+  // `tcp` is the datapath if connections are files, else null.
+  int serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp, Application& application,
+            const std::string& where);
+  std::string place(uint16_t port) const {
+    return fmt::format("on {}:{}", options().server.bind, port);
+  }
+  spin::SpinOptions spin() const { return {long_over_, Nanos::seconds(10)}; }
+
+  RpcServeOptions rpc_;
+  Nanos long_over_ = Nanos::micros(10);
 };
 
-int refuse(int status, const std::string& message) {
-  std::fprintf(stderr, "rubato serve spin: %s\n", message.c_str());
-  return status;
+// The options that a running server can change.
+void apply_live(Reloader& reloader, Runtime& runtime, TcpDatapath* tcp) {
+  reloader.can_apply("log-slow", [&runtime](const ServeProgram& loaded) -> Status {
+    runtime.set_slow_threshold(loaded.options().log.slow_threshold());
+    return Done{};
+  });
+  for (const char* option : kLiveSchedulerOptions) {
+    reloader.can_apply(option, [&runtime, option](const ServeProgram& loaded) -> Status {
+      const SchedulerOptions& options = loaded.options().runtime;
+      if (std::string_view(option) == "drain-limit") {
+        runtime.settings().set_drain_limit(options.drain_limit);
+      } else if (runtime.options().refuses_late()) {
+        runtime.settings().set_refusal_rule(options.refusal_rule);
+      } else {
+        return Error{"takes a restart without --overload aqm"};
+      }
+      return Done{};
+    });
+  }
+  if (tcp == nullptr) return;
+  reloader.can_apply("max-connections", [tcp](const ServeProgram& loaded) -> Status {
+    tcp->set_max_flows(loaded.options().server.max_connections);
+    return Done{};
+  });
+  reloader.can_apply("idle-timeout", [tcp](const ServeProgram& loaded) -> Status {
+    tcp->set_idle_timeout(loaded.options().server.idle_timeout);
+    return Done{};
+  });
 }
 
-// `tcp` is the datapath if connections are files, else null.
-int serve(ServeOptions& options, Datapath& datapath, TcpDatapath* tcp, Application& application,
-          const std::string& where) {
+int SpinCommand::serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp,
+                       Application& application, const std::string& where) {
+  ServeOptions& options = this->options();
+  options.runtime.slow_threshold = options.log.slow_threshold();
   auto runtime = Runtime::create(options.runtime, datapath, application);
-  if (!runtime.ok()) return refuse(kBadArguments, option_error(runtime.error()).message);
+  if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
+  apply_live(reloader, **runtime, tcp);
   options.serving.types = 3;
-  options.serving.type_name = [](uint32_t type) {
-    return std::string(type == spin::kShort ? "short" : type == spin::kLong ? "long" : "control");
-  };
+  options.serving.type_name = [](uint32_t type) { return std::string(spin::type_name(type)); };
   options.serving.recording.is_control = [](uint32_t type) { return type == spin::kControl; };
   options.serving.announcement =
       fmt::format("rubato serve spin: policy {}, {} worker(s), {}, {}", options.runtime.policy,
@@ -53,61 +94,57 @@ int serve(ServeOptions& options, Datapath& datapath, TcpDatapath* tcp, Applicati
     };
   }
   auto served = serve_until_signal(**runtime, datapath, options.serving);
-  return served.ok() ? *served : refuse(kFailed, served.error());
+  return served.ok() ? *served : refuse(*this, kFailed, served.error());
 }
 
-std::string place(const ServeOptions& options, uint16_t port) {
-  return fmt::format("on {}:{}", options.server.bind, port);
-}
-
-int serve_rpc(SpinCommand& command) {
-  ServeOptions& options = command.options;
-  const bool udp = command.rpc.over_udp();
-  const auto made_with = admission_options(options);
-  if (!made_with.ok()) return refuse(kBadArguments, option_error(made_with.error()).message);
+int SpinCommand::serve_rpc(Reloader& reloader) {
+  const bool udp = rpc_.over_udp();
+  const auto made_with = admission_options(options());
+  if (!made_with.ok()) return refuse(*this, kBadArguments, option_error(made_with.error()).message);
   rpc::AdmissionController admission(made_with.value());
-  spin::RpcSpin application(command.spin(), admission, {.datagrams = udp});
-  auto opened = open_rpc(command.rpc, options, application);
-  if (!opened.ok()) return refuse(kFailed, opened.error());
-  const AdmissionInService in_service(&admission, *opened->datapath, options, opened->udp);
-  return serve(options, *opened->datapath, opened->tcp, application,
-               "RPC over " + command.rpc.transport + " " + place(options, opened->port));
+  spin::RpcSpin application(spin(), admission, {.datagrams = udp});
+  auto opened = open_rpc(rpc_, options(), application);
+  if (!opened.ok()) return refuse(*this, kFailed, opened.error());
+  const AdmissionInService in_service(&admission, *opened->datapath, options(), opened->udp);
+  return serve(reloader, *opened->datapath, opened->tcp, application,
+               "RPC over " + rpc_.transport + " " + place(opened->port));
 }
 
 // The clients have credits only if the server speaks RPC.
-Status finish_rpc_options(SpinCommand& command) {
-  RuntimeOptions& runtime = command.options.runtime;
-  if (command.rpc.spoken() && runtime.refuses_late()) {
+Status SpinCommand::check() {
+  RuntimeOptions& runtime = options().runtime;
+  if (rpc_.spoken() && runtime.refuses_late()) {
     return Error{"--overload: --rpc takes credits, with --target-delay"};
   }
-  if (command.rpc.spoken()) runtime.overload = Overload::kCredits;
-  return check_rpc_options(command.rpc.spoken(), "--rpc tcp or udp", command.options);
+  if (rpc_.spoken()) runtime.overload = Overload::kCredits;
+  return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());
 }
 
-int run(CommandLine& app, SpinCommand& command) {
-  ServeOptions& options = command.options;
-  Status finished = finish_serve_options(app, options);
-  if (finished.ok()) finished = finish_rpc_options(command);
-  if (!finished.ok()) return refuse(kBadArguments, finished.error());
-  auto best_effort = prepare_best_effort(app, options.cores);
-  if (!best_effort.ok()) return refuse(kBadArguments, option_error(best_effort.error()).message);
+int SpinCommand::serve(Reloader& reloader) {
+  ServeOptions& options = this->options();
+  auto best_effort = prepare_best_effort(options.cores);
+  if (!best_effort.ok()) {
+    return refuse(*this, kBadArguments, option_error(best_effort.error()).message);
+  }
   options.serving.best_effort = best_effort->get();
-  if (command.rpc.spoken()) return serve_rpc(command);
-  spin::SpinServer application(command.spin());
+  if (rpc_.spoken()) return serve_rpc(reloader);
+  spin::SpinServer application(spin());
   auto datapath = TcpDatapath::open(options.tcp, application);
-  if (!datapath.ok()) return refuse(kFailed, datapath.error());
-  return serve(options, **datapath, datapath->get(), application,
-               place(options, (*datapath)->port()));
+  if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
+  return serve(reloader, **datapath, datapath->get(), application, place((*datapath)->port()));
+}
+
+void SpinCommand::declare(CommandLine& command) {
+  add_serve_options(command, options());
+  add_rpc_options(command, rpc_);
+  add_micros(command, "--long-over", long_over_,
+             "Requests of this service time or more are long unless they say otherwise", "10us");
 }
 
 void add_spin(CommandLine& command) {
   auto spin = std::make_shared<SpinCommand>();
-  spin->options.server.port = kDefaultPort;
-  add_serve_options(command, spin->options);
-  add_rpc_options(command, spin->rpc);
-  add_micros(command, "--long-over", spin->long_over,
-             "Requests of this service time or more are long unless they say otherwise", "10us");
-  command.action([command, spin]() mutable { return run(command, *spin); });
+  spin->declare(command);
+  command.action([command, spin]() mutable { return run_program(command, *spin); });
 }
 
 const Command kSpin(

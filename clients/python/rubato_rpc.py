@@ -33,7 +33,8 @@ VERSION = 1
 HEADER = struct.Struct(">2sBBIIIQ")
 REFUSAL = struct.Struct(">BBHI")
 HELLO, REQUEST, DEMAND, GOODBYE = 0x01, 0x02, 0x03, 0x04
-WELCOME, RESPONSE, CREDIT, REFUSED, ERROR = 0x81, 0x82, 0x83, 0x84, 0x85
+WELCOME, RESPONSE, CREDIT, REFUSED, ERROR, TOKEN = 0x81, 0x82, 0x83, 0x84, 0x85, 0x86
+TOKEN_BYTES = 8  # before each frame of a client over UDP
 MAX_BODY = 16 << 20
 MAX_DATAGRAM = 1472
 RECONNECT_S = 0.1  # between two attempts
@@ -125,7 +126,7 @@ class Session:
 
     def reset(self):
         self.greeted = self.open = self.spent_first = False
-        self.credit = self.told_demand = 0
+        self.credit = self.told_demand = self.token = 0
         self.asked_at = 0.0
         self.unread = bytearray()
 
@@ -143,7 +144,10 @@ class Session:
         self.expire(now)
         if not self.greeted:
             self.greeted, self.asked_at = True, now
-            return self._request(HELLO, now) if self.queue else self._plain(HELLO)
+            needs_token = self.datagrams and not self.token
+            if self.queue and not needs_token:
+                return self._request(HELLO, now)
+            return self._plain(HELLO)
         if not self.open:
             if not self.datagrams or now - self.asked_at < self.repeat_s:
                 return None
@@ -190,11 +194,15 @@ class Session:
             self.ended(tag, Lost(why))
 
     def goodbye(self):
-        return encode(GOODBYE, self.session, 0)
+        return self._frame(GOODBYE, 0)
+
+    def _frame(self, kind, amount, request_id=0, body=b""):
+        token = self.token.to_bytes(TOKEN_BYTES, "big") if self.datagrams else b""
+        return token + encode(kind, self.session, amount, request_id, body)
 
     def _plain(self, kind):
         self.told_demand = len(self.queue)
-        return encode(kind, self.session, self.told_demand)
+        return self._frame(kind, self.told_demand)
 
     def _request(self, kind, now):
         tag, _, body = self.queue.popleft()
@@ -202,7 +210,7 @@ class Session:
         self.sent[request_id] = (tag, now)
         self.spent_first = True
         self.told_demand = len(self.queue)
-        return encode(kind, self.session, self.told_demand, request_id, body)
+        return self._frame(kind, self.told_demand, request_id, body)
 
     # While something is unanswered the answer brings the credit, and what is sent next says the
     # rest; but an answer may be long in coming, so that something is wanted at all is said at once.
@@ -225,6 +233,10 @@ class Session:
             if frame.id == 0:
                 raise ProtocolError(f"the server ended the session: {text}")
             self._end(frame.id, Failed(text))
+            return
+        if frame.kind == TOKEN:  # the next frame is a hello with it
+            if self.datagrams and self.greeted and not self.open and not self.token:
+                self.token, self.greeted = frame.id, False
             return
         if frame.kind == RESPONSE:
             self._end(frame.id, frame.body)
@@ -275,7 +287,7 @@ class Client:
     def submit(self, body):
         """A future of the reply. `body` is bytes, or what can be taken for them."""
         body = bytes(memoryview(body))  # here, as the thread that sends it has nobody to tell
-        most = MAX_DATAGRAM - HEADER.size if self.udp else MAX_BODY
+        most = MAX_DATAGRAM - TOKEN_BYTES - HEADER.size if self.udp else MAX_BODY
         if len(body) > most:
             raise ValueError(f"a body has at most {most} bytes, not {len(body)}")
         future = concurrent.futures.Future()

@@ -91,7 +91,7 @@ typedef struct rubato_options {
   uint32_t pin;
   // First CPU that is used by `pin`, as an index; 0 .. 4096; 0 by default.
   uint32_t pin_first;
-  // Stack that a request runs on; 16KiB .. 64MiB; 64KiB by default.
+  // Stack that a request runs on; 16KiB .. 64MiB; 16MiB by default.
   size_t stack_bytes;
   // Requests that can be suspended at once, and one for each worker; 2 .. 30000; 4096 by default.
   uint32_t max_fibers;
@@ -171,6 +171,9 @@ typedef struct rubato_options {
   // Service that a request still gets, and the time that a stop waits for it, when its client has
   // sent its last byte: it may still read, or be gone; 0ns .. 3600s; 100ms by default.
   int64_t half_closed_limit_ns;
+  // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
+  // worker's thread and stack, from its start to its end; 0 or 1; off by default.
+  uint32_t foreign_runtime;
   // end of c-fields
 } rubato_options;
 

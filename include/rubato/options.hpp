@@ -88,7 +88,7 @@ struct Options {
   // First CPU that is used by `pin`, as an index; 0 .. 4096.
   uint32_t pin_first = 0;
   // Stack that a request runs on; 16KiB .. 64MiB.
-  size_t stack_bytes = size_t{64} << 10;
+  size_t stack_bytes = size_t{16} << 20;
   // Requests that can be suspended at once, and one for each worker; 2 .. 30000.
   uint32_t max_fibers = 4096;
   // Where requests come from.
@@ -158,6 +158,9 @@ struct Options {
   // Service that a request still gets, and the time that a stop waits for it, when its client has
   // sent its last byte: it may still read, or be gone; 0ns .. 3600s.
   std::chrono::nanoseconds half_closed_limit = std::chrono::milliseconds(100);
+  // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
+  // worker's thread and stack, from its start to its end.
+  bool foreign_runtime = false;
   // end of c++-fields
 };
 
@@ -189,6 +192,7 @@ struct COptions {
     c.preemption_clock = static_cast<uint32_t>(o.preemption_clock);
     c.stack_bytes = o.stack_bytes;
     c.max_fibers = o.max_fibers;
+    c.foreign_runtime = o.foreign_runtime ? 1 : 0;
     c.idle = static_cast<uint32_t>(o.idle);
     c.idle_spin_ns = o.idle_spin.count();
     c.pin = o.pin ? 1 : 0;

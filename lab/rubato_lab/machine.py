@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+CPUS = Path("/sys/devices/system/cpu")
 
 
 @dataclass(frozen=True)
@@ -95,18 +96,31 @@ def busiest_first(before, after):
     return sorted(common, key=lambda c: before.cores[c].busy - after.cores[c].busy)
 
 
-def siblings_of(core):
-    """The hyper-threads that share a physical core with this one, itself included."""
-    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return {core}
+def parse_cpu_list(text):
+    """'0,4-6' -> {0, 4, 5, 6}."""
     found = set()
-    for part in text.split(","):
+    for part in text.strip().split(","):
         low, _, high = part.partition("-")
         found.update(range(int(low), int(high or low) + 1))
     return found
+
+
+def siblings_of(core, root=CPUS):
+    """The hyper-threads that share a physical core with this one, itself included."""
+    try:
+        text = (root / f"cpu{core}/topology/thread_siblings_list").read_text(encoding="utf-8")
+    except OSError:
+        return {core}
+    return parse_cpu_list(text)
+
+
+def package_of(core, root=CPUS):
+    """The socket; 0 where the kernel does not tell."""
+    try:
+        text = (root / f"cpu{core}/topology/physical_package_id").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    return int(text)
 
 
 def choose_cores(allowed, by_use, siblings=siblings_of):

@@ -48,7 +48,8 @@ def report_object(p999_us=300.0, scan_p999_us=4000.0, rps=10000.0, valid=True, s
         "machine": {"cpu": "made up", "cores": 2}, "version": "0.1.0",
         "send_lag_us": {"p99": 5.0, "max": 90.0, "unsent": 0},
         "noise": {"gaps_over_50us_per_s": 20.0, "gaps_over_100us_per_s": 4.0,
-                  "gaps_over_1ms_per_s": 0.1, "max_gap_us": 2100.0, "steal_percent": 0.2},
+                  "gaps_over_1ms_per_s": 0.1, "max_gap_us": 2100.0, "steal_percent": 0.2,
+                  "stalls": 8, "stalled_ms": 16.0},
         "undisturbed": {"share": 0.9, "stalls": 8, "stalled_ms": 16.0, "server_threads": 1,
                         "rule": {"floor_us": 200.0, "reach_us": 10000.0, "aftermath": 5},
                         "latency_us": latency(30.0, p999_us), "types": [

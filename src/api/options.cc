@@ -35,6 +35,7 @@ constexpr Place kPlaces[] = {
     {"preemption_clock", offsetof(rubato_options, preemption_clock)},
     {"stack", offsetof(rubato_options, stack_bytes)},
     {"max_fibers", offsetof(rubato_options, max_fibers)},
+    {"foreign_runtime", offsetof(rubato_options, foreign_runtime)},
     {"idle", offsetof(rubato_options, idle)},
     {"idle_spin", offsetof(rubato_options, idle_spin_ns)},
     {"pin", offsetof(rubato_options, pin)},

@@ -51,6 +51,9 @@ Result<std::unique_ptr<rubato_server>> rubato_server::create(
   if (!read.ok()) return Error{read.error()};
   Status good = rubato::api::Service::check(read.value());
   if (!good.ok()) return Error{good.error()};
+  if (setup->runtime.foreign_runtime && read->loop != nullptr) {
+    return Error{"foreign_runtime: takes handle or process, not loop, which runs on fibers"};
+  }
   const bool rpc = read->framing == RUBATO_FRAMING_RPC;
   if (rpc && setup->runtime.refuses_late()) {
     return Error{"overload: RUBATO_FRAMING_RPC takes credits, with rpc_target_delay"};
@@ -106,7 +109,7 @@ Status rubato_server::start_metrics() {
   if (setup_.metrics_port < 0) return Done{};
   auto started = rubato::Exporter::start(
       setup_.metrics_bind, static_cast<uint16_t>(setup_.metrics_port),
-      {[this](const rubato::ExporterStats& stats) { return metrics_text(stats); },
+      {[this](rubato::OpenMetrics& out) { expose(out); },
        [this] { return runtime_->serving(); },
        [this] { return rubato::plan_text(*runtime_, types()); }},
       {.connections = kMetricsConnections});
@@ -130,16 +133,13 @@ rubato::ExposedTypes rubato_server::types() const {
   return {[this](uint32_t type) { return service_.type_name(type); }, rubato::kRequestTypes};
 }
 
-std::string rubato_server::metrics_text(const rubato::ExporterStats& exporter) const {
-  rubato::OpenMetrics out;
-  rubato::expose(out, *runtime_, *datapath_, types());
-  rubato::expose(out, exporter);
+void rubato_server::expose(rubato::OpenMetrics& out) {
+  rubato::expose(out, *runtime_, *datapath_, types(), named_types_);
   out.family("rubato_failed", "counter", "Requests that the application failed.");
   out.counter(service_.failed());
   out.family("rubato_malformed", "counter", "Requests that were malformed or too large.");
   out.counter(service_.malformed());
   if (service_.admission() != nullptr) rubato::rpc::expose(out, *service_.admission());
-  return std::move(out).finish();
 }
 
 rubato_stats rubato_server::stats() const {
@@ -162,7 +162,7 @@ rubato_stats rubato_server::stats() const {
   stats.parked = runtime.parked;
   stats.busy_ns = runtime.busy_ns;
   stats.fibers = runtime.fibers;
-  stats.stack_high_water_bytes = runtime.stack_high_water_bytes;
+  stats.stack_high_water_bytes = runtime_->stack_high_water_bytes();
   stats.connections = datapath.flows_open;
   stats.connections_accepted = datapath.flows_accepted;
   stats.connections_refused = datapath.flows_refused;

@@ -49,7 +49,7 @@ struct rubato_server {
   rubato::Status start_metrics();
   rubato::Status start_agent();
   rubato::ExposedTypes types() const;
-  std::string metrics_text(const rubato::ExporterStats& exporter) const;
+  void expose(rubato::OpenMetrics& out);
 
   const rubato::api::Setup setup_;
   rubato::api::Service service_;
@@ -61,6 +61,7 @@ struct rubato_server {
   std::unique_ptr<rubato::Exporter> exporter_;    // reads the runtime, so it goes first
   std::unique_ptr<rubato::AgentPort> agent_;      // as the exporter
   std::atomic<bool> has_run_{false};
+  rubato::NamedTypes named_types_;  // the exporter's thread's own
   std::atomic<uint32_t> metrics_port_{0};
   std::atomic<uint32_t> agent_port_{0};
   std::mutex leftovers_mutex_;  // guards leftovers_

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -37,6 +38,9 @@ class Service final : public Application, public Protocol {
 
   std::unique_ptr<Session> open(const Peer& peer) override;
   void handle(Request& request) override;
+  std::string_view name_of_type(uint32_t type) const override {
+    return type < type_names_.size() ? std::string_view(type_names_[type]) : std::string_view();
+  }
 
   // The body of a worker's fiber if the application has a loop.
   bool has_loop() const { return application_.loop != nullptr; }

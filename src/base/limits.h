@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace rubato::limits {
 
 inline constexpr uint32_t kMaxWorkers = 256;        // worker contexts of one process
@@ -14,6 +16,11 @@ inline constexpr uint32_t kMessageJobs = 16;        // jobs that one message car
 inline constexpr uint32_t kPriorityLevels = 8;      // prioritised wait queues (Synergy 7.4)
 inline constexpr uint32_t kTypes = 64;              // request types that policies tell apart
 inline constexpr uint32_t kBurst = 32;              // requests taken from a datapath at once
+// A worker with requests of its own asks its datapath after so long, or so many of them.
+inline constexpr Nanos kPollEvery = Nanos::micros(50);
+inline constexpr uint32_t kPollPicks = 32;
+// Idle workers take in the arrivals of one that has not asked for so long.
+inline constexpr Nanos kHelpAfter = Nanos::micros(100);
 inline constexpr uint32_t kInboxCapacity = 16384;   // requests waiting at one worker
 inline constexpr uint32_t kSharedCapacity = 16384;  // requests in one global queue
 inline constexpr uint32_t kStealMax = 32;           // requests moved by one steal

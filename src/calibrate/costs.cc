@@ -27,9 +27,10 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"ask by a flag", "an atomic exchange on a line that another CPU polls"},
     {"see the flag", "half of a round trip of two such lines"},
     {"poll, nothing there", "the loopback datapath's queue, 16 times"},
-    {"way in", "from a reply to the begin of the next request, 16 of 512 that waited"},
+    {"way in", "from a reply to the begin of the next request, 32 of 512 that waited, with a poll"},
     {"way out", "from the begin of a request of no service time to its reply, likewise"},
-    {"there and back, idle", "from submit to reply, one request at a time, the worker spinning"},
+    {"submit", "on the client, one request at a time, the worker spinning"},
+    {"submit to reply, idle", "the same, from its begin to the reply on the worker"},
     {"start a slice", "256 times"},
     {"long_begin, long_end", "16 times, in a request"},
     {"slice ends, goes on", "16 checkpoints, at each of which the slice was over"},
@@ -67,8 +68,8 @@ void set_worker(const Samples& s, Costs::Worker& worker) {
   worker.steal_each = nanos(steal_more / 7);
   worker.cache_transfer = nanos(afar);
   worker.feedback = nanos(median(s, Operation::kFeedback) - median(s, Operation::kArm));
-  // The way back is as long as the way there, and no part of it.
-  worker.notice = nanos((median(s, Operation::kIdle) - lone) / 2);
+  // To submit is the client's.
+  worker.notice = nanos(median(s, Operation::kIdle) - median(s, Operation::kSubmit) - lone);
   // A preemption is the end of a slice, a put, a take, and two switches with what belongs to them.
   const double both = median(s, Operation::kPreemption) - median(s, Operation::kSliceEnd) - queued;
   const double least = median(s, Operation::kSwitch);
@@ -109,6 +110,9 @@ Costs costs_of(const Samples& samples) {
   costs.nic.steering = sim::Steering::kRoundRobin;
   costs.nic.ring_capacity = limits::kInboxCapacity;
   costs.nic.burst = limits::kBurst;
+  costs.nic.poll_every = limits::kPollEvery;
+  costs.nic.poll_picks = limits::kPollPicks;
+  costs.nic.help_after = limits::kHelpAfter;
   costs.queue_capacity = limits::kInboxCapacity;
   set_worker(samples, costs.worker);
   set_preemption(samples, costs.preemption);
@@ -136,7 +140,8 @@ sim::CostNotes notes_of(const Samples& samples) {
            is(Operation::kSwitch)},
       {"worker.resume", "The other half, with the tail of\n" + is(Operation::kPreemption)},
       {"worker.notice",
-       "Half of\n" + is(Operation::kIdle) + "\nless one poll, put, take, receive and send."},
+       is(Operation::kIdle) + "\n" + is(Operation::kSubmit) +
+           "\nless the second, one poll, put, take, receive and send."},
       {"preemption.clock", "Each worker looks at the clock at checkpoints of the request."},
       {"preemption.scan",
        "A look and a reading of the clock (timer core only).\n" + is(Operation::kClock)},

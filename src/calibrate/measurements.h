@@ -31,6 +31,7 @@ enum class Operation : uint8_t {
   kPoll,
   kReceive,
   kSend,
+  kSubmit,
   kIdle,
   kArm,
   kFeedback,

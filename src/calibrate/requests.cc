@@ -7,6 +7,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/limits.h"
 #include "calibrate/measurements.h"
 #include "calibrate/partner.h"
 #include "datapath/loopback.h"
@@ -16,7 +17,9 @@
 namespace rubato::calibrate {
 namespace {
 
-constexpr uint32_t kFlows = 32 * kBatch;  // flow kFlows + 1 is the gate's
+// A poll takes so many requests: of as many, one has the poll before it.
+constexpr uint32_t kPolled = limits::kBurst;
+constexpr uint32_t kFlows = 16 * kPolled;  // flow kFlows + 1 is the gate's
 constexpr uint32_t kGate = kFlows + 1;
 constexpr std::string_view kShortest = "SPIN 0 SHORT\r\n";
 constexpr std::string_view kLongest = "SPIN 0 LONG\r\n";
@@ -117,16 +120,16 @@ class Rig {
     for (uint32_t round = 0; round < kWarmRounds; ++round) serve_all();
     while (in.more()) {
       serve_all();
-      for (uint32_t first = kBatch; first < kFlows; first += kBatch)
+      for (uint32_t first = kPolled; first < kFlows; first += kPolled)
         add_batch(meter, first, in, out);
     }
     samples[Operation::kReceive] = in.sample();
     samples[Operation::kSend] = out.sample();
   }
 
-  // From the client's submit to the reply, one request at a time and the worker idle.
+  // The client's submit, and from there to the reply, one request at a time and the worker idle.
   void measure_idle(const Meter& meter, Samples& samples) {
-    Collector whole(meter);
+    Collector submit(meter), whole(meter);
     uint64_t flow = 0;
     while (whole.more()) {
       flow = flow % kFlows + 1;
@@ -135,9 +138,12 @@ class Rig {
       while (now() < submit_at) cpu_pause();
       const uint64_t from = Meter::light_stamp();
       RUBATO_CHECK(datapath_.submit(flow, kShortest));
+      const uint64_t submitted = Meter::light_stamp();
       application_.wait_replies(1);
+      submit.add(meter.light_elapsed_ns(from, submitted), 1);
       whole.add(meter.light_elapsed_ns(from, application_.answered_at(0)), 1);
     }
+    samples[Operation::kSubmit] = submit.sample();
     samples[Operation::kIdle] = whole.sample();
   }
 
@@ -163,12 +169,12 @@ class Rig {
   void add_batch(const Meter& meter, uint32_t first, Collector& in, Collector& out) {
     double in_ns = 0;
     double out_ns = 0;
-    for (uint32_t i = first; i < first + kBatch; ++i) {
+    for (uint32_t i = first; i < first + kPolled; ++i) {
       in_ns += meter.light_elapsed_ns(application_.answered_at(i - 1), application_.begun_at(i));
       out_ns += meter.light_elapsed_ns(application_.begun_at(i), application_.answered_at(i));
     }
-    in.add(in_ns / kBatch, kBatch);
-    out.add(out_ns / kBatch, kBatch);
+    in.add(in_ns / kPolled, kPolled);
+    out.add(out_ns / kPolled, kPolled);
   }
 
   spin::SpinServer spin_{spin::SpinOptions{}};

@@ -32,7 +32,7 @@ class Interleavings {
   enum class Step : uint8_t { kPush, kEvent, kTake, kRelease, kLeave, kDone };
 
   struct World {
-    FlowOwnership ownership;
+    FlowOwnership<> ownership;
     PushList<Item> completed;
     Item items[kFinishers];
     Step steps[kFinishers] = {};

@@ -25,12 +25,17 @@
 //     receive, which sees the bytes.
 // There is no third case, so an owner never leaves a flow idle with an unseen event.
 // The release half of every change publishes the plain fields of the flow to the next owner.
+//
+// Every change, and state(), is even seq_cst, which costs no more: so a thread that drains the
+// datapath sees who owns a flow, or the owner sees that no request is to be taken (drain_flag.h).
+//
+// Sync: see mechanism/queue/sync.h.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "base/check.h"
+#include "mechanism/queue/sync.h"
 
 namespace rubato {
 
@@ -56,6 +61,7 @@ constexpr bool flow_may_move(FlowState from, FlowState to) {
   return false;
 }
 
+template <class Sync = StdSync>
 class FlowOwnership {
  public:
   // The socket had an event, or the flow is to move. True: the flow was idle and the caller now
@@ -88,20 +94,20 @@ class FlowOwnership {
   // The owner gives the flow up; events are ignored from now on.
   void close() { settle(FlowState::kClosing); }
 
-  FlowState state() const { return state_.load(std::memory_order_acquire); }
+  FlowState state() const { return state_.load(std::memory_order_seq_cst); }
 
  private:
   bool move(FlowState& seen, FlowState to) {
     RUBATO_DCHECK(flow_may_move(seen, to));
-    return state_.compare_exchange_strong(seen, to, std::memory_order_acq_rel,
+    return state_.compare_exchange_strong(seen, to, std::memory_order_seq_cst,
                                           std::memory_order_acquire);
   }
   void settle(FlowState to) {
-    const FlowState from = state_.exchange(to, std::memory_order_acq_rel);
+    const FlowState from = state_.exchange(to, std::memory_order_seq_cst);
     RUBATO_CHECK(flow_may_move(from, to));
   }
 
-  std::atomic<FlowState> state_{FlowState::kIdle};
+  typename Sync::template Atomic<FlowState> state_{FlowState::kIdle};
 };
 
 }  // namespace rubato

@@ -3,15 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "datapath/drain_flag.h"
+#include "mechanism/queue/testing/model.h"
 
 namespace rubato {
 namespace {
 
 TEST(FlowOwnership, first_event_takes_and_later_ones_mark) {
-  FlowOwnership ownership;
+  FlowOwnership<> ownership;
   EXPECT_TRUE(ownership.event());
   EXPECT_EQ(ownership.state(), FlowState::kScheduled);
   EXPECT_FALSE(ownership.event());
@@ -23,14 +29,14 @@ TEST(FlowOwnership, first_event_takes_and_later_ones_mark) {
 }
 
 TEST(FlowOwnership, claim_takes_idle_flows_only) {
-  FlowOwnership ownership;
+  FlowOwnership<> ownership;
   EXPECT_TRUE(ownership.claim());
   EXPECT_FALSE(ownership.claim());
   EXPECT_TRUE(ownership.release());
 }
 
 TEST(FlowOwnership, events_of_a_closing_flow_are_ignored) {
-  FlowOwnership ownership;
+  FlowOwnership<> ownership;
   EXPECT_TRUE(ownership.event());
   EXPECT_FALSE(ownership.event());
   ownership.close();
@@ -66,7 +72,7 @@ class Interleaving {
   enum class Step : uint8_t { kReceive, kRelease, kNone };
 
   struct World {
-    FlowOwnership ownership;
+    FlowOwnership<> ownership;
     int in_socket = 0;
     int received = 0;
     int sent = 0;
@@ -125,11 +131,104 @@ TEST(FlowOwnership, no_interleaving_loses_an_event) {
   EXPECT_GT(Interleaving().explore(4), 1000);
 }
 
+// Two pollers with an event each, under the model checker: who gets the flow receives. Forbidden
+// outcomes: bytes that no owner has seen, or two owners at once (the plain cell).
+template <model::Weaken kWeaken>
+model::Report two_pollers_with_events() {
+  struct Scene {
+    bool bring(size_t poller) {
+      bytes[poller].store(1, std::memory_order_relaxed);
+      return ownership.event();
+    }
+    void own() {
+      do {
+        received = bytes[0].load(std::memory_order_relaxed) +
+                   bytes[1].load(std::memory_order_relaxed);
+      } while (!ownership.release());
+    }
+    FlowOwnership<model::Sync<kWeaken>> ownership;
+    std::array<model::Atomic<int>, 2> bytes;
+    model::Plain<int> received;
+  };
+  return model::explore(model::within(3, 3), [](model::Execution& run) {
+    auto scene = std::make_shared<Scene>();
+    for (size_t poller = 0; poller < 2; ++poller) {
+      run.thread([scene, poller] {
+        if (scene->bring(poller)) scene->own();
+      });
+    }
+    run.finally([scene, &run] {
+      run.expect(scene->received == 2, "bytes that no owner has seen");
+      run.expect(scene->ownership.state() == FlowState::kIdle, "an owner that is gone");
+    });
+  });
+}
+
+TEST(FlowOwnership, no_stale_value_loses_an_event_or_makes_two_owners) {
+  const model::Report report = two_pollers_with_events<model::Weaken{}>();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 20u);
+}
+
+TEST(FlowOwnership, an_event_would_be_lost_without_acquire_or_release) {
+  constexpr model::Weaken kExchanges{.exchanges = true};
+  constexpr model::Weaken kLoads{.loads = true};
+  EXPECT_NE(two_pollers_with_events<kExchanges>().failure, "");
+  EXPECT_NE(two_pollers_with_events<kLoads>().failure, "");
+}
+
+// A flow that an event or a sweep takes beside a thread that drains. Forbidden outcome: the thread
+// finds nothing in flight, and the owner takes a request all the same.
+template <model::Weaken kWeaken>
+model::Report taking_a_request_beside_draining(bool another_counts) {
+  using Sync = model::Sync<kWeaken>;
+  struct Scene {
+    FlowOwnership<Sync> ownership;
+    DrainFlag<Sync> draining;
+    model::Atomic<int> drained;  // the flag is set
+    bool took = false;
+    bool none_in_flight = false;
+  };
+  return model::explore(model::within(3, 3), [another_counts](model::Execution& run) {
+    auto scene = std::make_shared<Scene>();
+    const auto count = [scene] {
+      if (scene->drained.load(std::memory_order_acquire) == 0) return;
+      scene->none_in_flight = scene->ownership.state() == FlowState::kIdle;
+    };
+    run.thread([scene] {
+      if (scene->ownership.event()) scene->took = !scene->draining.is_set();
+    });
+    run.thread([scene, count, another_counts] {
+      scene->draining.set();
+      scene->drained.store(1, std::memory_order_release);
+      if (!another_counts) count();
+    });
+    if (another_counts) run.thread(count);
+    run.finally([scene, &run] {
+      run.expect(!scene->took || !scene->none_in_flight, "a request after the last");
+    });
+  });
+}
+
+TEST(FlowOwnership, no_request_is_taken_after_none_was_in_flight) {
+  for (const bool another_counts : {false, true}) {
+    const model::Report report = taking_a_request_beside_draining<model::Weaken{}>(another_counts);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GE(report.executions, 5u);
+  }
+}
+
+TEST(FlowOwnership, one_could_be_without_seq_cst) {
+  constexpr model::Weaken kSeqCst{.seq_cst = true};
+  EXPECT_NE(taking_a_request_beside_draining<kSeqCst>(false).failure, "");
+  EXPECT_NE(taking_a_request_beside_draining<kSeqCst>(true).failure, "");
+}
+
 // Two threads hand one flow to and fro; its plain field has one owner at a time and every sent
 // unit is received.
 TEST(FlowOwnership, threads_pass_the_flow_without_losing_events) {
   constexpr int kEvents = 200'000;
-  FlowOwnership ownership;
+  FlowOwnership<> ownership;
   std::atomic<int> socket{0};
   std::atomic<bool> handed{false};
   std::atomic<bool> stop{false};

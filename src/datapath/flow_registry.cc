@@ -50,6 +50,10 @@ bool FlowRegistry::sweep_one(StreamFlow& flow, Instant now, const SweepRule& rul
     flow.close_idle(true);
     return false;
   }
+  if (is_over(flow, now, rule.output)) {
+    flow.close_idle_over_limit();
+    return false;
+  }
   const uint64_t activity = flow.input_bytes() + flow.output_bytes();
   if (activity != flow.seen_activity || flow.state() != FlowState::kIdle) {
     flow.seen_activity = activity;
@@ -66,6 +70,16 @@ bool FlowRegistry::sweep_one(StreamFlow& flow, Instant now, const SweepRule& rul
     flow.shrunk = true;
   }
   return false;
+}
+
+// True if the peer has left more than the soft limit unread for so long.
+bool FlowRegistry::is_over(StreamFlow& flow, Instant now, const OutputLimit& limit) {
+  if (limit.soft_bytes == 0 || flow.unsent_bytes() <= limit.soft_bytes) {
+    flow.over_since = Instant::never();
+    return false;
+  }
+  flow.over_since = std::min(flow.over_since, now);
+  return now - flow.over_since >= limit.soft_for;
 }
 
 void FlowRegistry::add_to(DatapathStats& stats) const {

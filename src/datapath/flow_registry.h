@@ -18,6 +18,7 @@ struct SweepRule {
   Nanos idle_timeout;         // zero = none
   Nanos shrink_after;         // idle flows give their reply buffer back after this
   bool draining = false;      // close every idle flow
+  OutputLimit output;
 };
 
 class FlowRegistry {
@@ -69,6 +70,7 @@ class FlowRegistry {
 
  private:
   bool sweep_one(StreamFlow& flow, Instant now, const SweepRule& rule);
+  static bool is_over(StreamFlow& flow, Instant now, const OutputLimit& limit);
 
   mutable std::mutex mutex_;
   std::vector<StreamFlow*> flows_;

@@ -35,16 +35,20 @@
 // out of its events and pushes the flow to a queue that it left, and so on (next_stop); the queue
 // that finds none left frees the flow. Each push releases and each FlowList::take_all acquires, so
 // that every use of the flow by a queue happens before the end.
+//
+// Sync: see mechanism/queue/sync.h.
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <vector>
+
+#include "mechanism/queue/sync.h"
 
 namespace rubato {
 
 struct FlowHost;
 
+template <class Sync = StdSync>
 class FlowRoute {
  public:
   explicit FlowRoute(FlowHost& owner_queue)
@@ -70,7 +74,8 @@ class FlowRoute {
   // The owner could not move the wire. A wish that was made meanwhile stands.
   void abort(FlowHost& to) {
     FlowHost* expected = &to;
-    wanted_.compare_exchange_strong(expected, &at(), std::memory_order_relaxed);
+    wanted_.compare_exchange_strong(expected, &at(), std::memory_order_relaxed,
+                                    std::memory_order_relaxed);
   }
 
   // For a closed flow: the queue to pass the flow to; null = free the flow.
@@ -84,8 +89,8 @@ class FlowRoute {
 
  private:
   FlowHost& owner_queue_;
-  std::atomic<FlowHost*> at_;
-  std::atomic<FlowHost*> wanted_;
+  typename Sync::template Atomic<FlowHost*> at_;
+  typename Sync::template Atomic<FlowHost*> wanted_;
   std::vector<FlowHost*> left_;  // may remember events of the flow; each once, never at_
 };
 

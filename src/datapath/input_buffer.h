@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/memory_account.h"
 
 namespace rubato {
 
@@ -28,7 +29,7 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  char* take();
+  char* take();  // null = the heap has nothing
   void give(char* block);
 
  private:
@@ -44,10 +45,12 @@ class BufferPool {
 class InputBuffer {
  public:
   // While the flow is idle, an unfinished request of up to this size is kept in a block of its own
-  // size.
-  static constexpr size_t kStashBytes = 1024;
+  // size. A buffer has so much even if memory is short.
+  static constexpr size_t kStashBytes = MemoryShare::kAlwaysBytes;
 
-  explicit InputBuffer(BufferPool& pool) : pool_(pool) {}
+  // Takes its memory of `account`, which may be null and outlives it.
+  explicit InputBuffer(BufferPool& pool, MemoryAccount* account = nullptr)
+      : pool_(pool), share_(account) {}
   ~InputBuffer() { drop(); }
   InputBuffer(const InputBuffer&) = delete;
   InputBuffer& operator=(const InputBuffer&) = delete;
@@ -64,8 +67,8 @@ class InputBuffer {
 
   // Makes room at the end for at least one byte, moving or growing the buffer as needed; views into
   // it end. `wanted` is the size of the whole request, 0 if unknown. It bounds the growth; memory
-  // is not allocated in advance on the peer's word.
-  void make_room(size_t wanted);
+  // is not allocated in advance on the peer's word. False = there is no memory.
+  bool make_room(size_t wanted);
   char* room() { return data_ + end_; }
   size_t room_size() const { return capacity_ - end_; }
   // So many bytes have been written to room(). Requires size <= room_size().
@@ -79,9 +82,13 @@ class InputBuffer {
 
  private:
   void drop();
-  void move_to(char* data, size_t capacity);
+  void free_data();
+  bool move_to(char* data, size_t capacity);
+  bool take_first_block();
+  void close_gap();
 
   BufferPool& pool_;
+  MemoryShare share_;  // of capacity_
   char* data_ = nullptr;
   size_t capacity_ = 0;
   size_t begin_ = 0;

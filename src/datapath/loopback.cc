@@ -29,7 +29,7 @@ uint64_t LoopbackDatapath::connect(WorkerId queue) {
   {
     std::lock_guard lock(wires_mutex_);
     if (wires_.size() >= shared_.options.max_flows ||
-        shared_.draining.load(std::memory_order_relaxed)) {
+        shared_.draining.is_set()) {
       refused_.fetch_add(1, std::memory_order_relaxed);
       return 0;
     }
@@ -116,7 +116,7 @@ uint32_t LoopbackDatapath::queues() const { return static_cast<uint32_t>(queues_
 DatapathQueue& LoopbackDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
 
 void LoopbackDatapath::drain() {
-  shared_.draining.store(true, std::memory_order_seq_cst);
+  if (!shared_.draining.set()) return;
   for (auto& queue : queues_) queue->wake();
 }
 
@@ -157,12 +157,12 @@ bool LoopbackDatapath::close_flow(uint64_t flow_id) {
 }
 
 bool LoopbackDatapath::steer(uint64_t flow, WorkerId to) {
-  if (to.value >= queues_.size() || shared_.draining.load(std::memory_order_relaxed)) return false;
+  if (to.value >= queues_.size() || shared_.draining.is_set()) return false;
   return shared_.index.steer(flow, &queues_[to.value]->host());
 }
 
 bool LoopbackDatapath::unsteer(uint64_t flow) {
-  if (shared_.draining.load(std::memory_order_relaxed)) return false;
+  if (shared_.draining.is_set()) return false;
   return shared_.index.steer(flow, nullptr);
 }
 

@@ -102,7 +102,7 @@ class LoopbackDatapath final : public Datapath {
   struct Shared {
     LoopbackOptions options;
     Protocol& protocol;
-    std::atomic<bool> draining{false};
+    DrainFlag<> draining{};
     FlowIndex index{};
   };
 

@@ -15,7 +15,7 @@ constexpr Nanos kShrinkAfter = Nanos::seconds(2);
 }  // namespace
 
 OwnerQueue::OwnerQueue(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
-                   const std::atomic<bool>& draining)
+                   const DrainFlag<>& draining)
     : index_(index), last_sweep_(datapath_now()) {
   host_.queue = &queue;
   host_.registry = &registry_;
@@ -74,7 +74,9 @@ uint32_t OwnerQueue::reap() {
 }
 
 void OwnerQueue::sweep(Instant now, size_t most, Nanos timeout) {
-  SweepRule rule{timeout, kShrinkAfter, draining()};
+  const MemoryAccount* const memory = host_.limits.memory;
+  const SweepRule rule{timeout, kShrinkAfter, draining(),
+                       memory != nullptr ? memory->output_limit() : OutputLimit{}};
   if (rule.draining) {
     registry_.sweep(~size_t{0}, now, rule);
     return;

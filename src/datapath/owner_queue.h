@@ -22,7 +22,7 @@ class OwnerQueue {
   static constexpr Nanos kSweepRound = Nanos::seconds(1);
 
   OwnerQueue(DatapathQueue& queue, FlowIndex& index, const FlowLimits& limits,
-           const std::atomic<bool>& draining);
+           const DrainFlag<>& draining);
   ~OwnerQueue();
   OwnerQueue(const OwnerQueue&) = delete;
   OwnerQueue& operator=(const OwnerQueue&) = delete;
@@ -48,7 +48,7 @@ class OwnerQueue {
   // Closes the flows that idle for longer than `timeout` (zero = never), or all idle flows when
   // draining, and shrinks others. Looks at no more than `most` flows, and at no more than are due.
   void sweep(Instant now, size_t most, Nanos timeout);
-  bool draining() const { return host_.draining->load(std::memory_order_relaxed); }
+  bool draining() const { return host_.draining->is_set(); }
 
   // Any thread.
   void add_to(DatapathStats& stats) const;

@@ -2,28 +2,47 @@
 #include "datapath/reply_buffer.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 namespace rubato {
 
+size_t ReplyBuffer::limit() const {
+  const MemoryAccount* const account = share_.account();
+  const uint64_t hard_bytes = account != nullptr ? account->output_limit().hard_bytes : 0;
+  return hard_bytes != 0 ? std::min<size_t>(limit_, hard_bytes) : limit_;
+}
+
 bool ReplyBuffer::grow(size_t size) {
-  if (overflowed_ || size > limit_ || this->size() > limit_ - size) {
+  const size_t most = limit();
+  if (overflowed_ || size > most || this->size() > most - size) {
     overflowed_ = true;
     return false;
   }
   const size_t used = this->size();
-  if (used + size <= capacity_) {
+  if (begin_ > 0) {
     std::memmove(data_.get(), data_.get() + begin_, used);
     begin_ = 0;
     end_ = used;
-    return true;
   }
-  const size_t wanted = std::max({kFirstCapacity, capacity_ * 2, used + size});
-  auto bigger = std::make_unique_for_overwrite<char[]>(wanted);
-  if (used > 0) std::memcpy(bigger.get(), data_.get() + begin_, used);
+  const size_t needed = used + size;
+  if (needed <= capacity_) return true;
+  const size_t roomy = std::max({kFirstCapacity, capacity_ * 2, needed});
+  if (set_capacity(roomy) || (roomy > needed && set_capacity(needed))) return true;
+  overflowed_ = starved_ = true;
+  return false;
+}
+
+bool ReplyBuffer::set_capacity(size_t bytes) {
+  if (!share_.resize(bytes)) return false;
+  std::unique_ptr<char[]> bigger(new (std::nothrow) char[bytes]);
+  if (bigger == nullptr) {
+    static_cast<void>(share_.resize(capacity_));
+    return false;
+  }
+  if (!empty()) std::memcpy(bigger.get(), data_.get(), end_);
   data_ = std::move(bigger);
-  capacity_ = wanted;
-  begin_ = 0;
-  end_ = used;
+  capacity_ = bytes;
   return true;
 }
 

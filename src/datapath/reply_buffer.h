@@ -2,8 +2,10 @@
 //
 // ReplyBuffer: bytes on their way to one client. The worker that runs a request of the flow appends
 // to the buffer, and the datapath drains it. It has one owner at a time, so it is plain memory. It
-// is bounded: an append past the limit drops the bytes and marks the buffer overflowed, and the
-// datapath then closes the flow and counts it. Unit: bytes.
+// is bounded, by a limit of its own and by the memory of the server: an append past these, or for
+// which the heap has nothing, drops the bytes and marks the buffer overflowed, and the datapath
+// then closes the flow and counts it, unless the worker takes back what it has appended. Unit:
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +14,20 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/memory_account.h"
 
 namespace rubato {
 
 class ReplyBuffer {
  public:
-  static constexpr size_t kFirstCapacity = 1024;
+  static constexpr size_t kFirstCapacity = MemoryShare::kAlwaysBytes;
   static constexpr size_t kNoLimit = ~size_t{0};
 
-  explicit ReplyBuffer(size_t limit_bytes = kNoLimit) : limit_(limit_bytes) {}
+  // Takes its memory of `account`, which may be null and outlives it.
+  explicit ReplyBuffer(size_t limit_bytes = kNoLimit, MemoryAccount* account = nullptr)
+      : share_(account), limit_(limit_bytes) {}
+  ReplyBuffer(ReplyBuffer&&) = default;
+  ReplyBuffer& operator=(ReplyBuffer&&) = default;
 
   void append(std::string_view bytes) {
     char* to = reserve(bytes.size());
@@ -43,13 +50,26 @@ class ReplyBuffer {
   size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
   bool overflowed() const { return overflowed_; }
+  // Overflowed for want of memory.
+  bool starved() const { return starved_; }
   size_t capacity() const { return capacity_; }
 
   // The first `size` unsent bytes have left. Requires size <= size().
   void consume(size_t size) {
     RUBATO_DCHECK(size <= this->size());
     begin_ += size;
+    consumed_ += size;
     if (begin_ == end_) begin_ = end_ = 0;
+  }
+
+  // The position behind what was appended so far, for take_back.
+  uint64_t mark() const { return consumed_ + size(); }
+  // Takes back what was appended since, and any overflow. False = some of it has left already.
+  bool take_back(uint64_t mark) {
+    if (mark < consumed_) return false;
+    end_ = begin_ + static_cast<size_t>(mark - consumed_);
+    overflowed_ = starved_ = false;
+    return true;
   }
 
   // Gives memory back when an emptied buffer has grown past `keep_bytes`.
@@ -57,17 +77,23 @@ class ReplyBuffer {
     if (!empty() || capacity_ <= keep_bytes) return;
     data_.reset();
     capacity_ = 0;
+    static_cast<void>(share_.resize(0));
   }
 
  private:
+  size_t limit() const;
   bool grow(size_t size);
+  bool set_capacity(size_t bytes);
 
   std::unique_ptr<char[]> data_;
+  MemoryShare share_;
   size_t begin_ = 0;
   size_t end_ = 0;
   size_t capacity_ = 0;
   size_t limit_;
+  uint64_t consumed_ = 0;  // in all
   bool overflowed_ = false;
+  bool starved_ = false;
 };
 
 }  // namespace rubato

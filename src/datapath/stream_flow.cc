@@ -2,6 +2,7 @@
 #include "datapath/stream_flow.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -22,8 +23,8 @@ void add(std::atomic<uint64_t>& counter, uint64_t n) {
 StreamFlow::StreamFlow(FlowHost& host, uint64_t id, std::string peer, Instant opened)
     : idle_since(opened),
       route_(host),
-      input_(host.pool),
-      reply_buffer_(host.limits.output_bytes),
+      input_(host.pool, host.limits.memory),
+      reply_buffer_(host.limits.output_bytes, host.limits.memory),
       id_(id),
       peer_(std::move(peer)),
       opened_(opened) {
@@ -111,12 +112,13 @@ void StreamFlow::note_overflow() {
 bool StreamFlow::may_frame() const {
   return !broken_ && !close_when_sent_ &&
          client_state_.load(std::memory_order_relaxed) != ClientState::kGone &&
-         !present().draining->load(std::memory_order_relaxed);
+         !present().draining->is_set();
 }
 
 // The owner's loop: complete, send, frame, receive, until `out` is full, or there is nothing to do
 // before the next event. Replies come first: while some are unsent no request is taken, which is
-// the back-pressure. A flow with no request in service moves to the queue that wants it.
+// the back-pressure; bytes are still received, up to kReadAheadBytes, as a peer may send a whole
+// pipeline before it reads. A flow with no request in service moves to the queue that wants it.
 uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
   uint32_t taken = 0;
   uint32_t answered = 0;
@@ -125,6 +127,10 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
     if (!broken_ && reply_buffer_.empty()) session->on_push(reply_buffer_);
     if (!broken_ && !push_out()) lose();
     const bool sent = !broken_ && reply_buffer_.empty();
+    if (sent && unsent_bytes() > 0) {  // what is to be pushed has waited for this
+      unsent_.store(0, std::memory_order_relaxed);
+      continue;
+    }
     if (broken_ || (sent && route_.settled() && !may_frame())) {
       if (end()) return taken;
       continue;
@@ -134,15 +140,16 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
       return taken;
     }
     const bool full = !keeps_order() && outstanding() >= concurrency_;
-    if (!sent || full || !route_.settled()) {
+    const bool ahead = !sent && reads_ahead();
+    if ((!sent && !ahead) || full || !route_.settled()) {
       if (let_go()) return taken;
       continue;
     }
-    if (taken == out.size() && (!drained_ || !input_.unread().empty())) {
+    if (!ahead && taken == out.size() && (!drained_ || !input_.unread().empty())) {
       yield();
       return taken;
     }
-    if (taken < out.size()) {
+    if (!ahead && taken < out.size()) {
       Request* next = nullptr;
       switch (frame_run(next, answered)) {
         case Framed::kRequest:
@@ -175,6 +182,12 @@ uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
   }
 }
 
+bool StreamFlow::reads_ahead() const {
+  const MemoryAccount* const memory = present().limits.memory;
+  if (memory != nullptr && !memory->has_plenty()) return false;
+  return !drained_ && !ended_ && input_.unread().size() < kReadAheadBytes;
+}
+
 void StreamFlow::yield() {
   FlowHost& here = present();
   here.yielded.push(*this);
@@ -205,7 +218,7 @@ void StreamFlow::take_completed() {
 
 FlowRequest& StreamFlow::take_spare() {
   if (spare_.empty()) {
-    auto made = std::make_unique<FlowRequest>(present().limits.output_bytes);
+    auto made = std::make_unique<FlowRequest>(present().limits);
     made->own_data = session->make_request_data();
     made->data = made->own_data.get();
     made->session = session;
@@ -223,7 +236,7 @@ void StreamFlow::recycle(FlowRequest& request) {
   RUBATO_DCHECK(spare_.size() < several_.size());
   if (request.bytes.capacity() > FlowRequest::kKeptBytes) std::string().swap(request.bytes);
   if (request.replies.overflowed()) {
-    request.replies = ReplyBuffer(present().limits.output_bytes);
+    request.replies = ReplyBuffer(present().limits.output_bytes, present().limits.memory);
   } else {
     request.replies.consume(request.replies.size());
     request.replies.shrink(FlowRequest::kKeptBytes);
@@ -242,7 +255,18 @@ StreamFlow::Framed StreamFlow::frame_run(Request*& next, uint32_t& answered) {
   }
 }
 
+// Without memory for the next request the connection ends, and is counted.
 StreamFlow::Framed StreamFlow::frame_next(Request*& next) {
+  try {
+    return frame_first(next);
+  } catch (const std::bad_alloc&) {
+    present().input_limit.fetch_add(1, std::memory_order_relaxed);
+    lose();
+    return Framed::kAnswered;
+  }
+}
+
+StreamFlow::Framed StreamFlow::frame_first(Request*& next) {
   const std::string_view unread = input_.unread();
   if (unread.size() <= frame_tried_ || unread.size() < frame_wanted_) return Framed::kNothing;
   FlowRequest* const one_of_several = keeps_order() ? nullptr : &take_spare();
@@ -292,16 +316,17 @@ StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_byte
 }
 
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
-  if (input_.unread().size() >= present().limits.input_bytes) {
+  const auto too_much = [this] {
     present().input_limit.fetch_add(1, std::memory_order_relaxed);
     return Pull::kClose;
-  }
+  };
+  if (input_.unread().size() >= present().limits.input_bytes) return too_much();
   if (turn_bytes_ >= kTurnBytes) return Pull::kYield;
   if (turn.now == Instant::never()) {
     turn.now = datapath_now();
     turn.late = turn.now - received_at_ > kLate;
   }
-  input_.make_room(frame_wanted_);
+  if (!input_.make_room(frame_wanted_)) return too_much();
   const size_t room = input_.room_size();
   Instant when = turn.now;
   const Transfer got = receive(input_.room(), room, turn.late, when);

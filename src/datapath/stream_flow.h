@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "datapath/datapath.h"
+#include "datapath/drain_flag.h"
 #include "datapath/flow_ownership.h"
 #include "datapath/flow_route.h"
 #include "datapath/input_buffer.h"
@@ -47,18 +48,19 @@ using FlowList = PushList<StreamFlow>;
 struct FlowLimits {
   size_t input_bytes = size_t{1} << 30;   // of one request that is not complete yet
   size_t output_bytes = size_t{1} << 28;  // of replies that the peer has not taken
+  MemoryAccount* memory = nullptr;        // of all connections together; null = no bound
 };
 
 struct FlowHost {
   DatapathQueue* queue = nullptr;
   FlowRegistry* registry = nullptr;  // of the flows that this queue owns
   FlowLimits limits;
-  const std::atomic<bool>* draining = nullptr;
+  const DrainFlag<>* draining = nullptr;
   BufferPool pool;
   FlowList closed;   // for the queue to free or to pass on
   FlowList yielded;  // the list owns these flows; the queue's next poll advances them
   std::atomic<uint64_t> overflowed{0};
-  std::atomic<uint64_t> input_limit{0};
+  std::atomic<uint64_t> input_limit{0};  // also for want of memory
   std::atomic<uint64_t> steered{0};    // flows that came here from elsewhere
   std::atomic<uint64_t> unsteered{0};  // flows that came back
 };
@@ -81,7 +83,7 @@ struct FlowRequest : Request {
   // Buffers up to this size are kept for the next request.
   static constexpr size_t kKeptBytes = 4096;
 
-  explicit FlowRequest(size_t output_limit_bytes) : replies(output_limit_bytes) {
+  explicit FlowRequest(const FlowLimits& limits) : replies(limits.output_bytes, limits.memory) {
     reply = &replies;
   }
 
@@ -95,6 +97,9 @@ class StreamFlow : public Request {
  public:
   // Replies of a pipeline are sent at the latest when this much has gathered.
   static constexpr size_t kCoalesceBytes = 64 * 1024;
+  // So many bytes of requests are received while replies to earlier ones are unsent; none if memory
+  // is short.
+  static constexpr size_t kReadAheadBytes = 16 * 1024 * 1024;
   // A flow lets others in after this much input, be it one huge request or a pipeline without end.
   static constexpr size_t kTurnBytes = 512 * 1024;
   // So many requests that need not be run are answered before other flows get a turn.
@@ -134,6 +139,10 @@ class StreamFlow : public Request {
   // Called by the home's poller to close the idle flow (idle too long, draining). Unsent replies
   // keep it open when `after_replies`. False: the flow stays open, or has an owner.
   bool close_idle(bool after_replies);
+  // The same whose unsent replies are over the soft limit; counted.
+  void close_idle_over_limit() {
+    if (close_idle(false)) present().overflowed.fetch_add(1, std::memory_order_relaxed);
+  }
   // Called by the home's poller: gives back memory that an idle flow need not hold.
   void shrink_idle();
   // No request of the flow is framed any more. Any thread that keeps the flow from being freed.
@@ -183,6 +192,7 @@ class StreamFlow : public Request {
   size_t registry_index = 0;
   uint64_t seen_activity = 0;
   Instant idle_since;
+  Instant over_since = Instant::never();  // unsent replies are over the soft limit
   bool shrunk = false;
 
   StreamFlow* next_in_list = nullptr;  // guarded by the list that holds the flow
@@ -214,6 +224,7 @@ class StreamFlow : public Request {
   uint32_t advance(Turn turn, std::span<Request*> out);
   Request* finished_in_order();
   Framed frame_next(Request*& next);
+  Framed frame_first(Request*& next);
   Framed frame_run(Request*& next, uint32_t& answered);
   Framed hand_out(FlowRequest& request, size_t length_bytes);
   void take_completed();
@@ -227,6 +238,7 @@ class StreamFlow : public Request {
   void close();
   bool end();
   bool may_frame() const;
+  bool reads_ahead() const;
   bool keeps_order() const { return concurrency_ == 1; }
   // Requests that were handed out and not completed by an owner. (A flow that keeps the order hands
   // out none: it has an owner while its request is in service.)
@@ -241,8 +253,8 @@ class StreamFlow : public Request {
   void recycle(FlowRequest& request);
   FlowHost& present() const { return route_.at(); }
 
-  FlowRoute route_;
-  FlowOwnership ownership_;
+  FlowRoute<> route_;
+  FlowOwnership<> ownership_;
   // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted. The owner
   // learns the state of the connection itself when it receives or sends.
   std::atomic<ClientState> client_state_{ClientState::kOpen};

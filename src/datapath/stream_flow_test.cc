@@ -44,7 +44,7 @@ class EndlessFlow final : public StreamFlow {
 TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
   testing::LineProtocol protocol;
   NoQueue queue;
-  const std::atomic<bool> draining{false};
+  const DrainFlag<> draining;
   FlowHost host;
   host.queue = &queue;
   host.draining = &draining;
@@ -65,6 +65,101 @@ TEST(StreamFlow, a_pipeline_without_end_yields_and_goes_on_when_resumed) {
   }
 }
 
+// A peer that sends a whole pipeline of empty lines before it reads the first reply. The wire holds
+// kWindow bytes of replies.
+class PipelineFlow final : public StreamFlow {
+ public:
+  static constexpr size_t kWindow = 1000;
+
+  PipelineFlow(FlowHost& host, size_t lines)
+      : StreamFlow(host, 1, "pipeline", Instant()), left_(lines) {}
+
+  size_t left() const { return left_; }
+  size_t replied() const { return replied_; }
+
+ protected:
+  Transfer receive(char* to, size_t room, bool, Instant&) override {
+    const size_t bytes = std::min(room, left_);
+    if (bytes == 0) return {};
+    std::fill(to, to + bytes, '\n');
+    left_ -= bytes;
+    return {Transfer::State::kMoved, bytes};
+  }
+  Transfer transmit(std::string_view bytes) override {
+    const size_t taken = left_ == 0 ? bytes.size() : std::min(bytes.size(), kWindow - replied_);
+    if (taken == 0) return {};
+    replied_ += taken;
+    return {Transfer::State::kMoved, taken};
+  }
+  void hang_up() override {}
+  bool rewire(FlowHost&, FlowHost&) override { return true; }
+  void unwire(FlowHost&) override {}
+
+ private:
+  size_t left_;
+  size_t replied_ = 0;
+};
+
+TEST(StreamFlow, a_peer_may_send_a_whole_pipeline_before_it_reads) {
+  testing::LineProtocol protocol;
+  NoQueue queue;
+  const DrainFlag<> draining;
+  FlowHost host;
+  host.queue = &queue;
+  host.draining = &draining;
+  constexpr size_t kLines = StreamFlow::kReadAheadBytes / 8;
+  PipelineFlow flow(host, kLines);
+  flow.attach(protocol.open({1, "pipeline"}));
+
+  Request* request = nullptr;
+  flow.on_event(host, {&request, 1}, Instant(1), false, false);
+  size_t served = 0;
+  for (int turn = 0; turn < 100; ++turn) {
+    for (; request != nullptr; ++served) {
+      request->reply->append("\n");
+      request = queue.finish(*request);
+    }
+    if (flow.replied() == kLines) break;
+    if (host.yielded.take_all() != nullptr) {
+      flow.resume({&request, 1}, Instant(1), false);
+    } else {  // the peer has read
+      flow.on_event(host, {&request, 1}, Instant(1), false, true);
+    }
+  }
+  EXPECT_EQ(flow.left(), 0u);
+  EXPECT_EQ(served, kLines);
+  EXPECT_EQ(flow.replied(), kLines);
+}
+
+// The peer never reads: its requests are held back once enough of them wait.
+TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded) {
+  testing::LineProtocol protocol;
+  NoQueue queue;
+  const DrainFlag<> draining;
+  FlowHost host;
+  host.queue = &queue;
+  host.draining = &draining;
+  PipelineFlow flow(host, SIZE_MAX);
+  flow.attach(protocol.open({1, "pipeline"}));
+
+  Request* request = nullptr;
+  flow.on_event(host, {&request, 1}, Instant(1), false, false);
+  size_t turns = 0;
+  for (; turns < 1000; ++turns) {
+    while (request != nullptr) {
+      request->reply->append("\n");
+      request = queue.finish(*request);
+    }
+    if (host.yielded.take_all() == nullptr) break;
+    flow.resume({&request, 1}, Instant(1), false);
+  }
+  EXPECT_LT(turns, 1000u);
+  EXPECT_EQ(flow.state(), FlowState::kIdle);
+  const size_t received = SIZE_MAX - flow.left();
+  EXPECT_GE(received, StreamFlow::kReadAheadBytes);
+  EXPECT_LT(received, 3 * StreamFlow::kReadAheadBytes);
+}
+
 // A wire that no other queue takes, as when the kernel has no memory left for it.
 class FixedFlow final : public StreamFlow {
  public:
@@ -82,7 +177,7 @@ TEST(StreamFlow, a_flow_whose_wire_cannot_be_moved_stays_and_is_looked_at_again)
   testing::LineProtocol protocol;
   NoQueue here;
   NoQueue there;
-  const std::atomic<bool> draining{false};
+  const DrainFlag<> draining;
   FlowHost owner_queue;
   owner_queue.queue = &here;
   owner_queue.draining = &draining;

@@ -71,7 +71,7 @@ uint32_t TcpDatapath::queues() const { return static_cast<uint32_t>(queues_.size
 DatapathQueue& TcpDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
 
 void TcpDatapath::drain() {
-  if (shared_.draining.exchange(true, std::memory_order_seq_cst)) return;
+  if (!shared_.draining.set()) return;
   for (auto& queue : queues_) queue->drain();
 }
 
@@ -110,12 +110,12 @@ bool TcpDatapath::close_flow(uint64_t flow_id) {
 }
 
 bool TcpDatapath::steer(uint64_t flow, WorkerId to) {
-  if (to.value >= queues_.size() || shared_.draining.load(std::memory_order_relaxed)) return false;
+  if (to.value >= queues_.size() || shared_.draining.is_set()) return false;
   return shared_.index.steer(flow, &queues_[to.value]->host());
 }
 
 bool TcpDatapath::unsteer(uint64_t flow) {
-  if (shared_.draining.load(std::memory_order_relaxed)) return false;
+  if (shared_.draining.is_set()) return false;
   return shared_.index.steer(flow, nullptr);
 }
 

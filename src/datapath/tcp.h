@@ -87,7 +87,7 @@ class TcpDatapath : public Datapath {
     std::atomic<int64_t> idle_timeout_ns;
     std::atomic<uint64_t> next_flow{1};
     std::atomic<uint32_t> open_flows{0};
-    std::atomic<bool> draining{false};
+    DrainFlag<> draining;
     FlowIndex index;
   };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 
 #include "datapath/tcp_queue.h"
 
@@ -40,7 +41,12 @@ bool TcpQueue::accept_one(uint32_t port, Instant now) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refuse(std::move(socket), over_limit_reply(port));
   } else {
-    admit(std::move(socket), from, port, now);
+    try {
+      admit(std::move(socket), from, port, now);
+    } catch (const std::bad_alloc&) {
+      shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
+      refused_.fetch_add(1, std::memory_order_relaxed);
+    }
   }
   return true;
 }
@@ -55,12 +61,12 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
   auto flow =
       std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now,
                                 std::move(socket), shared_.options.kernel_timestamps);
-  if (session == nullptr || !watch(*flow)) {
+  if (session != nullptr) flow->attach(std::move(session));
+  if (flow->session_ptr() == nullptr || !watch(*flow)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  flow->attach(std::move(session));
   owner_queue_.add(std::move(flow));
 }
 

@@ -183,16 +183,14 @@ void TcpQueue::wait(Nanos limit, std::span<DatapathQueue* const> delegated) {
   // The sweep must go on while a client is connected or a listener waits to be heard again.
   const bool sweeping = shared_.open_flows.load(std::memory_order_relaxed) > 0;
   if (sweeping || accept_again_ != Instant()) limit = std::min(limit, OwnerQueue::kSweepRound);
-  waiting_.store(true, std::memory_order_seq_cst);
-  if (!woken_.load(std::memory_order_seq_cst)) {
+  if (wake_token_.begin_wait()) {
     if (delegated.empty()) {
       harvest(kEventBurst, limit);
     } else {
       sleep_as_proxy(delegated, limit);
     }
   }
-  waiting_.store(false, std::memory_order_relaxed);
-  woken_.exchange(false, std::memory_order_acq_rel);
+  wake_token_.end_wait();
   note_unfinished();
   last_poll_ = datapath_now();
 }
@@ -210,16 +208,12 @@ void TcpQueue::sleep_as_proxy(std::span<DatapathQueue* const> delegated, Nanos l
 }
 
 bool TcpQueue::delegate_to(DatapathQueue* proxy) {
-  proxy_.store(proxy, std::memory_order_relaxed);
-  woken_.exchange(false, std::memory_order_acq_rel);
+  wake_token_.delegate_to(proxy);
   return true;
 }
 
 void TcpQueue::wake() {
-  const bool again = woken_.exchange(true, std::memory_order_seq_cst);
-  if (DatapathQueue* proxy = proxy_.load(std::memory_order_relaxed)) proxy->wake();
-  if (again) return;
-  if (!waiting_.load(std::memory_order_seq_cst)) return;
+  if (!wake_token_.wake()) return;
   const uint64_t one = 1;
   // Fails only when the counter is full of wakes that no thread needed to read; each was an event.
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);

@@ -8,15 +8,8 @@
 // freed only while none are remembered, here and at the queues that the flow has left
 // (flow_route.h), so no event ever names a freed flow.
 //
-// Waking. wake() stores `woken_` and then loads `waiting_`; wait() stores `waiting_` and then loads
-// `woken_`; all four are seq_cst, so at least one side sees the other: the waker writes the
-// eventfd, or the waiter does not sleep. wake() is remembered for the next wait.
-//
-// Delegation. delegate_to() stores `proxy_` and then exchanges `woken_`, wake() exchanges `woken_`
-// and then loads `proxy_`. Both exchanges acquire and release: if the exchange of wake() is the
-// later one, wake() finds the proxy poller and wakes it too; if that of delegate_to() is, the work
-// that wake() announced is there to be polled. An event from the kernel ends the proxy poller's
-// wait through this queue's epoll instance.
+// Waking and delegation are those of wake_token.h, with an eventfd in the epoll instance. An event
+// from the kernel ends the proxy poller's wait through this queue's epoll instance.
 #pragma once
 
 #include <sys/epoll.h>
@@ -28,6 +21,7 @@
 #include "datapath/owner_queue.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_flow.h"
+#include "datapath/wake_token.h"
 
 namespace rubato {
 
@@ -105,9 +99,7 @@ class TcpQueue final : public DatapathQueue {
   // remembers(), for pending
   alignas(limits::kCacheLineBytes) std::atomic<bool> unfinished_{false};
   std::atomic<uint64_t> refused_{0};
-  alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
-  std::atomic<bool> woken_{false};
-  std::atomic<DatapathQueue*> proxy_{nullptr};
+  WakeToken<DatapathQueue> wake_token_;
 };
 
 }  // namespace rubato

@@ -30,7 +30,7 @@ bool read_times(const Fd& file, ScheduleTimes& times) {
 }  // namespace
 
 bool parse_schedstat(std::string_view text, ScheduleTimes& times) {
-  std::array<int64_t, 2> figures{};
+  std::array<int64_t, 3> figures{};
   const char* at = text.data();
   const char* const end = at + text.size();
   for (int64_t& figure : figures) {
@@ -39,7 +39,7 @@ bool parse_schedstat(std::string_view text, ScheduleTimes& times) {
     if (problem != std::errc()) return false;
     at = stop;
   }
-  times = {Nanos(figures[0]), Nanos(figures[1])};
+  times = {Nanos(figures[0]), Nanos(figures[1]), figures[2]};
   return true;
 }
 
@@ -60,7 +60,7 @@ Result<CoreWatch> CoreWatch::open(uint32_t server, bool sleeps) {
     Fd file(::open((task->path() / "schedstat").c_str(), O_RDONLY | O_CLOEXEC));
     ScheduleTimes times;
     if (!file.open() || !read_times(file, times)) continue;
-    counted = counted || times.ran > Nanos(0);
+    counted = counted || times.turns > 0;  // a young thread may have run for no time yet
     watch.threads_.push_back({std::move(file), {}, {}});
   }
   if (!counted) {
@@ -86,7 +86,7 @@ void CoreWatch::begin() {
 void CoreWatch::keep_busy() {
   Nanos most;
   for (Thread& thread : threads_) {
-    ScheduleTimes times{thread.ran, {}};
+    ScheduleTimes times{.ran = thread.ran, .waited = {}};
     read_times(thread.schedstat, times);
     thread.ran = times.ran - thread.ran;
     most = std::max(most, thread.ran);

@@ -31,9 +31,10 @@ inline constexpr double kBusyShare = 0.1;
 // The first two figures of a schedstat file.
 struct ScheduleTimes {
   Nanos ran, waited;
+  int64_t turns = 0;  // times that the thread got a core
 };
 
-// Fails (false) on text that does not begin with two whole numbers.
+// Fails (false) on text that does not begin with three whole numbers.
 bool parse_schedstat(std::string_view text, ScheduleTimes& times);
 
 class CoreWatch {

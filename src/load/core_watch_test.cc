@@ -12,12 +12,13 @@
 namespace rubato::load {
 namespace {
 
-TEST(CoreWatch, schedstat_is_time_run_then_time_waited) {
+TEST(CoreWatch, schedstat_is_time_run_then_time_waited_then_turns) {
   ScheduleTimes times;
   ASSERT_TRUE(parse_schedstat("1344581722 31100392 9468\n", times));
   EXPECT_EQ(times.ran, Nanos(1344581722));
   EXPECT_EQ(times.waited, Nanos(31100392));
-  for (const char* text : {"", " ", "12", "12 ", "x 1 2", "1 y 2"}) {
+  EXPECT_EQ(times.turns, 9468);
+  for (const char* text : {"", " ", "12", "12 ", "x 1 2", "1 y 2", "1 2", "1 2 z"}) {
     EXPECT_FALSE(parse_schedstat(text, times)) << text;
   }
 }

@@ -215,7 +215,9 @@ void Recorder::add_live_figures(RunReport& report, Nanos ran) const {
                              .over_100us_per_s = per_second(gaps_100us_, ran),
                              .over_1ms_per_s = per_second(gaps_1ms_, ran),
                              .max_gap_us = max_gap_.micros(),
-                             .steal_percent = {}};
+                             .steal_percent = {},
+                             .stalls = undisturbed_.stalls().count(),
+                             .stalled_ms = undisturbed_.stalls().lost().micros() / 1e3};
   report.timeline_slice_s = kTimelineSlice.seconds();
   report.timeline = timeline_;
   if (!first_error_.empty()) report.settings.emplace_back("first_error", first_error_);

@@ -161,10 +161,13 @@ TEST(Recorder, a_closed_loop_has_no_schedule_to_keep) {
   options.closed_clients = 3;
   Recorder recorder(options, kOneType);
   fill(recorder, 10, Nanos::seconds(1));
+  recorder.stalled({Nanos::millis(5), Nanos::millis(8), Nanos::millis(2)});
   const RunReport report = recorder.report(Nanos::seconds(10));
   EXPECT_TRUE(report.valid);
   EXPECT_EQ(report.loop, "closed");
   EXPECT_FALSE(report.send_lag.has_value());
+  EXPECT_FALSE(report.undisturbed.has_value());
+  EXPECT_DOUBLE_EQ(report.noise->stalled_ms, 2.0);
 }
 
 TEST(Recorder, gaps_of_the_poll_loop_are_noise) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace rubato {
 namespace {
 
@@ -11,10 +13,36 @@ TEST(OpenMetrics, counter_is_named_total_and_the_text_ends_with_eof) {
   out.family("rubato_requests", "counter", "Requests finished.");
   out.counter(42);
   EXPECT_EQ(std::move(out).finish(),
-            "# TYPE rubato_requests counter\n"
             "# HELP rubato_requests Requests finished.\n"
+            "# TYPE rubato_requests counter\n"
             "rubato_requests_total 42\n"
             "# EOF\n");
+}
+
+TEST(OpenMetrics, the_older_format_names_a_counter_like_its_sample_and_has_no_end) {
+  OpenMetrics out(MetricsFormat::kText);
+  out.family("rubato_busy_seconds", "counter", "Time.");
+  out.counter_seconds(0.5);
+  EXPECT_EQ(std::move(out).finish(),
+            "# HELP rubato_busy_seconds_total Time.\n"
+            "# TYPE rubato_busy_seconds_total counter\n"
+            "rubato_busy_seconds_total 0.5\n");
+}
+
+TEST(OpenMetrics, a_brief_histogram_has_fewer_buckets_with_the_same_counts) {
+  Histogram values;
+  values.record(Nanos::micros(3));
+  values.record(Nanos::millis(3));
+  OpenMetrics out(MetricsFormat::kOpenMetrics, MetricsDetail::kBrief);
+  out.family("latency_seconds", "histogram", "Time.");
+  out.histogram(values);
+  const std::string text = std::move(out).finish();
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 20);
+  for (const char* line : {"latency_seconds_bucket{le=\"4e-06\"} 1\n",
+                           "latency_seconds_bucket{le=\"16.777216\"} 2\n",
+                           "latency_seconds_bucket{le=\"+Inf\"} 2\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
 }
 
 TEST(OpenMetrics, label_values_are_escaped) {

@@ -66,7 +66,9 @@ Json noise_json(const NoiseReport& n) {
           {"gaps_over_100us_per_s", n.over_100us_per_s},
           {"gaps_over_1ms_per_s", n.over_1ms_per_s},
           {"max_gap_us", n.max_gap_us},
-          {"steal_percent", or_null(n.steal_percent)}};
+          {"steal_percent", or_null(n.steal_percent)},
+          {"stalls", n.stalls},
+          {"stalled_ms", n.stalled_ms}};
 }
 
 Json undisturbed_json(const UndisturbedReport& u) {

@@ -74,11 +74,14 @@ struct SendLag {
   uint64_t unsent = 0;  // due before the end but never sent
 };
 
-// What disturbed the generator while it ran: times between two turns of its poll loop.
+// What disturbed the generator while it ran: times between two turns of its poll loop, and stalls
+// as UndisturbedReport has them, which closed loops lack.
 struct NoiseReport {
   double over_50us_per_s = 0, over_100us_per_s = 0, over_1ms_per_s = 0;
   double max_gap_us = 0;
   std::optional<double> steal_percent;  // CPU time the hypervisor took away, all CPUs
+  uint64_t stalls = 0;
+  double stalled_ms = 0;
 };
 
 // The requests that no stall of the machine touched, by a rule that looks at when they were due

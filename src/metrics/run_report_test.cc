@@ -59,6 +59,7 @@ TEST(RunReport, counters_and_live_parts_are_written_when_known) {
   r.counters->preemptions = 7;
   r.counters->more = {{"hints", 3}};
   r.noise = NoiseReport{};
+  r.noise->stalled_ms = 2.5;
   r.send_lag = SendLag{};
   r.undisturbed = UndisturbedReport{};
   r.undisturbed->share = 0.75;
@@ -70,6 +71,7 @@ TEST(RunReport, counters_and_live_parts_are_written_when_known) {
   EXPECT_EQ(json["counters"]["hints"], 3);
   EXPECT_EQ(json["timeline"]["slices"][0]["latency_us"]["get"]["p50"], 9.0);
   EXPECT_TRUE(json["noise"]["steal_percent"].is_null());
+  EXPECT_EQ(json["noise"]["stalled_ms"], 2.5);
   EXPECT_EQ(json["undisturbed"]["share"], 0.75);
   EXPECT_EQ(json["undisturbed"]["types"][0]["count"], 3);
   EXPECT_TRUE(json["undisturbed"]["rule"].contains("floor_us"));

@@ -53,6 +53,8 @@ class RefusalRule {
   explicit RefusalRule(const RefusalSettings& settings) : settings_(settings) {}
 
   const RefusalSettings& settings() const { return settings_; }
+  // From the next request on.
+  void change(const RefusalSettings& settings) { settings_ = settings; }
 
   // The worker has run out of work.
   void ran_out(Instant now) {

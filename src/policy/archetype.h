@@ -76,6 +76,12 @@ inline constexpr bool kDispatches =
       policy.dispatch(central, host);
     };
 
+// True if the policy gives arrivals to their own worker only, so that no other worker takes them
+// in.
+template <Policy P>
+inline constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
+                                     P::kQueues[0].sharing == Sharing::kOwner;
+
 namespace internal {
 
 // A name found in two bases is ambiguous, so `&Named<P>::route` is ill-formed exactly if P declares

@@ -33,7 +33,7 @@ using testing::Replay;
 using testing::Seeds;
 using testing::test_seeds;
 
-constexpr uint64_t kRuns = 200;
+constexpr uint64_t kRuns = 100;
 constexpr uint64_t kFloods = 20;
 constexpr uint64_t kRunsPerFlood = 10;  // of RUBATO_SEEDS
 

@@ -33,12 +33,13 @@ bool ClientSession::next_frame(std::string& out, Instant now) {
   return true;
 }
 
-// The first request goes along with the hello (CoreSync III-A). If the queue is empty, it goes
-// later, and needs no credit all the same.
+// The first request goes along with the hello (CoreSync III-A), over UDP with the one that has the
+// token. If the queue is empty, it goes later, and needs no credit all the same.
 bool ClientSession::send_first(std::string& out, Instant now) {
   state_ = State::kGreeted;
   asked_at_ = now;
-  if (queue_.empty()) {
+  const bool needs_token = options_.datagrams && token_ == 0;
+  if (queue_.empty() || needs_token) {
     send(Kind::kHello, out, 0, {});
   } else {
     send_request(Kind::kHello, out, now);
@@ -69,7 +70,23 @@ bool ClientSession::send_demand(std::string& out, Instant now) {
 
 void ClientSession::send(Kind kind, std::string& out, uint64_t id, std::string_view body) {
   advertised_demand_ = static_cast<uint32_t>(std::min<size_t>(queue_.size(), kMaxDemand));
-  encode(out, {kind, options_.session, advertised_demand_, id, body});
+  put(out, {kind, options_.session, advertised_demand_, id, body});
+}
+
+void ClientSession::put(std::string& out, const Message& message) const {
+  if (options_.datagrams) {
+    char token[kTokenBytes];
+    encode_token(token, token_);
+    out.append(token, sizeof token);
+  }
+  encode(out, message);
+}
+
+// The next frame is a hello with the token. A second token would be one that was delayed.
+void ClientSession::take_token(uint64_t token) {
+  if (!options_.datagrams || state_ != State::kGreeted || token_ != 0) return;
+  token_ = token;
+  state_ = State::kNew;
 }
 
 Status ClientSession::receive(std::string_view bytes, Instant now) {
@@ -97,6 +114,7 @@ Status ClientSession::take(const Message& message) {
   switch (message.kind) {
     case Kind::kResponse: end_sent(message, Ending::kReply); break;
     case Kind::kRefusal: end_sent(message, Ending::kRefused); break;
+    case Kind::kToken: take_token(message.id); return Done{};
     case Kind::kError:
       if (message.id == 0) {
         return Error{"the server ended the session: " +
@@ -145,6 +163,7 @@ void ClientSession::expire(Instant now) {
 void ClientSession::lost() {
   state_ = State::kNew;
   spent_first_ = false;
+  token_ = 0;
   credit_ = advertised_demand_ = 0;
   unread_.clear();
   for (const Sent& sent : std::exchange(sent_, {})) {
@@ -160,7 +179,7 @@ void ClientSession::abandon() {
 }
 
 void ClientSession::leave(std::string& out) {
-  if (state_ != State::kNew) encode(out, {Kind::kGoodbye, options_.session, 0, 0, {}});
+  if (state_ != State::kNew) put(out, {Kind::kGoodbye, options_.session, 0, 0, {}});
 }
 
 }  // namespace rubato::rpc

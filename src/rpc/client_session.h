@@ -26,7 +26,7 @@ struct ClientOptions {
   Nanos answer_within = Nanos::seconds(1);  // of one that was sent; zero = for ever
   size_t reply_bytes = kMaxBodyBytes;   // a larger one breaks the session
   uint32_t session = 1;            // number; over UDP unique among the sessions of this address
-  bool datagrams = false;          // frames may get lost: hello and demand are repeated
+  bool datagrams = false;          // UDP: a token, and frames may get lost: some are repeated
   Nanos repeat = Nanos::millis(20);
 };
 
@@ -97,11 +97,13 @@ class ClientSession {
   };
 
   bool send_first(std::string& out, Instant now);
+  void take_token(uint64_t token);
   // How many requests may be unanswered.
   size_t allowed() const { return spent_first_ ? credit_ : std::max(credit_, 1u); }
   void send_request(Kind kind, std::string& out, Instant now);
   bool send_demand(std::string& out, Instant now);
   void send(Kind kind, std::string& out, uint64_t id, std::string_view body);
+  void put(std::string& out, const Message& message) const;
   Status take(const Message& message);
   void end_sent(const Message& message, Ending ending);
   void expire(Instant now);
@@ -113,6 +115,7 @@ class ClientSession {
   uint32_t advertised_demand_ = 0;  // as the server knows it
   bool spent_first_ = false;  // the session's first request, which needs no credit
   uint64_t next_id_ = 1;
+  uint64_t token_ = 0;        // over UDP; 0 = the server has not given one
   Instant asked_at_;          // the last hello or demand
   std::deque<Queued> queue_;
   std::vector<Sent> sent_;    // in the order of sending; as many as the credit at most

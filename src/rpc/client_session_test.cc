@@ -26,6 +26,7 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
     reject_ = ended.refuse;
   }
   ClientSession& make(ClientOptions options = {}) {
+    datagrams_ = options.datagrams;
     client_ = std::make_unique<ClientSession>(options, *this);
     return *client_;
   }
@@ -35,6 +36,10 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
     bytes_.clear();
     while (client_->next_frame(bytes_, at(us))) continue;
     for (std::string_view rest = bytes_; !rest.empty();) {
+      if (datagrams_) {
+        token_ = decode_token(rest);
+        rest.remove_prefix(kTokenBytes);
+      }
       const Decoded found = decode(rest, Side::kClient);
       EXPECT_EQ(found.state, Decoded::State::kComplete);
       if (found.state != Decoded::State::kComplete) break;
@@ -62,6 +67,8 @@ class ClientSessionTest : public ::testing::Test, public ClientEvents {
   std::map<uint64_t, std::string> bodies_;
   RefusalBody reject_;
   std::string bytes_;
+  bool datagrams_ = false;
+  uint64_t token_ = 0;  // of the last frame
 };
 
 using E = Ending;
@@ -244,6 +251,9 @@ TEST_F(ClientSessionTest, over_udp_hello_and_demand_are_repeated) {
   EXPECT_EQ(frames(0).size(), 1u);
   EXPECT_TRUE(frames(19).empty());
   EXPECT_EQ(frames(20).size(), 1u);
+  hear(Kind::kToken, 0, 5);
+  EXPECT_EQ(frames(20).size(), 1u);
+  EXPECT_EQ(token_, 5u);
   hear(Kind::kWelcome, 0);
   client.submit(1, "x", at(30));
   auto sent = frames(30);
@@ -256,6 +266,32 @@ TEST_F(ClientSessionTest, over_udp_hello_and_demand_are_repeated) {
   EXPECT_EQ(sent[0].kind, Kind::kDemand);
   EXPECT_TRUE(frames(49).empty());
   EXPECT_EQ(frames(50).size(), 1u);
+}
+
+TEST_F(ClientSessionTest, over_udp_the_first_request_goes_with_the_hello_that_has_the_token) {
+  ClientOptions options;
+  options.datagrams = true;
+  ClientSession& client = make(options);
+  client.submit(1, "x", at(0));
+  auto sent = frames();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].id, 0u);
+  EXPECT_EQ(token_, 0u);
+  hear(Kind::kToken, 0, 77);
+  sent = frames();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].kind, Kind::kHello);
+  EXPECT_EQ(sent[0].body, "x");
+  EXPECT_EQ(token_, 77u);
+  hear(Kind::kToken, 0, 78);  // a late or a forged one
+  hear(Kind::kWelcome, 3);
+  client.submit(2, "y", at(0));
+  EXPECT_EQ(frames().size(), 1u);
+  EXPECT_EQ(token_, 77u);
+  // Another server may be there by the next session.
+  client.lost();
+  EXPECT_EQ(frames().size(), 1u);
+  EXPECT_EQ(token_, 0u);
 }
 
 TEST_F(ClientSessionTest, answers_may_come_in_any_pieces) {
@@ -280,7 +316,7 @@ TEST_F(ClientSessionTest, whatever_comes_every_request_ends_once) {
       us += dice.below(4000);
       if (dice.below(2) == 0) client.submit(tag++, "x", at(us));
       frames(us);
-      std::string bytes = framed({static_cast<Kind>(0x81 + dice.below(5)), 1, dice.below(5),
+      std::string bytes = framed({static_cast<Kind>(0x81 + dice.below(6)), 1, dice.below(5),
                                   dice.below(3), dice.below(2) == 0 ? "12345678" : ""});
       if (dice.below(4) == 0) {
         bytes[dice.below(static_cast<uint32_t>(bytes.size()))] = static_cast<char>(dice.next());

@@ -58,6 +58,7 @@ void expose(OpenMetrics& out, const UdpDrops& drops) {
   out.family("rubato_rpc_datagrams_dropped", "counter", "Datagrams that came to nothing.");
   const std::pair<const char*, uint64_t> reasons[] = {{"malformed", drops.malformed},
                                                       {"no_session", drops.no_session},
+                                                      {"no_token", drops.no_token},
                                                       {"full", drops.full},
                                                       {"unsent", drops.unsent}};
   for (const auto& [reason, count] : reasons) {

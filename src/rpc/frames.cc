@@ -37,7 +37,7 @@ bool may_send(Side side, uint8_t kind) {
     return kind >= static_cast<uint8_t>(Kind::kHello) &&
            kind <= static_cast<uint8_t>(Kind::kGoodbye);
   }
-  return kind >= static_cast<uint8_t>(Kind::kWelcome) && kind <= static_cast<uint8_t>(Kind::kError);
+  return kind >= static_cast<uint8_t>(Kind::kWelcome) && kind <= static_cast<uint8_t>(Kind::kToken);
 }
 
 // Whether a frame of this kind has the id and the body that it must have, and no other.
@@ -48,6 +48,7 @@ bool fields_fit(Kind kind, uint64_t id, size_t body_bytes) {
     case Kind::kResponse: return id != 0;
     case Kind::kRefusal: return id != 0 && body_bytes == kRefusalBytes;
     case Kind::kError: return body_bytes <= kMaxErrorText;
+    case Kind::kToken: return id != 0 && body_bytes == 0;
     case Kind::kDemand:
     case Kind::kGoodbye:
     case Kind::kWelcome:
@@ -97,6 +98,10 @@ void encode_header(char* to, const Message& message, size_t body_bytes) {
   put(to + kAmountAt, message.amount);
   put(to + kIdAt, message.id);
 }
+
+void encode_token(char* to, uint64_t token) { put(to, token); }
+
+uint64_t decode_token(std::string_view from) { return get<uint64_t>(from, 0); }
 
 void encode_refusal(char* to, const RefusalBody& refuse) {
   to[kReasonAt] = static_cast<char>(refuse.reason);

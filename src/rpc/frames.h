@@ -17,7 +17,9 @@ inline constexpr uint8_t kWireVersion = 1;
 inline constexpr size_t kHeaderBytes = 24;
 inline constexpr size_t kRefusalBytes = 8;          // body of a refusal
 inline constexpr size_t kMaxErrorText = 256;       // body of an error
-inline constexpr size_t kMaxDatagramBytes = 1472;  // a frame over UDP: one Ethernet packet
+inline constexpr size_t kMaxDatagramBytes = 1472;  // one Ethernet packet
+// Of the token before each frame of a client over UDP.
+inline constexpr size_t kTokenBytes = 8;
 inline constexpr size_t kMaxBodyBytes = size_t{16} << 20;
 inline constexpr uint32_t kMaxDemand = 65535;      // a larger demand counts as this one
 
@@ -35,6 +37,7 @@ enum class Kind : uint8_t {
   kCredit = 0x83,  // nothing but the credit
   kRefusal = 0x84,  // the request was not run, see RefusalBody
   kError = 0x85,   // `amount` is a Fault; with an id that request failed, else the session is over
+  kToken = 0x86,   // over UDP: `id` is the token of the session
 };
 
 enum class Fault : uint32_t {
@@ -102,6 +105,10 @@ void encode(Out& to, const Message& message) {
   to.append(std::string_view(header, kHeaderBytes));
   if (!message.body.empty()) to.append(message.body);
 }
+
+// Encode and decode the token before a client's frame over UDP. `from` has kTokenBytes or more.
+void encode_token(char* to, uint64_t token);
+uint64_t decode_token(std::string_view from);
 
 // Encode and decode the body of a refusal. A body of another size than kRefusalBytes decodes to the
 // defaults.

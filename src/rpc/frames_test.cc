@@ -59,7 +59,7 @@ TEST(Frames, a_side_sends_only_what_is_its_to_send) {
   for (int kind = 0; kind < 256; ++kind) {
     const std::string start = std::string("RB\x01") + static_cast<char>(kind);
     const bool client = kind >= 0x01 && kind <= 0x04;
-    const bool server = kind >= 0x81 && kind <= 0x85;
+    const bool server = kind >= 0x81 && kind <= 0x86;
     EXPECT_EQ(fault_of(start, Side::kClient) == Fault::kNone, client) << kind;
     EXPECT_EQ(fault_of(start, Side::kServer) == Fault::kNone, server) << kind;
   }
@@ -154,6 +154,7 @@ const char* name_of(Kind kind) {
     case Kind::kCredit: return "credit";
     case Kind::kRefusal: return "refusal";
     case Kind::kError: return "error";
+    case Kind::kToken: return "token";
   }
   return "?";
 }

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "datapath/time_source.h"
 #include "mechanism/preempt/checkpoint.h"
@@ -45,7 +46,16 @@ Result<SocketAddress> claim_datagrams(SocketAddress address) {
   return Error{std::string("getsockname: ") + std::strerror(errno)};
 }
 
+SipHash::Key random_key() {
+  std::random_device device;
+  const auto word = [&] { return uint64_t{device()} << 32 | device(); };
+  return {word(), word()};
+}
+
 }  // namespace
+
+UdpDatapath::Shared::Shared(UdpOptions options_in, Protocol& protocol_in)
+    : options(std::move(options_in)), protocol(protocol_in), token_of(random_key()) {}
 
 UdpDatapath::UdpDatapath(UdpOptions options, Protocol& protocol)
     : shared_(std::move(options), protocol) {}
@@ -83,7 +93,7 @@ uint32_t UdpDatapath::queues() const { return static_cast<uint32_t>(queues_.size
 DatapathQueue& UdpDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
 
 void UdpDatapath::drain() {
-  if (shared_.draining.exchange(true, std::memory_order_seq_cst)) return;
+  if (!shared_.draining.set()) return;
   for (auto& queue : queues_) queue->wake();
 }
 

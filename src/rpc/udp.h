@@ -6,6 +6,10 @@
 // wire is datagrams of one whole frame each. Its requests are served one after the other, and
 // everything else is as for a connection. Malformed frames never reach a flow.
 //
+// Each datagram of a client begins with a token that the server gives to whoever says hello without
+// it: a hash of the client's address, port and session number under a key of this datapath. So no
+// session is opened, and none gets a frame, under a forged address.
+//
 // No frame is sent again, duplicates are not noticed, and each answer leaves in one datagram. A
 // flow ends by goodbye, or when no frame has come for idle_timeout. Flows are not steered.
 //
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/siphash.h"
 #include "datapath/flow_index.h"
 
 namespace rubato::rpc {
@@ -34,6 +39,7 @@ struct UdpOptions {
 struct UdpDrops {
   uint64_t malformed = 0;   // not a frame of a client
   uint64_t no_session = 0;
+  uint64_t no_token = 0;    // not the token of its session; a hello was answered with it
   uint64_t full = 0;        // too many unserved datagrams of one session
   uint64_t unsent = 0;      // answers that the system did not take
 };
@@ -60,13 +66,13 @@ class UdpDatapath final : public Datapath {
 
   // The state that all queues share.
   struct Shared {
-    Shared(UdpOptions options_in, Protocol& protocol_in)
-        : options(std::move(options_in)), protocol(protocol_in) {}
+    Shared(UdpOptions options_in, Protocol& protocol_in);
     const UdpOptions options;
     Protocol& protocol;
     std::atomic<uint64_t> next_flow{1};
     std::atomic<uint32_t> open_flows{0};
-    std::atomic<bool> draining{false};
+    DrainFlag<> draining;
+    const SipHash token_of;
     FlowIndex index;
   };
 

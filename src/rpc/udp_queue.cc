@@ -158,14 +158,20 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
 
 uint32_t UdpQueue::take(std::string_view datagram, const SocketAddress& from,
                         std::span<Request*> out, Instant now, bool late) {
-  const Decoded found = decode(datagram, Side::kClient, kMaxDatagramBytes - kHeaderBytes);
-  if (found.state != Decoded::State::kComplete || found.length != datagram.size() ||
+  const std::string_view frame = datagram.substr(std::min(kTokenBytes, datagram.size()));
+  const Decoded found =
+      decode(frame, Side::kClient, kMaxDatagramBytes - kTokenBytes - kHeaderBytes);
+  if (found.state != Decoded::State::kComplete || found.length != frame.size() ||
       found.message.session == 0) {
     malformed_.fetch_add(1, std::memory_order_relaxed);
-    refuse(datagram, from, found.fault == Fault::kNone ? Fault::kFields : found.fault);
+    refuse(frame, from, found.fault == Fault::kNone ? Fault::kFields : found.fault);
     return 0;
   }
   const SessionKey key = key_of(from, found.message.session);
+  if (decode_token(datagram) != token_of(key)) {
+    answer_without_token(found.message, key, frame, from);
+    return 0;
+  }
   const auto at = sessions_.find(key);
   UdpFlow* flow = at != sessions_.end() ? at->second : nullptr;
   if (flow == nullptr && owner_queue_.draining()) return 0;
@@ -175,14 +181,37 @@ uint32_t UdpQueue::take(std::string_view datagram, const SocketAddress& from,
   }
   if (flow == nullptr) {
     no_session_.fetch_add(1, std::memory_order_relaxed);
-    if (found.message.kind != Kind::kGoodbye) refuse(datagram, from, Fault::kNoSession);
+    if (found.message.kind != Kind::kGoodbye) refuse(frame, from, Fault::kNoSession);
     return 0;
   }
-  if (!flow->put(datagram, now)) {
+  if (!flow->put(frame, now)) {
     full_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
   return flow->on_event(owner_queue_.host(), out, now, late, false);
+}
+
+// Never zero, which clients send that have none.
+uint64_t UdpQueue::token_of(const SessionKey& key) const {
+  std::array<char, sizeof key.address + sizeof key.port + sizeof key.session> bytes{};
+  char* to = bytes.data();
+  std::memcpy(to, key.address.data(), sizeof key.address);
+  std::memcpy(to + sizeof key.address, &key.port, sizeof key.port);
+  std::memcpy(to + sizeof key.address + sizeof key.port, &key.session, sizeof key.session);
+  return std::max(shared_.token_of({bytes.data(), bytes.size()}), uint64_t{1});
+}
+
+// The address may be forged: only who receives at it learns the token. A client of a server that
+// was restarted hears that its session is gone.
+void UdpQueue::answer_without_token(const Message& message, const SessionKey& key,
+                                    std::string_view frame, const SocketAddress& from) {
+  no_token_.fetch_add(1, std::memory_order_relaxed);
+  if (owner_queue_.draining()) return;
+  if (message.kind == Kind::kHello) {
+    send_header({Kind::kToken, key.session, 0, token_of(key), {}}, from);
+  } else if (message.kind != Kind::kGoodbye && !sessions_.contains(key)) {
+    refuse(frame, from, Fault::kNoSession);
+  }
 }
 
 UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instant now) {
@@ -194,10 +223,7 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instan
   if (session == nullptr) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
-    char bytes[kHeaderBytes];
-    const auto fault = static_cast<uint32_t>(Fault::kSessions);
-    encode_header(bytes, {Kind::kError, key.session, fault, 0, {}}, 0);
-    send({bytes, sizeof bytes}, from);
+    send_header({Kind::kError, key.session, static_cast<uint32_t>(Fault::kSessions), 0, {}}, from);
     return nullptr;
   }
   auto flow = std::make_unique<UdpFlow>(*this, owner_queue_.host(), id, from, key, now);
@@ -210,13 +236,17 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instan
 
 // Answers only a sender that speaks the protocol and sent at least as many bytes, so that a forged
 // address cannot be flooded.
-void UdpQueue::refuse(std::string_view datagram, const SocketAddress& to, Fault fault) {
-  if (datagram.size() < kHeaderBytes || fault == Fault::kMagic || owner_queue_.draining()) return;
+void UdpQueue::refuse(std::string_view frame, const SocketAddress& to, Fault fault) {
+  if (frame.size() < kHeaderBytes || fault == Fault::kMagic || owner_queue_.draining()) return;
   // The session's number has the same offset in every frame.
   uint32_t session = 0;
-  for (size_t i = 8; i < 12; ++i) session = session << 8 | static_cast<uint8_t>(datagram[i]);
+  for (size_t i = 8; i < 12; ++i) session = session << 8 | static_cast<uint8_t>(frame[i]);
+  send_header({Kind::kError, session, static_cast<uint32_t>(fault), 0, {}}, to);
+}
+
+void UdpQueue::send_header(const Message& message, const SocketAddress& to) {
   char bytes[kHeaderBytes];
-  encode_header(bytes, {Kind::kError, session, static_cast<uint32_t>(fault), 0, {}}, 0);
+  encode_header(bytes, message, 0);
   send({bytes, sizeof bytes}, to);
 }
 
@@ -249,18 +279,15 @@ void UdpQueue::wait(Nanos limit) {
   limit = std::clamp(limit, Nanos(), OwnerQueue::kSweepRound);
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
   pollfd sources[] = {{socket_.get(), POLLIN, 0}, {event_.get(), POLLIN, 0}};
-  waiting_.store(true, std::memory_order_seq_cst);
-  if (!woken_.load(std::memory_order_seq_cst)) ::ppoll(sources, 2, &time, nullptr);
-  waiting_.store(false, std::memory_order_relaxed);
-  woken_.exchange(false, std::memory_order_acq_rel);
+  if (wake_token_.begin_wait()) ::ppoll(sources, 2, &time, nullptr);
+  wake_token_.end_wait();
   uint64_t wakes = 0;
   [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);
   last_poll_ = datapath_now();
 }
 
 void UdpQueue::wake() {
-  if (woken_.exchange(true, std::memory_order_seq_cst)) return;
-  if (!waiting_.load(std::memory_order_seq_cst)) return;
+  if (!wake_token_.wake()) return;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
 }
@@ -273,6 +300,7 @@ void UdpQueue::add_to(DatapathStats& stats) const {
 void UdpQueue::add_to(UdpDrops& drops) const {
   drops.malformed += malformed_.load(std::memory_order_relaxed);
   drops.no_session += no_session_.load(std::memory_order_relaxed);
+  drops.no_token += no_token_.load(std::memory_order_relaxed);
   drops.full += full_.load(std::memory_order_relaxed);
   drops.unsent += unsent_.load(std::memory_order_relaxed);
 }

@@ -4,7 +4,8 @@
 //
 // The poll lock guards everything in the queue that is not atomic. Flows never leave their home, so
 // the holder of its lock (or its destructor) frees them, and a flow found among the sessions under
-// the lock lives as long as the lock is held. wake() and wait() synchronise as in TcpQueue.
+// the lock lives as long as the lock is held. Waking is that of datapath/wake_token.h, with an
+// eventfd that wait() reads.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,6 +17,7 @@
 #include "datapath/owner_queue.h"
 #include "datapath/stream_flow.h"
 #include "datapath/tcp_socket.h"
+#include "datapath/wake_token.h"
 #include "rpc/frames.h"
 #include "rpc/udp.h"
 
@@ -94,8 +96,12 @@ class UdpQueue final : public DatapathQueue {
 
   uint32_t take(std::string_view datagram, const SocketAddress& from, std::span<Request*> out,
                 Instant now, bool late);
+  uint64_t token_of(const SessionKey& key) const;
+  void answer_without_token(const Message& message, const SessionKey& key, std::string_view frame,
+                            const SocketAddress& from);
   UdpFlow* open(const SessionKey& key, const SocketAddress& from, Instant now);
-  void refuse(std::string_view datagram, const SocketAddress& to, Fault fault);
+  void refuse(std::string_view frame, const SocketAddress& to, Fault fault);
+  void send_header(const Message& message, const SocketAddress& to);
   void reap();
 
   UdpDatapath::Shared& shared_;
@@ -110,10 +116,10 @@ class UdpQueue final : public DatapathQueue {
   std::atomic<uint64_t> refused_{0};
   std::atomic<uint64_t> malformed_{0};
   std::atomic<uint64_t> no_session_{0};
+  std::atomic<uint64_t> no_token_{0};
   std::atomic<uint64_t> full_{0};
   std::atomic<uint64_t> unsent_{0};
-  alignas(limits::kCacheLineBytes) std::atomic<bool> waiting_{false};
-  std::atomic<bool> woken_{false};
+  WakeToken<DatapathQueue> wake_token_;
 };
 
 }  // namespace rubato::rpc

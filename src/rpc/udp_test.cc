@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <sys/time.h>
 
+#include <map>
+
 #include "base/prng.h"
 #include "datapath/tcp_socket.h"
 #include "datapath/time_source.h"
@@ -67,6 +69,7 @@ class UdpTest : public ::testing::Test, public Protocol {
     auto opened = UdpDatapath::open(options, *this);
     ASSERT_TRUE(opened.ok());
     datapath_ = std::move(*opened);
+    tokens_.clear();
     socket_ = Fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const SocketAddress to = resolve("127.0.0.1", datapath_->port()).value();
     ASSERT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length),
@@ -82,7 +85,20 @@ class UdpTest : public ::testing::Test, public Protocol {
     ASSERT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
-  void send(const Message& message) { send(framed(message)); }
+  void send(const Message& message) { send(token_of(message.session) + framed(message)); }
+  // As the server gives it.
+  std::string token_of(uint32_t session) {
+    std::string& token = tokens_[session];
+    if (token.empty()) {
+      send(kNoToken + framed({Kind::kHello, session, 0, 0, {}}));
+      EXPECT_TRUE(hear());
+      EXPECT_EQ(message_.kind, Kind::kToken);
+      EXPECT_EQ(heard_.size(), kHeaderBytes);
+      token.resize(kTokenBytes);
+      encode_token(token.data(), message_.id);
+    }
+    return token;
+  }
   void serve() {
     std::array<Request*, 8> burst{};
     const uint32_t n = datapath_->queue(WorkerId{0}).poll(burst);
@@ -121,6 +137,8 @@ class UdpTest : public ::testing::Test, public Protocol {
   Fd socket_;
   std::string heard_;
   Message message_;
+  const std::string kNoToken = std::string(kTokenBytes, '\0');
+  std::map<uint32_t, std::string> tokens_;
 };
 
 TEST_F(UdpTest, a_session_is_opened_and_served) {
@@ -183,6 +201,37 @@ TEST_F(UdpTest, without_a_session_nothing_is_served) {
   EXPECT_EQ(datapath_->drops().no_session, 1u);
 }
 
+TEST_F(UdpTest, who_does_not_have_the_token_opens_no_session) {
+  send(kNoToken + framed({Kind::kHello, 7, 5, 1, "a"}));
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kToken);
+  EXPECT_NE(message_.id, 0u);
+  EXPECT_EQ(admission_.pool().sessions(), 0);
+  const std::string of_another = token_of(8);
+  send(of_another + framed({Kind::kHello, 7, 5, 1, "a"}));
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kToken);
+  EXPECT_EQ(admission_.pool().sessions(), 0);
+  EXPECT_EQ(datapath_->drops().no_token, 3u);
+}
+
+TEST_F(UdpTest, without_its_token_nothing_reaches_a_session) {
+  send({Kind::kHello, 7, 0, 0, {}});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.kind, Kind::kWelcome);
+  send(kNoToken + framed({Kind::kRequest, 7, 0, 1, "forged"}));
+  send(kNoToken + framed({Kind::kGoodbye, 7, 0, 0, {}}));
+  send({Kind::kRequest, 7, 0, 2, "b"});
+  ASSERT_TRUE(hear());
+  EXPECT_EQ(message_.body, "b");
+  EXPECT_EQ(admission_.pool().sessions(), 1);
+  // A server that has started anew does not know the session.
+  const std::string old = token_of(7);
+  start({});
+  send(old + framed({Kind::kRequest, 7, 0, 3, "c"}));
+  expect_error(Fault::kNoSession);
+}
+
 TEST_F(UdpTest, goodbye_ends_the_session) {
   send({Kind::kHello, 7, 0, 0, {}});
   ASSERT_TRUE(hear());
@@ -207,15 +256,16 @@ TEST_F(UdpTest, a_reply_that_does_not_fit_is_an_error_of_its_request) {
 }
 
 TEST_F(UdpTest, what_is_no_frame_is_answered_with_no_more_than_it_had) {
+  send("");
   send(std::string(10, 'x'));
   send(std::string(100, 'x'));
-  send(framed({Kind::kHello, 7, 0, 0, {}}) + "and more");
+  send(kNoToken + framed({Kind::kHello, 7, 0, 0, {}}) + "and more");
   expect_error(Fault::kFields);
   std::string version = framed({Kind::kHello, 7, 0, 0, {}});
   version[2] = 9;
-  send(version);
+  send(kNoToken + version);
   expect_error(Fault::kVersion);
-  EXPECT_EQ(datapath_->drops().malformed, 4u);
+  EXPECT_EQ(datapath_->drops().malformed, 5u);
   EXPECT_EQ(datapath_->stats().flows_open, 0u);
 }
 
@@ -267,13 +317,14 @@ TEST_F(UdpTest, a_drained_session_is_told_of_its_credit_without_asking) {
 
 TEST_F(UdpTest, whatever_comes_the_server_goes_on) {
   Prng dice(1);
+  const std::vector<std::string> tokens = {token_of(1), token_of(2), token_of(3)};
   for (int round = 0; round < 3000; ++round) {
     std::string bytes = framed({static_cast<Kind>(1 + dice.below(4)), 1 + dice.below(3),
                                 dice.below(5), dice.below(2), dice.below(2) == 0 ? "body" : ""});
     for (uint32_t edits = dice.below(4); edits > 0; --edits) {
       bytes[dice.below(static_cast<uint32_t>(bytes.size()))] = static_cast<char>(dice.next());
     }
-    send(bytes);
+    send((dice.below(4) == 0 ? kNoToken : tokens.at(dice.below(3))) + bytes);
     serve();
   }
   serve();

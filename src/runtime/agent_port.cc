@@ -35,7 +35,7 @@ AgentPort::AgentPort(Fd listener, uint16_t port, Runtime& runtime)
     : listener_(std::move(listener)),
       port_(port),
       runtime_(runtime),
-      weight_(runtime.options().refusal_rule.target_delay) {
+      weight_(runtime.settings().refusal_rule().target_delay) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -76,7 +76,7 @@ void AgentPort::look() {
 // part of that target.
 Nanos AgentPort::delay() const {
   const Nanos of_short = runtime_.queue_delay(JobClass::kShort);
-  const overload::RefusalSettings& settings = runtime_.options().refusal_rule;
+  const overload::RefusalSettings settings = runtime_.settings().refusal_rule();
   if (!settings.tells_long()) return of_short;
   const double part = static_cast<double>(settings.target_delay.count()) /
                       static_cast<double>(settings.target_delay_long.count());

@@ -5,6 +5,9 @@
 // request.
 #pragma once
 
+#include <atomic>
+#include <string_view>
+
 #include "base/time.h"
 #include "datapath/request.h"
 #include "mechanism/preempt/checkpoint.h"
@@ -32,6 +35,13 @@ class Application {
   // NoPreempt).
   virtual void handle(Request& request) = 0;
 
+  // The name of a type of requests, empty = it has none. The text outlives the runtime, and the
+  // call is safe in a signal handler.
+  virtual std::string_view name_of_type(uint32_t type) const {
+    static_cast<void>(type);
+    return {};
+  }
+
   // Called for a request that is done and whose wait + service reached the slow threshold of the
   // runtime. Runs on the worker, before the reply leaves.
   virtual void slow(const Request&, const Completion&) {}
@@ -42,6 +52,12 @@ class Application {
 // a current request both do nothing.
 void long_begin(uint8_t priority = 0);
 void long_end();
+
+// Waits until `done`, which another thread sets when work is over that blocks in the kernel. Other
+// requests run meanwhile; while there are none the worker sleeps, kWaitPause at a time. False: the
+// reply is not wanted any more, and the work may still go on. Outside of a request it sleeps.
+inline constexpr Nanos kWaitPause = Nanos::micros(50);
+bool wait_for(const std::atomic<bool>& done);
 
 // The request this worker is running, null outside of one.
 Request* current_request();

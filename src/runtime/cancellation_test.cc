@@ -66,6 +66,19 @@ TEST_P(Cancellation, a_request_whose_connection_is_closed_here_ends_too) {
   EXPECT_EQ(offered_, Refusal::kAbandoned);
 }
 
+TEST_P(Cancellation, who_waits_for_work_on_another_thread_ends_when_the_client_goes) {
+  const std::atomic<bool> never{false};
+  server_.app.on('L') = [&](Request&) {
+    runs_ = true;
+    ended_ = !rubato::wait_for(never);
+  };
+  server_.start();
+  server_.datapath->forget(server_.occupy("L\n", runs_));
+  wait_for(ended_);
+  EXPECT_TRUE(server_.stop());
+  EXPECT_EQ(stats().cancelled, 1u);
+}
+
 TEST_P(Cancellation, who_has_only_sent_its_last_byte_still_gets_its_reply) {
   std::atomic<bool> release{false};
   std::atomic<bool> was_cancelled{false};

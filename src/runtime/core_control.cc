@@ -33,8 +33,7 @@ void CoreControl::park(WorkerId worker) {
 }
 
 void CoreControl::sleep(WorkerId worker) {
-  slots_[worker.value].word().wait(CoreSlot<>::number(CoreState::kParked),
-                                   std::memory_order_acquire);
+  slots_[worker.value].sleep();
 }
 
 void CoreControl::unpark(WorkerId worker) {
@@ -48,7 +47,7 @@ void CoreControl::unpark(WorkerId worker) {
 bool CoreControl::wake(WorkerId worker) {
   CoreSlot<>& slot = slots_[worker.value];
   if (!slot.wake()) return false;
-  notify(slot);
+  slot.notify();
   return true;
 }
 
@@ -87,7 +86,7 @@ bool CoreControl::grant(uint32_t worker) {
   if (!slots_[worker].grant()) return false;
   idle_.granted.fetch_add(1, std::memory_order_relaxed);
   ++grants_;
-  notify(slots_[worker]);
+  slots_[worker].notify();
   return true;
 }
 

@@ -124,7 +124,6 @@ class CoreControl {
   uint32_t grant_one();
   bool grant(uint32_t worker);
   void request_one_park();
-  void notify(CoreSlot<>& slot) { slot.word().notify_all(); }
 
   const std::unique_ptr<overload::CoreRule> rule_;
   const uint32_t guaranteed_;

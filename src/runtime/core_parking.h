@@ -7,6 +7,7 @@
 #pragma once
 
 #include "mechanism/cpu/pause.h"
+#include "policy/archetype.h"
 #include "runtime/worker_context.h"
 
 namespace rubato {
@@ -63,7 +64,7 @@ class CoreParking {
       delegated ? cores.sleep(id) : context_.datapath.wait(kLongestSleep);
       context_.note_awake();
     }
-    if (shared.sleepers.comes_back()) shared.sleepers.awake().notify_all();
+    shared.sleepers.comes_back();
     cores.delegated(id).store(false, std::memory_order_relaxed);
     if (delegated) context_.datapath.delegate_to(nullptr);
     cores.unpark(id);

@@ -19,6 +19,10 @@
 // before, the parking sees the waker's changes, and the look finds the work. get() is relaxed: a
 // hint.
 //
+// wake() and grant() are even seq_cst, as the caller notifies next, and libstdc++ notifies nobody
+// if a seq_cst load finds nobody waiting: so the owner's sleep is seen, or the owner sees the
+// change and does not sleep.
+//
 // Sync: see mechanism/queue/sync.h.
 #pragma once
 
@@ -54,7 +58,7 @@ class CoreSlot {
     for (uint32_t seen = word_.load(std::memory_order_relaxed);;) {
       const bool parked = state(seen) == CoreState::kParked;
       const uint32_t next = parked ? number(CoreState::kWoken) : seen;
-      if (word_.compare_exchange_strong(seen, next, std::memory_order_acq_rel,
+      if (word_.compare_exchange_strong(seen, next, std::memory_order_seq_cst,
                                         std::memory_order_relaxed)) {
         return parked;
       }
@@ -72,11 +76,13 @@ class CoreSlot {
   // The owner takes its core back. False = the core had been granted already.
   bool unpark() { return grant(); }
 
-  // The word to sleep on: std::atomic::wait for kParked.
-  typename Sync::template Atomic<uint32_t>& word() { return word_; }
-  static constexpr uint32_t number(CoreState state) { return static_cast<uint32_t>(state); }
+  // Called by the owner: sleeps while asleep().
+  void sleep() const { word_.wait(number(CoreState::kParked), std::memory_order_acquire); }
+  // Any thread, after wake() or grant(): ends the sleep.
+  void notify() { word_.notify_all(); }
 
  private:
+  static constexpr uint32_t number(CoreState state) { return static_cast<uint32_t>(state); }
   static constexpr CoreState state(uint32_t word) { return static_cast<CoreState>(word); }
 
   bool change(CoreState from, CoreState to) {
@@ -87,7 +93,7 @@ class CoreSlot {
 
   CoreState exchange(CoreState to) {
     uint32_t seen = word_.load(std::memory_order_relaxed);
-    while (!word_.compare_exchange_strong(seen, number(to), std::memory_order_acq_rel,
+    while (!word_.compare_exchange_strong(seen, number(to), std::memory_order_seq_cst,
                                           std::memory_order_relaxed)) {
     }
     return state(seen);

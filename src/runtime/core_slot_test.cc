@@ -88,6 +88,51 @@ TEST(CoreSlot, would_sleep_beside_work_without_its_ordering) {
   EXPECT_NE(parking_beside_a_waker_and_a_controller<kExchanges>().failure, "");
 }
 
+// A worker that sleeps as in runtime/core_parking.h, beside a thread that brings it work or grants
+// it its core, and another that calls it for nothing. Forbidden outcome: it sleeps for ever.
+template <model::Weaken kWeaken>
+model::Report parked_until(bool granted) {
+  return model::explore(model::within(2, 2), [granted](model::Execution& run) {
+    auto scene = std::make_shared<Scene<kWeaken>>();
+    run.thread([scene] {
+      scene->slot.park();
+      while (scene->slot.repark() && scene->work.load(std::memory_order_relaxed) == 0) {
+        scene->slot.sleep();
+      }
+      scene->slot.unpark();
+    });
+    run.thread([scene, granted, &run] {
+      if (granted) {
+        while (scene->slot.has_core()) run.wait();
+        if (scene->slot.grant()) scene->slot.notify();
+      } else {
+        scene->bring_work();
+        if (scene->woken) scene->slot.notify();
+      }
+    });
+    run.thread([scene] {
+      if (scene->slot.wake()) scene->slot.notify();
+    });
+    run.finally([scene, &run] {
+      run.expect(scene->slot.get() == CoreState::kGranted, "without its core");
+    });
+  });
+}
+
+TEST(CoreSlot, sleeps_until_there_is_work_or_its_core_and_no_longer) {
+  for (const bool granted : {false, true}) {
+    const model::Report report = parked_until<model::Weaken{}>(granted);
+    EXPECT_EQ(report.failure, "");
+    EXPECT_GE(report.executions, 50u);
+  }
+}
+
+TEST(CoreSlot, could_sleep_for_ever_without_seq_cst) {
+  constexpr model::Weaken kSeqCst{.seq_cst = true};
+  EXPECT_NE(parked_until<kSeqCst>(false).failure, "");
+  EXPECT_NE(parked_until<kSeqCst>(true).failure, "");
+}
+
 // For ThreadSanitizer: a worker parks again and again while two threads bring it work.
 TEST(CoreSlot, finds_all_work_that_two_threads_bring) {
   constexpr int kEach = 2'000;
@@ -101,7 +146,7 @@ TEST(CoreSlot, finds_all_work_that_two_threads_bring) {
       ++plain;
       turn.clear(std::memory_order_release);
       work.fetch_add(1, std::memory_order_relaxed);
-      if (slot.wake()) slot.word().notify_one();
+      if (slot.wake()) slot.notify();
     }
   };
   std::thread first(bring);
@@ -110,7 +155,7 @@ TEST(CoreSlot, finds_all_work_that_two_threads_bring) {
     slot.park();
     const int found = work.exchange(0, std::memory_order_relaxed);
     if (found == 0) {
-      slot.word().wait(CoreSlot<>::number(CoreState::kParked), std::memory_order_acquire);
+      slot.sleep();
     }
     slot.unpark();
     done += found;

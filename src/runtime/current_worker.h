@@ -20,14 +20,17 @@
 
 namespace rubato {
 
-class FiberLocals;
+class Application;
+class FiberScheduler;
 
 class CurrentWorker {
  public:
-  explicit CurrentWorker(WorkerId worker) : worker_(worker) {}
+  CurrentWorker(WorkerId worker, const Application& application)
+      : worker_(worker), application_(application) {}
   virtual ~CurrentWorker() = default;
 
   WorkerId worker() const { return worker_; }
+  const Application& application() const { return application_; }
 
   // The next request for the calling fiber; null = the runtime is stopping. May switch.
   virtual Request* recv() = 0;
@@ -37,11 +40,12 @@ class CurrentWorker {
   // `off_checkpoint`: not at a checkpoint, but at the end of any non-preemptible region. True: the
   // request is to end as soon as it can.
   virtual bool checkpoint_slow(bool off_checkpoint) = 0;
-  virtual bool yield_for_lock() = 0;
+  // `stuck`: in the handler of an interrupt, for a request that did not ask for it itself.
+  virtual bool yield_for_lock(bool stuck) = 0;
   virtual void long_begin(uint8_t priority) = 0;
   virtual void long_end() = 0;
-  // The locals of the running fiber.
-  virtual FiberLocals& locals() = 0;
+  // The running fiber is its.
+  virtual FiberScheduler& fibers() = 0;
 
   Request* current() const { return current_; }
   void begin_request(Request& request) {
@@ -77,6 +81,7 @@ class CurrentWorker {
     set_in_application(false);
     return was;
   }
+  bool in_application() const { return in_application_.load(std::memory_order_relaxed); }
   // The runtime has done its work: the last call before code of the request goes on.
   void enter_application() { set_in_application(true); }
 
@@ -93,6 +98,7 @@ class CurrentWorker {
   }
 
   const WorkerId worker_;
+  const Application& application_;
   std::atomic<bool> in_application_{false};
 };
 
@@ -101,6 +107,11 @@ class CurrentWorker {
 CurrentWorker* current_worker();
 // Also makes the thread its worker for this_worker().
 void set_current_worker(CurrentWorker* worker);
+
+// Handles the current request on the worker's own thread: its stack and its thread-local storage,
+// for code that keeps account of threads itself. Nothing there is preempted or yields. The server
+// loop calls it, which sends the request next.
+void handle_on_thread(Application& application, Request& request);
 
 // Directs checkpoints, non-preemptible regions and locks to the contexts. Called once, before the
 // first worker runs.

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,19 @@ std::string response(std::string_view status, std::string_view type, std::string
   return "HTTP/1.1 " + std::string(status) + "\r\nContent-Type: " + std::string(type) +
          "\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" +
          std::string(body);
+}
+
+std::string_view first_line(std::string_view head) { return head.substr(0, head.find("\r\n")); }
+
+// Whoever accepts anything else gets the older format, which all understand.
+bool accepts_open_metrics(std::string_view head) {
+  std::string lower(head);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const size_t header = lower.find("\r\naccept:");
+  if (header == std::string::npos) return false;
+  const std::string_view value = first_line(std::string_view(lower).substr(header + 2));
+  return value.find("application/openmetrics-text") != std::string_view::npos;
 }
 
 bool out_of_resources(int problem) {
@@ -131,22 +145,37 @@ void Exporter::close_finished() {
   });
 }
 
-std::string Exporter::answer(std::string_view line) const {
+// Empty = ready.
+std::string Exporter::readiness() const {
+  if (!sources_.ready()) return "not ready";
+  const std::string trouble = sources_.trouble ? sources_.trouble() : "";
+  return trouble.empty() ? "" : "not ready: " + trouble;
+}
+
+std::string Exporter::metrics(std::string_view head) const {
+  const MetricsFormat format =
+      accepts_open_metrics(head) ? MetricsFormat::kOpenMetrics : MetricsFormat::kText;
+  const bool all = first_line(head).find("?detail=all") != std::string_view::npos;
+  OpenMetrics out(format, all ? MetricsDetail::kFull : MetricsDetail::kBrief);
+  sources_.metrics(out);
+  expose(out, stats_);
+  return response("200 OK", OpenMetrics::content_type(format), std::move(out).finish());
+}
+
+std::string Exporter::answer(std::string_view head) const {
+  const std::string_view line = first_line(head);
   constexpr std::string_view kText = "text/plain; charset=utf-8";
   const auto asks = [line](std::string_view path) {
     const std::string start = "GET " + std::string(path);
     return line.starts_with(start) && line.size() > start.size() &&
            (line[start.size()] == ' ' || line[start.size()] == '?');
   };
-  if (asks("/metrics")) {
-    constexpr std::string_view kType =
-        "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    return response("200 OK", kType, sources_.metrics(stats_));
-  }
+  if (asks("/metrics")) return metrics(head);
   if (asks("/healthz")) return response("200 OK", kText, "ok\n");
   if (asks("/readyz")) {
-    return sources_.ready() ? response("200 OK", kText, "ready\n")
-                            : response("503 Service Unavailable", kText, "not ready\n");
+    const std::string why_not = readiness();
+    return why_not.empty() ? response("200 OK", kText, "ready\n")
+                           : response("503 Service Unavailable", kText, why_not + "\n");
   }
   if (asks("/plan")) return response("200 OK", kText, sources_.plan());
   if (!line.starts_with("GET ")) {

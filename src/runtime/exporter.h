@@ -3,10 +3,12 @@
 // Exporter: a small HTTP server on a thread of its own for /metrics, /plan, /healthz and /readyz.
 // It shares with the workers only the data that its callbacks read, so it answers while they are
 // overloaded.
-// GET only, one request per connection. Connections are served side by side, so that a connection
-// that sends nothing, or does not read, keeps no other waiting. Each has a limited time for its
-// whole request and reply. Their number is limited too: a further connection takes the place of the
-// one that has been silent for longest. The metrics count both.
+// GET only, one request per connection. /metrics is OpenMetrics for clients that accept it, else
+// the older text; brief, or with ?detail=all everything.
+// Connections are served side by side, so that a connection that sends nothing, or does not read,
+// keeps no other waiting. Each has a limited time for its whole request and reply. Their number is
+// limited too: a further connection takes the place of the one that has been silent for longest.
+// The metrics count both.
 #pragma once
 
 #include <atomic>
@@ -37,9 +39,10 @@ void expose(OpenMetrics& out, const ExporterStats& stats);
 class Exporter {
  public:
   struct Sources {
-    std::function<std::string(const ExporterStats&)> metrics;  // OpenMetrics text
+    std::function<void(OpenMetrics&)> metrics;  // appends families
     std::function<bool()> ready;         // false = draining or not yet serving
     std::function<std::string()> plan;   // the policy's decisions, for people
+    std::function<std::string()> trouble = {};  // why requests fail although it serves; "" = none
   };
 
   struct Limits {
@@ -66,7 +69,9 @@ class Exporter {
   void accept_all();
   bool displace();
   void go_on(ExporterClient& client, bool ready) const;
-  std::string answer(std::string_view line) const;
+  std::string answer(std::string_view head) const;
+  std::string metrics(std::string_view head) const;
+  std::string readiness() const;
   void close_finished();
 
   Fd listener_;

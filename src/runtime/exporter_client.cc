@@ -36,10 +36,6 @@ void ExporterClient::read() {
   }
 }
 
-std::string_view ExporterClient::request() const {
-  return std::string_view(bytes_).substr(0, bytes_.find("\r\n"));
-}
-
 void ExporterClient::reply(std::string bytes) {
   bytes_ = std::move(bytes);
   state_ = State::kWriting;

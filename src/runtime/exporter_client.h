@@ -32,8 +32,8 @@ class ExporterClient {
   // While reading: takes the bytes that have come. A request is whole at its blank line, at the
   // size limit, or when the client has shut its side down.
   void read();
-  // The first line of the request.
-  std::string_view request() const;
+  // The request: its first line and its headers.
+  std::string_view request() const { return bytes_; }
   // Sends the reply, as far as possible at once; write() sends the rest.
   void reply(std::string bytes);
   void write();

@@ -16,15 +16,9 @@ namespace {
 // More bytes than the buffers of two sockets take.
 constexpr size_t kPlanBytes = 16 << 20;
 
-std::string metrics_text(const ExporterStats& stats) {
-  OpenMetrics out;
-  expose(out, stats);
-  return std::move(out).finish();
-}
-
 std::unique_ptr<Exporter> exporter(bool ready = true, Exporter::Limits limits = {}) {
   auto started = Exporter::start("127.0.0.1", 0,
-                                 {metrics_text, [ready] { return ready; },
+                                 {[](OpenMetrics&) {}, [ready] { return ready; },
                                   [] { return std::string(kPlanBytes, '.') + "\n"; }},
                                  limits);
   EXPECT_TRUE(started.ok()) << started.error();
@@ -88,7 +82,7 @@ std::string get(const Exporter& server, const std::string& path) {
 TEST(Exporter, answers_its_three_paths_and_nothing_else) {
   const auto server = exporter();
   EXPECT_TRUE(get(*server, "/plan").ends_with("...\n"));
-  EXPECT_TRUE(get(*server, "/metrics").ends_with("# EOF\n"));
+  EXPECT_NE(get(*server, "/metrics").find("\n# TYPE rubato_"), std::string::npos);
   EXPECT_TRUE(get(*server, "/healthz").ends_with("ok\n"));
   EXPECT_TRUE(get(*server, "/readyz?x=1").starts_with("HTTP/1.1 200"));
   EXPECT_TRUE(get(*server, "/metricsandmore").starts_with("HTTP/1.1 404"));
@@ -160,6 +154,26 @@ TEST(Exporter, says_which_address_it_cannot_have) {
   const auto second = Exporter::start("127.0.0.1", first->port(), {});
   ASSERT_FALSE(second.ok());
   EXPECT_NE(second.error().find("metrics port: cannot listen on 127.0.0.1:"), std::string::npos);
+}
+
+TEST(Exporter, metrics_are_open_metrics_only_for_who_accepts_them) {
+  const auto server = exporter();
+  const auto asked = [&](const std::string& headers) {
+    const Fd client = connect_to(*server);
+    send_all(client, "GET /metrics HTTP/1.1\r\n" + headers + "\r\n");
+    return receive_all(client);
+  };
+  const std::string older = asked("");
+  EXPECT_NE(older.find("Content-Type: text/plain; version=0.0.4"), std::string::npos) << older;
+  EXPECT_NE(older.find("# TYPE rubato_metrics_connections_closed_total counter\n"),
+            std::string::npos);
+  EXPECT_EQ(older.find("# EOF"), std::string::npos);
+  const std::string newer =
+      asked("aCCept: text/plain;q=0.5, Application/OpenMetrics-Text; version=1.0.0\r\n");
+  EXPECT_NE(newer.find("Content-Type: application/openmetrics-text; version=1.0.0"),
+            std::string::npos);
+  EXPECT_TRUE(newer.ends_with("# EOF\n")) << newer;
+  EXPECT_EQ(asked("X: 1\r\nAccept: */*\r\n").find("# EOF"), std::string::npos);
 }
 
 }  // namespace

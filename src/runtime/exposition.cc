@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exposition.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "runtime/overload_exposition.h"
 
@@ -35,6 +37,9 @@ constexpr NamedCounter kCounters[] = {
      &RuntimeStats::preemptions_deferred},
     {"lock_yields", "Times a request gave its worker away because a lock was taken.",
      &RuntimeStats::lock_yields},
+    {"stuck_left",
+     "Of these, times a request was found stuck, as for a lock of a suspended one, and left.",
+     &RuntimeStats::stuck_left},
     {"resumed", "Preempted requests taken up again.", &RuntimeStats::resumed},
     {"long_by_feedback", "Requests that the application called long.",
      &RuntimeStats::long_by_feedback},
@@ -84,34 +89,70 @@ void write_counters(OpenMetrics& out, const RuntimeStats& stats, const DatapathS
     out.family(std::string("rubato_") + counter.name, "counter", counter.help);
     out.counter(flows.*counter.value);
   }
-  out.family("rubato_busy_seconds", "gauge", "Time that workers spent on requests, summed.");
-  out.gauge(static_cast<double>(stats.busy_ns) / 1e9);
-  out.family("rubato_core_seconds", "gauge", "Time that workers were awake, summed.");
-  out.gauge(static_cast<double>(stats.awake_ns) / 1e9);
+  out.family("rubato_busy_seconds", "counter", "Time that workers spent on requests, summed.");
+  out.counter_seconds(static_cast<double>(stats.busy_ns) / 1e9);
+  out.family("rubato_core_seconds", "counter", "Time that workers were awake, summed.");
+  out.counter_seconds(static_cast<double>(stats.awake_ns) / 1e9);
   out.family("rubato_cores_granted", "gauge", "Workers that have a core.");
   out.gauge(static_cast<double>(stats.cores_granted));
   out.family("rubato_flows_open", "gauge", "Connections open.");
   out.gauge(static_cast<double>(flows.flows_open));
   out.family("rubato_flows_away", "gauge", "Connections at another worker than they came in by.");
   out.gauge(static_cast<double>(flows.flows_migrated));
-  out.family("rubato_fibers", "gauge", "Fibers made so far.");
+  out.family("rubato_fibers", "gauge", "Fibers that exist.");
   out.gauge(static_cast<double>(stats.fibers));
 }
 
-void write_types(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& types) {
-  const auto family = [&](const char* name, const char* help, auto&& histogram_of) {
-    out.family(name, "histogram", help);
-    for (uint32_t type = 0; type < types.count; ++type) {
+constexpr size_t kMostNamed = 20;
+
+// The types that have come, each with its name, and the sum of the others.
+class TypeFamilies {
+ public:
+  TypeFamilies(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& types,
+               NamedTypes& named)
+      : out_(out), runtime_(runtime), types_(types), named_(named) {}
+
+  void write() {
+    for (uint32_t type = 0; type < types_.count; ++type) {
+      if (runtime_.service(type).empty()) continue;
+      if (!is_named(type) && (named_.size() < kMostNamed || !out_.brief())) named_.push_back(type);
+    }
+    out_.family("rubato_latency_seconds", "histogram", "From arrival to reply, waiting included.");
+    write_each([this](uint32_t type) { return runtime_.latency(type); },
+               [this](const auto& values, const auto& of) { out_.histogram(values, of); });
+    out_.family("rubato_service_seconds", out_.brief() ? "summary" : "histogram",
+                "Time on workers.");
+    write_each([this](uint32_t type) { return runtime_.service(type); },
+               [this](const auto& values, const auto& of) {
+                 out_.brief() ? out_.summary(values, of) : out_.histogram(values, of);
+               });
+  }
+
+ private:
+  bool is_named(uint32_t type) const {
+    return std::find(named_.begin(), named_.end(), type) != named_.end();
+  }
+
+  template <class HistogramOf, class Write>
+  void write_each(HistogramOf&& histogram_of, Write&& write) {
+    Histogram others;
+    for (uint32_t type = 0; type < types_.count; ++type) {
       const Histogram values = histogram_of(type);
       if (values.empty()) continue;
-      out.histogram(values, OpenMetrics::label("type", types.name(type)));
+      if (is_named(type)) {
+        write(values, OpenMetrics::label("type", types_.name(type)));
+      } else {
+        others.merge(values);
+      }
     }
-  };
-  family("rubato_latency_seconds", "From arrival to reply, waiting included.",
-         [&](uint32_t type) { return runtime.latency(type); });
-  family("rubato_service_seconds", "Time on workers.",
-         [&](uint32_t type) { return runtime.service(type); });
-}
+    if (!others.empty()) write(others, OpenMetrics::label("type", "other"));
+  }
+
+  OpenMetrics& out_;
+  const Runtime& runtime_;
+  const ExposedTypes& types_;
+  NamedTypes& named_;
+};
 
 // Writes the counts that tell whether a policy kept a type away from a worker.
 void write_places(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& types) {
@@ -126,8 +167,17 @@ void write_places(OpenMetrics& out, const Runtime& runtime, const ExposedTypes& 
   }
 }
 
+void write_sums_of_depths(OpenMetrics& out, const Runtime& runtime) {
+  std::map<std::string, uint64_t> sums;
+  for (const QueueDepth& queue : runtime.queue_depths()) sums[queue.name] += queue.depth;
+  for (const auto& [name, depth] : sums) {
+    out.gauge(static_cast<double>(depth), OpenMetrics::label("queue", name));
+  }
+}
+
 void write_depths(OpenMetrics& out, const Runtime& runtime) {
   out.family("rubato_queue_depth", "gauge", "Requests waiting, per queue.");
+  if (out.brief()) return write_sums_of_depths(out, runtime);
   for (const QueueDepth& queue : runtime.queue_depths()) {
     out.gauge(queue.depth, OpenMetrics::label("queue", queue.name) + "," +
                                OpenMetrics::label("lane", std::to_string(queue.index)));
@@ -137,12 +187,13 @@ void write_depths(OpenMetrics& out, const Runtime& runtime) {
 }  // namespace
 
 void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
-            const ExposedTypes& types) {
+            const ExposedTypes& types, NamedTypes& named) {
   write_counters(out, runtime.stats(), datapath.stats());
   write_depths(out, runtime);
   expose_overload(out, runtime);
-  write_types(out, runtime, types);
-  write_places(out, runtime, types);
+  NamedTypes all;
+  TypeFamilies(out, runtime, types, out.brief() ? named : all).write();
+  if (!out.brief()) write_places(out, runtime, types);
 }
 
 std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,
@@ -177,7 +228,7 @@ std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& 
   lines.emplace_back("core_us", micros(Nanos(static_cast<int64_t>(stats.awake_ns))));
   lines.emplace_back("fibers", std::to_string(stats.fibers));
   lines.emplace_back("stack_bytes", std::to_string(options.stack_bytes));
-  lines.emplace_back("stack_high_water_bytes", std::to_string(stats.stack_high_water_bytes));
+  lines.emplace_back("stack_high_water_bytes", std::to_string(runtime.stack_high_water_bytes()));
   uint32_t number = 0;
   for (std::string& line : runtime.explain_policy(types.name, types.count)) {
     lines.emplace_back("plan_" + std::to_string(++number), std::move(line));

@@ -21,9 +21,13 @@ struct ExposedTypes {
   uint32_t count = 0;
 };
 
-// Appends every family of the runtime and the datapath.
+// The types that brief metrics have named: those that came first. A type keeps its place, so that
+// no counter ever goes back; further ones are summed up as "other". For one thread at a time.
+using NamedTypes = std::vector<uint32_t>;
+
+// Appends the families of the runtime and the datapath, those per worker unless `out` is brief.
 void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
-            const ExposedTypes& types);
+            const ExposedTypes& types, NamedTypes& named);
 
 // The scheduler's state as name and value, names in snake case with their unit at the end. The
 // policy's explanation of its plan comes last, as plan_1, plan_2, ...

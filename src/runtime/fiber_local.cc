@@ -6,6 +6,7 @@
 
 #include "mechanism/preempt/preempt_disable.h"
 #include "runtime/current_worker.h"
+#include "runtime/fiber_scheduler.h"
 
 namespace rubato {
 namespace {
@@ -44,14 +45,14 @@ uint32_t new_fiber_local_key() { return g_keys.fetch_add(1, std::memory_order_re
 void* fiber_local(uint32_t key) {
   const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = worker_of_request();
-  return worker != nullptr ? worker->locals().get(key) : of_thread().get(key);
+  return worker != nullptr ? worker->fibers().running().locals.get(key) : of_thread().get(key);
 }
 
 void set_fiber_local(uint32_t key, void* value, FiberLocals::Destroy destroy) {
   const PreemptDisableGuard no_preemption;
   CurrentWorker* worker = worker_of_request();
   if (worker == nullptr) return of_thread().set(key, value, destroy);
-  worker->locals().set(key, value, destroy);
+  worker->fibers().running().locals.set(key, value, destroy);
   worker->current()->has_locals = true;
 }
 
@@ -61,7 +62,7 @@ void clear_fiber_locals(Request& request) {
   FiberLocals* mine = nullptr;
   {
     const PreemptDisableGuard no_preemption;
-    mine = &current_worker()->locals();
+    mine = &current_worker()->fibers().running().locals;
   }
   mine->clear();
   request.has_locals = false;

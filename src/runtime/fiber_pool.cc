@@ -94,4 +94,9 @@ uint64_t FiberPool::made() const {
   return made_;
 }
 
+size_t FiberPool::unfinished() const {
+  std::scoped_lock lock(mutex_);
+  return all_.size();
+}
+
 }  // namespace rubato

@@ -53,6 +53,8 @@ class FiberPool {
   void give_tls(std::unique_ptr<TlsBlock> tls);
 
   uint64_t made() const;
+  // Fibers that have not ended: none, once the workers have stopped in order.
+  size_t unfinished() const;
   size_t stack_high_water_bytes() const { return stacks_.high_water_bytes(); }
 
  private:

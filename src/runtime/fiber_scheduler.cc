@@ -5,6 +5,11 @@
 
 namespace rubato {
 
+void FiberScheduler::prepare() {
+  running_ = pool_.make(entry_, runtime_);
+  RUBATO_CHECK(running_ != nullptr);
+}
+
 void FiberScheduler::attach() {
   fiber_adopt_thread(thread_fiber_);
   own_thread_pointer_ = thread_pointer();
@@ -22,17 +27,29 @@ void FiberScheduler::detach() {
 
 // run() stays on this worker: its stack is the thread's own.
 void FiberScheduler::run() {
-  running_ = pool_.make(entry_, runtime_);
-  RUBATO_CHECK(running_ != nullptr);
+  RUBATO_DCHECK(running_ != nullptr);
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
     switch_tls(nullptr, loop);
     switch_fibers(thread_fiber_, loop->fiber);
-    // Only an ended loop fiber comes back here, and not always the one that was switched to.
+    // A loop fiber comes back here that has ended or calls; not always the one switched to.
     RUBATO_DCHECK(left_.request == nullptr && shelve_ == nullptr);
+    if (call_ != nullptr) {
+      (*std::exchange(call_, nullptr))();
+      continue;
+    }
     pool_.ended(std::exchange(running_, nullptr));
     running_ = take_parked();
   }
+}
+
+void FiberScheduler::call_on_thread(const std::function<void()>& call) {
+  RUBATO_DCHECK(call_ == nullptr);
+  LoopFiber& self = *running_;
+  clock_.stop();
+  call_ = &call;
+  switch_tls(&self, nullptr);
+  switch_fibers(self.fiber, thread_fiber_);
 }
 
 void FiberScheduler::finish(LoopFiber& self) {

@@ -21,6 +21,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,9 +39,11 @@ namespace rubato {
 class FiberScheduler {
  public:
   // A suspended request that is in no queue yet: its fiber had to be left first.
+  // kStuck: most likely for a lock, but it has not said so.
+  enum class LeftFor : uint8_t { kOthers, kLock, kStuck };
   struct Left {
     Request* request = nullptr;
-    bool waits_for_lock = false;
+    LeftFor what = LeftFor::kOthers;
   };
 
   // Fibers run entry(LoopFiber*), which calls fiber_entered() and settle() first and finish() last,
@@ -57,6 +60,10 @@ class FiberScheduler {
         mechanism_(mechanism),
         asynchronous_(is_asynchronous(mechanism)) {}
 
+  // Makes the fiber that run() begins with. Called for all workers before the first of them runs:
+  // preempted requests may need all the others.
+  void prepare();
+
   // Called on the worker's thread, before run() and after it.
   void attach();
   void detach();
@@ -65,6 +72,10 @@ class FiberScheduler {
   void run();
   // The last call of an entry: returns to run(), for good.
   [[noreturn]] void finish(LoopFiber& self);
+
+  // Has run() call it, on the thread's own stack and thread-local storage; returns when it has
+  // returned. The running slice is over. It must not switch fibers.
+  void call_on_thread(const std::function<void()>& call);
 
   LoopFiber& running() const { return *running_; }
 
@@ -160,6 +171,7 @@ class FiberScheduler {
   Fiber thread_fiber_{};
   LoopFiber* running_ = nullptr;
   std::vector<LoopFiber*> parked_;  // suspended inside recv()
+  const std::function<void()>* call_ = nullptr;  // what call_on_thread() was given
   LoopFiber* shelve_ = nullptr;     // the fiber just left, to be parked for every worker
   Left left_;                       // the request on the fiber just left
   uintptr_t own_thread_pointer_ = 0;

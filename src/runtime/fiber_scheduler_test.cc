@@ -8,46 +8,56 @@
 #include <string>
 #include <vector>
 
+#include "runtime/testing/letter_app.h"
+
 namespace rubato {
 namespace {
 
 class QuietWorker final : public CurrentWorker {
  public:
-  QuietWorker() : CurrentWorker(WorkerId{0}) {}
+  explicit QuietWorker(const Application& application)
+      : CurrentWorker(WorkerId{0}, application) {}
   Request* recv() override { return nullptr; }
   void send(Request&) override {}
   bool checkpoint_slow(bool) override { return false; }
-  bool yield_for_lock() override { return false; }
+  bool yield_for_lock(bool) override { return false; }
   void long_begin(uint8_t) override {}
   void long_end() override {}
-  FiberLocals& locals() override { return locals_; }
-
- private:
-  FiberLocals locals_;
+  FiberScheduler& fibers() override { check_failed(__FILE__, __LINE__, "it has none"); }
 };
 
 // The first fiber leaves a request for the second, which resumes it and is parked meanwhile.
 class FiberSchedulerTest : public ::testing::Test {
  protected:
+  using LeftFor = FiberScheduler::LeftFor;
+
   static void entry(void* argument) {
     auto* self = static_cast<LoopFiber*>(argument);
     fiber_entered(self->fiber);
     auto* test = static_cast<FiberSchedulerTest*>(self->runtime);
     const FiberScheduler::Left left = test->fibers_.settle();
-    left.request == nullptr ? test->leave() : test->resume(*left.request, left.waits_for_lock);
+    left.request == nullptr ? test->leave() : test->resume(*left.request, left.what);
     test->fibers_.finish(*self);
   }
 
   void leave() {
     log_.emplace_back("first");
+    const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
+    fibers_.call_on_thread([this, here] {
+      const Stack& stack = *fibers_.running().fiber.stack;
+      const auto* there = static_cast<const std::byte*>(__builtin_frame_address(0));
+      EXPECT_TRUE(here >= stack.low && here < stack.low + stack.size_bytes);
+      EXPECT_FALSE(there >= stack.low && there < stack.low + stack.size_bytes);
+      log_.emplace_back("on the thread");
+    });
     LoopFiber* to = fibers_.take();
-    fibers_.leave_for(*to, {&request_, /*waits_for_lock=*/true});
+    fibers_.leave_for(*to, {&request_, LeftFor::kLock});
     EXPECT_EQ(fibers_.settle().request, nullptr);
     log_.emplace_back("first again");
   }
 
-  void resume(Request& request, bool waits_for_lock) {
-    log_.emplace_back(waits_for_lock ? "second, for a lock" : "second");
+  void resume(Request& request, LeftFor what) {
+    log_.emplace_back(what == LeftFor::kLock ? "second, for a lock" : "second");
     EXPECT_EQ(&request, &request_);
     auto& to = *static_cast<LoopFiber*>(request.fiber);
     LoopFiber& from = fibers_.park_and_turn_to(to);
@@ -58,7 +68,8 @@ class FiberSchedulerTest : public ::testing::Test {
   }
 
   FiberPool pool_{kStackDefaultBytes, 4};
-  QuietWorker current_;
+  testing::LetterApp app_;
+  QuietWorker current_{app_};
   SliceClock clock_{SliceWatch::kNobody};
   FiberScheduler fibers_{pool_, &entry, this, current_, clock_, PreemptMechanism::kNone};
   Request request_;
@@ -66,11 +77,12 @@ class FiberSchedulerTest : public ::testing::Test {
 };
 
 TEST_F(FiberSchedulerTest, a_request_is_known_only_when_its_fiber_was_left) {
+  fibers_.prepare();
   fibers_.attach();
   fibers_.run();
   fibers_.detach();
-  const std::vector<std::string> expected{"first", "second, for a lock", "first again",
-                                          "second again"};
+  const std::vector<std::string> expected{"first", "on the thread", "second, for a lock",
+                                          "first again", "second again"};
   EXPECT_EQ(log_, expected);
   EXPECT_EQ(pool_.made(), 2u);
 }

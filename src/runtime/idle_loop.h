@@ -54,9 +54,15 @@ class IdleLoop {
   }
 
  private:
-  // The longest sleep: while a worker is stuck, and otherwise.
+  // The longest sleep: while a worker is stuck, while the runtime drains, and otherwise.
   static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
+  static constexpr Nanos kDrainingSleep = Nanos::millis(1);
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
+
+  // Nobody wakes a worker when a poll or a sweep ends what was last in flight.
+  Nanos longest_sleep() const {
+    return context_.shared.shutdown.running() ? kQuietSleep : kDrainingSleep;
+  }
 
   // Sleeps until a request arrives, or another thread has queued a request that this worker may
   // serve: see runtime/sleepers.h for why that is not missed. The policy itself says whether there
@@ -68,7 +74,7 @@ class IdleLoop {
     Request* found = last_look();
     if (found == nullptr) sleep();
     if (!sleepers.is_asleep(context_.id)) ++context_.stats.woken;
-    if (sleepers.wakes_up(context_.id)) sleepers.awake().notify_all();
+    sleepers.wakes_up(context_.id);
     woken_ = true;  // also when it found work itself before it was claimed for more
     idling_.parked();
     context_.step();
@@ -118,15 +124,15 @@ class IdleLoop {
     for (DatapathQueue* queue : delegated_) {
       if (queue->pending()) return {};
     }
-    if (kOwnArrivals<P>) return kQuietSleep;
+    Nanos limit = longest_sleep();
+    if (kOwnArrivals<P>) return limit;
     RuntimeState<P>& shared = context_.shared;
-    Nanos limit = kQuietSleep;
     for (uint32_t i = 0; i < shared.options.workers; ++i) {
       const WorkerId other{i};
       if (other == context_.id) continue;
       if (!shared.stuck.is_stuck_for_long(other, context_.host.now())) continue;
       if (shared.stuck.watched(other).exchange(true, std::memory_order_acq_rel)) continue;
-      limit = kWatchfulSleep;
+      limit = std::min(limit, kWatchfulSleep);
       watched_.push_back(other);
       DatapathQueue* theirs = &shared.datapath.queue(other);
       if (std::find(delegated_.begin(), delegated_.end(), theirs) != delegated_.end()) continue;

@@ -11,6 +11,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/limits.h"
+#include "policy/archetype.h"
 #include "runtime/worker_context.h"
 
 namespace rubato {
@@ -30,8 +32,8 @@ class Intake {
   // Asks the kernel when the worker's own queue has run dry, and every now and then otherwise.
   void poll_if_due() {
     const bool dry = !core_.holds_next() && !others_wait() && context_.control.depth() == 0;
-    if (!dry && ++picks_since_poll_ < kPicksPerPoll &&
-        context_.host.now() - last_poll_ < kPollInterval) {
+    if (!dry && ++picks_since_poll_ < limits::kPollPicks &&
+        context_.host.now() - last_poll_ < limits::kPollEvery) {
       return;
     }
     take_in();
@@ -43,11 +45,19 @@ class Intake {
 
   void take_in() {
     RuntimeState<P>& shared = context_.shared;
+    if (shared.options.refuses_late()) refresh_refusal_rule();
     ingest(context_.datapath);
     if (shared.options.preemption_clock == PreemptionClock::kSelf) {
       shared.central.adapt_if_due(context_.host.now());
     }
     context_.host.refresh_plan();
+  }
+
+  void refresh_refusal_rule() {
+    overload::RefusalSettings settings;
+    if (context_.shared.settings.refresh(settings, refusal_rule_seen_)) {
+      core_.change_refusal_rule(settings);
+    }
   }
 
   // Takes in one burst from this worker's queue or from another's. Returns the number of requests.
@@ -108,9 +118,6 @@ class Intake {
   }
 
  private:
-  static constexpr uint32_t kPicksPerPoll = 32;
-  static constexpr Nanos kPollInterval = Nanos::micros(50);
-
   uint32_t own_index() const {
     return arrival_index(context_.shared.policy, context_.id, context_.shared.options.workers);
   }
@@ -172,6 +179,7 @@ class Intake {
   WorkerContext<P>& context_;
   LiveCore<P>& core_;
   Instant last_poll_;
+  uint32_t refusal_rule_seen_ = 0;  // its version
   uint32_t picks_since_poll_ = 0;
   uint32_t queued_ = 0;       // requests of the last poll, with their followers
   bool called_help_ = false;  // for those requests

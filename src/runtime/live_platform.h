@@ -37,10 +37,11 @@ class LivePlatform {
     if (request.client == nullptr) return false;
     const RuntimeOptions& options = context_.shared.options;
     const Nanos stopping = context_.shared.shutdown.drained_for(now());
+    const Nanos drain_limit = context_.shared.shutdown.drain_limit();
     switch (request.client->load(std::memory_order_relaxed)) {
-      case ClientState::kOpen: return stopping >= options.drain_limit;
+      case ClientState::kOpen: return stopping >= drain_limit;
       case ClientState::kHalfClosed:
-        return stopping >= std::min(options.half_closed_limit, options.drain_limit) ||
+        return stopping >= std::min(options.half_closed_limit, drain_limit) ||
                attained(request) >= options.half_closed_limit;
       case ClientState::kGone: break;
     }
@@ -94,7 +95,7 @@ class LivePlatform {
   // Slices.
   void take_up(Request& request) {
     context_.current.begin_request(request);
-    context_.meter.start(now());
+    context_.meter.start(now(), request);
   }
   Instant begin(const Request&) const { return now(); }
   void arm(const Request& request, Nanos quantum) {

@@ -9,12 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "mechanism/cpu/pin.h"
 #include "mechanism/cpu/pause.h"
 #include "runtime/live_worker.h"
+#include "runtime/overseer.h"
 #include "runtime/runtime.h"
 #include "runtime/timer_core.h"
-#include "runtime/watchdog.h"
 
 namespace rubato {
 
@@ -26,14 +27,14 @@ class LiveRuntime final : public Runtime {
       : shared_(policy, options, datapath, application),
         cpus_(std::move(cpus)),
         timer_core_(shared_, workers_),
-        watchdog_(shared_) {
+        overseer_(shared_, workers_) {
     for (uint32_t i = 0; i < options.workers; ++i) {
       workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, i + 1));
       shared_.worker_stats.push_back(&workers_.back()->context().stats);
     }
-    shared_.server_loop = [&application] {
+    shared_.server_loop = [&application, foreign = options.foreign_runtime] {
       while (Request* request = rubato::recv()) {
-        application.handle(*request);
+        foreign ? handle_on_thread(application, *request) : application.handle(*request);
         rubato::send(*request);
       }
     };
@@ -46,13 +47,14 @@ class LiveRuntime final : public Runtime {
   bool run() override {
     std::vector<std::thread> threads;
     started_ns_.store(now().ns(), std::memory_order_relaxed);
+    for (const auto& worker : workers_) worker->prepare();
     for (uint32_t i = 0; i < workers_.size(); ++i) threads.emplace_back([this, i] { work(i); });
     std::atomic<bool> workers_left{true};
     std::thread timer;
     if (shared_.options.preemption_clock == PreemptionClock::kTimerCore) {
       timer = std::thread([this, &workers_left] { tick(workers_left); });
-    } else if (shared_.cores.allocates() || Watchdog<P>::is_needed(shared_.options)) {
-      timer = std::thread([this, &workers_left] { watch(workers_left); });
+    } else if (overseer_.is_needed()) {
+      timer = std::thread([this, &workers_left] { overseer_.watch(workers_left); });
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
     shared_.shutdown.wait_until_stopped();
@@ -61,18 +63,25 @@ class LiveRuntime final : public Runtime {
     timer_gone_.store(true, std::memory_order_release);
     timer_gone_.notify_all();
     for (auto& thread : threads) thread.join();
-    return !shared_.shutdown.failed();
+    const bool drained = !shared_.shutdown.failed();
+    RUBATO_DCHECK(!drained || shared_.fibers.unfinished() == 0);
+    return drained;
   }
 
   void stop() override { shared_.ask_to_stop(); }
   void set_slow_threshold(Nanos threshold) override {
     shared_.slow_threshold_ns.store(threshold.count(), std::memory_order_relaxed);
   }
+  LiveSettings& settings() const override { return shared_.settings; }
   bool serving() const override { return shared_.shutdown.running(); }
   void poll_timer() override { timer_core_.poll(); }
 
   RuntimeStats stats() const override;
   std::vector<QueueDepth> queue_depths() const override;
+  std::vector<WorkerActivity> activity() const override;
+  size_t stack_high_water_bytes() const override {
+    return shared_.fibers.stack_high_water_bytes();
+  }
   Nanos queue_delay(JobClass job_class) const override {
     Nanos longest;
     for (const WorkerStats* worker : shared_.worker_stats) {
@@ -122,42 +131,18 @@ class LiveRuntime final : public Runtime {
     workers_[index]->detach();
   }
 
-  void look_after_workers() {
-    const Instant at = now();
-    shared_.core_looks.look_if_due(at);
-    watchdog_.look_if_due(at);
-  }
-
   // Polls without rest while a slice is armed, naps otherwise, and sleeps while all workers do.
   void tick(const std::atomic<bool>& workers_left) {
     while (workers_left.load(std::memory_order_acquire)) {
       const bool armed = timer_core_.poll();
-      look_after_workers();
+      overseer_.look();
       if (armed || shared_.options.idle == Idle::kSpin) {
         cpu_pause();
-      } else if (shared_.sleepers.awake().load(std::memory_order_relaxed) == 0) {
-        shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
+      } else if (shared_.sleepers.all_asleep()) {
+        shared_.sleepers.wait_while_all_asleep();
       } else {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
       }
-    }
-  }
-
-  // Workers look at the cores themselves whenever they poll. This thread looks when all workers
-  // that have a core run long requests, and for workers that are stuck. It looks less often while
-  // all workers are asleep, and after kQuietLooks such looks not at all.
-  void watch(const std::atomic<bool>& workers_left) {
-    uint32_t quiet = 0;
-    while (workers_left.load(std::memory_order_acquire)) {
-      if (shared_.sleepers.awake().load(std::memory_order_relaxed) != 0) {
-        quiet = 0;
-        look_after_workers();
-      } else if (++quiet > kQuietLooks) {
-        shared_.sleepers.awake().wait(0, std::memory_order_seq_cst);
-        quiet = 0;
-      }
-      const Nanos pause = quiet == 0 ? Watchdog<P>::kPeriod : Watchdog<P>::kQuietPeriod;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(pause.count()));
     }
   }
 
@@ -186,15 +171,11 @@ class LiveRuntime final : public Runtime {
     return sum;
   }
 
-  // After so many looks that found all workers asleep the watching thread sleeps until a worker
-  // wakes and notifies it.
-  static constexpr uint32_t kQuietLooks = 16;
-
   mutable RuntimeState<P> shared_;
   std::vector<uint32_t> cpus_;
   std::vector<std::unique_ptr<LiveWorker<P>>> workers_;
   TimerCore<P> timer_core_;
-  Watchdog<P> watchdog_;
+  Overseer<P> overseer_;
   std::atomic<bool> timer_gone_{false};
   std::atomic<int64_t> started_ns_{0};
 };
@@ -233,6 +214,7 @@ RuntimeStats LiveRuntime<P>::stats() const {
     sum.preemptions_denied += one.preemptions_denied.value();
     sum.preemptions_deferred += one.preemptions_deferred.value();
     sum.lock_yields += one.lock_yields.value();
+    sum.stuck_left += one.stuck_left.value();
     sum.resumed += one.resumed.value();
     sum.long_by_feedback += one.long_by_feedback.value();
     sum.long_by_age += one.long_by_age.value();
@@ -253,8 +235,25 @@ RuntimeStats LiveRuntime<P>::stats() const {
   sum.core_self_unparks = cores.self_unparks;
   sum.moved = shared_.managers.sent();
   sum.fibers = shared_.fibers.made();
-  sum.stack_high_water_bytes = shared_.fibers.stack_high_water_bytes();
   return sum;
+}
+
+template <Policy P>
+std::vector<WorkerActivity> LiveRuntime<P>::activity() const {
+  std::vector<WorkerActivity> all;
+  const Instant at = now();
+  for (const WorkerStats* worker : shared_.worker_stats) {
+    WorkerActivity& one = all.emplace_back();
+    const int64_t polled = worker->polled_ns.load(std::memory_order_relaxed);
+    const int64_t since = worker->busy_since_ns.load(std::memory_order_relaxed);
+    one.asleep = polled == WorkerStats::kAsleep;
+    one.busy = since != 0;
+    one.type = worker->busy_type.load(std::memory_order_relaxed);
+    if (one.busy) one.busy_for = std::max(at - Instant(since), Nanos());
+    if (!one.asleep) one.unpolled = std::max(at - Instant(polled), Nanos());
+    one.suspended = worker->suspended();
+  }
+  return all;
 }
 
 template <Policy P>

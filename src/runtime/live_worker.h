@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "mechanism/fiber/overflow.h"
 #include "policy/archetype.h"
 #include "runtime/fiber_scheduler.h"
 #include "runtime/idle_loop.h"
@@ -36,11 +37,17 @@
 
 namespace rubato {
 
+inline sched::CoreOptions core_options(const RuntimeOptions& options) {
+  sched::CoreOptions core{.classify = options.classify, .refusal_rule = {}};
+  if (options.refuses_late()) core.refusal_rule = options.refusal_rule;
+  return core;
+}
+
 template <Policy P>
 class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
   LiveWorker(RuntimeState<P>& shared, WorkerId id, uint64_t seed)
-      : CurrentWorker(id),
+      : CurrentWorker(id, shared.application),
         context_(shared, *this, seed),
         preempter_(shared.options),
         fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
@@ -55,9 +62,13 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // For the timer core, to interrupt the worker.
   Preempter& preempter() { return preempter_; }
 
+  // Called before the first worker runs.
+  void prepare() { fibers_.prepare(); }
+
   // The thread's main function: returns when the runtime has stopped. Call detach() when no thread
   // interrupts the worker any more.
   [[gnu::noinline]] void run() {
+    const SignalStack for_overflows;
     install_worker_hooks();
     set_current_worker(this);
     fibers_.attach();
@@ -88,7 +99,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     intake_.wake_pushed();
   }
 
-  FiberLocals& locals() override { return fibers_.running().locals; }
+  FiberScheduler& fibers() override { return fibers_; }
 
   // ---- From the application -------------------------------------------------------------------
 
@@ -110,22 +121,25 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     return ends;
   }
 
-  // May switch. The count of open non-preemptible regions stays with the request: in the TLS block
-  // that the request has or keeps, or carried over.
-  bool yield_for_lock() override {
+  // The current request waits for a lock, or is taken to (`stuck`). The count of open
+  // non-preemptible regions stays with it: in the TLS block that it has or keeps, or carried over.
+  // May switch.
+  bool yield_for_lock(bool stuck) override {
     RUBATO_DCHECK(current_ != nullptr);
     LoopFiber* to = fibers_.keep_tls() ? fibers_.take() : nullptr;
     if (to == nullptr) {
       ++context_.stats.preemptions_denied;
+      if (stuck) core_.start_slice(*current_);
       back_to_application(*this);
       return false;
     }
     RUBATO_DCHECK(preempt_disable_depth() >= preempt_disabled_);
     ++context_.stats.lock_yields;
+    if (stuck) ++context_.stats.stuck_left;
     const uint32_t forbidden = std::exchange(preempt_disabled_, 0);
     const bool carried = !preempter_.asynchronous() && !fibers_.shares_tls();
     const uint32_t depth = carried ? exchange_preempt_depth(0) : 0;
-    leave_request(*to, context_.step(), /*waits_for_lock=*/true);
+    leave_request(*to, context_.step(), stuck ? LeftFor::kStuck : LeftFor::kLock);
     if (carried) static_cast<void>(exchange_preempt_depth(depth));
     LiveWorker& worker = here();
     worker.preempt_disabled_ = forbidden;
@@ -152,16 +166,12 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
  private:
+  using LeftFor = FiberScheduler::LeftFor;
+
   // A request that does not end when told to is told again after so many checkpoints.
   static constexpr int32_t kCancelAgain = 64;
   // The interval at which a running request checks whether its client is still connected.
   static constexpr Nanos kClientLook = Nanos::millis(1);
-
-  static sched::CoreOptions core_options(const RuntimeOptions& options) {
-    sched::CoreOptions core{.classify = options.classify, .refusal_rule = {}};
-    if (options.refuses_late()) core.refusal_rule = options.refusal_rule;
-    return core;
-  }
 
   // The worker of the calling thread.
   static LiveWorker& here() { return static_cast<LiveWorker&>(*current_worker()); }
@@ -260,16 +270,16 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     }
     ++context_.stats.preemptions;
     if (off_checkpoint) at = context_.step();  // a TLS block may have been made
-    leave_request(*to, at, /*waits_for_lock=*/false);
+    leave_request(*to, at, LeftFor::kOthers);
   }
 
   // The current request is left where it is, for `to`. Switches; returns when it is resumed.
-  void leave_request(LoopFiber& to, Instant at, bool waits_for_lock) {
+  void leave_request(LoopFiber& to, Instant at, LeftFor what) {
     Request& request = *std::exchange(current_, nullptr);
     preempter_.slice().stop();
     request.attained += context_.meter.stop(request, at);
     context_.meter.leave();
-    fibers_.leave_for(to, {&request, waits_for_lock});
+    fibers_.leave_for(to, {&request, what});
     here().after_switch();
   }
 
@@ -291,14 +301,14 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     if (preempter_.asynchronous()) context_.step();
     const FiberScheduler::Left left = fibers_.settle();
     if (left.request == nullptr) return;
-    if (left.waits_for_lock) return core_.wait_for_lock(*left.request);
-    core_.requeue(*left.request);
+    if (left.what == LeftFor::kOthers) return static_cast<void>(core_.requeue(*left.request));
+    core_.wait_for_lock(*left.request, left.what == LeftFor::kStuck);
   }
 
   // ---- Interrupts, and the way back into the application --------------------------------------
 
   // Called in the handler, which has opened a non-preemptible region of its own. May switch.
-  void interrupted(uintptr_t pc) override {
+  void interrupted(uintptr_t pc, bool in_system_call) override {
     if (!leave_application()) return preempter_.interrupted_at_work();
     const bool may_leave = preempt_disable_depth() == 1 && !is_async_signal_unsafe(pc);
     const Answer answer = preempter_.interrupted(may_leave);
@@ -307,7 +317,13 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
       context_.step();
       slice_over();
     }
-    back_to_interruptible(here(), may_leave && answer != Answer::kTake);
+    // The policy comes first. A request that it did not preempt is here as before.
+    LiveWorker& worker = here();
+    const int64_t since = worker.context_.meter.busy_since();
+    if (worker.preempter_.is_to_be_left(since, pc, in_system_call)) [[unlikely]] {
+      return static_cast<void>(worker.yield_for_lock(true));
+    }
+    back_to_interruptible(worker, may_leave && answer != Answer::kTake);
   }
 
   // The last call before code of the request goes on, on the running worker. `may_end`: no slice

@@ -17,17 +17,6 @@ const char* control_of(const RuntimeOptions& options) {
 
 const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
 
-const char* name_of(Refusal why) {
-  switch (why) {
-    case Refusal::kFull: return "full";
-    case Refusal::kDelay: return "delay";
-    case Refusal::kShare: return "share";
-    case Refusal::kAbandoned: return "abandoned";
-    case Refusal::kExpired: return "expired";
-  }
-  return "?";
-}
-
 uint64_t refused(const RuntimeStats& stats, Refusal why, JobClass job_class) {
   return stats.refusals[static_cast<size_t>(why)][static_cast<size_t>(job_class)];
 }
@@ -64,9 +53,20 @@ void write_weight(std::vector<std::pair<std::string, std::string>>& lines, int p
 
 }  // namespace
 
+const char* name_of(Refusal why) {
+  switch (why) {
+    case Refusal::kFull: return "full";
+    case Refusal::kDelay: return "delay";
+    case Refusal::kShare: return "share";
+    case Refusal::kAbandoned: return "abandoned";
+    case Refusal::kExpired: return "expired";
+  }
+  return "?";
+}
+
 void expose_overload(OpenMetrics& out, const Runtime& runtime) {
   const RuntimeStats stats = runtime.stats();
-  if (controlled(runtime.options())) write_targets(out, runtime.options().refusal_rule);
+  if (controlled(runtime.options())) write_targets(out, runtime.settings().refusal_rule());
   out.family("rubato_queue_delay_seconds", "gauge",
              "Wait of a request that had its turn a moment ago, at the worker with the longest.");
   for (const JobClass job_class : kClasses) {
@@ -95,17 +95,18 @@ void expose_overload(OpenMetrics& out, const Runtime& runtime) {
 std::vector<std::pair<std::string, std::string>> overload_lines(const Runtime& runtime) {
   const RuntimeStats stats = runtime.stats();
   const RuntimeOptions& options = runtime.options();
+  const overload::RefusalSettings rule = runtime.settings().refusal_rule();
   std::vector<std::pair<std::string, std::string>> lines{
       {"overload_control", control_of(options)},
       {"overload_state", overloaded(stats, options) ? "overloaded" : "calm"},
       {"overloaded_workers", std::to_string(stats.overloaded)}};
   if (controlled(options)) {
-    lines.emplace_back("target_delay_us", micros(options.refusal_rule.target_delay));
-    lines.emplace_back("refuse_delay_us", micros(options.refusal_rule.refuse_delay()));
+    lines.emplace_back("target_delay_us", micros(rule.target_delay));
+    lines.emplace_back("refuse_delay_us", micros(rule.refuse_delay()));
   }
-  if (options.refusal_rule.tells_long()) {
-    lines.emplace_back("target_delay_us_long", micros(options.refusal_rule.target_of(true)));
-    lines.emplace_back("refuse_delay_us_long", micros(options.refusal_rule.refuse_delay(true)));
+  if (rule.tells_long()) {
+    lines.emplace_back("target_delay_us_long", micros(rule.target_of(true)));
+    lines.emplace_back("refuse_delay_us_long", micros(rule.refuse_delay(true)));
   }
   for (const JobClass job_class : kClasses) {
     lines.emplace_back(std::string("queue_delay_us_") + name_of(job_class),

@@ -160,6 +160,20 @@ TEST(RefusalRule, who_waited_too_long_is_refused_and_counted_and_who_comes_later
   EXPECT_TRUE(server->stop());
 }
 
+TEST(RefusalRule, a_rule_that_is_changed_counts_for_what_waits_already) {
+  RefusingServer server;
+  overload::RefusalSettings rule = server->runtime->settings().refusal_rule();
+  EXPECT_EQ(rule.target_delay, kALongTime / 5);
+  rule.target_delay = Nanos::seconds(3600);
+  server->runtime->settings().set_refusal_rule(rule);
+  const uint64_t late = server->connect();
+  server->submit(late, "A\n");
+  server.let_go();
+  EXPECT_EQ(server->receive(late, 2), "A\n");
+  EXPECT_EQ(server->runtime->settings().refusal_rule().target_delay, Nanos::seconds(3600));
+  EXPECT_TRUE(server->stop());
+}
+
 TEST(RefusalRule, the_control_plane_is_served_however_late) {
   RefusingServer server;
   const uint64_t health = server->connect();

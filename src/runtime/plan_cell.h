@@ -8,17 +8,20 @@
 // with acquire, so a reader that saw a new word also sees the odd version (pairs with the word's
 // release) and retries, and a reader that saw the even version sees all words (pairs with its
 // release).
+//
+// Sync: see mechanism/queue/sync.h.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "mechanism/queue/sync.h"
+
 namespace rubato {
 
-template <class Plan>
+template <class Plan, class Sync = StdSync>
 class PlanCell {
   static_assert(std::is_trivially_copyable_v<Plan>);
   static constexpr size_t kWords = (sizeof(Plan) + 7) / 8;
@@ -46,8 +49,8 @@ class PlanCell {
   }
 
  private:
-  std::atomic<uint32_t> version_{0};
-  std::array<std::atomic<uint64_t>, kWords> words_{};
+  typename Sync::template Atomic<uint32_t> version_{0};
+  std::array<typename Sync::template Atomic<uint64_t>, kWords> words_{};
 };
 
 }  // namespace rubato

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
+
+#include "mechanism/queue/testing/model.h"
 
 namespace rubato {
 namespace {
@@ -24,6 +27,43 @@ TEST(PlanCell, refresh_copies_a_published_plan_once) {
   ASSERT_TRUE(cell.refresh(plan, seen));
   EXPECT_EQ(plan.a + plan.b + plan.c, 6u);
   EXPECT_FALSE(cell.refresh(plan, seen));
+}
+
+// Two plans are published beside a reader, under the model checker. Forbidden outcomes: parts of
+// two plans, or an older plan after a newer one.
+template <model::Weaken kWeaken>
+model::Report refreshing_beside_the_writer() {
+  return model::explore(model::within(3, 3), [](model::Execution& run) {
+    auto cell = std::make_shared<PlanCell<WidePlan, model::Sync<kWeaken>>>();
+    run.thread([cell] {
+      cell->publish({1, 2, 3});
+      cell->publish({2, 4, 6});
+    });
+    run.thread([cell, &run] {
+      uint32_t seen = 0;
+      uint64_t last = 0;
+      for (int look = 0; look < 2; ++look) {
+        WidePlan plan;
+        if (!cell->refresh(plan, seen)) continue;
+        run.expect(plan.b == 2 * plan.a && plan.c == 3 * plan.a, "parts of two plans");
+        run.expect(plan.a > last, "an older plan");
+        last = plan.a;
+      }
+    });
+  });
+}
+
+TEST(PlanCell, no_stale_value_makes_half_a_plan) {
+  const model::Report report = refreshing_beside_the_writer<model::Weaken{}>();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 20u);
+}
+
+TEST(PlanCell, half_a_plan_would_be_seen_without_acquire_or_release) {
+  constexpr model::Weaken kLoads{.loads = true};
+  constexpr model::Weaken kStores{.stores = true};
+  EXPECT_NE(refreshing_beside_the_writer<kLoads>().failure, "");
+  EXPECT_NE(refreshing_beside_the_writer<kStores>().failure, "");
 }
 
 TEST(PlanCell, readers_never_see_half_a_plan) {

@@ -6,6 +6,7 @@
 
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/checkpoint.h"
+#include "mechanism/preempt/interposed.h"
 #include "mechanism/preempt/preempt_disable.h"
 
 namespace rubato {
@@ -39,6 +40,16 @@ void Preempter::interrupted_at_work() {
 Answer Preempter::interrupted(bool may_leave) {
   if (timer_ != nullptr) timer_went_off();
   return state().interrupt(may_leave);
+}
+
+// All regions that the request has open are locks, for which others yield; what it waits for may be
+// one of a suspended request.
+bool Preempter::is_to_be_left(int64_t since_ns, uintptr_t pc, bool in_system_call) {
+  if (stuck_.load(std::memory_order_relaxed) == 0) [[likely]] return false;
+  const int64_t found = stuck_.exchange(0, std::memory_order_relaxed);
+  if (found / 2 != since_ns || preempt_disable_depth() != 1 + interposed_locks_held()) return false;
+  const bool loops = found % 2 != 0;
+  return in_system_call || (loops && !is_async_signal_unsafe(pc));
 }
 
 bool Preempter::resume_application(CurrentWorker& current, bool may_leave) {

@@ -55,6 +55,17 @@ class Preempter {
     line_->send();
   }
 
+  // Any thread, of a worker that has run one request since `since_ns`
+  // (WorkerStats::busy_since_ns): asks it to leave that request if the kernel has it in a system
+  // call, or, if it `loops`, wherever it may be left. It is interrupted by signals.
+  void leave_if_stuck(int64_t since_ns, bool loops) {
+    stuck_.store(since_ns * 2 + (loops ? 1 : 0), std::memory_order_relaxed);
+    interrupt();
+  }
+  // Called in the handler, out of the application: is the request that has run since `since_ns` to
+  // be left as stuck, and may it be (docs/decisions/020)?
+  bool is_to_be_left(int64_t since_ns, uintptr_t pc, bool in_system_call);
+
   // Called in the handler: an interrupt came while the runtime was at work; the runtime checks for
   // it later.
   void interrupted_at_work();
@@ -96,6 +107,7 @@ class Preempter {
   std::unique_ptr<WorkerTimer> timer_;       // null unless the worker has a timer of its own
   Instant timer_expiry_ = Instant::never();  // never = it is not armed
   Nanos retry_ = kRetryFirst;
+  std::atomic<int64_t> stuck_{0};  // see leave_if_stuck(); 0 = nothing was found
   std::atomic<bool> timer_fired_{false};  // while the runtime was at work; handler and worker
 };
 

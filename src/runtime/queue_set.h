@@ -54,12 +54,6 @@ inline constexpr bool kPushes = [] {
   return false;
 }();
 
-// True if the policy gives arrivals to their own worker only, so that no other worker takes them
-// in.
-template <Policy P>
-inline constexpr bool kOwnArrivals = P::kQueues[0].scope == Scope::kPerWorker &&
-                                     P::kQueues[0].sharing == Sharing::kOwner;
-
 // The index of the first queue where requests that come in at this worker are put, unless the
 // policy says otherwise.
 template <Policy P>
@@ -106,11 +100,31 @@ class QueueSet {
     }
   }
 
+  // True if a request waits anywhere: a hint.
+  bool any_waiting() {
+    for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
+      for (uint32_t index = 0; index < queue_counts_[declaration]; ++index) {
+        if (depth({declaration, index}) > 0) return true;
+      }
+    }
+    return false;
+  }
+
   // True if more than one request waits in an inbox from which other workers may steal.
   bool any_to_steal() {
     if (P::kQueues[0].sharing != Sharing::kStealable) return false;
     for (uint32_t index = 0; index < queue_counts_[0]; ++index) {
       if (depth({0, index}) > 1) return true;
+    }
+    return false;
+  }
+
+  // True if a request waits at this worker that other workers may take.
+  bool any_to_take_over(WorkerId worker) {
+    for (uint32_t declaration = 0; declaration < kDeclarations; ++declaration) {
+      const QueueDeclaration& queue = P::kQueues[declaration];
+      if (queue.scope != Scope::kPerWorker || queue.sharing != Sharing::kStealable) continue;
+      if (depth({declaration, worker.value}) > 0) return true;
     }
     return false;
   }

@@ -18,6 +18,7 @@
 #include "policy/explanation.h"
 #include "runtime/app.h"
 #include "runtime/arrival_slots.h"
+#include "runtime/live_settings.h"
 #include "runtime/options.h"
 
 namespace rubato {
@@ -34,6 +35,7 @@ struct RuntimeStats {
   uint64_t preemptions_denied = 0;
   uint64_t preemptions_deferred = 0;
   uint64_t lock_yields = 0;
+  uint64_t stuck_left = 0;
   uint64_t moved = 0;  // requests that a manager sent to another group
   uint64_t resumed = 0;
   uint64_t long_by_feedback = 0;
@@ -52,7 +54,16 @@ struct RuntimeStats {
   uint64_t core_self_unparks = 0;         // times a parked worker took its core back
   std::vector<Nanos> quanta;       // of the last slice, one per worker
   uint64_t fibers = 0;             // made so far, suspended or running
-  uint64_t stack_high_water_bytes = 0;
+};
+
+// What one worker does.
+struct WorkerActivity {
+  bool asleep = false;
+  bool busy = false;  // runs a request; with these two:
+  uint32_t type = 0;
+  Nanos busy_for;     // since the request started, or went on after a preemption
+  Nanos unpolled;     // how long it has not looked for requests; 0 = it sleeps
+  int64_t suspended = 0;  // requests put away here, less those resumed here
 };
 
 // One declared queue and how much waits in it now.
@@ -87,6 +98,9 @@ class Runtime {
   // From now on Application::slow is called for requests that took this long. Any thread.
   virtual void set_slow_threshold(Nanos threshold) = 0;
 
+  // The options that can change while the runtime runs. Any thread.
+  virtual LiveSettings& settings() const = 0;
+
   // True between the start of run() and stop(). Any thread.
   virtual bool serving() const = 0;
 
@@ -96,6 +110,10 @@ class Runtime {
   // Any thread.
   virtual RuntimeStats stats() const = 0;
   virtual std::vector<QueueDepth> queue_depths() const = 0;
+  // One of each worker, also of workers that are stuck.
+  virtual std::vector<WorkerActivity> activity() const = 0;
+  // The most that any fiber's stack has held. Takes a system call for each fiber.
+  virtual size_t stack_high_water_bytes() const = 0;
   // The time that requests of that class waited for their turn a moment ago, at the worker where
   // they waited longest (see queue_delay.h). Two loads per worker: for hot paths too.
   virtual Nanos queue_delay(JobClass job_class) const = 0;

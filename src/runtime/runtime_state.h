@@ -19,6 +19,7 @@
 #include "runtime/core_control.h"
 #include "runtime/core_looks.h"
 #include "runtime/fiber_pool.h"
+#include "runtime/live_settings.h"
 #include "runtime/managers.h"
 #include "runtime/options.h"
 #include "runtime/plan_cell.h"
@@ -42,6 +43,7 @@ struct RuntimeState {
         fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
         slow_threshold_ns(opts.slow_threshold.count()),
         shutdown(dp, opts.drain_limit),
+        settings(shutdown, opts.refusal_rule),
         sleepers(opts.workers),
         cores(rule_of(opts), opts.workers, opts.guaranteed_cores, opts.credits),
         stuck(opts.workers, worker_stats),
@@ -75,6 +77,7 @@ struct RuntimeState {
   std::atomic<int64_t> slow_threshold_ns;
   std::function<void()> server_loop;
   Shutdown shutdown;
+  LiveSettings settings;
   Sleepers<> sleepers;
   CoreControl cores;
   StuckWorkers stuck;

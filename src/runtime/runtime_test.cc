@@ -413,6 +413,29 @@ TEST(Runtime, long_reply_leaves_in_pieces_with_short_requests_between_them) {
   EXPECT_GE(server.runtime->stats().preemptions, 1u);
 }
 
+TEST(Runtime, tells_what_each_worker_runs_also_while_it_is_stuck) {
+  LetterServer server("fcfs");
+  std::atomic<bool> runs{false};
+  std::atomic<bool> over{false};
+  server.app.on('L') = [&](Request&) {
+    runs = true;
+    while (!over) std::this_thread::yield();
+  };
+  server.start();
+  const uint64_t flow = server.occupy("L\n", runs);
+  const WorkerActivity stuck = server.runtime->activity().at(0);
+  EXPECT_TRUE(stuck.busy);
+  EXPECT_FALSE(stuck.asleep);
+  EXPECT_EQ(stuck.type, uint32_t{'L'});
+  while (server.runtime->activity().at(0).busy_for <= stuck.busy_for) std::this_thread::yield();
+  EXPECT_GT(server.runtime->activity().at(0).unpolled, stuck.unpolled);
+  over = true;
+  EXPECT_EQ(server.receive(flow, 2), "L\n");
+  while (!server.runtime->activity().at(0).asleep) std::this_thread::yield();
+  EXPECT_FALSE(server.runtime->activity().at(0).busy);
+  EXPECT_EQ(server.runtime->activity().at(0).unpolled, Nanos());
+}
+
 TEST(Runtime, unknown_policy_and_setting_are_refused_with_one_line) {
   LetterServer server("nosuch");
   LoopbackDatapath datapath({}, server.app);

@@ -26,11 +26,15 @@ class ServiceMeter {
   CpuLoss& loss() { return loss_; }
 
   // A request starts, or goes on after a preemption.
-  void start(Instant now) {
+  void start(Instant now, const Request& request) {
     start_ = now;
     lost_ = Nanos();
-    stats_.busy_since_ns.store(now.ns(), std::memory_order_relaxed);
+    stats_.busy_type.store(request.type, std::memory_order_relaxed);
+    stats_.busy_since_ns.store(now.ns(), std::memory_order_release);
   }
+
+  // As WorkerStats::busy_since_ns.
+  int64_t busy_since() const { return start_.ns(); }
 
   // The service that the running request has had by now.
   Nanos attained(const Request& request, Instant now) const {

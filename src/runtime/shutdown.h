@@ -9,8 +9,9 @@
 // Any thread. The caller must wake the sleeping workers after each step.
 //
 // Memory order: the state is stored with release and loaded with acquire, so a thread that sees
-// kStopped sees whether the drain has failed. The time of the order to stop is relaxed: it orders
-// nothing.
+// kStopped sees whether the drain has failed. So is `datapath_drains_`: only a worker that sees
+// that the datapath takes no new requests may find that none is left (datapath/drain_flag.h). The
+// time of the order to stop is relaxed: it orders nothing.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ enum class RunState : uint8_t { kRunning, kDraining, kStopped };
 class Shutdown {
  public:
   Shutdown(Datapath& datapath, Nanos drain_limit)
-      : datapath_(datapath), drain_limit_(drain_limit) {}
+      : datapath_(datapath), drain_limit_ns_(drain_limit.count()) {}
 
   RunState state() const { return state_.load(std::memory_order_acquire); }
   bool running() const { return state() == RunState::kRunning; }
@@ -47,6 +48,11 @@ class Shutdown {
     state_.compare_exchange_strong(expected, RunState::kDraining, std::memory_order_acq_rel);
   }
 
+  Nanos drain_limit() const { return Nanos(drain_limit_ns_.load(std::memory_order_relaxed)); }
+  void set_drain_limit(Nanos limit) {
+    drain_limit_ns_.store(limit.count(), std::memory_order_relaxed);
+  }
+
   // The time since the order to stop; below 0 = there was none.
   Nanos drained_for(Instant at) const {
     const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
@@ -56,9 +62,13 @@ class Shutdown {
   // Workers call this while draining. True = the runtime has stopped by this call.
   bool stop_if_drained(Instant at) {
     RUBATO_DCHECK(!running());
-    if (!drain_started_.test_and_set(std::memory_order_acq_rel)) datapath_.drain();
+    if (!drain_started_.test_and_set(std::memory_order_relaxed)) {
+      datapath_.drain();
+      datapath_drains_.store(true, std::memory_order_release);
+    }
+    if (!datapath_drains_.load(std::memory_order_acquire)) return false;
     const bool empty = datapath_.in_flight() == 0;
-    if (!empty && drained_for(at) < drain_limit_ + kEndLimit) return false;
+    if (!empty && drained_for(at) < drain_limit() + kEndLimit) return false;
     if (!empty) fail();
     state_.store(RunState::kStopped, std::memory_order_release);
     state_.notify_all();
@@ -74,9 +84,10 @@ class Shutdown {
   static constexpr Nanos kEndLimit = Nanos::millis(100);
 
   Datapath& datapath_;
-  const Nanos drain_limit_;
+  std::atomic<int64_t> drain_limit_ns_;
   std::atomic<RunState> state_{RunState::kRunning};
-  std::atomic_flag drain_started_{};
+  std::atomic_flag drain_started_{};  // a worker calls drain()
+  std::atomic<bool> datapath_drains_{false};  // and the call has returned
   std::atomic<int64_t> drain_began_ns_{0};  // 0 = no order to stop
   std::atomic<bool> failed_{false};
 };

@@ -13,7 +13,10 @@
 // request makes it visible, passes the fence and loads the marks. So the worker sees the request,
 // or the mark is seen, or both. A mark is taken by a compare-and-swap, hence by one claimant.
 // `awake_` counts the marks that are not set; it may lag behind them for a moment on the way up,
-// never on the way down, so that "all are awake" means that no mark is overlooked.
+// never on the way down, so that "all are awake" means that no mark is overlooked. That rests on
+// the fences, so the count itself is relaxed, but for its way up, which is seq_cst: the worker that
+// raises it from 0 notifies, and libstdc++ notifies nobody if a seq_cst load finds nobody waiting.
+// So the thread that waits is seen, or it sees the count raised and does not sleep.
 //
 // Sync: see mechanism/queue/sync.h.
 #pragma once
@@ -43,15 +46,16 @@ class Sleepers {
     marks_[me.value].asleep.store(1, std::memory_order_relaxed);
     Sync::fence();
   }
-  // True = `me` is the first worker that is awake: threads that wait on awake() are to be notified.
-  bool wakes_up(WorkerId me) {
+  void wakes_up(WorkerId me) {
     marks_[me.value].asleep.store(0, std::memory_order_relaxed);
-    return awake_.fetch_add(1, std::memory_order_seq_cst) == 0;
+    comes_back();
   }
 
   // The same for a worker that no thread may claim.
-  void leaves() { awake_.fetch_sub(1, std::memory_order_seq_cst); }
-  bool comes_back() { return awake_.fetch_add(1, std::memory_order_seq_cst) == 0; }
+  void leaves() { awake_.fetch_sub(1, std::memory_order_relaxed); }
+  void comes_back() {
+    if (awake_.fetch_add(1, std::memory_order_seq_cst) == 0) awake_.notify_all();
+  }
 
   // Called after queueing a request that only this worker may serve. True = its sleep must be
   // ended.
@@ -80,10 +84,10 @@ class Sleepers {
     return marks_[worker.value].asleep.load(std::memory_order_relaxed) != 0;
   }
   bool all_awake() const { return awake_.load(std::memory_order_relaxed) == marks_.size(); }
+  bool all_asleep() const { return awake_.load(std::memory_order_relaxed) == 0; }
 
-  // The number of workers that are awake, to sleep on while it is 0. The worker that raises it from
-  // 0 notifies, so the two orders of sleep and notification both end awake.
-  typename Sync::template Atomic<uint32_t>& awake() { return awake_; }
+  // Sleeps until a worker is awake. Any thread but the workers.
+  void wait_while_all_asleep() const { awake_.wait(0, std::memory_order_relaxed); }
 
  private:
   struct alignas(limits::kCacheLineBytes) Mark {

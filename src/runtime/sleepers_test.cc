@@ -25,8 +25,8 @@ TEST(Sleepers, one_request_wakes_one_worker_and_the_next_another) {
   EXPECT_EQ(sleepers.claim_one(kFirst, anybody), 1u);
   EXPECT_EQ(sleepers.claim_one(kFirst, anybody), 2u);
   EXPECT_EQ(sleepers.claim_one(kFirst, anybody), Sleepers<>::kNobody);
-  EXPECT_FALSE(sleepers.wakes_up(kSecond));
-  EXPECT_FALSE(sleepers.wakes_up(kThird));
+  sleepers.wakes_up(kSecond);
+  sleepers.wakes_up(kThird);
   EXPECT_TRUE(sleepers.all_awake());
 }
 
@@ -42,22 +42,26 @@ TEST(Sleepers, only_a_worker_that_may_serve_it_is_woken) {
   EXPECT_FALSE(sleepers.claim(kSecond));
 }
 
-TEST(Sleepers, who_wakes_first_is_told_so) {
+TEST(Sleepers, all_are_asleep_until_the_first_wakes) {
   Sleepers<> sleepers(2);
   sleepers.falls_asleep(kFirst);
+  EXPECT_FALSE(sleepers.all_asleep());
   sleepers.leaves();
-  EXPECT_EQ(sleepers.awake().load(), 0u);
-  EXPECT_TRUE(sleepers.comes_back());
-  EXPECT_FALSE(sleepers.wakes_up(kFirst));
+  EXPECT_TRUE(sleepers.all_asleep());
+  sleepers.comes_back();
+  EXPECT_FALSE(sleepers.all_asleep());
+  sleepers.wait_while_all_asleep();
+  sleepers.wakes_up(kFirst);
+  EXPECT_TRUE(sleepers.all_awake());
 }
 
 // A worker that falls asleep beside a thread that brings work, under the model checker. The
 // forbidden outcome: the worker sleeps, no thread has claimed it, and there is work.
 template <model::Weaken kWeaken>
 model::Report falling_asleep_beside_work(bool by_name) {
-  return model::explore({2, 2}, [by_name](model::Execution& run) {
+  return model::explore(model::within(2, 2), [by_name](model::Execution& run) {
     struct Scene {
-      Sleepers<model::Sync<kWeaken>> sleepers{2};
+      Sleepers<model::Sync<kWeaken>> sleepers{3};
       model::Atomic<int, kWeaken> work;
       bool sleeps = false;
       bool woken = false;
@@ -72,6 +76,10 @@ model::Report falling_asleep_beside_work(bool by_name) {
       scene->work.store(1, std::memory_order_relaxed);
       scene->woken = by_name ? scene->sleepers.claim(kSecond)
                              : scene->sleepers.claim_one(kFirst, anybody) == 1;
+    });
+    run.thread([scene] {  // changes the count of those that are awake
+      scene->sleepers.leaves();
+      scene->sleepers.comes_back();
     });
     run.finally([scene, &run] {
       run.expect(!scene->sleeps || scene->woken, "asleep beside work");
@@ -91,6 +99,35 @@ TEST(Sleepers, somebody_would_without_the_fences) {
   constexpr model::Weaken kFences{.fences = true};
   EXPECT_NE(falling_asleep_beside_work<kFences>(true).failure, "");
   EXPECT_NE(falling_asleep_beside_work<kFences>(false).failure, "");
+}
+
+// Two workers sleep and wake, one of them where no thread may claim it, beside a thread that waits
+// until one is awake. Forbidden outcome: that thread waits for ever.
+template <model::Weaken kWeaken>
+model::Report waiting_while_all_are_asleep() {
+  return model::explore(model::within(3, 3), [](model::Execution& run) {
+    auto sleepers = std::make_shared<Sleepers<model::Sync<kWeaken>>>(2);
+    run.thread([sleepers] {
+      sleepers->falls_asleep(kFirst);
+      sleepers->wakes_up(kFirst);
+    });
+    run.thread([sleepers] {
+      sleepers->leaves();
+      sleepers->comes_back();
+    });
+    run.thread([sleepers] { sleepers->wait_while_all_asleep(); });
+  });
+}
+
+TEST(Sleepers, who_waits_while_all_are_asleep_is_woken_by_the_first_that_wakes) {
+  const model::Report report = waiting_while_all_are_asleep<model::Weaken{}>();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 20u);
+}
+
+TEST(Sleepers, who_waits_could_be_forgotten_without_seq_cst) {
+  constexpr model::Weaken kSeqCst{.seq_cst = true};
+  EXPECT_NE(waiting_while_all_are_asleep<kSeqCst>().failure, "");
 }
 
 // For ThreadSanitizer: two workers sleep whenever there is nothing, two threads bring work.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/stop_signals.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <string_view>
+
+#include "base/log.h"
 
 namespace rubato {
 namespace {
@@ -14,56 +15,55 @@ namespace {
 // Read by the handler, which may run on any thread: sequentially consistent, it is not a hot path.
 std::atomic<Runtime*> g_runtime{nullptr};
 std::atomic<int> g_signals{0};
+std::atomic<int> g_notified{-1};
 
 // The time after the drain limit that a worker may take to notice it. A worker that runs a request
 // without checkpoints never does, and the process ends without it.
 constexpr unsigned kGraceSeconds = 1;
-std::atomic<unsigned> g_patience_seconds{0};
 
 // Only calls that are safe in a signal handler: Runtime::stop says that it is.
 // The code that was interrupted may be about to look at errno.
 void on_signal(int) {
   if (g_signals.fetch_add(1) > 0) _exit(1);
   const int interrupted = errno;
-  alarm(g_patience_seconds.load());
-  if (Runtime* runtime = g_runtime.load()) runtime->stop();
+  if (Runtime* runtime = g_runtime.load()) {
+    alarm(static_cast<unsigned>(runtime->settings().drain_limit().seconds() + 1) + kGraceSeconds);
+    runtime->stop();
+  }
+  constexpr uint64_t kOnce = 1;
+  if (const int notified = g_notified.load(); notified >= 0) {
+    static_cast<void>(!write(notified, &kOnce, sizeof kOnce));
+  }
   errno = interrupted;
 }
 
 void on_alarm(int) {
-  constexpr char kText[] = "rubato: the drain limit passed with a worker stuck in a request\n";
-  static_cast<void>(!write(STDERR_FILENO, kText, sizeof kText - 1));
+  log_line(LogLevel::kError, LogEvent::kStop,
+           "the drain limit passed with a worker stuck in a request");
   _exit(1);
 }
 
 std::string_view notice_of(int signal) {
   switch (signal) {
-    case SIGHUP: return "rubato: SIGHUP ignored: nothing is reloaded; SIGTERM stops the server\n";
-    case SIGUSR1: return "rubato: SIGUSR1 ignored; SIGTERM stops the server\n";
-    default: return "rubato: SIGUSR2 ignored; SIGTERM stops the server\n";
+    case SIGHUP: return "SIGHUP ignored: nothing is reloaded; SIGTERM stops the server";
+    case SIGUSR1: return "SIGUSR1 ignored; SIGTERM stops the server";
+    default: return "SIGUSR2 ignored; SIGTERM stops the server";
   }
 }
 
-// The signal may have interrupted a worker: if stderr does not take the line at once, it is left
-// out.
 void on_harmless(int signal) {
-  const int interrupted = errno;
-  const std::string_view text = notice_of(signal);
-  pollfd ready{STDERR_FILENO, POLLOUT, 0};
-  if (poll(&ready, 1, 0) > 0) static_cast<void>(!write(STDERR_FILENO, text.data(), text.size()));
-  errno = interrupted;
+  log_line(LogLevel::kWarning, LogEvent::kSignal, notice_of(signal));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<StopSignals>> StopSignals::install(Runtime& runtime) {
+Result<std::unique_ptr<StopSignals>> StopSignals::install(Runtime& runtime, int notified) {
   Runtime* none = nullptr;
   if (!g_runtime.compare_exchange_strong(none, &runtime)) {
     return Error{"handle_signals: another server of this process handles them"};
   }
   g_signals.store(0);
-  const double limit_s = runtime.options().drain_limit.seconds();
-  g_patience_seconds.store(static_cast<unsigned>(limit_s + 1) + kGraceSeconds);
+  g_notified.store(notified);
   return std::unique_ptr<StopSignals>(new StopSignals());
 }
 

@@ -3,7 +3,7 @@
 // StopSignals: while the object lives, SIGTERM and SIGINT stop a runtime (which drains), and a
 // second signal ends the process at once with status 1, as does a worker that outlives the drain
 // limit by some seconds. Uses SIGALRM. SIGHUP, SIGUSR1 and SIGUSR2, which by default would kill the
-// process and lose its data in memory, only write a line to stderr, and SIGPIPE does nothing; a
+// process and lose its data in memory, only write a line to the log, and SIGPIPE does nothing; a
 // signal that has a handler already, or is ignored (nohup), stays as it is. One at a time per
 // process, owned by the thread of main; the runtime outlives it.
 #pragma once
@@ -20,8 +20,8 @@ namespace rubato {
 
 class StopSignals {
  public:
-  // Fails if a StopSignals exists already.
-  static Result<std::unique_ptr<StopSignals>> install(Runtime& runtime);
+  // An eventfd that is told of each stop; -1 = none. Fails if a StopSignals exists already.
+  static Result<std::unique_ptr<StopSignals>> install(Runtime& runtime, int notified = -1);
   // Restores the earlier actions of the signals.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

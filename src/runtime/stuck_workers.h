@@ -23,7 +23,9 @@ class StuckWorkers {
   StuckWorkers(uint32_t workers, const std::vector<const WorkerStats*>& stats)
       : stats_(stats), watched_(workers) {}
 
-  bool is_stuck(WorkerId worker, Instant at) const { return stuck_for(worker, at) >= kStuck; }
+  bool is_stuck(WorkerId worker, Instant at) const {
+    return stuck_for(worker, at) >= limits::kHelpAfter;
+  }
   // Stuck so long that another worker should watch its arrivals from now on; before that another
   // worker only takes over requests that have come. Workers without a CPU get it back within
   // milliseconds.
@@ -36,7 +38,6 @@ class StuckWorkers {
   std::atomic<bool>& watched(WorkerId worker) { return watched_[worker.value].value; }
 
  private:
-  static constexpr Nanos kStuck = Nanos::micros(100);
   static constexpr Nanos kStuckForLong = Nanos::millis(5);
 
   struct alignas(limits::kCacheLineBytes) Flag {

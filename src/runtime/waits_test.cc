@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -142,7 +143,50 @@ TEST_P(Waits, who_waits_with_a_lock_in_hand_holds_up_neither_the_others_nor_who_
   EXPECT_GE(server.runtime->stats().lock_yields, 20u);
 }
 
+TEST_P(Waits, who_waits_for_a_semaphore_of_the_standard_library_lets_others_run) {
+  LetterServer& server = make();
+  std::binary_semaphore reported{0};
+  std::atomic<bool> inside{false};
+  server.app.on('W') = [&](Request&) {
+    inside = true;
+    reported.acquire();
+  };
+  server.app.on('S') = [&](Request&) { reported.release(); };
+  server.start();
+  for (int round = 0; round < 10; ++round) {
+    inside = false;
+    const uint64_t waiter = server.occupy("W\n", inside);
+    submit_all("OS");
+    expect_answers("OS");
+    EXPECT_EQ(server.receive(waiter, 2), "W\n");
+  }
+  EXPECT_TRUE(server.stop());
+  EXPECT_GE(server.runtime->stats().lock_yields, 10u);
+}
+
 // The TLS block identifies the lock's owner: a request that shared it would be let in.
+TEST_P(Waits, who_waits_for_work_on_another_thread_lets_others_run) {
+  LetterServer& server = make();
+  std::atomic<bool> inside{false};
+  std::atomic<bool> done{false};
+  std::string order;
+  server.app.on('W') = [&](Request&) {
+    inside = true;
+    EXPECT_TRUE(wait_for(done));
+    order += 'W';
+  };
+  server.app.on('O') = [&](Request&) { order += 'O'; };
+  server.start();
+  const uint64_t waiter = server.occupy("W\n", inside);
+  for (int i = 0; i < 3; ++i) {
+    submit_all("OO");
+    expect_answers("OO");
+  }
+  done = true;
+  EXPECT_EQ(server.receive(waiter, 2), "W\n");
+  EXPECT_EQ(order, "OOOOOOW");
+}
+
 TEST_P(Waits, a_recursive_lock_of_who_waits_is_taken_for_the_others) {
   LetterServer& server = make();
   std::recursive_mutex mutex;

@@ -51,8 +51,7 @@ class Watchdog {
   // True if the worker has work that other workers may do. Looking into the kernel costs less than
   // a worker that wakes for nothing.
   bool has_work(WorkerId worker) {
-    const bool has_inbox = P::kQueues[0].scope == Scope::kPerWorker;
-    if (has_inbox && shared_.queues.depth({0, worker.value}) > 0) return true;
+    if (shared_.queues.any_to_take_over(worker)) return true;
     if (shared_.control[worker.value]->depth() > 0) return true;
     return shared_.datapath.queue(worker).pending();
   }

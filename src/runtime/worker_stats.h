@@ -52,6 +52,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter preemptions_denied;   // no fiber left to switch to
   Counter preemptions_deferred; // put off: the request could not be left where it was
   Counter lock_yields;          // gave the worker away because a lock was taken
+  Counter stuck_left;           // of these: it was found to be stuck, and left where it was
   Counter resumed;
   Counter long_by_feedback;
   Counter long_by_age;
@@ -62,8 +63,10 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter busy_ns;              // time spent on requests, polling excluded
   Counter asleep_ns;            // time slept, up to the last time it woke
   SharedHistogram overrun;      // from the end of a slice to the checkpoint that noticed it
-  // When the request that the worker runs started, relaxed; 0 = it runs none.
+  // When the request that the worker runs started or went on; 0 = it runs none. Released, so that
+  // who sees one also sees what the worker made before it ran any.
   std::atomic<int64_t> busy_since_ns{0};
+  std::atomic<uint32_t> busy_type{0};  // of that request, relaxed
   // When the worker last polled its own arrivals, or woke, relaxed; kAsleep = it sleeps, and wakes
   // for arrivals.
   static constexpr int64_t kAsleep = INT64_MAX;

@@ -207,13 +207,20 @@ class Core {
     platform_.note_overloaded(refusal_rule().overloaded());
   }
 
+  // Requires that the core was made with a refusal rule.
+  void change_refusal_rule(const overload::RefusalSettings& settings) {
+    refusal_rule().change(settings);
+  }
+
   // Does the next command of the pipeline just served wait here?
   bool holds_next() const { return turn_.next != nullptr; }
   // A request that has left its worker waits for a lock; one comes from a queue that this worker
   // has taken over. Neither was put back for others' sake, so its wait is none for its turn.
-  void wait_for_lock(Request& request) {
+  // `stuck`: it did not say so itself, so that its tries take long, and one of the others is next.
+  void wait_for_lock(Request& request, bool stuck) {
     RUBATO_DCHECK(request.has_started);
     aside().locked.push_back(&request);
+    if (stuck) aside().locked_turn = false;
   }
   void take_over(Request& request) { aside().overflow.push_back(&request); }
 

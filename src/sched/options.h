@@ -71,8 +71,9 @@ struct SchedulerOptions {
   Classify classify = Classify::kAge;
   PreemptMechanism preempt = PreemptMechanism::kAuto;
   PreemptionClock preemption_clock = PreemptionClock::kSelf;
-  size_t stack_bytes = size_t{64} * 1024;
+  size_t stack_bytes = size_t{16} << 20;
   uint32_t max_fibers = 4096;
+  bool foreign_runtime = false;
   Idle idle = Idle::kAdaptive;
   Nanos idle_spin = Nanos::micros(50);
   bool pin = false;
@@ -141,6 +142,11 @@ void SchedulerOptions::visit_workers(SchedulerOptions& o, V& v) {
   v(OptionInfo{"max_fibers", "", 2, 30000,
                "requests that can be suspended at once, and one for each worker", kLive},
     o.max_fibers);
+  v(OptionInfo{"foreign_runtime", "", 0, 1,
+               "handlers belong to a runtime with threads of its own (Python, Go, Java): each runs "
+               "on its worker's thread and stack, from its start to its end",
+               kLibrary},
+    o.foreign_runtime);
   v(OptionInfo{"idle", "", 0, 0, "what workers do that have nothing to do", kLive}, o.idle);
   v(OptionInfo{"idle_spin", "us", 0, 1e6,
                "how long an adaptive worker spins before it sleeps; beside a best-effort command "

@@ -122,6 +122,9 @@ Costs random_costs(Prng& prng) {
   costs.nic.burst = 1 + prng.below(32);
   costs.nic.pcie = Nanos(prng.below(500));
   costs.nic.rule_update = Nanos(prng.below(10'000));
+  costs.nic.poll_every = Nanos(prng.below(2) * prng.below(50'000));
+  costs.nic.poll_picks = 1 + prng.below(64);
+  costs.nic.help_after = Nanos(prng.below(2) * prng.below(100'000));
   costs.network_rtt = Nanos(prng.below(2'000));
   costs.queue_capacity = 1u << prng.below(12);
   Costs::Worker& worker = costs.worker;

@@ -42,7 +42,7 @@ struct SimContext {
         idle(setup.workers),
         nic(costs.nic, setup.workers, setup.seed ^ kNicStream),
         host(policy, costs, setup.workers, setup.seed ^ kHostStream, idle, nic, trace),
-        sources(setup.workers, managers(policy, setup.workers), Server::kElastic,
+        sources(setup.workers, managers(policy, setup.workers), Server::kElastic, helps(),
                 any(costs.stalls)),
         events(sources.count()),
         departures(setup, watch, server, pool, arrivals, warm_at),
@@ -59,6 +59,8 @@ struct SimContext {
   Instant now() const { return host.now(); }
   bool all_arrived() const { return arrivals.arrived == setup.requests; }
   bool polled() const { return costs.nic.delivery == Delivery::kPolled; }
+  // Do idle workers take from the rings of others?
+  bool helps() const { return polled() && costs.nic.help_after > Nanos() && !kOwnArrivals<P>; }
   ManagerId group_of(uint32_t worker) const {
     return manager_of(policy, WorkerId{worker}, setup.workers);
   }

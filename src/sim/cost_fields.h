@@ -62,6 +62,9 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.word("steering", c.nic.steering, kSteeringWords);
   visitor.count("ring_capacity", c.nic.ring_capacity, CountRange{1, 1u << 20});
   visitor.count("burst", c.nic.burst, CountRange{1, 4096});
+  visitor.cost("poll_every", c.nic.poll_every, kMostCost);
+  visitor.count("poll_picks", c.nic.poll_picks, CountRange{1, 1u << 20});
+  visitor.cost("help_after", c.nic.help_after, kMostCost);
   visitor.count("indirection_entries", c.nic.indirection_entries, CountRange{1, 65536});
   visitor.cost("pcie", c.nic.pcie, kMostCost);
   visitor.cost("rule_update", c.nic.rule_update, kMostCost);

@@ -59,8 +59,9 @@ TEST(CostFile, builtins_parse_and_are_called_as_their_file) {
     names.emplace_back(builtin.name);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"ac-int-msr", "ac-int", "ac-rss", "coresync-testbed",
-                                             "ideal", "nanopu", "nebula", "persephone-fig1",
-                                             "rpcvalet", "sbb-testbed", "synergy-testbed"}));
+                                             "ideal-polled", "ideal", "nanopu", "nebula",
+                                             "persephone-fig1", "rpcvalet", "sbb-testbed",
+                                             "synergy-testbed", "virtual"}));
 }
 
 TEST(CostFile, the_builtin_ideal_is_the_default) {
@@ -193,8 +194,8 @@ TEST(CostFile, an_unknown_name_lists_the_builtins) {
   ASSERT_FALSE(costs.ok());
   EXPECT_EQ(costs.error(),
             "there is no cost file 'no/such'; built in are ac-int-msr, ac-int, ac-rss, "
-            "coresync-testbed, ideal, nanopu, nebula, persephone-fig1, rpcvalet, sbb-testbed, "
-            "synergy-testbed");
+            "coresync-testbed, ideal-polled, ideal, nanopu, nebula, persephone-fig1, rpcvalet, "
+            "sbb-testbed, synergy-testbed, virtual");
 }
 
 TEST(CostFile, a_file_is_read) {

@@ -65,6 +65,13 @@ struct Costs {
     Steering steering = Steering::kRandom;
     uint32_t ring_capacity = 1024;  // requests per ring; more are lost (kPolled only)
     uint32_t burst = limits::kBurst;      // taken by one poll (kPolled only)
+    // A worker polls when its own queue has run dry and, if poll_every > 0, before a request when
+    // its last poll was so long or so many requests ago (kPolled only).
+    Nanos poll_every;
+    uint32_t poll_picks = 32;
+    // Idle workers take from the ring of one that has not polled for so long, unless requests are
+    // for their own worker only; 0 = they leave them there (kPolled only; ZygOS).
+    Nanos help_after;
     uint32_t indirection_entries = 512;   // of the RSS table (XL710, E810)
     Nanos pcie;                           // from the wire to where software can see it, and back
     Nanos rule_update;                    // until a flow-director rule is in force (SBB 4.2: 10 us)

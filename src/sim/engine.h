@@ -119,6 +119,7 @@ class Engine {
     const EventSources& sources = context_.sources;
     if (source == sources.arrivals()) return load_.arrivals.on_event();
     if (source == sources.adapt()) return slow_path_.on_event();
+    if (context_.helps() && source == sources.helps()) return workers_.help();
     if (sources.is_manager(source)) return managers_.on_event(sources.manager_of(source));
     if constexpr (Server::kElastic) {
       if (source == sources.cores()) return load_.cores.on_event();

@@ -10,6 +10,7 @@
 #include "policy/cfcfs.h"
 #include "policy/fcfs.h"
 #include "policy/ps.h"
+#include "policy/srpt.h"
 #include "policy/steal.h"
 #include "policy/synergy.h"
 #include "sim/testing/runs.h"
@@ -295,6 +296,35 @@ TEST(Engine, what_a_poll_brings_is_seen_by_idle_workers) {
   const Outcome outcome = run<Steal>(setup);
   for (size_t i = 0; i < 4; ++i) EXPECT_LE(latency_of_shot(outcome, i), 20'000) << i;
   EXPECT_EQ(counts_of(outcome).done, 5u);
+}
+
+// The third waits in the ring of the worker that runs the first for long.
+TEST(Engine, idle_workers_help_one_that_has_not_polled_for_long) {
+  sim::Setup setup = scripted(2, {{1000, 500'000}, {1010, 1000}, {1020, 1000}});
+  setup.costs.nic.delivery = Delivery::kPolled;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 501'000 + 1000 - 1020);
+  setup.costs.nic.help_after = Nanos::micros(100);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 101'000 + 1000 - 1020);
+  // Nobody else may have it.
+  EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 501'000 + 1000 - 1020);
+  // A worker that becomes idle later helps then.
+  setup.workload.recording[1].service = Nanos(200'000);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 201'010 + 1000 - 1020);
+}
+
+// The short one comes when all long ones have been taken from the ring.
+TEST(Engine, a_busy_worker_polls_every_now_and_then) {
+  std::vector<Shot> shots(11, {1000, 40'000});
+  shots.push_back({42'000, 1000});
+  sim::Setup setup = scripted(1, shots);
+  setup.classify = Classify::kDeclared;
+  setup.costs.nic.delivery = Delivery::kPolled;
+  const Srpt::Config in_one_slice{.quantum = Nanos::seconds(1)};
+  EXPECT_EQ(latency_of_shot(run<Srpt>(setup, in_one_slice), 11), 441'000 + 1000 - 42'000);
+  setup.costs.nic.poll_every = Nanos::micros(50);
+  EXPECT_EQ(latency_of_shot(run<Srpt>(setup, in_one_slice), 11), 121'000 + 1000 - 42'000);
+  setup.costs.nic.poll_picks = 1;
+  EXPECT_EQ(latency_of_shot(run<Srpt>(setup, in_one_slice), 11), 81'000 + 1000 - 42'000);
 }
 
 TEST(Engine, warm_up_is_cut_by_time) {

@@ -143,6 +143,14 @@ void explain_nic(const Setup& setup, Lines& lines) {
       "a worker polls its ring when the queue it receives into is empty, and takes up "
       "to " +
       std::to_string(nic.burst) + "; other workers see only what it has taken");
+  if (nic.poll_every > Nanos()) {
+    lines.push_back("a busy worker polls " + text(nic.poll_every) + " or " +
+                    std::to_string(nic.poll_picks) + " requests after its last poll");
+  }
+  if (nic.help_after > Nanos()) {
+    lines.push_back("idle workers take from the ring of one that has not polled for " +
+                    text(nic.help_after) + ", unless requests are for their own worker only");
+  }
 }
 
 void explain_classes(const Setup& setup, Lines& lines) {

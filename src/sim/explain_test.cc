@@ -68,6 +68,12 @@ TEST(Explain, a_polled_ring_loses_what_it_cannot_hold) {
   EXPECT_TRUE(says(setup_with("synergy-testbed"), "checks one worker every 15 ns"));
 }
 
+TEST(Explain, workers_that_poll_while_busy_and_help_are_told) {
+  EXPECT_TRUE(says(setup_with("ideal-polled"), "polls 50000 ns or 32 requests after"));
+  EXPECT_TRUE(says(setup_with("ideal-polled"), "has not polled for 100000 ns"));
+  EXPECT_FALSE(says(setup_with("sbb-testbed"), "has not polled"));
+}
+
 TEST(Explain, own_timers_replace_the_timer_core) {
   EXPECT_TRUE(says(setup_with("sbb-testbed"), "own timer ends its slices"));
   EXPECT_FALSE(says(setup_with("sbb-testbed"), "a timer core"));

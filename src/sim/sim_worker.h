@@ -54,14 +54,16 @@ class SimWorker {
     core_.admit(request);
   }
 
-  // Takes a burst from the ring. Others see the requests once the poll is over.
   void poll() {
-    meter().spend(costs().worker.poll);
-    for (uint32_t n = 0; n < costs().nic.burst && !ring().empty(); ++n) {
-      auto* const request = static_cast<SimRequest*>(ring().take());
-      if (costs().latency_from == LatencyFrom::kReception) request->sent = now();
-      core_.admit(*request);
-    }
+    take_from(ring());
+    picks_since_poll_ = 0;
+    last_poll_ = now() + meter().spent();
+  }
+
+  // When an idle worker should take from its ring; never = it will come to it itself, or has.
+  Instant needs_help() const {
+    const bool waits = !context_.idle.has(id_) && !ring().empty();
+    return waits ? last_poll_ + costs().nic.help_after : Instant::never();
   }
 
   // The queue that the worker polls into.
@@ -77,26 +79,22 @@ class SimWorker {
   bool wake(Nanos after) {
     host().call_as(id_);
     const uint64_t polled_before = ring().consumed();
-    if (polls_first() && !ring().empty()) poll();
+    if (runs_dry() && !ring().empty()) poll();
     SimRequest* const request = look();
-    if (request == nullptr) {
-      if (ring().consumed() == polled_before) return false;
-      stop_idling();
-      free_at_ = free_at_ + meter().spent();  // it worked for others
-      overhead_ += meter().spent();
-      pool_.offer_polled();
-      return false;
+    if (request != nullptr) {
+      go_on(*request, after);
+    } else if (ring().consumed() != polled_before) {
+      has_worked_for_others();
     }
-    context_.idle.remove(id_);
-    // Work that is not done yet counted as overhead when it began; to notice is to idle.
-    const Nanos still_busy = std::max(free_at_, now()) - now();
-    const Nanos pause = std::max(still_busy, after + costs().worker.notice);
-    meter().spend(pause);
-    overhead_ -= pause;
-    idle_ += now() + pause - free_at_;
-    if (!begin(*request)) choose();
-    pool_.offer_polled();
-    return true;
+    return request != nullptr;
+  }
+
+  // Takes a burst from the ring of a worker that does not come to it. Requires an idle worker.
+  void help(const SimWorker& stuck) {
+    host().call_as(id_);
+    take_from(stuck.ring());
+    SimRequest* const request = look();
+    request != nullptr ? go_on(*request, Nanos()) : has_worked_for_others();
   }
 
   // The worker has found nothing: it idles.
@@ -106,6 +104,7 @@ class SimWorker {
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
     context_.events.cancel(id_);
+    pool_.note_idle(free_at_);
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
       if (cores().rule_parks()) schedule(Next::kAsk, free_at_ + CoreAllocation::kAskAgain);
@@ -156,6 +155,7 @@ class SimWorker {
     if (context_.trace != nullptr) context_.trace->mark(id_, "stalled", now());
     if (idle) {
       context_.idle.remove(id_);
+      last_poll_ = now();
       stop_idling();
       return schedule(Next::kReleased, free_at_ + length);
     }
@@ -242,15 +242,56 @@ class SimWorker {
     context_.events.schedule(id_, at);
   }
 
-  // A worker asks its ring when its own queue has run dry.
-  bool polls_first() const { return context_.polled() && waiting_in(own_queue()) == 0; }
+  // A worker asks its ring when its own queue has run dry, and every now and then otherwise.
+  bool runs_dry() const { return context_.polled() && waiting_in(own_queue()) == 0; }
+  bool polls_first() {
+    if (runs_dry()) return true;
+    const Costs::Nic& nic = costs().nic;
+    if (!context_.polled() || nic.poll_every == Nanos()) return false;
+    return ++picks_since_poll_ >= nic.poll_picks || now() - last_poll_ >= nic.poll_every;
+  }
+
+  // Takes a burst. Others see the requests once the poll is over.
+  void take_from(JobQueue& ring) {
+    meter().spend(costs().worker.poll);
+    for (uint32_t n = 0; n < costs().nic.burst && !ring.empty(); ++n) {
+      auto* const request = static_cast<SimRequest*>(ring.take());
+      if (costs().latency_from == LatencyFrom::kReception) request->sent = now();
+      core_.admit(*request);
+    }
+  }
 
   void into_ring(SimRequest& request) {
     if (!ring().put(&request, costs().nic.ring_capacity)) {
       if constexpr (Server::kElastic) return context_.departures.refuse(request, now());
       return context_.departures.lose(request);
     }
-    if (context_.idle.has(id_)) wake(Nanos());
+    if (context_.idle.has(id_)) {
+      wake(Nanos());
+    } else {
+      pool_.note_in_ring(id_);
+    }
+  }
+
+  // An idle worker has found a request, `after` a while.
+  void go_on(SimRequest& request, Nanos after) {
+    context_.idle.remove(id_);
+    last_poll_ = now() + meter().spent();
+    // Work that is not done yet counted as overhead when it began; to notice is to idle.
+    const Nanos still_busy = std::max(free_at_, now()) - now();
+    const Nanos pause = std::max(still_busy, after + costs().worker.notice);
+    meter().spend(pause);
+    overhead_ -= pause;
+    idle_ += now() + pause - free_at_;
+    if (!begin(request)) choose();
+    pool_.offer_polled();
+  }
+  // An idle worker has polled, and others may have what it found.
+  void has_worked_for_others() {
+    stop_idling();
+    free_at_ = free_at_ + meter().spent();
+    overhead_ += meter().spent();
+    pool_.offer_polled();
   }
 
   void stop_idling() {
@@ -443,6 +484,8 @@ class SimWorker {
   Instant slice_end_ = Instant::never();
   Nanos debt_;                               // interrupts that came too late, messages: paid before
                                              // the next request
+  Instant last_poll_;
+  uint32_t picks_since_poll_ = 0;
   Instant free_at_;                          // of an idle worker: when its last work is done
   Nanos useful_, overhead_;
   Nanos idle_;                               // but for the pause it may be in

@@ -51,11 +51,12 @@ Error cannot_write(const std::string& path, int error) {
 }  // namespace
 
 Result<std::unique_ptr<Trace>> Trace::open(const std::string& path, const Limits& limits,
-                                           uint32_t workers, std::vector<std::string> types) {
+                                           uint32_t workers, std::vector<std::string> types,
+                                           const std::string& row) {
   std::FILE* file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return cannot_write(path, errno);
   std::unique_ptr<Trace> trace(new Trace(path, limits, std::move(types), file));
-  trace->write_rows(workers);
+  trace->write_rows(workers, row);
   return trace;
 }
 
@@ -69,24 +70,24 @@ Trace::Trace(std::string path, const Limits& limits, std::vector<std::string> ty
 
 Trace::~Trace() = default;
 
-void Trace::write_rows(uint32_t workers) {
+void Trace::write_rows(uint32_t workers, const std::string& row) {
   add("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-  const auto name = [&](std::string_view kind, int process, uint32_t row, const std::string& text) {
+  const auto name = [&](std::string_view kind, int process, uint32_t id, const std::string& text) {
     add("{\"ph\":\"M\",\"name\":\"");
     add(kind);
     add("\",\"pid\":");
     add_number(static_cast<uint64_t>(process));
     add(",\"tid\":");
-    add_number(row);
+    add_number(id);
     add(",\"args\":{\"name\":");
     add(json_string(text));
     add("}},\n");
     if (buffer_.size() >= kBufferBytes) flush();
   };
-  name("process_name", kWorkersProcess, 0, "workers");
+  name("process_name", kWorkersProcess, 0, row + "s");
   name("thread_name", kWorkersProcess, kTimerRow, "timer core");
   for (uint32_t w = 0; w < workers; ++w) {
-    name("thread_name", kWorkersProcess, row_of(w), "worker " + std::to_string(w));
+    name("thread_name", kWorkersProcess, row_of(w), row + " " + std::to_string(w));
   }
   // The last one ends without the comma: every event brings its own in front.
   name("process_name", kQueuesProcess, 0, "queues");

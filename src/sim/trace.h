@@ -34,10 +34,11 @@ class Trace {
     Instant until = Instant::never();  // and those that start at or after this
   };
 
-  // Creates the file and writes the names of the rows. `types` are the names of the request types.
-  // Fails with one line when the file cannot be made.
+  // Creates the file and writes the names of the rows: `row` and a number. `types` are the names of
+  // the request types. Fails with one line when the file cannot be made.
   static Result<std::unique_ptr<Trace>> open(const std::string& path, const Limits& limits,
-                                             uint32_t workers, std::vector<std::string> types);
+                                             uint32_t workers, std::vector<std::string> types,
+                                             const std::string& row = "worker");
 
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
@@ -95,7 +96,7 @@ class Trace {
   void write_span(uint32_t worker, const char* what, Instant start, Instant end);
   void write_mark(uint32_t worker, const char* what, Instant at);
   void write_depth(const char* queue, uint32_t index, Instant at, uint32_t depth);
-  void write_rows(uint32_t workers);
+  void write_rows(uint32_t workers, const std::string& row);
   void begin_event(char phase, uint32_t row, Instant at);
   void end_event();
   void add(std::string_view text) { buffer_ += text; }

@@ -4,6 +4,7 @@
 // a queue. One owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -50,9 +51,7 @@ class WorkerPool {
     while (asked < size_ && !idle().empty() &&
            (waiting_in(q) > 0 || host().moved() != moved)) {
       const uint32_t skip = idle().find(turn_, size_);
-      const uint32_t unwrapped = turn_ + skip;
-      const uint32_t w = unwrapped < size_ ? unwrapped : unwrapped - size_;
-      turn_ = w + 1 == size_ ? 0 : w + 1;
+      const uint32_t w = next_idle();
       asked += skip + 1;
       if (asked > size_) break;
       if (!wake(w, after) && interchangeable(context_.policy)) break;
@@ -79,6 +78,25 @@ class WorkerPool {
     }
   }
 
+  // A request waits in the ring of worker w, which is busy.
+  void note_in_ring(uint32_t w) {
+    if (context_.helps()) help_at(workers_[w]->needs_help());
+  }
+  // A worker idles from `at` on.
+  void note_idle(Instant at) {
+    if (context_.helps()) help_at(std::max(at, first_that_needs_help()));
+  }
+  // Idle workers take from the rings of those that have not polled for long, a burst each.
+  void help() {
+    context_.events.cancel(context_.sources.helps());
+    for (uint32_t w = 0; w < size_ && !idle().empty(); ++w) {
+      while (!idle().empty() && workers_[w]->needs_help() <= context_.now()) {
+        workers_[next_idle()]->help(*workers_[w]);
+      }
+    }
+    if (!idle().empty()) note_idle(context_.now());
+  }
+
   // A worker has refused the request that it was given: it is to get the next.
   void note_refused_a_start() { refused_a_start_ = true; }
   bool refused_a_start() const { return refused_a_start_; }
@@ -98,6 +116,24 @@ class WorkerPool {
   uint32_t waiting_in(QueueRef q) const { return host().queues().at(q).depth(); }
   const BitRing& idle() const { return context_.idle; }
   bool wake(uint32_t w, Nanos after = Nanos()) { return workers_[w]->wake(after); }
+
+  void help_at(Instant at) {
+    const Instant due = std::max(at, context_.now());
+    const uint32_t me = context_.sources.helps();
+    if (due < context_.events.due(me)) context_.events.schedule(me, due);
+  }
+  // By turns. Requires an idle worker.
+  uint32_t next_idle() {
+    const uint32_t unwrapped = turn_ + idle().find(turn_, size_);
+    const uint32_t w = unwrapped < size_ ? unwrapped : unwrapped - size_;
+    turn_ = w + 1 == size_ ? 0 : w + 1;
+    return w;
+  }
+  Instant first_that_needs_help() const {
+    Instant first = Instant::never();
+    for (const auto& worker : workers_) first = std::min(first, worker->needs_help());
+    return first;
+  }
 
   // Of a group's queue: its manager, and its idle workers if they may take from the queue.
   void offer_to_group(QueueRef q) {

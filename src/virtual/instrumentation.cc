@@ -10,37 +10,49 @@
 namespace rubato::virt {
 namespace {
 
-constexpr Nanos kPlainAccess = Nanos(1);
-
-void atomic_access() {
-  if (Scheduler* scheduler = Scheduler::here()) scheduler->access();
+void atomic_read(const volatile void* at) {
+  if (Scheduler* scheduler = Scheduler::here()) scheduler->read(const_cast<const void*>(at));
 }
 
-void plain_access() {
-  if (Scheduler* scheduler = Scheduler::here()) scheduler->touch(kPlainAccess);
+void atomic_write(const volatile void* at) {
+  if (Scheduler* scheduler = Scheduler::here()) scheduler->write(const_cast<const void*>(at));
+}
+
+void plain_read(const void* at) {
+  if (!Scheduler::sees_plain_accesses()) return;
+  if (Scheduler* scheduler = Scheduler::here()) scheduler->plain_read(at);
+}
+
+void plain_write(const void* at) {
+  if (!Scheduler::sees_plain_accesses()) return;
+  if (Scheduler* scheduler = Scheduler::here()) scheduler->plain_write(at);
 }
 
 }  // namespace
 }  // namespace rubato::virt
 
-using rubato::virt::atomic_access;
-using rubato::virt::plain_access;
+using rubato::virt::atomic_read;
+using rubato::virt::atomic_write;
+using rubato::virt::plain_read;
+using rubato::virt::plain_write;
 
-#define RUBATO_PLAIN(name)                                                                         \
-  void name(void*) { plain_access(); }
+#define RUBATO_READ(name)                                                                          \
+  void name(void* at) { plain_read(at); }
+#define RUBATO_WRITE(name)                                                                         \
+  void name(void* at) { plain_write(at); }
 
 // Every order is at least as strong as the one asked for: there is one thread.
 #define RUBATO_ATOMIC(bits, type)                                                                  \
   type __tsan_atomic##bits##_load(const volatile type* at, int) {                                  \
-    atomic_access();                                                                               \
+    atomic_read(at);                                                                               \
     return *at;                                                                                    \
   }                                                                                                \
   void __tsan_atomic##bits##_store(volatile type* at, type value, int) {                           \
-    atomic_access();                                                                               \
+    atomic_write(at);                                                                              \
     *at = value;                                                                                   \
   }                                                                                                \
   type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                        \
-    atomic_access();                                                                               \
+    atomic_write(at);                                                                              \
     const type before = *at;                                                                       \
     *at = value;                                                                                   \
     return before;                                                                                 \
@@ -53,7 +65,7 @@ using rubato::virt::plain_access;
   RUBATO_MODIFY(bits, type, nand, ~(before & value))                                               \
   int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected,             \
                                                     type value, int, int) {                        \
-    atomic_access();                                                                               \
+    atomic_write(at);                                                                              \
     const type before = *at;                                                                       \
     if (before == *expected) {                                                                     \
       *at = value;                                                                                 \
@@ -69,7 +81,7 @@ using rubato::virt::plain_access;
 
 #define RUBATO_MODIFY(bits, type, name, result)                                                    \
   type __tsan_atomic##bits##_fetch_##name(volatile type* at, type value, int) {                    \
-    atomic_access();                                                                               \
+    atomic_write(at);                                                                              \
     const type before = *at;                                                                       \
     *at = static_cast<type>(result);                                                               \
     return before;                                                                                 \
@@ -81,49 +93,57 @@ void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
 
-RUBATO_PLAIN(__tsan_read1)
-RUBATO_PLAIN(__tsan_read2)
-RUBATO_PLAIN(__tsan_read4)
-RUBATO_PLAIN(__tsan_read8)
-RUBATO_PLAIN(__tsan_read16)
-RUBATO_PLAIN(__tsan_write1)
-RUBATO_PLAIN(__tsan_write2)
-RUBATO_PLAIN(__tsan_write4)
-RUBATO_PLAIN(__tsan_write8)
-RUBATO_PLAIN(__tsan_write16)
-RUBATO_PLAIN(__tsan_unaligned_read2)
-RUBATO_PLAIN(__tsan_unaligned_read4)
-RUBATO_PLAIN(__tsan_unaligned_read8)
-RUBATO_PLAIN(__tsan_unaligned_read16)
-RUBATO_PLAIN(__tsan_unaligned_write2)
-RUBATO_PLAIN(__tsan_unaligned_write4)
-RUBATO_PLAIN(__tsan_unaligned_write8)
-RUBATO_PLAIN(__tsan_unaligned_write16)
-RUBATO_PLAIN(__tsan_vptr_read)
-RUBATO_PLAIN(__tsan_volatile_read1)
-RUBATO_PLAIN(__tsan_volatile_read2)
-RUBATO_PLAIN(__tsan_volatile_read4)
-RUBATO_PLAIN(__tsan_volatile_read8)
-RUBATO_PLAIN(__tsan_volatile_write1)
-RUBATO_PLAIN(__tsan_volatile_write2)
-RUBATO_PLAIN(__tsan_volatile_write4)
-RUBATO_PLAIN(__tsan_volatile_write8)
-void __tsan_vptr_update(void**, void*) { plain_access(); }
-void __tsan_read_range(void*, size_t) { plain_access(); }
-void __tsan_write_range(void*, size_t) { plain_access(); }
+RUBATO_READ(__tsan_read1)
+RUBATO_READ(__tsan_read2)
+RUBATO_READ(__tsan_read4)
+RUBATO_READ(__tsan_read8)
+RUBATO_READ(__tsan_read16)
+RUBATO_WRITE(__tsan_write1)
+RUBATO_WRITE(__tsan_write2)
+RUBATO_WRITE(__tsan_write4)
+RUBATO_WRITE(__tsan_write8)
+RUBATO_WRITE(__tsan_write16)
+RUBATO_READ(__tsan_unaligned_read2)
+RUBATO_READ(__tsan_unaligned_read4)
+RUBATO_READ(__tsan_unaligned_read8)
+RUBATO_READ(__tsan_unaligned_read16)
+RUBATO_WRITE(__tsan_unaligned_write2)
+RUBATO_WRITE(__tsan_unaligned_write4)
+RUBATO_WRITE(__tsan_unaligned_write8)
+RUBATO_WRITE(__tsan_unaligned_write16)
+RUBATO_READ(__tsan_vptr_read)
+RUBATO_READ(__tsan_volatile_read1)
+RUBATO_READ(__tsan_volatile_read2)
+RUBATO_READ(__tsan_volatile_read4)
+RUBATO_READ(__tsan_volatile_read8)
+RUBATO_WRITE(__tsan_volatile_write1)
+RUBATO_WRITE(__tsan_volatile_write2)
+RUBATO_WRITE(__tsan_volatile_write4)
+RUBATO_WRITE(__tsan_volatile_write8)
+void __tsan_vptr_update(void** at, void*) { plain_write(at); }
+void __tsan_read_range(void* at, size_t) { plain_read(at); }
+void __tsan_write_range(void* at, size_t) { plain_write(at); }
 
 RUBATO_ATOMIC(8, uint8_t)
 RUBATO_ATOMIC(16, uint16_t)
 RUBATO_ATOMIC(32, uint32_t)
 RUBATO_ATOMIC(64, uint64_t)
 
-void __tsan_atomic_thread_fence(int) { atomic_access(); }
-void __tsan_atomic_signal_fence(int) {}
+void __tsan_atomic_thread_fence(int) { atomic_read(nullptr); }
+// One of this order is a cpu_pause().
+void __tsan_atomic_signal_fence(int order) {
+  if (order != __ATOMIC_ACQ_REL) return;
+  if (rubato::virt::Scheduler* scheduler = rubato::virt::Scheduler::here()) scheduler->pause();
+}
 
 // Fibers need no announcement here.
 void* __tsan_get_current_fiber() { return nullptr; }
 void* __tsan_create_fiber(unsigned) { return nullptr; }
 void __tsan_destroy_fiber(void*) {}
-void __tsan_switch_to_fiber(void*, unsigned) {}
+void __tsan_switch_to_fiber(void*, unsigned) {
+  if (rubato::virt::Scheduler* scheduler = rubato::virt::Scheduler::here()) {
+    scheduler->leave_fiber();
+  }
+}
 
 }  // extern "C"

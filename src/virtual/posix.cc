@@ -14,6 +14,7 @@
 #include <cstdarg>
 #include <cstdint>
 
+#include "virtual/real.h"
 #include "virtual/scheduler.h"
 
 namespace rubato::virt {
@@ -21,45 +22,43 @@ namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
-// libc's function of that name, looked up at its first call. The pointer gives the type alone.
-template <class Result, class... Args>
-class Real {
- public:
-  constexpr Real(Result (*)(Args...), const char* name) : name_(name) {}
-
-  Result operator()(Args... args) {
-    if (function_ == nullptr) {
-      function_ = reinterpret_cast<Result (*)(Args...)>(dlsym(RTLD_NEXT, name_));
-    }
-    return function_(args...);
-  }
-
- private:
-  const char* const name_;
-  Result (*function_)(Args...) = nullptr;
-};
-
 Instant instant_of(const timespec& time) {
   return Instant(time.tv_sec * kNanosPerSecond + time.tv_nsec);
 }
 timespec timespec_of(int64_t ns) { return {ns / kNanosPerSecond, ns % kNanosPerSecond}; }
 
+// The system calls that libc makes of these functions.
+void wait(Scheduler& scheduler, const void* what) {
+  scheduler.count_call();
+  scheduler.wait(what);
+}
+
+void wake(Scheduler& scheduler, const void* what, uint32_t most) {
+  if (scheduler.wake(what, most) > 0) scheduler.count_call();
+}
+
+constexpr uint32_t kProcessors = 512;
+
 // A mutex's word is what glibc's is: not zero while it is locked.
 void lock(Scheduler& scheduler, pthread_mutex_t* mutex) {
-  scheduler.access();
-  while (mutex->__data.__lock != 0) scheduler.wait(mutex);
+  scheduler.write(mutex);
+  while (mutex->__data.__lock != 0) wait(scheduler, mutex);
   mutex->__data.__lock = 1;
+  ++scheduler.running().locks;
 }
 
 void unlock(Scheduler& scheduler, pthread_mutex_t* mutex) {
-  scheduler.access();
+  scheduler.write(mutex);
+  if (scheduler.running().locks == 0) scheduler.fail("a thread unlocks what another one locked");
+  --scheduler.running().locks;
   mutex->__data.__lock = 0;
-  scheduler.wake(mutex, 1);
+  wake(scheduler, mutex, 1);
 }
 
 int wait_for(Scheduler& scheduler, pthread_cond_t* condition, pthread_mutex_t* mutex,
              Instant deadline) {
   unlock(scheduler, mutex);
+  scheduler.count_call();
   const bool woken = scheduler.wait(condition, deadline);
   const bool late = !woken && scheduler.running().clock >= deadline;
   lock(scheduler, mutex);
@@ -100,8 +99,6 @@ long futex(Scheduler& scheduler, uint32_t* word, int operation, uint32_t value,
 
 using namespace rubato::virt;
 using rubato::Instant;
-
-#define RUBATO_REAL(name) static constinit Real real(&name, #name)
 
 extern "C" {
 
@@ -156,9 +153,10 @@ int pthread_mutex_trylock(pthread_mutex_t* mutex) {
   RUBATO_REAL(pthread_mutex_trylock);
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return real(mutex);
-  scheduler->access();
+  scheduler->write(mutex);
   if (mutex->__data.__lock != 0) return EBUSY;
   mutex->__data.__lock = 1;
+  ++scheduler->running().locks;
   return 0;
 }
 
@@ -174,8 +172,8 @@ int pthread_rwlock_rdlock(pthread_rwlock_t* rwlock) {
   RUBATO_REAL(pthread_rwlock_rdlock);
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return real(rwlock);
-  scheduler->access();
-  while (rwlock->__data.__writers != 0) scheduler->wait(rwlock);
+  scheduler->write(rwlock);
+  while (rwlock->__data.__writers != 0) wait(*scheduler, rwlock);
   ++rwlock->__data.__readers;
   return 0;
 }
@@ -184,8 +182,8 @@ int pthread_rwlock_wrlock(pthread_rwlock_t* rwlock) {
   RUBATO_REAL(pthread_rwlock_wrlock);
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return real(rwlock);
-  scheduler->access();
-  while (rwlock->__data.__writers != 0 || rwlock->__data.__readers != 0) scheduler->wait(rwlock);
+  scheduler->write(rwlock);
+  while (rwlock->__data.__writers != 0 || rwlock->__data.__readers != 0) wait(*scheduler, rwlock);
   rwlock->__data.__writers = 1;
   return 0;
 }
@@ -194,13 +192,13 @@ int pthread_rwlock_unlock(pthread_rwlock_t* rwlock) {
   RUBATO_REAL(pthread_rwlock_unlock);
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return real(rwlock);
-  scheduler->access();
+  scheduler->write(rwlock);
   if (rwlock->__data.__writers != 0) {
     rwlock->__data.__writers = 0;
   } else {
     --rwlock->__data.__readers;
   }
-  scheduler->wake(rwlock, UINT32_MAX);
+  wake(*scheduler, rwlock, UINT32_MAX);
   return 0;
 }
 
@@ -233,8 +231,8 @@ int pthread_cond_signal(pthread_cond_t* condition) {
   RUBATO_REAL(pthread_cond_signal);
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return real(condition);
-  scheduler->access();
-  scheduler->wake(condition, 1);
+  scheduler->write(condition);
+  wake(*scheduler, condition, 1);
   return 0;
 }
 
@@ -242,8 +240,8 @@ int pthread_cond_broadcast(pthread_cond_t* condition) {
   RUBATO_REAL(pthread_cond_broadcast);
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return real(condition);
-  scheduler->access();
-  scheduler->wake(condition, UINT32_MAX);
+  scheduler->write(condition);
+  wake(*scheduler, condition, UINT32_MAX);
   return 0;
 }
 
@@ -263,6 +261,22 @@ long syscall(long number, ...) {
   return futex(*scheduler, reinterpret_cast<uint32_t*>(a[0]),
                              static_cast<int>(a[1]), static_cast<uint32_t>(a[2]),
                              reinterpret_cast<const timespec*>(a[3]));
+}
+
+// ---- Processors -----------------------------------------------------------------------------
+
+// One for each thread that there may be; a thread is bound to none.
+int sched_getaffinity(pid_t process, size_t bytes, cpu_set_t* cpus) {
+  RUBATO_REAL(sched_getaffinity);
+  if (Scheduler::here() == nullptr) return real(process, bytes, cpus);
+  CPU_ZERO_S(bytes, cpus);
+  for (uint32_t cpu = 0; cpu < kProcessors; ++cpu) CPU_SET_S(cpu, bytes, cpus);
+  return 0;
+}
+
+int sched_setaffinity(pid_t process, size_t bytes, const cpu_set_t* cpus) {
+  RUBATO_REAL(sched_setaffinity);
+  return Scheduler::here() == nullptr ? real(process, bytes, cpus) : 0;
 }
 
 // ---- Time -----------------------------------------------------------------------------------

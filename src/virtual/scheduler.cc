@@ -15,22 +15,11 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{256} * 1024;
 constexpr uint32_t kThreadsMax = 512;
+constexpr uint32_t kYieldsMax = 1'000'000;  // of a spin lock that is never free: over a second
 // Of the clocks, so that no instant of the world is zero, which means "not yet" in places.
 constexpr Instant kBegin = Instant() + Nanos::seconds(1000);
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit Scheduler* t_here = nullptr;
-
-// The thread is outside of the world for as long as this lives: what it calls is not virtual.
-class Outside {
- public:
-  Outside() : here_(std::exchange(t_here, nullptr)) {}
-  ~Outside() { t_here = here_; }
-  Outside(const Outside&) = delete;
-  Outside& operator=(const Outside&) = delete;
-
- private:
-  Scheduler* const here_;
-};
 
 [[gnu::noinline]] void set_here(Scheduler* scheduler) {
   asm volatile("");
@@ -53,19 +42,36 @@ std::unique_ptr<TlsBlock> take_block() {
 
 }  // namespace
 
+Outside::Outside() : here_(std::exchange(t_here, nullptr)) {}
+Outside::~Outside() { t_here = here_; }
+
 [[gnu::noinline]] Scheduler* Scheduler::here() {
   asm volatile("");
   return t_here;
 }
 
 Scheduler::Scheduler(const WorldOptions& options)
-    : options_(options), prng_(options.seed), stacks_(kStackBytes, kThreadsMax) {
+    : options_(options),
+      prng_(options.seed),
+      stacks_(kStackBytes, kThreadsMax),
+      network_(*this, options) {
   auto first = std::make_unique<VirtualThread>();
   first->thread_pointer = rubato::thread_pointer();
-  first->clock = kBegin;
+  first->clock = first->runs_since = kBegin;
+  recorder_.begin();
+  recorder_.note_thread(0);
   threads_.push_back(std::move(first));
   next_.push_back(kBegin);
+  sees_plain_accesses_ = options.plain_access > Nanos() || options.plain_stall_one_in > 0 ||
+                         options.count_lines;
   if (options.stall_one_in > 0) until_stall_ = 1 + prng_.below(2 * options.stall_one_in);
+  if (options.write_stall_one_in > 0) {
+    until_write_stall_ = 1 + prng_.below(2 * options.write_stall_one_in);
+  }
+  if (options.plain_stall_one_in > 0) {
+    until_plain_stall_ = 1 + prng_.below(2 * options.plain_stall_one_in);
+  }
+  if (options.clock_jump_one_in > 0) until_jump_ = 1 + prng_.below(2 * options.clock_jump_one_in);
 }
 
 Scheduler::~Scheduler() {
@@ -82,8 +88,9 @@ WorldReport Scheduler::run(const std::function<void()>& body) {
     while (!threads_[i]->ended) wait(threads_[i].get());
   }
   set_here(nullptr);
+  record_run();
   report_.ended = running().clock;
-  report_.accesses = accesses_;
+  report_.counts = counts();
   report_.threads = threads_.size();
   return report_;
 }
@@ -99,13 +106,14 @@ VirtualThread* Scheduler::create(void* (*start)(void*), void* argument) {
     if (made->stack == nullptr) return nullptr;
     made->tls = take_block();
     if (made->tls == nullptr) return nullptr;
+    made->thread_pointer = made->tls->pointer();
+    context_make(made->context, made->stack->low, made->stack->size_bytes, &entry, this);
   }
-  made->thread_pointer = made->tls->pointer();
   made->start = start;
   made->argument = argument;
   made->number = static_cast<uint32_t>(threads_.size());
-  made->clock = running().clock;
-  context_make(made->context, made->stack->low, made->stack->size_bytes, &entry, this);
+  made->clock = made->runs_since = running().clock;
+  recorder_.note_thread(made->number);
   threads_.push_back(std::move(made));
   next_.push_back(Instant::never());
   VirtualThread& thread = *threads_.back();
@@ -115,8 +123,10 @@ VirtualThread* Scheduler::create(void* (*start)(void*), void* argument) {
 
 void Scheduler::entry(void* argument) {
   auto* self = static_cast<Scheduler*>(argument);
+  self->switching_ = false;
   set_here(self);
   VirtualThread& me = self->running();
+  me.clock = me.runs_since = std::max(me.clock, self->next_[me.number]);
   self->end(me.start(me.argument));
 }
 
@@ -124,6 +134,7 @@ void Scheduler::end(void* result) {
   VirtualThread& me = running();
   me.result = result;
   me.ended = true;
+  record_run();
   wake(&me, UINT32_MAX);
   set_here(nullptr);  // its block is lent again
   pass_on(Instant::never());
@@ -150,7 +161,10 @@ void* Scheduler::join(VirtualThread& thread) {
 
 bool Scheduler::wait(const void* what, Instant deadline) {
   VirtualThread& me = running();
+  record_run();
+  me.yields = 0;
   me.waits_for = what;
+  me.waits_since = me.clock;
   me.woken = false;
   const uint32_t one_in = options_.spurious_wake_up_one_in;
   if (one_in > 0 && prng_.below(one_in) == 0) {
@@ -158,6 +172,9 @@ bool Scheduler::wait(const void* what, Instant deadline) {
   }
   pass_on(std::max(deadline, me.clock));
   me.waits_for = nullptr;
+  const char* const what_it_did = me.woken ? "waits, woken" : "waits, not woken";
+  recorder_.span(me.number, what_it_did, me.runs_since, me.clock);
+  me.runs_since = me.clock;
   return me.woken;
 }
 
@@ -170,10 +187,10 @@ uint32_t Scheduler::wake(const void* what, uint32_t most) {
     if (thread.waits_for != what) continue;
     thread.waits_for = nullptr;
     thread.woken = true;
-    Nanos after = draw_price(options_.wake_up);
-    const uint32_t one_in = options_.late_wake_up_one_in;
-    if (one_in > 0 && prng_.below(one_in) == 0) after += draw_price(options_.late_most);
-    make_ready(thread, running().clock + after);
+    make_ready(thread, running().clock + draw_wake_up());
+    if (thread.number != 0) ++counts_.wake_ups;
+    recorder_.mark(running_, "wakes", running().clock);
+    recorder_.mark(thread.number, "is woken", running().clock);
     ++woken;
   }
   return woken;
@@ -181,16 +198,46 @@ uint32_t Scheduler::wake(const void* what, uint32_t most) {
 
 void Scheduler::sleep_until(Instant due) {
   call();
-  pass_on(std::max(due, running().clock));
+  record_run();
+  VirtualThread& me = running();
+  pass_on(std::max(due, me.clock));
+  recorder_.span(me.number, "sleeps", me.runs_since, me.clock);
+  me.runs_since = me.clock;
 }
 
 void Scheduler::yield() {
-  call();
-  pass_on(running().clock);
+  VirtualThread& me = running();
+  if (++me.yields > kYieldsMax) fail("a thread waits for a lock for ever");
+  count_call();
+  advance(price(options_.system_call));
+  pass_on(me.clock);
+}
+
+void Scheduler::pause() {
+  advance(draw_price(options_.pause));
+  if (options_.spin_skip == Nanos()) return;
+  VirtualThread& me = running();
+  if (!me.spin.end_round(me.clock, news_)) return;
+  const Instant before = me.clock;
+  skipping_.push_back(running_);
+  pass_on(me.spin.end_of_round(me.clock + options_.spin_skip));
+  std::erase(skipping_, running_);
+  me.cpu_time += me.clock - before;
+  me.spin.go_on(me.clock);
+}
+
+// The running thread writes something new.
+void Scheduler::end_skips() {
+  const Instant now = running().clock;
+  for (const uint32_t number : skipping_) {
+    next_[number] = std::min(next_[number], threads_[number]->spin.end_of_round(now));
+    others_ = std::min(others_, next_[number]);
+  }
+  skipping_.clear();
 }
 
 Instant Scheduler::read_clock() {
-  ++accesses_;
+  if (--until_jump_ == 0) jump();
   advance(draw_price(options_.clock_read));
   return running().clock;
 }
@@ -202,15 +249,100 @@ void Scheduler::make_ready(VirtualThread& thread, Instant at) {
   others_ = std::min(others_, next_[thread.number]);
 }
 
-// The length is drawn so that short stalls and long ones are about as many.
+Nanos Scheduler::draw_wake_up() {
+  Nanos after = draw_price(options_.wake_up);
+  const uint32_t one_in = options_.late_wake_up_one_in;
+  if (one_in == 0 || prng_.below(one_in) != 0) return after;
+  const Nanos late = draw_price(options_.late_most);
+  note_fault(after + late);
+  return after + late;
+}
+
+void Scheduler::note_fault(Nanos time) {
+  faults_ += time;
+  faults_over_ = std::max(faults_over_, running().clock + time);
+}
+
+Nanos Scheduler::draw_between(Nanos least, Nanos most) {
+  const double low = std::log(static_cast<double>(least.count()));
+  const double high = std::log(static_cast<double>(most.count()));
+  return Nanos(static_cast<int64_t>(std::exp(low + (high - low) * prng_.uniform())));
+}
+
 void Scheduler::stall() {
   until_stall_ = 1 + prng_.below(2 * options_.stall_one_in);
-  ++report_.stalls;
-  const double least = std::log(static_cast<double>(options_.stall_least.count()));
-  const double most = std::log(static_cast<double>(options_.stall_most.count()));
-  const double length = std::exp(least + (most - least) * prng_.uniform());
+  stop_for(draw_between(options_.stall_least, options_.stall_most));
+}
+
+void Scheduler::stall_at_write() {
+  until_write_stall_ = 1 + prng_.below(2 * options_.write_stall_one_in);
+  stop_for(draw_between(Nanos(100), options_.short_stall_most));
+}
+
+void Scheduler::stall_at_plain() {
+  until_plain_stall_ = 1 + prng_.below(2 * options_.plain_stall_one_in);
+  stop_for(draw_between(Nanos(100), options_.short_stall_most));
+}
+
+// The clock jumps forward for all threads: none runs meanwhile, and what was to end by then ends.
+void Scheduler::jump() {
+  until_jump_ = 1 + prng_.below(2 * options_.clock_jump_one_in);
+  const Nanos time = draw_between(options_.stall_least, options_.stall_most);
+  note_fault(time);
+  recorder_.mark(running_, "the clock jumps", running().clock);
+  jumped_ = running().clock = running().clock + time;
+  others_ = Instant::never();
+  for (const auto& thread : threads_) {
+    Instant& next = next_[thread->number];
+    if (thread->number == running_ || next == Instant::never()) continue;
+    next = thread->waits_for != nullptr ? std::max(next, jumped_) : next + time;
+    others_ = std::min(others_, next);
+  }
+  if (jumped_ >= others_) pass_on(jumped_);
+}
+
+bool Scheduler::no_memory() {
+  return no_memory_one_in_ > 0 && !switching_ && prng_.below(no_memory_one_in_) == 0;
+}
+
+Instant Scheduler::waits_since(uint32_t thread) const {
+  const VirtualThread& one = *threads_.at(thread);
+  return one.waits_for != nullptr ? one.waits_since : Instant::never();
+}
+
+Instant Scheduler::others_stalled_until() const {
+  Instant until = jumped_;
+  for (const auto& thread : threads_) {
+    if (thread->number != running_) until = std::max(until, thread->stalled_until);
+  }
+  return until;
+}
+
+void Scheduler::record_run() {
   VirtualThread& me = running();
-  me.clock = me.clock + Nanos(static_cast<int64_t>(length));
+  recorder_.span(me.number, "runs", me.runs_since, me.clock);
+  me.runs_since = me.clock;
+}
+
+void Scheduler::stop_for(Nanos time) {
+  ++report_.stalls;
+  note_fault(time);
+  record_run();
+  VirtualThread& me = running();
+  recorder_.span(me.number, "is stalled", me.clock, me.clock + time);
+  me.runs_since = me.stalled_until = me.clock = me.clock + time;
+  if (me.clock >= others_) pass_on(me.clock);
+}
+
+WorldCounts Scheduler::counts() const {
+  WorldCounts counts = counts_;
+  counts.lines_fetched = lines_.fetched();
+  counts.lines_taken = lines_.taken();
+  return counts;
+}
+
+void Scheduler::leave_fiber() {
+  if (running().locks > 0) fail("a fiber leaves its thread with a lock held");
 }
 
 void Scheduler::pass_on(Instant next) {
@@ -241,8 +373,10 @@ void Scheduler::pass_on(Instant next) {
   ++report_.switches;
   report_.digest = (report_.digest + number) * 0x9e3779b97f4a7c15u +
                    static_cast<uint64_t>(next_[number].ns());
+  switching_ = true;
   set_thread_pointer(to.thread_pointer);
   rubato_context_switch(&from.context, &to.context);
+  switching_ = false;
 }
 
 void Scheduler::fail(const char* what) const {

@@ -11,6 +11,10 @@
 #include "mechanism/fiber/context.h"
 #include "mechanism/fiber/stack.h"
 #include "mechanism/preempt/tls_block.h"
+#include "virtual/line_counter.h"
+#include "virtual/network.h"
+#include "virtual/recorder.h"
+#include "virtual/spin.h"
 #include "virtual/world.h"
 
 namespace rubato::virt {
@@ -31,6 +35,12 @@ struct VirtualThread {
   bool woken = false;               // the last wait was ended by a wake-up
   bool ended = false;
   bool joined = false;
+  uint32_t locks = 0;  // mutexes that it holds
+  Spin spin;
+  uint32_t yields = 0;  // since its last other call
+  Instant runs_since;     // what was before is recorded
+  Instant waits_since;    // while waits_for != nullptr
+  Instant stalled_until;  // its last stall
 };
 
 class Scheduler {
@@ -38,6 +48,8 @@ class Scheduler {
   explicit Scheduler(const WorldOptions& options);
   ~Scheduler();
 
+  // False = accesses that are not atomic do nothing in the present world.
+  static bool sees_plain_accesses() { return sees_plain_accesses_; }
   // The running thread's world; null outside. Not inlined: a fiber may have moved.
   static Scheduler* here();
 
@@ -46,19 +58,44 @@ class Scheduler {
 
   // Called by the running thread.
   VirtualThread& running() { return *threads_[running_]; }
-  void access() {
-    ++accesses_;
+  Network& network() { return network_; }
+  // Atomic accesses: what they do takes effect in the order of time.
+  void read(const void* at) {
     if (--until_stall_ == 0) stall();
-    advance(draw_price(options_.access));
+    if (running_ != 0) ++counts_.accesses;
+    if (options_.count_lines) lines_.read(running_, at);
+    advance(price(options_.access));
+  }
+  void write(const void* at) {
+    if (--until_stall_ == 0) stall();
+    if (--until_write_stall_ == 0) stall_at_write();
+    note_write(at);
+    if (running_ != 0) ++counts_.accesses;
+    if (options_.count_lines) lines_.write(running_, at);
+    advance(price(options_.access));
+  }
+  // Other accesses, which other threads need not see in order: nothing happens at them.
+  void plain_read(const void* at) {
+    pass_time();
+    if (options_.count_lines) lines_.read(running_, at);
+  }
+  void plain_write(const void* at) {
+    pass_time();
+    if (options_.count_lines) lines_.write(running_, at);
   }
   void compute(Nanos time) { advance(time); }
-  // A step that other threads need not see in order: nothing happens at it.
-  void touch(Nanos time) {
-    VirtualThread& me = running();
-    me.clock = me.clock + time;
-    me.cpu_time += time;
+  void pause();
+  void call() {
+    running().yields = 0;
+    count_call();
+    advance(price(options_.system_call));
   }
-  void call() { advance(draw_price(options_.system_call)); }
+  // One whose time is that of the wait or of the wake-up.
+  void count_call() {
+    if (running_ != 0) ++counts_.calls;
+  }
+  // What it takes to go on after a wait that nobody's wake() ended.
+  void resume() { advance(draw_wake_up()); }
   void yield();
   Instant read_clock();
 
@@ -75,6 +112,22 @@ class Scheduler {
   void* join(VirtualThread& thread);
   [[noreturn]] void end(void* result);
 
+  // True = a call for memory is to fail.
+  bool no_memory();
+  void fail_memory(uint32_t one_in) { no_memory_one_in_ = one_in; }
+
+  // Never = the thread goes on, or is about to.
+  Instant waits_since(uint32_t thread) const;
+  Instant others_stalled_until() const;
+
+  // A fiber is about to leave the running thread to another.
+  void leave_fiber();
+  Nanos faults() const { return faults_; }
+  Instant faults_over() const { return faults_over_; }
+  WorldCounts counts() const;
+  // Says what is wrong, with the seed and what each thread does, and aborts.
+  [[noreturn]] void fail(const char* what) const;
+
  private:
   static void entry(void* argument);
 
@@ -82,18 +135,46 @@ class Scheduler {
     return mean / 2 + Nanos(static_cast<int64_t>(
                           prng_.below(static_cast<uint32_t>(mean.count()) + 1)));
   }
+  Nanos price(Nanos mean) { return free() ? Nanos() : draw_price(mean); }
+  bool free() const { return running_ == 0 && options_.first_is_free; }
   void advance(Nanos time) {
     VirtualThread& me = running();
     me.clock = me.clock + time;
     me.cpu_time += time;
     if (me.clock >= others_) pass_on(me.clock);
   }
+  void pass_time() {
+    if (switching_) return;  // functions of src/mechanism that switch_to calls
+    if (free()) return;
+    if (running_ != 0) ++counts_.plain_accesses;
+    VirtualThread& me = running();
+    me.clock = me.clock + options_.plain_access;
+    me.cpu_time += options_.plain_access;
+    if (--until_plain_stall_ == 0) stall_at_plain();
+  }
+  void note_write(const void* at) {
+    if (options_.spin_skip == Nanos() || running().spin.expected(at)) return;
+    ++news_;
+    if (!skipping_.empty()) end_skips();
+  }
+  void end_skips();
+  Nanos draw_wake_up();
+  // Short ones and long ones are about as many.
+  Nanos draw_between(Nanos least, Nanos most);
   void stall();
+  void stall_at_write();
+  void stall_at_plain();
+  void jump();
+  void stop_for(Nanos time);
+  // What the running thread did since runs_since ends now.
+  void record_run();
+  void note_fault(Nanos time);
   // The running thread goes on at `next`; never = when it is woken. Another one may run until then.
   void pass_on(Instant next);
   void switch_to(uint32_t number);
   void make_ready(VirtualThread& thread, Instant at);
-  [[noreturn]] void fail(const char* what) const;
+
+  static inline constinit bool sees_plain_accesses_ = false;
 
   const WorldOptions options_;
   Prng prng_;
@@ -102,9 +183,34 @@ class Scheduler {
   std::vector<Instant> next_;  // by thread: when it goes on, unless it is woken before
   uint32_t running_ = 0;
   Instant others_ = Instant::never();  // the earliest of the others
-  uint64_t until_stall_ = 0;
-  uint64_t accesses_ = 0;
+  uint64_t until_stall_ = 0;  // 0 = never
+  uint64_t until_write_stall_ = 0;
+  uint64_t until_plain_stall_ = 0;
+  uint64_t until_jump_ = 0;
+  uint32_t no_memory_one_in_ = 0;
+  Instant jumped_;  // the clock, last
+  bool switching_ = false;
+  uint64_t news_ = 0;  // writes, but those that spinning threads repeat
+  std::vector<uint32_t> skipping_;
+  Nanos faults_;
+  Instant faults_over_;
+  Network network_;
+  WorldCounts counts_;
+  LineCounter lines_;
+  Recorder& recorder_ = Recorder::of_process();
   WorldReport report_;
+};
+
+// The thread is outside of the world for as long as this lives: what it calls is not virtual.
+class Outside {
+ public:
+  Outside();
+  ~Outside();
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  Scheduler* const here_;
 };
 
 }  // namespace rubato::virt

@@ -2,14 +2,21 @@
 #include "virtual/world.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -169,6 +176,123 @@ TEST(World, a_stall_takes_time_and_no_cpu_time) {
   EXPECT_GT(report.stalls, 5u);
   EXPECT_LT(cpu, Nanos::micros(20));
   EXPECT_GT(all, Nanos::micros(100));
+}
+
+TEST(World, threads_that_are_made_at_the_same_time_are_different_ones) {
+  WorldOptions options;
+  options.plain_stall_one_in = 2;
+  std::mutex mutex;
+  std::multiset<uint32_t> numbers;
+  const WorldReport report = run(options, [&] {
+    const auto note = [&] {
+      const std::scoped_lock lock(mutex);
+      numbers.insert(this_thread());
+    };
+    const auto make = [&] {
+      note();
+      for (int i = 0; i < 10; ++i) std::thread(note).join();
+    };
+    std::thread one(make);
+    std::thread other(make);
+    one.join();
+    other.join();
+  });
+  EXPECT_EQ(report.threads, 23u);
+  for (uint32_t number = 1; number < 23; ++number) EXPECT_EQ(numbers.count(number), 1u);
+}
+
+TEST(World, the_clock_jumps_for_all_threads_at_once) {
+  WorldOptions options;
+  options.clock_jump_one_in = 50;
+  run(options, [] {
+    std::atomic<int64_t> last_ns{0};
+    std::atomic<int> jumps{0};
+    const auto read = [&] {
+      for (int i = 0; i < 200; ++i) {
+        const int64_t before = last_ns;
+        const int64_t at = steady_clock::now().time_since_epoch().count();
+        EXPECT_GT(at, before);
+        if (before != 0 && at - before > 5'000) ++jumps;
+        if (at > last_ns) last_ns = at;
+      }
+    };
+    const auto begin = steady_clock::now();
+    std::thread one(read);
+    std::thread other(read);
+    one.join();
+    other.join();
+    EXPECT_GT(jumps, 2);
+    EXPECT_GT(since(begin), Nanos::micros(50));
+    EXPECT_LE(since(begin), faults_so_far() + Nanos::micros(100));
+  });
+}
+
+TEST(World, memory_fails_where_programs_can_do_without) {
+  run({}, [] {
+    constexpr size_t kBytes = 4096;
+    fail_memory(1);
+    void* const none = std::malloc(kBytes);
+    void* const nowhere =
+        mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const auto made = std::make_unique<char[]>(kBytes);
+    fail_memory(0);
+    void* const some = std::malloc(kBytes);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_EQ(nowhere, MAP_FAILED);
+    EXPECT_NE(made, nullptr);
+    EXPECT_NE(some, nullptr);
+    std::free(some);
+  });
+}
+
+TEST(World, tells_since_when_a_thread_waits) {
+  run({}, [] {
+    std::atomic<uint32_t> word{0};
+    std::thread waiter([&] { word.wait(0); });
+    spend(Nanos::micros(100));
+    const Instant since = waits_since(1);
+    spend(Nanos::micros(100));
+    EXPECT_LT(since, Instant::never());
+    EXPECT_EQ(waits_since(1), since);
+    word = 1;
+    word.notify_one();
+    EXPECT_EQ(waits_since(1), Instant::never());
+    waiter.join();
+  });
+}
+
+TEST(World, a_run_that_fails_leaves_a_trace) {
+  const std::string path = std::filesystem::temp_directory_path() / "rubato_world_test.json";
+  const auto body = [](bool good, bool aborts) {
+    WorldOptions options;
+    options.plain_stall_one_in = 10;
+    run(options, [aborts] {
+      std::atomic<uint32_t> word{0};
+      std::thread waiter([&] { word.wait(0); });
+      spend(Nanos::micros(100));
+      word = 1;
+      word.notify_one();
+      waiter.join();
+      if (aborts) std::abort();
+    });
+    return good;
+  };
+  const auto text_of = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  std::filesystem::remove(path);
+  EXPECT_TRUE(apart([&] { return body(true, false); }, path));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  for (const bool aborts : {false, true}) {
+    EXPECT_FALSE(apart([&] { return body(false, aborts); }, path));
+    const std::string text = text_of();
+    for (const char* part : {"traceEvents", "thread 1", "runs", "waits, woken", "is stalled"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part;
+    }
+    EXPECT_TRUE(text.ends_with("}\n")) << text.substr(text.size() - 10);
+    std::filesystem::remove(path);
+  }
 }
 
 using WorldDeathTest = ::testing::Test;

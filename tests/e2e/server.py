@@ -5,6 +5,7 @@ The binary is RUBATO_BINARY or the first argument of run.py. RUBATO_SERVE_ARGS a
 server that is not told otherwise: what is tested then holds with, say, `--preempt timer`.
 """
 
+import fcntl
 import os
 import re
 import shlex
@@ -35,6 +36,9 @@ class Server:
         workers = [] if "--workers" in args or "--config" in args else ["--workers", "1"]
         self.command = [BINARY, "serve", program, "--port", "0", *engine, *workers, *args, *more]
         self.log = tempfile.TemporaryFile("w+")
+        # The server shares the position in the file, which a reader here moves.
+        flags = fcntl.fcntl(self.log, fcntl.F_GETFL)
+        fcntl.fcntl(self.log, fcntl.F_SETFL, flags | os.O_APPEND)
         self.process = subprocess.Popen(self.command, stdout=self.log, stderr=subprocess.STDOUT,
                                         **popen)
         self.port = int(self.wait_for(r" on \S+:(\d+)\n"))

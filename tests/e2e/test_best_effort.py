@@ -59,7 +59,8 @@ class BestEffort(unittest.TestCase):
             port = server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n")
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
                 metrics = reply.read().decode()
-            seconds = re.search(r"^rubato_best_effort_cpu_seconds (\S+)$", metrics, re.MULTILINE)
+            seconds = re.search(r"^rubato_best_effort_cpu_seconds_total (\S+)$", metrics,
+                                re.MULTILINE)
             self.assertGreater(float(seconds.group(1)), 0.1)
             self.assertIn("rubato_best_effort_starts_total 1\n", metrics)
             server.terminate()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that may open few files: connections leave the store what it needs."""
 
+import os
 import re
 import resource
 import subprocess
@@ -57,6 +58,14 @@ class Descriptors(unittest.TestCase):
         value = b"v" * (1 << 20)
         for i in range(200):
             self.assertEqual(clients[0].call("SET", f"k{i}", value), b"OK")
+        # Copied, not linked, where there is another file system.
+        beside = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        with tempfile.TemporaryDirectory(dir=beside) as other:
+            self.assertEqual(clients[0].call("BACKUP", os.path.join(other, "b")), b"OK")
+        kept = re.search(r"store_descriptors_kept:(\d+)\r\n",
+                         clients[0].call("INFO", "persistence").decode())
+        self.assertGreater(int(kept[1]), 20)
+        self.assertLess(int(kept[1]), FILES - most)
         info = clients[0].call("INFO", "stats").decode()
         self.assertIn(f"rejected_connections:{ATTEMPTS - most}", info)
         for client in clients[1:]:

@@ -13,6 +13,8 @@ import signal
 import tempfile
 import threading
 import unittest
+import urllib.error
+import urllib.request
 
 from server import ReplyError, Server, refused
 from waiting import eventually
@@ -154,7 +156,8 @@ class Damage(unittest.TestCase):
         self.write_log(self.bytes)
         with Server(*self.arguments, "--recover") as server:
             text = server.output()
-            self.assertRegex(text, r"rubato: recovery of .*: \d+\.log is damaged at byte \d+ of")
+            self.assertRegex(text, r"warning start: recovery of .*: \d+\.log is damaged at byte "
+                             r"\d+ of")
             self.assertIn("are lost", text)
             kept = server.call("DBSIZE")
             self.assertGreater(kept, 0)
@@ -181,6 +184,16 @@ class Damage(unittest.TestCase):
         self.assertIn("--recover", text)
 
 
+def readiness(port):
+    """Status and text of /readyz."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
 class FullDisk(unittest.TestCase):
     def test_errors_of_the_store_are_said_once(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -198,10 +211,41 @@ class FullDisk(unittest.TestCase):
                         client.call("SET", f"k{i}", b"v" * 10_000)
                     except ReplyError:
                         errors += 1
-                self.assertGreater(errors, 300)
-                said = [line for line in server.output().splitlines() if "rubato: store: " in line]
+                self.assertGreater(errors, 100)
+                said = [line for line in server.output().splitlines() if " error store: " in line]
                 self.assertTrue(any("too large" in line for line in said), server.output())
                 self.assertLess(len(said), 10)
+
+    def test_readiness_and_info_tell_while_writes_fail(self):
+        """The limit on file sizes stands for a disk that fails for a while."""
+        with tempfile.TemporaryDirectory() as folder:
+            def ignore_the_limit():
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+            with Server("--engine", "rocksdb", "--dir", folder, "--metrics-port", "0",
+                        preexec_fn=ignore_the_limit, restore_signals=False) as server, \
+                    server.client() as client:
+                port = int(server.wait_for(r"metrics on http://\S+:(\d+)/metrics\n"))
+                self.assertEqual(readiness(port), (200, "ready\n"))
+                _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (8192, hard))
+                with self.assertRaisesRegex(ReplyError, "IOERR.*too large"):
+                    client.call("SET", "k", b"v" * 20_000)
+                status, text = readiness(port)
+                self.assertEqual(status, 503)
+                self.assertRegex(text, "writes.*too large")
+                self.assertIn(b"aof_last_write_status:err", client.call("INFO", "persistence"))
+                resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+                eventually(lambda: readiness(port)[0], lambda code: code == 200)
+                self.assertIn(b"aof_last_write_status:ok", client.call("INFO", "persistence"))
+                client.call("SET", "k", "w")
+                text = server.output()
+                self.assertEqual(text.count("no writes are taken until"), 1, text)
+                self.assertEqual(text.count("writes are taken again"), 1, text)
+                server.process.kill()
+                server.wait()
+            with Server("--engine", "rocksdb", "--dir", folder) as server:
+                self.assertEqual(server.call("GET", "k"), b"w")
 
 
 if __name__ == "__main__":

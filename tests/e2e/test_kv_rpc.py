@@ -86,17 +86,22 @@ class Good(Case):
         server.call("SET", "text", "x")
         with server.good_client() as client, server.client() as resp:
             for words in (("INCR", "text"), ("GET",), ("NONSENSE", "a"), ("SUBSCRIBE", "c"),
-                          ("MULTI",), ("BLPOP", "l", "0"), ("SELECT", "1"), ("AUTH", "x")):
+                          ("EXEC",), ("BLPOP", "l", "0"), ("SELECT", "1"), ("AUTH", "x")):
                 with self.assertRaises(ReplyError) as error:
                     resp.call(*words)
                 self.assertEqual(client.call(rpc.command(*words)),
                                  f"-{error.exception}\r\n".encode())
-                if words == ("MULTI",):  # nothing would run until then
-                    resp.call("DISCARD")
-                    client.call(rpc.command("DISCARD"))
             for body in (b"", b"no line", b"*1\r\n$9\r\nPING", rpc.command("PING") * 2, b"\0" * 99):
                 self.assertTrue(client.call(body).startswith(b"-ERR Protocol error"), body)
             self.assertEqual(client.call(rpc.command("PING")), b"+PONG\r\n")
+
+    def test_a_transaction_is_one_of_its_session(self):
+        server = self.serve()
+        with server.good_client() as client:
+            for words in (("MULTI",), ("SET", "a", "1"), ("INCR", "a")):
+                self.assertIn(client.call(rpc.command(*words)), (b"+OK\r\n", b"+QUEUED\r\n"))
+            self.assertIsNone(server.call("GET", "a"))
+            self.assertEqual(client.call(rpc.command("EXEC")), b"*2\r\n+OK\r\n:2\r\n")
 
     def test_values_of_all_sizes(self):
         server = self.serve()

@@ -182,10 +182,14 @@ class Signals(unittest.TestCase):
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             self.addCleanup(signal.signal, number, signal.signal(number, signal.SIG_DFL))
 
+    ANSWERS = {signal.SIGHUP: "info reload: there is no --config to read again",
+               signal.SIGUSR1: "info state: serving ",
+               signal.SIGUSR2: "warning signal: SIGUSR2 ignored; SIGTERM stops the server"}
+
     def check_harmless(self, server, number, line):
         server.process.send_signal(number)
         if line:
-            server.wait_for(f"(?m)^(rubato: {number.name} ignored.*SIGTERM.*)$")
+            server.wait_for(f"({self.ANSWERS[number]})")
         self.assertEqual(server.call("GET", "k"), b"v")
         self.assertIsNone(server.process.poll())
 
@@ -203,7 +207,7 @@ class Signals(unittest.TestCase):
         with Server(program="spin") as server:
             for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
                 server.process.send_signal(number)
-                server.wait_for(f"({number.name} ignored)")
+                server.wait_for(f"({self.ANSWERS[number]})")
             self.assertEqual(server.call("SPIN", "1000"), b"OK")
 
     def test_what_nohup_ignores_stays_ignored(self):
@@ -215,14 +219,12 @@ class Signals(unittest.TestCase):
 
 
 class Metrics(unittest.TestCase):
-    def test_metrics_port_serves_openmetrics_health_and_readiness(self):
+    def test_metrics_port_serves_metrics_health_and_readiness(self):
         with Server("--metrics-port", "0") as server:
             port = metrics_port(server)
             server.call("SET", "k", "v")
             with get(port, "/metrics") as reply:
-                self.assertIn("openmetrics-text", reply.headers["Content-Type"])
                 text = reply.read().decode()
-            self.assertTrue(text.endswith("# EOF\n"))
             self.assertIn('rubato_latency_seconds_count{type="set"} 1\n', text)
             self.assertIn("rubato_queue_depth{", text)
             self.assertEqual(get(port, "/healthz").read(), b"ok\n")
@@ -245,7 +247,7 @@ class Metrics(unittest.TestCase):
                 silent = self.silent(port, count)
                 self.assertEqual(get(port, "/healthz").read(), b"ok\n")
                 self.assertEqual(get(port, "/readyz").read(), b"ready\n")
-                self.assertIn(b"# EOF", get(port, "/metrics").read())
+                self.assertIn(b"rubato_requests_total", get(port, "/metrics").read())
                 # None of them had to be given up for it.
                 self.assertEqual(select.select(silent, [], [], 0)[0], [])
 

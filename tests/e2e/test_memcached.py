@@ -136,6 +136,8 @@ class Memcached(unittest.TestCase):
         self.expect(b"touch t -1\r\nget t\r\ntouch t 0\r\n", b"TOUCHED\r\nEND\r\nNOT_FOUND\r\n")
         self.expect(b"set past 0 -1 1\r\nx\r\nget past\r\n", b"STORED\r\nEND\r\n")
         self.expect(b"delete n\r\ndelete n\r\n", b"DELETED\r\nNOT_FOUND\r\n")
+        self.expect(b"delete n nonsense\r\n", b"CLIENT_ERROR bad command line format.  "
+                    b"Usage: delete <key> [noreply]\r\n")
         self.expect(b"verbosity 1\r\n", b"OK\r\n")
         self.expect(b"set x 0 0 1 noreply\r\nx\r\ndelete y noreply\r\nflush_all\r\nget x\r\n",
                     b"OK\r\nEND\r\n")
@@ -147,11 +149,71 @@ class Memcached(unittest.TestCase):
         self.expect(b"quit\r\n", b"")
         self.assertEqual(self.link.recv(1), b"")
 
-    def test_wrong_requests_are_told_and_a_lost_stream_is_closed(self):
-        self.expect(b"GET a\r\nmg a\r\n", b"ERROR\r\nERROR\r\n")
+    def test_wrong_requests_are_told_and_the_next_one_is_served(self):
+        self.expect(b"GET a\r\nmz a\r\n", b"ERROR\r\nERROR\r\n")
         self.expect(b"get " + b"k" * 251 + b"\r\n", b"CLIENT_ERROR bad command line format\r\n")
-        self.expect(b"set k 0 0 1\r\ntoo long\r\n", b"CLIENT_ERROR bad data chunk\r\n")
-        self.assertEqual(self.link.recv(1), b"")
+        self.expect(b"set k 0 0 1\r\ntoo long\r\n", b"CLIENT_ERROR bad data chunk\r\nERROR\r\n")
+        self.expect(b"set k 0 0 -1\r\nversion\r\n",
+                    b"CLIENT_ERROR bad data chunk\r\nVERSION 1.6.18\r\n")
+        self.expect(b"set k 0 0 1\r\na\r\n", b"STORED\r\n")
+        # The old item must not be taken for the one that was too large.
+        large = b"set k 0 0 3000000\r\n" + b"x" * 3000000 + b"\r\n"
+        self.expect(large + b"get k\r\n", b"SERVER_ERROR object too large for cache\r\nEND\r\n")
+
+    def test_what_browsers_send_is_closed_and_does_nothing(self):
+        for line in (b"POST / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n", b"Host: x\r\n"):
+            with self.server.connect() as link:
+                link.sendall(line + b"set k 0 0 1\r\nx\r\n")
+                try:
+                    self.assertEqual(link.recv(100), b"")
+                except ConnectionResetError:
+                    pass
+        self.expect(b"get k\r\n", b"END\r\n")
+
+    def test_meta_commands(self):
+        self.expect(b"mn\r\nmg none v\r\nmg none v q\r\nmn\r\n", b"MN\r\nEN\r\nMN\r\n")
+        self.expect(b"ms k 2 F7 T100 Oab k\r\nhi\r\n", b"HD Oab kk\r\n")
+        self.expect(b"mg k f s t k v O9\r\n", b"VA 2 f7 s2 t100 kk O9\r\nhi\r\n")
+        self.expect(b"mg k\r\nmg k T0 t\r\nmg k t\r\n", b"HD\r\nHD t-1\r\nHD t-1\r\n")
+        self.expect(b"ms k 1 ME\r\nx\r\nms k 1 MA\r\n!\r\nmg k v\r\n",
+                    b"NS\r\nHD\r\nVA 3\r\nhi!\r\n")
+        self.expect(b"ms no 1 MR\r\nx\r\nms no 1 MA\r\nx\r\nms no 1 MA N0\r\nx\r\nmg no v\r\n",
+                    b"NS\r\nNS\r\nHD\r\nVA 1\r\nx\r\n")
+        self.link.sendall(b"mg k c\r\n")
+        token = self.receive_until(b"\r\n").split()[1][1:]
+        self.expect(b"ms k 1 C1\r\nx\r\nms k 1 C" + token + b" q\r\ny\r\nmg k v\r\n",
+                    b"EX\r\nVA 1\r\ny\r\n")
+        self.expect(b"md k C1\r\nmd k q\r\nmd k q\r\nmd k\r\n", b"EX\r\nNF\r\n")
+        self.expect(b"ms k 2 T100\r\nhi\r\nme none\r\n", b"HD\r\nEN\r\n")
+        self.link.sendall(b"me k\r\n")
+        self.assertRegex(self.receive_until(b"\r\n"), rb"^ME k exp=(99|100) cas=\d+ size=2\r\n$")
+        self.expect(b"ma n\r\nma n N0 J5 v\r\nma n D2 v\r\nma n MD D10 v t\r\n",
+                    b"NF\r\nVA 1\r\n5\r\nVA 1\r\n7\r\nVA 1 t-1\r\n0\r\n")
+        # base64 of "n"
+        self.expect(b"mg bg== b k v\r\n", b"VA 1 kbg== b\r\n0\r\n")
+        self.expect(b"mg bg= b v\r\nmg n z\r\nma n Dx\r\nma n M!\r\n",
+                    b"CLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid flag\r\n"
+                    b"CLIENT_ERROR bad token in command line format\r\n"
+                    b"CLIENT_ERROR invalid mode for ma\r\n")
+
+    def test_get_and_touch(self):
+        self.expect(b"set a 7 0 1\r\nx\r\nset b 0 0 1\r\ny\r\n", b"STORED\r\nSTORED\r\n")
+        self.expect(b"gat 100 a none b\r\n", b"VALUE a 7 1\r\nx\r\nVALUE b 0 1\r\ny\r\nEND\r\n")
+        self.assertIn(self.server.call("TTL", "b"), (99, 100))
+        token = self.token(b"a")
+        self.expect(b"gats 0 a\r\n", b"VALUE a 7 1 " + token + b"\r\nx\r\nEND\r\n")
+        self.assertEqual(self.server.call("TTL", "a"), -1)
+
+    def test_a_flush_may_wait(self):
+        self.expect(b"set a 0 0 1\r\nx\r\nflush_all 1\r\n", b"STORED\r\nOK\r\n")
+        self.assertEqual(self.server.call("GET", "a"), b"x")
+        eventually(lambda: self.server.call("EXISTS", "a"), lambda there: there == 0)
+
+    def test_statistics_by_operand(self):
+        self.link.sendall(b"stats settings\r\n")
+        self.assertIn(b"STAT item_size_max 1048576\r\n", self.receive_until(b"END\r\n"))
+        self.expect(b"stats items\r\nstats sizes\r\n", b"END\r\nEND\r\n")
+        self.expect(b"stats nonsense\r\nstats reset\r\n", b"ERROR\r\nRESET\r\n")
         self.assertEqual(self.server.call("PING"), b"PONG")
 
     def test_random_bytes_crash_nothing(self):

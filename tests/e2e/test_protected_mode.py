@@ -70,7 +70,7 @@ class ProtectedMode(unittest.TestCase):
         with server.client() as client:
             self.assertEqual(client.call("PING"), b"PONG")
             self.assertIn(b"rejected_connections:1\r\n", client.call("INFO", "stats"))
-        self.assertNotIn("warning", server.output())
+        self.assertNotIn("warning start", server.output())
 
     def test_who_resets_before_being_accepted_is_from_elsewhere_all_the_same(self):
         server = self.serve()
@@ -114,12 +114,12 @@ class ProtectedMode(unittest.TestCase):
 
     def test_an_open_door_is_warned_of(self):
         server = self.serve("--protected-mode", "no")
-        self.assertIn("warning: everybody who reaches * may read, write", server.output())
+        self.assertIn("warning start: everybody who reaches * may read, write", server.output())
         self.assertEqual(self.client(server).call("PING"), b"PONG")
         quiet = self.serve("--protected-mode", "no", "--requirepass", "secret")
-        self.assertNotIn("warning", quiet.output())
+        self.assertNotIn("warning start", quiet.output())
         with Server("--protected-mode", "no") as local:
-            self.assertNotIn("warning", local.output())
+            self.assertNotIn("warning start", local.output())
 
     def test_a_configuration_file_sets_it(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:

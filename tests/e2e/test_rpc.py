@@ -35,6 +35,15 @@ class RpcServer(Server):
         connection.connect(("127.0.0.1", self.port))
         return connection
 
+    def token(self, connection):
+        """What a client sends before each frame."""
+        if not self.udp:
+            return b""
+        connection.sendall(bytes(rpc.TOKEN_BYTES) + hello())
+        answer = frames(connection, 1)[0]
+        assert answer.kind == rpc.TOKEN, answer
+        return answer.id.to_bytes(rpc.TOKEN_BYTES, "big")
+
     def metrics(self):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics",
                                     timeout=PATIENCE_S) as reply:
@@ -331,10 +340,11 @@ class Hostile(Case):
                     part = rng.choice(parts)
                     part[rng.randrange(len(part))] = rng.randrange(256)
                 with server.raw() as connection:
+                    token = server.token(connection)
                     try:
                         if transport == "udp":
                             for part in parts:
-                                connection.send(part)
+                                connection.send(token + part)
                         else:
                             connection.sendall(b"".join(parts))
                     except OSError:
@@ -382,20 +392,29 @@ class Hostile(Case):
         with server.raw() as first, server.raw() as second, server.raw("127.0.0.2") as elsewhere:
             for connection, kind in ((first, rpc.WELCOME), (second, rpc.ERROR),
                                      (elsewhere, rpc.WELCOME)):
-                connection.sendall(hello())
+                connection.sendall(server.token(connection) + hello())
                 answer = frames(connection, 1)[0]
                 self.assertEqual(answer.kind, kind)
                 self.assertEqual(answer.amount == 8, kind == rpc.ERROR)
             metrics = server.metrics()
             self.assertEqual(metrics["rubato_rpc_sessions_refused_of_address_total"], 1)
-            first.sendall(rpc.encode(rpc.GOODBYE, SESSION, 0))
+            first.sendall(server.token(first) + rpc.encode(rpc.GOODBYE, SESSION, 0))
             server.wait_until(lambda m: m["rubato_rpc_sessions"] == 1)
             with server.raw() as third:
-                third.sendall(hello())
+                third.sendall(server.token(third) + hello())
                 self.assertEqual(frames(third, 1)[0].kind, rpc.WELCOME)
 
     def test_one_address_has_no_more_sessions_than_it_may_over_tcp(self):
         self.check_sessions_of_one_address("tcp")
+
+    def test_hellos_under_forged_addresses_take_no_session(self):
+        server = self.serve("--max-connections", "10", *PATIENT, transport="udp")
+        with server.raw() as forger:
+            for session in range(1, 1001):
+                forger.send(bytes(rpc.TOKEN_BYTES) + hello(session))
+            with server.good_client() as client:
+                self.assertEqual(client.call(b"1000"), b"OK")
+            self.assertEqual(server.metrics()["rubato_rpc_sessions_opened_total"], 1)
 
     def test_one_address_has_no_more_sessions_than_it_may_over_udp(self):
         self.check_sessions_of_one_address("udp")

@@ -33,9 +33,10 @@ bool yield() {
   sched_yield();
   return true;
 }
+bool always() { return true; }
 void nothing() {}
 
-constexpr RubatoInterposeHooks kHooks{enter, leave, yield, nothing};
+constexpr RubatoInterposeHooks kHooks{enter, leave, yield, always, nothing};
 
 struct Start {
   void* (*body)(void*);

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <charconv>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,15 +22,13 @@ namespace torture {
 
 class Served {
  public:
-  Served(rubato::PreemptMechanism mechanism, std::string quantum) {
+  Served(rubato::PreemptMechanism mechanism, std::string quantum, std::span<const Workload> all)
+      : expected_(all) {
     own_thread_locals_ = rubato::is_asynchronous(mechanism);
     server_.options.preempt = mechanism;
     server_.options.policy_settings = {{"quantum", std::move(quantum)}};
-    server_.options.stack_bytes = size_t{256} * 1024;
     server_.app.on('T') = [this](rubato::Request& request) { run(request); };
   }
-
-  const std::string& trouble() const { return expected_.trouble(); }
 
   // From here on there are always requests that wait, for else nobody would be preempted.
   void start() {
@@ -68,7 +67,7 @@ class Served {
   }
 
   void expect_results_as_without() const {
-    for (size_t i = 0; i < wrong_.size(); ++i) EXPECT_EQ(wrong_[i], 0u) << workloads()[i].name;
+    for (size_t i = 0; i < wrong_.size(); ++i) EXPECT_EQ(wrong_[i], 0u) << expected_.all()[i].name;
   }
 
  private:
@@ -108,7 +107,7 @@ class Served {
     std::from_chars(text.data() + 1, text.data() + text.size(), first);
     for (uint64_t i = 0; i < kRow; ++i) {
       const uint64_t number = (first + i * kStride) % expected_.count();
-      if (!own_thread_locals_ && Expected::workload(number).own_thread_locals) continue;
+      if (!own_thread_locals_ && expected_.workload(number).own_thread_locals) continue;
       if (!expected_.holds(number)) ++wrong_[number / Expected::kSeeds];
       runs_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -117,7 +116,7 @@ class Served {
   Expected expected_;
   bool own_thread_locals_ = false;
   std::vector<std::atomic<uint64_t>> wrong_ =
-      std::vector<std::atomic<uint64_t>>(workloads().size());
+      std::vector<std::atomic<uint64_t>>(expected_.all().size());
   std::atomic<uint64_t> runs_{0};
   std::vector<Flow> flows_;
   uint64_t requests_ = 0;

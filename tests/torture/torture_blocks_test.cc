@@ -10,6 +10,7 @@
 
 #include "tests/torture/expected.h"
 #include "tests/torture/pool.h"
+#include "tests/torture/stores.h"
 
 namespace torture {
 namespace {
@@ -21,12 +22,17 @@ constexpr uint32_t kMeanBlocks = 150;  // some hundred nanoseconds
 class TortureAtBlocks : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    expected_ = std::make_unique<Expected>();
-    ASSERT_EQ(expected_->trouble(), "");
+    stores_ = std::make_unique<Stores>();
+    expected_ = std::make_unique<Expected>(workloads());
   }
-  static void TearDownTestSuite() { expected_.reset(); }
+  static void TearDownTestSuite() {
+    expected_.reset();
+    stores_.reset();
+  }
+  static std::unique_ptr<Stores> stores_;
   static std::unique_ptr<Expected> expected_;
 };
+std::unique_ptr<Stores> TortureAtBlocks::stores_;
 std::unique_ptr<Expected> TortureAtBlocks::expected_;
 
 TEST_F(TortureAtBlocks, results_are_those_of_a_run_without_preemption) {

@@ -10,6 +10,7 @@
 
 #include "mechanism/preempt/checkpoint.h"
 #include "tests/torture/served.h"
+#include "tests/torture/stores.h"
 
 // Called at every basic block of code that was compiled for it.
 extern "C" void __sanitizer_cov_trace_pc() { rubato::checkpoint(); }
@@ -19,16 +20,19 @@ namespace {
 
 TEST(TortureAtCheckpoints, results_are_those_of_a_run_without_preemption) {
   const uint64_t wanted = asked("RUBATO_TORTURE_CHECKPOINTS", 300'000);
-  Served served(rubato::PreemptMechanism::kCheckpoint, "1us");
-  ASSERT_EQ(served.trouble(), "");
+  const Stores stores;
+  Served served(rubato::PreemptMechanism::kCheckpoint, "1us", workloads());
   served.start();
-  while (served.stats().preemptions < wanted && !HasFatalFailure()) served.serve_a_round();
+  // Few locks are taken when somebody wants them; without any this hangs.
+  const auto enough = [&] {
+    return served.stats().preemptions >= wanted && served.stats().lock_yields > 0;
+  };
+  while (!enough() && !HasFatalFailure()) served.serve_a_round();
   EXPECT_TRUE(served.stop());
   const auto stats = served.stats();
   served.expect_results_as_without();
   printf("%lu runs, %lu preemptions, %lu yields for locks\n", served.runs(), stats.preemptions,
          stats.lock_yields);
-  EXPECT_GT(stats.lock_yields, 0u);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "mechanism/clock/clock.h"
 #include "tests/torture/breakpoints.h"
 #include "tests/torture/served.h"
+#include "tests/torture/stores.h"
 
 // Found before that of libc.
 extern "C" int timer_settime(timer_t, int, const itimerspec*, itimerspec*) noexcept { return 0; }
@@ -54,8 +55,8 @@ TEST(TortureAtInstructions, results_are_those_of_a_run_without_preemption) {
   const uint64_t seed = asked("RUBATO_SEED", 1);
   Breakpoints breakpoints(kObjects);
   ASSERT_EQ(breakpoints.trouble(), "");
-  Served served(kMechanism, "2.2us");
-  ASSERT_EQ(served.trouble(), "");
+  const Stores stores;
+  Served served(kMechanism, "2.2us", workloads());
   served.start();
   served.serve_a_round();  // from here on both workers can be interrupted
   breakpoints.set(seed);

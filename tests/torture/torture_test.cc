@@ -11,6 +11,7 @@
 
 #include "tests/torture/expected.h"
 #include "tests/torture/served.h"
+#include "tests/torture/stores.h"
 
 namespace torture {
 namespace {
@@ -18,8 +19,8 @@ namespace {
 using rubato::PreemptMechanism;
 
 TEST(Workloads, give_the_same_on_every_thread) {
-  const Expected expected;
-  ASSERT_EQ(expected.trouble(), "");
+  const Stores stores;
+  const Expected expected(workloads());
   std::atomic<uint64_t> next{0};
   std::atomic<uint64_t> wrong{0};
   std::vector<std::thread> threads;
@@ -37,7 +38,7 @@ TEST(Workloads, give_the_same_on_every_thread) {
 }
 
 TEST(Workloads, differ_by_seed) {
-  const Expected expected;
+  const Stores stores;
   for (const Workload& workload : workloads()) {
     EXPECT_NE(workload.run(1), workload.run(2)) << workload.name;
   }
@@ -49,8 +50,8 @@ TEST_P(Torture, results_are_those_of_a_run_without_preemption) {
   if (const rubato::Status has = rubato::available(GetParam()); !has.ok()) {
     GTEST_SKIP() << has.error();
   }
-  Served served(GetParam(), "60us");
-  ASSERT_EQ(served.trouble(), "");
+  const Stores stores;
+  Served served(GetParam(), "60us", workloads());
   // A timer core on a machine with few cores comes to its turn late.
   const bool own_timer = GetParam() == PreemptMechanism::kTimer;
   const uint64_t wanted = asked("RUBATO_TORTURE_PREEMPTIONS", own_timer ? 100'000 : 4'000);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,14 +16,17 @@
 namespace torture {
 
 struct Workload {
-  const char* name;
-  uint64_t (*run)(uint64_t seed);
+  std::string name;
+  std::function<uint64_t(uint64_t seed)> run;
   // Relies on thread-local storage that nobody else uses meanwhile: only for fibers that have
   // their own.
   bool own_thread_locals = false;
 };
 
 std::span<const Workload> workloads();
+// For the survey: foreign work of other kinds, and calls of the C++ library.
+std::span<const Workload> foreign_work();
+std::span<const Workload> survey_of_cpp();
 
 // Opens the two key-value stores in `folder`, which exists and is empty, and fills them. Returns
 // what went wrong, or nothing.

@@ -4,7 +4,7 @@
 namespace torture {
 namespace {
 
-constexpr Workload kWorkloads[] = {
+const Workload kWorkloads[] = {
     {"exceptions", exceptions},
     {"functions", functions},
     {"regular_expressions", regular_expressions},

@@ -49,7 +49,9 @@ enum CommandFlag : uint32_t {
   kDangerous = 1U << 7,
   kLoading = 1U << 8,
   kNoScript = 1U << 9,
-  kRunsRefused = 1U << 10,  // runs between a refused MULTI and the command that ends it
+  kRunsInMulti = 1U << 10,   // runs at once between MULTI and EXEC
+  kDebug = 1U << 12,         // of DEBUG, see KvOptions::debug_command
+  kNotInMulti = 1U << 11,    // takes too long to hold up all others, or ends the server
 };
 
 enum class Group : uint8_t { kString, kGeneric, kConnection, kServer, kTransactions };

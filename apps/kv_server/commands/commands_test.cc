@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "kv_server/server/transaction.h"
 #include "kv_server/testing/harness.h"
 
 namespace rubato::kv {
@@ -265,64 +266,183 @@ TEST(Server, every_container_has_help) {
   }
 }
 
-constexpr const char* kMultiRefused =
-    "-ERR MULTI is refused, as this server has no transactions; no command up to EXEC or "
-    "DISCARD is run\r\n";
-constexpr const char* kNotRun =
-    "-ERR not run: this server has no transactions and has refused MULTI; EXEC or DISCARD ends "
-    "it\r\n";
+// The client of a harness is on another machine.
+TEST(Server, debug_is_for_whom_the_option_says) {
+  for (const Allowed allowed : {Allowed::kNobody, Allowed::kLocal, Allowed::kAll}) {
+    KvOptions options;
+    options.debug_command = allowed;
+    Harness h(options);
+    const std::string answer = h.call({"DEBUG", "JMAP"});
+    if (allowed == Allowed::kAll) {
+      EXPECT_EQ(answer, kOk);
+    } else {
+      EXPECT_EQ(answer.substr(0, 31), "-ERR DEBUG command not allowed.");
+    }
+  }
+}
+
+constexpr const char* kQueued = "+QUEUED\r\n";
 constexpr const char* kAborted =
     "-EXECABORT Transaction discarded because of previous errors.\r\n";
 
-TEST(Transactions, nothing_runs_from_a_refused_multi_to_exec) {
+TEST(Transactions, what_is_queued_runs_at_exec) {
   Harness h;
-  const std::string replies = h.client.send("MULTI\r\nSET tx 1\r\nINCR tx\r\nEXEC\r\nGET tx\r\n");
-  EXPECT_EQ(replies, std::string(kMultiRefused) + kNotRun + kNotRun + kAborted + kNull);
-  EXPECT_EQ(h.call({"SET", "tx", "1"}), kOk);
+  testing::Client other(h.app, 2);
+  EXPECT_EQ(h.client.send("MULTI\r\nSET tx 1\r\nINCR tx\r\nGET tx\r\n"),
+            std::string(kOk) + kQueued + kQueued + kQueued);
+  EXPECT_EQ(other.call({"GET", "tx"}), kNull);
+  EXPECT_EQ(h.call({"EXEC"}), "*3\r\n+OK\r\n:2\r\n$1\r\n2\r\n");
+  EXPECT_EQ(other.call({"GET", "tx"}), bulk("2"));
+  EXPECT_EQ(h.client.send("MULTI\r\nEXEC\r\n"), std::string(kOk) + "*0\r\n");
 }
 
-TEST(Transactions, a_refused_one_is_ended_by_discard_and_reset) {
+TEST(Transactions, an_error_at_exec_is_one_of_its_replies) {
   Harness h;
-  h.call({"MULTI"});
-  EXPECT_EQ(h.call({"GET", "a"}), kNotRun);
-  EXPECT_EQ(h.call({"DISCARD"}), kOk);
-  EXPECT_EQ(h.call({"SET", "a", "1"}), kOk);
-  h.call({"MULTI"});
-  EXPECT_EQ(h.call({"RESET"}), "+RESET\r\n");
-  EXPECT_EQ(h.call({"GET", "a"}), bulk("1"));
+  h.call({"SET", "text", "a"});
+  h.client.send("MULTI\r\nINCR text\r\nSET b 1\r\n");
+  EXPECT_EQ(h.call({"EXEC"}),
+            "*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n");
+  EXPECT_EQ(h.call({"GET", "b"}), bulk("1"));
 }
 
-TEST(Transactions, in_a_refused_one_quit_closes_and_all_else_is_not_run) {
+TEST(Transactions, an_error_before_exec_ends_it) {
+  for (const std::vector<std::string>& wrong :
+       {std::vector<std::string>{"NOSUCH"}, {"GET"}, {"KEYS", "*"}, {"FLUSHALL"},
+        {"DEBUG", "SLEEP", "0"}}) {
+    Harness h;
+    h.client.send("MULTI\r\nSET a 1\r\n");
+    EXPECT_EQ(h.call(wrong)[0], '-') << wrong[0];
+    EXPECT_EQ(h.call({"SET", "b", "1"}), kQueued);
+    EXPECT_EQ(h.call({"EXEC"}), kAborted);
+    EXPECT_EQ(h.call({"DBSIZE"}), ":0\r\n");
+  }
+}
+
+TEST(Transactions, a_long_command_is_refused_by_name) {
   Harness h;
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"KEYS", "*"}),
+            "-ERR keys is not allowed inside MULTI, as all other requests would wait for it\r\n");
+}
+
+TEST(Transactions, watched_keys_that_change_end_it) {
+  struct Case {
+    std::vector<std::string> before, change;
+    bool runs;
+  };
+  const Case cases[] = {
+      {{"SET", "w", "1"}, {"SET", "w", "1"}, false},
+      {{"SET", "w", "1"}, {"DEL", "w"}, false},
+      {{"SET", "w", "1"}, {"EXPIRE", "w", "100"}, false},
+      {{"DEL", "w"}, {"SET", "w", "1"}, false},
+      {{"SET", "w", "1"}, {"FLUSHALL"}, false},
+      {{"SET", "w", "1"}, {"SET", "other", "1"}, true},
+      {{"SET", "w", "1"}, {"GET", "w"}, true},
+      {{"DEL", "w"}, {"FLUSHALL"}, true},
+  };
+  for (const Case& c : cases) {
+    Harness h;
+    testing::Client other(h.app, 2);
+    h.call(c.before);
+    EXPECT_EQ(h.call({"WATCH", "w", "w", "unused"}), kOk);
+    other.call(c.change);
+    h.client.send("MULTI\r\nSET done 1\r\n");
+    EXPECT_EQ(h.call({"EXEC"}), c.runs ? "*1\r\n+OK\r\n" : "*-1\r\n") << c.change[0];
+    EXPECT_EQ(h.call({"EXISTS", "done"}), c.runs ? ":1\r\n" : ":0\r\n");
+    // What was watched is so no more.
+    other.call({"SET", "w", "2"});
+    h.client.send("MULTI\r\nSET done 1\r\n");
+    EXPECT_EQ(h.call({"EXEC"}), "*1\r\n+OK\r\n");
+  }
+}
+
+TEST(Transactions, own_writes_count_as_changes_and_an_expiry_does_too) {
+  Harness h;
+  h.call({"SET", "w", "1"});
+  h.call({"WATCH", "w"});
+  h.call({"SET", "w", "2"});
+  h.client.send("MULTI\r\nGET w\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), "*-1\r\n");
+  h.call({"SET", "w", "1", "PX", "10"});
+  h.call({"WATCH", "w"});
+  h.clock.advance(20);
+  h.client.send("MULTI\r\nGET w\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), "*-1\r\n");
+}
+
+TEST(Transactions, discard_reset_and_unwatch_forget) {
+  Harness h;
+  for (const char* ends : {"DISCARD", "RESET"}) {
+    h.call({"WATCH", "w"});
+    h.client.send("MULTI\r\nSET a 1\r\n");
+    EXPECT_EQ(h.call({ends})[0], '+');
+    EXPECT_EQ(h.call({"EXISTS", "a"}), ":0\r\n");
+    h.call({"SET", "w", ends});
+    h.client.send("MULTI\r\nPING\r\n");
+    EXPECT_EQ(h.call({"EXEC"}), "*1\r\n+PONG\r\n");
+  }
+  h.call({"WATCH", "w"});
+  h.call({"SET", "w", "new"});
+  EXPECT_EQ(h.call({"UNWATCH"}), kOk);
+  h.client.send("MULTI\r\nPING\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), "*1\r\n+PONG\r\n");
+}
+
+TEST(Transactions, its_marks_in_the_wrong_place_are_errors) {
+  Harness h;
+  EXPECT_EQ(h.call({"EXEC"}), "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(h.call({"DISCARD"}), "-ERR DISCARD without MULTI\r\n");
+  EXPECT_EQ(h.call({"MULTI", "x"}), "-ERR wrong number of arguments for 'multi' command\r\n");
   h.call({"MULTI"});
   EXPECT_EQ(h.call({"MULTI"}), "-ERR MULTI calls can not be nested\r\n");
-  for (const char* name : {"PING", "UNWATCH", "DBSIZE"}) EXPECT_EQ(h.call({name}), kNotRun) << name;
-  EXPECT_EQ(h.call({"WATCH", "a"}), kNotRun);
-  EXPECT_EQ(h.call({"HELLO", "3"}), kNotRun);
+  EXPECT_EQ(h.call({"WATCH", "a"}), "-ERR WATCH inside MULTI is not allowed\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), "*0\r\n");
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"EXEC", "x"}).substr(0, 10), "-EXECABORT");
+  EXPECT_EQ(h.call({"EXEC"}), "-ERR EXEC without MULTI\r\n");
+  h.call({"MULTI"});
   EXPECT_EQ(h.call({"QUIT"}), kOk);
   EXPECT_TRUE(h.client.closed());
 }
 
-TEST(Transactions, without_multi_there_is_nothing_to_end) {
+TEST(Transactions, a_refused_command_and_a_refused_multi_let_nothing_run) {
   Harness h;
+  h.client.send("MULTI\r\nSET a 1\r\n");
+  h.client.refuse_next();
+  EXPECT_EQ(h.call({"SET", "b", "1"})[0], '-');
+  EXPECT_EQ(h.call({"EXEC"}), kAborted);
+  h.client.refuse_next();
+  EXPECT_EQ(h.call({"MULTI"})[0], '-');
+  EXPECT_EQ(h.call({"SET", "a", "1"}),
+            "-ERR not run: MULTI was refused; EXEC or DISCARD ends it\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), kAborted);
+  h.client.send("MULTI\r\nSET a 1\r\n");
+  h.client.refuse_next();
+  EXPECT_EQ(h.call({"EXEC"})[0], '-');
   EXPECT_EQ(h.call({"EXEC"}), "-ERR EXEC without MULTI\r\n");
-  EXPECT_EQ(h.call({"DISCARD"}), "-ERR DISCARD without MULTI\r\n");
-  EXPECT_EQ(h.call({"WATCH", "a"}),
-            "-ERR WATCH is refused, as this server has no transactions\r\n");
-  EXPECT_EQ(h.call({"UNWATCH"}), kOk);
-  EXPECT_EQ(h.call({"MULTI", "x"}), "-ERR wrong number of arguments for 'multi' command\r\n");
-  EXPECT_EQ(h.call({"PING"}), "+PONG\r\n");
+  EXPECT_EQ(h.call({"DBSIZE"}), ":0\r\n");
 }
 
-TEST(Transactions, a_refused_one_is_of_one_connection_and_of_its_protocol_version) {
+TEST(Transactions, there_may_be_so_many_commands_in_one) {
+  Harness h;
+  h.call({"MULTI"});
+  for (size_t i = 0; i < Transaction::kMostCommands; ++i) h.call({"PING"});
+  EXPECT_EQ(h.call({"PING"}).substr(0, 5), "-OOM ");
+  EXPECT_EQ(h.call({"EXEC"}), kAborted);
+}
+
+TEST(Transactions, one_is_of_one_connection_and_of_its_protocol_version) {
   Harness h;
   testing::Client other(h.app, 2);
   h.call({"HELLO", "3"});
   h.call({"MULTI"});
   EXPECT_EQ(other.call({"SET", "a", "1"}), kOk);
-  EXPECT_EQ(h.call({"GET", "none"}), kNotRun);
-  EXPECT_EQ(h.call({"EXEC"}), kAborted);
-  EXPECT_EQ(h.call({"GET", "none"}), "_\r\n");
+  EXPECT_EQ(h.call({"GET", "none"}), kQueued);
+  EXPECT_EQ(h.call({"EXEC"}), "*1\r\n_\r\n");
+  h.call({"WATCH", "a"});
+  h.call({"SET", "a", "2"});
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"EXEC"}), "_\r\n");
 }
 
 TEST(Transactions, multi_needs_the_password_first) {
@@ -331,12 +451,6 @@ TEST(Transactions, multi_needs_the_password_first) {
   Harness h(options);
   EXPECT_EQ(h.call({"MULTI"}), "-NOAUTH Authentication required.\r\n");
   EXPECT_EQ(h.call({"EXEC"}), "-NOAUTH Authentication required.\r\n");
-  EXPECT_EQ(h.call({"AUTH", "secret"}), kOk);
-  EXPECT_EQ(h.call({"SET", "a", "1"}), kOk);
-  EXPECT_EQ(h.call({"MULTI"}), kMultiRefused);
-  EXPECT_EQ(h.call({"SET", "a", "2"}), kNotRun);
-  EXPECT_EQ(h.call({"EXEC"}), kAborted);
-  EXPECT_EQ(h.call({"GET", "a"}), bulk("1"));
 }
 
 TEST(Introspection, command_replies_are_well_formed) {
@@ -348,6 +462,14 @@ TEST(Introspection, command_replies_are_well_formed) {
   EXPECT_EQ(h.call({"COMMAND", "DOCS", "nope"}), "*0\r\n");
   EXPECT_EQ(h.call({"COMMAND", "LIST", "FILTERBY", "PATTERN", "rang*"}),
             "*2\r\n$5\r\nrange\r\n$10\r\nrangecount\r\n");
+}
+
+TEST(Backup, of_what_is_kept_nowhere_is_refused_and_so_is_a_second_one_meanwhile) {
+  Harness harness;
+  EXPECT_EQ(harness.call({"BACKUP", "b"}),
+            "-ERR no backup: the memory engine keeps nothing, so there is no backup of it\r\n");
+  harness.control.aside_is_busy = true;
+  EXPECT_EQ(harness.call({"BACKUP", "b"}), "-ERR another backup is being made\r\n");
 }
 
 }  // namespace

@@ -127,9 +127,9 @@ constexpr uint32_t kTalk = kFast | kControl;
 constexpr Command kCommands[] = {
     {"ping", -1, kTalk, {}, ping, Group::kConnection, "1.0.0", "Answers PONG, or the message", {}},
     {"echo", 2, kTalk, {}, echo, Group::kConnection, "1.0.0", "Answers the message", {}},
-    {"quit", -1, kTalk | kNoAuth | kRunsRefused, {}, quit, Group::kConnection, "1.0.0",
+    {"quit", -1, kTalk | kNoAuth | kRunsInMulti, {}, quit, Group::kConnection, "1.0.0",
      "Closes the connection", {}},
-    {"reset", 1, kTalk | kNoAuth | kNoScript | kRunsRefused, {}, reset, Group::kConnection, "6.2.0",
+    {"reset", 1, kTalk | kNoAuth | kNoScript | kRunsInMulti, {}, reset, Group::kConnection, "6.2.0",
      "Puts the connection back to how it began", {}},
     {"auth", -2, kTalk | kNoAuth | kNoScript, {}, auth, Group::kConnection, "1.0.0",
      "Authenticates the connection", {}},

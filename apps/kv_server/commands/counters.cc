@@ -13,6 +13,7 @@ void increment(Context& c, int64_t by) {
   int64_t value = 0;
   char digits[kMaxIntegerBytes];
   const Outcome outcome = c.engine.update(c.argv[1], [&](const Current& current) {
+    value = 0;
     if (current.exists && !parse_integer(current.value, value)) {
       problem = Problem::kNotANumber;
       return Change::keep();

@@ -152,13 +152,13 @@ void rangecount(Context& c) {
 }
 
 constexpr Command kCommands[] = {
-    {"keys", 2, kReadOnly | kDangerous, {}, keys, Group::kGeneric, "1.0.0",
+    {"keys", 2, kReadOnly | kDangerous | kNotInMulti, {}, keys, Group::kGeneric, "1.0.0",
      "All keys that match a glob pattern, in byte order", {}},
-    {"scan", -2, kReadOnly, {}, scan, Group::kGeneric, "2.8.0",
+    {"scan", -2, kReadOnly | kNotInMulti, {}, scan, Group::kGeneric, "2.8.0",
      "Goes over all keys in steps; options MATCH COUNT TYPE", {}},
-    {"range", -3, kReadOnly, {}, range, Group::kGeneric, "7.0.0",
+    {"range", -3, kReadOnly | kNotInMulti, {}, range, Group::kGeneric, "7.0.0",
      "Keys and values from start to end in byte order (- and + are open ends); option LIMIT", {}},
-    {"rangecount", 3, kReadOnly, {}, rangecount, Group::kGeneric, "7.0.0",
+    {"rangecount", 3, kReadOnly | kNotInMulti, {}, rangecount, Group::kGeneric, "7.0.0",
      "How many keys lie between start and end", {}},
 };
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 
+#include "base/log.h"
 #include "kv_server/commands/helpers.h"
 #include "kv_server/server/info.h"
 
@@ -56,6 +59,41 @@ void shutdown(Context& c) {
   }
   c.request.close_after = true;
   c.server.host().control->shut_down();
+}
+
+struct BackupJob {
+  std::string dir;
+  Status made = Done{};
+  std::atomic<bool> done{false};
+};
+
+void make_backup(Engine& engine, BackupJob& job) {
+  const auto began = std::chrono::steady_clock::now();
+  job.made = engine.backup(job.dir);
+  const auto took = std::chrono::steady_clock::now() - began;
+  const int64_t took_ms = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+  if (job.made.ok()) {
+    log_line(LogLevel::kInfo, LogEvent::kStore, "backup made",
+             {{"dir", job.dir}, {"took_ms", took_ms}});
+  } else {
+    log_line(LogLevel::kWarning, LogEvent::kStore, "no backup: " + job.made.error());
+  }
+  job.done.store(true, std::memory_order_release);
+}
+
+// The job goes on if its client leaves.
+void backup(Context& c) {
+  ServerControl* const control = c.server.host().control;
+  if (control == nullptr) return c.error("ERR this server makes no backups");
+  const auto job = std::make_shared<BackupJob>();
+  job->dir = c.argv[1];
+  if (!control->run_aside([job, &engine = c.engine] { make_backup(engine, *job); })) {
+    return c.error("ERR another backup is being made");
+  }
+  long_begin();
+  if (!wait_for(job->done)) return;
+  if (!job->made.ok()) return c.error("ERR no backup: " + job->made.error());
+  c.reply.ok();
 }
 
 // Burns time on the worker, as a heavy request does; can be preempted like one.
@@ -163,24 +201,27 @@ constexpr Command kCommands[] = {
     {"info", -1, kControl | kDangerous, {}, info, kServerGroup, "1.0.0",
      "About the server, by section", {}},
     {"dbsize", 1, kRead | kFast, {}, dbsize, kServerGroup, "1.0.0", "How many keys there are", {}},
-    {"flushdb", -1, kWrite | kDangerous, {}, flush, kServerGroup, "1.0.0",
+    {"flushdb", -1, kWrite | kDangerous | kNotInMulti, {}, flush, kServerGroup, "1.0.0",
      "Removes all keys; option ASYNC or SYNC", {}},
-    {"flushall", -1, kWrite | kDangerous, {}, flush, kServerGroup, "1.0.0",
+    {"flushall", -1, kWrite | kDangerous | kNotInMulti, {}, flush, kServerGroup, "1.0.0",
      "Removes all keys; option ASYNC or SYNC", {}},
     {"time", 1, kFast | kControl, {}, time, kServerGroup, "2.6.0",
      "Unix time: seconds and microseconds", {}},
     {"wait", 3, kNoScript, {}, wait, kGenericGroup, "3.0.0", "Answers 0: there are no replicas",
      {}},
-    {"shutdown", -1, kManage, {}, shutdown, kServerGroup, "1.0.0", "Drains and ends the server",
-     {}},
+    {"backup", 2, kManage | kDangerous | kNotInMulti, {}, backup, kServerGroup, "7.0.0",
+     "Makes a folder with a copy of the data, with which a server starts", {}},
+    {"shutdown", -1, kManage | kNotInMulti, {}, shutdown, kServerGroup, "1.0.0",
+     "Drains and ends the server", {}},
     {"debug", -2, kAdmin | kNoScript, {}, nullptr, kServerGroup, "1.0.0", "For tests", {}},
-    {"sleep", 3, kAdmin, {}, debug_sleep, kServerGroup, "1.0.0",
+    {"sleep", 3, kAdmin | kDebug | kNotInMulti, {}, debug_sleep, kServerGroup, "1.0.0",
      "Works for that many seconds; can be preempted", "debug"},
-    {"set-active-expire", 3, kAdmin, {}, debug_set_active_expire, kServerGroup, "1.0.0",
+    {"set-active-expire", 3, kAdmin | kDebug, {}, debug_set_active_expire, kServerGroup, "1.0.0",
      "0 stops the removal of expired keys that nobody asks for", "debug"},
-    {"populate", -3, kAdmin | kWrite | kDenyOom, {}, debug_populate, kServerGroup, "1.0.0",
+    {"populate", -3, kAdmin | kDebug | kWrite | kDenyOom | kNotInMulti, {}, debug_populate,
+     kServerGroup, "1.0.0",
      "Makes that many keys; then a prefix, then the size of the values", "debug"},
-    {"jmap", 2, kAdmin, {}, debug_ok, kServerGroup, "1.0.0", "Does nothing", "debug"},
+    {"jmap", 2, kAdmin | kDebug, {}, debug_ok, kServerGroup, "1.0.0", "Does nothing", "debug"},
     {"help", 2, kAdmin, {}, reply_help, kServerGroup, "5.0.0", "This help", "debug"},
     {"function", -2, kNoScript, {}, nullptr, kServerGroup, "7.0.0", "There are no functions", {}},
     {"flush", -2, kNoScript, {}, function_flush, kServerGroup, "7.0.0", "Does nothing",

@@ -35,6 +35,7 @@ void get(Context& c) { reply_value(c, c.argv[1]); }
 void set_and_get(Context& c, SetOptions options) {
   std::optional<std::string> old;
   const auto keep_old = [&](const Current& current) {
+    old.reset();
     if (current.exists) old.emplace(current.value);
   };
   options.old = keep_old;
@@ -180,12 +181,18 @@ void setrange(Context& c) {
   if (c.good(outcome)) c.reply.integer(static_cast<int64_t>(length));
 }
 
+// Of up to kManyItems keys the values are those of one moment.
 void mget(Context& c) {
   const auto keys = c.argv.subspan(1);
   expect_items(keys.size());
   if (keys.size() <= kManyItems) {
+    const uint64_t mark = c.request.reply->mark();
     c.reply.array(keys.size());
-    for (const std::string_view key : keys) reply_value(c, key);
+    const Outcome outcome =
+        c.engine.get_many(keys, [&](size_t, std::optional<std::string_view> value) {
+          value ? c.reply.bulk(*value) : c.reply.null();
+        });
+    if (outcome == Outcome::kFailed && c.request.reply->take_back(mark)) c.good(outcome);
     return;
   }
   c.reply.array(keys.size());

@@ -29,4 +29,8 @@ Outcome Engine::set_many(std::span<const KeyValue> items, bool only_if_none_exis
   });
 }
 
+Status Engine::backup(const std::string&) {
+  return Error{"the " + std::string(name()) + " engine keeps nothing, so there is no backup of it"};
+}
+
 }  // namespace rubato::kv

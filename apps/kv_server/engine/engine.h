@@ -24,8 +24,9 @@
 #include <string>
 #include <string_view>
 
-#include "kv_server/engine/function_ref.h"
+#include "base/memory_account.h"
 #include "base/result.h"
+#include "kv_server/engine/function_ref.h"
 
 namespace rubato::kv {
 
@@ -93,6 +94,7 @@ struct KeyRange {
 using ValueSink = FunctionRef<void(std::string_view value)>;
 using VersionedSink = FunctionRef<void(std::string_view value, uint64_t version)>;
 using Updater = FunctionRef<Change(const Current&)>;
+using ManySink = FunctionRef<void(size_t index, std::optional<std::string_view> value)>;
 using ManyUpdater = FunctionRef<void(std::span<const Current>, std::span<Change>)>;
 // A visitor returns false to stop.
 using KeyVisitor = FunctionRef<bool(std::string_view key)>;
@@ -112,6 +114,7 @@ struct EngineStats {
   uint64_t volatile_keys = 0;  // keys with an expiry
   uint64_t used_bytes = 0;
   uint64_t maxmemory_bytes = 0;  // 0 = unlimited
+  uint64_t evicted = 0;          // keys removed to make room
   uint64_t hits = 0;             // get and info that found their key
   uint64_t misses = 0;
   uint64_t expired = 0;          // keys removed because their time was over
@@ -123,6 +126,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual int64_t now_ms() = 0;
+  // The same, cheaper, up to some ten milliseconds late.
+  virtual int64_t coarse_ms() { return now_ms(); }
 };
 
 // CLOCK_REALTIME. Lives as long as the process.
@@ -135,10 +140,20 @@ enum class Durability : uint8_t {
            // power loss or a kernel crash loses the last seconds.
 };
 
+// What a write does that finds the memory full.
+enum class Eviction : uint8_t {
+  kNone,         // it is refused
+  kLru,          // it removes keys that were not used for long (Redis: allkeys-lru)
+  kVolatileTtl,  // it removes keys that expire soon, and is refused if none has an expiry
+};
+
 struct EngineOptions {
   Clock* clock = nullptr;         // null = system_clock()
   bool (*checkpoint)() = nullptr; // null = none; the server passes rubato::checkpoint
   uint64_t maxmemory_bytes = 0;   // 0 = unlimited; only the memory engine has a bound
+  Eviction eviction = Eviction::kNone;
+  // Shared with the buffers of connections; null = the engine has one of its own.
+  MemoryAccount* account = nullptr;
   uint64_t hash_seed = 0;         // 0 = random; tests fix it
   std::string dir;                // rocksdb only: created if missing (its parent is not)
   Durability durability = Durability::kSync;  // rocksdb only
@@ -149,8 +164,8 @@ struct EngineOptions {
 };
 
 // Files that the rocksdb engine has open at most, about: the tables, and logs, the manifest, the
-// lock, folders, and the files that compactions read and write.
-inline constexpr uint32_t kStoreFilesBesideTables = 16;
+// lock, folders, and the files that compactions and a backup read and write.
+inline constexpr uint32_t kStoreFilesBesideTables = 20;
 
 class Engine {
  public:
@@ -176,8 +191,9 @@ class Engine {
 
   virtual Outcome erase(std::string_view key) = 0;
 
-  // Read-modify-write: calls `updater` once with the state of the key, and applies the change that
-  // it returns. kDone = changed, kNone = kept (or erased a key that was not there).
+  // Read-modify-write: calls `updater` with the state of the key, and applies the change that it
+  // returns. If room has to be made first it is called again: the last call counts. kDone =
+  // changed, kNone = kept (or erased a key that was not there).
   virtual Outcome update(std::string_view key, Updater updater) = 0;
 
   // --- Several keys, atomically; time and memory grow with their number. ----------------------
@@ -189,6 +205,14 @@ class Engine {
   // MSET; with `only_if_none_exists` MSETNX (kNone = some key exists). If a key is given twice, the
   // last value counts. Drops expiries.
   Outcome set_many(std::span<const KeyValue> items, bool only_if_none_exists);
+
+  // Runs `body` while no other thread reads or writes the store. What it writes is seen by others,
+  // and found on the disk, as a whole or not at all. It may call the methods for one key and for
+  // several, size and stats, and must reach no checkpoint. kFailed = nothing was written.
+  virtual Outcome exclusively(FunctionRef<void()> body) = 0;
+
+  // Hands the states of the keys at one moment to `sink`, in their order. kDone, kFailed.
+  virtual Outcome get_many(std::span<const std::string_view> keys, ManySink sink) = 0;
 
   // --- Iterating: a checkpoint per item looked at, no lock held there. ------------------------
 
@@ -226,10 +250,21 @@ class Engine {
 
   virtual EngineStats stats() const = 0;
   virtual void set_maxmemory(uint64_t bytes) = 0;
+  virtual void set_eviction(Eviction eviction) = 0;
   virtual std::string_view name() const = 0;
 
   // The last storage error as one line, empty if there was none.
   virtual std::string error() const { return {}; }
+
+  // Makes the folder `dir`, absolute or relative to the working directory, with a copy of the data,
+  // with which a server starts: every write that was acknowledged before the call, and of those
+  // that are made meanwhile the first so many. Reads and writes go on. Blocks for as long as files
+  // are written, without a checkpoint: not for workers. One call at a time. Fails with one line,
+  // where `dir` exists and where the engine keeps nothing.
+  virtual Status backup(const std::string& dir);
+
+  // Why writes fail at present, as one line; empty = they do not.
+  virtual std::string refusing() const { return {}; }
 };
 
 Result<std::unique_ptr<Engine>> open_memory_engine(const EngineOptions& options);

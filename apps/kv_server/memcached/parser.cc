@@ -13,10 +13,15 @@ using Words = std::span<const std::string_view>;
 
 constexpr std::string_view kUnknown = "ERROR\r\n";
 constexpr std::string_view kBadFormat = "CLIENT_ERROR bad command line format\r\n";
+constexpr std::string_view kBadDelete =
+    "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
+constexpr std::string_view kBadFlag = "CLIENT_ERROR invalid flag\r\n";
 constexpr std::string_view kBadData = "CLIENT_ERROR bad data chunk\r\n";
 constexpr std::string_view kTooLong = "CLIENT_ERROR line too long\r\n";
-constexpr std::string_view kTooLarge = "SERVER_ERROR object too large for cache\r\n";
 constexpr std::string_view kNoReply = "noreply";
+constexpr size_t kLineEndBytes = 2;
+constexpr size_t kNoData = std::numeric_limits<size_t>::max();
+constexpr size_t kMostData = std::numeric_limits<int32_t>::max() - 2;  // as memcached
 
 struct Shape {
   std::string_view name;
@@ -29,6 +34,14 @@ constexpr size_t kMany = std::numeric_limits<size_t>::max();
 constexpr Shape kShapes[] = {
     {"get", MemcachedVerb::kGet, 1, kMany},
     {"gets", MemcachedVerb::kGets, 1, kMany},
+    {"gat", MemcachedVerb::kGat, 2, kMany},
+    {"gats", MemcachedVerb::kGats, 2, kMany},
+    {"mg", MemcachedVerb::kMetaGet, 1, kMany},
+    {"ms", MemcachedVerb::kMetaSet, 2, kMany},
+    {"md", MemcachedVerb::kMetaDelete, 1, kMany},
+    {"ma", MemcachedVerb::kMetaArithmetic, 1, kMany},
+    {"me", MemcachedVerb::kMetaDebug, 1, kMany},
+    {"mn", MemcachedVerb::kMetaNoop, 0, kMany},
     {"set", MemcachedVerb::kSet, 4, 4},
     {"add", MemcachedVerb::kAdd, 4, 4},
     {"replace", MemcachedVerb::kReplace, 4, 4},
@@ -41,18 +54,37 @@ constexpr Shape kShapes[] = {
     {"touch", MemcachedVerb::kTouch, 2, 2},
     {"flush_all", MemcachedVerb::kFlushAll, 0, 1},
     {"version", MemcachedVerb::kVersion, 0, kMany},
-    {"stats", MemcachedVerb::kStats, 0, 0},
+    {"stats", MemcachedVerb::kStats, 0, kMany},
     {"verbosity", MemcachedVerb::kVerbosity, 0, 1},
     {"quit", MemcachedVerb::kQuit, 0, kMany},
 };
 
 bool may_be_silent(MemcachedVerb verb) {
-  return (verb >= MemcachedVerb::kSet && verb <= MemcachedVerb::kFlushAll) ||
-         verb == MemcachedVerb::kVerbosity;
+  return (verb >= MemcachedVerb::kSet && verb <= MemcachedVerb::kTouch) ||
+         verb == MemcachedVerb::kFlushAll || verb == MemcachedVerb::kVerbosity;
 }
 
 bool stores(MemcachedVerb verb) {
-  return verb >= MemcachedVerb::kSet && verb <= MemcachedVerb::kCas;
+  return (verb >= MemcachedVerb::kSet && verb <= MemcachedVerb::kCas) ||
+         verb == MemcachedVerb::kMetaSet;
+}
+
+// The letters of a meta command's flags.
+std::string_view flags_of(MemcachedVerb verb) {
+  switch (verb) {
+    case MemcachedVerb::kMetaGet: return "bcfkOqstTv";
+    case MemcachedVerb::kMetaSet: return "bCFkMNOqT";
+    case MemcachedVerb::kMetaDebug: return "b";
+    case MemcachedVerb::kMetaDelete: return "bCkOq";
+    case MemcachedVerb::kMetaArithmetic: return "bCDJkMNOqtTv";
+    default: return {};
+  }
+}
+
+// A browser or a forged form that was sent here (as Redis does, and memcached since 1.6).
+bool is_http(Words words) {
+  return words[0] == "POST" || words[0] == "Host:" ||
+         (words.size() == 3 && words[2].starts_with("HTTP/"));
 }
 
 template <class Number>
@@ -89,6 +121,10 @@ const Shape* shape_of(std::string_view name) {
   return nullptr;
 }
 
+bool is_flag(std::string_view word, std::string_view letters) {
+  return letters.find(word[0]) != std::string_view::npos;
+}
+
 // The words behind the name into the fields of the verb; false = they do not fit. `size` is that of
 // the data that follow.
 bool understand(Words words, MemcachedRequest& request, size_t& size) {
@@ -97,6 +133,23 @@ bool understand(Words words, MemcachedRequest& request, size_t& size) {
     case MemcachedVerb::kGets:
       request.keys.assign(words.begin(), words.end());
       return std::all_of(words.begin(), words.end(), is_key);
+    case MemcachedVerb::kGat:
+    case MemcachedVerb::kGats:
+      request.keys.assign(words.begin() + 1, words.end());
+      return read(words[0], request.exptime) &&
+             std::all_of(request.keys.begin(), request.keys.end(), is_key);
+    case MemcachedVerb::kMetaSet:
+      request.keys.assign(1, words[0]);
+      request.words.assign(words.begin() + 2, words.end());
+      return is_key(words[0]) && read(words[1], size);
+    case MemcachedVerb::kMetaGet:
+    case MemcachedVerb::kMetaDebug:
+    case MemcachedVerb::kMetaDelete:
+    case MemcachedVerb::kMetaArithmetic:
+      request.keys.assign(1, words[0]);
+      request.words.assign(words.begin() + 1, words.end());
+      return is_key(words[0]);
+    case MemcachedVerb::kStats: request.words.assign(words.begin(), words.end()); return true;
     case MemcachedVerb::kCas:
       if (!read(words[4], request.number)) return false;
       [[fallthrough]];
@@ -125,21 +178,39 @@ bool understand(Words words, MemcachedRequest& request, size_t& size) {
   }
 }
 
+// The line of a request that is wrong. If it says how many data follow, they are skipped.
+void misunderstood(Words words, MemcachedRequest& request, size_t& size) {
+  const bool deletes = request.verb == MemcachedVerb::kDelete;
+  const size_t at = request.verb == MemcachedVerb::kMetaSet ? 1 : 3;
+  int64_t data = 0;
+  if (!stores(request.verb)) return bad(request, deletes ? kBadDelete : kBadFormat);
+  if (!read(words[at], data) || data < 0 || static_cast<uint64_t>(data) > kMostData) {
+    return bad(request, kBadData);
+  }
+  size = static_cast<size_t>(data);
+  bad(request, kBadFormat);
+}
+
 }  // namespace
 
 void MemcachedRequest::clear() {
   verb = MemcachedVerb::kBad;
   keys.clear();
+  words.clear();
   flags = 0;
   exptime = 0;
   number = 0;
   data = error = {};
-  noreply = close = false;
+  noreply = too_large = close = false;
 }
 
 size_t MemcachedParser::parse(std::string_view input, MemcachedRequest& request, size_t& wanted) {
   request.clear();
   wanted = 0;
+  if (skipped_ > 0) {
+    request.verb = MemcachedVerb::kSkipped;
+    return skip(skipped_, input);
+  }
   const size_t end = input.substr(0, kMemcachedLineBytes).find('\n');
   if (end == std::string_view::npos) {
     if (input.size() < kMemcachedLineBytes) return 0;
@@ -148,11 +219,33 @@ size_t MemcachedParser::parse(std::string_view input, MemcachedRequest& request,
     return input.size();
   }
   const size_t line_length = end + 1;
-  split(input.substr(0, end > 0 && input[end - 1] == '\r' ? end - 1 : end), words_);
+  const std::string_view behind = input.substr(line_length);
+  size_t size = kNoData;
+  parse_line(input.substr(0, end > 0 && input[end - 1] == '\r' ? end - 1 : end), request, size);
+  if (size == kNoData) return line_length;
+  if (request.verb == MemcachedVerb::kBad || size > kMemcachedItemBytes) {
+    request.too_large = request.verb != MemcachedVerb::kBad;
+    return line_length + skip(size + kLineEndBytes, behind);
+  }
+  if (behind.size() < size + kLineEndBytes) {
+    wanted = line_length + size + kLineEndBytes;
+    return 0;
+  }
+  request.data = behind.substr(0, size);
+  if (behind.substr(size, kLineEndBytes) != "\r\n") bad(request, kBadData);
+  return line_length + size + kLineEndBytes;
+}
+
+// `size` stays as it is where no data follow.
+void MemcachedParser::parse_line(std::string_view line, MemcachedRequest& request, size_t& size) {
+  split(line, words_);
   const Shape* shape = words_.empty() ? nullptr : shape_of(words_[0]);
   if (shape == nullptr) {
     bad(request, kUnknown);
-    return line_length;
+    if (words_.empty() || !is_http(words_)) return;
+    request.verb = MemcachedVerb::kSkipped;
+    request.close = true;
+    return;
   }
   Words words = Words(words_).subspan(1);
   if (may_be_silent(shape->verb) && !words.empty() && words.back() == kNoReply) {
@@ -160,35 +253,30 @@ size_t MemcachedParser::parse(std::string_view input, MemcachedRequest& request,
     words = words.first(words.size() - 1);
   }
   request.verb = shape->verb;
-  size_t size = 0;
-  const bool fits = words.size() >= shape->least && words.size() <= shape->most;
-  if (!fits) {
-    bad(request, kUnknown);
-    return line_length;
+  if (words.size() < shape->least || words.size() > shape->most) {
+    const bool deletes = shape->verb == MemcachedVerb::kDelete && !words.empty();
+    return bad(request, deletes ? kBadDelete : kUnknown);
   }
-  if (!understand(words, request, size)) {
-    // The data behind a faulty request that stores cannot be told from the next request.
-    request.close = stores(shape->verb);
-    bad(request, kBadFormat);
-    return line_length;
+  size_t data = 0;
+  if (!understand(words, request, data)) return misunderstood(words, request, size);
+  if (!stores(request.verb)) data = kNoData;
+  size = data;
+  if (data != kNoData && data > kMostData) {
+    size = kNoData;
+    return bad(request, kBadData);
   }
-  if (!stores(request.verb)) return line_length;
-  if (size > kMemcachedItemBytes) {
-    bad(request, kTooLarge);
-    request.close = true;
-    return line_length;
+  const std::string_view letters = flags_of(request.verb);
+  if (!letters.empty() && !std::all_of(request.words.begin(), request.words.end(),
+                                       [&](std::string_view w) { return is_flag(w, letters); })) {
+    bad(request, kBadFlag);
   }
-  const size_t length = line_length + size + 2;
-  if (input.size() < length) {
-    wanted = length;
-    return 0;
-  }
-  request.data = input.substr(line_length, size);
-  if (input.substr(line_length + size, 2) != "\r\n") {
-    bad(request, kBadData);
-    request.close = true;
-  }
-  return length;
+}
+
+// Skips what has come of `size` bytes, and remembers the rest.
+size_t MemcachedParser::skip(size_t size, std::string_view input) {
+  const size_t here = std::min(size, input.size());
+  skipped_ = size - here;
+  return here;
 }
 
 }  // namespace rubato::kv

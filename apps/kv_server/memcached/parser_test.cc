@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace rubato::kv {
 namespace {
@@ -60,24 +61,29 @@ TEST_F(MemcachedParserTest, reads_numbers_and_noreply) {
 
 TEST_F(MemcachedParserTest, wrong_lines_are_answered_and_only_lost_streams_closed) {
   const std::string long_key(kMemcachedKeyBytes + 1, 'k');
+  const std::string_view kBadDelete =
+      "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
   const struct {
     std::string input;
     std::string_view error;
     bool close;
   } kCases[] = {
       {"\r\n", "ERROR\r\n", false},
-      {"mg key v\r\n", "ERROR\r\n", false},
+      {"mg\r\n", "ERROR\r\n", false},
+      {"mg key x\r\n", "CLIENT_ERROR invalid flag\r\n", false},
+      {"ms key x\r\n", "CLIENT_ERROR bad data chunk\r\n", false},
       {"GET key\r\n", "ERROR\r\n", false},
       {"get\r\n", "ERROR\r\n", false},
-      {"delete a 5\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"delete a 5\r\n", kBadDelete, false},
+      {"delete a b c\r\n", kBadDelete, false},
       {"incr a -1\r\n", "CLIENT_ERROR bad command line format\r\n", false},
       {"incr a 18446744073709551616\r\n", "CLIENT_ERROR bad command line format\r\n", false},
       {"get " + long_key + "\r\n", "CLIENT_ERROR bad command line format\r\n", false},
       {"get a\x01 b\r\n", "CLIENT_ERROR bad command line format\r\n", false},
-      {"set a 4294967296 0 1\r\n", "CLIENT_ERROR bad command line format\r\n", true},
-      {"set a 0 0 -1\r\n", "CLIENT_ERROR bad command line format\r\n", true},
-      {"set a 0 0 1048577\r\n", "SERVER_ERROR object too large for cache\r\n", true},
-      {"set a 0 0 1\r\nabc\r\n", "CLIENT_ERROR bad data chunk\r\n", true},
+      {"set a 4294967296 0 1\r\nx\r\n", "CLIENT_ERROR bad command line format\r\n", false},
+      {"set a 0 0 -1\r\n", "CLIENT_ERROR bad data chunk\r\n", false},
+      {"set a 0 0 2147483647\r\n", "CLIENT_ERROR bad data chunk\r\n", false},
+      {"set a 0 0 1\r\nabc\r\n", "CLIENT_ERROR bad data chunk\r\n", false},
       {std::string(kMemcachedLineBytes, 'x'), "CLIENT_ERROR line too long\r\n", true},
   };
   for (const auto& one : kCases) {
@@ -85,6 +91,43 @@ TEST_F(MemcachedParserTest, wrong_lines_are_answered_and_only_lost_streams_close
     EXPECT_EQ(request_.verb, MemcachedVerb::kBad) << one.input;
     EXPECT_EQ(request_.error, one.error) << one.input;
     EXPECT_EQ(request_.close, one.close) << one.input;
+  }
+}
+
+TEST_F(MemcachedParserTest, reads_meta_commands_with_their_flags) {
+  EXPECT_EQ(parse("ms key 2 T5 q\r\nab\r\n"), 19u);
+  EXPECT_EQ(request_.verb, MemcachedVerb::kMetaSet);
+  EXPECT_EQ(request_.data, "ab");
+  EXPECT_EQ(request_.words, (std::vector<std::string_view>{"T5", "q"}));
+  parse("mg key v f\r\n");
+  EXPECT_EQ(request_.verb, MemcachedVerb::kMetaGet);
+  EXPECT_EQ(request_.words.size(), 2u);
+  // What a faulty one stores is no request.
+  EXPECT_EQ(parse("ms key 2 ?\r\nab\r\n"), 16u);
+  EXPECT_EQ(request_.error, "CLIENT_ERROR invalid flag\r\n");
+}
+
+TEST_F(MemcachedParserTest, skips_the_data_of_an_item_that_is_too_large_as_they_come) {
+  const std::string data(1024 * 1024 + 1, 'x');
+  const std::string line = "set a 0 0 1048577\r\n";
+  EXPECT_EQ(parse(line + data.substr(0, 1000)), line.size() + 1000);
+  EXPECT_EQ(request_.verb, MemcachedVerb::kSet);
+  EXPECT_TRUE(request_.too_large);
+  const std::string rest = data.substr(1000) + "\r\n";
+  EXPECT_EQ(parse(rest.substr(0, 5000)), 5000u);
+  EXPECT_EQ(request_.verb, MemcachedVerb::kSkipped);
+  EXPECT_EQ(parse(rest.substr(5000) + "get a\r\n"), rest.size() - 5000);
+  EXPECT_EQ(request_.verb, MemcachedVerb::kSkipped);
+  EXPECT_FALSE(request_.close);
+  parse("get a\r\n");
+  EXPECT_EQ(request_.verb, MemcachedVerb::kGet);
+}
+
+TEST_F(MemcachedParserTest, a_browser_is_not_answered) {
+  for (const std::string line : {"POST / HTTP/1.1\r\n", "GET /x HTTP/1.0\r\n", "Host: a\r\n"}) {
+    EXPECT_EQ(parse(line + "set a 0 0 1\r\nx\r\n"), line.size());
+    EXPECT_EQ(request_.verb, MemcachedVerb::kSkipped) << line;
+    EXPECT_TRUE(request_.close);
   }
 }
 

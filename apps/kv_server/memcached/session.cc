@@ -3,52 +3,58 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
-#include "kv_server/memcached/item.h"
-#include "kv_server/server/server.h"
+#include "kv_server/memcached/meta.h"
+#include "kv_server/memcached/operation.h"
 
 namespace rubato::kv {
 namespace {
 
-constexpr int64_t kMillisPerSecond = 1000;
 // The version of memcached whose text protocol this is; clients choose their commands by it.
 constexpr const char* kMemcachedVersion = "1.6.18";
-// A greater time is a Unix time (protocol.txt, "Expiration times").
-constexpr int64_t kLongestRelativeS = 60L * 60 * 24 * 30;
 
 std::string_view command_of(MemcachedVerb verb) {
   switch (verb) {
     case MemcachedVerb::kGet:
-    case MemcachedVerb::kGets: return "get";
+    case MemcachedVerb::kGets:
+    case MemcachedVerb::kMetaDebug:
+    case MemcachedVerb::kMetaGet: return "get";
+    case MemcachedVerb::kGat:
+    case MemcachedVerb::kGats: return "getex";
     case MemcachedVerb::kSet:
     case MemcachedVerb::kAdd:
     case MemcachedVerb::kReplace:
+    case MemcachedVerb::kMetaSet:
     case MemcachedVerb::kCas: return "set";
     case MemcachedVerb::kAppend:
     case MemcachedVerb::kPrepend: return "append";
+    case MemcachedVerb::kMetaDelete:
     case MemcachedVerb::kDelete: return "del";
+    case MemcachedVerb::kMetaArithmetic:
     case MemcachedVerb::kIncr: return "incrby";
     case MemcachedVerb::kDecr: return "decrby";
     case MemcachedVerb::kTouch: return "expire";
     case MemcachedVerb::kFlushAll: return "flushall";
     case MemcachedVerb::kStats: return "info";
+    case MemcachedVerb::kMetaNoop:
     case MemcachedVerb::kVersion:
     case MemcachedVerb::kVerbosity: return "ping";
     case MemcachedVerb::kQuit: return "quit";
+    case MemcachedVerb::kSkipped:
     case MemcachedVerb::kBad: break;
   }
   return "";
 }
 
-bool is_control(MemcachedVerb verb) { return verb >= MemcachedVerb::kVersion; }
+bool is_control(MemcachedVerb verb) { return verb >= MemcachedVerb::kMetaNoop; }
 
-// One request on its way through the engine.
-class Run {
+// A request of the classic commands.
+class Run : public MemcachedOperation {
  public:
-  Run(Server& server, const MemcachedRequest& asked, ReplyBuffer& out)
-      : server_(server), engine_(server.engine()), asked_(asked), out_(out) {}
+  using MemcachedOperation::MemcachedOperation;
 
   void get(bool with_token) {
     for (const std::string_view key : asked_.keys) {
@@ -63,7 +69,24 @@ class Run {
     out_.append("END\r\n");
   }
 
+  // As get, and the items live on until the new time.
+  void get_and_touch(bool with_token) {
+    for (const std::string_view key : asked_.keys) {
+      uint64_t version = 0;
+      const Outcome outcome = engine_.update(key, [&](const Current& current) {
+        if (!current.exists) return Change::keep();
+        data_.assign(current.value);
+        version = current.version;
+        return Change::expire(expires_at_ms());
+      });
+      if (!good(outcome)) return;
+      if (version != 0) item(key, data_, with_token ? &version : nullptr);
+    }
+    out_.append("END\r\n");
+  }
+
   void set(SetOptions::When when) {
+    if (asked_.too_large) return refuse_too_large(when == SetOptions::When::kAlways);
     SetOptions options;
     options.when = when;
     options.expires_at_ms = expires_at_ms();
@@ -73,6 +96,7 @@ class Run {
   }
 
   void extend(bool behind) {
+    if (asked_.too_large) return refuse_too_large(false);
     update([&](const MemcachedItem& item, const Current& current) {
       data_.assign(behind ? item.data : asked_.data);
       data_.append(behind ? asked_.data : item.data);
@@ -86,6 +110,7 @@ class Run {
   }
 
   void compare_and_set() {
+    if (asked_.too_large) return refuse_too_large(false);
     update([&](const MemcachedItem&, const Current& current) {
       if (current.version != asked_.number) {
         answer_ = "EXISTS";
@@ -105,9 +130,7 @@ class Run {
   void count(bool up) {
     update([&](const MemcachedItem& item, const Current& current) {
       uint64_t number = 0;
-      const char* end = item.data.data() + item.data.size();
-      const auto [stop, problem] = std::from_chars(item.data.data(), end, number);
-      if (problem != std::errc() || stop != end) {
+      if (!read_counter(item.data, number)) {
         answer_ = "CLIENT_ERROR cannot increment or decrement non-numeric value";
         return Change::keep();
       }
@@ -124,12 +147,40 @@ class Run {
     }, "NOT_FOUND");
   }
 
+  // A time in the future flushes then what is here then; the last one that was asked for counts.
   void flush_all() {
-    if (asked_.exptime != 0) return say("SERVER_ERROR flush_all later is not supported");
-    if (good(engine_.flush())) say("OK");
+    server_.flush_at(asked_.exptime > 0 ? expires_at_ms() : kNoExpiry);
+    if (asked_.exptime > 0 || good(engine_.flush())) say("OK");
   }
 
   void stats() {
+    if (asked_.words.empty()) return general_stats();
+    const std::string_view what = asked_.words.front();
+    if (what == "reset") {
+      server_.reset_statistics();
+      return say("RESET");
+    }
+    if (what == "settings") return settings();
+    // There are no slabs, and no lists of items by age.
+    if (what == "slabs") {
+      stat("active_slabs", 0);
+      stat("total_malloced", engine_.stats().used_bytes);
+    } else if (what != "items" && what != "sizes" && what != "conns") {
+      return say("ERROR");
+    }
+    out_.append("END\r\n");
+  }
+
+  void settings() {
+    stat("maxbytes", engine_.stats().maxmemory_bytes);
+    stat("item_size_max", kMemcachedItemBytes);
+    const bool evicts = server_.config().text_of("maxmemory-policy") != "noeviction";
+    out_.append(evicts ? "STAT evictions on\r\n" : "STAT evictions off\r\n");
+    out_.append("STAT cas_enabled yes\r\nSTAT flush_enabled yes\r\n");
+    out_.append("END\r\n");
+  }
+
+  void general_stats() {
     const EngineStats stats = engine_.stats();
     const int64_t now_ms = server_.now_ms();
     stat("pid", getpid());
@@ -140,46 +191,20 @@ class Run {
     stat("curr_items", stats.keys);
     stat("bytes", stats.used_bytes);
     stat("limit_maxbytes", stats.maxmemory_bytes);
+    stat("evictions", stats.evicted);
     stat("get_hits", stats.hits);
     stat("get_misses", stats.misses);
     out_.append("END\r\n");
   }
 
-  void say(std::string_view line) {
-    out_.append(line);
-    out_.append("\r\n");
-  }
-
  private:
-  std::string_view key() const { return asked_.keys.front(); }
-
-  // A negative time means an expiry in the past.
-  int64_t expires_at_ms() const {
-    const int64_t s = asked_.exptime;
-    if (s == 0) return kNoExpiry;
-    if (s < 0) return 1;
-    if (s > INT64_MAX / kMillisPerSecond) return kNoExpiry;
-    if (s > kLongestRelativeS) return s * kMillisPerSecond;
-    return server_.now_ms() + s * kMillisPerSecond;
-  }
-
-  // True if the storage did not fail; else the error has been answered.
-  bool good(Outcome outcome) {
-    if (outcome == Outcome::kOutOfMemory) {
-      say("SERVER_ERROR out of memory storing object");
-    } else if (outcome == Outcome::kFailed) {
-      say("SERVER_ERROR " + engine_.error());
-    } else {
-      return true;
-    }
-    return false;
-  }
+  int64_t expires_at_ms() const { return MemcachedOperation::expires_at_ms(asked_.exptime); }
 
   // Applies `change`, which sets answer_, to the item; answers `none` if there is no item.
   template <class F>
   void update(F&& change, std::string_view none) {
-    answer_ = none;
     const Outcome outcome = engine_.update(key(), [&](const Current& current) {
+      answer_ = none;
       return current.exists ? change(read_item(current.value), current) : Change::keep();
     });
     if (good(outcome)) say(answer_);
@@ -189,18 +214,17 @@ class Run {
     const MemcachedItem item = read_item(value);
     out_.append("VALUE ");
     out_.append(key);
-    number(item.flags);
-    number(item.data.size());
-    if (token != nullptr) number(*token);
+    for (const uint64_t number : {uint64_t{item.flags}, uint64_t{item.data.size()}}) {
+      out_.append(" ");
+      append_number(number);
+    }
+    if (token != nullptr) {
+      out_.append(" ");
+      append_number(*token);
+    }
     out_.append("\r\n");
     out_.append(item.data);
     out_.append("\r\n");
-  }
-
-  void number(uint64_t value) {
-    char text[21] = " ";
-    const auto [end, problem] = std::to_chars(text + 1, text + sizeof text, value);
-    out_.append({text, static_cast<size_t>(end - text)});
   }
 
   template <class Number>
@@ -208,13 +232,7 @@ class Run {
     out_.append("STAT " + std::string(name) + " " + std::to_string(value) + "\r\n");
   }
 
-  Server& server_;
-  Engine& engine_;
-  const MemcachedRequest& asked_;
-  ReplyBuffer& out_;
   std::string answer_;
-  std::string data_;
-  std::string room_;
 };
 
 }  // namespace
@@ -249,9 +267,19 @@ void MemcachedSession::run(Request& request) {
   ReplyBuffer nowhere;
   Run run(server(), asked_, asked_.noreply ? nowhere : *request.reply);
   switch (asked_.verb) {
+    case MemcachedVerb::kSkipped: return;
     case MemcachedVerb::kBad: return run.say(asked_.error.substr(0, asked_.error.size() - 2));
     case MemcachedVerb::kGet: return run.get(false);
     case MemcachedVerb::kGets: return run.get(true);
+    case MemcachedVerb::kGat: return run.get_and_touch(false);
+    case MemcachedVerb::kGats: return run.get_and_touch(true);
+    case MemcachedVerb::kMetaGet:
+    case MemcachedVerb::kMetaDebug:
+    case MemcachedVerb::kMetaSet:
+    case MemcachedVerb::kMetaDelete:
+    case MemcachedVerb::kMetaArithmetic:
+      return MetaOperation(server(), asked_, *request.reply).run();
+    case MemcachedVerb::kMetaNoop: return run.say("MN");
     case MemcachedVerb::kSet: return run.set(SetOptions::When::kAlways);
     case MemcachedVerb::kAdd: return run.set(SetOptions::When::kIfAbsent);
     case MemcachedVerb::kReplace: return run.set(SetOptions::When::kIfPresent);

@@ -22,7 +22,7 @@ constexpr size_t kUnauthenticatedBytes = 10 * 16384 + 512;
 RpcKvSession::RpcKvSession(Server& server, const Peer& peer, rpc::AdmissionController& admission)
     : KvSession(server, peer, Speaks::kRpc),
       rpc_(admission, peer.flow, {}, peer.address),
-      body_(RpcKvSession::max_reply_bytes()) {}
+      body_(RpcKvSession::max_reply_bytes(), server.options().memory) {}
 
 // The size that fits in a frame.
 uint64_t RpcKvSession::max_reply_bytes() const {
@@ -43,9 +43,8 @@ Frame RpcKvSession::frame(std::string_view unread, Request& request) {
   return found;
 }
 
-// The commands of a transaction come without waiting for the reply to its MULTI.
 void RpcKvSession::note_refused(const Request& request) {
-  if (command_table()[request.type].name == "multi") set_refuses_transaction(true);
+  note_refused_command(request.type);
   server().calls().refuse(request.type);
   server().errors().count_refusal();
   if (request.job_class == JobClass::kLong) rpc_.set_class(request_, rpc::kLongClass);
@@ -86,7 +85,7 @@ void RpcKvSession::end(Request& request) {
   if (request.cancelled || body_.overflowed()) {
     const rpc::Fault fault = request.cancelled ? rpc::Fault::kFailed : rpc::Fault::kTooLarge;
     rpc_.fail(request, request_, to, fault);
-    body_ = ReplyBuffer(max_reply_bytes());
+    body_ = ReplyBuffer(max_reply_bytes(), server().options().memory);
     return;
   }
   if (!rpc_.begin_reply(request, request_, to, body_.size())) return body_.consume(body_.size());

@@ -2,19 +2,24 @@
 #include "kv_server/server/application.h"
 
 #include <algorithm>
+#include <new>
 
 #include "kv_server/memcached/session.h"
 #include "kv_server/rpc/session.h"
 #include "kv_server/server/protected_mode.h"
 #include "kv_server/text/words.h"
+#include "runtime/slow_requests.h"
 
 namespace rubato::kv {
 namespace {
 
 constexpr int64_t kMillisPerSecond = 1000;
 constexpr size_t kMaxShownBytes = 128;  // of a client's words in an error text
-constexpr std::string_view kNotRun =
-    "ERR not run: this server has no transactions and has refused MULTI; EXEC or DISCARD ends it";
+constexpr std::string_view kNoDebug =
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you "
+    "can run it from a local connection, otherwise you need to set this option in the "
+    "configuration file, and then restart the server.";
+constexpr std::string_view kNotRun = "ERR not run: MULTI was refused; EXEC or DISCARD ends it";
 
 // A web browser that was led to this port must not get commands through by its headers.
 bool is_http(std::string_view name) { return same_word(name, "post") || same_word(name, "host:"); }
@@ -101,14 +106,46 @@ void KvApplication::handle(Request& request) {
 void KvApplication::run_in_session(Request& request) {
   auto& session = static_cast<KvSession&>(*request.session);
   switch (session.speaks()) {
-    case Speaks::kResp: return serve(request, session);
-    case Speaks::kMemcached: return static_cast<MemcachedSession&>(session).run(request);
+    case Speaks::kResp:
+      return with_memory(request, session, [&] { serve(request, session); });
+    case Speaks::kMemcached:
+      return with_memory(request, session,
+                         [&] { static_cast<MemcachedSession&>(session).run(request); });
     case Speaks::kRpc: break;
   }
   auto& over_rpc = static_cast<RpcKvSession&>(session);
   if (!over_rpc.begin(request)) return;
-  serve(request, session);
+  with_memory(request, session, [&] { serve(request, session); });
   over_rpc.end(request);
+}
+
+// What runs out of memory answers an error instead of what it has written so far.
+template <class F>
+void KvApplication::with_memory(Request& request, KvSession& session, F&& run) {
+  ReplyBuffer& reply = *request.reply;
+  const uint64_t mark = reply.mark();
+  try {
+    run();
+    if (!reply.starved()) return;
+  } catch (const std::bad_alloc&) {
+    request.reply = &reply;
+  }
+  say_no_memory(request, session, mark);
+}
+
+void KvApplication::say_no_memory(Request& request, KvSession& session, uint64_t mark) {
+  constexpr std::string_view kText = "OOM no memory for the reply or the command.";
+  server_.calls().fail(request.type);
+  server_.errors().count(kText);
+  if (!request.reply->take_back(mark)) {  // a part of the reply has left
+    request.close_after = true;
+    return;
+  }
+  if (session.speaks() == Speaks::kMemcached) {
+    request.reply->append("SERVER_ERROR out of memory\r\n");
+  } else if (session.replies() == Replies::kOn) {
+    Reply(*request.reply, session.version()).error(kText);
+  }
 }
 
 void KvApplication::serve(Request& request, KvSession& session) {
@@ -142,8 +179,11 @@ void KvApplication::run(Request& request, KvSession& session) {
   if ((command.flags & kNoAuth) == 0 && !session.authenticated()) {
     return refuse(request, session, "NOAUTH Authentication required.");
   }
-  if (session.refuses_transaction() && (command.flags & kRunsRefused) == 0) [[unlikely]] {
-    return refuse(request, session, kNotRun);
+  if ((command.flags & kDebug) != 0 && !may_debug(session)) [[unlikely]] {
+    return refuse(request, session, kNoDebug);
+  }
+  if (session.transaction() != nullptr && (command.flags & kRunsInMulti) == 0) [[unlikely]] {
+    return queue(request, session);
   }
   session.note_command(request.type);
   Context context{server_, server_.engine(), session,
@@ -152,7 +192,33 @@ void KvApplication::run(Request& request, KvSession& session) {
   command.handler(context);
 }
 
+bool KvApplication::may_debug(const KvSession& session) const {
+  switch (server_.options().debug_command) {
+    case Allowed::kNobody: return false;
+    case Allowed::kLocal: return is_loopback(session.address());
+    case Allowed::kAll: return true;
+  }
+  return false;
+}
+
+void KvApplication::queue(Request& request, KvSession& session) {
+  Transaction& transaction = *session.transaction();
+  if (transaction.rejected()) return refuse(request, session, kNotRun);
+  if (((*table_)[request.type].flags & kNotInMulti) != 0) {
+    return refuse(request, session,
+                  "ERR " + table_->full_name(request.type) +
+                      " is not allowed inside MULTI, as all other requests would wait for it");
+  }
+  if (!transaction.add(request.type, session.argv())) {
+    return refuse(request, session, "OOM no memory to queue more commands, or " +
+                                        std::to_string(Transaction::kMostCommands) + " are queued");
+  }
+  Reply(*request.reply, session.version()).simple("QUEUED");
+}
+
+// Inside MULTI it makes EXEC fail.
 void KvApplication::refuse(Request& request, KvSession& session, std::string_view text) {
+  if (Transaction* transaction = session.transaction()) transaction->abort();
   server_.calls().refuse(request.type);
   server_.errors().count(text);
   Reply(*request.reply, session.version()).error(text);
@@ -180,9 +246,12 @@ void KvApplication::say_protocol_error(Request& request, KvSession& session) {
 }
 
 void KvApplication::slow(const Request& request, const Completion& times) {
+  const Nanos total = times.wait + times.service;
+  if (total >= server_.log_slow()) {
+    log_slow_request(type_name(request.type), times, type_name(times.blocker_type));
+  }
   const auto& session = static_cast<const KvSession&>(*request.session);
   if (session.argv().empty()) return;
-  const Nanos total = times.wait + times.service;
   const int64_t now_s = server_.now_ms() / kMillisPerSecond;
   const int64_t threshold_ms = server_.config().latency_threshold_ms();
   if (threshold_ms > 0 && total >= Nanos::millis(threshold_ms)) {
@@ -204,6 +273,7 @@ void KvApplication::slow(const Request& request, const Completion& times) {
 }
 
 bool KvApplication::expire_some(uint32_t limit) {
+  server_.flush_if_due();
   return server_.active_expiry() && server_.engine().expire_some(limit) >= limit;
 }
 

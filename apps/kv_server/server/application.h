@@ -27,6 +27,7 @@ class KvApplication final : public Application, public Protocol {
   std::unique_ptr<Session> open(const Peer& peer) override;
   std::string refusal_for(const Peer& peer) override;
   void handle(Request& request) override;
+  std::string_view name_of_type(uint32_t type) const override { return type_name(type); }
   void slow(const Request& request, const Completion& times) override;
 
   // Removes keys whose time is over, about `limit` at most; call it about ten times a second, and
@@ -42,9 +43,14 @@ class KvApplication final : public Application, public Protocol {
 
  private:
   void run_in_session(Request& request);
+  template <class F>
+  void with_memory(Request& request, KvSession& session, F&& run);
+  void say_no_memory(Request& request, KvSession& session, uint64_t mark);
   void serve(Request& request, KvSession& session);
   void run(Request& request, KvSession& session);
   void run_muted(Request& request, KvSession& session);
+  bool may_debug(const KvSession& session) const;
+  void queue(Request& request, KvSession& session);
   void refuse(Request& request, KvSession& session, std::string_view text);
   void reject_unknown(Request& request, KvSession& session);
   void say_protocol_error(Request& request, KvSession& session);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kv_server/server/memory_rules.h"
 #include "kv_server/text/glob.h"
 #include "kv_server/text/number.h"
 #include "kv_server/text/words.h"
@@ -54,6 +55,8 @@ void Config::add_live(const KvOptions& options) {
   const auto text = [](auto number) { return std::to_string(number); };
   params_ = {
       {"maxmemory", Kind::kMemory, text(options.maxmemory_bytes), 0, kMaxInt64},
+      {"maxmemory-policy", Kind::kEviction, std::string(to_string(options.eviction))},
+      {"client-output-buffer-limit", Kind::kOutputLimit, to_string(options.output_limit)},
       {"maxclients", Kind::kNumber, text(options.maxclients), 1, kMaxInt32},
       {"timeout", Kind::kNumber, text(options.timeout_s), 0, kMaxInt32},
       {"requirepass", Kind::kText, options.requirepass},
@@ -78,7 +81,6 @@ void Config::add_reported(const KvOptions& options) {
   const auto fixed = [this](const char* name, std::string value) {
     params_.push_back({name, Kind::kFixed, std::move(value)});
   };
-  fixed("maxmemory-policy", "noeviction");
   fixed("save", "");
   fixed("appendonly", persistent ? "yes" : "no");
   fixed("appendfsync", options.durability == Durability::kSync ? "always" : "everysec");
@@ -88,17 +90,24 @@ void Config::add_reported(const KvOptions& options) {
   fixed("bind", options.bind);
   fixed("tcp-keepalive", "300");
   fixed("tcp-backlog", "511");
-  fixed("enable-debug-command", "yes");
+  const bool everybody = options.debug_command == Allowed::kAll;
+  const bool local = options.debug_command == Allowed::kLocal;
+  fixed("enable-debug-command", everybody ? "yes" : local ? "local" : "no");
   fixed("cluster-enabled", "no");
   fixed("activedefrag", "no");
   fixed("io-threads", "1");
   fixed("notify-keyspace-events", "");
-  fixed("client-output-buffer-limit",
-        "normal " + std::to_string(options.max_reply_bytes) + " 0 0 slave 0 0 0 pubsub 0 0 0");
   fixed("loglevel", "notice");
   fixed("hz", "10");
   fixed("engine", options.engine);
   fixed("durability", options.durability == Durability::kSync ? "sync" : "async");
+}
+
+void Config::add_of_host(Pairs params, Check check) {
+  check_ = std::move(check);
+  for (auto& [name, value] : params) {
+    if (find(name) == nullptr) params_.push_back({name, Kind::kOfHost, std::move(value)});
+  }
 }
 
 Config::Param* Config::find(std::string_view name) {
@@ -130,7 +139,8 @@ std::string Config::text_of(std::string_view name) const {
   return found.empty() ? "" : found[0].second;
 }
 
-std::string Config::canonical(const Param& param, std::string_view value, std::string& error) {
+std::string Config::canonical(const Param& param, std::string_view value,
+                              std::string& error) const {
   switch (param.kind) {
     case Kind::kFixed:
       if (value != param.value) error = "can't set immutable config";
@@ -138,6 +148,22 @@ std::string Config::canonical(const Param& param, std::string_view value, std::s
     case Kind::kText:
       if (value.size() > kMaxPasswordBytes) error = "argument is too long";
       return std::string(value);
+    case Kind::kOfHost: {
+      if (value == param.value) return std::string(value);
+      const Result<std::string> checked = check_(param.name, value);
+      if (!checked.ok()) error = checked.error();
+      return checked.ok() ? checked.value() : std::string();
+    }
+    case Kind::kEviction: {
+      const Result<Eviction> eviction = parse_eviction(value);
+      if (!eviction.ok()) error = eviction.error();
+      return eviction.ok() ? std::string(to_string(eviction.value())) : std::string();
+    }
+    case Kind::kOutputLimit: {
+      const Result<OutputLimit> limit = parse_output_limit(value);
+      if (!limit.ok()) error = limit.error();
+      return limit.ok() ? to_string(limit.value()) : std::string();
+    }
     case Kind::kPercentiles: error = percentiles_error(value); return std::string(value);
     case Kind::kBool:
       if (!same_word(value, "yes") && !same_word(value, "no")) {
@@ -223,7 +249,7 @@ void Config::store(Param& param, std::string value) {
     if (param.kind != Kind::kBool) parse_integer(value, number);
     (this->*param.live).store(number, std::memory_order_relaxed);
   }
-  if (std::string_view(param.name) == "requirepass") {
+  if (param.name == "requirepass") {
     password_required_.store(!value.empty(), std::memory_order_relaxed);
   }
   param.value = std::move(value);

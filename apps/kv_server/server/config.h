@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "kv_server/server/options.h"
 
 namespace rubato::kv {
@@ -45,6 +46,11 @@ class Config {
   std::string percentiles() const { return text_of("latency-tracking-info-percentiles"); }
   std::string text_of(std::string_view name) const;
 
+  // Before the first request: parameters of the host. `check` returns a value's canonical text, or
+  // why it cannot be set; an observer is told of those that were.
+  using Check = std::function<Result<std::string>(std::string_view name, std::string_view value)>;
+  void add_of_host(Pairs params, Check check);
+
   // Called before the first request, with values known only after the set-up of the server.
   void report(std::string_view name, std::string value) { find(name)->value = std::move(value); }
   // Before the first request: maxclients is `most` at most, and lowered to it.
@@ -57,9 +63,11 @@ class Config {
   bool password_is(std::string_view given) const;
 
  private:
-  enum class Kind : uint8_t { kFixed, kNumber, kMemory, kBool, kText, kPercentiles };
+  enum class Kind : uint8_t {
+    kFixed, kNumber, kMemory, kBool, kText, kPercentiles, kEviction, kOutputLimit, kOfHost
+  };
   struct Param {
-    const char* name;
+    std::string name;
     Kind kind;
     std::string value;
     int64_t low = 0;
@@ -74,7 +82,7 @@ class Config {
   void add_reported(const KvOptions& options);
   Param* find(std::string_view name);
   std::string forbidden(const Param& param, std::string_view value) const;
-  static std::string canonical(const Param& param, std::string_view value, std::string& error);
+  std::string canonical(const Param& param, std::string_view value, std::string& error) const;
   void store(Param& param, std::string value);
 
   const bool may_have_password_;
@@ -82,6 +90,7 @@ class Config {
   mutable std::mutex mutex_;
   std::vector<Param> params_;
   Observer observer_;
+  Check check_;
   std::atomic<int64_t> slower_than_us_{0};
   std::atomic<int64_t> slowlog_max_len_{0};
   std::atomic<int64_t> latency_threshold_ms_{0};

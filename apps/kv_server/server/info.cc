@@ -62,14 +62,6 @@ std::string human_bytes(uint64_t bytes) {
   return unit == 0 ? std::to_string(bytes) + "B" : fixed(value, 2) + units[unit];
 }
 
-uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t total_pages = 0;
-  uint64_t resident_pages = 0;
-  statm >> total_pages >> resident_pages;
-  return resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 void server_section(Server& server, Text& text) {
   utsname machine{};
   uname(&machine);
@@ -104,14 +96,19 @@ void memory_section(Server& server, Text& text) {
   const EngineStats stats = server.engine().stats();
   const uint64_t resident = resident_bytes();
   text.section("Memory");
-  text.line("used_memory", stats.used_bytes);
-  text.line("used_memory_human", human_bytes(stats.used_bytes));
+  const MemoryAccount* const account = server.options().memory;
+  const uint64_t buffers = account != nullptr ? account->buffers() : 0;
+  text.line("used_memory", stats.used_bytes + buffers);
+  text.line("used_memory_human", human_bytes(stats.used_bytes + buffers));
   text.line("used_memory_rss", resident);
   text.line("used_memory_rss_human", human_bytes(resident));
+  text.line("used_memory_startup", server.startup_bytes());
   text.line("used_memory_dataset", stats.used_bytes);
   text.line("maxmemory", stats.maxmemory_bytes);
   text.line("maxmemory_human", human_bytes(stats.maxmemory_bytes));
-  text.line("maxmemory_policy", "noeviction");
+  text.line("maxmemory_policy", server.config().text_of("maxmemory-policy"));
+  text.line("mem_clients_normal", buffers);
+  text.line("buffers_refused", account != nullptr ? account->refused() : 0);
   text.line("mem_allocator", "libc");
 }
 
@@ -124,9 +121,12 @@ void persistence_section(Server& server, Text& text) {
   text.line("rdb_bgsave_in_progress", "0");
   text.line("rdb_last_bgsave_status", "ok");
   text.line("aof_rewrite_in_progress", "0");
-  text.line("aof_last_write_status", server.engine().error().empty() ? "ok" : "err");
+  text.line("aof_last_write_status", server.engine().refusing().empty() ? "ok" : "err");
   const bool sync = server.options().durability == Durability::kSync;
   text.line("durability", !persistent ? "none" : sync ? "sync" : "async");
+  text.line("data_after_stop", persistent ? "kept" : "lost");
+  if (!persistent) return;
+  text.line("store_descriptors_kept", server.options().table_files + kStoreFilesBesideTables);
 }
 
 void stats_section(Server& server, Text& text) {
@@ -145,7 +145,7 @@ void stats_section(Server& server, Text& text) {
   text.line("flows_unsteered", net.flows_unsteered);
   text.line("flows_migrated", net.flows_migrated);
   text.line("expired_keys", engine.expired);
-  text.line("evicted_keys", "0");
+  text.line("evicted_keys", engine.evicted);
   text.line("keyspace_hits", engine.hits);
   text.line("keyspace_misses", engine.misses);
   text.line("total_error_replies", server.errors().total());
@@ -296,6 +296,14 @@ bool is_wanted(const InfoSection& section, std::span<const std::string_view> nam
 }
 
 }  // namespace
+
+uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t total_pages = 0;
+  uint64_t resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
 
 std::string info_text(Server& server, std::span<const std::string_view> sections) {
   Text text;

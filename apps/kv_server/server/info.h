@@ -12,6 +12,9 @@
 
 namespace rubato::kv {
 
+// What the process has in memory.
+uint64_t resident_bytes();
+
 // The sections named ("server", "memory", ..., "default", "all", "everything"), case-insensitive;
 // none named means the default ones. Unknown names give nothing.
 std::string info_text(Server& server, std::span<const std::string_view> sections);

@@ -25,6 +25,9 @@ Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, bool (*che
   EngineOptions engine;
   engine.checkpoint = checkpoint;
   engine.maxmemory_bytes = options.maxmemory_bytes;
+  engine.eviction = options.eviction;
+  engine.account = options.memory;
+  if (options.memory != nullptr) options.memory->set_output_limit(options.output_limit);
   engine.dir = options.dir;
   engine.durability = options.durability;
   engine.table_files = options.table_files;

@@ -20,13 +20,20 @@ inline constexpr uint32_t kDefaultMaxClients = 10'000;
 // The protocol of a connection.
 enum class Speaks : uint8_t { kResp, kMemcached, kRpc };
 
+// Who may use a command.
+enum class Allowed : uint8_t { kNobody, kLocal, kAll };
+
 struct KvOptions {
   std::string engine = "memory";  // "memory" or "rocksdb"
   std::string dir = "rubato-data";  // rocksdb only
   Durability durability = Durability::kSync;
   bool recover = false;             // rocksdb only, see EngineOptions
   uint64_t maxmemory_bytes = 0;  // 0 = unlimited
+  Eviction eviction = Eviction::kNone;
+  OutputLimit output_limit{kDefaultMaxReplyBytes, 0, {}};
+  MemoryAccount* memory = nullptr;  // of engine and connections; null = nobody keeps one
   std::string requirepass;       // empty = none
+  Allowed debug_command = Allowed::kLocal;
   bool protected_mode = true;    // see server/protected_mode.h
   std::string bind = "127.0.0.1";
   uint16_t port = 6379;

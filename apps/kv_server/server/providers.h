@@ -6,10 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "metrics/histogram.h"
 
@@ -43,9 +46,20 @@ class ServerControl {
   // (Nanos::max() = never).
   virtual void set_slow_threshold(Nanos threshold) = 0;
 
+  // The options of the scheduler, which CONFIG GET shows ("target-delay"), with their values.
+  virtual Lines scheduler_options() = 0;
+  // CONFIG SET of one of them: checks the value, puts it in force if asked to, and returns its
+  // canonical text. Fails with one line, also where the option takes a restart.
+  virtual Result<std::string> set_scheduler_option(std::string_view name, std::string_view value,
+                                                   bool in_force) = 0;
+
   // CONFIG SET maxclients and timeout (0 = never).
   virtual void set_max_flows(uint32_t flows) = 0;
   virtual void set_idle_timeout(Nanos limit) = 0;
+
+  // Runs `work`, which may block, on a thread that is no worker. False: other work runs there, and
+  // nothing was done. The end of the server waits for the work.
+  virtual bool run_aside(std::function<void()> work) = 0;
 
   // SHUTDOWN: drain and end, as SIGTERM does.
   virtual void shut_down() = 0;

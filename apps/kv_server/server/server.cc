@@ -5,6 +5,8 @@
 #include <random>
 
 #include "kv_server/commands/table.h"
+#include "kv_server/server/info.h"
+#include "kv_server/server/memory_rules.h"
 #include "kv_server/text/number.h"
 
 namespace rubato::kv {
@@ -42,12 +44,28 @@ Server::Server(Engine& engine, const KvOptions& options)
 
 void Server::connect(const Host& host) {
   host_ = host;
+  startup_bytes_ = resident_bytes();
   if (host.clock != nullptr) clock_ = host.clock;
   if (host.port != 0) {
     options_.port = host.port;
     config_.report("port", std::to_string(host.port));
   }
+  if (host.control != nullptr) {
+    config_.add_of_host(host.control->scheduler_options(),
+                        [control = host.control](std::string_view name, std::string_view value) {
+                          return control->set_scheduler_option(name, value, false);
+                        });
+  }
   apply_slow_threshold();
+}
+
+void Server::flush_if_due() {
+  int64_t due = flush_at_ms_.load(std::memory_order_relaxed);
+  if (due == kNoExpiry || now_ms() < due) return;
+  // A later flush_at counts.
+  if (flush_at_ms_.compare_exchange_strong(due, kNoExpiry, std::memory_order_relaxed)) {
+    static_cast<void>(engine_->flush());
+  }
 }
 
 void Server::reset_statistics() {
@@ -84,23 +102,34 @@ EngineStats Server::engine_counts() const {
   now.hits -= engine_baseline_.hits;
   now.misses -= engine_baseline_.misses;
   now.expired -= engine_baseline_.expired;
+  now.evicted -= engine_baseline_.evicted;
   return now;
 }
 
 void Server::changed(std::string_view name, std::string_view value) {
+  if (name == "maxmemory-policy") engine_->set_eviction(parse_eviction(value).value());
+  if (name == "client-output-buffer-limit" && options_.memory != nullptr) {
+    options_.memory->set_output_limit(parse_output_limit(value).value());
+  }
   if (name == "maxmemory") engine_->set_maxmemory(static_cast<uint64_t>(number_in(value)));
   if (name == "slowlog-log-slower-than" || name == "latency-monitor-threshold") {
     apply_slow_threshold();
   }
   if (host_.control == nullptr) return;
   if (name == "maxclients") host_.control->set_max_flows(static_cast<uint32_t>(number_in(value)));
+  static_cast<void>(host_.control->set_scheduler_option(name, value, true).ok());
   if (name == "timeout") host_.control->set_idle_timeout(Nanos::seconds(number_in(value)));
 }
 
-// The host calls back at the lower of the two thresholds that are on.
+void Server::set_log_slow(Nanos threshold) {
+  log_slow_ns_.store(threshold.count(), std::memory_order_relaxed);
+  apply_slow_threshold();
+}
+
+// The host calls back at the lowest of the thresholds that are on.
 void Server::apply_slow_threshold() {
   if (host_.control == nullptr) return;
-  Nanos threshold = Nanos::max();
+  Nanos threshold = log_slow();
   const int64_t slowlog_us = config_.slowlog_slower_than_us();
   const int64_t monitor_ms = config_.latency_threshold_ms();
   if (slowlog_us >= 0) threshold = std::min(threshold, Nanos::micros(slowlog_us));

@@ -58,7 +58,18 @@ class Server {
 
   int64_t now_ms() const { return clock_->now_ms(); }
   int64_t started_ms() const { return started_ms_; }
+  // What the process had in memory before the first request.
+  uint64_t startup_bytes() const { return startup_bytes_; }
   const std::string& run_id() const { return run_id_; }
+
+  // Requests that take this long are logged; Nanos::max() = none.
+  Nanos log_slow() const { return Nanos(log_slow_ns_.load(std::memory_order_relaxed)); }
+  void set_log_slow(Nanos threshold);
+
+  // Removes all keys at that time, kNoExpiry = not at all; the last call counts. flush_if_due does
+  // it, called by the host a few times a second.
+  void flush_at(int64_t unix_ms) { flush_at_ms_.store(unix_ms, std::memory_order_relaxed); }
+  void flush_if_due();
 
   // DEBUG SET-ACTIVE-EXPIRE; the host asks before each Engine::expire_some.
   bool active_expiry() const { return active_expiry_.load(std::memory_order_relaxed); }
@@ -78,11 +89,14 @@ class Server {
   Host host_;
   Clock* clock_;
   int64_t started_ms_;
+  uint64_t startup_bytes_ = 0;
   std::string run_id_;
   mutable std::mutex baseline_mutex_;  // guards the two below
   DatapathStats traffic_baseline_;
   EngineStats engine_baseline_;
   std::atomic<bool> active_expiry_{true};
+  std::atomic<int64_t> flush_at_ms_{kNoExpiry};
+  std::atomic<int64_t> log_slow_ns_{Nanos::max().count()};
 };
 
 }  // namespace rubato::kv

@@ -244,6 +244,22 @@ TEST(KvServer, a_password_or_a_setting_ends_protected_mode) {
   EXPECT_EQ(h.app.refusal_for(other), "");
 }
 
+TEST(KvServer, options_of_the_scheduler_are_shown_and_set_where_the_host_can) {
+  Harness h;
+  EXPECT_EQ(h.call({"CONFIG", "GET", "target-delay"}),
+            "*2\r\n" + bulk("target-delay") + bulk("3ms"));
+  EXPECT_EQ(h.call({"CONFIG", "SET", "policy", "fcfs"}),
+            "-ERR CONFIG SET failed (possibly related to argument 'policy') - takes a "
+            "restart\r\n");
+  EXPECT_TRUE(h.call({"CONFIG", "SET", "target-delay", "4ms", "policy", "fcfs"})
+                  .starts_with("-ERR"));
+  EXPECT_EQ(h.control.target_delay, "");
+  EXPECT_EQ(h.call({"CONFIG", "SET", "target-delay", "4ms", "policy", "synergy"}), "+OK\r\n");
+  EXPECT_EQ(h.control.target_delay, "4ms");
+  EXPECT_EQ(h.call({"CONFIG", "GET", "target-delay"}),
+            "*2\r\n" + bulk("target-delay") + bulk("4ms"));
+}
+
 TEST(KvServer, config_set_is_all_or_nothing) {
   Harness h;
   EXPECT_EQ(h.call({"CONFIG", "SET", "maxclients", "7", "timeout", "3"}), "+OK\r\n");

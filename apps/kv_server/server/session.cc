@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/server/session.h"
 
+#include <algorithm>
+
 #include "kv_server/resp/refusal.h"
 #include "kv_server/server/server.h"
 
@@ -12,7 +14,8 @@ KvSession::KvSession(Server& server, const Peer& peer, Speaks speaks)
       table_(&command_table()),
       id_(peer.flow),
       address_(peer.address),
-      authenticated_(!server.config().password_required()) {
+      authenticated_(!server.config().password_required()),
+      watched_share_(server.options().memory) {
   ParserLimits limits;
   limits.bulk_bytes = server.config().max_bulk_bytes();
   parser_ = RequestParser(limits);
@@ -60,7 +63,41 @@ void KvSession::forget_request() {
 
 uint64_t KvSession::max_reply_bytes() const { return server_->options().max_reply_bytes; }
 
+Transaction& KvSession::begin_transaction() {
+  transaction_ = std::make_unique<Transaction>(server_->options().memory);
+  return *transaction_;
+}
+
+// Of several looks at a key the first counts.
+bool KvSession::watch(const Watched& key) {
+  const bool known = std::any_of(watched_.begin(), watched_.end(),
+                                 [&](const Watched& one) { return one.key == key.key; });
+  if (known) return true;
+  const size_t bytes = watched_bytes_ + sizeof(Watched) + key.key.size();
+  if (!watched_share_.resize(bytes)) return false;
+  watched_bytes_ = bytes;
+  watched_.push_back(key);
+  return true;
+}
+
+std::vector<Watched> KvSession::take_watched() {
+  watched_bytes_ = 0;
+  static_cast<void>(watched_share_.resize(0));
+  return std::exchange(watched_, {});
+}
+
+void KvSession::note_refused_command(uint32_t type) {
+  const std::string_view name = (*table_)[type].name;
+  if (name == "multi" && transaction_ == nullptr) begin_transaction().reject();
+  if (name == "exec") {
+    transaction_.reset();
+    take_watched();
+  }
+  if (transaction_ != nullptr) transaction_->abort();
+}
+
 void KvSession::refuse(Request& request) {
+  note_refused_command(request.type);
   server_->calls().refuse(request.type);
   server_->errors().count_refusal();
   if (muted()) return;
@@ -84,7 +121,8 @@ void KvSession::reset() {
   set_name("");
   set_no_evict(false);
   set_replies(Replies::kOn);
-  set_refuses_transaction(false);
+  transaction_.reset();
+  take_watched();
   authenticated_ = !server_->config().password_required();
 }
 

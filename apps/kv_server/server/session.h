@@ -7,10 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/time.h"
 #include "datapath/request.h"
@@ -18,6 +21,7 @@
 #include "kv_server/resp/parser.h"
 #include "kv_server/resp/reply.h"
 #include "kv_server/server/options.h"
+#include "kv_server/server/transaction.h"
 
 namespace rubato::kv {
 
@@ -48,9 +52,13 @@ class KvSession : public Session {
   Replies replies() const { return replies_; }
   void set_replies(Replies replies) { replies_ = replies; }
 
-  // True between a refused MULTI and the command that ends it.
-  bool refuses_transaction() const { return refuses_transaction_; }
-  void set_refuses_transaction(bool yes) { refuses_transaction_ = yes; }
+  // What was queued since MULTI; null outside of a transaction.
+  Transaction* transaction() const { return transaction_.get(); }
+  Transaction& begin_transaction();
+  std::unique_ptr<Transaction> end_transaction() { return std::move(transaction_); }
+  // The keys of WATCH. False = there is no memory for another.
+  bool watch(const Watched& key);
+  std::vector<Watched> take_watched();
 
   void set_version(RespVersion version);
   void set_authenticated(bool yes) { authenticated_ = yes; }
@@ -72,6 +80,8 @@ class KvSession : public Session {
   virtual uint64_t max_reply_bytes() const;
 
  protected:
+  // A command was refused before it could be queued or, if it is MULTI, begin to queue.
+  void note_refused_command(uint32_t type);
   Server& server() const { return *server_; }
 
   // As frame(), of bytes that are to be one request and nothing else.
@@ -91,7 +101,10 @@ class KvSession : public Session {
   RespVersion version_ = RespVersion::k2;
   Replies replies_ = Replies::kOn;
   bool authenticated_ = false;
-  bool refuses_transaction_ = false;
+  std::unique_ptr<Transaction> transaction_;
+  std::vector<Watched> watched_;
+  MemoryShare watched_share_;
+  size_t watched_bytes_ = 0;
   bool done_ = false;    // argv() belongs to a request that frame() has handed out
   std::string_view protocol_error_;  // of that request
 

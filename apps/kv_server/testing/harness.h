@@ -40,14 +40,28 @@ class FakeControl final : public ServerControl {
  public:
   Lines scheduler_info() override { return {{"policy", "synergy"}}; }
   Lines overload_info() override { return {{"overload_state", "calm"}}; }
+  Lines scheduler_options() override { return {{"policy", "synergy"}, {"target-delay", "3ms"}}; }
+  Result<std::string> set_scheduler_option(std::string_view name, std::string_view value,
+                                           bool in_force) override {
+    if (name != "target-delay") return Error{"takes a restart"};
+    if (in_force) target_delay = value;
+    return std::string(value);
+  }
   void set_slow_threshold(Nanos threshold) override { slow_threshold = threshold; }
   void set_max_flows(uint32_t flows) override { max_flows = flows; }
   void set_idle_timeout(Nanos limit) override { idle_timeout = limit; }
+  bool run_aside(std::function<void()> work) override {
+    if (aside_is_busy) return false;
+    work();
+    return true;
+  }
   void shut_down() override { down = true; }
 
   Nanos slow_threshold;
+  std::string target_delay;
   uint32_t max_flows = 0;
   Nanos idle_timeout;
+  bool aside_is_busy = false;
   bool down = false;
 };
 

@@ -46,6 +46,15 @@ class NullEngine final : public Engine {
   uint64_t expire_some(uint32_t) override { return 0; }
   EngineStats stats() const override { return {}; }
   void set_maxmemory(uint64_t) override {}
+  Outcome exclusively(FunctionRef<void()> body) override {
+    body();
+    return Outcome::kDone;
+  }
+  Outcome get_many(std::span<const std::string_view> keys, ManySink sink) override {
+    for (size_t i = 0; i < keys.size(); ++i) sink(i, std::nullopt);
+    return Outcome::kDone;
+  }
+  void set_eviction(Eviction) override {}
   std::string_view name() const override { return "null"; }
 };
 

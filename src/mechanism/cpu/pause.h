@@ -4,9 +4,13 @@
 // hyper-thread sibling the pipeline for a moment (10 to 140 cycles, by model). Any thread.
 #pragma once
 
+#include <atomic>
+
 namespace rubato {
 
 inline void cpu_pause() {
+  // For the compiler only; virtual time knows a pause by it (virtual/instrumentation.cc).
+  std::atomic_signal_fence(std::memory_order_acq_rel);
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "mechanism/fiber/context.h"
+#include "mechanism/fiber/overflow.h"
 #include "mechanism/fiber/sanitizer.h"
 
 namespace rubato {
@@ -26,37 +27,64 @@ size_t colour_bytes(uint32_t index) { return (index % kStackColours) * kStackCol
 // A small pool must not end up in one worker's cache.
 uint32_t batch_for(uint32_t capacity) { return std::clamp(capacity / 16, 1u, kStackBatch); }
 
+// Address space that nobody may touch yet; null = there is no room.
+std::byte* reserve(size_t bytes) {
+  void* region = mmap(nullptr, bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  return region != MAP_FAILED ? static_cast<std::byte*>(region) : nullptr;
+}
+
+// A sanitizer's frames are larger; a stack that is large anyway has room for them.
+size_t with_sanitizer(size_t bytes) {
+  constexpr size_t kEnough = size_t{16} << 20;
+  return std::max(bytes, std::min(bytes * sanitizer::kStackFactor, kEnough));
+}
+
 }  // namespace
 
 StackPool::StackPool(size_t stack_size_bytes, uint32_t capacity)
     : page_bytes_(page_size()),
-      stack_bytes_(round_up(stack_size_bytes * sanitizer::kStackFactor, page_size())),
+      stack_bytes_(round_up(with_sanitizer(stack_size_bytes), page_size())),
       capacity_(capacity),
       stacks_(std::make_unique<Stack[]>(capacity)) {
   static_assert(kStackColours * kStackColourBytes <= 4096);
   RUBATO_CHECK(capacity > 0);
   RUBATO_CHECK(stack_size_bytes >= kStackColours * kStackColourBytes + kContextStackMin);
-  void* region = mmap(nullptr, stride_bytes() * capacity, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (region == MAP_FAILED) return;
-  region_ = static_cast<std::byte*>(region);
+  region_ = reserve(stride_bytes() * capacity_);
+  if (region_ == nullptr) reserve_less();
+  if (region_ == nullptr) return;
   // A huge page would make a whole stack resident at its first byte.
-  static_cast<void>(madvise(region_, stride_bytes() * capacity, MADV_NOHUGEPAGE));
+  static_cast<void>(madvise(region_, stride_bytes() * capacity_, MADV_NOHUGEPAGE));
+  note_stack_region({reinterpret_cast<uintptr_t>(region_), stride_bytes(), kStackGuardBytes,
+                     capacity_});
 }
 
 StackPool::~StackPool() {
   RUBATO_CHECK(caches_ == nullptr);
   if (region_ == nullptr) return;
+  forget_stack_region(reinterpret_cast<uintptr_t>(region_));
   sanitizer::forget_stack(region_, stride_bytes() * capacity_);
   RUBATO_CHECK(munmap(region_, stride_bytes() * capacity_) == 0);
 }
 
-size_t StackPool::stride_bytes() const { return page_bytes_ + stack_bytes_; }
+size_t StackPool::stride_bytes() const { return kStackGuardBytes + stack_bytes_; }
+
+// Half of what there is room for, as the rest of the process needs some too.
+void StackPool::reserve_less() {
+  while (capacity_ > 1 && region_ == nullptr) {
+    capacity_ /= 2;
+    region_ = reserve(stride_bytes() * capacity_);
+  }
+  if (region_ == nullptr || capacity_ == 1) return;
+  RUBATO_CHECK(munmap(region_ + stride_bytes() * (capacity_ / 2),
+                      stride_bytes() * (capacity_ - capacity_ / 2)) == 0);
+  capacity_ /= 2;
+}
 
 // The next stack that was never used, or null. Requires the lock.
 Stack* StackPool::carve() {
   if (region_ == nullptr || carved_ == capacity_) return nullptr;
-  std::byte* low = region_ + carved_ * stride_bytes() + page_bytes_;
+  std::byte* low = region_ + carved_ * stride_bytes() + kStackGuardBytes;
   if (mprotect(low, stack_bytes_, PROT_READ | PROT_WRITE) != 0) return nullptr;
   Stack* stack = &stacks_[carved_];
   *stack = {low, stack_bytes_ - colour_bytes(carved_), nullptr};
@@ -145,7 +173,7 @@ uint32_t StackPool::in_use_max() const {
 // The bytes from the top of the stack down to the deepest page that is resident. `residency` has
 // room for one byte per page of a stack.
 size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const {
-  std::byte* low = region_ + index * stride_bytes() + page_bytes_;
+  std::byte* low = region_ + index * stride_bytes() + kStackGuardBytes;
   if (mincore(low, stack_bytes_, residency) != 0) return 0;
   const size_t pages = stack_bytes_ / page_bytes_;
   size_t deepest = 0;
@@ -156,12 +184,13 @@ size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const 
 }
 
 size_t StackPool::high_water_bytes() const {
-  std::vector<unsigned char> residency(stack_bytes_ / page_bytes_);
   uint32_t carved = 0;
   {
     const std::lock_guard lock(mutex_);
     carved = carved_;
   }
+  if (carved == 0) return 0;
+  std::vector<unsigned char> residency(stack_bytes_ / page_bytes_);
   size_t deepest = 0;
   for (uint32_t i = 0; i < carved; ++i) {
     deepest = std::max(deepest, touched_bytes(i, residency.data()));

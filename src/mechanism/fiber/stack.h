@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // StackPool: the stacks of all fibers of a process, and StackCache: one worker's share of the idle
-// ones. Every stack has an inaccessible guard page below it, so that an overflow faults instead of
-// corrupting a neighbour. Memory is reserved as a whole but becomes resident page by page, when a
-// stack is first used that deep; an idle stack keeps what it has touched.
+// ones. Every stack has inaccessible guard pages below it, so that an overflow, even by an array of
+// some 100 KiB, faults instead of corrupting a neighbour (fiber/overflow.h reports it). Memory is
+// reserved as a whole but becomes resident page by page, when a stack is first used that deep; an
+// idle stack keeps what it has touched.
 //
 // Thread safety: every method of StackPool may be called from any thread. A StackCache belongs to
 // one worker: take and give only there. A stack may be given back on a worker other than the one
@@ -27,7 +28,8 @@
 
 namespace rubato {
 
-inline constexpr size_t kStackDefaultBytes = 64 * 1024;
+inline constexpr size_t kStackDefaultBytes = size_t{16} << 20;
+inline constexpr size_t kStackGuardBytes = size_t{256} * 1024;
 inline constexpr uint32_t kStackBatch = 8;  // moved per visit to the pool
 inline constexpr uint32_t kStackCacheMax = 2 * kStackBatch;  // idle stacks in one cache
 inline constexpr uint32_t kStackColours = 16;  // offsets of stack tops
@@ -46,8 +48,8 @@ class StackCache;
 class StackPool {
  public:
   // Each stack is stack_size_bytes rounded up to pages, of which up to 4 KiB at the top are left
-  // out to spread the stacks over cache sets; four times as much under a sanitizer. If the address
-  // space cannot be reserved, every take() is refused.
+  // out to spread the stacks over cache sets; up to four times as much under a sanitizer. If there
+  // is no address space for all, there are as many as half of it has room for.
   explicit StackPool(size_t stack_size_bytes = kStackDefaultBytes, uint32_t capacity = 1024);
   ~StackPool();
   StackPool(const StackPool&) = delete;
@@ -81,6 +83,7 @@ class StackPool {
  private:
   friend class StackCache;
 
+  void reserve_less();
   Stack* carve();
   size_t stride_bytes() const;
   size_t touched_bytes(uint32_t index, unsigned char* residency) const;
@@ -92,7 +95,7 @@ class StackPool {
 
   const size_t page_bytes_;
   const size_t stack_bytes_;  // whole pages, without the guard
-  const uint32_t capacity_;
+  uint32_t capacity_;  // fixed after construction
   std::byte* region_ = nullptr;
   std::unique_ptr<Stack[]> stacks_;
   std::atomic<uint64_t> refused_{0};

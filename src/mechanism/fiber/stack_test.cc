@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "mechanism/fiber/fiber.h"
+#include "mechanism/fiber/overflow.h"
+#include "mechanism/fiber/sanitizer.h"
 
 namespace rubato {
 namespace {
@@ -49,8 +52,19 @@ TEST(StackPool, refuses_and_counts_beyond_its_capacity) {
   EXPECT_EQ(pool.in_use(), 0u);
 }
 
-TEST(StackPool, without_address_space_refuses_everything) {
+TEST(StackPool, has_as_many_stacks_as_there_is_address_space) {
+  if (sanitizer::kPresent) GTEST_SKIP() << "a sanitizer would shadow all of a terabyte";
   StackPool pool(size_t{1} << 40, 100'000);
+  EXPECT_GE(pool.capacity(), 1u);
+  EXPECT_LE(pool.capacity(), 128u);
+  Stack* stack = pool.take();
+  ASSERT_NE(stack, nullptr);
+  stack->low[0] = std::byte{1};
+  pool.give(stack);
+}
+
+TEST(StackPool, without_address_space_refuses_everything) {
+  StackPool pool(size_t{1} << 50, 4);
   EXPECT_EQ(pool.take(), nullptr);
   EXPECT_EQ(pool.refused(), 1u);
   EXPECT_EQ(pool.high_water_bytes(), 0u);
@@ -151,6 +165,13 @@ TEST(StackPool, keeps_count_when_stacks_move_between_threads) {
   std::_Exit(0);
 }
 
+// Writes at the far end of an array that does not fit.
+[[noreturn]] void jump(void* argument) {
+  auto* bottom = reinterpret_cast<volatile char*>(static_cast<Stack*>(argument)->low);
+  bottom[-200'000] = 1;
+  std::_Exit(0);
+}
+
 TEST(StackPoolDeathTest, write_below_a_stack_faults) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
@@ -167,6 +188,39 @@ TEST(StackPoolDeathTest, write_below_a_stack_faults) {
   volatile char frame[512] = {};
   frame[depth % sizeof(frame)] = 1;
   return depth == 0 ? 0 : recurse(depth - 1) + static_cast<uint64_t>(frame[depth % sizeof(frame)]);
+}
+
+TEST(StackPoolDeathTest, write_far_below_a_stack_faults) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        StackPool pool(kStackBytes, 4);
+        static_cast<void>(pool.take());
+        jump(pool.take());
+      },
+      "");
+}
+
+TEST(StackPoolDeathTest, an_overflow_is_told_from_other_faults) {
+  if (sanitizer::kPresent) GTEST_SKIP() << "a sanitizer reports it itself";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto die_by = [](uintptr_t (*address)(StackPool&)) {
+    const SignalStack stack;
+    StackPool pool(kStackBytes, 4);
+    report_stack_overflows([](RunningWork& work) {
+      work = {"search", 7, 42};
+      return true;
+    });
+    *reinterpret_cast<volatile char*>(address(pool)) = 1;
+  };
+  const auto in_guard = [](StackPool& pool) {
+    return reinterpret_cast<uintptr_t>(pool.take()->low) - 1;
+  };
+  EXPECT_EXIT(die_by(in_guard), ::testing::KilledBySignal(SIGSEGV),
+              "rubato: a request of type 7 \\(search\\) of connection 42 has overflowed its stack "
+              "of 64 KiB; the option `stack` sets it");
+  const auto elsewhere = [](StackPool&) { return uintptr_t{16}; };
+  EXPECT_EXIT(die_by(elsewhere), ::testing::KilledBySignal(SIGSEGV), "^$");
 }
 
 TEST(StackPoolDeathTest, recursion_without_end_faults_and_does_not_corrupt) {

@@ -24,7 +24,8 @@ uint8_t rubato_interrupt_compacts = 0;
 void rubato_interrupted(uint64_t cookie, uintptr_t pc) {
   rubato::preempt_disable();
   const int saved = errno;
-  reinterpret_cast<rubato::InterruptTarget*>(static_cast<uintptr_t>(cookie))->interrupted(pc);
+  auto* target = reinterpret_cast<rubato::InterruptTarget*>(static_cast<uintptr_t>(cookie));
+  target->interrupted(pc, false);
   errno = saved;
   rubato::preempt_enable_no_resched();
 }

@@ -64,7 +64,7 @@ class InterruptEntry : public testing::Test {
 
 // Leaves nothing as it was.
 struct StateScrambler final : InterruptTarget {
-  void interrupted(uintptr_t pc) override {
+  void interrupted(uintptr_t pc, bool) override {
     uint32_t mxcsr = 0;
     uint64_t flags = 0;
     uint16_t control = 0;
@@ -117,7 +117,7 @@ TEST_F(InterruptEntry, interrupted_code_keeps_all_its_state) {
 
 TEST_F(InterruptEntry, interrupts_may_nest) {
   struct Nesting final : InterruptTarget {
-    void interrupted(uintptr_t) override {
+    void interrupted(uintptr_t, bool) override {
       if (++depth < 4) ::raise(SIGUSR2);
       deepest = std::max(deepest, depth);
       --depth;

@@ -13,6 +13,7 @@
 
 #pragma weak rubato_interpose_attach
 #pragma weak rubato_interpose_thread
+#pragma weak rubato_interpose_locks_held
 
 namespace rubato {
 namespace {
@@ -46,7 +47,7 @@ RUBATO_NEVER_LEFT void leave_region(const void* caller) {
 }
 
 constexpr RubatoInterposeHooks kHooks{enter_region, leave_region, yield_for_lock,
-                                      code_map_refresh};
+                                      may_yield_for_lock, code_map_refresh};
 std::atomic<bool> g_attached{false};
 
 // True if a library's call of `name` reaches the object that holds `ours`.
@@ -79,6 +80,10 @@ Status interposers_attach() {
 }
 
 bool interposers_attached() { return g_attached.load(std::memory_order_acquire); }
+
+uint32_t interposed_locks_held() {
+  return interposers_attached() ? rubato_interpose_locks_held() : 0;
+}
 
 void interposers_mark_thread(ThreadKind kind) {
   if (!interposers_attached()) return;

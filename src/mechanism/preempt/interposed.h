@@ -15,6 +15,9 @@ namespace rubato {
 Status interposers_attach();
 bool interposers_attached();
 
+// The locks that the calling fiber has taken by the interposers; each is an open region.
+uint32_t interposed_locks_held();
+
 enum class ThreadKind {
   kPlain,           // runs no fibers
   kSharesTls,  // fibers run on it, by its own thread control block

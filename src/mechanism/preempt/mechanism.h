@@ -50,11 +50,12 @@ PreemptMechanism resolve(PreemptMechanism mechanism);
 size_t min_stack_bytes(PreemptMechanism mechanism);
 
 // The receiver of interrupts. interrupted() is called on the thread that opened the line, in a
-// handler that has opened one region and keeps errno: `pc` is where the thread was. It may switch
-// fibers.
+// handler that has opened one region and keeps errno: `pc` is where the thread was, and
+// `in_system_call` whether the kernel had it there, in a call that the interrupt ended or that is
+// made again. It may switch fibers.
 class InterruptTarget {
  public:
-  virtual void interrupted(uintptr_t pc) = 0;
+  virtual void interrupted(uintptr_t pc, bool in_system_call) = 0;
 
  protected:
   ~InterruptTarget() = default;

@@ -49,7 +49,7 @@ TEST(Mechanism, interrupted_requests_need_room_for_the_kernels_frame) {
 }
 
 struct Counter final : InterruptTarget {
-  void interrupted(uintptr_t pc) override {
+  void interrupted(uintptr_t pc, bool) override {
     last_pc.store(pc, std::memory_order_relaxed);
     on_thread.store(static_cast<pid_t>(::syscall(SYS_gettid)), std::memory_order_relaxed);
     count.fetch_add(1, std::memory_order_release);

@@ -13,6 +13,7 @@ namespace {
 std::atomic<void (*)()> g_handler{nullptr};
 std::atomic<rubato::AsyncSignalUnsafe> g_code_is_unsafe{nullptr};
 std::atomic<bool (*)()> g_yield{nullptr};
+std::atomic<bool (*)()> g_may_yield{nullptr};
 }  // namespace
 
 // Never inlined, so that the thread's word is looked up afresh at every call.
@@ -87,7 +88,15 @@ bool is_async_signal_unsafe(uintptr_t pc) {
   return predicate != nullptr && predicate(pc);
 }
 
-void set_yield_for_lock(bool (*yield)()) { g_yield.store(yield, std::memory_order_release); }
+void set_yield_for_lock(bool (*yield)(), bool (*may)()) {
+  g_may_yield.store(may, std::memory_order_release);
+  g_yield.store(yield, std::memory_order_release);
+}
+
+bool may_yield_for_lock() {
+  bool (*may)() = g_may_yield.load(std::memory_order_acquire);
+  return may == nullptr || may();
+}
 
 bool yield_for_lock() {
   bool (*yield)() = g_yield.load(std::memory_order_acquire);

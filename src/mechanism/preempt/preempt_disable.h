@@ -122,7 +122,12 @@ bool is_async_signal_unsafe(uintptr_t pc);
 // the caller then blocks. Non-preemptible regions of the caller stay open meanwhile.
 bool yield_for_lock();
 
-// Sets the function that yield_for_lock calls. Set it before the first request runs.
-void set_yield_for_lock(bool (*yield)());
+// False: the caller is no request, or the runtime itself is at work, so that waiting is its own
+// affair.
+bool may_yield_for_lock();
+
+// Sets the functions that the two call; a null `may` stands for "always". Set them before the first
+// request runs.
+void set_yield_for_lock(bool (*yield)(), bool (*may)() = nullptr);
 
 }  // namespace rubato

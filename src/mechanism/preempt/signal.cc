@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 
 namespace rubato {
@@ -53,6 +54,25 @@ uintptr_t interrupted_at(const void* context) {
 #endif
 }
 
+// A system call that the signal has interrupted is made again, from the instruction itself, or has
+// failed with EINTR. (A thread that was just about to make one looks the same.)
+bool was_in_system_call([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  constexpr uintptr_t kPage = 4096;
+  const auto is_call = [](uintptr_t at) {
+    constexpr std::array<uint8_t, 2> kInstruction{0x0f, 0x05};
+    return at % kPage < kPage - 1 &&
+           std::memcmp(reinterpret_cast<const void*>(at), kInstruction.data(), 2) == 0;
+  };
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto pc = static_cast<uintptr_t>(registers[REG_RIP]);
+  const bool failed = registers[REG_RAX] == -EINTR && pc % kPage >= 2;
+  return is_call(pc) || (failed && is_call(pc - 2));
+#else
+  return false;
+#endif
+}
+
 bool is_ours(const siginfo_t& info) {
   return info.si_code == SI_TIMER || (info.si_code == SI_TKILL && info.si_pid == ::getpid());
 }
@@ -63,7 +83,7 @@ void on_signal(int number, siginfo_t* info, void* context) {
   preempt_disable();
   const int saved = errno;
   if (InterruptTarget* target = target_here(); target != nullptr && is_ours(*info)) {
-    target->interrupted(interrupted_at(context));
+    target->interrupted(interrupted_at(context), was_in_system_call(context));
   } else if (!is_ours(*info)) {
     if (auto* chained = g_chained.load(std::memory_order_acquire)) chained(number, info, context);
   }

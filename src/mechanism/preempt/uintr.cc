@@ -98,7 +98,7 @@ void rubato_user_interrupted(uint64_t vector, uintptr_t pc) {
   allow_interrupts();
   const int saved = errno;
   InterruptTarget* target = g_targets[vector % kReceiversMax].load(std::memory_order_acquire);
-  if (target != nullptr) target->interrupted(pc);
+  if (target != nullptr) target->interrupted(pc, false);
   errno = saved;
   preempt_enable_no_resched();
 }

@@ -26,25 +26,32 @@ class Replay {
   Replay(uint64_t seed, const std::string& settings)
       : text_("RUBATO_SEED=" + std::to_string(seed) + " replays: " + settings),
         trace_(__FILE__, __LINE__, text_) {
-    current() = text_.c_str();
-    std::signal(SIGABRT, &say);
+    current() = this;
+    before_ = std::signal(SIGABRT, &say);
   }
   ~Replay() {
-    std::signal(SIGABRT, SIG_DFL);
+    std::signal(SIGABRT, before_);
     current() = nullptr;
   }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
  private:
-  static const char*& current() {
-    static const char* text = nullptr;
-    return text;
+  using Handler = void (*)(int);
+
+  static const Replay*& current() {
+    static const Replay* replay = nullptr;
+    return replay;
   }
-  static void say(int) { std::fprintf(stderr, "%s\n", current()); }
+  static void say(int signal) {
+    const Replay& replay = *current();
+    std::fprintf(stderr, "%s\n", replay.text_.c_str());
+    if (replay.before_ != SIG_DFL && replay.before_ != SIG_IGN) replay.before_(signal);
+  }
 
   std::string text_;
   ::testing::ScopedTrace trace_;
+  Handler before_ = SIG_DFL;
 };
 
 }  // namespace rubato::testing

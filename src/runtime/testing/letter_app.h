@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "datapath/loopback.h"
 #include "runtime/runtime.h"
 
@@ -24,6 +25,7 @@ namespace rubato::testing {
 
 class LetterSession final : public Session {
  public:
+  explicit LetterSession(std::atomic<uint64_t>& refused) : refused_(refused) {}
   Frame frame(std::string_view unread, Request& request) override {
     const size_t end = unread.find('\n');
     if (end == std::string_view::npos) return {};
@@ -31,7 +33,13 @@ class LetterSession final : public Session {
     request.control = unread[0] == 'C';
     return {FrameState::kComplete, end + 1};
   }
-  void refuse(Request& request) override { request.reply->append("refused\n"); }
+  void refuse(Request& request) override {
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    request.reply->append("refused\n");
+  }
+
+ private:
+  std::atomic<uint64_t>& refused_;
 };
 
 class LetterApp final : public Application, public Protocol {
@@ -41,11 +49,15 @@ class LetterApp final : public Application, public Protocol {
   // The handler that requests of this letter run before they are echoed.
   Handler& on(char letter) { return handlers_[static_cast<uint8_t>(letter)]; }
 
-  std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<LetterSession>(); }
+  std::unique_ptr<Session> open(const Peer&) override {
+    return std::make_unique<LetterSession>(refused_);
+  }
 
   void handle(Request& request) override {
     if (const Handler& handler = handlers_[request.type]) handler(request);
     request.reply->append(request.payload);
+    Count& mine = handled_[std::hash<std::thread::id>()(std::this_thread::get_id()) % kCounts];
+    mine.value.fetch_add(1, std::memory_order_relaxed);
   }
 
   void slow(const Request& request, const Completion& completion) override {
@@ -58,7 +70,23 @@ class LetterApp final : public Application, public Protocol {
     return slow_;
   }
 
+  // Requests so far, each done to the end.
+  uint64_t handled() const {
+    uint64_t all = 0;
+    for (const Count& count : handled_) all += count.value.load(std::memory_order_relaxed);
+    return all;
+  }
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
  private:
+  // By thread, so that threads which count share no cache line, unless they happen to.
+  struct alignas(limits::kCacheLineBytes) Count {
+    std::atomic<uint64_t> value{0};
+  };
+  static constexpr size_t kCounts = 256;
+
+  std::array<Count, kCounts> handled_;
+  std::atomic<uint64_t> refused_{0};
   std::array<Handler, 256> handlers_;
   std::mutex mutex_;  // guards slow_
   std::vector<std::pair<char, Completion>> slow_;

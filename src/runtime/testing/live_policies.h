@@ -9,6 +9,7 @@
 
 #include "base/prng.h"
 #include "policy/all.h"
+#include "policy/archetype.h"
 #include "policy/testing/random_settings.h"
 
 namespace rubato::testing {
@@ -16,14 +17,30 @@ namespace rubato::testing {
 struct LivePolicy {
   const char* name;
   PolicySettings (*draw_settings)(Prng& prng);
+  // Of all workers: what waits in its global queues every worker may take, whatever it runs.
+  bool shares_queues;
+  // Every worker takes over what waits at another one.
+  bool helps;
 
   friend void PrintTo(const LivePolicy& policy, std::ostream* out) { *out << policy.name; }
 };
 
+// With a policy's own settings. Synergy asks only for workers that a setting reserves.
+template <Policy P>
+LivePolicy live_policy() {
+  const bool every_worker = requires { &internal::Named<P>::may_serve; } ||
+                            std::is_same_v<P, Synergy>;
+  LivePolicy policy{P::kName, draw_settings<P>, every_worker, every_worker};
+  for (const QueueDeclaration& queue : P::kQueues) {
+    policy.helps &= queue.scope == Scope::kGlobal || queue.sharing == Sharing::kStealable;
+  }
+  return policy;
+}
+
 inline std::vector<LivePolicy> all_live() {
   std::vector<LivePolicy> all;
   for_each_policy([&]<class P>(std::type_identity<P>) {
-    if (kServesLive<P>) all.push_back({P::kName, draw_settings<P>});
+    if (kServesLive<P>) all.push_back(live_policy<P>());
   });
   return all;
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxRoom = 2047;
 static_assert(Entry::kInlineMax + 23 <= kMaxRoom);
-static_assert(sizeof(Entry) == 56);
+static_assert(sizeof(Entry) == 64);
 
 }  // namespace
 

@@ -66,6 +66,8 @@ struct Entry {
   uint64_t room_bytes : 11 = 0;
   uint64_t dead : 1 = 0;  // no longer in its table
   uint64_t version : kVersionBits = 0;  // of the last write
+  // When it was used last: the low bits of the time in milliseconds. Relaxed, a hint.
+  std::atomic<uint32_t> used_ms{0};
 
   std::string_view key() const { return {tail(), key_bytes}; }
   char* value_data() { return blob != nullptr ? blob->bytes() : tail() + key_bytes; }

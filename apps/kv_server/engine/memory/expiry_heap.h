@@ -5,6 +5,7 @@
 // per volatile key. Protected by the lock of its shard; owns no reference.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace rubato::kv {
 
 class ExpiryHeap {
  public:
+  // Makes room for so many more entries; throws std::bad_alloc. update() does not throw then.
+  void reserve(size_t more) {
+    if (items_.size() + more > items_.capacity()) {
+      items_.reserve(std::max(items_.size() + more, 2 * items_.capacity()));
+    }
+  }
   // Files `entry` under its expires_at: adds, moves or (no expiry) removes it.
   void update(Entry* entry);
   void remove(Entry* entry);

@@ -4,7 +4,6 @@
 #include "kv_server/engine/memory/memory_engine.h"
 
 #include <cstring>
-#include <mutex>
 #include <random>
 
 #include "base/check.h"
@@ -28,12 +27,14 @@ MemoryEngine::MemoryEngine(const EngineOptions& options)
     : clock_(options.clock != nullptr ? *options.clock : system_clock()),
       checkpoint_(options.checkpoint),
       seed_(options.hash_seed != 0 ? options.hash_seed : random_word()),
-      max_bytes_(options.maxmemory_bytes),
+      account_(options.account != nullptr ? *options.account : own_account_),
+      eviction_(options.eviction),
       random_(seed_),
       shards_(std::make_unique<Shard[]>(kShards)) {
+  account_.set_limit(options.maxmemory_bytes);
   for (uint32_t i = 0; i < kShards; ++i) {
     shards_[i].writes = random_word() >> (64 - Entry::kVersionBits + 1);
-    account(shards_[i], static_cast<int64_t>(shards_[i].table.cost_bytes()));
+    charge(shards_[i], static_cast<int64_t>(shards_[i].table.cost_bytes()));
   }
 }
 
@@ -67,7 +68,7 @@ Outcome MemoryEngine::read(std::string_view key, Sink&& sink) {
   size_t size_bytes = 0;
   uint64_t version = 0;
   {
-    const std::lock_guard guard(shard.lock);
+    const ShardLocked guard(*this, shard);
     Entry* const entry = find_live(shard, hash, key, deferred);
     if (entry == nullptr) {
       ++shard.misses;
@@ -105,7 +106,7 @@ Outcome MemoryEngine::info(std::string_view key, Info& out) {
   const uint64_t hash = hash_key(key, seed_);
   Shard& shard = shard_of(hash);
   DeferredFree deferred;
-  const std::lock_guard guard(shard.lock);
+  const ShardLocked guard(*this, shard);
   Entry* const entry = find_live(shard, hash, key, deferred);
   if (entry == nullptr) {
     ++shard.misses;
@@ -118,40 +119,40 @@ Outcome MemoryEngine::info(std::string_view key, Info& out) {
 
 Outcome MemoryEngine::set(std::string_view key, std::string_view value,
                           const SetOptions& options) {
-  using When = SetOptions::When;
-  Step step = step_for(key);
-  if (value.size() > Entry::kInlineMax) {
-    step.blob = Blob::make(value.size());
-    if (step.blob == nullptr) return Outcome::kOutOfMemory;
-    std::memcpy(step.blob->bytes(), value.data(), value.size());
-  }
-  Outcome outcome = Outcome::kNone;
-  DeferredFree deferred;
-  {
-    const std::lock_guard guard(step.shard->lock);
-    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, deferred);
-    if (options.old) (*options.old)(current_of(entry));
-    const bool holds = options.when == When::kAlways ||
-                       (entry != nullptr) == (options.when == When::kIfPresent);
-    if (holds) {
-      const int64_t kept = entry != nullptr ? entry->expiry() : kNoExpiry;
-      const int64_t expires_at = options.keep_expiry ? kept : options.expires_at_ms;
-      if (entry != nullptr && entry->blob == nullptr && value.size() <= entry->room_bytes &&
-          (expires_at | kept) == kNoExpiry) {
-        if (!value.empty()) std::memcpy(entry->value_data(), value.data(), value.size());
-        entry->value_bytes = static_cast<uint32_t>(value.size());
-        stamp(*step.shard, entry);
-        outcome = Outcome::kDone;
-      } else {
-        step.change = Change::put(value, expires_at);
-        outcome = run(step, deferred);
-        // The expiry has passed already, and there was no key to erase: the SET is done, too.
-        if (outcome == Outcome::kNone) outcome = Outcome::kDone;
-      }
+  return with_room([&](Step& step) {
+    step = step_for(key);
+    if (value.size() > Entry::kInlineMax) {
+      step.blob = Blob::make(value.size());
+      if (step.blob == nullptr) return Outcome::kOutOfMemory;
+      std::memcpy(step.blob->bytes(), value.data(), value.size());
     }
+    DeferredFree deferred;
+    const ShardLocked guard(*this, *step.shard);
+    return set_locked(step, value, options, deferred);
+  });
+}
+
+Outcome MemoryEngine::set_locked(Step& step, std::string_view value, const SetOptions& options,
+                                 DeferredFree& deferred) {
+  using When = SetOptions::When;
+  Entry* const entry = step.entry = find_live(*step.shard, step.hash, step.key, deferred);
+  if (options.old) (*options.old)(current_of(entry));
+  const bool holds = options.when == When::kAlways ||
+                     (entry != nullptr) == (options.when == When::kIfPresent);
+  if (!holds) return Outcome::kNone;
+  const int64_t kept = entry != nullptr ? entry->expiry() : kNoExpiry;
+  const int64_t expires_at = options.keep_expiry ? kept : options.expires_at_ms;
+  if (entry != nullptr && entry->blob == nullptr && value.size() <= entry->room_bytes &&
+      (expires_at | kept) == kNoExpiry) {
+    if (!value.empty()) std::memcpy(entry->value_data(), value.data(), value.size());
+    entry->value_bytes = static_cast<uint32_t>(value.size());
+    stamp(*step.shard, entry);
+    return Outcome::kDone;
   }
-  abandon(step);
-  return outcome;
+  step.change = Change::put(value, expires_at);
+  const Outcome outcome = run(step, deferred);
+  // The expiry has passed already, and there was no key to erase: the SET is done, too.
+  return outcome == Outcome::kNone ? Outcome::kDone : outcome;
 }
 
 Outcome MemoryEngine::erase(std::string_view key) {
@@ -159,36 +160,51 @@ Outcome MemoryEngine::erase(std::string_view key) {
 }
 
 Outcome MemoryEngine::update(std::string_view key, Updater updater) {
-  Step step = step_for(key);
-  Outcome outcome;
-  DeferredFree deferred;
-  {
-    const std::lock_guard guard(step.shard->lock);
-    Entry* const entry = step.entry = find_live(*step.shard, step.hash, key, deferred);
-    step.change = updater(current_of(entry));
+  return with_room([&](Step& step) {
+    step = step_for(key);
+    DeferredFree deferred;
+    const ShardLocked guard(*this, *step.shard);
+    step.entry = find_live(*step.shard, step.hash, key, deferred);
+    step.change = updater(current_of(step.entry));
     step.may_move_blob = true;
-    outcome = run(step, deferred);
+    return run(step, deferred);
+  });
+}
+
+// Makes an attempt of one step again as long as room can be made for it.
+template <class F>
+Outcome MemoryEngine::with_room(F&& attempt) {
+  for (;;) {
+    Step step;
+    const Abandoned abandoned(*this, {&step, 1});
+    const Outcome outcome = attempt(step);
+    if (!step.refused || !make_room(step.growth_bytes)) return outcome;
   }
-  abandon(step);
-  return outcome;
 }
 
 Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key,
                                DeferredFree& deferred) {
   Entry* const entry = shard.table.find(hash, key);
-  if (entry == nullptr || !is_past(entry->expiry())) return entry;
+  if (entry == nullptr) return nullptr;
+  if (!is_past(entry->expiry())) {
+    touch(entry);
+    return entry;
+  }
   remove_entry(shard, entry, deferred);
   ++shard.expired;
   return nullptr;
 }
 
-void MemoryEngine::insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred) {
+// False, with nothing changed, if the heap is exhausted.
+bool MemoryEngine::insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred) {
   const size_t table_bytes = shard.table.cost_bytes();
+  touch(entry);
+  if (!index_.insert(entry)) return false;
   deferred.add(shard.table.insert(entry));
-  index_.insert(entry);
-  account(shard, static_cast<int64_t>(entry->cost_bytes() + shard.table.cost_bytes()) -
+  charge(shard, static_cast<int64_t>(entry->cost_bytes() + shard.table.cost_bytes()) -
                      static_cast<int64_t>(table_bytes));
   shard.keys.store(shard.table.size(), std::memory_order_relaxed);
+  return true;
 }
 
 void MemoryEngine::remove_entry(Shard& shard, Entry* entry, DeferredFree& deferred) {
@@ -196,7 +212,7 @@ void MemoryEngine::remove_entry(Shard& shard, Entry* entry, DeferredFree& deferr
   index_.erase(entry);
   const size_t table_bytes = shard.table.cost_bytes() + entry->cost_bytes();
   deferred.add(shard.table.remove(entry));
-  account(shard,
+  charge(shard,
           static_cast<int64_t>(shard.table.cost_bytes()) - static_cast<int64_t>(table_bytes));
   shard.keys.store(shard.table.size(), std::memory_order_relaxed);
   entry->dead = true;
@@ -211,7 +227,7 @@ void MemoryEngine::set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms)
   entry->expires_at.store(expires_at_ms, std::memory_order_relaxed);
   shard.heap.update(entry);
   if (shard.heap.size() != before) {
-    account(shard, shard.heap.size() > before ? kHeapItemBytes : -kHeapItemBytes);
+    charge(shard, shard.heap.size() > before ? kHeapItemBytes : -kHeapItemBytes);
   }
 }
 
@@ -222,35 +238,39 @@ void MemoryEngine::set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree
     deferred.add(entry->blob);
   }
   entry->blob = blob;
-  account(shard, growth);
+  charge(shard, growth);
 }
 
-void MemoryEngine::account(Shard& shard, int64_t bytes) {
+void MemoryEngine::charge(Shard& shard, int64_t bytes) {
   shard.bytes += bytes;
   shard.unreported += bytes;
   // With a bound every byte is reported, so that it holds; without, most need not be.
-  if (max_bytes_.load(std::memory_order_relaxed) == 0 && shard.unreported < kReportBytes &&
+  if (account_.limit() == 0 && shard.unreported < kReportBytes &&
       shard.unreported > -kReportBytes) {
     return;
   }
   used_bytes_.fetch_add(std::exchange(shard.unreported, 0), std::memory_order_relaxed);
+  account_.note_data(data_bytes());
+}
+
+uint64_t MemoryEngine::data_bytes() const {
+  const int64_t reported = used_bytes_.load(std::memory_order_relaxed);
+  return index_.cost_bytes() + static_cast<uint64_t>(std::max(reported, int64_t{0}));
 }
 
 bool MemoryEngine::allows(const Shard& shard, int64_t growth_bytes) const {
-  const uint64_t max = max_bytes_.load(std::memory_order_relaxed);
-  if (max == 0 || growth_bytes <= 0) return true;
-  const int64_t used = used_bytes_.load(std::memory_order_relaxed) + shard.unreported +
-                       static_cast<int64_t>(index_.cost_bytes());
-  return used + growth_bytes <= static_cast<int64_t>(max);
+  if (account_.limit() == 0 || growth_bytes <= 0) return true;
+  const int64_t used = static_cast<int64_t>(data_bytes()) + shard.unreported;
+  return used + growth_bytes <= static_cast<int64_t>(account_.room_for_data());
 }
 
 Outcome MemoryEngine::run(Step& step, DeferredFree& deferred) {
   settle(step);
   if (step.change.kind == Change::Kind::kKeep) return Outcome::kNone;
-  if (!prepare(step) || !allows(*step.shard, step.growth_bytes) || !commit(step, deferred)) {
-    return Outcome::kOutOfMemory;
-  }
-  return Outcome::kDone;
+  if (step.change.expires_at_ms != kNoExpiry) step.shard->heap.reserve(1);
+  if (!prepare(step)) return Outcome::kOutOfMemory;
+  step.refused = !allows(*step.shard, step.growth_bytes);
+  return !step.refused && commit(step, deferred) ? Outcome::kDone : Outcome::kOutOfMemory;
 }
 
 uint64_t MemoryEngine::size() const {
@@ -264,7 +284,7 @@ EngineStats MemoryEngine::stats() const {
   int64_t bytes = static_cast<int64_t>(index_.cost_bytes());
   for (uint32_t i = 0; i < kShards; ++i) {
     const Shard& shard = shards_[i];
-    const std::lock_guard guard(shard.lock);
+    const ShardLocked guard(*this, shard);
     sum.keys += shard.table.size();
     sum.volatile_keys += shard.heap.size();
     sum.hits += shard.hits;
@@ -273,15 +293,16 @@ EngineStats MemoryEngine::stats() const {
     bytes += shard.bytes;
   }
   sum.used_bytes = static_cast<uint64_t>(bytes);
-  sum.maxmemory_bytes = max_bytes_.load(std::memory_order_relaxed);
+  sum.maxmemory_bytes = account_.limit();
+  sum.evicted = evicted_.load(std::memory_order_relaxed);
   return sum;
 }
 
 void MemoryEngine::set_maxmemory(uint64_t bytes) {
-  max_bytes_.store(bytes, std::memory_order_relaxed);
+  account_.set_limit(bytes);
   for (uint32_t i = 0; i < kShards; ++i) {
-    const std::lock_guard guard(shards_[i].lock);
-    account(shards_[i], 0);
+    const ShardLocked guard(*this, shards_[i]);
+    charge(shards_[i], 0);
   }
 }
 

@@ -34,6 +34,8 @@ class MemoryEngine final : public Engine {
   Outcome erase(std::string_view key) override;
   Outcome update(std::string_view key, Updater updater) override;
   Outcome update_many(std::span<const std::string_view> keys, ManyUpdater updater) override;
+  Outcome exclusively(FunctionRef<void()> body) override;
+  Outcome get_many(std::span<const std::string_view> keys, ManySink sink) override;
   Outcome scan(uint64_t& cursor, size_t count, KeyVisitor visit) override;
   Outcome keys(const KeyRange& range, KeyVisitor visit) override;
   Outcome range(const KeyRange& range, uint64_t limit, ItemVisitor visit) override;
@@ -44,12 +46,18 @@ class MemoryEngine final : public Engine {
   uint64_t expire_some(uint32_t limit) override;
   EngineStats stats() const override;
   void set_maxmemory(uint64_t bytes) override;
+  void set_eviction(Eviction eviction) override {
+    eviction_.store(eviction, std::memory_order_relaxed);
+  }
   std::string_view name() const override { return "memory"; }
 
   // For tests, while no other thread uses the engine: aborts when a structure is damaged.
   void check() const;
 
  private:
+  // The engine that the thread has to itself.
+  static thread_local const MemoryEngine* t_exclusive_;
+
   static constexpr uint32_t kShards = 1u << kShardBits;
   static constexpr size_t kPinBytes = size_t{16} << 10;  // larger values are read without the lock
 
@@ -76,7 +84,64 @@ class MemoryEngine final : public Engine {
     Entry* fresh = nullptr;
     Blob* blob = nullptr;
     int64_t growth_bytes = 0;
+    bool refused = false;  // the limit does not allow its growth
+    bool inserted = false;  // its key is a new one, and is in the table
     bool may_move_blob = false;  // a value may be lengthened where it is, by commit
+  };
+
+  // What steps have prepared and not used is freed when it ends.
+  class Abandoned {
+   public:
+    Abandoned(const MemoryEngine& engine, std::span<Step> steps) : engine_(engine), steps_(steps) {}
+    ~Abandoned() {
+      for (Step& step : steps_) engine_.abandon(step);
+    }
+    Abandoned(const Abandoned&) = delete;
+    Abandoned& operator=(const Abandoned&) = delete;
+
+   private:
+    const MemoryEngine& engine_;
+    const std::span<Step> steps_;
+  };
+
+  // The keys of one update_many; the three have the same order.
+  struct Batch {
+    std::span<Step> steps;
+    std::span<Current> currents;
+    std::span<Change> changes;
+  };
+
+  // Locks a shard, unless the thread has all of them by exclusively().
+  class ShardLocked {
+   public:
+    ShardLocked(const MemoryEngine& engine, const Shard& shard)
+        : lock_(engine.is_exclusive() ? nullptr : &shard.lock) {
+      if (lock_ != nullptr) lock_->lock();
+    }
+    ~ShardLocked() {
+      if (lock_ != nullptr) lock_->unlock();
+    }
+    ShardLocked(const ShardLocked&) = delete;
+    ShardLocked& operator=(const ShardLocked&) = delete;
+
+   private:
+    SpinLock* const lock_;
+  };
+
+  // The shards of a mask stay locked, in their order, until it ends.
+  class ShardsLocked {
+   public:
+    ShardsLocked(MemoryEngine& engine, uint64_t mask)
+        : engine_(engine), mask_(engine.is_exclusive() ? 0 : mask) {
+      engine_.lock_shards(mask_);
+    }
+    ~ShardsLocked() { engine_.unlock_shards(mask_); }
+    ShardsLocked(const ShardsLocked&) = delete;
+    ShardsLocked& operator=(const ShardsLocked&) = delete;
+
+   private:
+    MemoryEngine& engine_;
+    const uint64_t mask_;
   };
 
   Step step_for(std::string_view key);
@@ -84,7 +149,8 @@ class MemoryEngine final : public Engine {
   bool is_past(int64_t expires_at_ms) const {
     return expires_at_ms != kNoExpiry && expires_at_ms <= clock_.now_ms();
   }
-  bool pause() const { return checkpoint_ != nullptr && checkpoint_(); }
+  bool pause() const { return checkpoint_ != nullptr && !is_exclusive() && checkpoint_(); }
+  bool is_exclusive() const { return t_exclusive_ == this; }
 
   template <class Sink>
   Outcome read(std::string_view key, Sink&& sink);
@@ -95,12 +161,18 @@ class MemoryEngine final : public Engine {
     entry->version = ++shard.writes & ((uint64_t{1} << Entry::kVersionBits) - 1);
   }
   Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred);
-  void insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
+  bool insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
   void remove_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
   void set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms);
   void set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree& deferred);
-  void account(Shard& shard, int64_t bytes);
+  void charge(Shard& shard, int64_t bytes);
   bool allows(const Shard& shard, int64_t growth_bytes) const;
+  void touch(Entry* entry) const {
+    const auto now = static_cast<uint32_t>(clock_.coarse_ms());
+    if (entry->used_ms.load(std::memory_order_relaxed) != now) {
+      entry->used_ms.store(now, std::memory_order_relaxed);
+    }
+  }
 
   void settle(Step& step) const;  // resolves the change, given the time and the entry
   bool prepare(Step& step) const;
@@ -108,14 +180,32 @@ class MemoryEngine final : public Engine {
   bool prepare_splice(Step& step) const;
   void abandon(Step& step) const;
   bool commit(Step& step, DeferredFree& deferred);
-  void commit_put(Step& step, DeferredFree& deferred);
+  bool commit_put(Step& step, DeferredFree& deferred);
   bool commit_splice(Step& step, DeferredFree& deferred);
   Outcome run(Step& step, DeferredFree& deferred);
+  Outcome set_locked(Step& step, std::string_view value, const SetOptions& options,
+                     DeferredFree& deferred);
+  Outcome update_many_once(std::span<const std::string_view> keys, ManyUpdater updater,
+                           const Batch& batch);
+  bool insert_all(std::span<Step> steps, DeferredFree& deferred);
   Outcome run_all(std::span<Step> steps, DeferredFree& deferred);
+
+  // Without a lock.
+  template <class F>
+  Outcome with_room(F&& attempt);
+  uint64_t data_bytes() const;
+  bool make_room(int64_t growth_bytes);
+  Pinned least_used();
+  Pinned soonest_to_expire();
+  bool evict(Pinned& victim);
 
   void lock_shards(uint64_t mask);
   void unlock_shards(uint64_t mask);
   bool show(Entry& entry, ItemVisitor visit, bool& stopped);
+  uint64_t random_position() {
+    const uint64_t random = random_.fetch_add(0x9e3779b97f4a7c15u, std::memory_order_relaxed);
+    return (random ^ (random >> 29)) * 0xbf58476d1ce4e5b9u;
+  }
   uint64_t collect_at(uint64_t position, size_t& buckets, size_t max_keys,
                       std::vector<Pinned>& out);
   uint32_t expire_shard(Shard& shard, uint32_t limit);
@@ -124,8 +214,11 @@ class MemoryEngine final : public Engine {
   Clock& clock_;
   bool (*const checkpoint_)();
   const uint64_t seed_;
+  MemoryAccount own_account_{0};
+  MemoryAccount& account_;
   std::atomic<int64_t> used_bytes_{0};
-  std::atomic<uint64_t> max_bytes_;
+  std::atomic<Eviction> eviction_;
+  std::atomic<uint64_t> evicted_{0};
   std::atomic<uint64_t> random_;
   std::atomic<uint32_t> expire_turn_{0};
   OrderedIndex index_;

@@ -3,7 +3,6 @@
 // The iterating methods: they pin a batch of entries under a lock and look at them without it.
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 #include "kv_server/engine/memory/memory_engine.h"
 
@@ -27,7 +26,7 @@ uint64_t MemoryEngine::collect_at(uint64_t position, size_t& buckets, size_t max
   Shard& shard = shard_of(position);
   const uint64_t shard_end = ((position >> (64 - kShardBits)) + 1) << (64 - kShardBits);
   if (shard.keys.load(std::memory_order_relaxed) == 0) return shard_end;
-  const std::lock_guard guard(shard.lock);
+  const ShardLocked guard(*this, shard);
   while (buckets > 0 && out.size() < max_keys) {
     --buckets;
     const Table::Bucket bucket = shard.table.bucket_at(position);
@@ -89,7 +88,7 @@ bool MemoryEngine::show(Entry& entry, ItemVisitor visit, bool& stopped) {
   Blob* pinned = nullptr;
   size_t size_bytes = 0;
   {
-    const std::lock_guard guard(shard.lock);
+    const ShardLocked guard(*this, shard);
     if (entry.dead) return false;
     if (entry.value_bytes <= kPinBytes) {
       stopped = !visit(entry.key(), entry.value());
@@ -138,17 +137,21 @@ Outcome MemoryEngine::flush() {
   constexpr uint64_t kAll = ~uint64_t{0};
   static_assert(kShards == 64, "the mask of the shards is one word");
   std::vector<ExpiryHeap> heaps(kShards);
-  lock_shards(kAll);
-  for (uint32_t i = 0; i < kShards; ++i) {
-    Shard& shard = shards_[i];
-    detached[i] = shard.table.detach();
-    std::swap(heaps[i], shard.heap);
-    account(shard, static_cast<int64_t>(shard.table.cost_bytes()) - shard.bytes);
-    shard.keys.store(0, std::memory_order_relaxed);
+  OrderedIndex::Node* tree = nullptr;
+  {
+    const ShardsLocked locked(*this, kAll);
+    tree = index_.detach();
+    if (tree == nullptr) return Outcome::kOutOfMemory;
+    for (uint32_t i = 0; i < kShards; ++i) {
+      Shard& shard = shards_[i];
+      detached[i] = shard.table.detach();
+      std::swap(heaps[i], shard.heap);
+      charge(shard, static_cast<int64_t>(shard.table.cost_bytes()) - shard.bytes);
+      shard.keys.store(0, std::memory_order_relaxed);
+    }
   }
-  OrderedIndex::Node* const tree = index_.detach();
-  unlock_shards(kAll);
-  OrderedIndex::destroy(tree, checkpoint_);
+  account_.note_data(data_bytes());
+  OrderedIndex::destroy(tree, is_exclusive() ? nullptr : checkpoint_);
   for (auto& [now, old] : detached) {
     free_chains(now);
     free_chains(old);
@@ -169,8 +172,7 @@ void MemoryEngine::free_chains(BucketArray& array) {
 
 Outcome MemoryEngine::random_key(ValueSink sink) {
   std::vector<Pinned> found;
-  const uint64_t random = random_.fetch_add(0x9e3779b97f4a7c15u, std::memory_order_relaxed);
-  const uint64_t start = (random ^ (random >> 29)) * 0xbf58476d1ce4e5b9u;
+  const uint64_t start = random_position();
   uint64_t position = start;
   bool wrapped = false;
   while (!wrapped || position <= start) {
@@ -190,7 +192,7 @@ Outcome MemoryEngine::random_key(ValueSink sink) {
 uint32_t MemoryEngine::expire_shard(Shard& shard, uint32_t limit) {
   DeferredFree deferred;
   const int64_t now = clock_.now_ms();
-  const std::lock_guard guard(shard.lock);
+  const ShardLocked guard(*this, shard);
   uint32_t removed = 0;
   while (removed < limit) {
     Entry* const entry = shard.heap.top();

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kv_server/engine/hash.h"
 #include "kv_server/engine/memory/memory_engine.h"
 
 namespace rubato::kv {
@@ -125,8 +126,8 @@ void MemoryEngine::abandon(Step& step) const {
   if (step.blob != nullptr) Blob::drop(std::exchange(step.blob, nullptr));
 }
 
-// False, with nothing changed, only if a value had to be lengthened in place and the heap is
-// exhausted (may_move_blob).
+// False, with nothing changed, if the heap is exhausted: for a new key, or for a value that is to
+// be lengthened in place (may_move_blob).
 bool MemoryEngine::commit(Step& step, DeferredFree& deferred) {
   switch (step.change.kind) {
     case Change::Kind::kKeep: return true;
@@ -134,19 +135,19 @@ bool MemoryEngine::commit(Step& step, DeferredFree& deferred) {
     case Change::Kind::kExpiry:
       set_expiry(*step.shard, step.entry, step.change.expires_at_ms);
       return true;
-    case Change::Kind::kPut: commit_put(step, deferred); return true;
+    case Change::Kind::kPut: return commit_put(step, deferred);
     case Change::Kind::kSplice: return commit_splice(step, deferred);
   }
   return true;
 }
 
-void MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
+bool MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
   Shard& shard = *step.shard;
   Entry* entry = step.entry;
   const std::string_view value = step.change.value;
   if (entry == nullptr) {
+    if (!insert_entry(shard, step.fresh, deferred)) return false;
     entry = std::exchange(step.fresh, nullptr);
-    insert_entry(shard, entry, deferred);
   } else {
     if (step.blob != nullptr) {
       set_blob(shard, entry, std::exchange(step.blob, nullptr), deferred);
@@ -161,6 +162,7 @@ void MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
   }
   stamp(shard, entry);
   set_expiry(shard, entry, step.change.expires_at_ms);
+  return true;
 }
 
 bool MemoryEngine::commit_splice(Step& step, DeferredFree& deferred) {
@@ -168,7 +170,8 @@ bool MemoryEngine::commit_splice(Step& step, DeferredFree& deferred) {
   Entry* const entry = step.entry;
   if (entry == nullptr) {
     stamp(shard, step.fresh);
-    insert_entry(shard, std::exchange(step.fresh, nullptr), deferred);
+    if (!insert_entry(shard, step.fresh, deferred)) return false;
+    step.fresh = nullptr;
     return true;
   }
   const size_t size = spliced_size(entry, step.change);
@@ -180,7 +183,7 @@ bool MemoryEngine::commit_splice(Step& step, DeferredFree& deferred) {
     Blob* const grown = Blob::grow(entry->blob, capacity);
     if (grown == nullptr) return false;
     entry->blob = grown;
-    account(shard, static_cast<int64_t>(grown->cost_bytes()) - static_cast<int64_t>(before));
+    charge(shard, static_cast<int64_t>(grown->cost_bytes()) - static_cast<int64_t>(before));
   }
   write_splice(entry->value_data(), entry->value_bytes, step.change);
   stamp(shard, entry);
@@ -200,24 +203,37 @@ Outcome MemoryEngine::update_many(std::span<const std::string_view> keys, ManyUp
   std::vector<Step> steps(keys.size());
   std::vector<Current> currents(keys.size());
   std::vector<Change> changes(keys.size());
+  Outcome outcome;
+  bool refused = false;
+  int64_t growth_bytes = 0;
+  do {
+    std::fill(changes.begin(), changes.end(), Change::keep());
+    const Abandoned abandoned(*this, steps);
+    outcome = update_many_once(keys, updater, {steps, currents, changes});
+    refused = !steps.empty() && steps.front().refused;
+    growth_bytes = 0;
+    for (const Step& step : steps) growth_bytes += step.growth_bytes;
+  } while (refused && make_room(growth_bytes));
+  return outcome;
+}
+
+Outcome MemoryEngine::update_many_once(std::span<const std::string_view> keys, ManyUpdater updater,
+                                       const Batch& batch) {
   uint64_t mask = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
-    steps[i] = step_for(keys[i]);
-    mask |= uint64_t{1} << (steps[i].hash >> (64 - kShardBits));
+    batch.steps[i] = step_for(keys[i]);
+    mask |= uint64_t{1} << (batch.steps[i].hash >> (64 - kShardBits));
   }
   DeferredFree deferred;
-  lock_shards(mask);
+  const ShardsLocked locked(*this, mask);
   for (size_t i = 0; i < keys.size(); ++i) {
-    Entry* const entry = find_live(*steps[i].shard, steps[i].hash, keys[i], deferred);
-    steps[i].entry = entry;
-    currents[i] = current_of(entry);
+    Step& step = batch.steps[i];
+    step.entry = find_live(*step.shard, step.hash, keys[i], deferred);
+    batch.currents[i] = current_of(step.entry);
   }
-  updater(currents, changes);
-  for (size_t i = 0; i < keys.size(); ++i) steps[i].change = changes[i];
-  const Outcome outcome = run_all(steps, deferred);
-  unlock_shards(mask);
-  for (Step& step : steps) abandon(step);
-  return outcome;
+  updater(batch.currents, batch.changes);
+  for (size_t i = 0; i < keys.size(); ++i) batch.steps[i].change = batch.changes[i];
+  return run_all(batch.steps, deferred);
 }
 
 Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
@@ -230,11 +246,102 @@ Outcome MemoryEngine::run_all(std::span<Step> steps, DeferredFree& deferred) {
     changes = changes || step.change.kind != Change::Kind::kKeep;
   }
   if (!changes) return Outcome::kNone;
-  if (!allows(*steps.front().shard, growth_bytes)) return Outcome::kOutOfMemory;
+  steps.front().refused = !allows(*steps.front().shard, growth_bytes);
+  if (steps.front().refused) return Outcome::kOutOfMemory;
+  for (Step& step : steps) {
+    if (step.change.expires_at_ms != kNoExpiry) step.shard->heap.reserve(steps.size());
+  }
+  if (!insert_all(steps, deferred)) return Outcome::kOutOfMemory;
   // Erase last: a put may take its value from a key that goes.
   for (const bool erasing : {false, true}) {
     for (Step& step : steps) {
+      if (step.inserted) continue;
       if ((step.change.kind == Change::Kind::kErase) == erasing) commit(step, deferred);
+    }
+  }
+  return Outcome::kDone;
+}
+
+// The new keys first, as nothing else can fail. False, with nothing changed: one could not be had.
+bool MemoryEngine::insert_all(std::span<Step> steps, DeferredFree& deferred) {
+  for (Step& step : steps) {
+    if (step.fresh == nullptr) continue;
+    Entry* const fresh = step.fresh;
+    step.inserted = commit(step, deferred);
+    if (step.inserted) {
+      step.entry = fresh;
+      continue;
+    }
+    for (Step& other : steps) {
+      if (other.inserted) remove_entry(*other.shard, other.entry, deferred);
+    }
+    return false;
+  }
+  return true;
+}
+
+thread_local const MemoryEngine* MemoryEngine::t_exclusive_ = nullptr;
+
+Outcome MemoryEngine::exclusively(FunctionRef<void()> body) {
+  struct Owner {
+    explicit Owner(const MemoryEngine* engine) { t_exclusive_ = engine; }
+    ~Owner() { t_exclusive_ = nullptr; }
+  };
+  const ShardsLocked all(*this, ~uint64_t{0});
+  const Owner owner(this);
+  body();
+  return Outcome::kDone;
+}
+
+// Large values are copied by the sink, without the locks.
+Outcome MemoryEngine::get_many(std::span<const std::string_view> keys, ManySink sink) {
+  struct Got {
+    Blob* blob = nullptr;
+    size_t at = 0;  // in `small`, without a blob
+    size_t bytes = 0;
+    bool exists = false;
+  };
+  struct Values {
+    std::vector<Got> got;
+    std::string small;
+    ~Values() {
+      for (const Got& one : got) {
+        if (one.blob != nullptr) Blob::drop(one.blob);
+      }
+    }
+  };
+  Values values;
+  values.got.resize(keys.size());
+  DeferredFree deferred;
+  uint64_t mask = 0;
+  for (const std::string_view key : keys) {
+    mask |= uint64_t{1} << (hash_key(key, seed_) >> (64 - kShardBits));
+  }
+  {
+    const ShardsLocked locked(*this, mask);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const uint64_t hash = hash_key(keys[i], seed_);
+      Shard& shard = shard_of(hash);
+      Entry* const entry = find_live(shard, hash, keys[i], deferred);
+      ++(entry != nullptr ? shard.hits : shard.misses);
+      if (entry == nullptr) continue;
+      Got& got = values.got[i];
+      got = {nullptr, values.small.size(), entry->value_bytes, true};
+      if (entry->value_bytes <= kPinBytes) {
+        values.small.append(entry->value());
+      } else {
+        got.blob = entry->blob;
+        got.blob->refs.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Got& got = values.got[i];
+    if (!got.exists) {
+      sink(i, std::nullopt);
+    } else {
+      sink(i, got.blob != nullptr ? std::string_view(got.blob->bytes(), got.bytes)
+                                  : std::string_view(values.small).substr(got.at, got.bytes));
     }
   }
   return Outcome::kDone;

@@ -28,13 +28,39 @@ void delete_node(OrderedIndex::Node* node) {
 
 }  // namespace
 
-OrderedIndex::OrderedIndex() : root_(make(true)) {}
+OrderedIndex::OrderedIndex() : root_(nullptr) {
+  RUBATO_CHECK(reserve());
+  root_ = make(true);
+}
 
-OrderedIndex::~OrderedIndex() { destroy(root_, nullptr); }
+OrderedIndex::~OrderedIndex() {
+  destroy(root_, nullptr);
+  for (Node* node : spare_leaves_) delete_node(node);
+  for (Node* node : spare_inner_) delete_node(node);
+}
 
+bool OrderedIndex::reserve() {
+  const size_t inner = inner_levels_ + 1;
+  if (!spare_leaves_.empty() && spare_inner_.size() >= inner) [[likely]] return true;
+  try {
+    spare_leaves_.reserve(1);
+    spare_inner_.reserve(inner);
+    if (spare_leaves_.empty()) spare_leaves_.push_back(new Node(true));
+    while (spare_inner_.size() < inner) spare_inner_.push_back(new InnerNode);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+// There is a spare one.
 OrderedIndex::Node* OrderedIndex::make(bool leaf) {
+  std::vector<Node*>& spare = leaf ? spare_leaves_ : spare_inner_;
+  RUBATO_CHECK(!spare.empty());
   bytes_.fetch_add(node_bytes(leaf), std::memory_order_relaxed);
-  return leaf ? new Node(true) : new InnerNode;
+  Node* const node = spare.back();
+  spare.pop_back();
+  return node;
 }
 
 void OrderedIndex::free_node(Node* node) {
@@ -42,14 +68,17 @@ void OrderedIndex::free_node(Node* node) {
   delete_node(node);
 }
 
-void OrderedIndex::insert(Entry* entry) {
+bool OrderedIndex::insert(Entry* entry) {
   const std::lock_guard guard(lock_);
+  if (!reserve()) return false;
   const Split split = insert_into(root_, entry, true);
-  if (split.right == nullptr) return;
+  if (split.right == nullptr) return true;
   Node* const root = make(false);
   root->place(0, nullptr, root_);
   root->place(1, split.separator, split.right);
   root_ = root;
+  ++inner_levels_;
+  return true;
 }
 
 OrderedIndex::Split OrderedIndex::insert_into(Node* node, Entry* entry, bool rightmost) {
@@ -105,7 +134,9 @@ void OrderedIndex::erase(Entry* entry) {
   erase_from(root_, entry);
   while (!root_->leaf && root_->count <= 1) {
     Node* const old = root_;
+    RUBATO_CHECK(old->count == 1 || reserve());
     root_ = old->count == 1 ? old->children()[0] : make(true);
+    --inner_levels_;
     free_node(old);
   }
 }
@@ -201,9 +232,11 @@ void OrderedIndex::collect(std::string_view from, bool after, const KeyRange& ra
 
 OrderedIndex::Node* OrderedIndex::detach() {
   const std::lock_guard guard(lock_);
+  if (!reserve()) return nullptr;
   Node* const tree = root_;
   bytes_.store(0, std::memory_order_relaxed);
   root_ = make(true);
+  inner_levels_ = 0;
   return tree;
 }
 

@@ -31,8 +31,9 @@ class OrderedIndex {
   OrderedIndex(const OrderedIndex&) = delete;
   OrderedIndex& operator=(const OrderedIndex&) = delete;
 
-  // Requires that no entry with this key is in the index.
-  void insert(Entry* entry);
+  // Requires that no entry with this key is in the index. False, with nothing changed, if the heap
+  // is exhausted.
+  bool insert(Entry* entry);
   // Requires that it is in the index.
   void erase(Entry* entry);
 
@@ -42,6 +43,7 @@ class OrderedIndex {
                std::vector<Pinned>& out);
 
   // Takes out everything; give the tree to destroy. The lock is free again when this returns.
+  // Null, with nothing changed, if the heap is exhausted.
   Node* detach();
   // Frees a detached tree, calling `checkpoint` (may be null) once per node.
   static void destroy(Node* tree, bool (*checkpoint)());
@@ -55,6 +57,7 @@ class OrderedIndex {
     Entry* separator = nullptr;
     Node* right = nullptr;
   };
+  bool reserve();
   Node* make(bool leaf);
   void free_node(Node* node);
   Split insert_into(Node* node, Entry* entry, bool rightmost);
@@ -66,6 +69,11 @@ class OrderedIndex {
 
   mutable SpinLock lock_;
   Node* root_;
+  uint32_t inner_levels_ = 0;  // above the leaves
+  // Taken before a change, so that it cannot fail half-way: a leaf, and an inner node for each
+  // level and for a new root.
+  std::vector<Node*> spare_leaves_;
+  std::vector<Node*> spare_inner_;
   std::atomic<size_t> bytes_{0};  // written under the lock, read without
 };
 

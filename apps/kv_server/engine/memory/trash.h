@@ -4,6 +4,7 @@
 // the lock is free again. Declare it before the lock guard. Not thread safe: one per operation.
 #pragma once
 
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,11 @@ class DeferredFree {
   void add(Entry* entry) { entry->next = std::exchange(entries_, entry); }
   void add(Blob* blob) { blob->next = std::exchange(blobs_, blob); }
   void add(BucketArray array) {
-    if (array) arrays_.push_back(std::move(array));
+    try {
+      if (array) arrays_.push_back(std::move(array));
+    } catch (const std::bad_alloc&) {
+      // Then it is freed at once.
+    }
   }
 
  private:

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/engine/rocksdb/error_log.h"
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+
+#include "base/log.h"
 
 namespace rubato::kv {
 namespace {
@@ -15,17 +13,13 @@ constexpr int64_t kSameMs = 60'000;
 constexpr int64_t kLineMs = 10'000;
 constexpr int64_t kMostAtOnce = 5;
 
-// Writes to the store wait for this call, so a line that standard error does not take at once is
-// left out. A pipe that is ready takes a line of at most PIPE_BUF whole.
-void write_to_stderr(const std::string& line) {
-  pollfd ready{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&ready, 1, 0) > 0) std::fprintf(stderr, "%s\n", line.c_str());
-}
+// Writes to the store wait for this call, and log_line does not.
+void write_to_log(const std::string& line) { log_line(LogLevel::kError, LogEvent::kStore, line); }
 
 }  // namespace
 
 ErrorLog::ErrorLog(Write write)
-    : write_(write ? std::move(write) : write_to_stderr), room_ms_(kMostAtOnce * kLineMs) {}
+    : write_(write ? std::move(write) : write_to_log), room_ms_(kMostAtOnce * kLineMs) {}
 
 void ErrorLog::say(std::string_view text) {
   const auto since_boot = std::chrono::steady_clock::now().time_since_epoch();
@@ -41,7 +35,6 @@ void ErrorLog::say_at(int64_t now_ms, std::string_view text) {
     return;
   }
   said_at_ms_[line] = now_ms;
-  line.insert(0, "rubato: store: ");
   if (left_out_ > 0) line += " (" + std::to_string(left_out_) + " lines before it left out)";
   left_out_ = 0;
   write_(line);

@@ -18,7 +18,7 @@ class ErrorLog {
  public:
   using Write = std::function<void(const std::string& line)>;
 
-  // To standard error, by default.
+  // To the log of the server, by default.
   explicit ErrorLog(Write write = {});
 
   void say(std::string_view text);

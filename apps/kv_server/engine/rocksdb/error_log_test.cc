@@ -18,19 +18,19 @@ struct Said {
   ErrorLog log{[this](const std::string& line) { lines.push_back(line); }};
 };
 
-TEST(ErrorLog, a_line_is_one_line_and_says_where_it_is_from) {
+TEST(ErrorLog, a_line_is_one_line) {
   Said said;
   said.log.say_at(1'000'000, "disk\nfull");
-  EXPECT_EQ(said.lines, Lines{"rubato: store: disk full"});
+  EXPECT_EQ(said.lines, Lines{"disk full"});
 }
 
 TEST(ErrorLog, the_same_line_is_said_once_a_minute) {
   Said said;
   for (int64_t ms = 0; ms < 60'000; ms += 10) said.log.say_at(1'000'000 + ms, "full");
-  EXPECT_EQ(said.lines, Lines{"rubato: store: full"});
+  EXPECT_EQ(said.lines, Lines{"full"});
   said.log.say_at(1'060'000, "full");
   ASSERT_EQ(said.lines.size(), 2U);
-  EXPECT_EQ(said.lines[1], "rubato: store: full (5999 lines before it left out)");
+  EXPECT_EQ(said.lines[1], "full (5999 lines before it left out)");
 }
 
 TEST(ErrorLog, a_line_that_nobody_takes_is_left_out) {
@@ -55,7 +55,7 @@ TEST(ErrorLog, of_many_different_lines_few_are_said_and_the_others_counted) {
   said.log.say_at(1'009'999, "too soon");
   said.log.say_at(1'010'000, "again");
   ASSERT_EQ(said.lines.size(), 6U);
-  EXPECT_EQ(said.lines[5], "rubato: store: again (996 lines before it left out)");
+  EXPECT_EQ(said.lines[5], "again (996 lines before it left out)");
 }
 
 }  // namespace

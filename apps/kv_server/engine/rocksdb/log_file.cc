@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/engine/rocksdb/log_file.h"
 
+#include <rocksdb/env.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -27,13 +29,23 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
   return table;
 }
 
-uint32_t crc32c(std::string_view bytes) {
-  static constexpr std::array<uint32_t, 256> kTable = make_crc_table();
-  uint32_t crc = ~uint32_t{0};
-  for (const char byte : bytes) {
-    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
+class Crc32c {
+ public:
+  void add(char byte) {
+    crc_ = (crc_ >> 8) ^ kTable[(crc_ ^ static_cast<unsigned char>(byte)) & 0xff];
   }
-  return ~crc;
+  uint32_t value() const { return ~crc_; }
+
+ private:
+  static constexpr std::array<uint32_t, 256> kTable = make_crc_table();
+
+  uint32_t crc_ = ~uint32_t{0};
+};
+
+uint32_t crc32c(std::string_view bytes) {
+  Crc32c crc;
+  for (const char byte : bytes) crc.add(byte);
+  return crc.value();
 }
 
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
@@ -98,12 +110,24 @@ bool ends_in_zeros(std::string_view block, size_t at) {
   return zeros_at < end && (block.size() > end || zeros_at + kOwnZeros <= end);
 }
 
+// True if the record's checksum is that of its data with another length: the record is whole, and
+// its length was changed.
+bool has_wrong_length(std::string_view block, size_t at) {
+  const Header header = header_at(block, at);
+  Crc32c crc;
+  crc.add(block[at + kHeaderBytes - 1]);
+  for (size_t length = 1; at + kHeaderBytes + length <= block.size(); ++length) {
+    crc.add(block[at + kHeaderBytes + length - 1]);
+    if (length != header.length && masked(crc.value()) == header.checksum) return true;
+  }
+  return false;
+}
+
 class Reader {
  public:
-  explicit Reader(const std::string& path) : file_(path, std::ios::binary), room_(kBlockBytes) {}
+  explicit Reader(rocksdb::SequentialFile& file) : file_(file), room_(kBlockBytes) {}
 
-  bool is_open() const { return file_.is_open(); }
-  bool failed() const { return file_.bad(); }
+  bool failed() const { return failed_; }
 
   LogFinding check() {
     LogFinding finding;
@@ -117,8 +141,17 @@ class Reader {
  private:
   bool next_block() {
     block_at_ += block_.size();
-    file_.read(room_.data(), static_cast<std::streamsize>(room_.size()));
-    block_ = {room_.data(), static_cast<size_t>(file_.gcount())};
+    size_t filled = 0;
+    rocksdb::Slice part;
+    do {  // a read may give less than there is
+      failed_ = !file_.Read(room_.size() - filled, &part, room_.data() + filled).ok();
+      if (failed_) break;
+      if (part.data() != room_.data() + filled) {
+        std::memcpy(room_.data() + filled, part.data(), part.size());
+      }
+      filled += part.size();
+    } while (!part.empty() && filled < room_.size());
+    block_ = {room_.data(), filled};
     return !block_.empty();
   }
   bool last_block() const { return block_.size() < kBlockBytes; }
@@ -143,6 +176,7 @@ class Reader {
   LogFinding judge(size_t at, const Header& header) {
     const uint64_t offset = block_at_ + at;
     const bool reaches_beyond = at + kHeaderBytes + header.length > block_.size();
+    if (has_wrong_length(block_, at)) return {LogState::kDamaged, offset, 0};
     const bool cut_off = last_block() && reaches_beyond && !any_sound_behind(block_, at);
     if (cut_off) return {LogState::kTorn, offset, 0};
     const bool never_written = all_zero(block_.substr(at));
@@ -160,7 +194,8 @@ class Reader {
     return true;
   }
 
-  std::ifstream file_;
+  rocksdb::SequentialFile& file_;
+  bool failed_ = false;
   std::vector<char> room_;
   std::string_view block_;
   uint64_t block_at_ = 0;
@@ -170,13 +205,17 @@ class Reader {
 
 }  // namespace
 
-Result<LogFinding> check_log(const std::string& path) {
-  Reader reader(path);
-  if (!reader.is_open()) return Error{"cannot read " + path};
-  LogFinding finding = reader.check();
+Result<LogFinding> check_log(rocksdb::Env& env, const std::string& path) {
+  std::unique_ptr<rocksdb::SequentialFile> file;
+  LogFinding finding;
+  rocksdb::Status status = env.GetFileSize(path, &finding.bytes);
+  if (status.ok()) status = env.NewSequentialFile(path, &file, rocksdb::EnvOptions());
+  if (!status.ok()) return Error{"cannot read " + path + ": " + status.ToString()};
+  const uint64_t bytes = finding.bytes;
+  Reader reader(*file);
+  finding = reader.check();
+  finding.bytes = bytes;
   if (reader.failed()) return Error{"cannot read " + path};
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  finding.bytes = static_cast<uint64_t>(file.tellg());
   return finding;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The records of RocksDB's write-ahead log, read without RocksDB, to tell the traces of a crash
-// from damage. RocksDB's recovery cannot: it takes a length that was flipped to reach past the end
-// of the file, a type of a recycled log, or a header of zeros for the end of the log, and drops the
-// later records in silence.
+// The records of RocksDB's write-ahead log and its manifest, read without RocksDB's reader, to tell
+// the traces of a crash from damage. RocksDB's recovery cannot: it takes a length that was flipped
+// to reach past the end of the file, a type of a recycled log, or a header of zeros for the end of
+// the log, and drops the later records in silence.
 //
 // A log is blocks of 32 KiB with records in them: checksum (CRC-32C of type and data, masked; 4
 // bytes), length (2), type (1), data; little endian. A write that does not fit in its block is
@@ -14,6 +14,10 @@
 #include <string>
 
 #include "base/result.h"
+
+namespace rocksdb {
+class Env;
+}
 
 namespace rubato::kv {
 
@@ -31,6 +35,6 @@ struct LogFinding {
 };
 
 // Fails with one line if the file cannot be read.
-Result<LogFinding> check_log(const std::string& path);
+Result<LogFinding> check_log(rocksdb::Env& env, const std::string& path);
 
 }  // namespace rubato::kv

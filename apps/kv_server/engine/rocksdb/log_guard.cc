@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kv_server/engine/rocksdb/log_guard.h"
 
+#include <rocksdb/env.h>
+
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "kv_server/engine/rocksdb/log_file.h"
 
 namespace rubato::kv {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* kNoteName = "LIVE_LOG";
 constexpr const char* kEnded = "ended";
+constexpr const char* kCurrent = "CURRENT";
+constexpr std::string_view kManifest = "MANIFEST-";
 // So many bytes of a damaged record's header are left, which show RocksDB that more was there.
 constexpr uint64_t kTornBytes = 3;
 
@@ -35,52 +36,64 @@ uint64_t log_number(const std::string& name) {
   return problem == std::errc() && stop == end ? number : 0;
 }
 
+// By a new file, so that a crash leaves the old or the new one.
+rocksdb::Status cut_file(rocksdb::Env& env, const std::string& path, uint64_t bytes) {
+  std::string kept;
+  rocksdb::Status status = rocksdb::ReadFileToString(&env, path, &kept);
+  if (!status.ok()) return status;
+  kept.resize(bytes);
+  const std::string fresh = path + ".cut";
+  status = rocksdb::WriteStringToFile(&env, kept, fresh, true);
+  return status.ok() ? env.RenameFile(fresh, path) : status;
+}
+
 }  // namespace
+
+std::string recover_advice() {
+  return "; --recover goes on with what can be read, and says what is lost";
+}
+
+std::vector<std::string> LogGuard::files() const {
+  std::vector<std::string> names;
+  env_.GetChildren(dir_, &names).PermitUncheckedError();
+  return names;
+}
 
 std::vector<uint64_t> LogGuard::logs() const {
   std::vector<uint64_t> found;
-  std::error_code trouble;
-  fs::directory_iterator it(dir_, trouble);
-  for (; !trouble && it != fs::directory_iterator(); it.increment(trouble)) {
-    const uint64_t number = log_number(it->path().filename().string());
-    if (number != 0) found.push_back(number);
+  for (const std::string& name : files()) {
+    if (const uint64_t number = log_number(name); number != 0) found.push_back(number);
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
 bool LogGuard::has_tables() const {
-  std::error_code trouble;
-  fs::directory_iterator it(dir_, trouble);
-  for (; !trouble && it != fs::directory_iterator(); it.increment(trouble)) {
-    if (it->path().extension() == ".sst") return true;
-  }
-  return false;
+  const std::vector<std::string> names = files();
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.ends_with(".sst"); });
 }
 
 LogGuard::Note LogGuard::read_note() const {
+  std::string bytes;
+  rocksdb::ReadFileToString(&env_, path(kNoteName), &bytes).PermitUncheckedError();
+  std::istringstream text(bytes);
   Note note;
   std::string word;
-  std::ifstream file(path(kNoteName));
-  if (!(file >> note.log)) return {};
-  note.ended = file >> word >> note.bytes && word == kEnded;
+  if (!(text >> note.log)) return {};
+  note.ended = text >> word >> note.bytes && word == kEnded;
   return note;
 }
 
 // Replaces the note only by a complete new one; if the disk is full the old note stays.
-void LogGuard::write_note(const Note& note) const {
+rocksdb::Status LogGuard::write_note(const Note& note, bool sync) const {
   const std::string fresh = path(std::string(kNoteName) + ".new");
-  std::ofstream file(fresh, std::ios::trunc);
-  file << note.log;
-  if (note.ended) file << ' ' << kEnded << ' ' << note.bytes;
-  file << '\n';
-  file.close();
-  std::error_code trouble;
-  if (file) {
-    fs::rename(fresh, path(kNoteName), trouble);
-  } else {
-    fs::remove(fresh, trouble);
-  }
+  std::string text = std::to_string(note.log);
+  if (note.ended) text.append(" ").append(kEnded).append(" ") += std::to_string(note.bytes);
+  rocksdb::Status status = rocksdb::WriteStringToFile(&env_, text + '\n', fresh, sync);
+  if (status.ok()) status = env_.RenameFile(fresh, path(kNoteName));
+  if (!status.ok()) env_.DeleteFile(fresh).PermitUncheckedError();
+  return status;
 }
 
 void LogGuard::note_newest() {
@@ -88,22 +101,90 @@ void LogGuard::note_newest() {
   const std::vector<uint64_t> all = logs();
   if (all.empty() || all.back() == newest_) return;
   newest_ = all.back();
-  write_note({newest_, false, 0});
+  write_note({newest_, false, 0}, false).PermitUncheckedError();
 }
 
 void LogGuard::note_clean_end() {
   const std::lock_guard guard(mutex_);
   const std::vector<uint64_t> all = logs();
-  std::error_code trouble;
   if (all.empty() || all.back() != newest_) return;
-  const uint64_t bytes = fs::file_size(path(log_name(all.back())), trouble);
-  if (!trouble) write_note({all.back(), true, bytes});
+  uint64_t bytes = 0;
+  const bool known = env_.GetFileSize(path(log_name(all.back())), &bytes).ok();
+  if (known) write_note({all.back(), true, bytes}, false).PermitUncheckedError();
+}
+
+Status LogGuard::seal() const {
+  const std::vector<uint64_t> all = logs();
+  Note note{all.empty() ? 0 : all.back(), true, 0};
+  rocksdb::Status status;
+  for (const uint64_t number : all) {
+    const std::string name = log_name(number);
+    const Result<LogFinding> checked = check_log(env_, path(name));
+    if (!checked.ok()) return Error{checked.error()};
+    const LogFinding& log = checked.value();
+    if (log.state == LogState::kDamaged) {
+      return Error{path(name) + " is damaged at byte " + std::to_string(log.offset)};
+    }
+    const bool torn = log.state == LogState::kTorn;
+    if (number != note.log) continue;
+    note.bytes = torn ? log.offset : log.bytes;
+    if (torn) status = cut_file(env_, path(name), note.bytes);
+  }
+  if (status.ok()) status = write_note(note, true);
+  if (!status.ok()) return Error{"cannot write in " + dir_ + ": " + status.ToString()};
+  return Done{};
+}
+
+// A crash while a database was made leaves a manifest without CURRENT, and no tables or logs.
+Result<std::string> LogGuard::manifest_trouble() const {
+  std::string text;
+  if (env_.FileExists(path(kCurrent)).IsNotFound()) {
+    const Note note = read_note();
+    const bool in_use = !logs().empty() || has_tables() || note.log != 0 || note.ended;
+    return std::string(in_use ? "CURRENT is missing" : "");
+  }
+  const rocksdb::Status status = rocksdb::ReadFileToString(&env_, path(kCurrent), &text);
+  if (!status.ok()) return Error{"cannot read " + path(kCurrent) + ": " + status.ToString()};
+  const bool is_name = text.starts_with(kManifest) && text.ends_with('\n') &&
+                       text.find('\n') == text.size() - 1 && text.find('/') == text.npos;
+  if (!is_name) return std::string("CURRENT is damaged");
+  text.pop_back();
+  if (env_.FileExists(path(text)).IsNotFound()) return text + ", which CURRENT names, is missing";
+  return trouble_of(text);
+}
+
+Result<std::string> LogGuard::trouble_of(const std::string& manifest) const {
+  const Result<LogFinding> checked = check_log(env_, path(manifest));
+  if (!checked.ok()) return Error{checked.error()};
+  if (checked.value().state != LogState::kDamaged) return std::string();
+  return manifest + " is damaged at byte " + std::to_string(checked.value().offset) + " of " +
+         std::to_string(checked.value().bytes);
+}
+
+// The newest manifest is the right one: it is whole before CURRENT names it, and the older one is
+// removed after that.
+Status LogGuard::remake_current(std::string& manifest) const {
+  for (const std::string& name : files()) {
+    const bool longer = name.size() > manifest.size();
+    if (!name.starts_with(kManifest)) continue;
+    if (longer || (name.size() == manifest.size() && name > manifest)) manifest = name;
+  }
+  if (manifest.empty()) return Error{"there is no manifest"};
+  const auto trouble = trouble_of(manifest);
+  if (!trouble.ok()) return Error{trouble.error()};
+  if (!trouble.value().empty()) return Error{trouble.value()};
+  const std::string fresh = path("CURRENT.new");
+  rocksdb::Status status = rocksdb::WriteStringToFile(&env_, manifest + '\n', fresh, true);
+  if (status.ok()) status = env_.RenameFile(fresh, path(kCurrent));
+  if (!status.ok()) return Error{"cannot write " + path(kCurrent) + ": " + status.ToString()};
+  return Done{};
 }
 
 // A database that was open once has its newest log or a newer one; else a log is missing.
 void LogGuard::look_for_newest(const std::vector<uint64_t>& logs, const Note& note,
                                std::vector<Trouble>& found) const {
   const uint64_t newest = logs.empty() ? 0 : logs.back();
+  if (newest == 0 && note.log == 0 && note.ended) return;  // a backup without a log
   const bool was_open = note.log != 0 || has_tables();
   if (newest >= note.log && (newest != 0 || !was_open)) return;
   Trouble gone;
@@ -119,7 +200,7 @@ Result<std::vector<LogGuard::Trouble>> LogGuard::look() const {
   const std::vector<uint64_t> all = logs();
   for (const uint64_t number : all) {
     const std::string name = log_name(number);
-    const Result<LogFinding> checked = check_log(path(name));
+    const Result<LogFinding> checked = check_log(env_, path(name));
     if (!checked.ok()) return Error{checked.error()};
     const LogFinding& log = checked.value();
     const bool ended = note.ended && note.log == number;
@@ -140,13 +221,21 @@ Result<std::vector<LogGuard::Trouble>> LogGuard::look() const {
   return found;
 }
 
+// Of a damaged manifest nothing is left out: which tables are in use would be a guess.
+Error LogGuard::damaged(const std::string& what) const {
+  return {"the database in " + dir_ + " is damaged: " + what +
+          (what.starts_with(kManifest) ? "; start with a backup, --recover cannot mend this"
+                                       : recover_advice())};
+}
+
 Status LogGuard::check() const {
+  auto trouble_of_manifest = manifest_trouble();
+  if (!trouble_of_manifest.ok()) return Error{trouble_of_manifest.error()};
+  if (!trouble_of_manifest->empty()) return damaged(*trouble_of_manifest);
   auto found = look();
   if (!found.ok()) return Error{found.error()};
   for (const Trouble& trouble : *found) {
-    if (trouble.filled_up) continue;
-    return Error{"the database in " + dir_ + " is damaged: " + trouble.log + " " + trouble.what +
-                 "; --recover goes on with what can be read, and says what is lost"};
+    if (!trouble.filled_up) return damaged(trouble.log + " " + trouble.what);
   }
   for (const Trouble& trouble : *found) {
     if (Status done = cut(trouble); !done.ok()) return done;
@@ -155,21 +244,22 @@ Status LogGuard::check() const {
 }
 
 Status LogGuard::cut(const Trouble& trouble) const {
-  std::error_code problem;
-  fs::resize_file(path(trouble.log), trouble.offset, problem);
-  if (problem) return Error{"cannot cut " + path(trouble.log) + ": " + problem.message()};
+  const rocksdb::Status status = cut_file(env_, path(trouble.log), trouble.offset);
+  if (!status.ok()) return Error{"cannot cut " + path(trouble.log) + ": " + status.ToString()};
   return Done{};
 }
 
 Status LogGuard::set_aside(const Trouble& trouble, std::string& copy) const {
   if (trouble.offset == trouble.bytes) return Done{};  // all there is stays
-  std::error_code problem;
   const std::string log = path(trouble.log);
   copy = log + ".damaged";
-  for (int i = 2; fs::exists(copy); ++i) copy = log + ".damaged" + std::to_string(i);
-  fs::copy_file(log, copy, problem);
-  if (!problem) fs::resize_file(log, std::min(trouble.offset + kTornBytes, trouble.bytes), problem);
-  if (problem) return Error{"cannot set " + log + " aside: " + problem.message()};
+  for (int i = 2; env_.FileExists(copy).ok(); ++i) copy = log + ".damaged" + std::to_string(i);
+  std::string bytes;
+  rocksdb::Status status = rocksdb::ReadFileToString(&env_, log, &bytes);
+  if (status.ok()) status = rocksdb::WriteStringToFile(&env_, bytes, copy, true);
+  const uint64_t kept = std::min(trouble.offset + kTornBytes, trouble.bytes);
+  if (status.ok()) status = cut_file(env_, log, kept);
+  if (!status.ok()) return Error{"cannot set " + log + " aside: " + status.ToString()};
   return Done{};
 }
 
@@ -177,6 +267,14 @@ Result<std::vector<std::string>> LogGuard::recover() const {
   auto found = look();
   if (!found.ok()) return Error{found.error()};
   std::vector<std::string> lost;
+  auto manifest = manifest_trouble();
+  if (!manifest.ok()) return Error{manifest.error()};
+  if (!manifest->empty()) {
+    const bool of_current = manifest->starts_with("CURRENT");
+    std::string name;
+    if (!of_current || !remake_current(name).ok()) return damaged(*manifest);
+    lost.push_back(*manifest + ": it is made again and names " + name + ", and nothing is lost");
+  }
   for (const Trouble& trouble : *found) {
     if (trouble.missing) {
       lost.push_back(trouble.log + " " + trouble.what + ": what was written to it is lost");

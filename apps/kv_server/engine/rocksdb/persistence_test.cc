@@ -11,13 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <rocksdb/db.h>
-
 #include <fstream>
 
 #include "base/prng.h"
-#include "kv_server/engine/hash.h"
-#include "kv_server/engine/rocksdb/encoding.h"
 #include "kv_server/engine/rocksdb/testing.h"
 
 namespace rubato::kv {
@@ -148,55 +144,6 @@ TEST(RocksPersistence, what_cannot_be_opened_is_refused_in_one_line) {
     std::ofstream(locked.path() + "/CURRENT") << "MANIFEST-999999\n";
     const std::string line = refusal(locked.path());
     return !line.empty() && line.find('\n') == line.npos ? 0 : 1;
-  }), 0);
-}
-
-// A database as servers before format 2 have written it, with the key "old" in it.
-void make_format_1(const std::string& dir) {
-  rocksdb::DBOptions options;
-  options.create_if_missing = true;
-  options.create_missing_column_families = true;
-  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
-  for (const char* name : {"default", "order", "expiry", "meta"}) {
-    wanted.emplace_back(name, rocksdb::ColumnFamilyOptions());
-  }
-  std::vector<rocksdb::ColumnFamilyHandle*> families;
-  rocksdb::DB* db = nullptr;
-  if (!rocksdb::DB::Open(options, dir, wanted, &families, &db).ok()) _exit(4);
-  const rocksdb::WriteOptions write;
-  const uint64_t seed = 42;
-  db->Put(write, families[3], "format", stored_word(1)).PermitUncheckedError();
-  db->Put(write, families[3], "seed", stored_word(seed)).PermitUncheckedError();
-  db->Put(write, families[0], "old", stored_word(0) + "value").PermitUncheckedError();
-  db->Put(write, families[1], ordered_key(hash_key("old", seed), "old"), "").PermitUncheckedError();
-  for (rocksdb::ColumnFamilyHandle* family : families) db->DestroyColumnFamilyHandle(family);
-  delete db;
-}
-
-TEST(RocksPersistence, a_directory_from_before_versions_is_read_and_written) {
-  TempDir dir;
-  const auto version_of = [](Engine& engine, std::string_view expected) {
-    uint64_t found = 0;
-    engine.get_versioned("old", [&](std::string_view value, uint64_t version) {
-      if (value == expected) found = version;
-    });
-    return found;
-  };
-  EXPECT_EQ(in_child([&] {
-    make_format_1(dir.path());
-    return 0;
-  }), 0);
-  EXPECT_EQ(in_child([&] {
-    const auto engine = open_in(dir.path(), Durability::kAsync);
-    if (version_of(*engine, "value") != kNoVersion) return 1;
-    engine->update("old", [](const Current&) { return Change::expire(int64_t{1} << 60); });
-    if (version_of(*engine, "value") != kNoVersion) return 2;
-    engine->set("old", "new");
-    return version_of(*engine, "new") > kNoVersion ? 0 : 3;
-  }), 0);
-  EXPECT_EQ(in_child([&] {
-    const auto engine = open_in(dir.path(), Durability::kAsync);
-    return version_of(*engine, "new") > kNoVersion ? 0 : 1;
   }), 0);
 }
 

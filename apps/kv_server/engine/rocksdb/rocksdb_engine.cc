@@ -8,6 +8,9 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
 
 #include "kv_server/engine/hash.h"
 #include "kv_server/engine/rocksdb/encoding.h"
@@ -17,19 +20,81 @@ namespace rubato::kv {
 namespace {
 
 constexpr int64_t kResumeEveryMs = 1000;
+constexpr const char* kMarkName = "mark";
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
 }  // namespace
 
+struct RocksEngine::Together {
+  const RocksEngine* engine = nullptr;
+  rocksdb::WriteBatch batch;
+  Delta delta;
+  std::map<std::string, std::optional<std::string>, std::less<>> records;  // by key, as written
+
+  static thread_local Together* of_thread;
+};
+thread_local RocksEngine::Together* RocksEngine::Together::of_thread = nullptr;
+
+// The stripes of some keys stay locked, in their order, until it ends.
+class RocksEngine::StripesLocked {
+ public:
+  // Indices in their order, each once.
+  StripesLocked(RocksEngine& engine, std::span<const size_t> indices) {
+    if (engine.together() != nullptr) return;  // all are
+    guards_.reserve(indices.size());
+    for (const size_t i : indices) guards_.emplace_back(engine.stripes_[i]);
+  }
+
+ private:
+  std::vector<std::unique_lock<std::mutex>> guards_;
+};
+
+RocksEngine::Together* RocksEngine::together() const {
+  Together* const of_thread = Together::of_thread;
+  return of_thread != nullptr && of_thread->engine == this ? of_thread : nullptr;
+}
+
+Outcome RocksEngine::exclusively(FunctionRef<void()> body) {
+  std::vector<size_t> all(kStripes);
+  std::iota(all.begin(), all.end(), size_t{0});
+  const StripesLocked locked(*this, all);
+  Together together;
+  together.engine = this;
+  {
+    struct Scope {
+      explicit Scope(Together& of_body) { Together::of_thread = &of_body; }
+      ~Scope() { Together::of_thread = nullptr; }
+    };
+    const Scope scope(together);
+    body();
+  }
+  if (together.batch.Count() == 0) return Outcome::kDone;
+  return write(together.batch, together.delta, Sync::kAsDurability);
+}
+
 // Reads the record of a key; `out` points into `raw`. False = the storage failed (fail was called).
 bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out) {
+  if (const Together* const written = together(); written != nullptr) {
+    const auto record = written->records.find(key);
+    if (record != written->records.end()) {
+      if (!record->second) return true;
+      raw.PinSelf(*record->second);
+      return parse({raw.data(), raw.size()}, out);
+    }
+  }
   const rocksdb::Status status =
       db_->Get(rocksdb::ReadOptions(), family(kData), slice(key), &raw);
   if (status.IsNotFound()) return true;
-  const auto stored = status.ok() ? parse_value({raw.data(), raw.size()}) : std::nullopt;
+  if (status.ok()) return parse({raw.data(), raw.size()}, out);
+  fail(status);
+  return false;
+}
+
+bool RocksEngine::parse(std::string_view record, Stored& out) {
+  const auto stored = parse_value(record);
   if (!stored) {
-    fail(status.ok() ? rocksdb::Status::Corruption("a value without a header") : status);
+    fail(rocksdb::Status::Corruption("a value without a header"));
     return false;
   }
   out.is_there = true;
@@ -86,13 +151,26 @@ Outcome RocksEngine::erase(std::string_view key) {
 
 Outcome RocksEngine::update(std::string_view key, Updater updater) {
   const uint64_t hash = hash_key(key, seed_);
-  const std::lock_guard guard(stripe(hash));
+  const size_t index = hash % kStripes;
+  const StripesLocked locked(*this, {&index, 1});
   rocksdb::PinnableSlice raw;
   Stored stored;
   if (!load(key, raw, stored)) return Outcome::kFailed;
+  return write_what([&](rocksdb::WriteBatch& batch, Delta& delta) {
+    return add(batch, key, hash, stored, updater(stored.current), delta);
+  });
+}
+
+// Writes what `adds` puts into a batch, if it says that there is something: at once, or with all
+// else that the body of exclusively() writes.
+template <class F>
+Outcome RocksEngine::write_what(F&& adds) {
+  if (Together* const later = together(); later != nullptr) {
+    return adds(later->batch, later->delta) ? Outcome::kDone : Outcome::kNone;
+  }
   rocksdb::WriteBatch batch;
   Delta delta;
-  if (!add(batch, key, hash, stored, updater(stored.current), delta)) return Outcome::kNone;
+  if (!adds(batch, delta)) return Outcome::kNone;
   return write(batch, delta, Sync::kAsDurability);
 }
 
@@ -106,9 +184,7 @@ Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpd
   }
   std::sort(locked.begin(), locked.end());
   locked.erase(std::unique(locked.begin(), locked.end()), locked.end());
-  std::vector<std::unique_lock<std::mutex>> guards;
-  guards.reserve(locked.size());
-  for (const size_t i : locked) guards.emplace_back(stripes_[i]);
+  const StripesLocked guards(*this, locked);
 
   std::vector<rocksdb::PinnableSlice> raw(size);
   std::vector<Stored> stored(size);
@@ -119,13 +195,31 @@ Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpd
     currents[i] = stored[i].current;
   }
   updater(currents, changes);
-  rocksdb::WriteBatch batch;
-  Delta delta;
-  bool changed = false;
-  for (size_t i = 0; i < size; ++i) {
-    changed = add(batch, keys[i], hashes[i], stored[i], changes[i], delta) || changed;
+  return write_what([&](rocksdb::WriteBatch& batch, Delta& delta) {
+    bool changed = false;
+    for (size_t i = 0; i < size; ++i) {
+      changed = add(batch, keys[i], hashes[i], stored[i], changes[i], delta) || changed;
+    }
+    return changed;
+  });
+}
+
+Outcome RocksEngine::get_many(std::span<const std::string_view> keys, ManySink sink) {
+  std::vector<std::string> values;
+  std::vector<bool> exists;
+  values.reserve(keys.size());
+  const Outcome outcome = update_many(keys, [&](std::span<const Current> now, std::span<Change>) {
+    for (const Current& current : now) {
+      values.emplace_back(current.value);
+      exists.push_back(current.exists);
+      (current.exists ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
+    }
+  });
+  if (outcome == Outcome::kFailed) return outcome;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    sink(i, exists[i] ? std::optional<std::string_view>(values[i]) : std::nullopt);
   }
-  return changed ? write(batch, delta, Sync::kAsDurability) : Outcome::kNone;
+  return Outcome::kDone;
 }
 
 bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
@@ -162,6 +256,9 @@ void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint
   const rocksdb::Slice value_parts[2] = {header, slice(written.value)};
   batch.Put(family(kData), rocksdb::SliceParts(&key_slice, 1),
             rocksdb::SliceParts(value_parts, 2)).PermitUncheckedError();
+  if (Together* const later = together(); later != nullptr) {
+    later->records[std::string(key)] = header + std::string(written.value);
+  }
   if (!old.is_there) {
     batch.Put(family(kOrder), ordered_key(hash, key), "").PermitUncheckedError();
     ++delta.keys;
@@ -182,6 +279,9 @@ void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint
 void RocksEngine::add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
                             const Stored& old, Delta& delta) {
   batch.Delete(family(kData), slice(key)).PermitUncheckedError();
+  if (Together* const later = together(); later != nullptr) {
+    later->records[std::string(key)] = std::nullopt;
+  }
   batch.Delete(family(kOrder), ordered_key(hash, key)).PermitUncheckedError();
   --delta.keys;
   if (!old.current.exists) ++delta.expired;
@@ -193,12 +293,18 @@ void RocksEngine::add_erase(rocksdb::WriteBatch& batch, std::string_view key, ui
 
 // RocksDB writes waiting batches of all threads as one group with one fsync.
 Outcome RocksEngine::write(rocksdb::WriteBatch& batch, const Delta& delta, Sync sync) {
+  if (writes_.refusing()) {
+    const std::lock_guard guard(error_lock_);
+    error_ = writes_.reason();
+    return Outcome::kFailed;
+  }
+  if (wants_mark_.load(std::memory_order_acquire)) put_mark();
   rocksdb::WriteOptions options;
   options.sync = sync_ && sync == Sync::kAsDurability;
   const rocksdb::Status status = db_->Write(options, &batch);
   if (!status.ok()) {
-    broken_.store(true, std::memory_order_relaxed);
-    return fail(status);
+    writes_.refused(note_error(status));
+    return Outcome::kFailed;
   }
   keys_.fetch_add(delta.keys, std::memory_order_relaxed);
   volatile_keys_.fetch_add(delta.volatile_keys, std::memory_order_relaxed);
@@ -207,23 +313,39 @@ Outcome RocksEngine::write(rocksdb::WriteBatch& batch, const Delta& delta, Sync 
 }
 
 Outcome RocksEngine::fail(const rocksdb::Status& status) {
-  std::string text = status.ToString();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  error_log_.say(text);
-  const std::lock_guard guard(error_lock_);
-  error_ = std::move(text);
+  error_log_.say(note_error(status));
   return Outcome::kFailed;
 }
 
-// After a failed write RocksDB takes no more writes. It checks itself every five seconds whether a
-// full disk has room again; after other errors the caller must ask it to resume, and after an error
-// that it calls fatal (a log that cannot be written for another reason) it must be opened again.
+// Keeps the error for replies; returns its line.
+std::string RocksEngine::note_error(const rocksdb::Status& status) {
+  std::string text = status.ToString();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const std::lock_guard guard(error_lock_);
+  error_ = text;
+  return text;
+}
+
+// After a failed write RocksDB takes no more writes until it is asked to resume, but that it tries
+// itself after a full disk.
 void RocksEngine::try_to_resume() {
-  if (!broken_.load(std::memory_order_relaxed)) return;
+  if (!writes_.refusing()) return;
   const int64_t now_ms = clock_.now_ms();
   if (now_ms < resume_at_ms_.load(std::memory_order_relaxed)) return;
   resume_at_ms_.store(now_ms + kResumeEveryMs, std::memory_order_relaxed);
-  if (db_->Resume().ok()) broken_.store(false, std::memory_order_relaxed);
+  if (!db_->Resume().ok()) return;
+  put_mark();
+  writes_.taken();
+}
+
+// A record that is in memory only. RocksDB resumes by writing what is in memory to tables, which
+// begins a new log; if nothing is there it goes on with the log that failed, which aborts the
+// process.
+void RocksEngine::put_mark() {
+  wants_mark_.store(false, std::memory_order_release);
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  db_->Put(options, family(kMeta), kMarkName, "").PermitUncheckedError();
 }
 
 std::string RocksEngine::error() const {
@@ -233,6 +355,7 @@ std::string RocksEngine::error() const {
 
 uint64_t RocksEngine::size() const {
   int64_t keys = keys_.load(std::memory_order_relaxed);
+  if (const Together* const later = together(); later != nullptr) keys += later->delta.keys;
   if (!exact_.load(std::memory_order_acquire)) keys += estimate_.load(std::memory_order_relaxed);
   return static_cast<uint64_t>(std::max<int64_t>(keys, 0));
 }

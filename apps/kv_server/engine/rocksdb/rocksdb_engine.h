@@ -28,27 +28,40 @@
 #include <vector>
 
 #include "kv_server/engine/engine.h"
+#include "kv_server/engine/rocksdb/backup.h"
 #include "kv_server/engine/rocksdb/error_log.h"
 #include "kv_server/engine/rocksdb/log_guard.h"
+#include "kv_server/engine/rocksdb/write_state.h"
 
 namespace rocksdb {
 class Cache;
 class ColumnFamilyHandle;
 class DB;
+class Env;
+class FileSystem;
 class Iterator;
 class PinnableSlice;
 class Snapshot;
 class Status;
 class WriteBatch;
+struct ColumnFamilyDescriptor;
+struct DBOptions;
 struct ReadOptions;
 enum class WALRecoveryMode : char;
 }  // namespace rocksdb
 
 namespace rubato::kv {
 
+// What the engine stands on.
+struct StoreMedium {
+  std::shared_ptr<rocksdb::FileSystem> files;  // null = that of the system
+  size_t write_buffer_bytes = size_t{32} << 20;  // of a family, before it becomes a table
+};
+
 class RocksEngine final : public Engine {
  public:
-  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options,
+                                              const StoreMedium& medium = {});
   ~RocksEngine() override;
 
   Outcome get(std::string_view key, ValueSink sink) override;
@@ -58,6 +71,8 @@ class RocksEngine final : public Engine {
   Outcome erase(std::string_view key) override;
   Outcome update(std::string_view key, Updater updater) override;
   Outcome update_many(std::span<const std::string_view> keys, ManyUpdater updater) override;
+  Outcome exclusively(FunctionRef<void()> body) override;
+  Outcome get_many(std::span<const std::string_view> keys, ManySink sink) override;
   Outcome scan(uint64_t& cursor, size_t count, KeyVisitor visit) override;
   Outcome keys(const KeyRange& range, KeyVisitor visit) override;
   Outcome range(const KeyRange& range, uint64_t limit, ItemVisitor visit) override;
@@ -68,8 +83,11 @@ class RocksEngine final : public Engine {
   uint64_t expire_some(uint32_t limit) override;
   EngineStats stats() const override;
   void set_maxmemory(uint64_t) override {}
+  void set_eviction(Eviction) override {}
   std::string_view name() const override { return "rocksdb"; }
   std::string error() const override;
+  Status backup(const std::string& dir) override { return make_backup(*db_, *env_, dir_, dir); }
+  std::string refusing() const override { return writes_.reason(); }
 
  private:
   static constexpr size_t kStripes = 1024;
@@ -88,11 +106,28 @@ class RocksEngine final : public Engine {
     int64_t expired = 0;
   };
 
-  explicit RocksEngine(const EngineOptions& options);
+  // What the body of exclusively() writes, until all of it is written at once.
+  struct Together;
+  class StripesLocked;
+
+  // A table that cannot be read.
+  struct BadTable {
+    std::string name;
+    std::string what;
+    std::string keys;  // that are hit
+  };
+
+  RocksEngine(const EngineOptions& options, const StoreMedium& medium);
   Status start();
   Error open_error(const rocksdb::Status& status) const;
   Status check_log_files(std::vector<std::string>& lost);
+  rocksdb::DBOptions database_options(rocksdb::WALRecoveryMode mode);
+  std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors() const;
   rocksdb::Status open_database(rocksdb::WALRecoveryMode mode);
+  void close_database();
+  Error damage_error(const rocksdb::Status& status);
+  rocksdb::Status read_table(const std::string& path, bool all_blocks);
+  std::vector<BadTable> bad_tables(uint64_t most_bytes);
   Status open_strictly();
   Status open_recovering();
   Status reconcile();
@@ -110,7 +145,9 @@ class RocksEngine final : public Engine {
   bool pause() const { return checkpoint_ != nullptr && checkpoint_(); }
   std::mutex& stripe(uint64_t hash) { return stripes_[hash % kStripes]; }
 
+  Together* together() const;
   bool load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out);
+  bool parse(std::string_view record, Stored& out);
   bool may_have_expired() const;
   // Adds the change to the batch; false = nothing to do.
   bool add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
@@ -126,10 +163,14 @@ class RocksEngine final : public Engine {
   uint64_t next_version() { return versions_.fetch_add(1, std::memory_order_relaxed); }
   void add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
                  const Stored& old, Delta& delta);
+  template <class F>
+  Outcome write_what(F&& adds);
   Outcome write(rocksdb::WriteBatch& batch, const Delta& delta, Sync sync);
   Outcome fail(const rocksdb::Status& status);
+  std::string note_error(const rocksdb::Status& status);
   uint32_t expire_batch(uint32_t limit);
   void try_to_resume();
+  void put_mark();
   Outcome walk(const KeyRange& range, bool values, ItemVisitor visit);
   bool is_live(std::string_view key);
 
@@ -139,8 +180,12 @@ class RocksEngine final : public Engine {
   const bool sync_;
   const uint32_t table_files_;
   const bool recover_;
+  const size_t write_buffer_bytes_;
+  bool has_bad_tables_ = false;  // found by recovery
+  const std::unique_ptr<rocksdb::Env> env_;
   LogGuard guard_;
   ErrorLog error_log_;
+  WriteState writes_{error_log_};
   uint64_t seed_ = 0;
   std::shared_ptr<rocksdb::Cache> cache_;
   std::unique_ptr<rocksdb::DB> db_;
@@ -162,8 +207,8 @@ class RocksEngine final : public Engine {
   std::atomic<uint64_t> versions_;  // of the next write; stored with each value
   std::atomic<int64_t> expire_from_ms_{0};  // no expiry before this is left
 
-  std::atomic<bool> broken_{false};  // a write failed since the last success
   std::atomic<int64_t> resume_at_ms_{0};
+  std::atomic<bool> wants_mark_{false};
   mutable std::mutex error_lock_;
   std::string error_;
 };

@@ -4,6 +4,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
@@ -12,10 +13,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <random>
 
 #include "kv_server/engine/rocksdb/encoding.h"
+#include "kv_server/engine/rocksdb/retryable_files.h"
 #include "kv_server/engine/rocksdb/rocksdb_engine.h"
 
 namespace rubato::kv {
@@ -23,12 +24,12 @@ namespace rubato::kv {
 namespace {
 
 constexpr size_t kCacheBytes = size_t{64} << 20;
-constexpr size_t kWriteBufferBytes = size_t{32} << 20;
 constexpr int kBloomBits = 10;
 constexpr uint64_t kFormat = 2;
 constexpr uint64_t kOldestFormat = 1;
 constexpr uint64_t kCountStep = 1024;  // keys counted between two looks at the stop flag
 
+constexpr const char* kMetaFamily = "meta";
 constexpr std::string_view kFormatName = "format";
 constexpr std::string_view kSeedName = "seed";
 constexpr std::string_view kKeysName = "keys";
@@ -47,13 +48,13 @@ std::string one_line(std::string text) {
 }
 
 rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache,
-                                            bool bloom) {
+                                            bool bloom, size_t write_buffer_bytes) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
   if (bloom) table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
   rocksdb::ColumnFamilyOptions options;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  options.write_buffer_size = kWriteBufferBytes;
+  options.write_buffer_size = write_buffer_bytes;
   options.level_compaction_dynamic_level_bytes = true;
   return options;
 }
@@ -82,44 +83,84 @@ class ErrorsOnly final : public rocksdb::Logger {
 // A memtable is sealed together with its log: from then on there is a newer log.
 class Watch final : public rocksdb::EventListener {
  public:
-  Watch(LogGuard& guard, ErrorLog& log) : guard_(guard), log_(log) {}
+  using Reason = rocksdb::BackgroundErrorReason;
+
+  Watch(LogGuard& guard, ErrorLog& log, WriteState& writes, std::atomic<bool>& wants_mark)
+      : guard_(guard), log_(log), writes_(writes), wants_mark_(wants_mark) {}
 
   void OnMemTableSealed(const rocksdb::MemTableInfo&) override { guard_.note_newest(); }
-  void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* status) override {
-    const bool stops = status->severity() >= rocksdb::Status::Severity::kHardError;
-    log_.say((stops ? "no more writes are taken until this is over: " : "in the background: ") +
-             status->ToString());
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
+    if (info.cf_name == kMetaFamily) wants_mark_.store(true, std::memory_order_release);
+  }
+  void OnBackgroundError(Reason reason, rocksdb::Status* status) override {
+    if (stops_writes(reason, *status)) {
+      writes_.refused(one_line(status->ToString()));
+    } else {
+      log_.say("in the background: " + status->ToString());
+    }
   }
   void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
-    if (info.new_bg_error.ok()) log_.say("writes are taken again");
+    if (info.new_bg_error.ok()) writes_.taken();
   }
 
  private:
+  // RocksDB tells of errors that it will retry before it gives them a severity.
+  static bool stops_writes(Reason reason, const rocksdb::Status& status) {
+    using Severity = rocksdb::Status::Severity;
+    const bool only_behind = reason == Reason::kCompaction || reason == Reason::kFlushNoWAL ||
+                             reason == Reason::kManifestWriteNoWAL;
+    return status.severity() >= Severity::kHardError ||
+           (status.severity() == Severity::kNoError && !only_behind);
+  }
+
   LogGuard& guard_;
   ErrorLog& log_;
+  WriteState& writes_;
+  std::atomic<bool>& wants_mark_;
 };
-
-rocksdb::DBOptions database_options(uint32_t table_files) {
-  rocksdb::DBOptions options;
-  options.create_if_missing = true;
-  options.create_missing_column_families = true;
-  options.max_open_files = static_cast<int>(table_files);
-  options.bytes_per_sync = 1 << 20;
-  // LogGuard knows the newest log; this option detects older logs that are gone or cut.
-  options.track_and_verify_wals_in_manifest = true;
-  return options;
-}
 
 }  // namespace
 
-RocksEngine::RocksEngine(const EngineOptions& options)
+rocksdb::DBOptions RocksEngine::database_options(rocksdb::WALRecoveryMode mode) {
+  rocksdb::DBOptions options;
+  options.env = env_.get();
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  options.max_open_files = static_cast<int>(table_files_);
+  options.bytes_per_sync = 1 << 20;
+  // LogGuard knows the newest log; this option detects older logs that are gone or cut.
+  options.track_and_verify_wals_in_manifest = !recover_;
+  options.paranoid_checks = !recover_;  // else one bad table keeps it from opening
+  options.wal_recovery_mode = mode;
+  // The engine asks to resume itself: RocksDB 7.8's own thread for it, if the database is closed
+  // while it waits, never says that it has ended, and the close hangs.
+  options.max_bgerror_resume_count = 0;
+  options.avoid_flush_during_shutdown = true;  // the mark need not be kept
+  options.info_log = std::make_shared<ErrorsOnly>(error_log_);
+  options.listeners.push_back(std::make_shared<Watch>(guard_, error_log_, writes_, wants_mark_));
+  return options;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> RocksEngine::family_descriptors() const {
+  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
+  const char* const names[kFamilies] = {"default", "order", "expiry", kMetaFamily};
+  for (size_t f = 0; f < kFamilies; ++f) {
+    wanted.emplace_back(names[f], family_options(cache_, f == kData, write_buffer_bytes_));
+  }
+  return wanted;
+}
+
+RocksEngine::RocksEngine(const EngineOptions& options, const StoreMedium& medium)
     : clock_(options.clock != nullptr ? *options.clock : system_clock()),
       checkpoint_(options.checkpoint),
       dir_(options.dir),
       sync_(options.durability == Durability::kSync),
       table_files_(options.table_files),
       recover_(options.recover),
-      guard_(options.dir),
+      write_buffer_bytes_(medium.write_buffer_bytes),
+      env_(rocksdb::NewCompositeEnv(with_retryable_writes(
+          medium.files != nullptr ? medium.files : rocksdb::FileSystem::Default()))),
+      guard_(options.dir, *env_),
       seed_(options.hash_seed),
       random_(std::random_device{}()),
       versions_((random_word() >> 2) + kNoVersion + 1) {}
@@ -128,32 +169,31 @@ Result<std::unique_ptr<Engine>> open_rocksdb_engine(const EngineOptions& options
   return RocksEngine::open(options);
 }
 
-Result<std::unique_ptr<Engine>> RocksEngine::open(const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> RocksEngine::open(const EngineOptions& options,
+                                                  const StoreMedium& medium) {
   if (options.dir.empty()) return Error{"the rocksdb engine takes a directory (--dir PATH)"};
-  std::error_code trouble;
-  if (std::filesystem::exists(options.dir, trouble) &&
-      !std::filesystem::is_directory(options.dir, trouble)) {
-    return Error{options.dir + " is not a directory"};
+  auto engine = std::unique_ptr<RocksEngine>(new RocksEngine(options, medium));
+  const rocksdb::Status made = engine->env_->CreateDirIfMissing(options.dir);
+  if (!made.ok()) {
+    return Error{"cannot use the directory " + options.dir + ": " + one_line(made.ToString())};
   }
-  trouble.clear();
-  std::filesystem::create_directory(options.dir, trouble);
-  if (trouble) {
-    return Error{"cannot create the directory " + options.dir + ": " + trouble.message()};
-  }
-  auto engine = std::unique_ptr<RocksEngine>(new RocksEngine(options));
   Status started = engine->start();
   if (!started.ok()) return Error{started.error()};
   return std::unique_ptr<Engine>(std::move(engine));
 }
 
 Error RocksEngine::open_error(const rocksdb::Status& status) const {
-  const std::string text = one_line(status.ToString());
+  std::string text = one_line(status.ToString());
+  // RocksDB looks for a missing table by its older name, too, and names that one.
+  if (const size_t at = text.find(".ldb: "); at != text.npos) text.replace(at, 4, ".sst");
   const bool locked = text.find("lock file") != std::string::npos ||
                       text.find("lock hold") != std::string::npos;
   if (locked && text.find("ermission") == std::string::npos) {
     return {"the database in " + dir_ + " is in use by another process"};
   }
-  if (status.IsCorruption()) return {"the database in " + dir_ + " is damaged: " + text};
+  if (status.IsCorruption() || status.IsPathNotFound()) {
+    return {"the database in " + dir_ + " is damaged: " + text + recover_advice()};
+  }
   if (status.IsInvalidArgument()) {
     return {"the database in " + dir_ + " was not written by this server: " + text};
   }
@@ -161,21 +201,19 @@ Error RocksEngine::open_error(const rocksdb::Status& status) const {
 }
 
 rocksdb::Status RocksEngine::open_database(rocksdb::WALRecoveryMode mode) {
-  std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
-  const char* const names[kFamilies] = {"default", "order", "expiry", "meta"};
-  for (size_t f = 0; f < kFamilies; ++f) {
-    wanted.emplace_back(names[f], family_options(cache_, f == kData));
-  }
-  rocksdb::DBOptions options = database_options(table_files_);
-  options.wal_recovery_mode = mode;
-  options.info_log = std::make_shared<ErrorsOnly>(error_log_);
-  options.listeners.push_back(std::make_shared<Watch>(guard_, error_log_));
-  if (recover_) options.track_and_verify_wals_in_manifest = false;
   rocksdb::DB* db = nullptr;
   families_.clear();
-  const rocksdb::Status status = rocksdb::DB::Open(options, dir_, wanted, &families_, &db);
+  const rocksdb::Status status =
+      rocksdb::DB::Open(database_options(mode), dir_, family_descriptors(), &families_, &db);
   db_.reset(db);
   return status;
+}
+
+void RocksEngine::close_database() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
+  families_.clear();
+  db_.reset();
 }
 
 Status RocksEngine::start() {
@@ -183,6 +221,7 @@ Status RocksEngine::start() {
   Status opened = recover_ ? open_recovering() : open_strictly();
   if (!opened.ok()) return opened;
   guard_.note_newest();
+  put_mark();
 
   exact_ = false;  // until the counts are read, so that close writes none
   uint64_t seed = 0;
@@ -190,7 +229,7 @@ Status RocksEngine::start() {
   Status read = read_meta(seed, counted);
   if (!read.ok()) return read;
   seed_ = seed;
-  if (recover_) {
+  if (recover_ && !has_bad_tables_) {
     Status agreed = reconcile();
     if (!agreed.ok()) return agreed;
     counted = false;
@@ -308,16 +347,15 @@ void RocksEngine::close() {
     static_cast<void>(put_meta(kKeysName, static_cast<uint64_t>(keys_.load())));
   }
   // A log that could not be written, or is not on the disk, gets no note.
-  const bool whole = !broken_.load() && db_->SyncWAL().ok();
+  const bool whole = !writes_.refusing() && db_->SyncWAL().ok();
   for (rocksdb::ColumnFamilyHandle* handle : families_) db_->DestroyColumnFamilyHandle(handle);
   guard_.note_newest();
   if (!db_->Close().ok() || !whole) return;
   // RocksDB has let go of the lock, and another server may have the database already.
   rocksdb::FileLock* lock = nullptr;
-  rocksdb::Env* const env = rocksdb::Env::Default();
-  if (!env->LockFile(dir_ + "/LOCK", &lock).ok()) return;
+  if (!env_->LockFile(dir_ + "/LOCK", &lock).ok()) return;
   guard_.note_clean_end();
-  env->UnlockFile(lock).PermitUncheckedError();
+  env_->UnlockFile(lock).PermitUncheckedError();
 }
 
 }  // namespace rubato::kv

@@ -3,10 +3,13 @@
 // Going on after damage (EngineOptions::recover).
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/sst_file_reader.h>
 #include <rocksdb/write_batch.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <cstdint>
 
+#include "base/log.h"
 #include "kv_server/engine/hash.h"
 #include "kv_server/engine/rocksdb/encoding.h"
 #include "kv_server/engine/rocksdb/rocksdb_engine.h"
@@ -15,9 +18,22 @@ namespace rubato::kv {
 namespace {
 
 constexpr uint32_t kBatch = 1000;  // changes that are written at once
+// At the start so much of the tables is read as a whole. Of a larger database the parts that lead
+// to the blocks are read, and the blocks when they are needed: each has a checksum.
+constexpr uint64_t kReadAtStartBytes = uint64_t{256} << 20;
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 std::string_view view(const rocksdb::Slice& bytes) { return {bytes.data(), bytes.size()}; }
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string printable(std::string key) {
+  std::replace_if(key.begin(), key.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return key;
+}
 
 // Collects changes and writes them when there are kBatch of them, and on demand.
 class Writer {
@@ -51,8 +67,7 @@ class Writer {
 // Only the holder of the lock looks at the logs, as another server may be writing them.
 Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
   rocksdb::FileLock* lock = nullptr;
-  rocksdb::Env* const env = rocksdb::Env::Default();
-  if (const auto locked = env->LockFile(dir_ + "/LOCK", &lock); !locked.ok()) {
+  if (const auto locked = env_->LockFile(dir_ + "/LOCK", &lock); !locked.ok()) {
     return open_error(locked);
   }
   Status checked = Done{};
@@ -66,7 +81,7 @@ Status RocksEngine::check_log_files(std::vector<std::string>& lost) {
   } else {
     checked = guard_.check();
   }
-  env->UnlockFile(lock).PermitUncheckedError();
+  env_->UnlockFile(lock).PermitUncheckedError();
   return checked;
 }
 
@@ -76,13 +91,19 @@ Status RocksEngine::open_strictly() {
   if (!checked.ok()) return checked;
   const rocksdb::Status status =
       open_database(rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords);
+  if (status.IsCorruption()) return damage_error(status);
   if (!status.ok()) return open_error(status);
-  return Done{};
+  const std::vector<BadTable> bad = bad_tables(kReadAtStartBytes);
+  if (bad.empty()) return Done{};
+  close_database();
+  return Error{"the database in " + dir_ + " is damaged: " + bad.front().name + ": " +
+               bad.front().what + recover_advice()};
 }
 
 // Up to the damage, so that no write is there without those before it. Where tables were written
 // from beyond it already that cannot be had, and the newer logs are read as well; of a damaged log
-// itself, which was cut at the damage, no more.
+// itself, which was cut at the damage, no more. Tables that cannot be read stay: their keys answer
+// with an error, since a key must not be taken for missing, or an old value for the last.
 Status RocksEngine::open_recovering() {
   using Mode = rocksdb::WALRecoveryMode;
   std::vector<std::string> lost;
@@ -94,11 +115,58 @@ Status RocksEngine::open_recovering() {
     lost.push_back("newer writes were kept already, so a key may be back at an older value");
   }
   if (!status.ok()) return open_error(status);
+  const std::vector<BadTable> bad = bad_tables(UINT64_MAX);
+  has_bad_tables_ = !bad.empty();
+  for (const BadTable& table : bad) lost.push_back(table.name + ": " + table.what + table.keys);
   if (lost.empty()) lost.push_back("the log is whole, nothing is left out");
   for (const std::string& line : lost) {
-    std::fprintf(stderr, "rubato: recovery of %s: %s\n", dir_.c_str(), line.c_str());
+    log_line(LogLevel::kWarning, LogEvent::kStart, "recovery of " + dir_ + ": " + line);
   }
   return Done{};
+}
+
+// RocksDB does not always name the table whose damage keeps it from opening. A table that a crash
+// left half written, and that is not in use, cannot be told from it.
+Error RocksEngine::damage_error(const rocksdb::Status& status) {
+  std::vector<std::string> names;
+  env_->GetChildren(dir_, &names).PermitUncheckedError();
+  std::string unreadable;
+  for (const std::string& name : names) {
+    if (!name.ends_with(".sst") || read_table(dir_ + "/" + name, true).ok()) continue;
+    unreadable += (unreadable.empty() ? "" : ", ") + name;
+  }
+  Error error = open_error(status);
+  if (!unreadable.empty()) error.message += "; tables that cannot be read: " + unreadable;
+  return error;
+}
+
+rocksdb::Status RocksEngine::read_table(const std::string& path, bool all_blocks) {
+  const rocksdb::Options options(database_options({}), family_descriptors().front().options);
+  rocksdb::SstFileReader reader(options);
+  const rocksdb::Status status = reader.Open(path);
+  return status.ok() && all_blocks ? reader.VerifyChecksum() : status;
+}
+
+// Reads the tables without the database's cache: their footers, properties and indices, and the
+// blocks of all if they are no more than `most_bytes`. A compaction may be at work.
+std::vector<RocksEngine::BadTable> RocksEngine::bad_tables(uint64_t most_bytes) {
+  db_->DisableFileDeletions().PermitUncheckedError();
+  std::vector<rocksdb::LiveFileMetaData> tables;
+  db_->GetLiveFilesMetaData(&tables);
+  uint64_t bytes = 0;
+  for (const rocksdb::LiveFileMetaData& table : tables) bytes += table.size;
+  std::vector<BadTable> bad;
+  for (const rocksdb::LiveFileMetaData& table : tables) {
+    const rocksdb::Status status = read_table(table.db_path + table.name, bytes <= most_bytes);
+    if (status.ok()) continue;
+    const bool of_data = table.column_family_name == "default";
+    bad.push_back({table.name.substr(1), one_line(status.ToString()),
+                   of_data ? "; it has keys from '" + printable(table.smallestkey) + "' to '" +
+                                 printable(table.largestkey) + "', which may answer -IOERR"
+                           : "; SCAN, expiry or DBSIZE may be wrong"});
+  }
+  db_->EnableFileDeletions(false).PermitUncheckedError();
+  return bad;
 }
 
 // Newer writes may build on writes that were left out: this makes the order of SCAN and the
@@ -136,8 +204,10 @@ Status RocksEngine::reconcile() {
       if (!found.ok() && !found.IsNotFound()) return open_error(found);
       const auto stored = found.ok() ? parse_value(value) : std::nullopt;
       if (found.ok() && !stored) continue;  // a value of which nothing is known
-      const bool fits = stored && (index == kOrder ||
-                                   entry->word == static_cast<uint64_t>(stored->expires_at_ms));
+      const bool fits =
+          stored && entry->word == (index == kOrder
+                                        ? hash_key(entry->key, seed_)
+                                        : static_cast<uint64_t>(stored->expires_at_ms));
       if (!fits) writer.erase(family(index), it->key());
     }
     if (!it->status().ok()) return open_error(it->status());

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Condition variables. A fiber waits by giving its worker away until the sequence number of its
-// condition variable has moved (wakeups.h). It returns without that, as POSIX allows, after 10 ms
-// at the latest, which also covers signals that do not pass through here: from another process, or
-// from inside libc. A fiber that may not yield waits in libc; its region stays open, as it holds
-// the mutex again afterwards.
+// Condition variables, of POSIX and of C11. A fiber waits by giving its worker away until the
+// sequence number of its condition variable has moved (wakeups.h). It returns without that, as
+// POSIX allows, after 10 ms at the latest, which also covers signals that do not pass through here:
+// from another process, or from inside libc. A fiber that may not yield waits in libc; its region
+// stays open, as it holds the mutex again afterwards.
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <threads.h>
 
 #include <array>
 #include <cerrno>
 #include <climits>
 
 #include "base/limits.h"
+#include "mechanism/preempt/interpose/c11.h"
 #include "mechanism/preempt/interpose/fiber_side.h"
+#include "mechanism/preempt/interpose/futex.h"
 #include "mechanism/preempt/interpose/next.h"
 #include "mechanism/preempt/interpose/wakeups.h"
 
@@ -23,6 +24,9 @@ namespace {
 
 using rubato::interpose::Deadline;
 using rubato::interpose::Patience;
+using rubato::interpose::after;
+using rubato::interpose::futex;
+using rubato::interpose::may_yield;
 
 RUBATO_NEXT(pthread_cond_wait);
 RUBATO_NEXT(pthread_cond_timedwait);
@@ -45,18 +49,9 @@ std::array<Bucket, 64> g_buckets;
   return g_buckets[(address / alignof(pthread_cond_t) * 0x9e3779b97f4a7c15u) >> 58];
 }
 
-timespec after(int64_t ns) {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  t.tv_nsec += ns;
-  t.tv_sec += t.tv_nsec / 1'000'000'000;
-  t.tv_nsec %= 1'000'000'000;
-  return t;
-}
-
 void sleep_until_woken(Bucket& bucket, uint32_t since, const timespec& pause) {
   const int error = errno;
-  syscall(SYS_futex, bucket.sequence_word(), FUTEX_WAIT_PRIVATE, since, &pause, nullptr, 0);
+  futex(bucket.sequence_word(), FUTEX_WAIT_PRIVATE, since, &pause);
   errno = error;
 }
 
@@ -96,24 +91,45 @@ RUBATO_NEVER_LEFT void notify(const pthread_cond_t* condition) {
   Bucket& bucket = bucket_of(condition);
   if (!bucket.notify()) return;
   const int error = errno;
-  syscall(SYS_futex, bucket.sequence_word(), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  futex(bucket.sequence_word(), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
   errno = error;
 }
 
-}  // namespace
-
-using rubato::interpose::may_yield;
-
-RUBATO_INTERPOSED int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+[[gnu::always_inline]] inline int wait_for(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   if (!may_yield()) return next_pthread_cond_wait.get()(condition, mutex);
   return wait(condition, mutex, {});
 }
 
-RUBATO_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+[[gnu::always_inline]] inline int wait_until(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                              const timespec* at) {
   if (!may_yield()) return next_pthread_cond_timedwait.get()(condition, mutex, at);
   const bool monotonic = (condition->__data.__wrefs & kMonotonic) != 0;
   return wait(condition, mutex, {at, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME});
+}
+
+[[gnu::always_inline]] inline int signal_one(pthread_cond_t* condition) {
+  const int rc = next_pthread_cond_signal.get()(condition);
+  notify(condition);
+  return rc;
+}
+
+[[gnu::always_inline]] inline int signal_all(pthread_cond_t* condition) {
+  const int rc = next_pthread_cond_broadcast.get()(condition);
+  notify(condition);
+  return rc;
+}
+
+}  // namespace
+
+using rubato::interpose::of_c11;
+
+RUBATO_INTERPOSED int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  return wait_for(condition, mutex);
+}
+
+RUBATO_INTERPOSED int pthread_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                             const timespec* at) {
+  return wait_until(condition, mutex, at);
 }
 
 RUBATO_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
@@ -124,13 +140,25 @@ RUBATO_INTERPOSED int pthread_cond_clockwait(pthread_cond_t* condition, pthread_
 }
 
 RUBATO_INTERPOSED int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  const int rc = next_pthread_cond_signal.get()(condition);
-  notify(condition);
-  return rc;
+  return signal_one(condition);
 }
 
 RUBATO_INTERPOSED int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  const int rc = next_pthread_cond_broadcast.get()(condition);
-  notify(condition);
-  return rc;
+  return signal_all(condition);
+}
+
+RUBATO_INTERPOSED int cnd_wait(cnd_t* condition, mtx_t* mutex) {
+  return of_c11(wait_for(of_c11(condition), of_c11(mutex)));
+}
+
+RUBATO_INTERPOSED int cnd_timedwait(cnd_t* condition, mtx_t* mutex, const timespec* at) {
+  return of_c11(wait_until(of_c11(condition), of_c11(mutex), at));
+}
+
+RUBATO_INTERPOSED int cnd_signal(cnd_t* condition) {
+  return of_c11(signal_one(of_c11(condition)));
+}
+
+RUBATO_INTERPOSED int cnd_broadcast(cnd_t* condition) {
+  return of_c11(signal_all(of_c11(condition)));
 }

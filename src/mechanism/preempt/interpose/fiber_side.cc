@@ -104,8 +104,7 @@ int contend(const LockKind& kind, void* lock, const Deadline& deadline, const vo
       patience.wait(deadline);
       continue;
     }
-    const timespec until = timespec_of(now_ns(CLOCK_MONOTONIC) +
-                                       nanos(patience.next_pause(deadline)));
+    const timespec until = patience.next_pause_end(deadline);
     rc = kind.wait(lock, &until);
     if (rc == ETIMEDOUT) rc = EBUSY;
   }
@@ -115,6 +114,8 @@ int contend(const LockKind& kind, void* lock, const Deadline& deadline, const vo
 }  // namespace
 
 RUBATO_NEVER_LEFT bool attached() { return g_hooks.load(std::memory_order_relaxed) != nullptr; }
+
+RUBATO_NEVER_LEFT bool in_request() { return hooks().is_request(); }
 
 RUBATO_NEVER_LEFT void enter() { hooks().preempt_disable(); }
 
@@ -150,6 +151,12 @@ timespec Patience::next_pause(const Deadline& deadline) {
   pause_ns_ = std::min(pause_ns_ * 2, kPauseMaxNs);
   return timespec_of(pause);
 }
+
+timespec Patience::next_pause_end(const Deadline& deadline) {
+  return timespec_of(now_ns(CLOCK_MONOTONIC) + nanos(next_pause(deadline)));
+}
+
+timespec after(int64_t ns) { return timespec_of(now_ns(CLOCK_MONOTONIC) + ns); }
 
 void Patience::wait(const Deadline& deadline) {
   if (let_others_run()) return;
@@ -220,6 +227,10 @@ RUBATO_INTERPOSED void rubato_interpose_code(uintptr_t* low, uintptr_t* high) {
   const rubato::CodeSpan code = rubato::never_left_code();
   *low = code.low;
   *high = code.high;
+}
+
+RUBATO_INTERPOSED uint32_t rubato_interpose_locks_held(void) {
+  return rubato::interpose::held().count();
 }
 
 RUBATO_INTERPOSED void rubato_interpose_thread(int kind) {

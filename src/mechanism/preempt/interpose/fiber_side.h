@@ -35,6 +35,8 @@ extern thread_local constinit uint8_t t_kind __attribute__((tls_model("initial-e
 [[gnu::always_inline]] inline bool may_yield() { return t_kind >= RUBATO_INTERPOSE_OWN_TLS; }
 
 bool attached();
+// True if the caller is code of a request; otherwise the runtime itself waits, which blocks.
+bool in_request();
 void enter();
 void leave(const void* caller);  // may switch, if `caller` may be left; keeps errno
 void code_changed();
@@ -60,14 +62,19 @@ struct Deadline {
   int64_t left_ns() const;
 };
 
+// The instant of CLOCK_MONOTONIC that is so far ahead.
+timespec after(int64_t ns);
+
 // The waiting of a fiber that may yield. It lets other fibers run, and has the worker sleep, a
 // little longer each time, only when no other fiber used any time.
 class Patience {
  public:
   // Gives the worker away. True: try again at once.
   bool let_others_run();
-  // How long to block the worker for now, at most until `deadline`.
+  // How long to block the worker for now, at most until `deadline`; and until when, of
+  // CLOCK_MONOTONIC.
   timespec next_pause(const Deadline& deadline);
+  timespec next_pause_end(const Deadline& deadline);
   // The two in one, for conditions that the kernel cannot wait for.
   void wait(const Deadline& deadline);
 

@@ -82,6 +82,8 @@ class HeldLocks {
     return true;
   }
 
+  uint32_t count() const { return count_ + beyond_; }
+
   bool holds(const void* lock) const {
     for (uint32_t i = 0; i < count_; ++i) {
       if (locks_[i].lock == lock) return true;

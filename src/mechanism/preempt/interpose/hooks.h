@@ -17,6 +17,8 @@ struct RubatoInterposeHooks {
   // may be left; otherwise it stays pending. Keeps errno.
   void (*preempt_enable)(const void* caller);
   bool (*yield_for_lock)();
+  // True if the caller is code of a request, so that yield_for_lock may let others run.
+  bool (*is_request)();
   // Objects have been loaded or unloaded: mechanism/preempt/code_map.h.
   void (*code_changed)();
 };
@@ -40,6 +42,9 @@ void rubato_interpose_attach(const RubatoInterposeHooks* hooks);
 
 // The range of the code that must not be left even if the rest of its object may be.
 void rubato_interpose_code(uintptr_t* low, uintptr_t* high);
+
+// The locks that the calling fiber holds, each with its region.
+uint32_t rubato_interpose_locks_held(void);
 
 // For the calling thread; from any kind to any other while no lock is held. Without hooks it stays
 // plain.

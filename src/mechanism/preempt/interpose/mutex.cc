@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutexes. Their types (recursive, error-checking, robust, ...) are left to libc, which is asked by
-// trylock; its decisions from the id of the thread are right because a fiber that yields has a TLS
-// block of its own. The kernel's decisions are not: it hands over a priority-inheriting mutex with
-// waiters only if the thread that it knows as the owner releases it. Among fibers these mutexes
-// work, as fibers never wait for them in the kernel; where a plain thread waits, the process
-// reports it and aborts, because that thread would wait for ever.
+// Mutexes, of POSIX and of C11. Their types (recursive, error-checking, robust, ...) are left to
+// libc, which is asked by trylock; its decisions from the id of the thread are right because a
+// fiber that yields has a TLS block of its own. The kernel's decisions are not: it hands over a
+// priority-inheriting mutex with waiters only if the thread that it knows as the owner releases it.
+// Among fibers these mutexes work, as fibers never wait for them in the kernel; where a plain
+// thread waits, the process reports it and aborts, because that thread would wait for ever.
 #include <linux/futex.h>
 #include <pthread.h>
-
+#include <threads.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
 
+#include "mechanism/preempt/interpose/c11.h"
 #include "mechanism/preempt/interpose/fiber_side.h"
 #include "mechanism/preempt/interpose/next.h"
 
@@ -73,23 +74,50 @@ RUBATO_NEVER_LEFT int release_on_fiber(pthread_mutex_t* mutex, const void* calle
   return 0;
 }
 
-}  // namespace
-
-RUBATO_INTERPOSED int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+[[gnu::always_inline]] inline int lock(pthread_mutex_t* mutex, const void* caller) {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_lock.get()(mutex);
-  return take(kind_of(mutex), mutex, {}, RUBATO_CALLER,
+  return take(kind_of(mutex), mutex, {}, caller,
               [=] { return next_pthread_mutex_lock.get()(mutex); });
 }
 
-RUBATO_INTERPOSED int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+[[gnu::always_inline]] inline int try_lock(pthread_mutex_t* mutex, const void* caller) {
   if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_trylock.get()(mutex);
-  return rubato::interpose::try_take(kind_of(mutex), mutex, RUBATO_CALLER);
+  return rubato::interpose::try_take(kind_of(mutex), mutex, caller);
+}
+
+[[gnu::always_inline]] inline int lock_until(pthread_mutex_t* mutex, const timespec* at,
+                                             const void* caller) {
+  if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_timedlock.get()(mutex, at);
+  return take(kind_of(mutex), mutex, {at, CLOCK_REALTIME}, caller,
+              [=] { return next_pthread_mutex_timedlock.get()(mutex, at); });
+}
+
+// A plain thread may release what a fiber has taken, as semaphores made of mutexes do. Only the
+// owner changes the owner of a mutex that is taken, so the plain read suffices.
+[[gnu::always_inline]] inline int unlock(pthread_mutex_t* mutex, const void* caller) {
+  using namespace rubato::interpose;
+  if (!on_plain_thread()) return release_on_fiber(mutex, caller);
+  if (__builtin_expect(!attached(), 1)) return next_pthread_mutex_unlock.get()(mutex);
+  const bool foreign = mutex->__data.__owner != thread_id();
+  const int rc = next_pthread_mutex_unlock.get()(mutex);
+  if (foreign && rc == 0) note_foreign_release(mutex);
+  return rc;
+}
+
+}  // namespace
+
+using rubato::interpose::of_c11;
+
+RUBATO_INTERPOSED int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  return lock(mutex, RUBATO_CALLER);
+}
+
+RUBATO_INTERPOSED int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  return try_lock(mutex, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* at) noexcept {
-  if (rubato::interpose::on_plain_thread()) return next_pthread_mutex_timedlock.get()(mutex, at);
-  return take(kind_of(mutex), mutex, {at, CLOCK_REALTIME}, RUBATO_CALLER,
-              [=] { return next_pthread_mutex_timedlock.get()(mutex, at); });
+  return lock_until(mutex, at, RUBATO_CALLER);
 }
 
 RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
@@ -102,14 +130,22 @@ RUBATO_INTERPOSED int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t 
               [=] { return next_pthread_mutex_clocklock.get()(mutex, clock, at); });
 }
 
-// A plain thread may release what a fiber has taken, as semaphores made of mutexes do. Only the
-// owner changes the owner of a mutex that is taken, so the plain read suffices.
 RUBATO_INTERPOSED int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  using namespace rubato::interpose;
-  if (!on_plain_thread()) return release_on_fiber(mutex, RUBATO_CALLER);
-  if (__builtin_expect(!attached(), 1)) return next_pthread_mutex_unlock.get()(mutex);
-  const bool foreign = mutex->__data.__owner != thread_id();
-  const int rc = next_pthread_mutex_unlock.get()(mutex);
-  if (foreign && rc == 0) note_foreign_release(mutex);
-  return rc;
+  return unlock(mutex, RUBATO_CALLER);
+}
+
+RUBATO_INTERPOSED int mtx_lock(mtx_t* mutex) {
+  return of_c11(lock(of_c11(mutex), RUBATO_CALLER));
+}
+
+RUBATO_INTERPOSED int mtx_trylock(mtx_t* mutex) {
+  return of_c11(try_lock(of_c11(mutex), RUBATO_CALLER));
+}
+
+RUBATO_INTERPOSED int mtx_timedlock(mtx_t* mutex, const timespec* at) {
+  return of_c11(lock_until(of_c11(mutex), at, RUBATO_CALLER));
+}
+
+RUBATO_INTERPOSED int mtx_unlock(mtx_t* mutex) {
+  return of_c11(unlock(of_c11(mutex), RUBATO_CALLER));
 }

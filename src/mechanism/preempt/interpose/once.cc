@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One-time initialisation: pthread_once (and std::call_once), and that of a function's static
-// variable. A fiber that finds it in progress would wait in the kernel, for a fiber that may need
-// this very worker. So the initialisation is a non-preemptible region, and waiting fibers yield.
+// One-time initialisation: pthread_once (and the call_once of C++ and C11), and that of a
+// function's static variable. A fiber that finds it in progress would wait in the kernel, for a
+// fiber that may need this very worker. So the initialisation is a non-preemptible region, and
+// waiting fibers yield.
 #include <pthread.h>
+#include <threads.h>
 
 #include <cstdint>
 
@@ -45,23 +47,33 @@ constexpr uint32_t kGuardBusy = 0x100;
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(guard), __ATOMIC_ACQUIRE);
 }
 
-}  // namespace
-
-RUBATO_INTERPOSED int pthread_once(pthread_once_t* once, void (*init)()) {
+[[gnu::always_inline]] inline int initialise(pthread_once_t* once, void (*init)(),
+                                             const void* caller) {
   if (on_plain_thread()) return next_pthread_once.get()(once, init);
   if (!may_yield()) {
-    const Guard guard(RUBATO_CALLER);
+    const Guard guard(caller);
     return next_pthread_once.get()(once, init);
   }
   for (Patience patience;;) {
     const int state = __atomic_load_n(once, __ATOMIC_ACQUIRE);
     if ((state & kOnceDone) != 0) return 0;
     if (state == 0) {
-      const Guard guard(RUBATO_CALLER);
+      const Guard guard(caller);
       return next_pthread_once.get()(once, init);
     }
     patience.wait({});
   }
+}
+
+}  // namespace
+
+RUBATO_INTERPOSED int pthread_once(pthread_once_t* once, void (*init)()) {
+  return initialise(once, init, RUBATO_CALLER);
+}
+
+RUBATO_INTERPOSED void call_once(once_flag* flag, void (*init)()) {
+  static_assert(sizeof(once_flag) == sizeof(pthread_once_t));
+  static_cast<void>(initialise(reinterpret_cast<pthread_once_t*>(flag), init, RUBATO_CALLER));
 }
 
 RUBATO_INTERPOSED int __cxa_guard_acquire(uint64_t* guard) {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <threads.h>
 
 #include <cerrno>
 
@@ -85,6 +86,8 @@ RUBATO_INTERPOSED int sched_yield() noexcept {
   }
   return next_sched_yield.get()();
 }
+
+RUBATO_INTERPOSED void thrd_yield() { sched_yield(); }
 
 RUBATO_INTERPOSED int sem_wait(sem_t* semaphore) {
   if (!may_yield()) return next_sem_wait.get()(semaphore);

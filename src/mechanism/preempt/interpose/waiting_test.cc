@@ -7,16 +7,23 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <latch>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "mechanism/preempt/interpose/testing/ring.h"
@@ -216,6 +223,149 @@ TEST_F(Waiting, a_semaphore_is_yielded_for) {
   ring_.run();
   EXPECT_EQ(order, "posted waited");
   sem_destroy(&semaphore);
+}
+
+// The standard library waits for all of these in the kernel's futex, by syscall().
+TEST_F(Waiting, an_atomic_is_yielded_for) {
+  std::atomic<int> taken{0};
+  int inside = 0;
+  for (int i = 0; i < 4; ++i) {
+    ring_.add([&] {
+      for (int round = 0; round < 20; ++round) {
+        int free = 0;
+        while (!taken.compare_exchange_strong(free, 1)) {
+          taken.wait(1);
+          free = 0;
+        }
+        EXPECT_EQ(++inside, 1);
+        Ring::yield();
+        --inside;
+        taken = 0;
+        taken.notify_one();
+      }
+    });
+  }
+  ring_.run();
+  EXPECT_GT(ring_.lock_yields(), 0u);
+}
+
+TEST_F(Waiting, semaphores_latches_and_barriers_of_the_standard_library_are_yielded_for) {
+  std::binary_semaphore semaphore{0};
+  std::latch latch{3};
+  std::barrier barrier{3};
+  int rounds = 0;
+  for (int i = 0; i < 3; ++i) {
+    ring_.add([&] {
+      latch.arrive_and_wait();
+      for (int round = 0; round < 50; ++round) {
+        barrier.arrive_and_wait();
+        ++rounds;
+      }
+      semaphore.release();
+    });
+    ring_.add([&] { semaphore.acquire(); });
+  }
+  ring_.run();
+  EXPECT_EQ(rounds, 150);
+}
+
+TEST_F(Waiting, a_semaphore_of_the_standard_library_ends_at_its_time) {
+  ring_.add([] {
+    std::binary_semaphore never{0};
+    EXPECT_FALSE(never.try_acquire_for(std::chrono::milliseconds(3)));
+  });
+  ring_.run();
+}
+
+TEST_F(Waiting, a_futex_refuses_what_the_kernel_refuses) {
+  ring_.add([] {
+    alignas(8) uint32_t words[2] = {7, 0};
+    const auto wait = [](const void* word, int operation, uint32_t value, const timespec* time,
+                         uint32_t mask) {
+      errno = 0;
+      return syscall(SYS_futex, word, operation, value, time, nullptr, mask) == 0 ? 0 : errno;
+    };
+    const timespec wrong{0, -1};
+    const timespec past{};
+    const auto* odd = reinterpret_cast<const char*>(words) + 1;
+    EXPECT_EQ(wait(words, FUTEX_WAIT_PRIVATE, 8, nullptr, 0), EAGAIN);
+    EXPECT_EQ(wait(odd, FUTEX_WAIT_PRIVATE, 7, nullptr, 0), EINVAL);
+    EXPECT_EQ(wait(nullptr, FUTEX_WAIT_PRIVATE, 7, nullptr, 0), EFAULT);
+    EXPECT_EQ(wait(words, FUTEX_WAIT_PRIVATE, 7, &wrong, 0), EINVAL);
+    EXPECT_EQ(wait(words, FUTEX_WAIT_PRIVATE, 7, &past, 0), ETIMEDOUT);
+    EXPECT_EQ(wait(words, FUTEX_WAIT_BITSET_PRIVATE, 7, &past, 1), ETIMEDOUT);
+    EXPECT_EQ(wait(words, FUTEX_WAIT_BITSET_PRIVATE, 7, &past, 0), EINVAL);
+    EXPECT_EQ(syscall(SYS_futex, words, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0), 0);
+    EXPECT_EQ(syscall(SYS_getpid), getpid());
+  });
+  ring_.run();
+}
+
+TEST_F(Waiting, a_wake_up_that_leaves_the_word_as_it_was_is_not_waited_for_in_vain) {
+  uint32_t word = 1;
+  ring_.add([&] {
+    EXPECT_EQ(syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0), 0);
+  });
+  ring_.add([&] { syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0); });
+  ring_.run();
+}
+
+TEST_F(Waiting, the_end_of_a_thread_is_yielded_for) {
+  std::binary_semaphore told{0};
+  int result = 0;
+  ring_.add([&] {
+    std::thread([&] { told.acquire(); }).join();
+    thrd_t thread{};
+    EXPECT_EQ(thrd_create(&thread, [](void*) { return 7; }, nullptr), thrd_success);
+    EXPECT_EQ(thrd_join(thread, &result), thrd_success);
+  });
+  ring_.add([&] { told.release(); });
+  ring_.run();
+  EXPECT_EQ(result, 7);
+}
+
+TEST_F(Waiting, locks_conditions_and_once_of_c11_are_yielded_for) {
+  mtx_t mutex;
+  cnd_t changed;
+  ASSERT_EQ(mtx_init(&mutex, mtx_timed), thrd_success);
+  ASSERT_EQ(cnd_init(&changed), thrd_success);
+  static once_flag once = ONCE_FLAG_INIT;
+  static int calls = 0;
+  int turn = 0;
+  for (int me = 0; me < 2; ++me) {
+    ring_.add([&, me] {
+      call_once(&once, [] {
+        ++calls;
+        Ring::yield();
+      });
+      EXPECT_EQ(mtx_lock(&mutex), thrd_success);
+      while (turn < 100) {
+        while (turn % 2 != me && turn < 100) {
+          EXPECT_EQ(cnd_wait(&changed, &mutex), thrd_success);
+        }
+        EXPECT_EQ(preempt_disable_depth(), 1u);
+        Ring::yield();
+        ++turn;
+        cnd_broadcast(&changed);
+      }
+      const timespec past{};
+      EXPECT_EQ(cnd_timedwait(&changed, &mutex, &past), thrd_timedout);
+      EXPECT_EQ(mtx_unlock(&mutex), thrd_success);
+      EXPECT_EQ(preempt_disable_depth(), 0u);
+    });
+  }
+  ring_.add([&] {
+    while (mtx_trylock(&mutex) != thrd_busy) {
+      EXPECT_EQ(mtx_unlock(&mutex), thrd_success);
+      thrd_yield();
+    }
+    const timespec past{};
+    EXPECT_EQ(mtx_timedlock(&mutex, &past), thrd_timedout);
+  });
+  ring_.run();
+  EXPECT_EQ(calls, 1);
+  cnd_destroy(&changed);
+  mtx_destroy(&mutex);
 }
 
 TEST_F(Waiting, call_once_runs_once_though_it_yields) {

@@ -2,6 +2,7 @@
 #include "mechanism/queue/testing/model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mechanism/fiber/stack.h"
 
@@ -131,7 +132,10 @@ uint32_t Execution::tick() { return ++view()[running_]; }
 void Execution::entry(void* argument) {
   auto& thread = *static_cast<Thread*>(argument);
   fiber_entered(*thread.fiber);
-  thread.body();
+  try {
+    thread.body();
+  } catch (const Forsaken&) {
+  }
   thread.ended = true;
   fiber_switch_final(*thread.fiber, thread.run->scheduler_);
 }
@@ -144,15 +148,36 @@ void Execution::step() {
   const uint32_t next = pick(true);
   if (next == running_) return;
   ++preemptions_;
-  Fiber& self = *threads_[running_]->fiber;
-  running_ = next;
-  fiber_switch(self, scheduler_);
+  switch_from(std::exchange(running_, next));
+}
+
+void Execution::switch_from(uint32_t thread) {
+  fiber_switch(*threads_[thread]->fiber, scheduler_);
 }
 
 void Execution::fence() {
   step();
-  join(*view_, fence_view_);
-  fence_view_ = *view_;
+  join(*view_, sc_view_);
+  sc_view_ = *view_;
+}
+
+// Another thread goes on, which is no preemption.
+void Execution::block(uint32_t location) {
+  RUBATO_CHECK(running_ != kThreadsMax);
+  threads_[running_]->blocked_on = location;
+  const uint32_t self = std::exchange(running_, pick_next());
+  if (running_ != self) switch_from(self);
+  if (forsaken_) throw Forsaken();
+}
+
+void Execution::unblock(uint32_t location, bool all) {
+  std::vector<Thread*> blocked;
+  for (const auto& thread : threads_) {
+    if (thread->blocked_on == location) blocked.push_back(thread.get());
+  }
+  if (blocked.empty()) return;
+  if (!all) blocked = {blocked[choose(static_cast<uint32_t>(blocked.size()))]};
+  for (Thread* thread : blocked) thread->blocked_on = 0;
 }
 
 // The next thread in order goes on, which is no preemption. All threads get their turn, including
@@ -161,11 +186,13 @@ void Execution::wait() {
   if (running_ == kThreadsMax) return;
   const auto count = static_cast<uint32_t>(threads_.size());
   uint32_t next = (running_ + 1) % count;
-  while (threads_[next]->ended) next = (next + 1) % count;
+  while (!can_go_on(*threads_[next])) next = (next + 1) % count;
   if (next == running_) return;
-  Fiber& self = *threads_[running_]->fiber;
-  running_ = next;
-  fiber_switch(self, scheduler_);
+  switch_from(std::exchange(running_, next));
+}
+
+bool Execution::can_go_on(const Thread& thread) {
+  return !thread.ended && thread.blocked_on == 0;
 }
 
 // The thread to run next: the running one first, then the others in order.
@@ -176,10 +203,22 @@ uint32_t Execution::pick(bool running_can_go_on) {
   if (!running_can_go_on || preemptions_ < explorer_->bounds().preemptions) {
     for (const auto& thread : threads_) {
       const bool counted = running_can_go_on && thread->number == running_;
-      if (!thread->ended && !counted) candidates[count++] = thread->number;
+      if (can_go_on(*thread) && !counted) candidates[count++] = thread->number;
     }
   }
   return count == 0 ? kThreadsMax : candidates[choose(count)];
+}
+
+// The same after the running thread has ended or is blocked. If all others are blocked too, they
+// go on to their end.
+uint32_t Execution::pick_next() {
+  const uint32_t next = pick(false);
+  const auto left = [](const auto& thread) { return !thread->ended; };
+  if (next != kThreadsMax || std::none_of(threads_.begin(), threads_.end(), left)) return next;
+  explorer_->fail("all threads that are left wait");
+  forsaken_ = true;
+  for (const auto& thread : threads_) thread->blocked_on = 0;
+  return pick(false);
 }
 
 void Execution::execute() {
@@ -193,7 +232,7 @@ void Execution::execute() {
     const uint32_t now = running_;
     view_ = &threads_[now]->view;
     fiber_switch(scheduler_, *threads_[now]->fiber);
-    if (threads_[now]->ended) running_ = pick(false);
+    if (threads_[now]->ended) running_ = pick_next();
   }
   view_ = &setup_view_;
   for (auto& thread : threads_) {

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kv_server/memcached/meta.h"
+
+#include <algorithm>
+#include <array>
+
+namespace rubato::kv {
+namespace {
+
+constexpr std::string_view kBadToken = "CLIENT_ERROR bad token in command line format";
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Of RFC 4648; false = it is none, or gives no bytes.
+bool decode_base64(std::string_view text, std::string& bytes) {
+  if (text.size() % 4 != 0 || text.empty()) return false;
+  const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
+  bytes.clear();
+  uint32_t group = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t digit = i < text.size() - padding ? kDigits.find(text[i]) : 0;
+    if (digit == std::string_view::npos) return false;
+    group = group << 6 | static_cast<uint32_t>(digit);
+    if (i % 4 != 3) continue;
+    for (const int shift : {16, 8, 0}) bytes.push_back(static_cast<char>(group >> shift & 0xff));
+    group = 0;
+  }
+  bytes.resize(bytes.size() - padding);
+  return true;
+}
+
+template <class Number>
+bool read(std::string_view text, Number& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, number);
+  return problem == std::errc() && stop == end;
+}
+
+}  // namespace
+
+void MetaOperation::run() {
+  key_ = key();
+  if (!read_flags()) return say(kBadToken);
+  if (flags_.base64) {
+    if (!decode_base64(key(), key_room_)) return say("CLIENT_ERROR bad command line format");
+    key_ = key_room_;
+  }
+  switch (asked_.verb) {
+    case MemcachedVerb::kMetaGet: return get();
+    case MemcachedVerb::kMetaDebug: return describe();
+    case MemcachedVerb::kMetaSet: return set();
+    case MemcachedVerb::kMetaDelete: return erase();
+    default: return count();
+  }
+}
+
+bool MetaOperation::read_flags() {
+  return std::all_of(asked_.words.begin(), asked_.words.end(), [&](std::string_view word) {
+    return read_flag(word[0], word.substr(1));
+  });
+}
+
+bool MetaOperation::read_flag(char letter, std::string_view token) {
+  switch (letter) {
+    case 'b': flags_.base64 = true; return true;
+    case 'q': flags_.quiet = true; return true;
+    case 'v': flags_.value = true; return true;
+    case 'C': return read(token, flags_.version.emplace());
+    case 'D': return read(token, flags_.delta);
+    case 'F': return read(token, flags_.client);
+    case 'J': return read(token, flags_.initial);
+    case 'M': flags_.mode = token.empty() ? '?' : token[0]; return token.size() == 1;
+    case 'N': flags_.creates = true; return read(token, flags_.creates_exptime);
+    case 'T': flags_.touches = true; return read(token, flags_.exptime);
+    default: return true;
+  }
+}
+
+void MetaOperation::get() {
+  Shown shown;
+  const auto show = [&](std::string_view value, const Current& current) {
+    const MemcachedItem item = read_item(value);
+    shown = {item.flags, item.data.size(), current.version, current.expires_at_ms};
+    if (flags_.value) data_.assign(item.data);
+  };
+  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    if (!current.exists) return Change::keep();
+    show(current.value, current);
+    if (!flags_.touches) return Change::keep();
+    shown.expires_at_ms = expires_at_ms(flags_.exptime);
+    return Change::expire(shown.expires_at_ms);
+  });
+  if (!good(outcome)) return;
+  if (shown.version == 0) {
+    if (!flags_.quiet) say("EN");
+    return;
+  }
+  flags_.value ? answer_value(shown, data_) : answer("HD", &shown);
+}
+
+// The time of the last access and the size class, which memcached shows, are not kept.
+void MetaOperation::describe() {
+  Shown shown;
+  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    if (current.exists) {
+      const MemcachedItem item = read_item(current.value);
+      shown = {item.flags, item.data.size(), current.version, current.expires_at_ms};
+    }
+    return Change::keep();
+  });
+  if (!good(outcome)) return;
+  if (shown.version == 0) return say("EN");
+  out_.append("ME ");
+  out_.append(key());
+  const auto append = [&](std::string_view name, uint64_t number) {
+    out_.append(name);
+    append_number(number);
+  };
+  shown.expires_at_ms == kNoExpiry ? out_.append(" exp=-1") : append(" exp=", seconds_left(shown));
+  append(" cas=", shown.version);
+  append(" size=", shown.bytes);
+  out_.append("\r\n");
+}
+
+Change MetaOperation::stored(const Current& current, std::string_view& answer) {
+  const char mode = flags_.mode == 0 ? 'S' : static_cast<char>(flags_.mode & ~0x20);
+  const bool extends = mode == 'A' || mode == 'P';
+  const bool creates = !extends || flags_.creates;
+  if (current.exists ? mode == 'E' : mode == 'R' || !creates) {
+    answer = "NS";
+    return Change::keep();
+  }
+  if (flags_.version && !current.exists) {
+    answer = "NF";
+    return Change::keep();
+  }
+  if (flags_.version && *flags_.version != current.version) {
+    answer = "EX";
+    return Change::keep();
+  }
+  answer = "HD";
+  if (!extends || !current.exists) {
+    const int64_t exptime = extends ? flags_.creates_exptime : flags_.exptime;
+    return Change::put(write_item(flags_.client, asked_.data, room_), expires_at_ms(exptime));
+  }
+  const MemcachedItem item = read_item(current.value);
+  data_.assign(mode == 'A' ? item.data : asked_.data);
+  data_.append(mode == 'A' ? asked_.data : item.data);
+  if (data_.size() > kMemcachedItemBytes) {
+    answer = "SERVER_ERROR object too large for cache";
+    return Change::keep();
+  }
+  return Change::put(write_item(item.flags, data_, room_), current.expires_at_ms);
+}
+
+void MetaOperation::set() {
+  constexpr std::string_view kModes = "EeAaPpRrSs";
+  if (flags_.mode != 0 && kModes.find(flags_.mode) == std::string_view::npos) {
+    return say("CLIENT_ERROR invalid mode for ms");
+  }
+  if (asked_.too_large) return refuse_too_large(flags_.mode == 0 || (flags_.mode & ~0x20) == 'S');
+  std::string_view code;
+  const Outcome outcome =
+      engine_.update(key_, [&](const Current& current) { return stored(current, code); });
+  if (!good(outcome) || (code == "HD" && flags_.quiet)) return;
+  code.size() == 2 ? answer(code) : say(code);
+}
+
+void MetaOperation::erase() {
+  std::string_view code = "NF";
+  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    if (!current.exists) return Change::keep();
+    code = flags_.version && *flags_.version != current.version ? "EX" : "HD";
+    return code == "HD" ? Change::erase() : Change::keep();
+  });
+  if (!good(outcome) || (code != "EX" && flags_.quiet)) return;
+  answer(code);
+}
+
+Change MetaOperation::counted(const Current& current, std::string_view& answer) {
+  answer = "NF";
+  if (!current.exists) {
+    if (!flags_.creates) return Change::keep();
+    answer = "HD";
+    data_ = std::to_string(flags_.initial);
+    return Change::put(data_, expires_at_ms(flags_.creates_exptime));
+  }
+  if (flags_.version && *flags_.version != current.version) {
+    answer = "EX";
+    return Change::keep();
+  }
+  const MemcachedItem item = read_item(current.value);
+  uint64_t number = 0;
+  if (!read_counter(item.data, number)) {
+    answer = "CLIENT_ERROR cannot increment or decrement non-numeric value";
+    return Change::keep();
+  }
+  const bool down = flags_.mode == 'D' || flags_.mode == 'd' || flags_.mode == '-';
+  number = down ? number - std::min(number, flags_.delta) : number + flags_.delta;
+  answer = "HD";
+  data_ = std::to_string(number);
+  return Change::put(write_item(item.flags, data_, room_),
+                     flags_.touches ? expires_at_ms(flags_.exptime) : current.expires_at_ms);
+}
+
+void MetaOperation::count() {
+  constexpr std::string_view kModes = "IiDd+-";
+  if (flags_.mode != 0 && kModes.find(flags_.mode) == std::string_view::npos) {
+    return say("CLIENT_ERROR invalid mode for ma");
+  }
+  Shown shown;
+  std::string_view code;
+  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    const Change change = counted(current, code);
+    shown.expires_at_ms = change.expires_at_ms;
+    return change;
+  });
+  if (!good(outcome)) return;
+  if (code.size() != 2) return say(code);
+  if (code != "EX" && flags_.quiet) return;
+  code == "HD" && flags_.value ? answer_value(shown, data_) : answer(code, &shown);
+}
+
+void MetaOperation::answer(std::string_view code, const Shown* shown) {
+  out_.append(code);
+  const Shown none;
+  for (const std::string_view word : asked_.words) {
+    append_flag(word[0], word, code == "HD" && shown != nullptr ? *shown : none);
+  }
+  out_.append("\r\n");
+}
+
+void MetaOperation::answer_value(const Shown& shown, std::string_view data) {
+  out_.append("VA ");
+  append_number(data.size());
+  for (const std::string_view word : asked_.words) append_flag(word[0], word, shown);
+  out_.append("\r\n");
+  say(data);
+}
+
+uint64_t MetaOperation::seconds_left(const Shown& shown) const {
+  const int64_t left_ms = std::max(shown.expires_at_ms - server_.now_ms(), int64_t{0});
+  return static_cast<uint64_t>((left_ms + kMillisPerSecond - 1) / kMillisPerSecond);
+}
+
+void MetaOperation::append_flag(char letter, std::string_view word, const Shown& shown) {
+  const auto append = [&](char name, uint64_t number) {
+    out_.append({std::array{' ', name}.data(), 2});
+    append_number(number);
+  };
+  switch (letter) {
+    case 'O':
+      out_.append(" ");
+      out_.append(word);
+      return;
+    case 'k':
+      out_.append(" k");
+      out_.append(key());
+      if (flags_.base64) out_.append(" b");
+      return;
+    case 'f': return append('f', shown.client);
+    case 'c': return append('c', shown.version);
+    case 's': return append('s', shown.bytes);
+    case 't':
+      if (shown.expires_at_ms == kNoExpiry) return out_.append(" t-1");
+      return append('t', seconds_left(shown));
+    default: return;
+  }
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The meta commands of memcached's text protocol: mg, ms, md, ma, me (protocol.txt of memcached
+// 1.6, "Meta Commands"). Not here: what needs items that are stale or being fetched (flags E, I, N,
+// R, h, l of mg), and the new token of a write (flag c of ms and ma).
+#pragma once
+
+#include <optional>
+
+#include "kv_server/memcached/operation.h"
+
+namespace rubato::kv {
+
+class MetaOperation : private MemcachedOperation {
+ public:
+  using MemcachedOperation::MemcachedOperation;
+
+  // One of the five; its flags are those that the parser lets through.
+  void run();
+
+ private:
+  // What a request's flags say, by their letters.
+  struct Flags {
+    bool base64 = false;
+    bool quiet = false;
+    bool value = false;
+    bool touches = false;
+    bool creates = false;  // N
+    std::optional<uint64_t> version;
+    uint32_t client = 0;
+    uint64_t delta = 1;
+    uint64_t initial = 0;
+    int64_t exptime = 0;
+    int64_t creates_exptime = 0;
+    char mode = 0;
+  };
+  // What flags ask to be told about.
+  struct Shown {
+    uint32_t client = 0;
+    size_t bytes = 0;
+    uint64_t version = 0;
+    int64_t expires_at_ms = kNoExpiry;
+  };
+
+  bool read_flags();
+  bool read_flag(char letter, std::string_view token);
+  void get();
+  void describe();
+  void set();
+  void erase();
+  void count();
+  Change stored(const Current& current, std::string_view& answer);
+  Change counted(const Current& current, std::string_view& answer);
+  uint64_t seconds_left(const Shown& shown) const;
+  // A line with the flags that the client wants back.
+  void answer(std::string_view code, const Shown* shown = nullptr);
+  void append_flag(char letter, std::string_view token, const Shown& shown);
+  void answer_value(const Shown& shown, std::string_view data);
+
+  std::string_view key_;
+  std::string key_room_;
+  Flags flags_;
+};
+
+}  // namespace rubato::kv

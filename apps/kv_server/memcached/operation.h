@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemcachedOperation: what the commands of memcached's protocol share on their way through the
+// engine. Lives for one request.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "kv_server/memcached/item.h"
+#include "kv_server/memcached/parser.h"
+#include "kv_server/server/server.h"
+
+namespace rubato::kv {
+
+class MemcachedOperation {
+ public:
+  MemcachedOperation(Server& server, const MemcachedRequest& asked, ReplyBuffer& out)
+      : server_(server), engine_(server.engine()), asked_(asked), out_(out) {}
+
+  void say(std::string_view line) {
+    out_.append(line);
+    out_.append("\r\n");
+  }
+
+ protected:
+  static constexpr int64_t kMillisPerSecond = 1000;
+  // A greater time is a Unix time (protocol.txt, "Expiration times").
+  static constexpr int64_t kLongestRelativeS = 60L * 60 * 24 * 30;
+
+  std::string_view key() const { return asked_.keys.front(); }
+
+  // A negative time means an expiry in the past.
+  int64_t expires_at_ms(int64_t s) const {
+    if (s == 0) return kNoExpiry;
+    if (s < 0) return 1;
+    if (s > INT64_MAX / kMillisPerSecond) return kNoExpiry;
+    if (s > kLongestRelativeS) return s * kMillisPerSecond;
+    return server_.now_ms() + s * kMillisPerSecond;
+  }
+
+  // True if the storage did not fail; else the error has been answered.
+  bool good(Outcome outcome) {
+    if (outcome == Outcome::kOutOfMemory) {
+      say("SERVER_ERROR out of memory storing object");
+    } else if (outcome == Outcome::kFailed) {
+      say("SERVER_ERROR " + engine_.error());
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  // An item that is too large was not stored; an old one of its key must not be taken for it.
+  void refuse_too_large(bool replaces) {
+    if (replaces && !good(engine_.erase(key()))) return;
+    say("SERVER_ERROR object too large for cache");
+  }
+
+  void append_number(uint64_t value) {
+    char text[20];
+    const auto [end, problem] = std::to_chars(text, text + sizeof text, value);
+    out_.append({text, static_cast<size_t>(end - text)});
+  }
+
+  Server& server_;
+  Engine& engine_;
+  const MemcachedRequest& asked_;
+  ReplyBuffer& out_;
+  std::string data_;
+  std::string room_;
+};
+
+// A decimal number of 64 bits and nothing else.
+inline bool read_counter(std::string_view text, uint64_t& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, number);
+  return problem == std::errc() && stop == end;
+}
+
+}  // namespace rubato::kv

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve/serve_program.h"
+
+#include <cstdio>
+
+#include "base/log.h"
+#include "cli/common/config_file.h"
+#include "datapath/loopback.h"
+#include "runtime/runtime.h"
+#include "spin_server/spin_server.h"
+
+namespace rubato::cli {
+namespace {
+
+// A runtime that serves nobody knows what only it can tell: policies, settings, preemption.
+Status check_runtime(const ServeOptions& options) {
+  spin::SpinServer nobody(spin::SpinOptions{});
+  LoopbackOptions queues;
+  queues.queues = options.runtime.workers;
+  LoopbackDatapath wire(queues, nobody);
+  const auto runtime = Runtime::create(options.runtime, wire, nobody);
+  return runtime.ok() ? Status(Done{}) : Status(option_error(runtime.error()));
+}
+
+int answer(CommandLine& command, const ServeProgram& program) {
+  const ServeOptions& options = program.options();
+  if (Status fits = check_runtime(options); !fits.ok()) {
+    return refuse(program, kBadArguments, fits.error());
+  }
+  if (options.print_config) {
+    std::fputs(config_text(command).c_str(), stdout);
+  } else {
+    std::printf("the configuration is valid%s%s\n", options.config_file.empty() ? "" : ": ",
+                options.config_file.c_str());
+  }
+  return kDone;
+}
+
+Status open_log(const LogOptions& log) {
+  log_configure(log.level, log.format);
+  if (log.file.empty()) return Done{};
+  const Status opened = log_open(log.file);
+  return opened.ok() ? opened : Error{"--log-file: " + opened.error()};
+}
+
+}  // namespace
+
+Status load_options(CommandLine& command, ServeProgram& program) {
+  Status loaded = finish_serve_options(command, program.options());
+  return loaded.ok() ? program.check() : loaded;
+}
+
+int refuse(const ServeProgram& program, int status, const std::string& message) {
+  if (logs_to_file()) log_line(LogLevel::kError, LogEvent::kStart, message);
+  std::fprintf(stderr, "rubato serve %s: %s\n", program.name(), message.c_str());
+  return status;
+}
+
+int run_program(CommandLine& command, ServeProgram& program) {
+  const GivenOptions given = given_options(command);
+  if (Status loaded = load_options(command, program); !loaded.ok()) {
+    return refuse(program, kBadArguments, loaded.error());
+  }
+  ServeOptions& options = program.options();
+  if (options.check_config || options.print_config) return answer(command, program);
+  if (Status opened = open_log(options.log); !opened.ok()) {
+    return refuse(program, kBadArguments, opened.error());
+  }
+  Reloader reloader(command, given, program);
+  options.serving.reload = [&reloader] { reloader.reload(); };
+  return program.serve(reloader);
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MemoryAccount: the bytes that a server holds for its data and in the buffers of its connections,
+// under one limit. MemoryShare: what one buffer has taken of it.
+//
+// Data may not take all: one of `buffer_share` parts stays for buffers, so that a full store can
+// still be read and told to forget. Any thread; concurrent requests may together pass the limit by
+// what they take at that moment.
+//
+// Memory order: the counters guard nothing, so all accesses are relaxed.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/check.h"
+#include "base/time.h"
+
+namespace rubato {
+
+// What one connection's unsent replies may take; 0 = no limit. Beyond `hard_bytes`, or for
+// `soft_for` beyond `soft_bytes`, the connection is closed.
+struct OutputLimit {
+  uint64_t hard_bytes = 0;
+  uint64_t soft_bytes = 0;
+  Nanos soft_for;
+};
+
+class MemoryAccount {
+ public:
+  // 0 = there are no buffers.
+  explicit MemoryAccount(uint64_t buffer_share = 16) : buffer_share_(buffer_share) {}
+
+  // 0 = unlimited.
+  void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+
+  uint64_t buffers() const { return buffers_.load(std::memory_order_relaxed); }
+  uint64_t data() const { return data_.load(std::memory_order_relaxed); }
+  uint64_t used() const { return buffers() + data(); }
+  // True if there is enough for what is not needed yet, as requests behind one in service.
+  bool has_plenty() const {
+    const uint64_t limit = this->limit();
+    return limit == 0 || used() <= limit - limit / 4;
+  }
+  void set_output_limit(const OutputLimit& limit) {
+    hard_bytes_.store(limit.hard_bytes, std::memory_order_relaxed);
+    soft_bytes_.store(limit.soft_bytes, std::memory_order_relaxed);
+    soft_for_ns_.store(limit.soft_for.count(), std::memory_order_relaxed);
+  }
+  OutputLimit output_limit() const {
+    return {hard_bytes_.load(std::memory_order_relaxed),
+            soft_bytes_.load(std::memory_order_relaxed),
+            Nanos(soft_for_ns_.load(std::memory_order_relaxed))};
+  }
+
+  // Times that a buffer was refused.
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+
+  // What the data take by now.
+  void note_data(uint64_t bytes) { data_.store(bytes, std::memory_order_relaxed); }
+  // How much data there may be, given the buffers.
+  uint64_t room_for_data() const {
+    const uint64_t limit = this->limit();
+    if (limit == 0) return UINT64_MAX;
+    const uint64_t kept = std::max(buffers(), buffer_share_ == 0 ? 0 : limit / buffer_share_);
+    return limit > kept ? limit - kept : 0;
+  }
+
+  // False = refused, and counted.
+  bool take(size_t bytes) {
+    const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    const uint64_t limit = this->limit();
+    if (limit == 0 || taken + data() <= limit) return true;
+    give(bytes);
+    refused_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  // Is never refused: for what a connection must have.
+  void take_always(size_t bytes) { buffers_.fetch_add(bytes, std::memory_order_relaxed); }
+  void give(size_t bytes) { buffers_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+ private:
+  const uint64_t buffer_share_;
+  std::atomic<uint64_t> limit_{0};
+  std::atomic<uint64_t> data_{0};
+  std::atomic<uint64_t> buffers_{0};
+  std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> hard_bytes_{0};
+  std::atomic<uint64_t> soft_bytes_{0};
+  std::atomic<int64_t> soft_for_ns_{0};
+};
+
+// Moves with its buffer, and gives back what it has when it ends. One owner at a time. Without an
+// account it takes what it is asked for.
+class MemoryShare {
+ public:
+  // A buffer of up to this size is never refused.
+  static constexpr size_t kAlwaysBytes = 1024;
+
+  explicit MemoryShare(MemoryAccount* account = nullptr) : account_(account) {}
+  MemoryShare(MemoryShare&& other) noexcept
+      : account_(other.account_), bytes_(std::exchange(other.bytes_, 0)) {}
+  MemoryShare& operator=(MemoryShare&& other) noexcept {
+    if (this == &other) return *this;
+    resize_to_less(0);
+    account_ = other.account_;
+    bytes_ = std::exchange(other.bytes_, 0);
+    return *this;
+  }
+  ~MemoryShare() { resize_to_less(0); }
+
+  const MemoryAccount* account() const { return account_; }
+
+  // The buffer is to have `bytes`. False = more than it has, and refused.
+  bool resize(size_t bytes) {
+    if (bytes <= bytes_) {
+      resize_to_less(bytes);
+      return true;
+    }
+    if (account_ != nullptr) {
+      if (bytes <= kAlwaysBytes) {
+        account_->take_always(bytes - bytes_);
+      } else if (!account_->take(bytes - bytes_)) {
+        return false;
+      }
+    }
+    bytes_ = bytes;
+    return true;
+  }
+
+ private:
+  void resize_to_less(size_t bytes) {
+    RUBATO_DCHECK(bytes <= bytes_);
+    if (account_ != nullptr) account_->give(bytes_ - bytes);
+    bytes_ = bytes;
+  }
+
+  MemoryAccount* account_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace rubato

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/memory_account.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rubato {
+namespace {
+
+TEST(MemoryAccount, without_a_limit_it_counts_and_refuses_nothing) {
+  MemoryAccount account;
+  MemoryShare share(&account);
+  EXPECT_TRUE(share.resize(size_t{1} << 40));
+  EXPECT_EQ(account.used(), uint64_t{1} << 40);
+  EXPECT_EQ(account.room_for_data(), UINT64_MAX);
+}
+
+TEST(MemoryAccount, data_and_buffers_share_the_limit) {
+  MemoryAccount account;
+  account.set_limit(160'000);
+  EXPECT_EQ(account.room_for_data(), 150'000u);  // the rest is for buffers alone
+  account.note_data(100'000);
+  MemoryShare share(&account);
+  EXPECT_TRUE(share.resize(60'000));
+  EXPECT_EQ(account.room_for_data(), 100'000u);
+  EXPECT_FALSE(share.resize(60'001));
+  EXPECT_EQ(account.used(), 160'000u);
+  EXPECT_EQ(account.refused(), 1u);
+  EXPECT_TRUE(share.resize(2000));
+  EXPECT_EQ(account.used(), 102'000u);
+  EXPECT_TRUE(account.has_plenty());
+  account.note_data(120'000);
+  EXPECT_FALSE(account.has_plenty());
+}
+
+TEST(MemoryAccount, a_first_buffer_is_given_though_nothing_is_left) {
+  MemoryAccount account;
+  account.set_limit(10);
+  account.note_data(10);
+  MemoryShare share(&account);
+  EXPECT_TRUE(share.resize(MemoryShare::kAlwaysBytes));
+  EXPECT_FALSE(share.resize(MemoryShare::kAlwaysBytes + 1));
+  EXPECT_EQ(account.room_for_data(), 0u);
+}
+
+TEST(MemoryAccount, a_share_moves_and_ends_with_its_buffer) {
+  MemoryAccount account;
+  {
+    MemoryShare one(&account);
+    EXPECT_TRUE(one.resize(5000));
+    MemoryShare two = std::move(one);
+    EXPECT_EQ(account.buffers(), 5000u);
+    MemoryShare three(&account);
+    EXPECT_TRUE(three.resize(300));
+    three = std::move(two);
+    EXPECT_EQ(account.buffers(), 5000u);
+  }
+  EXPECT_EQ(account.buffers(), 0u);
+}
+
+TEST(MemoryAccount, threads_that_take_and_give_leave_it_even) {
+  MemoryAccount account;
+  account.set_limit(1'000'000);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&account, t] {
+      for (size_t i = 1; i < 2000; ++i) {
+        MemoryShare share(&account);
+        static_cast<void>(share.resize(i * 97 * (t + 1)));
+        EXPECT_LE(account.used(), 4'000'000u);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(account.used(), 0u);
+}
+
+}  // namespace
+}  // namespace rubato

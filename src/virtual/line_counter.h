@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LineCounter: the cache lines that go from one thread to another, if each thread had a cache of
+// its own that keeps everything. A write takes the line from all that have read it; a read after
+// another thread's write gets a copy. Not counted for thread 0. For the library's own files.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/limits.h"
+
+namespace rubato::virt {
+
+class LineCounter {
+ public:
+  void read(uint32_t thread, const void* at) {
+    Holders& holders = holders_of(at);
+    if (holders.test(mark_of(thread))) return;
+    if (holders.any() && thread != 0) ++fetched_;
+    holders.set(mark_of(thread));
+  }
+
+  void write(uint32_t thread, const void* at) {
+    Holders& holders = holders_of(at);
+    const bool mine = holders.test(mark_of(thread));
+    if (holders.count() > (mine ? 1u : 0u) && thread != 0) ++taken_;
+    holders.reset();
+    holders.set(mark_of(thread));
+  }
+
+  uint64_t fetched() const { return fetched_; }  // reads of what others have in their caches
+  uint64_t taken() const { return taken_; }      // writes to it
+
+ private:
+  static constexpr uint32_t kMarks = 128;  // threads from there on share one
+  using Holders = std::bitset<kMarks>;     // the threads that have the line
+
+  static uint32_t mark_of(uint32_t thread) { return thread % kMarks; }
+  Holders& holders_of(const void* at) {
+    return holders_[reinterpret_cast<uintptr_t>(at) / limits::kCacheLineBytes];
+  }
+
+  std::unordered_map<uintptr_t, Holders> holders_;
+  uint64_t fetched_ = 0;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace rubato::virt

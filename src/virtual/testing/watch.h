@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Watch: a thread of the world that looks at a runtime's workers all the time: they do not all wait
+// while something waits for them. What the world does to them does not count: nobody's stall and no
+// jump of the clock is as recent as the bound. For tests; ends the program at once where it fails,
+// so that a trace ends there.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+#include "mechanism/clock/clock.h"
+#include "virtual/world.h"
+
+namespace rubato::virt::testing {
+
+// What one thread waits for: whether it is a reply.
+class Awaiting {
+ public:
+  // Called by the thread; begin() perhaps again before end().
+  void begin() {
+    thread_ = this_thread();
+    if (since_ns_ == 0) since_ns_ = now().ns();
+  }
+  void end() { since_ns_ = 0; }
+  // Since when it waits for one; never = it does not, or goes on soon.
+  Instant since() const {
+    const Instant since(since_ns_);
+    const bool waits = since != Instant() && waits_since(thread_) != Instant::never();
+    return waits ? since : Instant::never();
+  }
+
+ private:
+  std::atomic<int64_t> since_ns_{0};
+  std::atomic<uint32_t> thread_{0};
+};
+
+class Watch {
+ public:
+  struct Rules {
+    uint32_t workers = 0;
+    Nanos bound;  // for all workers
+    // Since when something waits for the workers, at least; never = nothing does.
+    std::function<Instant()> work_since;
+    // True while something waits that every worker may run, and for how long it may if one worker
+    // waits. Not asked where there is none.
+    std::function<bool()> any_may_run;
+    Nanos bound_of_each;
+  };
+
+  explicit Watch(Rules rules) : rules_(std::move(rules)), is_worker_(kThreads) {
+    thread_ = std::thread([this] {
+      while (!done_) look();
+    });
+  }
+  ~Watch() { stop(); }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  void stop() {
+    done_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  // Called on every worker before it serves.
+  void note_worker() {
+    const uint32_t thread = this_thread();
+    if (!is_worker_.at(thread).exchange(true)) ++workers_;
+  }
+  // As virt::fail_memory, once each worker has what it begins with.
+  void fail_memory(uint32_t one_in) {
+    if (one_in == 0) return;
+    while (!knows_all()) virt::spend(kOften);
+    virt::fail_memory(one_in);
+  }
+
+ private:
+  static constexpr uint32_t kThreads = 512;
+  static constexpr Nanos kOften = Nanos::micros(50);
+  static constexpr Nanos kSeldom = Nanos::micros(500);
+
+  bool knows_all() const { return workers_ == rules_.workers; }
+
+  void look() {
+    const Instant work = rules_.work_since();
+    const bool idle = work == Instant::never();
+    std::this_thread::sleep_for(std::chrono::nanoseconds((idle ? kSeldom : kOften).count()));
+    if (idle || !knows_all()) {
+      kept_since_ = Instant::never();
+      return;
+    }
+    const Instant quiet = others_stalled_until();
+    Instant all = std::max(work, quiet);  // wait since then
+    Instant one = Instant::never();       // the first of them
+    for (uint32_t thread = 0; thread < kThreads; ++thread) {
+      if (!is_worker_[thread]) continue;
+      const Instant since = waits_since(thread);
+      all = std::max(all, since);
+      one = std::min(one, since);
+    }
+    const Instant at = now();
+    if (all < at && at - all > rules_.bound && work == rules_.work_since()) {
+      fail("all workers wait while a request waits for them");
+    }
+    look_at_each(at, std::max(one, quiet));
+  }
+
+  // Some worker has waited since `since`.
+  void look_at_each(Instant at, Instant since) {
+    if (!rules_.any_may_run || since >= at || !rules_.any_may_run()) {
+      kept_since_ = Instant::never();
+      return;
+    }
+    kept_since_ = std::max(since, kept_since_ == Instant::never() ? at : kept_since_);
+    if (at - kept_since_ > rules_.bound_of_each) {
+      fail("a worker waits while a request waits that it may run");
+    }
+  }
+
+  const Rules rules_;
+  std::vector<std::atomic<bool>> is_worker_;  // by thread
+  std::atomic<uint32_t> workers_{0};
+  std::atomic<bool> done_{false};
+  Instant kept_since_ = Instant::never();  // a worker and a request have waited both
+  std::thread thread_;
+};
+
+}  // namespace rubato::virt::testing

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--maxmemory bounds what a server holds: data, replies that clients do not read, and requests of
+which a part has come."""
+
+import os
+import random
+import unittest
+
+from server import ReplyError, Server, refused
+from waiting import eventually, sends_until_stuck
+
+LIMIT_MB = 64
+LARGE = 20_000_000
+
+
+class Memory(unittest.TestCase):
+    def serve(self, *args):
+        server = self.enterContext(Server("--maxmemory", f"{LIMIT_MB}mb", *args))
+        self.startup = self.info(server, "memory")["used_memory_startup"]
+        return server
+
+    @staticmethod
+    def info(server, section):
+        with server.client() as client:
+            lines = client.call("INFO", section).decode().splitlines()
+        pairs = [line.split(":", 1) for line in lines if ":" in line]
+        return {name: int(value) if value.isdigit() else value for name, value in pairs}
+
+    def check(self, server):
+        memory = self.info(server, "memory")
+        # What one request takes at this moment may come on top.
+        self.assertLessEqual(memory["used_memory"], (LIMIT_MB << 20) + 4096)
+        self.assertLessEqual(memory["used_memory_rss"], 1.25 * (LIMIT_MB << 20) + self.startup)
+        return memory
+
+    def test_clients_that_do_not_read_are_refused_when_memory_is_short(self):
+        server = self.serve()
+        server.call("SET", "large", b"x" * LARGE)
+        slow = [self.enterContext(server.client()) for _ in range(20)]
+        for client in slow:
+            for _ in range(4):
+                client.send("GET", "large")
+        eventually(lambda: self.check(server)["buffers_refused"], lambda refused: refused >= 60)
+        answers = []
+        for client in slow:
+            for _ in range(4):
+                try:
+                    answers.append(len(client.reply()))
+                except ReplyError as error:
+                    self.assertIn("OOM no memory for the reply", str(error))
+        self.assertGreaterEqual(answers.count(LARGE), 4)
+        self.check(server)
+        self.assertEqual(len(server.call("GET", "large")), LARGE)
+
+    def test_requests_that_do_not_end_are_closed_when_memory_is_short(self):
+        server = self.serve()
+        half = [self.enterContext(server.client(timeout=5)) for _ in range(8)]
+        for i, client in enumerate(half):
+            client.socket.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\n%d\r\n$500000000\r\n" % i)
+            try:
+                for _ in sends_until_stuck(client.socket, b"y" * 1_000_000, 70_000_000):
+                    pass
+            except OSError:
+                pass  # closed
+            self.check(server)
+        closed = self.info(server, "stats")["client_query_buffer_limit_disconnections"]
+        self.assertEqual(closed, 8)
+        self.assertEqual(server.call("SET", "k", "v"), b"OK")
+
+    def test_a_full_store_is_read_and_told_to_forget(self):
+        server = self.serve()
+        with server.client() as client:
+            with self.assertRaisesRegex(ReplyError, "OOM command not allowed"):
+                for i in range(1000):
+                    client.call("SET", i, b"x" * 100_000)
+            self.check(server)
+            self.assertEqual(len(client.call("GET", 0)), 100_000)
+            self.assertEqual(client.call("DEL", 0, 1), 2)
+            self.assertEqual(client.call("SET", "new", b"x" * 100_000), b"OK")
+
+    def test_a_cache_evicts_what_is_not_used(self):
+        server = self.serve("--maxmemory-policy", "allkeys-lru", "--memcached-port", "0")
+        seed = int(os.environ.get("RUBATO_SEED", "20261123"))
+        print(f"seed {seed} (RUBATO_SEED replays)")
+        rng = random.Random(seed)
+        with server.client() as client:
+            for i in range(6000):
+                client.call("SET", f"k{i}", b"x" * rng.choice((10, 1000, 10_000, 100_000)))
+                if i % 50 == 0:
+                    for hot in range(10):
+                        client.call("GET", f"k{hot}")
+            self.check(server)
+            self.assertEqual(client.call("EXISTS", *[f"k{hot}" for hot in range(10)]), 10)
+            self.assertGreater(self.info(server, "stats")["evicted_keys"], 1000)
+            client.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
+            with self.assertRaisesRegex(ReplyError, "OOM"):
+                for i in range(100):
+                    client.call("SET", f"more{i}", b"x" * 1_000_000)
+            client.call("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+            with self.assertRaisesRegex(ReplyError, "OOM"):
+                client.call("SET", "late", b"x" * 3_000_000)
+            with self.assertRaisesRegex(ReplyError, "must be one of the following"):
+                client.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+
+    def test_the_hard_limit_closes_a_client_and_the_soft_one_after_its_time(self):
+        server = self.serve("--client-output-buffer-limit", "normal 1mb 0 0")
+        server.call("SET", "k", b"x" * 900_000)
+        with server.client() as client:
+            client.call("CONFIG", "SET", "client-output-buffer-limit", "normal 800000 0 0")
+            with self.assertRaises(EOFError):
+                client.call("GET", "k")
+            server.call("CONFIG", "SET", "client-output-buffer-limit", "normal 0 500000 1")
+        with server.client() as slow:
+            server.call("SET", "k", b"x" * LARGE)
+            slow.send("GET", "k")
+            count = "client_output_buffer_limit_disconnections"
+            eventually(lambda: self.info(server, "stats")[count], lambda closed: closed == 2)
+        with self.assertRaisesRegex(ReplyError, "Invalid client class"):
+            server.call("CONFIG", "SET", "client-output-buffer-limit", "nobody 1 1 1")
+
+    def test_wrong_options_are_refused(self):
+        for option, value, expected in (
+                ("--maxmemory-policy", "lru", "noeviction, allkeys-lru, volatile-ttl"),
+                ("--client-output-buffer-limit", "normal 1", "Wrong number of arguments")):
+            status, said = refused("serve", "kv", option, value)
+            self.assertEqual(status, 2)
+            self.assertIn(option, said)
+            self.assertIn(expected, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
