@@ -26,6 +26,7 @@ BENCHMARKS = str(Path(__file__).resolve().parent / "benchmarks_table.py")
 ALL, IN_PLACE = "all", "in place"
 ENTRIES = [
     ("docs/POLICIES.md", "policies", ["{rubato}", "policies", "--markdown"], ALL),
+    ("docs/COMMANDS.md", "commands", ["{rubato}", "commands"], ALL),
     ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
     ("docs/BENCHMARKS.md", "benchmarks", [sys.executable, BENCHMARKS], ALL),
     *((file, form, ["{rubato}", "options", "--as", form], part) for file, form, part in (

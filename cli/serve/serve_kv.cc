@@ -215,7 +215,7 @@ void apply_live(Reloader& reloader, kv::Server& server) {
   by_config("maxmemory-policy", "maxmemory-policy",
             [](Loaded loaded) { return std::string(kv::to_string(loaded.kv.eviction)); });
   by_config("client-output-buffer-limit", "client-output-buffer-limit",
-            [](Loaded loaded) { return kv::to_string(loaded.kv.output_limit); });
+            [](Loaded loaded) { return kv::to_string(loaded.kv.output_limits); });
   by_config("requirepass", "requirepass", [](Loaded loaded) { return loaded.kv.requirepass; });
   by_config("protected-mode", "protected-mode",
             [](Loaded loaded) { return loaded.protected_mode; });
@@ -320,9 +320,9 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
   command
       .add_parsed("--client-output-buffer-limit", "LIMITS",
                   [&kv](const std::string& text) {
-                    const Result<OutputLimit> limit = kv::parse_output_limit(text);
-                    if (!limit.ok()) return Status(Error{limit.error()});
-                    kv.kv.output_limit = limit.value();
+                    const auto limits = kv::parse_output_limits(text);
+                    if (!limits.ok()) return Status(Error{limits.error()});
+                    kv.kv.output_limits = limits.value();
                     return Status(Done{});
                   },
                   "'normal HARD SOFT SECONDS': a client is closed that leaves HARD bytes of "
