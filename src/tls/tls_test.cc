@@ -19,7 +19,7 @@ namespace rubato {
 namespace {
 
 using testing::Certificates;
-using testing::Identity;
+using testing::Credential;
 using testing::LineProtocol;
 using testing::TlsClient;
 using State = Transfer::State;
@@ -32,7 +32,7 @@ std::unique_ptr<TlsServer> open_server(const TlsFiles& files) {
 
 // A session, and a client at the other end of its socket.
 struct Pair {
-  Pair(TlsContext& server, const Identity* shows, int version = 0) {
+  Pair(TlsContext& server, const Credential* shows, int version = 0) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
     socket = Fd(ends[0]);
@@ -197,7 +197,7 @@ TEST(Tls, who_goes_away_in_the_handshake_is_counted) {
   EXPECT_EQ(server->stats().handshakes, 0U);
 }
 
-bool is_served(const TlsFiles& files, const Identity* shows) {
+bool is_served(const TlsFiles& files, const Credential* shows) {
   const auto server = open_server(files);
   Pair pair(*server, shows);
   pair.exchange();
@@ -206,7 +206,7 @@ bool is_served(const TlsFiles& files, const Identity* shows) {
 
 TEST(Tls, clients_show_certificates_where_they_must) {
   const Certificates made;
-  const Identity stranger = testing::make_identity("client", nullptr);
+  const Credential stranger = testing::make_credential("client", nullptr);
   EXPECT_TRUE(is_served(made.files(TlsClients::kMust), &made.client));
   EXPECT_FALSE(is_served(made.files(TlsClients::kMust), nullptr));
   EXPECT_FALSE(is_served(made.files(TlsClients::kMust), &stranger));
@@ -220,7 +220,7 @@ TEST(Tls, a_reload_is_for_new_connections) {
   const auto server = open_server(made.files());
   Pair before(*server, nullptr);
   before.exchange();
-  save(testing::make_identity("server", &made.ca, 77), made.path("_server"));
+  save(testing::make_credential("server", &made.ca, 77), made.path("_server"));
   ASSERT_TRUE(server->reload(made.files()).ok());
   Pair after(*server, nullptr);
   after.exchange();

@@ -26,16 +26,16 @@ namespace rubato::testing {
 using KeyPtr = std::unique_ptr<EVP_PKEY, OpenSslFree<EVP_PKEY_free>>;
 using CertificatePtr = std::unique_ptr<X509, OpenSslFree<X509_free>>;
 
-struct Identity {
+struct Credential {
   KeyPtr key;
   CertificatePtr certificate;
 };
 
 // Signed by `issuer`, or by itself. The serial number is the only thing that tells two of a name
 // apart.
-inline Identity make_identity(const char* name, const Identity* issuer, long serial = 1) {
+inline Credential make_credential(const char* name, const Credential* issuer, long serial = 1) {
   constexpr long kSecondsPerDay = 86400;
-  Identity made{KeyPtr(EVP_EC_gen("P-256")), CertificatePtr(X509_new())};
+  Credential made{KeyPtr(EVP_EC_gen("P-256")), CertificatePtr(X509_new())};
   X509* const x = made.certificate.get();
   X509_set_version(x, 2);
   ASN1_INTEGER_set(X509_get_serialNumber(x), serial);
@@ -48,7 +48,7 @@ inline Identity make_identity(const char* name, const Identity* issuer, long ser
   const Extension authority(X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints,
                                                 issuer == nullptr ? "CA:TRUE" : "CA:FALSE"));
   X509_add_ext(x, authority.get(), -1);
-  const Identity& signer = issuer != nullptr ? *issuer : made;
+  const Credential& signer = issuer != nullptr ? *issuer : made;
   X509_set_issuer_name(x, X509_get_subject_name(signer.certificate.get()));
   EXPECT_GT(X509_sign(x, signer.key.get(), EVP_sha256()), 0);
   return made;
@@ -63,12 +63,12 @@ void write_file(const std::string& path, Write&& write) {
 }
 
 // Returns the path.
-inline std::string save(const Identity& identity, const std::string& path) {
+inline std::string save(const Credential& credential, const std::string& path) {
   write_file(path + ".crt", [&](std::FILE* f) {
-    return PEM_write_X509(f, identity.certificate.get());
+    return PEM_write_X509(f, credential.certificate.get());
   });
   write_file(path + ".key", [&](std::FILE* f) {
-    return PEM_write_PrivateKey(f, identity.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+    return PEM_write_PrivateKey(f, credential.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
   return path;
 }
@@ -78,9 +78,9 @@ class Certificates {
  public:
   Certificates()
       : folder_(name_of_test()),
-        ca(make_identity("authority", nullptr)),
-        server(make_identity("server", &ca, 2)),
-        client(make_identity("client", &ca, 3)) {
+        ca(make_credential("authority", nullptr)),
+        server(make_credential("server", &ca, 2)),
+        client(make_credential("client", &ca, 3)) {
     save(ca, folder_ + "_ca");
     save(server, folder_ + "_server");
   }
@@ -100,9 +100,9 @@ class Certificates {
   const std::string folder_;  // and the beginning of each name
 
  public:
-  const Identity ca;
-  const Identity server;
-  const Identity client;
+  const Credential ca;
+  const Credential server;
+  const Credential client;
 };
 
 }  // namespace rubato::testing

@@ -22,7 +22,7 @@ namespace rubato::testing {
 class TlsClient {
  public:
   // `shows`: the client's certificate, null = none.
-  explicit TlsClient(Fd socket, const Identity* shows = nullptr, int version = 0)
+  explicit TlsClient(Fd socket, const Credential* shows = nullptr, int version = 0)
       : socket_(std::move(socket)), context_(SSL_CTX_new(TLS_client_method())) {
     if (version != 0) SSL_CTX_set_max_proto_version(context_.get(), version);
     if (shows != nullptr) {
