@@ -131,7 +131,9 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
   } else if ((event.events & EPOLLRDHUP) != 0) {
     flow.note_client(ClientState::kHalfClosed);
   }
-  return flow.on_event(owner_queue_.host(), out, now, late, event.events == EPOLLOUT);
+  // TLS may wait for room in the socket although there is no reply.
+  return flow.on_event(owner_queue_.host(), out, now, late,
+                       event.events == EPOLLOUT && !flow.has_tls());
 }
 
 void TcpQueue::look_at_client(Request& request) {

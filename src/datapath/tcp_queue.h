@@ -77,7 +77,8 @@ class TcpQueue final : public DatapathQueue {
   bool accept_one(uint32_t port, Instant now);
   void admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now);
   void refuse(Fd socket, const std::string& reply);
-  const std::string& over_limit_reply(uint32_t port) const;
+  std::string over_limit_reply(uint32_t port) const;
+  bool has_tls(uint32_t port) const;
   void out_of_descriptors(uint32_t port, Instant now);
   bool hear_listeners();
   void leave_listeners();

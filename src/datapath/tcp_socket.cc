@@ -153,6 +153,36 @@ Instant received_at(const msghdr& message, Instant otherwise) {
   return otherwise;
 }
 
+ssize_t receive_bytes(int fd, char* to, size_t room) {
+  for (;;) {
+    const ssize_t n = ::recv(fd, to, room, 0);
+    if (n >= 0 || errno != EINTR) return n;
+  }
+}
+
+ssize_t receive_dated(int fd, char* to, size_t room, Instant& when) {
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(timespec))];
+  iovec part{to, room};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t n = 0;
+  do {
+    message.msg_control = ancillary;
+    message.msg_controllen = sizeof ancillary;
+    n = ::recvmsg(fd, &message, 0);
+  } while (n < 0 && errno == EINTR);
+  if (n > 0) when = received_at(message, when);
+  return n;
+}
+
+ssize_t send_bytes(int fd, std::string_view bytes) {
+  for (;;) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0 || errno != EINTR) return n;
+  }
+}
+
 Fd accept_from(int listener, SocketAddress& peer) {
   for (;;) {
     peer.length = sizeof peer.storage;

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -67,6 +68,13 @@ Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options)
 // The time when the kernel received the bytes that a recvmsg with SO_TIMESTAMPNS returned;
 // `otherwise` if the kernel gives no time or an impossible one.
 Instant received_at(const msghdr& message, Instant otherwise);
+
+// As recv and send without flags, but a signal does not end them, and a connection that is gone
+// raises none. receive_dated also sets `when` to the time when the kernel received the bytes, if it
+// is known.
+ssize_t receive_bytes(int fd, char* to, size_t room);
+ssize_t receive_dated(int fd, char* to, size_t room, Instant& when);
+ssize_t send_bytes(int fd, std::string_view bytes);
 
 // A non-blocking listener on an address that no other socket has; with port 0 on any free port,
 // which `address` then holds.

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "datapath/tls.h"
 #include "kv_server/commands/table.h"
 #include "kv_server/text/number.h"
 #include "kv_server/text/words.h"
@@ -141,6 +142,12 @@ void stats_section(Server& server, Text& text) {
   text.line("timed_out_connections", net.flows_timed_out);
   text.line("client_output_buffer_limit_disconnections", net.flows_overflowed);
   text.line("client_query_buffer_limit_disconnections", net.flows_input_limit);
+  if (const TlsContext* const tls = server.options().tls; tls != nullptr) {
+    const TlsStats stats = tls->stats();
+    text.line("tls_handshakes", stats.handshakes);
+    text.line("tls_handshakes_failed", stats.failed);
+    text.line("tls_last_failure", stats.last_failure);
+  }
   text.line("flows_steered", net.flows_steered);
   text.line("flows_unsteered", net.flows_unsteered);
   text.line("flows_migrated", net.flows_migrated);

@@ -12,6 +12,10 @@
 #include "kv_server/engine/engine.h"
 #include "kv_server/resp/refusal.h"
 
+namespace rubato {
+class TlsContext;
+}
+
 namespace rubato::kv {
 
 inline constexpr uint64_t kDefaultMaxReplyBytes = uint64_t{1} << 30;
@@ -53,6 +57,7 @@ struct KvOptions {
   uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
   std::string config_file;  // shown by INFO
   OverloadReply overload_reply = OverloadReply::kOverloaded;
+  const TlsContext* tls = nullptr;  // of ports with TLS, shown by INFO; null = there are none
   std::vector<Speaks> ports{Speaks::kResp};  // the protocol of each of the datapath's ports
 
   // True if a port speaks memcached's protocol, whose clients have no passwords.
