@@ -46,6 +46,10 @@ struct TcpOptions {
   TlsContext* tls_context = nullptr;  // outlives the datapath; null = no port has TLS
   uint32_t queues = 1;
   int backlog = 511;
+  // Listening sockets that this process was given, borrowed: a port that one of them has is heard
+  // through it, by all queues. They stay open: who comes after the server has left them waits for
+  // the next one.
+  std::vector<int> handed_over;
   uint32_t max_flows = 10000;
   std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
   Nanos idle_timeout;              // zero = none
@@ -69,6 +73,7 @@ class TcpDatapath : public Datapath {
 
   uint32_t queues() const override;
   DatapathQueue& queue(WorkerId worker) override;
+  Nanos begin_drain() override;
   void drain() override;
   uint64_t in_flight() const override;
   DatapathStats stats() const override;
@@ -93,6 +98,9 @@ class TcpDatapath : public Datapath {
     std::atomic<int64_t> idle_timeout_ns;
     std::atomic<uint64_t> next_flow{1};
     std::atomic<uint32_t> open_flows{0};
+    // No new flows; set before drain() if listeners were handed over. Relaxed: a late look accepts
+    // one more connection.
+    std::atomic<bool> leaving{false};
     DrainFlag<> draining;
     FlowIndex index;
   };

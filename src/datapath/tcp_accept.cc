@@ -20,7 +20,7 @@ constexpr Nanos kAcceptPause = Nanos::millis(100);
 
 void TcpQueue::accept_burst(uint32_t port, Instant now) {
   // A listener that drain() has shut is reported for ever.
-  if (owner_queue_.draining()) return leave_listeners();
+  if (leaving()) return leave_listeners();
   for (uint32_t i = 0; i < kAcceptBurst; ++i) {
     if (!accept_one(port, now)) return;
   }

@@ -43,7 +43,7 @@ TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
 bool TcpQueue::hear_listeners() {
   bool heard = true;
   for (Fd& listener : listeners_) {
-    epoll_event accept{EPOLLIN, {.ptr = &listener}};
+    epoll_event accept{shares_listeners() ? EPOLLIN | EPOLLEXCLUSIVE : EPOLLIN, {.ptr = &listener}};
     heard &= ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &accept) == 0 ||
              errno == EEXIST;
   }
@@ -160,7 +160,7 @@ void TcpQueue::reap() {
 }
 
 void TcpQueue::housekeep(Instant now, size_t most) {
-  if (owner_queue_.draining()) {
+  if (leaving()) {
     leave_listeners();
   } else if (accept_again_ != Instant() && now >= accept_again_) {
     accept_again_ = Instant();
@@ -222,7 +222,9 @@ void TcpQueue::wake() {
 }
 
 void TcpQueue::drain() {
-  for (const Fd& listener : listeners_) ::shutdown(listener.get(), SHUT_RDWR);
+  for (const Fd& listener : listeners_) {
+    if (!shares_listeners()) ::shutdown(listener.get(), SHUT_RDWR);
+  }
   wake();
 }
 

@@ -82,6 +82,11 @@ class TcpQueue final : public DatapathQueue {
   void out_of_descriptors(uint32_t port, Instant now);
   bool hear_listeners();
   void leave_listeners();
+  bool leaving() const {
+    return owner_queue_.draining() || shared_.leaving.load(std::memory_order_relaxed);
+  }
+  // The listeners belong to whoever started this process, and outlive it.
+  bool shares_listeners() const { return !shared_.options.handed_over.empty(); }
 
   TcpDatapath::Shared& shared_;
   OwnerQueue owner_queue_;  // its poll lock guards every field that is not atomic

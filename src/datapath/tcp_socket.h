@@ -65,6 +65,9 @@ struct ListenOptions {
 // TCP_NODELAY, keep-alive and time stamps.
 Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options);
 
+// Another descriptor of a listener that was handed over, set up like those of listen_on.
+Result<Fd> share_listener(int listener, bool timestamps);
+
 // The time when the kernel received the bytes that a recvmsg with SO_TIMESTAMPNS returned;
 // `otherwise` if the kernel gives no time or an impossible one.
 Instant received_at(const msghdr& message, Instant otherwise);
@@ -85,7 +88,8 @@ Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
 // has reset it. An invalid Fd, with errno set: there is no connection.
 Fd accept_from(int listener, SocketAddress& peer);
 
-// This end of a connected socket.
+// This end of a socket; of no family if the descriptor is no socket.
+SocketAddress local_address(int fd);
 std::string local_text(int fd);
 
 }  // namespace rubato
