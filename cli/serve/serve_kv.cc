@@ -169,12 +169,11 @@ Status check_ports(const KvCommand& command) {
       {"--tls-port", command.tls.port},
   }};
   for (size_t i = 0; i < ports.size(); ++i) {
-    const auto [option, port] = ports[i];
-    const auto other = std::find_if(ports.begin(), ports.begin() + i, [port = port](const auto& p) {
-      return port > 0 && p.second == port;
-    });
-    if (other == ports.begin() + i) continue;
-    return Error{fmt::format("{}: takes another port than {}, {}", option, other->first, port)};
+    for (size_t j = 0; j < i; ++j) {
+      if (ports[i].second <= 0 || ports[i].second != ports[j].second) continue;
+      return Error{fmt::format("{}: takes another port than {}, {}", ports[i].first,
+                               ports[j].first, ports[j].second)};
+    }
   }
   return Done{};
 }

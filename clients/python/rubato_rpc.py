@@ -263,7 +263,7 @@ class Client:
     """One session with a server. Any thread may call submit and call."""
 
     def __init__(self, host, port, udp=False, connect_timeout_s=5.0, tls=None, **options):
-        """`tls` is an ssl.SSLContext, for a server with --tls-rpc yes. `options` are Session\'s:
+        """`tls` is an ssl.SSLContext, for a server with --tls-rpc yes. `options` are Session's:
         queue, discard_oldest, expire_s, answer_within_s, ..."""
         if udp:
             options = {"session": random.randrange(1, 1 << 32), "datagrams": True, **options}

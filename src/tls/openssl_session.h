@@ -32,8 +32,8 @@ struct TlsCounters {
 
 class OpenSslSession final : public TlsSession {
  public:
-  // OpenSSL's memory for one connection that is at work, about.
-  static constexpr size_t kBytes = size_t{40} * 1024;
+  // The memory of an idle connection, about; buffers of a record come and go.
+  static constexpr size_t kBytes = size_t{20} * 1024;
 
   // Null if there is no memory. `counters` outlives the session.
   static std::unique_ptr<OpenSslSession> open(SSL_CTX& context, int socket, MemoryAccount* account,
