@@ -385,15 +385,8 @@ class VirtualRuntime : public ::testing::TestWithParam<LivePolicy> {};
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, VirtualRuntime, ::testing::ValuesIn(testing::all_live()),
                          [](const auto& param) { return testing::case_name(param.param.name); });
 
-// Found and not mended yet (docs/STATUS.md); RUBATO_SEED runs it.
-bool is_known_defect(const LivePolicy& policy, uint64_t seed) {
-  return std::string_view(policy.name) == "altocumulus" && seed == 5 &&
-         std::getenv("RUBATO_SEED") == nullptr;
-}
-
 TEST_P(VirtualRuntime, answers_each_request_once_in_order_and_soon) {
   virt::testing::each_seed(10, [](uint64_t seed) {
-    if (is_known_defect(GetParam(), seed)) return;
     Prng prng(seed);
     const Setting setting(GetParam(), prng);
     const testing::Replay replay(seed, setting.describe());

@@ -187,7 +187,7 @@ uint32_t Scheduler::wake(const void* what, uint32_t most) {
     if (thread.waits_for != what) continue;
     thread.waits_for = nullptr;
     thread.woken = true;
-    make_ready(thread, running().clock + draw_wake_up());
+    make_ready(thread, running().clock + draw_wake_up(thread));
     if (thread.number != 0) ++counts_.wake_ups;
     recorder_.mark(running_, "wakes", running().clock);
     recorder_.mark(thread.number, "is woken", running().clock);
@@ -249,12 +249,13 @@ void Scheduler::make_ready(VirtualThread& thread, Instant at) {
   others_ = std::min(others_, next_[thread.number]);
 }
 
-Nanos Scheduler::draw_wake_up() {
+Nanos Scheduler::draw_wake_up(VirtualThread& thread) {
   Nanos after = draw_price(options_.wake_up);
   const uint32_t one_in = options_.late_wake_up_one_in;
   if (one_in == 0 || prng_.below(one_in) != 0) return after;
   const Nanos late = draw_price(options_.late_most);
   note_fault(after + late);
+  thread.stalled_until = running().clock + after + late;
   return after + late;
 }
 

@@ -40,7 +40,7 @@ struct VirtualThread {
   uint32_t yields = 0;  // since its last other call
   Instant runs_since;     // what was before is recorded
   Instant waits_since;    // while waits_for != nullptr
-  Instant stalled_until;  // its last stall
+  Instant stalled_until;  // its last stall, or late wake-up
 };
 
 class Scheduler {
@@ -95,7 +95,7 @@ class Scheduler {
     if (running_ != 0) ++counts_.calls;
   }
   // What it takes to go on after a wait that nobody's wake() ended.
-  void resume() { advance(draw_wake_up()); }
+  void resume() { advance(draw_wake_up(running())); }
   void yield();
   Instant read_clock();
 
@@ -158,7 +158,7 @@ class Scheduler {
     if (!skipping_.empty()) end_skips();
   }
   void end_skips();
-  Nanos draw_wake_up();
+  Nanos draw_wake_up(VirtualThread& thread);
   // Short ones and long ones are about as many.
   Nanos draw_between(Nanos least, Nanos most);
   void stall();

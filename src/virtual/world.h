@@ -122,7 +122,8 @@ void fail_memory(uint32_t one_in);
 uint32_t this_thread();
 // Since when that thread waits, if nobody has woken it; otherwise never.
 Instant waits_since(uint32_t thread);
-// When the last stall of another thread, or jump of the clock, has ended or will end.
+// When the last stall or late wake-up of another thread, or jump of the clock, has ended or will
+// end.
 Instant others_stalled_until();
 
 // The calling thread computes for so long.

@@ -261,6 +261,30 @@ TEST(World, tells_since_when_a_thread_waits) {
   });
 }
 
+TEST(World, a_late_wake_up_counts_as_a_stall_until_its_end) {
+  constexpr Nanos kLate = Nanos::millis(1);
+  for (const uint32_t one_in : {0u, 1u}) {
+    WorldOptions options;
+    options.late_wake_up_one_in = one_in;
+    options.late_most = kLate;
+    run(options, [&] {
+      std::atomic<bool> flag{false};
+      std::thread waits([&] { flag.wait(false); });
+      while (waits_since(1) == Instant::never()) spend(Nanos::micros(1));
+      EXPECT_EQ(others_stalled_until(), Instant());
+      flag = true;
+      flag.notify_all();
+      const Instant until = others_stalled_until();
+      if (one_in > 0) {
+        EXPECT_GT(until - clock(), kLate / 3);
+      } else {
+        EXPECT_EQ(until, Instant());
+      }
+      waits.join();
+    });
+  }
+}
+
 TEST(World, a_run_that_fails_leaves_a_trace) {
   const std::string path = std::filesystem::temp_directory_path() / "rubato_world_test.json";
   const auto body = [](bool good, bool aborts) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Watch: a thread of the world that looks at a runtime's workers all the time: they do not all wait
-// while something waits for them. What the world does to them does not count: nobody's stall and no
-// jump of the clock is as recent as the bound. For tests; ends the program at once where it fails,
-// so that a trace ends there.
+// while something waits for them. What the world does to a thread does not count: nobody's stall or
+// late wake-up and no jump of the clock is as recent as the bound. For tests; ends the program at
+// once where it fails, so that a trace ends there.
 #pragma once
 
 #include <algorithm>
@@ -93,6 +93,8 @@ class Watch {
       kept_since_ = Instant::never();
       return;
     }
+    // Before the looks at the threads: this one may be stalled between them.
+    const Instant at = now();
     const Instant quiet = others_stalled_until();
     Instant all = std::max(work, quiet);  // wait since then
     Instant one = Instant::never();       // the first of them
@@ -102,7 +104,6 @@ class Watch {
       all = std::max(all, since);
       one = std::min(one, since);
     }
-    const Instant at = now();
     if (all < at && at - all > rules_.bound && work == rules_.work_since()) {
       fail("all workers wait while a request waits for them");
     }
