@@ -37,6 +37,9 @@ COUNTS = [
 ]
 TOLERANCE = 0.05
 SLOPE_FROM = 8
+# A policy has no central part if the one line that is taken most is taken for fewer requests than
+# CENTRAL_FROM with most workers, and at most half as often as with SLOPE_FROM workers.
+CENTRAL_FIELD, CENTRAL_FROM = "spinning_one_line", 0.5
 ANSWERED = 0.9
 DEADLINE_S = 1800
 
@@ -80,6 +83,23 @@ def slope(rows, field):
             / sum((x - mean_x) ** 2 for x, _ in points))
 
 
+def has_central_part(rows):
+    of = {row["workers"]: row[CENTRAL_FIELD] for row in rows}
+    last = of[max(of)]
+    return last >= CENTRAL_FROM or last > of[SLOPE_FROM] / 2
+
+
+def central_parts(rows):
+    found = {True: [], False: []}
+    for policy, of in by_policy(rows).items():
+        found[has_central_part(of.values())].append(f"`{policy}`")
+    most = max(row["workers"] for row in rows)
+    return (f"**No central part**: {', '.join(found[False]) or 'none'}. The line that is taken "
+            f"most is taken less than {CENTRAL_FROM} times per request with {most} workers, and at "
+            f"most half as often as with {SLOPE_FROM}.\n\n**A central part**: "
+            f"{', '.join(found[True]) or 'none'}.")
+
+
 def cell(row, field, decimals):
     return f"{row[field]:.{decimals}f}" + ("" if keeps_up(row) else "\\*")
 
@@ -99,8 +119,8 @@ def table(rows, field, title, decimals):
 
 
 def tables(rows):
-    return "\n\n".join(table(rows, field, title, decimals)
-                       for field, title, decimals, _ in COUNTS) + "\n"
+    parts = [table(rows, field, title, decimals) for field, title, decimals, _ in COUNTS]
+    return "\n\n".join([central_parts(rows), *parts]) + "\n"
 
 
 # ---- The figure -------------------------------------------------------------------------------

@@ -28,6 +28,26 @@ class Slope(unittest.TestCase):
         self.assertIsNone(self.slope_of(rows[:2]))
 
 
+class CentralPart(unittest.TestCase):
+    def has(self, *counts):
+        rows = [row(8 << i, spinning_one_line=n) for i, n in enumerate(counts)]
+        return scaling.has_central_part(rows)
+
+    def test_a_line_that_each_request_writes_is_one(self):
+        self.assertTrue(self.has(1.2, 1.2, 1.2))
+
+    def test_one_that_fewer_write_the_more_workers_there_are_is_none(self):
+        self.assertFalse(self.has(1.2, 0.6, 0.3))
+
+    def test_one_that_few_write_however_many_workers_there_are_is_one(self):
+        self.assertTrue(self.has(0.3, 0.3, 0.3))
+
+    def test_those_that_ought_to_have_none_have_none(self):
+        policies = scaling.by_policy(scaling.load())
+        for policy in ("fcfs", "steal", "zygos", "sbb", "synergy"):
+            self.assertIs(scaling.has_central_part(policies[policy].values()), False, policy)
+
+
 class Changes(unittest.TestCase):
     def test_a_change_within_five_percent_is_none(self):
         self.assertEqual(scaling.changes([row(1, accesses=1000)], [row(1, accesses=1049)]), [])
