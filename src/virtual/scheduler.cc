@@ -339,6 +339,7 @@ WorldCounts Scheduler::counts() const {
   WorldCounts counts = counts_;
   counts.lines_fetched = lines_.fetched();
   counts.lines_taken = lines_.taken();
+  counts.line_taken_most = lines_.taken_most();
   return counts;
 }
 

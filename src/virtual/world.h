@@ -87,6 +87,7 @@ struct WorldCounts {
   // With WorldOptions::count_lines, see line_counter.h.
   uint64_t lines_fetched = 0;
   uint64_t lines_taken = 0;
+  uint64_t line_taken_most = 0;  // the same line by one thread after another
 };
 
 struct WorldReport {

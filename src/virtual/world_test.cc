@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -19,6 +20,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/limits.h"
+#include "mechanism/cpu/pause.h"
 
 namespace rubato::virt {
 namespace {
@@ -259,6 +263,36 @@ TEST(World, tells_since_when_a_thread_waits) {
     EXPECT_EQ(waits_since(1), Instant::never());
     waiter.join();
   });
+}
+
+// Two threads write one line in turn, and a line each that nobody else touches.
+TEST(World, counts_the_lines_that_go_from_thread_to_thread) {
+  constexpr int kTurns = 20;
+  struct alignas(limits::kCacheLineBytes) Word {
+    std::atomic<int> value{0};
+  };
+  std::array<Word, 3> words;
+  WorldOptions options;
+  options.count_lines = true;
+  options.first_is_free = true;
+  const WorldReport report = run(options, [&] {
+    const auto write = [&](int me) {
+      for (int turn = me; turn < kTurns; turn += 2) {
+        while (words[2].value.load() != turn) cpu_pause();
+        ++words[static_cast<size_t>(me)].value;
+        words[2].value.store(turn + 1);
+      }
+    };
+    std::thread even(write, 0);
+    std::thread odd(write, 1);
+    even.join();
+    odd.join();
+  });
+  // All but the first one took the line from the other thread.
+  EXPECT_GE(report.counts.line_taken_most, kTurns - 1u);
+  EXPECT_LE(report.counts.line_taken_most, kTurns);
+  EXPECT_GE(report.counts.lines_taken, report.counts.line_taken_most);
+  EXPECT_LE(report.counts.lines_taken, report.counts.line_taken_most + 10);
 }
 
 TEST(World, a_late_wake_up_counts_as_a_stall_until_its_end) {

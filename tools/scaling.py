@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Counts per request by policy and number of workers, from docs/scaling.jsonl.
+
+    tools/scaling.py                                     prints the tables of docs/SCALING.md
+    tools/scaling.py --write BINARY                      counts again: the file, tables and figure
+    tools/scaling.py --check BINARY --workers-max 4      shows what has changed by more than 5 %
+
+BINARY is virtual_counts of the preset `tsan`, which prints a line of JSON for each row. The slope
+of a count is that of a straight line through the logarithms of count and workers, from
+SLOPE_FROM workers on: 0 = the same however many workers there are, 1 = proportional to them. A
+row of a runtime that does not keep up with the load (ANSWERED) is left out of slopes."""
+
+import argparse
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import generated_docs
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA, PAGE, FIGURE = "docs/scaling.jsonl", "docs/SCALING.md", "docs/img/scaling.svg"
+
+# Field of a row, title of its table, decimals, and the least change that is one.
+COUNTS = [
+    ("spinning_one_line", "Writes to the one line that is taken most often; workers spin", 2, 0.05),
+    ("one_line", "The same; idle workers sleep", 2, 0.05),
+    ("spinning_lines_written", "Writes that take a line from another thread; workers spin", 1, 0.5),
+    ("lines_written", "The same; idle workers sleep", 1, 0.5),
+    ("lines_read", "Reads that fetch a line from another thread; idle workers sleep", 1, 0.5),
+    ("wakes", "Wake-ups; idle workers sleep", 2, 0.02),
+    ("calls", "System calls; idle workers sleep", 2, 0.02),
+    ("accesses", "Accesses to memory; idle workers sleep", 0, 10),
+]
+TOLERANCE = 0.05
+SLOPE_FROM = 8
+# A policy has no central part if the one line that is taken most is taken for fewer requests than
+# CENTRAL_FROM with most workers, and at most half as often as with SLOPE_FROM workers.
+CENTRAL_FIELD, CENTRAL_FROM = "spinning_one_line", 0.5
+ANSWERED = 0.9
+DEADLINE_S = 1800
+
+
+def read(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def load():
+    return read((ROOT / DATA).read_text())
+
+
+def count(binary, workers_max):
+    """What the program prints. The same addresses each time, where they can be had."""
+    same = [shutil.which("setarch"), "-R"] if shutil.which("setarch") else []
+    command = [*same, binary, "--workers-max", str(workers_max)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=DEADLINE_S,
+                          check=True).stdout
+
+
+def by_policy(rows):
+    policies = {}
+    for row in rows:
+        policies.setdefault(row["policy"], {})[row["workers"]] = row
+    return policies
+
+
+def keeps_up(row):
+    return row["answered"] >= ANSWERED
+
+
+def slope(rows, field):
+    """None = fewer than two rows are of use."""
+    points = [(math.log(row["workers"]), math.log(row[field])) for row in rows
+              if row["workers"] >= SLOPE_FROM and keeps_up(row) and row[field] > 0]
+    if len(points) < 2:
+        return None
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    return (sum((x - mean_x) * (y - mean_y) for x, y in points)
+            / sum((x - mean_x) ** 2 for x, _ in points))
+
+
+def has_central_part(rows):
+    of = {row["workers"]: row[CENTRAL_FIELD] for row in rows}
+    last = of[max(of)]
+    return last >= CENTRAL_FROM or last > of[SLOPE_FROM] / 2
+
+
+def central_parts(rows):
+    found = {True: [], False: []}
+    for policy, of in by_policy(rows).items():
+        found[has_central_part(of.values())].append(f"`{policy}`")
+    most = max(row["workers"] for row in rows)
+    return (f"**No central part**: {', '.join(found[False]) or 'none'}. The line that is taken "
+            f"most is taken less than {CENTRAL_FROM} times per request with {most} workers, and at "
+            f"most half as often as with {SLOPE_FROM}.\n\n**A central part**: "
+            f"{', '.join(found[True]) or 'none'}.")
+
+
+def cell(row, field, decimals):
+    return f"{row[field]:.{decimals}f}" + ("" if keeps_up(row) else "\\*")
+
+
+def table(rows, field, title, decimals):
+    policies = by_policy(rows)
+    workers = sorted({row["workers"] for row in rows})
+    lines = [f"**{title}**, per request", "",
+             f"| policy | {' | '.join(map(str, workers))} | slope |",
+             "|---|" + "---|" * (len(workers) + 1)]
+    for policy, of in policies.items():
+        cells = [cell(of[n], field, decimals) for n in workers]
+        steep = slope(of.values(), field)
+        cells.append("-" if steep is None else f"{steep:.2f}")
+        lines.append(f"| `{policy}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def tables(rows):
+    parts = [table(rows, field, title, decimals) for field, title, decimals, _ in COUNTS]
+    return "\n\n".join([central_parts(rows), *parts]) + "\n"
+
+
+# ---- The figure -------------------------------------------------------------------------------
+
+STYLE = """.rb { --ink:#1d2127; --soft:#5b6470; --grid:#e4e7eb; --paper:#ffffff;
+ --c0:#c94f00; --c1:#0068a8; }
+@media (prefers-color-scheme: dark) {
+ .rb { --ink:#e8eaed; --soft:#a3abb5; --grid:#2b3036; --paper:#14171a;
+ --c0:#ff8b4d; --c1:#63b9f5; } }
+.rb text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; }
+.rb .name { font-size: 13px; font-weight: 650; fill: var(--ink); }
+.rb .title { font-size: 16px; font-weight: 650; fill: var(--ink); }
+.rb .tick { font-size: 10.5px; fill: var(--soft); }
+.rb .sub { font-size: 12.5px; fill: var(--soft); }
+.rb .bg { fill: var(--paper); } .rb .grid { stroke: var(--grid); }
+.rb .c0, .rb .c1 { fill: none; stroke-width: 2.2; stroke-linejoin: round; }
+.rb .c0 { stroke: var(--c0); } .rb .c1 { stroke: var(--c1); }
+.rb .k0 { fill: var(--c0); font-size: 12.5px; } .rb .k1 { fill: var(--c1); font-size: 12.5px; }"""
+DRAWN = [("spinning_lines_written", "writes that take a line"),
+         ("spinning_one_line", "of these, to one line")]
+NOTE = "per request, workers spin; both axes logarithmic"
+COLUMNS, WIDTH, HEIGHT, LEFT, TOP = 4, 190, 150, 44, 96
+PLOT_WIDTH, PLOT_HEIGHT = 136, 92
+LEAST, MOST = 0.01, 300
+
+
+def x_of(workers, most):
+    return PLOT_WIDTH * math.log(workers) / math.log(most)
+
+
+def y_of(value):
+    value = min(max(value, LEAST), MOST)
+    return PLOT_HEIGHT * (1 - math.log(value / LEAST) / math.log(MOST / LEAST))
+
+
+def small(policy, rows, at_x, at_y, most):
+    """One policy's curves; both axes are logarithmic."""
+    parts = [f'<g transform="translate({at_x} {at_y})">',
+             f'<text class="name" x="0" y="-8">{policy}</text>']
+    for value in (0.01, 0.1, 1, 10, 100):
+        y = y_of(value)
+        parts.append(f'<line class="grid" x1="0" y1="{y:.1f}" x2="{PLOT_WIDTH}" y2="{y:.1f}"/>'
+                     f'<text class="tick" x="-6" y="{y + 3.5:.1f}" text-anchor="end">'
+                     f'{value}</text>')
+    for workers in (1, 8, 64):
+        if workers <= most:
+            parts.append(f'<text class="tick" x="{x_of(workers, most):.1f}" '
+                         f'y="{PLOT_HEIGHT + 14}" text-anchor="middle">{workers}</text>')
+    for index, (field, _) in enumerate(DRAWN):
+        points = " ".join(f"{x_of(row['workers'], most):.1f},{y_of(row[field]):.1f}"
+                          for row in rows)
+        parts.append(f'<polyline class="c{index}" points="{points}"/>')
+    return "\n".join([*parts, "</g>"])
+
+
+def figure(rows):
+    policies = by_policy(rows)
+    most = max(row["workers"] for row in rows)
+    width = COLUMNS * WIDTH + 16
+    height = TOP + -(-len(policies) // COLUMNS) * HEIGHT
+    title = "Cache lines that a request takes from other threads, by number of workers"
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+             f'width="{width}" height="{height}" class="rb" role="img" aria-label="{title}">',
+             f"<style>\n{STYLE}\n</style>",
+             f'<rect class="bg" width="{width}" height="{height}" rx="6"/>',
+             f'<text class="title" x="16" y="26">{title}</text>',
+             *(f'<text class="k{i}" x="{16 + 190 * i}" y="48">{name}</text>'
+               for i, (_, name) in enumerate(DRAWN)),
+             f'<text class="sub" x="400" y="48">{NOTE}</text>']
+    for place, (policy, of) in enumerate(policies.items()):
+        parts.append(small(policy, of.values(), LEFT + place % COLUMNS * WIDTH,
+                           TOP + place // COLUMNS * HEIGHT, most))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+# ---- Commands ---------------------------------------------------------------------------------
+
+def write(binary, workers_max):
+    text = count(binary, workers_max)
+    rows = read(text)
+    (ROOT / DATA).write_text(text)
+    page = ROOT / PAGE
+    page.write_text(generated_docs.replace(page.read_text(), "scaling", tables(rows)))
+    (ROOT / FIGURE).write_text(figure(rows))
+
+
+def changes(old, new):
+    """One line for each count that has changed."""
+    was = {(row["policy"], row["workers"]): row for row in old}
+    found = []
+    for row in new:
+        where = f"{row['policy']}, {row['workers']} workers"
+        before = was.get((row["policy"], row["workers"]))
+        if before is None:
+            found.append(f"{where}: not in {DATA}")
+            continue
+        for field, _, _, least in COUNTS:
+            if abs(row[field] - before[field]) > max(TOLERANCE * before[field], least):
+                found.append(f"{where}: {field} was {before[field]} and is {row[field]}")
+    gone = {row["policy"] for row in old} - {row["policy"] for row in new}
+    return found + [f"{policy}: in {DATA} only" for policy in sorted(gone)]
+
+
+def check(binary, workers_max):
+    found = changes(load(), read(count(binary, workers_max)))
+    if found:
+        found.append("if that is meant, run tools/scaling.py --write and read the page again")
+    print("\n".join(found) or "the counts are those of docs/scaling.jsonl")
+    return 1 if found else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--write", metavar="BINARY")
+    mode.add_argument("--check", metavar="BINARY")
+    parser.add_argument("--workers-max", type=int, default=64)
+    args = parser.parse_args()
+    if args.write:
+        write(args.write, args.workers_max)
+    elif args.check:
+        return check(args.check, args.workers_max)
+    else:
+        print(tables(load()), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
