@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: soak emulators setup clean
+.PHONY: coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -26,6 +26,7 @@ help:
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
 	@echo 'make emulators   the kernel modules, in QEMU and Bochs (the first time minutes and 250 MB)'
 	@echo 'make setup   installs the Debian packages all this needs'
@@ -75,8 +76,18 @@ asan tsan: setup
 
 fuzz: setup
 	@cmake --preset fuzz -DRUBATO_FUZZ_SECONDS=$(FUZZ_SECONDS) >/dev/null
-	@cmake --build --preset fuzz --target fuzzers -j $(JOBS)
+	@cmake --build --preset fuzz --target fuzzers fuzzers_whole -j $(JOBS)
 	@ctest --test-dir build/fuzz --output-on-failure
+
+# The folders that are pure: nothing in them waits, sends or starts anything.
+PURE := base workload policy sched sim overload metrics
+coverage: setup
+	@cmake --preset coverage >/dev/null
+	@cmake --build --preset coverage -j $(JOBS) --target $(PURE:%=tests_%)
+	@find build/coverage -name '*.gcda' -delete
+	@ctest --test-dir build/coverage -j $(JOBS) --output-on-failure \
+	  -L "^($$(echo $(PURE) | tr ' ' '|'))$$"
+	@tools/coverage.py build/coverage --least 95 $(PURE:%=src/%)
 
 soak: setup
 	@cmake --preset tsan >/dev/null

@@ -20,9 +20,10 @@
 #       without; its cases have the label `late`.
 #   rubato_bench(NAME SOURCES ... [DEPS ...])
 #       Google Benchmark program, built into <build>/benchmarks.
-#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...])
+#   rubato_fuzz(NAME SOURCES ... [DEPS ...] [CORPUS folder ...] [DICTIONARY file] [WHOLE])
 #       LLVMFuzzerTestOneInput. With RUBATO_FUZZ a libFuzzer program in <build>/fuzzers; else a
-#       ctest test that replays the corpus and some seeded mutations of it.
+#       ctest test that replays the corpus and some seeded mutations of it. WHOLE: it links a whole
+#       server, so that `make test` only replays it; `make fuzz` builds and runs it, too.
 
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 
@@ -40,7 +41,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # What the verbs of the Makefile build.
-foreach(kind benches fuzzers)
+foreach(kind benches fuzzers fuzzers_whole)
   if(NOT TARGET ${kind})
     add_custom_target(${kind})
   endif()
@@ -250,7 +251,7 @@ function(rubato_fuzz name)
   if(NOT RUBATO_FUZZ AND NOT RUBATO_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;CORPUS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "DICTIONARY" "SOURCES;DEPS;CORPUS")
   add_executable(${name} ${arg_SOURCES})
   _rubato_include_roots(${name} PRIVATE)
   target_link_libraries(${name} PRIVATE ${arg_DEPS} Threads::Threads)
@@ -262,17 +263,31 @@ function(rubato_fuzz name)
   if(RUBATO_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
-    add_dependencies(fuzzers ${name})
+    set(label fuzz)
+    if(arg_WHOLE)
+      set(label fuzz_whole)
+      set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+      add_dependencies(fuzzers_whole ${name})
+    else()
+      add_dependencies(fuzzers ${name})
+    endif()
+    set(dictionary)
+    if(arg_DICTIONARY)
+      set(dictionary -dict=${CMAKE_CURRENT_SOURCE_DIR}/${arg_DICTIONARY})
+    endif()
     # The first folder takes what libFuzzer finds, the others are only read.
     set(found ${CMAKE_BINARY_DIR}/fuzzers/${name}.found)
     file(MAKE_DIRECTORY ${found})
     add_test(NAME ${name} COMMAND ${name} -max_total_time=${RUBATO_FUZZ_SECONDS} -timeout=10
-             -rss_limit_mb=2048 -print_final_stats=1 ${found} ${corpus}
+             -rss_limit_mb=2048 -print_final_stats=1 ${dictionary} ${found} ${corpus}
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
     math(EXPR timeout "${RUBATO_FUZZ_SECONDS} * 2 + 60")
-    set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout})
   else()
     target_sources(${name} PRIVATE ${RUBATO_ROOT}/tools/fuzz_replay.cc)
+    if(arg_WHOLE)
+      target_compile_definitions(${name} PRIVATE RUBATO_FUZZ_MUTATIONS=2000)
+    endif()
     _rubato_folder_label(folder)
     _rubato_timeout(timeout "")
     add_test(NAME ${name}.replay COMMAND ${name} ${corpus})

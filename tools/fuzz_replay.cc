@@ -19,7 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 namespace {
 
 constexpr uint64_t kDefaultSeed = 1;
-constexpr int kMutations = 20'000;
+#ifndef RUBATO_FUZZ_MUTATIONS
+#define RUBATO_FUZZ_MUTATIONS 20'000
+#endif
+constexpr int kMutations = RUBATO_FUZZ_MUTATIONS;
 constexpr uint32_t kMaxEdits = 8;
 constexpr uint32_t kMaxGrowthBytes = 16;
 

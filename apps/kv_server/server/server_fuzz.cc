@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A whole server in one thread: memory engine under a small bound, loopback datapath of two queues,
+// clients that speak RESP, memcached's text protocol and Rubato RPC. The input is a program of
+// steps, each a letter and the client that it is about:
+//
+//   c n        a client of protocol n connects          x   it is gone, as by a reset
+//   s n BYTES  it sends n bytes                         k   the server closes it
+//   e          it sends no more, but reads              v   its flow moves to the other queue
+//   r          it reads what has come                   u   it is pushed to
+//   p n        the server takes up to n requests per queue, and those behind them in the same
+//              pipeline; with the highest bit of n set it refuses them
+//   t n        n seconds pass, and keys expire
+//
+// At the end all clients go, and nothing may be left: no request in service, no buffer. What is read
+// of RESP must be RESP.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "datapath/loopback.h"
+#include "kv_server/server/application.h"
+#include "load/reply_parser.h"
+#include "mechanism/clock/clock.h"
+#include "rpc/admission.h"
+
+namespace rubato::kv {
+namespace {
+
+constexpr uint32_t kQueues = 2;
+constexpr uint32_t kClients = 8;
+constexpr size_t kBurst = 4;  // requests polled at once
+constexpr uint64_t kMaxMemory = 1 << 20;
+constexpr size_t kWireBytes = 4096;  // so that replies wait, too
+
+int64_t g_now_ms = 0;
+
+Instant fuzz_now() { return Instant(g_now_ms * 1'000'000); }
+
+class StepClock final : public Clock {
+ public:
+  int64_t now_ms() override { return g_now_ms; }
+};
+
+// The loopback datapath has one port: here each flow is told which protocol it speaks.
+class ByChoice final : public Protocol {
+ public:
+  explicit ByChoice(KvApplication& app) : app_(app) {}
+  std::unique_ptr<Session> open(const Peer& peer) override {
+    Peer chosen = peer;
+    chosen.port = ports[peer.flow];
+    return app_.open(chosen);
+  }
+  std::map<uint64_t, uint32_t> ports;  // by flow
+
+ private:
+  KvApplication& app_;
+};
+
+KvOptions fuzz_options(MemoryAccount& account) {
+  KvOptions options;
+  options.ports = {Speaks::kResp, Speaks::kMemcached, Speaks::kRpc};
+  options.memory = &account;
+  options.maxmemory_bytes = kMaxMemory;
+  options.debug_command = Allowed::kNobody;  // DEBUG SLEEP
+  return options;
+}
+
+LoopbackOptions wire_options(MemoryAccount& account) {
+  LoopbackOptions options;
+  options.queues = kQueues;
+  options.wire_bytes = kWireBytes;
+  options.limits.memory = &account;
+  options.now = &fuzz_now;
+  return options;
+}
+
+std::unique_ptr<Engine> fuzz_engine(Clock& clock, MemoryAccount& account) {
+  EngineOptions options;
+  options.clock = &clock;
+  options.hash_seed = 1;
+  options.maxmemory_bytes = kMaxMemory;
+  options.account = &account;
+  auto engine = open_memory_engine(options);
+  RUBATO_CHECK(engine.ok());
+  return std::move(engine.value());
+}
+
+struct FuzzClient {
+  uint64_t flow = 0;  // 0 = none
+  bool speaks_resp = false;
+  load::ReplyParser parser;
+  std::string unread;
+};
+
+class FuzzedServer {
+ public:
+  FuzzedServer()
+      : engine_(fuzz_engine(clock_, account_)),
+        admission_(rpc::AdmissionOptions{}),
+        app_(*engine_, fuzz_options(account_), &admission_),
+        protocol_(app_),
+        wire_(wire_options(account_), protocol_) {
+    Host host;
+    host.datapath = &wire_;
+    host.clock = &clock_;
+    app_.connect(host);
+  }
+
+  void run(std::string_view program) {
+    while (!program.empty()) {
+      const char what = take_byte(program);
+      step(what, program);
+    }
+    end();
+  }
+
+ private:
+  static char take_byte(std::string_view& from) {
+    if (from.empty()) return 0;
+    const char byte = from.front();
+    from.remove_prefix(1);
+    return byte;
+  }
+
+  void step(char what, std::string_view& rest) {
+    if (what == 'p') return serve(static_cast<uint8_t>(take_byte(rest)));
+    if (what == 't') return pass_time(static_cast<uint8_t>(take_byte(rest)));
+    FuzzClient& client = clients_[static_cast<uint8_t>(take_byte(rest)) % kClients];
+    switch (what) {
+      case 'c': return connect(client, static_cast<uint8_t>(take_byte(rest)) % 3);
+      case 's': return send(client, rest);
+      case 'e': wire_.finish_sending(client.flow); return;
+      case 'r': return read(client);
+      case 'x': return forget(client);
+      case 'k': wire_.close_flow(client.flow); return;
+      case 'v': wire_.steer(client.flow, WorkerId{1}); return;
+      case 'u': wire_.request_push(client.flow); return;
+      default: return;
+    }
+  }
+
+  void connect(FuzzClient& client, uint32_t port) {
+    forget(client);
+    client = {};
+    client.flow = wire_.connect();
+    client.speaks_resp = port == 0;
+    protocol_.ports[client.flow] = port;
+  }
+
+  void send(const FuzzClient& client, std::string_view& rest) {
+    const auto wanted = static_cast<uint8_t>(take_byte(rest));
+    const size_t length = std::min<size_t>(wanted, rest.size());
+    wire_.submit(client.flow, rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+
+  void forget(FuzzClient& client) {
+    if (client.flow != 0) wire_.forget(client.flow);
+    client.flow = 0;
+  }
+
+  void pass_time(uint8_t seconds) {
+    g_now_ms += int64_t{seconds} * 1000;
+    while (app_.expire_some(1000)) {
+    }
+  }
+
+  // Serves requests in turns; finish may give the next one of the same flow.
+  void serve(uint8_t how) {
+    const bool refuses = (how & 0x80) != 0;
+    const std::span<Request*> room = std::span(polled_).first(std::min<size_t>(how & 0x7f, kBurst));
+    for (uint32_t i = 0; i < kQueues; ++i) {
+      DatapathQueue& queue = wire_.queue(WorkerId{i});
+      const uint32_t count = queue.poll(room);
+      for (uint32_t n = 0; n < count; ++n) {
+        for (Request* request = polled_[n]; request != nullptr;) {
+          if (refuses) {
+            request->session->refuse(*request);
+          } else {
+            app_.handle(*request);
+          }
+          request = queue.finish(*request);
+        }
+      }
+    }
+  }
+
+  void read(FuzzClient& client) {
+    wire_.take(client.flow, client.unread);
+    if (client.speaks_resp) check_replies(client);
+    client.unread.clear();
+  }
+
+  // The bytes are replies and nothing else.
+  void check_replies(FuzzClient& client) {
+    for (std::string_view rest = client.unread; !rest.empty();) {
+      size_t used = 0;
+      const auto status = client.parser.feed(rest.data(), rest.size(), used);
+      RUBATO_CHECK(status != load::ReplyParser::Status::kBroken);
+      rest.remove_prefix(used);
+    }
+  }
+
+  void end() {
+    for (FuzzClient& client : clients_) {
+      read(client);
+      forget(client);
+    }
+    for (int i = 0; i < 1000 && !is_empty(); ++i) serve(0x7f);
+    RUBATO_CHECK(is_empty());
+  }
+
+  bool is_empty() const {
+    return wire_.in_flight() == 0 && wire_.stats().flows_open == 0 && account_.buffers() == 0;
+  }
+
+  MemoryAccount account_;
+  StepClock clock_;
+  std::unique_ptr<Engine> engine_;
+  rpc::AdmissionController admission_;
+  KvApplication app_;
+  ByChoice protocol_;
+  LoopbackDatapath wire_;
+  std::array<FuzzClient, kClients> clients_;
+  std::array<Request*, kBurst> polled_{};
+};
+
+}  // namespace
+}  // namespace rubato::kv
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  rubato::kv::g_now_ms = 1'000'000'000'000;
+  rubato::kv::FuzzedServer server;
+  server.run({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
