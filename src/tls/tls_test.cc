@@ -7,8 +7,10 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "datapath/tcp.h"
+#include "datapath/tcp_queue.h"
 #include "datapath/testing/line_protocol.h"
 #include "datapath/time_source.h"
 #include "tls/testing/certificates.h"
@@ -399,6 +401,27 @@ TEST_F(TlsDatapath, who_does_not_finish_the_handshake_keeps_nobody_waiting) {
   client.write("one\n");
   EXPECT_TRUE(run(client, [&] { return client.received() == "one\n"; }));
   EXPECT_FALSE(silent.established());
+}
+
+TEST_F(TlsDatapath, a_poll_serves_requests_after_two_handshakes_though_more_wait) {
+  std::vector<std::unique_ptr<TlsClient>> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(std::make_unique<TlsClient>(connect(1)));
+    clients.back()->push();
+  }
+  uint32_t answered = 0;
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (answered < clients.size() && datapath_now() < deadline) {
+    echo();
+    uint32_t now = 0;
+    for (const auto& client : clients) now += client->pull() ? 1U : 0U;
+    EXPECT_LE(now, tcp_->queues() * TcpQueue::kHandshakesPerPoll);
+    answered += now;
+  }
+  EXPECT_EQ(answered, clients.size());
+  for (const auto& client : clients) {
+    EXPECT_TRUE(run(*client, [&] { return client->established(); }));
+  }
 }
 
 }  // namespace
