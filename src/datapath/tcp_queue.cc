@@ -78,7 +78,8 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
   }
   uint32_t taken = owner_queue_.take_yielded(out, now, late);
   uint32_t looks = kLooksPerPoll;
-  while (taken < out.size()) {
+  handshakes_ = 0;
+  while (taken < out.size() && handshakes_ < kHandshakesPerPoll) {
     if (!remembers()) {
       if (looks == 0) break;
       // One event is mostly one request, so few events will have to be remembered.
@@ -89,7 +90,7 @@ uint32_t TcpQueue::poll(std::span<Request*> out) {
     taken += take_events(out.subspan(taken), now, late);
   }
   note_unfinished();
-  left_some_ = taken == out.size();
+  left_some_ = taken == out.size() || remembers();
   return taken;
 }
 
@@ -111,7 +112,7 @@ bool TcpQueue::harvest(uint32_t most, Nanos limit) {
 
 uint32_t TcpQueue::take_events(std::span<Request*> out, Instant now, bool late) {
   uint32_t taken = 0;
-  while (taken < out.size() && remembers()) {
+  while (taken < out.size() && may_take_event()) {
     taken += take_event(events_[next_event_++], out.subspan(taken), now, late);
   }
   return taken;
@@ -131,6 +132,7 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
   } else if ((event.events & EPOLLRDHUP) != 0) {
     flow.note_client(ClientState::kHalfClosed);
   }
+  if (flow.opening() && event.events != EPOLLOUT) ++handshakes_;
   // TLS may wait for room in the socket although there is no reply.
   return flow.on_event(owner_queue_.host(), out, now, late,
                        event.events == EPOLLOUT && !flow.has_tls());

@@ -29,6 +29,8 @@ class TcpQueue final : public DatapathQueue {
  public:
   static constexpr uint32_t kEventBurst = 64;   // events taken from the kernel at once
   static constexpr uint32_t kLooksPerPoll = 8;  // into the kernel, as events need not be requests
+  // A TLS handshake takes about as long as fifty requests, which are not to wait for many of them.
+  static constexpr uint32_t kHandshakesPerPoll = 2;
   static constexpr uint32_t kAcceptBurst = 16;  // connections accepted per listener event
 
   explicit TcpQueue(TcpDatapath::Shared& shared);
@@ -67,6 +69,7 @@ class TcpQueue final : public DatapathQueue {
   bool harvest(uint32_t most, Nanos limit);
   void sleep_as_proxy(std::span<DatapathQueue* const> delegated, Nanos limit);
   bool remembers() const { return next_event_ < event_count_; }
+  bool may_take_event() const { return remembers() && handshakes_ < kHandshakesPerPoll; }
   uint32_t take_events(std::span<Request*> out, Instant now, bool late);
   uint32_t take_event(const epoll_event& event, std::span<Request*> out, Instant now, bool late);
   void housekeep(Instant now, size_t most);
@@ -95,7 +98,8 @@ class TcpQueue final : public DatapathQueue {
   std::vector<Fd> listeners_;  // by port; events name them, so they stay where they are
   Fd reserve_;  // given up for a moment to refuse a connection when descriptors run out
   Instant last_poll_;
-  bool left_some_ = false;  // the last poll was full
+  bool left_some_ = false;  // the last poll was full, or had handshakes enough
+  uint32_t handshakes_ = 0;  // events of connections at the handshake in this poll
   Instant accept_again_;  // a listener is out of epoll until this time; zero = all are in
   bool accepts_ = true;   // the listeners are in service
   uint32_t next_event_ = 0;

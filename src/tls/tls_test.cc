@@ -4,11 +4,16 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "datapath/tcp.h"
+#include "datapath/tcp_queue.h"
 #include "datapath/testing/line_protocol.h"
 #include "datapath/time_source.h"
 #include "tls/testing/certificates.h"
@@ -325,13 +330,14 @@ class TlsDatapath : public ::testing::Test {
   }
 
   void echo() {
+    for (uint32_t q = 0; q < tcp_->queues(); ++q) echo_at(q);
+  }
+  void echo_at(uint32_t queue) {
     std::array<Request*, 32> burst{};
-    for (uint32_t q = 0; q < tcp_->queues(); ++q) {
-      const uint32_t n = tcp_->queue(WorkerId{q}).poll(burst);
-      for (uint32_t i = 0; i < n; ++i) {
-        for (Request* r = burst[i]; r != nullptr; r = r->datapath->finish(*r)) {
-          r->reply->append(r->payload);
-        }
+    const uint32_t n = tcp_->queue(WorkerId{queue}).poll(burst);
+    for (uint32_t i = 0; i < n; ++i) {
+      for (Request* r = burst[i]; r != nullptr; r = r->datapath->finish(*r)) {
+        r->reply->append(r->payload);
       }
     }
   }
@@ -399,6 +405,62 @@ TEST_F(TlsDatapath, who_does_not_finish_the_handshake_keeps_nobody_waiting) {
   client.write("one\n");
   EXPECT_TRUE(run(client, [&] { return client.received() == "one\n"; }));
   EXPECT_FALSE(silent.established());
+}
+
+TEST_F(TlsDatapath, threads_that_steer_and_reload_meanwhile_lose_no_byte) {
+  std::atomic<bool> done{false};
+  std::vector<std::thread> workers;
+  for (uint32_t q = 0; q < tcp_->queues(); ++q) {
+    workers.emplace_back([&, q] {
+      while (!done.load()) echo_at(q);
+    });
+  }
+  std::thread steering([&] {
+    for (uint32_t i = 0; !done.load(); ++i) {
+      tcp_->steer(protocol_.last_flow, WorkerId{i % 2});
+      if (i % 64 == 0) {
+        EXPECT_TRUE(server_->reload(made_.files()).ok());
+      }
+      std::this_thread::yield();
+    }
+  });
+  const Instant deadline = datapath_now() + Nanos::seconds(30);
+  for (int round = 0; round < 4; ++round) {
+    TlsClient client(connect(1));
+    std::string lines;
+    for (int i = 0; lines.size() < 200'000; ++i) lines += std::to_string(i) + "\n";
+    bool written = false;
+    while (client.received().size() < lines.size() && datapath_now() < deadline) {
+      if (client.established() && !std::exchange(written, true)) client.write(lines);
+      client.push(5'000);
+      if (!client.pull()) std::this_thread::yield();
+    }
+    EXPECT_EQ(client.received(), lines);
+  }
+  done.store(true);
+  steering.join();
+  for (std::thread& worker : workers) worker.join();
+}
+
+TEST_F(TlsDatapath, a_poll_serves_requests_after_two_handshakes_though_more_wait) {
+  std::vector<std::unique_ptr<TlsClient>> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(std::make_unique<TlsClient>(connect(1)));
+    clients.back()->push();
+  }
+  uint32_t answered = 0;
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (answered < clients.size() && datapath_now() < deadline) {
+    echo();
+    uint32_t now = 0;
+    for (const auto& client : clients) now += client->pull() ? 1U : 0U;
+    EXPECT_LE(now, tcp_->queues() * TcpQueue::kHandshakesPerPoll);
+    answered += now;
+  }
+  EXPECT_EQ(answered, clients.size());
+  for (const auto& client : clients) {
+    EXPECT_TRUE(run(*client, [&] { return client->established(); }));
+  }
 }
 
 }  // namespace
