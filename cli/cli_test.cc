@@ -111,7 +111,7 @@ TEST(Cli, a_word_that_it_does_not_know_is_named_with_what_was_expected) {
       {"serve", "rubato serve takes kv or spin (rubato serve --help"},
       {"serve foo --port 3", "'foo' is not a command of rubato serve, which takes kv or spin ("},
       {"serve --port 3 kv", "'--port' is not an option of rubato serve, which takes kv or spin ("},
-      {"sevre kv", "'sevre' is not a command of rubato, which takes bench, calibrate, completion,"},
+      {"sevre kv", "'sevre' is not a command of rubato, which takes bench, calibrate, commands,"},
       {"sevre kv", "; did you mean serve? (rubato --help"},
       {"cal", "; did you mean calibrate?"},
       {"bench foo", "'foo' is not a command of rubato bench, which takes"},

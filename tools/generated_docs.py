@@ -28,6 +28,7 @@ SCALING = str(Path(__file__).resolve().parent / "scaling.py")
 ALL, IN_PLACE = "all", "in place"
 ENTRIES = [
     ("docs/POLICIES.md", "policies", ["{rubato}", "policies", "--markdown"], ALL),
+    ("docs/COMMANDS.md", "commands", ["{rubato}", "commands"], ALL),
     ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
     ("docs/BENCHMARKS.md", "benchmarks", [sys.executable, BENCHMARKS], ALL),
     ("docs/FIDELITY.md", "virtual-fidelity", [sys.executable, FIDELITY], ALL),

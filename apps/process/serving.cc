@@ -68,7 +68,8 @@ void keep_freed_memory() {
 void announce(const ServingOptions& options, const Exporter* exporter, const AgentPort* agent) {
   std::printf("%s\n", options.announcement.c_str());
   if (exporter != nullptr) {
-    std::printf("metrics on http://%s:%u/metrics\n", options.metrics_bind.c_str(),
+    std::printf("metrics on http%s://%s:%u/metrics\n",
+                options.metrics_tls != nullptr ? "s" : "", options.metrics_bind.c_str(),
                 exporter->port());
   }
   if (agent != nullptr) {
@@ -100,7 +101,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                    {metrics, [&] { return runtime.serving(); },
                                     [&] { return plan_text(runtime, types_of(options)); },
                                     options.trouble},
-                                   {.connections = metrics_connections()});
+                                   {.connections = metrics_connections()},
+                                   options.metrics_tls);
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "datapath/tls.h"
 #include "metrics/open_metrics.h"
 #include "process/best_effort.h"
 #include "process/descriptors.h"
@@ -23,6 +24,7 @@ struct ServingOptions {
   std::string announcement;  // a line printed once clients are welcome and signals are handled
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
+  TlsContext* metrics_tls = nullptr;  // null = the metrics port is without TLS
   std::string agent_bind = "127.0.0.1";
   int agent_port = -1;  // of a load balancer's agent check; -1 = none, 0 = any free one
   // Name of a request type in the metrics; empty = the type is not shown.

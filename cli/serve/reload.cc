@@ -111,6 +111,11 @@ void Reloader::reload() {
     if (text == in_force_[option]) continue;
     ++(put_in_force(option, text, *fresh) ? done : left);
   }
+  for (const Apply& apply : always_) {
+    if (Status applied = apply(*fresh); !applied.ok()) {
+      log_line(LogLevel::kError, LogEvent::kReload, applied.error());
+    }
+  }
   const std::string& file = fresh->options().config_file;
   log_line(LogLevel::kInfo, LogEvent::kReload,
            file.empty() ? "there is no --config to read again" : "'" + file + "' is read again",

@@ -35,6 +35,9 @@ class Reloader {
   // The option ("log-level") can be changed while the server runs.
   void can_apply(const std::string& option, Apply apply) { live_[option] = std::move(apply); }
 
+  // Called at each reload whose options are right, after what has changed is in force.
+  void each_time(Apply apply) { always_.push_back(std::move(apply)); }
+
   // Opens the file of the log anew, and loads the options. If they are wrong, all stays as it is.
   void reload();
 
@@ -51,6 +54,7 @@ class Reloader {
   Texts in_force_;  // the options and their values
   LogOptions log_;  // likewise
   std::map<std::string, Apply> live_;
+  std::vector<Apply> always_;
 };
 
 }  // namespace rubato::cli

@@ -17,6 +17,7 @@
 #include "cli/common/value_flags.h"
 #include "cli/serve/rpc_service.h"
 #include "cli/serve/serve_program.h"
+#include "cli/serve/tls_flags.h"
 #include "datapath/tcp.h"
 #include "datapath/tcp_socket.h"
 #include "kv_server/server/application.h"
@@ -50,13 +51,30 @@ struct KvCommand final : ServeProgram {
   std::string debug_command = "local";
   int memcached_port = -1;  // none
   int rpc_port = -1;        // none
+  TlsOptions tls;
+  std::unique_ptr<TlsServer> tls_server;  // null = no port has TLS
 };
 
-void add_port(KvCommand& command, int port, kv::Speaks speaks, std::string over_limit_reply) {
+constexpr const char* kTooManyResp = "-ERR max number of clients reached\r\n";
+
+void add_port(KvCommand& command, int port, kv::Speaks speaks, std::string over_limit_reply,
+              bool tls = false) {
   if (port < 0) return;
   command.options().tcp.more_ports.push_back(
-      {static_cast<uint16_t>(port), std::move(over_limit_reply)});
+      {static_cast<uint16_t>(port), std::move(over_limit_reply), tls});
   command.kv.ports.push_back(speaks);
+}
+
+// As with Redis, a port of 0 is none if there is one with TLS, which is then the first.
+void add_tls_port(KvCommand& command) {
+  TcpOptions& tcp = command.options().tcp;
+  tcp.tls_context = command.tls_server.get();
+  if (!command.tls.has_port()) return;
+  if (command.options().server.port != 0) {
+    return add_port(command, command.tls.port, kv::Speaks::kResp, kTooManyResp, true);
+  }
+  tcp.port = static_cast<uint16_t>(command.tls.port);
+  tcp.tls = true;
 }
 
 const char* name_of(kv::Speaks speaks) {
@@ -84,7 +102,9 @@ void share_options(KvCommand& command) {
   kv.maxclients = options.server.max_connections;
   kv.timeout_s = static_cast<uint32_t>(options.server.idle_timeout.seconds());
   kv.config_file = options.config_file;
-  options.tcp.over_limit_reply = "-ERR max number of clients reached\r\n";
+  kv.tls = command.tls_server.get();
+  options.tcp.over_limit_reply = kTooManyResp;
+  add_tls_port(command);
   add_port(command, command.memcached_port, kv::Speaks::kMemcached,
            "SERVER_ERROR max number of clients reached\r\n");
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
@@ -97,9 +117,17 @@ void share_options(KvCommand& command) {
   options.serving.recording.is_control = kv::KvApplication::is_control;
 }
 
+bool asks_all_for_certificates(const KvCommand& command) {
+  const TcpOptions& tcp = command.options().tcp;
+  return command.tls.auth_clients == "yes" && tcp.tls &&
+         std::all_of(tcp.more_ports.begin(), tcp.more_ports.end(),
+                     [](const TcpPort& port) { return port.tls; });
+}
+
 // Any client that reaches an open server may read and write everything, and stop it.
 void warn_of_open_door(const KvCommand& command) {
   if (command.kv.protected_mode || !command.kv.requirepass.empty()) return;
+  if (asks_all_for_certificates(command)) return;
   const Result<SocketAddress> address = resolve(command.options().server.bind, 1);
   if (!address.ok() || kv::is_loopback(to_text(address.value()))) return;
   log_line(LogLevel::kWarning, LogEvent::kStart,
@@ -121,14 +149,51 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
                                                           : "async: a power cut can lose writes";
   const ServeOptions& options = command.options();
   std::string text = fmt::format(
-      "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), on {}:{}",
+      "rubato serve kv: policy {}, {} worker(s), {}, engine {} (durability {}), {}on {}:{}",
       options.runtime.policy, options.runtime.workers, preemption_text(options),
-      command.kv.engine, durability, options.server.bind, datapath.port());
+      command.kv.engine, durability, options.tcp.tls ? "with TLS " : "", options.server.bind,
+      datapath.port());
   for (size_t i = 1; i < command.kv.ports.size(); ++i) {
-    text += fmt::format("\n{} on {}:{}", name_of(command.kv.ports[i]), options.server.bind,
+    text += fmt::format("\n{}{} on {}:{}", name_of(command.kv.ports[i]),
+                        options.tcp.more_ports[i - 1].tls ? " with TLS" : "", options.server.bind,
                         datapath.ports()[i]);
   }
   return text;
+}
+
+Status check_ports(const KvCommand& command) {
+  const std::array<std::pair<const char*, int>, 4> ports{{
+      {"--port", static_cast<int>(command.options().server.port)},
+      {"--memcached-port", command.memcached_port},
+      {"--rpc-port", command.rpc_port},
+      {"--tls-port", command.tls.port},
+  }};
+  for (size_t i = 0; i < ports.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (ports[i].second <= 0 || ports[i].second != ports[j].second) continue;
+      return Error{fmt::format("{}: takes another port than {}, {}", ports[i].first,
+                               ports[j].first, ports[j].second)};
+    }
+  }
+  return Done{};
+}
+
+// What does not go together, whatever the files hold.
+Status check_tls(const KvCommand& command) {
+  constexpr size_t kLeastStack = size_t{256} << 10;  // of a handshake, with much to spare
+  const TlsOptions& tls = command.tls;
+  const ServeOptions& options = command.options();
+  if (tls.on_rpc() && command.rpc_port < 0) return Error{"--tls-rpc: needs --rpc-port"};
+  if (tls.on_metrics() && options.server.metrics_port < 0) {
+    return Error{"--tls-metrics: needs --metrics-port"};
+  }
+  if (!tls.wanted() && !tls.files.cert_file.empty()) {
+    return Error{"--tls-cert-file: needs --tls-port, --tls-rpc yes or --tls-metrics yes"};
+  }
+  if (tls.wanted() && options.runtime.stack_bytes < kLeastStack) {
+    return Error{"--stack: takes at least 256KiB with TLS, whose handshakes run on it"};
+  }
+  return Done{};
 }
 
 Status KvCommand::check() {
@@ -140,17 +205,11 @@ Status KvCommand::check() {
     return Error{"--memcached-port: cannot be had with --requirepass, as memcached's text protocol "
                  "has no passwords"};
   }
-  const auto clash = [](const char* option, int port, const char* other) {
-    return Error{fmt::format("{}: takes another port than {}, {}", option, other, port)};
-  };
-  const int port = static_cast<int>(command.options().server.port);
-  if (command.memcached_port > 0 && command.memcached_port == port) {
-    return clash("--memcached-port", port, "--port");
-  }
-  if (command.rpc_port > 0 && command.rpc_port == port) return clash("--rpc-port", port, "--port");
-  if (command.rpc_port > 0 && command.rpc_port == command.memcached_port) {
-    return clash("--rpc-port", command.rpc_port, "--memcached-port");
-  }
+  if (Status apart = check_ports(command); !apart.ok()) return apart;
+  if (Status safe = check_tls(command); !safe.ok()) return safe;
+  auto opened = open_tls(tls);
+  if (!opened.ok()) return Error{opened.error()};
+  tls_server = std::move(*opened);
   return check_rpc_options(command.rpc_port >= 0, "--rpc-port", command.options());
 }
 
@@ -161,7 +220,7 @@ Result<std::unique_ptr<rpc::AdmissionController>> open_admission(KvCommand& comm
   if (!options.ok()) return Error{options.error()};
   options->max_sessions = std::numeric_limits<uint32_t>::max();
   add_port(command, command.rpc_port, kv::Speaks::kRpc,
-           std::exchange(command.options().tcp.over_limit_reply, {}));
+           std::exchange(command.options().tcp.over_limit_reply, {}), command.tls.on_rpc());
   return std::make_unique<rpc::AdmissionController>(*options);
 }
 
@@ -215,7 +274,7 @@ void apply_live(Reloader& reloader, kv::Server& server) {
   by_config("maxmemory-policy", "maxmemory-policy",
             [](Loaded loaded) { return std::string(kv::to_string(loaded.kv.eviction)); });
   by_config("client-output-buffer-limit", "client-output-buffer-limit",
-            [](Loaded loaded) { return kv::to_string(loaded.kv.output_limit); });
+            [](Loaded loaded) { return kv::to_string(loaded.kv.output_limits); });
   by_config("requirepass", "requirepass", [](Loaded loaded) { return loaded.kv.requirepass; });
   by_config("protected-mode", "protected-mode",
             [](Loaded loaded) { return loaded.protected_mode; });
@@ -243,6 +302,19 @@ void apply_live(Reloader& reloader, kv::Server& server) {
   });
 }
 
+void serve_tls(KvCommand& command, Reloader& reloader) {
+  TlsServer& server = *command.tls_server;
+  ServingOptions& serving = command.options().serving;
+  reload_tls(reloader, server, [](const ServeProgram& loaded) -> const TlsOptions& {
+    return static_cast<const KvCommand&>(loaded).tls;
+  });
+  if (command.tls.on_metrics()) serving.metrics_tls = &server;
+  serving.more_metrics = [&server, others = serving.more_metrics](OpenMetrics& out) {
+    if (others) others(out);
+    expose(out, server.stats());
+  };
+}
+
 int KvCommand::serve(Reloader& reloader) {
   KvCommand& command = *this;
   auto best_effort = prepare_best_effort(options().cores);
@@ -265,6 +337,7 @@ int KvCommand::serve(Reloader& reloader) {
   kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission);
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
+  if (tls_server != nullptr) serve_tls(command, reloader);
   options().serving.announcement = announcement(command, **datapath);
   options().serving.trouble = [&store = **engine] {
     const std::string why = store.refusing();
@@ -320,9 +393,9 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
   command
       .add_parsed("--client-output-buffer-limit", "LIMITS",
                   [&kv](const std::string& text) {
-                    const Result<OutputLimit> limit = kv::parse_output_limit(text);
-                    if (!limit.ok()) return Status(Error{limit.error()});
-                    kv.kv.output_limit = limit.value();
+                    const auto limits = kv::parse_output_limits(text);
+                    if (!limits.ok()) return Status(Error{limits.error()});
+                    kv.kv.output_limits = limits.value();
                     return Status(Done{});
                   },
                   "'normal HARD SOFT SECONDS': a client is closed that leaves HARD bytes of "
@@ -345,6 +418,7 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
                    "fewer, and from twice that on they are rejected; 0 = any free one; none by "
                    "default")
       .default_text("");
+  add_tls_options(command, kv.tls);
   command.add_choice("--overload-reply", kv.overload_reply, {"overloaded", "throttled"},
                      "Code of a refusal: overloaded (-OVERLOADED) or throttled (-THROTTLED)");
   command.add_integer("--slowlog-log-slower-than", kv.kv.slowlog_log_slower_than_us, -1,

@@ -2,10 +2,12 @@
 #include "cli/serve/serve_program.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/log.h"
 #include "cli/common/config_file.h"
 #include "datapath/loopback.h"
+#include "process/handed_over.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 
@@ -66,6 +68,9 @@ int run_program(CommandLine& command, ServeProgram& program) {
   if (Status opened = open_log(options.log); !opened.ok()) {
     return refuse(program, kBadArguments, opened.error());
   }
+  auto handed_over = handed_over_listeners();
+  if (!handed_over.ok()) return refuse(program, kBadArguments, handed_over.error());
+  options.tcp.handed_over = std::move(*handed_over);
   Reloader reloader(command, given, program);
   options.serving.reload = [&reloader] { reloader.reload(); };
   return program.serve(reloader);

@@ -24,6 +24,7 @@ import math
 import random
 import selectors
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -39,6 +40,8 @@ MAX_BODY = 16 << 20
 MAX_DATAGRAM = 1472
 RECONNECT_S = 0.1  # between two attempts
 REASONS = {1: "overloaded", 2: "queue full", 4: "over credit"}
+# What a socket that does not block raises, be it plain or one of TLS.
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class RequestError(Exception):
@@ -259,11 +262,13 @@ class Session:
 class Client:
     """One session with a server. Any thread may call submit and call."""
 
-    def __init__(self, host, port, udp=False, connect_timeout_s=5.0, **options):
-        """`options` are Session's: queue, discard_oldest, expire_s, answer_within_s, ..."""
+    def __init__(self, host, port, udp=False, connect_timeout_s=5.0, tls=None, **options):
+        """`tls` is an ssl.SSLContext, for a server with --tls-rpc yes. `options` are Session's:
+        queue, discard_oldest, expire_s, answer_within_s, ..."""
         if udp:
             options = {"session": random.randrange(1, 1 << 32), "datagrams": True, **options}
         self.address, self.udp, self.connect_timeout_s = (host, port), udp, connect_timeout_s
+        self.tls = tls
         self.counts = collections.Counter()  # by the name of the exception, or "Reply"
         self._lock = threading.Lock()        # guards all below
         self._ended = []
@@ -318,6 +323,8 @@ class Client:
         if not self.udp:
             connection = socket.create_connection(self.address, self.connect_timeout_s)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.tls is not None:
+                connection = self.tls.wrap_socket(connection, server_hostname=self.address[0])
         else:
             family, kind, proto, _, address = socket.getaddrinfo(*self.address,
                                                                  type=socket.SOCK_DGRAM)[0]
@@ -386,7 +393,7 @@ class Client:
         while True:
             try:
                 data = self._socket.recv(65536)
-            except BlockingIOError:
+            except WOULD_BLOCK:
                 return
             if not data and not self.udp:
                 raise ProtocolError("the server closed the connection")
@@ -400,7 +407,7 @@ class Client:
                     return
             try:
                 sent = self._socket.send(self._unsent)
-            except BlockingIOError:
+            except WOULD_BLOCK:
                 return
             self._unsent = b"" if self.udp else self._unsent[sent:]
 

@@ -108,6 +108,9 @@ class Datapath {
   virtual uint32_t queues() const = 0;
   virtual DatapathQueue& queue(WorkerId worker) = 0;
 
+  // The order to stop has come: take no new flows from now on. Returns for how long drain() should
+  // wait, so that flows which are new can send their first request. Any thread.
+  virtual Nanos begin_drain() { return {}; }
   // Draining: take no new flows and no new requests; requests in flight still finish. Any thread.
   virtual void drain() = 0;
   // Requests polled and not yet finished, plus replies not yet sent. Any thread.

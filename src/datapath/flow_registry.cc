@@ -54,6 +54,9 @@ bool FlowRegistry::sweep_one(StreamFlow& flow, Instant now, const SweepRule& rul
     flow.close_idle_over_limit();
     return false;
   }
+  if (flow.opening() && now - flow.opened() >= rule.opening_limit) {
+    return flow.close_idle(false);
+  }
   const uint64_t activity = flow.input_bytes() + flow.output_bytes();
   if (activity != flow.seen_activity || flow.state() != FlowState::kIdle) {
     flow.seen_activity = activity;

@@ -15,10 +15,13 @@
 namespace rubato {
 
 struct SweepRule {
+  static constexpr Nanos kOpeningLimit = Nanos::seconds(10);
+
   Nanos idle_timeout;         // zero = none
   Nanos shrink_after;         // idle flows give their reply buffer back after this
   bool draining = false;      // close every idle flow
   OutputLimit output;
+  Nanos opening_limit = kOpeningLimit;  // for a handshake
 };
 
 class FlowRegistry {

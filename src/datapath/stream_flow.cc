@@ -327,7 +327,8 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
     turn.late = turn.now - received_at_ > kLate;
   }
   if (!input_.make_room(frame_wanted_)) return too_much();
-  const size_t room = input_.room_size();
+  // The kernel's buffer bounds a receive; TLS goes on as long as the peer sends.
+  const size_t room = std::min(input_.room_size(), kTurnBytes);
   Instant when = turn.now;
   const Transfer got = receive(input_.room(), room, turn.late, when);
   switch (got.state) {

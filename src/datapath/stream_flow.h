@@ -188,6 +188,9 @@ class StreamFlow : public Request {
   // a request of the flow is through with it.
   bool may_be_freed() const { return in_service() == 0; }
 
+  // The wire is not ready for requests yet. Any thread.
+  bool opening() const { return opening_.load(std::memory_order_relaxed); }
+
   // The fields up to `shrunk` are guarded by the registry of the flow's home.
   size_t registry_index = 0;
   uint64_t seen_activity = 0;
@@ -208,6 +211,10 @@ class StreamFlow : public Request {
   virtual bool rewire(FlowHost& from, FlowHost& to) = 0;
   // Ends the events of a closed flow's wire, which went to `queue` so far.
   virtual void unwire(FlowHost& queue) = 0;
+
+  // A wire with a handshake: it is to come, and is done.
+  void note_opening() { opening_.store(true, std::memory_order_relaxed); }
+  void note_opened() { opening_.store(false, std::memory_order_relaxed); }
 
  private:
   // The time and the circumstances of one call of advance().
@@ -258,6 +265,7 @@ class StreamFlow : public Request {
   // Relaxed: a hint to frame no more, and to the runtime that a reply is not wanted. The owner
   // learns the state of the connection itself when it receives or sends.
   std::atomic<ClientState> client_state_{ClientState::kOpen};
+  std::atomic<bool> opening_{false};  // a hint for sweeps
   bool drained_ = true;           // the wire has nothing more until its next event
   bool ended_ = false;            // received the peer's end of stream
   bool broken_ = false;           // sending failed

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/tcp.h"
 
+#include <algorithm>
+
 #include "datapath/tcp_queue.h"
 #include "datapath/time_source.h"
 #include "mechanism/preempt/checkpoint.h"
@@ -22,6 +24,27 @@ Result<std::vector<Fd>> listeners(const TcpOptions& options, uint16_t& port) {
     all.push_back(std::move(one).value());
   }
   return all;
+}
+
+constexpr Nanos kFirstRequest = Nanos::millis(100);
+
+// The queues share the one listener that was handed over.
+Result<std::vector<Fd>> shares_of(int listener, const TcpOptions& options) {
+  std::vector<Fd> all;
+  for (uint32_t i = 0; i < options.queues; ++i) {
+    Result<Fd> one = share_listener(listener, options.kernel_timestamps);
+    if (!one.ok()) return Error{one.error()};
+    all.push_back(std::move(one).value());
+  }
+  return all;
+}
+
+// -1 = none.
+int handed_over_for(const TcpOptions& options, uint16_t port) {
+  for (const int listener : options.handed_over) {
+    if (port != 0 && local_address(listener).port() == port) return listener;
+  }
+  return -1;
 }
 
 }  // namespace
@@ -51,10 +74,17 @@ Status TcpDatapath::start() {
   const TcpOptions& options = shared_.options;
   ports_.push_back(options.port);
   for (const TcpPort& more : options.more_ports) ports_.push_back(more.port);
+  for (const int listener : options.handed_over) {
+    const SocketAddress address = local_address(listener);
+    if (std::find(ports_.begin(), ports_.end(), address.port()) != ports_.end()) continue;
+    return Error{"was given a listener on " + to_text(address) + ", which is none of its ports"};
+  }
   std::vector<std::vector<Fd>> of_queue(options.queues);
   // The ports are claimed one after the other, so that no two get the same.
   for (uint16_t& port : ports_) {
-    Result<std::vector<Fd>> heard = listeners(options, port);
+    const int given = handed_over_for(options, port);
+    Result<std::vector<Fd>> heard = given >= 0 ? shares_of(given, options)
+                                               : listeners(options, port);
     if (!heard.ok()) return Error{heard.error()};
     for (uint32_t i = 0; i < options.queues; ++i) of_queue[i].push_back(std::move((*heard)[i]));
   }
@@ -69,6 +99,13 @@ Status TcpDatapath::start() {
 uint32_t TcpDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }
 
 DatapathQueue& TcpDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
+
+Nanos TcpDatapath::begin_drain() {
+  if (shared_.options.handed_over.empty()) return {};
+  shared_.leaving.store(true, std::memory_order_relaxed);
+  for (auto& queue : queues_) queue->wake();
+  return kFirstRequest;
+}
 
 void TcpDatapath::drain() {
   if (!shared_.draining.set()) return;

@@ -11,7 +11,9 @@
 // after its last request; input buffers are borrowed only while there is input. The kernel's memory
 // per socket comes on top.
 //
-// The datapath may listen on several ports; the Protocol decides which protocol each port speaks.
+// The datapath may listen on several ports; the Protocol decides which protocol each port speaks,
+// and TcpOptions which ports have TLS. Who is turned away at such a port gets no reply, as he could
+// not read it.
 //
 // Threads: as datapath.h says. The Protocol must outlive the datapath. No worker may make a call
 // while the datapath is destroyed.
@@ -25,6 +27,7 @@
 
 #include "base/result.h"
 #include "datapath/flow_index.h"
+#include "datapath/tls.h"
 
 namespace rubato {
 
@@ -32,14 +35,21 @@ namespace rubato {
 struct TcpPort {
   uint16_t port = 0;             // 0 = any free one
   std::string over_limit_reply;  // as that of the first
+  bool tls = false;              // by TcpOptions::tls_context
 };
 
 struct TcpOptions {
   std::string bind = "127.0.0.1";  // address or host name; "*" = all addresses
   uint16_t port = 0;               // 0 = any free one, see TcpDatapath::port
   std::vector<TcpPort> more_ports;  // see Peer::port
+  bool tls = false;                 // of the first port
+  TlsContext* tls_context = nullptr;  // outlives the datapath; null = no port has TLS
   uint32_t queues = 1;
   int backlog = 511;
+  // Listening sockets that this process was given, borrowed: a port that one of them has is heard
+  // through it, by all queues. They stay open: who comes after the server has left them waits for
+  // the next one.
+  std::vector<int> handed_over;
   uint32_t max_flows = 10000;
   std::string over_limit_reply;    // sent to a connection over max_flows before it is closed
   Nanos idle_timeout;              // zero = none
@@ -63,6 +73,7 @@ class TcpDatapath : public Datapath {
 
   uint32_t queues() const override;
   DatapathQueue& queue(WorkerId worker) override;
+  Nanos begin_drain() override;
   void drain() override;
   uint64_t in_flight() const override;
   DatapathStats stats() const override;
@@ -87,6 +98,9 @@ class TcpDatapath : public Datapath {
     std::atomic<int64_t> idle_timeout_ns;
     std::atomic<uint64_t> next_flow{1};
     std::atomic<uint32_t> open_flows{0};
+    // No new flows; set before drain() if listeners were handed over. Relaxed: a late look accepts
+    // one more connection.
+    std::atomic<bool> leaving{false};
     DrainFlag<> draining;
     FlowIndex index;
   };

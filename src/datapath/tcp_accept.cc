@@ -20,7 +20,7 @@ constexpr Nanos kAcceptPause = Nanos::millis(100);
 
 void TcpQueue::accept_burst(uint32_t port, Instant now) {
   // A listener that drain() has shut is reported for ever.
-  if (owner_queue_.draining()) return leave_listeners();
+  if (leaving()) return leave_listeners();
   for (uint32_t i = 0; i < kAcceptBurst; ++i) {
     if (!accept_one(port, now)) return;
   }
@@ -55,12 +55,16 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
   const Peer peer{shared_.next_flow.fetch_add(1, std::memory_order_relaxed), to_text(from), port};
   if (const std::string answer = shared_.protocol.refusal_for(peer); !answer.empty()) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
-    return refuse(std::move(socket), answer);
+    return refuse(std::move(socket), has_tls(port) ? std::string() : answer);
   }
-  std::unique_ptr<Session> session = shared_.protocol.open(peer);
-  auto flow =
-      std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now,
-                                std::move(socket), shared_.options.kernel_timestamps);
+  const TcpOptions& options = shared_.options;
+  std::unique_ptr<TlsSession> tls;
+  if (has_tls(port)) tls = options.tls_context->accept(socket.get(), options.limits.memory);
+  const bool is_safe = tls != nullptr || !has_tls(port);
+  std::unique_ptr<Session> session = is_safe ? shared_.protocol.open(peer) : nullptr;
+  auto flow = std::make_unique<TcpFlow>(owner_queue_.host(), peer.flow, peer.address, now,
+                                        std::move(socket), options.kernel_timestamps,
+                                        std::move(tls));
   if (session != nullptr) flow->attach(std::move(session));
   if (flow->session_ptr() == nullptr || !watch(*flow)) {
     shared_.open_flows.fetch_sub(1, std::memory_order_relaxed);
@@ -70,8 +74,14 @@ void TcpQueue::admit(Fd socket, const SocketAddress& from, uint32_t port, Instan
   owner_queue_.add(std::move(flow));
 }
 
-const std::string& TcpQueue::over_limit_reply(uint32_t port) const {
+bool TcpQueue::has_tls(uint32_t port) const {
   const TcpOptions& options = shared_.options;
+  return port == 0 ? options.tls : options.more_ports[port - 1].tls;
+}
+
+std::string TcpQueue::over_limit_reply(uint32_t port) const {
+  const TcpOptions& options = shared_.options;
+  if (has_tls(port)) return {};
   return port == 0 ? options.over_limit_reply : options.more_ports[port - 1].over_limit_reply;
 }
 

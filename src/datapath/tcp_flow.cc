@@ -27,37 +27,33 @@ Transfer outcome(ssize_t n, bool receiving) {
 }  // namespace
 
 Transfer TcpFlow::receive(char* to, size_t room, bool exact, Instant& when) {
-  if (exact && timestamps_) return receive_dated(to, room, when);
-  for (;;) {
-    const ssize_t n = ::recv(fd(), to, room, 0);
-    if (n >= 0 || errno != EINTR) return outcome(n, true);
-  }
-}
-
-Transfer TcpFlow::receive_dated(char* to, size_t room, Instant& when) {
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(timespec))];
-  iovec part{to, room};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  ssize_t n = 0;
-  do {
-    message.msg_control = ancillary;
-    message.msg_controllen = sizeof ancillary;
-    n = ::recvmsg(fd(), &message, 0);
-  } while (n < 0 && errno == EINTR);
-  if (n > 0) when = received_at(message, when);
+  if (tls_ != nullptr) return receive_tls(to, room, exact, when);
+  const ssize_t n = exact && timestamps_ ? receive_dated(fd(), to, room, when)
+                                         : receive_bytes(fd(), to, room);
   return outcome(n, true);
 }
 
+Transfer TcpFlow::receive_tls(char* to, size_t room, bool exact, Instant& when) {
+  const Transfer got = tls_->receive(to, room, exact && timestamps_, when);
+  note_handshake();
+  // Has the flow receive once more, although these bytes were all that had come.
+  if (got.state == Transfer::State::kMoved && tls_->over()) note_client(ClientState::kHalfClosed);
+  return got;
+}
+
 Transfer TcpFlow::transmit(std::string_view bytes) {
-  for (;;) {
-    const ssize_t n = ::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n >= 0 || errno != EINTR) return outcome(n, false);
-  }
+  if (tls_ == nullptr) return outcome(send_bytes(fd(), bytes), false);
+  const Transfer sent = tls_->transmit(bytes);
+  note_handshake();
+  return sent;
+}
+
+void TcpFlow::note_handshake() {
+  if (opening() && tls_->established()) note_opened();
 }
 
 void TcpFlow::hang_up() {
+  if (tls_ != nullptr) tls_->say_goodbye();
   // With MSG_TRUNC a TCP receive drops the bytes in the kernel instead of copying them here.
   char unused[kDiscardStep];
   size_t discarded = 0;

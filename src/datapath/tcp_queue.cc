@@ -43,7 +43,7 @@ TcpQueue::TcpQueue(TcpDatapath::Shared& shared)
 bool TcpQueue::hear_listeners() {
   bool heard = true;
   for (Fd& listener : listeners_) {
-    epoll_event accept{EPOLLIN, {.ptr = &listener}};
+    epoll_event accept{shares_listeners() ? EPOLLIN | EPOLLEXCLUSIVE : EPOLLIN, {.ptr = &listener}};
     heard &= ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &accept) == 0 ||
              errno == EEXIST;
   }
@@ -131,7 +131,9 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
   } else if ((event.events & EPOLLRDHUP) != 0) {
     flow.note_client(ClientState::kHalfClosed);
   }
-  return flow.on_event(owner_queue_.host(), out, now, late, event.events == EPOLLOUT);
+  // TLS may wait for room in the socket although there is no reply.
+  return flow.on_event(owner_queue_.host(), out, now, late,
+                       event.events == EPOLLOUT && !flow.has_tls());
 }
 
 void TcpQueue::look_at_client(Request& request) {
@@ -158,7 +160,7 @@ void TcpQueue::reap() {
 }
 
 void TcpQueue::housekeep(Instant now, size_t most) {
-  if (owner_queue_.draining()) {
+  if (leaving()) {
     leave_listeners();
   } else if (accept_again_ != Instant() && now >= accept_again_) {
     accept_again_ = Instant();
@@ -220,7 +222,9 @@ void TcpQueue::wake() {
 }
 
 void TcpQueue::drain() {
-  for (const Fd& listener : listeners_) ::shutdown(listener.get(), SHUT_RDWR);
+  for (const Fd& listener : listeners_) {
+    if (!shares_listeners()) ::shutdown(listener.get(), SHUT_RDWR);
+  }
   wake();
 }
 

@@ -77,10 +77,16 @@ class TcpQueue final : public DatapathQueue {
   bool accept_one(uint32_t port, Instant now);
   void admit(Fd socket, const SocketAddress& from, uint32_t port, Instant now);
   void refuse(Fd socket, const std::string& reply);
-  const std::string& over_limit_reply(uint32_t port) const;
+  std::string over_limit_reply(uint32_t port) const;
+  bool has_tls(uint32_t port) const;
   void out_of_descriptors(uint32_t port, Instant now);
   bool hear_listeners();
   void leave_listeners();
+  bool leaving() const {
+    return owner_queue_.draining() || shared_.leaving.load(std::memory_order_relaxed);
+  }
+  // The listeners belong to whoever started this process, and outlive it.
+  bool shares_listeners() const { return !shared_.options.handed_over.empty(); }
 
   TcpDatapath::Shared& shared_;
   OwnerQueue owner_queue_;  // its poll lock guards every field that is not atomic

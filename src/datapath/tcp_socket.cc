@@ -2,6 +2,7 @@
 #include "datapath/tcp_socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -41,6 +42,14 @@ Result<Fd> bind_socket(const SocketAddress& address, bool share_port) {
   if (share_port) ok = ok && set_flag(fd.get(), SOL_SOCKET, SO_REUSEPORT, 1);
   if (!ok || ::bind(fd.get(), raw(address), address.length) != 0) return system_error(name, errno);
   return fd;
+}
+
+// Connections inherit these.
+void set_up_listener(int fd, bool timestamps) {
+  set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_flag(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_flag(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveSeconds);
+  if (timestamps) set_flag(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
 }
 
 // A receive time that lies further back than this comes from a wall clock that was set.
@@ -132,13 +141,19 @@ Result<SocketAddress> claim_address(SocketAddress address) {
 Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options) {
   Result<Fd> fd = bind_socket(address, true);
   if (!fd.ok()) return fd;
-  set_flag(fd->get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  set_flag(fd->get(), SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_flag(fd->get(), IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveSeconds);
-  if (options.timestamps) set_flag(fd->get(), SOL_SOCKET, SO_TIMESTAMPNS, 1);
+  set_up_listener(fd->get(), options.timestamps);
   if (::listen(fd->get(), options.backlog) != 0) {
     return system_error("cannot listen on " + to_text(address), errno);
   }
+  return fd;
+}
+
+Result<Fd> share_listener(int listener, bool timestamps) {
+  Fd fd(::fcntl(listener, F_DUPFD_CLOEXEC, 0));
+  if (!fd.valid() || ::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return system_error("cannot take the listener on " + local_text(listener), errno);
+  }
+  set_up_listener(fd.get(), timestamps);
   return fd;
 }
 
@@ -151,6 +166,36 @@ Instant received_at(const msghdr& message, Instant otherwise) {
     return on_process_clock(stamp);
   }
   return otherwise;
+}
+
+ssize_t receive_bytes(int fd, char* to, size_t room) {
+  for (;;) {
+    const ssize_t n = ::recv(fd, to, room, 0);
+    if (n >= 0 || errno != EINTR) return n;
+  }
+}
+
+ssize_t receive_dated(int fd, char* to, size_t room, Instant& when) {
+  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(timespec))];
+  iovec part{to, room};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ssize_t n = 0;
+  do {
+    message.msg_control = ancillary;
+    message.msg_controllen = sizeof ancillary;
+    n = ::recvmsg(fd, &message, 0);
+  } while (n < 0 && errno == EINTR);
+  if (n > 0) when = received_at(message, when);
+  return n;
+}
+
+ssize_t send_bytes(int fd, std::string_view bytes) {
+  for (;;) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0 || errno != EINTR) return n;
+  }
 }
 
 Fd accept_from(int listener, SocketAddress& peer) {
@@ -172,11 +217,13 @@ Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
   return listen_on(address, {.backlog = backlog});
 }
 
-std::string local_text(int fd) {
+SocketAddress local_address(int fd) {
   SocketAddress address;
   address.length = sizeof address.storage;
-  if (::getsockname(fd, raw(address), &address.length) != 0) return "?:0";
-  return to_text(address);
+  if (::getsockname(fd, raw(address), &address.length) != 0) return {};
+  return address;
 }
+
+std::string local_text(int fd) { return to_text(local_address(fd)); }
 
 }  // namespace rubato

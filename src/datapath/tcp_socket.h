@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -64,9 +65,19 @@ struct ListenOptions {
 // TCP_NODELAY, keep-alive and time stamps.
 Result<Fd> listen_on(const SocketAddress& address, const ListenOptions& options);
 
+// Another descriptor of a listener that was handed over, set up like those of listen_on.
+Result<Fd> share_listener(int listener, bool timestamps);
+
 // The time when the kernel received the bytes that a recvmsg with SO_TIMESTAMPNS returned;
 // `otherwise` if the kernel gives no time or an impossible one.
 Instant received_at(const msghdr& message, Instant otherwise);
+
+// As recv and send without flags, but a signal does not end them, and a connection that is gone
+// raises none. receive_dated also sets `when` to the time when the kernel received the bytes, if it
+// is known.
+ssize_t receive_bytes(int fd, char* to, size_t room);
+ssize_t receive_dated(int fd, char* to, size_t room, Instant& when);
+ssize_t send_bytes(int fd, std::string_view bytes);
 
 // A non-blocking listener on an address that no other socket has; with port 0 on any free port,
 // which `address` then holds.
@@ -77,7 +88,8 @@ Result<Fd> listen_alone(const std::string& host, uint16_t port, int backlog,
 // has reset it. An invalid Fd, with errno set: there is no connection.
 Fd accept_from(int listener, SocketAddress& peer);
 
-// This end of a connected socket.
+// This end of a socket; of no family if the descriptor is no socket.
+SocketAddress local_address(int fd);
 std::string local_text(int fd);
 
 }  // namespace rubato

@@ -55,16 +55,21 @@ void expose(OpenMetrics& out, const ExporterStats& stats) {
 }
 
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& bind, uint16_t port,
-                                                  Sources sources, Limits limits) {
+                                                  Sources sources, Limits limits,
+                                                  TlsContext* tls) {
   SocketAddress address;
   Result<Fd> listener = listen_alone(bind, port, kBacklog, address);
   if (!listener.ok()) return Error{"metrics port: " + listener.error()};
   return std::unique_ptr<Exporter>(
-      new Exporter(std::move(listener).value(), address.port(), std::move(sources), limits));
+      new Exporter(std::move(listener).value(), address.port(), std::move(sources), limits, tls));
 }
 
-Exporter::Exporter(Fd listener, uint16_t port, Sources sources, Limits limits)
-    : listener_(std::move(listener)), port_(port), sources_(std::move(sources)), limits_(limits) {
+Exporter::Exporter(Fd listener, uint16_t port, Sources sources, Limits limits, TlsContext* tls)
+    : listener_(std::move(listener)),
+      port_(port),
+      sources_(std::move(sources)),
+      limits_(limits),
+      tls_(tls) {
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -114,7 +119,7 @@ void Exporter::accept_all() {
       accepting_ = !out_of_resources(errno) || displace();
       return;
     }
-    ExporterClient client(std::move(socket), now() + limits_.patience);
+    ExporterClient client(std::move(socket), now() + limits_.patience, tls_);
     go_on(client, true);
     if (client.state() == State::kOver) continue;
     if (clients_.size() >= limits_.connections) displace();

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "datapath/tcp_socket.h"
+#include "datapath/tls.h"
 #include "metrics/open_metrics.h"
 #include "runtime/exporter_client.h"
 
@@ -51,9 +52,11 @@ class Exporter {
   };
 
   // Listens on bind:port (0 = any free port). Callbacks run on the exporter's thread until it is
-  // destroyed. Fails with one line when the address cannot be used.
+  // destroyed. With `tls`, which is borrowed, it speaks HTTPS. Fails with one line when the address
+  // cannot be used.
   static Result<std::unique_ptr<Exporter>> start(const std::string& bind, uint16_t port,
-                                                 Sources sources, Limits limits);
+                                                 Sources sources, Limits limits,
+                                                 TlsContext* tls = nullptr);
   static Result<std::unique_ptr<Exporter>> start(const std::string& bind, uint16_t port,
                                                  Sources sources) {
     return start(bind, port, std::move(sources), Limits());
@@ -63,7 +66,7 @@ class Exporter {
   uint16_t port() const { return port_; }
 
  private:
-  Exporter(Fd listener, uint16_t port, Sources sources, Limits limits);
+  Exporter(Fd listener, uint16_t port, Sources sources, Limits limits, TlsContext* tls);
   void serve();
   void wait();
   void accept_all();
@@ -78,6 +81,7 @@ class Exporter {
   uint16_t port_;
   Sources sources_;
   Limits limits_;
+  TlsContext* tls_;
   // Used by the thread alone.
   std::vector<ExporterClient> clients_;  // the oldest first
   ExporterStats stats_;

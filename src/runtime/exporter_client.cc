@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exporter_client.h"
 
-#include <sys/socket.h>
-
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -12,23 +10,41 @@ namespace {
 
 constexpr size_t kRequestBytes = 4096;
 
-// True if a call that moved no byte may be repeated.
-bool may_go_on(int problem) {
-  return problem == EAGAIN || problem == EWOULDBLOCK || problem == EINTR;
+// The result of a call on the socket.
+Transfer outcome(ssize_t moved) {
+  if (moved > 0) return {Transfer::State::kMoved, static_cast<size_t>(moved)};
+  if (moved == 0) return {Transfer::State::kEnd, 0};
+  const bool later = errno == EAGAIN || errno == EWOULDBLOCK;
+  return {later ? Transfer::State::kWait : Transfer::State::kBroken, 0};
 }
 
 }  // namespace
 
+ExporterClient::ExporterClient(Fd socket, Instant end, TlsContext* tls)
+    : socket_(std::move(socket)), end_(end) {
+  if (tls == nullptr) return;
+  tls_ = tls->accept(socket_.get(), nullptr);
+  if (tls_ == nullptr) state_ = State::kOver;
+}
+
+Transfer ExporterClient::receive(char* to, size_t room) {
+  Instant when;
+  if (tls_ != nullptr) return tls_->receive(to, room, false, when);
+  return outcome(receive_bytes(socket_.get(), to, room));
+}
+
+Transfer ExporterClient::transmit(std::string_view bytes) {
+  return tls_ != nullptr ? tls_->transmit(bytes) : outcome(send_bytes(socket_.get(), bytes));
+}
+
 void ExporterClient::read() {
   std::array<char, 1024> chunk;
   while (state_ == State::kReading) {
-    const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
-    if (got < 0) {
-      if (!may_go_on(errno)) state_ = State::kOver;
-      return;
-    }
-    bytes_.append(chunk.data(), static_cast<size_t>(got));
-    if (got == 0) {
+    const Transfer got = receive(chunk.data(), chunk.size());
+    if (got.state == Transfer::State::kWait) return;
+    if (got.state == Transfer::State::kBroken) return finish();
+    bytes_.append(chunk.data(), got.bytes);
+    if (got.state == Transfer::State::kEnd) {
       state_ = bytes_.empty() ? State::kOver : State::kAsked;
     } else if (bytes_.size() >= kRequestBytes || bytes_.find("\r\n\r\n") != std::string::npos) {
       state_ = State::kAsked;
@@ -44,14 +60,16 @@ void ExporterClient::reply(std::string bytes) {
 
 void ExporterClient::write() {
   while (sent_ < bytes_.size()) {
-    const ssize_t sent =
-        ::send(socket_.get(), bytes_.data() + sent_, bytes_.size() - sent_, MSG_NOSIGNAL);
-    if (sent < 0) {
-      if (!may_go_on(errno)) state_ = State::kOver;
-      return;
-    }
-    sent_ += static_cast<size_t>(sent);
+    const Transfer sent = transmit(std::string_view(bytes_).substr(sent_));
+    if (sent.state == Transfer::State::kWait) return;
+    if (sent.state != Transfer::State::kMoved) break;
+    sent_ += sent.bytes;
   }
+  finish();
+}
+
+void ExporterClient::finish() {
+  if (tls_ != nullptr) tls_->say_goodbye();
   state_ = State::kOver;
 }
 

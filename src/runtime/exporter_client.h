@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/time.h"
 #include "datapath/tcp_socket.h"
+#include "datapath/tls.h"
 
 namespace rubato {
 
@@ -23,7 +25,8 @@ class ExporterClient {
   };
 
   // The client's time is over at `end`, however it spreads its bytes.
-  ExporterClient(Fd socket, Instant end) : socket_(std::move(socket)), end_(end) {}
+  // With `tls` the bytes travel in a session of that.
+  ExporterClient(Fd socket, Instant end, TlsContext* tls = nullptr);
 
   int fd() const { return socket_.get(); }
   Instant end() const { return end_; }
@@ -39,7 +42,12 @@ class ExporterClient {
   void write();
 
  private:
+  Transfer receive(char* to, size_t room);
+  Transfer transmit(std::string_view bytes);
+  void finish();
+
   Fd socket_;
+  std::unique_ptr<TlsSession> tls_;  // null = the bytes are plain
   Instant end_;
   State state_ = State::kReading;
   std::string bytes_;  // of the request, then of the reply

@@ -62,6 +62,10 @@ class Shutdown {
   // Workers call this while draining. True = the runtime has stopped by this call.
   bool stop_if_drained(Instant at) {
     RUBATO_DCHECK(!running());
+    if (!drain_ordered_.test_and_set(std::memory_order_relaxed)) {
+      patience_ns_.store(datapath_.begin_drain().count(), std::memory_order_relaxed);
+    }
+    if (drained_for(at).count() < patience_ns_.load(std::memory_order_relaxed)) return false;
     if (!drain_started_.test_and_set(std::memory_order_relaxed)) {
       datapath_.drain();
       datapath_drains_.store(true, std::memory_order_release);
@@ -86,6 +90,9 @@ class Shutdown {
   Datapath& datapath_;
   std::atomic<int64_t> drain_limit_ns_;
   std::atomic<RunState> state_{RunState::kRunning};
+  std::atomic_flag drain_ordered_{};  // a worker calls begin_drain()
+  // Relaxed: who does not see it yet waits for it.
+  std::atomic<int64_t> patience_ns_{Nanos::max().count()};
   std::atomic_flag drain_started_{};  // a worker calls drain()
   std::atomic<bool> datapath_drains_{false};  // and the call has returned
   std::atomic<int64_t> drain_began_ns_{0};  // 0 = no order to stop

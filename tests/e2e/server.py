@@ -29,12 +29,13 @@ SERVE_ARGS = shlex.split(os.environ.get("RUBATO_SERVE_ARGS", ""))
 class Server:
     """`rubato serve PROGRAM ARGS` on a free port; killed at the end of the `with` block."""
 
-    def __init__(self, *args, program="kv", **popen):
+    def __init__(self, *args, program="kv", wrapper=(), **popen):
         engine = [] if program != "kv" or "--engine" in args else ["--engine", "memory"]
         more = [] if set(SERVE_ARGS) & set(args) else SERVE_ARGS
         # The default is the machine's number of CPUs; a test says so if it wants more than one.
         workers = [] if "--workers" in args or "--config" in args else ["--workers", "1"]
-        self.command = [BINARY, "serve", program, "--port", "0", *engine, *workers, *args, *more]
+        port = [] if "--port" in args else ["--port", "0"]
+        self.command = [*wrapper, BINARY, "serve", program, *port, *engine, *workers, *args, *more]
         self.log = tempfile.TemporaryFile("w+")
         # The server shares the position in the file, which a reader here moves.
         flags = fcntl.fcntl(self.log, fcntl.F_GETFL)

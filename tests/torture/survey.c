@@ -2,6 +2,8 @@
 #define _GNU_SOURCE 1
 #include "tests/torture/survey.h"
 
+#include <stddef.h>
+
 #include "tests/torture/survey_makers.h"
 
 /* The callers that survey.py has written. */
@@ -29,6 +31,12 @@ locale_t survey_locale(void) {
   return made;
 }
 
+/* timegm fills the gap behind tm_isdst with what was on its stack. */
+static void clear_gap(struct tm* date) {
+  const size_t gap = offsetof(struct tm, tm_isdst) + sizeof(date->tm_isdst);
+  memset((char*)date + gap, 0, offsetof(struct tm, tm_gmtoff) - gap);
+}
+
 uint64_t survey_run(unsigned index, uint64_t seed) {
   struct SurveyState s;
   memset(&s, 0, sizeof(s));
@@ -37,6 +45,7 @@ uint64_t survey_run(unsigned index, uint64_t seed) {
   survey_callers[index].call(&s);
   const int error = errno;
   survey_add(&s, (uint64_t)error);
+  if (s.date != NULL) clear_gap(s.date);
   for (unsigned i = 0; i < kBuffers; ++i) {
     survey_add_bytes(&s, s.buffers[i], 256);
     survey_add_pointer(&s, s.ends[i]);

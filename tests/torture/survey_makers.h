@@ -24,6 +24,7 @@ struct SurveyState {
   _Alignas(64) char buffers[kBuffers][kBufferBytes];
   char* ends[kBuffers]; /* what char** points to */
   FILE* stream;
+  struct tm* date;
 };
 
 static inline uint64_t survey_draw(struct SurveyState* s, uint64_t bound) {
@@ -91,7 +92,7 @@ static inline long double survey_real(struct SurveyState* s) {
 
 static inline struct tm* survey_tm(struct SurveyState* s) {
   const time_t when = (time_t)survey_draw(s, 2000000000);
-  return gmtime_r(&when, survey_buffer(s));
+  return s->date = gmtime_r(&when, survey_buffer(s));
 }
 
 static inline FILE* survey_stream(struct SurveyState* s) {

@@ -21,17 +21,23 @@ class Server;
 class KvSession;
 struct Command;
 
+inline constexpr std::string_view kNoMemoryForData =
+    "OOM command not allowed when used memory > 'maxmemory'.";
+
 struct Context {
   Server& server;
   Engine& engine;
   KvSession& session;
   Request& request;
   const Command& command;
+  const uint32_t type;  // the command's number; that of the request, but inside EXEC
   std::span<const std::string_view> argv;
   Reply reply;
 
   // Answers with an error, counted for INFO errorstats and as a failed call.
   void error(std::string_view text);
+  // The same for a call that has done nothing, which counts as refused.
+  void refuse(std::string_view text);
   // True if the outcome is kDone or kNone; else the error has been answered.
   bool good(Outcome outcome);
 };

@@ -258,6 +258,22 @@ TEST(Server, encodings_are_what_redis_would_say) {
   EXPECT_EQ(h.call({"OBJECT", "ENCODING", "none"}), kNull);
 }
 
+TEST(Server, idle_time_is_since_the_last_use) {
+  Harness h;
+  h.call({"SET", "a", "1"});
+  h.clock.advance(5000);
+  EXPECT_EQ(h.call({"OBJECT", "IDLETIME", "a"}), ":5\r\n");
+  h.call({"TTL", "a"});  // looks, and does not use
+  h.call({"EXISTS", "a"});
+  EXPECT_EQ(h.call({"OBJECT", "IDLETIME", "a"}), ":5\r\n");
+  for (const char* use : {"GET", "STRLEN", "TOUCH"}) {
+    h.clock.advance(3000);
+    h.call({use, "a"});
+    EXPECT_EQ(h.call({"OBJECT", "IDLETIME", "a"}), ":0\r\n") << use;
+  }
+  EXPECT_EQ(h.call({"OBJECT", "IDLETIME", "none"}), kNull);
+}
+
 TEST(Server, every_container_has_help) {
   Harness h;
   for (const char* name : {"CONFIG", "CLIENT", "COMMAND", "OBJECT", "SLOWLOG", "LATENCY",
@@ -318,11 +334,27 @@ TEST(Transactions, an_error_before_exec_ends_it) {
   }
 }
 
+TEST(Transactions, a_full_store_is_told_before_anything_runs) {
+  constexpr std::string_view kFull = "OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  Harness h;
+  h.call({"SET", "a", "1"});
+  h.client.send("MULTI\r\nSET b 1\r\n");
+  testing::Client(h.app, 2).call({"CONFIG", "SET", "maxmemory", "1"});
+  EXPECT_EQ(h.call({"EXEC"}),
+            "-EXECABORT Transaction discarded because of: " + std::string(kFull));
+  h.call({"MULTI"});
+  EXPECT_EQ(h.call({"SET", "c", "1"}), "-" + std::string(kFull));
+  EXPECT_EQ(h.call({"DISCARD"}), kOk);
+  h.client.send("MULTI\r\nGET a\r\n");
+  EXPECT_EQ(h.call({"EXEC"}), "*1\r\n$1\r\n1\r\n");
+}
+
 TEST(Transactions, a_long_command_is_refused_by_name) {
   Harness h;
   h.call({"MULTI"});
   EXPECT_EQ(h.call({"KEYS", "*"}),
-            "-ERR keys is not allowed inside MULTI, as all other requests would wait for it\r\n");
+            "-ERR Command not allowed inside a transaction, as all other requests would wait for "
+            "it\r\n");
 }
 
 TEST(Transactions, watched_keys_that_change_end_it) {

@@ -34,6 +34,10 @@ void exists(Context& c) {
   });
 }
 
+void touch(Context& c) {
+  count_keys(c, [&c](std::string_view key) { return c.engine.get(key, [](std::string_view) {}); });
+}
+
 void type(Context& c) {
   Info info;
   const Outcome outcome = c.engine.info(c.argv[1], info);
@@ -122,8 +126,8 @@ constexpr Command kCommands[] = {
     {"unlink", -2, kWrite | kFast, kAllKeys, del, Group::kGeneric, "4.0.0", "Removes keys", {}},
     {"exists", -2, kRead, kAllKeys, exists, Group::kGeneric, "1.0.0",
      "How many of the keys exist", {}},
-    {"touch", -2, kRead, kAllKeys, exists, Group::kGeneric, "3.2.1",
-     "How many of the keys exist", {}},
+    {"touch", -2, kRead, kAllKeys, touch, Group::kGeneric, "3.2.1",
+     "Counts as a use of the keys; how many of them exist", {}},
     {"type", 2, kRead, kOneKey, type, Group::kGeneric, "1.0.0", "The type of a key", {}},
     {"randomkey", 1, kReadOnly, {}, randomkey, Group::kGeneric, "1.0.0", "Some key", {}},
     {"rename", 3, kWrite, kTwoKeys, rename, Group::kGeneric, "1.0.0", "Renames a key", {}},

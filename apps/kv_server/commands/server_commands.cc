@@ -13,6 +13,7 @@ namespace rubato::kv {
 namespace {
 
 constexpr int64_t kMicrosPerSecond = 1'000'000;
+constexpr int64_t kMillisPerSecond = 1000;
 
 void info(Context& c) { c.reply.verbatim("txt", info_text(c.server, c.argv.subspan(1))); }
 
@@ -176,7 +177,11 @@ void object_freq(Context& c) {
   });
 }
 void object_idletime(Context& c) {
-  object_of(c, [](Context& context, const Info&) { context.reply.integer(0); });
+  object_of(c, [](Context& context, const Info& found) {
+    if (found.idle_ms) return context.reply.integer(*found.idle_ms / kMillisPerSecond);
+    context.error("ERR the engine " + std::string(context.engine.name()) +
+                  " does not keep when a key was used");
+  });
 }
 void object_refcount(Context& c) {
   object_of(c, [](Context& context, const Info&) { context.reply.integer(1); });
@@ -230,8 +235,8 @@ constexpr Command kCommands[] = {
     {"encoding", 3, kRead, kSubKey, object_encoding, kGenericGroup, "2.2.3",
      "How Redis would keep it", "object"},
     {"freq", 3, kRead, kSubKey, object_freq, kGenericGroup, "4.0.0", "Not tracked", "object"},
-    {"idletime", 3, kRead, kSubKey, object_idletime, kGenericGroup, "2.2.3", "Not tracked: 0",
-     "object"},
+    {"idletime", 3, kRead, kSubKey, object_idletime, kGenericGroup, "2.2.3",
+     "Seconds since the key was used (memory engine)", "object"},
     {"refcount", 3, kRead, kSubKey, object_refcount, kGenericGroup, "2.2.3", "Always 1",
      "object"},
     {"help", 2, kRead, {}, reply_help, kGenericGroup, "6.2.0", "This help", "object"},

@@ -134,10 +134,9 @@ void append(Context& c) {
 }
 
 void strlen(Context& c) {
-  Info info;
-  if (c.good(c.engine.info(c.argv[1], info))) {
-    c.reply.integer(static_cast<int64_t>(info.value_bytes));
-  }
+  size_t bytes = 0;
+  const auto measure = [&bytes](std::string_view value) { bytes = value.size(); };
+  if (c.good(c.engine.get(c.argv[1], measure))) c.reply.integer(static_cast<int64_t>(bytes));
 }
 
 // Redis' rules for GETRANGE: negative positions count from the end, both ends are clipped.

@@ -7,6 +7,7 @@
 // overload, they must not run on their own.
 #include "kv_server/commands/helpers.h"
 #include "kv_server/commands/table.h"
+#include "mechanism/clock/clock.h"
 
 namespace rubato::kv {
 namespace {
@@ -40,9 +41,11 @@ void run_queued(Context& c, const Transaction& transaction) {
   c.reply.array(transaction.size());
   transaction.for_each([&](uint32_t type, std::span<const std::string_view> argv) {
     const Command& command = table[type];
-    Context queued{c.server, c.engine, c.session, c.request, command, argv,
+    Context queued{c.server, c.engine, c.session, c.request, command, type, argv,
                    Reply(*c.request.reply, c.session.version())};
+    const Instant begun = now();
     command.handler(queued);
+    c.server.calls().run_queued(type, now() - begun);
   });
 }
 
@@ -57,6 +60,9 @@ void exec(Context& c) {
   if (transaction == nullptr) return c.error("ERR EXEC without MULTI");
   if (transaction->aborted()) {
     return c.error("EXECABORT Transaction discarded because of previous errors.");
+  }
+  if (transaction->grows() && c.engine.is_full()) {
+    return c.error("EXECABORT Transaction discarded because of: " + std::string(kNoMemoryForData));
   }
   bool unchanged = true;
   const uint64_t mark = c.request.reply->mark();

@@ -77,6 +77,8 @@ struct Change {
 struct Info {
   size_t value_bytes = 0;
   int64_t expires_at_ms = kNoExpiry;
+  // How long the key was not used, modulo 49 days; empty = the engine does not keep that.
+  std::optional<int64_t> idle_ms;
 };
 
 struct KeyValue {
@@ -182,7 +184,7 @@ class Engine {
   // changed expiry is no write. Values in directories older than these numbers have 1.
   virtual Outcome get_versioned(std::string_view key, VersionedSink sink) = 0;
 
-  // Size and expiry without the value: STRLEN, TTL, EXISTS, TYPE, TOUCH.
+  // About the key, without its value. This is no use of it for eviction and Info::idle_ms.
   virtual Outcome info(std::string_view key, Info& out) = 0;
 
   // kNone = the condition did not hold. Requires value.size() <= kMaxValueBytes.
@@ -251,6 +253,8 @@ class Engine {
   virtual EngineStats stats() const = 0;
   virtual void set_maxmemory(uint64_t bytes) = 0;
   virtual void set_eviction(Eviction eviction) = 0;
+  // Would a write of new data be refused now? Makes room first, if there is eviction.
+  virtual bool is_full() { return false; }
   virtual std::string_view name() const = 0;
 
   // The last storage error as one line, empty if there was none.

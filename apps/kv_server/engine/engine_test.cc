@@ -92,6 +92,19 @@ TEST_P(EngineTest, an_expired_key_does_not_exist) {
   EXPECT_EQ(get("a"), "3");
 }
 
+TEST_P(EngineTest, who_asks_for_an_expired_key_removes_it) {
+  for (const char* key : {"get", "info", "erase", "many"}) set_with_expiry(key, "1", 10);
+  clock_.advance(10);
+  EXPECT_EQ(engine_->size(), 4u);
+  EXPECT_EQ(get("get"), std::nullopt);
+  Info info;
+  EXPECT_EQ(engine_->info("info", info), Outcome::kNone);
+  EXPECT_EQ(engine_->erase("erase"), Outcome::kNone);
+  EXPECT_EQ(engine_->size(), 1u);
+  EXPECT_EQ(engine_->stats().expired, 3u);
+  EXPECT_EQ(engine_->stats().volatile_keys, 1u);
+}
+
 TEST_P(EngineTest, a_past_expiry_erases) {
   EXPECT_EQ(set_with_expiry("a", "1", -5), Outcome::kDone);
   EXPECT_EQ(get("a"), std::nullopt);

@@ -248,7 +248,7 @@ Frame MemcachedSession::frame(std::string_view unread, Request& request) {
 }
 
 void MemcachedSession::refuse(Request& request) {
-  server().calls().refuse(request.type);
+  server().calls().refuse_unstarted(request.type);
   server().errors().count_refusal();
   request.close_after = asked_.close;  // the stream is lost all the same
   if (asked_.noreply) return;

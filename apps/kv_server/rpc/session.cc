@@ -45,7 +45,7 @@ Frame RpcKvSession::frame(std::string_view unread, Request& request) {
 
 void RpcKvSession::note_refused(const Request& request) {
   note_refused_command(request.type);
-  server().calls().refuse(request.type);
+  server().calls().refuse_unstarted(request.type);
   server().errors().count_refusal();
   if (request.job_class == JobClass::kLong) rpc_.set_class(request_, rpc::kLongClass);
 }

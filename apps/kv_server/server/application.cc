@@ -19,6 +19,8 @@ constexpr std::string_view kNoDebug =
     "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you "
     "can run it from a local connection, otherwise you need to set this option in the "
     "configuration file, and then restart the server.";
+constexpr std::string_view kNotInTransaction =
+    "ERR Command not allowed inside a transaction, as all other requests would wait for it";
 constexpr std::string_view kNotRun = "ERR not run: MULTI was refused; EXEC or DISCARD ends it";
 
 // A web browser that was led to this port must not get commands through by its headers.
@@ -56,7 +58,13 @@ void redact(std::string_view command, std::vector<std::string>& argv) {
 }  // namespace
 
 void Context::error(std::string_view text) {
-  server.calls().fail(request.type);
+  server.calls().fail(type);
+  server.errors().count(text);
+  reply.error(text);
+}
+
+void Context::refuse(std::string_view text) {
+  server.calls().refuse(type);
   server.errors().count(text);
   reply.error(text);
 }
@@ -67,7 +75,7 @@ bool Context::good(Outcome outcome) {
     case Outcome::kNone:
       return true;
     case Outcome::kOutOfMemory:
-      error("OOM command not allowed when used memory > 'maxmemory'.");
+      refuse(kNoMemoryForData);
       return false;
     case Outcome::kFailed:
       error("IOERR " + engine.error());
@@ -186,8 +194,7 @@ void KvApplication::run(Request& request, KvSession& session) {
     return queue(request, session);
   }
   session.note_command(request.type);
-  Context context{server_, server_.engine(), session,
-                  request, command,          argv,
+  Context context{server_, server_.engine(), session, request, command, request.type, argv,
                   Reply(*request.reply, session.version())};
   command.handler(context);
 }
@@ -204,15 +211,16 @@ bool KvApplication::may_debug(const KvSession& session) const {
 void KvApplication::queue(Request& request, KvSession& session) {
   Transaction& transaction = *session.transaction();
   if (transaction.rejected()) return refuse(request, session, kNotRun);
-  if (((*table_)[request.type].flags & kNotInMulti) != 0) {
-    return refuse(request, session,
-                  "ERR " + table_->full_name(request.type) +
-                      " is not allowed inside MULTI, as all other requests would wait for it");
+  const uint32_t flags = (*table_)[request.type].flags;
+  if ((flags & kNotInMulti) != 0) return refuse(request, session, kNotInTransaction);
+  if ((flags & kDenyOom) != 0 && server_.engine().is_full()) {
+    return refuse(request, session, kNoMemoryForData);
   }
   if (!transaction.add(request.type, session.argv())) {
     return refuse(request, session, "OOM no memory to queue more commands, or " +
                                         std::to_string(Transaction::kMostCommands) + " are queued");
   }
+  server_.calls().queue(request.type);
   Reply(*request.reply, session.version()).simple("QUEUED");
 }
 

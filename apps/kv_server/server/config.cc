@@ -56,7 +56,7 @@ void Config::add_live(const KvOptions& options) {
   params_ = {
       {"maxmemory", Kind::kMemory, text(options.maxmemory_bytes), 0, kMaxInt64},
       {"maxmemory-policy", Kind::kEviction, std::string(to_string(options.eviction))},
-      {"client-output-buffer-limit", Kind::kOutputLimit, to_string(options.output_limit)},
+      {"client-output-buffer-limit", Kind::kOutputLimit, to_string(options.output_limits)},
       {"maxclients", Kind::kNumber, text(options.maxclients), 1, kMaxInt32},
       {"timeout", Kind::kNumber, text(options.timeout_s), 0, kMaxInt32},
       {"requirepass", Kind::kText, options.requirepass},
@@ -160,9 +160,10 @@ std::string Config::canonical(const Param& param, std::string_view value,
       return eviction.ok() ? std::string(to_string(eviction.value())) : std::string();
     }
     case Kind::kOutputLimit: {
-      const Result<OutputLimit> limit = parse_output_limit(value);
-      if (!limit.ok()) error = limit.error();
-      return limit.ok() ? to_string(limit.value()) : std::string();
+      const OutputLimits now = parse_output_limits(param.value).value();
+      const Result<OutputLimits> limits = parse_output_limits(value, now);
+      if (!limits.ok()) error = limits.error();
+      return limits.ok() ? to_string(limits.value()) : std::string();
     }
     case Kind::kPercentiles: error = percentiles_error(value); return std::string(value);
     case Kind::kBool:

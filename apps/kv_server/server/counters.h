@@ -4,6 +4,7 @@
 // code. Only error paths write here. Any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -13,31 +14,68 @@
 #include <utility>
 #include <vector>
 
+#include "base/time.h"
+
 namespace rubato::kv {
 
+// Calls per command, by number. The host counts the requests that it ran; these are the differences
+// between its requests and Redis' calls.
 class CallCounters {
  public:
-  explicit CallCounters(uint32_t commands) : refused_(commands), failed_(commands) {}
+  explicit CallCounters(uint32_t commands) : counts_(commands) {}
 
-  // Not run: wrong arity, not allowed, refused by an overloaded server.
-  void refuse(uint32_t command) { refused_[command].fetch_add(1, std::memory_order_relaxed); }
-  // Run, and answered with an error.
-  void fail(uint32_t command) { failed_[command].fetch_add(1, std::memory_order_relaxed); }
-
-  uint64_t refused(uint32_t command) const {
-    return refused_[command].load(std::memory_order_relaxed);
+  // Refused by an overloaded server, before it ran.
+  void refuse_unstarted(uint32_t command) { add(counts_[command].refused_unstarted); }
+  // Answered with an error without a look at the store: wrong arity, not allowed, no memory.
+  void refuse(uint32_t command) { add(counts_[command].refused); }
+  // Kept for EXEC.
+  void queue(uint32_t command) { add(counts_[command].queued); }
+  // Run by EXEC.
+  void run_queued(uint32_t command, Nanos service) {
+    add(counts_[command].run_queued);
+    counts_[command].queued_ns.fetch_add(service.count(), std::memory_order_relaxed);
   }
-  uint64_t failed(uint32_t command) const {
-    return failed_[command].load(std::memory_order_relaxed);
+  // Run, and answered with an error.
+  void fail(uint32_t command) { add(counts_[command].failed); }
+
+  // Redis' calls, of a command that the host has run `requests` times.
+  uint64_t calls(uint32_t command, uint64_t requests) const {
+    const Counts& counts = counts_[command];
+    const uint64_t not_run = load(counts.refused) + load(counts.queued);
+    return requests - std::min(requests, not_run) + load(counts.run_queued);
+  }
+  uint64_t refused(uint32_t command) const {
+    return load(counts_[command].refused_unstarted) + load(counts_[command].refused);
+  }
+  uint64_t failed(uint32_t command) const { return load(counts_[command].failed); }
+  // What EXEC spent on it.
+  Nanos queued_service(uint32_t command) const {
+    return Nanos(counts_[command].queued_ns.load(std::memory_order_relaxed));
   }
   void reset() {
-    for (auto& count : refused_) count.store(0, std::memory_order_relaxed);
-    for (auto& count : failed_) count.store(0, std::memory_order_relaxed);
+    for (Counts& counts : counts_) {
+      for (auto* count : {&counts.refused_unstarted, &counts.refused, &counts.queued,
+                          &counts.run_queued, &counts.failed}) {
+        count->store(0, std::memory_order_relaxed);
+      }
+      counts.queued_ns.store(0, std::memory_order_relaxed);
+    }
   }
 
  private:
-  std::vector<std::atomic<uint64_t>> refused_;
-  std::vector<std::atomic<uint64_t>> failed_;
+  using Count = std::atomic<uint64_t>;  // relaxed: a number to show
+  struct Counts {
+    Count refused_unstarted{0};
+    Count refused{0};
+    Count queued{0};
+    Count run_queued{0};
+    Count failed{0};
+    std::atomic<int64_t> queued_ns{0};
+  };
+  static void add(Count& count) { count.fetch_add(1, std::memory_order_relaxed); }
+  static uint64_t load(const Count& count) { return count.load(std::memory_order_relaxed); }
+
+  std::vector<Counts> counts_;
 };
 
 class ErrorCounters {

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <vector>
 
+#include "datapath/tls.h"
 #include "kv_server/commands/table.h"
 #include "kv_server/text/number.h"
 #include "kv_server/text/words.h"
@@ -141,6 +142,12 @@ void stats_section(Server& server, Text& text) {
   text.line("timed_out_connections", net.flows_timed_out);
   text.line("client_output_buffer_limit_disconnections", net.flows_overflowed);
   text.line("client_query_buffer_limit_disconnections", net.flows_input_limit);
+  if (const TlsContext* const tls = server.options().tls; tls != nullptr) {
+    const TlsStats stats = tls->stats();
+    text.line("tls_handshakes", stats.handshakes);
+    text.line("tls_handshakes_failed", stats.failed);
+    text.line("tls_last_failure", stats.last_failure);
+  }
   text.line("flows_steered", net.flows_steered);
   text.line("flows_unsteered", net.flows_unsteered);
   text.line("flows_migrated", net.flows_migrated);
@@ -173,12 +180,14 @@ void commandstats_section(Server& server, Text& text) {
   const CommandTable& table = command_table();
   text.section("Commandstats");
   for (uint32_t type = 1; type < table.size(); ++type) {
-    const uint64_t calls = latency == nullptr ? 0 : latency->total_time(type).count();
+    const uint64_t requests = latency == nullptr ? 0 : latency->total_time(type).count();
+    const uint64_t calls = server.calls().calls(type, requests);
     const uint64_t refused = server.calls().refused(type);
     const uint64_t failed = server.calls().failed(type);
     if (calls == 0 && refused == 0 && failed == 0) continue;
-    const double us =
-        latency == nullptr ? 0 : static_cast<double>(latency->service_time(type).count()) / 1e3;
+    const Nanos service = (latency == nullptr ? Nanos() : latency->service_time(type)) +
+                          server.calls().queued_service(type);
+    const double us = static_cast<double>(service.count()) / kNanosPerMicro;
     text.line("cmdstat_" + table.full_name(type),
               "calls=" + std::to_string(calls) + ",usec=" + fixed(us, 0) + ",usec_per_call=" +
                   fixed(calls == 0 ? 0 : us / static_cast<double>(calls), 2) +
@@ -207,12 +216,12 @@ std::vector<double> percentiles_of(const std::string& words) {
   return out;
 }
 
+// "99.9", as Redis prints a percentile.
 std::string plain(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  std::string shortest = text;
-  std::snprintf(text, sizeof text, "%g", value);
-  return std::stod(text) == value ? text : shortest;
+  std::string text = fixed(value, 6);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
 }
 
 void latencystats_section(Server& server, Text& text) {

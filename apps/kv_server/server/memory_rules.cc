@@ -32,6 +32,12 @@ bool parse_limit(const std::string* words, OutputLimit& limit) {
   return true;
 }
 
+OutputLimit* of_class(std::string_view name, OutputLimits& limits) {
+  if (same_word(name, "normal")) return &limits.normal;
+  if (same_word(name, "replica") || same_word(name, "slave")) return &limits.replica;
+  return same_word(name, "pubsub") ? &limits.pubsub : nullptr;
+}
+
 }  // namespace
 
 Result<Eviction> parse_eviction(std::string_view text) {
@@ -47,37 +53,33 @@ std::string_view to_string(Eviction eviction) {
          })->name;
 }
 
-Result<OutputLimit> parse_output_limit(std::string_view text) {
+Result<OutputLimits> parse_output_limits(std::string_view text, const OutputLimits& base) {
   std::istringstream in{std::string(text)};
   std::vector<std::string> words;
   for (std::string word; in >> word;) words.push_back(word);
   if (words.empty() || words.size() % 4 != 0) {
     return Error{"Wrong number of arguments in buffer limit configuration."};
   }
-  OutputLimit normal;
+  OutputLimits limits = base;
   for (size_t i = 0; i < words.size(); i += 4) {
-    const std::string& name = words[i];
-    OutputLimit limit;
-    if (!parse_limit(&words[i + 1], limit)) {
+    OutputLimit* const limit = of_class(words[i], limits);
+    if (limit == nullptr) {
+      return Error{"Invalid client class specified in buffer limit configuration."};
+    }
+    if (!parse_limit(&words[i + 1], *limit)) {
       return Error{"Error in hard, soft or soft_seconds setting in buffer limit configuration."};
     }
-    const bool other = same_word(name, "slave") || same_word(name, "replica") ||
-                       same_word(name, "pubsub");
-    if (same_word(name, "normal")) {
-      normal = limit;
-    } else if (!other) {
-      return Error{"Invalid client class specified in buffer limit configuration."};
-    } else if (limit.hard_bytes != 0 || limit.soft_bytes != 0) {
-      return Error{"all clients here are of the class normal"};
-    }
   }
-  return normal;
+  return limits;
 }
 
-std::string to_string(const OutputLimit& limit) {
-  return "normal " + std::to_string(limit.hard_bytes) + " " + std::to_string(limit.soft_bytes) +
-         " " + std::to_string(limit.soft_for.count() / Nanos::seconds(1).count()) +
-         " slave 0 0 0 pubsub 0 0 0";
+std::string to_string(const OutputLimits& limits) {
+  const auto show = [](const char* name, const OutputLimit& limit) {
+    return name + std::to_string(limit.hard_bytes) + " " + std::to_string(limit.soft_bytes) + " " +
+           std::to_string(limit.soft_for.count() / Nanos::seconds(1).count());
+  };
+  return show("normal ", limits.normal) + show(" slave ", limits.replica) +
+         show(" pubsub ", limits.pubsub);
 }
 
 }  // namespace rubato::kv

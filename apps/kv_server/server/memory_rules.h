@@ -10,6 +10,7 @@
 #include "base/memory_account.h"
 #include "base/result.h"
 #include "kv_server/engine/engine.h"
+#include "kv_server/server/options.h"
 
 namespace rubato::kv {
 
@@ -17,9 +18,9 @@ namespace rubato::kv {
 Result<Eviction> parse_eviction(std::string_view text);
 std::string_view to_string(Eviction eviction);
 
-// Triples of a class of clients, a hard limit, a soft limit and its seconds. All clients here are
-// of the class `normal`; the others (replica, slave, pubsub) may be given as "0 0 0".
-Result<OutputLimit> parse_output_limit(std::string_view text);
-std::string to_string(const OutputLimit& limit);
+// Groups of four words: a class of clients, its hard limit, soft limit and seconds. Classes that
+// are not named keep what `base` has.
+Result<OutputLimits> parse_output_limits(std::string_view text, const OutputLimits& base = {});
+std::string to_string(const OutputLimits& limits);
 
 }  // namespace rubato::kv

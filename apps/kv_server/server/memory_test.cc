@@ -130,17 +130,18 @@ TEST(MemoryRules, texts_are_those_of_redis) {
   EXPECT_EQ(parse_eviction("ALLKEYS-LRU").value(), Eviction::kLru);
   EXPECT_EQ(to_string(parse_eviction("volatile-ttl").value()), "volatile-ttl");
   EXPECT_FALSE(parse_eviction("allkeys-lfu").ok());
-  const auto limit = parse_output_limit("normal 1mb 500kb 60 slave 0 0 0");
-  ASSERT_TRUE(limit.ok());
-  EXPECT_EQ(to_string(limit.value()), "normal 1048576 512000 60 slave 0 0 0 pubsub 0 0 0");
-  EXPECT_EQ(parse_output_limit("normal 1 2").error(),
+  const auto limits = parse_output_limits("normal 1mb 500kb 60 replica 1 2 3");
+  ASSERT_TRUE(limits.ok());
+  EXPECT_EQ(to_string(limits.value()),
+            "normal 1048576 512000 60 slave 1 2 3 pubsub 33554432 8388608 60");
+  EXPECT_EQ(to_string(parse_output_limits("pubsub 0 0 0", limits.value()).value()),
+            "normal 1048576 512000 60 slave 1 2 3 pubsub 0 0 0");
+  EXPECT_EQ(parse_output_limits("normal 1 2").error(),
             "Wrong number of arguments in buffer limit configuration.");
-  EXPECT_EQ(parse_output_limit("masters 1 2 3").error(),
+  EXPECT_EQ(parse_output_limits("masters 1 2 3").error(),
             "Invalid client class specified in buffer limit configuration.");
-  EXPECT_EQ(parse_output_limit("normal 1 2 -3").error(),
+  EXPECT_EQ(parse_output_limits("normal 1 2 -3").error(),
             "Error in hard, soft or soft_seconds setting in buffer limit configuration.");
-  EXPECT_EQ(parse_output_limit("pubsub 1 0 0").error(),
-            "all clients here are of the class normal");
 }
 
 }  // namespace

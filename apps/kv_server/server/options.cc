@@ -27,7 +27,7 @@ Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, bool (*che
   engine.maxmemory_bytes = options.maxmemory_bytes;
   engine.eviction = options.eviction;
   engine.account = options.memory;
-  if (options.memory != nullptr) options.memory->set_output_limit(options.output_limit);
+  if (options.memory != nullptr) options.memory->set_output_limit(options.output_limits.normal);
   engine.dir = options.dir;
   engine.durability = options.durability;
   engine.table_files = options.table_files;

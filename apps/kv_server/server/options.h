@@ -12,6 +12,10 @@
 #include "kv_server/engine/engine.h"
 #include "kv_server/resp/refusal.h"
 
+namespace rubato {
+class TlsContext;
+}
+
 namespace rubato::kv {
 
 inline constexpr uint64_t kDefaultMaxReplyBytes = uint64_t{1} << 30;
@@ -23,6 +27,14 @@ enum class Speaks : uint8_t { kResp, kMemcached, kRpc };
 // Who may use a command.
 enum class Allowed : uint8_t { kNobody, kLocal, kAll };
 
+// By the classes of clients that Redis has. All clients here are `normal`; the others are kept for
+// those who read them back.
+struct OutputLimits {
+  OutputLimit normal{kDefaultMaxReplyBytes, 0, {}};
+  OutputLimit replica{256 << 20, 64 << 20, Nanos::seconds(60)};
+  OutputLimit pubsub{32 << 20, 8 << 20, Nanos::seconds(60)};
+};
+
 struct KvOptions {
   std::string engine = "memory";  // "memory" or "rocksdb"
   std::string dir = "rubato-data";  // rocksdb only
@@ -30,7 +42,7 @@ struct KvOptions {
   bool recover = false;             // rocksdb only, see EngineOptions
   uint64_t maxmemory_bytes = 0;  // 0 = unlimited
   Eviction eviction = Eviction::kNone;
-  OutputLimit output_limit{kDefaultMaxReplyBytes, 0, {}};
+  OutputLimits output_limits;
   MemoryAccount* memory = nullptr;  // of engine and connections; null = nobody keeps one
   std::string requirepass;       // empty = none
   Allowed debug_command = Allowed::kLocal;
@@ -45,6 +57,7 @@ struct KvOptions {
   uint64_t max_reply_bytes = kDefaultMaxReplyBytes;  // of one list reply (KEYS, RANGE)
   std::string config_file;  // shown by INFO
   OverloadReply overload_reply = OverloadReply::kOverloaded;
+  const TlsContext* tls = nullptr;  // of ports with TLS, shown by INFO; null = there are none
   std::vector<Speaks> ports{Speaks::kResp};  // the protocol of each of the datapath's ports
 
   // True if a port speaks memcached's protocol, whose clients have no passwords.

@@ -109,7 +109,7 @@ EngineStats Server::engine_counts() const {
 void Server::changed(std::string_view name, std::string_view value) {
   if (name == "maxmemory-policy") engine_->set_eviction(parse_eviction(value).value());
   if (name == "client-output-buffer-limit" && options_.memory != nullptr) {
-    options_.memory->set_output_limit(parse_output_limit(value).value());
+    options_.memory->set_output_limit(parse_output_limits(value).value().normal);
   }
   if (name == "maxmemory") engine_->set_maxmemory(static_cast<uint64_t>(number_in(value)));
   if (name == "slowlog-log-slower-than" || name == "latency-monitor-threshold") {

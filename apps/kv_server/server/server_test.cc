@@ -308,6 +308,32 @@ TEST(KvServer, latency_histogram_counts_in_powers_of_two) {
             "3\r\n:4\r\n:5\r\n");
 }
 
+// The host counts three requests here; Redis counts none of them as a call of GET but the one that
+// EXEC ran.
+TEST(KvServer, calls_are_those_that_ran) {
+  Harness h;
+  const uint32_t get = command_table().find("get");
+  h.call({"MULTI"});
+  h.call({"GET", "a"});
+  h.call({"EXEC"});
+  h.call({"GET"});
+  h.latency.times[get].record_many(Nanos(500), 2);
+  EXPECT_EQ(h.app.server().calls().calls(get, 2), 1u);
+  EXPECT_EQ(h.app.server().calls().refused(get), 1u);
+  const std::string lines = h.call({"INFO", "commandstats"});
+  EXPECT_NE(lines.find("cmdstat_get:calls=1,"), std::string::npos) << lines;
+}
+
+TEST(KvServer, an_error_inside_exec_is_one_of_its_command) {
+  Harness h;
+  h.call({"SET", "a", "words"});
+  h.call({"MULTI"});
+  h.call({"INCR", "a"});
+  h.call({"EXEC"});
+  EXPECT_EQ(h.app.server().calls().failed(command_table().find("incr")), 1u);
+  EXPECT_EQ(h.app.server().calls().failed(command_table().find("exec")), 0u);
+}
+
 TEST(KvServer, info_has_the_sections_asked_for) {
   Harness h;
   h.call({"SET", "a", "1", "EX", "100"});

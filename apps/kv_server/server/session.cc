@@ -98,7 +98,7 @@ void KvSession::note_refused_command(uint32_t type) {
 
 void KvSession::refuse(Request& request) {
   note_refused_command(request.type);
-  server_->calls().refuse(request.type);
+  server_->calls().refuse_unstarted(request.type);
   server_->errors().count_refusal();
   if (muted()) return;
   append_refusal(*request.reply, server_->options().overload_reply, request);

@@ -31,6 +31,9 @@ class Transaction {
   void reject() { rejected_ = aborted_ = true; }
   bool rejected() const { return rejected_; }
 
+  // One of the commands may grow the data.
+  bool grows() const;
+
   size_t size() const { return commands_.size(); }
   // Calls f(type, argv) for each in its order.
   template <class F>

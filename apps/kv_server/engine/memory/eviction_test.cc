@@ -31,6 +31,7 @@ class Evicting : public ::testing::Test {
     Info info;
     return engine_->info(key, info) == Outcome::kDone;
   }
+  void use(const std::string& key) { engine_->get(key, [](std::string_view) {}); }
   Outcome set(int i, int64_t lives_ms = 0) {
     SetOptions options;
     if (lives_ms > 0) options.expires_at_ms = clock_.now_ms() + lives_ms;
@@ -47,7 +48,7 @@ TEST_F(Evicting, what_is_used_stays_and_what_is_not_goes) {
   for (int i = 0; i < 5000; ++i) {
     ASSERT_EQ(set(i), Outcome::kDone);
     clock_.advance(1);
-    for (int hot = 0; hot < 20; ++hot) has("k" + std::to_string(hot));
+    for (int hot = 0; hot < 20; ++hot) use("k" + std::to_string(hot));
     ASSERT_LE(engine_->stats().used_bytes, kLimit + 2048);  // a table grows by doubling
   }
   for (int hot = 0; hot < 20; ++hot) EXPECT_TRUE(has("k" + std::to_string(hot))) << hot;
@@ -65,7 +66,7 @@ TEST_F(Evicting, of_few_keys_the_one_that_was_used_least_recently_goes) {
     ASSERT_EQ(engine_->set(key, large), Outcome::kDone);
     clock_.advance(1);
   }
-  EXPECT_TRUE(has("a"));
+  use("a");
   clock_.advance(1);
   ASSERT_EQ(engine_->set("d", large), Outcome::kDone);
   EXPECT_TRUE(has("a") && !has("b") && has("c") && has("d"));

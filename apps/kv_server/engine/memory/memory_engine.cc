@@ -107,13 +107,13 @@ Outcome MemoryEngine::info(std::string_view key, Info& out) {
   Shard& shard = shard_of(hash);
   DeferredFree deferred;
   const ShardLocked guard(*this, shard);
-  Entry* const entry = find_live(shard, hash, key, deferred);
+  Entry* const entry = find_unexpired(shard, hash, key, deferred);
   if (entry == nullptr) {
     ++shard.misses;
     return Outcome::kNone;
   }
   ++shard.hits;
-  out = {entry->value_bytes, entry->expiry()};
+  out = {entry->value_bytes, entry->expiry(), idle_ms(*entry)};
   return Outcome::kDone;
 }
 
@@ -184,12 +184,15 @@ Outcome MemoryEngine::with_room(F&& attempt) {
 
 Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key,
                                DeferredFree& deferred) {
+  Entry* const entry = find_unexpired(shard, hash, key, deferred);
+  if (entry != nullptr) touch(entry);
+  return entry;
+}
+
+Entry* MemoryEngine::find_unexpired(Shard& shard, uint64_t hash, std::string_view key,
+                                    DeferredFree& deferred) {
   Entry* const entry = shard.table.find(hash, key);
-  if (entry == nullptr) return nullptr;
-  if (!is_past(entry->expiry())) {
-    touch(entry);
-    return entry;
-  }
+  if (entry == nullptr || !is_past(entry->expiry())) return entry;
   remove_entry(shard, entry, deferred);
   ++shard.expired;
   return nullptr;

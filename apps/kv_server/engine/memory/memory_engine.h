@@ -46,6 +46,7 @@ class MemoryEngine final : public Engine {
   uint64_t expire_some(uint32_t limit) override;
   EngineStats stats() const override;
   void set_maxmemory(uint64_t bytes) override;
+  bool is_full() override;
   void set_eviction(Eviction eviction) override {
     eviction_.store(eviction, std::memory_order_relaxed);
   }
@@ -160,13 +161,19 @@ class MemoryEngine final : public Engine {
   static void stamp(Shard& shard, Entry* entry) {
     entry->version = ++shard.writes & ((uint64_t{1} << Entry::kVersionBits) - 1);
   }
+  // The first is a use of the entry.
   Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred);
+  Entry* find_unexpired(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred);
   bool insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
   void remove_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
   void set_expiry(Shard& shard, Entry* entry, int64_t expires_at_ms);
   void set_blob(Shard& shard, Entry* entry, Blob* blob, DeferredFree& deferred);
   void charge(Shard& shard, int64_t bytes);
   bool allows(const Shard& shard, int64_t growth_bytes) const;
+  uint32_t idle_ms(const Entry& entry) const {
+    const auto now = static_cast<uint32_t>(clock_.coarse_ms());
+    return now - entry.used_ms.load(std::memory_order_relaxed);
+  }
   void touch(Entry* entry) const {
     const auto now = static_cast<uint32_t>(clock_.coarse_ms());
     if (entry->used_ms.load(std::memory_order_relaxed) != now) {

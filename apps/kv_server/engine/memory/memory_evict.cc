@@ -27,13 +27,10 @@ Pinned MemoryEngine::least_used() {
     position = collect_at(position, buckets, kSample, sample);
     if (position == 0 && std::exchange(wrapped, true)) break;
   }
-  const auto now = static_cast<uint32_t>(clock_.coarse_ms());
-  const auto age = [now](const Pinned& entry) {
-    return now - entry->used_ms.load(std::memory_order_relaxed);
-  };
   const auto oldest = std::max_element(
-      sample.begin(), sample.end(),
-      [&](const Pinned& one, const Pinned& other) { return age(one) < age(other); });
+      sample.begin(), sample.end(), [this](const Pinned& one, const Pinned& other) {
+        return idle_ms(*one) < idle_ms(*other);
+      });
   return oldest != sample.end() ? std::move(*oldest) : Pinned();
 }
 
@@ -60,6 +57,11 @@ bool MemoryEngine::evict(Pinned& victim) {
 }
 
 // Removes keys until there is room for so much more data. False = there is none to be had.
+bool MemoryEngine::is_full() {
+  const bool fits = account_.limit() == 0 || data_bytes() < account_.room_for_data();
+  return !fits && !make_room(1);
+}
+
 bool MemoryEngine::make_room(int64_t growth_bytes) {
   const Eviction eviction = eviction_.load(std::memory_order_relaxed);
   if (eviction == Eviction::kNone || growth_bytes <= 0) return false;

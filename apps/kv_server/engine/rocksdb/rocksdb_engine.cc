@@ -113,21 +113,29 @@ Outcome RocksEngine::get_versioned(std::string_view key, VersionedSink sink) {
   rocksdb::PinnableSlice raw;
   Stored stored;
   if (!load(key, raw, stored)) return Outcome::kFailed;
-  (stored.current.exists ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
-  if (!stored.current.exists) return Outcome::kNone;
+  if (!stored.current.exists) return not_found(key, stored);
+  hits_.fetch_add(1, std::memory_order_relaxed);
   sink(stored.current.value, stored.current.version);
   return Outcome::kDone;
 }
 
+// A read removes what it finds expired, as in Redis; what EXEC reads stays as it is until its end.
+Outcome RocksEngine::not_found(std::string_view key, const Stored& stored) {
+  misses_.fetch_add(1, std::memory_order_relaxed);
+  if (stored.is_there && together() == nullptr) {
+    const std::string expired(key);
+    remove_expired({&expired, 1});
+  }
+  return Outcome::kNone;
+}
+
 Outcome RocksEngine::info(std::string_view key, Info& out) {
-  const auto measure = [&](std::string_view value) { out.value_bytes = value.size(); };
   rocksdb::PinnableSlice raw;
   Stored stored;
   if (!load(key, raw, stored)) return Outcome::kFailed;
-  (stored.current.exists ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
-  if (!stored.current.exists) return Outcome::kNone;
-  measure(stored.current.value);
-  out.expires_at_ms = stored.current.expires_at_ms;
+  if (!stored.current.exists) return not_found(key, stored);
+  hits_.fetch_add(1, std::memory_order_relaxed);
+  out = {stored.current.value.size(), stored.current.expires_at_ms, std::nullopt};
   return Outcome::kDone;
 }
 
@@ -170,8 +178,10 @@ Outcome RocksEngine::write_what(F&& adds) {
   }
   rocksdb::WriteBatch batch;
   Delta delta;
-  if (!adds(batch, delta)) return Outcome::kNone;
-  return write(batch, delta, Sync::kAsDurability);
+  const bool changed = adds(batch, delta);
+  if (batch.Count() == 0) return Outcome::kNone;
+  const Outcome written = write(batch, delta, Sync::kAsDurability);
+  return changed || written != Outcome::kDone ? written : Outcome::kNone;
 }
 
 Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpdater updater) {

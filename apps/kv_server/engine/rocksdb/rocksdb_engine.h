@@ -169,6 +169,9 @@ class RocksEngine final : public Engine {
   Outcome fail(const rocksdb::Status& status);
   std::string note_error(const rocksdb::Status& status);
   uint32_t expire_batch(uint32_t limit);
+  // Removes those whose time is over; returns their number.
+  uint32_t remove_expired(std::span<const std::string> keys);
+  Outcome not_found(std::string_view key, const Stored& stored);
   void try_to_resume();
   void put_mark();
   Outcome walk(const KeyRange& range, bool values, ItemVisitor visit);

@@ -190,21 +190,26 @@ uint32_t RocksEngine::expire_batch(uint32_t limit) {
     return 0;
   }
 
+  return remove_expired(due);
+}
+
+uint32_t RocksEngine::remove_expired(std::span<const std::string> keys) {
   std::vector<size_t> locked;
-  for (const std::string& key : due) locked.push_back(hash_key(key, seed_) % kStripes);
+  for (const std::string& key : keys) locked.push_back(hash_key(key, seed_) % kStripes);
   std::sort(locked.begin(), locked.end());
   locked.erase(std::unique(locked.begin(), locked.end()), locked.end());
   std::vector<std::unique_lock<std::mutex>> guards;
   for (const size_t i : locked) guards.emplace_back(stripes_[i]);
   rocksdb::WriteBatch batch;
   Delta delta;
-  for (const std::string& key : due) {
+  for (const std::string& key : keys) {
     rocksdb::PinnableSlice raw;
     Stored stored;
     if (!load(key, raw, stored)) return 0;
     if (!stored.is_there || stored.current.exists) continue;  // changed in the meantime
     add_erase(batch, key, hash_key(key, seed_), stored, delta);
   }
+  if (batch.Count() == 0) return 0;
   // If a crash loses this, they are removed again.
   if (write(batch, delta, Sync::kNo) != Outcome::kDone) return 0;
   return static_cast<uint32_t>(delta.expired);

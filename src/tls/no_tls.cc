@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A build without OpenSSL.
+#include "tls/tls_server.h"
+
+namespace rubato {
+
+Result<std::unique_ptr<TlsServer>> open_tls(const TlsFiles& files) {
+  static_cast<void>(files);
+  return Error{"tls_port: this build has no TLS; it takes OpenSSL 3 (libssl-dev) to build"};
+}
+
+}  // namespace rubato

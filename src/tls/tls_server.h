@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TlsServer: the TlsContext of a server whose certificates are files. Certificates can be replaced
+// while connections are served: those that exist keep what they began with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "datapath/tls.h"
+
+namespace rubato {
+
+// Whether clients must show a certificate that an authority of TlsFiles::ca_cert_file has signed.
+enum class TlsClients : uint8_t { kMust, kMay, kNeedNot };
+
+// Names of files in PEM form.
+struct TlsFiles {
+  std::string cert_file;  // the server's certificate, and the chain behind it
+  std::string key_file;   // its private key, not encrypted
+  std::string ca_cert_file;
+  TlsClients clients = TlsClients::kMust;
+};
+
+class TlsServer : public TlsContext {
+ public:
+  // Sessions that are made from now on use these files. Fails with one line that begins with the
+  // option ("tls_key_file: ..."), and then all stays as it was. Any thread.
+  virtual Status reload(const TlsFiles& files) = 0;
+};
+
+// Fails likewise, and also in a build without TLS.
+Result<std::unique_ptr<TlsServer>> open_tls(const TlsFiles& files);
+
+}  // namespace rubato
