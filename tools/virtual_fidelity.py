@@ -19,7 +19,8 @@ import generated_docs
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA, PAGE = "docs/virtual_fidelity.jsonl", "docs/FIDELITY.md"
-MIXES, WORKERS = ("high-bimodal", "extreme-bimodal", "tpcc"), (1, 2, 8)
+MIXES = ("high-bimodal", "extreme-bimodal", "tpcc", "zippydb", "exp-10")
+WORKERS = (1, 2, 8)
 LOAD, REQUESTS = "0.7", "10000"
 DEADLINE_S = 1800
 
