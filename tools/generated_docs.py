@@ -21,6 +21,7 @@ from pathlib import Path
 SKIPPED = 77
 DEADLINE_S = 30
 BENCHMARKS = str(Path(__file__).resolve().parent / "benchmarks_table.py")
+FIDELITY = str(Path(__file__).resolve().parent / "virtual_fidelity.py")
 SCALING = str(Path(__file__).resolve().parent / "scaling.py")
 
 # (file, name, command, part)
@@ -30,6 +31,7 @@ ENTRIES = [
     ("docs/COMMANDS.md", "commands", ["{rubato}", "commands"], ALL),
     ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
     ("docs/BENCHMARKS.md", "benchmarks", [sys.executable, BENCHMARKS], ALL),
+    ("docs/FIDELITY.md", "virtual-fidelity", [sys.executable, FIDELITY], ALL),
     ("docs/SCALING.md", "scaling", [sys.executable, SCALING], ALL),
     *((file, form, ["{rubato}", "options", "--as", form], part) for file, form, part in (
         ("include/rubato/options.h", "c-enums", ALL),

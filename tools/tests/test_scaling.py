@@ -56,6 +56,11 @@ class Changes(unittest.TestCase):
         self.assertEqual(scaling.changes([row(2, accesses=1000)], [row(2, accesses=1051)]),
                          ["fcfs, 2 workers: accesses was 1000 and is 1051"])
 
+    def test_what_fails_is_a_larger_one_than_what_is_shown(self):
+        old, new = [row(1, accesses=1000)], [row(1, accesses=1080)]
+        self.assertEqual(len(scaling.changes(old, new)), 1)
+        self.assertEqual(scaling.changes(old, new, scaling.FAILS), [])
+
     def test_of_small_counts_little_is_no_change(self):
         self.assertEqual(scaling.changes([row(1, wakes=0.02)], [row(1, wakes=0.03)]), [])
 
