@@ -85,7 +85,7 @@ coverage: setup
 	@cmake --preset coverage >/dev/null
 	@cmake --build --preset coverage -j $(JOBS) --target $(PURE:%=tests_%)
 	@find build/coverage -name '*.gcda' -delete
-	@ctest --test-dir build/coverage -j $(JOBS) --output-on-failure \
+	@ctest --test-dir build/coverage -j $(JOBS) --output-on-failure -LE '^late$$' \
 	  -L "^($$(echo $(PURE) | tr ' ' '|'))$$"
 	@tools/coverage.py build/coverage --least 95 $(PURE:%=src/%)
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/prng.h"
@@ -19,10 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 namespace {
 
 constexpr uint64_t kDefaultSeed = 1;
-#ifndef RUBATO_FUZZ_MUTATIONS
-#define RUBATO_FUZZ_MUTATIONS 20'000
-#endif
-constexpr int kMutations = RUBATO_FUZZ_MUTATIONS;
+constexpr int kMutations = 20'000;
+constexpr std::string_view kRuns = "-runs=";  // another number, as libFuzzer has it
 constexpr uint32_t kMaxEdits = 8;
 constexpr uint32_t kMaxGrowthBytes = 16;
 
@@ -58,6 +57,14 @@ std::string mutate(std::string input, rubato::Prng& random) {
   return input;
 }
 
+int mutations(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word.starts_with(kRuns)) return std::atoi(argv[i] + kRuns.size());
+  }
+  return kMutations;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -68,9 +75,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> inputs = read_corpus(argc, argv);
   for (const std::string& input : inputs) run(input);
   rubato::Prng random(seed);
-  for (int i = 0; i < kMutations; ++i) {
+  const int wanted_mutations = mutations(argc, argv);
+  for (int i = 0; i < wanted_mutations; ++i) {
     run(mutate(inputs[random.below(static_cast<uint32_t>(inputs.size()))], random));
   }
-  std::printf("%zu inputs and %d mutations replayed\n", inputs.size(), kMutations);
+  std::printf("%zu inputs and %d mutations replayed\n", inputs.size(), wanted_mutations);
   return 0;
 }

@@ -8,12 +8,12 @@
 //   s n BYTES  it sends n bytes                         k   the server closes it
 //   e          it sends no more, but reads              v   its flow moves to the other queue
 //   r          it reads what has come                   u   it is pushed to
-//   p n        the server takes up to n requests per queue, and those behind them in the same
-//              pipeline; with the highest bit of n set it refuses them
+//   p n        the server takes up to n requests per queue, and those behind them in the
+//              same pipeline; with the highest bit of n set it refuses them
 //   t n        n seconds pass, and keys expire
 //
-// At the end all clients go, and nothing may be left: no request in service, no buffer. What is read
-// of RESP must be RESP.
+// At the end all clients go, and nothing may be left: no request in service, no buffer. What is
+// read of RESP must be RESP.
 #include <algorithm>
 #include <array>
 #include <cstdint>
