@@ -68,6 +68,7 @@ uint32_t StreamFlow::on_event(FlowHost& queue, std::span<Request*> out, Instant 
   }
   // The kernel reports every new connection as writable; without unsent replies there is nothing
   // to do.
+  writable_only = writable_only && !sends_unasked_;
   if (writable_only && reply_buffer_.empty() && drained_) {
     if (let_go()) return 0;
   } else if (!writable_only) {

@@ -122,6 +122,7 @@ class StreamFlow : public Request {
   // Called by the poller of `queue`, at `now`, when the wire had an event there. Returns how many
   // complete requests it has put into `out`; requests that do not fit are left to the next poll.
   // `late`: the queue was not polled for long, so the kernel is asked when the bytes came.
+  // `writable_only`: the event is that there is room for replies, and no other.
   uint32_t on_event(FlowHost& queue, std::span<Request*> out, Instant now, bool late,
                     bool writable_only);
   // The same for a flow from FlowHost::yielded.
@@ -212,8 +213,12 @@ class StreamFlow : public Request {
   // Ends the events of a closed flow's wire, which went to `queue` so far.
   virtual void unwire(FlowHost& queue) = 0;
 
-  // A wire with a handshake: it is to come, and is done.
-  void note_opening() { opening_.store(true, std::memory_order_relaxed); }
+  // A wire with a handshake, such as TLS: it is to come, and is done. Such a wire may wait for room
+  // although there is no reply.
+  void note_opening() {
+    sends_unasked_ = true;
+    opening_.store(true, std::memory_order_relaxed);
+  }
   void note_opened() { opening_.store(false, std::memory_order_relaxed); }
 
  private:
@@ -266,6 +271,7 @@ class StreamFlow : public Request {
   // learns the state of the connection itself when it receives or sends.
   std::atomic<ClientState> client_state_{ClientState::kOpen};
   std::atomic<bool> opening_{false};  // a hint for sweeps
+  bool sends_unasked_ = false;    // set once, before a poller sees the flow
   bool drained_ = true;           // the wire has nothing more until its next event
   bool ended_ = false;            // received the peer's end of stream
   bool broken_ = false;           // sending failed

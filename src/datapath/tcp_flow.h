@@ -24,7 +24,6 @@ class TcpFlow final : public StreamFlow {
   }
 
   int fd() const { return socket_.get(); }
-  bool has_tls() const { return tls_ != nullptr; }
   // Ends the connection under the flow's owner, which then finds it gone. Any thread that keeps the
   // flow from being freed.
   void abort();

@@ -133,9 +133,7 @@ uint32_t TcpQueue::take_event(const epoll_event& event, std::span<Request*> out,
     flow.note_client(ClientState::kHalfClosed);
   }
   if (flow.opening() && event.events != EPOLLOUT) ++handshakes_;
-  // TLS may wait for room in the socket although there is no reply.
-  return flow.on_event(owner_queue_.host(), out, now, late,
-                       event.events == EPOLLOUT && !flow.has_tls());
+  return flow.on_event(owner_queue_.host(), out, now, late, event.events == EPOLLOUT);
 }
 
 void TcpQueue::look_at_client(Request& request) {

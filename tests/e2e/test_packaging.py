@@ -12,7 +12,7 @@ import urllib.request
 
 import exposition
 from server import BINARY, Server
-from waiting import PATIENCE_S
+from waiting import PATIENCE_S, eventually
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -71,8 +71,9 @@ class Metrics(unittest.TestCase):
             self.assertEqual(value["rubato_build_info"], 1)
             self.assertLess(abs(value["process_resident_memory_bytes"] / 1024 -
                                 server.resident_kib()), 8192)
-            self.assertEqual(value["process_open_fds"], float(len(os.listdir(
-                f"/proc/{server.process.pid}/fd")) + 1))  # the connection of the scrape
+            # The server has one more while it answers, and closes that some time after the reply.
+            eventually(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) + 1,
+                       lambda open_fds: open_fds == value["process_open_fds"])
             begun = os.stat(f"/proc/{os.getpid()}").st_ctime
             self.assertGreater(value["process_start_time_seconds"], begun - 1)
 
