@@ -32,8 +32,12 @@ if(RUBATO_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     message(FATAL_ERROR "RUBATO_FUZZ takes clang++ (libFuzzer); use the preset `fuzz`")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1)
-  add_link_options(-fsanitize=address,undefined)
+  # Whoever brings an engine (OSS-Fuzz) brings the options of the compiler for it, too.
+  set(RUBATO_FUZZ_ENGINE "" CACHE STRING "Option or library that links a fuzzing engine")
+  if(NOT RUBATO_FUZZ_ENGINE)
+    add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g1)
+    add_link_options(-fsanitize=address,undefined)
+  endif()
 elseif(RUBATO_SANITIZE)
   # Reports show lines, no variables: that is a third of the time it takes to build. The checks left
   # out are another third; what they find AddressSanitizer sees as well.
