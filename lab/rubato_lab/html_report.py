@@ -33,6 +33,7 @@ th { font-weight: 600; color: var(--soft); vertical-align: bottom; } td small { 
  display: block; font-size: 11px; }
 table.facts { margin-top: 22px; } table.facts td { overflow-wrap: anywhere; }
 table.facts td, table.facts th { text-align: left; white-space: normal; }
+table.promises td:first-child { min-width: 9em; }
 table.promises td:nth-child(n+2) { white-space: nowrap; }
 table.figures tr > :first-child { position: sticky; left: 0; background: var(--paper); }
 td.remark { text-align: left; white-space: normal; min-width: 15em; }
