@@ -28,7 +28,7 @@ def is_product(path):
 
 def counts_of(data):
     """(file, line, count) of one object's counters."""
-    printed = subprocess.run(["gcov", "--json-format", "--stdout", str(data)], check=True,
+    printed = subprocess.run(["gcov", "--json-format", "--stdout", data.name], check=True,
                              capture_output=True, cwd=data.parent).stdout
     found = []
     for document in printed.splitlines():
@@ -59,8 +59,8 @@ def folder_of(file):
 
 def share(lines):
     """(lines, covered) of some files."""
-    total = sum(len(counts) for counts in lines)
-    return total, sum(1 for counts in lines for count in counts.values() if count > 0)
+    ran = [count > 0 for counts in lines for count in counts.values()]
+    return len(ran), sum(ran)
 
 
 def percent(total, covered):
@@ -72,7 +72,7 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("--least", type=float, default=0)
     parser.add_argument("folders", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     lines = gather(args.build)
     if not lines:
         sys.exit(f"{args.build}: no counters; build the preset `coverage` and run its tests")
@@ -81,8 +81,9 @@ def main():
         by_folder[folder_of(file)].append(file)
     missed = []
     for folder, files in sorted(by_folder.items()):
-        covered = percent(*share(lines[file] for file in files))
-        print(f"{covered:6.1f} %  {share(lines[file] for file in files)[0]:6}  {folder}")
+        total, ran = share(lines[file] for file in files)
+        covered = percent(total, ran)
+        print(f"{covered:6.1f} %  of {total:5} lines  {folder}")
         worst = sorted(files, key=lambda file: percent(*share([lines[file]])))
         if folder in args.folders:
             for file in worst[:WORST]:
