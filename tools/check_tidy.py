@@ -148,7 +148,7 @@ def check_names(path, code):
     in_c = 'extern "' in code
     for number, line in enumerate(code.split("\n"), 1):
         for pattern, shape, what in (
-                (TYPE, r"[A-Z]\w*|rubato_\w+|fiber_local", "types are CamelCase"),
+                (TYPE, r"[A-Z]\w*|rubato_\w+|fiber_local|promise_type", "types are CamelCase"),
                 (CONSTANT, r"k[A-Z]\w*|value|type|is_\w+", "constants are kCamel"),
                 (MACRO, r"RUBATO_[A-Z0-9_]+|_GNU_SOURCE", "macros are RUBATO_UPPER"),
                 (FUNCTION, r"[a-z_][a-z0-9_]*|" + FOREIGN, "functions are snake_case")):

@@ -10,6 +10,7 @@
 //   auto drained = server->run();
 #pragma once
 
+#include <rubato/executor.hpp>
 #include <rubato/feedback.hpp>
 #include <rubato/fiber_local.hpp>
 #include <rubato/options.hpp>

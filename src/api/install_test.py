@@ -180,9 +180,18 @@ def check_rpc_echo(binary, environment):
             assert slow.result(DEADLINE_S).startswith(b"worked ")
 
 
-CHECKS = {"rpc_echo": check_rpc_echo, "kv_handler": check_kv_handler,
-          "server_loop": check_server_loop, "three_hooks": check_three_hooks,
-          "c_handler": check_c_handler}
+def check_own_sockets(binary, environment):
+    with Example(binary, environment) as server:
+        client, other = Lines(server.port), Lines(server.port)
+        client.socket.sendall(b"one\ntwo\nthree\n")
+        expect([client.receive() for _ in range(3)], ["one", "two", "three"])
+        reply = overtakes(client, other, f"work {LONG_MILLIONS}", "hello", "hello")
+        assert reply.startswith("worked "), reply
+
+
+CHECKS = {"own_sockets": check_own_sockets, "rpc_echo": check_rpc_echo,
+          "kv_handler": check_kv_handler, "server_loop": check_server_loop,
+          "three_hooks": check_three_hooks, "c_handler": check_c_handler}
 
 
 def check_exports(prefix):
@@ -192,7 +201,7 @@ def check_exports(prefix):
     exported = {line.split()[-1].split("@")[0] for line in lines}
     exported = {name for name in exported if name != "RUBATO_0"}
     text = "".join((prefix / "include/rubato" / name).read_text()
-                   for name in ("rubato.h", "checkpoint.h"))
+                   for name in ("rubato.h", "executor.h", "checkpoint.h"))
     code = re.sub(r"//[^\n]*", "", text)
     declared = set(re.findall(r"\b(rubato_\w+)\([^;{}]*\);", code)) | {"rubato_checkpoint_budget"}
     declared -= {"rubato_checkpoint_inline"}

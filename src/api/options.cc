@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "api/versioned.h"
 #include "base/check.h"
@@ -185,6 +186,27 @@ Status check_ranges(Options& options) {
   return complaint.status();
 }
 
+// An option that has no effect is refused by name.
+Status is_without_ports(ServerOptions& given) {
+  std::vector<std::string> usual;
+  ServerOptions defaults;
+  const auto text_of = [](const OptionInfo& info, const auto& field) {
+    return std::string(describe_option(info, field).default_value);
+  };
+  ServerOptions::visit(defaults, [&](const OptionInfo& info, const auto& field) {
+    usual.push_back(text_of(info, field));
+  });
+  Complaint complaint;
+  auto next = usual.begin();
+  ServerOptions::visit(given, [&](const OptionInfo& info, const auto& field) {
+    const bool is_usual = text_of(info, field) == *next++;
+    const bool is_taken = std::string_view(info.name).starts_with("metrics_");
+    if (is_usual || is_taken) return;
+    complaint.note(info.name, Error{"an executor has no port and no connections"});
+  });
+  return complaint.status();
+}
+
 void use_server_options(const ServerOptions& server, uint32_t workers, Setup& setup) {
   setup.loopback = server.transport == Transport::kLoopback;
   setup.max_request_bytes = server.max_request_bytes;
@@ -222,6 +244,27 @@ Status use_credits(const Options& options, Setup& setup) {
   return Done{};
 }
 
+Result<Options> checked_options(const rubato_options* given) {
+  auto read = read_versioned(given, default_options(), "options");
+  if (!read.ok()) return Error{read.error()};
+  Options options;
+  Status good = read_fields(*read, options);
+  if (good.ok()) good = check_ranges(options);
+  if (!good.ok()) return Error{good.error()};
+  uint32_t& workers = options.scheduler.workers;
+  if (workers == 0) workers = std::min(usable_cpus(), limits::kMaxWorkers);
+  return options;
+}
+
+Result<Setup> setup_of(const Options& options) {
+  Setup setup;
+  static_cast<SchedulerOptions&>(setup.runtime) = options.scheduler;
+  use_server_options(options.server, options.scheduler.workers, setup);
+  const Status good = use_credits(options, setup);
+  if (!good.ok()) return Error{good.error()};
+  return setup;
+}
+
 }  // namespace
 
 rubato_options default_options() {
@@ -247,20 +290,19 @@ void Setup::speak_rpc() {
 }
 
 Result<Setup> read_options(const rubato_options* given) {
-  auto read = read_versioned(given, default_options(), "options");
-  if (!read.ok()) return Error{read.error()};
-  Options options;
-  Status good = read_fields(*read, options);
-  if (good.ok()) good = check_ranges(options);
-  if (!good.ok()) return Error{good.error()};
-  uint32_t& workers = options.scheduler.workers;
-  if (workers == 0) workers = std::min(usable_cpus(), limits::kMaxWorkers);
-  Setup setup;
-  static_cast<SchedulerOptions&>(setup.runtime) = options.scheduler;
-  use_server_options(options.server, workers, setup);
-  good = use_credits(options, setup);
-  if (!good.ok()) return Error{good.error()};
-  return setup;
+  auto options = checked_options(given);
+  if (!options.ok()) return Error{options.error()};
+  return setup_of(*options);
+}
+
+Result<Setup> read_executor_options(const rubato_options* given) {
+  auto options = checked_options(given);
+  if (!options.ok()) return Error{options.error()};
+  if (options->scheduler.overload == Overload::kCredits) {
+    return Error{"overload: credits needs RUBATO_FRAMING_RPC"};
+  }
+  if (Status good = is_without_ports(options->server); !good.ok()) return Error{good.error()};
+  return setup_of(*options);
 }
 
 }  // namespace rubato::api

@@ -39,5 +39,7 @@ struct Setup {
 // Fails with one line that names the option and the values it takes. The runtime and the datapath
 // check the policy, its settings and the address themselves.
 Result<Setup> read_options(const rubato_options* given);
+// The same for an executor: of the options of a server it takes those of the metrics only.
+Result<Setup> read_executor_options(const rubato_options* given);
 
 }  // namespace rubato::api

@@ -5,9 +5,9 @@
 #include <rubato/rubato.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
+#include "api/error.h"
 #include "api/options.h"
 #include "api/server.h"
 #include "api/service.h"
@@ -20,18 +20,8 @@ using rubato::Request;
 using rubato::api::ApiRequest;
 using rubato::api::ApiSession;
 using rubato::api::from_c;
+using rubato::api::say;
 using rubato::api::Service;
-
-namespace {
-
-void say(rubato_error* error, std::string_view message) {
-  if (error == nullptr) return;
-  const size_t size = std::min(message.size(), sizeof error->text - 1);
-  std::memcpy(error->text, message.data(), size);
-  error->text[size] = '\0';
-}
-
-}  // namespace
 
 void rubato_options_init(rubato_options* options, size_t size) {
   rubato::api::write_versioned(rubato::api::default_options(), options, size);

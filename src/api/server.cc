@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "api/figures.h"
 #include "api/versioned.h"
 #include "rpc/exposition.h"
 #include "runtime/exposition.h"
@@ -13,7 +14,6 @@
 
 using rubato::Done;
 using rubato::Error;
-using rubato::Histogram;
 using rubato::LoopbackDatapath;
 using rubato::Nanos;
 using rubato::Result;
@@ -25,16 +25,6 @@ namespace {
 // A bound, since these connections use descriptors of the application's process; a new connection
 // beyond it takes the place of a silent one.
 constexpr size_t kMetricsConnections = 32;
-
-rubato_times times_of(const Histogram& values) {
-  return {values.count(),
-          values.mean().count(),
-          values.percentile(50).count(),
-          values.percentile(90).count(),
-          values.percentile(99).count(),
-          values.percentile(99.9).count(),
-          values.max().count()};
-}
 
 }  // namespace
 
@@ -143,26 +133,10 @@ void rubato_server::expose(rubato::OpenMetrics& out) {
 }
 
 rubato_stats rubato_server::stats() const {
-  const rubato::RuntimeStats runtime = runtime_->stats();
   const rubato::DatapathStats datapath = datapath_->stats();
-  rubato_stats stats{};
-  stats.requests = runtime.requests;
-  stats.refused = runtime.refused;
+  rubato_stats stats = rubato::api::stats_of(*runtime_);
   stats.failed = service_.failed();
   stats.malformed = service_.malformed();
-  stats.preemptions = runtime.preemptions;
-  stats.preemptions_avoided = runtime.preemptions_avoided;
-  stats.preemptions_denied = runtime.preemptions_denied;
-  stats.resumed = runtime.resumed;
-  stats.long_by_feedback = runtime.long_by_feedback;
-  stats.long_by_age = runtime.long_by_age;
-  stats.long_learned = runtime.long_learned;
-  stats.steals = runtime.steals;
-  stats.stolen = runtime.stolen;
-  stats.parked = runtime.parked;
-  stats.busy_ns = runtime.busy_ns;
-  stats.fibers = runtime.fibers;
-  stats.stack_high_water_bytes = runtime_->stack_high_water_bytes();
   stats.connections = datapath.flows_open;
   stats.connections_accepted = datapath.flows_accepted;
   stats.connections_refused = datapath.flows_refused;
@@ -172,11 +146,11 @@ rubato_stats rubato_server::stats() const {
 }
 
 rubato_times rubato_server::latency(uint32_t type) const {
-  return times_of(runtime_->latency(type));
+  return rubato::api::times_of(runtime_->latency(type));
 }
 
 rubato_times rubato_server::service(uint32_t type) const {
-  return times_of(runtime_->service(type));
+  return rubato::api::times_of(runtime_->service(type));
 }
 
 size_t rubato_server::loopback_receive(uint64_t flow, char* to, size_t size, Nanos limit) {

@@ -90,6 +90,15 @@ class LiveRuntime final : public Runtime {
     return longest;
   }
 
+  Nanos refuses_for(JobClass job_class) const override {
+    for (const WorkerStats* worker : shared_.worker_stats) {
+      if (!worker->overloaded.load(std::memory_order_relaxed)) return {};
+    }
+    const bool is_long = job_class == JobClass::kLong;
+    const Nanos least = shared_.settings.refusal_rule().refuse_delay(is_long);
+    return std::max(queue_delay(job_class), least);
+  }
+
   Histogram latency(uint32_t type) const override {
     return merged(type, [](const TypeStats& stats) { return stats.latency.snapshot(); });
   }

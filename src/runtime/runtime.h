@@ -117,6 +117,9 @@ class Runtime {
   // The time that requests of that class waited for their turn a moment ago, at the worker where
   // they waited longest (see queue_delay.h). Two loads per worker: for hot paths too.
   virtual Nanos queue_delay(JobClass job_class) const = 0;
+  // Zero, or, while every worker refuses requests that have waited too long, the time before which
+  // a retry with a request of that class is useless. A few loads: for hot paths too.
+  virtual Nanos refuses_for(JobClass job_class) const = 0;
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;

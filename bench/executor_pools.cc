@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The executor beside other pools of threads, with the same tasks and as many threads, in turns:
+//
+//   alone    short tasks only, as fast as one thread submits them, 512 underway: tasks per second
+//   beside   an open loop at half load, 1 % of the tasks run for 5 ms and the others for 1 us: the
+//            time of a short task from its submission to its start
+//
+//   executor_pools [--rounds N] [--seconds S] [--workers N] [--policy NAME]
+//
+// Prints for each pool the median of the rounds and their range. Boost.Asio and oneTBB take part if
+// they were found when this was built. The long tasks have checkpoints, which only Rubato heeds.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+
+#include <rubato/rubato.hpp>
+
+#include "base/prng.h"
+#include "executor_pools.h"
+
+namespace {
+
+using namespace rubato::bench;
+using std::chrono::nanoseconds;
+
+class RubatoPool final : public Pool {
+ public:
+  explicit RubatoPool(const Settings& settings) : executor_(make(settings)) {}
+  void submit(const Job& job) override {
+    while (!executor_.execute([job] { job.run(); })) std::this_thread::yield();
+  }
+
+ private:
+  static rubato::Executor make(const Settings& settings) {
+    rubato::ExecutorOptions options;
+    options.scheduler.policy = settings.policy;
+    options.scheduler.workers = settings.workers;
+    auto executor = rubato::Executor::create(options);
+    if (executor.ok()) return std::move(*executor);
+    std::fprintf(stderr, "executor_pools: %s\n", executor.error().c_str());
+    std::exit(2);
+  }
+
+  rubato::Executor executor_;
+};
+
+// What one writes in an hour: a lock, a deque, a condition variable.
+class MutexPool final : public Pool {
+ public:
+  explicit MutexPool(const Settings& settings) {
+    for (uint32_t i = 0; i < settings.workers; ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~MutexPool() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      stops_ = true;
+    }
+    more_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void submit(const Job& job) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      jobs_.emplace_back([job] { job.run(); });
+    }
+    more_.notify_one();
+  }
+
+ private:
+  void work() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      more_.wait(lock, [this] { return stops_ || !jobs_.empty(); });
+      if (jobs_.empty()) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+    }
+  }
+
+  std::mutex mutex_;  // guards jobs_ and stops_
+  std::condition_variable more_;
+  std::deque<std::function<void()>> jobs_;
+  bool stops_ = false;
+  std::vector<std::thread> threads_;
+};
+
+void wait_until_below(const std::atomic<int64_t>& underway, int64_t limit) {
+  while (underway.load(std::memory_order_acquire) >= limit) std::this_thread::yield();
+}
+
+double tasks_per_second(Pool& pool, const Settings& settings) {
+  constexpr int64_t kUnderway = 512;
+  std::atomic<int64_t> underway{0};
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration<double>(settings.seconds / 3);
+  uint64_t submitted = 0;
+  while (Clock::now() < end) {
+    wait_until_below(underway, kUnderway);
+    underway.fetch_add(1, std::memory_order_relaxed);
+    pool.submit({{}, {}, nullptr, &underway});
+    ++submitted;
+  }
+  wait_until_below(underway, 1);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  return static_cast<double>(submitted) / took.count();
+}
+
+// The waits of the short tasks, sorted.
+std::vector<nanoseconds> waits_beside_long(Pool& pool, const Settings& settings, uint64_t seed) {
+  constexpr nanoseconds kShort{1000};
+  constexpr nanoseconds kLong{5'000'000};
+  constexpr double kLongShare = 0.01;
+  constexpr double kLoad = 0.5;
+  const double mean_ns = kLongShare * static_cast<double>(kLong.count()) +
+                         (1 - kLongShare) * static_cast<double>(kShort.count());
+  const double gap_ns = mean_ns / (kLoad * settings.workers);
+  const auto count = static_cast<size_t>(settings.seconds * 1e9 / gap_ns);
+  rubato::Prng dice(seed);
+  std::vector<nanoseconds> waits(count, nanoseconds(-1));
+  std::atomic<int64_t> underway{0};
+  Clock::time_point due = Clock::now();
+  for (size_t i = 0; i < count; ++i) {
+    due += nanoseconds(static_cast<int64_t>(-std::log(1 - dice.uniform()) * gap_ns));
+    while (Clock::now() < due) continue;
+    const bool is_long = dice.uniform() < kLongShare;
+    underway.fetch_add(1, std::memory_order_relaxed);
+    pool.submit({due, is_long ? kLong : kShort, is_long ? nullptr : &waits[i], &underway});
+  }
+  wait_until_below(underway, 1);
+  std::erase(waits, nanoseconds(-1));
+  std::sort(waits.begin(), waits.end());
+  return waits;
+}
+
+double percentile_us(const std::vector<nanoseconds>& sorted, double share) {
+  const auto at = static_cast<size_t>(share * static_cast<double>(sorted.size()));
+  return static_cast<double>(sorted[std::min(at, sorted.size() - 1)].count()) / 1000;
+}
+
+struct Figures {
+  std::vector<double> tasks_per_second, p50_us, p99_us, p999_us;
+};
+
+void print(const char* what, std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  std::printf("  %s %.4g [%.4g-%.4g]", what, values[values.size() / 2], values.front(),
+              values.back());
+}
+
+int wrong(const char* argument) {
+  std::fprintf(stderr,
+               "executor_pools: %s: takes --rounds, --seconds and --workers with a number over 0, "
+               "--policy with a name\n",
+               argument);
+  return 2;
+}
+
+const Registered kRubato(contender<RubatoPool>("rubato"));
+const Registered kMutex(contender<MutexPool>("mutex"));
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string option = argv[i];
+    if (i + 1 == argc) return wrong(argv[i]);
+    const double value = std::atof(argv[i + 1]);
+    if (option == "--policy") {
+      settings.policy = argv[i + 1];
+    } else if (value <= 0) {
+      return wrong(argv[i]);
+    } else if (option == "--rounds") {
+      settings.rounds = static_cast<int>(value);
+    } else if (option == "--seconds") {
+      settings.seconds = value;
+    } else if (option == "--workers") {
+      settings.workers = static_cast<uint32_t>(value);
+    } else {
+      return wrong(argv[i]);
+    }
+  }
+  const std::vector<Contender>& all = contenders();
+  std::vector<Figures> figures(all.size());
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto pool = all[i].make(settings);
+      figures[i].tasks_per_second.push_back(tasks_per_second(*pool, settings));
+      const auto waits = waits_beside_long(*pool, settings, static_cast<uint64_t>(round) + 1);
+      figures[i].p50_us.push_back(percentile_us(waits, 0.5));
+      figures[i].p99_us.push_back(percentile_us(waits, 0.99));
+      figures[i].p999_us.push_back(percentile_us(waits, 0.999));
+    }
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::printf("%-7s", all[i].name);
+    print("alone/s", figures[i].tasks_per_second);
+    print("beside p50/us", figures[i].p50_us);
+    print("p99", figures[i].p99_us);
+    print("p99.9", figures[i].p999_us);
+    std::printf("\n");
+  }
+  return 0;
+}

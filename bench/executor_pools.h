@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the pools of executor_pools have in common: their settings, their tasks, their list.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rubato/rubato.hpp>
+
+namespace rubato::bench {
+
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  int rounds = 3;
+  double seconds = 3;
+  uint32_t workers = 1;
+  std::string policy = "synergy";
+};
+
+// A task of the bench; what a pool does with it is call run() once.
+struct Job {
+  Clock::time_point submitted;
+  std::chrono::nanoseconds service;
+  std::chrono::nanoseconds* waited;
+  std::atomic<int64_t>* underway;
+
+  void run() const {
+    const Clock::time_point started = Clock::now();
+    if (waited != nullptr) *waited = started - submitted;
+    while (Clock::now() - started < service) rubato::checkpoint();
+    underway->fetch_sub(1, std::memory_order_release);
+  }
+};
+
+class Pool {
+ public:
+  virtual ~Pool() = default;
+  virtual void submit(const Job& job) = 0;
+};
+
+struct Contender {
+  const char* name;
+  std::function<std::unique_ptr<Pool>(const Settings&)> make;
+};
+
+template <class P>
+Contender contender(const char* name) {
+  return {name, [](const Settings& settings) { return std::make_unique<P>(settings); }};
+}
+
+// The pools that were built, each of which registers itself.
+inline std::vector<Contender>& contenders() {
+  static std::vector<Contender> all;
+  return all;
+}
+struct Registered {
+  explicit Registered(Contender contender) { contenders().push_back(std::move(contender)); }
+};
+
+}  // namespace rubato::bench

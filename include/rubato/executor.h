@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Executor in C: the scheduler under a program that has sockets of its own. Any thread submits
+// tasks; workers run them by the policy, and a long task never blocks a short one.
+//
+//   rubato_executor_create -> rubato_executor_submit, from any thread -> rubato_executor_destroy
+//
+// <rubato/executor.hpp> is the same interface in C++, with futures and coroutines. The rules for
+// threads, errors and units are those of <rubato/rubato.h>. A task is like a request's handler: it
+// may call checkpoints and the feedback functions, and it switches there and nowhere else. With an
+// asynchronous mechanism of preemption (enum rubato_preempt) it may be left at any instruction.
+#pragma once
+
+#include <rubato/rubato.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rubato_executor rubato_executor;
+typedef struct rubato_task rubato_task;
+typedef struct rubato_cancellation rubato_cancellation;
+
+enum { RUBATO_TASK_CLOSURE_BYTES = 128 };
+
+// How a task has ended.
+enum rubato_task_outcome {
+  RUBATO_TASK_FINISHED = 0,
+  RUBATO_TASK_FAILED = 1,     // its function returned anything but RUBATO_OK
+  RUBATO_TASK_REFUSED = 2,    // not started: full queues, too long a wait, or a stop
+  RUBATO_TASK_EXPIRED = 3,    // its deadline passed: not started, or told to end
+  RUBATO_TASK_CANCELLED = 4,  // by its cancellation, or by a stop at its drain limit: likewise
+};
+
+// Runs on a worker. Returns RUBATO_OK; anything else: the task has failed.
+typedef int (*rubato_task_run)(void* closure);
+// Tells the end of a task: an enum rubato_task_outcome and, after an overload, the time before
+// which a retry is useless, else 0. Called once for each task that was submitted; on a worker, and
+// for a task that a stop has given up, on the thread that destroys the executor. Brief.
+typedef void (*rubato_task_done)(void* closure, int outcome, int64_t retry_after_ns);
+
+typedef struct rubato_executor_options {
+  size_t struct_size;
+  // The options of the scheduler, of `metrics_port` and of `metrics_bind`; null = the defaults. The
+  // other options of servers must have their defaults, as an executor has no port.
+  const rubato_options* scheduler;
+  uint32_t max_tasks;             // submitted and not done; 1 .. 16777216, 65536 by default
+  const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
+  size_t type_names_count;
+} rubato_executor_options;
+
+// The attributes of one task; all fields are 0 by default. A task that another task (or a request
+// of a server) submits has its deadline at the latest, and its trace and its cancellation unless
+// others are given; not if it is detached.
+typedef struct rubato_task_attributes {
+  size_t struct_size;
+  uint32_t type;         // 0 .. 255, chosen by the program; statistics are kept per type
+  uint32_t is_long;      // 1 = the task may be preempted from the start
+  uint32_t priority;     // of a long task: 0 .. 7, 0 is the most urgent level
+  uint32_t is_control;   // 1 = control plane: keeps a share under any load
+  int64_t deadline_ns;   // time from the submission when the result is of no more use; 0 = none
+  int64_t expected_ns;   // service that it will need, for policies that go by size; 0 = unknown
+  uint64_t trace;        // an identity to hand on, for rubato_task_trace
+  rubato_cancellation* cancellation;  // null = none; the task holds it until its end
+  uint32_t detached;
+} rubato_task_attributes;
+
+// Set the defaults; `size` is sizeof *options, or sizeof *attributes. Any thread.
+void rubato_executor_options_init(rubato_executor_options* options, size_t size);
+void rubato_task_attributes_init(rubato_task_attributes* attributes, size_t size);
+
+// Creates an executor and starts its workers; `options` may be null. Returns null, with a line in
+// `error`, when an option is out of range or the policy is unknown. Any thread.
+rubato_executor* rubato_executor_create(const rubato_executor_options* options,
+                                        rubato_error* error);
+
+// Takes no new tasks and finishes those that were submitted, until the drain limit. Any thread, any
+// number of times; does not block; safe in a signal handler.
+void rubato_executor_stop(rubato_executor* executor);
+
+// Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up.
+// Any thread but a worker.
+int rubato_executor_join(rubato_executor* executor);
+
+// Stops, joins and frees the executor; null is allowed. Any thread but a worker, while no thread is
+// in another call with it.
+void rubato_executor_destroy(rubato_executor* executor);
+
+// Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null.
+// Returns RUBATO_ERROR, and calls neither, when max_tasks are underway or the executor stops; both
+// are counted (`refused`). Does not block. Any thread, tasks included; may switch at its end.
+int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
+                           rubato_task_run run, rubato_task_done done, void* user);
+
+// The same in steps, for closures of up to RUBATO_TASK_CLOSURE_BYTES, aligned to 64 bytes: create
+// the task, build the closure at rubato_task_closure, submit. `run` and `done` get the closure, and
+// `done`, which is not null, destroys it. rubato_task_create returns null where
+// rubato_executor_submit returns RUBATO_ERROR. rubato_task_try_create also returns null while every
+// worker refuses tasks that waited too long (RUBATO_OVERLOAD_AQM), and sets *retry_after_ns to the
+// time before which a retry is useless, else to 0. rubato_task_discard takes the place of
+// rubato_task_submit, and calls nothing.
+rubato_task* rubato_task_create(rubato_executor* executor,
+                                const rubato_task_attributes* attributes);
+rubato_task* rubato_task_try_create(rubato_executor* executor,
+                                    const rubato_task_attributes* attributes,
+                                    int64_t* retry_after_ns);
+void* rubato_task_closure(rubato_task* task);
+void rubato_task_submit(rubato_executor* executor, rubato_task* task, rubato_task_run run,
+                        rubato_task_done done);
+void rubato_task_discard(rubato_executor* executor, rubato_task* task);
+
+// Tasks that were submitted and are not done. Any thread.
+uint64_t rubato_executor_unfinished(const rubato_executor* executor);
+// As rubato_server_stats and rubato_server_times; an executor has no connections. Any thread.
+void rubato_executor_stats(const rubato_executor* executor, rubato_stats* stats, size_t size);
+void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubato_times* latency,
+                           rubato_times* service);
+uint32_t rubato_executor_metrics_port(const rubato_executor* executor);  // 0 = none
+
+// Tells tasks that their results are not wanted any more: those that have not started are not
+// started, and the others are told at their next checkpoint. The maker's share is dropped by
+// rubato_cancellation_release; each task has one of its own. Null when memory runs out. Any thread.
+rubato_cancellation* rubato_cancellation_create(void);
+void rubato_cancellation_cancel(rubato_cancellation* cancellation);
+void rubato_cancellation_release(rubato_cancellation* cancellation);
+
+// Of the task or request that the caller runs in; 0 elsewhere. The time left until its deadline, at
+// least 1; 0 = it has none. Nonzero if it should end. Its trace; requests of servers have none.
+int64_t rubato_task_time_left_ns(void);
+int rubato_task_cancelled(void);
+uint64_t rubato_task_trace(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of <rubato/executor.h>, which documents them.
+#include "api/executor.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "api/error.h"
+#include "api/figures.h"
+#include "api/options.h"
+#include "api/versioned.h"
+#include "mechanism/clock/clock.h"
+#include "runtime/worker_stats.h"
+
+using rubato::Done;
+using rubato::Error;
+using rubato::Executor;
+using rubato::Nanos;
+using rubato::Result;
+using rubato::Status;
+using rubato::Task;
+using rubato::TaskAttributes;
+
+namespace {
+
+constexpr uint32_t kMostTasks = 1u << 24;
+constexpr size_t kMetricsConnections = 32;
+
+static_assert(Task::kClosureBytes == RUBATO_TASK_CLOSURE_BYTES);
+static_assert(static_cast<int>(rubato::TaskOutcome::kCancelled) == RUBATO_TASK_CANCELLED);
+
+rubato_executor_options default_options() {
+  rubato_executor_options options{};
+  options.struct_size = sizeof options;
+  options.max_tasks = rubato::ExecutorOptions().max_tasks;
+  return options;
+}
+
+rubato_task* to_c(Task* task) { return reinterpret_cast<rubato_task*>(task); }
+Task& from_c(rubato_task* task) { return *reinterpret_cast<Task*>(task); }
+rubato::Cancellation* from_c(rubato_cancellation* c) {
+  return reinterpret_cast<rubato::Cancellation*>(c);
+}
+
+// False: the attributes ask for something that this library does not know.
+bool read(const rubato_task_attributes* given, TaskAttributes& to) {
+  if (given == nullptr) return true;
+  auto known = rubato::api::read_versioned(given, rubato_task_attributes{}, "attributes");
+  if (!known.ok()) return false;
+  to.type = known->type;
+  to.is_long = known->is_long != 0;
+  to.priority = static_cast<uint8_t>(
+      std::min(known->priority, rubato::limits::kPriorityLevels - 1));
+  to.control = known->is_control != 0;
+  to.deadline = Nanos(known->deadline_ns);
+  to.expected_service = Nanos(known->expected_ns);
+  to.trace = known->trace;
+  to.cancellation = from_c(known->cancellation);
+  to.detached = known->detached != 0;
+  return true;
+}
+
+// The closure of rubato_executor_submit.
+struct Plain {
+  rubato_task_run run;
+  rubato_task_done done;
+  void* user;
+
+  static int run_it(void* closure) {
+    const Plain& plain = *static_cast<Plain*>(closure);
+    return plain.run(plain.user);
+  }
+  static void end_it(void* closure, int outcome, int64_t retry_after_ns) {
+    const Plain& plain = *static_cast<Plain*>(closure);
+    if (plain.done != nullptr) plain.done(plain.user, outcome, retry_after_ns);
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
+    const rubato_executor_options* options) {
+  const rubato_executor_options defaults = default_options();
+  auto known = rubato::api::read_versioned(options == nullptr ? &defaults : options, defaults,
+                                           "executor options");
+  if (!known.ok()) return Error{known.error()};
+  if (known->max_tasks < 1 || known->max_tasks > kMostTasks) {
+    return Error{"max_tasks: " + std::to_string(known->max_tasks) + " is not in 1 .. " +
+                 std::to_string(kMostTasks)};
+  }
+  const rubato_options usual = rubato::api::default_options();
+  auto setup = rubato::api::read_executor_options(
+      known->scheduler == nullptr ? &usual : known->scheduler);
+  if (!setup.ok()) return Error{setup.error()};
+  rubato::ExecutorOptions made{setup->runtime, known->max_tasks, {}};
+  for (size_t i = 0; i < known->type_names_count; ++i) {
+    made.type_names.emplace_back(known->type_names[i]);
+  }
+  auto tasks = Executor::create(std::move(made));
+  if (!tasks.ok()) return Error{tasks.error()};
+  std::unique_ptr<rubato_executor> executor(new rubato_executor(std::move(*tasks)));
+  const Status good = executor->start_metrics(setup->metrics_bind, setup->metrics_port);
+  if (!good.ok()) return Error{good.error()};
+  return executor;
+}
+
+Status rubato_executor::start_metrics(const std::string& bind, int port) {
+  if (port < 0) return Done{};
+  rubato::Runtime& runtime = tasks_->runtime();
+  auto started = rubato::Exporter::start(
+      bind, static_cast<uint16_t>(port),
+      {[this](rubato::OpenMetrics& out) { expose(out); },
+       [&runtime] { return runtime.serving(); },
+       [this, &runtime] { return rubato::plan_text(runtime, types()); }},
+      {.connections = kMetricsConnections});
+  if (!started.ok()) return Error{started.error()};
+  exporter_ = std::move(*started);
+  return Done{};
+}
+
+rubato::ExposedTypes rubato_executor::types() const {
+  return {[this](uint32_t type) { return std::string(tasks_->name_of_type(type)); },
+          rubato::kRequestTypes};
+}
+
+void rubato_executor::expose(rubato::OpenMetrics& out) {
+  rubato::expose(out, tasks_->runtime(), tasks_->datapath(), types(), named_types_);
+  out.family("rubato_failed", "counter", "Tasks that failed.");
+  out.counter(tasks_->failed());
+  out.family("rubato_turned_away", "counter", "Tasks refused as they were submitted.");
+  out.counter(tasks_->turned_away());
+  out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
+  out.gauge(static_cast<double>(tasks_->unfinished()));
+}
+
+rubato_stats rubato_executor::stats() const {
+  rubato_stats stats = rubato::api::stats_of(tasks_->runtime());
+  stats.refused += tasks_->turned_away();
+  stats.failed = tasks_->failed();
+  return stats;
+}
+
+void rubato_executor_options_init(rubato_executor_options* options, size_t size) {
+  rubato::api::write_versioned(default_options(), options, size);
+}
+
+void rubato_task_attributes_init(rubato_task_attributes* attributes, size_t size) {
+  rubato::api::write_versioned(rubato_task_attributes{}, attributes, size);
+}
+
+rubato_executor* rubato_executor_create(const rubato_executor_options* options,
+                                        rubato_error* error) {
+  try {
+    auto created = rubato_executor::create(options);
+    if (created.ok()) return created.value().release();
+    rubato::api::say(error, created.error());
+  } catch (const std::exception& trouble) {
+    rubato::api::say(error, trouble.what());
+  }
+  return nullptr;
+}
+
+void rubato_executor_stop(rubato_executor* executor) { executor->tasks().stop(); }
+
+int rubato_executor_join(rubato_executor* executor) {
+  return executor->tasks().join() ? RUBATO_OK : RUBATO_DRAIN_LIMIT;
+}
+
+void rubato_executor_destroy(rubato_executor* executor) { delete executor; }
+
+rubato_task* rubato_task_create(rubato_executor* executor,
+                                const rubato_task_attributes* attributes) {
+  TaskAttributes known;
+  return read(attributes, known) ? to_c(executor->tasks().reserve(known)) : nullptr;
+}
+
+rubato_task* rubato_task_try_create(rubato_executor* executor,
+                                    const rubato_task_attributes* attributes,
+                                    int64_t* retry_after_ns) {
+  *retry_after_ns = 0;
+  TaskAttributes known;
+  if (!read(attributes, known)) return nullptr;
+  Nanos retry_after;
+  Task* const task = executor->tasks().try_reserve(known, retry_after);
+  *retry_after_ns = retry_after.count();
+  return to_c(task);
+}
+
+void* rubato_task_closure(rubato_task* task) { return from_c(task).closure; }
+
+void rubato_task_submit(rubato_executor* executor, rubato_task* task, rubato_task_run run,
+                        rubato_task_done done) {
+  executor->tasks().submit(from_c(task), run, done);
+}
+
+void rubato_task_discard(rubato_executor* executor, rubato_task* task) {
+  executor->tasks().discard(from_c(task));
+}
+
+int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
+                           rubato_task_run run, rubato_task_done done, void* user) {
+  rubato_task* const task = rubato_task_create(executor, attributes);
+  if (task == nullptr) return RUBATO_ERROR;
+  ::new (rubato_task_closure(task)) Plain{run, done, user};
+  rubato_task_submit(executor, task, &Plain::run_it, &Plain::end_it);
+  return RUBATO_OK;
+}
+
+uint64_t rubato_executor_unfinished(const rubato_executor* executor) {
+  return executor->tasks().unfinished();
+}
+
+void rubato_executor_stats(const rubato_executor* executor, rubato_stats* stats, size_t size) {
+  rubato::api::write_versioned(executor->stats(), stats, size);
+}
+
+void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubato_times* latency,
+                           rubato_times* service) {
+  const rubato::Runtime& runtime = executor->tasks().runtime();
+  if (latency != nullptr) *latency = rubato::api::times_of(runtime.latency(type));
+  if (service != nullptr) *service = rubato::api::times_of(runtime.service(type));
+}
+
+uint32_t rubato_executor_metrics_port(const rubato_executor* executor) {
+  return executor->metrics_port();
+}
+
+rubato_cancellation* rubato_cancellation_create(void) {
+  return reinterpret_cast<rubato_cancellation*>(new (std::nothrow) rubato::Cancellation);
+}
+
+void rubato_cancellation_cancel(rubato_cancellation* cancellation) {
+  from_c(cancellation)->cancel();
+}
+
+void rubato_cancellation_release(rubato_cancellation* cancellation) {
+  if (cancellation != nullptr) from_c(cancellation)->leave();
+}
+
+int64_t rubato_task_time_left_ns(void) {
+  const rubato::Request* request = rubato::current_request();
+  if (request == nullptr || request->deadline == rubato::Instant::never()) return 0;
+  return std::max<int64_t>((request->deadline - rubato::now()).count(), 1);
+}
+
+int rubato_task_cancelled(void) {
+  const rubato::Request* request = rubato::current_request();
+  return request != nullptr && request->cancelled ? 1 : 0;
+}
+
+uint64_t rubato_task_trace(void) {
+  const Task* task = Executor::current_task();
+  return task == nullptr ? 0 : task->trace;
+}

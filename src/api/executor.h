@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato_executor: an Executor with its metrics. Threads: as <rubato/executor.h> says of the
+// functions that call these methods.
+#pragma once
+
+#include <rubato/executor.h>
+
+#include <memory>
+
+#include "base/result.h"
+#include "executor/executor.h"
+#include "runtime/exporter.h"
+#include "runtime/exposition.h"
+
+struct rubato_executor {
+ public:
+  static rubato::Result<std::unique_ptr<rubato_executor>> create(
+      const rubato_executor_options* options);
+
+  rubato::Executor& tasks() const { return *tasks_; }
+  uint32_t metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
+  rubato_stats stats() const;
+
+ private:
+  explicit rubato_executor(std::unique_ptr<rubato::Executor> tasks) : tasks_(std::move(tasks)) {}
+  rubato::Status start_metrics(const std::string& bind, int port);
+  rubato::ExposedTypes types() const;
+  void expose(rubato::OpenMetrics& out);
+
+  std::unique_ptr<rubato::Executor> tasks_;
+  rubato::NamedTypes named_types_;  // the exporter's thread's own
+  std::unique_ptr<rubato::Exporter> exporter_;  // reads the others, so it goes first
+};

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The executor by its public headers: outcomes, deadlines, cancellation, bounds, coroutines.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <future>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include <rubato/rubato.hpp>
+
+namespace {
+
+using namespace std::chrono_literals;
+using rubato::Cancellation;
+using rubato::Executor;
+using rubato::ExecutorOptions;
+using rubato::Outcome;
+using rubato::Overloaded;
+using rubato::TaskAttributes;
+using rubato::TaskError;
+
+ExecutorOptions with(const std::string& policy, uint32_t workers = 2) {
+  ExecutorOptions options;
+  options.scheduler.policy = policy;
+  options.scheduler.workers = workers;
+  return options;
+}
+
+Executor make(const ExecutorOptions& options = with("synergy")) {
+  auto executor = Executor::create(options);
+  EXPECT_TRUE(executor.ok()) << (executor.ok() ? "" : executor.error());
+  return std::move(*executor);
+}
+
+std::string complaint_about(const ExecutorOptions& options) {
+  auto executor = Executor::create(options);
+  return executor.ok() ? std::string() : executor.error();
+}
+
+template <class T>
+Outcome outcome_of(std::future<T>& future) {
+  try {
+    static_cast<void>(future.get());
+    return Outcome::kFinished;
+  } catch (const TaskError& error) {
+    return error.outcome();
+  }
+}
+
+// Occupies every worker until it is told to go on, or destroyed.
+class Gate {
+ public:
+  explicit Gate(Executor& executor, uint32_t workers = 1) {
+    for (uint32_t i = 0; i < workers; ++i) {
+      executor.execute([this] {
+        ++held_;
+        open_.wait(false);
+        --held_;
+      });
+    }
+    while (held_ < workers) std::this_thread::yield();
+  }
+  ~Gate() {
+    open();
+    while (held_ > 0) std::this_thread::yield();
+  }
+  void open() {
+    open_ = true;
+    open_.notify_all();
+  }
+
+ private:
+  std::atomic<uint32_t> held_{0};
+  std::atomic<bool> open_{false};
+};
+
+class EveryPolicy : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryPolicy, runs_each_task_once_whoever_submits_it) {
+  constexpr uint64_t kThreads = 3;
+  constexpr uint64_t kEach = 2000;
+  Executor executor = make(with(GetParam()));
+  std::vector<std::atomic<uint32_t>> ran(2 * kThreads * kEach);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < kEach; ++i) {
+        const uint64_t mine = 2 * (t * kEach + i);
+        const auto type = static_cast<uint32_t>(i % 3);
+        const TaskAttributes attributes{.type = type, .is_long = i % 7 == 0};
+        ASSERT_TRUE(executor.execute(
+            [&, mine] {
+              ++ran[mine];
+              rubato::checkpoint();
+              EXPECT_TRUE(executor.execute([&ran, mine] { ++ran[mine + 1]; }));
+            },
+            attributes));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  while (executor.unfinished() > 0) std::this_thread::yield();
+  for (const auto& count : ran) ASSERT_EQ(count, 1u);
+  EXPECT_EQ(executor.stats().requests, ran.size());
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy,
+                         ::testing::Values("synergy", "fcfs", "ps", "darc", "rss", "altocumulus",
+                                           "srpt", "edf", "sbb"));
+
+TEST(Executor, futures_have_values_and_exceptions) {
+  Executor executor = make();
+  EXPECT_EQ(executor.submit([] { return 6 * 7; }).get(), 42);
+  executor.submit([] {}).get();
+  auto text = executor.submit([text = std::make_unique<std::string>("moved")]() mutable {
+    return std::move(text);
+  });
+  EXPECT_EQ(*text.get(), "moved");
+  EXPECT_THROW(executor.submit([] { throw std::out_of_range("far"); }).get(), std::out_of_range);
+  EXPECT_EQ(executor.stats().failed, 1u);
+}
+
+TEST(Executor, closures_of_every_size_and_their_callbacks_are_destroyed_once) {
+  Executor executor = make();
+  auto counted = std::make_shared<int>(0);
+  std::array<char, 100> small{};
+  std::array<char, 1000> large{};
+  std::promise<void> both;
+  std::atomic<int> done{0};
+  const auto callback = [&](Outcome outcome) {
+    EXPECT_EQ(outcome, Outcome::kFinished);
+    if (++done == 2) both.set_value();
+  };
+  executor.execute([counted, small] { EXPECT_EQ(small[0], 0); }, {}, callback);
+  executor.execute([counted, large] { EXPECT_EQ(large[0], 0); }, {}, callback);
+  both.get_future().get();
+  while (counted.use_count() > 1) std::this_thread::yield();
+}
+
+TEST(Executor, a_callback_tells_what_an_exception_did) {
+  Executor executor = make();
+  std::promise<Outcome> told;
+  executor.execute([] { throw 1; }, {}, [&](Outcome outcome) { told.set_value(outcome); });
+  EXPECT_EQ(told.get_future().get(), Outcome::kFailed);
+}
+
+TEST(Executor, a_short_task_overtakes_a_long_one_on_the_same_worker) {
+  Executor executor = make(with("synergy", 1));
+  std::atomic<bool> short_ran{false};
+  std::atomic<bool> long_runs{false};
+  auto slow = executor.submit([&] {
+    const rubato::LongSection section;
+    long_runs = true;
+    while (!short_ran) rubato::checkpoint();
+    return short_ran.load();
+  });
+  while (!long_runs) std::this_thread::yield();
+  executor.submit([&] { short_ran = true; }).get();
+  EXPECT_TRUE(slow.get());
+  EXPECT_GE(executor.stats().preemptions, 1u);
+}
+
+TEST(Executor, a_bound_is_a_refusal_that_is_counted) {
+  ExecutorOptions options = with("fcfs", 1);
+  options.max_tasks = 3;
+  Executor executor = make(options);
+  Gate gate(executor);
+  EXPECT_TRUE(executor.execute([] {}));
+  auto fits = executor.submit([] {});
+  EXPECT_FALSE(executor.execute([] {}));
+  auto refused = executor.submit([] {});
+  EXPECT_EQ(outcome_of(refused), Outcome::kRefused);
+  EXPECT_TRUE(std::holds_alternative<Overloaded>(executor.try_submit([] {})));
+  auto kept = std::make_unique<int>(1);
+  EXPECT_TRUE(executor.try_execute([kept = std::move(kept)] {}).has_value());
+  EXPECT_EQ(executor.stats().refused, 4u);
+  gate.open();
+  fits.get();
+}
+
+TEST(Executor, a_task_that_is_cancelled_before_its_turn_does_not_run) {
+  Executor executor = make(with("fcfs", 1));
+  Cancellation cancellation;
+  std::atomic<bool> ran{false};
+  Gate gate(executor);
+  auto cancelled = executor.submit([&] { ran = true; }, {.cancellation = cancellation});
+  auto other = executor.submit([] { return 1; });
+  cancellation.cancel();
+  gate.open();
+  EXPECT_EQ(outcome_of(cancelled), Outcome::kCancelled);
+  EXPECT_EQ(other.get(), 1);
+  EXPECT_FALSE(ran);
+}
+
+TEST(Executor, a_running_task_and_those_it_submitted_end_when_they_are_cancelled) {
+  Executor executor = make(with("synergy", 1));
+  Cancellation cancellation;
+  std::atomic<bool> runs{false};
+  std::future<void> child;
+  auto parent = executor.submit(
+      [&] {
+        child = executor.submit([] {});
+        runs = true;
+        const rubato::LongSection section;
+        for (;;) rubato::checkpoint();
+      },
+      {.cancellation = cancellation});
+  while (!runs) std::this_thread::yield();
+  cancellation.cancel();
+  EXPECT_EQ(outcome_of(parent), Outcome::kCancelled);
+  const Outcome of_child = outcome_of(child);
+  EXPECT_TRUE(of_child == Outcome::kCancelled || of_child == Outcome::kFinished);
+}
+
+TEST(Executor, a_deadline_ends_tasks_that_wait_and_tasks_that_run) {
+  Executor executor = make(with("synergy", 1));
+  auto runs = executor.submit(
+      [] {
+        const rubato::LongSection section;
+        for (;;) rubato::checkpoint();
+      },
+      {.deadline = 2ms});
+  EXPECT_EQ(outcome_of(runs), Outcome::kExpired);
+  Gate gate(executor);
+  auto waits = executor.submit([] {}, {.deadline = 1ns});
+  gate.open();
+  EXPECT_EQ(outcome_of(waits), Outcome::kExpired);
+}
+
+TEST(Executor, deadline_and_trace_travel_with_a_task_to_those_it_submits) {
+  Executor executor = make();
+  struct Seen {
+    std::chrono::nanoseconds left;
+    uint64_t trace;
+  };
+  const auto look = [] { return Seen{rubato::this_task::time_left(), rubato::this_task::trace()}; };
+  std::promise<Seen> inherited;
+  std::promise<Seen> later;
+  std::promise<Seen> detached;
+  executor.execute(
+      [&] {
+        executor.execute([&] { inherited.set_value(look()); });
+        executor.execute([&] { later.set_value(look()); }, {.deadline = 24h, .trace = 8});
+        executor.execute([&] { detached.set_value(look()); }, {.detached = true});
+      },
+      {.deadline = 1h, .trace = 7});
+  const Seen first = inherited.get_future().get();
+  EXPECT_GT(first.left, 50min);
+  EXPECT_LE(first.left, 1h);
+  EXPECT_EQ(first.trace, 7u);
+  const Seen second = later.get_future().get();
+  EXPECT_LE(second.left, 1h);
+  EXPECT_EQ(second.trace, 8u);
+  const Seen third = detached.get_future().get();
+  EXPECT_EQ(third.left, 0ns);
+  EXPECT_EQ(third.trace, 0u);
+  EXPECT_EQ(look().trace, 0u);
+}
+
+TEST(Executor, try_submit_says_when_to_come_again_while_every_worker_is_late) {
+  ExecutorOptions options = with("fcfs", 1);
+  options.scheduler.overload = rubato::Overload::kAqm;
+  options.scheduler.target_delay = 1us;
+  options.scheduler.overload_patience = 0ns;
+  Executor executor = make(options);
+  std::vector<std::future<void>> all;
+  std::optional<Overloaded> overloaded;
+  // The worker is late as soon as it runs one task while others wait.
+  while (!overloaded) {
+    overloaded = executor.try_execute([] {
+      const auto end = std::chrono::steady_clock::now() + 20us;
+      while (std::chrono::steady_clock::now() < end) continue;
+    });
+  }
+  EXPECT_GE(overloaded->retry_after, 2us);
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  EXPECT_GT(executor.stats().refused, 0u);
+}
+
+TEST(Executor, a_stop_finishes_what_was_submitted_and_refuses_the_rest) {
+  Executor executor = make(with("cfcfs", 1));
+  std::atomic<int> ran{0};
+  {
+    Gate gate(executor);
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(executor.execute([&] { ++ran; }));
+    executor.stop();
+    while (executor.execute([&] { ++ran; })) std::this_thread::yield();
+  }
+  EXPECT_TRUE(executor.join());
+  EXPECT_GE(ran, 100);
+  auto late = executor.submit([] {});
+  EXPECT_EQ(outcome_of(late), Outcome::kRefused);
+}
+
+TEST(Executor, nobody_waits_for_ever_when_a_stop_gives_tasks_up) {
+  ExecutorOptions options = with("fcfs", 1);
+  options.scheduler.drain_limit = 10ms;
+  std::future<void> waits;
+  std::future<void> runs;
+  {
+    Executor executor = make(options);
+    std::atomic<bool> started{false};
+    runs = executor.submit([&] {
+      started = true;
+      for (;;) rubato::checkpoint();
+    });
+    while (!started) std::this_thread::yield();
+    waits = executor.submit([] {});
+  }
+  EXPECT_EQ(outcome_of(runs), Outcome::kCancelled);
+  EXPECT_EQ(outcome_of(waits), Outcome::kCancelled);
+}
+
+// A coroutine that starts at once and tells its end.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Detached hop(Executor& executor, std::promise<uint64_t>& told) {
+  uint64_t hops = 0;
+  try {
+    for (uint64_t i = 1; i <= 100; ++i) {
+      co_await executor.schedule({.trace = i});
+      if (rubato::this_task::trace() == i) ++hops;
+    }
+    executor.stop();
+    for (;;) co_await executor.schedule();
+  } catch (const TaskError& error) {
+    EXPECT_EQ(error.outcome(), Outcome::kRefused);
+    told.set_value(hops);
+  }
+}
+
+TEST(Executor, a_coroutine_goes_on_as_a_task) {
+  Executor executor = make();
+  std::promise<uint64_t> told;
+  hop(executor, told);
+  EXPECT_EQ(told.get_future().get(), 100u);
+  EXPECT_TRUE(executor.join());
+}
+
+TEST(Executor, options_that_have_no_effect_are_refused_by_name) {
+  ExecutorOptions options = with("synergy");
+  options.scheduler.port = 80;
+  EXPECT_EQ(complaint_about(options), "port: an executor has no port and no connections");
+  options = with("nonesuch");
+  EXPECT_NE(complaint_about(options).find("nonesuch"), std::string::npos);
+  options = with("synergy");
+  options.max_tasks = 0;
+  EXPECT_EQ(complaint_about(options), "max_tasks: 0 is not in 1 .. 16777216");
+  options = with("synergy");
+  options.scheduler.overload = rubato::Overload::kCredits;
+  EXPECT_EQ(complaint_about(options), "overload: credits needs RUBATO_FRAMING_RPC");
+}
+
+TEST(Executor, has_a_metrics_port_if_it_is_asked_for) {
+  ExecutorOptions options = with("synergy");
+  EXPECT_EQ(make(options).metrics_port(), 0u);
+  options.scheduler.metrics_port = 0;
+  EXPECT_NE(make(options).metrics_port(), 0u);
+}
+
+TEST(ExecutorInC, a_function_and_its_end_get_the_pointer) {
+  rubato_executor* executor = rubato_executor_create(nullptr, nullptr);
+  ASSERT_NE(executor, nullptr);
+  struct Both {
+    std::atomic<int> ran{0};
+    std::promise<int> told;
+  } both;
+  EXPECT_EQ(rubato_executor_submit(
+                executor, nullptr, [](void* user) { return ++static_cast<Both*>(user)->ran; },
+                [](void* user, int outcome, int64_t) {
+                  static_cast<Both*>(user)->told.set_value(outcome);
+                },
+                &both),
+            RUBATO_OK);
+  EXPECT_EQ(both.told.get_future().get(), RUBATO_TASK_FAILED);  // it returned 1
+  rubato_task* task = rubato_task_create(executor, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(rubato_task_closure(task)) % 64, 0u);
+  rubato_task_discard(executor, task);
+  rubato_executor_stop(executor);
+  EXPECT_EQ(rubato_executor_join(executor), RUBATO_OK);
+  rubato_executor_destroy(executor);
+}
+
+}  // namespace

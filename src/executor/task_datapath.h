@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TaskDatapath: brings tasks to the workers of a runtime, where a server's datapath brings requests
+// from sockets. A task goes to a worker that is idle if there is one; otherwise tasks from a worker
+// stay with it, and others go to the workers in turn.
+//
+// Threads: reserve, submit and discard from any thread, not to be preempted within the call; the
+// rest as datapath.h says.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "executor/task_queue.h"
+
+namespace rubato {
+
+class TaskDatapath final : public Datapath {
+ public:
+  TaskDatapath(uint32_t queues, uint32_t most_tasks);
+
+  // A task without a closure; null, and counted, if as many as there may be are out, or the
+  // executor stops.
+  Task* reserve();
+  void submit(Task& task) { choose().submit(task); }
+  // Instead of submit.
+  void discard(Task& task);
+  bool draining() const { return draining_.load(std::memory_order_acquire); }
+  // Tasks for which there was no room, or that came after the stop.
+  uint64_t turned_away() const { return turned_away_.load(std::memory_order_relaxed); }
+  // Ends the tasks that no worker runs any more. After the runtime has stopped; no other thread
+  // uses the datapath.
+  void end_all();
+
+  uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
+  DatapathQueue& queue(WorkerId worker) override { return *queues_[worker.value]; }
+  void drain() override { draining_.store(true, std::memory_order_release); }
+  uint64_t in_flight() const override { return pool_.taken(); }
+  DatapathStats stats() const override;
+  void for_each_flow(const std::function<void(const FlowInfo&)>&) override {}
+  bool close_flow(uint64_t) override { return false; }
+
+ private:
+  TaskQueue& choose();
+
+  TaskPool pool_;
+  IdleQueues idle_;
+  std::vector<std::unique_ptr<TaskQueue>> queues_;
+  std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> turned_away_{0};
+};
+
+}  // namespace rubato

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TaskPool: the memory of an executor's tasks, at most so many, made when they are first needed and
+// used again. take() allocates only when more tasks are out than ever before. Any thread; callers
+// are not to be preempted within a call.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "executor/task.h"
+#include "mechanism/queue/mpmc_queue.h"
+
+namespace rubato {
+
+class TaskPool {
+ public:
+  explicit TaskPool(uint32_t most) : most_(most), free_(std::bit_ceil(most)) {}
+
+  // Null = as many tasks as there may be are out.
+  Task* take() {
+    Task* task = nullptr;
+    if (free_.take(task)) [[likely]] return task;
+    return made_.load(std::memory_order_relaxed) < most_ ? make() : nullptr;
+  }
+  // The queue has room for every task, but a taker may not be through with the slot.
+  void give_back(Task& task) {
+    for (uint32_t tries = 0; !free_.put(&task); ++tries) StdSync::wait(tries);
+  }
+
+  // Tasks that are out now; more while take() makes some.
+  uint64_t taken() const { return made_.load(std::memory_order_relaxed) - free_.depth(); }
+
+  // Every task ever made; while no other thread uses the pool.
+  template <class F>
+  void for_each(F&& visit) {
+    for (const Slab& slab : slabs_) {
+      for (uint32_t i = 0; i < slab.count; ++i) visit(slab.tasks[i]);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kSlab = 64;
+
+  struct Slab {
+    std::unique_ptr<Task[]> tasks;
+    uint32_t count = 0;
+  };
+
+  [[gnu::noinline]] Task* make() {
+    const std::scoped_lock lock(mutex_);
+    Task* task = nullptr;
+    if (free_.take(task)) return task;
+    const uint32_t count = std::min(kSlab, most_ - made_.load(std::memory_order_relaxed));
+    if (count == 0) return nullptr;
+    Slab& slab = slabs_.emplace_back(Slab{std::make_unique<Task[]>(count), count});
+    made_.fetch_add(count, std::memory_order_relaxed);
+    for (uint32_t i = 1; i < count; ++i) give_back(slab.tasks[i]);
+    return &slab.tasks[0];
+  }
+
+  const uint32_t most_;
+  MpmcQueue<Task*> free_;
+  std::atomic<uint32_t> made_{0};  // relaxed: a bound, and a sum
+  std::mutex mutex_;               // guards slabs_
+  std::vector<Slab> slabs_;
+};
+
+}  // namespace rubato

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TaskQueue: the tasks on their way to one worker. Any thread submits; the worker polls, or one
+// that helps it. Threads otherwise as datapath.h says.
+//
+// Memory order. `inbox_` releases and acquires the tasks (datapath/push_list.h). A submitter pushes
+// and then wakes; wake_token.h has why the owner does not sleep through that. `polling_` is a
+// try-lock around `rest_`.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "datapath/datapath.h"
+#include "datapath/push_list.h"
+#include "datapath/wake_token.h"
+#include "executor/idle_queues.h"
+#include "executor/task_pool.h"
+
+namespace rubato {
+
+class TaskQueue final : public DatapathQueue {
+ public:
+  TaskQueue(uint32_t index, TaskPool& pool, IdleQueues& idle)
+      : index_(index), pool_(pool), idle_(idle) {}
+
+  void submit(Task& task) {
+    task.datapath = this;
+    inbox_.push(task);
+    wake();
+  }
+
+  uint32_t poll(std::span<Request*> out) override;
+  bool pending() const override {
+    return !inbox_.empty() || has_rest_.load(std::memory_order_relaxed);
+  }
+  // Ends a task that was refused, or whose closure has run.
+  Request* finish(Request& request) override;
+  void flush(Request&) override {}
+  void wait(Nanos limit) override;
+  void wake() override;
+  bool delegate_to(DatapathQueue* proxy) override {
+    wake_token_.delegate_to(proxy);
+    return true;
+  }
+
+  uint64_t polled() const { return polled_.load(std::memory_order_relaxed); }
+
+ private:
+  uint32_t take(std::span<Request*> out);
+
+  const uint32_t index_;
+  TaskPool& pool_;
+  IdleQueues& idle_;
+  alignas(limits::kCacheLineBytes) PushList<Task> inbox_;
+  WakeToken<DatapathQueue> wake_token_;
+  std::mutex mutex_;  // guards woken_
+  std::condition_variable something_;
+  bool woken_ = false;
+  alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
+  Task* rest_ = nullptr;              // taken from the inbox, not yet polled
+  std::atomic<bool> has_rest_{false};  // mirrors rest_ for other threads
+  std::atomic<uint64_t> polled_{0};
+};
+
+}  // namespace rubato
