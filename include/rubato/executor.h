@@ -47,7 +47,17 @@ typedef struct rubato_executor_options {
   uint32_t max_tasks;             // submitted and not done; 1 .. 16777216, 65536 by default
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
+  // 1 = the executor lives in its caller's loop: it has no threads but that of its metrics, and one
+  // worker, which rubato_executor_run runs. 0 by default.
+  uint32_t in_loop;
 } rubato_executor_options;
+
+// Why rubato_executor_run has returned.
+enum rubato_loop_state {
+  RUBATO_LOOP_IDLE = 0,     // nothing is to be done before the descriptor is readable
+  RUBATO_LOOP_MORE = 1,     // its time is over; the descriptor is readable
+  RUBATO_LOOP_STOPPED = 2,  // for good
+};
 
 // The attributes of one task; all fields are 0 by default. A task that another task (or a request
 // of a server) submits has its deadline at the latest, and its trace and its cancellation unless
@@ -79,12 +89,21 @@ rubato_executor* rubato_executor_create(const rubato_executor_options* options,
 void rubato_executor_stop(rubato_executor* executor);
 
 // Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up.
-// Any thread but a worker.
+// Any thread but a worker. With `in_loop`, as for rubato_executor_destroy, it is the thread that
+// calls rubato_executor_run, and the tasks run meanwhile.
 int rubato_executor_join(rubato_executor* executor);
 
 // Stops, joins and frees the executor; null is allowed. Any thread but a worker, while no thread is
 // in another call with it.
 void rubato_executor_destroy(rubato_executor* executor);
+
+// With `in_loop` only, else they return RUBATO_ERROR. rubato_executor_run runs tasks for about
+// `budget_ns` and returns an enum rubato_loop_state; it never blocks. A long task gives the thread
+// back at the end of its slice, a task without checkpoints at its own end. Always the same thread,
+// and not in a task. rubato_executor_fd is a descriptor that is readable when there is something to
+// run, for poll, epoll or an event loop; the caller neither reads nor closes it. Any thread.
+int rubato_executor_run(rubato_executor* executor, int64_t budget_ns);
+int rubato_executor_fd(rubato_executor* executor);
 
 // Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null.
 // Returns RUBATO_ERROR, and calls neither, when max_tasks are underway or the executor stops; both

@@ -105,6 +105,14 @@ struct ExecutorOptions {
   Options scheduler{};  // those of ports and connections keep their defaults, but for metrics
   uint32_t max_tasks = 65536;  // submitted and not done; 1 .. 16777216
   std::vector<std::string> type_names{};  // in the metrics
+  bool in_loop = false;  // no threads: one worker, which Executor::run runs
+};
+
+// Why Executor::run has returned.
+enum class LoopState : int {
+  kIdle = RUBATO_LOOP_IDLE,        // nothing is to be done before the descriptor is readable
+  kMore = RUBATO_LOOP_MORE,        // its time is over
+  kStopped = RUBATO_LOOP_STOPPED,  // for good
 };
 
 namespace detail {
@@ -253,6 +261,7 @@ class Executor {
     for (const std::string& name : options.type_names) names.push_back(name.c_str());
     c.type_names = names.data();
     c.type_names_count = names.size();
+    c.in_loop = options.in_loop ? 1 : 0;
     rubato_error error{};
     Executor executor(rubato_executor_create(&c, &error));
     if (executor.c_ == nullptr) return Error{error.text};
@@ -346,6 +355,14 @@ class Executor {
     std::chrono::nanoseconds retry_after_{};
   };
   Scheduled schedule(TaskAttributes attributes = {}) { return {*this, std::move(attributes)}; }
+
+  // With ExecutorOptions::in_loop only. run() runs tasks for about `budget` and never blocks; a
+  // long task gives the thread back at the end of its slice. Always the same thread, and not in a
+  // task. fd() is readable when there is something to run; it is neither read nor closed.
+  LoopState run(std::chrono::nanoseconds budget) {
+    return static_cast<LoopState>(rubato_executor_run(c_.get(), budget.count()));
+  }
+  int fd() const { return rubato_executor_fd(c_.get()); }
 
   // Takes no new tasks and finishes those that it has, until Options::drain_limit. Does not block.
   void stop() noexcept { rubato_executor_stop(c_.get()); }

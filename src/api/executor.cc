@@ -31,6 +31,7 @@ constexpr size_t kMetricsConnections = 32;
 
 static_assert(Task::kClosureBytes == RUBATO_TASK_CLOSURE_BYTES);
 static_assert(static_cast<int>(rubato::TaskOutcome::kCancelled) == RUBATO_TASK_CANCELLED);
+static_assert(static_cast<int>(rubato::LoopState::kStopped) == RUBATO_LOOP_STOPPED);
 
 rubato_executor_options default_options() {
   rubato_executor_options options{};
@@ -95,7 +96,9 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   auto setup = rubato::api::read_executor_options(
       known->scheduler == nullptr ? &usual : known->scheduler);
   if (!setup.ok()) return Error{setup.error()};
-  rubato::ExecutorOptions made{setup->runtime, known->max_tasks, {}};
+  rubato::ExecutorOptions made{setup->runtime, known->max_tasks, known->in_loop != 0, {}};
+  const bool chosen = known->scheduler != nullptr && known->scheduler->workers != 0;
+  if (made.in_loop && !chosen) made.runtime.workers = 1;
   for (size_t i = 0; i < known->type_names_count; ++i) {
     made.type_names.emplace_back(known->type_names[i]);
   }
@@ -167,6 +170,15 @@ void rubato_executor_stop(rubato_executor* executor) { executor->tasks().stop();
 
 int rubato_executor_join(rubato_executor* executor) {
   return executor->tasks().join() ? RUBATO_OK : RUBATO_DRAIN_LIMIT;
+}
+
+int rubato_executor_run(rubato_executor* executor, int64_t budget_ns) {
+  if (!executor->tasks().in_loop() || Executor::current_task() != nullptr) return RUBATO_ERROR;
+  return static_cast<int>(executor->tasks().run(Nanos(budget_ns)));
+}
+
+int rubato_executor_fd(rubato_executor* executor) {
+  return executor->tasks().in_loop() ? executor->tasks().fd() : RUBATO_ERROR;
 }
 
 void rubato_executor_destroy(rubato_executor* executor) { delete executor; }

@@ -2,6 +2,7 @@
 //
 // The executor by its public headers: outcomes, deadlines, cancellation, bounds, coroutines.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <atomic>
@@ -321,6 +322,93 @@ TEST(Executor, nobody_waits_for_ever_when_a_stop_gives_tasks_up) {
   }
   EXPECT_EQ(outcome_of(runs), Outcome::kCancelled);
   EXPECT_EQ(outcome_of(waits), Outcome::kCancelled);
+}
+
+ExecutorOptions in_loop(const std::string& policy = "synergy") {
+  ExecutorOptions options = with(policy, 0);
+  options.in_loop = true;
+  return options;
+}
+
+bool is_readable(const Executor& executor) {
+  pollfd p{executor.fd(), POLLIN, 0};
+  return ::poll(&p, 1, 0) > 0;
+}
+
+TEST(ExecutorInALoop, runs_on_its_callers_thread_when_the_descriptor_says_so) {
+  Executor executor = make(in_loop());
+  EXPECT_EQ(executor.run(1ms), rubato::LoopState::kIdle);
+  EXPECT_FALSE(is_readable(executor));
+  auto where = executor.submit([] { return std::this_thread::get_id(); });
+  EXPECT_TRUE(is_readable(executor));
+  EXPECT_EQ(where.wait_for(0s), std::future_status::timeout);
+  EXPECT_EQ(executor.run(1s), rubato::LoopState::kIdle);
+  EXPECT_EQ(where.get(), std::this_thread::get_id());
+  EXPECT_FALSE(is_readable(executor));
+}
+
+TEST(ExecutorInALoop, a_long_task_gives_the_loop_back_and_lets_others_pass) {
+  Executor executor = make(in_loop());
+  std::atomic<bool> goes_on{true};
+  auto slow = executor.submit([&] {
+    while (goes_on) rubato::checkpoint();
+  });
+  while (executor.run(100us) != rubato::LoopState::kMore) continue;
+  EXPECT_TRUE(is_readable(executor));
+  auto quick = executor.submit([] { return 1; });
+  while (quick.wait_for(0s) != std::future_status::ready) executor.run(100us);
+  EXPECT_EQ(slow.wait_for(0s), std::future_status::timeout);
+  goes_on = false;
+  while (executor.run(1ms) != rubato::LoopState::kIdle) continue;
+  slow.get();
+}
+
+TEST(ExecutorInALoop, serves_other_threads_by_poll) {
+  Executor executor = make(in_loop("ps"));
+  constexpr int kTasks = 2000;
+  std::atomic<int> ran{0};
+  std::thread other([&] {
+    for (int i = 0; i < kTasks; ++i) {
+      while (!executor.execute([&] { ++ran; })) std::this_thread::yield();
+    }
+    executor.stop();
+  });
+  while (executor.run(1ms) != rubato::LoopState::kStopped) {
+    pollfd p{executor.fd(), POLLIN, 0};
+    ::poll(&p, 1, 1);
+  }
+  other.join();
+  EXPECT_EQ(ran, kTasks);
+  EXPECT_TRUE(executor.join());
+}
+
+TEST(ExecutorInALoop, its_destructor_finishes_what_was_submitted) {
+  std::future<int> left;
+  {
+    Executor executor = make(in_loop("fcfs"));
+    left = executor.submit([] { return 5; });
+  }
+  EXPECT_EQ(left.get(), 5);
+}
+
+TEST(ExecutorInALoop, several_take_turns_on_one_thread) {
+  Executor first = make(in_loop());
+  Executor second = make(in_loop("darc"));
+  auto both = first.submit([&] { return second.submit([] { return 3; }); });
+  first.run(1ms);
+  second.run(1ms);
+  EXPECT_EQ(both.get().get(), 3);
+}
+
+TEST(ExecutorInALoop, refuses_what_needs_threads) {
+  ExecutorOptions options = in_loop();
+  options.scheduler.workers = 2;
+  EXPECT_EQ(complaint_about(options), "workers: an executor in its caller's loop has 1");
+  options = in_loop();
+  options.scheduler.idle = rubato::Idle::kSpin;
+  EXPECT_EQ(complaint_about(options), "idle: in its caller's loop an executor takes adaptive");
+  Executor threaded = make();
+  EXPECT_EQ(threaded.fd(), -1);
 }
 
 // A coroutine that starts at once and tells its end.

@@ -57,6 +57,10 @@ class DatapathQueue {
   // Ends the owner's present or next wait. Any thread.
   virtual void wake() = 0;
 
+  // True: the owner's thread is wanted for something else. The request that runs gives the worker
+  // back at the end of its slice, and the next poll lends the thread. Called by the owner.
+  virtual bool recalls() const { return false; }
+
   // The owner goes away for a while: until delegate_to(nullptr), every event of this queue ends a
   // wait of `proxy`, the proxy poller, which then polls this queue. Events from before the call can
   // be polled; if the proxy poller is already waiting, the caller must wake() it. Called by the

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/executor.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -28,14 +30,37 @@ Instant deadline_of(const TaskAttributes& attributes, Instant submitted) {
   return none ? Instant::never() : submitted + attributes.deadline;
 }
 
+// The options of a worker that runs when its caller likes. Fails for those that need threads.
+Status fit_into_loop(RuntimeOptions& options) {
+  if (options.workers != 1) return Error{"workers: an executor in its caller's loop has 1"};
+  if (options.preempt == PreemptMechanism::kAuto) options.preempt = PreemptMechanism::kCheckpoint;
+  if (is_asynchronous(options.preempt)) {
+    return Error{"preempt: in its caller's loop an executor takes auto, checkpoint or none"};
+  }
+  if (options.preemption_clock != PreemptionClock::kSelf) {
+    return Error{"preemption_clock: in its caller's loop an executor takes self"};
+  }
+  if (options.idle == Idle::kSpin) {
+    return Error{"idle: in its caller's loop an executor takes adaptive"};
+  }
+  options.idle_spin = Nanos();
+  return Done{};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
+  if (options.in_loop) {
+    if (Status fits = fit_into_loop(options.runtime); !fits.ok()) return Error{fits.error()};
+  }
   const RuntimeOptions runtime_options = options.runtime;
+  const bool in_loop = options.in_loop;
   std::unique_ptr<Executor> executor(new Executor(std::move(options)));
+  if (Status good = executor->datapath_.check(); !good.ok()) return Error{good.error()};
   auto runtime = Runtime::create(runtime_options, executor->datapath_, *executor);
   if (!runtime.ok()) return Error{runtime.error()};
   executor->runtime_ = std::move(*runtime);
+  if (in_loop) return executor;
   executor->runner_ = std::thread([self = executor.get()] {
     self->drained_ = self->runtime_->run();
     self->ended_.store(true, std::memory_order_release);
@@ -46,24 +71,46 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
 
 Executor::Executor(ExecutorOptions options)
     : type_names_(std::move(options.type_names)),
-      datapath_(options.runtime.workers, options.max_tasks) {}
+      datapath_(options.runtime.workers, options.max_tasks, options.in_loop) {}
 
 Executor::~Executor() {
-  if (!runner_.joinable()) return;
+  if (runtime_ == nullptr) return;
   stop();
   static_cast<void>(join());
-  runner_.join();
+  if (runner_.joinable()) runner_.join();
   datapath_.end_all();
 }
 
 bool Executor::join() {
-  ended_.wait(false, std::memory_order_acquire);
+  in_loop() ? run_until_stopped() : ended_.wait(false, std::memory_order_acquire);
   return drained_;
 }
 
-void Executor::submit(Task& task, Task::Run run, Task::Done done) {
-  task.run = run;
-  task.done = done;
+// A worker that drains finds out by itself when the drain is over.
+void Executor::run_until_stopped() {
+  constexpr int kLookMs = 1;
+  while (run(Nanos::millis(kLookMs)) != LoopState::kStopped) {
+    pollfd p{fd(), POLLIN, 0};
+    ::poll(&p, 1, kLookMs);
+  }
+}
+
+LoopState Executor::run(Nanos budget) {
+  RUBATO_DCHECK(in_loop() && current_task() == nullptr);
+  if (ended_.load(std::memory_order_relaxed)) return LoopState::kStopped;
+  LoopQueue& loop = *datapath_.loop();
+  loop.enter(now() + budget);
+  if (const auto drained = runtime_->run_here()) {
+    drained_ = *drained;
+    ended_.store(true, std::memory_order_release);
+    return LoopState::kStopped;
+  }
+  return loop.has_more() ? LoopState::kMore : LoopState::kIdle;
+}
+
+void Executor::submit(Task& task, Task::Run runner, Task::Done teller) {
+  task.run = runner;
+  task.done = teller;
   const PreemptDisableGuard no_preemption;
   datapath_.submit(task);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executor: the live runtime under somebody else's server: tasks in place of requests from sockets,
-// with every policy, mechanism of preemption and allocator of cores that servers have. Starts when
-// it is made; its destructor stops it and waits. reserve() gives a task, in which the caller builds
-// its closure; submit() hands it to the scheduler.
+// with every policy, mechanism of preemption and allocator of cores that servers have. It starts
+// when it is made, unless its worker lives in its caller's loop; its destructor stops it and waits.
+// reserve() gives a task, in which the caller builds its closure; submit() hands it to the
+// scheduler.
 //
 // Threads: all methods from any thread, tasks included, but the constructor's and the destructor's
 // callers are no tasks of this executor.
@@ -23,6 +24,7 @@ namespace rubato {
 struct ExecutorOptions {
   RuntimeOptions runtime;
   uint32_t max_tasks = 65536;  // submitted and not done
+  bool in_loop = false;        // no threads: one worker, which run() runs
   std::vector<std::string> type_names;
 };
 
@@ -40,6 +42,13 @@ struct TaskAttributes {
   bool detached = false;  // nothing comes from the task that submits it
 };
 
+// Why run() has returned.
+enum class LoopState : uint8_t {
+  kIdle,     // nothing is to be done before the descriptor is readable
+  kMore,     // its time is over
+  kStopped,  // for good
+};
+
 class Executor final : private Application {
  public:
   static Result<std::unique_ptr<Executor>> create(ExecutorOptions options);
@@ -52,15 +61,23 @@ class Executor final : private Application {
   // Also refuses while every worker refuses tasks that have waited too long (Overload::kAqm);
   // `retry_after` then says how long to wait.
   Task* try_reserve(const TaskAttributes& attributes, Nanos& retry_after);
-  // The task runs, or ends without having run; either is told by `done`.
-  void submit(Task& task, Task::Run run, Task::Done done);
+  // The task runs, or ends without having run; either is told to `teller`.
+  void submit(Task& task, Task::Run runner, Task::Done teller);
   // Instead of submit; the closure is the caller's.
   void discard(Task& task);
 
   // Takes no new tasks and finishes those that it has, until the drain limit. Any number of times.
   void stop() { runtime_->stop(); }
-  // Waits for the end of a stop. True = every task has ended before the drain limit.
+  // Waits for the end of a stop. True = every task has ended before the drain limit. With `in_loop`
+  // the caller is the thread that calls run().
   bool join();
+
+  // With `in_loop` only. Runs tasks, for about so long; never blocks. A long task gives the thread
+  // back at the end of its slice. One thread, the same each time, and no task of this executor.
+  LoopState run(Nanos budget);
+  // Readable when run() has something to do.
+  int fd() { return datapath_.loop()->fd(); }
+  bool in_loop() { return datapath_.loop() != nullptr; }
 
   Runtime& runtime() const { return *runtime_; }
   Datapath& datapath() { return datapath_; }
@@ -78,6 +95,7 @@ class Executor final : private Application {
  private:
   explicit Executor(ExecutorOptions options);
   void handle(Request& request) override;
+  void run_until_stopped();
   Task* prepare(Task* task, const TaskAttributes& attributes);
 
   const std::vector<std::string> type_names_;
@@ -85,7 +103,7 @@ class Executor final : private Application {
   std::atomic<uint64_t> failed_{0};
   std::unique_ptr<Runtime> runtime_;
   std::thread runner_;  // calls runtime_->run()
-  // Released when runtime_->run() has returned drained_.
+  // Released when the runtime has stopped and drained_ says how.
   std::atomic<bool> ended_{false};
   bool drained_ = false;
 };

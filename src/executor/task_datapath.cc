@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/task_datapath.h"
 
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
 #include "runtime/current_worker.h"
 
 namespace rubato {
 
-TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks) : pool_(most_tasks) {
-  for (uint32_t i = 0; i < queues; ++i) {
+TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks, bool in_loop)
+    : pool_(most_tasks) {
+  if (in_loop) {
+    auto loop = std::make_unique<LoopQueue>(pool_, idle_);
+    loop_ = loop.get();
+    queues_.push_back(std::move(loop));
+  }
+  for (auto i = static_cast<uint32_t>(queues_.size()); i < queues; ++i) {
     queues_.push_back(std::make_unique<TaskQueue>(i, pool_, idle_));
   }
+}
+
+Status TaskDatapath::check() const {
+  for (const auto& queue : queues_) {
+    if (!queue->valid()) return Error{std::string("eventfd: ") + std::strerror(errno)};
+  }
+  return Done{};
 }
 
 Task* TaskDatapath::reserve() {

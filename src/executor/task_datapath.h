@@ -11,13 +11,20 @@
 #include <memory>
 #include <vector>
 
+#include "base/result.h"
+#include "executor/loop_queue.h"
 #include "executor/task_queue.h"
 
 namespace rubato {
 
 class TaskDatapath final : public Datapath {
  public:
-  TaskDatapath(uint32_t queues, uint32_t most_tasks);
+  // `in_loop`: the one worker is run by its caller's loop.
+  TaskDatapath(uint32_t queues, uint32_t most_tasks, bool in_loop);
+  // Fails if the process may open no more files.
+  Status check() const;
+  // Null unless the worker is run by a loop.
+  LoopQueue* loop() { return loop_; }
 
   // A task without a closure; null, and counted, if as many as there may be are out, or the
   // executor stops.
@@ -46,6 +53,7 @@ class TaskDatapath final : public Datapath {
   TaskPool pool_;
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
+  LoopQueue* loop_ = nullptr;  // one of them
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> turned_away_{0};
 };

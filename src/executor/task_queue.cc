@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/task_queue.h"
 
-#include <chrono>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <utility>
 
 #include "mechanism/cpu/this_worker.h"
 
 namespace rubato {
+
+TaskQueue::TaskQueue(uint32_t index, TaskPool& pool, IdleQueues& idle)
+    : index_(index),
+      pool_(pool),
+      idle_(idle),
+      event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 uint32_t TaskQueue::poll(std::span<Request*> out) {
   if (polling_.load(std::memory_order_relaxed)) return 0;
@@ -38,20 +49,26 @@ Request* TaskQueue::finish(Request& request) {
 
 void TaskQueue::wait(Nanos limit) {
   if (wake_token_.begin_wait()) {
-    std::unique_lock lock(mutex_);
-    something_.wait_for(lock, std::chrono::nanoseconds(limit.count()), [this] { return woken_; });
-    woken_ = false;
+    pollfd p{event_.get(), POLLIN, 0};
+    const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+    if (::ppoll(&p, 1, &t, nullptr) > 0) clear();
   }
   wake_token_.end_wait();
 }
 
 void TaskQueue::wake() {
-  if (!wake_token_.wake()) return;
-  {
-    const std::scoped_lock lock(mutex_);
-    woken_ = true;
-  }
-  something_.notify_one();
+  if (wake_token_.wake()) signal();
+}
+
+void TaskQueue::signal() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full of wakes; each was an event.
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+}
+
+void TaskQueue::clear() {
+  uint64_t wakes = 0;
+  [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);
 }
 
 }  // namespace rubato

@@ -9,21 +9,21 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 
 #include "datapath/datapath.h"
 #include "datapath/push_list.h"
+#include "datapath/tcp_socket.h"
 #include "datapath/wake_token.h"
 #include "executor/idle_queues.h"
 #include "executor/task_pool.h"
 
 namespace rubato {
 
-class TaskQueue final : public DatapathQueue {
+class TaskQueue : public DatapathQueue {
  public:
-  TaskQueue(uint32_t index, TaskPool& pool, IdleQueues& idle)
-      : index_(index), pool_(pool), idle_(idle) {}
+  TaskQueue(uint32_t index, TaskPool& pool, IdleQueues& idle);
+  // False: there is no descriptor to wake the owner by.
+  bool valid() const { return event_.valid(); }
 
   void submit(Task& task) {
     task.datapath = this;
@@ -47,6 +47,12 @@ class TaskQueue final : public DatapathQueue {
 
   uint64_t polled() const { return polled_.load(std::memory_order_relaxed); }
 
+ protected:
+  WakeToken<DatapathQueue>& wake_token() { return wake_token_; }
+  int event() const { return event_.get(); }
+  void signal();
+  void clear();
+
  private:
   uint32_t take(std::span<Request*> out);
 
@@ -55,9 +61,7 @@ class TaskQueue final : public DatapathQueue {
   IdleQueues& idle_;
   alignas(limits::kCacheLineBytes) PushList<Task> inbox_;
   WakeToken<DatapathQueue> wake_token_;
-  std::mutex mutex_;  // guards woken_
-  std::condition_variable something_;
-  bool woken_ = false;
+  Fd event_;  // readable: a wake has come that was to end a wait
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
   Task* rest_ = nullptr;              // taken from the inbox, not yet polled
   std::atomic<bool> has_rest_{false};  // mirrors rest_ for other threads

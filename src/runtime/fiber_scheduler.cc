@@ -26,7 +26,7 @@ void FiberScheduler::detach() {
 }
 
 // run() stays on this worker: its stack is the thread's own.
-void FiberScheduler::run() {
+bool FiberScheduler::run() {
   RUBATO_DCHECK(running_ != nullptr);
   while (running_ != nullptr) {
     LoopFiber* loop = running_;
@@ -34,6 +34,7 @@ void FiberScheduler::run() {
     switch_fibers(thread_fiber_, loop->fiber);
     // A loop fiber comes back here that has ended or calls; not always the one switched to.
     RUBATO_DCHECK(left_.request == nullptr && shelve_ == nullptr);
+    if (std::exchange(pauses_, false)) return false;
     if (call_ != nullptr) {
       (*std::exchange(call_, nullptr))();
       continue;
@@ -41,15 +42,26 @@ void FiberScheduler::run() {
     pool_.ended(std::exchange(running_, nullptr));
     running_ = take_parked();
   }
+  return true;
+}
+
+// Leaves the running fiber for run(), which has its reasons.
+void FiberScheduler::turn_to_thread() {
+  LoopFiber& self = *running_;
+  clock_.stop();
+  switch_tls(&self, nullptr);
+  switch_fibers(self.fiber, thread_fiber_);
+}
+
+void FiberScheduler::pause() {
+  pauses_ = true;
+  turn_to_thread();
 }
 
 void FiberScheduler::call_on_thread(const std::function<void()>& call) {
   RUBATO_DCHECK(call_ == nullptr);
-  LoopFiber& self = *running_;
-  clock_.stop();
   call_ = &call;
-  switch_tls(&self, nullptr);
-  switch_fibers(self.fiber, thread_fiber_);
+  turn_to_thread();
 }
 
 void FiberScheduler::finish(LoopFiber& self) {

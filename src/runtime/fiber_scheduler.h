@@ -68,8 +68,11 @@ class FiberScheduler {
   void attach();
   void detach();
 
-  // Runs fibers until all have ended that are parked on this worker or for every worker.
-  void run();
+  // Runs fibers until all have ended that are parked on this worker or for every worker. False:
+  // pause() was called; the next call goes on there.
+  bool run();
+  // Has run() return; returns when run() is called again. No request runs.
+  void pause();
   // The last call of an entry: returns to run(), for good.
   [[noreturn]] void finish(LoopFiber& self);
 
@@ -152,6 +155,7 @@ class FiberScheduler {
   void switch_tls(LoopFiber* from, const LoopFiber* to) {
     if (switches_tls()) change_tls_block(from, to);
   }
+  void turn_to_thread();
   void change_tls_block(LoopFiber* from, const LoopFiber* to);
   void give_tls_block_back();
 
@@ -172,6 +176,7 @@ class FiberScheduler {
   LoopFiber* running_ = nullptr;
   std::vector<LoopFiber*> parked_;  // suspended inside recv()
   const std::function<void()>* call_ = nullptr;  // what call_on_thread() was given
+  bool pauses_ = false;                          // pause() was called
   LoopFiber* shelve_ = nullptr;     // the fiber just left, to be parked for every worker
   Left left_;                       // the request on the fiber just left
   uintptr_t own_thread_pointer_ = 0;

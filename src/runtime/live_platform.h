@@ -105,7 +105,7 @@ class LivePlatform {
   void renew(const Request& request, Nanos quantum) { arm(request, quantum); }
   void disarm() { slice_.start_without_end(now()); }
   // Past the drain limit a request that is put back never runs again.
-  bool stops() { return context_.stopping(); }
+  bool stops() { return context_.stopping() || context_.datapath.recalls(); }
   int64_t suspended() const {
     int64_t sum = 0;
     for (const WorkerStats* worker : context_.shared.worker_stats) sum += worker->suspended();

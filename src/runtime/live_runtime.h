@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -66,6 +67,17 @@ class LiveRuntime final : public Runtime {
     const bool drained = !shared_.shutdown.failed();
     RUBATO_DCHECK(!drained || shared_.fibers.unfinished() == 0);
     return drained;
+  }
+
+  std::optional<bool> run_here() override {
+    LiveWorker<P>& worker = *workers_[0];
+    if (started_ns_.load(std::memory_order_relaxed) == 0) {
+      started_ns_.store(now().ns(), std::memory_order_relaxed);
+      worker.prepare();
+    }
+    if (!worker.run()) return std::nullopt;
+    worker.detach();
+    return !shared_.shutdown.failed();
   }
 
   void stop() override { shared_.ask_to_stop(); }
@@ -135,7 +147,7 @@ class LiveRuntime final : public Runtime {
  private:
   void work(uint32_t index) {
     if (!cpus_.empty()) static_cast<void>(pin_this_thread(cpus_[index]).ok());
-    workers_[index]->run();
+    static_cast<void>(workers_[index]->run());
     timer_gone_.wait(false, std::memory_order_acquire);
     workers_[index]->detach();
   }

@@ -22,6 +22,7 @@
 // CurrentWorker::leave_application to back_to_application, and switch nothing then.
 #pragma once
 
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -66,16 +67,21 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   void prepare() { fibers_.prepare(); }
 
   // The thread's main function: returns when the runtime has stopped. Call detach() when no thread
-  // interrupts the worker any more.
-  [[gnu::noinline]] void run() {
-    const SignalStack for_overflows;
-    install_worker_hooks();
+  // interrupts the worker any more. False: the datapath lends the thread (DatapathQueue::recalls),
+  // and the next call, on the same thread, goes on.
+  [[gnu::noinline]] bool run() {
     set_current_worker(this);
-    fibers_.attach();
-    preempter_.attach(*this);
-    intake_.start();
-    fibers_.run();
+    if (!for_overflows_) {
+      for_overflows_.emplace();
+      install_worker_hooks();
+      fibers_.attach();
+      preempter_.attach(*this);
+      intake_.start();
+    }
+    const bool ended = fibers_.run();
     set_current_worker(nullptr);
+    if (ended) for_overflows_.reset();
+    return ended;
   }
 
   void detach() {
@@ -348,6 +354,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   IdleLoop<P> idle_;
   LiveCore<P> core_;
   Instant last_client_look_;
+  std::optional<SignalStack> for_overflows_;  // of the thread
 };
 
 }  // namespace rubato

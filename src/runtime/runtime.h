@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,11 @@ class Runtime {
   // Starts the workers and blocks until they have stopped. True = everything in flight was answered
   // before the drain limit.
   virtual bool run() = 0;
+
+  // In place of run(), on the calling thread, with one worker and no thread of the runtime's own:
+  // runs the worker until the datapath recalls the thread, and goes on there when it is called
+  // again, always by the same thread. A value: the runtime has stopped; true as for run().
+  virtual std::optional<bool> run_here() = 0;
 
   // Drain: no new requests, finish those in flight, then stop; at the latest after the drain limit.
   // Any thread, any number of times; safe in a signal handler.
