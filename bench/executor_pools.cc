@@ -3,6 +3,8 @@
 // The executor beside other pools of threads, with the same tasks and as many threads, in turns:
 //
 //   alone    short tasks only, as fast as one thread submits them, 512 underway: tasks per second
+//   handoff  one task at a time, the next one 5 us after the last: the time from its submission to
+//            its start, with the submitting thread awake and the pool's as it likes
 //   beside   an open loop at half load, 1 % of the tasks run for 5 ms and the others for 1 us: the
 //            time of a short task from its submission to its start
 //
@@ -121,6 +123,22 @@ double tasks_per_second(Pool& pool, const Settings& settings) {
   return static_cast<double>(submitted) / took.count();
 }
 
+// Sorted.
+std::vector<nanoseconds> handoffs(Pool& pool, const Settings& settings) {
+  constexpr nanoseconds kPause{5000};
+  std::atomic<int64_t> underway{0};
+  std::vector<nanoseconds> waits(static_cast<size_t>(settings.seconds * 20'000));
+  for (nanoseconds& wait : waits) {
+    const Clock::time_point due = Clock::now() + kPause;
+    while (Clock::now() < due) continue;
+    underway.fetch_add(1, std::memory_order_relaxed);
+    pool.submit({Clock::now(), {}, &wait, &underway});
+    while (underway.load(std::memory_order_acquire) > 0) continue;
+  }
+  std::sort(waits.begin(), waits.end());
+  return waits;
+}
+
 // The waits of the short tasks, sorted.
 std::vector<nanoseconds> waits_beside_long(Pool& pool, const Settings& settings, uint64_t seed) {
   constexpr nanoseconds kShort{1000};
@@ -154,7 +172,7 @@ double percentile_us(const std::vector<nanoseconds>& sorted, double share) {
 }
 
 struct Figures {
-  std::vector<double> tasks_per_second, p50_us, p99_us, p999_us;
+  std::vector<double> tasks_per_second, handoff_us, p50_us, p99_us, p999_us;
 };
 
 void print(const char* what, std::vector<double> values) {
@@ -202,6 +220,7 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < all.size(); ++i) {
       const auto pool = all[i].make(settings);
       figures[i].tasks_per_second.push_back(tasks_per_second(*pool, settings));
+      figures[i].handoff_us.push_back(percentile_us(handoffs(*pool, settings), 0.5));
       const auto waits = waits_beside_long(*pool, settings, static_cast<uint64_t>(round) + 1);
       figures[i].p50_us.push_back(percentile_us(waits, 0.5));
       figures[i].p99_us.push_back(percentile_us(waits, 0.99));
@@ -211,6 +230,7 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < all.size(); ++i) {
     std::printf("%-7s", all[i].name);
     print("alone/s", figures[i].tasks_per_second);
+    print("handoff p50/us", figures[i].handoff_us);
     print("beside p50/us", figures[i].p50_us);
     print("p99", figures[i].p99_us);
     print("p99.9", figures[i].p999_us);
