@@ -305,6 +305,44 @@ TEST(Executor, a_stop_finishes_what_was_submitted_and_refuses_the_rest) {
   EXPECT_EQ(outcome_of(late), Outcome::kRefused);
 }
 
+// Tasks of all kinds, cancelled before they start, while they run and after they have ended, by
+// deadlines too; then a stop in the middle. Every callback is called once.
+TEST_P(EveryPolicy, tells_each_end_once_in_a_storm_of_cancellations) {
+  constexpr uint32_t kThreads = 3;
+  ExecutorOptions options = with(GetParam());
+  options.max_tasks = 64;
+  Executor executor = make(options);
+  std::atomic<uint64_t> submitted{0};
+  std::array<std::atomic<uint64_t>, 5> ended{};
+  const auto count = [&](Outcome outcome) { ++ended[static_cast<size_t>(outcome)]; };
+  const auto storm = [&](uint32_t seed) {
+    for (uint32_t i = seed; submitted < 3000 * kThreads; i += kThreads) {
+      TaskAttributes attributes{.type = i % 4, .is_long = i % 3 == 0};
+      if (i % 5 == 0) attributes.deadline = std::chrono::microseconds(i % 100);
+      const Cancellation cancellation;
+      if (i % 2 == 0) attributes.cancellation = cancellation;
+      const auto work = [&, i] {
+        for (uint32_t step = 0; step < i % 64; ++step) rubato::checkpoint();
+        if (executor.execute([] {}, {}, count)) ++submitted;
+      };
+      if (executor.execute(work, attributes, count)) ++submitted;
+      if (i % 7 == 0) std::this_thread::yield();
+      cancellation.cancel();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < kThreads; ++t) threads.emplace_back(storm, t);
+  while (submitted < 2000 * kThreads) std::this_thread::yield();
+  submitted += 3000 * kThreads;  // the threads end
+  for (std::thread& thread : threads) thread.join();
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  uint64_t sum = 0;
+  for (const auto& outcome : ended) sum += outcome;
+  EXPECT_EQ(sum, submitted - 3000 * kThreads);
+  EXPECT_EQ(ended[static_cast<size_t>(Outcome::kFailed)], 0u);
+}
+
 TEST(Executor, nobody_waits_for_ever_when_a_stop_gives_tasks_up) {
   ExecutorOptions options = with("fcfs", 1);
   options.scheduler.drain_limit = 10ms;
