@@ -73,6 +73,9 @@ typedef struct rubato_task_attributes {
   uint64_t trace;        // an identity to hand on, for rubato_task_trace
   rubato_cancellation* cancellation;  // null = none; the task holds it until its end
   uint32_t detached;
+  // 1 = part of work that was accepted before: neither max_tasks nor a stop that still waits
+  // refuses it. If the stop is over, it does not run.
+  uint32_t is_continuation;
 } rubato_task_attributes;
 
 // Set the defaults; `size` is sizeof *options, or sizeof *attributes. Any thread.

@@ -99,6 +99,9 @@ struct TaskAttributes {
   uint64_t trace = 0;       // an identity that its own tasks inherit
   std::optional<Cancellation> cancellation{};
   bool detached = false;    // nothing is inherited from the task that submits it
+  // Part of work that was accepted before: neither max_tasks nor a stop that still waits refuses
+  // it.
+  bool is_continuation = false;
 };
 
 struct ExecutorOptions {
@@ -233,6 +236,7 @@ inline rubato_task_attributes c_of(const TaskAttributes& attributes) {
   c.trace = attributes.trace;
   c.cancellation = attributes.cancellation ? attributes.cancellation->c() : nullptr;
   c.detached = attributes.detached ? 1 : 0;
+  c.is_continuation = attributes.is_continuation ? 1 : 0;
   return c;
 }
 

@@ -61,6 +61,7 @@ bool read(const rubato_task_attributes* given, TaskAttributes& to) {
   to.trace = known->trace;
   to.cancellation = from_c(known->cancellation);
   to.detached = known->detached != 0;
+  to.is_continuation = known->is_continuation != 0;
   return true;
 }
 

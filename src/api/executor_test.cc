@@ -190,6 +190,25 @@ TEST(Executor, a_bound_is_a_refusal_that_is_counted) {
   fits.get();
 }
 
+TEST(Executor, a_continuation_is_refused_neither_by_the_bound_nor_by_a_stop) {
+  ExecutorOptions options = with("fcfs", 1);
+  options.max_tasks = 2;
+  Executor executor = make(options);
+  std::atomic<int> ran{0};
+  const auto one = [&] { ++ran; };
+  {
+    Gate gate(executor);
+    for (int i = 0; i < 200; ++i) EXPECT_TRUE(executor.execute(one, {.is_continuation = true}));
+    EXPECT_FALSE(executor.execute(one));
+    EXPECT_EQ(executor.unfinished(), 201u);
+    executor.stop();
+    EXPECT_TRUE(executor.execute(one, {.is_continuation = true}));
+  }
+  EXPECT_TRUE(executor.join());
+  EXPECT_EQ(ran, 201);
+  EXPECT_TRUE(executor.execute(one, {.is_continuation = true}));  // and never runs
+}
+
 TEST(Executor, a_task_that_is_cancelled_before_its_turn_does_not_run) {
   Executor executor = make(with("fcfs", 1));
   Cancellation cancellation;

@@ -136,7 +136,9 @@ Task* Executor::current_task() {
 
 Task* Executor::reserve(const TaskAttributes& attributes) {
   const PreemptDisableGuard no_preemption;
-  return prepare(datapath_.reserve(), attributes);
+  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation()
+                                                : datapath_.reserve();
+  return prepare(task, attributes);
 }
 
 Task* Executor::try_reserve(const TaskAttributes& attributes, Nanos& retry_after) {

@@ -40,6 +40,7 @@ struct TaskAttributes {
   uint64_t trace = 0;
   Cancellation* cancellation = nullptr;
   bool detached = false;  // nothing comes from the task that submits it
+  bool is_continuation = false;  // not refused: part of work that was accepted before
 };
 
 // Why run() has returned.
@@ -56,7 +57,8 @@ class Executor final : private Application {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Null = refused, and counted: there are max_tasks already, or the executor stops.
+  // Null = refused, and counted: there are max_tasks already, or the executor stops; memory only
+  // refuses a continuation.
   Task* reserve(const TaskAttributes& attributes);
   // Also refuses while every worker refuses tasks that have waited too long (Overload::kAqm);
   // `retry_after` then says how long to wait.

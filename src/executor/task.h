@@ -76,6 +76,7 @@ struct Task : Request {
   Cancellation* cancellation = nullptr;
   uint64_t trace = 0;
   Task* next_in_list = nullptr;
+  bool beyond_bound = false;  // the pool's
 
   // Tells the end, once.
   void tell(TaskOutcome outcome, Nanos wait = {}) {

@@ -35,6 +35,12 @@ Task* TaskDatapath::reserve() {
   return task;
 }
 
+Task* TaskDatapath::reserve_continuation() {
+  Task* task = pool_.take_beyond();
+  if (task == nullptr) turned_away_.fetch_add(1, std::memory_order_relaxed);
+  return task;
+}
+
 void TaskDatapath::discard(Task& task) {
   task.end(TaskOutcome::kRefused);
   pool_.give_back(task);

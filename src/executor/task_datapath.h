@@ -29,6 +29,8 @@ class TaskDatapath final : public Datapath {
   // A task without a closure; null, and counted, if as many as there may be are out, or the
   // executor stops.
   Task* reserve();
+  // Part of work that was accepted before: neither the bound nor a stop refuses it.
+  Task* reserve_continuation();
   void submit(Task& task) { choose().submit(task); }
   // Instead of submit.
   void discard(Task& task);

@@ -8,6 +8,7 @@
 // blocks.
 #pragma once
 
+#include "policy/archetype.h"
 #include "runtime/live_host.h"
 #include "runtime/runtime_state.h"
 
