@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: coverage soak emulators setup clean
+.PHONY: deb coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -26,6 +26,7 @@ help:
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
+	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
 	@echo 'make emulators   the kernel modules, in QEMU and Bochs (the first time minutes and 250 MB)'
@@ -63,6 +64,9 @@ bench: setup
 
 multicore: build
 	@python3 bench/multicore.py $(if $(QUICK),--quick) $(if $(FORCE),--force)
+
+deb: setup
+	@tools/deb.sh
 
 docs: setup
 	@mkdir -p build/docs

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Debian packages: they are built twice, byte for byte alike, lintian has nothing to say, and
+what is in them works."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 7000
+PACKAGES = ("rubato", "librubato0.2", "librubato-dev", "rubato-doc")
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False,
+                          timeout=LIMIT_S, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command} -> {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+@unittest.skipUnless(shutil.which("dh") and shutil.which("lintian"), "no debhelper, no lintian")
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        run(ROOT / "tools/deb.sh", "--twice")
+        cls.root = Path(tempfile.mkdtemp(prefix="packages"))
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        for name in PACKAGES:
+            (package,) = (ROOT / "build/deb").glob(f"{name}_*.deb")
+            run("dpkg-deb", "--extract", package, cls.root)
+        (cls.libraries,) = (cls.root / "usr/lib").glob("*-linux-gnu")
+        cls.environment = {**os.environ, "LD_LIBRARY_PATH": str(cls.libraries)}
+
+    def test_the_program_simulates_and_has_its_pages(self):
+        program = self.root / "usr/bin/rubato"
+        self.assertIn("synergy", run(program, "policies", env=self.environment))
+        for page in ("rubato.1.gz", "rubato-serve-kv.1.gz"):
+            self.assertTrue((self.root / "usr/share/man/man1" / page).exists(), page)
+        self.assertTrue((self.root / "lib/systemd/system/rubato.service").exists())
+
+    def test_a_program_builds_against_the_headers_and_serves(self):
+        program = self.root / "own_sockets"
+        run("c++", "-std=c++20", "-O1", ROOT / "examples/own_sockets.cc", "-o", program,
+            "-I", self.root / "usr/include", "-L", self.libraries, "-lrubato")
+        with subprocess.Popen([program], env=self.environment, stdout=subprocess.PIPE,
+                              text=True) as server:
+            try:
+                port = int(server.stdout.readline().split()[-1])
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                    client.sendall(b"hello\n")
+                    self.assertEqual(client.makefile().readline(), "hello\n")
+            finally:
+                server.terminate()
+            self.assertEqual(server.wait(60), 0)
+
+    def test_the_documents_are_there(self):
+        documents = self.root / "usr/share/doc/rubato-doc"
+        self.assertTrue((documents / "html/index.html").exists())
+        self.assertTrue((documents / "examples/own_sockets.cc").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
