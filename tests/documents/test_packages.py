@@ -59,7 +59,7 @@ class Packages(unittest.TestCase):
             self.assertEqual(server.wait(60), 0)
 
     def test_the_documents_are_there(self):
-        documents = self.root / "usr/share/doc/rubato-doc"
+        documents = self.root / "usr/share/doc/rubato"
         self.assertTrue((documents / "html/index.html").exists())
         self.assertTrue((documents / "examples/own_sockets.cc").exists())
 
