@@ -404,6 +404,14 @@ TEST(ExecutorInALoop, runs_on_its_callers_thread_when_the_descriptor_says_so) {
   EXPECT_FALSE(is_readable(executor));
 }
 
+TEST(ExecutorInALoop, the_descriptor_of_a_new_one_says_run) {
+  Executor executor = make(in_loop());
+  auto first = executor.submit([] { return 1; });
+  ASSERT_TRUE(is_readable(executor));
+  while (executor.run(1ms) != rubato::LoopState::kIdle) continue;
+  EXPECT_EQ(first.get(), 1);
+}
+
 TEST(ExecutorInALoop, a_long_task_gives_the_loop_back_and_lets_others_pass) {
   Executor executor = make(in_loop());
   std::atomic<bool> goes_on{true};

@@ -15,7 +15,9 @@ namespace rubato {
 
 class LoopQueue final : public TaskQueue {
  public:
-  LoopQueue(TaskPool& pool, IdleQueues& idle) : TaskQueue(0, pool, idle) {}
+  // The worker begins with the first run. It has not waited before, so that no submission would
+  // signal.
+  LoopQueue(TaskPool& pool, IdleQueues& idle) : TaskQueue(0, pool, idle) { signal(); }
 
   // Readable while the executor is to be run: tasks came, or some are left of the last time.
   int fd() const { return event(); }
