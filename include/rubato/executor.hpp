@@ -225,8 +225,8 @@ struct Promised {
 };
 
 inline rubato_task_attributes c_of(const TaskAttributes& attributes) {
-  rubato_task_attributes c;
-  rubato_task_attributes_init(&c, sizeof c);
+  rubato_task_attributes c{};
+  c.struct_size = sizeof c;
   c.type = attributes.type;
   c.is_long = attributes.is_long ? 1 : 0;
   c.priority = attributes.priority;

@@ -46,22 +46,31 @@ rubato::Cancellation* from_c(rubato_cancellation* c) {
   return reinterpret_cast<rubato::Cancellation*>(c);
 }
 
-// False: the attributes ask for something that this library does not know.
+void copy(const rubato_task_attributes& from, TaskAttributes& to) {
+  to.type = from.type;
+  to.is_long = from.is_long != 0;
+  to.priority = static_cast<uint8_t>(std::min(from.priority, rubato::limits::kPriorityLevels - 1));
+  to.control = from.is_control != 0;
+  to.deadline = Nanos(from.deadline_ns);
+  to.expected_service = Nanos(from.expected_ns);
+  to.trace = from.trace;
+  to.cancellation = from_c(from.cancellation);
+  to.detached = from.detached != 0;
+  to.is_continuation = from.is_continuation != 0;
+}
+
+// The attributes of a caller that was compiled with another library. False: they ask for something
+// that this one does not know.
+[[gnu::noinline]] bool read_other(const rubato_task_attributes* given, TaskAttributes& to) {
+  auto known = rubato::api::read_versioned(given, rubato_task_attributes{}, "attributes");
+  if (known.ok()) copy(*known, to);
+  return known.ok();
+}
+
 bool read(const rubato_task_attributes* given, TaskAttributes& to) {
   if (given == nullptr) return true;
-  auto known = rubato::api::read_versioned(given, rubato_task_attributes{}, "attributes");
-  if (!known.ok()) return false;
-  to.type = known->type;
-  to.is_long = known->is_long != 0;
-  to.priority = static_cast<uint8_t>(
-      std::min(known->priority, rubato::limits::kPriorityLevels - 1));
-  to.control = known->is_control != 0;
-  to.deadline = Nanos(known->deadline_ns);
-  to.expected_service = Nanos(known->expected_ns);
-  to.trace = known->trace;
-  to.cancellation = from_c(known->cancellation);
-  to.detached = known->detached != 0;
-  to.is_continuation = known->is_continuation != 0;
+  if (given->struct_size != sizeof *given) [[unlikely]] return read_other(given, to);
+  copy(*given, to);
   return true;
 }
 
