@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "mechanism/clock/clock.h"
 #include "runtime/overload_exposition.h"
+#include "runtime/shutdown.h"
 
 namespace rubato {
 namespace {
@@ -142,6 +143,7 @@ void Housekeeper::look_for_stop() {
 void Housekeeper::look_at_traffic() {
   const RuntimeStats before = std::exchange(requests_, runtime_.stats());
   const DatapathStats flows = std::exchange(flows_, datapath_.stats());
+  look_for_changes(before);
   if (requests_.requests > before.requests) {
     log_line(LogLevel::kDebug, LogEvent::kState, "requests were served",
              {{"requests", requests_.requests - before.requests},
@@ -165,6 +167,19 @@ void Housekeeper::look_at_traffic() {
   if (turned_away + unread + too_much == 0) return;
   log_line(LogLevel::kWarning, LogEvent::kConnections, "connections were refused or closed",
            {{"refused", turned_away}, {"replies_unread", unread}, {"request_too_large", too_much}});
+}
+
+void Housekeeper::look_for_changes(const RuntimeStats& before) const {
+  if (requests_.changes > before.changes) {
+    log_line(LogLevel::kInfo, LogEvent::kReload, "the scheduler has changed",
+             {{"policy", runtime_.options().policy}, {"changes", requests_.changes}});
+  }
+  if (requests_.changes_given_up > before.changes_given_up) {
+    log_line(LogLevel::kWarning, LogEvent::kReload,
+             "the scheduler stays as it was: requests took too long to wait for",
+             {{"policy", runtime_.options().policy},
+              {"limit_ms", millis(Shutdown::kHoldLimit)}});
+  }
 }
 
 void Housekeeper::look_for_stalls(const std::vector<WorkerActivity>& workers) {

@@ -59,6 +59,7 @@ class Housekeeper {
   void look();
   void look_for_stop();
   void look_at_traffic();
+  void look_for_changes(const RuntimeStats& before) const;
   void look_for_stalls(const std::vector<WorkerActivity>& workers);
   void beat(const std::vector<WorkerActivity>& workers) const;
   std::string name_of_type(uint32_t type) const;

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include "base/name_list.h"
 #include "base/option_text.h"
 #include "mechanism/clock/clock.h"
+#include "policy/aliases.h"
 #include "process/serving.h"
 
 namespace rubato::kv {
@@ -21,11 +24,22 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-// Can the option change while the runtime runs? Credits have the target delay fixed.
-bool is_live(std::string_view name, const SchedulerOptions& options) {
-  if (name == "drain-limit") return true;
-  const bool of_refusals = name.starts_with("target-delay") || name.starts_with("overload-");
-  return of_refusals && options.refuses_late();
+// Reads the option of that name ("target-delay"). One with settings of its own gets all anew.
+Status read(std::string_view name, std::string_view value, SchedulerOptions& options) {
+  Status read = Error{"no such option"};
+  SchedulerOptions::visit(options, [&]<class T>(const OptionInfo& info, T& field) {
+    if (with_dashes(info.name) != name) return;
+    if constexpr (std::is_same_v<T, OptionSettings>) {
+      field.clear();
+      read = Done{};
+      for (const std::string& setting : split(std::string(value), ' ')) {
+        if (read.ok() && !setting.empty()) read = read_option(info, setting, field);
+      }
+    } else {
+      read = read_option(info, value, field);
+    }
+  });
+  return read;
 }
 
 }  // namespace
@@ -77,39 +91,30 @@ void KvServices::reset() {
   }
 }
 
-// The options as they are in force.
-SchedulerOptions KvServices::options() const {
-  SchedulerOptions options = runtime_.options();
-  options.drain_limit = runtime_.settings().drain_limit();
-  options.refusal_rule = runtime_.settings().refusal_rule();
-  return options;
-}
-
 ServerControl::Lines KvServices::scheduler_options() {
   Lines lines;
-  for (const OptionDescription& option : describe<SchedulerOptions>(options())) {
-    if ((option.hosts & kServe) == 0 || option.kind == "settings") continue;
+  for (const OptionDescription& option :
+       describe<SchedulerOptions>(runtime_.scheduler_options())) {
+    if ((option.hosts & kServe) == 0) continue;
     lines.emplace_back(with_dashes(option.name), option.default_value);
   }
   return lines;
 }
 
-Result<std::string> KvServices::set_scheduler_option(std::string_view name, std::string_view value,
-                                                     bool in_force) {
-  if (!is_live(name, runtime_.options())) return Error{"takes a restart"};
-  SchedulerOptions changed = options();
-  std::string canonical;
-  Status read = Done{};
-  SchedulerOptions::visit(changed, [&](const OptionInfo& info, auto& field) {
-    if (with_dashes(info.name) != name) return;
-    read = read_option(info, value, field);
-    canonical = describe_option(info, field).default_value;
-  });
-  if (!read.ok()) return Error{read.error()};
-  if (!in_force) return canonical;
-  runtime_.settings().set_drain_limit(changed.drain_limit);
-  runtime_.settings().set_refusal_rule(changed.refusal_rule);
-  return canonical;
+// The settings of a policy, or of an allocator of cores, do not outlive it.
+Status KvServices::set_scheduler_options(const Lines& wanted) {
+  SchedulerOptions options = runtime_.scheduler_options();
+  const std::string policy = options.policy;
+  const std::string cores = options.cores;
+  for (const auto& [name, value] : wanted) {
+    if (name == "policy" && policy_called(value) != policy) options.policy_settings.clear();
+    if (name == "cores" && value != cores) options.cores_settings.clear();
+  }
+  for (const auto& [name, value] : wanted) {
+    const Status is_right = read(name, value, options);
+    if (!is_right.ok()) return Error{name + ": " + is_right.error()};
+  }
+  return runtime_.change(options);
 }
 
 ServerControl::Lines KvServices::scheduler_info() {

@@ -41,9 +41,10 @@ class KvServices final : public LatencySource, public ServerControl {
   Lines scheduler_info() override;
   Lines overload_info() override;
   Lines scheduler_options() override;
-  Result<std::string> set_scheduler_option(std::string_view name, std::string_view value,
-                                           bool in_force) override;
-  void set_slow_threshold(Nanos threshold) override { runtime_.set_slow_threshold(threshold); }
+  Status set_scheduler_options(const Lines& wanted) override;
+  void set_slow_threshold(Nanos threshold) override {
+    runtime_.settings().set_slow_threshold(threshold);
+  }
   void set_max_flows(uint32_t flows) override { datapath_.set_max_flows(flows); }
   void set_idle_timeout(Nanos limit) override { datapath_.set_idle_timeout(limit); }
   bool run_aside(std::function<void()> work) override { return aside_.run(std::move(work)); }
@@ -57,7 +58,6 @@ class KvServices final : public LatencySource, public ServerControl {
   };
 
   void expire_keys();
-  SchedulerOptions options() const;
 
   Runtime& runtime_;
   TcpDatapath& datapath_;

@@ -72,25 +72,51 @@ Status Reloader::load(CommandLine& command, ServeProgram& fresh) const {
   return load_options(command, fresh);
 }
 
-bool Reloader::put_in_force(const std::string& option, const std::string& text,
-                            const ServeProgram& loaded) {
+void Reloader::can_apply_together(const std::vector<std::string>& options, ApplyAll apply) {
+  together_.insert(options.begin(), options.end());
+  apply_together_ = std::move(apply);
+}
+
+bool Reloader::note(const std::string& option, const std::string& text, const Status& applied) {
   std::string& before = in_force_[option];
   const std::string change = is_secret(option)
                                  ? "--" + option + " has changed"
                                  : "--" + option + ": " + shown(text) + " in place of " +
                                        shown(before);
-  const auto live = live_.find(option);
-  if (live == live_.end()) {
-    log_line(LogLevel::kWarning, LogEvent::kReload, change + " takes a restart");
-    return false;
-  }
-  if (Status applied = live->second(loaded); !applied.ok()) {
+  if (!applied.ok()) {
     log_line(LogLevel::kError, LogEvent::kReload, change + " is not possible: " + applied.error());
     return false;
   }
   log_line(LogLevel::kInfo, LogEvent::kReload, change);
   before = text;
   return true;
+}
+
+int Reloader::put_in_force(const Texts& changes, const ServeProgram& loaded) {
+  int done = 0;
+  for (const auto& [option, text] : changes) {
+    if (together_.contains(option)) continue;
+    const auto live = live_.find(option);
+    if (live != live_.end()) {
+      done += note(option, text, live->second(loaded)) ? 1 : 0;
+      continue;
+    }
+    log_line(LogLevel::kWarning, LogEvent::kReload,
+             "--" + option + ": " + shown(text) + " in place of " + shown(in_force_[option]) +
+                 " takes a restart");
+  }
+  return done;
+}
+
+int Reloader::put_together_in_force(const Texts& changes, const ServeProgram& loaded) {
+  std::vector<std::string> options;
+  for (const auto& [option, _] : changes) {
+    if (together_.contains(option)) options.push_back(option);
+  }
+  if (options.empty()) return 0;
+  const Status applied = apply_together_(loaded, options);
+  for (const std::string& option : options) note(option, changes.at(option), applied);
+  return applied.ok() ? static_cast<int>(options.size()) : 0;
 }
 
 void Reloader::reload() {
@@ -105,12 +131,12 @@ void Reloader::reload() {
     log_line(LogLevel::kError, LogEvent::kReload, loaded.error() + "; everything stays as it was");
     return;
   }
-  int done = 0;
-  int left = 0;
+  Texts changes;
   for (const auto& [option, text] : texts_of(command.line())) {
-    if (text == in_force_[option]) continue;
-    ++(put_in_force(option, text, *fresh) ? done : left);
+    if (text != in_force_[option]) changes[option] = text;
   }
+  const int done = put_in_force(changes, *fresh) + put_together_in_force(changes, *fresh);
+  const int left = static_cast<int>(changes.size()) - done;
   for (const Apply& apply : always_) {
     if (Status applied = apply(*fresh); !applied.ok()) {
       log_line(LogLevel::kError, LogEvent::kReload, applied.error());

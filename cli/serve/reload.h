@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,12 @@ class Reloader {
   // The option ("log-level") can be changed while the server runs.
   void can_apply(const std::string& option, Apply apply) { live_[option] = std::move(apply); }
 
+  // The same for options that go together: `apply` gets the names of all that have changed, and
+  // puts all of them in force or none.
+  using ApplyAll =
+      std::function<Status(const ServeProgram& loaded, const std::vector<std::string>& options)>;
+  void can_apply_together(const std::vector<std::string>& options, ApplyAll apply);
+
   // Called at each reload whose options are right, after what has changed is in force.
   void each_time(Apply apply) { always_.push_back(std::move(apply)); }
 
@@ -45,15 +52,19 @@ class Reloader {
   using Texts = std::map<std::string, std::string>;
 
   Status load(CommandLine& command, ServeProgram& fresh) const;
-  // True if the option is in force now.
-  bool put_in_force(const std::string& option, const std::string& text,
-                    const ServeProgram& loaded);
+  // Each returns how many of the changes are in force now.
+  int put_in_force(const Texts& changes, const ServeProgram& loaded);
+  int put_together_in_force(const Texts& changes, const ServeProgram& loaded);
+  // Logs what became of the change; true = it is in force.
+  bool note(const std::string& option, const std::string& text, const Status& applied);
 
   const GivenOptions given_;
   const ServeProgram& program_;
   Texts in_force_;  // the options and their values
   LogOptions log_;  // likewise
   std::map<std::string, Apply> live_;
+  std::set<std::string> together_;
+  ApplyAll apply_together_;
   std::vector<Apply> always_;
 };
 

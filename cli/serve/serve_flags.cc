@@ -98,13 +98,6 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
   return resolve_recording(command, o);
 }
 
-std::string text_of(const SchedulerOptions& options, std::string_view name) {
-  for (const OptionDescription& option : describe<SchedulerOptions>(options)) {
-    if (flag_of(option.name).substr(2) == name) return option.default_value;
-  }
-  return "";
-}
-
 Error option_error(const std::string& message) {
   const size_t end = message.find(": ");
   const std::string name = message.substr(0, end);

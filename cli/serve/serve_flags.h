@@ -43,14 +43,6 @@ Status finish_serve_options(CommandLine& command, ServeOptions& options);
 // The preemption mechanism, for the start line: "preempt checkpoint (auto)".
 std::string preemption_text(const ServeOptions& options);
 
-// The options of the scheduler that a running server can change; those of refusals with --overload
-// aqm only.
-inline constexpr std::array kLiveSchedulerOptions{
-    "drain-limit",   "target-delay",       "target-delay-long", "overload-patience",
-    "overload-calm", "overload-calm-idle", "overload-budget"};
-// The value of one of them.
-std::string text_of(const SchedulerOptions& options, std::string_view name);
-
 // Turns a message of Runtime::create, which names a field, into one that names the option:
 // "max_fibers: ..." becomes "--max-fibers: ...".
 Error option_error(const std::string& message);

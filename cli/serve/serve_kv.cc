@@ -285,14 +285,6 @@ void apply_live(Reloader& reloader, kv::Server& server) {
             [](Loaded loaded) { return std::to_string(loaded.kv.slowlog_max_len); });
   by_config("max-connections", "maxclients",
             [](Loaded loaded) { return std::to_string(loaded.options().server.max_connections); });
-  for (const char* option : kLiveSchedulerOptions) {
-    reloader.can_apply(option, [&server, option](const ServeProgram& loaded) -> Status {
-      const std::string value = text_of(loaded.options().runtime, option);
-      const std::array<std::string_view, 2> pair{option, value};
-      const std::string refused = server.config().set(pair);
-      return refused.empty() ? Status(Done{}) : Error{refused};
-    });
-  }
   by_config("idle-timeout", "timeout", [](Loaded loaded) {
     return std::to_string(std::llround(loaded.options().server.idle_timeout.seconds()));
   });
@@ -337,6 +329,7 @@ int KvCommand::serve(Reloader& reloader) {
   kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission);
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
+  reload_scheduler(reloader, **runtime);
   if (tls_server != nullptr) serve_tls(command, reloader);
   options().serving.announcement = announcement(command, **datapath);
   options().serving.trouble = [&store = **engine] {

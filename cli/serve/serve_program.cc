@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/serve_program.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "base/option_text.h"
 #include "cli/common/config_file.h"
+#include "cli/common/scheduler_flags.h"
 #include "datapath/loopback.h"
 #include "process/handed_over.h"
 #include "runtime/runtime.h"
@@ -50,6 +56,24 @@ Status open_log(const LogOptions& log) {
 Status load_options(CommandLine& command, ServeProgram& program) {
   Status loaded = finish_serve_options(command, program.options());
   return loaded.ok() ? program.check() : loaded;
+}
+
+void reload_scheduler(Reloader& reloader, Runtime& runtime) {
+  std::vector<std::string> flags;
+  for (const OptionDescription& option : describe<SchedulerOptions>()) {
+    if ((option.hosts & kServe) == 0 || std::string_view(option.name) == "workers") continue;
+    flags.push_back(flag_of(option.name).substr(2));
+  }
+  reloader.can_apply_together(flags, [&runtime](const ServeProgram& loaded,
+                                                const std::vector<std::string>& changed) -> Status {
+    SchedulerOptions options = runtime.scheduler_options();
+    for (std::string name : changed) {
+      std::replace(name.begin(), name.end(), '-', '_');
+      copy_option<SchedulerOptions>(loaded.options().runtime, name, options);
+    }
+    const Status applied = runtime.change(options);
+    return applied.ok() ? applied : option_error(applied.error());
+  });
 }
 
 int refuse(const ServeProgram& program, int status, const std::string& message) {

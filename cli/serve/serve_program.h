@@ -10,6 +10,7 @@
 
 #include "cli/serve/reload.h"
 #include "cli/serve/serve_flags.h"
+#include "runtime/runtime.h"
 
 namespace rubato::cli {
 
@@ -38,6 +39,9 @@ Status load_options(CommandLine& command, ServeProgram& program);
 
 // After the parse. Returns the exit status.
 int run_program(CommandLine& command, ServeProgram& program);
+
+// Has reloads change the scheduler's options while `runtime` serves.
+void reload_scheduler(Reloader& reloader, Runtime& runtime);
 
 // Tells why the program cannot serve, and returns `status`.
 int refuse(const ServeProgram& program, int status, const std::string& message);

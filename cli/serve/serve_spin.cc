@@ -47,22 +47,10 @@ class SpinCommand final : public ServeProgram {
 // The options that a running server can change.
 void apply_live(Reloader& reloader, Runtime& runtime, TcpDatapath* tcp) {
   reloader.can_apply("log-slow", [&runtime](const ServeProgram& loaded) -> Status {
-    runtime.set_slow_threshold(loaded.options().log.slow_threshold());
+    runtime.settings().set_slow_threshold(loaded.options().log.slow_threshold());
     return Done{};
   });
-  for (const char* option : kLiveSchedulerOptions) {
-    reloader.can_apply(option, [&runtime, option](const ServeProgram& loaded) -> Status {
-      const SchedulerOptions& options = loaded.options().runtime;
-      if (std::string_view(option) == "drain-limit") {
-        runtime.settings().set_drain_limit(options.drain_limit);
-      } else if (runtime.options().refuses_late()) {
-        runtime.settings().set_refusal_rule(options.refusal_rule);
-      } else {
-        return Error{"takes a restart without --overload aqm"};
-      }
-      return Done{};
-    });
-  }
+  reload_scheduler(reloader, runtime);
   if (tcp == nullptr) return;
   reloader.can_apply("max-connections", [tcp](const ServeProgram& loaded) -> Status {
     tcp->set_max_flows(loaded.options().server.max_connections);

@@ -252,8 +252,12 @@ OptionDescription describe_option(const OptionInfo& info, const std::string& val
   return {info.name, info.help, "text", "", "", value, info.hosts, {}};
 }
 
-OptionDescription describe_option(const OptionInfo& info, const OptionSettings&) {
-  return {info.name, info.help, "settings", "", "", "", info.hosts, {}};
+OptionDescription describe_option(const OptionInfo& info, const OptionSettings& value) {
+  std::string settings;
+  for (const auto& [name, setting] : value) {
+    settings += (settings.empty() ? "" : " ") + name + "=" + setting;
+  }
+  return {info.name, info.help, "settings", "", "", std::move(settings), info.hosts, {}};
 }
 
 namespace internal {

@@ -29,7 +29,7 @@ struct OptionDescription {
   const char* name = nullptr;
   const char* help = nullptr;
   // "time", "size", "whole number", "whole number or none", "number", "flag", "choice", "text" or
-  // "settings"
+  // "settings" (name=value, with spaces between them)
   std::string kind;
   std::string low;   // as a value that would be accepted: "100ns"; empty where there is no order
   std::string high;
@@ -150,6 +150,19 @@ std::vector<OptionDescription> describe(typename P::Config config = {}) {
     options.push_back(describe_option(info, field));
   });
   return options;
+}
+
+// Gives `to` the option of that name as `from` has it; nothing, if P has none.
+template <class P>
+void copy_option(typename P::Config from, std::string_view name, typename P::Config& to) {
+  visit_options<P>(to, [&]<class T>(const OptionInfo& mine, T& field) {
+    if (mine.name != name) return;
+    visit_options<P>(from, [&]<class U>(const OptionInfo& theirs, U& value) {
+      if constexpr (std::is_same_v<T, U>) {
+        if (theirs.name == name) field = value;
+      }
+    });
+  });
 }
 
 }  // namespace rubato

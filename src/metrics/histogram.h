@@ -164,6 +164,26 @@ class SharedHistogram {
       cells->max_ns.store(ns, std::memory_order_relaxed);
   }
 
+  // The writing thread only: records what `other` holds.
+  void add(const SharedHistogram& other) {
+    const Cells* more = other.cells_.load(std::memory_order_acquire);
+    if (more == nullptr) return;
+    prepare();
+    Cells& cells = *cells_.load(std::memory_order_relaxed);
+    const auto add_to = [](auto& to, const auto& from) {
+      to.store(to.load(std::memory_order_relaxed) + from.load(std::memory_order_relaxed),
+               std::memory_order_relaxed);
+    };
+    for (size_t i = 0; i < buckets::kCount; ++i) add_to(cells.counts[i], more->counts[i]);
+    add_to(cells.overflow, more->overflow);
+    add_to(cells.sum_ns, more->sum_ns);
+    const auto take = [](auto& to, uint64_t value) { to.store(value, std::memory_order_relaxed); };
+    take(cells.min_ns, std::min(cells.min_ns.load(std::memory_order_relaxed),
+                                more->min_ns.load(std::memory_order_relaxed)));
+    take(cells.max_ns, std::max(cells.max_ns.load(std::memory_order_relaxed),
+                                more->max_ns.load(std::memory_order_relaxed)));
+  }
+
   // Any thread. min, max and mean may be a few records apart from the counts.
   Histogram snapshot() const {
     Histogram copy;

@@ -41,6 +41,8 @@ struct RefusalSettings {
   int64_t long_waits = kServicesToWait;
   Nanos longest_retry = Nanos::seconds(1);
 
+  bool operator==(const RefusalSettings&) const = default;
+
   bool tells_long() const { return target_delay_long > Nanos(); }
   Nanos target_of(bool is_long) const {
     return is_long && tells_long() ? target_delay_long : target_delay;

@@ -5,9 +5,9 @@
 
 namespace rubato {
 
-void FiberScheduler::prepare() {
-  running_ = pool_.make(entry_, runtime_);
-  RUBATO_CHECK(running_ != nullptr);
+bool FiberScheduler::prepare() {
+  if (running_ == nullptr) running_ = pool_.make(entry_, runtime_);
+  return running_ != nullptr;
 }
 
 void FiberScheduler::attach() {

@@ -61,8 +61,8 @@ class FiberScheduler {
         asynchronous_(is_asynchronous(mechanism)) {}
 
   // Makes the fiber that run() begins with. Called for all workers before the first of them runs:
-  // preempted requests may need all the others.
-  void prepare();
+  // preempted requests may need all the others. Again: nothing. False: there is no memory.
+  bool prepare();
 
   // Called on the worker's thread, before run() and after it.
   void attach();

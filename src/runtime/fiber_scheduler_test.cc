@@ -77,7 +77,7 @@ class FiberSchedulerTest : public ::testing::Test {
 };
 
 TEST_F(FiberSchedulerTest, a_request_is_known_only_when_its_fiber_was_left) {
-  fibers_.prepare();
+  ASSERT_TRUE(fibers_.prepare());
   fibers_.attach();
   fibers_.run();
   fibers_.detach();

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,7 @@ class IdleLoop {
   [[gnu::noinline]] Request* idle() {
     const Instant at = context_.step();
     intake_.help_stuck();
+    if (context_.held()) [[unlikely]] return nap();
     // The workers of another group may all be running long requests.
     if constexpr (kManages<P>) context_.shared.managers.step_all(at);
     if (!context_.shared.cores.is_guaranteed(context_.id)) {
@@ -58,10 +61,21 @@ class IdleLoop {
   static constexpr Nanos kWatchfulSleep = Nanos::millis(2);
   static constexpr Nanos kDrainingSleep = Nanos::millis(1);
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
+  static constexpr std::chrono::microseconds kHeldNap{50};
 
   // Nobody wakes a worker when a poll or a sweep ends what was last in flight.
   Nanos longest_sleep() const {
     return context_.shared.shutdown.running() ? kQuietSleep : kDrainingSleep;
+  }
+
+  // While nothing is taken in, arrivals end no sleep: the worker would find them again and again.
+  [[gnu::noinline]] Request* nap() {
+    Request* found = last_look();
+    if (found != nullptr) return found;
+    context_.note_sleep();
+    std::this_thread::sleep_for(kHeldNap);
+    context_.note_awake();
+    return nullptr;
   }
 
   // Sleeps until a request arrives, or another thread has queued a request that this worker may

@@ -63,8 +63,9 @@ class Intake {
   // Takes in one burst from this worker's queue or from another's. Returns the number of requests.
   uint32_t ingest(DatapathQueue& from) {
     std::array<Request*, limits::kBurst> burst;
-    const uint32_t n = from.poll(burst);
+    const uint32_t n = context_.held() ? 0 : from.poll(burst);
     RUBATO_DCHECK(n <= burst.size());
+    if (n > 0) context_.stats.taken_in += n;
     if (context_.shared.options.refuses_late()) context_.step();
     queued_ = 0;
     called_help_ = false;

@@ -77,18 +77,18 @@ class LivePlatform {
     request.close_after |= request.cancelled && request.refusal == Refusal::kAbandoned;
     context_.current.end_request();
     sched::Replied<Request> replied;
-    replied.next = request.datapath->finish(request);
+    replied.next = finish(request);
     if (replied.next == nullptr) replied.cost = context_.step() - handled;
     replied.lost = context_.meter.replied(replied.cost, now());
     return replied;
   }
   Request* refuse(Request& request) {
     request.session->refuse(request);
-    return request.datapath->finish(request);
+    return finish(request);
   }
   Request* answer(Request& request) {
     request.session->answer(request);
-    return request.datapath->finish(request);
+    return finish(request);
   }
   void flush(Request& request) { request.datapath->flush(request); }
 
@@ -115,7 +115,7 @@ class LivePlatform {
   // Counters.
   void note_arrived(const Request& request) {
     if (!request.control) ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
-    ArrivalSlots* const arrivals = context_.arrivals.get();
+    ArrivalSlots* const arrivals = context_.arrivals;
     if (arrivals == nullptr) return;
     request.control ? arrivals->note_control() : arrivals->note(request.arrived);
   }
@@ -162,13 +162,19 @@ class LivePlatform {
       stats().of_class(request.job_class).add(waited, service);
     }
     RuntimeState<P>& shared = context_.shared;
-    if (latency.count() < shared.slow_threshold_ns.load(std::memory_order_relaxed)) return;
+    if (latency < shared.settings.slow_threshold()) return;
     const auto blocker = context_.meter.blocker(request.arrived, request.started);
     shared.application.slow(request, {latency - service, service, request.preemptions,
                                       blocker.type, blocker.held});
   }
 
  private:
+  // The next of its flow, which the worker has from here; null = there is none.
+  Request* finish(Request& request) {
+    Request* const next = request.datapath->finish(request);
+    if (next == nullptr) ++stats().given_back;
+    return next;
+  }
   // Only a drain past its limit abandons requests of a client that is still there.
   void note_abandoned(const Request& request) {
     if (request.refusal != Refusal::kAbandoned) return;

@@ -14,12 +14,13 @@ namespace rubato {
 namespace {
 
 template <Policy P>
-Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options, std::vector<uint32_t> cpus,
-                                        Datapath& datapath, Application& application) {
+Result<std::unique_ptr<PolicyRuntime>> create(const RuntimeOptions& options,
+                                              std::vector<uint32_t> cpus, HostState& host_state,
+                                              Datapath& datapath, Application& application) {
   Result<typename P::Config> config = read_options<P>(options.policy_settings);
   if (!config) return Error{"set: " + config.error()};
-  return std::unique_ptr<Runtime>(std::make_unique<LiveRuntime<P>>(
-      P(*config), options, std::move(cpus), datapath, application));
+  return std::unique_ptr<PolicyRuntime>(std::make_unique<LiveRuntime<P>>(
+      P(*config), options, std::move(cpus), host_state, datapath, application));
 }
 
 template <Policy P>

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/runtime.h"
+#include "runtime/policy_runtime.h"
 
 namespace rubato {
 
@@ -16,9 +16,10 @@ struct LivePolicy {
   const char* name;
   // Requires options whose bounds have been checked, and a CPU per worker or none. Null = the
   // policy is simulated only.
-  Result<std::unique_ptr<Runtime>> (*create)(const RuntimeOptions& options,
-                                             std::vector<uint32_t> cpus, Datapath& datapath,
-                                             Application& application);
+  Result<std::unique_ptr<PolicyRuntime>> (*create)(const RuntimeOptions& options,
+                                                   std::vector<uint32_t> cpus,
+                                                   HostState& host_state, Datapath& datapath,
+                                                   Application& application);
 };
 
 template <uint32_t kUnit>

@@ -47,9 +47,9 @@ inline sched::CoreOptions core_options(const RuntimeOptions& options) {
 template <Policy P>
 class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
-  LiveWorker(RuntimeState<P>& shared, WorkerId id, uint64_t seed)
+  LiveWorker(RuntimeState<P>& shared, WorkerId id, ArrivalSlots* arrivals, uint64_t seed)
       : CurrentWorker(id, shared.application),
-        context_(shared, *this, seed),
+        context_(shared, *this, arrivals, seed),
         preempter_(shared.options),
         fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
                 shared.options.preempt),
@@ -63,8 +63,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   // For the timer core, to interrupt the worker.
   Preempter& preempter() { return preempter_; }
 
-  // Called before the first worker runs.
-  void prepare() { fibers_.prepare(); }
+  // Called before the first worker runs. False: there is no memory for its stack.
+  bool prepare() { return fibers_.prepare(); }
 
   // The thread's main function: returns when the runtime has stopped. Call detach() when no thread
   // interrupts the worker any more. False: the datapath lends the thread (DatapathQueue::recalls),

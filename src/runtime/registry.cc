@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runtime::create: from a policy's name to its instantiation.
+// PolicyRuntime::make: from a policy's name to its instantiation.
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 #include "runtime/fiber_local.h"
 #include "runtime/idle_cores.h"
 #include "runtime/live_policy.h"
+#include "runtime/policy_runtime.h"
 #include "runtime/runtime.h"
 
 namespace rubato {
@@ -129,8 +130,10 @@ Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Datapath& datapath,
-                                                 Application& application) {
+Result<std::unique_ptr<PolicyRuntime>> PolicyRuntime::make(const RuntimeOptions& given,
+                                                           HostState& host_state,
+                                                           Datapath& datapath,
+                                                           Application& application) {
   Status fits = check_bounds(given, datapath);
   if (!fits.ok()) return Error{fits.error()};
   const auto resolved = resolve_options(given);
@@ -144,7 +147,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& given, Da
     }
     auto cpus = choose_cpus(options);
     if (!cpus.ok()) return Error{cpus.error()};
-    return policy->create(options, std::move(*cpus), datapath, application);
+    return policy->create(options, std::move(*cpus), host_state, datapath, application);
   }
   return Error{"policy: '" + options.policy + "' is not one of " + names_of_live_policies()};
 }

@@ -53,6 +53,8 @@ struct RuntimeStats {
   uint64_t core_parks = 0;         // times a worker gave its core up
   uint64_t core_grants = 0;        // times the allocator gave a core back
   uint64_t core_self_unparks = 0;         // times a parked worker took its core back
+  uint64_t changes = 0;            // of the policy or its options, while the runtime served
+  uint64_t changes_given_up = 0;   // as requests took too long
   std::vector<Nanos> quanta;       // of the last slice, one per worker
   uint64_t fibers = 0;             // made so far, suspended or running
 };
@@ -101,13 +103,18 @@ class Runtime {
   // Any thread, any number of times; safe in a signal handler.
   virtual void stop() = 0;
 
-  // From now on Application::slow is called for requests that took this long. Any thread.
-  virtual void set_slow_threshold(Nanos threshold) = 0;
+  // The runtime serves by other options from soon on: a new policy, other settings, quanta, bounds.
+  // What was taken in by then is answered under the old ones, while other requests wait; if that
+  // takes more than Shutdown::kHoldLimit, the old ones go on, and RuntimeStats::changes_given_up
+  // counts. Fails with one line for options that do not fit, as create does, and for those that a
+  // restart takes: `workers`, `foreign_runtime`, credits. Does not wait for the change. Any thread,
+  // handlers of this runtime too.
+  virtual Status change(const SchedulerOptions& options) = 0;
 
-  // The options that can change while the runtime runs. Any thread.
+  // The options that change at once while the runtime runs. Any thread.
   virtual LiveSettings& settings() const = 0;
 
-  // True between the start of run() and stop(). Any thread.
+  // True until stop(). Any thread.
   virtual bool serving() const = 0;
 
   // One step of the timer core, for PreemptionClock::kEmbedded. One thread at a time.
@@ -136,7 +143,11 @@ class Runtime {
   // The slots of each worker, with RuntimeOptions::record_arrivals; otherwise empty. They live as
   // long as the runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
+  // Those in force; they stay readable as long as the runtime lives.
   virtual const RuntimeOptions& options() const = 0;
+  // The scheduler's among them as they were asked for last, with what settings() has: those of a
+  // change that is underway.
+  virtual SchedulerOptions scheduler_options() const = 0;
 
   // The part of its usual share of connections that the runtime asks load balancers for, in
   // percent, 0 = none (set by AgentPort); kNoWeight = it asks for nothing. Any thread.

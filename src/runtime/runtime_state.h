@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RuntimeState<P>: the state that the contexts of one runtime share: the queues, the published
-// plan, the fibers, and the parts that wake, watch and stop workers. Built before the workers
-// start, in this order; each part says which threads may call it.
+// RuntimeState<P>: the state that the contexts of one runtime share under one policy: the queues,
+// the published plan, the fibers, and the parts that wake, watch and stop workers. Built before the
+// workers start, in this order; each part says which threads may call it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -19,6 +18,8 @@
 #include "runtime/core_control.h"
 #include "runtime/core_looks.h"
 #include "runtime/fiber_pool.h"
+#include "runtime/hold.h"
+#include "runtime/host_state.h"
 #include "runtime/live_settings.h"
 #include "runtime/managers.h"
 #include "runtime/options.h"
@@ -33,7 +34,8 @@ namespace rubato {
 
 template <Policy P>
 struct RuntimeState {
-  RuntimeState(P the_policy, const RuntimeOptions& opts, Datapath& dp, Application& app)
+  RuntimeState(P the_policy, const RuntimeOptions& opts, HostState& host_state, Datapath& dp,
+               Application& app)
       : policy(the_policy),
         options(opts),
         datapath(dp),
@@ -41,9 +43,10 @@ struct RuntimeState {
         shared_state(opts.workers, rubato::managers(the_policy, opts.workers), &dp),
         queues(policy, opts.workers, opts.inbox_capacity, opts.shared_capacity),
         fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
-        slow_threshold_ns(opts.slow_threshold.count()),
-        shutdown(dp, opts.drain_limit),
-        settings(shutdown, opts.refusal_rule),
+        server_loop(host_state.server_loop),
+        shutdown(host_state.shutdown),
+        settings(host_state.settings),
+        hold(opts.workers, worker_stats),
         sleepers(opts.workers),
         cores(rule_of(opts), opts.workers, opts.guaranteed_cores, opts.credits),
         stuck(opts.workers, worker_stats),
@@ -54,12 +57,6 @@ struct RuntimeState {
     for (uint32_t i = 0; i < opts.workers; ++i) {
       control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
     }
-  }
-
-  // Any thread; safe in a signal handler.
-  void ask_to_stop() {
-    shutdown.ask_to_stop();
-    wakeups.wake_all();
   }
 
   const P policy;
@@ -74,10 +71,11 @@ struct RuntimeState {
   // The counters of every worker, filled before the first worker starts.
   std::vector<const WorkerStats*> worker_stats;
   FiberPool fibers;
-  std::atomic<int64_t> slow_threshold_ns;
-  std::function<void()> server_loop;
-  Shutdown shutdown;
-  LiveSettings settings;
+  // HostState's.
+  const std::function<void()>& server_loop;
+  Shutdown& shutdown;
+  LiveSettings& settings;
+  Hold hold;
   Sleepers<> sleepers;
   CoreControl cores;
   StuckWorkers stuck;

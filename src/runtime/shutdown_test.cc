@@ -3,7 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
+#include <vector>
+
+#include "runtime/hold.h"
+#include "runtime/worker_stats.h"
 
 namespace rubato {
 namespace {
@@ -61,6 +66,59 @@ TEST(Shutdown, fails_when_a_request_does_not_end_at_the_limit) {
   EXPECT_FALSE(shutdown.stop_if_drained(now() + kLimit));
   EXPECT_TRUE(shutdown.stop_if_drained(now() + Nanos::seconds(1)));
   EXPECT_TRUE(shutdown.failed());
+}
+
+TEST(Shutdown, a_hold_ends_with_a_change_or_is_given_up) {
+  CountingDatapath datapath;
+  Shutdown shutdown(datapath, kLimit);
+  EXPECT_EQ(shutdown.held(), 0u);
+  ASSERT_TRUE(shutdown.hold());
+  EXPECT_FALSE(shutdown.hold());
+  const uint32_t first = shutdown.held();
+  EXPECT_NE(first, 0u);
+  EXPECT_TRUE(shutdown.serving());
+  EXPECT_FALSE(shutdown.give_up_hold(first, now()));
+  EXPECT_TRUE(shutdown.give_up_hold(first, now() + Shutdown::kHoldLimit));
+  EXPECT_TRUE(shutdown.running());
+  ASSERT_TRUE(shutdown.hold());
+  EXPECT_FALSE(shutdown.end_hold(first));  // what was found then says nothing now
+  EXPECT_TRUE(shutdown.end_hold(shutdown.held()));
+  EXPECT_TRUE(shutdown.changed());
+  shutdown.wait_until_over();
+  shutdown.go_on();
+  EXPECT_TRUE(shutdown.running());
+  EXPECT_EQ(shutdown.holds_given_up(), 1u);
+}
+
+TEST(Shutdown, an_order_to_stop_outlasts_a_change) {
+  CountingDatapath datapath;
+  Shutdown shutdown(datapath, kLimit);
+  ASSERT_TRUE(shutdown.hold());
+  ASSERT_TRUE(shutdown.end_hold(shutdown.held()));
+  shutdown.ask_to_stop();
+  EXPECT_TRUE(shutdown.changed());
+  shutdown.go_on();
+  EXPECT_EQ(shutdown.state(), RunState::kDraining);
+  Shutdown held(datapath, kLimit);
+  ASSERT_TRUE(held.hold());
+  held.ask_to_stop();
+  EXPECT_EQ(held.state(), RunState::kDraining);
+}
+
+// Nothing is left only once every worker sees this hold and has given back all that any took in.
+TEST(Hold, is_empty_when_all_see_it_and_nothing_is_left) {
+  std::array<WorkerStats, 2> workers;
+  const std::vector<const WorkerStats*> stats{&workers[0], &workers[1]};
+  Hold hold(2, stats);
+  workers[0].taken_in += 2;
+  hold.sees({0}, 1);
+  hold.sees({1}, 1);
+  EXPECT_FALSE(hold.is_empty(1));
+  workers[1].given_back += 2;
+  EXPECT_TRUE(hold.is_empty(1));
+  EXPECT_FALSE(hold.is_empty(2));
+  hold.sees({0}, 2);
+  EXPECT_FALSE(hold.is_empty(2));
 }
 
 }  // namespace

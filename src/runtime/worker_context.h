@@ -5,8 +5,6 @@
 // never moves. Worker's thread only, except the counters, which any thread reads.
 #pragma once
 
-#include <memory>
-
 #include "mechanism/clock/clock.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/live_host.h"
@@ -27,7 +25,9 @@ using LiveCore = sched::Core<P, LivePlatform<P>>;
 
 template <Policy P>
 struct WorkerContext {
-  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, uint64_t seed)
+  // `the_arrivals` may be null: they are not recorded.
+  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, ArrivalSlots* the_arrivals,
+                uint64_t seed)
       : shared(the_shared),
         current(the_worker),
         id(the_worker.worker()),
@@ -35,7 +35,7 @@ struct WorkerContext {
              shared.options.workers, shared.worker_stats, shared.shared_state, seed),
         datapath(shared.datapath.queue(id)),
         control(*shared.control[id.value]),
-        arrivals(shared.options.record_arrivals ? std::make_unique<ArrivalSlots>() : nullptr),
+        arrivals(the_arrivals),
         meter(stats) {}
 
   // Reads the clock: the result is the time of the decisions that follow.
@@ -48,14 +48,15 @@ struct WorkerContext {
   bool stopping() {
     const RunState state = shared.shutdown.state();
     if (state == RunState::kRunning) [[likely]] return false;
-    return state == RunState::kStopped || stops();
+    return stops(state);
   }
 
-  // While draining: True = the runtime has stopped by this call.
-  [[gnu::noinline]] bool stops() {
-    if (!shared.shutdown.stop_if_drained(host.now())) return false;
-    shared.wakeups.wake_all();
-    return true;
+  // Takes the worker in nothing now, because the runtime is about to change its policy? If so, the
+  // others know.
+  bool held() {
+    const RunState state = shared.shutdown.state();
+    if (state == RunState::kRunning || state == RunState::kDraining) [[likely]] return false;
+    return sees_hold();
   }
 
   void note_polled() { stats.polled_ns.store(host.now().ns(), std::memory_order_relaxed); }
@@ -78,9 +79,37 @@ struct WorkerContext {
   LiveHost<P> host;
   DatapathQueue& datapath;
   StealQueue<Job*>& control;                     // requests of the control plane
-  const std::unique_ptr<ArrivalSlots> arrivals;  // null = they are not recorded
+  ArrivalSlots* const arrivals;
   WorkerStats stats;
   ServiceMeter meter;
+
+ private:
+  [[gnu::noinline]] bool stops(RunState state) {
+    if (state == RunState::kHeld) return changes();
+    if (state == RunState::kDraining) {
+      if (!shared.shutdown.stop_if_drained(host.now())) return false;
+      shared.wakeups.wake_all();
+    }
+    return true;
+  }
+
+  // While held. True = it is the next policy's turn.
+  bool changes() {
+    const uint32_t number = shared.shutdown.held();
+    if (number == 0) return shared.shutdown.changed();
+    shared.hold.sees(id, number);
+    const bool over = shared.hold.is_empty(number)
+                          ? shared.shutdown.end_hold(number)
+                          : shared.shutdown.give_up_hold(number, host.now());
+    if (over) shared.wakeups.wake_all();
+    return shared.shutdown.changed();
+  }
+
+  [[gnu::noinline]] bool sees_hold() {
+    const uint32_t number = shared.shutdown.held();
+    if (number != 0) shared.hold.sees(id, number);
+    return number != 0 || shared.shutdown.changed();
+  }
 };
 
 }  // namespace rubato

@@ -15,6 +15,32 @@ TypeStats& WorkerStats::make(uint32_t slot) {
   return *stats;
 }
 
+void WorkerStats::add(const WorkerStats& other) {
+  static constexpr Counter WorkerStats::* kCounters[] = {
+      &WorkerStats::taken_in,           &WorkerStats::given_back,
+      &WorkerStats::requests,           &WorkerStats::refused,
+      &WorkerStats::cancelled,          &WorkerStats::preemptions,
+      &WorkerStats::preemptions_avoided, &WorkerStats::preemptions_denied,
+      &WorkerStats::preemptions_deferred, &WorkerStats::lock_yields,
+      &WorkerStats::stuck_left,         &WorkerStats::resumed,
+      &WorkerStats::long_by_feedback,   &WorkerStats::long_by_age,
+      &WorkerStats::long_learned,       &WorkerStats::helped,
+      &WorkerStats::parked,             &WorkerStats::woken,
+      &WorkerStats::busy_ns,            &WorkerStats::asleep_ns};
+  for (Counter WorkerStats::* counter : kCounters) this->*counter += (other.*counter).value();
+  overrun.add(other.overrun);
+  for (size_t i = 0; i < arrived.size(); ++i) arrived[i] += other.arrived[i].value();
+  for (size_t i = 0; i < classes_.size(); ++i) classes_[i].add(other.classes_[i]);
+  for (size_t why = 0; why < refusals_.size(); ++why) {
+    for (size_t job_class = 0; job_class < refusals_[why].size(); ++job_class) {
+      refusals_[why][job_class] += other.refusals_[why][job_class].value();
+    }
+  }
+  for (uint32_t type = 0; type < kRequestTypes; ++type) {
+    if (const TypeStats* stats = other.find_type(type)) of_type(type).add(*stats);
+  }
+}
+
 RecentSlices::Blocker RecentSlices::worst_between(Instant from, Instant to) const {
   Blocker worst;
   for (const Slice& slice : slices_) {

@@ -33,17 +33,31 @@ struct ServedStats {
     service_ns += static_cast<uint64_t>(service.count());
     waited_ns += static_cast<uint64_t>(waited.count());
   }
+  void add(const ServedStats& other) {
+    served += other.served.value();
+    service_ns += other.service_ns.value();
+    waited_ns += other.waited_ns.value();
+  }
 };
 
 struct TypeStats : ServedStats {
   SharedHistogram latency;  // arrival to reply, as the client feels it
   SharedHistogram service;  // time on workers
+
+  using ServedStats::add;
+  void add(const TypeStats& other) {
+    ServedStats::add(other);
+    latency.add(other.latency);
+    service.add(other.service);
+  }
 };
 
 class alignas(limits::kCacheLineBytes) WorkerStats {
  public:
   ~WorkerStats();
 
+  Counter taken_in;             // polled, from the worker's own queue or another's
+  Counter given_back;           // ends of what was polled, with all that followed in its flow
   Counter requests;             // finished
   Counter refused;              // answered with an explicit refusal, queues full or draining
   Counter cancelled;            // started, and told to end: the reply was not wanted any more
@@ -104,6 +118,10 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   const Counter& refused_for(Refusal why, JobClass job_class) const {
     return refusals_[static_cast<size_t>(why)][static_cast<size_t>(job_class)];
   }
+
+  // Adds the counts of a worker that has ended; what it did last is no count. The thread that
+  // writes these.
+  void add(const WorkerStats& other);
 
   // Any thread; null = this worker has seen none. The release is in make().
   const TypeStats* find_type(uint32_t type) const {

@@ -72,6 +72,7 @@ struct Setting {
     refuses = prng.below(4) == 0;
     leaves = prng.below(4) == 0;
     stops_under_load = prng.below(4) == 0;
+    if (workers <= 16 && prng.below(4) == 0) changes = 1 + prng.below(3);
     if (prng.below(2) == 0) return;
     faulty = true;
     if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
@@ -96,7 +97,8 @@ struct Setting {
   }
 
   // Drawn settings may be such that the policy does little but switch; cores come back slowly.
-  bool may_be_slow() const { return !options.empty() || !cores.empty(); }
+  // So does a policy that follows, and nothing is done while one follows another.
+  bool may_be_slow() const { return !options.empty() || !cores.empty() || changes > 0; }
   // Other workers serve around a stuck one.
   bool helps() const { return policy.helps && workers > 1 && !may_be_slow() && !faulty; }
 
@@ -110,7 +112,8 @@ struct Setting {
            (cores.empty() ? "" : ", cores " + cores + " " + std::to_string(guaranteed)) +
            if_set("queues of", queue_capacity) + if_set("fibers", max_fibers) +
            if_set("no memory one in", no_memory_one_in) + (refuses ? ", refuses" : "") +
-           (leaves ? ", clients leave" : "") + (stops_under_load ? ", stop under load" : "") +
+           if_set("changes", changes) + (leaves ? ", clients leave" : "") +
+           (stops_under_load ? ", stop under load" : "") +
            testing::as_arguments(options);
   }
 
@@ -128,6 +131,7 @@ struct Setting {
   uint32_t queue_capacity = 0;  // 0 = as many as there are
   uint32_t max_fibers = 0;      // 0 = enough
   uint32_t no_memory_one_in = 0;
+  uint32_t changes = 0;  // of the policy, while it serves
   bool refuses = false;
   bool leaves = false;
   bool stops_under_load = false;
@@ -159,7 +163,10 @@ Nanos draw_gap(Prng& prng) { return Nanos(50) * (int64_t{1} << prng.below(12)); 
 class Service {
  public:
   Service(const Setting& setting, Prng& prng)
-      : setting_(setting), prng_(prng), server_(setting.policy.name, setting.workers) {
+      : setting_(setting),
+        prng_(prng),
+        server_(setting.policy.name, setting.workers),
+        changes_left_(setting.changes) {
     set_up();
     server_.app.on('S') = [](Request&) { virt::spend(kShort); };
     server_.app.on('X') = [](Request&) { compute(kLong); };
@@ -256,7 +263,27 @@ class Service {
     ++submitted_;
   }
 
+  // Another policy, its settings at random.
+  void change() {
+    static const std::vector<LivePolicy> all = testing::all_live();
+    const LivePolicy& next = all[prng_.below(static_cast<uint32_t>(all.size()))];
+    SchedulerOptions options = server_.runtime->scheduler_options();
+    options.policy = next.name;
+    options.policy_settings.clear();
+    for (const auto& [name, value] : next.draw_settings(prng_)) {
+      options.policy_settings[name] = value;
+    }
+    const Status changed = server_.runtime->change(options);
+    if (setting_.no_memory_one_in == 0) {
+      EXPECT_TRUE(changed.ok());
+    }
+  }
+
   void round() {
+    if (changes_left_ > 0 && prng_.below(4) == 0) {
+      --changes_left_;
+      change();
+    }
     for (size_t f = 0; f < flows_.size(); ++f) {
       if (setting_.leaves && prng_.below(16) == 0) leave(f);
       submit(flows_[f], line(prng_, setting_.kinds, flows_[f].sent.size()));
@@ -371,6 +398,7 @@ class Service {
   const Setting& setting_;
   Prng& prng_;
   LetterServer server_;
+  uint32_t changes_left_;
   std::vector<Flow> flows_;
   Nanos outstanding_;
   Nanos faults_;  // by the end of the last round

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from server import BINARY, ReplyError, Server
@@ -196,11 +197,11 @@ class Reload(InFolder):
         return server.output()[before:]
 
     def test_changes_are_in_force_or_told_to_take_a_restart(self):
-        server = self.serve('maxmemory = "1mb"\nstack = "64KiB"\n')
-        said = self.reload(server, 'maxmemory = "2mb"\nstack = "128KiB"\nlog-slow = "10ms"\n'
+        server = self.serve('maxmemory = "1mb"\nbind = "127.0.0.1"\n')
+        said = self.reload(server, 'maxmemory = "2mb"\nbind = "127.0.0.2"\nlog-slow = "10ms"\n'
                            'requirepass = "hush"\n')
         self.assertIn("info reload: --maxmemory: 2mb in place of 1mb\n", said)
-        self.assertIn("warning reload: --stack: 128KiB in place of 64KiB takes a restart\n", said)
+        self.assertIn("warning reload: --bind: 127.0.0.2 in place of 127.0.0.1 takes a restart\n", said)
         self.assertIn("info reload: --requirepass has changed\n", said)
         self.assertNotIn("hush", said)
         self.assertIn("in_force=3 not_in_force=1", said)
@@ -210,7 +211,7 @@ class Reload(InFolder):
             client.call("DEBUG", "SLEEP", "0.02")
         server.wait_for("(info slow: )")
         # It is told again until it is done.
-        said = self.reload(server, 'maxmemory = "2mb"\nstack = "128KiB"\nlog-slow = "10ms"\n'
+        said = self.reload(server, 'maxmemory = "2mb"\nbind = "127.0.0.2"\nlog-slow = "10ms"\n'
                            'requirepass = "hush"\n')
         self.assertIn("in_force=0 not_in_force=1", said)
 
@@ -238,14 +239,18 @@ class Reload(InFolder):
     def test_options_of_the_scheduler_change_where_they_can(self):
         server = self.serve('target-delay = "3ms"\n', "--overload", "aqm")
         said = self.reload(server, 'target-delay = "5ms"\ndrain-limit = "2s"\nidle = "spin"\n')
-        self.assertIn("in_force=2 not_in_force=1", said)
+        self.assertIn("in_force=3 not_in_force=0", said)
         with server.client() as client:
+            self.assertEqual(client.call("CONFIG", "GET", "idle")[1], b"spin")
             self.assertIn(b"target_delay_us:5000.00\r\n", client.call("INFO", "overload"))
             self.assertEqual(client.call("CONFIG", "GET", "target-delay")[1], b"5ms")
             client.call("CONFIG", "SET", "overload-budget", "0.5", "drain-limit", "100ms")
             self.assertEqual(client.call("CONFIG", "GET", "drain-limit")[1], b"100ms")
-            for name, value, error in (("policy", "fcfs", "takes a restart"),
-                                       ("target-delay", "soon", "takes a time from 1us to 60s")):
+            for name, value, error in (("workers", "2", "workers: takes a restart"),
+                                       ("policy", "fcsf", "policy: 'fcsf' is not one of"),
+                                       ("set", "quantum=1us", "set: synergy has no option"),
+                                       ("overload", "credits", "overload: takes a restart"),
+                                       ("target-delay", "soon", ".*takes a time from 1us to 60s")):
                 with self.assertRaisesRegex(ReplyError, f"'{name}'.* - {error}"):
                     client.call("CONFIG", "SET", name, value)
             self.assertEqual(client.call("CONFIG", "GET", "policy")[1], b"synergy")
@@ -254,17 +259,49 @@ class Reload(InFolder):
             server.terminate()
             self.assertEqual(server.wait(), 1)
 
-    def test_a_target_delay_without_refusals_takes_a_restart(self):
+    def test_a_target_delay_without_refusals_is_refused(self):
         server = self.serve("")
         self.assertRegex(self.reload(server, 'target-delay = "9ms"\n'),
-                         "--target-delay: .* takes a restart\n")
+                         "--target-delay: 9ms in place of 3ms is not possible: --target-delay: "
+                         "needs overload aqm")
+
+    def test_policies_follow_each_other_while_clients_are_served(self):
+        server = self.serve("")
+        done = threading.Event()
+        answers = []
+
+        def count_up():
+            with server.client() as client:
+                while not done.is_set():
+                    answers.append(client.call("INCR", "n"))
+
+        clients = [threading.Thread(target=count_up) for _ in range(4)]
+        for client in clients:
+            client.start()
+        with server.client() as client:
+            for policy in ("fcfs", "ps", "darc", "sbb", "altocumulus", "las", "synergy"):
+                before = len(answers)
+                self.assertEqual(client.call("CONFIG", "SET", "policy", policy), b"OK")
+                self.assertEqual(client.call("CONFIG", "GET", "policy")[1], policy.encode())
+                eventually(lambda: len(answers) > before + 20)
+            client.call("CONFIG", "SET", "set", "quantum_initial=20us levels=2", "preempt", "none")
+            self.assertEqual(client.call("CONFIG", "GET", "set")[1],
+                             b"levels=2 quantum_initial=20us")
+            self.assertIn(b"preempt:none\r\n", client.call("INFO", "scheduler"))
+            self.assertIn(b"changes:8\r\n", client.call("INFO", "scheduler"))
+        done.set()
+        for client in clients:
+            client.join()
+        self.assertEqual(sorted(answers), list(range(1, len(answers) + 1)))
+        server.wait_for(r"reload: (the scheduler has changed) policy=synergy changes=8")
 
     def test_the_synthetic_server_reloads_too(self):
         config = self.write("c.toml", 'log-slow = "1s"\n')
         with Server("--config", config, program="spin") as server:
             self.write("c.toml", 'log-slow = "1ms"\npolicy = "fcfs"\n')
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for("(in_force=1 not_in_force=1)")
+            server.wait_for("(in_force=2 not_in_force=0)")
+            server.wait_for("(the scheduler has changed policy=fcfs)")
             server.call("SPIN", "3000000")
             server.wait_for(r"slow: .*(type=)")
 

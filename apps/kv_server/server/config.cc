@@ -39,6 +39,11 @@ std::string percentiles_error(std::string_view words) {
   return {};
 }
 
+std::string set_error(std::string_view name, const std::string& error) {
+  return "ERR CONFIG SET failed (possibly related to argument '" + std::string(name) + "') - " +
+         error;
+}
+
 bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != name.npos; }
 
 }  // namespace
@@ -103,10 +108,10 @@ void Config::add_reported(const KvOptions& options) {
   fixed("durability", options.durability == Durability::kSync ? "sync" : "async");
 }
 
-void Config::add_of_host(Pairs params, Check check) {
-  check_ = std::move(check);
-  for (auto& [name, value] : params) {
-    if (find(name) == nullptr) params_.push_back({name, Kind::kOfHost, std::move(value)});
+void Config::add_host(HostParams host) {
+  host_ = std::move(host);
+  for (auto& [name, value] : host_.all()) {
+    if (find(name) == nullptr) params_.push_back({name, Kind::kOfHost, {}});
   }
 }
 
@@ -120,6 +125,14 @@ Config::Param* Config::find(std::string_view name) {
 Config::Pairs Config::get(std::span<const std::string_view> patterns) const {
   const std::lock_guard lock(mutex_);
   Pairs found;
+  Pairs of_host;
+  const auto value_of = [&](const Param& param) {
+    if (param.kind != Kind::kOfHost) return param.value;
+    if (of_host.empty()) of_host = host_.all();
+    return std::find_if(of_host.begin(), of_host.end(), [&](const auto& pair) {
+             return pair.first == param.name;
+           })->second;
+  };
   std::vector<bool> taken(params_.size());
   for (const std::string_view pattern : patterns) {
     for (size_t i = 0; i < params_.size(); ++i) {
@@ -128,7 +141,8 @@ Config::Pairs Config::get(std::span<const std::string_view> patterns) const {
                                             : same_word(pattern, param.name);
       if (!fits || taken[i]) continue;
       taken[i] = true;
-      found.emplace_back(is_pattern(pattern) ? param.name : std::string(pattern), param.value);
+      found.emplace_back(is_pattern(pattern) ? param.name : std::string(pattern),
+                         value_of(param));
     }
   }
   return found;
@@ -148,12 +162,7 @@ std::string Config::canonical(const Param& param, std::string_view value,
     case Kind::kText:
       if (value.size() > kMaxPasswordBytes) error = "argument is too long";
       return std::string(value);
-    case Kind::kOfHost: {
-      if (value == param.value) return std::string(value);
-      const Result<std::string> checked = check_(param.name, value);
-      if (!checked.ok()) error = checked.error();
-      return checked.ok() ? checked.value() : std::string();
-    }
+    case Kind::kOfHost: return std::string(value);
     case Kind::kEviction: {
       const Result<Eviction> eviction = parse_eviction(value);
       if (!eviction.ok()) error = eviction.error();
@@ -215,8 +224,29 @@ void Config::limit_clients(uint32_t most) {
   if (parse_integer(clients.value, number) && number > most) clients.value = std::to_string(most);
 }
 
+std::string Config::check(Param& param, std::string_view value, Changes& changes) const {
+  std::string error;
+  std::string changed = canonical(param, value, error);
+  for (const auto& [other, _] : changes) {
+    if (other == &param) error = "duplicate parameter";
+  }
+  if (error.empty()) error = forbidden(param, changed);
+  changes.emplace_back(&param, std::move(changed));
+  return error;
+}
+
+std::string Config::set_of_host(const Changes& changes) const {
+  Pairs wanted;
+  for (const auto& [param, value] : changes) {
+    if (param->kind == Kind::kOfHost) wanted.emplace_back(param->name, value);
+  }
+  if (wanted.empty()) return {};
+  const Status set = host_.set(wanted);
+  return set.ok() ? std::string() : set_error(wanted[0].first, set.error());
+}
+
 std::string Config::set(std::span<const std::string_view> pairs) {
-  std::vector<std::pair<Param*, std::string>> changes;
+  Changes changes;
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
     if (find(pairs[i]) != nullptr) continue;
@@ -224,20 +254,12 @@ std::string Config::set(std::span<const std::string_view> pairs) {
            std::string(pairs[i]) + "'";
   }
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    Param* param = find(pairs[i]);
-    std::string error;
-    std::string value = canonical(*param, pairs[i + 1], error);
-    for (const auto& [other, _] : changes) {
-      if (other == param) error = "duplicate parameter";
-    }
-    if (error.empty()) error = forbidden(*param, value);
-    if (!error.empty()) {
-      return "ERR CONFIG SET failed (possibly related to argument '" + std::string(pairs[i]) +
-             "') - " + error;
-    }
-    changes.emplace_back(param, std::move(value));
+    const std::string error = check(*find(pairs[i]), pairs[i + 1], changes);
+    if (!error.empty()) return set_error(pairs[i], error);
   }
+  if (std::string error = set_of_host(changes); !error.empty()) return error;
   for (const auto& [param, value] : changes) {
+    if (param->kind == Kind::kOfHost) continue;
     store(*param, value);
     if (observer_) observer_(param->name, value);
   }

@@ -46,10 +46,14 @@ class Config {
   std::string percentiles() const { return text_of("latency-tracking-info-percentiles"); }
   std::string text_of(std::string_view name) const;
 
-  // Before the first request: parameters of the host. `check` returns a value's canonical text, or
-  // why it cannot be set; an observer is told of those that were.
-  using Check = std::function<Result<std::string>(std::string_view name, std::string_view value)>;
-  void add_of_host(Pairs params, Check check);
+  // Parameters that the host keeps: all of them as they are, and a call that sets some, or none of
+  // them and says why.
+  struct HostParams {
+    std::function<Pairs()> all;
+    std::function<Status(const Pairs& wanted)> set;
+  };
+  // Before the first request.
+  void add_host(HostParams host);
 
   // Called before the first request, with values known only after the set-up of the server.
   void report(std::string_view name, std::string value) { find(name)->value = std::move(value); }
@@ -81,6 +85,10 @@ class Config {
   void add_live(const KvOptions& options);
   void add_reported(const KvOptions& options);
   Param* find(std::string_view name);
+  // Adds the parameter's new value to `changes`, or returns what is wrong with it.
+  using Changes = std::vector<std::pair<Param*, std::string>>;
+  std::string check(Param& param, std::string_view value, Changes& changes) const;
+  std::string set_of_host(const Changes& changes) const;
   std::string forbidden(const Param& param, std::string_view value) const;
   std::string canonical(const Param& param, std::string_view value, std::string& error) const;
   void store(Param& param, std::string value);
@@ -90,7 +98,7 @@ class Config {
   mutable std::mutex mutex_;
   std::vector<Param> params_;
   Observer observer_;
-  Check check_;
+  HostParams host_;
   std::atomic<int64_t> slower_than_us_{0};
   std::atomic<int64_t> slowlog_max_len_{0};
   std::atomic<int64_t> latency_threshold_ms_{0};

@@ -48,10 +48,8 @@ class ServerControl {
 
   // The options of the scheduler, which CONFIG GET shows ("target-delay"), with their values.
   virtual Lines scheduler_options() = 0;
-  // CONFIG SET of one of them: checks the value, puts it in force if asked to, and returns its
-  // canonical text. Fails with one line, also where the option takes a restart.
-  virtual Result<std::string> set_scheduler_option(std::string_view name, std::string_view value,
-                                                   bool in_force) = 0;
+  // CONFIG SET of some of them: all or none. Fails with one line, also where one takes a restart.
+  virtual Status set_scheduler_options(const Lines& wanted) = 0;
 
   // CONFIG SET maxclients and timeout (0 = never).
   virtual void set_max_flows(uint32_t flows) = 0;

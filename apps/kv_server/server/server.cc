@@ -51,10 +51,10 @@ void Server::connect(const Host& host) {
     config_.report("port", std::to_string(host.port));
   }
   if (host.control != nullptr) {
-    config_.add_of_host(host.control->scheduler_options(),
-                        [control = host.control](std::string_view name, std::string_view value) {
-                          return control->set_scheduler_option(name, value, false);
-                        });
+    config_.add_host({[control = host.control] { return control->scheduler_options(); },
+                      [control = host.control](const Config::Pairs& wanted) {
+                        return control->set_scheduler_options(wanted);
+                      }});
   }
   apply_slow_threshold();
 }
@@ -117,7 +117,6 @@ void Server::changed(std::string_view name, std::string_view value) {
   }
   if (host_.control == nullptr) return;
   if (name == "maxclients") host_.control->set_max_flows(static_cast<uint32_t>(number_in(value)));
-  static_cast<void>(host_.control->set_scheduler_option(name, value, true).ok());
   if (name == "timeout") host_.control->set_idle_timeout(Nanos::seconds(number_in(value)));
 }
 

@@ -249,11 +249,15 @@ TEST(KvServer, options_of_the_scheduler_are_shown_and_set_where_the_host_can) {
   EXPECT_EQ(h.call({"CONFIG", "GET", "target-delay"}),
             "*2\r\n" + bulk("target-delay") + bulk("3ms"));
   EXPECT_EQ(h.call({"CONFIG", "SET", "policy", "fcfs"}),
-            "-ERR CONFIG SET failed (possibly related to argument 'policy') - takes a "
-            "restart\r\n");
-  EXPECT_TRUE(h.call({"CONFIG", "SET", "target-delay", "4ms", "policy", "fcfs"})
+            "-ERR CONFIG SET failed (possibly related to argument 'policy') - policy: no such "
+            "policy\r\n");
+  EXPECT_TRUE(h.call({"CONFIG", "SET", "timeout", "7", "target-delay", "4ms", "policy", "fcfs"})
                   .starts_with("-ERR"));
-  EXPECT_EQ(h.control.target_delay, "");
+  EXPECT_EQ(h.control.target_delay, "3ms");
+  EXPECT_EQ(h.call({"CONFIG", "GET", "timeout"}), "*2\r\n" + bulk("timeout") + bulk("0"));
+  EXPECT_TRUE(h.call({"CONFIG", "SET", "target-delay", "4ms", "timeout", "soon"})
+                  .starts_with("-ERR"));
+  EXPECT_EQ(h.control.target_delay, "3ms");
   EXPECT_EQ(h.call({"CONFIG", "SET", "target-delay", "4ms", "policy", "synergy"}), "+OK\r\n");
   EXPECT_EQ(h.control.target_delay, "4ms");
   EXPECT_EQ(h.call({"CONFIG", "GET", "target-delay"}),

@@ -40,12 +40,17 @@ class FakeControl final : public ServerControl {
  public:
   Lines scheduler_info() override { return {{"policy", "synergy"}}; }
   Lines overload_info() override { return {{"overload_state", "calm"}}; }
-  Lines scheduler_options() override { return {{"policy", "synergy"}, {"target-delay", "3ms"}}; }
-  Result<std::string> set_scheduler_option(std::string_view name, std::string_view value,
-                                           bool in_force) override {
-    if (name != "target-delay") return Error{"takes a restart"};
-    if (in_force) target_delay = value;
-    return std::string(value);
+  Lines scheduler_options() override {
+    return {{"policy", "synergy"}, {"target-delay", target_delay}};
+  }
+  Status set_scheduler_options(const Lines& wanted) override {
+    for (const auto& [name, value] : wanted) {
+      if (name == "policy" && value != "synergy") return Error{"policy: no such policy"};
+    }
+    for (const auto& [name, value] : wanted) {
+      if (name == "target-delay") target_delay = value;
+    }
+    return Done{};
   }
   void set_slow_threshold(Nanos threshold) override { slow_threshold = threshold; }
   void set_max_flows(uint32_t flows) override { max_flows = flows; }
@@ -58,7 +63,7 @@ class FakeControl final : public ServerControl {
   void shut_down() override { down = true; }
 
   Nanos slow_threshold;
-  std::string target_delay;
+  std::string target_delay = "3ms";
   uint32_t max_flows = 0;
   Nanos idle_timeout;
   bool aside_is_busy = false;
