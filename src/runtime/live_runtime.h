@@ -17,6 +17,7 @@
 #include "runtime/overseer.h"
 #include "runtime/policy_runtime.h"
 #include "runtime/timer_core.h"
+#include "runtime/workers_left.h"
 
 namespace rubato {
 
@@ -46,7 +47,7 @@ class LiveRuntime final : public PolicyRuntime {
     RUBATO_CHECK(prepare());
     std::vector<std::thread> threads;
     for (uint32_t i = 0; i < workers_.size(); ++i) threads.emplace_back([this, i] { work(i); });
-    std::atomic<bool> workers_left{true};
+    WorkersLeft workers_left;
     std::thread timer;
     if (shared_.options.preemption_clock == PreemptionClock::kTimerCore) {
       timer = std::thread([this, &workers_left] { tick(workers_left); });
@@ -55,7 +56,7 @@ class LiveRuntime final : public PolicyRuntime {
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
     shared_.shutdown.wait_until_over();
-    workers_left.store(false, std::memory_order_release);
+    workers_left.end();
     if (timer.joinable()) timer.join();
     timer_gone_.store(true, std::memory_order_release);
     timer_gone_.notify_all();
@@ -122,8 +123,8 @@ class LiveRuntime final : public PolicyRuntime {
   }
 
   // Polls without rest while a slice is armed, naps otherwise, and sleeps while all workers do.
-  void tick(const std::atomic<bool>& workers_left) {
-    while (workers_left.load(std::memory_order_acquire)) {
+  void tick(WorkersLeft& workers_left) {
+    while (workers_left.any()) {
       const bool armed = timer_core_.poll();
       overseer_.look();
       if (armed || shared_.options.idle == Idle::kSpin) {
@@ -131,10 +132,12 @@ class LiveRuntime final : public PolicyRuntime {
       } else if (shared_.sleepers.all_asleep()) {
         shared_.sleepers.wait_while_all_asleep();
       } else {
-        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        workers_left.pause(kTick);
       }
     }
   }
+
+  static constexpr Nanos kTick = Nanos::micros(50);
 
   mutable RuntimeState<P> shared_;
   std::vector<uint32_t> cpus_;

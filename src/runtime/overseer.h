@@ -5,15 +5,13 @@
 // core calls look(); without a timer core a thread runs watch().
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "mechanism/clock/clock.h"
 #include "runtime/lock_watchdog.h"
 #include "runtime/watchdog.h"
+#include "runtime/workers_left.h"
 
 namespace rubato {
 
@@ -38,9 +36,9 @@ class Overseer {
   // Workers look at the cores themselves whenever they poll. This thread looks when all workers
   // that have a core run long requests, and for workers that are stuck. It looks less often while
   // all workers are asleep, and after kQuietLooks such looks not at all.
-  void watch(const std::atomic<bool>& workers_left) {
+  void watch(WorkersLeft& workers_left) {
     uint32_t quiet = 0;
-    while (workers_left.load(std::memory_order_acquire)) {
+    while (workers_left.any()) {
       if (!shared_.sleepers.all_asleep()) {
         quiet = 0;
         look();
@@ -48,8 +46,7 @@ class Overseer {
         shared_.sleepers.wait_while_all_asleep();
         quiet = 0;
       }
-      const Nanos pause = quiet == 0 ? Watchdog<P>::kPeriod : Watchdog<P>::kQuietPeriod;
-      std::this_thread::sleep_for(std::chrono::nanoseconds(pause.count()));
+      workers_left.pause(quiet == 0 ? Watchdog<P>::kPeriod : Watchdog<P>::kQuietPeriod);
     }
   }
 

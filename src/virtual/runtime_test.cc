@@ -39,7 +39,8 @@ constexpr Nanos kLong = Nanos::micros(200);
 constexpr Nanos kSlack = Nanos::micros(300);
 constexpr Nanos kSlackPerReply = Nanos::micros(10);
 
-// How long all workers may wait beside a request; where cores come and go they come back slowly.
+// How long all workers may wait beside a request; where cores come and go they come back slowly,
+// and those of the next policy wait for the last of the one before.
 constexpr Nanos kIdleBound = Nanos::micros(200);
 constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
 // How long one worker may beside a request that any may run: the watchdog looks every millisecond,
@@ -232,7 +233,8 @@ class Service {
   Watch::Rules rules() {
     Watch::Rules rules;
     rules.workers = setting_.workers;
-    rules.bound = setting_.cores.empty() ? kIdleBound : kIdleBoundOfCores;
+    const bool quick = setting_.cores.empty() && setting_.changes == 0;
+    rules.bound = quick ? kIdleBound : kIdleBoundOfCores;
     rules.work_since = [this] {
       const bool any = !lost_some_ && submitted_ > ended();
       return any ? Instant(submitted_last_ns_) : Instant::never();

@@ -201,7 +201,7 @@ class Reload(InFolder):
         said = self.reload(server, 'maxmemory = "2mb"\nbind = "127.0.0.2"\nlog-slow = "10ms"\n'
                            'requirepass = "hush"\n')
         self.assertIn("info reload: --maxmemory: 2mb in place of 1mb\n", said)
-        self.assertIn("warning reload: --bind: 127.0.0.2 in place of 127.0.0.1 takes a restart\n", said)
+        self.assertIn("--bind: 127.0.0.2 in place of 127.0.0.1 takes a restart\n", said)
         self.assertIn("info reload: --requirepass has changed\n", said)
         self.assertNotIn("hush", said)
         self.assertIn("in_force=3 not_in_force=1", said)

@@ -3,9 +3,9 @@
 
 #include <sched.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <string>
 
 namespace rubato {
@@ -16,18 +16,13 @@ constexpr uint32_t kCpusMax = 8192;  // what the kernel can be built for
 // A cpu_set_t large enough for every CPU the kernel may know.
 class CpuSet {
  public:
-  CpuSet() : set_(CPU_ALLOC(kCpusMax)) { CPU_ZERO_S(size(), set_.get()); }
-
-  static size_t size() { return CPU_ALLOC_SIZE(kCpusMax); }
-  cpu_set_t* get() { return set_.get(); }
-  void add(uint32_t cpu) { CPU_SET_S(cpu, size(), set_.get()); }
-  bool has(uint32_t cpu) { return CPU_ISSET_S(cpu, size(), set_.get()) != 0; }
+  static constexpr size_t size() { return kCpusMax / 8; }
+  cpu_set_t* get() { return sets_.data(); }
+  void add(uint32_t cpu) { CPU_SET_S(cpu, size(), get()); }
+  bool has(uint32_t cpu) { return CPU_ISSET_S(cpu, size(), get()) != 0; }
 
  private:
-  struct Free {
-    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-  };
-  std::unique_ptr<cpu_set_t, Free> set_;
+  std::array<cpu_set_t, kCpusMax / 8 / sizeof(cpu_set_t)> sets_{};
 };
 
 std::string describe(std::span<const uint32_t> cpus) {
