@@ -17,3 +17,4 @@
 #include <rubato/request.hpp>
 #include <rubato/server.hpp>
 #include <rubato/status.hpp>
+#include <rubato/wait.hpp>

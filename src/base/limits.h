@@ -24,6 +24,7 @@ inline constexpr Nanos kHelpAfter = Nanos::micros(100);
 inline constexpr uint32_t kInboxCapacity = 16384;   // requests waiting at one worker
 inline constexpr uint32_t kSharedCapacity = 16384;  // requests in one global queue
 inline constexpr uint32_t kStealMax = 32;           // requests moved by one steal
+inline constexpr uint32_t kOffloadThreads = 16;     // helpers of one runtime for blocking calls
 inline constexpr uint32_t kCacheLineBytes = 64;
 
 }  // namespace rubato::limits

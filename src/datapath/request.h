@@ -28,6 +28,7 @@
 
 namespace rubato {
 
+class CancelList;
 class DatapathQueue;
 class Session;
 class StreamFlow;
@@ -103,6 +104,12 @@ class Session {
   // are answered where they arrive; in flows that keep the order, the application calls this after
   // a run of such requests.
   virtual void answer(Request& request) { refuse(request); }
+
+  // The waits that end when the request is cancelled; null = the runtime looks at request.client.
+  virtual CancelList* cancel_list(const Request& request) {
+    static_cast<void>(request);
+    return nullptr;
+  }
 
   // In flows that do not keep the order: the request is finished, and request.reply holds the
   // worker's reply. Append the bytes to be sent to `to`.

@@ -4,11 +4,15 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/preempt_disable.h"
+#include "runtime/wait_port.h"
 
 namespace rubato {
 namespace {
@@ -19,6 +23,10 @@ class TaskSession final : public Session {
   Frame frame(std::string_view, Request&) override { return {}; }
   // The end of the task tells its owner (TaskQueue::finish).
   void refuse(Request&) override {}
+  CancelList* cancel_list(const Request& request) override {
+    Cancellation* const cancellation = static_cast<const Task&>(request).cancellation;
+    return cancellation != nullptr ? &cancellation->waits() : nullptr;
+  }
 };
 
 TaskSession g_session;
@@ -60,7 +68,10 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
   auto runtime = Runtime::create(runtime_options, executor->datapath_, *executor);
   if (!runtime.ok()) return Error{runtime.error()};
   executor->runtime_ = std::move(*runtime);
-  if (in_loop) return executor;
+  if (in_loop) {
+    if (executor->datapath_.loop()->watch(executor->runtime_->waits().reactor())) return executor;
+    return Error{std::string("epoll: ") + std::strerror(errno)};
+  }
   executor->runner_ = std::thread([self = executor.get()] {
     self->drained_ = self->runtime_->run();
     self->ended_.store(true, std::memory_order_release);

@@ -13,6 +13,7 @@
 
 #include "base/limits.h"
 #include "datapath/request.h"
+#include "runtime/waiter.h"
 
 namespace rubato {
 
@@ -40,12 +41,18 @@ constexpr TaskOutcome outcome_of(Refusal refusal) {
 // those tasks; the last of them frees it. Any thread.
 class Cancellation {
  public:
-  void cancel() { state_.store(ClientState::kGone, std::memory_order_relaxed); }
+  // A wait that begins meanwhile sees the state, or is found in the list, whose lock orders the
+  // two.
+  void cancel() {
+    state_.store(ClientState::kGone, std::memory_order_relaxed);
+    waits_.cancel();
+  }
   bool is_cancelled() const {
     return state_.load(std::memory_order_relaxed) == ClientState::kGone;
   }
   // To Request::client.
   const std::atomic<ClientState>& state() const { return state_; }
+  CancelList& waits() { return waits_; }
 
   void share() { sharers_.fetch_add(1, std::memory_order_relaxed); }
   // The release of each sharer pairs with the acquire of the last.
@@ -58,6 +65,7 @@ class Cancellation {
 
   std::atomic<ClientState> state_{ClientState::kOpen};
   std::atomic<uint32_t> sharers_{1};
+  CancelList waits_;  // of those tasks
 };
 
 struct Task : Request {

@@ -15,14 +15,6 @@ namespace {
 
 [[gnu::tls_model("initial-exec")]] thread_local constinit CurrentWorker* t_current_worker = nullptr;
 
-// Returns the context if the caller is code of a request. It does so in a non-preemptible region,
-// so that the request is not moved to another context between the look and the mark.
-CurrentWorker* leave_application() {
-  const PreemptDisableGuard no_preemption;
-  CurrentWorker* worker = current_worker();
-  return worker != nullptr && worker->leave_application() ? worker : nullptr;
-}
-
 bool checkpoint_taken() {
   if (CurrentWorker* worker = leave_application()) return worker->checkpoint_slow(false);
   checkpoint_budget_set(kCheckpointNever);
@@ -55,6 +47,12 @@ bool running_request(RunningWork& work) {
 }
 
 }  // namespace
+
+CurrentWorker* leave_application() {
+  const PreemptDisableGuard no_preemption;
+  CurrentWorker* worker = current_worker();
+  return worker != nullptr && worker->leave_application() ? worker : nullptr;
+}
 
 [[gnu::noinline]] CurrentWorker* current_worker() {
   asm volatile("");

@@ -22,6 +22,8 @@ namespace rubato {
 
 class Application;
 class FiberScheduler;
+class WaitPort;
+class Waiter;
 
 class CurrentWorker {
  public:
@@ -42,10 +44,16 @@ class CurrentWorker {
   virtual bool checkpoint_slow(bool off_checkpoint) = 0;
   // `stuck`: in the handler of an interrupt, for a request that did not ask for it itself.
   virtual bool yield_for_lock(bool stuck) = 0;
+  // The current request gives the worker away until `waiter` is delivered. False: nothing was done,
+  // for there is no fiber to go on with.
+  virtual bool park(Waiter& waiter) = 0;
+  // The current request is told to end, if it is to, by its next checkpoint at the latest.
+  virtual void end_current() = 0;
   virtual void long_begin(uint8_t priority) = 0;
   virtual void long_end() = 0;
   // The running fiber is its.
   virtual FiberScheduler& fibers() = 0;
+  virtual WaitPort& waits() = 0;
 
   Request* current() const { return current_; }
   void begin_request(Request& request) {
@@ -107,6 +115,11 @@ class CurrentWorker {
 CurrentWorker* current_worker();
 // Also makes the thread its worker for this_worker().
 void set_current_worker(CurrentWorker* worker);
+
+// If the caller is code of a request, takes its context out of the application and returns it; null
+// elsewhere. It does so in a non-preemptible region, so that the request is not moved to another
+// context between the look and the mark.
+CurrentWorker* leave_application();
 
 // Handles the current request on the worker's own thread: its stack and its thread-local storage,
 // for code that keeps account of threads itself. Nothing there is preempted or yields. The server

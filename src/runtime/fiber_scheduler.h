@@ -39,11 +39,12 @@ namespace rubato {
 class FiberScheduler {
  public:
   // A suspended request that is in no queue yet: its fiber had to be left first.
-  // kStuck: most likely for a lock, but it has not said so.
-  enum class LeftFor : uint8_t { kOthers, kLock, kStuck };
+  // kStuck: most likely for a lock, but it has not said so. kWait: for what the waiter is for.
+  enum class LeftFor : uint8_t { kOthers, kLock, kStuck, kWait };
   struct Left {
     Request* request = nullptr;
     LeftFor what = LeftFor::kOthers;
+    Waiter* waiter = nullptr;
   };
 
   // Fibers run entry(LoopFiber*), which calls fiber_entered() and settle() first and finish() last,

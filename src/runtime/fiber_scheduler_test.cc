@@ -21,9 +21,12 @@ class QuietWorker final : public CurrentWorker {
   void send(Request&) override {}
   bool checkpoint_slow(bool) override { return false; }
   bool yield_for_lock(bool) override { return false; }
+  bool park(Waiter&) override { return false; }
+  void end_current() override {}
   void long_begin(uint8_t) override {}
   void long_end() override {}
   FiberScheduler& fibers() override { check_failed(__FILE__, __LINE__, "it has none"); }
+  WaitPort& waits() override { check_failed(__FILE__, __LINE__, "it has none"); }
 };
 
 // The first fiber leaves a request for the second, which resumes it and is parked meanwhile.

@@ -63,9 +63,11 @@ class IdleLoop {
   static constexpr Nanos kQuietSleep = Nanos::millis(250);
   static constexpr std::chrono::microseconds kHeldNap{50};
 
-  // Nobody wakes a worker when a poll or a sweep ends what was last in flight.
+  // Nobody wakes a worker when a poll or a sweep ends what was last in flight, nor when the client
+  // of a request that waits is gone.
   Nanos longest_sleep() const {
-    return context_.shared.shutdown.running() ? kQuietSleep : kDrainingSleep;
+    if (!context_.shared.shutdown.running()) return kDrainingSleep;
+    return context_.shared.waits.clients() > 0 ? Waits::kSweepPeriod : kQuietSleep;
   }
 
   // While nothing is taken in, arrivals end no sleep: the worker would find them again and again.
@@ -96,6 +98,7 @@ class IdleLoop {
   }
 
   [[gnu::noinline]] Request* last_look() {
+    if (context_.waits.any_back()) intake_.take_back(context_.waits);
     if constexpr (kDispatches<P>) context_.shared.central.dispatch(context_.step());
     if constexpr (kManages<P>) context_.shared.managers.step_all(context_.step());
     context_.host.refresh_plan();

@@ -31,6 +31,7 @@ class Intake {
 
   // Asks the kernel when the worker's own queue has run dry, and every now and then otherwise.
   void poll_if_due() {
+    if (context_.waits.any_back()) [[unlikely]] take_back(context_.waits);
     const bool dry = !core_.holds_next() && !others_wait() && context_.control.depth() == 0;
     if (!dry && ++picks_since_poll_ < limits::kPollPicks &&
         context_.host.now() - last_poll_ < limits::kPollEvery) {
@@ -47,6 +48,8 @@ class Intake {
     RuntimeState<P>& shared = context_.shared;
     if (shared.options.refuses_late()) refresh_refusal_rule();
     ingest(context_.datapath);
+    shared.waits.sweep_if_due(context_.host.now());
+    if (context_.waits.any_back()) [[unlikely]] take_back(context_.waits);
     if (shared.options.preemption_clock == PreemptionClock::kSelf) {
       shared.central.adapt_if_due(context_.host.now());
     }
@@ -76,6 +79,25 @@ class Intake {
     context_.meter.loss().restart_if_old(last_poll_);
     if (&from == &context_.datapath) context_.note_polled();
     return n;
+  }
+
+  // The request has waited for something, and that is here. The caller holds no worker with it.
+  void take_back(Request& request) {
+    ++context_.stats.came_back;
+    core_.ready(request);
+    wake_pushed();
+  }
+
+  // Takes in the requests that have come back from waits, to this worker or to another one. Another
+  // worker may run a request on as soon as the core has it, and its waiter is gone then.
+  [[gnu::noinline]] void take_back(WaitPort& from) {
+    queued_ = 0;
+    called_help_ = false;
+    for (Waiter* waiter = from.take_back(); waiter != nullptr;) {
+      Request& request = waiter->request();
+      waiter = waiter->next_in_list;
+      take_back(request);
+    }
   }
 
   // True if a request waits in this worker's arrival queue.
@@ -113,6 +135,7 @@ class Intake {
       if (other == context_.id || !shared.stuck.is_stuck(other, context_.host.now())) continue;
       DatapathQueue& theirs = shared.datapath.queue(other);
       if (theirs.pending()) context_.stats.helped += ingest(theirs);
+      if (shared.waits.port(other).any_back()) take_back(shared.waits.port(other));
       context_.stats.helped += take_over(other);
       if (other == CoreControl::proxy()) poll_delegated();
     }

@@ -55,6 +55,7 @@ class LiveRuntime final : public PolicyRuntime {
       timer = std::thread([this, &workers_left] { overseer_.watch(workers_left); });
     }
     // The timer core writes to words of the workers' threads, so it stops before they do.
+    shared_.waits.reactor().serve();
     shared_.shutdown.wait_until_over();
     workers_left.end();
     if (timer.joinable()) timer.join();
@@ -73,6 +74,7 @@ class LiveRuntime final : public PolicyRuntime {
   }
 
   void wake_all() override { shared_.wakeups.wake_all(); }
+  Waits& waits() override { return shared_.waits; }
   void poll_timer() override { timer_core_.poll(); }
 
   const std::vector<const WorkerStats*>& worker_stats() const override {

@@ -34,6 +34,7 @@
 #include "runtime/live_platform.h"
 #include "runtime/preempter.h"
 #include "runtime/current_worker.h"
+#include "runtime/waiter.h"
 #include "runtime/worker_context.h"
 
 namespace rubato {
@@ -106,6 +107,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
   FiberScheduler& fibers() override { return fibers_; }
+  WaitPort& waits() override { return context_.waits; }
 
   // ---- From the application -------------------------------------------------------------------
 
@@ -145,12 +147,43 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     const uint32_t forbidden = std::exchange(preempt_disabled_, 0);
     const bool carried = !preempter_.asynchronous() && !fibers_.shares_tls();
     const uint32_t depth = carried ? exchange_preempt_depth(0) : 0;
-    leave_request(*to, context_.step(), stuck ? LeftFor::kStuck : LeftFor::kLock);
+    leave_request(*to, context_.step(), {current_, stuck ? LeftFor::kStuck : LeftFor::kLock});
     if (carried) static_cast<void>(exchange_preempt_depth(depth));
     LiveWorker& worker = here();
     worker.preempt_disabled_ = forbidden;
     back_to_application(worker);
     return true;
+  }
+
+  // The current request waits until `waiter` is delivered. As at a checkpoint, any TLS block will
+  // do afterwards; the count of open non-preemptible regions is carried over where it is in a block
+  // that stays here. May switch.
+  bool park(Waiter& waiter) override {
+    RUBATO_DCHECK(current_ != nullptr);
+    fibers_.share_tls_again();
+    LoopFiber* const to = fibers_.take();
+    if (to == nullptr) {
+      ++context_.stats.preemptions_denied;
+      back_to_application(*this);
+      return false;
+    }
+    ++context_.stats.waits;
+    waiter.set_home(context_.waits);
+    const uint32_t forbidden = std::exchange(preempt_disabled_, 0);
+    const bool carried = !preempter_.asynchronous();
+    const uint32_t depth = carried ? exchange_preempt_depth(0) : 0;
+    leave_request(*to, context_.step(), {current_, LeftFor::kWait, &waiter});
+    if (carried) static_cast<void>(exchange_preempt_depth(depth));
+    LiveWorker& worker = here();
+    worker.preempt_disabled_ = forbidden;
+    back_to_application(worker);
+    return true;
+  }
+
+  void end_current() override {
+    context_.step();
+    if (core_.cancels(*current_)) checkpoint_budget_set(0);
+    back_to_application(*this);
   }
 
   void long_begin(uint8_t priority) override {
@@ -276,16 +309,16 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     }
     ++context_.stats.preemptions;
     if (off_checkpoint) at = context_.step();  // a TLS block may have been made
-    leave_request(*to, at, LeftFor::kOthers);
+    leave_request(*to, at, {current_, LeftFor::kOthers});
   }
 
   // The current request is left where it is, for `to`. Switches; returns when it is resumed.
-  void leave_request(LoopFiber& to, Instant at, LeftFor what) {
+  void leave_request(LoopFiber& to, Instant at, const FiberScheduler::Left& left) {
     Request& request = *std::exchange(current_, nullptr);
     preempter_.slice().stop();
     request.attained += context_.meter.stop(request, at);
     context_.meter.leave();
-    fibers_.leave_for(to, {&request, what});
+    fibers_.leave_for(to, left);
     here().after_switch();
   }
 
@@ -308,6 +341,10 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     const FiberScheduler::Left left = fibers_.settle();
     if (left.request == nullptr) return;
     if (left.what == LeftFor::kOthers) return static_cast<void>(core_.requeue(*left.request));
+    if (left.what == LeftFor::kWait) {
+      if (!left.waiter->settle()) intake_.take_back(*left.request);
+      return;
+    }
     core_.wait_for_lock(*left.request, left.what == LeftFor::kStuck);
   }
 

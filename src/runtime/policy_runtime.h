@@ -35,6 +35,7 @@ class PolicyRuntime {
 
   // Any thread; safe in a signal handler.
   virtual void wake_all() = 0;
+  virtual Waits& waits() = 0;
   // As Runtime::poll_timer.
   virtual void poll_timer() = 0;
 

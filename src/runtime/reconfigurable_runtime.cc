@@ -42,6 +42,8 @@ void add(const WorkerStats& one, RuntimeStats& sum) {
   sum.preemptions_deferred += one.preemptions_deferred.value();
   sum.lock_yields += one.lock_yields.value();
   sum.stuck_left += one.stuck_left.value();
+  sum.waits += one.waits.value();
+  sum.came_back += one.came_back.value();
   sum.resumed += one.resumed.value();
   sum.long_by_feedback += one.long_by_feedback.value();
   sum.long_by_age += one.long_by_age.value();

@@ -37,6 +37,7 @@ class ReconfigurableRuntime final : public Runtime {
   SchedulerOptions scheduler_options() const override;
 
   LiveSettings& settings() const override { return host_state_->settings; }
+  Waits& waits() override { return current_.owned().waits(); }
   bool serving() const override;
   void poll_timer() override;
 

@@ -25,6 +25,8 @@
 namespace rubato {
 
 // Sums over all workers since the start.
+class Waits;
+
 struct RuntimeStats {
   uint64_t requests = 0;
   uint64_t refused = 0;  // including those that a CreditSource refused
@@ -36,6 +38,8 @@ struct RuntimeStats {
   uint64_t preemptions_denied = 0;
   uint64_t preemptions_deferred = 0;
   uint64_t lock_yields = 0;
+  uint64_t waits = 0;      // times that a request gave its worker away to wait for something
+  uint64_t came_back = 0;  // waits of those that are over
   uint64_t stuck_left = 0;
   uint64_t moved = 0;  // requests that a manager sent to another group
   uint64_t resumed = 0;
@@ -113,6 +117,9 @@ class Runtime {
 
   // The options that change at once while the runtime runs. Any thread.
   virtual LiveSettings& settings() const = 0;
+
+  // The waits of its requests, until the next change. Any thread.
+  virtual Waits& waits() = 0;
 
   // True until stop(). Any thread.
   virtual bool serving() const = 0;

@@ -28,6 +28,7 @@
 #include "runtime/shutdown.h"
 #include "runtime/sleepers.h"
 #include "runtime/stuck_workers.h"
+#include "runtime/wait_port.h"
 #include "runtime/wakeups.h"
 
 namespace rubato {
@@ -53,7 +54,8 @@ struct RuntimeState {
         wakeups(policy, opts.workers, dp, queues, sleepers, cores),
         core_looks(policy, cores, dp, queues, wakeups, stuck, worker_stats),
         central(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
-        managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups) {
+        managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
+        waits(opts.workers, shutdown, [this](WorkerId worker) { wakeups.wake(worker); }) {
     for (uint32_t i = 0; i < opts.workers; ++i) {
       control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
     }
@@ -83,6 +85,7 @@ struct RuntimeState {
   CoreLooks<P> core_looks;
   CentralContext<P> central;
   Managers<P> managers;
+  Waits waits;  // goes first: other threads may still be waking a worker
 
  private:
   // Requires options that Runtime::create has accepted.

@@ -54,6 +54,7 @@ class Watchdog {
   bool has_work(WorkerId worker) {
     if (shared_.queues.any_to_take_over(worker)) return true;
     if (shared_.control[worker.value]->depth() > 0) return true;
+    if (shared_.waits.port(worker).any_back()) return true;
     return shared_.datapath.queue(worker).pending();
   }
 

@@ -35,6 +35,7 @@ struct WorkerContext {
              shared.options.workers, shared.worker_stats, shared.shared_state, seed),
         datapath(shared.datapath.queue(id)),
         control(*shared.control[id.value]),
+        waits(shared.waits.port(id)),
         arrivals(the_arrivals),
         meter(stats) {}
 
@@ -79,6 +80,7 @@ struct WorkerContext {
   LiveHost<P> host;
   DatapathQueue& datapath;
   StealQueue<Job*>& control;                     // requests of the control plane
+  WaitPort& waits;                               // of its requests
   ArrivalSlots* const arrivals;
   WorkerStats stats;
   ServiceMeter meter;
@@ -87,10 +89,16 @@ struct WorkerContext {
   [[gnu::noinline]] bool stops(RunState state) {
     if (state == RunState::kHeld) return changes();
     if (state == RunState::kDraining) {
+      shared.waits.sweep_at_drain_limit(host.now());
       if (!shared.shutdown.stop_if_drained(host.now())) return false;
-      shared.wakeups.wake_all();
+      ends();
     }
     return true;
+  }
+
+  void ends() {
+    shared.wakeups.wake_all();
+    shared.waits.reactor().stop();
   }
 
   // While held. True = it is the next policy's turn.
@@ -98,10 +106,11 @@ struct WorkerContext {
     const uint32_t number = shared.shutdown.held();
     if (number == 0) return shared.shutdown.changed();
     shared.hold.sees(id, number);
-    const bool over = shared.hold.is_empty(number)
-                          ? shared.shutdown.end_hold(number)
-                          : shared.shutdown.give_up_hold(number, host.now());
-    if (over) shared.wakeups.wake_all();
+    if (!shared.hold.is_empty(number)) {
+      if (shared.shutdown.give_up_hold(number, host.now())) shared.wakeups.wake_all();
+    } else if (shared.shutdown.end_hold(number)) {
+      ends();
+    }
     return shared.shutdown.changed();
   }
 

@@ -67,6 +67,8 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   Counter preemptions_deferred; // put off: the request could not be left where it was
   Counter lock_yields;          // gave the worker away because a lock was taken
   Counter stuck_left;           // of these: it was found to be stuck, and left where it was
+  Counter waits;                // gave the worker away to wait for something
+  Counter came_back;            // requests whose wait was over, taken in here
   Counter resumed;
   Counter long_by_feedback;
   Counter long_by_age;
@@ -106,10 +108,11 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
     return classes_[static_cast<size_t>(job_class)];
   }
 
-  // Requests that were switched away from on this worker, less those resumed on it; the sum over
-  // all workers is the number of suspended requests. Any thread.
+  // Requests that were switched away from on this worker and could go on, less those resumed on it;
+  // the sum over all workers is the number of suspended requests that want a worker. Any thread.
   int64_t suspended() const {
-    return static_cast<int64_t>(preemptions.value() + lock_yields.value() - resumed.value());
+    return static_cast<int64_t>(preemptions.value() + lock_yields.value() + came_back.value() -
+                                resumed.value());
   }
 
   Counter& refused_for(Refusal why, JobClass job_class) {

@@ -12,6 +12,7 @@
 //   cancels  it runs                 -> whether it is to end as soon as it can
 //   expire   its slice has ended     -> whether it is to leave the worker
 //   requeue  it has left the worker  -> it waits where `requeue` says
+//   ready    it has left it to wait for something, which has come -> it waits for its turn
 //   finish   it is done              -> its reply leaves, the policy learns from it, and the next
 //                                       command of its flow follows or queues
 //
@@ -378,7 +379,32 @@ class Core {
     return std::nullopt;
   }
 
+  // A request that gave its worker away, to wait for something that is here now, goes on in its
+  // turn: one that the policy preempts behind those that were preempted, any other as if it came
+  // now, for what it waited for was no load. It is never refused: if the queue is full, it is this
+  // worker's next.
+  void ready(Request& request) {
+    RUBATO_DCHECK(request.has_started);
+    if constexpr (kHasConnections) {
+      if (request.control && platform_.put_control(request)) return;
+    }
+    const bool put_back = may_be_preempted(request);
+    if (put_back) request.put_back = platform_.now();
+    const QueueRef q =
+        put_back ? hook::requeue(policy_, request, RequeueReason::kYielded, platform_.me(),
+                                 platform_.host())
+                 : hook::route(policy_, request, platform_.me(), platform_.host());
+    if (!platform_.enqueue(q, request)) aside().overflow.push_back(&request);
+  }
+
  private:
+  // A policy whose slices have no end has no place for requests that were preempted.
+  bool may_be_preempted(const Request& request) const {
+    if constexpr (P::kPreempts == Preempts::kNothing) return false;
+    if (P::kPreempts == Preempts::kLong && request.job_class == JobClass::kShort) return false;
+    return hook::quantum(policy_, state_, request, platform_.host()) < Nanos::max();
+  }
+
   // A client that is gone, a deadline that has passed. Sets `refusal`.
   bool is_unwanted(Request& request) {
     if (platform_.is_abandoned(request)) [[unlikely]] {
