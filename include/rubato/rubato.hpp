@@ -16,5 +16,6 @@
 #include <rubato/options.hpp>
 #include <rubato/request.hpp>
 #include <rubato/server.hpp>
+#include <rubato/socket.hpp>
 #include <rubato/status.hpp>
 #include <rubato/wait.hpp>
