@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include <rubato/rubato.h>
 
@@ -19,6 +20,35 @@ namespace rubato::inline v1 {
 // connection may run at once and share the state.
 struct Connection {
   virtual ~Connection() = default;
+};
+
+// A reply that is given after the handler has returned, on any thread; the request has no worker
+// meanwhile. One thread at a time uses it. Destroyed without send(), the request fails.
+class LaterReply {
+ public:
+  LaterReply() = default;
+  explicit LaterReply(rubato_later* c) : c_(c) {}
+  ~LaterReply() { rubato_later_drop(c_); }
+  LaterReply(LaterReply&& other) noexcept : c_(std::exchange(other.c_, nullptr)) {}
+  LaterReply& operator=(LaterReply&& other) noexcept {
+    if (this != &other) rubato_later_drop(std::exchange(c_, std::exchange(other.c_, nullptr)));
+    return *this;
+  }
+
+  // False: there is none, as Request::defer says, or it has been sent.
+  explicit operator bool() const { return c_ != nullptr; }
+  // False: the request has ended, and nobody wants the reply.
+  bool append(std::string_view bytes) {
+    return rubato_later_append(c_, bytes.data(), bytes.size()) == RUBATO_OK;
+  }
+  void send() { rubato_later_send(std::exchange(c_, nullptr)); }
+  void send(std::string_view bytes) {
+    append(bytes);
+    send();
+  }
+
+ private:
+  rubato_later* c_ = nullptr;
 };
 
 class Request {
@@ -40,6 +70,10 @@ class Request {
   bool reply(std::string_view bytes) {
     return rubato_request_reply(c_, bytes.data(), bytes.size()) == RUBATO_OK;
   }
+
+  // The rest of the reply comes later. Empty: the request has a LaterReply already, memory runs
+  // out, or Options::foreign_runtime is set.
+  LaterReply defer() { return LaterReply(rubato_request_defer(c_)); }
 
   // Closes the connection once the reply has been sent.
   void close_after_reply() { rubato_request_close_after(c_); }

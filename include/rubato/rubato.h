@@ -253,6 +253,21 @@ void* rubato_request_connection(const rubato_request* request);  // the result o
 // In `refuse`, for an overload: the time before which a retry is useless; 0 = not known.
 int64_t rubato_request_retry_after_ns(const rubato_request* request);
 
+// A reply that is given later: the token takes the place of the reply that the handler has not
+// written yet. The handler, `build_response` or the loop's rubato_send ends, the request has no
+// worker any more, and its connection waits; then rubato_later_append adds to the reply and
+// rubato_later_send sends it, on any thread, one at a time. rubato_later_drop fails the request, as
+// if the handler had failed; `failed` counts it. Each token ends by one of the two. The deadline, a
+// client that is gone and a stop at its drain limit end the request before; append then returns
+// RUBATO_ERROR, sooner or later, and the token still ends as said. Meanwhile the request takes one
+// of max_fibers. rubato_request_defer: worker; null = the request has a token, memory runs out, or
+// foreign_runtime is set. The others: any thread; they do not block.
+typedef struct rubato_later rubato_later;
+rubato_later* rubato_request_defer(rubato_request* request);
+int rubato_later_append(rubato_later* later, const void* bytes, size_t size);
+void rubato_later_send(rubato_later* later);
+void rubato_later_drop(rubato_later* later);
+
 // The server loop; only `loop` calls these. rubato_recv returns the next request, or null when the
 // server stops, and `loop` must then return. A request that is not sent before the next rubato_recv
 // has failed. rubato_recv may switch (to another request, perhaps on another worker). rubato_send

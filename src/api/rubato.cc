@@ -6,14 +6,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "api/error.h"
+#include "api/later.h"
 #include "api/options.h"
 #include "api/server.h"
 #include "api/service.h"
 #include "api/session.h"
 #include "api/versioned.h"
 #include "runtime/fiber_local.h"
+#include "runtime/waiting.h"
 
 using rubato::Nanos;
 using rubato::Request;
@@ -91,6 +94,25 @@ int rubato_request_reply(rubato_request* request, const void* bytes, size_t size
   Request& inner = *from_c(request);
   const std::string_view appended(static_cast<const char*>(bytes), size);
   return ApiSession::of(inner).reply(inner, appended) ? RUBATO_OK : RUBATO_ERROR;
+}
+
+rubato_later* rubato_request_defer(rubato_request* request) {
+  Request& inner = *from_c(request);
+  rubato_later*& later = ApiRequest::of(inner).later;
+  if (later != nullptr || !rubato::waiting::is_waited_for_here(inner)) return nullptr;
+  return later = new (std::nothrow) rubato_later;
+}
+
+int rubato_later_append(rubato_later* later, const void* bytes, size_t size) {
+  const std::string_view more(static_cast<const char*>(bytes), size);
+  const bool appended = rubato::api::guarded([&] { later->append(more); });
+  return appended && later->wanted() ? RUBATO_OK : RUBATO_ERROR;
+}
+
+void rubato_later_send(rubato_later* later) { later->tell(true); }
+
+void rubato_later_drop(rubato_later* later) {
+  if (later != nullptr) later->tell(false);
 }
 
 void rubato_request_close_after(rubato_request* request) { from_c(request)->close_after = true; }

@@ -2,7 +2,10 @@
 #include "api/service.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
+#include "api/later.h"
 #include "api/session.h"
 #include "base/limits.h"
 #include "runtime/runtime.h"
@@ -19,7 +22,20 @@ void begin(const Request& request) {
   long_begin(static_cast<uint8_t>(std::min(what.priority, kLeastUrgent)));
 }
 
+// The handler has returned: waits for the reply if that is given later.
+void settle(Request& request) {
+  rubato_later* const later = std::exchange(ApiRequest::of(request).later, nullptr);
+  if (later == nullptr) return;
+  const bool wanted = !ApiRequest::of(request).failed;
+  const std::string* const bytes = wanted ? later->wait() : nullptr;
+  if (bytes == nullptr || !ApiSession::of(request).reply(request, *bytes)) {
+    ApiSession::fail(request);
+  }
+  later->leave();
+}
+
 void send_answered(Request& request) {
+  settle(request);
   ApiSession& session = ApiSession::of(request);
   if (ApiRequest::of(request).what.is_long != 0) long_end();
   session.answered(request);
@@ -97,6 +113,7 @@ void Service::handle(Request& request) {
     int status = RUBATO_ERROR;
     const bool returned = guarded([&] { status = call(request); });
     if (!returned || status != RUBATO_OK) ApiSession::fail(request);
+    settle(request);
     if (ApiRequest::of(request).what.is_long != 0) long_end();
   }
   session.answered(request);

@@ -58,6 +58,7 @@ struct ApiRequest final : RequestData {
   size_t replied_bytes = 0;  // by the application, for this request
   std::string body;          // of the reply, while its length is not known
   rpc::ServerRequest rpc;
+  rubato_later* later = nullptr;  // its reply is given later
 };
 
 class ApiSession final : public Session {
