@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients/python"))
@@ -189,7 +190,29 @@ def check_own_sockets(binary, environment):
         assert reply.startswith("worked "), reply
 
 
-CHECKS = {"own_sockets": check_own_sockets, "rpc_echo": check_rpc_echo,
+def check_fan_out(binary, environment):
+    """Each service answers only when all three have been asked."""
+    asked = threading.Barrier(3)
+
+    def serve(listener, name):
+        with listener, listener.accept()[0] as client:
+            line = client.makefile().readline()
+            asked.wait(DEADLINE_S)
+            client.sendall(f"{name}: {line}".encode())
+
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    services = [threading.Thread(target=serve, args=pair) for pair in zip(listeners, "abc")]
+    ports = [str(listener.getsockname()[1]) for listener in listeners]
+    for service in services:
+        service.start()
+    with Example(binary, environment, *ports) as server:
+        reply = Lines(server.port).call("hello")
+        expect(sorted(reply.split("; ")), ["", "a: hello", "b: hello", "c: hello"])
+    for service in services:
+        service.join()
+
+
+CHECKS = {"fan_out": check_fan_out, "own_sockets": check_own_sockets, "rpc_echo": check_rpc_echo,
           "kv_handler": check_kv_handler, "server_loop": check_server_loop,
           "three_hooks": check_three_hooks, "c_handler": check_c_handler}
 
