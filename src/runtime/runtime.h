@@ -24,9 +24,9 @@
 
 namespace rubato {
 
-// Sums over all workers since the start.
 class Waits;
 
+// Sums over all workers since the start.
 struct RuntimeStats {
   uint64_t requests = 0;
   uint64_t refused = 0;  // including those that a CreditSource refused
