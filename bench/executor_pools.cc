@@ -16,95 +16,23 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
-
 
 #include <rubato/rubato.hpp>
 
 #include "base/prng.h"
 #include "executor_pools.h"
+#include "plain_pools.h"
+#include "pool_figures.h"
 
 namespace {
 
 using namespace rubato::bench;
 using std::chrono::nanoseconds;
-
-class RubatoPool final : public Pool {
- public:
-  explicit RubatoPool(const Settings& settings) : executor_(make(settings)) {}
-  void submit(const Job& job) override {
-    while (!executor_.execute([job] { job.run(); })) std::this_thread::yield();
-  }
-
- private:
-  static rubato::Executor make(const Settings& settings) {
-    rubato::ExecutorOptions options;
-    options.scheduler.policy = settings.policy;
-    options.scheduler.workers = settings.workers;
-    auto executor = rubato::Executor::create(options);
-    if (executor.ok()) return std::move(*executor);
-    std::fprintf(stderr, "executor_pools: %s\n", executor.error().c_str());
-    std::exit(2);
-  }
-
-  rubato::Executor executor_;
-};
-
-// What one writes in an hour: a lock, a deque, a condition variable.
-class MutexPool final : public Pool {
- public:
-  explicit MutexPool(const Settings& settings) {
-    for (uint32_t i = 0; i < settings.workers; ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~MutexPool() override {
-    {
-      const std::scoped_lock lock(mutex_);
-      stops_ = true;
-    }
-    more_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  void submit(const Job& job) override {
-    {
-      const std::scoped_lock lock(mutex_);
-      jobs_.emplace_back([job] { job.run(); });
-    }
-    more_.notify_one();
-  }
-
- private:
-  void work() {
-    for (;;) {
-      std::unique_lock lock(mutex_);
-      more_.wait(lock, [this] { return stops_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      const std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      lock.unlock();
-      job();
-    }
-  }
-
-  std::mutex mutex_;  // guards jobs_ and stops_
-  std::condition_variable more_;
-  std::deque<std::function<void()>> jobs_;
-  bool stops_ = false;
-  std::vector<std::thread> threads_;
-};
-
-void wait_until_below(const std::atomic<int64_t>& underway, int64_t limit) {
-  while (underway.load(std::memory_order_acquire) >= limit) std::this_thread::yield();
-}
 
 double tasks_per_second(Pool& pool, const Settings& settings) {
   constexpr int64_t kUnderway = 512;
@@ -166,54 +94,18 @@ std::vector<nanoseconds> waits_beside_long(Pool& pool, const Settings& settings,
   return waits;
 }
 
-double percentile_us(const std::vector<nanoseconds>& sorted, double share) {
-  const auto at = static_cast<size_t>(share * static_cast<double>(sorted.size()));
-  return static_cast<double>(sorted[std::min(at, sorted.size() - 1)].count()) / 1000;
-}
-
 struct Figures {
   std::vector<double> tasks_per_second, handoff_us, p50_us, p99_us, p999_us;
 };
 
-void print(const char* what, std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  std::printf("  %s %.4g [%.4g-%.4g]", what, values[values.size() / 2], values.front(),
-              values.back());
-}
-
-int wrong(const char* argument) {
-  std::fprintf(stderr,
-               "executor_pools: %s: takes --rounds, --seconds and --workers with a number over 0, "
-               "--policy with a name\n",
-               argument);
-  return 2;
-}
-
-const Registered kRubato(contender<RubatoPool>("rubato"));
-const Registered kMutex(contender<MutexPool>("mutex"));
+const Registered kRubato(contender<RubatoPool<Job>>("rubato"));
+const Registered kMutex(contender<MutexPool<Job>>("mutex"));
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Settings settings;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string option = argv[i];
-    if (i + 1 == argc) return wrong(argv[i]);
-    const double value = std::atof(argv[i + 1]);
-    if (option == "--policy") {
-      settings.policy = argv[i + 1];
-    } else if (value <= 0) {
-      return wrong(argv[i]);
-    } else if (option == "--rounds") {
-      settings.rounds = static_cast<int>(value);
-    } else if (option == "--seconds") {
-      settings.seconds = value;
-    } else if (option == "--workers") {
-      settings.workers = static_cast<uint32_t>(value);
-    } else {
-      return wrong(argv[i]);
-    }
-  }
+  if (!read(argc, argv, settings)) return 2;
   const std::vector<Contender>& all = contenders();
   std::vector<Figures> figures(all.size());
   for (int round = 0; round < settings.rounds; ++round) {

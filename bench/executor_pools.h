@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pools of executor_pools have in common: their settings, their tasks, their list.
+// What the pools of executor_pools have in common: their tasks, their list.
 #pragma once
 
 #include <atomic>
@@ -8,21 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <rubato/rubato.hpp>
 
+#include "pools.h"
+
 namespace rubato::bench {
-
-using Clock = std::chrono::steady_clock;
-
-struct Settings {
-  int rounds = 3;
-  double seconds = 3;
-  uint32_t workers = 1;
-  std::string policy = "synergy";
-};
 
 // A task of the bench; what a pool does with it is call run() once.
 struct Job {
@@ -39,11 +31,7 @@ struct Job {
   }
 };
 
-class Pool {
- public:
-  virtual ~Pool() = default;
-  virtual void submit(const Job& job) = 0;
-};
+using Pool = PoolOf<Job>;
 
 struct Contender {
   const char* name;
