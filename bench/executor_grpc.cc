@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of gRPC as tasks of an executor, beside the threads that gRPC's synchronous API has for
+// them, as many, in turns: a server and a client on loopback; 1 % of the calls take 5 ms.
+//
+//   throughput  64 calls underway
+//   beside      an open loop at half of what the synchronous server gave in that round: the latency
+//               of a short call, from the time it was due
+//
+//   executor_grpc [--rounds N] [--seconds S] [--workers N] [--policy NAME]
+//
+// Prints for each server the median of the rounds and their range.
+#include <grpcpp/resource_quota.h>
+#include <work.grpc.pb.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rubato/grpc.hpp>
+
+#include "base/prng.h"
+#include "plain_pools.h"
+#include "pool_figures.h"
+
+namespace {
+
+using namespace rubato::bench;
+using namespace rubato_examples;
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kLong{5'000'000};
+constexpr double kLongShare = 0.01;
+
+grpc::Status compute() {
+  const auto begin = Clock::now();
+  while (Clock::now() - begin < kLong) rubato::checkpoint();
+  return grpc::Status::OK;
+}
+
+class Synchronous final : public Work::Service {
+ public:
+  explicit Synchronous(const Settings&) {}
+  static void bound(grpc::ServerBuilder& builder, const Settings& settings) {
+    const int threads = static_cast<int>(settings.workers);
+    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, threads);
+    builder.SetResourceQuota(grpc::ResourceQuota().SetMaxThreads(threads));
+  }
+  grpc::Status Echo(grpc::ServerContext*, const Text*, Text*) override { return grpc::Status::OK; }
+  grpc::Status Compute(grpc::ServerContext*, const Steps*, Result*) override { return compute(); }
+};
+
+class Tasks final : public Work::CallbackService {
+ public:
+  explicit Tasks(const Settings& settings) : executor_(make_executor(settings)) {}
+  static void bound(grpc::ServerBuilder&, const Settings&) {}
+  grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const Text*,
+                                 Text*) override {
+    return rubato::run_unary(executor_, context, {}, [] { return grpc::Status::OK; });
+  }
+  grpc::ServerUnaryReactor* Compute(grpc::CallbackServerContext* context, const Steps*,
+                                    Result*) override {
+    return rubato::run_unary(executor_, context, {}, [] { return compute(); });
+  }
+
+ private:
+  rubato::Executor executor_;
+};
+
+// A call on its way; deletes itself.
+struct Call {
+  grpc::ClientContext context;
+  Text text;
+  Steps steps;
+  Result result;
+  Clock::time_point due;
+  nanoseconds* latency;
+  std::atomic<int64_t>* underway;
+
+  void ended() {
+    if (latency != nullptr) *latency = Clock::now() - due;
+    underway->fetch_sub(1, std::memory_order_release);
+    delete this;
+  }
+};
+
+template <class Service>
+class Served {
+ public:
+  explicit Served(const Settings& settings) : settings_(settings), service_(settings) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    Service::bound(builder, settings);
+    server_ = builder.BuildAndStart();
+    stub_ = Work::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                              grpc::InsecureChannelCredentials()));
+  }
+  ~Served() { server_->Shutdown(); }
+
+  double throughput() {
+    const auto begin = Clock::now();
+    uint64_t sent = 0;
+    for (; Clock::now() - begin < std::chrono::duration<double>(settings_.seconds); ++sent) {
+      wait_until_below(underway_, 64);
+      send(begin, nullptr);
+    }
+    wait_until_below(underway_, 1);
+    const std::chrono::duration<double> took = Clock::now() - begin;
+    return static_cast<double>(sent) / took.count();
+  }
+
+  // Of the short calls, sorted.
+  std::vector<nanoseconds> latencies(double rate) {
+    std::vector<nanoseconds> latencies(static_cast<size_t>(settings_.seconds * rate),
+                                       nanoseconds(-1));
+    Clock::time_point due = Clock::now();
+    for (nanoseconds& latency : latencies) {
+      due += nanoseconds(static_cast<int64_t>(-std::log(1 - dice_.uniform()) / rate * 1e9));
+      std::this_thread::sleep_until(due);
+      send(due, &latency);
+    }
+    wait_until_below(underway_, 1);
+    std::erase(latencies, nanoseconds(-1));
+    std::sort(latencies.begin(), latencies.end());
+    return latencies;
+  }
+
+ private:
+  void send(Clock::time_point due, nanoseconds* latency) {
+    const bool is_long = dice_.uniform() < kLongShare;
+    auto* const call = new Call{{}, {}, {}, {}, due, is_long ? nullptr : latency, &underway_};
+    underway_.fetch_add(1, std::memory_order_relaxed);
+    const auto ended = [call](const grpc::Status&) { call->ended(); };
+    if (is_long) stub_->async()->Compute(&call->context, &call->steps, &call->result, ended);
+    else stub_->async()->Echo(&call->context, &call->text, &call->text, ended);
+  }
+
+  const Settings& settings_;
+  Service service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Work::Stub> stub_;
+  rubato::Prng dice_{1};
+  std::atomic<int64_t> underway_{0};
+};
+
+struct Figures {
+  std::vector<double> per_second, p50_us, p99_us;
+
+  void add(double throughput, const std::vector<nanoseconds>& latencies) {
+    per_second.push_back(throughput);
+    p50_us.push_back(percentile_us(latencies, 0.5));
+    p99_us.push_back(percentile_us(latencies, 0.99));
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  if (!read(argc, argv, settings)) return 2;
+  std::array<Figures, 2> figures;
+  for (int round = 0; round < settings.rounds; ++round) {
+    double rate = 0;
+    {
+      Served<Synchronous> served(settings);
+      const double most = served.throughput();
+      rate = most / 2;
+      figures[1].add(most, served.latencies(rate));
+    }
+    Served<Tasks> served(settings);
+    const double most = served.throughput();
+    figures[0].add(most, served.latencies(rate));
+  }
+  for (size_t i = 0; i < figures.size(); ++i) {
+    std::printf("%-12s", i == 0 ? "rubato" : "synchronous");
+    print("short p50/us", figures[i].p50_us);
+    print("p99", figures[i].p99_us);
+    print("calls/s", figures[i].per_second);
+    std::printf("\n");
+  }
+}
