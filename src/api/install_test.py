@@ -227,7 +227,8 @@ def check_exports(prefix):
     exported = {line.split()[-1].split("@")[0] for line in lines}
     exported = {name for name in exported if name != "RUBATO_0"}
     text = "".join((prefix / "include/rubato" / name).read_text()
-                   for name in ("rubato.h", "executor.h", "wait.h", "checkpoint.h"))
+                   for name in ("rubato.h", "executor.h", "completions.h", "wait.h",
+                                "checkpoint.h"))
     code = re.sub(r"//[^\n]*", "", text)
     declared = set(re.findall(r"\b(rubato_\w+)\([^;{}]*\);", code)) | {"rubato_checkpoint_budget"}
     declared -= {"rubato_checkpoint_inline"}

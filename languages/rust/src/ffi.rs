@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The part of <rubato/executor.h> that is used. Structs begin with their size, by which the library
+//! knows how much of them a caller was compiled with; a test compares it with the library's.
+use std::os::raw::{c_char, c_int, c_void};
+
+#[repr(C)]
+pub struct Error {
+    pub text: [c_char; 256],
+}
+
+#[repr(C)]
+pub struct ExecutorOptions {
+    pub struct_size: usize,
+    pub scheduler: *const c_void,
+    pub max_tasks: u32,
+    pub type_names: *const *const c_char,
+    pub type_names_count: usize,
+    pub in_loop: u32,
+}
+
+#[repr(C)]
+pub struct TaskAttributes {
+    pub struct_size: usize,
+    pub kind: u32,
+    pub is_long: u32,
+    pub priority: u32,
+    pub is_control: u32,
+    pub deadline_ns: i64,
+    pub expected_ns: i64,
+    pub trace: u64,
+    pub cancellation: *mut c_void,
+    pub detached: u32,
+    pub is_continuation: u32,
+}
+
+pub type Run = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub type Done = unsafe extern "C" fn(*mut c_void, c_int, i64);
+
+extern "C" {
+    pub fn rubato_executor_options_init(options: *mut ExecutorOptions, size: usize);
+    pub fn rubato_task_attributes_init(attributes: *mut TaskAttributes, size: usize);
+    pub fn rubato_executor_create(options: *const ExecutorOptions, error: *mut Error) -> *mut c_void;
+    pub fn rubato_executor_stop(executor: *mut c_void);
+    pub fn rubato_executor_destroy(executor: *mut c_void);
+    pub fn rubato_executor_run(executor: *mut c_void, budget_ns: i64) -> c_int;
+    pub fn rubato_executor_fd(executor: *mut c_void) -> c_int;
+    pub fn rubato_executor_submit(
+        executor: *mut c_void,
+        attributes: *const TaskAttributes,
+        run: Run,
+        done: Option<Done>,
+        user: *mut c_void,
+    ) -> c_int;
+    pub fn rubato_executor_unfinished(executor: *const c_void) -> u64;
+    pub fn rubato_cancellation_create() -> *mut c_void;
+    pub fn rubato_cancellation_cancel(cancellation: *mut c_void);
+    pub fn rubato_cancellation_release(cancellation: *mut c_void);
+    pub fn rubato_checkpoint() -> c_int;
+    pub fn rubato_task_trace() -> u64;
+}
