@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Completions: the ends of tasks as a queue with a descriptor, for programs that cannot be called on
-// a worker: another language's runtime, or a loop that has descriptors only. C and C++; any thread.
+// Completions: the ends of tasks as a queue with a descriptor, for programs that cannot be called
+// on a worker: another language's runtime, or a loop that has descriptors only. C and C++; any
+// thread.
 //
 //   rubato_completions_create -> rubato_completions_submit, whose end rubato_completions_next tells
 //   once the descriptor is readable -> rubato_executor_destroy -> rubato_completions_destroy

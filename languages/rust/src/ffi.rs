@@ -38,12 +38,9 @@ pub type Done = unsafe extern "C" fn(*mut c_void, c_int, i64);
 
 extern "C" {
     pub fn rubato_executor_options_init(options: *mut ExecutorOptions, size: usize);
-    pub fn rubato_task_attributes_init(attributes: *mut TaskAttributes, size: usize);
     pub fn rubato_executor_create(options: *const ExecutorOptions, error: *mut Error) -> *mut c_void;
     pub fn rubato_executor_stop(executor: *mut c_void);
     pub fn rubato_executor_destroy(executor: *mut c_void);
-    pub fn rubato_executor_run(executor: *mut c_void, budget_ns: i64) -> c_int;
-    pub fn rubato_executor_fd(executor: *mut c_void) -> c_int;
     pub fn rubato_executor_submit(
         executor: *mut c_void,
         attributes: *const TaskAttributes,

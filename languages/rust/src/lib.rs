@@ -5,10 +5,8 @@
 //! Install librubato (Debian: `librubato-dev` of `make deb`), then `cargo add --path` this folder.
 //! Without the feature `executor` only the client is left, which links nothing.
 //!
-//! A task may switch to another at [`checkpoint`], and go on in another thread. So nothing that
-//! belongs to a thread lives across one: no `MutexGuard`, no `thread_local` borrow, no `RefMut` of
-//! something shared. Closures are `Send`, and what they hold moves with them. With a mechanism that
-//! preempts anywhere (`preempt = "signal"`), no panic may cross a task; here none does.
+//! A task may switch to another at [`checkpoint`] and go on in another thread, which is why that is
+//! `unsafe`. Without checkpoints tasks run to their end. Panics end in the task's [`Handle`].
 #[cfg(feature = "executor")]
 mod executor;
 #[cfg(feature = "executor")]
@@ -17,6 +15,6 @@ pub mod rpc;
 
 #[cfg(feature = "executor")]
 pub use executor::{
-    checkpoint, checkpoint_or_unwind, task_trace, Attributes, Cancellation, CreateError, Executor, Handle,
+    checkpoint, task_trace, Attributes, Cancellation, CreateError, Ended, Executor, Handle,
     Options, Outcome, TaskError,
 };

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rubato
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"rubato/internal/tasks"
+)
+
+func make1(t *testing.T, options Options) *Executor {
+	t.Helper()
+	executor, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(executor.Close)
+	return executor
+}
+
+// Freed after the executor that uses it was closed, which its maker has to be made before.
+func newCounter(t *testing.T) tasks.Counter {
+	counter := tasks.NewCounter()
+	t.Cleanup(counter.Free)
+	return counter
+}
+
+func expect(t *testing.T, ended <-chan Completion, outcome Outcome) {
+	t.Helper()
+	if end := <-ended; end.Outcome != outcome {
+		t.Fatalf("ended as %d, not as %d", end.Outcome, outcome)
+	}
+}
+
+func TestShortNativeTasksOvertakeALongOne(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{Workers: 1})
+	long := executor.Submit(Attributes{}, tasks.UntilHundred(), counter.C())
+	for i := 0; i < 100; i++ {
+		expect(t, executor.Submit(Attributes{}, tasks.AddOne(), counter.C()), Finished)
+	}
+	expect(t, long, Finished)
+	if counter.Load() != 100 {
+		t.Fatal(counter.Load())
+	}
+}
+
+func TestManyGoroutinesAwaitTasks(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{})
+	const goroutines, each = 50, 200
+	over := make(chan bool)
+	for g := 0; g < goroutines; g++ {
+		go func() {
+			ok := true
+			for i := 0; i < each; i++ {
+				end := <-executor.Submit(Attributes{Type: 1}, tasks.AddOne(), counter.C())
+				ok = ok && end.Outcome == Finished
+			}
+			over <- ok
+		}()
+	}
+	for g := 0; g < goroutines; g++ {
+		if !<-over {
+			t.Fatal("a task did not finish")
+		}
+	}
+	if counter.Load() != goroutines*each {
+		t.Fatal(counter.Load())
+	}
+}
+
+func TestADeadlineEndsATask(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{Workers: 1})
+	ended := executor.Submit(Attributes{Deadline: 1}, tasks.UntilHundred(), counter.C())
+	expect(t, ended, Expired)
+}
+
+func TestWhatIsTooMuchIsRefused(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{Workers: 1, MaxTasks: 1})
+	long := executor.Submit(Attributes{}, tasks.UntilHundred(), counter.C())
+	expect(t, executor.Submit(Attributes{}, tasks.AddOne(), counter.C()), Refused)
+	counter.Store(100)
+	expect(t, long, Finished)
+}
+
+func TestFunctionsInGoTakeAForeignRuntime(t *testing.T) {
+	executor := make1(t, Options{Workers: 2, ForeignRuntime: true})
+	var sum int64
+	var ends []<-chan Completion
+	for i := 0; i < 500; i++ {
+		i := i
+		ends = append(ends, executor.Go(Attributes{}, func() {
+			text := strings.Repeat("x", i) // allocates, so that the collector has work
+			atomic.AddInt64(&sum, int64(len(text)))
+		}))
+	}
+	for _, ended := range ends {
+		expect(t, ended, Finished)
+	}
+	if sum != 500*499/2 {
+		t.Fatal(sum)
+	}
+	expect(t, executor.Go(Attributes{}, func() { panic("oh") }), Failed)
+	native := make1(t, Options{})
+	defer func() {
+		if recover() == nil {
+			t.Fatal("a function in Go was taken where it may be switched")
+		}
+	}()
+	native.Go(Attributes{}, func() {})
+}
+
+func TestABadOptionIsOneLine(t *testing.T) {
+	if _, err := New(Options{Policy: "nothing"}); err == nil ||
+		!strings.Contains(err.Error(), "nothing") {
+		t.Fatal(err)
+	}
+}

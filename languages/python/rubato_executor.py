@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rubato's executor for Python: native tasks, awaited by futures or asyncio. Python 3.9 or later,
+standard library and librubato.
+
+    with rubato_executor.Executor(workers=4) as executor:
+        future = executor.submit(library.compress, ctypes.byref(job), type=1)    # a native function
+        future.result()                       # concurrent.futures; or, in a coroutine:
+        await executor.run(library.compress, ctypes.byref(job))
+
+A task is a function of C, `int run(void*)`, of a library that ctypes has loaded; it runs without
+the interpreter's lock, and switches at rubato_checkpoint. What it is given lives until its end.
+Functions in Python need an executor with `foreign_runtime`, which preempts nothing:
+
+        executor.submit(lambda: sum(range(10)))
+
+In a loop of yours, without a thread: `Loop`, whose `run` runs native tasks.
+"""
+
+import asyncio
+import concurrent.futures
+import ctypes
+import ctypes.util
+import os
+import re
+import selectors
+import threading
+
+RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+OUTCOMES = ("finished", "failed", "refused", "expired", "cancelled")
+KINDS = {"size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32, "int32_t": ctypes.c_int32,
+         "int64_t": ctypes.c_int64, "double": ctypes.c_double}
+IDLE, MORE, STOPPED = range(3)  # why Loop.run has returned
+
+
+class TaskError(Exception):
+    """A task that has not run to its end: `outcome` is one of OUTCOMES."""
+
+    def __init__(self, outcome, retry_after_s=0.0):
+        super().__init__(f"task {outcome}")
+        self.outcome, self.retry_after_s = outcome, retry_after_s
+
+
+class _Error(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 256)]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("scheduler", ctypes.c_void_p),
+                ("max_tasks", ctypes.c_uint32), ("type_names", ctypes.c_void_p),
+                ("type_names_count", ctypes.c_size_t), ("in_loop", ctypes.c_uint32)]
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("type", ctypes.c_uint32),
+                ("is_long", ctypes.c_uint32), ("priority", ctypes.c_uint32),
+                ("is_control", ctypes.c_uint32), ("deadline_ns", ctypes.c_int64),
+                ("expected_ns", ctypes.c_int64), ("trace", ctypes.c_uint64),
+                ("cancellation", ctypes.c_void_p), ("detached", ctypes.c_uint32),
+                ("is_continuation", ctypes.c_uint32)]
+
+
+class _Completion(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint64), ("retry_after_ns", ctypes.c_int64),
+                ("outcome", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+
+def _scheduler_fields(folders):
+    """The fields of rubato_options, of the header that came with the library."""
+    for folder in folders:
+        path = os.path.join(folder, "rubato", "options.h")
+        if os.path.exists(path):
+            break
+    else:
+        raise FileNotFoundError(f"no rubato/options.h in {', '.join(folders)}: install "
+                                "librubato-dev or name a folder by RUBATO_INCLUDE")
+    with open(path, encoding="utf-8") as file:
+        body = re.search(r"typedef struct rubato_options \{(.*?)\} rubato_options;", file.read(),
+                         re.DOTALL).group(1)
+    fields = []
+    for kind, star, name in re.findall(r"^\s*(?:const )?(\w+)\s+?((?:const|\*|\s)*)(\w+);",
+                                       body.replace("*", " * "), re.MULTILINE):
+        fields.append((name, ctypes.c_void_p if "*" in star else KINDS[kind]))
+    return fields
+
+
+class _Library:
+    """The C interface; loaded once."""
+
+    def __init__(self):
+        name = os.environ.get("RUBATO_LIBRARY") or ctypes.util.find_library("rubato")
+        if not name:
+            raise OSError("librubato is not installed; or name it by RUBATO_LIBRARY")
+        self.c = ctypes.CDLL(name)
+        folders = [os.environ.get("RUBATO_INCLUDE", "/usr/include"), "/usr/local/include"]
+        self.Scheduler = type("Scheduler", (ctypes.Structure,),
+                              {"_fields_": _scheduler_fields(folders)})
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        for name, result, *arguments in (
+                ("executor_create", pointer, pointer, pointer),
+                ("executor_destroy", None, pointer),
+                ("executor_run", number, pointer, ctypes.c_int64),
+                ("executor_fd", number, pointer),
+                ("executor_unfinished", ctypes.c_uint64, pointer),
+                ("completions_create", pointer),
+                ("completions_destroy", None, pointer),
+                ("completions_fd", number, pointer),
+                ("completions_next", ctypes.c_size_t, pointer, pointer, ctypes.c_size_t),
+                ("completions_submit", number, pointer, pointer, pointer, pointer, pointer,
+                 ctypes.c_uint64)):
+            function = getattr(self.c, f"rubato_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def create(self, options):
+        scheduler = self.Scheduler()
+        self.c.rubato_options_init(ctypes.byref(scheduler), ctypes.sizeof(scheduler))
+        c_options = _Options()
+        self.c.rubato_executor_options_init(ctypes.byref(c_options), ctypes.sizeof(c_options))
+        held = []
+        for name, value in options.items():
+            to = c_options if hasattr(c_options, name) else scheduler
+            if not hasattr(to, name):
+                raise TypeError(f"{name}: there is no such option")
+            if isinstance(value, str):
+                held.append(ctypes.create_string_buffer(value.encode()))
+                value = ctypes.addressof(held[-1])
+            setattr(to, name, int(value))
+        c_options.scheduler = ctypes.addressof(scheduler)
+        error = _Error()
+        made = self.executor_create(ctypes.byref(c_options), ctypes.byref(error))
+        if not made:
+            raise ValueError(error.text.decode())
+        return made
+
+
+_library = None
+
+
+def library():
+    global _library
+    _library = _library or _Library()
+    return _library
+
+
+class _Tasks:
+    """What Executor and Loop have in common. Any thread."""
+
+    def __init__(self, **options):
+        self._c = library()
+        self._foreign = bool(options.get("foreign_runtime"))
+        self._executor = self._c.create(options)
+        self._ends = self._c.completions_create()
+        self._lock = threading.Lock()  # guards the next two
+        self._waiting = {}
+        self._last = 0
+
+    def submit(self, function, argument=None, **attributes):
+        """A future. `attributes` are type, is_long, priority, is_control, deadline_s, trace."""
+        future = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        run, box = self._native(function, argument)
+        with self._lock:
+            self._last += 1
+            name = self._last
+            self._waiting[name] = (future, run, box, argument)
+        c_attributes = _Attributes(struct_size=ctypes.sizeof(_Attributes))
+        c_attributes.deadline_ns = int(attributes.pop("deadline_s", 0) * 1e9)
+        for key, value in attributes.items():
+            if not hasattr(c_attributes, key):
+                raise TypeError(f"{key}: tasks have no such attribute")
+            setattr(c_attributes, key, int(value))
+        pointer = ctypes.cast(argument, ctypes.c_void_p) if argument is not None else None
+        status = self._c.completions_submit(self._ends, self._executor, ctypes.byref(c_attributes),
+                                            ctypes.cast(run, ctypes.c_void_p), pointer, name)
+        if status != 0:
+            self._end(name, 2, 0)
+        return future
+
+    def run_async(self, function, argument=None, **attributes):
+        return asyncio.wrap_future(self.submit(function, argument, **attributes))
+
+    def _native(self, function, argument):
+        """The C function and, for one in Python, where its value will be."""
+        if isinstance(function, ctypes._CFuncPtr):
+            return function, None
+        if not self._foreign:
+            raise TypeError("functions in Python take an executor with foreign_runtime=True")
+        if argument is not None:
+            raise TypeError("functions in Python take no argument; use a lambda")
+        box = {}
+
+        def run(_):
+            try:
+                box["value"] = function()
+            except BaseException as trouble:  # noqa: B902  it goes into the future
+                box["trouble"] = trouble
+            return 0
+        return RUN(run), box
+
+    def _end(self, name, outcome, retry_after_ns):
+        with self._lock:
+            future, _, box, _ = self._waiting.pop(name)
+        if outcome != 0:
+            future.set_exception(TaskError(OUTCOMES[outcome], retry_after_ns / 1e9))
+        elif box and "trouble" in box:
+            future.set_exception(box["trouble"])
+        else:
+            future.set_result(box["value"] if box else None)
+
+    def _take(self):
+        ends = (_Completion * 64)()
+        count = self._c.completions_next(self._ends, ends, len(ends))
+        for end in ends[:count]:
+            self._end(end.id, end.outcome, end.retry_after_ns)
+        return count > 0
+
+    def _destroy(self):
+        if self._executor:
+            self._c.executor_destroy(self._executor)
+            self._executor = None
+            while self._take():
+                pass
+
+    def _free(self):
+        if self._ends:
+            self._c.completions_destroy(self._ends)
+            self._ends = None
+
+    @property
+    def unfinished(self):
+        return self._c.executor_unfinished(self._executor)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Executor(_Tasks):
+    """Workers of its own. Options are those of docs/OPTIONS.md by their names in C (`workers`,
+    `policy`, `foreign_runtime`), and `max_tasks`."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self._wake_r, self._wake_w = os.pipe()
+        self._thread = threading.Thread(target=self._await, name="rubato", daemon=True)
+        self._thread.start()
+
+    async def run(self, function, argument=None, **attributes):
+        return await self.run_async(function, argument, **attributes)
+
+    def close(self):
+        """Finishes the tasks, for as long as the drain limit. Not in a task."""
+        if not self._executor:
+            return
+        os.write(self._wake_w, b"x")
+        self._thread.join()
+        self._destroy()
+        self._free()
+        os.close(self._wake_r)
+        os.close(self._wake_w)
+
+    def _await(self):
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._c.completions_fd(self._ends), selectors.EVENT_READ)
+            selector.register(self._wake_r, selectors.EVENT_READ)
+            while not any(key.fd == self._wake_r for key, _ in selector.select()):
+                self._take()
+
+
+class Loop(_Tasks):
+    """An executor without threads: native tasks run in `run`, on the thread that made this, and
+    give it back at the end of a slice. `add_to` has a loop of asyncio call it."""
+
+    def __init__(self, **options):
+        super().__init__(in_loop=True, **options)
+        self._loop = None
+
+    def fileno(self):
+        """Readable when there is something to run."""
+        return self._c.executor_fd(self._executor)
+
+    def run(self, budget_s=0.0002):
+        state = self._c.executor_run(self._executor, int(budget_s * 1e9))
+        while self._take():
+            pass
+        return state
+
+    def add_to(self, loop, budget_s=0.0002):
+        self._loop = loop
+        loop.add_reader(self.fileno(), self.run, budget_s)
+
+    def close(self):
+        if self._loop is not None and self._executor:
+            self._loop.remove_reader(self.fileno())
+        self._destroy()
+        self._free()

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The executor: closures in, handles out. The calls into the library are C.
+use crate::ffi;
+use std::any::Any;
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::future::Future;
+use std::os::raw::{c_char, c_int, c_void};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The first options of a scheduler; the others keep their defaults.
+#[repr(C)]
+struct SchedulerOptions {
+    struct_size: usize,
+    policy: *const c_char,
+    set: *const c_void,
+    set_count: usize,
+    workers: u32,
+}
+
+/// What an executor is made with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Worker threads; 0 = one for each CPU that the process may use.
+    pub workers: u32,
+    /// A scheduling policy, see `rubato policies`.
+    pub policy: String,
+    /// Tasks that were submitted and are not done, at most: 1 to 16777216.
+    pub max_tasks: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { workers: 0, policy: "synergy".into(), max_tasks: 65536 }
+    }
+}
+
+/// Why there is no executor: one line.
+#[derive(Debug)]
+pub struct CreateError(String);
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CreateError {}
+
+/// How a task has ended that has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its closure panicked.
+    Failed,
+    /// Not started: too many tasks, too long a wait, or a stop.
+    Refused,
+    /// Its deadline passed: not started, or told to end.
+    Expired,
+    /// By its [`Cancellation`], or by a stop that gave it up.
+    Cancelled,
+}
+
+/// A task without a value.
+pub struct TaskError {
+    pub outcome: Outcome,
+    /// After an overload, the time before which a retry is useless; else zero.
+    pub retry_after: Duration,
+    /// What the closure panicked with.
+    pub panic: Option<Box<dyn Any + Send>>,
+}
+
+impl fmt::Debug for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaskError({:?}, retry after {:?})", self.outcome, self.retry_after)
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.outcome {
+            Outcome::Failed => "the task panicked",
+            Outcome::Refused => "the executor refused the task",
+            Outcome::Expired => "the task's deadline has passed",
+            Outcome::Cancelled => "the task was cancelled",
+        })
+    }
+}
+
+impl std::error::Error for TaskError {}
+
+/// Ends tasks whose results are not wanted any more; clones are the same one.
+#[derive(Clone)]
+pub struct Cancellation(Arc<CancellationInner>);
+
+struct CancellationInner(*mut c_void);
+
+// SAFETY: the library allows every call with a cancellation on any thread.
+unsafe impl Send for CancellationInner {}
+unsafe impl Sync for CancellationInner {}
+
+impl Drop for CancellationInner {
+    fn drop(&mut self) {
+        // SAFETY: this is the maker's share, given back once.
+        unsafe { ffi::rubato_cancellation_release(self.0) }
+    }
+}
+
+impl Default for Cancellation {
+    fn default() -> Self {
+        Cancellation::new()
+    }
+}
+
+impl Cancellation {
+    pub fn new() -> Self {
+        // SAFETY: no arguments.
+        let made = unsafe { ffi::rubato_cancellation_create() };
+        assert!(!made.is_null(), "out of memory");
+        Cancellation(Arc::new(CancellationInner(made)))
+    }
+
+    /// Tasks that have not started do not start; the others are told by their next [`checkpoint`].
+    pub fn cancel(&self) {
+        // SAFETY: the share is held.
+        unsafe { ffi::rubato_cancellation_cancel(self.0 .0) }
+    }
+}
+
+/// What a task carries; docs/EXECUTOR.md says what for.
+#[derive(Clone, Default)]
+pub struct Attributes {
+    /// 0 to 255, chosen by the program; statistics are kept per type.
+    pub kind: u32,
+    pub is_long: bool,
+    pub priority: u32,
+    pub is_control: bool,
+    /// From now; none = zero.
+    pub deadline: Duration,
+    pub expected: Duration,
+    pub trace: u64,
+    pub cancellation: Option<Cancellation>,
+    pub detached: bool,
+}
+
+impl Attributes {
+    fn to_c(&self) -> ffi::TaskAttributes {
+        let nanos = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
+        ffi::TaskAttributes {
+            struct_size: std::mem::size_of::<ffi::TaskAttributes>(),
+            kind: self.kind,
+            is_long: self.is_long.into(),
+            priority: self.priority,
+            is_control: self.is_control.into(),
+            deadline_ns: nanos(self.deadline),
+            expected_ns: nanos(self.expected),
+            trace: self.trace,
+            cancellation: self.cancellation.as_ref().map_or(std::ptr::null_mut(), |c| c.0 .0),
+            detached: self.detached.into(),
+            is_continuation: 0,
+        }
+    }
+}
+
+struct State<T> {
+    result: Option<Result<T, TaskError>>,
+    waker: Option<Waker>,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    ended: Condvar,
+}
+
+impl<T> Shared<T> {
+    fn end(&self, result: Result<T, TaskError>) {
+        let mut state = self.state.lock().unwrap();
+        state.result = Some(result);
+        let waker = state.waker.take();
+        drop(state);
+        self.ended.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// The value of a task, to come: wait for it with [`join`](Handle::join), or `.await` it.
+pub struct Handle<T>(Arc<Shared<T>>);
+
+impl<T> Handle<T> {
+    /// Blocks the thread until the task has ended; in a task that blocks its worker.
+    pub fn join(self) -> Result<T, TaskError> {
+        let mut state = self.0.state.lock().unwrap();
+        loop {
+            if let Some(result) = state.result.take() {
+                return result;
+            }
+            state = self.0.ended.wait(state).unwrap();
+        }
+    }
+}
+
+impl<T> Future for Handle<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.0.state.lock().unwrap();
+        match state.result.take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+// What the library holds for a task.
+struct Job<F, T> {
+    function: Option<F>,
+    value: Option<std::thread::Result<T>>,
+    shared: Arc<Shared<T>>,
+}
+
+impl<F: FnOnce() -> T, T> Job<F, T> {
+    unsafe extern "C" fn run(job: *mut c_void) -> c_int {
+        let job = &mut *job.cast::<Self>();
+        let function = job.function.take().expect("a task runs once");
+        let value = catch_unwind(AssertUnwindSafe(function));
+        let status = if value.is_ok() { 0 } else { -1 };
+        job.value = Some(value);
+        status
+    }
+
+    unsafe extern "C" fn done(job: *mut c_void, outcome: c_int, retry_after_ns: i64) {
+        let job = Box::from_raw(job.cast::<Self>());
+        let retry_after = Duration::from_nanos(retry_after_ns.max(0) as u64);
+        let error = |outcome| TaskError { outcome, retry_after, panic: None };
+        let result = match (job.value, outcome) {
+            (Some(Ok(value)), _) => Ok(value),
+            (Some(Err(panic)), _) => Err(TaskError { panic: Some(panic), ..error(Outcome::Failed) }),
+            (None, 3) => Err(error(Outcome::Expired)),
+            (None, 4) => Err(error(Outcome::Cancelled)),
+            (None, _) => Err(error(Outcome::Refused)),
+        };
+        // A waker that panics must not unwind into the library.
+        let _ = catch_unwind(AssertUnwindSafe(|| job.shared.end(result)));
+    }
+}
+
+/// Workers of its own, which run closures by a scheduling policy. To drop it blocks until the tasks
+/// have ended (the drain limit at the longest); not in a task.
+pub struct Executor(*mut c_void);
+
+// SAFETY: the library allows these calls on any thread.
+unsafe impl Send for Executor {}
+unsafe impl Sync for Executor {}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has the executor any more.
+        unsafe { ffi::rubato_executor_destroy(self.0) }
+    }
+}
+
+impl Executor {
+    pub fn new(options: &Options) -> Result<Self, CreateError> {
+        let policy = CString::new(options.policy.as_str())
+            .map_err(|_| CreateError("policy: a name without null characters".into()))?;
+        let scheduler = SchedulerOptions {
+            // Without the padding behind it, where the library has its next field.
+            struct_size: 4 * std::mem::size_of::<usize>() + std::mem::size_of::<u32>(),
+            policy: policy.as_ptr(),
+            set: std::ptr::null(),
+            set_count: 0,
+            workers: options.workers,
+        };
+        // SAFETY: all-zero is a value of these plain structs, and the library fills them.
+        unsafe {
+            let mut c: ffi::ExecutorOptions = std::mem::zeroed();
+            ffi::rubato_executor_options_init(&mut c, std::mem::size_of_val(&c));
+            c.scheduler = (&scheduler as *const SchedulerOptions).cast();
+            c.max_tasks = options.max_tasks;
+            let mut error: ffi::Error = std::mem::zeroed();
+            let made = ffi::rubato_executor_create(&c, &mut error);
+            if made.is_null() {
+                let line = CStr::from_ptr(error.text.as_ptr()).to_string_lossy();
+                return Err(CreateError(line.into_owned()));
+            }
+            Ok(Executor(made))
+        }
+    }
+
+    /// Submits a closure; does not block. What cannot be submitted ends as `Refused` at once.
+    pub fn spawn<F, T>(&self, attributes: &Attributes, function: F) -> Handle<T>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let state = Mutex::new(State { result: None, waker: None });
+        let shared = Arc::new(Shared { state, ended: Condvar::new() });
+        let handle = Handle(Arc::clone(&shared));
+        let job = Box::into_raw(Box::new(Job { function: Some(function), value: None, shared }));
+        // SAFETY: `done` takes the job back, once; if the task is not submitted, that is done here.
+        unsafe {
+            let status = ffi::rubato_executor_submit(
+                self.0,
+                &attributes.to_c(),
+                Job::<F, T>::run,
+                Some(Job::<F, T>::done),
+                job.cast(),
+            );
+            if status != 0 {
+                Job::<F, T>::done(job.cast(), 2, 0);
+            }
+        }
+        handle
+    }
+
+    /// Takes no new tasks and finishes those it has. Does not block.
+    pub fn stop(&self) {
+        // SAFETY: any thread, any number of times.
+        unsafe { ffi::rubato_executor_stop(self.0) }
+    }
+
+    /// Tasks that were submitted and are not done.
+    pub fn unfinished(&self) -> u64 {
+        // SAFETY: any thread.
+        unsafe { ffi::rubato_executor_unfinished(self.0) }
+    }
+}
+
+/// The task was told to end: its cancellation, its deadline, or a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended;
+
+/// Lets other tasks run here, if they should; `Err` = this one's result is not wanted any more.
+/// Outside of tasks it does nothing. Costs some nanoseconds; call it every 100 us or more often.
+///
+/// # Safety
+/// The code after it may run on another thread: the caller holds no lock guard, and no reference to
+/// a thread-local value (of `LocalKey::with` or `std::thread::current`, say) across the call.
+pub unsafe fn checkpoint() -> Result<(), Ended> {
+    if std::thread::panicking() || ffi::rubato_checkpoint() == 0 {
+        Ok(())
+    } else {
+        Err(Ended)
+    }
+}
+
+/// The trace of the task that the caller runs in; elsewhere 0.
+pub fn task_trace() -> u64 {
+    // SAFETY: any thread.
+    unsafe { ffi::rubato_task_trace() }
+}

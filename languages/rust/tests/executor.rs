@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#![cfg(feature = "executor")]
+use rubato::{checkpoint, Attributes, Cancellation, Ended, Executor, Options, Outcome};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+fn one_worker() -> Executor {
+    Executor::new(&Options { workers: 1, ..Options::default() }).unwrap()
+}
+
+#[test]
+fn a_value_comes_back() {
+    let text = String::from("forty ");
+    let handle = one_worker().spawn(&Attributes::default(), move || text + "two");
+    assert_eq!(handle.join().unwrap(), "forty two");
+}
+
+#[test]
+fn a_long_task_blocks_no_short_one() {
+    let executor = one_worker();
+    let ran = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&ran);
+    let long = executor.spawn(&Attributes::default(), move || {
+        while seen.load(Ordering::Relaxed) < 50 {
+            // SAFETY: no guard, no thread-local.
+            unsafe { checkpoint() }.unwrap();
+        }
+    });
+    for _ in 0..50 {
+        let ran = Arc::clone(&ran);
+        let add = move || ran.fetch_add(1, Ordering::Relaxed);
+        executor.spawn(&Attributes::default(), add).join().unwrap();
+    }
+    long.join().unwrap();
+}
+
+#[test]
+fn a_panic_is_an_error_with_its_payload() {
+    let handle = one_worker().spawn(&Attributes::default(), || panic!("oh"));
+    let error = handle.join().map(|()| ()).unwrap_err();
+    assert_eq!(error.outcome, Outcome::Failed);
+    assert_eq!(*error.panic.unwrap().downcast::<&str>().unwrap(), "oh");
+}
+
+#[test]
+fn a_cancelled_task_is_told_and_one_that_waits_does_not_start() {
+    let executor = one_worker();
+    let cancellation = Cancellation::new();
+    let attributes = Attributes { cancellation: Some(cancellation.clone()), ..Default::default() };
+    let started = Arc::new(AtomicBool::new(false));
+    let is_started = Arc::clone(&started);
+    let running = executor.spawn(&attributes, move || loop {
+        is_started.store(true, Ordering::Relaxed);
+        // SAFETY: no guard, no thread-local.
+        if unsafe { checkpoint() } == Err(Ended) {
+            return "told";
+        }
+    });
+    while !started.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    cancellation.cancel();
+    let late = executor.spawn(&attributes, || "ran");
+    assert_eq!(running.join().unwrap(), "told");
+    assert_eq!(late.join().unwrap_err().outcome, Outcome::Cancelled);
+}
+
+#[test]
+fn what_is_too_much_is_refused_and_its_closure_dropped() {
+    let executor = Executor::new(&Options { workers: 1, max_tasks: 1, ..Options::default() }).unwrap();
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let seen = Arc::clone(&goes_on);
+    let first = executor.spawn(&Attributes::default(), move || {
+        while seen.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    let held = Arc::new(());
+    let also = Arc::clone(&held);
+    let second = executor.spawn(&Attributes::default(), move || drop(also));
+    assert_eq!(second.join().unwrap_err().outcome, Outcome::Refused);
+    assert_eq!(Arc::strong_count(&held), 1);
+    goes_on.store(false, Ordering::Relaxed);
+    first.join().unwrap();
+}
+
+#[test]
+fn a_bad_option_is_one_line() {
+    let error = Executor::new(&Options { policy: "nothing".into(), ..Options::default() });
+    assert!(error.err().unwrap().to_string().contains("nothing"));
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    loop {
+        match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn a_handle_can_be_awaited() {
+    let executor = one_worker();
+    let attributes = Attributes { trace: 9, deadline: Duration::from_secs(60), ..Default::default() };
+    for i in 0..200 {
+        let handle = executor.spawn(&attributes, move || (i, rubato::task_trace()));
+        assert_eq!(block_on(handle).unwrap(), (i, 9));
+    }
+}
