@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: deb coverage soak emulators setup clean
+.PHONY: deb sbom coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -27,6 +27,7 @@ help:
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
+	@echo 'make sbom    what the release build consists of, as SPDX: build/rubato.spdx.json'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
 	@echo 'make emulators   the kernel modules, in QEMU and Bochs (the first time minutes and 250 MB)'
@@ -54,7 +55,8 @@ check: setup
 test: setup
 	@JOBS=$(JOBS) tools/test.sh
 
-test-full: setup
+test-full:
+	@FULL=1 tools/setup.sh
 	@JOBS=$(JOBS) FULL=1 tools/test.sh
 
 bench: setup
@@ -67,6 +69,9 @@ multicore: build
 
 deb: setup
 	@tools/deb.sh
+
+sbom: build
+	@python3 tools/sbom.py --build build/release --output build/rubato.spdx.json
 
 docs: setup
 	@mkdir -p build/docs

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what tools/packages.txt names and this machine lacks, without asking anything and without
-# starting a service. Does nothing, offline too, when all is there. For Debian 12 and its like.
+# starting a service. Does nothing, offline too, when all is there. With FULL=1 also what only
+# `make test-full` takes. For Debian 12 and its like.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 list=tools/packages.txt
-stamp=build/.setup-$(cksum <"$list" | cut -d' ' -f1)
+stamp=build/.setup-${FULL:+full-}$(cksum <"$list" | cut -d' ' -f1)
 [ -e "$stamp" ] && exit 0
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
@@ -29,7 +30,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 mapfile -t required < <(missing required)
-mapfile -t optional < <(missing optional)
+mapfile -t optional < <(missing optional; if [ -n "${FULL:-}" ]; then missing full; fi)
 if [ $((${#required[@]} + ${#optional[@]})) -eq 0 ]; then
   finish
   exit 0

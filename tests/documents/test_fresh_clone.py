@@ -43,33 +43,25 @@ def serves(command):
     return command.startswith("rubato serve ")
 
 
-class FreshClone(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="rubato-clone-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.tree = Path(folder.name) / "rubato"
-        subprocess.run(["git", "clone", "-q", ROOT, cls.tree], check=True)
-        cls.environment = {**os.environ, "PREFIX": str(Path(folder.name) / "prefix")}
+class Commands(unittest.TestCase):
+    """Runs commands in the folder `tree`, with `environment`, behind the words of `prefix`."""
+
+    prefix = []
 
     def run_all(self, commands, limit_s):
-        done = subprocess.run(["bash", "-c", "\n".join(["set -e", *commands])], cwd=self.tree,
+        script = "\n".join(["set -e", *commands])
+        done = subprocess.run([*self.prefix, "bash", "-c", script], cwd=self.tree,
                               env=self.environment, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit_s,
                               check=False)
         self.assertEqual(done.returncode, 0, f"{commands}\n{done.stdout[-4000:]}")
 
-    def test_1_the_library_is_installed_and_the_examples_are_built(self):
-        self.run_all(library_commands(), BUILD_LIMIT_S)
-        built = self.tree / "build/release"
-        self.assertFalse((built / "bin/rubato").exists(), "the targets of the library made more")
-
     def start(self, command):
         """A server that listens, and is stopped at the end of the test at the latest."""
         log = tempfile.TemporaryFile("w+")
         self.addCleanup(log.close)
-        server = subprocess.Popen(shlex.split(command), cwd=self.tree, env=self.environment,
-                                  stdout=log, stderr=subprocess.STDOUT)
+        server = subprocess.Popen([*self.prefix, *shlex.split(command)], cwd=self.tree,
+                                  env=self.environment, stdout=log, stderr=subprocess.STDOUT)
         self.addCleanup(self.stop, server)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and server.poll() is None:
@@ -91,11 +83,7 @@ class FreshClone(unittest.TestCase):
         self.run_all([f"rubato load --target resp://127.0.0.1:{port} --load-keys --keys 1000 --mix "
                       "get:99,range/1000:1 --rate 1000 --duration 3"], LIMIT_S)
 
-    def test_2_every_command_under_use_does_its_work(self):
-        make, path, *commands = use_commands()
-        self.run_all([make], BUILD_LIMIT_S)
-        self.assertEqual(path, "PATH=$PWD/build/release/bin:$PATH")
-        self.environment["PATH"] = f"{self.tree}/build/release/bin:{os.environ['PATH']}"
+    def do(self, commands):
         ports = {}
         for command in commands:
             command = with_ports(command.removesuffix("&").strip(), ports) + \
@@ -109,6 +97,28 @@ class FreshClone(unittest.TestCase):
                     server, port = self.start(command)
                     self.use(port)
                     self.stop(server)
+
+
+class FreshClone(Commands):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="rubato-clone-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.tree = Path(folder.name) / "rubato"
+        subprocess.run(["git", "clone", "-q", ROOT, cls.tree], check=True)
+        cls.environment = {**os.environ, "PREFIX": str(Path(folder.name) / "prefix")}
+
+    def test_1_the_library_is_installed_and_the_examples_are_built(self):
+        self.run_all(library_commands(), BUILD_LIMIT_S)
+        built = self.tree / "build/release"
+        self.assertFalse((built / "bin/rubato").exists(), "the targets of the library made more")
+
+    def test_2_every_command_under_use_does_its_work(self):
+        make, path, *commands = use_commands()
+        self.run_all([make], BUILD_LIMIT_S)
+        self.assertEqual(path, "PATH=$PWD/build/release/bin:$PATH")
+        self.environment["PATH"] = f"{self.tree}/build/release/bin:{os.environ['PATH']}"
+        self.do(commands)
 
 
 if __name__ == "__main__":
