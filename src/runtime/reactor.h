@@ -23,7 +23,7 @@ class Reactor {
  public:
   // The waiter is claimed by Wake::kTimeout at its deadline. False: no descriptors are left.
   bool add(Waiter& waiter, Instant deadline);
-  // Does nothing to a waiter that has none.
+  // Its wait is over. Requires that it was added.
   void remove(Waiter& waiter);
 
   // The waiter is claimed by Wake::kWoken when one of the events (POLLIN and so on) of its

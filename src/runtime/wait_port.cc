@@ -31,14 +31,15 @@ void WaitPort::enter(Waiter& waiter, const WaitLimit& limit) {
     static_cast<void>(waiter.claim(Wake::kCancelled));
   } else if (deadline <= at) {
     static_cast<void>(waiter.claim(Wake::kTimeout));
-  } else if (deadline != Instant::never() && !waits_.reactor().add(waiter, deadline)) {
-    static_cast<void>(waiter.claim(Wake::kRefused));
+  } else if (deadline != Instant::never()) {
+    waiter.is_timed = waits_.reactor().add(waiter, deadline);
+    if (!waiter.is_timed) static_cast<void>(waiter.claim(Wake::kRefused));
   }
 }
 
 void WaitPort::leave(Waiter& waiter) {
   if (waiter.cancel_list != nullptr) waiter.cancel_list->remove(waiter);
-  waits_.reactor().remove(waiter);
+  if (waiter.is_timed) waits_.reactor().remove(waiter);
   if (waiter.request().stream != nullptr) waits_.count_client(false);
   const std::scoped_lock lock(lock_);
   present_.erase(waiter);
@@ -66,7 +67,7 @@ void WaitPort::forsake() {
   while (Waiter* const waiter = present_.pop_front()) {
     if (waiter->queue != nullptr) waiter->queue->remove(*waiter);
     if (waiter->cancel_list != nullptr) waiter->cancel_list->remove(*waiter);
-    waits_.reactor().remove(*waiter);
+    if (waiter->is_timed) waits_.reactor().remove(*waiter);
   }
 }
 

@@ -64,6 +64,7 @@ class Waiter {
   ListLinks<Waiter> present;    // at a WaitPort
   ListLinks<Waiter> cancelled;  // in a CancelList
   TimerLinks<Waiter> timer;
+  bool is_timed = false;  // the Reactor has been told of a deadline
   Waiter* next_in_list = nullptr;  // of Claimed and PushList
   WaitQueue* queue = nullptr;      // that it is in, while it waits
   CancelList* cancel_list = nullptr;
