@@ -174,5 +174,19 @@ TEST_F(CoreTest, what_was_preempted_before_it_was_abandoned_goes_on_to_end) {
   EXPECT_TRUE(core_.cancels(request_));
 }
 
+TEST_F(CoreTest, what_has_waited_for_something_takes_its_turn_again_and_is_not_refused) {
+  EXPECT_TRUE(starts(request_));
+  ScriptedRequest came_before;
+  core_.admit(came_before);
+  request_.is_late = true;
+  core_.ready(request_);
+  EXPECT_EQ(core_.next(), &came_before);
+  EXPECT_EQ(core_.next(), &request_);
+  pass(kWhile);
+  EXPECT_TRUE(core_.start(request_));
+  EXPECT_EQ(request_.preemptions, 0u);
+  EXPECT_TRUE(script_.refused.empty());
+}
+
 }  // namespace
 }  // namespace rubato::sched

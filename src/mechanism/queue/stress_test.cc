@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "mechanism/queue/managed_queue.h"
 #include "mechanism/queue/mpmc_queue.h"
 #include "mechanism/queue/ordered_queue.h"
+#include "mechanism/queue/spin_lock.h"
 #include "mechanism/queue/spsc_queue.h"
 #include "mechanism/queue/steal_queue.h"
 
@@ -87,6 +89,24 @@ void consume(Received& received, std::atomic<uint64_t>& left, uint32_t batch,
     received.add(std::span<const uint64_t>(out).subspan(0, count));
     left.fetch_sub(count, std::memory_order_relaxed);
   }
+}
+
+TEST(SpinLock, keeps_threads_apart) {
+  constexpr int kThreads = 3;
+  constexpr int kRounds = 20'000;
+  SpinLock lock;
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        const std::scoped_lock held(lock);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(count, kThreads * kRounds);
 }
 
 TEST(QueueStress, spsc_between_two_threads) {
