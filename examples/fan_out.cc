@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   if (argc != 5) return std::fprintf(stderr, "usage: fan_out PORT SERVICE SERVICE SERVICE\n"), 2;
   std::array<uint16_t, 4> ports;
   for (size_t i = 0; i < 4; ++i) ports[i] = static_cast<uint16_t>(std::atoi(argv[i + 1]));
-  auto tasks = rubato::Executor::create({.scheduler = {.workers = 1}});
+  auto tasks = rubato::Executor::create();
   rubato::Application app;
   app.framing = rubato::Framing::kLines;
   app.handle = [&](rubato::Request& request) {
@@ -37,8 +37,10 @@ int main(int argc, char** argv) {
     }
     for (size_t i = 1; i < 4; ++i) request.reply(*answers->pop() + "; ");  // as they come
   };
-  auto server = rubato::Server::create(
-      {.workers = 1, .port = ports[0], .handle_signals = true}, std::move(app));
+  rubato::Options options;
+  options.port = ports[0];
+  options.handle_signals = true;
+  auto server = rubato::Server::create(options, std::move(app));
   if (!server) return std::fprintf(stderr, "%s\n", server.error().c_str()), 1;
   std::printf("listening on %u\n", server->port());
   std::fflush(stdout);

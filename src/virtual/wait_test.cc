@@ -38,10 +38,10 @@ struct Setting {
     world.end = Nanos::seconds(60);
     if (prng.below(4) == 0) max_fibers = workers + 2 + prng.below(8);
     if (prng.below(2) == 0) return;
-    world.stall_one_in = 2'000 << prng.below(6);
+    world.stall_one_in = 2'000u << prng.below(6);
     world.late_wake_up_one_in = 4;
     world.spurious_wake_up_one_in = 8;
-    world.write_stall_one_in = 20 << prng.below(6);
+    world.write_stall_one_in = 20u << prng.below(6);
   }
 
   std::string describe() const {
