@@ -12,6 +12,8 @@ namespace {
 
 constexpr Nanos kWorkUnit = Nanos(500);
 constexpr Nanos kSpinSkip = Nanos::micros(5);
+// What a write takes to reach the other cores, at most.
+constexpr Nanos kLead = Nanos(100);
 // Where rounds take no time this is how late an idle worker sees that another one is stuck.
 constexpr Nanos kIdealSpinSkip = Nanos(100);
 
@@ -19,6 +21,7 @@ bool run_in_world(uint64_t seed, bool ideal, const std::function<bool()>& body) 
   virt::WorldOptions options;
   options.seed = seed;
   options.spin_skip = kSpinSkip;
+  options.lead = kLead;
   options.plain_access = Nanos();
   options.first_is_free = true;
   options.end = Nanos::max();
@@ -26,6 +29,7 @@ bool run_in_world(uint64_t seed, bool ideal, const std::function<bool()>& body) 
     options.access = options.clock_read = options.system_call = Nanos();
     options.wake_up = options.pause = Nanos();
     options.spin_skip = kIdealSpinSkip;
+    options.lead = Nanos();
   }
   bool good = false;
   virt::run(options, [&] { good = body(); });
@@ -37,7 +41,8 @@ void work(Nanos service) {
   Nanos left = service;
   Instant since = virt::clock();
   while (left > Nanos()) {
-    virt::spend(std::min(left, kWorkUnit));
+    const int64_t whole = left.count() / kWorkUnit.count();
+    whole > 0 ? static_cast<void>(virt::spend_steps(kWorkUnit, whole)) : virt::spend(left);
     const Instant at = virt::clock();
     left -= at - since;
     if (left <= Nanos() || checkpoint()) return;

@@ -11,11 +11,27 @@ namespace rubato::virt {
 namespace {
 
 void atomic_read(const volatile void* at) {
-  if (Scheduler* scheduler = Scheduler::here()) scheduler->read(const_cast<const void*>(at));
+  Scheduler* scheduler = Scheduler::here();
+  if (scheduler == nullptr) return;
+  scheduler->read(const_cast<const void*>(at));
 }
 
-void atomic_write(const volatile void* at) {
-  if (Scheduler* scheduler = Scheduler::here()) scheduler->write(const_cast<const void*>(at));
+void atomic_write(const volatile void* at, bool relaxed = false) {
+  Scheduler* scheduler = Scheduler::here();
+  if (scheduler == nullptr) return;
+  scheduler->write(const_cast<const void*>(at), relaxed);
+}
+
+template <class T>
+int compare_exchange(volatile T* at, T* expected, T value) {
+  atomic_write(at);
+  const T before = *at;
+  if (before == *expected) {
+    *at = value;
+    return 1;
+  }
+  *expected = before;
+  return 0;
 }
 
 void plain_read(const void* at) {
@@ -33,6 +49,7 @@ void plain_write(const void* at) {
 
 using rubato::virt::atomic_read;
 using rubato::virt::atomic_write;
+using rubato::virt::compare_exchange;
 using rubato::virt::plain_read;
 using rubato::virt::plain_write;
 
@@ -47,8 +64,8 @@ using rubato::virt::plain_write;
     atomic_read(at);                                                                               \
     return *at;                                                                                    \
   }                                                                                                \
-  void __tsan_atomic##bits##_store(volatile type* at, type value, int) {                           \
-    atomic_write(at);                                                                              \
+  void __tsan_atomic##bits##_store(volatile type* at, type value, int order) {                     \
+    atomic_write(at, order == __ATOMIC_RELAXED);                                                   \
     *at = value;                                                                                   \
   }                                                                                                \
   type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                        \
@@ -65,18 +82,11 @@ using rubato::virt::plain_write;
   RUBATO_MODIFY(bits, type, nand, ~(before & value))                                               \
   int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected,             \
                                                     type value, int, int) {                        \
-    atomic_write(at);                                                                              \
-    const type before = *at;                                                                       \
-    if (before == *expected) {                                                                     \
-      *at = value;                                                                                 \
-      return 1;                                                                                    \
-    }                                                                                              \
-    *expected = before;                                                                            \
-    return 0;                                                                                      \
+    return compare_exchange(at, expected, value);                                                  \
   }                                                                                                \
   int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected,               \
-                                                  type value, int success, int fail) {             \
-    return __tsan_atomic##bits##_compare_exchange_strong(at, expected, value, success, fail);      \
+                                                  type value, int, int) {                          \
+    return compare_exchange(at, expected, value);                                                  \
   }
 
 #define RUBATO_MODIFY(bits, type, name, result)                                                    \

@@ -288,7 +288,7 @@ int clock_gettime(clockid_t clock, timespec* time) {
   if (scheduler == nullptr) return real(clock, time);
   const Instant now = scheduler->read_clock();
   *time = timespec_of(clock == CLOCK_THREAD_CPUTIME_ID
-                                        ? scheduler->running().cpu_time.count()
+                                        ? scheduler->running().cpu_time().count()
                                         : now.ns());
   return 0;
 }

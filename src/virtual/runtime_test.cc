@@ -20,6 +20,7 @@
 #include "policy/testing/replay.h"
 #include "runtime/testing/letter_app.h"
 #include "runtime/testing/live_policies.h"
+#include "virtual/testing/compute.h"
 #include "virtual/testing/each_seed.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
@@ -141,13 +142,7 @@ struct Setting {
   virt::WorldOptions world;
 };
 
-void compute(Nanos time) {
-  constexpr Nanos kStep = Nanos(250);
-  for (Nanos done; done < time; done += kStep) {
-    virt::spend(kStep);
-    checkpoint();
-  }
-}
+void compute(Nanos time) { virt::testing::compute(time, Nanos(250)); }
 
 // The line number `i` of a flow: most are short, some long, a few control plane.
 std::string line(Prng& prng, uint32_t kinds, size_t i) {

@@ -19,13 +19,6 @@ constexpr uint32_t kYieldsMax = 1'000'000;  // of a spin lock that is never free
 // Of the clocks, so that no instant of the world is zero, which means "not yet" in places.
 constexpr Instant kBegin = Instant() + Nanos::seconds(1000);
 
-[[gnu::tls_model("initial-exec")]] thread_local constinit Scheduler* t_here = nullptr;
-
-[[gnu::noinline]] void set_here(Scheduler* scheduler) {
-  asm volatile("");
-  t_here = scheduler;
-}
-
 // Blocks of threads that have ended, for the next ones: making one makes a thread of the system.
 std::vector<std::unique_ptr<TlsBlock>>& spare_blocks() {
   static std::vector<std::unique_ptr<TlsBlock>> blocks;
@@ -42,12 +35,12 @@ std::unique_ptr<TlsBlock> take_block() {
 
 }  // namespace
 
-Outside::Outside() : here_(std::exchange(t_here, nullptr)) {}
-Outside::~Outside() { t_here = here_; }
+Outside::Outside() : here_(Scheduler::set_here(nullptr)) {}
+Outside::~Outside() { Scheduler::set_here(here_); }
 
-[[gnu::noinline]] Scheduler* Scheduler::here() {
-  asm volatile("");
-  return t_here;
+// Not inlined: the thread may have changed.
+[[gnu::noinline]] Scheduler* Scheduler::set_here(Scheduler* scheduler) {
+  return std::exchange(here_, scheduler);
 }
 
 Scheduler::Scheduler(const WorldOptions& options)
@@ -58,10 +51,12 @@ Scheduler::Scheduler(const WorldOptions& options)
   auto first = std::make_unique<VirtualThread>();
   first->thread_pointer = rubato::thread_pointer();
   first->clock = first->runs_since = kBegin;
+  first->away = kBegin - Instant();
   recorder_.begin();
   recorder_.note_thread(0);
+  me_ = first.get();
   threads_.push_back(std::move(first));
-  next_.push_back(kBegin);
+  agenda_.add();
   sees_plain_accesses_ = options.plain_access > Nanos() || options.plain_stall_one_in > 0 ||
                          options.count_lines;
   if (options.stall_one_in > 0) until_stall_ = 1 + prng_.below(2 * options.stall_one_in);
@@ -113,11 +108,12 @@ VirtualThread* Scheduler::create(void* (*start)(void*), void* argument) {
   made->argument = argument;
   made->number = static_cast<uint32_t>(threads_.size());
   made->clock = made->runs_since = running().clock;
+  made->away = made->clock - Instant();
   recorder_.note_thread(made->number);
   threads_.push_back(std::move(made));
-  next_.push_back(Instant::never());
+  agenda_.add();
   VirtualThread& thread = *threads_.back();
-  make_ready(thread, running().clock + draw_price(options_.wake_up));
+  set_next(thread, running().clock + draw_price(options_.wake_up));
   return &thread;
 }
 
@@ -126,12 +122,13 @@ void Scheduler::entry(void* argument) {
   self->switching_ = false;
   set_here(self);
   VirtualThread& me = self->running();
-  me.clock = me.runs_since = std::max(me.clock, self->next_[me.number]);
+  me.runs_since = me.clock;
   self->end(me.start(me.argument));
 }
 
 void Scheduler::end(void* result) {
   VirtualThread& me = running();
+  take_turn();
   me.result = result;
   me.ended = true;
   record_run();
@@ -170,7 +167,9 @@ bool Scheduler::wait(const void* what, Instant deadline) {
   if (one_in > 0 && prng_.below(one_in) == 0) {
     deadline = std::min(deadline, me.clock + draw_price(options_.late_most));
   }
+  waiting_.push_back(&me);
   pass_on(std::max(deadline, me.clock));
+  if (!me.woken) std::erase(waiting_, &me);
   me.waits_for = nullptr;
   const char* const what_it_did = me.woken ? "waits, woken" : "waits, not woken";
   recorder_.span(me.number, what_it_did, me.runs_since, me.clock);
@@ -179,21 +178,28 @@ bool Scheduler::wait(const void* what, Instant deadline) {
 }
 
 uint32_t Scheduler::wake(const void* what, uint32_t most) {
-  const auto threads = static_cast<uint32_t>(threads_.size());
-  const uint32_t first = prng_.below(threads);
+  const auto waits = [what](const VirtualThread* thread) { return thread->waits_for == what; };
+  if (std::none_of(waiting_.begin(), waiting_.end(), waits)) return 0;
+  const size_t first = prng_.below(static_cast<uint32_t>(waiting_.size()));
   uint32_t woken = 0;
-  for (uint32_t i = 0; i < threads && woken < most; ++i) {
-    VirtualThread& thread = *threads_[(first + i) % threads];
-    if (thread.waits_for != what) continue;
-    thread.waits_for = nullptr;
-    thread.woken = true;
-    make_ready(thread, running().clock + draw_wake_up(thread));
-    if (thread.number != 0) ++counts_.wake_ups;
-    recorder_.mark(running_, "wakes", running().clock);
-    recorder_.mark(thread.number, "is woken", running().clock);
+  for (size_t i = 0; i < waiting_.size() && woken < most; ++i) {
+    VirtualThread& thread = *waiting_[(first + i) % waiting_.size()];
+    if (!waits(&thread)) continue;
+    wake(thread);
     ++woken;
   }
+  std::erase_if(waiting_, [](const VirtualThread* thread) { return thread->woken; });
   return woken;
+}
+
+void Scheduler::wake(VirtualThread& thread) {
+  const Instant at = running().clock;
+  thread.waits_for = nullptr;
+  thread.woken = true;
+  set_next(thread, at + draw_wake_up(thread));
+  if (thread.number != 0) ++counts_.wake_ups;
+  recorder_.mark(running_, "wakes", at);
+  recorder_.mark(thread.number, "is woken", at);
 }
 
 void Scheduler::sleep_until(Instant due) {
@@ -216,37 +222,58 @@ void Scheduler::yield() {
 void Scheduler::pause() {
   advance(draw_price(options_.pause));
   if (options_.spin_skip == Nanos()) return;
-  VirtualThread& me = running();
-  if (!me.spin.end_round(me.clock, news_)) return;
-  const Instant before = me.clock;
-  skipping_.push_back(running_);
-  pass_on(me.spin.end_of_round(me.clock + options_.spin_skip));
-  std::erase(skipping_, running_);
-  me.cpu_time += me.clock - before;
-  me.spin.go_on(me.clock);
+  Spin& spin = running().spin;
+  if (!spin.end_round(running().clock)) return;
+  const Rounds rounds = spin.rounds();
+  go_round(rounds, rounds.end_of_round(running().clock + options_.spin_skip));
+  spin.go_on(running().clock);
 }
 
-// The running thread writes something new.
-void Scheduler::end_skips() {
+int64_t Scheduler::compute(Nanos step, int64_t most, const void* word) {
+  VirtualThread& me = running();
+  words_.look(me.number, word);
+  const Instant begin = me.clock;
+  const Nanos jumps = jumps_;
+  ++computing_;
+  go_round({begin, step}, begin + step * most);
+  --computing_;
+  return (me.clock - begin - (jumps_ - jumps)).count() / step.count();
+}
+
+void Scheduler::go_round(const Rounds& rounds, Instant until) {
+  VirtualThread& me = running();
+  const Nanos away = me.away;
+  me.rounds = rounds;
+  pass_on(until);
+  me.rounds = {};
+  me.away = away;
+}
+
+void Scheduler::end_rounds(Words::Marks threads) {
   const Instant now = running().clock;
-  for (const uint32_t number : skipping_) {
-    next_[number] = std::min(next_[number], threads_[number]->spin.end_of_round(now));
-    others_ = std::min(others_, next_[number]);
+  for (const auto& thread : threads_) {
+    if ((Words::mark(thread->number) & threads) == 0) continue;
+    thread->spin.news();
+    if (thread->rounds.length == Nanos()) continue;
+    const Instant next = thread->rounds.end_of_round(now);
+    if (next < agenda_.at(thread->number)) set_next(*thread, next);
   }
-  skipping_.clear();
 }
 
 Instant Scheduler::read_clock() {
-  if (--until_jump_ == 0) jump();
+  if (--until_jump_ == 0) {
+    take_turn();
+    jump();
+  }
   advance(draw_price(options_.clock_read));
   return running().clock;
 }
 
 // ---- Who goes on ----------------------------------------------------------------------------
 
-void Scheduler::make_ready(VirtualThread& thread, Instant at) {
-  next_[thread.number] = std::max(at, thread.clock);
-  others_ = std::min(others_, next_[thread.number]);
+void Scheduler::set_next(VirtualThread& thread, Instant at) {
+  agenda_.set(thread.number, std::max(at, thread.clock));
+  others_ = agenda_.earliest();
 }
 
 Nanos Scheduler::draw_wake_up(VirtualThread& thread) {
@@ -289,17 +316,18 @@ void Scheduler::stall_at_plain() {
 void Scheduler::jump() {
   until_jump_ = 1 + prng_.below(2 * options_.clock_jump_one_in);
   const Nanos time = draw_between(options_.stall_least, options_.stall_most);
+  jumps_ += time;
   note_fault(time);
   recorder_.mark(running_, "the clock jumps", running().clock);
   jumped_ = running().clock = running().clock + time;
-  others_ = Instant::never();
+  running().away += time;
   for (const auto& thread : threads_) {
-    Instant& next = next_[thread->number];
-    if (thread->number == running_ || next == Instant::never()) continue;
-    next = thread->waits_for != nullptr ? std::max(next, jumped_) : next + time;
-    others_ = std::min(others_, next);
+    const Instant next = agenda_.at(thread->number);
+    if (next == Instant::never()) continue;
+    thread->rounds.begin = thread->rounds.begin + time;
+    set_next(*thread, thread->waits_for != nullptr ? std::max(next, jumped_) : next + time);
   }
-  if (jumped_ >= others_) pass_on(jumped_);
+  take_turn();
 }
 
 bool Scheduler::no_memory() {
@@ -332,7 +360,8 @@ void Scheduler::stop_for(Nanos time) {
   VirtualThread& me = running();
   recorder_.span(me.number, "is stalled", me.clock, me.clock + time);
   me.runs_since = me.stalled_until = me.clock = me.clock + time;
-  if (me.clock >= others_) pass_on(me.clock);
+  me.away += time;
+  take_turn();
 }
 
 WorldCounts Scheduler::counts() const {
@@ -348,33 +377,29 @@ void Scheduler::leave_fiber() {
 }
 
 void Scheduler::pass_on(Instant next) {
-  next_[running_] = next;
-  uint32_t first = 0;
-  Instant second = Instant::never();
-  for (uint32_t i = 1; i < next_.size(); ++i) {
-    if (next_[i] < next_[first]) {
-      second = next_[first];
-      first = i;
-    } else {
-      second = std::min(second, next_[i]);
-    }
+  agenda_.set(running_, next);
+  const uint32_t first = agenda_.first();
+  const Instant at = agenda_.at(first);
+  if (at == Instant::never()) fail("all threads wait for ever");
+  if (at - kBegin > options_.end) fail("the program does not end");
+  agenda_.set(first, Instant::never());
+  others_ = agenda_.earliest();
+  VirtualThread& to = *threads_[first];
+  if (at > to.clock) {
+    to.away += at - to.clock;
+    to.clock = at;
   }
-  if (next_[first] == Instant::never()) fail("all threads wait for ever");
-  if (next_[first] - kBegin > options_.end) fail("the program does not end");
-  others_ = second;
-  if (first != running_) switch_to(first);
-  VirtualThread& me = running();
-  me.clock = std::max(me.clock, next_[me.number]);
+  if (&to != me_) switch_to(to);
 }
 
 // Returns when this thread goes on.
-[[gnu::noinline]] void Scheduler::switch_to(uint32_t number) {
-  VirtualThread& from = running();
-  VirtualThread& to = *threads_[number];
-  running_ = number;
+[[gnu::noinline]] void Scheduler::switch_to(VirtualThread& to) {
+  VirtualThread& from = *me_;
+  me_ = &to;
+  running_ = to.number;
   ++report_.switches;
-  report_.digest = (report_.digest + number) * 0x9e3779b97f4a7c15u +
-                   static_cast<uint64_t>(next_[number].ns());
+  report_.digest = (report_.digest + to.number) * 0x9e3779b97f4a7c15u +
+                   static_cast<uint64_t>(to.clock.ns());
   switching_ = true;
   set_thread_pointer(to.thread_pointer);
   rubato_context_switch(&from.context, &to.context);

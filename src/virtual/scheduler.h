@@ -11,10 +11,12 @@
 #include "mechanism/fiber/context.h"
 #include "mechanism/fiber/stack.h"
 #include "mechanism/preempt/tls_block.h"
+#include "virtual/agenda.h"
 #include "virtual/line_counter.h"
 #include "virtual/network.h"
 #include "virtual/recorder.h"
 #include "virtual/spin.h"
+#include "virtual/words.h"
 #include "virtual/world.h"
 
 namespace rubato::virt {
@@ -30,13 +32,16 @@ struct VirtualThread {
   void* result = nullptr;
   uint32_t number = 0;
   Instant clock;
-  Nanos cpu_time;                   // the clock without stalls and waits
+  Nanos away;                       // of the clock: waits, stalls and jumps
   const void* waits_for = nullptr;  // null = it can go on
   bool woken = false;               // the last wait was ended by a wake-up
   bool ended = false;
   bool joined = false;
   uint32_t locks = 0;  // mutexes that it holds
   Spin spin;
+  Rounds rounds;  // that it is taken to go, until what it looks at is written; mostly none
+  Nanos cpu_time() const { return clock - Instant() - away; }
+
   uint32_t yields = 0;  // since its last other call
   Instant runs_since;     // what was before is recorded
   Instant waits_since;    // while waits_for != nullptr
@@ -50,29 +55,43 @@ class Scheduler {
 
   // False = accesses that are not atomic do nothing in the present world.
   static bool sees_plain_accesses() { return sees_plain_accesses_; }
-  // The running thread's world; null outside. Not inlined: a fiber may have moved.
-  static Scheduler* here();
+  // The running thread's world; null outside. Within a function not from before a switch.
+  static Scheduler* here() { return here_; }
+  // Returns what it was.
+  static Scheduler* set_here(Scheduler* scheduler);
 
   // The calling thread becomes the first; runs `body` and then what the other threads have left.
   WorldReport run(const std::function<void()>& body);
 
   // Called by the running thread.
-  VirtualThread& running() { return *threads_[running_]; }
+  VirtualThread& running() { return *me_; }
   Network& network() { return network_; }
+  // What a thread does for itself only adds to its clock. Before anything that others may see, or
+  // that they may have changed, it lets those go on whose clocks are behind its own.
+  void take_turn() {
+    if (me_->clock >= others_) pass_on(me_->clock);
+  }
+  // The same, for what others need not see at once: it may be ahead of them by `lead`.
+  void keep_near() {
+    if (me_->clock - options_.lead >= others_) pass_on(me_->clock);
+  }
   // Atomic accesses: what they do takes effect in the order of time.
   void read(const void* at) {
     if (--until_stall_ == 0) stall();
     if (running_ != 0) ++counts_.accesses;
     if (options_.count_lines) lines_.read(running_, at);
-    advance(price(options_.access));
+    advance(access_price());
+    keep_near();
+    if (at != nullptr && me_->spin.looks()) words_.look(running_, at);
   }
-  void write(const void* at) {
+  void write(const void* at, bool relaxed = false) {
     if (--until_stall_ == 0) stall();
     if (--until_write_stall_ == 0) stall_at_write();
-    note_write(at);
     if (running_ != 0) ++counts_.accesses;
     if (options_.count_lines) lines_.write(running_, at);
-    advance(price(options_.access));
+    advance(access_price());
+    relaxed ? keep_near() : take_turn();
+    if (notes_writes()) note_write(at);
   }
   // Other accesses, which other threads need not see in order: nothing happens at them.
   void plain_read(const void* at) {
@@ -83,12 +102,19 @@ class Scheduler {
     pass_time();
     if (options_.count_lines) lines_.write(running_, at);
   }
-  void compute(Nanos time) { advance(time); }
+  void compute(Nanos time) {
+    advance(time);
+    take_turn();
+  }
+  // Computes in up to `most` steps, which is not 0, until another thread has written `word`.
+  // Returns in how many.
+  int64_t compute(Nanos step, int64_t most, const void* word);
   void pause();
   void call() {
     running().yields = 0;
     count_call();
     advance(price(options_.system_call));
+    take_turn();
   }
   // One whose time is that of the wait or of the wake-up.
   void count_call() {
@@ -136,28 +162,40 @@ class Scheduler {
                           prng_.below(static_cast<uint32_t>(mean.count()) + 1)));
   }
   Nanos price(Nanos mean) { return free() ? Nanos() : draw_price(mean); }
+  // The same for accesses, of which there are most, of a byte of a draw each.
+  Nanos access_price() {
+    if (free()) return Nanos();
+    if (dice_ <= 0xff) dice_ = prng_.next() | uint64_t{1} << 63;
+    const auto die = static_cast<int64_t>(dice_ & 0xff);
+    dice_ >>= 8;
+    const int64_t mean = options_.access.count();
+    return Nanos(mean / 2 + (die * (mean + 1) >> 8));
+  }
   bool free() const { return running_ == 0 && options_.first_is_free; }
   void advance(Nanos time) {
-    VirtualThread& me = running();
-    me.clock = me.clock + time;
-    me.cpu_time += time;
-    if (me.clock >= others_) pass_on(me.clock);
+    me_->clock = me_->clock + time;
   }
   void pass_time() {
     if (switching_) return;  // functions of src/mechanism that switch_to calls
     if (free()) return;
     if (running_ != 0) ++counts_.plain_accesses;
-    VirtualThread& me = running();
-    me.clock = me.clock + options_.plain_access;
-    me.cpu_time += options_.plain_access;
+    advance(options_.plain_access);
     if (--until_plain_stall_ == 0) stall_at_plain();
   }
+  // Threads may be in rounds.
+  bool notes_writes() const { return options_.spin_skip > Nanos() || computing_ > 0; }
   void note_write(const void* at) {
-    if (options_.spin_skip == Nanos() || running().spin.expected(at)) return;
-    ++news_;
-    if (!skipping_.empty()) end_skips();
+    const bool expected = me_->spin.expected(at);
+    if (me_->spin.looks()) words_.look(running_, at);
+    if (expected) return;
+    if (const Words::Marks looked = words_.write(running_, at)) end_rounds(looked);
   }
-  void end_skips();
+  // Something is written at which these threads have looked.
+  void end_rounds(Words::Marks threads);
+  // The running thread is taken to go round until then, or until the end of a round in which that
+  // happens.
+  void go_round(const Rounds& rounds, Instant until);
+  void wake(VirtualThread& thread);
   Nanos draw_wake_up(VirtualThread& thread);
   // Short ones and long ones are about as many.
   Nanos draw_between(Nanos least, Nanos most);
@@ -171,17 +209,23 @@ class Scheduler {
   void note_fault(Nanos time);
   // The running thread goes on at `next`; never = when it is woken. Another one may run until then.
   void pass_on(Instant next);
-  void switch_to(uint32_t number);
-  void make_ready(VirtualThread& thread, Instant at);
+  void switch_to(VirtualThread& to);
+  // When another thread goes on; not before its own clock.
+  void set_next(VirtualThread& thread, Instant at);
 
+  [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Scheduler* here_ =
+      nullptr;
   static inline constinit bool sees_plain_accesses_ = false;
 
   const WorldOptions options_;
   Prng prng_;
+  uint64_t dice_ = 0;  // what is left of a draw, below a mark
   StackPool stacks_;
   std::vector<std::unique_ptr<VirtualThread>> threads_;
-  std::vector<Instant> next_;  // by thread: when it goes on, unless it is woken before
+  std::vector<VirtualThread*> waiting_;  // in wait(), and not woken
+  Agenda agenda_;  // when they go on, unless they are woken before; never = the running one
   uint32_t running_ = 0;
+  VirtualThread* me_ = nullptr;        // the running one
   Instant others_ = Instant::never();  // the earliest of the others
   uint64_t until_stall_ = 0;  // 0 = never
   uint64_t until_write_stall_ = 0;
@@ -189,9 +233,10 @@ class Scheduler {
   uint64_t until_jump_ = 0;
   uint32_t no_memory_one_in_ = 0;
   Instant jumped_;  // the clock, last
+  Nanos jumps_;     // of the clock, together
   bool switching_ = false;
-  uint64_t news_ = 0;  // writes, but those that spinning threads repeat
-  std::vector<uint32_t> skipping_;
+  Words words_;
+  uint32_t computing_ = 0;  // threads that compute in steps
   Nanos faults_;
   Instant faults_over_;
   Network network_;

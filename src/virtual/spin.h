@@ -14,40 +14,56 @@
 
 namespace rubato::virt {
 
+// Of one length each, one after the other.
+struct Rounds {
+  Instant begin;
+  Nanos length;  // 0 = there are none
+
+  // The end of the one that goes on at `time`; of the first one, before.
+  Instant end_of_round(Instant time) const {
+    const int64_t rounds = ((time - begin).count() + length.count() - 1) / length.count();
+    return begin + length * std::max<int64_t>(rounds, 1);
+  }
+};
+
 class Spin {
  public:
-  // The thread writes. True = as in its last rounds.
+  // The thread writes. True = as in its last rounds, in a round that is as they were so far.
   bool expected(const void* at) {
+    if (!same_ && writes_.size() == kWritesMost) return false;
     for (Write& write : writes_) {
       if (write.at != at) continue;
       write.round = round_;
-      return true;
+      return same_;
     }
-    same_ = false;
+    same_ = looks_ = false;
     if (writes_.size() < kWritesMost) writes_.push_back({at, round_});
     return false;
   }
 
+  // The thread may be going round for nothing: what it looks at is to be noted.
+  bool looks() const { return looks_; }
+  // Another thread has written what this one has looked at.
+  void news() { news_ = true; }
+
   // A round ends, and the next one begins. True = it was as the last ones, and there was no news.
-  bool end_round(Instant now, uint64_t news) {
-    const bool same = same_ && news == news_;
+  bool end_round(Instant now) {
+    const bool same = looks_ && same_ && !news_;
     length_ = now - begin_;
     std::erase_if(writes_, [&](const Write& write) { return round_ - write.round > kRounds; });
     ++round_;
-    same_ = true;
-    news_ = news;
+    same_ = looks_ = true;
+    news_ = false;
     begin_ = now;
     return same;
   }
 
-  // The end of the round in which the thread is at `time`, if it goes round and round from the last
-  // pause on.
-  Instant end_of_round(Instant time) const {
-    const int64_t length = std::max<int64_t>(length_.count(), 1);
-    const int64_t rounds = ((time - begin_).count() + length - 1) / length;
-    return begin_ + Nanos(std::max<int64_t>(rounds, 1) * length);
+  // The rounds from the last pause on, if the thread goes round and round.
+  Rounds rounds() const { return {begin_, std::max(length_, Nanos(1))}; }
+  void go_on(Instant now) {
+    begin_ = now;
+    news_ = false;
   }
-  void go_on(Instant now) { begin_ = now; }
 
  private:
   static constexpr size_t kWritesMost = 16;
@@ -62,7 +78,8 @@ class Spin {
   bool same_ = false;
   Instant begin_;
   Nanos length_;
-  uint64_t news_ = 0;
+  bool looks_ = false;
+  bool news_ = false;
 };
 
 }  // namespace rubato::virt

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "mechanism/preempt/checkpoint.h"
 #include "virtual/recorder.h"
 #include "virtual/scheduler.h"
 
@@ -47,6 +49,13 @@ void write_trace_at_death() {
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
     std::signal(signal, &die_with_trace);
   }
+}
+
+// For what the calling thread learns of others. Null outside.
+Scheduler* in_turn() {
+  Scheduler* scheduler = Scheduler::here();
+  if (scheduler != nullptr) scheduler->take_turn();
+  return scheduler;
 }
 
 bool run_body(const std::function<bool()>& body, const std::string& trace) {
@@ -101,17 +110,28 @@ uint32_t this_thread() {
 }
 
 Instant waits_since(uint32_t thread) {
-  const Scheduler* scheduler = Scheduler::here();
+  const Scheduler* scheduler = in_turn();
   return scheduler != nullptr ? scheduler->waits_since(thread) : Instant::never();
 }
 
 Instant others_stalled_until() {
-  const Scheduler* scheduler = Scheduler::here();
+  const Scheduler* scheduler = in_turn();
   return scheduler != nullptr ? scheduler->others_stalled_until() : Instant();
 }
 
 void spend(Nanos time) {
   if (Scheduler* scheduler = Scheduler::here()) scheduler->compute(time);
+}
+
+int64_t spend_steps(Nanos step, int64_t most) {
+  Scheduler* scheduler = Scheduler::here();
+  if (scheduler == nullptr) return most;
+  int32_t& budget = rubato_checkpoint_budget;
+  const int32_t before = budget;
+  most = std::min(most, int64_t{std::max(before, 0)} + 1);
+  const int64_t steps = scheduler->compute(step, most, &budget);
+  if (budget == before) budget = static_cast<int32_t>(before - (steps - 1));
+  return steps;
 }
 
 Instant clock() {
@@ -120,17 +140,17 @@ Instant clock() {
 }
 
 Nanos faults_so_far() {
-  const Scheduler* scheduler = Scheduler::here();
+  const Scheduler* scheduler = in_turn();
   return scheduler != nullptr ? scheduler->faults() : Nanos();
 }
 
 Instant faults_over() {
-  const Scheduler* scheduler = Scheduler::here();
+  const Scheduler* scheduler = in_turn();
   return scheduler != nullptr ? scheduler->faults_over() : Instant();
 }
 
 WorldCounts counts_so_far() {
-  const Scheduler* scheduler = Scheduler::here();
+  const Scheduler* scheduler = in_turn();
   return scheduler != nullptr ? scheduler->counts() : WorldCounts();
 }
 

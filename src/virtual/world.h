@@ -51,6 +51,10 @@ struct WorldOptions {
   // idle workers take; what waits by the clock may be so much late. 0 = it goes round each time.
   Nanos spin_skip;
 
+  // A thread may be so far ahead of the others when it reads, or writes in relaxed order: as if
+  // what they write reached it so much later. Saves most changes of threads. 0 = in order of time.
+  Nanos lead;
+
   // A fault happens at one in so many accesses or waits; 0 = never.
   uint32_t stall_one_in = 0;  // accesses
   Nanos stall_least = Nanos::micros(10);
@@ -129,6 +133,10 @@ Instant others_stalled_until();
 
 // The calling thread computes for so long.
 void spend(Nanos time);
+// It computes in up to `most` steps of `step`, both above 0, with a checkpoint after each but the
+// last (mechanism/preempt/checkpoint.h): the caller makes that one. Ends before a checkpoint that
+// is taken. Returns in how many steps.
+int64_t spend_steps(Nanos step, int64_t most);
 // The calling thread's clock; costs it no time.
 Instant clock();
 

@@ -23,6 +23,7 @@
 
 #include "base/limits.h"
 #include "mechanism/cpu/pause.h"
+#include "mechanism/preempt/checkpoint.h"
 
 namespace rubato::virt {
 namespace {
@@ -351,6 +352,108 @@ TEST(World, a_run_that_fails_leaves_a_trace) {
     EXPECT_TRUE(text.ends_with("}\n")) << text.substr(text.size() - 10);
     std::filesystem::remove(path);
   }
+}
+
+// A thread that spins beside one that writes `noise` all the time, then `flag`: how often it
+// looked, and how late it saw that.
+struct Spun {
+  uint64_t looks = 0;
+  Nanos late;
+};
+
+Spun spin_beside_noise(Nanos skip) {
+  Spun spun;
+  WorldOptions options;
+  options.spin_skip = skip;
+  run(options, [&] {
+    struct alignas(limits::kCacheLineBytes) Word {
+      std::atomic<int> value{0};
+    };
+    Word flag, noise;
+    Instant written;
+    std::thread spins([&] {
+      for (; flag.value.load() == 0; cpu_pause()) ++spun.looks;
+      spun.late = clock() - written;
+    });
+    for (int i = 0; i < 1000; ++i) {
+      spend(Nanos(100));
+      noise.value.store(i);
+    }
+    written = clock();
+    flag.value.store(1);
+    spins.join();
+  });
+  return spun;
+}
+
+TEST(World, a_thread_that_spins_is_skipped_until_what_it_reads_is_written) {
+  const Spun each_round = spin_beside_noise({});
+  const Spun skipped = spin_beside_noise(Nanos::micros(20));
+  EXPECT_GT(each_round.looks, 1000u);
+  EXPECT_LT(skipped.looks, 30u);
+  for (const Spun& spun : {each_round, skipped}) {
+    EXPECT_GE(spun.late, Nanos());
+    EXPECT_LT(spun.late, Nanos(200));
+  }
+}
+
+TEST(World, a_lead_saves_changes_of_threads_and_loses_no_update) {
+  constexpr int kUpdates = 1000;
+  std::array<uint64_t, 2> switches{};
+  for (const bool leads : {false, true}) {
+    std::atomic<int> sum{0};
+    std::atomic<int> other{0};
+    WorldOptions options;
+    if (leads) options.lead = Nanos::micros(1);
+    const WorldReport report = run(options, [&] {
+      const auto add = [&] {
+        for (int i = 0; i < kUpdates; ++i) {
+          for (int k = 0; k < 10; ++k) other.store(other.load(), std::memory_order_relaxed);
+          ++sum;
+        }
+      };
+      std::thread one(add);
+      std::thread two(add);
+      one.join();
+      two.join();
+    });
+    EXPECT_EQ(sum, 2 * kUpdates);
+    switches[leads] = report.switches;
+  }
+  EXPECT_LT(switches[1] * 3, switches[0]);
+}
+
+// One that another thread expires in the middle, and one that is used up.
+TEST(World, steps_end_where_a_checkpoint_is_taken) {
+  static std::atomic<int> taken;
+  static std::atomic<int32_t*> budget;
+  checkpoint_set_handler([] {
+    ++taken;
+    checkpoint_budget_set(kCheckpointNever);
+    return false;
+  });
+  run({}, [&] {
+    std::thread computes([] {
+      checkpoint_budget_set(kCheckpointNever);
+      budget = checkpoint_budget_address();
+      EXPECT_EQ(spend_steps(Nanos::micros(1), 10), 10);
+      checkpoint();
+      EXPECT_EQ(taken, 0);
+      const int64_t steps = spend_steps(Nanos::micros(1), 1000);
+      EXPECT_GT(steps, 50);
+      EXPECT_LT(steps, 150);
+      checkpoint();
+      EXPECT_EQ(taken, 1);
+      checkpoint_budget_set(7);
+      EXPECT_EQ(spend_steps(Nanos::micros(1), 1000), 8);
+      checkpoint();
+      EXPECT_EQ(taken, 2);
+    });
+    spend(Nanos::micros(110));
+    checkpoint_expire(budget);
+    computes.join();
+  });
+  checkpoint_set_handler(nullptr);
 }
 
 using WorldDeathTest = ::testing::Test;

@@ -21,6 +21,7 @@
 #include "base/prng.h"
 #include "runtime/testing/letter_app.h"
 #include "runtime/testing/live_policies.h"
+#include "virtual/testing/compute.h"
 #include "virtual/world.h"
 
 namespace rubato {
@@ -44,13 +45,7 @@ constexpr uint32_t kCounted = 2'000;
 // More with many workers, so that each serves some.
 constexpr uint32_t kPerWorker = 50;
 
-void compute(Nanos time) {
-  constexpr Nanos kStep = Nanos::micros(1);
-  for (Nanos done; done < time; done += kStep) {
-    virt::spend(kStep);
-    checkpoint();
-  }
-}
+void compute(Nanos time) { virt::testing::compute(time, Nanos::micros(1)); }
 
 void handle(Request& request) {
   if (request.type == 'L') {

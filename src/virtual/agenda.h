@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Agenda: when each thread of a world goes on, and which one does so first. A tournament, so that a
+// change costs the logarithm of the number of threads. For the library's own files.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "base/time.h"
+
+namespace rubato::virt {
+
+class Agenda {
+ public:
+  Agenda() { hold(2); }
+
+  // One more thread, with the next number; it does not go on by itself yet.
+  void add() {
+    if (++threads_ > times_.size()) hold(2 * times_.size());
+  }
+
+  Instant at(uint32_t thread) const { return times_[thread]; }
+  void set(uint32_t thread, Instant at) {
+    times_[thread] = at;
+    for (size_t node = (times_.size() + thread) / 2; node > 0; node /= 2) play(node);
+  }
+
+  // Of several that go on at once the one with the lowest number.
+  uint32_t first() const { return winners_[1]; }
+  Instant earliest() const { return times_[first()]; }
+
+ private:
+  // The winners of two matches meet at half their place; the threads themselves come last.
+  void play(size_t node) {
+    const uint32_t left = winners_[2 * node];
+    const uint32_t right = winners_[2 * node + 1];
+    winners_[node] = times_[right] < times_[left] ? right : left;
+  }
+
+  void hold(size_t threads) {
+    times_.resize(threads, Instant::never());
+    winners_.resize(2 * threads);
+    std::iota(winners_.begin() + static_cast<std::ptrdiff_t>(threads), winners_.end(), 0u);
+    for (size_t node = threads - 1; node > 0; --node) play(node);
+  }
+
+  size_t threads_ = 0;
+  std::vector<Instant> times_;     // by thread, a power of two of them
+  std::vector<uint32_t> winners_;
+};
+
+}  // namespace rubato::virt
