@@ -82,6 +82,7 @@ sim::Setup setup_of(const Settings& settings, const Mix& mix, const sim::Costs& 
   setup.costs = costs;
   setup.requests = settings.requests;
   setup.classify = Classify::kFeedback;
+  setup.tells_sizes = true;  // as the spin server does
   setup.seed = settings.seed;
   setup.workload.mixes.push_back(mix);
   setup.workload.rate = load * settings.workers / mix.mean_service_ns() * 1e9;

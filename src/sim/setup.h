@@ -30,6 +30,7 @@ struct Setup {
   uint64_t seed = 1;
   double warmup = 0.1;       // share of the run's time whose arrivals are not measured
   Classify classify = Classify::kAge;
+  bool tells_sizes = false;  // requests carry the time that they take, however they are classified
   Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
   std::optional<overload::RefusalSettings> refusal_rule;  // none = what fits the queues is served
   std::optional<ElasticSetup> elastic;  // clients with sessions, and cores that come and go

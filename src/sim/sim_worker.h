@@ -45,10 +45,9 @@ class SimWorker {
   // ---- Requests that arrive here --------------------------------------------------------------
 
   void admit(SimRequest& request) {
-    if (context_.setup.classify == Classify::kDeclared) {
-      request.size_hint = request.service;
-      if (context_.long_types[request.true_type]) request.job_class = JobClass::kLong;
-    }
+    const bool declared = context_.setup.classify == Classify::kDeclared;
+    if (declared || context_.setup.tells_sizes) request.size_hint = request.service;
+    if (declared && context_.long_types[request.true_type]) request.job_class = JobClass::kLong;
     if (context_.polled()) return into_ring(request);
     host().call_as(id_);
     core_.admit(request);
