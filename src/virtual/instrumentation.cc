@@ -10,21 +10,23 @@
 namespace rubato::virt {
 namespace {
 
-void atomic_read(const volatile void* at) {
+void atomic_read(const volatile void* at, const void* place) {
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return;
+  scheduler->come_to(place);
   scheduler->read(const_cast<const void*>(at));
 }
 
-void atomic_write(const volatile void* at, bool relaxed = false) {
+void atomic_write(const volatile void* at, const void* place, bool relaxed = false) {
   Scheduler* scheduler = Scheduler::here();
   if (scheduler == nullptr) return;
+  scheduler->come_to(place);
   scheduler->write(const_cast<const void*>(at), relaxed);
 }
 
 template <class T>
-int compare_exchange(volatile T* at, T* expected, T value) {
-  atomic_write(at);
+int compare_exchange(volatile T* at, T* expected, T value, const void* place) {
+  atomic_write(at, place);
   const T before = *at;
   if (before == *expected) {
     *at = value;
@@ -53,6 +55,9 @@ using rubato::virt::compare_exchange;
 using rubato::virt::plain_read;
 using rubato::virt::plain_write;
 
+// The place in the program.
+#define RUBATO_PLACE __builtin_return_address(0)
+
 #define RUBATO_READ(name)                                                                          \
   void name(void* at) { plain_read(at); }
 #define RUBATO_WRITE(name)                                                                         \
@@ -61,15 +66,15 @@ using rubato::virt::plain_write;
 // Every order is at least as strong as the one asked for: there is one thread.
 #define RUBATO_ATOMIC(bits, type)                                                                  \
   type __tsan_atomic##bits##_load(const volatile type* at, int) {                                  \
-    atomic_read(at);                                                                               \
+    atomic_read(at, RUBATO_PLACE);                                                                 \
     return *at;                                                                                    \
   }                                                                                                \
   void __tsan_atomic##bits##_store(volatile type* at, type value, int order) {                     \
-    atomic_write(at, order == __ATOMIC_RELAXED);                                                   \
+    atomic_write(at, RUBATO_PLACE, order == __ATOMIC_RELAXED);                                     \
     *at = value;                                                                                   \
   }                                                                                                \
   type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                        \
-    atomic_write(at);                                                                              \
+    atomic_write(at, RUBATO_PLACE);                                                                \
     const type before = *at;                                                                       \
     *at = value;                                                                                   \
     return before;                                                                                 \
@@ -82,16 +87,16 @@ using rubato::virt::plain_write;
   RUBATO_MODIFY(bits, type, nand, ~(before & value))                                               \
   int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected,             \
                                                     type value, int, int) {                        \
-    return compare_exchange(at, expected, value);                                                  \
+    return compare_exchange(at, expected, value, RUBATO_PLACE);                                    \
   }                                                                                                \
   int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected,               \
                                                   type value, int, int) {                          \
-    return compare_exchange(at, expected, value);                                                  \
+    return compare_exchange(at, expected, value, RUBATO_PLACE);                                    \
   }
 
 #define RUBATO_MODIFY(bits, type, name, result)                                                    \
   type __tsan_atomic##bits##_fetch_##name(volatile type* at, type value, int) {                    \
-    atomic_write(at);                                                                              \
+    atomic_write(at, RUBATO_PLACE);                                                                \
     const type before = *at;                                                                       \
     *at = static_cast<type>(result);                                                               \
     return before;                                                                                 \
@@ -139,7 +144,7 @@ RUBATO_ATOMIC(16, uint16_t)
 RUBATO_ATOMIC(32, uint32_t)
 RUBATO_ATOMIC(64, uint64_t)
 
-void __tsan_atomic_thread_fence(int) { atomic_read(nullptr); }
+void __tsan_atomic_thread_fence(int) { atomic_read(nullptr, RUBATO_PLACE); }
 // One of this order is a cpu_pause().
 void __tsan_atomic_signal_fence(int order) {
   if (order != __ATOMIC_ACQ_REL) return;

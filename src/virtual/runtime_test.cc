@@ -77,6 +77,7 @@ struct Setting {
     if (workers <= 16 && prng.below(4) == 0) changes = 1 + prng.below(3);
     if (prng.below(2) == 0) return;
     faulty = true;
+    if (prng.below(3) == 0) world.stall_places_one_in = 16 << prng.below(4);
     if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
     if (prng.below(2) == 0) {
       world.stall_one_in = 2'000 << prng.below(6);

@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 
+extern "C" const char __executable_start;  // the linker's
+
 namespace rubato::virt {
 namespace {
 
@@ -309,6 +311,21 @@ void Scheduler::stall_at_write() {
 
 void Scheduler::stall_at_plain() {
   until_plain_stall_ = 1 + prng_.below(2 * options_.plain_stall_one_in);
+  stop_for(draw_between(Nanos(100), options_.short_stall_most));
+}
+
+bool Scheduler::stalls_at(const void* place) const {
+  // Where the program was loaded makes no difference.
+  const auto at = static_cast<uint64_t>(static_cast<const char*>(place) - &__executable_start);
+  const uint64_t mixed = (at ^ options_.seed * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+  return ((mixed >> 32) * options_.stall_places_one_in) >> 32 == 0;
+}
+
+// Every second time at first; less often later, so that a place where threads always are does not
+// keep them.
+void Scheduler::stall_at_place() {
+  if (prng_.below(2 + place_stalls_ / 8) != 0) return;
+  ++place_stalls_;
   stop_for(draw_between(Nanos(100), options_.short_stall_most));
 }
 

@@ -75,6 +75,10 @@ class Scheduler {
   void keep_near() {
     if (me_->clock - options_.lead >= others_) pass_on(me_->clock);
   }
+  // The thread is about to make the atomic access at this place of the program.
+  void come_to(const void* place) {
+    if (options_.stall_places_one_in > 0 && stalls_at(place)) stall_at_place();
+  }
   // Atomic accesses: what they do takes effect in the order of time.
   void read(const void* at) {
     if (--until_stall_ == 0) stall();
@@ -202,6 +206,9 @@ class Scheduler {
   void stall();
   void stall_at_write();
   void stall_at_plain();
+  // The same places throughout a run.
+  bool stalls_at(const void* place) const;
+  void stall_at_place();
   void jump();
   void stop_for(Nanos time);
   // What the running thread did since runs_since ends now.
@@ -230,6 +237,7 @@ class Scheduler {
   uint64_t until_stall_ = 0;  // 0 = never
   uint64_t until_write_stall_ = 0;
   uint64_t until_plain_stall_ = 0;
+  uint32_t place_stalls_ = 0;
   uint64_t until_jump_ = 0;
   uint32_t no_memory_one_in_ = 0;
   Instant jumped_;  // the clock, last

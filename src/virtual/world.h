@@ -68,6 +68,9 @@ struct WorldOptions {
   // ones, up to short_stall_most.
   uint32_t write_stall_one_in = 0;  // atomic writes
   uint32_t plain_stall_one_in = 0;  // other accesses
+  // The same before one in so many of the places in the program that access atomics, drawn from the
+  // seed: there at every second access, later at fewer. Finds what a stall must hit exactly.
+  uint32_t stall_places_one_in = 0;
   Nanos short_stall_most = Nanos::micros(100);
 
   // The network: how long bytes take, on average, and how many of a stream may be sent and unread.
