@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "packaging/abi/librubato.abi.xml"
-HEADERS = ("rubato.h", "options.h", "executor.h", "completions.h", "checkpoint.h")
+HEADERS = ("rubato.h", "options.h", "executor.h", "completions.h", "wait.h", "checkpoint.h")
 SKIP = 77
 BREAKS = 8  # of abidiff's exit status: an incompatible change
 FUNCTION = re.compile(r"^((?:[\w*]+ )*[\w*]+[ *]+)(rubato_\w+)\(([^;{}]*)\);", re.MULTILINE)
