@@ -148,9 +148,13 @@ struct Setting {
     hot = prng.below(3) == 0;
     if (hot) world.latency = Nanos(500);
     if (prng.below(4) == 0 && other_keys == 0) max_bytes = uint64_t{32} * 1024 << prng.below(4);
+    if (prng.below(3) == 0) {
+      faulty = true;
+      world.stall_places_one_in = 1u << prng.below(3);
+      return;
+    }
     if (prng.below(2) == 0) return;
     faulty = true;
-    if (prng.below(3) == 0) world.stall_places_one_in = 16 << prng.below(4);
     if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
     world.window = size_t{64} << prng.below(10);
     world.cut_one_in = 3;

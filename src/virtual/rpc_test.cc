@@ -56,9 +56,13 @@ struct Setting {
     world.end = Nanos::seconds(60);
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(8);
+    if (prng.below(3) == 0) {
+      faulty = true;
+      world.stall_places_one_in = 1u << prng.below(3);
+      return;
+    }
     if (prng.below(2) == 0) return;
     faulty = true;
-    if (prng.below(3) == 0) world.stall_places_one_in = 16 << prng.below(4);
     if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
     world.cut_one_in = 3;
     world.lose_one_in = 8;

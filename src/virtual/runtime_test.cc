@@ -75,9 +75,13 @@ struct Setting {
     leaves = prng.below(4) == 0;
     stops_under_load = prng.below(4) == 0;
     if (workers <= 16 && prng.below(4) == 0) changes = 1 + prng.below(3);
+    if (prng.below(3) == 0) {
+      faulty = true;
+      world.stall_places_one_in = 1u << prng.below(3);
+      return;
+    }
     if (prng.below(2) == 0) return;
     faulty = true;
-    if (prng.below(3) == 0) world.stall_places_one_in = 16 << prng.below(4);
     if (prng.below(4) == 0) world.clock_jump_one_in = 1'000 << prng.below(5);
     if (prng.below(2) == 0) {
       world.stall_one_in = 2'000 << prng.below(6);

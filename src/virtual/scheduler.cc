@@ -322,11 +322,12 @@ bool Scheduler::stalls_at(const void* place) const {
 }
 
 // Every second time at first; less often later, so that a place where threads always are does not
-// keep them.
-void Scheduler::stall_at_place() {
-  if (prng_.below(2 + place_stalls_ / 8) != 0) return;
-  ++place_stalls_;
-  stop_for(draw_between(Nanos(100), options_.short_stall_most));
+// keep them, and all may come to rest.
+void Scheduler::stall_at(const void* place) {
+  uint32_t& before = stalls_at_[place];
+  if (prng_.below(2 + before) != 0) return;
+  ++before;
+  stop_for(draw_between(Nanos(100), options_.place_stall_most));
 }
 
 // The clock jumps forward for all threads: none runs meanwhile, and what was to end by then ends.

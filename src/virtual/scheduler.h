@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "base/prng.h"
@@ -77,7 +78,7 @@ class Scheduler {
   }
   // The thread is about to make the atomic access at this place of the program.
   void come_to(const void* place) {
-    if (options_.stall_places_one_in > 0 && stalls_at(place)) stall_at_place();
+    if (options_.stall_places_one_in > 0 && stalls_at(place)) stall_at(place);
   }
   // Atomic accesses: what they do takes effect in the order of time.
   void read(const void* at) {
@@ -208,7 +209,7 @@ class Scheduler {
   void stall_at_plain();
   // The same places throughout a run.
   bool stalls_at(const void* place) const;
-  void stall_at_place();
+  void stall_at(const void* place);
   void jump();
   void stop_for(Nanos time);
   // What the running thread did since runs_since ends now.
@@ -237,7 +238,7 @@ class Scheduler {
   uint64_t until_stall_ = 0;  // 0 = never
   uint64_t until_write_stall_ = 0;
   uint64_t until_plain_stall_ = 0;
-  uint32_t place_stalls_ = 0;
+  std::unordered_map<const void*, uint32_t> stalls_at_;  // so far, by place
   uint64_t until_jump_ = 0;
   uint32_t no_memory_one_in_ = 0;
   Instant jumped_;  // the clock, last

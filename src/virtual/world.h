@@ -71,6 +71,7 @@ struct WorldOptions {
   // The same before one in so many of the places in the program that access atomics, drawn from the
   // seed: there at every second access, later at fewer. Finds what a stall must hit exactly.
   uint32_t stall_places_one_in = 0;
+  Nanos place_stall_most = Nanos::millis(1);
   Nanos short_stall_most = Nanos::micros(100);
 
   // The network: how long bytes take, on average, and how many of a stream may be sent and unread.
