@@ -333,6 +333,7 @@ class Clients(Case):
     def test_a_stop_answers_what_is_in_flight_and_says_goodbye(self):
         server = self.serve()
         client = self.client(server)
+        client.call("PING")  # the server's part of the handshake is over
         server.begin(client, "DEBUG", "SLEEP", "0.3")
         server.terminate()
         self.assertEqual(client.reply(), b"OK")
