@@ -91,6 +91,8 @@ TEST(Asio, a_strand_runs_one_handler_after_the_other_even_if_they_are_suspended)
     });
   }
   last.get_future().get();
+  executor.stop();  // the strand has an end of its own after its last handler
+  EXPECT_TRUE(executor.join());
   EXPECT_EQ(together, 0);
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }

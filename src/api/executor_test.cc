@@ -394,7 +394,7 @@ bool is_readable(const Executor& executor) {
 
 TEST(ExecutorInALoop, runs_on_its_callers_thread_when_the_descriptor_says_so) {
   Executor executor = make(in_loop());
-  EXPECT_EQ(executor.run(1ms), rubato::LoopState::kIdle);
+  EXPECT_EQ(executor.run(1s), rubato::LoopState::kIdle);
   EXPECT_FALSE(is_readable(executor));
   auto where = executor.submit([] { return std::this_thread::get_id(); });
   EXPECT_TRUE(is_readable(executor));
