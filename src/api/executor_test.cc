@@ -460,8 +460,8 @@ TEST(ExecutorInALoop, several_take_turns_on_one_thread) {
   Executor first = make(in_loop());
   Executor second = make(in_loop("darc"));
   auto both = first.submit([&] { return second.submit([] { return 3; }); });
-  first.run(1ms);
-  second.run(1ms);
+  first.run(1s);
+  second.run(1s);
   EXPECT_EQ(both.get().get(), 3);
 }
 
