@@ -102,14 +102,14 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                     [&] { return plan_text(runtime, types_of(options)); },
                                     options.trouble},
                                    {.connections = metrics_connections()},
-                                   options.metrics_tls);
+                                   options.metrics_tls, options.metrics_listener);
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }
   std::unique_ptr<AgentPort> agent;
   if (options.agent_port >= 0) {
     auto started = AgentPort::start(options.agent_bind, static_cast<uint16_t>(options.agent_port),
-                                    runtime);
+                                    runtime, options.agent_listener);
     if (!started.ok()) return Error{started.error()};
     agent = std::move(*started);
   }

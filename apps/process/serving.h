@@ -24,9 +24,11 @@ struct ServingOptions {
   std::string announcement;  // a line printed once clients are welcome and signals are handled
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
+  int metrics_listener = -1;  // handed over, in the place of bind and port; -1 = none
   TlsContext* metrics_tls = nullptr;  // null = the metrics port is without TLS
   std::string agent_bind = "127.0.0.1";
   int agent_port = -1;  // of a load balancer's agent check; -1 = none, 0 = any free one
+  int agent_listener = -1;
   // Name of a request type in the metrics; empty = the type is not shown.
   std::function<std::string(uint32_t)> type_name;
   uint32_t types = 0;

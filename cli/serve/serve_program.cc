@@ -13,6 +13,7 @@
 #include "cli/common/config_file.h"
 #include "cli/common/scheduler_flags.h"
 #include "datapath/loopback.h"
+#include "datapath/tcp_socket.h"
 #include "process/handed_over.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
@@ -49,6 +50,17 @@ Status open_log(const LogOptions& log) {
   if (log.file.empty()) return Done{};
   const Status opened = log_open(log.file);
   return opened.ok() ? opened : Error{"--log-file: " + opened.error()};
+}
+
+// The one on that port, which is no longer the datapath's; -1 = none.
+int take_listener(std::vector<int>& handed_over, int port) {
+  const auto found = std::find_if(handed_over.begin(), handed_over.end(), [port](int listener) {
+    return port > 0 && local_address(listener).port() == port;
+  });
+  if (found == handed_over.end()) return -1;
+  const int listener = *found;
+  handed_over.erase(found);
+  return listener;
 }
 
 }  // namespace
@@ -95,6 +107,9 @@ int run_program(CommandLine& command, ServeProgram& program) {
   auto handed_over = handed_over_listeners();
   if (!handed_over.ok()) return refuse(program, kBadArguments, handed_over.error());
   options.tcp.handed_over = std::move(*handed_over);
+  ServingOptions& serving = options.serving;
+  serving.metrics_listener = take_listener(options.tcp.handed_over, serving.metrics_port);
+  serving.agent_listener = take_listener(options.tcp.handed_over, serving.agent_port);
   Reloader reloader(command, given, program);
   options.serving.reload = [&reloader] { reloader.reload(); };
   return program.serve(reloader);
