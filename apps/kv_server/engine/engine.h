@@ -58,6 +58,7 @@ struct Change {
   std::string_view value;
   size_t offset = 0;
   int64_t expires_at_ms = kNoExpiry;
+  uint64_t* version = nullptr;  // of a put: receives the version of the value, unless that fails
 
   static Change keep() { return {}; }
   static Change put(std::string_view value, int64_t expires_at_ms = kNoExpiry) {
@@ -152,7 +153,7 @@ enum class Eviction : uint8_t {
 struct EngineOptions {
   Clock* clock = nullptr;         // null = system_clock()
   bool (*checkpoint)() = nullptr; // null = none; the server passes rubato::checkpoint
-  uint64_t maxmemory_bytes = 0;   // 0 = unlimited; only the memory engine has a bound
+  uint64_t maxmemory_bytes = 0;   // 0 = unlimited
   Eviction eviction = Eviction::kNone;
   // Shared with the buffers of connections; null = the engine has one of its own.
   MemoryAccount* account = nullptr;

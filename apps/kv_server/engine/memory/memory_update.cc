@@ -161,6 +161,7 @@ bool MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
     entry->value_bytes = static_cast<uint32_t>(value.size());
   }
   stamp(shard, entry);
+  if (step.change.version != nullptr) *step.change.version = entry->version;
   set_expiry(shard, entry, step.change.expires_at_ms);
   return true;
 }

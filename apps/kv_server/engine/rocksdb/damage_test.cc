@@ -22,10 +22,10 @@ constexpr int kWrites = 200;
 std::string key_of(int i) { return "key:" + std::to_string(i); }
 
 // Writes key_of(i) = i for every i, acknowledged each; then dies, or ends as it should.
-void write_all(const std::string& dir, bool dies, size_t padding = 0) {
+void write_all(const std::string& dir, bool dies, size_t padding = 0, int writes = kWrites) {
   ASSERT_EQ(in_child([&] {
     auto engine = open_in(dir, Durability::kSync);
-    for (int i = 0; i < kWrites; ++i) {
+    for (int i = 0; i < writes; ++i) {
       const std::string value = std::to_string(i) + std::string(padding, '.');
       if (engine->set(key_of(i), value) != Outcome::kDone) return 1;
     }
@@ -310,11 +310,16 @@ TEST(RocksDamage, the_newest_of_several_logs_is_missed) {
   }
 }
 
-// 40 MB, of which 32 MB are in a table.
+// 40 MB in two or three tables, the largest of 32 MB, and 4 MB of them in a log once more. The
+// crash of the first server may come before it has made a table whole; the start of the second one
+// makes tables of what is in logs before it serves. So few tables are not compacted: they stay.
 class TablesAndLogs : public ::testing::Test {
  protected:
+  static constexpr size_t kPadding = 200'000;
+
   void SetUp() override {
-    write_all(dir_.path(), true, 200'000);
+    write_all(dir_.path(), true, kPadding);
+    write_all(dir_.path(), true, kPadding, 20);
     options_.recover = true;
   }
 
@@ -352,7 +357,7 @@ class TablesAndLogs : public ::testing::Test {
       int found = 0;
       for (int i = 0; i < kWrites; ++i) {
         bool right = true;
-        const std::string expected = std::to_string(i) + std::string(200'000, '.');
+        const std::string expected = std::to_string(i) + std::string(kPadding, '.');
         const Outcome outcome = (*opened)->get(
             key_of(i), [&](std::string_view value) { right = value == expected; });
         if (outcome == Outcome::kNone || !right) return 255;
