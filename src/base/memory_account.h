@@ -57,6 +57,10 @@ class MemoryAccount {
             Nanos(soft_for_ns_.load(std::memory_order_relaxed))};
   }
 
+  // What one connection's requests may take before they are served; 0 = what the datapath allows.
+  void set_input_limit(uint64_t bytes) { input_limit_.store(bytes, std::memory_order_relaxed); }
+  uint64_t input_limit() const { return input_limit_.load(std::memory_order_relaxed); }
+
   // Times that a buffer was refused.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
@@ -89,6 +93,7 @@ class MemoryAccount {
   std::atomic<uint64_t> data_{0};
   std::atomic<uint64_t> buffers_{0};
   std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> input_limit_{0};
   std::atomic<uint64_t> hard_bytes_{0};
   std::atomic<uint64_t> soft_bytes_{0};
   std::atomic<int64_t> soft_for_ns_{0};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "datapath/flow_registry.h"
 #include "datapath/testing/line_protocol.h"
 
 namespace rubato {
@@ -131,8 +132,9 @@ TEST(StreamFlow, a_peer_may_send_a_whole_pipeline_before_it_reads) {
   EXPECT_EQ(flow.replied(), kLines);
 }
 
-// The peer never reads: its requests are held back once enough of them wait.
-TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded) {
+// The peer never reads: its requests are held back once enough of them wait, and in the end it is
+// closed.
+TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded_and_so_is_the_wait) {
   testing::LineProtocol protocol;
   NoQueue queue;
   const DrainFlag<> draining;
@@ -158,6 +160,23 @@ TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded) {
   const size_t received = SIZE_MAX - flow.left();
   EXPECT_GE(received, StreamFlow::kReadAheadBytes);
   EXPECT_LT(received, 3 * StreamFlow::kReadAheadBytes);
+
+  // It is not held back for ever.
+  EXPECT_TRUE(flow.held_back());
+  FlowRegistry registry;
+  registry.add(flow);
+  SweepRule rule;
+  rule.shrink_after = Nanos::max();
+  const auto state_after = [&](int64_t seconds) {
+    registry.sweep(1, Instant() + Nanos::seconds(seconds), rule);
+    return flow.state();
+  };
+  EXPECT_EQ(state_after(1), FlowState::kIdle);  // sees the last bytes
+  EXPECT_EQ(state_after(60), FlowState::kIdle);
+  EXPECT_EQ(host.input_limit.load(), 0U);
+  EXPECT_EQ(state_after(61), FlowState::kClosing);
+  EXPECT_EQ(host.input_limit.load(), 1U);
+  registry.remove(flow);
 }
 
 // A wire that no other queue takes, as when the kernel has no memory left for it.
