@@ -23,9 +23,9 @@ bool ReplyBuffer::grow(size_t size) {
   }
   const size_t needed = used + size;
   if (needed <= capacity_) return true;
-  // No room beyond the limit, which is looked at only when room is made.
+  // The limit is looked at only when room is made, so there is none beyond it, but for an error.
   const size_t roomy = std::min(std::max({kFirstCapacity, capacity_ * 2, needed}),
-                                std::max(limit(), needed));
+                                std::max({kFirstCapacity, limit(), needed}));
   if (set_capacity(roomy) || (roomy > needed && set_capacity(needed))) return true;
   overflowed_ = starved_ = true;
   return false;

@@ -36,8 +36,8 @@ class ReplyBuffer {
     commit(bytes.size());
   }
 
-  // False = so much more is over the limit, and the buffer has overflowed. For a reply of which parts
-  // are sent before it is whole.
+  // False = so much more is over the limit, and the buffer has overflowed. For a reply of which
+  // parts are sent before it is whole.
   bool may_take(size_t size) {
     const size_t most = limit();
     overflowed_ = overflowed_ || size > most || this->size() > most - size;
