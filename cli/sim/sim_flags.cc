@@ -178,10 +178,9 @@ void check_find_max(SimOptions& o) {
   if (!o.find_max) return;
   if (!o.slo.given()) bad_value("--find-max", "needs an --slo that the load is to meet");
   if (o.precision > o.max_load) bad_value("--precision", "takes less than --max-load");
-  if (!o.recording.empty()) bad_value("--find-max", "cannot change the rate of a --recording");
   if (!o.trace_file.empty()) bad_value("--trace", "takes one run: no --find-max");
   if (o.seeds == 0) o.seeds = kFindMaxSeeds;
-  o.load_given = true;  // recorded times are replayed at the rate that is asked for
+  o.load_given = true;  // recorded requests are replayed at the rate that is asked for
   o.loads = {o.max_load};
 }
 

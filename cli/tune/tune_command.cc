@@ -81,8 +81,8 @@ void finish_options(const CommandLine& command, TuneOptions& o) {
   if (o.policies.empty()) RUBATO_CHECK(take_policies("all", o.policies).ok());
   finish_model(o.sim);
   if (o.sim.rate <= 0) bad_value("--rate", "is required: the requests per second to serve");
-  if (o.sim.requests_given || !o.sim.recording.empty()) return;
   const sim::Setup& setup = o.sim.setup;
+  if (o.sim.requests_given || setup.workload.trace != nullptr) return;
   const uint64_t wanted = requests_for(o.sim.slo, types_of(setup.workload), setup.warmup);
   o.sim.setup.requests = std::clamp(wanted, kLeastRequests, kMostRequests);
 }

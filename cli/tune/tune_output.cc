@@ -100,7 +100,7 @@ std::string sim_command(const SimOptions& o, const Configuration& configuration)
     add("set", name + "=" + value);
   }
   if (!o.recording.empty()) add("recording", o.recording);
-  if (o.recording.empty()) add("rate", fmt::format("{}", o.rate));
+  add("rate", fmt::format("{}", o.rate));
   if (o.arrivals_given) add("arrivals", o.arrivals);
   const FlowSpec& flows = setup.workload.flows;
   add("flows", fmt::format("{}{}", flows.count, flows.in_turn ? ":in-turn" : ""));

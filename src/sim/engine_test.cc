@@ -308,8 +308,9 @@ TEST(Engine, idle_workers_help_one_that_has_not_polled_for_long) {
   // Nobody else may have it.
   EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 501'000 + 1000 - 1020);
   // A worker that becomes idle later helps then.
-  setup.workload.recording[1].service = Nanos(200'000);
-  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 201'010 + 1000 - 1020);
+  sim::Setup later = scripted(2, {{1000, 500'000}, {1010, 200'000}, {1020, 1000}});
+  later.costs = setup.costs;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(later), 2), 201'010 + 1000 - 1020);
 }
 
 // The short one comes when all long ones have been taken from the ring.

@@ -62,8 +62,8 @@ void explain_classifier(const Misclassification& errors, Lines& lines) {
 
 void explain_workload(const WorkloadSpec& workload, Lines& lines) {
   lines.emplace_back("clients never wait, retry or give up (open loop)");
-  if (!workload.recording.empty()) {
-    lines.push_back("requests repeat a recording of " + std::to_string(workload.recording.size()));
+  if (workload.trace != nullptr) {
+    lines.push_back("requests repeat a recording of " + std::to_string(workload.trace->requests()));
   } else {
     lines.emplace_back(arrivals_line(workload.arrivals.shape));
     lines.emplace_back("service times are drawn independently of each other and of the arrivals");

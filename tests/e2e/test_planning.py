@@ -4,7 +4,6 @@
 import json
 import re
 import subprocess
-import tempfile
 import unittest
 
 from server import BINARY, PATIENCE_S, interrupted
@@ -176,19 +175,15 @@ class FindMax(OneLine):
     def test_mistakes_are_one_line(self):
         base = ["--policy", "ps", "--find-max"]
         slo = ["--slo", "p99_latency=1ms"]
-        with tempfile.NamedTemporaryFile("w", suffix=".csv") as recording:
-            recording.write("0,1,short,0\n5,1,short,0\n")
-            recording.flush()
-            for args, named in ((base, "--slo"), ([*base, *slo, "--load", "0.5"], "--load"),
-                                ([*base, *slo, "--loads", "0.5,0.6"], "--loads"),
-                                ([*base, *slo, "--rate", "5"], "--rate"),
-                                ([*base, *slo, "--precision", "0"], "of 0.001 to 0.5, not '0'"),
-                                ([*base, *slo, "--max-load", "0.005"], "--precision"),
-                                ([*base, *slo, "--max-load", "x"], "--max-load"),
-                                ([*base, *slo, "--trace", "x"], "--trace"),
-                                ([*base, *slo, "--recording", recording.name], "--recording"),
-                                (["--policy", "ps", "--max-load", "1"], "--find-max")):
-                self.assert_refused("sim", args, named)
+        for args, named in ((base, "--slo"), ([*base, *slo, "--load", "0.5"], "--load"),
+                            ([*base, *slo, "--loads", "0.5,0.6"], "--loads"),
+                            ([*base, *slo, "--rate", "5"], "--rate"),
+                            ([*base, *slo, "--precision", "0"], "of 0.001 to 0.5, not '0'"),
+                            ([*base, *slo, "--max-load", "0.005"], "--precision"),
+                            ([*base, *slo, "--max-load", "x"], "--max-load"),
+                            ([*base, *slo, "--trace", "x"], "--trace"),
+                            (["--policy", "ps", "--max-load", "1"], "--find-max")):
+            self.assert_refused("sim", args, named)
 
     def test_ctrl_c_and_full_disks_are_status_1(self):
         status, _, err = interrupted("sim", *self.FIND, "--requests", "100000000000")
