@@ -142,6 +142,9 @@ void add_load_options(CommandLine& command, SimOptions& o) {
 void add_report_options(CommandLine& command, SimOptions& o) {
   command.add_text("--json", o.json_file, "Write the report as JSON; - is stdout")
       .placeholder("FILE");
+  command.add_text("--hdr", o.hdr_file,
+                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout")
+      .placeholder("FILE");
   command.add_flag("--no-wall", o.no_wall,
                    "Leave out of the JSON what the simulating machine decides (wall_s is 0, "
                    "machine is blank), so that equal runs give equal bytes");

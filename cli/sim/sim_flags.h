@@ -47,6 +47,7 @@ struct SimOptions : planning::Experiment {
   bool with_sessions = false;
 
   std::string json_file;  // "" = none, "-" = stdout
+  std::string hdr_file;   // likewise
   bool no_wall = false;
   bool explain = false;
   std::string trace_file;

@@ -34,6 +34,7 @@ TypeReport type_report(const RequestType& type, const TypeOutcome& outcome) {
   report.lost = outcome.lost;
   report.latency = summarize_latency(outcome.latency);
   report.slowdown = summarize_slowdown(outcome.slowdown);
+  report.histograms = {outcome.latency, outcome.slowdown};
   return report;
 }
 
@@ -131,6 +132,8 @@ void add_counts(SimReport& sum, const SimReport& other) {
     type.refused += more.refused;
     type.lost += more.lost;
     type.latency.max_us = std::max(type.latency.max_us, more.latency.max_us);
+    type.histograms.latency.merge(more.histograms.latency);
+    type.histograms.slowdown.merge(more.histograms.slowdown);
   }
 }
 
