@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/hosted_server.h"
 #include "sim/recorder.h"
 #include "sim/request.h"
 #include "sim/setup.h"
@@ -50,6 +51,9 @@ class Departures {
       replied = server_.answer(request.session, true, now, sent);
       server_.update_credits(now);
     }
+    if (watch_.client != nullptr) [[unlikely]] {
+      watch_.client->answered(request.id, Fate::kServed, replied);
+    }
     if (!request.measured) return;
     recorder_.done(request, replied - request.sent);
     if (watch_.done) [[unlikely]]
@@ -59,12 +63,18 @@ class Departures {
   void refuse(SimRequest& request, Instant now) {
     if (request.measured) recorder_.refused(request.true_type);
     if constexpr (Server::kElastic) server_.answer(request.session, false, now, now + reject_);
+    if (watch_.client != nullptr) [[unlikely]] {
+      watch_.client->answered(request.id, Fate::kRefused, now + reject_ + way_back_);
+    }
     pool_.give_back(&request);
   }
 
   // No client is told.
   void lose(SimRequest& request) {
     if (request.measured) recorder_.lost(request.true_type);
+    if (watch_.client != nullptr) [[unlikely]] {
+      watch_.client->answered(request.id, Fate::kLost, Instant::never());
+    }
     pool_.give_back(&request);
   }
 

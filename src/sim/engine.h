@@ -27,6 +27,7 @@
 #include "sim/client_arrivals.h"
 #include "sim/context.h"
 #include "sim/elastic_cores.h"
+#include "sim/hosted_server.h"
 #include "sim/manager_schedule.h"
 #include "sim/open_arrivals.h"
 #include "sim/setup.h"
@@ -53,9 +54,7 @@ class Engine {
 
   Outcome run() {
     const auto begun = std::chrono::steady_clock::now();
-    load_.start();
-    slow_path_.start();
-    stalls_.start();
+    start();
     uint64_t events = 0;
     bool stopped = false;
     for (Event event = context_.events.first(); event.at != Instant::never() && !stopped;
@@ -70,6 +69,25 @@ class Engine {
     outcome.events = events;
     outcome.wall_s = wall.count();
     return outcome;
+  }
+
+  // ---- Of a hosted server (sim/hosted_server.h), in place of run() ----------------------------
+
+  void start() {
+    load_.start();
+    slow_path_.start();
+    stalls_.start();
+  }
+  void send(const SentRequest& request) { load_.arrivals.send(request); }
+  Event first() const { return context_.events.first(); }
+  void step() { process(context_.events.first()); }
+  ServerTotals totals() const {
+    ServerTotals totals{{}, context_.arrivals.arrived, context_.pool.in_use()};
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      const typename SimWorker<P, Server>::Times times = workers_[w].times(context_.now());
+      totals.busy += times.useful + times.overhead;
+    }
+    return totals;
   }
 
  private:

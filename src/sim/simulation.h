@@ -20,7 +20,8 @@
 
 namespace rubato::sim {
 
-class Trace;  // sim/trace.h
+class Trace;         // sim/trace.h
+class ServerClient;  // sim/hosted_server.h
 
 // Of requests that arrived after the warm-up, by their true type.
 struct TypeOutcome {
@@ -62,6 +63,8 @@ struct Watch {
   Trace* trace = nullptr;                // what to record into
   // Called for each request that arrived after the warm-up, when it is done.
   std::function<void(const Done&)> done;
+  // Of a hosted server: who is told the fate of every request; null = nobody.
+  ServerClient* client = nullptr;
 };
 
 // Fails with one line on an unknown policy or setting, or a Setup out of range.
