@@ -28,6 +28,7 @@ void expose_all(OpenMetrics& out, const Runtime& runtime, const Datapath& datapa
                 const ServingOptions& options, NamedTypes& named) {
   expose(out, runtime, datapath, types_of(options), named);
   if (options.best_effort != nullptr) options.best_effort->expose(out);
+  if (options.requests != nullptr) options.requests->expose(out);
   if (options.more_metrics) options.more_metrics(out);
   expose_process(out, options.version);
 }
@@ -148,6 +149,11 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   log_end(options, drained);
   if (recorder != nullptr) {
     if (Status recorded = recorder->finish(); !recorded.ok()) return Error{recorded.error()};
+  }
+  if (options.requests != nullptr) {
+    if (Status recorded = options.requests->finish(); !recorded.ok()) {
+      return Error{"record: " + recorded.error()};
+    }
   }
   return drained ? 0 : 1;
 }

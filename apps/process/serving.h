@@ -13,6 +13,7 @@
 #include "metrics/open_metrics.h"
 #include "process/best_effort.h"
 #include "process/descriptors.h"
+#include "process/request_recorder.h"
 #include "process/traffic_recorder.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -34,6 +35,8 @@ struct ServingOptions {
   uint32_t types = 0;
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
+  // Every request is, if this is not null. Outlives the call.
+  RequestRecorder* requests = nullptr;
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;

@@ -328,7 +328,10 @@ int KvCommand::serve(Reloader& reloader) {
   const AdmissionInService in_service(admission, **datapath, options());
   auto runtime = Runtime::create(options().runtime, **datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
-  kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission);
+  const auto recorder = start_recorder(options(), **runtime, reloader);
+  if (!recorder.ok()) return refuse(*this, kFailed, recorder.error());
+  kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission,
+                          recorder.value().get());
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);

@@ -88,6 +88,22 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   });
 }
 
+Result<std::unique_ptr<RequestRecorder>> start_recorder(ServeOptions& options, Runtime& runtime,
+                                                        Reloader& reloader) {
+  if (options.requests.file.empty()) return std::unique_ptr<RequestRecorder>();
+  auto recorder = std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
+                                                    options.serving.types,
+                                                    options.serving.type_name);
+  if (options.recording) {
+    if (Status begun = recorder->record(true); !begun) return Error{"--record: " + begun.error()};
+  }
+  reloader.can_apply("recording", [&recorder = *recorder](const ServeProgram& loaded) {
+    return recorder.record(loaded.options().recording);
+  });
+  options.serving.requests = recorder.get();
+  return recorder;
+}
+
 int refuse(const ServeProgram& program, int status, const std::string& message) {
   if (logs_to_file()) log_line(LogLevel::kError, LogEvent::kStart, message);
   std::fprintf(stderr, "rubato serve %s: %s\n", program.name(), message.c_str());

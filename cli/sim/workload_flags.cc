@@ -174,7 +174,8 @@ void note_settings(SimOptions& o) {
 void add_workload_options(CommandLine& command, SimOptions& o) {
   command.add_text("--workload", o.workload,
                    "Request types: a name or a spec, see below; or what a server recorded, at its "
-                   "own rate unless --load or --rate: profile:FILE (--profile) or trace:FILE")
+                   "own rate unless --load or --rate: profile:FILE (--profile) or trace:FILE "
+                   "(--record)")
       .placeholder("NAME|SPEC");
   add_spec(
       command, "--arrivals", "KIND", [](const std::string& text) { return parse_arrivals(text); },
@@ -259,7 +260,7 @@ std::string workload_help() {
   text += "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n"
           "  or profile:FILE, as `rubato serve kv --profile FILE` writes it: its types, their\n"
           "  service times, its flows, and arrivals as bursty on every time scale as they were\n"
-          "  or trace:FILE, every request that a server got (docs/TRACES.md). With\n"
+          "  or trace:FILE, as `rubato serve kv --record FILE` writes it: every request. With\n"
           "  several --seeds each run is made of blocks of it, so that intervals mean something\n";
   text += "Machines of --costs:\n ";
   for (const sim::BuiltinCosts& costs : sim::builtin_costs()) {

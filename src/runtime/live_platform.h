@@ -115,7 +115,7 @@ class LivePlatform {
   // Counters.
   void note_arrived(const Request& request) {
     if (!request.control) ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
-    ArrivalSlots* const arrivals = context_.arrivals;
+    ArrivalSlots* const arrivals = context_.records.arrivals;
     if (arrivals == nullptr) return;
     request.control ? arrivals->note_control() : arrivals->note(request.arrived);
   }
@@ -143,6 +143,8 @@ class LivePlatform {
   void note_refused(const Request& request) {
     ++stats().refused;
     ++stats().refused_for(request.refusal, request.job_class);
+    RequestRing* const requests = context_.records.requests;
+    if (requests != nullptr) requests->note(request, now() - request.arrived, true);
     note_abandoned(request);
   }
   void note_overloaded(bool overloaded) {
@@ -156,6 +158,8 @@ class LivePlatform {
     TypeStats& type = stats().of_type(request.type);
     type.latency.record(latency);
     type.service.record(service);
+    RequestRing* const requests = context_.records.requests;
+    if (requests != nullptr) requests->note(request, latency, false);
     if (!request.control) {
       const Nanos waited = request.started - request.arrived;
       type.add(waited, service);

@@ -30,10 +30,9 @@ class LiveRuntime final : public PolicyRuntime {
         cpus_(std::move(cpus)),
         timer_core_(shared_, workers_),
         overseer_(shared_, workers_) {
-    const auto& arrivals = host_state.arrivals;
     for (uint32_t i = 0; i < options.workers; ++i) {
-      ArrivalSlots* const slots = arrivals.empty() ? nullptr : arrivals[i].get();
-      workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, slots, i + 1));
+      workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i},
+                                                         host_state.records_of(i), i + 1));
       shared_.worker_stats.push_back(&workers_.back()->context().stats);
     }
   }

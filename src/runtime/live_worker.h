@@ -48,9 +48,9 @@ inline sched::CoreOptions core_options(const RuntimeOptions& options) {
 template <Policy P>
 class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
-  LiveWorker(RuntimeState<P>& shared, WorkerId id, ArrivalSlots* arrivals, uint64_t seed)
+  LiveWorker(RuntimeState<P>& shared, WorkerId id, Records records, uint64_t seed)
       : CurrentWorker(id, shared.application),
-        context_(shared, *this, arrivals, seed),
+        context_(shared, *this, records, seed),
         preempter_(shared.options),
         fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
                 shared.options.preempt),

@@ -17,6 +17,7 @@ struct RuntimeOptions : SchedulerOptions {
   CreditSource* credits = nullptr;  // the server's, for `coresync`; outlives the runtime
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is called from this latency on
   bool record_arrivals = false;  // count arrivals, see Runtime::arrivals
+  bool record_requests = false;  // have rings for them, see Runtime::request_rings
 };
 
 }  // namespace rubato

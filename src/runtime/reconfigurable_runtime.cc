@@ -354,6 +354,12 @@ std::vector<ArrivalSlots*> ReconfigurableRuntime::arrivals() {
   return slots;
 }
 
+std::vector<RequestRing*> ReconfigurableRuntime::request_rings() {
+  std::vector<RequestRing*> rings;
+  for (const auto& worker : host_state_->requests) rings.push_back(worker.get());
+  return rings;
+}
+
 const RuntimeOptions& ReconfigurableRuntime::options() const {
   const std::shared_lock lock(mutex_);
   return options_.back();

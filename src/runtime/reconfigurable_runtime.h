@@ -52,6 +52,7 @@ class ReconfigurableRuntime final : public Runtime {
   uint64_t finished(WorkerId worker, uint32_t type) const override;
   Histogram overrun() const override;
   std::vector<ArrivalSlots*> arrivals() override;
+  std::vector<RequestRing*> request_rings() override;
   const RuntimeOptions& options() const override;
   std::vector<std::string> explain_policy(const TypeNames& name_of,
                                           uint32_t types) const override;

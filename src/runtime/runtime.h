@@ -19,6 +19,7 @@
 #include "policy/explanation.h"
 #include "runtime/app.h"
 #include "runtime/arrival_slots.h"
+#include "runtime/request_ring.h"
 #include "runtime/live_settings.h"
 #include "runtime/options.h"
 
@@ -150,6 +151,8 @@ class Runtime {
   // The slots of each worker, with RuntimeOptions::record_arrivals; otherwise empty. They live as
   // long as the runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
+  // The same for RuntimeOptions::record_requests and the rings of the workers.
+  virtual std::vector<RequestRing*> request_rings() = 0;
   // Those in force; they stay readable as long as the runtime lives.
   virtual const RuntimeOptions& options() const = 0;
   // The scheduler's among them as they were asked for last, with what settings() has: those of a
