@@ -61,6 +61,11 @@ struct SimContext {
   bool polled() const { return costs.nic.delivery == Delivery::kPolled; }
   // Do idle workers take from the rings of others?
   bool helps() const { return polled() && costs.nic.help_after > Nanos() && !kOwnArrivals<P>; }
+  // Does an idle worker see things when it comes round to them only?
+  bool goes_round() const {
+    const Nanos round = costs.worker.idle_round + costs.worker.idle_round_each;
+    return polled() && !Server::kElastic && round > Nanos();
+  }
   ManagerId group_of(uint32_t worker) const {
     return manager_of(policy, WorkerId{worker}, setup.workers);
   }

@@ -125,7 +125,7 @@ class Engine {
     if constexpr (kDispatches<P> || kManages<P>) {
       do {
         workers_.forget_refused_starts();
-        if constexpr (kDispatches<P>) slow_path_.dispatch();
+        if constexpr (kDispatches<P>) slow_path_.dispatch(event.source);
         if constexpr (kManages<P>) managers_.run_pending();
       } while (workers_.refused_a_start());
     }

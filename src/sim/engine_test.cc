@@ -9,6 +9,7 @@
 
 #include "policy/cfcfs.h"
 #include "policy/fcfs.h"
+#include "policy/jbsq.h"
 #include "policy/ps.h"
 #include "policy/srpt.h"
 #include "policy/steal.h"
@@ -41,6 +42,7 @@ TEST(Engine, each_price_delays_a_request_that_is_alone_by_what_it_says) {
       {"dispatcher", [](Costs& c) { c.dispatcher = Nanos(70); }, 70},
       {"receive", [](Costs& c) { c.worker.receive = price(50); }, 50},
       {"send", [](Costs& c) { c.worker.send = price(60); }, 60},
+      {"after the reply", [](Costs& c) { c.worker.after_send = Nanos(60); }, 0},
       {"take", [](Costs& c) { c.worker.take = price(30); }, 30},
       {"notice", [](Costs& c) { c.worker.notice = Nanos(40); }, 40},
       {"put, by the NIC", [](Costs& c) { c.worker.put = price(10); }, 0},
@@ -99,6 +101,74 @@ TEST(Engine, slices_of_a_request_that_is_alone_cost_by_who_looks_at_their_end) {
   // A late end lets the request run on: the ends come at 2.1 and 4.2 us of it.
   preemption.overshoot = price(100);
   EXPECT_EQ(latency_of_shot(run<Ps>(setup, slices), 0), kService + 15 + 2 * (10 + 1 + 20));
+}
+
+// Of the checkpoints every 0.5 us of work the worker looks at three of a slice, and at the one that
+// ends it; of the last, shorter slice at one.
+TEST(Engine, a_slice_ends_at_a_checkpoint_and_looks_at_others_take_time) {
+  sim::Setup setup = scripted(1, kAlone);
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.preemption.checkpoints = Nanos(500);
+  setup.costs.preemption.check = Nanos(10);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(2000)});
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService + (2 + 2 + 1) * 10);
+  EXPECT_EQ(outcome.counters.preemptions_avoided, 2u);
+}
+
+// The way to the request is part of its first slice, so that a second one ends before it is done.
+TEST(Engine, slices_may_count_from_the_last_reading_of_the_clock) {
+  sim::Setup setup = scripted(1, {{1000, 3900}});
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.worker.receive = price(300);
+  EXPECT_EQ(run<Ps>(setup, {.quantum = Nanos(2000)}).counters.preemptions_avoided, 1u);
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(2000)});
+  EXPECT_EQ(outcome.counters.preemptions_avoided, 2u);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 300 + 3900);
+}
+
+// What a worker learns of a request holds the way there and the reply, as its clock does: 2 us of
+// the short one, so that the long one has 5 slices instead of 10.
+TEST(Engine, a_quantum_that_follows_services_follows_what_the_clock_says_of_them) {
+  sim::Setup setup = scripted(1, {{1000, 1000}, {10'000, 10'000}});
+  setup.long_over = Nanos(10'000);
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.worker.receive = setup.costs.worker.send = price(500);
+  const Synergy::Config config{.quantum_factor = 1, .ema_shift = 0, .ema_clip = 0};
+  EXPECT_EQ(run<Synergy>(setup, config).counters.preemptions_avoided, 9u);
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  EXPECT_EQ(run<Synergy>(setup, config).counters.preemptions_avoided, 4u);
+}
+
+TEST(Engine, an_idle_worker_sees_what_has_come_when_it_comes_round) {
+  sim::Setup setup = scripted(1, {{1000, kService}, {10'100, 1000}});
+  setup.costs.nic.delivery = Delivery::kPolled;
+  setup.costs.worker.idle_round = Nanos(300);
+  setup.costs.worker.idle_round_each = Nanos(100);
+  const Outcome outcome = run<Cfcfs>(setup);  // it goes round from 6000 on, every 400
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 300 + 1000);
+}
+
+// Both arrive together, and the second worker waits until the first has left the queue.
+TEST(Engine, an_ordered_queue_is_one_workers_at_a_time) {
+  sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}});
+  setup.costs.worker.take = price(7);
+  setup.costs.worker.ordered_take = price(30);
+  EXPECT_EQ(latency_of_shot(run<Srpt>(setup), 1), kService + 7);
+  setup.costs.worker.ordered_alone = Nanos(40);
+  const Outcome outcome = run<Srpt>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService + 30);
+  EXPECT_EQ(latency_of_shot(outcome, 1), kService + 40 + 30);
+}
+
+// A look at the central queue, two at the worker, and one at the central queue, now empty.
+TEST(Engine, what_a_worker_dispatches_comes_that_much_later) {
+  sim::Setup setup = scripted(1, kAlone);
+  setup.costs.worker.look = Nanos(5);
+  EXPECT_EQ(latency_of_shot(run<Jbsq>(setup), 0), kService);
+  setup.costs.dispatch_by = DispatchBy::kWorkers;
+  EXPECT_EQ(latency_of_shot(run<Jbsq>(setup), 0), kService + 4 * 5);
 }
 
 // A and B take turns of 4 us and what the notification takes.
