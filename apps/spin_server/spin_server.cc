@@ -15,7 +15,6 @@
 namespace rubato::spin {
 namespace {
 
-constexpr Nanos kWorkUnit(100);
 constexpr Nanos kFarTooLong = kWorkUnit * 20;  // for one unit
 
 using kv::same_word;
