@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: deb sbom coverage soak emulators setup clean
+.PHONY: fidelity deb sbom coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -22,6 +22,7 @@ help:
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'
 	@echo 'make multicore   throughput and tail against workers, on 4 to 128 cores; QUICK=1 in short'
+	@echo 'make fidelity   live against simulated in virtual time, again; LONG=1: a million requests'
 	@echo 'make docs    the documentation as a site, build/docs/html/index.html'
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
@@ -63,6 +64,13 @@ bench: setup
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target benches -j $(JOBS)
 	@for bench in build/release/benchmarks/*; do "$$bench" || exit 1; done
+
+# The tables of docs/FIDELITY.md; LONG=1: a million requests of each policy with 8 workers.
+fidelity: setup
+	@cmake --preset virtual >/dev/null
+	@cmake --build --preset virtual --target rubato_virtual_cli -j $(JOBS)
+	@python3 tools/virtual_fidelity.py $(if $(LONG),--long,--write) --jobs $(JOBS) \
+	  build/virtual/bin/rubato-virtual
 
 multicore: build
 	@python3 bench/multicore.py $(if $(QUICK),--quick) $(if $(FORCE),--force)

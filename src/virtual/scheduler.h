@@ -70,11 +70,11 @@ class Scheduler {
   // What a thread does for itself only adds to its clock. Before anything that others may see, or
   // that they may have changed, it lets those go on whose clocks are behind its own.
   void take_turn() {
-    if (me_->clock >= others_) pass_on(me_->clock);
+    if (me_->clock - same_ >= others_) pass_on(me_->clock);
   }
   // The same, for what others need not see at once: it may be ahead of them by `lead`.
   void keep_near() {
-    if (me_->clock - options_.lead >= others_) pass_on(me_->clock);
+    if (me_->clock - ahead_ >= others_) pass_on(me_->clock);
   }
   // The thread is about to make the atomic access at this place of the program.
   void come_to(const void* place) {
@@ -226,6 +226,8 @@ class Scheduler {
   static inline constinit bool sees_plain_accesses_ = false;
 
   const WorldOptions options_;
+  const Nanos same_;   // a thread passes on where its clock is so far ahead of another's
+  const Nanos ahead_;  // the same in keep_near
   Prng prng_;
   uint64_t dice_ = 0;  // what is left of a draw, below a mark
   StackPool stacks_;

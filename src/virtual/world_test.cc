@@ -320,6 +320,36 @@ TEST(World, a_late_wake_up_counts_as_a_stall_until_its_end) {
   }
 }
 
+// What the thread that spins sees of two writes at the same instant. It was made first.
+uint32_t seen_of_the_second(bool in_step) {
+  WorldOptions options;
+  options.access = options.plain_access = options.clock_read = options.system_call = Nanos();
+  options.wake_up = options.pause = Nanos();
+  options.spin_skip = Nanos(100);
+  options.in_step = in_step;
+  uint32_t seen = 2;
+  run(options, [&seen] {
+    std::atomic<uint32_t> first{0}, second{0};
+    std::thread spins([&] {
+      while (first == 0) cpu_pause();
+      seen = second;
+    });
+    std::thread writes([&] {
+      spend(Nanos(1050));
+      first = 1;
+      second = 1;
+    });
+    spins.join();
+    writes.join();
+  });
+  return seen;
+}
+
+TEST(World, in_step_what_takes_no_time_is_one_step) {
+  EXPECT_EQ(seen_of_the_second(false), 0u);
+  EXPECT_EQ(seen_of_the_second(true), 1u);
+}
+
 TEST(World, a_run_that_fails_leaves_a_trace) {
   const std::string path = std::filesystem::temp_directory_path() / "rubato_world_test.json";
   const auto body = [](bool good, bool aborts) {
