@@ -55,7 +55,8 @@ struct RuntimeState {
         core_looks(policy, cores, dp, queues, wakeups, stuck, worker_stats),
         central(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
         managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
-        waits(opts.workers, shutdown, [this](WorkerId worker) { wakeups.wake(worker); }) {
+        waits(opts.workers, shutdown, opts.half_closed_limit,
+              [this](WorkerId worker) { wakeups.wake(worker); }) {
     for (uint32_t i = 0; i < opts.workers; ++i) {
       control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
     }
