@@ -166,7 +166,7 @@ Task* Executor::prepare(Task* task, const TaskAttributes& attributes) {
   task->size_hint = attributes.expected_service;
   task->type = attributes.type;
   task->priority = attributes.priority;
-  task->control = attributes.control;
+  task->group = group_of(attributes.control);
   if (attributes.is_long) task->job_class = JobClass::kLong;
   task->session = &g_session;
   task->reply = &g_no_reply;

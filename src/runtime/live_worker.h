@@ -40,7 +40,8 @@
 namespace rubato {
 
 inline sched::CoreOptions core_options(const RuntimeOptions& options) {
-  sched::CoreOptions core{.classify = options.classify, .refusal_rule = {}};
+  sched::CoreOptions core{
+      .classify = options.classify, .refusal_rule = {}, .weights = options.groups};
   if (options.refuses_late()) core.refusal_rule = options.refusal_rule;
   return core;
 }
@@ -342,6 +343,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     if (left.request == nullptr) return;
     if (left.what == LeftFor::kOthers) return static_cast<void>(core_.requeue(*left.request));
     if (left.what == LeftFor::kWait) {
+      core_.leaves(*left.request);
       if (!left.waiter->settle()) intake_.take_back(*left.request);
       return;
     }

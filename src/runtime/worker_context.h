@@ -33,7 +33,6 @@ struct WorkerContext {
         host(shared.queues, shared.plan, hook::initial_plan(shared.policy),
              shared.options.workers, shared.worker_stats, shared.shared_state, seed),
         datapath(shared.datapath.queue(id)),
-        control(*shared.control[id.value]),
         waits(shared.waits.port(id)),
         records(the_records),
         meter(stats) {}
@@ -78,8 +77,7 @@ struct WorkerContext {
   const WorkerId id;
   LiveHost<P> host;
   DatapathQueue& datapath;
-  StealQueue<Job*>& control;                     // requests of the control plane
-  WaitPort& waits;                               // of its requests
+  WaitPort& waits;  // of its requests
   const Records records;
   WorkerStats stats;
   ServiceMeter meter;

@@ -248,7 +248,7 @@ Frame MemcachedSession::frame(std::string_view unread, Request& request) {
   if (length == 0) return {FrameState::kIncomplete, wanted};
   const std::string_view command = command_of(asked_.verb);
   request.type = command.empty() ? kUnknownCommand : command_table().find(command);
-  request.control = is_control(asked_.verb);
+  request.group = group_of(is_control(asked_.verb));
   return {FrameState::kComplete, length};
 }
 
