@@ -39,6 +39,17 @@ typedef int (*rubato_task_run)(void* closure);
 // for a task that a stop has given up, on the thread that destroys the executor. Brief.
 typedef void (*rubato_task_done)(void* closure, int outcome, int64_t retry_after_ns);
 
+// A group of tasks, one of up to 14. Groups that have work share the workers by weight, each within
+// one slice of its part; what one leaves is the others'. The policy orders the tasks that are in
+// none; within a group they run as they came, and those that were preempted have one turn in eight
+// while others come.
+typedef struct rubato_group {
+  size_t struct_size;  // sizeof(rubato_group), in each of them
+  const char* name;    // in the metrics
+  uint32_t weight;     // 1 .. 10000; tasks in no group have 100 by default
+  uint32_t max_tasks;  // of the group, submitted and not done; 1 .. inbox_capacity; 0 = that
+} rubato_group;
+
 typedef struct rubato_executor_options {
   size_t struct_size;
   // The options of the scheduler, of `metrics_port` and of `metrics_bind`; null = the defaults. The
@@ -47,9 +58,12 @@ typedef struct rubato_executor_options {
   uint32_t max_tasks;             // submitted and not done; 1 .. 16777216, 65536 by default
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
-  // 1 = the executor lives in its caller's loop: it has no threads but that of its metrics, and one
-  // worker, which rubato_executor_run runs. 0 by default.
+  // 1 = the executor lives in its caller's loops: it has no threads but that of its metrics, and
+  // each worker of the scheduler's options, one unless told, is run by a loop. 0 by default.
   uint32_t in_loop;
+  const rubato_group* groups;  // numbers 1 .. groups_count; max_tasks bounds tasks in none of them
+  size_t groups_count;
+  uint32_t weight;             // of the tasks in no group; 1 .. 10000, 100 by default
 } rubato_executor_options;
 
 // Why rubato_executor_run has returned.
@@ -60,8 +74,8 @@ enum rubato_loop_state {
 };
 
 // The attributes of one task; all fields are 0 by default. A task that another task (or a request
-// of a server) submits has its deadline at the latest, and its trace and its cancellation unless
-// others are given; not if it is detached.
+// of a server) submits has its deadline at the latest, and its trace, its cancellation and, in the
+// same executor, its group unless others are given; not if it is detached.
 typedef struct rubato_task_attributes {
   size_t struct_size;
   uint32_t type;         // 0 .. 255, chosen by the program; statistics are kept per type
@@ -76,6 +90,7 @@ typedef struct rubato_task_attributes {
   // 1 = part of work that was accepted before: neither max_tasks nor a stop that still waits
   // refuses it. If the stop is over, it does not run.
   uint32_t is_continuation;
+  uint32_t group;  // 1 .. groups_count; 0 = none is given. A number beyond is refused
 } rubato_task_attributes;
 
 // Set the defaults; `size` is sizeof *options, or sizeof *attributes. Any thread.
@@ -92,8 +107,9 @@ rubato_executor* rubato_executor_create(const rubato_executor_options* options,
 void rubato_executor_stop(rubato_executor* executor);
 
 // Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up.
-// Any thread but a worker. With `in_loop`, as for rubato_executor_destroy, it is the thread that
-// calls rubato_executor_run, and the tasks run meanwhile.
+// Any thread but a worker. With `in_loop`, as for rubato_executor_destroy, the caller's loops and
+// those that no thread has run go on meanwhile; the others' threads run theirs until
+// RUBATO_LOOP_STOPPED. The tasks of a loop that runs no more are given up at the drain limit.
 int rubato_executor_join(rubato_executor* executor);
 
 // Stops, joins and frees the executor; null is allowed. Any thread but a worker, while no thread is
@@ -105,8 +121,16 @@ void rubato_executor_destroy(rubato_executor* executor);
 // back at the end of its slice, a task without checkpoints at its own end. Always the same thread,
 // and not in a task. rubato_executor_fd is a descriptor that is readable when there is something to
 // run, for poll, epoll or an event loop; the caller neither reads nor closes it. Any thread.
+//
+// Several loops share their tasks: a task goes to the loop that its submitter's thread has run
+// last, from other threads to one that is idle; a loop that is behind has others take tasks from
+// it. So a task may go on in another loop after each checkpoint. Each loop, 0 .. workers - 1, has a
+// thread of its own; rubato_executor_run and rubato_executor_fd are for loop 0, which serves the
+// timers and descriptors that tasks of all loops wait for.
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns);
 int rubato_executor_fd(rubato_executor* executor);
+int rubato_executor_run_loop(rubato_executor* executor, uint32_t loop, int64_t budget_ns);
+int rubato_executor_loop_fd(rubato_executor* executor, uint32_t loop);
 
 // Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null.
 // Returns RUBATO_ERROR, and calls neither, when max_tasks are underway or the executor stops; both
@@ -137,6 +161,19 @@ uint64_t rubato_executor_unfinished(const rubato_executor* executor);
 void rubato_executor_stats(const rubato_executor* executor, rubato_stats* stats, size_t size);
 void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubato_times* latency,
                            rubato_times* service);
+
+// The figures of a group, 0 = of the tasks in none, since the start; all 0 for a number beyond. Any
+// thread.
+typedef struct rubato_group_stats {
+  size_t struct_size;
+  uint64_t requests;    // finished
+  uint64_t refused;     // for overload, or because a queue was full
+  uint64_t unfinished;  // submitted and not done, now; of group 0 with those of the control plane
+  int64_t service_ns;   // time on workers of those that finished, in all
+  int64_t waited_ns;    // their time from submission to the first slice, in all
+} rubato_group_stats;
+void rubato_executor_group_stats(const rubato_executor* executor, uint32_t group,
+                                 rubato_group_stats* stats, size_t size);
 uint32_t rubato_executor_metrics_port(const rubato_executor* executor);  // 0 = none
 
 // Tells tasks that their results are not wanted any more: those that have not started are not

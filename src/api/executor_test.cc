@@ -309,6 +309,132 @@ TEST(Executor, try_submit_says_when_to_come_again_while_every_worker_is_late) {
   EXPECT_GT(executor.stats().refused, 0u);
 }
 
+// Each task submits its successor, so that its group always has work.
+class Flood {
+ public:
+  Flood(Executor& executor, uint32_t group, int tasks) : executor_(executor), group_(group) {
+    for (int i = 0; i < tasks; ++i) submit();
+  }
+  void end() { ends_ = true; }
+
+ private:
+  void submit() {
+    executor_.execute(
+        [this] {
+          for (int i = 0; i < 5000; ++i) rubato::checkpoint();
+          if (!ends_) submit();
+        },
+        {.group = group_});
+  }
+
+  Executor& executor_;
+  const uint32_t group_;
+  std::atomic<bool> ends_{false};
+};
+
+// Tasks of groups 0, 1, ... since the last call.
+class Parts {
+ public:
+  Parts(const Executor& executor, size_t groups) : executor_(executor), before_(groups) {}
+  std::vector<double> take() {
+    std::vector<double> since;
+    for (uint32_t group = 0; group < before_.size(); ++group) {
+      const uint64_t now = executor_.group_stats(group).requests;
+      since.push_back(static_cast<double>(now - std::exchange(before_[group], now)));
+    }
+    return since;
+  }
+
+ private:
+  const Executor& executor_;
+  std::vector<uint64_t> before_;
+};
+
+TEST_P(EveryPolicy, groups_share_a_worker_by_weight) {
+  ExecutorOptions options = with(GetParam(), 1);
+  options.groups = {{"heavy", 300}, {"light", 100}};
+  Executor executor = make(options);
+  // More tasks than one has turns before the worker looks for arrivals.
+  std::array floods{std::make_unique<Flood>(executor, 0, 64),
+                    std::make_unique<Flood>(executor, 1, 64),
+                    std::make_unique<Flood>(executor, 2, 64)};
+  // A stall of the machine may cost a group some turns: then another part of the run will do.
+  Parts parts(executor, 3);
+  for (bool in_parts = false; !in_parts;) {
+    parts.take();
+    const uint64_t begin = executor.group_stats(2).requests;
+    while (executor.group_stats(2).requests < begin + 100) std::this_thread::yield();
+    const std::vector<double> tasks = parts.take();
+    const double heavy = tasks[1] / tasks[2];
+    const double none = tasks[0] / tasks[2];
+    in_parts = heavy > 2.4 && heavy < 3.6 && none > 0.8 && none < 1.25;
+  }
+  EXPECT_GT(executor.group_stats(1).service_ns, 0);
+  EXPECT_GT(executor.group_stats(1).waited_ns, 0);
+  for (auto& flood : floods) flood->end();
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+}
+
+TEST(Executor, a_group_that_floods_leaves_room_for_others_and_is_refused_itself) {
+  ExecutorOptions options = with("synergy", 1);
+  options.groups = {{"a", 100, 64}, {"b", 100, 64}};
+  Executor executor = make(options);
+  std::vector<uint32_t> order;  // the worker's
+  {
+    Gate gate(executor);
+    for (int i = 0; i < 64; ++i) {
+      EXPECT_TRUE(executor.execute([&] { order.push_back(1); }, {.group = 1}));
+    }
+    EXPECT_FALSE(executor.execute([] {}, {.group = 1}));
+    EXPECT_TRUE(executor.execute([&] { order.push_back(2); }, {.group = 2}));
+    EXPECT_FALSE(executor.execute([] {}, {.group = 3})) << "there is none";
+    EXPECT_EQ(executor.group_stats(1).unfinished, 64u);
+    EXPECT_EQ(executor.group_stats(2).unfinished, 1u);
+    EXPECT_EQ(executor.group_stats(3).unfinished, 0u);
+    EXPECT_EQ(executor.stats().refused, 2u);
+  }
+  while (executor.unfinished() > 0) std::this_thread::yield();
+  ASSERT_EQ(order.size(), 65u);
+  EXPECT_LE(std::ranges::find(order, 2u) - order.begin(), 2);
+  EXPECT_EQ(executor.group_stats(1).requests, 64u);
+  EXPECT_EQ(executor.group_stats(2).requests, 1u);
+}
+
+TEST(Executor, a_group_travels_with_a_task_to_those_it_submits) {
+  ExecutorOptions options = with("synergy");
+  options.groups = {{"a"}, {"b"}};
+  Executor executor = make(options);
+  Executor other = make(options);
+  executor.execute(
+      [&] {
+        executor.execute([] {});
+        executor.execute([] {}, {.group = 2});
+        executor.execute([] {}, {.detached = true});
+        other.execute([] {});
+      },
+      {.group = 1});
+  while (executor.unfinished() + other.unfinished() > 0) std::this_thread::yield();
+  EXPECT_EQ(executor.group_stats(1).requests, 2u);
+  EXPECT_EQ(executor.group_stats(2).requests, 1u);
+  EXPECT_EQ(executor.group_stats(0).requests, 1u);
+  EXPECT_EQ(other.group_stats(0).requests, 1u);
+}
+
+TEST(Executor, groups_that_do_not_fit_are_refused_by_name) {
+  ExecutorOptions options = with("synergy");
+  options.groups = {{"a", 1}, {"b", 10'001}};
+  EXPECT_EQ(complaint_about(options), "group b: weight 10001 is not in 1 .. 10000");
+  options.groups = {{"a", 1, 1 << 20}};
+  EXPECT_EQ(complaint_about(options),
+            "group a: max_tasks 1048576 is not in 1 .. inbox_capacity (16384)");
+  options.groups.resize(15);
+  EXPECT_EQ(complaint_about(options), "groups: at most 14 besides the default one");
+  options.groups.clear();
+  options.weight = 0;  // as in a group
+  EXPECT_EQ(complaint_about(options), "weight: 0 is not in 1 .. 10000");
+}
+
 TEST(Executor, a_stop_finishes_what_was_submitted_and_refuses_the_rest) {
   Executor executor = make(with("cfcfs", 1));
   std::atomic<int> ran{0};
@@ -316,7 +442,6 @@ TEST(Executor, a_stop_finishes_what_was_submitted_and_refuses_the_rest) {
     Gate gate(executor);
     for (int i = 0; i < 100; ++i) EXPECT_TRUE(executor.execute([&] { ++ran; }));
     executor.stop();
-    while (executor.execute([&] { ++ran; })) std::this_thread::yield();
   }
   EXPECT_TRUE(executor.join());
   EXPECT_GE(ran, 100);
@@ -467,13 +592,105 @@ TEST(ExecutorInALoop, several_take_turns_on_one_thread) {
 
 TEST(ExecutorInALoop, refuses_what_needs_threads) {
   ExecutorOptions options = in_loop();
-  options.scheduler.workers = 2;
-  EXPECT_EQ(complaint_about(options), "workers: an executor in its caller's loop has 1");
-  options = in_loop();
   options.scheduler.idle = rubato::Idle::kSpin;
   EXPECT_EQ(complaint_about(options), "idle: in its caller's loop an executor takes adaptive");
   Executor threaded = make();
   EXPECT_EQ(threaded.fd(), -1);
+}
+
+// Threads with a loop each, until the executor has stopped.
+class Loops {
+ public:
+  explicit Loops(Executor& executor, uint32_t count) {
+    for (uint32_t loop = 0; loop < count; ++loop) {
+      threads_.emplace_back([&executor, loop] {
+        for (;;) {
+          const rubato::LoopState state = executor.run(100us, loop);
+          if (state == rubato::LoopState::kStopped) return;
+          pollfd p{executor.fd(loop), POLLIN, 0};
+          if (state == rubato::LoopState::kIdle) ::poll(&p, 1, -1);
+        }
+      });
+    }
+  }
+  ~Loops() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+ExecutorOptions in_loops(uint32_t count, const std::string& policy = "synergy") {
+  ExecutorOptions options = in_loop(policy);
+  options.scheduler.workers = count;
+  return options;
+}
+
+TEST_P(EveryPolicy, runs_each_task_once_in_several_loops) {
+  constexpr uint64_t kTasks = 5000;
+  Executor executor = make(in_loops(3, GetParam()));
+  std::vector<std::atomic<uint32_t>> ran(2 * kTasks);
+  {
+    const Loops loops(executor, 3);
+    for (uint64_t i = 0; i < kTasks; ++i) {
+      ASSERT_TRUE(executor.execute(
+          [&, i] {
+            ++ran[2 * i];
+            rubato::checkpoint();
+            if (i % 100 == 0) rubato::Semaphore().acquire(100us);
+            EXPECT_TRUE(executor.execute([&, i] { ++ran[2 * i + 1]; }));
+          },
+          {.is_long = i % 7 == 0}));
+    }
+    while (executor.unfinished() > 0) std::this_thread::yield();
+    executor.stop();
+    EXPECT_TRUE(executor.join());
+  }
+  for (const auto& count : ran) ASSERT_EQ(count, 1u);
+}
+
+// Two tasks that each hold their thread until the other runs.
+TEST(ExecutorInLoops, one_takes_the_tasks_that_another_one_has_no_time_for) {
+  Executor executor = make(in_loops(2));
+  const Loops loops(executor, 2);
+  std::atomic<int> meet{0};
+  executor.execute([&] {
+    for (int i = 0; i < 2; ++i) {
+      executor.execute([&] {
+        ++meet;
+        while (meet < 2) std::this_thread::yield();
+      });
+    }
+  });
+  while (executor.unfinished() > 0) std::this_thread::yield();
+  executor.stop();
+}
+
+TEST(ExecutorInLoops, a_thread_with_a_loop_hands_it_its_own_tasks) {
+  Executor executor = make(in_loops(2));
+  executor.run(1ms, 1);
+  int ran = 0;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(executor.execute([&] { ++ran; }));
+  executor.run(1ms, 1);
+  EXPECT_EQ(ran, 2);
+  EXPECT_EQ(executor.fd(2), -1);
+  EXPECT_EQ(rubato_executor_run_loop(executor.c(), 2, 1), RUBATO_ERROR);
+}
+
+TEST(ExecutorInLoops, the_end_comes_also_if_a_loop_is_gone) {
+  int told = 0;
+  {
+    ExecutorOptions options = in_loops(2);
+    options.scheduler.drain_limit = 50ms;
+    Executor executor = make(options);
+    std::thread([&] { executor.run(1ms, 1); }).join();  // and never again
+    const auto end = [&](Outcome) { ++told; };
+    for (int i = 0; i < 10; ++i) executor.execute([] {}, {}, end);
+    executor.run(1ms, 0);
+    for (int i = 0; i < 10; ++i) executor.execute([] {}, {}, end);
+  }
+  EXPECT_EQ(told, 20);
 }
 
 // A coroutine that starts at once and tells its end.

@@ -38,9 +38,8 @@ Instant deadline_of(const TaskAttributes& attributes, Instant submitted) {
   return none ? Instant::never() : submitted + attributes.deadline;
 }
 
-// The options of a worker that runs when its caller likes. Fails for those that need threads.
+// The options of workers that run when their callers like. Fails for those that need threads.
 Status fit_into_loop(RuntimeOptions& options) {
-  if (options.workers != 1) return Error{"workers: an executor in its caller's loop has 1"};
   if (options.preempt == PreemptMechanism::kAuto) options.preempt = PreemptMechanism::kCheckpoint;
   if (is_asynchronous(options.preempt)) {
     return Error{"preempt: in its caller's loop an executor takes auto, checkpoint or none"};
@@ -55,9 +54,44 @@ Status fit_into_loop(RuntimeOptions& options) {
   return Done{};
 }
 
+Status check_weight(const std::string& of, uint32_t weight) {
+  if (weight >= 1 && weight <= sched::kMostWeight) return Done{};
+  return Error{of + std::to_string(weight) + " is not in 1 .. " +
+               std::to_string(sched::kMostWeight)};
+}
+
+// Completes the groups, and tells the runtime their weights.
+Status fit_groups(ExecutorOptions& options) {
+  constexpr uint32_t kMostOwn = limits::kGroups - kFirstOwnGroup;
+  if (options.groups.size() > kMostOwn) {
+    return Error{"groups: at most " + std::to_string(kMostOwn) + " besides the default one"};
+  }
+  if (Status good = check_weight("weight: ", options.weight); !good.ok()) return good;
+  options.runtime.groups.policy = options.weight;
+  for (TaskGroup& group : options.groups) {
+    const std::string of = "group " + group.name + ": ";
+    if (Status good = check_weight(of + "weight ", group.weight); !good.ok()) return good;
+    const uint32_t most = options.runtime.inbox_capacity;
+    if (group.max_tasks == 0) group.max_tasks = most;
+    if (group.max_tasks > most) {
+      return Error{of + "max_tasks " + std::to_string(group.max_tasks) +
+                   " is not in 1 .. inbox_capacity (" + std::to_string(most) + ")"};
+    }
+    options.runtime.groups.own.push_back(group.weight);
+  }
+  return Done{};
+}
+
+std::vector<uint32_t> bounds_of(const std::vector<TaskGroup>& groups) {
+  std::vector<uint32_t> bounds;
+  for (const TaskGroup& group : groups) bounds.push_back(group.max_tasks);
+  return bounds;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
+  if (Status fits = fit_groups(options); !fits.ok()) return Error{fits.error()};
   if (options.in_loop) {
     if (Status fits = fit_into_loop(options.runtime); !fits.ok()) return Error{fits.error()};
   }
@@ -69,8 +103,11 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
   if (!runtime.ok()) return Error{runtime.error()};
   executor->runtime_ = std::move(*runtime);
   if (in_loop) {
-    if (executor->datapath_.loop()->watch(executor->runtime_->waits().reactor())) return executor;
-    return Error{std::string("epoll: ") + std::strerror(errno)};
+    Reactor& reactor = executor->runtime_->waits().reactor();
+    for (LoopQueue* loop : executor->datapath_.loops()) {
+      if (!loop->watch(reactor)) return Error{std::string("epoll: ") + std::strerror(errno)};
+    }
+    return executor;
   }
   executor->runner_ = std::thread([self = executor.get()] {
     self->drained_ = self->runtime_->run();
@@ -81,8 +118,10 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
 }
 
 Executor::Executor(ExecutorOptions options)
-    : type_names_(std::move(options.type_names)),
-      datapath_(options.runtime.workers, options.max_tasks, options.in_loop) {}
+    : groups_(std::move(options.groups)),
+      type_names_(std::move(options.type_names)),
+      datapath_(options.runtime.workers, options.max_tasks, bounds_of(groups_), options.in_loop),
+      loops_(datapath_.loops().size()) {}
 
 Executor::~Executor() {
   if (runtime_ == nullptr) return;
@@ -93,30 +132,44 @@ Executor::~Executor() {
 }
 
 bool Executor::join() {
-  in_loop() ? run_until_stopped() : ended_.wait(false, std::memory_order_acquire);
-  return drained_;
+  if (loops() > 0) run_until_stopped();
+  ended_.wait(false, std::memory_order_acquire);
+  return drained_.load(std::memory_order_relaxed);
 }
 
-// A worker that drains finds out by itself when the drain is over.
+// A worker that drains finds out by itself when the drain is over, at its limit if the tasks of a
+// loop are left that runs no more.
 void Executor::run_until_stopped() {
   constexpr int kLookMs = 1;
-  while (run(Nanos::millis(kLookMs)) != LoopState::kStopped) {
-    pollfd p{fd(), POLLIN, 0};
-    ::poll(&p, 1, kLookMs);
-  }
+  while (run_own_loops()) ::poll(nullptr, 0, kLookMs);
 }
 
-LoopState Executor::run(Nanos budget) {
-  RUBATO_DCHECK(in_loop() && current_task() == nullptr);
-  if (ended_.load(std::memory_order_relaxed)) return LoopState::kStopped;
-  LoopQueue& loop = *datapath_.loop();
-  loop.enter(now() + budget);
-  if (const auto drained = runtime_->run_here()) {
-    drained_ = *drained;
+// True while one of them is not over.
+bool Executor::run_own_loops() {
+  bool goes_on = false;
+  for (uint32_t i = 0; i < loops(); ++i) {
+    const std::thread::id thread = loops_[i].thread.load(std::memory_order_relaxed);
+    if (thread != std::thread::id() && thread != std::this_thread::get_id()) continue;
+    goes_on |= run(Nanos::millis(1), i) != LoopState::kStopped;
+  }
+  return goes_on;
+}
+
+LoopState Executor::run(Nanos budget, uint32_t loop) {
+  RUBATO_DCHECK(loop < loops() && current_task() == nullptr);
+  Loop& own = loops_[loop];
+  if (own.ended.load(std::memory_order_relaxed)) return LoopState::kStopped;
+  own.thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  LoopQueue& queue = *datapath_.loops()[loop];
+  queue.enter(now() + budget);
+  if (const auto drained = runtime_->run_here(WorkerId{loop})) {
+    own.ended.store(true, std::memory_order_relaxed);
+    drained_.store(*drained, std::memory_order_relaxed);
     ended_.store(true, std::memory_order_release);
+    ended_.notify_all();
     return LoopState::kStopped;
   }
-  return loop.has_more() ? LoopState::kMore : LoopState::kIdle;
+  return queue.has_more() ? LoopState::kMore : LoopState::kIdle;
 }
 
 void Executor::submit(Task& task, Task::Run runner, Task::Done teller) {
@@ -147,26 +200,49 @@ Task* Executor::current_task() {
 
 Task* Executor::reserve(const TaskAttributes& attributes) {
   const PreemptDisableGuard no_preemption;
-  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation()
-                                                : datapath_.reserve();
+  const std::optional<uint8_t> group = group_for(attributes);
+  if (!group) return nullptr;
+  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation(*group)
+                                                : datapath_.reserve(*group);
   return prepare(task, attributes);
 }
 
 Task* Executor::try_reserve(const TaskAttributes& attributes, Nanos& retry_after) {
   const PreemptDisableGuard no_preemption;
-  retry_after = runtime_->refuses_for(attributes.is_long ? JobClass::kLong : JobClass::kShort);
-  return retry_after > Nanos() ? nullptr : prepare(datapath_.reserve(), attributes);
+  const std::optional<uint8_t> group = group_for(attributes);
+  if (!group) return nullptr;
+  // How long others wait tells this only of requests that the policy orders.
+  if (*group == kPolicyGroup) {
+    retry_after = runtime_->refuses_for(attributes.is_long ? JobClass::kLong : JobClass::kShort);
+  }
+  return retry_after > Nanos() ? nullptr : prepare(datapath_.reserve(*group), attributes);
+}
+
+std::optional<uint8_t> Executor::group_for(const TaskAttributes& attributes) {
+  if (attributes.control) return kControlGroup;
+  if (attributes.group > groups_.size()) {
+    datapath_.note_turned_away();
+    return std::nullopt;
+  }
+  if (attributes.group != 0 || groups_.empty() || attributes.detached) {
+    return inner_group(attributes.group);
+  }
+  const Task* const parent = current_task();
+  const bool inherits = parent != nullptr && parent->executor == this && !parent->is_control();
+  return inherits ? parent->group : kPolicyGroup;
 }
 
 Task* Executor::prepare(Task* task, const TaskAttributes& attributes) {
   if (task == nullptr) return nullptr;
+  const uint8_t group = task->group;
   static_cast<Request&>(*task) = Request();
+  task->group = group;
+  task->executor = this;
   task->arrived = now();
   task->deadline = deadline_of(attributes, task->arrived);
   task->size_hint = attributes.expected_service;
   task->type = attributes.type;
   task->priority = attributes.priority;
-  task->group = group_of(attributes.control);
   if (attributes.is_long) task->job_class = JobClass::kLong;
   task->session = &g_session;
   task->reply = &g_no_reply;

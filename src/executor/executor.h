@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,20 +22,35 @@
 
 namespace rubato {
 
+// Tasks with a share of the workers by weight (sched/group_shares.h) and a bound of their own.
+struct TaskGroup {
+  std::string name;
+  uint32_t weight = sched::kUsualWeight;  // 1 .. sched::kMostWeight
+  uint32_t max_tasks = 0;  // submitted and not done, at most `inbox_capacity`; 0 = that
+};
+
 struct ExecutorOptions {
-  RuntimeOptions runtime;
-  uint32_t max_tasks = 65536;  // submitted and not done
-  bool in_loop = false;        // no threads: one worker, which run() runs
+  RuntimeOptions runtime;      // but for its groups
+  uint32_t max_tasks = 65536;  // submitted and not done, outside of the groups
+  uint32_t weight = sched::kUsualWeight;  // of the tasks in no group
+  std::vector<TaskGroup> groups;
+  bool in_loop = false;        // no threads: run() runs the workers, each in a loop of its own
   std::vector<std::string> type_names;
 };
 
+// As the scheduler counts them: see TaskAttributes::group.
+constexpr uint8_t inner_group(uint32_t group) {
+  return static_cast<uint8_t>(group == 0 ? kPolicyGroup : kFirstOwnGroup + group - 1);
+}
+
 // The attributes of one task. Of a task that another task submits, the deadline is that one's at
-// the latest, and trace and cancellation are that one's unless given.
+// the latest, and trace, cancellation and, in the same executor, group are that one's unless given.
 struct TaskAttributes {
   uint32_t type = 0;
   bool is_long = false;
   uint8_t priority = 0;
-  bool control = false;
+  bool control = false;  // of the control plane, whatever the group
+  uint32_t group = 0;    // 1 and up, in the order of the options; 0 = none is given
   Nanos deadline;  // from now; zero = none
   Nanos expected_service;  // zero = unknown
   uint64_t trace = 0;
@@ -57,8 +73,8 @@ class Executor final : private Application {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Null = refused, and counted: there are max_tasks already, or the executor stops; memory only
-  // refuses a continuation.
+  // Null = refused, and counted: there are max_tasks already, the executor stops, or it has no such
+  // group; memory only refuses a continuation.
   Task* reserve(const TaskAttributes& attributes);
   // Also refuses while every worker refuses tasks that have waited too long (Overload::kAqm);
   // `retry_after` then says how long to wait.
@@ -71,19 +87,24 @@ class Executor final : private Application {
   // Takes no new tasks and finishes those that it has, until the drain limit. Any number of times.
   void stop() { runtime_->stop(); }
   // Waits for the end of a stop. True = every task has ended before the drain limit. With `in_loop`
-  // the caller is the thread that calls run().
+  // the caller's own loops run meanwhile, and those that no thread has run.
   bool join();
 
-  // With `in_loop` only. Runs tasks, for about so long; never blocks. A long task gives the thread
-  // back at the end of its slice. One thread, the same each time, and no task of this executor.
-  LoopState run(Nanos budget);
+  // With `in_loop` only, loop < loops(). Runs tasks of that loop's worker, and what it takes from
+  // others, for about so long; never blocks. A long task gives the thread back at the end of its
+  // slice. One thread for each loop, the same each time, and no task of this executor.
+  LoopState run(Nanos budget, uint32_t loop);
   // Readable when run() has something to do.
-  int fd() { return datapath_.loop()->fd(); }
-  bool in_loop() { return datapath_.loop() != nullptr; }
+  int fd(uint32_t loop) const { return datapath_.loops()[loop]->fd(); }
+  uint32_t loops() const { return static_cast<uint32_t>(datapath_.loops().size()); }
 
   Runtime& runtime() const { return *runtime_; }
   Datapath& datapath() { return datapath_; }
   uint64_t unfinished() const { return datapath_.in_flight(); }
+  // Of the group of that number; 0 = of none. Requires group <= groups().size().
+  uint64_t unfinished(uint32_t group) { return datapath_.in_flight(inner_group(group)); }
+  GroupFigures figures(uint32_t group) const { return runtime_->group(inner_group(group)); }
+  const std::vector<TaskGroup>& groups() const { return groups_; }
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
   uint64_t turned_away() const { return datapath_.turned_away(); }
 
@@ -98,16 +119,24 @@ class Executor final : private Application {
   explicit Executor(ExecutorOptions options);
   void handle(Request& request) override;
   void run_until_stopped();
+  bool run_own_loops();
   Task* prepare(Task* task, const TaskAttributes& attributes);
-
+  std::optional<uint8_t> group_for(const TaskAttributes& attributes);
+  const std::vector<TaskGroup> groups_;
   const std::vector<std::string> type_names_;
   TaskDatapath datapath_;
   std::atomic<uint64_t> failed_{0};
   std::unique_ptr<Runtime> runtime_;
   std::thread runner_;  // calls runtime_->run()
-  // Released when the runtime has stopped and drained_ says how.
+  // One loop; its thread's, but for the atomics.
+  struct Loop {
+    std::atomic<std::thread::id> thread{};  // that has run it; relaxed: only that one need see it
+    std::atomic<bool> ended{false};         // relaxed
+  };
+  std::vector<Loop> loops_;
+  // Released when the runtime has stopped, and a worker has seen that; drained_ says how.
   std::atomic<bool> ended_{false};
-  bool drained_ = false;
+  std::atomic<bool> drained_{false};
 };
 
 }  // namespace rubato

@@ -9,16 +9,26 @@
 #include "runtime/current_worker.h"
 
 namespace rubato {
+namespace {
 
-TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks, bool in_loop)
-    : pool_(most_tasks) {
-  if (in_loop) {
-    auto loop = std::make_unique<LoopQueue>(pool_, idle_);
-    loop_ = loop.get();
+uint64_t next_number() {
+  static constinit std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
+                           const std::vector<uint32_t>& most_of_groups, bool in_loop)
+    : number_(next_number()), pools_(most_tasks, most_of_groups) {
+  for (uint32_t i = 0; i < queues; ++i) {
+    if (!in_loop) {
+      queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
+      continue;
+    }
+    auto loop = std::make_unique<LoopQueue>(i, number_, pools_, idle_);
+    loops_.push_back(loop.get());
     queues_.push_back(std::move(loop));
-  }
-  for (auto i = static_cast<uint32_t>(queues_.size()); i < queues; ++i) {
-    queues_.push_back(std::make_unique<TaskQueue>(i, pool_, idle_));
   }
 }
 
@@ -29,25 +39,28 @@ Status TaskDatapath::check() const {
   return Done{};
 }
 
-Task* TaskDatapath::reserve() {
-  Task* task = draining() ? nullptr : pool_.take();
-  if (task == nullptr) turned_away_.fetch_add(1, std::memory_order_relaxed);
+Task* TaskDatapath::reserve(uint8_t group) {
+  Task* task = draining() ? nullptr : pools_.of(group).take();
+  task != nullptr ? void(task->group = group) : note_turned_away();
   return task;
 }
 
-Task* TaskDatapath::reserve_continuation() {
-  Task* task = pool_.take_beyond();
-  if (task == nullptr) turned_away_.fetch_add(1, std::memory_order_relaxed);
+Task* TaskDatapath::reserve_continuation(uint8_t group) {
+  Task* task = pools_.of(group).take_beyond();
+  task != nullptr ? void(task->group = group) : note_turned_away();
   return task;
 }
 
 void TaskDatapath::discard(Task& task) {
   task.end(TaskOutcome::kRefused);
-  pool_.give_back(task);
+  pools_.give_back(task);
 }
 
 TaskQueue& TaskDatapath::choose() {
   if (queues_.size() == 1) return *queues_[0];
+  if (!loops_.empty()) {
+    if (LoopQueue* const own = LoopQueue::of_thread(number_)) return *own;
+  }
   if (const auto idle = idle_.claim()) return *queues_[*idle];
   if (const CurrentWorker* worker = current_worker()) {
     return *queues_[worker->worker().value % queues_.size()];
@@ -57,7 +70,7 @@ TaskQueue& TaskDatapath::choose() {
 }
 
 void TaskDatapath::end_all() {
-  pool_.for_each([](Task& task) { task.end(TaskOutcome::kCancelled); });
+  pools_.for_each([](Task& task) { task.end(TaskOutcome::kCancelled); });
 }
 
 DatapathStats TaskDatapath::stats() const {

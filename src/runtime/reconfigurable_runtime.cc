@@ -147,6 +147,7 @@ void ReconfigurableRuntime::set_server_loop(std::function<void()> loop) {
 void ReconfigurableRuntime::starts() {
   const std::scoped_lock lock(changing_);
   if (std::exchange(started_, true)) return;
+  RUBATO_CHECK(current_.owned().prepare());
   started_ns_.store(now().ns(), std::memory_order_relaxed);
 }
 
@@ -160,9 +161,9 @@ bool ReconfigurableRuntime::run() {
   return !host_state_->shutdown.failed();
 }
 
-std::optional<bool> ReconfigurableRuntime::run_here() {
+std::optional<bool> ReconfigurableRuntime::run_here(WorkerId worker) {
   starts();
-  while (current_.owned().run_here()) {
+  while (current_.owned().run_here(worker)) {
     if (!host_state_->shutdown.changed()) return !host_state_->shutdown.failed();
     take_next();
   }
@@ -329,6 +330,19 @@ Histogram ReconfigurableRuntime::service(uint32_t type) const {
   Histogram sum;
   each_worker([&](size_t, const WorkerStats& worker) {
     if (const TypeStats* stats = worker.find_type(type)) sum.merge(stats->service.snapshot());
+  });
+  return sum;
+}
+
+GroupFigures ReconfigurableRuntime::group(uint32_t group) const {
+  GroupFigures sum;
+  each_worker([&](size_t, const WorkerStats& worker) {
+    const GroupStats& stats = worker.groups[group];
+    sum.arrived += stats.arrived.value();
+    sum.refused += stats.refused.value();
+    sum.finished += stats.served.value();
+    sum.service += Nanos(static_cast<int64_t>(stats.service_ns.value()));
+    sum.waited += Nanos(static_cast<int64_t>(stats.waited_ns.value()));
   });
   return sum;
 }

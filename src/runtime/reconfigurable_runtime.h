@@ -31,7 +31,7 @@ class ReconfigurableRuntime final : public Runtime {
 
   void set_server_loop(std::function<void()> loop) override;
   bool run() override;
-  std::optional<bool> run_here() override;
+  std::optional<bool> run_here(WorkerId worker) override;
   void stop() override;
   Status change(const SchedulerOptions& options) override;
   SchedulerOptions scheduler_options() const override;
@@ -49,6 +49,7 @@ class ReconfigurableRuntime final : public Runtime {
   Nanos refuses_for(JobClass job_class) const override;
   Histogram latency(uint32_t type) const override;
   Histogram service(uint32_t type) const override;
+  GroupFigures group(uint32_t group) const override;
   uint64_t finished(WorkerId worker, uint32_t type) const override;
   Histogram overrun() const override;
   std::vector<ArrivalSlots*> arrivals() override;

@@ -74,6 +74,15 @@ struct WorkerActivity {
   int64_t suspended = 0;  // requests put away here, less those resumed here
 };
 
+// Of one group of requests (sched/group_shares.h), over all workers since the start.
+struct GroupFigures {
+  uint64_t arrived = 0;   // refused or not
+  uint64_t refused = 0;   // after they had arrived
+  uint64_t finished = 0;  // and of those in all:
+  Nanos service;          //   time on workers
+  Nanos waited;           //   time from arrival to the first slice
+};
+
 // One declared queue and how much waits in it now.
 struct QueueDepth {
   std::string name;
@@ -99,10 +108,11 @@ class Runtime {
   // before the drain limit.
   virtual bool run() = 0;
 
-  // In place of run(), on the calling thread, with one worker and no thread of the runtime's own:
-  // runs the worker until the datapath recalls the thread, and goes on there when it is called
-  // again, always by the same thread. A value: the runtime has stopped; true as for run().
-  virtual std::optional<bool> run_here() = 0;
+  // In place of run(), on the calling thread, without a thread of the runtime's own: runs that
+  // worker until the datapath recalls the thread, and goes on there when it is called again, for
+  // each worker always by the same thread. A value: the runtime has stopped; true as for run().
+  // With several workers there are no changes.
+  virtual std::optional<bool> run_here(WorkerId worker) = 0;
 
   // Drain: no new requests, finish those in flight, then stop; at the latest after the drain limit.
   // Any thread, any number of times; safe in a signal handler.
@@ -144,6 +154,8 @@ class Runtime {
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;
+  // Requires group < limits::kGroups.
+  virtual GroupFigures group(uint32_t group) const = 0;
   // Requests of that type that ended on that worker. Requires worker < options().workers.
   virtual uint64_t finished(WorkerId worker, uint32_t type) const = 0;
   // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
