@@ -40,9 +40,13 @@ constexpr const char* kNotes =
     "Figures leave out the warm-up. A sweep prints a row per load and writes an object\n"
     "rubato.sweep/1 with one report per load; --compare, a row per policy for each load and\n"
     "rubato.compare/1; --find-max, a row per policy that was finished and rubato.max/1.\n"
-    "Several seeds are one report: figures are means, counts sums, maxima maxima, and\n"
-    "\"confidence\" has half of the 95 % intervals. An overloaded run is a valid one; one that\n"
-    "was stopped early (Ctrl-C) prints what it has and is not.\n"
+    "A run goes on until the figures of --until are known well enough and it is steady, or to\n"
+    "--max-requests; with --requests, and with phases, recordings, sessions, traces, --outcomes\n"
+    "and --find-max, it has a fixed length. Figures come with half of their 95 % interval\n"
+    "(\"confidence\"): of one seed from the differences between parts of the run, of several,\n"
+    "whose figures are means, counts sums and maxima maxima, from those between seeds. A run is\n"
+    "steady, not steady or overloaded. An overloaded run is not valid, nor one that was stopped\n"
+    "early (Ctrl-C), which prints what it has.\n"
     "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
 
 // Fills the fields that all reports of a command share.

@@ -44,6 +44,7 @@ class OpenArrivals {
     request->arrive(coming_, arrivals.arrived, context_.now(), context_.warm_at);
     arrivals.measured += request->measured ? 1 : 0;
     arrivals.last = coming_.at;
+    arrivals.work += coming_.service;
     ++arrivals.arrived;
     schedule_next();
     workers_[context_.nic.steer(request->flow, context_.now())].admit(*request);
