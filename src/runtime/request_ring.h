@@ -35,7 +35,7 @@ class RequestRing {
 
   // The worker. Requests of the control plane are left out.
   void note(const Request& request, Nanos latency, bool refused) {
-    if (!wanted_.load(std::memory_order_relaxed) || request.control) [[likely]] return;
+    if (!wanted_.load(std::memory_order_relaxed) || request.is_control()) [[likely]] return;
     put({request.arrived, refused ? Nanos() : request.attained, latency, request.flow,
          request.type, refused});
   }
