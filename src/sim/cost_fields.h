@@ -34,8 +34,11 @@ inline constexpr std::array<Word<Steering>, 4> kSteeringWords{
      {"flow-director", Steering::kFlowDirector}}};
 inline constexpr std::array<Word<LatencyFrom>, 2> kLatencyFromWords{
     {{"client", LatencyFrom::kClient}, {"reception", LatencyFrom::kReception}}};
-inline constexpr std::array<Word<Clock>, 2> kClockWords{
-    {{"timer-core", Clock::kTimerCore}, {"self", Clock::kSelf}}};
+inline constexpr std::array<Word<Clock>, 3> kClockWords{{{"timer-core", Clock::kTimerCore},
+                                                         {"self", Clock::kSelf},
+                                                         {"dispatcher", Clock::kDispatcher}}};
+inline constexpr std::array<Word<Cuts>, 2> kCutsWords{
+    {{"if-gained", Cuts::kIfGained}, {"all", Cuts::kAll}}};
 
 inline constexpr std::array<Word<WorkerClock>, 2> kWorkerClockWords{
     {{"exact", WorkerClock::kExact}, {"readings", WorkerClock::kReadings}}};
@@ -76,12 +79,9 @@ void visit_worker_fields(Worker& worker, Visitor& visitor) {
   visitor.cost("idle_round_each", worker.idle_round_each, kMostCost);
 }
 
-// Calls visitor.section(name) and, for each of its fields, one of
-//   text(key, string)  word(key, enum, words)  count(key, uint32, range)
-//   cost(key, Nanos, most)  price(key, Price)
-// `C` is Costs or const Costs.
+// The way of a request to its worker.
 template <class C, class Visitor>
-void visit_cost_fields(C& c, Visitor& visitor) {
+void visit_arrival_fields(C& c, Visitor& visitor) {
   visitor.section("machine");
   visitor.text("name", c.name);
   visitor.text("source", c.source);
@@ -106,6 +106,20 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.cost("pcie", c.nic.pcie, kMostCost);
   visitor.cost("rule_update", c.nic.rule_update, kMostCost);
 
+  visitor.section("dispatcher");
+  visitor.cost("completion", c.dispatching.completion, kMostCost);
+  visitor.cost("put_back", c.dispatching.put_back, kMostCost);
+  visitor.count("ring_capacity", c.dispatching.ring_capacity, CountRange{0, 1u << 20});
+}
+
+// Calls visitor.section(name) and, for each of its fields, one of
+//   text(key, string)  word(key, enum, words)  count(key, uint32, range)
+//   cost(key, Nanos, most)  price(key, Price)
+// `C` is Costs or const Costs.
+template <class C, class Visitor>
+void visit_cost_fields(C& c, Visitor& visitor) {
+  visit_arrival_fields(c, visitor);
+
   visit_worker_fields(c.worker, visitor);
 
   visitor.section("cores");
@@ -113,6 +127,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.cost("wake", c.cores.wake, kMostCost);
   visitor.cost("refuse", c.cores.refuse, kMostCost);
   visitor.cost("credit_message", c.cores.credit_message, kMostCost);
+  visitor.cost("credit_update", c.cores.credit_update, kMostCost);
 
   visitor.section("manager");
   visitor.cost("step", c.manager.step, kMostCost);
@@ -132,6 +147,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
 
   visitor.section("preemption");
   visitor.word("clock", c.preemption.clock, kClockWords);
+  visitor.word("cuts", c.preemption.cuts, kCutsWords);
   visitor.cost("scan", c.preemption.scan, kMostScan);
   visitor.price("arm", c.preemption.arm);
   visitor.cost("checkpoints", c.preemption.checkpoints, kMostCost);

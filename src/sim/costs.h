@@ -42,8 +42,15 @@ enum class LatencyFrom : uint8_t {
 
 // The core that looks at the end of a slice.
 enum class Clock : uint8_t {
-  kTimerCore,  // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
-  kSelf,       // each worker has a timer of its own and preempts itself (SBB 4.3)
+  kTimerCore,   // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
+  kSelf,        // each worker has a timer of its own and preempts itself (SBB 4.3)
+  kDispatcher,  // the dispatcher, between its other work (Shinjuku, NSDI 2019, section 3.2)
+};
+
+// The slices that end with a cut.
+enum class Cuts : uint8_t {
+  kIfGained,  // those at whose end another request gains, as the policy says
+  kAll,       // every one: nobody looks whether a request waits (Shinjuku, Concord, SBB 4.3)
 };
 
 // From when a worker counts waits, slices and the service of a request.
@@ -99,11 +106,18 @@ struct Costs {
   Nanos network_rtt;      // client to NIC and back; part of every latency
   // Clients with sessions (sim/clients.h) know the 99th percentile as well; 0 = it is the same.
   Nanos network_rtt_p99;
-  // Per request, in a serial dispatcher before the workers, or in the manager of a group of them;
-  // 0 = none.
+  // Per request that arrives, in a serial dispatcher before the workers, or in the manager of a
+  // group of them; 0 = none.
   Nanos dispatcher;
   DispatchBy dispatch_by = DispatchBy::kCore;
   IdleOrder idle_order = IdleOrder::kByTurns;
+  // Further work of that dispatcher, which no machine without one has. A worker that takes requests
+  // from a queue that all share gets its next one when the dispatcher is through with the last.
+  struct Dispatching {
+    Nanos completion;   // per request that a worker has done
+    Nanos put_back;     // per request that was cut, which it takes back and hands out again
+    uint32_t ring_capacity = 0;  // requests that wait for it; more are lost. 0 = any number
+  } dispatching;
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
 
   // On a worker.
@@ -140,6 +154,9 @@ struct Costs {
     Nanos wake;            // from the decision until a parked core looks for work
     Nanos refuse;          // dropping a request and saying so
     Nanos credit_message;  // one that only has credits or demand, sent or received
+    // From the moment at which an update of the credits has read them until it writes them: what
+    // idle cores withhold or return in between is lost. 0 = nothing is, as in a server of ours.
+    Nanos credit_update;
   } cores;
 
   // On a manager, which is a core of its own beside the workers (Altocumulus). Its looks and takes
@@ -169,19 +186,27 @@ struct Costs {
   // Time slices.
   struct Preemption {
     Clock clock = Clock::kTimerCore;
-    Nanos scan;         // timer core: looking at one worker's deadline
+    Cuts cuts = Cuts::kIfGained;
+    Nanos scan;         // timer core or dispatcher: looking at one worker's deadline
     Price arm;          // starting (and stopping) a slice, on the worker
     // Own timer by checkpoints: how far apart those of the requests are, in work, and what a look
     // at one costs that finds the slice not over (sched/look_stride.h says at which of them a
     // worker looks). 0 = the timer is an interrupt.
     Nanos checkpoints, check;
     Price overshoot;    // own timer without checkpoints: from the deadline to the interrupt
-    Price send;         // timer core: per notification, one at a time
+    Price send;         // timer core or dispatcher: per notification, one at a time
     Price propagation;  // from there to the worker
     Price receive;      // on the worker, until it acts
     Price done;         // on the worker, going back to its request (also when none would gain)
   } preemption;
 };
+
+// Is there a core before the workers that handles one request after the other?
+inline bool has_dispatcher(const Costs& costs) {
+  const Costs::Dispatching& more = costs.dispatching;
+  return costs.dispatcher > Nanos() || more.completion > Nanos() || more.put_back > Nanos() ||
+         more.ring_capacity > 0 || costs.preemption.clock == Clock::kDispatcher;
+}
 
 // Steps between two workers' tiles; 0 without a mesh.
 inline int64_t mesh_hops(const Costs::Noc& noc, uint32_t a, uint32_t b) {

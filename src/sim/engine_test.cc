@@ -328,6 +328,57 @@ TEST(Engine, the_dispatcher_handles_one_request_after_the_other) {
   EXPECT_EQ(latency_of_shot(outcome, 2), 1300 + 500 - 1020);
 }
 
+// The worker gets the second request when the dispatcher has handled the first one's completion;
+// one with a queue of its own has it already.
+TEST(Engine, a_worker_waits_for_the_dispatcher_between_requests_of_a_queue_that_all_share) {
+  sim::Setup setup = scripted(1, {{1000, 500}, {1010, 500}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.completion = Nanos(70);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 1600 + 70 + 500 - 1010);
+  EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 1), 1600 + 500 - 1010);
+}
+
+// It is busy with the completion of the first when the second comes.
+TEST(Engine, completions_delay_the_requests_that_come_meanwhile) {
+  sim::Setup setup = scripted(3, {{1000, 500}, {1610, 500}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.completion = Nanos(70);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 1670 + 100 + 500 - 1610);
+}
+
+TEST(Engine, a_dispatcher_with_a_bound_loses_what_finds_it_full) {
+  sim::Setup setup = scripted(8, {{1000, 10}, {1001, 10}, {1002, 10}, {1003, 10}, {1205, 10}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.ring_capacity = 2;
+  const RequestCounts counts = counts_of(run<Cfcfs>(setup));
+  EXPECT_EQ(counts.done, 3u);  // the first two, and the last
+  EXPECT_EQ(counts.lost, 2u);
+}
+
+// At 1100 the dispatcher has ended the slice since 1000 (70), at 1170 it takes the request back
+// (30) and hands it out again.
+TEST(Engine, a_dispatcher_pays_for_its_interrupts_and_for_what_comes_back) {
+  sim::Setup setup = scripted(1, {{1000, 150}});
+  setup.costs.preemption.clock = Clock::kDispatcher;
+  setup.costs.preemption.cuts = Cuts::kAll;
+  setup.costs.preemption.send = price(70);
+  setup.costs.dispatching.put_back = Nanos(30);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(100)});
+  EXPECT_EQ(outcome.counters.preemptions, 0u);  // the notification comes after the request is done
+  sim::Setup longer = scripted(1, {{1000, 300}});
+  longer.costs = setup.costs;
+  const Outcome cut = run<Ps>(longer, {.quantum = Nanos(100)});
+  EXPECT_EQ(cut.counters.preemptions, 1u);
+  EXPECT_EQ(latency_of_shot(cut, 0), 300 + 30);
+}
+
+TEST(Engine, slices_end_with_a_cut_if_a_request_gains_or_on_some_machines_all) {
+  sim::Setup setup = scripted(1, {{1000, 1000}});
+  EXPECT_EQ(run<Ps>(setup, {.quantum = Nanos(300)}).counters.preemptions, 0u);
+  setup.costs.preemption.cuts = Cuts::kAll;
+  EXPECT_EQ(run<Ps>(setup, {.quantum = Nanos(300)}).counters.preemptions, 3u);
+}
+
 std::vector<Shot> volley(size_t count) {
   std::vector<Shot> shots;
   for (size_t i = 0; i < count; ++i) shots.push_back({1000 + static_cast<int64_t>(i), 10'000});

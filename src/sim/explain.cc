@@ -124,9 +124,14 @@ void explain_nic(const Setup& setup, Lines& lines) {
   if (nic.pcie > Nanos()) {
     lines.push_back("between wire and software lie " + text(nic.pcie) + " on each way");
   }
-  if (setup.costs.dispatcher > Nanos()) {
+  if (has_dispatcher(setup.costs)) {
+    const Costs::Dispatching& more = setup.costs.dispatching;
     lines.push_back("a dispatcher in front of the workers takes " + text(setup.costs.dispatcher) +
-                    " per request, one at a time, and holds any number");
+                    " per request, " + text(more.completion) + " per completion and " +
+                    text(more.put_back) + " per request that comes back cut, one at a time, and " +
+                    (more.ring_capacity == 0
+                         ? "holds any number"
+                         : "loses what finds " + std::to_string(more.ring_capacity) + " waiting"));
   }
   lines.emplace_back(
       "a dispatcher that the policy has is one of its own, not one of the workers; "
@@ -333,6 +338,10 @@ void explain_elastic(const Setup& setup, Lines& lines) {
                     " of a worker's time, while others have waited for " +
                     text(elastic.credits.refuse_delay) + "; a message with credits only costs " +
                     text(costs.cores.credit_message));
+    if (costs.cores.credit_update > Nanos()) {
+      lines.push_back("credits that idle cores withhold or return within " +
+                      text(costs.cores.credit_update) + " of an update of the total are lost");
+    }
   }
   lines.push_back("cores are allocated by '" + elastic.cores + "'; to wake one takes " +
                   text(costs.cores.wake) + ", to park it " + text(costs.cores.park) +

@@ -24,81 +24,114 @@ class OpenArrivals {
   OpenArrivals(SimContext<P, Server>& context, WorkerPool<P, Server>& workers)
       : context_(context),
         workers_(workers),
-        source_(context.setup.workload, context.setup.seed) {}
+        source_(context.setup.workload, context.setup.seed),
+        has_dispatcher_(!kManages<P> && (kDispatches<P> || has_dispatcher(context.costs))) {}
 
   void start() {
-    if (!hosted()) schedule_next();
+    if (hosted()) return;
+    draw();
+    schedule();
   }
 
   // A hosted server is sent a request.
   void send(const SentRequest& request) {
-    underway_.push_back({request, seen_at(request.offer.at)});
-    if (underway_.size() == 1) schedule_first();
+    underway_.push_back(request);
+    if (underway_.size() > 1) return;
+    draw();
+    schedule();
   }
 
-  // The next request can be seen by software.
+  // The next request can be seen by software, or the dispatcher is through with one.
   void on_event() {
-    if (hosted()) return receive();
-    ArrivalTotals& arrivals = context_.arrivals;
-    SimRequest* const request = context_.pool.borrow();
-    request->arrive(coming_, arrivals.arrived, context_.now(), context_.warm_at);
-    arrivals.measured += request->measured ? 1 : 0;
-    arrivals.last = coming_.at;
-    arrivals.work += coming_.service;
-    ++arrivals.arrived;
-    schedule_next();
-    workers_[context_.nic.steer(request->flow, context_.now())].admit(*request);
+    if (has_dispatcher_) return on_dispatcher_event();
+    const SentRequest request = coming_;
+    draw_next();
+    schedule();
+    bring(arrived(request));
   }
 
  private:
-  struct Underway {
-    SentRequest sent;
-    Instant seen;
+  // A request that the dispatcher has in hand, or that waits for it.
+  struct Waiting {
+    SentRequest request;
+    Instant done;
   };
 
   bool hosted() const { return context_.watch.client != nullptr; }
 
-  void receive() {
-    const SentRequest sent = underway_.front().sent;
-    underway_.pop_front();
-    schedule_first();
+  // Each stage on the way keeps the order, so the next request is drawn only when this one has
+  // reached the NIC.
+  void draw_next() {
+    if (hosted()) underway_.pop_front();
+    draw();
+  }
+
+  void draw() {
+    seen_ = Instant::never();
+    if (hosted()) {
+      if (underway_.empty()) return;
+      coming_ = underway_.front();
+    } else {
+      if (drawn_ == context_.requests) return;
+      coming_.offer = source_.next();
+      ++drawn_;
+    }
+    const Costs& costs = context_.costs;
+    seen_ = std::max(coming_.offer.at + costs.network_rtt / 2 + costs.nic.pcie, context_.now());
+  }
+
+  void schedule() {
+    const uint32_t me = context_.sources.arrivals();
+    const Instant done = waiting_.empty() ? Instant::never() : waiting_.front().done;
+    const Instant next = std::min(seen_, done);
+    next == Instant::never() ? context_.events.cancel(me) : context_.events.schedule(me, next);
+  }
+
+  void on_dispatcher_event() {
+    if (!waiting_.empty() && waiting_.front().done <= context_.now()) {
+      const SentRequest request = waiting_.front().request;
+      waiting_.pop_front();
+      schedule();
+      return bring(arrived(request));
+    }
+    const uint32_t capacity = context_.costs.dispatching.ring_capacity;
+    if (capacity > 0 && waiting_.size() >= capacity) {
+      context_.departures.lose(arrived(coming_));
+    } else {
+      waiting_.push_back({coming_, context_.dispatcher.occupy(context_.now(),
+                                                              context_.costs.dispatcher)});
+    }
+    draw_next();
+    schedule();
+  }
+
+  SimRequest& arrived(const SentRequest& sent) {
+    ArrivalTotals& arrivals = context_.arrivals;
     SimRequest* const request = context_.pool.borrow();
-    request->arrive(sent.offer, sent.token, context_.now(), context_.warm_at);
+    const uint64_t number = hosted() ? sent.token : arrivals.arrived;
+    request->arrive(sent.offer, number, context_.now(), context_.warm_at);
     request->priority = sent.priority;
     request->deadline = sent.deadline;
-    ++context_.arrivals.arrived;
-    context_.arrivals.last = sent.offer.at;
-    workers_[context_.nic.steer(request->flow, context_.now())].admit(*request);
+    if (!hosted()) arrivals.measured += request->measured ? 1 : 0;
+    arrivals.last = sent.offer.at;
+    arrivals.work += sent.offer.service;
+    ++arrivals.arrived;
+    return *request;
   }
 
-  void schedule_first() {
-    const uint32_t me = context_.sources.arrivals();
-    if (underway_.empty()) return context_.events.cancel(me);
-    context_.events.schedule(me, std::max(underway_.front().seen, context_.now()));
-  }
-
-  // When software can see a request that is sent at `sent`.
-  Instant seen_at(Instant sent) {
-    const Costs& costs = context_.costs;
-    const Instant seen = sent + costs.network_rtt / 2 + costs.nic.pcie;
-    const bool by_dispatcher = !kManages<P> && (kDispatches<P> || costs.dispatcher > Nanos());
-    return by_dispatcher ? context_.dispatcher.occupy(seen, costs.dispatcher) : seen;
-  }
-
-  // Each stage on the way keeps the order, so the next request is drawn only when this one is
-  // there.
-  void schedule_next() {
-    const uint32_t me = context_.sources.arrivals();
-    if (context_.all_arrived()) return context_.events.cancel(me);
-    coming_ = source_.next();
-    context_.events.schedule(me, seen_at(coming_.at));
+  void bring(SimRequest& request) {
+    workers_[context_.nic.steer(request.flow, context_.now())].admit(request);
   }
 
   SimContext<P, Server>& context_;
   WorkerPool<P, Server>& workers_;
   RequestSource source_;
-  Offer coming_;  // the next arrival
-  std::deque<Underway> underway_;  // to a hosted server
+  const bool has_dispatcher_;
+  SentRequest coming_;                // the next one to reach the NIC
+  Instant seen_ = Instant::never();   // when it can be seen there
+  uint64_t drawn_ = 0;                // of the source, so far
+  std::deque<Waiting> waiting_;
+  std::deque<SentRequest> underway_;  // to a hosted server, `coming_` first
 };
 
 }  // namespace rubato::sim

@@ -461,6 +461,7 @@ class SimWorker {
     if constexpr (Server::kElastic) {
       if (cores().leaving(id_)) return park();
     }
+    wait_for_dispatcher(costs().dispatching.completion);
     choose();
   }
 
@@ -478,7 +479,7 @@ class SimWorker {
     read_clock();
     const bool leaves = core_.expire(request, counted(request));
     meter().spend(receive - before);
-    if (leaves) return self ? preempt() : notify();
+    if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
     if (context_.trace != nullptr) context_.trace->mark(id_, "avoided", now());
     slice_end_ = now() + core_.quantum();
@@ -499,7 +500,10 @@ class SimWorker {
   // A notification that comes after the request is done interrupts the next request.
   void notify() {
     const Costs::Preemption& price = costs().preemption;
-    const Instant sent = context_.timer_core.occupy(now(), meter().draw(price.send));
+    const Nanos send = meter().draw(price.send);
+    const Instant sent = price.clock == Clock::kDispatcher
+                             ? context_.dispatcher.occupy(now(), send)
+                             : context_.timer_core.occupy(now(), send);
     const Instant noticed = sent + meter().draw(price.propagation);
     slice_end_ = Instant::never();
     if (noticed >= finish_at_) {
@@ -525,9 +529,19 @@ class SimWorker {
       counters.wait_queue_max = std::max<uint64_t>(counters.wait_queue_max, waiting_in(*q));
     }
     meter().spend(costs().worker.fresh_fiber);
+    wait_for_dispatcher(costs().dispatching.put_back);
     choose();
     pool_.offer(*q);
     pool_.offer_polled();
+  }
+
+  // The dispatcher has work with the request that has left the worker. It gives one out of a queue
+  // that all share only then.
+  void wait_for_dispatcher(Nanos work) {
+    if (kManages<P> || work == Nanos()) return;
+    const Instant ready = now() + meter().spent();
+    const Instant done = context_.dispatcher.occupy(ready, work);
+    if constexpr (!kOwnQueue && !kDispatches<P>) meter().spend(done - ready);
   }
 
   // What the request has done since its slice began.

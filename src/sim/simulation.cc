@@ -39,7 +39,7 @@ Status check_elastic(const Setup& setup) {
     return Error{"sessions: takes 1 to " + std::to_string(ClientSettings::kMostSessions)};
   }
   if (elastic.guaranteed > setup.workers) return Error{"guaranteed: there are fewer workers"};
-  if (setup.costs.dispatcher > Nanos()) {
+  if (has_dispatcher(setup.costs)) {
     return Error{"costs: sessions and cores do not go with a machine that has a dispatcher"};
   }
   return Done{};
