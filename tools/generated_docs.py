@@ -96,7 +96,8 @@ def process(root, rubato, write, entries=None):
         try:
             new = replace(old, name, output_of(command, rubato), part)
         except (Stale, subprocess.SubprocessError, OSError) as error:
-            trouble.append(f"{file}: {error}")
+            said = (getattr(error, "stderr", None) or "").strip()
+            trouble.append(f"{file}: {said or error}")
             continue
         if new != old and write:
             path.write_text(new)
