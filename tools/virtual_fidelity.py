@@ -106,25 +106,25 @@ def is_amplified(entry, kind, percent):
 # Why hosts differ, by the letter that marks a figure in the tables: the first whose test holds.
 CAUSES = {
     "s": (is_amplified,
-          f"the prices are off by {100 * PRICES_OFF:g} % of a worker's time at most, which the waits "
-          "of busy workers multiply by 1 / (1 - their busy share)"),
+          f"the prices are off by {100 * PRICES_OFF:g} % of a worker's time at most, which the "
+          "waits of busy workers multiply by 1 / (1 - their busy share)"),
     "n": (lambda entry, kind, percent: entry["policy"] in CUT_FOR_NEW
           and ratio_of(entry, kind, percent) < 1,
-          "a request that is cut for a new one is priced as half of two that take turns and a whole "
-          "way in, which live have 0.15 us in common; and live an idle worker may take what a busy "
+          "a cut for a new request is priced as half of two that take turns and a whole way in, "
+          "which live have some 0.15 us in common; and live an idle worker may take what a busy "
           "one has just polled before that one asks the policy"),
     "p": (lambda entry, kind, percent: entry["policy"] in DEAR_HOOKS
           and ratio_of(entry, kind, percent) > 1,
           "the policy's hooks access more than the verbs that have a price"),
     "c": (lambda entry, kind, percent: entry["workers"] >= MANY_WORKERS
           and ratio_of(entry, kind, percent) > 1,
-          f"not priced with {MANY_WORKERS} workers or more: probably accesses to one queue that fail "
-          "and are made again"),
+          f"not priced with {MANY_WORKERS} workers or more: probably accesses to one queue that "
+          "fail and are made again"),
     "m": (lambda entry, kind, percent: entry["workers"] > 1 and percent == "p50"
           and entry["policy"] in RUN_TO_COMPLETION,
           "without preemption half of the requests find a worker idle and the others wait in the "
-          "ring of one for up to 100 us: the median is where latencies jump, and a small share more "
-          "moves it far; p99 agrees"),
+          "ring of one for up to 100 us: the median is where latencies jump, and a small share "
+          "more moves it far; p99 agrees"),
 }
 
 
