@@ -33,7 +33,7 @@ Setup setup_of() {
 TEST(HostedServer, serves_as_a_run_of_the_same_requests_does) {
   for (const char* policy : {"cfcfs", "fcfs", "ps", "shinjuku", "synergy", "sbb", "darc",
                              "tinyquanta", "jbsq", "altocumulus"}) {
-    const Setup setup = setup_of();
+    const sim::Setup setup = setup_of();
     const Outcome run = simulate(policy, {}, setup).value();
     double run_ns = 0;
     for (const TypeOutcome& type : run.types) run_ns += type.latency.sum_ns();
@@ -59,7 +59,7 @@ TEST(HostedServer, serves_as_a_run_of_the_same_requests_does) {
 
 TEST(HostedServer, does_not_begin_what_is_past_its_deadline) {
   Answers answers;
-  Setup setup = setup_of();
+  sim::Setup setup = setup_of();
   setup.workers = 1;
   auto hosted = host_server("cfcfs", {}, setup, answers);
   HostedServer& server = *hosted.value();
@@ -80,7 +80,7 @@ TEST(HostedServer, what_does_not_fit_is_refused) {
   Answers answers;
   EXPECT_FALSE(host_server("none", {}, setup_of(), answers).ok());
   EXPECT_FALSE(host_server("ps", {{"frob", "1"}}, setup_of(), answers).ok());
-  Setup setup = setup_of();
+  sim::Setup setup = setup_of();
   setup.workers = 0;
   EXPECT_FALSE(host_server("ps", {}, setup, answers).ok());
   setup = setup_of();
