@@ -9,7 +9,7 @@ RUBATO := build/release/bin/rubato
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 SEEDS ?= 100000
-VIRTUAL := runtime kv rpc
+VIRTUAL := runtime kv rpc wait
 FIG ?= list
 
 help:

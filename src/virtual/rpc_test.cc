@@ -29,6 +29,8 @@
 #include "runtime/runtime.h"
 #include "runtime/testing/live_policies.h"
 #include "virtual/testing/connection.h"
+#include "virtual/testing/cores.h"
+#include "virtual/testing/credits.h"
 #include "virtual/testing/each_seed.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
@@ -38,6 +40,7 @@ namespace {
 
 using rpc::Ending;
 using testing::LivePolicy;
+using virt::testing::Cores;
 using virt::testing::Watch;
 
 struct Setting {
@@ -49,13 +52,18 @@ struct Setting {
         clients(1 + prng.below(8)),
         requests(5 + prng.below(60)),
         udp(prng.below(2) == 0),
-        resets(!udp && prng.below(2) == 0),
+        breaks(prng.below(2) == 0),
         target(Nanos::micros(5 << prng.below(6))) {
     world.seed = prng.next();
     world.latency = Nanos::micros(1 + prng.below(50));
     world.end = Nanos::seconds(60);
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(8);
+    if (prng.below(4) == 0) {  // a wake-up that is missed is not made up for by the next request
+      quiet = true;
+      clients = 1 + prng.below(2);
+    }
+    if (workers > 1 && prng.below(4) == 0) cores = Cores::draw(prng, workers);
     if (prng.below(3) == 0) {
       faulty = true;
       world.stall_places_one_in = 1u << prng.below(3);
@@ -77,12 +85,19 @@ struct Setting {
   }
 
   // All that was sent arrives, and is answered for as long as the server is there.
-  bool reliable() const { return !resets && !(udp && faulty); }
+  bool reliable() const { return !breaks && !(udp && faulty); }
+
+  // Of bytes, and with them of what they have the peer send.
+  Nanos longest_on_the_way() const {
+    constexpr int64_t kLatencies = 12;
+    return world.latency * kLatencies + (world.cut_one_in > 0 ? world.late_most * 2 : Nanos());
+  }
 
   std::string describe() const {
     return name + ", " + std::to_string(workers) + " workers, " + std::to_string(clients) +
            " clients, " + (udp ? "UDP" : "TCP") + (faulty ? ", faults" : "") +
-           (resets ? ", resets" : "") + ", target " + std::to_string(target.count()) + " ns" +
+           (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") + cores.describe() +
+           ", target " + std::to_string(target.count()) + " ns" +
            (max_fibers < kFibers ? ", fibers " + std::to_string(max_fibers) : "") +
            (no_memory_one_in > 0 ? ", no memory one in " + std::to_string(no_memory_one_in) : "");
   }
@@ -92,7 +107,9 @@ struct Setting {
   uint32_t clients;
   uint32_t requests;
   bool udp;
-  bool resets;
+  bool breaks;  // clients give their sessions up, in different ways
+  bool quiet = false;  // one request at a time, with rests
+  Cores cores = {};
   Nanos target;
   uint32_t max_fibers = kFibers;
   uint32_t no_memory_one_in = 0;
@@ -211,6 +228,7 @@ class RpcServer {
     options.workers = setting.workers;
     options.max_fibers = setting.max_fibers;
     options.credits = &admission_;
+    setting.cores.add_to(options);
     runtime_ = Runtime::create(options, *datapath_, application_).value();
     runtime_->set_server_loop([this, &watch] {
       watch.note_worker();
@@ -223,6 +241,8 @@ class RpcServer {
   }
 
   uint16_t port() const { return port_; }
+  // Something has come to the connections of this worker.
+  bool pending(uint32_t worker) { return datapath_->queue({worker}).pending(); }
   // True = everything in flight was answered.
   bool stop() {
     runtime_->stop();
@@ -297,9 +317,14 @@ class Client final : public rpc::ClientEvents {
       bodies_[tag] = body(tag);
       session_->submit(tag, bodies_[tag], now());
       exchange();
-      if (prng_.below(3) != 0) continue;
+      if (setting_.quiet) {
+        while (session_->outstanding() > 0) wait(Nanos::micros(50));
+        wait(Nanos::micros(1 + prng_.below(400)));
+      } else if (prng_.below(3) != 0) {
+        continue;
+      }
       wait(Nanos::micros(1 + prng_.below(200)));
-      if (setting_.resets && prng_.below(8) == 0) break_off();
+      if (setting_.breaks && prng_.below(8) == 0) break_off();
     }
     while (session_->outstanding() + session_->queued() > 0) wait(Nanos::millis(1));
     std::string bye;
@@ -375,12 +400,20 @@ class Client final : public rpc::ClientEvents {
     const Status taken = session_->receive({bytes, static_cast<size_t>(got)}, now());
     if (!taken.ok()) lost();
   }
-  // In the middle of a frame, if there is one to be sent.
+  // In the middle of a frame, with a word, or with one that is none; requests may be in service.
   void break_off() {
-    std::string frame;
-    if (session_->next_frame(frame, now())) {
-      connection_->send(frame.substr(0, prng_.below(static_cast<uint32_t>(frame.size()))));
+    std::string last;
+    switch (prng_.below(3)) {
+      case 0:
+        if (!setting_.udp && session_->next_frame(last, now())) {
+          last.resize(prng_.below(static_cast<uint32_t>(last.size())));
+        }
+        break;
+      case 1: session_->leave(last); break;
+      default: last.assign(64, '?');
     }
+    if (!last.empty()) send(last);
+    if (prng_.below(2) == 0) wait(Nanos::micros(1 + prng_.below(100)));
     lost();
   }
   void lost() {
@@ -405,16 +438,22 @@ class Client final : public rpc::ClientEvents {
   int fd_ = -1;
 };
 
-// How long all workers may wait beside a client that waits, and the bytes that are on their way.
-constexpr Nanos kIdleBound = Nanos::millis(2);
-constexpr int64_t kLatencies = 100;
+// How long all workers may wait beside a client that waits, if no bytes are on their way; longer
+// where cores come and go.
+constexpr Nanos kIdleBound = Nanos::micros(300);
+constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
+// How long one worker may beside what has come to its connections.
+constexpr Nanos kOwnBound = Nanos::millis(1);
 constexpr Nanos kStopBound = Nanos::millis(50);
 
 void serve(const Setting& setting, Prng& prng) {
   std::vector<std::unique_ptr<Client>> clients(setting.clients);
   std::atomic<bool> all_made{false};
+  std::unique_ptr<RpcServer> server;
+  std::atomic<bool> is_made{false};
+  const bool quick = !setting.cores.come_and_go();
   Watch watch({.workers = setting.workers,
-               .bound = kIdleBound + setting.world.latency * kLatencies,
+               .bound = (quick ? kIdleBound : kIdleBoundOfCores) + setting.longest_on_the_way(),
                .work_since =
                    [&] {
                      Instant since = Instant::never();
@@ -424,12 +463,16 @@ void serve(const Setting& setting, Prng& prng) {
                      return since;
                    },
                .any_may_run = {},
-               .bound_of_each = {}});
-  RpcServer server(setting, watch);
+               .bound_of_each = {},
+               .has_own_work =
+                   [&](uint32_t worker) { return quick && is_made && server->pending(worker); },
+               .bound_of_own = kOwnBound});
+  server = std::make_unique<RpcServer>(setting, watch);
+  is_made = true;
   watch.fail_memory(setting.no_memory_one_in);
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < setting.clients; ++i) {
-    clients[i] = std::make_unique<Client>(setting, i, prng.next(), server.port());
+    clients[i] = std::make_unique<Client>(setting, i, prng.next(), server->port());
     threads.emplace_back([&client = *clients[i]] { client.run(); });
   }
   all_made = true;
@@ -448,10 +491,10 @@ void serve(const Setting& setting, Prng& prng) {
   watch.stop();
   const Instant stops = now();
   const Nanos faults = virt::faults_so_far() - std::max(virt::faults_over() - stops, Nanos());
-  EXPECT_TRUE(server.stop());
+  EXPECT_TRUE(server->stop());
   EXPECT_LT((now() - stops).count(), (kStopBound + (virt::faults_so_far() - faults) * 2).count());
-  server.close();
-  rpc::AdmissionController& admission = server.admission();
+  server->close();
+  rpc::AdmissionController& admission = server->admission();
   const rpc::AdmissionController::Counts counts = admission.counts();
   uint64_t counted = 0;
   for (const uint64_t count : counts.refused) counted += count;
@@ -461,13 +504,9 @@ void serve(const Setting& setting, Prng& prng) {
     EXPECT_EQ(counts.served, replied);
     EXPECT_EQ(counted, refused);
   }
-  EXPECT_EQ(server.stats().preemptions, server.stats().resumed);
+  EXPECT_EQ(server->stats().preemptions, server->stats().resumed);
   admission.tick(now());
-  EXPECT_EQ(admission.pool().sessions(), 0);
-  EXPECT_EQ(admission.pool().issued(), 0);
-  EXPECT_EQ(admission.pool().pending(), 0);
-  EXPECT_EQ(admission.pool().drained(), 0);
-  EXPECT_EQ(admission.delay(now()), Nanos());
+  EXPECT_TRUE(virt::testing::all_credits_are_back(admission));
 }
 
 class VirtualRpc : public ::testing::TestWithParam<LivePolicy> {};

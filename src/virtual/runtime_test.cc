@@ -21,6 +21,7 @@
 #include "runtime/testing/letter_app.h"
 #include "runtime/testing/live_policies.h"
 #include "virtual/testing/compute.h"
+#include "virtual/testing/cores.h"
 #include "virtual/testing/each_seed.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
@@ -31,6 +32,7 @@ namespace {
 using testing::LetterServer;
 using testing::LivePolicy;
 using testing::PolicySettings;
+using virt::testing::Cores;
 
 constexpr Nanos kShort = Nanos::micros(1);
 constexpr Nanos kLong = Nanos::micros(200);
@@ -47,6 +49,8 @@ constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
 // How long one worker may beside a request that any may run: the watchdog looks every millisecond,
 // and for workers that are all asleep every three.
 constexpr Nanos kWatchdogBound = Nanos::millis(5);
+// The same beside one that this worker alone may run.
+constexpr Nanos kOwnBound = Nanos::millis(1);
 // A request without a checkpoint, which other workers serve around.
 constexpr Nanos kStuck = Nanos::millis(20);
 
@@ -65,7 +69,7 @@ struct Setting {
         idle_spin(prng.below(2) == 0 ? Nanos::micros(50) : Nanos(prng.below(5000))) {
     world.seed = prng.next();
     world.end = Nanos::seconds(60);
-    if (workers > 1 && prng.below(3) == 0) allocate_cores(prng);
+    if (workers > 1 && prng.below(3) == 0) cores = Cores::draw(prng, workers);
     if (prng.below(3) == 0) kinds = 3 + prng.below(5);
     if (prng.below(8) == 0) flows += 24;
     if (prng.below(4) == 0) queue_capacity = 2u << prng.below(4);
@@ -93,19 +97,9 @@ struct Setting {
     }
   }
 
-  // Workers park whenever they can, and come back at once.
-  void allocate_cores(Prng& prng) {
-    static constexpr const char* kRules[] = {"reactive", "caladan", "coresync", "util-range"};
-    cores = kRules[prng.below(4)];
-    guaranteed = 1 + prng.below(workers - 1);
-    cores_settings = {{"interval", "100ns"}, {"threshold", "100ns"}};
-    cores == "util-range" ? cores_settings.emplace_back("low", "1")
-                          : cores_settings.emplace_back("poll", "0");
-  }
-
   // Drawn settings may be such that the policy does little but switch; cores come back slowly.
   // So does a policy that follows, and nothing is done while one follows another.
-  bool may_be_slow() const { return !options.empty() || !cores.empty() || changes > 0; }
+  bool may_be_slow() const { return !options.empty() || cores.come_and_go() || changes > 0; }
   // Other workers serve around a stuck one.
   bool helps() const { return policy.helps && workers > 1 && !may_be_slow() && !faulty; }
 
@@ -116,7 +110,7 @@ struct Setting {
     return policy.name + (", " + std::to_string(workers)) + " workers, " +
            (clock == PreemptionClock::kSelf ? "self" : "timer core") + ", classify " +
            std::to_string(static_cast<int>(classify)) + (faulty ? ", faults" : "") +
-           (cores.empty() ? "" : ", cores " + cores + " " + std::to_string(guaranteed)) +
+           cores.describe() +
            if_set("queues of", queue_capacity) + if_set("fibers", max_fibers) +
            if_set("no memory one in", no_memory_one_in) + (refuses ? ", refuses" : "") +
            if_set("changes", changes) + (leaves ? ", clients leave" : "") +
@@ -129,9 +123,7 @@ struct Setting {
   PreemptionClock clock;
   Classify classify;
   PolicySettings options;
-  std::string cores = {};
-  PolicySettings cores_settings = {};
-  uint32_t guaranteed = 0;
+  Cores cores = {};
   uint32_t flows;
   uint32_t rounds;
   uint32_t kinds = kMixed;  // of lines; three of them are not short
@@ -224,22 +216,21 @@ class Service {
       options.refusal_rule.target_delay = Nanos::micros(20);
       options.refusal_rule.patience = Nanos::micros(100);
     }
-    if (setting_.cores.empty()) return;
-    options.cores = setting_.cores;
-    options.cores_settings.insert(setting_.cores_settings.begin(), setting_.cores_settings.end());
-    options.guaranteed_cores = setting_.guaranteed;
+    setting_.cores.add_to(options);
   }
 
   Watch::Rules rules() {
     Watch::Rules rules;
     rules.workers = setting_.workers;
-    const bool quick = setting_.cores.empty() && setting_.changes == 0;
+    const bool quick = !setting_.cores.come_and_go() && setting_.changes == 0;
     rules.bound = quick ? kIdleBound : kIdleBoundOfCores;
     rules.work_since = [this] {
       const bool any = !lost_some_ && submitted_ > ended();
       return any ? Instant(submitted_last_ns_) : Instant::never();
     };
     rules.bound_of_each = kWatchdogBound;
+    rules.bound_of_own = kOwnBound;
+    if (quick) rules.has_own_work = [this](uint32_t worker) { return has_own_work(worker); };
     if (setting_.policy.shares_queues && !setting_.may_be_slow()) {
       rules.any_may_run = [this] {
         for (const QueueDepth& queue : server_.runtime->queue_depths()) {
@@ -249,6 +240,18 @@ class Service {
       };
     }
     return rules;
+  }
+
+  // Only for that worker: what has come to its connections, or waits in a queue of its own.
+  bool has_own_work(uint32_t worker) {
+    if (server_.datapath->queue({worker}).pending()) return true;
+    if (setting_.policy.own_queues.empty() || setting_.may_be_slow()) return false;
+    for (const QueueDepth& queue : server_.runtime->queue_depths()) {
+      if (queue.depth == 0 || queue.index != worker) continue;
+      const std::vector<std::string>& own = setting_.policy.own_queues;
+      if (std::find(own.begin(), own.end(), queue.name) != own.end()) return true;
+    }
+    return false;
   }
 
   static bool is_shared(const std::string& queue) {

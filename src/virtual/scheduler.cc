@@ -396,7 +396,8 @@ WorldCounts Scheduler::counts() const {
 }
 
 void Scheduler::leave_fiber() {
-  if (running().locks > 0) fail("a fiber leaves its thread with a lock held");
+  const bool any = running().locks > 0 || !running().words_locked.empty();
+  if (any) fail("a fiber leaves its thread with a lock held");
 }
 
 void Scheduler::pass_on(Instant next) {

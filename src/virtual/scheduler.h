@@ -39,6 +39,7 @@ struct VirtualThread {
   bool ended = false;
   bool joined = false;
   uint32_t locks = 0;  // mutexes that it holds
+  std::vector<const void*> words_locked;  // locks of another kind
   Spin spin;
   Rounds rounds;  // that it is taken to go, until what it looks at is written; mostly none
   Nanos cpu_time() const { return clock - Instant() - away; }
@@ -151,6 +152,9 @@ class Scheduler {
   Instant waits_since(uint32_t thread) const;
   Instant others_stalled_until() const;
 
+  // The running thread has taken a lock that is a word of memory, or has given it up.
+  void note_lock(const void* word) { running().words_locked.push_back(word); }
+  void note_unlock(const void* word) { std::erase(running().words_locked, word); }
   // A fiber is about to leave the running thread to another.
   void leave_fiber();
   Nanos faults() const { return faults_; }

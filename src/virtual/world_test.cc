@@ -23,7 +23,10 @@
 
 #include "base/limits.h"
 #include "mechanism/cpu/pause.h"
+#include "mechanism/fiber/fiber.h"
+#include "mechanism/fiber/stack.h"
 #include "mechanism/preempt/checkpoint.h"
+#include "mechanism/queue/spin_lock.h"
 
 namespace rubato::virt {
 namespace {
@@ -498,6 +501,35 @@ TEST(WorldDeathTest, threads_that_all_wait_are_told_with_the_seed) {
     });
   };
   EXPECT_DEATH(deadlock(), "seed 4711: all threads wait for ever");
+}
+
+// Leaves the thread for another fiber in the middle of `locked`'s critical section, and then after.
+template <class Lock>
+void switch_with(Lock& lock, bool held) {
+  run({}, [&] {
+    StackPool stacks(size_t{64} * 1024, 1);
+    static Fiber thread;
+    static Fiber other;
+    fiber_adopt_thread(thread);
+    fiber_start(other, stacks.take(), [](void*) {
+      fiber_entered(other);
+      fiber_switch_final(other, thread);
+    }, nullptr);
+    lock.lock();
+    if (!held) lock.unlock();
+    fiber_switch(thread, other);
+    if (held) lock.unlock();
+    fiber_finish(other);
+  });
+}
+
+TEST(WorldDeathTest, a_lock_that_is_kept_across_a_switch_is_told) {
+  std::mutex mutex;
+  SpinLock spin_lock;
+  EXPECT_DEATH(switch_with(mutex, true), "leaves its thread with a lock held");
+  EXPECT_DEATH(switch_with(spin_lock, true), "leaves its thread with a lock held");
+  switch_with(mutex, false);
+  switch_with(spin_lock, false);
 }
 
 TEST(WorldDeathTest, a_program_that_does_not_end_is_told) {
