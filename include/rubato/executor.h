@@ -58,8 +58,8 @@ typedef struct rubato_executor_options {
   uint32_t max_tasks;             // submitted and not done; 1 .. 16777216, 65536 by default
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
-  // 1 = the executor lives in its caller's loops: it has no threads but that of its metrics, and
-  // each worker of the scheduler's options, one unless told, is run by a loop. 0 by default.
+  // 1 = the executor lives in its caller's loop: it has no threads but that of its metrics, and one
+  // worker, which rubato_executor_run runs. 0 by default.
   uint32_t in_loop;
   const rubato_group* groups;  // numbers 1 .. groups_count; max_tasks bounds tasks in none of them
   size_t groups_count;
@@ -107,9 +107,8 @@ rubato_executor* rubato_executor_create(const rubato_executor_options* options,
 void rubato_executor_stop(rubato_executor* executor);
 
 // Blocks until a stop is over. Returns RUBATO_OK, or RUBATO_DRAIN_LIMIT when tasks were given up.
-// Any thread but a worker. With `in_loop`, as for rubato_executor_destroy, the caller's loops and
-// those that no thread has run go on meanwhile; the others' threads run theirs until
-// RUBATO_LOOP_STOPPED. The tasks of a loop that runs no more are given up at the drain limit.
+// Any thread but a worker. With `in_loop`, as for rubato_executor_destroy, it is the thread that
+// calls rubato_executor_run, and the tasks run meanwhile.
 int rubato_executor_join(rubato_executor* executor);
 
 // Stops, joins and frees the executor; null is allowed. Any thread but a worker, while no thread is
@@ -121,16 +120,8 @@ void rubato_executor_destroy(rubato_executor* executor);
 // back at the end of its slice, a task without checkpoints at its own end. Always the same thread,
 // and not in a task. rubato_executor_fd is a descriptor that is readable when there is something to
 // run, for poll, epoll or an event loop; the caller neither reads nor closes it. Any thread.
-//
-// Several loops share their tasks: a task goes to the loop that its submitter's thread has run
-// last, from other threads to one that is idle; a loop that is behind has others take tasks from
-// it. So a task may go on in another loop after each checkpoint. Each loop, 0 .. workers - 1, has a
-// thread of its own; rubato_executor_run and rubato_executor_fd are for loop 0, which serves the
-// timers and descriptors that tasks of all loops wait for.
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns);
 int rubato_executor_fd(rubato_executor* executor);
-int rubato_executor_run_loop(rubato_executor* executor, uint32_t loop, int64_t budget_ns);
-int rubato_executor_loop_fd(rubato_executor* executor, uint32_t loop);
 
 // Submits `run(user)`; `done(user, ...)` follows, unless it is null. `attributes` may be null.
 // Returns RUBATO_ERROR, and calls neither, when max_tasks are underway or the executor stops; both

@@ -117,7 +117,7 @@ struct ExecutorOptions {
   Options scheduler{};  // those of ports and connections keep their defaults, but for metrics
   uint32_t max_tasks = 65536;  // submitted and not done; 1 .. 16777216
   std::vector<std::string> type_names{};  // in the metrics
-  bool in_loop = false;  // no threads: Executor::run runs the workers, 1 unless told, in loops
+  bool in_loop = false;  // no threads: one worker, which Executor::run runs
   uint32_t weight = 100;  // of the tasks in no group
   std::vector<Group> groups{};
 };
@@ -381,12 +381,11 @@ class Executor {
 
   // With ExecutorOptions::in_loop only. run() runs tasks for about `budget` and never blocks; a
   // long task gives the thread back at the end of its slice. Always the same thread, and not in a
-  // task. fd() is readable when there is something to run; it is neither read nor closed. Several
-  // loops, 0 .. workers - 1, share their tasks; loop 0 serves what tasks wait for.
-  LoopState run(std::chrono::nanoseconds budget, uint32_t loop = 0) {
-    return static_cast<LoopState>(rubato_executor_run_loop(c_.get(), loop, budget.count()));
+  // task. fd() is readable when there is something to run; it is neither read nor closed.
+  LoopState run(std::chrono::nanoseconds budget) {
+    return static_cast<LoopState>(rubato_executor_run(c_.get(), budget.count()));
   }
-  int fd(uint32_t loop = 0) const { return rubato_executor_loop_fd(c_.get(), loop); }
+  int fd() const { return rubato_executor_fd(c_.get()); }
 
   // Takes no new tasks and finishes those that it has, until Options::drain_limit. Does not block.
   void stop() noexcept { rubato_executor_stop(c_.get()); }

@@ -247,19 +247,13 @@ int rubato_executor_join(rubato_executor* executor) {
 }
 
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns) {
-  return rubato_executor_run_loop(executor, 0, budget_ns);
-}
-
-int rubato_executor_run_loop(rubato_executor* executor, uint32_t loop, int64_t budget_ns) {
   Executor& tasks = executor->tasks();
-  if (loop >= tasks.loops() || Executor::current_task() != nullptr) return RUBATO_ERROR;
-  return static_cast<int>(tasks.run(Nanos(budget_ns), loop));
+  if (tasks.loops() == 0 || Executor::current_task() != nullptr) return RUBATO_ERROR;
+  return static_cast<int>(tasks.run(Nanos(budget_ns), 0));
 }
 
-int rubato_executor_fd(rubato_executor* executor) { return rubato_executor_loop_fd(executor, 0); }
-
-int rubato_executor_loop_fd(rubato_executor* executor, uint32_t loop) {
-  return loop < executor->tasks().loops() ? executor->tasks().fd(loop) : RUBATO_ERROR;
+int rubato_executor_fd(rubato_executor* executor) {
+  return executor->tasks().loops() > 0 ? executor->tasks().fd(0) : RUBATO_ERROR;
 }
 
 void rubato_executor_destroy(rubato_executor* executor) { delete executor; }

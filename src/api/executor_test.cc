@@ -592,105 +592,13 @@ TEST(ExecutorInALoop, several_take_turns_on_one_thread) {
 
 TEST(ExecutorInALoop, refuses_what_needs_threads) {
   ExecutorOptions options = in_loop();
+  options.scheduler.workers = 2;
+  EXPECT_EQ(complaint_about(options), "workers: an executor in its caller's loop has 1");
+  options = in_loop();
   options.scheduler.idle = rubato::Idle::kSpin;
   EXPECT_EQ(complaint_about(options), "idle: in its caller's loop an executor takes adaptive");
   Executor threaded = make();
   EXPECT_EQ(threaded.fd(), -1);
-}
-
-// Threads with a loop each, until the executor has stopped.
-class Loops {
- public:
-  explicit Loops(Executor& executor, uint32_t count) {
-    for (uint32_t loop = 0; loop < count; ++loop) {
-      threads_.emplace_back([&executor, loop] {
-        for (;;) {
-          const rubato::LoopState state = executor.run(100us, loop);
-          if (state == rubato::LoopState::kStopped) return;
-          pollfd p{executor.fd(loop), POLLIN, 0};
-          if (state == rubato::LoopState::kIdle) ::poll(&p, 1, -1);
-        }
-      });
-    }
-  }
-  ~Loops() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  std::vector<std::thread> threads_;
-};
-
-ExecutorOptions in_loops(uint32_t count, const std::string& policy = "synergy") {
-  ExecutorOptions options = in_loop(policy);
-  options.scheduler.workers = count;
-  return options;
-}
-
-TEST_P(EveryPolicy, runs_each_task_once_in_several_loops) {
-  constexpr uint64_t kTasks = 5000;
-  Executor executor = make(in_loops(3, GetParam()));
-  std::vector<std::atomic<uint32_t>> ran(2 * kTasks);
-  {
-    const Loops loops(executor, 3);
-    for (uint64_t i = 0; i < kTasks; ++i) {
-      ASSERT_TRUE(executor.execute(
-          [&, i] {
-            ++ran[2 * i];
-            rubato::checkpoint();
-            if (i % 100 == 0) rubato::Semaphore().acquire(100us);
-            EXPECT_TRUE(executor.execute([&, i] { ++ran[2 * i + 1]; }));
-          },
-          {.is_long = i % 7 == 0}));
-    }
-    while (executor.unfinished() > 0) std::this_thread::yield();
-    executor.stop();
-    EXPECT_TRUE(executor.join());
-  }
-  for (const auto& count : ran) ASSERT_EQ(count, 1u);
-}
-
-// Two tasks that each hold their thread until the other runs.
-TEST(ExecutorInLoops, one_takes_the_tasks_that_another_one_has_no_time_for) {
-  Executor executor = make(in_loops(2));
-  const Loops loops(executor, 2);
-  std::atomic<int> meet{0};
-  executor.execute([&] {
-    for (int i = 0; i < 2; ++i) {
-      executor.execute([&] {
-        ++meet;
-        while (meet < 2) std::this_thread::yield();
-      });
-    }
-  });
-  while (executor.unfinished() > 0) std::this_thread::yield();
-  executor.stop();
-}
-
-TEST(ExecutorInLoops, a_thread_with_a_loop_hands_it_its_own_tasks) {
-  Executor executor = make(in_loops(2));
-  executor.run(1ms, 1);
-  int ran = 0;
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(executor.execute([&] { ++ran; }));
-  executor.run(1ms, 1);
-  EXPECT_EQ(ran, 2);
-  EXPECT_EQ(executor.fd(2), -1);
-  EXPECT_EQ(rubato_executor_run_loop(executor.c(), 2, 1), RUBATO_ERROR);
-}
-
-TEST(ExecutorInLoops, the_end_comes_also_if_a_loop_is_gone) {
-  int told = 0;
-  {
-    ExecutorOptions options = in_loops(2);
-    options.scheduler.drain_limit = 50ms;
-    Executor executor = make(options);
-    std::thread([&] { executor.run(1ms, 1); }).join();  // and never again
-    const auto end = [&](Outcome) { ++told; };
-    for (int i = 0; i < 10; ++i) executor.execute([] {}, {}, end);
-    executor.run(1ms, 0);
-    for (int i = 0; i < 10; ++i) executor.execute([] {}, {}, end);
-  }
-  EXPECT_EQ(told, 20);
 }
 
 // A coroutine that starts at once and tells its end.

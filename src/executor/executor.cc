@@ -38,8 +38,9 @@ Instant deadline_of(const TaskAttributes& attributes, Instant submitted) {
   return none ? Instant::never() : submitted + attributes.deadline;
 }
 
-// The options of workers that run when their callers like. Fails for those that need threads.
+// The options of a worker that runs when its caller likes. Fails for those that need threads.
 Status fit_into_loop(RuntimeOptions& options) {
+  if (options.workers != 1) return Error{"workers: an executor in its caller's loop has 1"};
   if (options.preempt == PreemptMechanism::kAuto) options.preempt = PreemptMechanism::kCheckpoint;
   if (is_asynchronous(options.preempt)) {
     return Error{"preempt: in its caller's loop an executor takes auto, checkpoint or none"};

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include <algorithm>
 #include <ctime>
 
 #include "executor/task_queue.h"
@@ -65,9 +66,11 @@ class LoopQueue final : public TaskQueue {
     return TaskQueue::poll(out);
   }
 
-  // A short limit is for what nobody tells: the end of a drain, another loop that is late.
+  // A short limit is for what nobody tells: the end of a drain, another loop that is late. No
+  // thread watches for a loop that becomes late, so each looks while tasks are underway.
   void wait(Nanos limit) override {
     if (wake_token().begin_wait()) {
+      if (underway() > 0) limit = std::min(limit, kLook);
       const bool timed = limit < kLongWait;
       if (timed) set_timer(limit);
       current_worker()->fibers().pause();
@@ -90,6 +93,7 @@ class LoopQueue final : public TaskQueue {
   static constinit inline thread_local Last last_of_thread_{0, nullptr};
 
   static constexpr Nanos kLongWait = Nanos::millis(100);
+  static constexpr Nanos kLook = Nanos::millis(3);
 
   // Zero = it is off.
   void set_timer(Nanos after) {

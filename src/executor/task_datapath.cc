@@ -58,7 +58,7 @@ void TaskDatapath::discard(Task& task) {
 
 TaskQueue& TaskDatapath::choose() {
   if (queues_.size() == 1) return *queues_[0];
-  if (!loops_.empty()) {
+  if (!loops_.empty() && current_worker() == nullptr) {
     if (LoopQueue* const own = LoopQueue::of_thread(number_)) return *own;
   }
   if (const auto idle = idle_.claim()) return *queues_[*idle];

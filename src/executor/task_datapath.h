@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TaskDatapath: brings tasks to the workers of a runtime, where a server's datapath brings requests
-// from sockets. A task from a thread with a loop goes to that loop, any other to a worker that is
-// idle if there is one; otherwise tasks from a worker stay with it, and others go to the workers in
-// turn.
+// from sockets. A task from a loop's thread, outside of tasks, goes to that loop, any other to a
+// worker that is idle if there is one; otherwise tasks from a worker stay with it, and others go to
+// the workers in turn.
 //
 // Threads: reserve, submit and discard from any thread, not to be preempted within the call; the
 // rest as datapath.h says.
