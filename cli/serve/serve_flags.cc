@@ -73,10 +73,6 @@ Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   if (command.given("--record") && o.requests.file.empty()) {
     return Error{"--record: takes the name of a file"};
   }
-  for (const char* option : {"--recording", "--record-limit"}) {
-    if (!command.given(option) || o.runtime.record_requests) continue;
-    return Error{std::string(option) + ": needs --record FILE"};
-  }
   return Done{};
 }
 

@@ -207,7 +207,7 @@ void check_find_max(SimOptions& o) {
 std::string fixed_by(const SimOptions& o) {
   const WorkloadSpec& workload = o.setup.workload;
   if (o.find_max) return "--find-max";
-  if (!workload.recording.empty()) return "--recording";
+  if (workload.trace != nullptr) return o.recording.empty() ? "--workload trace:" : "--recording";
   if (!workload.phases.empty()) return "--phase";
   if (workload.arrivals.shape == ArrivalShape::kTrace) return "--arrivals trace";
   if (o.setup.elastic) return "--sessions or --cores";

@@ -124,7 +124,7 @@ void add_all_intervals(SimReport& report, const Outcome& outcome, const TypeOutc
 // Does the rate of its requests stay the same?
 bool is_stationary(const WorkloadSpec& workload) {
   const ArrivalShape shape = workload.arrivals.shape;
-  return workload.phases.empty() && workload.recording.empty() && shape != ArrivalShape::kTrace &&
+  return workload.phases.empty() && workload.trace == nullptr && shape != ArrivalShape::kTrace &&
          shape != ArrivalShape::kProfile;
 }
 

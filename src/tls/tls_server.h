@@ -23,8 +23,8 @@ struct TlsFiles {
   std::string ca_cert_file;
   TlsClients clients = TlsClients::kMust;
   // Lists as OpenSSL takes them; empty = its own choice.
-  std::string ciphers;       // of TLS 1.2
-  std::string ciphersuites;  // of TLS 1.3
+  std::string ciphers{};       // of TLS 1.2
+  std::string ciphersuites{};  // of TLS 1.3
   bool tls_1_2 = true;       // whether that version is spoken
   bool tls_1_3 = true;
 };

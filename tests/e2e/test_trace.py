@@ -58,10 +58,10 @@ class Recorded(unittest.TestCase):
         with Server("--record", self.path, "--recording", "no") as server:
             self.assertEqual(server.call("CONFIG", "GET", "recording"), [b"recording", b"no"])
             server.call("SET", "a", "1")
-            self.assertEqual(server.call("CONFIG", "SET", "recording", "yes"), "OK")
+            self.assertEqual(server.call("CONFIG", "SET", "recording", "yes"), b"OK")
             for _ in range(7):
                 server.call("GET", "a")
-            self.assertEqual(server.call("CONFIG", "SET", "recording", "no"), "OK")
+            self.assertEqual(server.call("CONFIG", "SET", "recording", "no"), b"OK")
             server.call("GET", "a")
             run = simulate(self.path)
             self.assertEqual([(t["name"], t["count"]) for t in run["types"]], [("get", 7)])
@@ -86,7 +86,7 @@ class Recorded(unittest.TestCase):
         self.assertGreater(simulate(self.path)["requests"], 100)
 
     def test_mistakes_are_one_line(self):
-        for args, said in ((["--record", ""], "--record"), (["--recording", "no"], "--recording"),
+        for args, said in ((["--record", ""], "--record"),
                            (["--record", self.path, "--recording", "x"], "--recording"),
                            (["--record", self.path, "--record-limit", "0"], "--record-limit")):
             status, text = refused("serve", "spin", "--port", "0", *args)
