@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 
 #include "policy/archetype.h"
 #include "sim/context.h"
+#include "sim/growing_ring.h"
 #include "sim/hosted_server.h"
 #include "sim/worker_pool.h"
 #include "workload/source.h"
@@ -35,7 +35,7 @@ class OpenArrivals {
 
   // A hosted server is sent a request.
   void send(const SentRequest& request) {
-    underway_.push_back(request);
+    underway_.push(request);
     if (underway_.size() > 1) return;
     draw();
     schedule();
@@ -62,7 +62,7 @@ class OpenArrivals {
   // Each stage on the way keeps the order, so the next request is drawn only when this one has
   // reached the NIC.
   void draw_next() {
-    if (hosted()) underway_.pop_front();
+    if (hosted()) underway_.pop();
     draw();
   }
 
@@ -90,7 +90,7 @@ class OpenArrivals {
   void on_dispatcher_event() {
     if (!waiting_.empty() && waiting_.front().done <= context_.now()) {
       const SentRequest request = waiting_.front().request;
-      waiting_.pop_front();
+      waiting_.pop();
       schedule();
       return bring(arrived(request));
     }
@@ -98,8 +98,8 @@ class OpenArrivals {
     if (capacity > 0 && waiting_.size() >= capacity) {
       context_.departures.lose(arrived(coming_));
     } else {
-      waiting_.push_back({coming_, context_.dispatcher.occupy(context_.now(),
-                                                              context_.costs.dispatcher)});
+      waiting_.push({coming_, context_.dispatcher.occupy(context_.now(),
+                                                         context_.costs.dispatcher)});
     }
     draw_next();
     schedule();
@@ -130,8 +130,8 @@ class OpenArrivals {
   SentRequest coming_;                // the next one to reach the NIC
   Instant seen_ = Instant::never();   // when it can be seen there
   uint64_t drawn_ = 0;                // of the source, so far
-  std::deque<Waiting> waiting_;
-  std::deque<SentRequest> underway_;  // to a hosted server, `coming_` first
+  GrowingRing<Waiting> waiting_;
+  GrowingRing<SentRequest> underway_;  // to a hosted server, `coming_` first
 };
 
 }  // namespace rubato::sim

@@ -344,7 +344,8 @@ class Driver {
     DrivenWorker& context = workers_[worker];
     DrivenJob& job = *context.running;
     job.left -= context.slice;
-    if (script_.now() <= arrivals_.back().at) report_.service[job.group] += context.slice;
+    const Nanos late = std::max(Nanos(), script_.now() - arrivals_.back().at);
+    report_.service[job.group] += std::max(Nanos(), context.slice - late);
     const Nanos service = job.attained + context.slice;
     if (job.left == Nanos()) return finish(job, service, me);
     host_.call_as(HookContext::observer());

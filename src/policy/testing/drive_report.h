@@ -56,7 +56,7 @@ struct DriveReport {
   uint64_t kept_on = 0;  // slices that ended in kContinue
   uint64_t slices = 0;   // that had an end
   uint64_t mishaps = 0;  // what chaos did
-  // Of each group, in slices that ended while jobs came.
+  // Of each group, while jobs came.
   std::array<Nanos, limits::kGroups> service{};
   friend bool operator==(const DriveReport&, const DriveReport&) = default;
 };
