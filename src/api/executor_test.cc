@@ -309,8 +309,8 @@ TEST(Executor, try_submit_says_when_to_come_again_while_every_worker_is_late) {
   EXPECT_GT(executor.stats().refused, 0u);
 }
 
-// Each task submits its successor, so that its group always has work. They end within any slice, also
-// when a sanitizer slows them down: where tasks are cut, many end at once and none for long.
+// Each task submits its successor, so that its group always has work. They end within any slice,
+// also when a sanitizer slows them down: where tasks are cut, many end at once and none for long.
 class Flood {
  public:
   Flood(Executor& executor, uint32_t group, int tasks) : executor_(executor), group_(group) {
