@@ -68,7 +68,7 @@ Status check_clients(const ClientGroup& group) {
   if (Status fits = check_episodes(of, "surge", group.surges); !fits) return fits;
   const auto& types = group.workload.mixes[0].types();
   for (const auto& [name, priority] : group.priorities) {
-    const auto named = [&name = name](const RequestType& type) { return type.name == name; };
+    const auto named = [&wanted = name](const RequestType& type) { return type.name == wanted; };
     if (std::none_of(types.begin(), types.end(), named)) {
       return Error{of + "priorities: the workload has no type '" + name + "'"};
     }
