@@ -248,12 +248,12 @@ int rubato_executor_join(rubato_executor* executor) {
 
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns) {
   Executor& tasks = executor->tasks();
-  if (tasks.loops() == 0 || Executor::current_task() != nullptr) return RUBATO_ERROR;
-  return static_cast<int>(tasks.run(Nanos(budget_ns), 0));
+  if (!tasks.in_loop() || Executor::current_task() != nullptr) return RUBATO_ERROR;
+  return static_cast<int>(tasks.run(Nanos(budget_ns)));
 }
 
 int rubato_executor_fd(rubato_executor* executor) {
-  return executor->tasks().loops() > 0 ? executor->tasks().fd(0) : RUBATO_ERROR;
+  return executor->tasks().in_loop() ? executor->tasks().fd() : RUBATO_ERROR;
 }
 
 void rubato_executor_destroy(rubato_executor* executor) { delete executor; }

@@ -104,11 +104,8 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
   if (!runtime.ok()) return Error{runtime.error()};
   executor->runtime_ = std::move(*runtime);
   if (in_loop) {
-    Reactor& reactor = executor->runtime_->waits().reactor();
-    for (LoopQueue* loop : executor->datapath_.loops()) {
-      if (!loop->watch(reactor)) return Error{std::string("epoll: ") + std::strerror(errno)};
-    }
-    return executor;
+    if (executor->datapath_.loop()->watch(executor->runtime_->waits().reactor())) return executor;
+    return Error{std::string("epoll: ") + std::strerror(errno)};
   }
   executor->runner_ = std::thread([self = executor.get()] {
     self->drained_ = self->runtime_->run();
@@ -121,8 +118,7 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
 Executor::Executor(ExecutorOptions options)
     : groups_(std::move(options.groups)),
       type_names_(std::move(options.type_names)),
-      datapath_(options.runtime.workers, options.max_tasks, bounds_of(groups_), options.in_loop),
-      loops_(datapath_.loops().size()) {}
+      datapath_(options.runtime.workers, options.max_tasks, bounds_of(groups_), options.in_loop) {}
 
 Executor::~Executor() {
   if (runtime_ == nullptr) return;
@@ -133,44 +129,30 @@ Executor::~Executor() {
 }
 
 bool Executor::join() {
-  if (loops() > 0) run_until_stopped();
-  ended_.wait(false, std::memory_order_acquire);
-  return drained_.load(std::memory_order_relaxed);
+  in_loop() ? run_until_stopped() : ended_.wait(false, std::memory_order_acquire);
+  return drained_;
 }
 
-// A worker that drains finds out by itself when the drain is over, at its limit if the tasks of a
-// loop are left that runs no more.
+// A worker that drains finds out by itself when the drain is over.
 void Executor::run_until_stopped() {
   constexpr int kLookMs = 1;
-  while (run_own_loops()) ::poll(nullptr, 0, kLookMs);
-}
-
-// True while one of them is not over.
-bool Executor::run_own_loops() {
-  bool goes_on = false;
-  for (uint32_t i = 0; i < loops(); ++i) {
-    const std::thread::id thread = loops_[i].thread.load(std::memory_order_relaxed);
-    if (thread != std::thread::id() && thread != std::this_thread::get_id()) continue;
-    goes_on |= run(Nanos::millis(1), i) != LoopState::kStopped;
+  while (run(Nanos::millis(kLookMs)) != LoopState::kStopped) {
+    pollfd p{fd(), POLLIN, 0};
+    ::poll(&p, 1, kLookMs);
   }
-  return goes_on;
 }
 
-LoopState Executor::run(Nanos budget, uint32_t loop) {
-  RUBATO_DCHECK(loop < loops() && current_task() == nullptr);
-  Loop& own = loops_[loop];
-  if (own.ended.load(std::memory_order_relaxed)) return LoopState::kStopped;
-  own.thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  LoopQueue& queue = *datapath_.loops()[loop];
-  queue.enter(now() + budget);
-  if (const auto drained = runtime_->run_here(WorkerId{loop})) {
-    own.ended.store(true, std::memory_order_relaxed);
-    drained_.store(*drained, std::memory_order_relaxed);
+LoopState Executor::run(Nanos budget) {
+  RUBATO_DCHECK(in_loop() && current_task() == nullptr);
+  if (ended_.load(std::memory_order_relaxed)) return LoopState::kStopped;
+  LoopQueue& loop = *datapath_.loop();
+  loop.enter(now() + budget);
+  if (const auto drained = runtime_->run_here()) {
+    drained_ = *drained;
     ended_.store(true, std::memory_order_release);
-    ended_.notify_all();
     return LoopState::kStopped;
   }
-  return queue.has_more() ? LoopState::kMore : LoopState::kIdle;
+  return loop.has_more() ? LoopState::kMore : LoopState::kIdle;
 }
 
 void Executor::submit(Task& task, Task::Run runner, Task::Done teller) {

@@ -34,7 +34,7 @@ struct ExecutorOptions {
   uint32_t max_tasks = 65536;  // submitted and not done, outside of the groups
   uint32_t weight = sched::kUsualWeight;  // of the tasks in no group
   std::vector<TaskGroup> groups;
-  bool in_loop = false;        // no threads: run() runs the workers, each in a loop of its own
+  bool in_loop = false;        // no threads: one worker, which run() runs
   std::vector<std::string> type_names;
 };
 
@@ -87,16 +87,15 @@ class Executor final : private Application {
   // Takes no new tasks and finishes those that it has, until the drain limit. Any number of times.
   void stop() { runtime_->stop(); }
   // Waits for the end of a stop. True = every task has ended before the drain limit. With `in_loop`
-  // the caller's own loops run meanwhile, and those that no thread has run.
+  // the caller is the thread that calls run().
   bool join();
 
-  // With `in_loop` only, loop < loops(). Runs tasks of that loop's worker, and what it takes from
-  // others, for about so long; never blocks. A long task gives the thread back at the end of its
-  // slice. One thread for each loop, the same each time, and no task of this executor.
-  LoopState run(Nanos budget, uint32_t loop);
+  // With `in_loop` only. Runs tasks, for about so long; never blocks. A long task gives the thread
+  // back at the end of its slice. One thread, the same each time, and no task of this executor.
+  LoopState run(Nanos budget);
   // Readable when run() has something to do.
-  int fd(uint32_t loop) const { return datapath_.loops()[loop]->fd(); }
-  uint32_t loops() const { return static_cast<uint32_t>(datapath_.loops().size()); }
+  int fd() { return datapath_.loop()->fd(); }
+  bool in_loop() { return datapath_.loop() != nullptr; }
 
   Runtime& runtime() const { return *runtime_; }
   Datapath& datapath() { return datapath_; }
@@ -119,24 +118,18 @@ class Executor final : private Application {
   explicit Executor(ExecutorOptions options);
   void handle(Request& request) override;
   void run_until_stopped();
-  bool run_own_loops();
   Task* prepare(Task* task, const TaskAttributes& attributes);
   std::optional<uint8_t> group_for(const TaskAttributes& attributes);
+
   const std::vector<TaskGroup> groups_;
   const std::vector<std::string> type_names_;
   TaskDatapath datapath_;
   std::atomic<uint64_t> failed_{0};
   std::unique_ptr<Runtime> runtime_;
   std::thread runner_;  // calls runtime_->run()
-  // One loop; its thread's, but for the atomics.
-  struct Loop {
-    std::atomic<std::thread::id> thread{};  // that has run it; relaxed: only that one need see it
-    std::atomic<bool> ended{false};         // relaxed
-  };
-  std::vector<Loop> loops_;
-  // Released when the runtime has stopped, and a worker has seen that; drained_ says how.
+  // Released when the runtime has stopped and drained_ says how.
   std::atomic<bool> ended_{false};
-  std::atomic<bool> drained_{false};
+  bool drained_ = false;
 };
 
 }  // namespace rubato

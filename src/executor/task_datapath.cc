@@ -9,26 +9,17 @@
 #include "runtime/current_worker.h"
 
 namespace rubato {
-namespace {
-
-uint64_t next_number() {
-  static constinit std::atomic<uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-}  // namespace
 
 TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
                            const std::vector<uint32_t>& most_of_groups, bool in_loop)
-    : number_(next_number()), pools_(most_tasks, most_of_groups) {
-  for (uint32_t i = 0; i < queues; ++i) {
-    if (!in_loop) {
-      queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
-      continue;
-    }
-    auto loop = std::make_unique<LoopQueue>(i, number_, pools_, idle_);
-    loops_.push_back(loop.get());
+    : pools_(most_tasks, most_of_groups) {
+  if (in_loop) {
+    auto loop = std::make_unique<LoopQueue>(pools_, idle_);
+    loop_ = loop.get();
     queues_.push_back(std::move(loop));
+  }
+  for (auto i = static_cast<uint32_t>(queues_.size()); i < queues; ++i) {
+    queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
   }
 }
 
@@ -58,9 +49,6 @@ void TaskDatapath::discard(Task& task) {
 
 TaskQueue& TaskDatapath::choose() {
   if (queues_.size() == 1) return *queues_[0];
-  if (!loops_.empty() && current_worker() == nullptr) {
-    if (LoopQueue* const own = LoopQueue::of_thread(number_)) return *own;
-  }
   if (const auto idle = idle_.claim()) return *queues_[*idle];
   if (const CurrentWorker* worker = current_worker()) {
     return *queues_[worker->worker().value % queues_.size()];

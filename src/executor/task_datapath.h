@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TaskDatapath: brings tasks to the workers of a runtime, where a server's datapath brings requests
-// from sockets. A task from a loop's thread, outside of tasks, goes to that loop, any other to a
-// worker that is idle if there is one; otherwise tasks from a worker stay with it, and others go to
-// the workers in turn.
+// from sockets. A task goes to a worker that is idle if there is one; otherwise tasks from a worker
+// stay with it, and others go to the workers in turn.
 //
 // Threads: reserve, submit and discard from any thread, not to be preempted within the call; the
 // rest as datapath.h says.
@@ -20,13 +19,13 @@ namespace rubato {
 
 class TaskDatapath final : public Datapath {
  public:
-  // `in_loop`: each worker is run by a loop of its caller's.
+  // `in_loop`: the one worker is run by its caller's loop.
   TaskDatapath(uint32_t queues, uint32_t most_tasks, const std::vector<uint32_t>& most_of_groups,
                bool in_loop);
   // Fails if the process may open no more files.
   Status check() const;
-  // The loops; none unless these run the workers.
-  const std::vector<LoopQueue*>& loops() const { return loops_; }
+  // Null unless the worker is run by a loop.
+  LoopQueue* loop() { return loop_; }
 
   // A task of that group without a closure; null, and counted, if as many as there may be are out,
   // or the executor stops.
@@ -57,11 +56,10 @@ class TaskDatapath final : public Datapath {
  private:
   TaskQueue& choose();
 
-  const uint64_t number_;
   TaskPools pools_;
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
-  std::vector<LoopQueue*> loops_;  // all of them, or none
+  LoopQueue* loop_ = nullptr;  // one of them
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> turned_away_{0};
 };

@@ -51,7 +51,6 @@ class TaskQueue : public DatapathQueue {
  protected:
   WakeToken<DatapathQueue>& wake_token() { return wake_token_; }
   int event() const { return event_.get(); }
-  uint64_t underway() const { return pools_.taken(); }  // tasks, of all queues
   void signal();
   void clear();
 

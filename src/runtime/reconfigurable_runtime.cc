@@ -161,9 +161,9 @@ bool ReconfigurableRuntime::run() {
   return !host_state_->shutdown.failed();
 }
 
-std::optional<bool> ReconfigurableRuntime::run_here(WorkerId worker) {
+std::optional<bool> ReconfigurableRuntime::run_here() {
   starts();
-  while (current_.owned().run_here(worker)) {
+  while (current_.owned().run_here()) {
     if (!host_state_->shutdown.changed()) return !host_state_->shutdown.failed();
     take_next();
   }

@@ -31,7 +31,7 @@ class ReconfigurableRuntime final : public Runtime {
 
   void set_server_loop(std::function<void()> loop) override;
   bool run() override;
-  std::optional<bool> run_here(WorkerId worker) override;
+  std::optional<bool> run_here() override;
   void stop() override;
   Status change(const SchedulerOptions& options) override;
   SchedulerOptions scheduler_options() const override;
