@@ -24,7 +24,7 @@ class GrowingRing {
     if (size() == ring_.size()) grow();
     ring_[pushed_++ & mask_] = value;
   }
-  // Both require that it is not empty.
+  // These require that it is not empty.
   const T& front() const {
     RUBATO_DCHECK(!empty());
     return ring_[popped_ & mask_];
@@ -33,6 +33,15 @@ class GrowingRing {
     RUBATO_DCHECK(!empty());
     ++popped_;
   }
+  // The one that was pushed last. Requires that it is not empty.
+  T pop_last() {
+    RUBATO_DCHECK(!empty());
+    return ring_[--pushed_ & mask_];
+  }
+
+  // How many were pushed and not popped as the last, and how many were popped as the first.
+  uint64_t pushed() const { return pushed_; }
+  uint64_t popped() const { return popped_; }
 
  private:
   static constexpr size_t kFirst = 16;
