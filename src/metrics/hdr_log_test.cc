@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/prng.h"
+#include "metrics/testing/drawn.h"
 
 namespace rubato {
 namespace {
@@ -14,14 +14,7 @@ constexpr const char* kOfAnother =
     "HISTFAAAAEB4nJNpmSzMwMDCAAXMUJoRyHQz2LGAwf4DVIDpMCPTZiYmprPcTKNgFIyCYQ8Wi7Cc9mK6OpORaXIFEwC0"
     "LBLJ";
 
-Histogram drawn(uint64_t seed, int values) {
-  Histogram histogram;
-  Prng prng(seed);
-  for (int i = 0; i < values; ++i) {
-    histogram.record(Nanos(static_cast<int64_t>(prng.next() >> (22 + prng.below(40)))));
-  }
-  return histogram;
-}
+using testing::drawn;
 
 TEST(HdrLog, is_read_as_it_was_written_to_a_bucket) {
   std::vector<HdrInterval> written = {{"get", 0, 10, drawn(1, 5000)}, {"", 10, 2.5, drawn(2, 1)},

@@ -5,21 +5,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/prng.h"
+#include "metrics/testing/drawn.h"
 
 namespace rubato {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Histogram drawn(uint64_t seed, int values) {
-  Histogram histogram;
-  Prng prng(seed);
-  for (int i = 0; i < values; ++i) {
-    histogram.record(Nanos(static_cast<int64_t>(prng.next() >> (22 + prng.below(40)))));
-  }
-  return histogram;
-}
+using testing::drawn;
 
 TEST(HistogramJson, is_read_as_it_was_written) {
   for (const int values : {0, 1, 1000}) {

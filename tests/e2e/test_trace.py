@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--record` as a user meets it: a server records every request, `rubato sim` replays them."""
 
-import json
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import unittest
 
-from server import BINARY, PATIENCE_S, Server, refused
-from test_profile import MIX, load
+from server import Server, refused
+from test_profile import MIX, load, simulate_on_one_worker
 from waiting import eventually
 
 
 def simulate(path, *args):
-    command = [BINARY, "sim", "--policy", "cfcfs", "--workers", "1", "--warmup", "0",
-               "--workload", f"trace:{path}", "--json", "-", *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE_S,
-                          check=False)
-    if done.returncode != 0:
-        raise AssertionError(done.stderr)
-    return json.loads(done.stdout)
+    return simulate_on_one_worker("cfcfs", f"trace:{path}", "--warmup", "0", *args)
 
 
 class Recorded(unittest.TestCase):
