@@ -284,10 +284,17 @@ class Core {
     return platform_.put_in_group(request, suspended);
   }
 
+  // A group that runs empty in its turn may have new requests among those that are not taken in
+  // yet, such as the successors of its last ones; without that look it would lose its turns to
+  // groups that are not behind.
   [[gnu::noinline]] Request* next_by_share() {
     for (uint32_t among = groups_.waiting() | GroupShares::bit(kPolicyGroup); among != 0;) {
       const uint32_t group = groups_.first(among);
       if (Request* request = next_of(group)) return request;
+      if (groups_.ran_empty(group)) {
+        platform_.take_in();
+        if (Request* request = next_of(group)) return request;
+      }
       among &= ~GroupShares::bit(group);
     }
     return nullptr;

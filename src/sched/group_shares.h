@@ -87,12 +87,20 @@ class GroupShares {
   void begins(uint32_t group) {
     if (!competes_) [[likely]] return;
     const int64_t lead = lead_[group];
+    served_ |= bit(group);
     competes_ = waiting_ != 0;
     for (uint32_t i = 0; i < count_; ++i) {
       lead_[i] = std::max<int64_t>(lead_[i] - lead, 0);
       competes_ |= lead_[i] != 0;
     }
     competes_ |= group != kPolicyGroup;
+  }
+
+  // A group whose turn it is has no request. Has it had one since the last call for it?
+  bool ran_empty(uint32_t group) {
+    const bool served = (served_ & bit(group)) != 0;
+    served_ &= ~bit(group);
+    return served;
   }
 
   // The request that has begun leaves the worker, after so much service since.
@@ -126,6 +134,7 @@ class GroupShares {
 
   const uint32_t count_;
   uint32_t waiting_ = 0;
+  uint32_t served_ = 0;  // since they ran empty
   bool competes_ = false;  // some group waits, or leads: otherwise there is nothing to keep
   std::array<int64_t, limits::kGroups> lead_{};
   std::array<int64_t, limits::kGroups> price_{};

@@ -76,6 +76,16 @@ TEST_F(GroupSharesTest, idle_shares_are_lent_and_not_saved_up) {
   EXPECT_NEAR(share(kB), 2.0 / 3, 0.002);
 }
 
+TEST_F(GroupSharesTest, a_group_runs_empty_once_after_each_time_it_was_served) {
+  GroupShares shares({.own = {100, 100}});
+  EXPECT_FALSE(shares.ran_empty(kA));
+  serve(shares, kPolicyBit | kABit, 2);
+  EXPECT_TRUE(shares.ran_empty(kA));
+  EXPECT_FALSE(shares.ran_empty(kA));
+  EXPECT_TRUE(shares.ran_empty(kPolicyGroup));
+  EXPECT_FALSE(shares.ran_empty(kB));
+}
+
 TEST_F(GroupSharesTest, a_group_that_has_just_come_is_next) {
   GroupShares shares({.policy = 10'000, .own = {1}});
   serve(shares, kPolicyBit, 1000);
