@@ -98,6 +98,22 @@ class LogBytes : public ::testing::Test {
     ASSERT_GT(whole_.size(), 3 * 32768U);
   }
 
+  // Where each record begins and ends.
+  std::vector<std::pair<size_t, size_t>> records() const {
+    std::vector<std::pair<size_t, size_t>> found;
+    for (size_t at = 0; at + 7 <= whole_.size();) {
+      if (at % 32768 > 32768 - 7) {
+        at += 32768 - at % 32768;
+        continue;
+      }
+      const size_t length = static_cast<unsigned char>(whole_[at + 4]) |
+                            static_cast<size_t>(static_cast<unsigned char>(whole_[at + 5])) << 8;
+      found.emplace_back(at, at + 7 + length);
+      at += 7 + length;
+    }
+    return found;
+  }
+
   TempDir dir_;
   std::string scratch_ = dir_.path() + "/scratch";
   std::string whole_;
@@ -118,6 +134,19 @@ TEST_F(LogBytes, every_beginning_of_a_log_is_what_a_crash_leaves) {
   }
 }
 
+// The file has its size of before, and of the last write the sectors before the last one.
+TEST_F(LogBytes, a_last_sector_of_zeros_is_what_a_crash_leaves_however_short) {
+  int short_ones = 0;
+  for (const auto& [begin, end] : records()) {
+    const size_t sector = (end - 1) / 512 * 512;
+    if (sector < begin + 7) continue;
+    short_ones += end - sector < 16 ? 1 : 0;
+    const std::string cut = whole_.substr(0, sector) + std::string(end - sector, '\0');
+    EXPECT_NE(state_of(scratch_, cut), LogState::kDamaged) << end - sector << " of " << end;
+  }
+  EXPECT_GT(short_ones, 0);
+}
+
 TEST_F(LogBytes, a_flipped_bit_before_the_last_write_is_damage) {
   Prng prng(test_seed());
   const size_t last_write = whole_.size() - 1300;
@@ -135,17 +164,7 @@ TEST_F(LogBytes, a_flipped_bit_before_the_last_write_is_damage) {
 }
 
 TEST_F(LogBytes, a_last_write_whose_length_was_changed_is_damage) {
-  size_t last = 0;
-  for (size_t at = 0; at + 7 <= whole_.size();) {
-    const size_t length = static_cast<unsigned char>(whole_[at + 4]) |
-                          static_cast<size_t>(static_cast<unsigned char>(whole_[at + 5])) << 8;
-    if (at % 32768 > 32768 - 7) {
-      at += 32768 - at % 32768;
-      continue;
-    }
-    last = at;
-    at += 7 + length;
-  }
+  const size_t last = records().back().first;
   for (int bit = 0; bit < 16; ++bit) {
     std::string flipped = whole_;
     char& byte = flipped[last + 4 + static_cast<size_t>(bit / 8)];

@@ -101,13 +101,18 @@ bool any_sound_behind(std::string_view block, size_t at) {
 }
 
 // True if the zeros at the end of the block begin within the record at `at`: the record was cut off
-// there and the file filled up. A run of a few zeros that ends with the record belongs to it.
+// there and the file filled up. What reached the disk ends with a sector, or where the file ended
+// before. A run of a few zeros within a sector that ends with the record belongs to it. `block`
+// begins at a sector.
 bool ends_in_zeros(std::string_view block, size_t at) {
   constexpr size_t kOwnZeros = 16;
+  constexpr size_t kSectorBytes = 512;
   const size_t end = at + kHeaderBytes + header_at(block, at).length;
   const size_t last = block.find_last_not_of('\0');
   const size_t zeros_at = last == std::string_view::npos ? 0 : last + 1;
-  return zeros_at < end && (block.size() > end || zeros_at + kOwnZeros <= end);
+  if (zeros_at >= end) return false;
+  const size_t sector_at = (zeros_at + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
+  return block.size() > end || sector_at < end || zeros_at + kOwnZeros <= end;
 }
 
 // True if the record's checksum is that of its data with another length: the record is whole, and
