@@ -224,6 +224,23 @@ TEST(RocksDamage, a_record_that_was_cut_off_and_filled_up_with_zeros_is_left_out
   }
 }
 
+// Of a write that is two records, the first ends its block.
+TEST(RocksDamage, a_write_that_was_cut_off_between_its_records_and_filled_up_is_left_out) {
+  TempDir dir;
+  write_all(dir.path(), true, 600);
+  const std::string log = logs_in(dir.path()).front();
+  const std::string cut = bytes_of(log).substr(0, 32768);
+  write_bytes(log, cut);
+  auto torn = check_log(*rocksdb::Env::Default(), log);
+  ASSERT_TRUE(torn.ok() && torn->state == LogState::kTorn && torn->offset + 7 < cut.size());
+  TempDir copy;
+  std::filesystem::copy(dir.path(), copy.path());
+  const int kept = prefix_kept(options_in(copy.path(), Durability::kSync));
+  write_bytes(log, cut + std::string(4096, '\0'));
+  EXPECT_EQ(prefix_kept(options_in(dir.path(), Durability::kSync)), kept);
+  EXPECT_TRUE(kept > 0 && kept < kWrites) << kept;
+}
+
 TEST(RocksDamage, a_log_that_is_gone_is_refused) {
   for (const bool died : {true, false}) {
     TempDir dir;

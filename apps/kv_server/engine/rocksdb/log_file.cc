@@ -183,13 +183,14 @@ class Reader {
     const bool reaches_beyond = at + kHeaderBytes + header.length > block_.size();
     if (has_wrong_length(block_, at)) return {LogState::kDamaged, offset, 0};
     const bool cut_off = last_block() && reaches_beyond && !any_sound_behind(block_, at);
-    if (cut_off) return {LogState::kTorn, offset, 0};
+    const uint64_t torn_at = write_begun_ ? write_at_ : offset;
+    if (cut_off) return {LogState::kTorn, torn_at, 0};
     const bool never_written = all_zero(block_.substr(at));
     const bool filled_up = !never_written && ends_in_zeros(block_, at) &&
                            !any_sound_behind(block_, at);
     if (!never_written && !filled_up) return {LogState::kDamaged, offset, 0};
     if (!rest_is_zero()) return {LogState::kDamaged, offset, 0};
-    return {LogState::kTorn, offset, 0, filled_up};
+    return {LogState::kTorn, torn_at, 0, filled_up || write_begun_};
   }
 
   bool rest_is_zero() {
