@@ -342,9 +342,10 @@ std::string RocksEngine::note_error(const rocksdb::Status& status) {
 }
 
 // After a failed write RocksDB takes no more writes until it is asked to resume, but that it tries
-// itself after a full disk. Its 7.8 may never return from that: a flush that fails as it syncs a
-// log leaves its memtables marked as being flushed, and resuming waits for them. Then writes are
-// refused until a restart, but no worker hangs.
+// itself after a full disk: then it has no more to do when asked. That it has resumed is said here
+// alone. Its 7.8 may never return from that: a flush that fails as it syncs a log leaves its
+// memtables marked as being flushed, and resuming waits for them. Then writes are refused until a
+// restart, but no worker hangs.
 void RocksEngine::try_to_resume() {
   if (!writes_.refusing()) return;
   const int64_t now_ms = clock_.now_ms();

@@ -106,9 +106,6 @@ class Watch final : public rocksdb::EventListener {
       log_.say("in the background: " + status->ToString());
     }
   }
-  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
-    if (info.new_bg_error.ok()) writes_.taken();
-  }
 
  private:
   // RocksDB tells of errors that it will retry before it gives them a severity.
