@@ -108,7 +108,9 @@ class Writer {
       State next = model_.last();
       const Outcome outcome = change(engine, next);
       if (outcome == Outcome::kFailed) {
-        model_.fail(std::move(next));
+        model_.fail(next);
+        // RocksDB fails a write, too, that it has done and made last, but could not note so.
+        if (shows(engine, next)) model_.acknowledge(std::move(next));
         resume(engine, clock);
       } else if (outcome == Outcome::kDone) {
         model_.acknowledge(std::move(next));
@@ -126,6 +128,17 @@ class Writer {
     std::string value(1 + prng_.below(most), '\0');
     for (char& c : value) c = static_cast<char>('!' + prng_.below(90));
     return value;
+  }
+
+  // False also if the disk is off.
+  bool shows(Engine& engine, const State& state) const {
+    State found;
+    for (uint32_t number = 0; number < kKeys; ++number) {
+      const std::string key = key_of(number);
+      const Outcome outcome = engine.get(key, [&](std::string_view value) { found[key] = value; });
+      if (outcome == Outcome::kFailed) return false;
+    }
+    return found == state;
   }
 
   Outcome change(Engine& engine, State& next) {
@@ -402,6 +415,37 @@ TEST(RocksSimulation, a_write_that_failed_is_not_done_by_a_restart_after_a_later
     ASSERT_TRUE(opened.ok()) << opened.error();
     EXPECT_EQ((*opened)->get("kept", [](std::string_view) {}), Outcome::kDone);
     EXPECT_EQ((*opened)->get("other", [](std::string_view) {}), Outcome::kDone);
+  }
+}
+
+// A log whose sync failed has fewer bytes on the disk than RocksDB believes, once it has resumed
+// and before it has no need of the log any more.
+TEST(RocksSimulation, a_log_whose_sync_failed_is_no_damage_after_a_power_cut) {
+  for (uint64_t power_off_at = 2; power_off_at < 40; ++power_off_at) {
+    SCOPED_TRACE("the power goes at change " + std::to_string(power_off_at));
+    const auto disk = std::make_shared<SimulatedDisk>(power_off_at);
+    TurnedClock clock;
+    EngineOptions options;
+    options.dir = kDir;
+    options.clock = &clock;
+    auto opened = RocksEngine::open(options, {disk, kWriteBufferBytes});
+    ASSERT_TRUE(opened.ok()) << opened.error();
+    std::unique_ptr<Engine> engine = std::move(opened).value();
+    ASSERT_EQ(engine->set("kept", "1"), Outcome::kDone);
+    DiskFaults faults;
+    faults.fail_at = 1;  // after the append, the sync
+    faults.power_off_at = power_off_at;
+    disk->set(faults);
+    ASSERT_EQ(engine->set("kept", "2"), Outcome::kFailed);
+    while (!disk->is_off() && !resume(*engine, clock)) continue;
+    disk->power_off();
+    engine.reset();
+    disk->power_on();
+    opened = RocksEngine::open(options, {disk, kWriteBufferBytes});
+    EXPECT_TRUE(opened.ok()) << opened.error();
+    if (opened.ok()) {
+      EXPECT_EQ((*opened)->get("kept", [](std::string_view) {}), Outcome::kDone);
+    }
   }
 }
 
