@@ -124,7 +124,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   warn_of_shared_cpus(runtime.options());
   keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);
-  auto housekeeper = Housekeeper::start(runtime, datapath, {options.reload, options.type_name});
+  auto housekeeper = Housekeeper::start(runtime, datapath,
+                                        {options.reload, options.type_name, options.memory});
   if (!housekeeper.ok()) return Error{housekeeper.error()};
   auto signals = StopSignals::install(runtime, (*housekeeper)->wake_fd());
   if (!signals.ok()) return Error{signals.error()};

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "base/memory_account.h"
 #include "base/result.h"
 #include "datapath/tls.h"
 #include "metrics/open_metrics.h"
@@ -33,6 +34,7 @@ struct ServingOptions {
   // Name of a request type in the metrics; empty = the type is not shown.
   std::function<std::string(uint32_t)> type_name;
   uint32_t types = 0;
+  MemoryAccount* memory = nullptr;  // of the stacks, too; null = of none. Outlives the call
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
   // Every request is, if this is not null. Outlives the call.

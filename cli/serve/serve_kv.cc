@@ -108,7 +108,7 @@ void share_options(KvCommand& command) {
   add_port(command, command.memcached_port, kv::Speaks::kMemcached,
            "SERVER_ERROR max number of clients reached\r\n");
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
-  options.tcp.limits.memory = kv.memory = &command.memory;
+  options.tcp.limits.memory = kv.memory = options.serving.memory = &command.memory;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
                                        ? Nanos::max()
                                        : Nanos::micros(kv.slowlog_log_slower_than_us);

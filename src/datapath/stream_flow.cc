@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "datapath/flow_index.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -303,6 +304,7 @@ StreamFlow::Framed StreamFlow::frame_first(Request*& next) {
   }
   RUBATO_DCHECK(frame.length_bytes > 0 && frame.length_bytes <= unread.size());
   frame_wanted_ = frame_tried_ = 0;
+  if (half_sent_bytes() > 0) half_sent_.store(0, std::memory_order_relaxed);
   next = &request;
   if (one_of_several != nullptr) return hand_out(*one_of_several, frame.length_bytes);
   frame_length_ = frame.length_bytes;
@@ -336,6 +338,20 @@ StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_byte
   return Framed::kAnswered;
 }
 
+// If memory is short, of the requests of which a part has come the largest gives way. It is larger
+// than what is given here, and its owner frees it as soon as it sees the end of the connection.
+bool StreamFlow::make_room() {
+  if (!input_.make_room(frame_wanted_)) {
+    FlowIndex* const all = present().index;
+    if (all == nullptr || !all->close_larger(*this)) return false;
+    present().input_limit.fetch_add(1, std::memory_order_relaxed);
+    if (!input_.make_room(frame_wanted_, true)) return false;
+  }
+  const size_t bytes = input_.capacity();
+  if (bytes > BufferPool::kBlockBytes) half_sent_.store(bytes, std::memory_order_relaxed);
+  return true;
+}
+
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
   const auto too_much = [this] {
     present().input_limit.fetch_add(1, std::memory_order_relaxed);
@@ -349,7 +365,7 @@ StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
     turn.now = datapath_now();
     turn.late = turn.now - received_at_ > kLate;
   }
-  if (!input_.make_room(frame_wanted_)) return too_much();
+  if (!make_room()) return too_much();
   // The kernel's buffer bounds a receive; TLS goes on as long as the peer sends.
   const size_t room = std::min(input_.room_size(), kTurnBytes);
   Instant when = turn.now;

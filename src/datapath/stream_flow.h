@@ -40,6 +40,7 @@
 
 namespace rubato {
 
+class FlowIndex;
 class FlowRegistry;
 class StreamFlow;
 
@@ -54,6 +55,7 @@ struct FlowLimits {
 struct FlowHost {
   DatapathQueue* queue = nullptr;
   FlowRegistry* registry = nullptr;  // of the flows that this queue owns
+  FlowIndex* index = nullptr;        // of the flows of all queues
   FlowLimits limits;
   const DrainFlag<>* draining = nullptr;
   BufferPool pool;
@@ -162,6 +164,11 @@ class StreamFlow : public Request {
   void shrink_idle();
   // No request of the flow is framed any more. Any thread that keeps the flow from being freed.
   void doom() { note_client(ClientState::kGone); }
+  bool doomed() const {
+    return client_state_.load(std::memory_order_relaxed) == ClientState::kGone;
+  }
+  // Ends the connection under the flow's owner, which then finds it gone. Threads as above.
+  virtual void abort() = 0;
   // Datapath::request_push. Any thread that keeps the flow from being freed.
   void request_push() {
     if (ownership_.event()) migrate();
@@ -197,6 +204,8 @@ class StreamFlow : public Request {
   uint64_t input_bytes() const { return input_bytes_.load(std::memory_order_relaxed); }
   uint64_t output_bytes() const { return output_bytes_.load(std::memory_order_relaxed); }
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
+  // The memory of a request of which a part has come, beyond a block of the pool.
+  size_t half_sent_bytes() const { return half_sent_.load(std::memory_order_relaxed); }
   // Requests that were polled and not finished; or 1 if the flow has an owner or unsent replies.
   uint64_t in_flight() const;
   // Called by the thread that took the flow from the closed ones. True: every worker that finished
@@ -255,6 +264,7 @@ class StreamFlow : public Request {
   Framed hand_out(FlowRequest& request, size_t length_bytes);
   void take_completed();
   void note_overflow();
+  bool make_room();
   Pull pull_in(Turn& turn);
   bool push_out();
   void lose();
@@ -316,6 +326,7 @@ class StreamFlow : public Request {
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};
   std::atomic<size_t> unsent_{0};
+  std::atomic<size_t> half_sent_{0};
   const uint64_t id_;
   const std::string peer_;
   const Instant opened_;

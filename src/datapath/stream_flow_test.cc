@@ -29,6 +29,8 @@ class EndlessFlow final : public StreamFlow {
  public:
   explicit EndlessFlow(FlowHost& host) : StreamFlow(host, 1, "endless", Instant()) {}
 
+  void abort() override {}
+
  protected:
   Transfer receive(char* to, size_t room, bool, Instant&) override {
     std::fill(to, to + room, '\n');
@@ -77,6 +79,8 @@ class PipelineFlow final : public StreamFlow {
 
   size_t left() const { return left_; }
   size_t replied() const { return replied_; }
+
+  void abort() override {}
 
  protected:
   Transfer receive(char* to, size_t room, bool, Instant&) override {
@@ -183,6 +187,8 @@ TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded_and_so_is_t
 class FixedFlow final : public StreamFlow {
  public:
   explicit FixedFlow(FlowHost& host) : StreamFlow(host, 1, "fixed", Instant()) {}
+
+  void abort() override {}
 
  protected:
   Transfer receive(char*, size_t, bool, Instant&) override { return {}; }

@@ -105,6 +105,10 @@ class LiveRuntime final : public PolicyRuntime {
   size_t stack_high_water_bytes() const override {
     return shared_.fibers.stack_high_water_bytes();
   }
+  size_t stack_resident_bytes(bool release) override {
+    if (release) shared_.fibers.release_parked();
+    return shared_.fibers.stack_resident_bytes();
+  }
   std::vector<std::string> explain(const TypeNames& name_of, uint32_t types) const override {
     typename P::Plan plan = hook::initial_plan(shared_.policy);
     uint32_t seen = 0;

@@ -306,6 +306,11 @@ size_t ReconfigurableRuntime::stack_high_water_bytes() const {
   return current_.owned().stack_high_water_bytes();
 }
 
+size_t ReconfigurableRuntime::stack_resident_bytes(bool release) {
+  const std::shared_lock lock(mutex_);
+  return current_.owned().stack_resident_bytes(release);
+}
+
 Nanos ReconfigurableRuntime::queue_delay(JobClass job_class) const {
   return current_.use([&](PolicyRuntime& runtime) { return longest_delay(runtime, job_class); });
 }

@@ -45,6 +45,7 @@ class ReconfigurableRuntime final : public Runtime {
   std::vector<QueueDepth> queue_depths() const override;
   std::vector<WorkerActivity> activity() const override;
   size_t stack_high_water_bytes() const override;
+  size_t stack_resident_bytes(bool release) override;
   Nanos queue_delay(JobClass job_class) const override;
   Nanos refuses_for(JobClass job_class) const override;
   Histogram latency(uint32_t type) const override;

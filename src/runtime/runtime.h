@@ -144,6 +144,9 @@ class Runtime {
   virtual std::vector<WorkerActivity> activity() const = 0;
   // The most that any fiber's stack has held. Takes a system call for each fiber.
   virtual size_t stack_high_water_bytes() const = 0;
+  // What the stacks of all fibers have in memory, at the same price. If `release`, those of fibers
+  // that no request is on first give back what they have held for earlier ones.
+  virtual size_t stack_resident_bytes(bool release) = 0;
   // The time that requests of that class waited for their turn a moment ago, at the worker where
   // they waited longest (see queue_delay.h). Two loads per worker: for hot paths too.
   virtual Nanos queue_delay(JobClass job_class) const = 0;

@@ -183,19 +183,43 @@ size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const 
   return from_region_top > colour ? from_region_top - colour : 0;
 }
 
+uint32_t StackPool::carved() const {
+  const std::lock_guard lock(mutex_);
+  return carved_;
+}
+
 size_t StackPool::high_water_bytes() const {
-  uint32_t carved = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    carved = carved_;
-  }
-  if (carved == 0) return 0;
+  const uint32_t all = carved();
+  if (all == 0) return 0;
   std::vector<unsigned char> residency(stack_bytes_ / page_bytes_);
   size_t deepest = 0;
-  for (uint32_t i = 0; i < carved; ++i) {
+  for (uint32_t i = 0; i < all; ++i) {
     deepest = std::max(deepest, touched_bytes(i, residency.data()));
   }
   return deepest;
+}
+
+size_t StackPool::resident_bytes() const {
+  const uint32_t all = carved();
+  if (all == 0) return 0;
+  std::vector<unsigned char> residency(stack_bytes_ / page_bytes_);
+  size_t pages = 0;
+  for (uint32_t i = 0; i < all; ++i) {
+    std::byte* low = region_ + i * stride_bytes() + kStackGuardBytes;
+    if (mincore(low, stack_bytes_, residency.data()) != 0) return 0;
+    pages += static_cast<size_t>(std::count_if(residency.begin(), residency.end(),
+                                               [](unsigned char page) { return (page & 1) != 0; }));
+  }
+  return pages * page_bytes_;
+}
+
+// The page in use stays, and that of the red zone below the stack pointer.
+void release_unused(const Stack& stack, const void* used) {
+  constexpr uintptr_t kRedZone = 128;
+  const auto low = reinterpret_cast<uintptr_t>(stack.low);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(used) - kRedZone) / page_size() * page_size();
+  RUBATO_DCHECK(end >= low && end <= low + stack.size_bytes);
+  if (end > low) static_cast<void>(madvise(stack.low, end - low, MADV_DONTNEED));
 }
 
 StackCache::StackCache(StackPool& pool) : pool_(pool), batch_(batch_for(pool.capacity())) {

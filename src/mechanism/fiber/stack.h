@@ -43,6 +43,10 @@ struct Stack {
   Stack* next = nullptr;
 };
 
+// Gives back to the kernel what a stack has in memory below `used`, the stack pointer of a fiber on
+// it that is suspended, down to its lowest byte. The pages are zeros when they are used again.
+void release_unused(const Stack& stack, const void* used);
+
 class StackCache;
 
 class StackPool {
@@ -80,12 +84,17 @@ class StackPool {
   // extra, but the call itself costs about a microsecond per stack. 0 if the kernel does not tell.
   size_t high_water_bytes() const;
 
+  // What all stacks have in memory, in use or idle, at the same price. 0 if the kernel does not
+  // tell.
+  size_t resident_bytes() const;
+
  private:
   friend class StackCache;
 
   void reserve_less();
   Stack* carve();
   size_t stride_bytes() const;
+  uint32_t carved() const;
   size_t touched_bytes(uint32_t index, unsigned char* residency) const;
   void attach(StackCache& cache);
   void detach(StackCache& cache);
