@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/prng.h"
 #include "kv_server/engine/hash.h"
 
 namespace rubato::kv {
@@ -32,8 +33,11 @@ MemoryEngine::MemoryEngine(const EngineOptions& options)
       random_(seed_),
       shards_(std::make_unique<Shard[]>(kShards)) {
   account_.set_limit(options.maxmemory_bytes);
+  // Clients see versions, so they are not drawn from a secret seed.
+  Prng given(options.hash_seed);
   for (uint32_t i = 0; i < kShards; ++i) {
-    shards_[i].writes = random_word() >> (64 - Entry::kVersionBits + 1);
+    const uint64_t first = options.hash_seed != 0 ? given.next() : random_word();
+    shards_[i].writes = first >> (64 - Entry::kVersionBits + 1);
     charge(shards_[i], static_cast<int64_t>(shards_[i].table.cost_bytes()));
   }
 }
