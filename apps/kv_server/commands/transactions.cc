@@ -24,7 +24,8 @@ void multi(Context& c) {
 Watched look_at(Engine& engine, std::string_view key, Outcome& outcome) {
   Watched seen{std::string(key)};
   outcome = engine.update(key, [&](const Current& current) {
-    seen.version = current.exists ? current.version : 0;
+    seen.exists = current.exists;
+    seen.version = current.exists ? current.version : current.creations;
     seen.expires_at_ms = current.expires_at_ms;
     return Change::keep();
   });
@@ -34,8 +35,8 @@ Watched look_at(Engine& engine, std::string_view key, Outcome& outcome) {
 bool is_unchanged(Engine& engine, const Watched& watched) {
   Outcome outcome = Outcome::kDone;
   const Watched now = look_at(engine, watched.key, outcome);
-  return outcome != Outcome::kFailed && now.version == watched.version &&
-         now.expires_at_ms == watched.expires_at_ms;
+  return outcome != Outcome::kFailed && now.exists == watched.exists &&
+         now.version == watched.version && now.expires_at_ms == watched.expires_at_ms;
 }
 
 void run_queued(Context& c, const Transaction& transaction) {

@@ -47,6 +47,8 @@ struct Current {
   std::string_view value;
   int64_t expires_at_ms = kNoExpiry;
   uint64_t version = 0;  // see Engine::get_versioned
+  // Of a key that is not there: rises with each time that it is made, and others like it.
+  uint64_t creations = 0;
 };
 
 // The change that an update makes to a key. An expiry in the past erases the key. Views must live

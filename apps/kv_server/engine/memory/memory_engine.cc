@@ -101,9 +101,14 @@ Outcome MemoryEngine::get_versioned(std::string_view key, VersionedSink sink) {
   return read(key, sink);
 }
 
-Current MemoryEngine::current_of(Entry* entry) {
-  if (entry == nullptr) return {};
-  return {true, entry->value(), entry->expiry(), entry->version};
+Current MemoryEngine::current_of(const Step& step) {
+  Current current;
+  if (Entry* const entry = step.entry) {
+    current = {true, entry->value(), entry->expiry(), entry->version};
+  } else {
+    current.creations = step.shard->creations[step.hash % kCreationCounts];
+  }
+  return current;
 }
 
 Outcome MemoryEngine::info(std::string_view key, Info& out) {
@@ -140,7 +145,7 @@ Outcome MemoryEngine::set_locked(Step& step, std::string_view value, const SetOp
                                  DeferredFree& deferred) {
   using When = SetOptions::When;
   Entry* const entry = step.entry = find_live(*step.shard, step.hash, step.key, deferred);
-  if (options.old) (*options.old)(current_of(entry));
+  if (options.old) (*options.old)(current_of(step));
   const bool holds = options.when == When::kAlways ||
                      (entry != nullptr) == (options.when == When::kIfPresent);
   if (!holds) return Outcome::kNone;
@@ -169,7 +174,7 @@ Outcome MemoryEngine::update(std::string_view key, Updater updater) {
     DeferredFree deferred;
     const ShardLocked guard(*this, *step.shard);
     step.entry = find_live(*step.shard, step.hash, key, deferred);
-    step.change = updater(current_of(step.entry));
+    step.change = updater(current_of(step));
     step.may_move_blob = true;
     return run(step, deferred);
   });
@@ -211,6 +216,7 @@ bool MemoryEngine::insert_entry(Shard& shard, Entry* entry, DeferredFree& deferr
   charge(shard, static_cast<int64_t>(entry->cost_bytes() + shard.table.cost_bytes()) -
                      static_cast<int64_t>(table_bytes));
   shard.keys.store(shard.table.size(), std::memory_order_relaxed);
+  ++shard.creations[entry->hash % kCreationCounts];
   return true;
 }
 

@@ -230,7 +230,7 @@ Outcome MemoryEngine::update_many_once(std::span<const std::string_view> keys, M
   for (size_t i = 0; i < keys.size(); ++i) {
     Step& step = batch.steps[i];
     step.entry = find_live(*step.shard, step.hash, keys[i], deferred);
-    batch.currents[i] = current_of(step.entry);
+    batch.currents[i] = current_of(step);
   }
   updater(batch.currents, batch.changes);
   for (size_t i = 0; i < keys.size(); ++i) batch.steps[i].change = batch.changes[i];

@@ -82,10 +82,18 @@ bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored
       later == nullptr
           ? db_->Get(options, family(kData), slice(key), &raw)
           : later->batch.GetFromBatchAndDB(db_.get(), options, family(kData), slice(key), &raw);
-  if (status.IsNotFound()) return true;
-  if (status.ok()) return parse({raw.data(), raw.size()}, out);
-  fail(status);
-  return false;
+  if (!status.IsNotFound()) {
+    if (!status.ok()) {
+      fail(status);
+      return false;
+    }
+    if (!parse({raw.data(), raw.size()}, out)) return false;
+  }
+  if (!out.current.exists) {
+    const auto& creations = creations_[hash_key(key, seed_) % kStripes];
+    out.current.creations = creations.load(std::memory_order_relaxed);
+  }
+  return true;
 }
 
 bool RocksEngine::parse(std::string_view record, Stored& out) {
@@ -277,6 +285,7 @@ void RocksEngine::add_put(rocksdb::WriteBatchBase& batch, std::string_view key, 
   const rocksdb::Slice value_parts[2] = {header, slice(written.value)};
   batch.Put(family(kData), rocksdb::SliceParts(&key_slice, 1),
             rocksdb::SliceParts(value_parts, 2)).PermitUncheckedError();
+  if (!old.current.exists) creations_[hash % kStripes].fetch_add(1, std::memory_order_relaxed);
   if (!old.is_there) {
     batch.Put(family(kOrder), ordered_key(hash, key), "").PermitUncheckedError();
     ++delta.keys;

@@ -203,6 +203,7 @@ class RocksEngine final : public Engine {
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   std::array<std::mutex, kStripes> stripes_;
+  std::array<std::atomic<uint64_t>, kStripes> creations_{};  // of keys of a stripe, under its lock
 
   std::thread counter_;
   std::mutex counter_lock_;  // guards the joining of counter_
