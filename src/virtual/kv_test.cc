@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +30,7 @@
 #include "virtual/testing/credits.h"
 #include "virtual/testing/each_seed.h"
 #include "virtual/testing/kv_client.h"
+#include "virtual/testing/waiting_work.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
 
@@ -38,6 +40,7 @@ namespace {
 using testing::LivePolicy;
 using virt::testing::Histories;
 using virt::testing::KvClient;
+using virt::testing::WaitingWork;
 using virt::testing::Watch;
 
 // ---- One run --------------------------------------------------------------------------------
@@ -45,8 +48,8 @@ using virt::testing::Watch;
 struct Setting {
   static constexpr uint32_t kFibers = 128;
 
-  Setting(const LivePolicy& policy, Prng& prng)
-      : name(policy.name),
+  Setting(const LivePolicy& live, Prng& prng)
+      : policy(live),
         workers(1u << prng.below(5)),
         clients(2 + prng.below(5)),
         stops_under_load(prng.below(3) == 0),
@@ -65,6 +68,7 @@ struct Setting {
     client.memory_fails = no_memory_one_in > 0 || max_bytes > 0;
     if (prng.below(4) == 0) be_quiet(prng);
     if (prng.below(8) == 0) max_flows = 1 + prng.below(clients);
+    if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));
     for (uint32_t i = 0; i < clients; ++i) {
       const uint32_t draw = prng.below(4);
       speaks.push_back(draw < 2    ? kv::Speaks::kResp
@@ -110,7 +114,7 @@ struct Setting {
     const auto if_set = [](const char* what, uint64_t value) {
       return value > 0 ? ", " + std::string(what) + " " + std::to_string(value) : "";
     };
-    return name + ", " + std::to_string(workers) + " workers, " + std::to_string(clients) +
+    return policy.name + (", " + std::to_string(workers)) + " workers, " + std::to_string(clients) +
            " clients" + (faulty ? ", faults" : "") + (stops_under_load ? ", stop under load" : "") +
            (client.resets ? ", resets" : "") + (refuses ? ", refuses" : "") +
            (client.hot ? ", hot" : "") + (client.quiet ? ", quiet" : "") +
@@ -121,7 +125,7 @@ struct Setting {
            if_set("connections", max_flows);
   }
 
-  std::string name;
+  LivePolicy policy;
   uint32_t workers;
   uint32_t clients;
   std::vector<kv::Speaks> speaks = {};  // by client
@@ -133,6 +137,7 @@ struct Setting {
   uint64_t max_bytes = 0;
   uint32_t other_keys = 0;  // for KEYS and SCAN to go through
   uint32_t max_flows = 0;   // 0 = enough
+  Nanos idle_spin = Nanos::micros(50);
   bool faulty = false;
   virt::WorldOptions world;
 };
@@ -161,10 +166,11 @@ class KvServer {
     datapath_ = TcpDatapath::open(tcp, *application_).value();
     attachment_ = std::make_unique<rpc::AdmissionAttachment>(admission_, *datapath_);
     RuntimeOptions options;
-    options.policy = setting.name;
+    options.policy = setting.policy.name;
     options.workers = setting.workers;
     options.max_fibers = setting.max_fibers > 0 ? setting.max_fibers : Setting::kFibers;
     options.credits = &admission_;
+    options.idle_spin = setting.idle_spin;
     if (setting.refuses) {
       options.overload = Overload::kAqm;
       options.refusal_rule.target_delay = Nanos::micros(20);
@@ -185,8 +191,9 @@ class KvServer {
   uint16_t port(kv::Speaks speaks) const {
     return datapath_->ports()[static_cast<size_t>(speaks)];
   }
-  // Something has come to the connections of this worker.
-  bool pending(uint32_t worker) { return datapath_->queue({worker}).pending(); }
+  virt::testing::WaitingWork waiting(const LivePolicy& policy) {
+    return {*runtime_, *datapath_, policy};
+  }
   // True = everything in flight was answered.
   bool stop() {
     runtime_->stop();
@@ -244,7 +251,9 @@ class KvServer {
 
 // How long all workers may wait beside a client that waits, if no bytes are on their way.
 constexpr Nanos kIdleBound = Nanos::micros(300);
-// How long one worker may beside what has come to its connections.
+// How long one worker may beside a request that any may run; as in virtual_runtime_test.
+constexpr Nanos kWatchdogBound = Nanos::millis(5);
+// The same beside what this worker alone may run.
 constexpr Nanos kOwnBound = Nanos::millis(1);
 constexpr Nanos kStopBound = Nanos::millis(50);
 // Of the bound: tables grow for keys that are allowed.
@@ -284,15 +293,20 @@ void check_counts(const Setting& setting, const KvServer& server, const Historie
 void serve(const Setting& setting, Prng& prng) {
   Histories seen;
   std::unique_ptr<KvServer> server;
+  std::optional<WaitingWork> waiting;
   std::atomic<bool> is_made{false};
   Watch watch({.workers = setting.workers,
                .bound = kIdleBound + setting.longest_on_the_way(),
                .work_since = [&seen] { return seen.wait_since(); },
-               .any_may_run = {},
-               .bound_of_each = {},
-               .has_own_work = [&](uint32_t worker) { return is_made && server->pending(worker); },
+               .any_may_run = [&] { return is_made && waiting->is_for_all(); },
+               .bound_of_each = kWatchdogBound,
+               .has_own_work =
+                   [&](uint32_t worker) {
+                     return is_made && (waiting->has_come(worker) || waiting->is_queued(worker));
+                   },
                .bound_of_own = kOwnBound});
   server = std::make_unique<KvServer>(setting, prng.next(), watch);
+  waiting.emplace(server->waiting(setting.policy));
   is_made = true;
   watch.fail_memory(setting.no_memory_one_in);
   std::vector<std::unique_ptr<KvClient>> clients;

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +25,7 @@
 #include "policy/testing/replay.h"
 #include "rpc/admission.h"
 #include "rpc/client_session.h"
+#include "rpc/frames.h"
 #include "rpc/server_session.h"
 #include "rpc/udp.h"
 #include "runtime/runtime.h"
@@ -32,6 +34,7 @@
 #include "virtual/testing/cores.h"
 #include "virtual/testing/credits.h"
 #include "virtual/testing/each_seed.h"
+#include "virtual/testing/waiting_work.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
 
@@ -41,13 +44,14 @@ namespace {
 using rpc::Ending;
 using testing::LivePolicy;
 using virt::testing::Cores;
+using virt::testing::WaitingWork;
 using virt::testing::Watch;
 
 struct Setting {
   static constexpr uint32_t kFibers = 128;
 
-  Setting(const LivePolicy& policy, Prng& prng)
-      : name(policy.name),
+  Setting(const LivePolicy& live, Prng& prng)
+      : policy(live),
         workers(1u << prng.below(5)),
         clients(1 + prng.below(8)),
         requests(5 + prng.below(60)),
@@ -64,6 +68,9 @@ struct Setting {
       clients = 1 + prng.below(2);
     }
     if (workers > 1 && prng.below(4) == 0) cores = Cores::draw(prng, workers);
+    if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));
+    if (prng.below(2) == 0) in_service = 2 + prng.below(4);
+    impatient = prng.below(2) == 0;
     if (prng.below(3) == 0) {
       faulty = true;
       world.stall_places_one_in = 1u << prng.below(3);
@@ -94,23 +101,28 @@ struct Setting {
   }
 
   std::string describe() const {
-    return name + ", " + std::to_string(workers) + " workers, " + std::to_string(clients) +
+    return policy.name + (", " + std::to_string(workers)) + " workers, " + std::to_string(clients) +
            " clients, " + (udp ? "UDP" : "TCP") + (faulty ? ", faults" : "") +
-           (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") + cores.describe() +
-           ", target " + std::to_string(target.count()) + " ns" +
+           (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") +
+           (impatient ? ", impatient" : "") + cores.describe() +
+           ", target " + std::to_string(target.count()) + " ns, in service " +
+           std::to_string(in_service) +
            (max_fibers < kFibers ? ", fibers " + std::to_string(max_fibers) : "") +
            (no_memory_one_in > 0 ? ", no memory one in " + std::to_string(no_memory_one_in) : "");
   }
 
-  std::string name;
+  LivePolicy policy;
   uint32_t workers;
   uint32_t clients;
   uint32_t requests;
   bool udp;
   bool breaks;  // clients give their sessions up, in different ways
   bool quiet = false;  // one request at a time, with rests
+  bool impatient = false;  // clients say again and again what they have queued
   Cores cores = {};
   Nanos target;
+  Nanos idle_spin = Nanos::micros(50);
+  uint32_t in_service = rpc::kMaxInService;  // of a session
   uint32_t max_fibers = kFibers;
   uint32_t no_memory_one_in = 0;
   bool faulty = false;
@@ -224,10 +236,11 @@ class RpcServer {
     }
     attachment_ = std::make_unique<rpc::AdmissionAttachment>(admission_, *datapath_);
     RuntimeOptions options;
-    options.policy = setting.name;
+    options.policy = setting.policy.name;
     options.workers = setting.workers;
     options.max_fibers = setting.max_fibers;
     options.credits = &admission_;
+    options.idle_spin = setting.idle_spin;
     setting.cores.add_to(options);
     runtime_ = Runtime::create(options, *datapath_, application_).value();
     runtime_->set_server_loop([this, &watch] {
@@ -241,8 +254,9 @@ class RpcServer {
   }
 
   uint16_t port() const { return port_; }
-  // Something has come to the connections of this worker.
-  bool pending(uint32_t worker) { return datapath_->queue({worker}).pending(); }
+  virt::testing::WaitingWork waiting(const LivePolicy& policy) {
+    return {*runtime_, *datapath_, policy};
+  }
   // True = everything in flight was answered.
   bool stop() {
     runtime_->stop();
@@ -270,7 +284,7 @@ class RpcServer {
   static rpc::SessionLimits limits(const Setting& setting) {
     rpc::SessionLimits limits;
     limits.datagrams = setting.udp;
-    limits.in_service = rpc::kMaxInService;
+    limits.in_service = setting.in_service;
     return limits;
   }
 
@@ -380,6 +394,7 @@ class Client final : public rpc::ClientEvents {
   void wait(Nanos limit) {
     const Instant until = now() + limit;
     do {
+      if (setting_.impatient && was_served_ && session_->queued() > 0) ask_again();
       pollfd ready{fd_, POLLIN, 0};
       const timespec time{0, std::max<int64_t>((until - now()).count(), 0)};
       // What it waits for may be on its way, lost, or refused for want of credits.
@@ -389,6 +404,13 @@ class Client final : public rpc::ClientEvents {
       session_->poll(now());
       exchange();
     } while (now() < until);
+  }
+  // While a session has no credit its demand and an offer to it may meet.
+  void ask_again() {
+    std::string frame;
+    const auto queued = static_cast<uint32_t>(session_->queued());
+    rpc::encode(frame, {rpc::Kind::kDemand, number_ + 1, queued, 0, {}});
+    send(frame);
   }
   void receive() {
     char bytes[4096];
@@ -421,6 +443,7 @@ class Client final : public rpc::ClientEvents {
     if (connection_ != nullptr && prng_.below(2) == 0) connection_->reset_at_close();
     close();
     session_->lost();
+    was_served_ = false;
     open();
   }
 
@@ -442,7 +465,9 @@ class Client final : public rpc::ClientEvents {
 // where cores come and go.
 constexpr Nanos kIdleBound = Nanos::micros(300);
 constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
-// How long one worker may beside what has come to its connections.
+// How long one worker may beside a request that any may run; as in virtual_runtime_test.
+constexpr Nanos kWatchdogBound = Nanos::millis(5);
+// The same beside what this worker alone may run.
 constexpr Nanos kOwnBound = Nanos::millis(1);
 constexpr Nanos kStopBound = Nanos::millis(50);
 
@@ -450,6 +475,7 @@ void serve(const Setting& setting, Prng& prng) {
   std::vector<std::unique_ptr<Client>> clients(setting.clients);
   std::atomic<bool> all_made{false};
   std::unique_ptr<RpcServer> server;
+  std::optional<WaitingWork> waiting;
   std::atomic<bool> is_made{false};
   const bool quick = !setting.cores.come_and_go();
   Watch watch({.workers = setting.workers,
@@ -462,12 +488,16 @@ void serve(const Setting& setting, Prng& prng) {
                      }
                      return since;
                    },
-               .any_may_run = {},
-               .bound_of_each = {},
+               .any_may_run = [&] { return quick && is_made && waiting->is_for_all(); },
+               .bound_of_each = kWatchdogBound,
                .has_own_work =
-                   [&](uint32_t worker) { return quick && is_made && server->pending(worker); },
+                   [&](uint32_t worker) {
+                     return quick && is_made && !(setting.udp && setting.faulty) &&
+                            (waiting->has_come(worker) || waiting->is_queued(worker));
+                   },
                .bound_of_own = kOwnBound});
   server = std::make_unique<RpcServer>(setting, watch);
+  waiting.emplace(server->waiting(setting.policy));
   is_made = true;
   watch.fail_memory(setting.no_memory_one_in);
   std::vector<std::thread> threads;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "virtual/testing/compute.h"
 #include "virtual/testing/cores.h"
 #include "virtual/testing/each_seed.h"
+#include "virtual/testing/waiting_work.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
 
@@ -181,6 +183,7 @@ class Service {
 
   void serve() {
     server_.start();
+    waiting_.emplace(*server_.runtime, *server_.datapath, setting_.policy);
     for (uint32_t f = 0; f < setting_.flows; ++f) {
       flows_.push_back({server_.connect(f % setting_.workers), {}, {}});
     }
@@ -231,31 +234,17 @@ class Service {
     rules.bound_of_each = kWatchdogBound;
     rules.bound_of_own = kOwnBound;
     if (quick) rules.has_own_work = [this](uint32_t worker) { return has_own_work(worker); };
-    if (setting_.policy.shares_queues && !setting_.may_be_slow()) {
-      rules.any_may_run = [this] {
-        for (const QueueDepth& queue : server_.runtime->queue_depths()) {
-          if (queue.depth > 0 && is_shared(queue.name)) return true;
-        }
-        return false;
-      };
+    if (!setting_.may_be_slow()) {
+      rules.any_may_run = [this] { return waiting_->is_for_all(); };
     }
     return rules;
   }
 
-  // Only for that worker: what has come to its connections, or waits in a queue of its own.
+  // Only for that worker.
   bool has_own_work(uint32_t worker) {
-    if (server_.datapath->queue({worker}).pending()) return true;
-    if (setting_.policy.own_queues.empty() || setting_.may_be_slow()) return false;
-    for (const QueueDepth& queue : server_.runtime->queue_depths()) {
-      if (queue.depth == 0 || queue.index != worker) continue;
-      const std::vector<std::string>& own = setting_.policy.own_queues;
-      if (std::find(own.begin(), own.end(), queue.name) != own.end()) return true;
-    }
-    return false;
-  }
-
-  static bool is_shared(const std::string& queue) {
-    return queue != "inbox" && queue != "local" && queue != "queue" && queue != "block";
+    if (!waiting_) return false;
+    return waiting_->has_come(worker) ||
+           (!setting_.may_be_slow() && waiting_->is_queued(worker));
   }
 
   uint64_t ended() const { return server_.app.handled() + server_.app.refused(); }
@@ -410,6 +399,7 @@ class Service {
   std::atomic<uint64_t> submitted_{0};
   std::atomic<int64_t> submitted_last_ns_{0};
   std::atomic<bool> lost_some_{false};
+  std::optional<virt::testing::WaitingWork> waiting_;
   std::unique_ptr<Watch> watch_;
 };
 

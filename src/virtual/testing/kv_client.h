@@ -64,7 +64,8 @@ struct Histories {
         const Operation& operation = one.operation;
         text << "\n  client " << client << " at " << one.called.ns() << " to "
              << (one.unknown() ? int64_t{-1} : one.returned.ns()) << ": " << operation.command
-             << " " << operation.argument.substr(0, kMost) << " -> "
+             << " " << operation.argument.substr(0, kMost)
+             << (operation.seen.empty() ? "" : " seen " + operation.seen.substr(0, kMost)) << " -> "
              << operation.reply.substr(0, kMost);
       }
     }

@@ -53,7 +53,8 @@ class Watch {
     std::function<bool()> any_may_run;
     Nanos bound_of_each;
     // True while something waits that this worker alone may run, and for how long it may while the
-    // worker waits. Not asked where there is none.
+    // worker waits. Asked also where nothing waits for the workers: no client waits for what a
+    // connection is to be told unasked.
     std::function<bool(uint32_t worker)> has_own_work;
     Nanos bound_of_own;
   };
@@ -100,10 +101,7 @@ class Watch {
     const Instant work = rules_.work_since();
     const bool idle = work == Instant::never();
     std::this_thread::sleep_for(std::chrono::nanoseconds((idle ? kSeldom : kOften).count()));
-    if (idle || !knows_all()) {
-      kept_since_ = Instant::never();
-      return;
-    }
+    if (!knows_all()) return;
     // Before the looks at the threads: this one may be stalled between them.
     const Instant at = now();
     const Instant quiet = others_stalled_until();
@@ -115,6 +113,10 @@ class Watch {
       all = std::max(all, since);
       one = std::min(one, since);
       if (rules_.has_own_work) look_at_own(thread, at, std::max(since, quiet));
+    }
+    if (idle) {
+      kept_since_ = Instant::never();
+      return;
     }
     if (all < at && at - all > rules_.bound && work == rules_.work_since()) {
       fail("all workers wait while a request waits for them");
