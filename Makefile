@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: fidelity deb sbom coverage soak emulators setup clean
+.PHONY: fidelity deb sbom aarch64 coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -28,6 +28,7 @@ help:
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
+	@echo 'make aarch64   cross-built, tested under an emulator: see docs/HACKING.md'
 	@echo 'make sbom    what the release build consists of, as SPDX: build/rubato.spdx.json'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
@@ -77,6 +78,10 @@ multicore: build
 
 deb: setup
 	@tools/deb.sh
+
+aarch64: build
+	@FULL=1 tools/setup.sh
+	@JOBS=$(JOBS) tools/aarch64.sh $(RUBATO)
 
 sbom: build
 	@python3 tools/sbom.py --build build/release --output build/rubato.spdx.json

@@ -30,8 +30,8 @@ cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 set(RUBATO_TEST_TIMEOUT 60)
 # What a test says of itself are lines; variables would be a sixth of the time it compiles.
 set(RUBATO_TEST_OPTIONS -g1)
-# Sanitizers slow code down by about this factor.
-set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
+# Sanitizers and emulators slow code down by about this factor.
+set(RUBATO_SLOW_TIMEOUT_FACTOR 5)
 
 # Off: every source compiles the headers that it includes, which shows that it includes what it
 # needs. (Only GCC takes a compiled header for targets whose definitions differ.)
@@ -192,8 +192,8 @@ function(_rubato_timeout out wanted)
   if(NOT wanted)
     set(wanted ${RUBATO_TEST_TIMEOUT})
   endif()
-  if(RUBATO_SANITIZE)
-    math(EXPR wanted "${wanted} * ${RUBATO_SANITIZED_TIMEOUT_FACTOR}")
+  if(RUBATO_SANITIZE OR CMAKE_CROSSCOMPILING)
+    math(EXPR wanted "${wanted} * ${RUBATO_SLOW_TIMEOUT_FACTOR}")
   endif()
   set(${out} ${wanted} PARENT_SCOPE)
 endfunction()
