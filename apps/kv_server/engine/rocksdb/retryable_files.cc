@@ -16,7 +16,10 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
+// For a full disk RocksDB would have a thread of its own wait for room, and hang if it is closed
+// meanwhile. As any other error it waits for the engine, which asks to resume every second.
 IOStatus retryable(IOStatus status) {
+  if (status.IsNoSpace()) status = IOStatus::IOError(status.getState());
   if (status.IsIOError() && !status.IsPathNotFound()) status.SetRetryable(true);
   return status;
 }
