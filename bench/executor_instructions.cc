@@ -35,6 +35,11 @@ int yields(void*) {
   return RUBATO_OK;
 }
 
+// Until nothing is to be run.
+inline void run_all(rubato_executor* executor) {
+  while (rubato_executor_run(executor, kLong) == RUBATO_LOOP_MORE) continue;
+}
+
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "executor_instructions: %s\n", what);
   std::exit(1);
@@ -57,13 +62,8 @@ extern "C" {
   }
 }
 
-[[gnu::noinline]] void count_run(rubato_executor* executor) {
-  while (rubato_executor_run(executor, kLong) == RUBATO_LOOP_MORE) continue;
-}
-
-[[gnu::noinline]] void count_yields(rubato_executor* executor) {
-  while (rubato_executor_run(executor, kLong) == RUBATO_LOOP_MORE) continue;
-}
+[[gnu::noinline]] void count_run(rubato_executor* executor) { run_all(executor); }
+[[gnu::noinline]] void count_yields(rubato_executor* executor) { run_all(executor); }
 }
 
 int main(int count, char** arguments) {

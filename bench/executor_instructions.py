@@ -10,31 +10,21 @@ the first batches do not count.
 
 import argparse
 import json
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-TIMEOUT_S = 300
+from instructions import counted, has_valgrind
+
 STEPS = (("push of the queue alone", "count_push", "tasks"),
          ("submission", "count_submit", "tasks"),
          ("from the queue to the end", "count_run", "tasks"),
          ("yield to another task", "count_yields", "yields"))
 
 
-def counted(program, function, batches):
+def within(function, program, batches):
     """Instructions within the function in all, and what the program says it has done."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={Path(folder) / 'out'}",
-             f"--toggle-collect={function}*", program, str(batches)],
-            capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    total = re.search(r"Collected : (\d+)", done.stderr)
-    if done.returncode != 0 or not total:
-        raise RuntimeError(f"{function}: {done.stderr[-500:]}")
-    return int(total.group(1)), json.loads(done.stdout)
+    count, printed = counted([program, batches], (
+        "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--toggle-collect={function}*"))
+    return count, json.loads(printed)
 
 
 def main():
@@ -42,12 +32,11 @@ def main():
     parser.add_argument("program", nargs="?", default="build/release/bench/executor_instructions")
     parser.add_argument("--batches", type=int, default=50)
     args = parser.parse_args()
-    if shutil.which("valgrind") is None:
-        print("SKIP: valgrind is not installed", file=sys.stderr)
+    if not has_valgrind():
         return 77
     for name, function, unit in STEPS:
-        few, few_of = counted(args.program, function, args.batches)
-        many, many_of = counted(args.program, function, 2 * args.batches)
+        few, few_of = within(function, args.program, args.batches)
+        many, many_of = within(function, args.program, 2 * args.batches)
         each = (many - few) / (many_of[unit] - few_of[unit])
         print(f"{name:28}{each:8.1f} instructions", flush=True)
     return 0
