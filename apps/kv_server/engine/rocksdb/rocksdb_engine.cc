@@ -82,17 +82,18 @@ bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored
       later == nullptr
           ? db_->Get(options, family(kData), slice(key), &raw)
           : later->batch.GetFromBatchAndDB(db_.get(), options, family(kData), slice(key), &raw);
-  if (!status.IsNotFound()) {
-    if (!status.ok()) {
-      fail(status);
-      return false;
-    }
-    if (!parse({raw.data(), raw.size()}, out)) return false;
+  if (status.IsNotFound()) return true;
+  if (!status.ok()) {
+    fail(status);
+    return false;
   }
-  if (!out.current.exists) {
-    const auto& creations = creations_[hash_key(key, seed_) % kStripes];
-    out.current.creations = creations.load(std::memory_order_relaxed);
-  }
+  return parse({raw.data(), raw.size()}, out);
+}
+
+bool RocksEngine::load_locked(std::string_view key, uint64_t hash, rocksdb::PinnableSlice& raw,
+                              Stored& out) {
+  if (!load(key, raw, out)) return false;
+  if (!out.current.exists) out.current.creations = creations_[hash % kStripes];
   return true;
 }
 
@@ -177,7 +178,7 @@ Outcome RocksEngine::update(std::string_view key, Updater updater) {
   const StripesLocked locked(*this, {&index, 1});
   rocksdb::PinnableSlice raw;
   Stored stored;
-  if (!load(key, raw, stored)) return Outcome::kFailed;
+  if (!load_locked(key, hash, raw, stored)) return Outcome::kFailed;
   return write_what([&](rocksdb::WriteBatchBase& batch, Delta& delta) {
     return add(batch, key, hash, stored, updater(stored.current), delta);
   });
@@ -215,7 +216,7 @@ Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpd
   std::vector<Current> currents(size);
   std::vector<Change> changes(size);
   for (size_t i = 0; i < size; ++i) {
-    if (!load(keys[i], raw[i], stored[i])) return Outcome::kFailed;
+    if (!load_locked(keys[i], hashes[i], raw[i], stored[i])) return Outcome::kFailed;
     currents[i] = stored[i].current;
   }
   updater(currents, changes);
@@ -285,7 +286,7 @@ void RocksEngine::add_put(rocksdb::WriteBatchBase& batch, std::string_view key, 
   const rocksdb::Slice value_parts[2] = {header, slice(written.value)};
   batch.Put(family(kData), rocksdb::SliceParts(&key_slice, 1),
             rocksdb::SliceParts(value_parts, 2)).PermitUncheckedError();
-  if (!old.current.exists) creations_[hash % kStripes].fetch_add(1, std::memory_order_relaxed);
+  if (!old.current.exists) ++creations_[hash % kStripes];
   if (!old.is_there) {
     batch.Put(family(kOrder), ordered_key(hash, key), "").PermitUncheckedError();
     ++delta.keys;
@@ -350,9 +351,8 @@ std::string RocksEngine::note_error(const rocksdb::Status& status) {
   return text;
 }
 
-// After a failed write RocksDB takes no more writes until it is asked to resume, but that it tries
-// itself after a full disk: then it has no more to do when asked. That it has resumed is said here
-// alone. Its 7.8 may never return from that: a flush that fails as it syncs a log leaves its
+// After a failed write RocksDB takes no more writes until it is asked to resume, and nobody else
+// asks. Its 7.8 may never return from that: a flush that fails as it syncs a log leaves its
 // memtables marked as being flushed, and resuming waits for them. Then writes are refused until a
 // restart, but no worker hangs.
 void RocksEngine::try_to_resume() {

@@ -152,6 +152,8 @@ class RocksEngine final : public Engine {
   uint64_t memory_bytes() const;
   Together* together() const;
   bool load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out);
+  // The same under the lock of the key's stripe, with what may only be read there.
+  bool load_locked(std::string_view key, uint64_t hash, rocksdb::PinnableSlice& raw, Stored& out);
   std::unique_ptr<rocksdb::Iterator> order(const rocksdb::ReadOptions& options) const;
   bool parse(std::string_view record, Stored& out);
   bool may_have_expired() const;
@@ -203,7 +205,7 @@ class RocksEngine final : public Engine {
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   std::array<std::mutex, kStripes> stripes_;
-  std::array<std::atomic<uint64_t>, kStripes> creations_{};  // of keys of a stripe, under its lock
+  std::array<uint64_t, kStripes> creations_{};  // of keys of a stripe, under its lock
 
   std::thread counter_;
   std::mutex counter_lock_;  // guards the joining of counter_
