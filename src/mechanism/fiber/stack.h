@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/limits.h"
 
@@ -95,7 +96,8 @@ class StackPool {
   Stack* carve();
   size_t stride_bytes() const;
   uint32_t carved() const;
-  size_t touched_bytes(uint32_t index, unsigned char* residency) const;
+  bool look_at_pages(uint32_t index, std::vector<unsigned char>& residency) const;
+  size_t touched_bytes(uint32_t index, std::vector<unsigned char>& residency) const;
   void attach(StackCache& cache);
   void detach(StackCache& cache);
   // Fills `list` with up to `wanted` stacks and returns their number.
