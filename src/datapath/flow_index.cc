@@ -35,12 +35,13 @@ bool FlowIndex::close_larger(const StreamFlow& asking) {
   for (Shard& shard : shards_) {
     const std::lock_guard lock(shard.mutex);
     for (const auto& [id, flow] : shard.flows) {
-      if (flow->half_sent_bytes() <= bytes || flow->doomed()) continue;
-      bytes = flow->half_sent_bytes();
+      const size_t has = flow->half_sent_bytes();
+      if (has <= bytes || flow->doomed()) continue;
+      bytes = has;
       largest = id;
     }
   }
-  return bytes > asking.half_sent_bytes() && largest != 0 && close(largest);
+  return largest != 0 && close(largest);
 }
 
 bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {
