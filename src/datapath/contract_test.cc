@@ -280,12 +280,16 @@ TEST_P(DatapathContract, too_much_unframed_input_closes_the_flow) {
 // The two tests below: so much that the larger request fits, and beside it half of the smaller one.
 constexpr uint64_t kShortOfMemory = 350'000;
 
-TEST_P(DatapathContract, short_of_memory_the_largest_half_sent_request_gives_way) {
-  MemoryAccount account;
+FixtureOptions short_of_memory(MemoryAccount& account) {
   account.set_limit(kShortOfMemory);
   FixtureOptions options;
   options.limits.memory = &account;
-  auto b = fixture(options);
+  return options;
+}
+
+TEST_P(DatapathContract, short_of_memory_the_largest_half_sent_request_gives_way) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
   auto larger = b->connect();
   ASSERT_TRUE(larger->send(std::string(200'000, 'x')));
   ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().input_bytes == 200'000; }));
@@ -303,10 +307,7 @@ TEST_P(DatapathContract, short_of_memory_the_largest_half_sent_request_gives_way
 
 TEST_P(DatapathContract, short_of_memory_a_request_that_is_complete_does_not_give_way) {
   MemoryAccount account;
-  account.set_limit(kShortOfMemory);
-  FixtureOptions options;
-  options.limits.memory = &account;
-  auto b = fixture(options);
+  auto b = fixture(short_of_memory(account));
   auto larger = b->connect();
   ASSERT_TRUE(larger->send(std::string(200'000, 'x') + "\n"));
   Request* const request = b->next();

@@ -85,6 +85,14 @@ class Model {
   size_t acknowledged_ = 0;
 };
 
+EngineOptions options_with(TurnedClock& clock) {
+  EngineOptions options;
+  options.dir = kDir;
+  options.clock = &clock;
+  options.hash_seed = 1;
+  return options;
+}
+
 // In a thread, which after some failures does not end: false then.
 bool resume(Engine& engine, TurnedClock& clock) {
   clock.advance(2000);
@@ -177,9 +185,6 @@ class Simulation {
  public:
   explicit Simulation(uint64_t seed)
       : prng_(seed), disk_(std::make_shared<SimulatedDisk>(prng_.next())) {
-    options_.dir = kDir;
-    options_.clock = &clock_;
-    options_.hash_seed = 1;
     options_.durability = prng_.below(2) == 0 ? Durability::kSync : Durability::kAsync;
     const uint32_t writers = prng_.below(4) == 0 ? 3 : 1;
     for (uint32_t i = 0; i < writers; ++i) writers_.emplace_back(static_cast<int>(i), prng_.next());
@@ -375,7 +380,7 @@ class Simulation {
 
   Prng prng_;
   TurnedClock clock_;
-  EngineOptions options_;
+  EngineOptions options_ = options_with(clock_);
   std::shared_ptr<SimulatedDisk> disk_;
   std::vector<Writer> writers_;
   bool clean_ = false;  // the last stop was in order
@@ -391,11 +396,9 @@ TEST(RocksSimulation, a_write_that_failed_is_not_done_by_a_restart_after_a_later
     SCOPED_TRACE("RUBATO_SEED=" + std::to_string(seed));
     const auto disk = std::make_shared<SimulatedDisk>(seed);
     TurnedClock clock;
-    EngineOptions options;
-    options.dir = kDir;
-    options.clock = &clock;
-    options.hash_seed = 1;
-    const auto open = [&] { return RocksEngine::open(options, {disk, kWriteBufferBytes}); };
+    const auto open = [&] {
+      return RocksEngine::open(options_with(clock), {disk, kWriteBufferBytes});
+    };
     auto opened = open();
     ASSERT_TRUE(opened.ok()) << opened.error();
     std::unique_ptr<Engine> engine = std::move(opened).value();
@@ -425,10 +428,10 @@ TEST(RocksSimulation, a_log_whose_sync_failed_is_no_damage_after_a_power_cut) {
     SCOPED_TRACE("the power goes at change " + std::to_string(power_off_at));
     const auto disk = std::make_shared<SimulatedDisk>(power_off_at);
     TurnedClock clock;
-    EngineOptions options;
-    options.dir = kDir;
-    options.clock = &clock;
-    auto opened = RocksEngine::open(options, {disk, kWriteBufferBytes});
+    const auto open = [&] {
+      return RocksEngine::open(options_with(clock), {disk, kWriteBufferBytes});
+    };
+    auto opened = open();
     ASSERT_TRUE(opened.ok()) << opened.error();
     std::unique_ptr<Engine> engine = std::move(opened).value();
     ASSERT_EQ(engine->set("kept", "1"), Outcome::kDone);
@@ -441,7 +444,7 @@ TEST(RocksSimulation, a_log_whose_sync_failed_is_no_damage_after_a_power_cut) {
     disk->power_off();
     engine.reset();
     disk->power_on();
-    opened = RocksEngine::open(options, {disk, kWriteBufferBytes});
+    opened = open();
     EXPECT_TRUE(opened.ok()) << opened.error();
     if (opened.ok()) {
       EXPECT_EQ((*opened)->get("kept", [](std::string_view) {}), Outcome::kDone);
