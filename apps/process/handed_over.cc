@@ -32,13 +32,13 @@ int option_of(int fd, int name) {
   return ::getsockopt(fd, SOL_SOCKET, name, &value, &length) == 0 ? value : -1;
 }
 
+}  // namespace
+
 bool is_tcp_listener(int fd) {
   const int family = option_of(fd, SO_DOMAIN);
   return (family == AF_INET || family == AF_INET6) && option_of(fd, SO_TYPE) == SOCK_STREAM &&
          option_of(fd, SO_ACCEPTCONN) == 1;
 }
-
-}  // namespace
 
 Result<std::vector<int>> handed_over_listeners() {
   const bool mine = number_in("LISTEN_PID") == ::getpid();

@@ -15,4 +15,6 @@ namespace rubato {
 // if one is no listening TCP socket. Main thread, at start, once.
 Result<std::vector<int>> handed_over_listeners();
 
+bool is_tcp_listener(int fd);
+
 }  // namespace rubato

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "base/log.h"
 #include "mechanism/cpu/cgroup.h"
@@ -88,6 +89,15 @@ void log_end(const ServingOptions& options, bool drained) {
            options.stop_note.empty() ? "stopped" : "stopped; " + options.stop_note);
 }
 
+// Of those that record.
+Status finish(TrafficRecorder* traffic, RequestRecorder* requests) {
+  Status recorded = Done{};
+  if (traffic != nullptr) recorded = traffic->finish();
+  if (!recorded.ok() || requests == nullptr) return recorded;
+  recorded = requests->finish();
+  return recorded.ok() ? recorded : Error{"record: " + recorded.error()};
+}
+
 }  // namespace
 
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
@@ -134,6 +144,10 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     return Error{fits.error()};
   }
   announce(options, exporter.get(), agent.get());
+  std::jthread handing_over;
+  if (options.handover != nullptr) {
+    handing_over = options.handover->serve([&stopping = **signals] { stopping.stop(); });
+  }
   log_line(LogLevel::kInfo, LogEvent::kStart, "started",
            {{"pid", ::getpid()},
             {"version", options.version},
@@ -148,13 +162,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   if (options.best_effort != nullptr) options.best_effort->end();
   (*housekeeper)->end();
   log_end(options, drained);
-  if (recorder != nullptr) {
-    if (Status recorded = recorder->finish(); !recorded.ok()) return Error{recorded.error()};
-  }
-  if (options.requests != nullptr) {
-    if (Status recorded = options.requests->finish(); !recorded.ok()) {
-      return Error{"record: " + recorded.error()};
-    }
+  if (Status recorded = finish(recorder.get(), options.requests); !recorded.ok()) {
+    return Error{recorded.error()};
   }
   return drained ? 0 : 1;
 }

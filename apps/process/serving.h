@@ -14,6 +14,7 @@
 #include "metrics/open_metrics.h"
 #include "process/best_effort.h"
 #include "process/descriptors.h"
+#include "process/handover.h"
 #include "process/request_recorder.h"
 #include "process/traffic_recorder.h"
 #include "runtime/exposition.h"
@@ -42,6 +43,8 @@ struct ServingOptions {
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;
+  // Where the next server gets the listeners; null = nowhere. Outlives the call.
+  Handover* handover = nullptr;
   // Loads the configuration again and logs what becomes of it, on another thread; may be null.
   std::function<void()> reload;
   // For the operator, at the start and when the server has stopped; empty = nothing.
@@ -53,10 +56,10 @@ struct ServingOptions {
   std::function<void(OpenMetrics&)> more_metrics;
 };
 
-// Runs until SIGTERM or SIGINT, then drains; a second signal exits at once with status 1. SIGHUP
-// reloads, SIGUSR1 logs what the server does (process/housekeeper.h). Returns the exit status: 0 =
-// all requests in flight were answered. Fails if the metrics port is in use, and if the profile
-// cannot be written, at the start or at the end.
+// Runs until SIGTERM, SIGINT or a handover, then drains; a second signal exits at once with status
+// 1. SIGHUP reloads, SIGUSR1 logs what the server does (process/housekeeper.h). Returns the exit
+// status: 0 = all requests in flight were answered. Fails if the metrics port is in use, and if the
+// profile cannot be written, at the start or at the end.
 Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath, const ServingOptions& options);
 
 }  // namespace rubato

@@ -115,6 +115,11 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   add_record_options(command, options);
   command.add_existing_file("--config", options.config_file,
                             "TOML file with these options as keys; SIGHUP reads it again");
+  command.add_text("--handover", options.handover,
+                   "Unix socket at which the next process of this server, started with the same "
+                   "PATH, takes the listeners over; this one then drains and ends, and no "
+                   "connection is refused meanwhile")
+      .placeholder("PATH");
   command.add_flag("--check-config", options.check_config,
                    "Check the options, wherever they come from, and exit: 0, or 2 with a line");
   command.add_flag("--print-config", options.print_config,
@@ -132,6 +137,9 @@ Status finish_serve_options(CommandLine& command, ServeOptions& o) {
     return fits;
   }
   use_ports(o);
+  if (command.given("--handover") && o.handover.empty()) {
+    return Error{"--handover: takes the path of a Unix socket"};
+  }
   return resolve_recording(command, o);
 }
 

@@ -30,6 +30,7 @@ struct ServeOptions {
   std::string config_file;
   bool check_config = false;
   bool print_config = false;
+  std::string handover;  // where listeners go from one process to the next; empty = nowhere
   Nanos profile_for;  // 0 = until the server stops
   RequestRecordingOptions requests;
   bool recording = true;  // with a file for requests: from the start

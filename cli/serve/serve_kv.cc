@@ -40,6 +40,7 @@ struct KvCommand final : ServeProgram {
   const char* name() const override { return "kv"; }
   void declare(CommandLine& command) override;
   Status check() override;
+  Ports ports() const override;
   std::unique_ptr<ServeProgram> another() const override { return std::make_unique<KvCommand>(); }
   int serve(Reloader& reloader) override;
 
@@ -161,13 +162,16 @@ std::string announcement(const KvCommand& command, const TcpDatapath& datapath) 
   return text;
 }
 
+ServeProgram::Ports KvCommand::ports() const {
+  const int plain = static_cast<int>(options().server.port);
+  return {{"--port", plain == 0 && tls.has_port() ? -1 : plain},
+          {"--memcached-port", memcached_port},
+          {"--rpc-port", rpc_port},
+          {"--tls-port", tls.port}};
+}
+
 Status check_ports(const KvCommand& command) {
-  const std::array<std::pair<const char*, int>, 4> ports{{
-      {"--port", static_cast<int>(command.options().server.port)},
-      {"--memcached-port", command.memcached_port},
-      {"--rpc-port", command.rpc_port},
-      {"--tls-port", command.tls.port},
-  }};
+  const ServeProgram::Ports ports = command.ports();
   for (size_t i = 0; i < ports.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (ports[i].second <= 0 || ports[i].second != ports[j].second) continue;

@@ -15,6 +15,7 @@
 #include "datapath/loopback.h"
 #include "datapath/tcp_socket.h"
 #include "process/handed_over.h"
+#include "process/handover.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
 
@@ -52,6 +53,66 @@ Status open_log(const LogOptions& log) {
   return opened.ok() ? opened : Error{"--log-file: " + opened.error()};
 }
 
+Status use_handed_over(ServeOptions& options) {
+  auto handed_over = handed_over_listeners();
+  if (!handed_over.ok()) return Error{handed_over.error()};
+  if (!handed_over->empty() && !options.handover.empty()) {
+    return Error{"--handover: the service manager keeps the listeners already (LISTEN_FDS)"};
+  }
+  options.tcp.handed_over = std::move(*handed_over);
+  return Done{};
+}
+
+Status check_handover(const ServeProgram& program) {
+  const ServeOptions& options = program.options();
+  if (options.handover.empty()) return Done{};
+  ServeProgram::Ports ports = program.ports();
+  ports.emplace_back("--metrics-port", options.server.metrics_port);
+  ports.emplace_back("--agent-port", options.server.agent_port);
+  for (const auto& [option, port] : ports) {
+    if (port == 0) return Error{std::string(option) + ": takes a port, not 0, with --handover"};
+  }
+  return Done{};
+}
+
+// All listeners of the program: those of the server before, and new ones.
+Status take_over(ServeProgram& program, Handover& handover) {
+  ServeOptions& options = program.options();
+  const auto take = [&](const std::string& bind, int port) {
+    return handover.listener(bind, static_cast<uint16_t>(port), options.tcp.backlog);
+  };
+  for (const auto& [option, port] : program.ports()) {
+    if (port < 0) continue;
+    Result<int> listener = take(options.server.bind, port);
+    if (!listener.ok()) return Error{listener.error()};
+    options.tcp.handed_over.push_back(*listener);
+  }
+  ServingOptions& serving = options.serving;
+  if (serving.metrics_port > 0) {
+    Result<int> listener = take(serving.metrics_bind, serving.metrics_port);
+    if (!listener.ok()) return Error{"metrics port: " + listener.error()};
+    serving.metrics_listener = *listener;
+  }
+  if (serving.agent_port > 0) {
+    Result<int> listener = take(serving.agent_bind, serving.agent_port);
+    if (!listener.ok()) return Error{"agent port: " + listener.error()};
+    serving.agent_listener = *listener;
+  }
+  serving.handover = &handover;
+  const Status listens = handover.listen();
+  return listens.ok() ? listens : Error{"--handover: " + listens.error()};
+}
+
+// Ends the server before if there is one, so that no option may be wrong that can be checked.
+// Null: there is no handover. Fails with one line.
+Result<std::unique_ptr<Handover>> open_handover(const ServeOptions& options) {
+  if (options.handover.empty()) return std::unique_ptr<Handover>();
+  if (Status fits = check_runtime(options); !fits.ok()) return Error{fits.error()};
+  auto opened = Handover::open(options.handover);
+  if (!opened.ok()) return Error{"--handover: " + opened.error()};
+  return opened;
+}
+
 // The one on that port, which is no longer the datapath's; -1 = none.
 int take_listener(std::vector<int>& handed_over, int port) {
   const auto found = std::find_if(handed_over.begin(), handed_over.end(), [port](int listener) {
@@ -67,7 +128,8 @@ int take_listener(std::vector<int>& handed_over, int port) {
 
 Status load_options(CommandLine& command, ServeProgram& program) {
   Status loaded = finish_serve_options(command, program.options());
-  return loaded.ok() ? program.check() : loaded;
+  if (loaded.ok()) loaded = program.check();
+  return loaded.ok() ? check_handover(program) : loaded;
 }
 
 void reload_scheduler(Reloader& reloader, Runtime& runtime) {
@@ -120,12 +182,18 @@ int run_program(CommandLine& command, ServeProgram& program) {
   if (Status opened = open_log(options.log); !opened.ok()) {
     return refuse(program, kBadArguments, opened.error());
   }
-  auto handed_over = handed_over_listeners();
-  if (!handed_over.ok()) return refuse(program, kBadArguments, handed_over.error());
-  options.tcp.handed_over = std::move(*handed_over);
+  if (Status used = use_handed_over(options); !used.ok()) {
+    return refuse(program, kBadArguments, used.error());
+  }
   ServingOptions& serving = options.serving;
   serving.metrics_listener = take_listener(options.tcp.handed_over, serving.metrics_port);
   serving.agent_listener = take_listener(options.tcp.handed_over, serving.agent_port);
+  auto handover = open_handover(options);
+  if (!handover.ok()) return refuse(program, kBadArguments, handover.error());
+  if (*handover != nullptr) {
+    const Status taken = take_over(program, **handover);
+    if (!taken.ok()) return refuse(program, kFailed, taken.error());
+  }
   Reloader reloader(command, given, program);
   options.serving.reload = [&reloader] { reloader.reload(); };
   return program.serve(reloader);

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "cli/serve/reload.h"
 #include "cli/serve/serve_flags.h"
@@ -25,6 +27,9 @@ class ServeProgram {
   virtual void declare(CommandLine& command) = 0;
   // After the parse: checks what can be checked without starting anything. Fails with one line.
   virtual Status check() = 0;
+  // The ports of its clients, by their options ("--port"), as far as they are TCP; -1 = none.
+  using Ports = std::vector<std::pair<const char*, int>>;
+  virtual Ports ports() const = 0;
   // A program whose options have their defaults.
   virtual std::unique_ptr<ServeProgram> another() const = 0;
   // Serves, and returns the exit status. Tells `reloader` which options it can change meanwhile.

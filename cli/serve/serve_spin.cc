@@ -27,6 +27,7 @@ class SpinCommand final : public ServeProgram {
   const char* name() const override { return "spin"; }
   void declare(CommandLine& command) override;
   Status check() override;
+  Ports ports() const override { return {{"--port", static_cast<int>(options().server.port)}}; }
   std::unique_ptr<ServeProgram> another() const override { return std::make_unique<SpinCommand>(); }
   int serve(Reloader& reloader) override;
 
@@ -105,6 +106,9 @@ Status SpinCommand::check() {
   RuntimeOptions& runtime = options().runtime;
   if (rpc_.spoken() && runtime.refuses_late()) {
     return Error{"--overload: --rpc takes credits, with --target-delay"};
+  }
+  if (rpc_.over_udp() && !options().handover.empty()) {
+    return Error{"--handover: is for TCP, not for --rpc udp"};
   }
   if (rpc_.spoken()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());

@@ -22,10 +22,7 @@ std::atomic<int> g_notified{-1};
 constexpr unsigned kGraceSeconds = 1;
 
 // Only calls that are safe in a signal handler: Runtime::stop says that it is.
-// The code that was interrupted may be about to look at errno.
-void on_signal(int) {
-  if (g_signals.fetch_add(1) > 0) _exit(1);
-  const int interrupted = errno;
+void begin_stop() {
   if (Runtime* runtime = g_runtime.load()) {
     alarm(static_cast<unsigned>(runtime->settings().drain_limit().seconds() + 1) + kGraceSeconds);
     runtime->stop();
@@ -34,6 +31,13 @@ void on_signal(int) {
   if (const int notified = g_notified.load(); notified >= 0) {
     static_cast<void>(!write(notified, &kOnce, sizeof kOnce));
   }
+}
+
+// The code that was interrupted may be about to look at errno.
+void on_signal(int) {
+  if (g_signals.fetch_add(1) > 0) _exit(1);
+  const int interrupted = errno;
+  begin_stop();
   errno = interrupted;
 }
 
@@ -66,6 +70,8 @@ Result<std::unique_ptr<StopSignals>> StopSignals::install(Runtime& runtime, int 
   g_notified.store(notified);
   return std::unique_ptr<StopSignals>(new StopSignals());
 }
+
+void StopSignals::stop() const { begin_stop(); }
 
 StopSignals::StopSignals() {
   struct sigaction action {};

@@ -24,6 +24,8 @@ class StopSignals {
   static Result<std::unique_ptr<StopSignals>> install(Runtime& runtime, int notified = -1);
   // Restores the earlier actions of the signals.
   ~StopSignals();
+  // As a first signal does, which may still come. Any thread.
+  void stop() const;
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
