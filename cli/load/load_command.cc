@@ -17,6 +17,7 @@
 #include "load/generator.h"
 #include "load/preload.h"
 #include "mechanism/cpu/pin.h"
+#include "tls/tls_client.h"
 
 namespace rubato::cli {
 namespace {
@@ -45,6 +46,9 @@ struct Settings {
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
   bool rpc_given = false;
+  bool tls = false, tls_given = false;
+  TlsClientFiles tls_files;
+  std::unique_ptr<TlsConnector> tls_connector;
 };
 
 std::string verb_help() {
@@ -170,6 +174,29 @@ void add_rpc_options(CommandLine& command, Settings& s) {
   add_rpc_expire(command, s.options.rpc_expire).marks(s.rpc_given);
 }
 
+// The names are those of redis-benchmark.
+void add_tls_options(CommandLine& command, Settings& s) {
+  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for TCP");
+  command.add_text("--cacert", s.tls_files.ca_cert_file,
+                   "Certificates in PEM form of the authorities that may have signed the server's; "
+                   "default: those of the machine")
+      .placeholder("FILE")
+      .marks(s.tls_given);
+  command.add_text("--cert", s.tls_files.cert_file,
+                   "Certificate to show to the server, in PEM form, with the chain behind it")
+      .placeholder("FILE")
+      .marks(s.tls_given);
+  command.add_text("--key", s.tls_files.key_file,
+                   "Private key of that certificate in PEM form, not encrypted")
+      .placeholder("FILE")
+      .marks(s.tls_given);
+  command.add_text("--sni", s.tls_files.server_name,
+                   "Name that the server's certificate has; default: the host of --target")
+      .placeholder("HOST")
+      .marks(s.tls_given);
+  command.add_flag("--insecure", s.tls_files.insecure, "Take any certificate of the server");
+}
+
 void add_output_options(CommandLine& command, Settings& s) {
   command.add_text("--json", s.json_file, "Write the report as JSON; - is stdout")
       .placeholder("FILE");
@@ -223,6 +250,26 @@ void check_rpc(const Settings& s) {
   if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
 }
 
+void open_tls(Settings& s) {
+  if (!s.tls) {
+    if (s.tls_given || s.tls_files.insecure) {
+      bad_value("--cacert, --cert, --key, --sni, --insecure", "need --tls");
+    }
+    return;
+  }
+  if (s.options.target.protocol == load::Protocol::kRpcUdp) {
+    bad_value("--tls", "is for TCP, not for UDP");
+  }
+  if (s.tls_files.server_name.empty()) s.tls_files.server_name = s.options.target.host;
+  auto opened = open_tls_client(s.tls_files);
+  if (!opened.ok()) {
+    const size_t name = opened.error().find(": ");
+    bad_value("--" + opened.error().substr(0, name), opened.error().substr(name + 2));
+  }
+  s.tls_connector = std::move(*opened);
+  s.options.tls = s.tls_connector.get();
+}
+
 // The checks that need several options together.
 void check(Settings& s) {
   if (s.warmup_given) s.options.warmup = s.warmup;
@@ -236,10 +283,11 @@ void check(Settings& s) {
   if (!spin && !s.workload.empty()) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
   }
-  if (s.load_keys && s.options.target.protocol != Protocol::kResp) {
+  if (s.load_keys && s.options.target.protocol != load::Protocol::kResp) {
     bad_value("--load-keys", "is for resp:// targets");
   }
   check_rpc(s);
+  open_tls(s);
   if (s.mix.empty()) s.mix = kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
 }
@@ -289,6 +337,7 @@ void describe_run(const Settings& s, RunReport& report) {
     settings.emplace_back("value_size_bytes", std::to_string(s.shape.value_size_bytes));
     settings.emplace_back("scan_limit", std::to_string(s.shape.scan_limit));
   }
+  if (s.tls) settings.emplace_back("tls", "on");
   if (s.pinned) settings.emplace_back("cpu", std::to_string(s.cpu));
   for (const auto& [key, value] : s.notes) {
     if (key == "policy") {
@@ -306,7 +355,7 @@ int run_load(Settings& s) {
   const std::unique_ptr<RequestSource> source = make_source(s);
   if (s.load_keys) {
     const PreloadPlan plan = plan_preload(s.mix, s.shape);
-    if (Status done = preload(s.options.target, s.options.password, plan); !done) {
+    if (Status done = preload(s.options, plan); !done) {
       return fail(done.error().c_str());
     }
   }
@@ -329,6 +378,7 @@ void add_load(CommandLine& command) {
   add_schedule_options(command, *settings);
   add_request_options(command, *settings);
   add_rpc_options(command, *settings);
+  add_tls_options(command, *settings);
   add_output_options(command, *settings);
   command.action([settings] { return run_load(*settings); });
 }

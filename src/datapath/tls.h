@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS as connections see it: TlsSession, the server's end of TLS on one connected socket, and
-// TlsContext, which makes sessions. src/tls implements both; nothing here knows the library that
-// does the work, so programs without TLS do not link it.
+// TLS as connections see it: TlsSession, one end of TLS on one connected socket; TlsContext, which
+// makes those of a server; TlsConnector, which makes those of a client. src/tls implements them;
+// nothing here knows the library that does the work, so programs without TLS do not link it.
 //
 // A session belongs to its connection and has one user at a time: the connection's owner. It does
 // not own the socket, which must outlive its use.
@@ -32,6 +32,8 @@ class TlsSession {
   virtual bool established() const = 0;
   // No byte will come any more; the next receive says why.
   virtual bool over() const = 0;
+  // Why the connection broke, in OpenSSL's words; empty = it has not.
+  virtual const char* failure() const = 0;
   // Tells the peer that no byte will follow, as far as the socket takes that at once.
   virtual void say_goodbye() = 0;
 };
@@ -51,6 +53,15 @@ class TlsContext {
   virtual std::unique_ptr<TlsSession> accept(int socket, MemoryAccount* account) = 0;
   // Any thread.
   virtual TlsStats stats() const = 0;
+};
+
+class TlsConnector {
+ public:
+  virtual ~TlsConnector() = default;
+
+  // A session with the server at the other end of a connected, non-blocking socket, or of one that
+  // is about to be. Null: there is no memory. Any thread.
+  virtual std::unique_ptr<TlsSession> connect(int socket) = 0;
 };
 
 }  // namespace rubato

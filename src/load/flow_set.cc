@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "load/request_source.h"
 #include "mechanism/clock/clock.h"
@@ -29,12 +30,13 @@ Outstanding OutstandingFifo::pop() {
   return first;
 }
 
-FlowSet::FlowSet(Endpoint endpoint, std::string password, FlowEvents& events)
+FlowSet::FlowSet(Endpoint endpoint, const LoadOptions& options, FlowEvents& events)
     : endpoint_(std::move(endpoint)),
+      tls_(options.tls),
       events_(events),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       buffer_(std::make_unique<char[]>(kReceiveBytes)) {
-  if (!password.empty()) append_command(auth_, {"AUTH", password});
+  if (!options.password.empty()) append_command(auth_, {"AUTH", options.password});
 }
 
 FlowSet::~FlowSet() = default;
@@ -44,9 +46,9 @@ Status FlowSet::open_all(uint32_t count) {
   if (!epoll_.open()) return Error{std::string("cannot create an epoll: ") + std::strerror(errno)};
   flows_.resize(count);
   for (uint32_t i = 0; i < count; ++i) {
-    Result<Fd> fd = connect_now(endpoint_, kConnectTimeout);
-    if (!fd) return Error{fd.error()};
-    flows_[i].fd = std::move(*fd);
+    Result<Channel> channel = connect_channel(endpoint_, tls_, kConnectTimeout);
+    if (!channel) return Error{channel.error()};
+    flows_[i].channel = std::move(*channel);
     if (!watch(i, true))
       return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
     ready(i);
@@ -61,7 +63,7 @@ bool FlowSet::watch(uint32_t index, bool add) {
   if (flow.state == State::kConnecting || !flow.unsent.empty()) event.events |= EPOLLOUT;
   event.data.u32 = index;
   const int operation = add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  return ::epoll_ctl(epoll_.get(), operation, flow.fd.get(), &event) == 0;
+  return ::epoll_ctl(epoll_.get(), operation, flow.channel.fd(), &event) == 0;
 }
 
 void FlowSet::set_idle(uint32_t index) {
@@ -112,7 +114,7 @@ void FlowSet::send(uint32_t index, std::string_view bytes, const Outstanding& re
     flow.unsent.append(bytes);
     return;
   }
-  const ssize_t sent = ::send(flow.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  const ssize_t sent = flow.channel.send(bytes);
   if (sent == static_cast<ssize_t>(bytes.size())) return;
   // A dead connection shows up in the next poll, which then accounts for the request.
   if (sent < 0 && !would_block()) return;
@@ -122,7 +124,7 @@ void FlowSet::send(uint32_t index, std::string_view bytes, const Outstanding& re
 
 void FlowSet::flush(uint32_t index) {
   Flow& flow = flows_[index];
-  const ssize_t sent = ::send(flow.fd.get(), flow.unsent.data(), flow.unsent.size(), MSG_NOSIGNAL);
+  const ssize_t sent = flow.channel.send(flow.unsent);
   if (sent < 0) {
     if (!would_block()) close_flow(index);
     return;
@@ -135,7 +137,10 @@ void FlowSet::close_flow(uint32_t index) {
   Flow& flow = flows_[index];
   if (flow.state == State::kReady) events_.on_closed();
   unset_idle(index);
-  flow.fd.reset();
+  if (!flow.channel.failure().empty()) {
+    last_notice_ = "TLS: " + std::string(flow.channel.failure());
+  }
+  flow.channel.close();
   flow.state = State::kDown;
   flow.parser = ReplyParser();
   flow.unsent.clear();
@@ -158,17 +163,16 @@ void FlowSet::reconnect_due(Instant now) {
     Flow& flow = flows_[i];
     if (flow.state != State::kDown || flow.retry_at > now) continue;
     --down_;
-    flow.fd = begin_connect(endpoint_);
+    flow.channel = Channel(begin_connect(endpoint_), tls_);
     flow.state = State::kConnecting;
-    if (!flow.fd.open() || !watch(i, true)) close_flow(i);
+    if (!flow.channel.open() || !watch(i, true)) close_flow(i);
   }
 }
 
 void FlowSet::connected(uint32_t index) {
-  if (connect_error(flows_[index].fd.get()) != 0) {
-    close_flow(index);
-    return;
-  }
+  Result<bool> stands = flows_[index].channel.stands();
+  if (!stands) return close_flow(index);
+  if (!*stands) return;
   ready(index);
   if (flows_[index].state == State::kReady) watch(index, false);
 }
@@ -209,17 +213,23 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
 // Receives one bounded piece: the reply of a scan, a megabyte perhaps, must not keep this thread
 // from sending the requests that fall due meanwhile. The rest stays readable for the next poll().
 void FlowSet::receive(uint32_t index) {
-  const ssize_t got = ::recv(flows_[index].fd.get(), buffer_.get(), kReceiveBytes, 0);
-  if (got == 0 || (got < 0 && !would_block())) {
-    close_flow(index);
-    return;
-  }
+  Channel& channel = flows_[index].channel;
+  const ssize_t got = channel.receive(buffer_.get(), kReceiveBytes);
+  if (got == 0 || (got < 0 && !would_block())) return close_flow(index);
+  if (channel.holds_more()) unread_.push_back(index);
   if (got > 0) consume(index, buffer_.get(), static_cast<size_t>(got), rubato::now());
+}
+
+void FlowSet::receive_rest() {
+  for (const uint32_t index : std::exchange(unread_, {})) {
+    if (flows_[index].state == State::kReady && flows_[index].channel.holds_more()) receive(index);
+  }
 }
 
 Status FlowSet::poll(Instant now) {
   now_ = now;
   if (down_ > 0) reconnect_due(now);
+  if (!unread_.empty()) receive_rest();
   std::array<epoll_event, kEventsPerPoll> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerPoll, 0);
   for (int i = 0; i < count && fatal_.empty(); ++i) {

@@ -12,9 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "load/channel.h"
 #include "load/flows.h"
+#include "load/options.h"
 #include "load/reply_parser.h"
-#include "load/socket.h"
 
 namespace rubato::load {
 
@@ -35,7 +36,7 @@ class OutstandingFifo {
 
 class FlowSet final : public Flows {
  public:
-  FlowSet(Endpoint endpoint, std::string password, FlowEvents& events);
+  FlowSet(Endpoint endpoint, const LoadOptions& options, FlowEvents& events);
   FlowSet(const FlowSet&) = delete;
   FlowSet& operator=(const FlowSet&) = delete;
   ~FlowSet() override;
@@ -45,14 +46,16 @@ class FlowSet final : public Flows {
   uint32_t pick_any(Prng& prng) const override;
   void send(uint32_t flow, std::string_view bytes, const Outstanding& request) override;
   Status poll(Instant now) override;
-  void wait(Nanos limit) const override { nap_until_readable(epoll_, limit); }
+  void wait(Nanos limit) const override {
+    if (unread_.empty()) nap_until_readable(epoll_, limit);
+  }
   uint64_t outstanding() const override { return outstanding_; }
   void abandon() override;
 
  private:
   enum class State : uint8_t { kConnecting, kReady, kDown };
   struct Flow {
-    Fd fd;
+    Channel channel;
     State state = State::kDown;
     ReplyParser parser;
     OutstandingFifo waiting;
@@ -71,6 +74,7 @@ class FlowSet final : public Flows {
   void reconnect_due(Instant now);
   void connected(uint32_t index);
   void receive(uint32_t index);
+  void receive_rest();
   void consume(uint32_t index, const char* data, size_t size, Instant at);
   void take_reply(Flow& flow, Instant at);
 
@@ -78,10 +82,12 @@ class FlowSet final : public Flows {
   static constexpr int kEventsPerPoll = 64;
 
   Endpoint endpoint_;
+  TlsConnector* const tls_;
   std::string auth_;  // the AUTH command, or empty
   FlowEvents& events_;
   Fd epoll_;
   std::vector<Flow> flows_;
+  std::vector<uint32_t> unread_;  // flows whose channel holds bytes that epoll does not tell of
   std::vector<uint32_t> idle_;  // indexes of idle flows, in no order
   std::unique_ptr<char[]> buffer_;
   uint64_t outstanding_ = 0;

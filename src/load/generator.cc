@@ -18,9 +18,10 @@ namespace {
 constexpr int kSendsPerTurn = 32;  // then look for replies
 constexpr uint64_t kMostCounted = 10'000'000;
 
-std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const std::string& password,
+std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const LoadOptions& options,
                                   FlowEvents& events) {
-  return std::make_unique<FlowSet>(endpoint, password, events);
+  if (speaks_rpc(options.target)) return make_rpc_flows(endpoint, options, events);
+  return std::make_unique<FlowSet>(endpoint, options, events);
 }
 
 }  // namespace
@@ -144,8 +145,7 @@ void Generator::nap(Nanos now) {
 Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   Result<Endpoint> endpoint = resolve(options_.target);
   if (!endpoint) return Error{endpoint.error()};
-  flows_ = speaks_rpc(options_.target) ? make_rpc_flows(*endpoint, options_, *this)
-                                       : make_flows(*endpoint, options_.password, *this);
+  flows_ = make_flows(*endpoint, options_, *this);
   const uint32_t flows = closed_loop() ? options_.closed_clients : options_.flows;
   if (Status opened = flows_->open_all(flows); !opened) return Error{opened.error()};
 

@@ -249,13 +249,19 @@ TEST(Generator, the_warm_up_is_left_out_and_the_timeline_is_not) {
   EXPECT_GE(outcomes.report.value().timeline.size(), 3u);
 }
 
+LoadOptions options_for(const FakeServer& server) {
+  LoadOptions options;
+  options.target = server.target();
+  return options;
+}
+
 TEST(Preload, sets_every_key_and_fills_what_the_mix_reads) {
   FakeServer server;
   const KvShape shape{.keys = 1234, .value_size_bytes = 10, .scan_limit = 50};
   const PreloadPlan plan = plan_preload("get:1,lrange/70:1, smembers:1", shape);
   EXPECT_EQ(plan.list_items, 70u);
   EXPECT_EQ(plan.set_members, 50u);
-  ASSERT_TRUE(preload(server.target(), "", plan).ok());
+  ASSERT_TRUE(preload(options_for(server), plan).ok());
   EXPECT_EQ(server.commands(), 1234u + 1 + 70 + 1 + 50);
 }
 
@@ -263,7 +269,7 @@ TEST(Preload, stops_at_the_first_error) {
   FakeScript script;
   script.reply = [](uint64_t) { return "-ERR read only\r\n"; };
   FakeServer server(script);
-  const Status done = preload(server.target(), "", plan_preload("get:1", KvShape{}));
+  const Status done = preload(options_for(server), plan_preload("get:1", KvShape{}));
   ASSERT_FALSE(done.ok());
   EXPECT_NE(done.error().find("read only"), std::string::npos);
 }

@@ -11,6 +11,10 @@
 #include "base/time.h"
 #include "load/target.h"
 
+namespace rubato {
+class TlsConnector;
+}
+
 namespace rubato::load {
 
 // The connection that a request of an open-loop run goes on.
@@ -35,6 +39,7 @@ struct LoadOptions {
   Pick pick = Pick::kIdle;
   uint32_t closed_clients = 0;  // > 0: closed loop with that many clients instead
   std::string password;
+  TlsConnector* tls = nullptr;  // outlives the run; null = connections without TLS
   uint32_t rpc_queue = 16;                 // rpc: requests that a session queues for credit
   Nanos rpc_expire = Nanos::millis(10);    // rpc: queued requests expire after this; zero = never
   bool timeline = false;  // keep figures per 100 ms

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 
+#include "load/channel.h"
 #include "load/flow_set.h"
 #include "load/reply_parser.h"
-#include "load/socket.h"
 
 namespace rubato::load {
 namespace {
@@ -19,7 +20,7 @@ constexpr Nanos kStallTimeout = Nanos::seconds(30);
 // One connection on which batches of commands are sent and their replies awaited.
 class Pipeline {
  public:
-  explicit Pipeline(Fd fd) : fd_(std::move(fd)) {}
+  explicit Pipeline(Channel channel) : channel_(std::move(channel)) {}
 
   Status add(std::initializer_list<std::string_view> args) {
     append_command(batch_, args);
@@ -28,7 +29,7 @@ class Pipeline {
   }
 
   Status finish() {
-    if (!send_all(fd_.get(), batch_, kStallTimeout)) return lost();
+    if (!send_all(channel_, batch_, kStallTimeout)) return lost();
     batch_.clear();
     while (commands_ > 0) {
       if (Status read = read_some(); !read) return read;
@@ -37,11 +38,16 @@ class Pipeline {
   }
 
  private:
-  static Error lost() { return {"loading the keys: the server closed the connection or stalled"}; }
+  Error lost() const {
+    const std::string_view tls = channel_.failure();
+    const std::string why = tls.empty() ? "" : " (TLS: " + std::string(tls) + ")";
+    return {"loading the keys: the server closed the connection or stalled" + why};
+  }
 
   Status read_some() {
-    if (!wait_readable(fd_.get(), kStallTimeout)) return lost();
-    const ssize_t got = ::recv(fd_.get(), buffer_.data(), buffer_.size(), 0);
+    if (!channel_.holds_more() && !wait_readable(channel_.fd(), kStallTimeout)) return lost();
+    const ssize_t got = channel_.receive(buffer_.data(), buffer_.size());
+    if (got < 0 && errno == EAGAIN) return Done{};
     if (got <= 0) return lost();
     for (size_t at = 0; at < static_cast<size_t>(got);) {
       size_t used = 0;
@@ -59,7 +65,7 @@ class Pipeline {
     return Done{};
   }
 
-  Fd fd_;
+  Channel channel_;
   std::string batch_;
   uint64_t commands_ = 0;
   ReplyParser parser_;
@@ -99,14 +105,14 @@ PreloadPlan plan_preload(std::string_view mix, const KvShape& shape) {
           items_of(mix, "smembers", shape.scan_limit)};
 }
 
-Status preload(const Target& target, const std::string& password, const PreloadPlan& plan) {
-  Result<Endpoint> endpoint = resolve(target);
+Status preload(const LoadOptions& options, const PreloadPlan& plan) {
+  Result<Endpoint> endpoint = resolve(options.target);
   if (!endpoint) return Error{endpoint.error()};
-  Result<Fd> fd = connect_now(*endpoint, kConnectTimeout);
-  if (!fd) return Error{fd.error()};
-  Pipeline pipeline(std::move(*fd));
-  if (!password.empty()) {
-    if (Status done = pipeline.add({"AUTH", password}); !done) return done;
+  Result<Channel> channel = connect_channel(*endpoint, options.tls, kConnectTimeout);
+  if (!channel) return Error{channel.error()};
+  Pipeline pipeline(std::move(*channel));
+  if (!options.password.empty()) {
+    if (Status done = pipeline.add({"AUTH", options.password}); !done) return done;
   }
   const std::string value(plan.shape.value_size_bytes, 'v');
   for (uint64_t i = 0; i < plan.shape.keys; ++i) {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "load/options.h"
 #include "load/request_source.h"
-#include "load/target.h"
 
 namespace rubato::load {
 
@@ -22,7 +22,8 @@ struct PreloadPlan {
 // The plan that serves `mix` (not checked here).
 PreloadPlan plan_preload(std::string_view mix, const KvShape& shape);
 
-// Fails with one line at the first error reply of the server or when the connection breaks.
-Status preload(const Target& target, const std::string& password, const PreloadPlan& plan);
+// Of the options it takes the target, the password and TLS. Fails with one line at the first error
+// reply of the server or when the connection breaks.
+Status preload(const LoadOptions& options, const PreloadPlan& plan);
 
 }  // namespace rubato::load

@@ -104,7 +104,10 @@ TEST_F(RedisTest, answers_every_verb_that_redis_has_without_an_error) {
   const std::string mix =
       "get:9,set:9,incr:2,del:1,exists:1,ping:1,mget:2,mset:1,scan:1,keys:1,lrange:1,"
       "smembers:1,eval/1000:1";
-  ASSERT_TRUE(preload(target_, kPassword, plan_preload(mix, shape_)).ok());
+  LoadOptions options;
+  options.target = target_;
+  options.password = kPassword;
+  ASSERT_TRUE(preload(options, plan_preload(mix, shape_)).ok());
   const Result<RunReport> report = run(mix, kPassword);
   ASSERT_TRUE(report.ok()) << report.error();
   EXPECT_EQ(report.value().errors + report.value().refused + report.value().lost, 0u);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "load/channel.h"
 #include "load/reply_parser.h"
 #include "mechanism/clock/clock.h"
 #include "rpc/client_session.h"
@@ -27,6 +28,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
  public:
   RpcFlows(Endpoint endpoint, const LoadOptions& options, FlowEvents& events)
       : endpoint_(std::move(endpoint)),
+        tls_(options.tls),
         events_(events),
         epoll_(::epoll_create1(EPOLL_CLOEXEC)),
         buffer_(std::make_unique<char[]>(kReceiveBytes)) {
@@ -55,7 +57,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
  private:
   enum class State : uint8_t { kConnecting, kReady, kDown };
   struct Flow {
-    Fd fd;
+    Channel channel;
     std::unique_ptr<rpc::ClientSession> session;
     std::string unsent;  // bytes for which the socket had no room
     State state = State::kDown;
@@ -71,6 +73,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   };
 
   void on_end(const Ended& ended) override;
+  Result<Channel> datagram_channel() const;
   Status await_welcome();
   void on_answer(const Outstanding& request, std::string_view body);
   void set_idle(uint32_t index);
@@ -90,6 +93,7 @@ class RpcFlows final : public Flows, private rpc::ClientEvents {
   static constexpr uint32_t kLooksPerPoll = 64;  // at sessions whose time may have passed
 
   Endpoint endpoint_;
+  TlsConnector* const tls_;
   FlowEvents& events_;
   Fd epoll_;
   rpc::ClientOptions client_;
@@ -116,10 +120,11 @@ Status RpcFlows::open_all(uint32_t count) {
     rpc::ClientOptions options = client_;
     options.session = i + 1;
     flow.session = std::make_unique<rpc::ClientSession>(options, static_cast<ClientEvents&>(*this));
-    Result<Fd> fd = client_.datagrams ? connect_datagrams(endpoint_)
-                                      : connect_now(endpoint_, kConnectTimeout);
-    if (!fd) return Error{fd.error()};
-    flow.fd = std::move(*fd);
+    Result<Channel> channel = client_.datagrams
+                                  ? datagram_channel()
+                                  : connect_channel(endpoint_, tls_, kConnectTimeout);
+    if (!channel) return Error{channel.error()};
+    flow.channel = std::move(*channel);
     flow.state = State::kReady;
     if (!watch(i, true))
       return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
@@ -127,6 +132,12 @@ Status RpcFlows::open_all(uint32_t count) {
     set_idle(i);
   }
   return await_welcome();
+}
+
+Result<Channel> RpcFlows::datagram_channel() const {
+  Result<Fd> socket = connect_datagrams(endpoint_);
+  if (!socket) return Error{socket.error()};
+  return Channel(std::move(*socket), nullptr);
 }
 
 // Waits until the first flow is welcomed. A server of another protocol may take the bytes and never
@@ -171,7 +182,8 @@ bool RpcFlows::watch(uint32_t index, bool add) {
   event.events = EPOLLIN;
   if (flow.state == State::kConnecting || !flow.unsent.empty()) event.events |= EPOLLOUT;
   event.data.u32 = index;
-  return ::epoll_ctl(epoll_.get(), add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, flow.fd.get(), &event) == 0;
+  return ::epoll_ctl(epoll_.get(), add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, flow.channel.fd(),
+                     &event) == 0;
 }
 
 void RpcFlows::send(uint32_t index, std::string_view bytes, const Outstanding& request) {
@@ -230,8 +242,7 @@ bool RpcFlows::push_out(Flow& flow) {
       }
     }
     if (flow.unsent.empty()) return true;
-    const ssize_t sent = ::send(flow.fd.get(), flow.unsent.data(), flow.unsent.size(),
-                                MSG_NOSIGNAL);
+    const ssize_t sent = flow.channel.send(flow.unsent);
     if (sent < 0) return would_block();
     flow.unsent.erase(0, static_cast<size_t>(sent));
   }
@@ -240,22 +251,27 @@ bool RpcFlows::push_out(Flow& flow) {
 void RpcFlows::receive(uint32_t index) {
   Flow& flow = flows_[index];
   // Each call takes one datagram; the next poll reports any others.
-  const ssize_t got = ::recv(flow.fd.get(), buffer_.get(), kReceiveBytes, 0);
-  if (got < 0 && would_block()) return;
-  if (got <= 0) return close(index);
-  now_ = rubato::now();
-  const Status good = flow.session->receive({buffer_.get(), static_cast<size_t>(got)}, now_);
-  if (!good.ok()) {
-    last_error_ = good.error();
-    return close(index);
-  }
-  push(index);
+  do {
+    const ssize_t got = flow.channel.receive(buffer_.get(), kReceiveBytes);
+    if (got < 0 && would_block()) return;
+    if (got <= 0) return close(index);
+    now_ = rubato::now();
+    const Status good = flow.session->receive({buffer_.get(), static_cast<size_t>(got)}, now_);
+    if (!good.ok()) {
+      last_error_ = good.error();
+      return close(index);
+    }
+    push(index);
+  } while (flow.state == State::kReady && flow.channel.holds_more());
 }
 
 void RpcFlows::close(uint32_t index) {
   Flow& flow = flows_[index];
   if (flow.state == State::kReady) events_.on_closed();
-  flow.fd.reset();
+  if (!flow.channel.failure().empty()) {
+    last_error_ = "TLS: " + std::string(flow.channel.failure());
+  }
+  flow.channel.close();
   flow.unsent.clear();
   flow.state = State::kDown;
   flow.session->lost();
@@ -267,15 +283,15 @@ void RpcFlows::close(uint32_t index) {
 bool RpcFlows::connect(uint32_t index) {
   Flow& flow = flows_[index];
   if (client_.datagrams) {
-    Result<Fd> fd = connect_datagrams(endpoint_);
-    if (!fd) return false;
-    flow.fd = std::move(*fd);
+    Result<Channel> channel = datagram_channel();
+    if (!channel) return false;
+    flow.channel = std::move(*channel);
     flow.state = State::kReady;
   } else {
-    flow.fd = begin_connect(endpoint_);
+    flow.channel = Channel(begin_connect(endpoint_), tls_);
     flow.state = State::kConnecting;
   }
-  return flow.fd.open() && watch(index, true);
+  return flow.channel.open() && watch(index, true);
 }
 
 // Handles the passing of time: requests expire, answers are overdue, a connection is tried again.
@@ -295,10 +311,9 @@ Status RpcFlows::poll(Instant now) {
     const uint32_t index = event.data.u32;
     Flow& flow = flows_[index];
     if (flow.state == State::kConnecting) {
-      if (connect_error(flow.fd.get()) != 0) {
-        close(index);
-        continue;
-      }
+      Result<bool> stands = flow.channel.stands();
+      if (!stands) close(index);
+      if (!stands || !*stands) continue;
       flow.state = State::kReady;
       watch(index, false);
     }

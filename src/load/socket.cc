@@ -106,21 +106,8 @@ Result<Fd> connect_now(const Endpoint& endpoint, Nanos timeout) {
   return fd;
 }
 
-bool send_all(int fd, std::string_view bytes, Nanos timeout) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_for(fd, POLLOUT, timeout)) return false;
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
-
 bool wait_readable(int fd, Nanos timeout) { return wait_for(fd, POLLIN, timeout); }
+bool wait_writable(int fd, Nanos timeout) { return wait_for(fd, POLLOUT, timeout); }
 
 void nap_until_readable(const Fd& fd, Nanos limit) {
   if (limit <= Nanos()) return;

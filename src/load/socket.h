@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/result.h"
@@ -55,12 +54,10 @@ Result<Fd> connect_datagrams(const Endpoint& endpoint);
 Fd begin_connect(const Endpoint& endpoint);
 int connect_error(int fd);
 
-// Sends all of `bytes` on a non-blocking socket, waiting for room. False if the peer went away or
-// took no byte for `timeout`.
-bool send_all(int fd, std::string_view bytes, Nanos timeout);
-
-// Waits until there are bytes to read, or the end of the stream. False after `timeout`.
+// Waits until there are bytes to read, or the end of the stream, or room to write. False after
+// `timeout`.
 bool wait_readable(int fd, Nanos timeout);
+bool wait_writable(int fd, Nanos timeout);
 
 // The same to the microsecond, for callers that check the socket themselves afterwards.
 void nap_until_readable(const Fd& fd, Nanos limit);

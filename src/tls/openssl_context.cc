@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The TlsServer by OpenSSL: TLS 1.2 and 1.3. Clients may
-// resume sessions by tickets, which a reload makes worthless, as it does the old certificates.
+// The TlsServer and the TlsConnector by OpenSSL: TLS 1.2 and 1.3. Clients of the server may resume
+// sessions by tickets, which a reload makes worthless, as it does the old certificates.
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -13,6 +13,7 @@
 
 #include "datapath/tcp_socket.h"
 #include "tls/openssl_session.h"
+#include "tls/tls_client.h"
 #include "tls/tls_server.h"
 
 namespace rubato {
@@ -36,8 +37,8 @@ Status check_file(const char* option, const std::string& file, const char* what)
 // Nobody is there to type a passphrase.
 int no_passphrase(char*, int, int, void*) { return -1; }
 
-ContextPtr make_context() {
-  ContextPtr context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+ContextPtr make_context(const SSL_METHOD* end) {
+  ContextPtr context(SSL_CTX_new(end), SSL_CTX_free);
   SSL_CTX* const c = context.get();
   if (c == nullptr) return nullptr;
   // The end of a connection without a goodbye is an end like that of plain TCP.
@@ -53,30 +54,30 @@ ContextPtr make_context() {
   return context;
 }
 
-Status use_certificate(SSL_CTX* context, const TlsFiles& files) {
-  if (Status file = check_file("tls_cert_file", files.cert_file, "a certificate in PEM form");
-      !file.ok()) {
-    return file;
-  }
-  if (Status file = check_file("tls_key_file", files.key_file, "a private key in PEM form");
-      !file.ok()) {
-    return file;
-  }
-  if (SSL_CTX_use_certificate_chain_file(context, files.cert_file.c_str()) != 1) {
-    return about("tls_cert_file", "'" + files.cert_file + "' holds no certificate in PEM form");
+// The names of the options for a certificate and its key.
+struct CredentialOptions {
+  const char* cert;
+  const char* key;
+};
+
+Status use_certificate(SSL_CTX* context, const std::string& cert_file, const std::string& key_file,
+                       CredentialOptions options) {
+  Status file = check_file(options.cert, cert_file, "a certificate in PEM form");
+  if (file.ok()) file = check_file(options.key, key_file, "a private key in PEM form");
+  if (!file.ok()) return file;
+  if (SSL_CTX_use_certificate_chain_file(context, cert_file.c_str()) != 1) {
+    return about(options.cert, "'" + cert_file + "' holds no certificate in PEM form");
   }
   ERR_clear_error();
-  if (SSL_CTX_use_PrivateKey_file(context, files.key_file.c_str(), SSL_FILETYPE_PEM) == 1) {
-    return Done{};
-  }
+  if (SSL_CTX_use_PrivateKey_file(context, key_file.c_str(), SSL_FILETYPE_PEM) == 1) return Done{};
   const unsigned long error = ERR_peek_error();
   const bool misfit =
       ERR_GET_LIB(error) == ERR_LIB_X509 && (ERR_GET_REASON(error) == X509_R_KEY_VALUES_MISMATCH ||
                                              ERR_GET_REASON(error) == X509_R_KEY_TYPE_MISMATCH);
-  return about("tls_key_file",
-               misfit ? "the key in '" + files.key_file + "' is not that of the certificate in '" +
-                            files.cert_file + "'"
-                      : "'" + files.key_file + "' holds no unencrypted private key in PEM form");
+  return about(options.key,
+               misfit ? "the key in '" + key_file + "' is not that of the certificate in '" +
+                            cert_file + "'"
+                      : "'" + key_file + "' holds no unencrypted private key in PEM form");
 }
 
 Status use_authorities(SSL_CTX* context, const TlsFiles& files) {
@@ -117,9 +118,10 @@ Status use_ciphers(SSL_CTX* context, const TlsFiles& files) {
 }
 
 Result<ContextPtr> load(const TlsFiles& files) {
-  ContextPtr context = make_context();
+  ContextPtr context = make_context(TLS_server_method());
   if (context == nullptr) return about("tls_port", "OpenSSL cannot be set up");
-  Status used = use_certificate(context.get(), files);
+  Status used = use_certificate(context.get(), files.cert_file, files.key_file,
+                                {"tls_cert_file", "tls_key_file"});
   if (used.ok()) used = use_authorities(context.get(), files);
   if (used.ok()) used = use_ciphers(context.get(), files);
   ERR_clear_error();
@@ -161,7 +163,54 @@ class OpenSslServer final : public TlsServer {
   TlsCounters counters_;
 };
 
+// Without a file for them, the authorities are those of the machine.
+Status trust(SSL_CTX* context, const TlsClientFiles& files) {
+  if (files.insecure) return Done{};
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  const std::string& file = files.ca_cert_file;
+  if (file.empty()) {
+    SSL_CTX_set_default_verify_paths(context);
+    return Done{};
+  }
+  Status readable = check_file("cacert", file, "certificates");
+  if (!readable.ok() || SSL_CTX_load_verify_file(context, file.c_str()) == 1) return readable;
+  return about("cacert", "'" + file + "' holds no certificate in PEM form");
+}
+
+class OpenSslConnector final : public TlsConnector {
+ public:
+  OpenSslConnector(ContextPtr context, std::string name, bool verify)
+      : context_(std::move(context)), name_(std::move(name)), verify_(verify) {}
+
+  std::unique_ptr<TlsSession> connect(int socket) override {
+    auto session = OpenSslSession::open(*context_, socket, nullptr, counters_,
+                                        OpenSslSession::End::kClient);
+    if (session == nullptr || !session->expect(name_, verify_)) return nullptr;
+    return session;
+  }
+
+ private:
+  const ContextPtr context_;
+  const std::string name_;
+  const bool verify_;
+  TlsCounters counters_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<TlsConnector>> open_tls_client(const TlsClientFiles& files) {
+  ContextPtr context = make_context(TLS_client_method());
+  if (context == nullptr) return about("tls", "OpenSSL cannot be set up");
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  Status used = trust(context.get(), files);
+  if (used.ok() && !(files.cert_file.empty() && files.key_file.empty())) {
+    used = use_certificate(context.get(), files.cert_file, files.key_file, {"cert", "key"});
+  }
+  ERR_clear_error();
+  if (!used.ok()) return Error{used.error()};
+  return std::unique_ptr<TlsConnector>(
+      std::make_unique<OpenSslConnector>(std::move(context), files.server_name, !files.insecure));
+}
 
 Result<std::unique_ptr<TlsServer>> open_tls(const TlsFiles& files) {
   Result<ContextPtr> loaded = load(files);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tls/openssl_session.h"
 
+#include <arpa/inet.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,13 +16,19 @@ namespace {
 
 bool is_to_wait(int problem) { return problem == EAGAIN || problem == EWOULDBLOCK; }
 
-// Of the error that OpenSSL met first; its texts live as long as the process.
-const char* reason_of_failure() {
-  const char* const reason = ERR_reason_error_string(ERR_peek_error());
-  return reason != nullptr ? reason : "the client went away";
-}
-
 }  // namespace
+
+// Of the error that OpenSSL met first; its texts live as long as the process. What is wrong with
+// the server's certificate is for the client.
+const char* OpenSslSession::reason_of_failure() const {
+  const long verified = SSL_get_verify_result(ssl_.get());
+  if (SSL_is_server(ssl_.get()) == 0 && verified != X509_V_OK) {
+    return X509_verify_cert_error_string(verified);
+  }
+  const char* const reason = ERR_reason_error_string(ERR_peek_error());
+  if (reason != nullptr) return reason;
+  return SSL_is_server(ssl_.get()) == 0 ? "the server went away" : "the client went away";
+}
 
 int OpenSslSession::read_wire(BIO* bio, char* to, int room) {
   auto& wire = *static_cast<Wire*>(BIO_get_data(bio));
@@ -67,14 +75,14 @@ BIO_METHOD* OpenSslSession::wire_method() {
 
 std::unique_ptr<OpenSslSession> OpenSslSession::open(SSL_CTX& context, int socket,
                                                      MemoryAccount* account,
-                                                     TlsCounters& counters) {
+                                                     TlsCounters& counters, End end) {
   MemoryShare memory(account);
   if (!memory.resize(kBytes)) return nullptr;
   std::unique_ptr<OpenSslSession> session(new OpenSslSession(std::move(memory), counters));
-  return session->attach(context, socket) ? std::move(session) : nullptr;
+  return session->attach(context, socket, end) ? std::move(session) : nullptr;
 }
 
-bool OpenSslSession::attach(SSL_CTX& context, int socket) {
+bool OpenSslSession::attach(SSL_CTX& context, int socket, End end) {
   wire_.socket = socket;
   ssl_.reset(SSL_new(&context));
   BIO* const bio = ssl_ != nullptr ? BIO_new(wire_method()) : nullptr;
@@ -82,8 +90,24 @@ bool OpenSslSession::attach(SSL_CTX& context, int socket) {
   BIO_set_data(bio, &wire_);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
-  SSL_set_accept_state(ssl_.get());
+  if (end == End::kServer) {
+    SSL_set_accept_state(ssl_.get());
+  } else {
+    SSL_set_connect_state(ssl_.get());
+  }
   return true;
+}
+
+// Names of servers are told to them, addresses are not (RFC 6066, section 3).
+bool OpenSslSession::expect(const std::string& name, bool verify) {
+  SSL* const ssl = ssl_.get();
+  X509_VERIFY_PARAM* const checks = SSL_get0_param(ssl);
+  in6_addr unused{};
+  const bool is_address = ::inet_pton(AF_INET, name.c_str(), &unused) == 1 ||
+                          ::inet_pton(AF_INET6, name.c_str(), &unused) == 1;
+  if (is_address) return !verify || X509_VERIFY_PARAM_set1_ip_asc(checks, name.c_str()) == 1;
+  return SSL_set_tlsext_host_name(ssl, name.c_str()) == 1 &&
+         (!verify || X509_VERIFY_PARAM_set1_host(checks, name.c_str(), 0) == 1);
 }
 
 OpenSslSession::~OpenSslSession() {
@@ -111,9 +135,8 @@ Transfer::State OpenSslSession::failed_with(int result) {
   over_ = true;
   if (error == SSL_ERROR_ZERO_RETURN && established_) return Transfer::State::kEnd;
   broken_ = true;
-  if (!established_) {
-    counters_.last_failure.store(reason_of_failure(), std::memory_order_relaxed);
-  }
+  failure_ = reason_of_failure();
+  if (!established_) counters_.last_failure.store(failure_, std::memory_order_relaxed);
   return Transfer::State::kBroken;
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 
 #include "datapath/tls.h"
 
@@ -35,9 +36,14 @@ class OpenSslSession final : public TlsSession {
   // The memory of an idle connection, about; buffers of a record come and go.
   static constexpr size_t kBytes = size_t{20} * 1024;
 
+  enum class End : uint8_t { kServer, kClient };
+
   // Null if there is no memory. `counters` outlives the session.
   static std::unique_ptr<OpenSslSession> open(SSL_CTX& context, int socket, MemoryAccount* account,
-                                              TlsCounters& counters);
+                                              TlsCounters& counters, End end = End::kServer);
+  // Before the first byte, at the client's end: the server must have a certificate for that name
+  // or address, if `verify`, and is told the name. False: there is no memory.
+  bool expect(const std::string& name, bool verify);
   // A session that ends without a handshake counts as failed.
   ~OpenSslSession() override;
 
@@ -45,6 +51,7 @@ class OpenSslSession final : public TlsSession {
   Transfer transmit(std::string_view bytes) override;
   bool established() const override { return established_; }
   bool over() const override { return over_; }
+  const char* failure() const override { return failure_; }
   void say_goodbye() override;
 
  private:
@@ -58,7 +65,8 @@ class OpenSslSession final : public TlsSession {
 
   OpenSslSession(MemoryShare memory, TlsCounters& counters)
       : memory_(std::move(memory)), counters_(counters) {}
-  bool attach(SSL_CTX& context, int socket);
+  bool attach(SSL_CTX& context, int socket, End end);
+  const char* reason_of_failure() const;
   void begin(Instant* dated);
   void note_handshake();
   Transfer::State failed_with(int result);
@@ -76,6 +84,7 @@ class OpenSslSession final : public TlsSession {
   bool established_ = false;
   bool over_ = false;
   bool broken_ = false;  // OpenSSL may not be called any more
+  const char* failure_ = "";
 };
 
 }  // namespace rubato

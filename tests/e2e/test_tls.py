@@ -2,6 +2,7 @@
 """TLS on the ports of `serve kv`: RESP, Rubato RPC and the metrics; certificates of both sides and
 their reload; clients that break the rules. The certificates are made by the openssl command."""
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import unittest
 import urllib.request
 
 from rpc_wire import PATIENT, patient_client, rpc
-from server import PATIENCE_S, Client, ReplyError, Server, encode, refused
+from server import BINARY, PATIENCE_S, Client, ReplyError, Server, encode, refused
 from waiting import eventually
 
 MIB = 1 << 20
@@ -391,6 +392,80 @@ class Reload(Case):
                     self.assertRegex(said, rf"error reload: {name}: .*; everything stays as it was")
                     self.assertEqual(said.count("\n"), 1)
                 self.assertEqual(self.client(server).serial(), 100)
+
+
+class Load(Case):
+    """`rubato load --tls`, under the names of redis-benchmark's options."""
+
+    def load(self, port, *args, scheme="resp"):
+        return subprocess.run(
+            [BINARY, "load", "--target", f"{scheme}://127.0.0.1:{port}", "--tls", "--rate", "300",
+             "--duration", "0.3", "--warmup", "0", "--flows", "4", "--keys", "100", "--json", "-",
+             *args], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+    def trusts(self):
+        return ("--cacert", self.authority.cert("ca"))
+
+    def shows(self, name="client"):
+        return ("--cert", self.authority.cert(name), "--key", self.authority.key(name))
+
+    def check_served(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout[done.stdout.index("{"):])
+        self.assertGreater(report["requests"], 0)
+        self.assertEqual((report["errors"], report["lost"], report["refused"]), (0, 0, 0))
+
+    def check_refused(self, done, line, status):
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertIn(line, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_keys_are_loaded_and_large_replies_come_whole(self):
+        server = self.serve()
+        self.check_served(self.load(server.port, *self.trusts(), "--load-keys", "--value-size",
+                                    "20000", "--mix", "get:9,set:1,range/30:1"))
+        self.assertEqual(server.failed(), 0)
+        self.check_served(self.load(server.port, *self.trusts(), "--sni", "localhost", "--nap"))
+
+    def test_rpc_has_it_too(self):
+        server = self.serve("--rpc-port", "0", "--tls-rpc", "yes")
+        port = server.wait_for(r"RPC with TLS on \S+:(\d+)\n")
+        self.check_served(self.load(port, *self.trusts(), "--mix", "set:1", scheme="rpc+kv"))
+
+    def test_a_certificate_that_is_asked_for_is_shown(self):
+        server = self.serve(clients="yes")
+        self.check_served(self.load(server.port, *self.trusts(), *self.shows()))
+        self.check_refused(self.load(server.port, *self.trusts()),
+                           "TLS: tlsv13 alert certificate required", 1)
+
+    def test_a_server_that_is_not_the_right_one_is_refused_in_one_line(self):
+        server = self.serve()
+        with tempfile.TemporaryDirectory() as folder:
+            other = Authority(folder)
+            self.check_refused(self.load(server.port, "--cacert", other.cert("ca")),
+                               f"cannot connect to 127.0.0.1:{server.port}: TLS: "
+                               "unable to get local issuer certificate", 1)
+        self.check_refused(self.load(server.port), "TLS: ", 1)
+        self.check_refused(self.load(server.port, *self.trusts(), "--sni", "other.example"),
+                           "hostname mismatch", 1)
+        self.check_served(self.load(server.port, "--insecure", "--sni", "other.example"))
+
+    def test_a_port_without_tls_is_told(self):
+        with Server() as plain:
+            self.check_refused(self.load(plain.port, "--insecure"), "TLS: ", 1)
+
+    def test_options_that_do_not_fit_are_one_line(self):
+        key = self.authority.key("client")
+        missing = os.path.join(self.folder.name, "missing")
+        for args, line in ((("--cacert", missing), "--cacert: cannot read"),
+                           (("--cacert", key), "--cacert: '" + key + "' holds no certificate"),
+                           (("--cert", self.authority.cert("client")), "--key: takes"),
+                           (("--cert", self.authority.cert("server"), "--key", key),
+                            "--key: the key in")):
+            self.check_refused(self.load(1, *args), line, 2)
+        self.check_refused(self.load(1, scheme="rpc+udp"), "--tls: is for TCP", 2)
+        status, output = refused("load", "--target", "resp://127.0.0.1:1", "--insecure")
+        self.assertEqual((status, "need --tls" in output), (2, True), output)
 
 
 class Options(Case):

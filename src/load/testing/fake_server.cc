@@ -53,12 +53,12 @@ void FakeServer::serve() {
 void FakeServer::accept_one() {
   Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const int number = fd.get();
-  if (fd.open()) connections_[number].fd = std::move(fd);
+  if (fd.open()) connections_[number].channel = Channel(std::move(fd), nullptr);
 }
 
 bool FakeServer::serve_connection(Connection& connection) {
   std::array<char, 65536> buffer;
-  const ssize_t got = ::recv(connection.fd.get(), buffer.data(), buffer.size(), 0);
+  const ssize_t got = connection.channel.receive(buffer.data(), buffer.size());
   if (got <= 0) return false;
   // A command has the form of a reply that is an array.
   for (size_t at = 0; at < static_cast<size_t>(got);) {
@@ -76,7 +76,7 @@ bool FakeServer::answer(Connection& connection) {
   const uint64_t index = commands_.fetch_add(1);
   if (index == script_.stall_at) ::usleep(static_cast<useconds_t>(script_.stall.count() / 1000));
   if (index == script_.close_at) return false;
-  return send_all(connection.fd.get(), script_.reply(index), Nanos::seconds(5));
+  return send_all(connection.channel, script_.reply(index), Nanos::seconds(5));
 }
 
 }  // namespace rubato::load

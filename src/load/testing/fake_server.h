@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/time.h"
+#include "load/channel.h"
 #include "load/options.h"
 #include "load/reply_parser.h"
 #include "load/socket.h"
@@ -39,7 +40,7 @@ class FakeServer {
 
  private:
   struct Connection {
-    Fd fd;
+    Channel channel;
     ReplyParser parser;
   };
 
