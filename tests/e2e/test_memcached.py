@@ -186,7 +186,7 @@ class Memcached(unittest.TestCase):
         self.expect(b"md k C1\r\nmd k q\r\nmd k q\r\nmd k\r\n", b"EX\r\nNF\r\n")
         self.expect(b"ms k 2 T100\r\nhi\r\nme none\r\n", b"HD\r\nEN\r\n")
         self.link.sendall(b"me k\r\n")
-        self.assertRegex(self.receive_until(b"\r\n"), rb"^ME k exp=(99|100) cas=\d+ size=2\r\n$")
+        self.assertRegex(self.receive_until(b"\r\n"), rb"^ME k exp=(99|100) la=0 cas=\d+ fetch=no size=2\r\n$")
         self.expect(b"ma n\r\nma n N0 J5 v\r\nma n D2 v\r\nma n MD D10 v t\r\n",
                     b"NF\r\nVA 1\r\n5\r\nVA 1\r\n7\r\nVA 1 t-1\r\n0\r\n")
         # base64 of "n"
@@ -195,6 +195,18 @@ class Memcached(unittest.TestCase):
                     b"CLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid flag\r\n"
                     b"CLIENT_ERROR bad token in command line format\r\n"
                     b"CLIENT_ERROR invalid mode for ma\r\n")
+
+    def test_what_the_engine_does_not_keep_is_told(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with MemcachedServer("--engine", "rocksdb", "--dir", folder) as server:
+                with server.connect() as self.link:
+                    line = (b"CLIENT_ERROR flags h and l need --engine memory, this one keeps no "
+                            b"times of use\r\n")
+                    self.expect(b"mg k h N30\r\nmg k v l N30\r\nmg k t\r\n", line * 2 + b"EN\r\n")
+                    self.expect(b"ms k 1\r\nx\r\nmg k v u\r\n", b"HD\r\nVA 1\r\nx\r\n")
+                    self.link.sendall(b"me k\r\n")
+                    self.assertRegex(self.receive_until(b"\r\n"),
+                                     rb"^ME k exp=-1 cas=\d+ size=1\r\n$")
 
     def test_one_client_fetches_what_is_missing_stale_or_about_to_expire(self):
         self.expect(b"mg k s v N30 t\r\nmg k v N30\r\n", b"VA 0 s0 t30 W\r\n\r\nVA 0 Z\r\n\r\n")

@@ -49,6 +49,9 @@ struct Current {
   uint64_t version = 0;  // see Engine::get_versioned
   // Of a key that is not there: rises with each time that it is made, and others like it.
   uint64_t creations = 0;
+  // As it was before this call; see Engine::keeps_use.
+  int64_t idle_ms = 0;  // since the last use, modulo 49 days
+  bool read = false;    // since the value was written
 };
 
 // The change that an update makes to a key. An expiry in the past erases the key. Views must live
@@ -61,6 +64,9 @@ struct Change {
   size_t offset = 0;
   int64_t expires_at_ms = kNoExpiry;
   uint64_t* version = nullptr;  // of a put: receives the version of the value, unless that fails
+  // What the call is to a key that is there: see Engine::keeps_use.
+  enum class Use : uint8_t { kNone, kUse, kRead };
+  Use use = Use::kUse;
 
   static Change keep() { return {}; }
   static Change put(std::string_view value, int64_t expires_at_ms = kNoExpiry) {
@@ -80,7 +86,7 @@ struct Change {
 struct Info {
   size_t value_bytes = 0;
   int64_t expires_at_ms = kNoExpiry;
-  // How long the key was not used, modulo 49 days; empty = the engine does not keep that.
+  // How long the key was not used, modulo 49 days; empty = see Engine::keeps_use.
   std::optional<int64_t> idle_ms;
 };
 
@@ -186,6 +192,10 @@ class Engine {
   // the process numbers only rise, and each run starts at a random one of 2^51 (memory) or 2^62. A
   // changed expiry is no write. Values in directories older than these numbers have 1.
   virtual Outcome get_versioned(std::string_view key, VersionedSink sink) = 0;
+
+  // Whether the engine keeps when a key was used last, for eviction too, and whether its value was
+  // read since it was written, by any method for one key or several that hands it out.
+  virtual bool keeps_use() const { return false; }
 
   // About the key, without its value. This is no use of it for eviction and Info::idle_ms.
   virtual Outcome info(std::string_view key, Info& out) = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "kv_server/engine/engine_fixture.h"
 
@@ -439,6 +440,33 @@ TEST_P(EngineTest, a_version_is_kept_with_the_value_and_not_given_again_by_anoth
     engine_->set("k", "2");
     EXPECT_NE(version_of(*engine_, "k"), version);
   }
+}
+
+TEST_P(EngineTest, an_update_sees_the_use_before_it_where_the_engine_keeps_it) {
+  Info info;
+  ASSERT_EQ(engine_->set("a", "1"), Outcome::kDone);
+  ASSERT_EQ(engine_->info("a", info), Outcome::kDone);
+  ASSERT_EQ(info.idle_ms.has_value(), engine_->keeps_use());
+  if (!engine_->keeps_use()) return;
+  const auto seen = [&](int64_t after_ms, Change change, Change::Use use) {
+    clock_.advance(after_ms);
+    std::pair<int64_t, bool> was;
+    engine_->update("a", [&](const Current& current) {
+      was = {current.idle_ms, current.read};
+      change.use = use;
+      return change;
+    });
+    return was;
+  };
+  using Use = Change::Use;
+  using Seen = std::pair<int64_t, bool>;
+  EXPECT_EQ(seen(4000, Change::keep(), Use::kNone), Seen(4000, false));
+  EXPECT_EQ(seen(4000, Change::keep(), Use::kUse), Seen(8000, false));
+  EXPECT_EQ(seen(4000, Change::expire(clock_.now_ms() + 99'000), Use::kRead), Seen(4000, false));
+  EXPECT_EQ(seen(2000, Change::put("2"), Use::kRead), Seen(2000, true));
+  EXPECT_EQ(seen(0, Change::put("3"), Use::kUse), Seen(0, true));
+  EXPECT_EQ(seen(0, Change::erase(), Use::kRead), Seen(0, false));
+  EXPECT_EQ(engine_->info("a", info), Outcome::kNone);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, EngineTest, ::testing::Values("memory", "rocksdb"), engine_name);

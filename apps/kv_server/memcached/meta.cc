@@ -41,6 +41,9 @@ bool read(std::string_view text, Number& number) {
 void MetaOperation::run() {
   key_ = key();
   if (!read_flags()) return say(kBadToken);
+  if (flags_.asks_use && !engine_.keeps_use()) {
+    return say("CLIENT_ERROR flags h and l need --engine memory, this one keeps no times of use");
+  }
   if (flags_.base64) {
     if (!decode_base64(key(), key_room_)) return say("CLIENT_ERROR bad command line format");
     key_ = key_room_;
@@ -63,7 +66,10 @@ bool MetaOperation::read_flags() {
 bool MetaOperation::read_flag(char letter, std::string_view token) {
   switch (letter) {
     case 'b': flags_.base64 = true; return true;
+    case 'h':
+    case 'l': flags_.asks_use = true; return true;
     case 'q': flags_.quiet = true; return true;
+    case 'u': flags_.unused = true; return true;
     case 'v': flags_.value = true; return true;
     case 'C': return read(token, flags_.version.emplace());
     case 'I': flags_.invalidates = true; return true;
@@ -76,6 +82,11 @@ bool MetaOperation::read_flag(char letter, std::string_view token) {
     case 'T': flags_.touches = true; return read(token, flags_.exptime);
     default: return true;
   }
+}
+
+MetaOperation::Shown MetaOperation::shown_of(const MemcachedItem& item, const Current& current) {
+  return {item.flags, item.data.size(), current.version, current.expires_at_ms, false, item.state,
+          current.idle_ms, current.read};
 }
 
 Change MetaOperation::put(std::string_view value, int64_t expires_at_ms,
@@ -96,7 +107,7 @@ Change MetaOperation::got(const Current& current, Shown& shown) {
                shown.version);
   }
   const MemcachedItem item = read_item(current.value);
-  shown = {item.flags, item.data.size(), current.version, current.expires_at_ms, false, item.state};
+  shown = shown_of(item, current);
   if (flags_.value) data_.assign(item.data);
   const bool expires_soon = flags_.recache_s && current.expires_at_ms != kNoExpiry &&
                             seconds_left(shown) < static_cast<uint64_t>(*flags_.recache_s);
@@ -111,8 +122,11 @@ Change MetaOperation::got(const Current& current, Shown& shown) {
 
 void MetaOperation::get() {
   Shown shown;
-  const Outcome outcome =
-      engine_.update(key_, [&](const Current& current) { return got(current, shown); });
+  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
+    Change change = got(current, shown);
+    change.use = flags_.unused ? Change::Use::kNone : Change::Use::kRead;
+    return change;
+  });
   if (!good(outcome)) return;
   if (shown.version == 0) {
     if (!flags_.quiet) say("EN");
@@ -121,15 +135,14 @@ void MetaOperation::get() {
   flags_.value ? answer_value(shown, data_) : answer("HD", &shown);
 }
 
-// The time of the last access and the size class, which memcached shows, are not kept.
+// There are no classes of sizes, of which memcached shows the item's. This is no use of the item.
 void MetaOperation::describe() {
   Shown shown;
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
-    if (current.exists) {
-      const MemcachedItem item = read_item(current.value);
-      shown = {item.flags, item.data.size(), current.version, current.expires_at_ms, false, {}};
-    }
-    return Change::keep();
+    if (current.exists) shown = shown_of(read_item(current.value), current);
+    Change nothing;
+    nothing.use = Change::Use::kNone;
+    return nothing;
   });
   if (!good(outcome)) return;
   if (shown.version == 0) return say("EN");
@@ -140,7 +153,9 @@ void MetaOperation::describe() {
     append_number(number);
   };
   shown.expires_at_ms == kNoExpiry ? out_.append(" exp=-1") : append(" exp=", seconds_left(shown));
+  if (engine_.keeps_use()) append(" la=", idle_seconds(shown));
   append(" cas=", shown.version);
+  if (engine_.keeps_use()) out_.append(shown.read ? " fetch=yes" : " fetch=no");
   append(" size=", shown.bytes);
   out_.append("\r\n");
 }
@@ -288,6 +303,10 @@ uint64_t MetaOperation::seconds_left(const Shown& shown) const {
   return static_cast<uint64_t>((left_ms + kMillisPerSecond - 1) / kMillisPerSecond);
 }
 
+uint64_t MetaOperation::idle_seconds(const Shown& shown) {
+  return static_cast<uint64_t>(shown.idle_ms / kMillisPerSecond);
+}
+
 void MetaOperation::append_state(const Shown& shown) {
   if (shown.won) out_.append(" W");
   if (shown.state.stale) out_.append(" X");
@@ -310,6 +329,8 @@ void MetaOperation::append_flag(char letter, std::string_view word, const Shown&
       if (flags_.base64) out_.append(" b");
       return;
     case 'f': return append('f', shown.client);
+    case 'h': return append('h', shown.read ? 1 : 0);
+    case 'l': return append('l', idle_seconds(shown));
     case 'c': return append('c', shown.version);
     case 's': return append('s', shown.bytes);
     case 't':

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The meta commands of memcached's text protocol: mg, ms, md, ma, me (protocol.txt of memcached
-// 1.6, "Meta Commands"). Not here: flags h and l of mg, whether and when an item was read.
+// 1.6, "Meta Commands"). Whether and when an item was read, flags h and l of mg, only an engine
+// knows that keeps it.
 #pragma once
 
 #include <optional>
@@ -23,6 +24,8 @@ class MetaOperation : private MemcachedOperation {
     bool base64 = false;
     bool quiet = false;
     bool value = false;
+    bool unused = false;  // u: mg is no use of the item
+    bool asks_use = false;  // h or l
     bool touches = false;
     bool creates = false;  // N
     bool invalidates = false;
@@ -43,6 +46,9 @@ class MetaOperation : private MemcachedOperation {
     int64_t expires_at_ms = kNoExpiry;
     bool won = false;  // this client is to fetch the item anew
     ItemState state;   // as it was before that
+    // As it was before the request.
+    int64_t idle_ms = 0;
+    bool read = false;
   };
 
   bool read_flags();
@@ -57,7 +63,9 @@ class MetaOperation : private MemcachedOperation {
   Change put(std::string_view value, int64_t expires_at_ms, uint64_t& version) const;
   Change erased(const Current& current, std::string_view& answer);
   Change counted(const Current& current, std::string_view& answer);
+  static Shown shown_of(const MemcachedItem& item, const Current& current);
   uint64_t seconds_left(const Shown& shown) const;
+  static uint64_t idle_seconds(const Shown& shown);
   // A line with the flags that the client wants back.
   void answer(std::string_view code, const Shown* shown = nullptr);
   void append_state(const Shown& shown);

@@ -74,7 +74,7 @@ bool stores(MemcachedVerb verb) {
 // The letters of a meta command's flags.
 std::string_view flags_of(MemcachedVerb verb) {
   switch (verb) {
-    case MemcachedVerb::kMetaGet: return "bcfkNOqRstTuv";
+    case MemcachedVerb::kMetaGet: return "bcfhklNOqRstTuv";
     case MemcachedVerb::kMetaSet: return "bcCFIkMNOqT";
     case MemcachedVerb::kMetaDebug: return "b";
     case MemcachedVerb::kMetaDelete: return "bCIkOqT";

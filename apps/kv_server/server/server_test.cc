@@ -147,6 +147,42 @@ TEST(KvServer, no_password_is_set_beside_a_port_that_asks_for_none) {
   EXPECT_EQ(h.call({"CONFIG", "SET", "requirepass", ""}), "+OK\r\n");
 }
 
+// protocol.txt of memcached 1.6, flags h and l of mg.
+TEST(KvServer, a_meta_get_tells_of_the_use_before_it) {
+  KvOptions options;
+  options.ports.push_back(Speaks::kMemcached);
+  Harness h(options);
+  Client client(h.app, 2, 1);
+  const auto after = [&](int64_t ms, std::string_view request) {
+    h.clock.advance(ms);
+    return client.send(request);
+  };
+  EXPECT_EQ(client.send("ms k 1 T100\r\nx\r\n"), "HD\r\n");
+  EXPECT_EQ(after(4000, "mg k u h l t\r\n"), "HD h0 l4 t96\r\n");  // no use
+  EXPECT_TRUE(after(2000, "me k\r\n").starts_with("ME k exp=94 la=6 cas="));
+  EXPECT_EQ(after(0, "mg k h l t v\r\n"), "VA 1 h0 l6 t94\r\nx\r\n");
+  EXPECT_EQ(after(3000, "mg k h l\r\n"), "HD h1 l3\r\n");
+  EXPECT_TRUE(after(1000, "me k\r\n").ends_with(" fetch=yes size=1\r\n"));
+  EXPECT_EQ(after(1000, "mg k l T100\r\nmg k l R1\r\n"), "HD l2\r\nHD l0\r\n");
+  // Another value was not read yet, nor one that is made; one that is to be fetched anew stays.
+  EXPECT_EQ(client.send("ms k 1 T100\r\ny\r\nmg k h l\r\n"), "HD\r\nHD h0 l0\r\n");
+  EXPECT_EQ(client.send("mg k h R200\r\nmg k h\r\n"), "HD h1 W\r\nHD h1 Z\r\n");
+  EXPECT_EQ(client.send("mg none h l N30\r\nmg none h\r\n"), "HD h0 l0 W\r\nHD h0 Z\r\n");
+  for (const char* use : {"get k\r\n", "gat 100 k\r\n", "touch k 100\r\n", "gets k\r\n"}) {
+    client.send("set k 0 100 1\r\nz\r\n");
+    h.clock.advance(5000);
+    EXPECT_EQ(client.send("mg k h l u\r\n"), "HD h0 l5\r\n");
+    client.send(use);
+    EXPECT_EQ(client.send("mg k h l u\r\n"), "HD h1 l0\r\n") << use;
+  }
+  h.call({"SET", "k", "1"});
+  EXPECT_EQ(client.send("mg k h u\r\n"), "HD h0\r\n");
+  h.call({"MGET", "k", "none"});
+  EXPECT_EQ(client.send("mg k h u\r\n"), "HD h1\r\n");
+  h.call({"APPEND", "k", "2"});
+  EXPECT_EQ(client.send("mg k h u\r\n"), "HD h0\r\n");
+}
+
 TEST(KvServer, every_byte_of_a_long_password_counts) {
   KvOptions options;
   options.requirepass = std::string(600, 'a');

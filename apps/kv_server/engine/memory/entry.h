@@ -66,12 +66,21 @@ struct Entry {
   uint64_t room_bytes : 11 = 0;
   uint64_t dead : 1 = 0;  // no longer in its table
   uint64_t version : kVersionBits = 0;  // of the last write
-  // When it was used last: the low bits of the time in milliseconds. Relaxed, a hint.
-  std::atomic<uint32_t> used_ms{0};
+  // When it was used last: the low bits of the time in milliseconds, of which the lowest says
+  // instead whether the value was read since it was written. Relaxed, a hint.
+  std::atomic<uint32_t> used{0};
+  static constexpr uint32_t kRead = 1;
 
   std::string_view key() const { return {tail(), key_bytes}; }
   char* value_data() { return blob != nullptr ? blob->bytes() : tail() + key_bytes; }
   std::string_view value() { return {value_data(), value_bytes}; }
+  bool is_read() const { return (used.load(std::memory_order_relaxed) & kRead) != 0; }
+  // Requires the lock of the shard.
+  void set_read(bool read) {
+    const uint32_t before = used.load(std::memory_order_relaxed);
+    const uint32_t after = read ? before | kRead : before & ~kRead;
+    if (after != before) used.store(after, std::memory_order_relaxed);
+  }
   int64_t expiry() const { return expires_at.load(std::memory_order_relaxed); }
 
   size_t own_bytes() const { return own_bytes(key_bytes, room_bytes); }

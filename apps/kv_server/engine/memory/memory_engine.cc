@@ -73,7 +73,7 @@ Outcome MemoryEngine::read(std::string_view key, Sink&& sink) {
   uint64_t version = 0;
   {
     const ShardLocked guard(*this, shard);
-    Entry* const entry = find_live(shard, hash, key, deferred);
+    Entry* const entry = find_live(shard, hash, key, deferred, true);
     if (entry == nullptr) {
       ++shard.misses;
       return Outcome::kNone;
@@ -101,10 +101,11 @@ Outcome MemoryEngine::get_versioned(std::string_view key, VersionedSink sink) {
   return read(key, sink);
 }
 
-Current MemoryEngine::current_of(const Step& step) {
+Current MemoryEngine::current_of(const Step& step) const {
   Current current;
   if (Entry* const entry = step.entry) {
-    current = {true, entry->value(), entry->expiry(), entry->version};
+    current = {true, entry->value(), entry->expiry(), entry->version, 0, idle_ms(*entry),
+               entry->is_read()};
   } else {
     current.creations = step.shard->creations[step.hash % kCreationCounts];
   }
@@ -173,10 +174,14 @@ Outcome MemoryEngine::update(std::string_view key, Updater updater) {
     step = step_for(key);
     DeferredFree deferred;
     const ShardLocked guard(*this, *step.shard);
-    step.entry = find_live(*step.shard, step.hash, key, deferred);
+    step.entry = find_unexpired(*step.shard, step.hash, key, deferred);
     step.change = updater(current_of(step));
     step.may_move_blob = true;
-    return run(step, deferred);
+    if (step.entry != nullptr && step.change.use != Change::Use::kNone) touch(step.entry);
+    const Outcome outcome = run(step, deferred);
+    const bool reads = step.change.use == Change::Use::kRead;
+    if (reads && step.entry != nullptr && !step.entry->dead) step.entry->set_read(true);
+    return outcome;
   });
 }
 
@@ -192,9 +197,9 @@ Outcome MemoryEngine::with_room(F&& attempt) {
 }
 
 Entry* MemoryEngine::find_live(Shard& shard, uint64_t hash, std::string_view key,
-                               DeferredFree& deferred) {
+                               DeferredFree& deferred, bool reads) {
   Entry* const entry = find_unexpired(shard, hash, key, deferred);
-  if (entry != nullptr) touch(entry);
+  if (entry != nullptr) touch(entry, reads);
   return entry;
 }
 

@@ -52,6 +52,7 @@ class MemoryEngine final : public Engine {
     eviction_.store(eviction, std::memory_order_relaxed);
   }
   std::string_view name() const override { return "memory"; }
+  bool keeps_use() const override { return true; }
 
   // For tests, while no other thread uses the engine: aborts when a structure is damaged.
   void check() const;
@@ -158,14 +159,16 @@ class MemoryEngine final : public Engine {
 
   template <class Sink>
   Outcome read(std::string_view key, Sink&& sink);
-  static Current current_of(const Step& step);
+  Current current_of(const Step& step) const;
 
   // All below require the lock of the shard.
   static void stamp(Shard& shard, Entry* entry) {
     entry->version = ++shard.writes & ((uint64_t{1} << Entry::kVersionBits) - 1);
+    entry->set_read(false);
   }
-  // The first is a use of the entry.
-  Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred);
+  // The first is a use of the entry, which may hand its value out.
+  Entry* find_live(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred,
+                   bool reads = false);
   Entry* find_unexpired(Shard& shard, uint64_t hash, std::string_view key, DeferredFree& deferred);
   bool insert_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
   void remove_entry(Shard& shard, Entry* entry, DeferredFree& deferred);
@@ -174,14 +177,13 @@ class MemoryEngine final : public Engine {
   void charge(Shard& shard, int64_t bytes);
   bool allows(const Shard& shard, int64_t growth_bytes) const;
   uint32_t idle_ms(const Entry& entry) const {
-    const auto now = static_cast<uint32_t>(clock_.coarse_ms());
-    return now - entry.used_ms.load(std::memory_order_relaxed);
+    return use_clock() - (entry.used.load(std::memory_order_relaxed) & ~Entry::kRead);
   }
-  void touch(Entry* entry) const {
-    const auto now = static_cast<uint32_t>(clock_.coarse_ms());
-    if (entry->used_ms.load(std::memory_order_relaxed) != now) {
-      entry->used_ms.store(now, std::memory_order_relaxed);
-    }
+  uint32_t use_clock() const { return static_cast<uint32_t>(clock_.coarse_ms()) & ~Entry::kRead; }
+  void touch(Entry* entry, bool reads = false) const {
+    const uint32_t before = entry->used.load(std::memory_order_relaxed);
+    const uint32_t after = use_clock() | (reads ? Entry::kRead : before & Entry::kRead);
+    if (after != before) entry->used.store(after, std::memory_order_relaxed);
   }
 
   void settle(Step& step) const;  // resolves the change, given the time and the entry

@@ -229,8 +229,9 @@ Outcome MemoryEngine::update_many_once(std::span<const std::string_view> keys, M
   const ShardsLocked locked(*this, mask);
   for (size_t i = 0; i < keys.size(); ++i) {
     Step& step = batch.steps[i];
-    step.entry = find_live(*step.shard, step.hash, keys[i], deferred);
+    step.entry = find_unexpired(*step.shard, step.hash, keys[i], deferred);
     batch.currents[i] = current_of(step);
+    if (step.entry != nullptr) touch(step.entry);
   }
   updater(batch.currents, batch.changes);
   for (size_t i = 0; i < keys.size(); ++i) batch.steps[i].change = batch.changes[i];
@@ -323,7 +324,7 @@ Outcome MemoryEngine::get_many(std::span<const std::string_view> keys, ManySink 
     for (size_t i = 0; i < keys.size(); ++i) {
       const uint64_t hash = hash_key(keys[i], seed_);
       Shard& shard = shard_of(hash);
-      Entry* const entry = find_live(shard, hash, keys[i], deferred);
+      Entry* const entry = find_live(shard, hash, keys[i], deferred, true);
       ++(entry != nullptr ? shard.hits : shard.misses);
       if (entry == nullptr) continue;
       Got& got = values.got[i];
