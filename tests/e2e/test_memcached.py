@@ -186,7 +186,8 @@ class Memcached(unittest.TestCase):
         self.expect(b"md k C1\r\nmd k q\r\nmd k q\r\nmd k\r\n", b"EX\r\nNF\r\n")
         self.expect(b"ms k 2 T100\r\nhi\r\nme none\r\n", b"HD\r\nEN\r\n")
         self.link.sendall(b"me k\r\n")
-        self.assertRegex(self.receive_until(b"\r\n"), rb"^ME k exp=(99|100) la=0 cas=\d+ fetch=no size=2\r\n$")
+        self.assertRegex(self.receive_until(b"\r\n"),
+                         rb"^ME k exp=(99|100) la=0 cas=\d+ fetch=no size=2\r\n$")
         self.expect(b"ma n\r\nma n N0 J5 v\r\nma n D2 v\r\nma n MD D10 v t\r\n",
                     b"NF\r\nVA 1\r\n5\r\nVA 1\r\n7\r\nVA 1 t-1\r\n0\r\n")
         # base64 of "n"
