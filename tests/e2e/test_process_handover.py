@@ -133,6 +133,25 @@ class Restarts(Case):
         self.assertEqual(first.wait(), 0)
         self.assertIsNone(later.poll())
 
+    def test_another_takes_the_place_of_one_that_ends_while_it_waits(self):
+        given = "the listeners are the next server's"
+        first = self.serve("--drain-limit", "60s")
+        client = first.client()
+        self.addCleanup(client.close)
+        first.begin(client, "DEBUG", "SLEEP", "60")  # until its client goes
+        waiting = self.start()
+        first.wait_for(f"({given})")
+        waiting.kill()
+        first.wait_for("(the next server has ended before this one)")
+        with Client(self.port) as late:
+            late.send("PING")
+            third = self.start()
+            eventually(lambda: first.output().count(given) == 2)
+            client.close()
+            self.assertEqual(late.reply(), b"PONG")
+        first.wait()
+        self.assertIsNone(third.poll())
+
     def test_a_port_that_is_new_is_opened_and_one_that_is_gone_is_closed(self):
         memcached, agent = self.ports["--memcached-port"], self.ports["--agent-port"]
         self.serve("--memcached-port", str(memcached))
