@@ -25,8 +25,8 @@ class LockWatchdog {
       : shared_(shared), workers_(workers), next_asks_(shared.options.workers) {}
 
   static bool is_needed(const RuntimeOptions& options) {
-    return !options.foreign_runtime && (options.preempt == PreemptMechanism::kSignal ||
-                                        options.preempt == PreemptMechanism::kTimer);
+    return options.preempt == PreemptMechanism::kSignal ||
+           options.preempt == PreemptMechanism::kTimer;
   }
 
   void look_if_due(Instant at) {

@@ -102,6 +102,11 @@ Result<RuntimeOptions> resolve_options(RuntimeOptions options) {
   options.policy = policy_called(options.policy);
   if (options.workers > usable_cpus()) options.idle_spin = Nanos();
   options.preempt = resolve(options.preempt);
+  // What never is preempted needs no interrupts, which harm a runtime that uses the same signal, or
+  // whose stacks have no room for a handler's frame (Go).
+  if (options.foreign_runtime && is_asynchronous(options.preempt)) {
+    options.preempt = PreemptMechanism::kCheckpoint;
+  }
   const std::string name = to_string(options.preempt);
   if (Status has = available(options.preempt); !has.ok()) {
     return Error{"preempt: " + name + " is not to be had here: " + has.error()};

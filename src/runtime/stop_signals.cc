@@ -73,8 +73,10 @@ Result<std::unique_ptr<StopSignals>> StopSignals::install(Runtime& runtime, int 
 
 void StopSignals::stop() const { begin_stop(); }
 
+// The handlers run on whichever thread, be its stack one of Go's, without room for them.
 StopSignals::StopSignals() {
   struct sigaction action {};
+  action.sa_flags = SA_ONSTACK;
   action.sa_handler = on_signal;
   sigaction(SIGTERM, &action, &term_before_);
   sigaction(SIGINT, &action, &int_before_);
@@ -90,7 +92,7 @@ void StopSignals::make_harmless() {
     if (harmless_before_[i].sa_handler != SIG_DFL) continue;
     struct sigaction action {};
     action.sa_handler = kHarmless[i] == SIGPIPE ? SIG_IGN : on_harmless;
-    action.sa_flags = SA_RESTART;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
     sigfillset(&action.sa_mask);
     sigaction(kHarmless[i], &action, nullptr);
   }

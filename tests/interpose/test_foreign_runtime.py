@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handlers in Python under --preempt timer: with foreign_runtime they run on threads as Python
-knows them, and are never left half-way."""
+"""Handlers in Python and Go under `signal` and `timer`: with foreign_runtime they run on threads as
+their runtimes know them, and are never left half-way; nothing of theirs is taken away, as SIGURG,
+by which Go interrupts goroutines."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
-HOST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_host.py")
+HERE = os.path.dirname(os.path.abspath(__file__))
+HOST = os.path.join(HERE, "python_host.py")
 LIMIT_S = 120
 CLIENTS = 4
 REQUESTS = 40
@@ -41,11 +45,9 @@ class Client(threading.Thread):
 
 
 class ForeignRuntime(unittest.TestCase):
-    def test_python_handles_requests_on_threads_of_its_own(self):
-        command = [sys.executable, HOST, os.environ["RUBATO_LIBRARY"],
-                   os.environ["RUBATO_INCLUDES"], "1"]
-        environment = {**os.environ, "LD_PRELOAD": os.environ["RUBATO_INTERPOSE"]}
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE,
+    def check(self, command, **environment):
+        """Clients get the right answers from the server `command`, whose threads are few."""
+        with subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as server:
             try:
                 line = server.stdout.readline()
@@ -57,16 +59,41 @@ class ForeignRuntime(unittest.TestCase):
                     client.join(LIMIT_S)
             finally:
                 server.send_signal(signal.SIGTERM)
-                errors = server.communicate(timeout=LIMIT_S)[1]
+                try:
+                    errors = server.communicate(timeout=LIMIT_S)[1]
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    raise
         self.assertEqual((server.returncode, errors), (0, ""))
         answers = [answer for client in clients for answer in client.answers]
         self.assertEqual(len(answers), CLIENTS * REQUESTS)
         for number, answer in answers:
             self.assertEqual(int(answer[0]), expected(number))
-        # To the kernel and to Python a worker is one thread.
+        # To the kernel and to the runtime a worker is one thread.
         threads = {tuple(answer[1:]) for _, answer in answers}
         self.assertLessEqual(len(threads), 2)
         self.assertEqual(len({native for native, _ in threads}), len(threads))
+
+    def test_python_handles_requests_on_threads_of_its_own(self):
+        self.check([sys.executable, HOST, os.environ["RUBATO_LIBRARY"],
+                    os.environ["RUBATO_INCLUDES"], "1"],
+                   LD_PRELOAD=os.environ["RUBATO_INTERPOSE"])
+
+    def test_go_handles_requests_on_threads_of_its_own(self):
+        go = shutil.which("go")
+        if go is None:
+            self.skipTest("there is no go")
+        library = os.path.dirname(os.environ["RUBATO_LIBRARY"])
+        with tempfile.TemporaryDirectory() as folder:
+            host = os.path.join(folder, "go_host")
+            subprocess.run(
+                [go, "build", "-o", host, os.path.join(HERE, "go_host.go")], check=True,
+                env={**os.environ, "GOFLAGS": "", "GOPROXY": "off", "GOTOOLCHAIN": "local",
+                     "CGO_CFLAGS": "-I" + os.environ["RUBATO_INCLUDES"],
+                     "CGO_LDFLAGS": f"-L{library} -Wl,-rpath,{library} -lrubato"})
+            for mechanism in ("signal", "timer"):
+                with self.subTest(mechanism):
+                    self.check([host, mechanism])
 
 
 if __name__ == "__main__":
