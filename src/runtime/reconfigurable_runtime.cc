@@ -113,10 +113,12 @@ bool differ(SchedulerOptions from, const SchedulerOptions& to) {
 
 ReconfigurableRuntime::ReconfigurableRuntime(std::unique_ptr<HostState> host_state,
                                              std::unique_ptr<PolicyRuntime> first,
-                                             Datapath& datapath, Application& application)
+                                             Datapath& datapath, Application& application,
+                                             PreemptionClock asked_clock)
     : host_state_(std::move(host_state)),
       datapath_(datapath),
       application_(application),
+      asked_clock_(asked_clock),
       current_(std::move(first)),
       past_(current_.owned().options().workers),
       options_{current_.owned().options()} {
@@ -135,7 +137,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options, 
   auto first = PolicyRuntime::make(options, *host_state, datapath, application);
   if (!first.ok()) return Error{first.error()};
   return std::unique_ptr<Runtime>(std::make_unique<ReconfigurableRuntime>(
-      std::move(host_state), std::move(*first), datapath, application));
+      std::move(host_state), std::move(*first), datapath, application, options.preemption_clock));
 }
 
 void ReconfigurableRuntime::set_server_loop(std::function<void()> loop) {
@@ -205,13 +207,17 @@ Status ReconfigurableRuntime::change(const SchedulerOptions& wanted) {
   before.refusal_rule = settings().refusal_rule();
   if (Status may = check_restart(before, wanted); !may.ok()) return may;
   const bool anew = differ(options, wanted);
+  const bool another_clock = wanted.preemption_clock != options.preemption_clock;
   static_cast<SchedulerOptions&>(options) = wanted;
+  if (!another_clock) options.preemption_clock = asked_clock_;
+  const PreemptionClock asked_clock = options.preemption_clock;
   if (anew) {
     auto next = PolicyRuntime::make(options, *host_state_, datapath_, application_);
     if (!next.ok()) return Error{next.error()};
     if (!(*next)->prepare()) return Error{"policy: no memory for the stacks of its workers"};
     if (!host_state_->shutdown.serving()) return Error{"policy: the runtime stops"};
     next_ = std::move(*next);
+    asked_clock_ = asked_clock;
   }
   settings().set_drain_limit(wanted.drain_limit);
   settings().set_refusal_rule(wanted.refusal_rule);

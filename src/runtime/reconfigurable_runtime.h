@@ -27,7 +27,7 @@ class ReconfigurableRuntime final : public Runtime {
  public:
   ReconfigurableRuntime(std::unique_ptr<HostState> host_state,
                         std::unique_ptr<PolicyRuntime> first, Datapath& datapath,
-                        Application& application);
+                        Application& application, PreemptionClock asked_clock);
 
   void set_server_loop(std::function<void()> loop) override;
   bool run() override;
@@ -72,7 +72,8 @@ class ReconfigurableRuntime final : public Runtime {
   Datapath& datapath_;
   Application& application_;
 
-  mutable std::mutex changing_;  // guards the next two, and orders changes
+  mutable std::mutex changing_;  // guards the next three, and orders changes
+  PreemptionClock asked_clock_;  // as it was asked for, which the mechanism may have changed
   std::unique_ptr<PolicyRuntime> next_;  // null = no change is underway
   bool started_ = false;
 

@@ -265,6 +265,17 @@ class Reload(InFolder):
                          "--target-delay: 9ms in place of 3ms is not possible: --target-delay: "
                          "needs overload aqm")
 
+    def test_mechanisms_follow_each_other_whatever_clock_the_one_before_had(self):
+        with Server() as server, server.client() as client:
+            for preempt, clock in (("signal", b"timer-core"), ("timer", b"self"),
+                                   ("signal", b"timer-core"), ("checkpoint", b"self")):
+                self.assertEqual(client.call("CONFIG", "SET", "preempt", preempt), b"OK")
+                self.assertEqual(client.call("CONFIG", "GET", "preemption-clock")[1], clock)
+            self.assertEqual(client.call("CONFIG", "SET", "preemption-clock", "timer-core"), b"OK")
+            self.assertEqual(client.call("CONFIG", "SET", "preempt", "signal"), b"OK")
+            with self.assertRaisesRegex(ReplyError, "there is no timer core"):
+                client.call("CONFIG", "SET", "preempt", "timer")
+
     def test_policies_follow_each_other_while_clients_are_served(self):
         server = self.serve("")
         done = threading.Event()
