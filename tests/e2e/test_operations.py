@@ -113,6 +113,7 @@ class Log(InFolder):
         with Server() as server:
             server.wait_for("info start: (the memory engine keeps nothing)")
             self.assertIn(b"\r\ndata_after_stop:lost\r\n", server.call("INFO", "persistence"))
+            self.assertEqual(server.call("CONFIG", "GET", "durability")[1], b"none")
             with server.client() as client:
                 client.send("SHUTDOWN")
             self.assertEqual(server.wait(), 0)

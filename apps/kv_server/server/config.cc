@@ -112,7 +112,8 @@ void Config::add_reported(const KvOptions& options) {
   fixed("loglevel", "notice");
   fixed("hz", "10");
   fixed("engine", options.engine);
-  fixed("durability", options.durability == Durability::kSync ? "sync" : "async");
+  const bool sync = options.durability == Durability::kSync;
+  fixed("durability", !persistent ? "none" : sync ? "sync" : "async");
 }
 
 void Config::add_host(HostParams host) {
