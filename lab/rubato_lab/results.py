@@ -198,8 +198,9 @@ class MaxLoads:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The cheapest configuration that meets the SLO. `text` is the file for `serve --config`,
-    whose comments tell what was assumed and predicted; `notes` are these, by their first word."""
+    """The cheapest configuration that meets the SLO. `text` is the file that `serve --config`
+    takes, whose comments tell what was assumed and predicted; `notes` are these, by their first
+    word."""
 
     policy: str
     workers: int
