@@ -2,7 +2,7 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: fidelity deb sbom aarch64 coverage soak emulators setup clean
+.PHONY: fidelity deb wheel sbom aarch64 coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -28,6 +28,7 @@ help:
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
+	@echo 'make wheel   the lab with the simulator inside, for pip: build/wheel (docs/LAB.md)'
 	@echo 'make aarch64   cross-built, tested under an emulator: see docs/HACKING.md'
 	@echo 'make sbom    what the release build consists of, as SPDX: build/rubato.spdx.json'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
@@ -78,6 +79,11 @@ multicore: build
 
 deb: setup
 	@tools/deb.sh
+
+wheel: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target rubato_lab_cli -j $(JOBS)
+	@python3 tools/wheel.py
 
 aarch64: build
 	@FULL=1 tools/setup.sh

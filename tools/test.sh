@@ -135,7 +135,8 @@ fi
 
 if [ -n "${FULL:-}" ]; then
   say "release build, benchmarks"
-  configure release -DRUBATO_PRECOMPILED_HEADERS=OFF && build release rubato_cli benches
+  configure release -DRUBATO_PRECOMPILED_HEADERS=OFF \
+    && build release rubato_cli rubato_lab_cli benches
   run release -L '^bench$' -j 1
 
   say "the commands of the documents, in a fresh clone"

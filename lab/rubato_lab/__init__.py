@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs, compares and draws what Rubato measures.
+"""Asks Rubato's simulator from Python, draws what it answers, and runs sweeps of questions:
+docs/LAB.md. Talks to the program through its command line and its JSON only, and needs nothing but
+Python's standard library; DataFrames, plots and sweeps need the extras of pyproject.toml."""
 
-Talks to the programs through their command line and their JSON only. The demo needs nothing but
-Python's standard library.
-"""
+from rubato_lab.api import compare, find_max, help, policies, profile, simulate, tune
+from rubato_lab.program import RubatoError
+from rubato_lab.results import (MaxLoad, MaxLoads, Percentiles, Profile, ProfileType, Run, Runs,
+                                Tuned, TypeResult)
+from rubato_lab.plots import plot_ccdf, plot_load, plot_max
+
+__all__ = ["MaxLoad", "MaxLoads", "Percentiles", "Profile", "ProfileType", "RubatoError", "Run",
+           "Runs", "Tuned", "TypeResult", "compare", "find_max", "help", "plot_ccdf", "plot_load",
+           "plot_max", "policies", "profile", "simulate", "tune"]
