@@ -2,14 +2,14 @@
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: deb sbom coverage soak emulators setup clean
+.PHONY: fidelity deb sbom aarch64 coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 SEEDS ?= 100000
-VIRTUAL := runtime kv rpc
+VIRTUAL := runtime kv rpc wait
 FIG ?= list
 
 help:
@@ -22,11 +22,13 @@ help:
 	@echo 'make build   $(RUBATO)'
 	@echo 'make bench   the benchmarks, in full'
 	@echo 'make multicore   throughput and tail against workers, on 4 to 128 cores; QUICK=1 in short'
+	@echo 'make fidelity   live against simulated in virtual time, again; LONG=1: a million requests'
 	@echo 'make docs    the documentation as a site, build/docs/html/index.html'
 	@echo 'make asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer'
 	@echo 'make tsan    all tests under ThreadSanitizer'
 	@echo 'make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)'
 	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
+	@echo 'make aarch64   cross-built, tested under an emulator: see docs/HACKING.md'
 	@echo 'make sbom    what the release build consists of, as SPDX: build/rubato.spdx.json'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
@@ -64,11 +66,22 @@ bench: setup
 	@cmake --build --preset release --target benches -j $(JOBS)
 	@for bench in build/release/benchmarks/*; do "$$bench" || exit 1; done
 
+# The tables of docs/FIDELITY.md; LONG=1: a million requests of each policy with 8 workers.
+fidelity: setup
+	@cmake --preset virtual >/dev/null
+	@cmake --build --preset virtual --target rubato_virtual_cli -j $(JOBS)
+	@python3 tools/virtual_fidelity.py $(if $(LONG),--long,--write) --jobs $(JOBS) \
+	  build/virtual/bin/rubato-virtual
+
 multicore: build
 	@python3 bench/multicore.py $(if $(QUICK),--quick) $(if $(FORCE),--force)
 
 deb: setup
 	@tools/deb.sh
+
+aarch64: build
+	@FULL=1 tools/setup.sh
+	@JOBS=$(JOBS) tools/aarch64.sh $(RUBATO)
 
 sbom: build
 	@python3 tools/sbom.py --build build/release --output build/rubato.spdx.json

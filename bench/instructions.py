@@ -17,6 +17,25 @@ import subprocess
 import sys
 
 TIMEOUT_S = 300
+CACHEGRIND = ("--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null")
+
+
+def has_valgrind():
+    """False, after it has said so, if valgrind is missing."""
+    if shutil.which("valgrind") is None:
+        print("SKIP: valgrind is not installed", file=sys.stderr)
+        return False
+    return True
+
+
+def counted(command, tool=CACHEGRIND, environment=None, timeout_s=TIMEOUT_S):
+    """Instructions that a command takes in all, and what it prints."""
+    run = subprocess.run(["valgrind", *tool, *map(str, command)], capture_output=True, text=True,
+                         env=environment, timeout=timeout_s, check=False)
+    total = re.search(r"I\s+refs:\s+([\d,]+)", run.stderr)
+    if run.returncode != 0 or not total:
+        raise RuntimeError(f"{command}: valgrind failed: {run.stderr[-500:]}")
+    return int(total.group(1).replace(",", "")), run.stdout
 
 
 def list_benchmarks(program, pattern):
@@ -28,15 +47,8 @@ def list_benchmarks(program, pattern):
 def count(program, name, iterations):
     """Instructions of the whole program when it runs benchmark `name` for `iterations`."""
     exact = f"^{re.escape(name.split('/iterations:')[0])}(/iterations:[0-9]+)?(/real_time)?$"
-    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
-               program, f"--benchmark_filter={exact}"]
     environment = dict(os.environ, RUBATO_BENCH_ITERATIONS=str(iterations))
-    run = subprocess.run(command, capture_output=True, text=True, env=environment,
-                         timeout=TIMEOUT_S)
-    total = re.search(r"I\s+refs:\s+([\d,]+)", run.stderr)
-    if run.returncode != 0 or not total:
-        raise RuntimeError(f"{name}: valgrind failed: {run.stderr[-500:]}")
-    return int(total.group(1).replace(",", ""))
+    return counted([program, f"--benchmark_filter={exact}"], environment=environment)[0]
 
 
 def main():
@@ -45,8 +57,7 @@ def main():
     parser.add_argument("pattern", nargs="?", default=".")
     parser.add_argument("--iterations", type=int, default=100_000)
     arguments = parser.parse_args()
-    if shutil.which("valgrind") is None:
-        print("SKIP: valgrind is not installed", file=sys.stderr)
+    if not has_valgrind():
         return 77
     names = list_benchmarks(arguments.program, arguments.pattern)
     for name in names:

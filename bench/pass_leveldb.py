@@ -21,6 +21,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from instructions import counted
+
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "bench/pass_loops"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -127,12 +129,7 @@ def instructions(arguments, program, what, times):
     for number in (times, 2 * times):
         data = arguments.folder / "data"
         shutil.rmtree(data, ignore_errors=True)
-        done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no",
-                               "--cachegrind-out-file=/dev/null", str(program), str(data), "run",
-                               what, str(number)],
-                              capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
-        total = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
-        counts.append(int(total.group(1).replace(",", "")))
+        counts.append(counted([program, data, "run", what, number], timeout_s=TIMEOUT_S)[0])
     shutil.rmtree(data, ignore_errors=True)
     return (counts[1] - counts[0]) / times
 

@@ -15,7 +15,6 @@ import argparse
 import json
 import math
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -23,6 +22,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from instructions import counted
 
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "bench/pass_loops"
@@ -108,12 +109,7 @@ def instructions(program, variant, kernel, rounds):
     """Instructions of one round: of twice as many rounds less those of so many."""
     counts = []
     for times in (rounds, 2 * rounds):
-        done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no",
-                               "--cachegrind-out-file=/dev/null", str(program), "run", variant,
-                               kernel, str(times)],
-                              capture_output=True, text=True, check=True, timeout=TIMEOUT_S)
-        total = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
-        counts.append(int(total.group(1).replace(",", "")))
+        counts.append(counted([program, "run", variant, kernel, times], timeout_s=TIMEOUT_S)[0])
     return (counts[1] - counts[0]) / rounds
 
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "bench_support.h"
+#include "naive_sim.h"
 #include "sim/simulation.h"
 
 namespace rubato::sim {
@@ -51,7 +52,43 @@ void synergy_256_fixed_850ns_80(benchmark::State& state) {
   simulate_all(state, "synergy", setup_of(256, "fixed-850ns", 0.8));
 }
 
+// The same work on the floor, by the naive simulator, and here: exponential services of 1 us on 16
+// workers at load 0.8. bench/sim_ratios.py compares them.
+void floor_16_exp_1_80(benchmark::State& state) {
+  bench::NaiveWork work;
+  work.requests = static_cast<uint64_t>(state.max_iterations);
+  while (state.KeepRunningBatch(state.max_iterations)) {
+    benchmark::DoNotOptimize(bench::simulate_floor(work));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+void naive_16_exp_1_80(benchmark::State& state, bench::NaivePolicy policy) {
+  bench::NaiveWork work;
+  work.requests = static_cast<uint64_t>(state.max_iterations);
+  while (state.KeepRunningBatch(state.max_iterations)) {
+    benchmark::DoNotOptimize(bench::simulate_naively(policy, work));
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
+void rubato_16_exp_1_80(benchmark::State& state, const char* policy) {
+  simulate_all(state, policy, setup_of(16, "exp-1", 0.8));
+}
+
 using bench::fixed_iterations;
+using bench::NaivePolicy;
+BENCHMARK(floor_16_exp_1_80)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(naive_16_exp_1_80, cfcfs, NaivePolicy::kCfcfs)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(naive_16_exp_1_80, fcfs, NaivePolicy::kDfcfs)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(naive_16_exp_1_80, ps, NaivePolicy::kPs)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(naive_16_exp_1_80, jbsq, NaivePolicy::kJbsq)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(naive_16_exp_1_80, steal, NaivePolicy::kSteal)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(rubato_16_exp_1_80, cfcfs, "cfcfs")->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(rubato_16_exp_1_80, fcfs, "fcfs")->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(rubato_16_exp_1_80, ps, "ps")->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(rubato_16_exp_1_80, jbsq, "jbsq")->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(rubato_16_exp_1_80, steal, "steal")->Apply(fixed_iterations);
 BENCHMARK(cfcfs_16_extreme_bimodal_60)->Apply(fixed_iterations);
 BENCHMARK(synergy_14_extreme_bimodal_80)->Apply(fixed_iterations);
 BENCHMARK(steal_16_exp_1_80)->Apply(fixed_iterations);

@@ -199,7 +199,8 @@ TEST(Cli, policies_that_stand_for_hardware_are_marked_and_only_simulated) {
   for (const auto& policy : nlohmann::json::parse(rubato("policies --json").text)) {
     const std::string name = policy["name"];
     EXPECT_EQ(policy["simulated_only"],
-              name == "rpcvalet" || name == "nebula" || name == "nanopu") << name;
+              name == "concord" || name == "rpcvalet" || name == "nebula" || name == "nanopu")
+        << name;
   }
   const Output simulated =
       rubato("sim --policy nebula --workload fixed-1 --workers 2 --requests 1000");

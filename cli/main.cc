@@ -28,7 +28,9 @@ int main(int argc, char** argv) {
   try {
     return flushed(run_command_line(
         argc, argv, kAbout, std::string("rubato ") + version(),
-        {{"bench", "Measure what mechanisms cost here"}, {"serve", "Run a server"}},
+        {{"bench", "Measure what mechanisms cost here"},
+         {"report", "Work with reports of runs"},
+         {"serve", "Run a server"}},
         Command::all()));
   } catch (const std::exception& error) { return fail(error.what()); }
 }

@@ -30,8 +30,8 @@ cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH RUBATO_ROOT)
 set(RUBATO_TEST_TIMEOUT 60)
 # What a test says of itself are lines; variables would be a sixth of the time it compiles.
 set(RUBATO_TEST_OPTIONS -g1)
-# Sanitizers slow code down by about this factor.
-set(RUBATO_SANITIZED_TIMEOUT_FACTOR 5)
+# Sanitizers and emulators slow code down by about this factor.
+set(RUBATO_SLOW_TIMEOUT_FACTOR 5)
 
 # Off: every source compiles the headers that it includes, which shows that it includes what it
 # needs. (Only GCC takes a compiled header for targets whose definitions differ.)
@@ -115,7 +115,8 @@ set(RUBATO_POLICY_ROOTS ${RUBATO_ROOT}/src)
 # The classes of the list in policy/all.h, and of each the header that defines it.
 function(_rubato_policies classes_out headers_out)
   unset(all_h)
-  find_file(all_h policy/all.h PATHS ${RUBATO_POLICY_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+  find_file(all_h policy/all.h PATHS ${RUBATO_POLICY_ROOTS} NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH
+            NO_CACHE REQUIRED)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${all_h})
   file(READ ${all_h} text)
   string(REGEX MATCH "using AllPolicies = TypeList<([^;]*)>;" found "${text}")
@@ -125,7 +126,8 @@ function(_rubato_policies classes_out headers_out)
   foreach(header IN LISTS included)
     string(REPLACE "\"" "" header ${header})
     unset(path)
-    find_file(path ${header} PATHS ${RUBATO_POLICY_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+    find_file(path ${header} PATHS ${RUBATO_POLICY_ROOTS} NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH
+            NO_CACHE REQUIRED)
     file(STRINGS ${path} defined REGEX "^(class|struct) [A-Za-z0-9]+ ")
     foreach(line IN LISTS defined)
       string(REGEX REPLACE "^(class|struct) ([A-Za-z0-9]+) .*" "\\2" class "${line}")
@@ -190,8 +192,8 @@ function(_rubato_timeout out wanted)
   if(NOT wanted)
     set(wanted ${RUBATO_TEST_TIMEOUT})
   endif()
-  if(RUBATO_SANITIZE)
-    math(EXPR wanted "${wanted} * ${RUBATO_SANITIZED_TIMEOUT_FACTOR}")
+  if(RUBATO_SANITIZE OR CMAKE_CROSSCOMPILING)
+    math(EXPR wanted "${wanted} * ${RUBATO_SLOW_TIMEOUT_FACTOR}")
   endif()
   set(${out} ${wanted} PARENT_SCOPE)
 endfunction()

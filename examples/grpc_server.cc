@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A gRPC server whose handlers are tasks: Echo is answered at once however many calls of Compute
-// are underway. Each method has a type of its own in the statistics.
+// are underway, and a Chat that waits for its client holds no thread. Each method has a type of its
+// own in the statistics.
 #include <signal.h>
 #include <work.grpc.pb.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <rubato/grpc.hpp>
 
@@ -18,7 +20,7 @@ namespace {
 
 using namespace rubato_examples;
 
-enum Type : uint32_t { kEcho = 1, kCompute = 2 };
+enum Type : uint32_t { kEcho = 1, kCompute = 2, kChat = 3 };
 
 class Service final : public Work::CallbackService {
  public:
@@ -38,6 +40,12 @@ class Service final : public Work::CallbackService {
       return grpc::Status::OK;
     });
   }
+  grpc::ServerBidiReactor<Text, Text>* Chat(grpc::CallbackServerContext* context) override {
+    return rubato::run_bidi<Text, Text>(executor_, context, {.type = kChat}, [](auto& stream) {
+      while (auto text = stream.read()) stream.write(std::move(*text));
+      return grpc::Status::OK;
+    });
+  }
 
  private:
   rubato::Executor& executor_;
@@ -50,7 +58,7 @@ int main(int argc, char** argv) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);  // before there are threads
-  auto executor = rubato::Executor::create({.type_names = {"", "echo", "compute"}});
+  auto executor = rubato::Executor::create({.type_names = {"", "echo", "compute", "chat"}});
   if (!executor) return std::fprintf(stderr, "%s\n", executor.error().c_str()), 1;
   Service service(*executor);
   int port = 0;

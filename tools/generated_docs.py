@@ -22,6 +22,7 @@ SKIPPED = 77
 DEADLINE_S = 30
 BENCHMARKS = str(Path(__file__).resolve().parent / "benchmarks_table.py")
 FIDELITY = str(Path(__file__).resolve().parent / "virtual_fidelity.py")
+REPRODUCE = str(Path(__file__).resolve().parent / "reproduce.py")
 SCALING = str(Path(__file__).resolve().parent / "scaling.py")
 
 # (file, name, command, part)
@@ -32,6 +33,8 @@ ENTRIES = [
     ("docs/OPTIONS.md", "options", ["{rubato}", "options", "--as", "markdown"], ALL),
     ("docs/BENCHMARKS.md", "benchmarks", [sys.executable, BENCHMARKS], ALL),
     ("docs/FIDELITY.md", "virtual-fidelity", [sys.executable, FIDELITY], ALL),
+    *(("docs/REPRODUCTION.md", f"reproduction-{part}",
+       [sys.executable, REPRODUCE, "--page", part], ALL) for part in ("scores", "figures")),
     ("docs/SCALING.md", "scaling", [sys.executable, SCALING], ALL),
     *((file, form, ["{rubato}", "options", "--as", form], part) for file, form, part in (
         ("include/rubato/options.h", "c-enums", ALL),
@@ -93,7 +96,8 @@ def process(root, rubato, write, entries=None):
         try:
             new = replace(old, name, output_of(command, rubato), part)
         except (Stale, subprocess.SubprocessError, OSError) as error:
-            trouble.append(f"{file}: {error}")
+            said = (getattr(error, "stderr", None) or "").strip()
+            trouble.append(f"{file}: {said or error}")
             continue
         if new != old and write:
             path.write_text(new)

@@ -6,18 +6,24 @@
     tools/scaling.py --write BINARY                      counts again: the file, tables and figure
     tools/scaling.py --check BINARY --workers-max 4      shows what has changed by more than 5 %,
                                                          and fails for more than 10 %
+    tools/scaling.py --check-instructions BINARY         the same for the instructions of SAMPLE
 
-BINARY is virtual_counts of the preset `tsan`, which prints a line of JSON for each row. The slope
+BINARY is virtual_counts of the preset `tsan`, which prints a line of JSON for each row. valgrind
+counts the instructions. The slope
 of a count is that of a straight line through the logarithms of count and workers, from
 SLOPE_FROM workers on: 0 = the same however many workers there are, 1 = proportional to them. A
 row of a runtime that does not keep up with the load (ANSWERED) is left out of slopes."""
 
 import argparse
+import collections
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import generated_docs
@@ -35,6 +41,7 @@ COUNTS = [
     ("wakes", "Wake-ups; idle workers sleep", 2, 0.02),
     ("calls", "System calls; idle workers sleep", 2, 0.02),
     ("accesses", "Accesses to memory; idle workers sleep", 0, 10),
+    ("instructions", "Instructions; idle workers sleep", 0, 50),
 ]
 SHOWN, FAILS = 0.05, 0.1  # other interleavings of the same code differ by up to 6 %
 SLOPE_FROM = 8
@@ -43,6 +50,11 @@ SLOPE_FROM = 8
 CENTRAL_FIELD, CENTRAL_FROM = "spinning_one_line", 0.5
 ANSWERED = 0.9
 DEADLINE_S = 1800
+# Instructions are those of the longer of two runs less those of the shorter.
+REQUESTS = (500, 1500)
+MORE_PER_WORKER = (15, 65)
+SAMPLE = [("fcfs", 4), ("steal", 4), ("synergy", 4)]
+SKIP = 77  # what CTest takes for a test that could not run
 
 
 def read(text):
@@ -61,6 +73,63 @@ def count(binary, workers_max):
                           check=True).stdout
 
 
+# ---- Instructions -----------------------------------------------------------------------------
+
+def functions(profile):
+    """The instructions of a file of cachegrind, by source file and function."""
+    counts = collections.Counter()
+    source = function = ""
+    for line in profile.splitlines():
+        if line.startswith("fl="):
+            source = line[3:]
+        elif line.startswith("fn="):
+            function = line[3:]
+        elif line[:1].isdigit():
+            counts[source, function] += int(line.split()[1])
+    return counts
+
+
+def of_the_product(counts):
+    """Without the functions of the world, also where others are inlined into them; those of the
+    clients' and the application's tests; random numbers, which are mostly the world's; and code
+    without a source file here, as libc's is."""
+    virtual = {function for source, function in counts if "/src/virtual/" in source}
+
+    def counts_in(source, function):
+        ours = "/src/" in source and "/testing/" not in source and "base/prng.h" not in source
+        inlined = "/include/c++/" in source and "rubato::" in function
+        outside = "rubato::virt::" in function or function in virtual
+        return (ours or inlined) and not outside
+
+    return sum(number for where, number in counts.items() if counts_in(*where))
+
+
+def profile_of(binary, policy, workers, requests):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "profile"
+        same = [shutil.which("setarch"), "-R"] if shutil.which("setarch") else []
+        subprocess.run([*same, "valgrind", "-q", "--tool=cachegrind", "--cache-sim=no",
+                        f"--cachegrind-out-file={path}", binary, "--requests", str(requests),
+                        "--workers", str(workers), "--policy", policy],
+                       timeout=DEADLINE_S, check=True, stderr=subprocess.DEVNULL)
+        return of_the_product(functions(path.read_text(errors="replace")))
+
+
+def instructions(binary, policy, workers):
+    few, many = (start + more * workers for start, more in zip(REQUESTS, MORE_PER_WORKER))
+    spent = (profile_of(binary, policy, workers, many) - profile_of(binary, policy, workers, few))
+    return round(spent / (many - few), 1)
+
+
+def add_instructions(binary, rows):
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        counted = pool.map(lambda row: instructions(binary, row["policy"], row["workers"]), rows)
+        for row, number in zip(rows, counted):
+            row["instructions"] = number
+
+
+# ---- Tables -----------------------------------------------------------------------------------
+
 def by_policy(rows):
     policies = {}
     for row in rows:
@@ -75,7 +144,7 @@ def keeps_up(row):
 def slope(rows, field):
     """None = fewer than two rows are of use."""
     points = [(math.log(row["workers"]), math.log(row[field])) for row in rows
-              if row["workers"] >= SLOPE_FROM and keeps_up(row) and row[field] > 0]
+              if row["workers"] >= SLOPE_FROM and keeps_up(row) and row.get(field, 0) > 0]
     if len(points) < 2:
         return None
     mean_x = sum(x for x, _ in points) / len(points)
@@ -102,6 +171,8 @@ def central_parts(rows):
 
 
 def cell(row, field, decimals):
+    if field not in row:
+        return "-"
     return f"{row[field]:.{decimals}f}" + ("" if keeps_up(row) else "\\*")
 
 
@@ -112,6 +183,8 @@ def table(rows, field, title, decimals):
              f"| policy | {' | '.join(map(str, workers))} | slope |",
              "|---|" + "---|" * (len(workers) + 1)]
     for policy, of in policies.items():
+        if not any(field in row for row in of.values()):
+            continue
         cells = [cell(of[n], field, decimals) for n in workers]
         steep = slope(of.values(), field)
         cells.append("-" if steep is None else f"{steep:.2f}")
@@ -200,9 +273,9 @@ def figure(rows):
 # ---- Commands ---------------------------------------------------------------------------------
 
 def write(binary, workers_max):
-    text = count(binary, workers_max)
-    rows = read(text)
-    (ROOT / DATA).write_text(text)
+    rows = read(count(binary, workers_max))
+    add_instructions(binary, rows)
+    (ROOT / DATA).write_text("".join(json.dumps(row) + "\n" for row in rows))
     page = ROOT / PAGE
     page.write_text(generated_docs.replace(page.read_text(), "scaling", tables(rows)))
     (ROOT / FIGURE).write_text(figure(rows))
@@ -219,14 +292,15 @@ def changes(old, new, tolerance=SHOWN):
             found.append(f"{where}: not in {DATA}")
             continue
         for field, _, _, least in COUNTS:
+            if field not in row or field not in before:
+                continue
             if abs(row[field] - before[field]) > max(tolerance * before[field], least):
                 found.append(f"{where}: {field} was {before[field]} and is {row[field]}")
     gone = {row["policy"] for row in old} - {row["policy"] for row in new}
     return found + [f"{policy}: in {DATA} only" for policy in sorted(gone)]
 
 
-def check(binary, workers_max):
-    old, new = load(), read(count(binary, workers_max))
+def check(old, new):
     print("\n".join(changes(old, new)) or f"the counts are those of {DATA}")
     if not changes(old, new, FAILS):
         return 0
@@ -234,17 +308,31 @@ def check(binary, workers_max):
     return 1
 
 
+def sample(binary):
+    """The rows of SAMPLE as they were, and with the instructions of now."""
+    old = [row for row in load() if (row["policy"], row["workers"]) in SAMPLE]
+    new = [{"policy": policy, "workers": workers} for policy, workers in SAMPLE]
+    add_instructions(binary, new)
+    return old, new
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--write", metavar="BINARY")
     mode.add_argument("--check", metavar="BINARY")
+    mode.add_argument("--check-instructions", metavar="BINARY")
     parser.add_argument("--workers-max", type=int, default=64)
     args = parser.parse_args()
     if args.write:
         write(args.write, args.workers_max)
     elif args.check:
-        return check(args.check, args.workers_max)
+        return check(load(), read(count(args.check, args.workers_max)))
+    elif args.check_instructions:
+        if shutil.which("valgrind") is None:
+            print("valgrind is missing")
+            return SKIP
+        return check(*sample(args.check_instructions))
     else:
         print(tables(load()), end="")
     return 0

@@ -21,9 +21,6 @@ pass_versions=19
 # Others of their kind are the sample.
 left_out='Theory/ProcessorSharing\..*/(M_G_1|M_G_16|bimodal)_|Theory/M[MD]k\..*/(64|256)_'
 left_out+='|Theory\.(preemptive_)?priorities_of_many_workers|Theory/MG1\..*/extreme'
-left_out+='|kv_engine_simulation'  # of which one run in some hundred does not end yet
-# A start may replace the table that the test has damaged, on a loaded machine.
-left_out+='|TablesAndLogs\.a_damaged_table_is_refused'
 if [ -n "${FULL:-}" ]; then
   address_labels="concurrency memory runtime mechanism datapath kv_server"
   thread_labels=$address_labels

@@ -130,6 +130,7 @@ void Housekeeper::look() {
   const std::vector<WorkerActivity> workers = runtime_.activity();
   beat(workers);
   look_at_traffic();
+  look_at_stacks();
   look_for_stalls(workers);
   log_left_out();
 }
@@ -167,6 +168,12 @@ void Housekeeper::look_at_traffic() {
   if (turned_away + unread + too_much == 0) return;
   log_line(LogLevel::kWarning, LogEvent::kConnections, "connections were refused or closed",
            {{"refused", turned_away}, {"replies_unread", unread}, {"request_too_large", too_much}});
+}
+
+void Housekeeper::look_at_stacks() const {
+  MemoryAccount* const memory = hooks_.memory;
+  if (memory == nullptr) return;
+  memory->note_stacks(runtime_.stack_resident_bytes(!memory->has_plenty()));
 }
 
 void Housekeeper::look_for_changes(const RuntimeStats& before) const {

@@ -2,7 +2,8 @@
 //
 // Housekeeper: the thread of a server that answers to its operator. SIGHUP loads the configuration
 // again, SIGUSR1 has the log tell what the server does now. Once a second it logs the requests and
-// connections that were refused, and workers that have been in one request for long. It tells the
+// connections that were refused, and workers that have been in one request for long, and accounts
+// for the stacks of requests, which give back what they do not use if memory is short. It tells the
 // service manager that the server is ready, reloads, stops, and, as long as a worker makes
 // progress, that it lives. It waits for no worker, so it works while they are stuck.
 //
@@ -20,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/memory_account.h"
 #include "base/result.h"
 #include "datapath/datapath.h"
 #include "datapath/tcp_socket.h"
@@ -33,6 +35,7 @@ class Housekeeper {
   struct Hooks {
     std::function<void()> reload;                     // null = SIGHUP is told to be ignored
     std::function<std::string(uint32_t)> type_name;  // of requests; may be null
+    MemoryAccount* memory = nullptr;  // told once a second what the stacks of requests take
   };
 
   // Borrows its arguments. Fails if the system has no descriptor left.
@@ -59,6 +62,7 @@ class Housekeeper {
   void look();
   void look_for_stop();
   void look_at_traffic();
+  void look_at_stacks() const;
   void look_for_changes(const RuntimeStats& before) const;
   void look_for_stalls(const std::vector<WorkerActivity>& workers);
   void beat(const std::vector<WorkerActivity>& workers) const;

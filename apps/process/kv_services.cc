@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -17,6 +18,7 @@ namespace rubato::kv {
 namespace {
 
 constexpr auto kExpiryPeriod = std::chrono::milliseconds(100);
+constexpr const char* kRecording = "recording";
 constexpr uint32_t kExpiryBudget = 1000;  // keys looked at per call
 
 std::string with_dashes(std::string name) {
@@ -45,12 +47,14 @@ Status read(std::string_view name, std::string_view value, SchedulerOptions& opt
 }  // namespace
 
 KvServices::KvServices(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
-               const BestEffort* best_effort, const rpc::AdmissionController* admission)
+               const BestEffort* best_effort, const rpc::AdmissionController* admission,
+               RequestRecorder* recorder)
     : runtime_(runtime),
       datapath_(datapath),
       application_(application),
       best_effort_(best_effort),
       admission_(admission),
+      recorder_(recorder),
       marks_(KvApplication::request_types()) {
   application_.connect({.datapath = &datapath_,
                         .latency = this,
@@ -98,6 +102,7 @@ ServerControl::Lines KvServices::scheduler_options() {
     if ((option.hosts & kServe) == 0) continue;
     lines.emplace_back(with_dashes(option.name), option.default_value);
   }
+  if (recorder_ != nullptr) lines.emplace_back(kRecording, recorder_->recording() ? "yes" : "no");
   return lines;
 }
 
@@ -110,11 +115,20 @@ Status KvServices::set_scheduler_options(const Lines& wanted) {
     if (name == "policy" && policy_called(value) != policy) options.policy_settings.clear();
     if (name == "cores" && value != cores) options.cores_settings.clear();
   }
+  std::optional<bool> records;
   for (const auto& [name, value] : wanted) {
+    if (name == kRecording && recorder_ != nullptr) {
+      if (value != "yes" && value != "no") return Error{name + ": takes yes or no"};
+      records = value == "yes";
+      continue;
+    }
     const Status is_right = read(name, value, options);
     if (!is_right.ok()) return Error{name + ": " + is_right.error()};
   }
-  return runtime_.change(options);
+  if (!records) return runtime_.change(options);
+  if (wanted.size() > 1) return Error{std::string(kRecording) + ": is set alone"};
+  const Status recorded = recorder_->record(*records);
+  return recorded.ok() ? recorded : Error{std::string(kRecording) + ": " + recorded.error()};
 }
 
 ServerControl::Lines KvServices::scheduler_info() {

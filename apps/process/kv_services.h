@@ -19,6 +19,7 @@
 #include "kv_server/server/providers.h"
 #include "process/aside.h"
 #include "process/best_effort.h"
+#include "process/request_recorder.h"
 #include "rpc/admission.h"
 #include "runtime/overload_exposition.h"
 #include "runtime/runtime.h"
@@ -28,10 +29,12 @@ namespace rubato::kv {
 
 class KvServices final : public LatencySource, public ServerControl {
  public:
-  // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; both may be null.
+  // `best_effort` is shown in INFO scheduler, `admission` in INFO overload; CONFIG SET recording
+  // goes to `recorder`. All may be null.
   KvServices(Runtime& runtime, TcpDatapath& datapath, KvApplication& application,
          const BestEffort* best_effort = nullptr,
-         const rpc::AdmissionController* admission = nullptr);
+         const rpc::AdmissionController* admission = nullptr,
+         RequestRecorder* recorder = nullptr);
   ~KvServices() override;
 
   Histogram total_time(uint32_t type) override;
@@ -64,6 +67,7 @@ class KvServices final : public LatencySource, public ServerControl {
   KvApplication& application_;
   const BestEffort* const best_effort_;
   const rpc::AdmissionController* const admission_;
+  RequestRecorder* const recorder_;
   std::mutex mutex_;  // guards marks_
   std::vector<Mark> marks_;
   std::atomic<bool> stopping_{false};

@@ -28,6 +28,7 @@ void expose_all(OpenMetrics& out, const Runtime& runtime, const Datapath& datapa
                 const ServingOptions& options, NamedTypes& named) {
   expose(out, runtime, datapath, types_of(options), named);
   if (options.best_effort != nullptr) options.best_effort->expose(out);
+  if (options.requests != nullptr) options.requests->expose(out);
   if (options.more_metrics) options.more_metrics(out);
   expose_process(out, options.version);
 }
@@ -102,14 +103,14 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                     [&] { return plan_text(runtime, types_of(options)); },
                                     options.trouble},
                                    {.connections = metrics_connections()},
-                                   options.metrics_tls);
+                                   options.metrics_tls, options.metrics_listener);
     if (!started.ok()) return Error{started.error()};
     exporter = std::move(*started);
   }
   std::unique_ptr<AgentPort> agent;
   if (options.agent_port >= 0) {
     auto started = AgentPort::start(options.agent_bind, static_cast<uint16_t>(options.agent_port),
-                                    runtime);
+                                    runtime, options.agent_listener);
     if (!started.ok()) return Error{started.error()};
     agent = std::move(*started);
   }
@@ -123,7 +124,8 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   warn_of_shared_cpus(runtime.options());
   keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);
-  auto housekeeper = Housekeeper::start(runtime, datapath, {options.reload, options.type_name});
+  auto housekeeper = Housekeeper::start(runtime, datapath,
+                                        {options.reload, options.type_name, options.memory});
   if (!housekeeper.ok()) return Error{housekeeper.error()};
   auto signals = StopSignals::install(runtime, (*housekeeper)->wake_fd());
   if (!signals.ok()) return Error{signals.error()};
@@ -148,6 +150,11 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
   log_end(options, drained);
   if (recorder != nullptr) {
     if (Status recorded = recorder->finish(); !recorded.ok()) return Error{recorded.error()};
+  }
+  if (options.requests != nullptr) {
+    if (Status recorded = options.requests->finish(); !recorded.ok()) {
+      return Error{"record: " + recorded.error()};
+    }
   }
   return drained ? 0 : 1;
 }

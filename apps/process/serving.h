@@ -8,11 +8,13 @@
 #include <functional>
 #include <string>
 
+#include "base/memory_account.h"
 #include "base/result.h"
 #include "datapath/tls.h"
 #include "metrics/open_metrics.h"
 #include "process/best_effort.h"
 #include "process/descriptors.h"
+#include "process/request_recorder.h"
 #include "process/traffic_recorder.h"
 #include "runtime/exposition.h"
 #include "runtime/runtime.h"
@@ -24,14 +26,19 @@ struct ServingOptions {
   std::string announcement;  // a line printed once clients are welcome and signals are handled
   std::string metrics_bind = "127.0.0.1";
   int metrics_port = -1;  // -1 = none, 0 = any free one
+  int metrics_listener = -1;  // handed over, in the place of bind and port; -1 = none
   TlsContext* metrics_tls = nullptr;  // null = the metrics port is without TLS
   std::string agent_bind = "127.0.0.1";
   int agent_port = -1;  // of a load balancer's agent check; -1 = none, 0 = any free one
+  int agent_listener = -1;
   // Name of a request type in the metrics; empty = the type is not shown.
   std::function<std::string(uint32_t)> type_name;
   uint32_t types = 0;
+  MemoryAccount* memory = nullptr;  // of the stacks, too; null = of none. Outlives the call
   // The requests are recorded for a profile if this names a file.
   RecordingOptions recording;
+  // Every request is, if this is not null. Outlives the call.
+  RequestRecorder* requests = nullptr;
   ConnectionLimit connections;
   // The best-effort command, started once clients are welcome; null = none. Outlives the call.
   BestEffort* best_effort = nullptr;

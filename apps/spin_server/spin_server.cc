@@ -15,7 +15,6 @@
 namespace rubato::spin {
 namespace {
 
-constexpr Nanos kWorkUnit(100);
 constexpr Nanos kFarTooLong = kWorkUnit * 20;  // for one unit
 
 using kv::same_word;
@@ -62,7 +61,7 @@ class SpinSession final : public Session {
     service_ = Nanos();
     closes_ = failed_;
     request.type = kControl;
-    request.control = true;
+    request.group = kControlGroup;
     const auto argv = parser_.argv();
     if (failed_) {
       text_ = "-ERR " + std::string(parser_.error()) + "\r\n";
@@ -97,7 +96,7 @@ class SpinSession final : public Session {
     long_ = work->is_long;
     request.type = long_ ? kLong : kShort;
     request.size_hint = service_;
-    request.control = false;
+    request.group = kPolicyGroup;
     text_ = "+OK\r\n";
   }
 

@@ -23,8 +23,11 @@ inline constexpr uint32_t kLong = 2;
 
 const char* type_name(uint32_t type);
 
+// How far apart the checkpoints of a request are.
+inline constexpr Nanos kWorkUnit(100);
+
 // Occupies the worker for `service` of its own time (time spent preempted does not count), with a
-// checkpoint about every 100 ns. Ends early if the request is cancelled.
+// checkpoint about every kWorkUnit. Ends early if the request is cancelled.
 void busy_work(Nanos service);
 
 struct SpinOptions {

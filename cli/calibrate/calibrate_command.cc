@@ -112,6 +112,7 @@ Result<bool> measure_all(const Settings& settings, const Place& place, Samples& 
   measure_flags(meter, place, samples);
   if (Status s = measure_requests(meter, place, samples); !s.ok()) return Error{s.error()};
   if (Status s = measure_slices(meter, place, samples); !s.ok()) return Error{s.error()};
+  if (Status s = measure_rounds(meter, place, samples); !s.ok()) return Error{s.error()};
   return !interrupted();
 }
 

@@ -32,6 +32,7 @@ struct Settings {
   std::string workload = "high-bimodal";
   std::string costs;  // empty = those of the host
   std::string json_file;
+  std::string requests_file;
   std::vector<std::string> set;
   uint32_t workers = 1;
   uint64_t requests = 100'000;
@@ -72,7 +73,9 @@ struct Row {
   double stalled_ms = 0, wall_s = 0;
   double untouched = 0;  // share of the live requests that no stall of the machine touched
   double worst_lag_us = 0;
+  double busy = 0;  // share of the simulated workers' time, overheads included
   uint64_t live_preemptions = 0, simulated_preemptions = 0;
+  std::string requests;  // a line for each, where asked for
 };
 
 sim::Setup setup_of(const Settings& settings, const Mix& mix, const sim::Costs& costs,
@@ -153,6 +156,7 @@ Status simulate_into(Row& row, const sim::Settings& policy_settings, const sim::
   for (const sim::TypeOutcome& type : simulated->types) slowdowns.merge(type.slowdown);
   row.simulated = summarize_slowdown(slowdowns);
   row.simulated_preemptions = simulated->counters.preemptions;
+  row.busy = simulated->busy_share;
   return Done{};
 }
 
@@ -173,6 +177,18 @@ void pair_up(const LiveRun& run, const std::vector<Nanos>& simulated,
   }
 }
 
+// In the order in which they were due; negative = no answer, or not measured.
+std::string lines_of(const Row& row, const LiveRun& run, const std::vector<Nanos>& simulated,
+                     const std::vector<Offer>& offers) {
+  std::string lines;
+  for (size_t i = 0; i < offers.size(); ++i) {
+    lines += fmt::format("{},{},{},{},{},{},{}\n", row.policy, row.load, i,
+                         row.types[offers[i].type].name, offers[i].at.ns(), run.latency[i].count(),
+                         simulated[i].count());
+  }
+  return lines;
+}
+
 // Leaves out the same share at the begin as the simulation does.
 Status serve_into(Row& row, const sim::Settings& policy_settings, const sim::Setup& setup,
                   const Settings& settings, const std::vector<Nanos>& simulated) {
@@ -189,6 +205,9 @@ Status serve_into(Row& row, const sim::Settings& policy_settings, const sim::Set
   summarize(*run, offers, cut, row);
   row.types = rows_of_types(*run, offers, cut, types);
   if (!simulated.empty()) pair_up(*run, simulated, offers, row.types);
+  if (!simulated.empty() && !settings.requests_file.empty()) {
+    row.requests = lines_of(row, *run, simulated, offers);
+  }
   row.achieved_rps = achieved_rps(*run, offers, cut);
   row.late = run->late;
   row.held_back = run->held_back;
@@ -271,6 +290,7 @@ nlohmann::json json_of(const Row& row) {
   if (row.simulated) {
     json["simulated"] = json_of(*row.simulated);
     json["preemptions"]["simulated"] = row.simulated_preemptions;
+    json["simulated_busy_share"] = row.busy;
   }
   return json;
 }
@@ -384,6 +404,7 @@ int run(const Settings& settings) {
   auto costs = sim::load_costs(settings.costs.empty() ? usual : settings.costs);
   if (!costs.ok()) bad_value("--costs", costs.error());
   nlohmann::json rows = nlohmann::json::array();
+  std::string requests = "policy,load,request,type,due_ns,live_ns,simulated_ns\n";
   const std::vector<std::string> policies = live_policies(settings.policies);
   const bool paired = settings.host.is_virtual() && !settings.live_only;
   paired ? print_paired_head() : print_head(settings.live_only);
@@ -394,7 +415,12 @@ int run(const Settings& settings) {
       if (!row.ok()) return fail(row.error().c_str());
       paired ? print_paired(*row) : print(*row);
       rows.push_back(json_of(*row));
+      requests += row->requests;
     }
+  }
+  if (!settings.requests_file.empty()) {
+    const Status written = write_file(settings.requests_file, requests);
+    if (!written.ok()) return fail(written.error().c_str());
   }
   if (settings.json_file.empty()) return kDone;
   const Status written = write_file(settings.json_file, json_text(rows, settings));
@@ -409,6 +435,8 @@ void add_fidelity(CommandLine& command) {
   command.add_text("--costs", settings->costs, "Cost file: what `rubato calibrate` wrote here");
   command.add_texts("--set", settings->set, "NAME=VALUE, a setting of the policies");
   command.add_text("--json", settings->json_file, "Also write the figures to this file");
+  command.add_text("--requests-csv", settings->requests_file,
+                   "Also write each request's latency on both hosts to this file");
   settings->host.add_to(command);
   command.add_flag("--live-only", settings->live_only, "Leave the simulation out");
   add_count(command, "--workers", settings->workers, 1, limits::kMaxWorkers, "workers",

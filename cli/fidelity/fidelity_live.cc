@@ -87,7 +87,7 @@ class Sender {
   std::vector<Side> sides_;  // by flow, which the datapath numbers from 1 on
   std::vector<int64_t> replied_ns_;
   std::atomic<uint64_t> refused_{0};
-  uint64_t turn_ = 0;
+  uint64_t turn_ = 1;  // the first request goes to worker 1, as by the simulated turns (sim/nic.h)
   Instant start_;
   Instant next_watch_;
   bool warm_ = false;
@@ -144,7 +144,11 @@ void Sender::await_replies(const Clock& clock) {
 
 Status Sender::send_all(LoopbackDatapath& datapath, const Clock& clock) {
   if (Status ready = connect(datapath); !ready.ok()) return ready;
-  start_ = clock.now() + (watch_ ? kStartAfter : kVirtualStartAfter);
+  start_ = clock.now() + kStartAfter;
+  if (!watch_) {
+    const int64_t step_ns = kVirtualStartAfter.count();
+    start_ = Instant((clock.now().ns() / step_ns + 2) * step_ns);
+  }
   sleep_until(start_);
   if (watch_) watch_->begin();
   for (size_t i = 0; i < offers_.size(); ++i) {

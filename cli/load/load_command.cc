@@ -174,7 +174,7 @@ void add_output_options(CommandLine& command, Settings& s) {
   command.add_text("--json", s.json_file, "Write the report as JSON; - is stdout")
       .placeholder("FILE");
   command.add_text("--hdr", s.hdr_file,
-                   "Write percentiles in the HdrHistogram text format, one file per type")
+                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout")
       .placeholder("FILE");
   command.add_flag("--timeline", s.options.timeline, "Add figures per 100 ms to the JSON");
   command.add_flag("--ccdf", s.options.ccdf, "Add the latency distributions to the JSON");
@@ -317,7 +317,7 @@ int run_load(Settings& s) {
   Result<RunReport> report = generator.run(&stop_requested);
   if (!report) return fail(report.error().c_str());
   describe_run(s, *report);
-  const Status written = write_outputs(*report, generator.recorder(), s.json_file, s.hdr_file);
+  const Status written = write_outputs(*report, s.json_file, s.hdr_file);
   if (!written) return fail(written.error().c_str());
   return generator.failed() ? fail(report->invalid_reason.c_str()) : kDone;
 }

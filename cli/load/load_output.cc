@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "cli/common/output_file.h"
+#include "metrics/hdr_log.h"
 
 namespace rubato::cli {
 namespace {
-
-constexpr int kHdrTicksPerHalfDistance = 5;
 
 // Three significant digits in the unit that suits.
 std::string time_text(double us) {
@@ -89,11 +89,6 @@ std::string undisturbed_lines(const RunReport& report) {
   return text;
 }
 
-std::string file_suffix(std::string name) {
-  std::replace(name.begin(), name.end(), '/', '_');
-  return name;
-}
-
 }  // namespace
 
 std::string report_table(const RunReport& r) {
@@ -115,43 +110,19 @@ std::string report_table(const RunReport& r) {
   return text;
 }
 
-std::string hdr_text(const Histogram& h) {
-  std::string text = fmt::format("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile",
-                                 "TotalCount", "1/(1-Percentile)");
-  const double total = static_cast<double>(h.count());
-  uint64_t seen = 0;
-  double next_level = 0;
-  h.for_each_bucket([&](Nanos low, Nanos high, uint64_t count) {
-    seen += count;
-    const double level = static_cast<double>(seen) / total;
-    const double value = (low.micros() + high.micros()) / 2;
-    if (level < next_level && seen < h.count()) return;
-    const std::string odds = seen < h.count() ? fmt::format("{:.2f}", 1 / (1 - level)) : "inf";
-    text += fmt::format("{:12.3f} {:2.12f} {:10} {:>14}\n", value, level, seen, odds);
-    next_level = level + (1 - level) / (2 * kHdrTicksPerHalfDistance);
-  });
-  text += fmt::format("#[Mean    = {:12.3f}, StdDeviation   = {:>12}]\n", h.mean_ns() / 1e3, "nan");
-  text +=
-      fmt::format("#[Max     = {:12.3f}, Total count    = {:12}]\n", h.max().micros(), h.count());
-  return text;
-}
-
-Status write_outputs(const RunReport& report, const load::Recorder& recorder,
-                     const std::string& json_file, const std::string& hdr_file) {
-  const bool json_to_stdout = json_file == "-";
-  std::fputs(report_table(report).c_str(), json_to_stdout ? stderr : stdout);
-  if (json_to_stdout) {
-    std::fputs(to_json(report).c_str(), stdout);
-  } else if (!json_file.empty()) {
-    if (Status done = write_file(json_file, to_json(report)); !done) return done;
+Status write_outputs(const RunReport& report, const std::string& json_file,
+                     const std::string& hdr_file) {
+  const bool to_stdout = json_file == "-" || hdr_file == "-";
+  std::fputs(report_table(report).c_str(), to_stdout ? stderr : stdout);
+  if (!json_file.empty()) {
+    if (Status done = write_text(json_file, to_json(report)); !done) return done;
   }
   if (hdr_file.empty()) return Done{};
-  for (uint32_t i = 0; i < report.types.size(); ++i) {
-    const std::string path =
-        report.types.size() == 1 ? hdr_file : hdr_file + "." + file_suffix(report.types[i].name);
-    if (Status done = write_file(path, hdr_text(recorder.latency_of(i))); !done) return done;
+  std::vector<HdrInterval> intervals;
+  for (const TypeReport& type : report.types) {
+    intervals.push_back({type.name, 0, report.wall_s, type.histograms.latency});
   }
-  return Done{};
+  return write_text(hdr_file, hdr_log(intervals));
 }
 
 }  // namespace rubato::cli

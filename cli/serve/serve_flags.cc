@@ -2,6 +2,8 @@
 #include "cli/serve/serve_flags.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "cli/common/command_registry.h"
 #include "cli/common/config_file.h"
@@ -10,10 +12,12 @@
 #include "cli/common/value_flags.h"
 #include "mechanism/cpu/cgroup.h"
 #include "mechanism/preempt/mechanism.h"
+#include "workload/duration.h"
 
 namespace rubato::cli {
 namespace {
 
+constexpr double kMostRecordMib = 1e6;
 constexpr Nanos kLongestProfile = Nanos::seconds(1'000'000);
 
 void add_profile_options(CommandLine& command, ServeOptions& o) {
@@ -23,6 +27,34 @@ void add_profile_options(CommandLine& command, ServeOptions& o) {
       .placeholder("FILE");
   add_seconds(command, "--profile-for", o.profile_for, Nanos::seconds(1), kLongestProfile,
               "Record for so long, from the first request on; default: until the server stops");
+}
+
+void add_record_options(CommandLine& command, ServeOptions& o) {
+  command.add_text("--record", o.requests.file,
+                   "Write every request to this file, for `rubato sim --workload trace:FILE`")
+      .placeholder("FILE");
+  command
+      .add_parsed("--recording", "yes|no",
+                  [&o](const std::string& text) -> Status {
+                    if (text != "yes" && text != "no") return Error{"takes yes or no"};
+                    o.recording = text == "yes";
+                    return Done{};
+                  },
+                  "With --record: no = not from the start. SIGHUP, and CONFIG SET recording of "
+                  "`serve kv`, start and end it; each start writes the file anew")
+      .default_text("yes");
+  command
+      .add_parsed("--record-limit", "MIB",
+                  [&o](const std::string& text) -> Status {
+                    const std::optional<double> mib = parse_number(text);
+                    if (!mib || *mib < 1 || *mib > kMostRecordMib || *mib != std::floor(*mib)) {
+                      return Error{"takes whole MiB of 1 to 1000000, not '" + text + "'"};
+                    }
+                    o.requests.most_bytes = static_cast<uint64_t>(*mib) << 20;
+                    return Done{};
+                  },
+                  "Size at which a recording ends, at some 10 bytes a request")
+      .default_text("1024");
 }
 
 Status resolve_recording(const CommandLine& command, ServeOptions& o) {
@@ -37,6 +69,10 @@ Status resolve_recording(const CommandLine& command, ServeOptions& o) {
   recording.version = version();
   o.serving.version = version();
   o.runtime.record_arrivals = !recording.file.empty();
+  o.runtime.record_requests = !o.requests.file.empty();
+  if (command.given("--record") && o.requests.file.empty()) {
+    return Error{"--record: takes the name of a file"};
+  }
   return Done{};
 }
 
@@ -76,6 +112,7 @@ void add_serve_options(CommandLine& command, ServeOptions& options) {
   add_flags(command, options.log, kServe);
   add_best_effort_options(command, options.cores);
   add_profile_options(command, options);
+  add_record_options(command, options);
   command.add_existing_file("--config", options.config_file,
                             "TOML file with these options as keys; SIGHUP reads it again");
   command.add_flag("--check-config", options.check_config,

@@ -31,6 +31,8 @@ struct ServeOptions {
   bool check_config = false;
   bool print_config = false;
   Nanos profile_for;  // 0 = until the server stops
+  RequestRecordingOptions requests;
+  bool recording = true;  // with a file for requests: from the start
 };
 
 // Adds the options to `command`; `options` must outlive the parse.

@@ -108,7 +108,7 @@ void share_options(KvCommand& command) {
   add_port(command, command.memcached_port, kv::Speaks::kMemcached,
            "SERVER_ERROR max number of clients reached\r\n");
   options.tcp.limits.output_bytes = kv.max_reply_bytes;
-  options.tcp.limits.memory = kv.memory = &command.memory;
+  options.tcp.limits.memory = kv.memory = options.serving.memory = &command.memory;
   options.runtime.slow_threshold = kv.slowlog_log_slower_than_us < 0
                                        ? Nanos::max()
                                        : Nanos::micros(kv.slowlog_log_slower_than_us);
@@ -275,6 +275,8 @@ void apply_live(Reloader& reloader, kv::Server& server) {
             [](Loaded loaded) { return std::string(kv::to_string(loaded.kv.eviction)); });
   by_config("client-output-buffer-limit", "client-output-buffer-limit",
             [](Loaded loaded) { return kv::to_string(loaded.kv.output_limits); });
+  by_config("client-query-buffer-limit", "client-query-buffer-limit",
+            [](Loaded loaded) { return std::to_string(loaded.kv.query_buffer_bytes); });
   by_config("requirepass", "requirepass", [](Loaded loaded) { return loaded.kv.requirepass; });
   by_config("protected-mode", "protected-mode",
             [](Loaded loaded) { return loaded.protected_mode; });
@@ -326,7 +328,10 @@ int KvCommand::serve(Reloader& reloader) {
   const AdmissionInService in_service(admission, **datapath, options());
   auto runtime = Runtime::create(options().runtime, **datapath, application);
   if (!runtime.ok()) return refuse(*this, kBadArguments, option_error(runtime.error()).message);
-  kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission);
+  const auto recorder = start_recorder(options(), **runtime, reloader);
+  if (!recorder.ok()) return refuse(*this, kFailed, recorder.error());
+  kv::KvServices services(**runtime, **datapath, application, best_effort->get(), admission,
+                          recorder.value().get());
   application.server().set_log_slow(options().log.slow_threshold());
   apply_live(reloader, application.server());
   reload_scheduler(reloader, **runtime);
@@ -344,14 +349,57 @@ int KvCommand::serve(Reloader& reloader) {
 }
 
 // The units are those of CONFIG SET maxmemory.
-Status read_maxmemory(const std::string& text, kv::KvOptions& kv) {
+Status read_bytes(const std::string& text, uint64_t low, const char* least, uint64_t& bytes) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  uint64_t bytes = 0;
-  if (!kv::parse_memory(text, bytes) || bytes > kMost) {
-    return Error{"takes bytes, as 512mb or 1gb, or 0 for no limit; not '" + text + "'"};
+  uint64_t read = 0;
+  if (!kv::parse_memory(text, read) || read > kMost || read < low) {
+    return Error{std::string("takes bytes, as 512mb or 1gb, ") + least + "; not '" + text + "'"};
   }
-  kv.maxmemory_bytes = bytes;
+  bytes = read;
   return Done{};
+}
+
+void add_memory_options(CommandLine& command, kv::KvOptions& kv) {
+  command
+      .add_parsed("--maxmemory", "BYTES",
+                  [&kv](const std::string& text) {
+                    return read_bytes(text, 0, "or 0 for no limit", kv.maxmemory_bytes);
+                  },
+                  "Memory at most of data and clients (1gb, 512mb, ...); 0 = no limit. memory "
+                  "engine: writes beyond fail; rocksdb, 32mb at least: caches fit themselves to "
+                  "it")
+      .default_text("0");
+  command
+      .add_parsed("--maxmemory-policy", "NAME",
+                  [&kv](const std::string& text) {
+                    const Result<kv::Eviction> eviction = kv::parse_eviction(text);
+                    if (!eviction.ok()) return Status(Error{eviction.error()});
+                    kv.eviction = eviction.value();
+                    return Status(Done{});
+                  },
+                  "What a write does at --maxmemory: noeviction = it fails; allkeys-lru = it "
+                  "removes keys that were not used for long; volatile-ttl = it removes the keys "
+                  "that expire first")
+      .default_text("noeviction");
+  command
+      .add_parsed("--client-output-buffer-limit", "LIMITS",
+                  [&kv](const std::string& text) {
+                    const auto limits = kv::parse_output_limits(text);
+                    if (!limits.ok()) return Status(Error{limits.error()});
+                    kv.output_limits = limits.value();
+                    return Status(Done{});
+                  },
+                  "'normal HARD SOFT SECONDS': a client is closed that leaves HARD bytes of "
+                  "replies unread, or SOFT bytes for so long; 0 = no limit")
+      .default_text("normal 1gb 0 0");
+  command
+      .add_parsed("--client-query-buffer-limit", "BYTES",
+                  [&kv](const std::string& text) {
+                    return read_bytes(text, kv::kMinQueryBufferBytes, "1mb at least",
+                                      kv.query_buffer_bytes);
+                  },
+                  "A client is closed that has sent so many bytes of a request which is not whole")
+      .default_text("1gb");
 }
 
 void add_kv_options(CommandLine& command, KvCommand& kv) {
@@ -365,35 +413,7 @@ void add_kv_options(CommandLine& command, KvCommand& kv) {
   command.add_flag("--recover", kv.kv.recover,
                    "rocksdb: go on although the log is damaged, without what cannot be read, and "
                    "say on standard error what that loses; else the server does not start then");
-  command
-      .add_parsed("--maxmemory", "BYTES",
-                  [&kv](const std::string& text) { return read_maxmemory(text, kv.kv); },
-                  "memory engine: bytes at most (1gb, 512mb, ...); writes beyond fail; 0 = no "
-                  "limit")
-      .default_text("0");
-  command
-      .add_parsed("--maxmemory-policy", "NAME",
-                  [&kv](const std::string& text) {
-                    const Result<kv::Eviction> eviction = kv::parse_eviction(text);
-                    if (!eviction.ok()) return Status(Error{eviction.error()});
-                    kv.kv.eviction = eviction.value();
-                    return Status(Done{});
-                  },
-                  "What a write does at --maxmemory: noeviction = it fails; allkeys-lru = it "
-                  "removes keys that were not used for long; volatile-ttl = it removes the keys "
-                  "that expire first")
-      .default_text("noeviction");
-  command
-      .add_parsed("--client-output-buffer-limit", "LIMITS",
-                  [&kv](const std::string& text) {
-                    const auto limits = kv::parse_output_limits(text);
-                    if (!limits.ok()) return Status(Error{limits.error()});
-                    kv.kv.output_limits = limits.value();
-                    return Status(Done{});
-                  },
-                  "'normal HARD SOFT SECONDS': a client is closed that leaves HARD bytes of "
-                  "replies unread, or SOFT bytes for so long; 0 = no limit")
-      .default_text("normal 1gb 0 0");
+  add_memory_options(command, kv.kv);
   command.add_text("--requirepass", kv.kv.requirepass, "Password that clients must give (AUTH)");
   command.add_choice("--protected-mode", kv.protected_mode, {"yes", "no"},
                      "yes = while no password is set, clients of other machines are refused; no = "

@@ -13,6 +13,7 @@
 #include "cli/common/config_file.h"
 #include "cli/common/scheduler_flags.h"
 #include "datapath/loopback.h"
+#include "datapath/tcp_socket.h"
 #include "process/handed_over.h"
 #include "runtime/runtime.h"
 #include "spin_server/spin_server.h"
@@ -51,6 +52,17 @@ Status open_log(const LogOptions& log) {
   return opened.ok() ? opened : Error{"--log-file: " + opened.error()};
 }
 
+// The one on that port, which is no longer the datapath's; -1 = none.
+int take_listener(std::vector<int>& handed_over, int port) {
+  const auto found = std::find_if(handed_over.begin(), handed_over.end(), [port](int listener) {
+    return port > 0 && local_address(listener).port() == port;
+  });
+  if (found == handed_over.end()) return -1;
+  const int listener = *found;
+  handed_over.erase(found);
+  return listener;
+}
+
 }  // namespace
 
 Status load_options(CommandLine& command, ServeProgram& program) {
@@ -76,6 +88,22 @@ void reload_scheduler(Reloader& reloader, Runtime& runtime) {
   });
 }
 
+Result<std::unique_ptr<RequestRecorder>> start_recorder(ServeOptions& options, Runtime& runtime,
+                                                        Reloader& reloader) {
+  if (options.requests.file.empty()) return std::unique_ptr<RequestRecorder>();
+  auto recorder = std::make_unique<RequestRecorder>(options.requests, runtime.request_rings(),
+                                                    options.serving.types,
+                                                    options.serving.type_name);
+  if (options.recording) {
+    if (Status begun = recorder->record(true); !begun) return Error{"--record: " + begun.error()};
+  }
+  reloader.can_apply("recording", [&recorder = *recorder](const ServeProgram& loaded) {
+    return recorder.record(loaded.options().recording);
+  });
+  options.serving.requests = recorder.get();
+  return recorder;
+}
+
 int refuse(const ServeProgram& program, int status, const std::string& message) {
   if (logs_to_file()) log_line(LogLevel::kError, LogEvent::kStart, message);
   std::fprintf(stderr, "rubato serve %s: %s\n", program.name(), message.c_str());
@@ -95,6 +123,9 @@ int run_program(CommandLine& command, ServeProgram& program) {
   auto handed_over = handed_over_listeners();
   if (!handed_over.ok()) return refuse(program, kBadArguments, handed_over.error());
   options.tcp.handed_over = std::move(*handed_over);
+  ServingOptions& serving = options.serving;
+  serving.metrics_listener = take_listener(options.tcp.handed_over, serving.metrics_port);
+  serving.agent_listener = take_listener(options.tcp.handed_over, serving.agent_port);
   Reloader reloader(command, given, program);
   options.serving.reload = [&reloader] { reloader.reload(); };
   return program.serve(reloader);

@@ -1,10 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/tls_flags.h"
 
+#include <sstream>
+
 #include "base/log.h"
 #include "cli/serve/serve_flags.h"
 
 namespace rubato::cli {
+namespace {
+
+Status read_versions(const std::string& text, TlsFiles& files) {
+  std::istringstream words(text);
+  files.tls_1_2 = files.tls_1_3 = false;
+  for (std::string word; words >> word;) {
+    if (word != "TLSv1.2" && word != "TLSv1.3") {
+      return Error{"takes TLSv1.2, TLSv1.3, or both with a space between them; not '" + word + "'"};
+    }
+    (word == "TLSv1.2" ? files.tls_1_2 : files.tls_1_3) = true;
+  }
+  if (files.tls_1_2 || files.tls_1_3) return Done{};
+  return Error{"takes TLSv1.2, TLSv1.3, or both with a space between them"};
+}
+
+}  // namespace
 
 void add_tls_options(CommandLine& command, TlsOptions& options) {
   command
@@ -25,6 +43,19 @@ void add_tls_options(CommandLine& command, TlsOptions& options) {
   command.add_choice("--tls-auth-clients", options.auth_clients, {"yes", "no", "optional"},
                      "yes = clients must show a certificate of such an authority; optional = it is "
                      "checked if they show one; no = they are not asked");
+  command
+      .add_parsed("--tls-protocols", "VERSIONS",
+                  [&options](const std::string& text) {
+                    return read_versions(text, options.files);
+                  },
+                  "Versions that are spoken, of TLSv1.2 and TLSv1.3, with spaces between them")
+      .default_text("TLSv1.2 TLSv1.3");
+  command.add_text("--tls-ciphers", options.files.ciphers,
+                   "Ciphers of TLS 1.2, as `openssl ciphers` takes them; OpenSSL's choice if empty")
+      .placeholder("LIST");
+  command.add_text("--tls-ciphersuites", options.files.ciphersuites,
+                   "Cipher suites of TLS 1.3, with colons between them; OpenSSL's choice if empty")
+      .placeholder("LIST");
   command.add_choice("--tls-rpc", options.rpc, {"yes", "no"}, "Whether --rpc-port has TLS");
   command.add_choice("--tls-metrics", options.metrics, {"yes", "no"},
                      "Whether --metrics-port has TLS, which is HTTPS");
@@ -52,7 +83,8 @@ void reload_tls(Reloader& reloader, TlsServer& server,
     return reloaded.ok() ? reloaded : option_error(reloaded.error());
   };
   for (const char* option :
-       {"tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients"}) {
+       {"tls-cert-file", "tls-key-file", "tls-ca-cert-file", "tls-auth-clients", "tls-protocols",
+        "tls-ciphers", "tls-ciphersuites"}) {
     reloader.can_apply(option, load);
   }
   reloader.each_time([load](const ServeProgram& loaded) {

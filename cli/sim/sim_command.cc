@@ -20,6 +20,7 @@
 #include "cli/sim/sim_flags.h"
 #include "cli/sim/sim_output.h"
 #include "cli/sim/workload_flags.h"
+#include "metrics/hdr_log.h"
 #include "planning/find_max.h"
 #include "planning/runs.h"
 #include "sim/explain.h"
@@ -39,9 +40,13 @@ constexpr const char* kNotes =
     "Figures leave out the warm-up. A sweep prints a row per load and writes an object\n"
     "rubato.sweep/1 with one report per load; --compare, a row per policy for each load and\n"
     "rubato.compare/1; --find-max, a row per policy that was finished and rubato.max/1.\n"
-    "Several seeds are one report: figures are means, counts sums, maxima maxima, and\n"
-    "\"confidence\" has half of the 95 % intervals. An overloaded run is a valid one; one that\n"
-    "was stopped early (Ctrl-C) prints what it has and is not.\n"
+    "A run goes on until the figures of --until are known well enough and it is steady, or to\n"
+    "--max-requests; with --requests, and with phases, recordings, sessions, traces, --outcomes\n"
+    "and --find-max, it has a fixed length. Figures come with half of their 95 % interval\n"
+    "(\"confidence\"): of one seed from the differences between parts of the run, of several,\n"
+    "whose figures are means, counts sums and maxima maxima, from those between seeds. A run is\n"
+    "steady, not steady or overloaded. An overloaded run is not valid, nor one that was stopped\n"
+    "early (Ctrl-C), which prints what it has.\n"
     "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
 
 // Fills the fields that all reports of a command share.
@@ -54,7 +59,9 @@ void describe(const SimOptions& o, sim::SimReport& report) {
 }
 
 // Where the tables go: out of the way of JSON.
-std::FILE* people(const SimOptions& o) { return o.json_file == "-" ? stderr : stdout; }
+std::FILE* people(const SimOptions& o) {
+  return o.json_file == "-" || o.hdr_file == "-" ? stderr : stdout;
+}
 
 std::string table_of(const SimOptions& o, const std::vector<sim::SimReport>& reports) {
   if (o.compare) return compare_table(reports, o.candidates.size(), o.slo);
@@ -75,6 +82,20 @@ void warn_of_thin_evidence(const SimOptions& o, const sim::SimReport& report) {
   if (!warning.empty()) fmt::print(stderr, "rubato: --slo: {}\n", warning);
 }
 
+// Where there are several runs, tags begin with the policy and the load.
+Status write_log(const SimOptions& o, const std::vector<sim::SimReport>& reports) {
+  std::vector<HdrInterval> intervals;
+  for (const sim::SimReport& report : reports) {
+    const RunReport& run = report.run;
+    const std::string of_run =
+        reports.size() > 1 ? fmt::format("{}/{:g}/", run.policy, run.load.value_or(0)) : "";
+    for (const TypeReport& type : run.types) {
+      intervals.push_back({of_run + type.name, 0, report.simulated_s, type.histograms.latency});
+    }
+  }
+  return write_text(o.hdr_file, hdr_log(intervals));
+}
+
 Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) {
   std::fputs(table_of(o, reports).c_str(), people(o));
   if (o.explain) {
@@ -84,6 +105,9 @@ Status write_outputs(const SimOptions& o, std::vector<sim::SimReport>& reports) 
   }
   std::fputs(outcomes_text(reports).c_str(), people(o));
   if (!reports.empty()) warn_of_thin_evidence(o, reports.front());
+  if (!o.hdr_file.empty()) {
+    if (Status done = write_log(o, reports); !done) return done;
+  }
   if (o.json_file.empty()) return Done{};
   if (o.no_wall) {
     for (sim::SimReport& report : reports) report.run.wall_s = 0;

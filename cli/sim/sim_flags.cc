@@ -139,8 +139,27 @@ void add_load_options(CommandLine& command, SimOptions& o) {
       .needs(find_max);
 }
 
+void add_precision_options(CommandLine& command, SimOptions& o) {
+  Option requests = command.option("--requests");
+  requests.description("Requests of a run, warm-up included, instead of --until")
+      .default_text("as --until needs");
+  command.add_parsed(
+      "--until", "METRIC=SHARE,...",
+      [&o](const std::string& text) { return parse_precision(text, o.wanted); },
+      "Run until half of the 95 % interval of these figures is at most that share of them")
+      .default_text("5% of the --slo's, or p99=5%")
+      .repeatable()
+      .excludes(requests);
+  add_count(command, "--max-requests", o.most_requests, 1, kMostRequests, "a number of requests",
+            "Requests of a run at most, if it is not precise or steady before")
+      .excludes(requests);
+}
+
 void add_report_options(CommandLine& command, SimOptions& o) {
   command.add_text("--json", o.json_file, "Write the report as JSON; - is stdout")
+      .placeholder("FILE");
+  command.add_text("--hdr", o.hdr_file,
+                   "Write latencies as an HdrHistogram log, a tag for each type; - is stdout")
       .placeholder("FILE");
   command.add_flag("--no-wall", o.no_wall,
                    "Leave out of the JSON what the simulating machine decides (wall_s is 0, "
@@ -178,11 +197,32 @@ void check_find_max(SimOptions& o) {
   if (!o.find_max) return;
   if (!o.slo.given()) bad_value("--find-max", "needs an --slo that the load is to meet");
   if (o.precision > o.max_load) bad_value("--precision", "takes less than --max-load");
-  if (!o.recording.empty()) bad_value("--find-max", "cannot change the rate of a --recording");
   if (!o.trace_file.empty()) bad_value("--trace", "takes one run: no --find-max");
   if (o.seeds == 0) o.seeds = kFindMaxSeeds;
-  o.load_given = true;  // recorded times are replayed at the rate that is asked for
+  o.load_given = true;  // recorded requests are replayed at the rate that is asked for
   o.loads = {o.max_load};
+}
+
+// What keeps a run from ending when it knows enough, or "".
+std::string fixed_by(const SimOptions& o) {
+  const WorkloadSpec& workload = o.setup.workload;
+  if (o.find_max) return "--find-max";
+  if (workload.trace != nullptr) return o.recording.empty() ? "--workload trace:" : "--recording";
+  if (!workload.phases.empty()) return "--phase";
+  if (workload.arrivals.shape == ArrivalShape::kTrace) return "--arrivals trace";
+  if (o.setup.elastic) return "--sessions or --cores";
+  if (o.outcomes.given()) return "--outcomes";
+  return o.trace_file.empty() ? "" : "--trace";
+}
+
+void finish_precision(SimOptions& o) {
+  if (o.requests_given) return;
+  if (const std::string fixed = fixed_by(o); !fixed.empty()) {
+    if (o.wanted.given()) bad_value("--until", "does not go with " + fixed + ": give --requests");
+    return;
+  }
+  o.until = o.wanted.given() ? o.wanted : precision_for(o.slo);
+  o.setup.requests = o.most_requests;
 }
 
 void check_rates(const SimOptions& o) {
@@ -234,6 +274,7 @@ void add_sim_options(CommandLine& command, SimOptions& o) {
   add_model_options(command, o);
   add_load_options(command, o);
   add_slo_option(command, o.slo, "Say whether these limits were met, see below; may be repeated");
+  add_precision_options(command, o);
   add_outcomes_option(command, o);
   add_elastic_options(command, o);
   add_workload_options(command, o);
@@ -248,6 +289,8 @@ void finish_model(SimOptions& o) {
   std::vector<std::string> types;
   for (const RequestType& type : types_of(o.setup.workload)) types.push_back(type.name);
   if (Status fit = check_types(o.slo, types); !fit) bad_value("--slo", fit.error());
+  const Slo wanted{o.wanted.targets, 0, false};
+  if (Status fit = check_types(wanted, types); !fit) bad_value("--until", fit.error());
   if (o.rate > 0) o.loads = {o.rate / capacity_rps(o)};
   check_rates(o);
   const Status fits = validate(setup_at(o, o.loads.front(), 0).workload);
@@ -265,6 +308,7 @@ void finish_sim_options(SimOptions& o) {
   if (o.seeds == 0) o.seeds = 1;
   finish_model(o);
   check_trace(o);
+  finish_precision(o);
 }
 
 }  // namespace rubato::cli

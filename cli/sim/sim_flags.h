@@ -30,6 +30,8 @@ struct SimOptions : planning::Experiment {
   std::vector<planning::Setting> settings;
   SchedulerOptions scheduler;  // as `rubato serve` has them; but for policies and their settings
   bool requests_given = false;
+  planning::Precision wanted;              // --until; empty = not given
+  uint64_t most_requests = 20'000'000;     // of a run that ends when it knows enough
   std::string workload = "extreme-bimodal";
   std::string arrivals = "poisson";  // of a profile "profile", unless they are given
   bool arrivals_given = false;
@@ -47,6 +49,7 @@ struct SimOptions : planning::Experiment {
   bool with_sessions = false;
 
   std::string json_file;  // "" = none, "-" = stdout
+  std::string hdr_file;   // likewise
   bool no_wall = false;
   bool explain = false;
   std::string trace_file;

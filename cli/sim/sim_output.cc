@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/sim/elastic_flags.h"
@@ -24,7 +25,7 @@ struct Columns {
   int latency, slowdown;
 };
 Columns columns_of(const SimReport& report) {
-  return report.seeds < 2 ? Columns{9, 9} : Columns{17, 15};
+  return report.confidence.empty() ? Columns{9, 9} : Columns{17, 15};
 }
 
 std::string header(const SimReport& report) {
@@ -60,6 +61,8 @@ std::string row(const SimReport& report, const std::string& at, const std::strin
   return text + "\n";
 }
 
+std::string percent_text(double share) { return fmt::format("{:.1f}", 100 * share); }
+
 std::string counters_line(const RunReport& run) {
   const SchedulerCounters& c = *run.counters;
   std::string text = fmt::format(
@@ -73,8 +76,23 @@ std::string counters_line(const RunReport& run) {
   return text + "\n";
 }
 
-std::string verdict(const RunReport& run) {
-  return run.valid ? "" : "INVALID run: " + run.invalid_reason + "\n";
+std::string verdict_lines(const SimReport& report) {
+  const sim::Steadiness& found = report.steadiness;
+  std::string text = fmt::format("{}", sim::verdict_name(found.verdict));
+  for (size_t i = 0; i < found.reasons.size(); ++i) {
+    text += (i == 0 ? ": " : "; ") + found.reasons[i];
+  }
+  text += fmt::format("\nstart-up of {} requests left out", report.start_up);
+  for (const sim::ReachedPrecision& p : report.until) {
+    text += fmt::format("; {} is known to ", p.metric);
+    text += std::isinf(p.reached) ? "no share" : fmt::format("{:.2g} %", 100 * p.reached);
+    text += fmt::format(" ({:.2g} % were asked for)", 100 * p.wanted);
+  }
+  if (report.bounded) {
+    text += fmt::format("\n--max-requests {} ended the run before it knew that", report.requests);
+  }
+  if (!report.run.valid) text += "\nINVALID run: " + report.run.invalid_reason;
+  return text + "\n";
 }
 
 constexpr int kRowTextWidth = 13;  // a rate, or a type's name without its end
@@ -106,6 +124,8 @@ std::string slowdown_cells(const SimReport& report, int width) {
 
 std::string end_of_row(const SimReport& report, const Slo& slo) {
   std::string text;
+  if (report.steadiness.verdict == sim::RunState::kNotSteady) text += "  not steady";
+  if (report.bounded) text += "  not precise";
   if (slo.given()) text += fmt::format("  {}", verdict_name(judge(slo, report).verdict));
   if (!report.run.valid) text += "  INVALID: " + report.run.invalid_reason;
   return text + "\n";
@@ -115,7 +135,7 @@ std::string sweep_row(const SimReport& report, const Slo& slo) {
   const RunReport& run = report.run;
   std::string text =
       fmt::format("{:<7.4g}{:>{}}", *run.load, rate_text(run.offered_rps), kRowTextWidth);
-  text += slowdown_cells(report, report.seeds < 2 ? 10 : 18);
+  text += slowdown_cells(report, report.confidence.empty() ? 10 : 18);
   text += fmt::format("{:>8.3f}{:>11.3f}{:>8.1f}", percent(run.lost, run.requests),
                       percent(run.refused, run.requests), 100 * *run.utilization);
   return text + end_of_row(report, slo);
@@ -178,6 +198,20 @@ class Totals {
   double wall_s_ = 0;
 };
 
+// JSON has no infinity.
+Json or_null(double half_width) {
+  return std::isinf(half_width) ? Json(nullptr) : Json(half_width);
+}
+
+Json until_json(const SimReport& report) {
+  Json targets = Json::array();
+  for (const sim::ReachedPrecision& p : report.until) {
+    targets.push_back(
+        {{"metric", p.metric}, {"wanted", p.wanted}, {"reached", or_null(p.reached)}});
+  }
+  return {{"targets", std::move(targets)}, {"bounded", report.bounded}};
+}
+
 Json slo_json(const Slo& slo, const SimReport& report) {
   const SloResult result = judge(slo, report);
   Json figures = Json::array();
@@ -185,7 +219,7 @@ Json slo_json(const Slo& slo, const SimReport& report) {
     figures.push_back({{"metric", figure.metric},
                        {"limit", figure.limit},
                        {"figure", figure.figure},
-                       {"half_width", figure.half_width},
+                       {"half_width", or_null(figure.half_width)},
                        {"count", figure.count},
                        {"verdict", verdict_name(figure.verdict)}});
   }
@@ -200,7 +234,11 @@ Json json_of(const SimReport& report, const Slo& slo) {
                         {"useful_share", report.useful_share},
                         {"stalled_share", report.stalled_share},
                         {"worker_utilization", report.worker_utilization},
-                        {"seeds", report.seeds}};
+                        {"seeds", report.seeds},
+                        {"start_up", report.start_up}};
+  json["verdict"] = sim::verdict_name(report.steadiness.verdict);
+  json["verdict_reasons"] = report.steadiness.reasons;
+  if (!report.until.empty()) json["until"] = until_json(report);
   if (slo.given()) json["slo"] = slo_json(slo, report);
   if (!report.plan.empty()) json["plan"] = report.plan;
   if (report.elastic) json["elastic"] = Json::parse(elastic_json(report));
@@ -208,7 +246,7 @@ Json json_of(const SimReport& report, const Slo& slo) {
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
   for (const sim::Confidence& c : report.confidence) {
-    confidence[Json::json_pointer(c.path)] = c.half_width;
+    confidence[Json::json_pointer(c.path)] = or_null(c.half_width);
   }
   json["confidence"] = std::move(confidence);
   return json;
@@ -232,17 +270,20 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
                                         *run.slowdown);
   text += fmt::format("offered {} (load {:.4g}), achieved {}; lost {} ({:.3f} %), refused {} "
                       "({:.3f} %)\n",
-                      rate_text(run.offered_rps), *run.load, rate_text(run.achieved_rps), run.lost,
+                      rate_text(run.offered_rps), *run.load,
+                      with_interval(report, "/achieved_rps", run.achieved_rps, rate_text), run.lost,
                       percent(run.lost, run.requests), run.refused,
                       percent(run.refused, run.requests));
-  text += fmt::format("workers busy {:.1f} %, with requests {:.1f} %", 100 * *run.utilization,
-                      100 * report.useful_share);
+  text += fmt::format(
+      "workers busy {} %, with requests {} %",
+      with_interval(report, "/utilization", *run.utilization, percent_text),
+      with_interval(report, "/simulation/useful_share", report.useful_share, percent_text));
   if (report.stalled_share > 0) {
     text += fmt::format(", kept by stalls {:.3g} %", 100 * report.stalled_share);
   }
   text += fmt::format("; {:.4g} s simulated\n", report.simulated_s);
   text += counters_line(run) + elastic_lines(report) + slo_lines(report, slo);
-  return text + speed_line(report.requests, report.events, run.wall_s) + verdict(run);
+  return text + speed_line(report.requests, report.events, run.wall_s) + verdict_lines(report);
 }
 
 std::string plan_lines(const SimReport& report) {
@@ -255,7 +296,7 @@ std::string plan_lines(const SimReport& report) {
 
 std::string sweep_table(const std::vector<SimReport>& reports, const Slo& slo) {
   if (reports.empty()) return kNothing;
-  const int width = reports.front().seeds < 2 ? 10 : 18;
+  const int width = reports.front().confidence.empty() ? 10 : 18;
   std::string text = reports.front().run.policy + "  " + circumstances(reports.front());
   text += slo_title(slo);
   text += fmt::format("{:<20}{:>{}}  {:<{}}\n", "", "slowdown of all", 3 * width,

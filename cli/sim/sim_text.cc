@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "planning/report_figures.h"
 
 namespace rubato::cli {
@@ -30,8 +32,9 @@ std::string rate_text(double rps) {
 
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double)) {
-  if (report.seeds < 2) return text(figure);
-  return text(figure) + "+-" + text(half_width(report, path));
+  if (report.confidence.empty()) return text(figure);
+  const double half = half_width(report, path);
+  return text(figure) + "+-" + (std::isinf(half) ? "?" : text(half));
 }
 
 std::string circumstances(const sim::SimReport& report) {
@@ -45,15 +48,17 @@ std::string circumstances(const sim::SimReport& report) {
 
 std::string figure_text(const SloFigure& figure) {
   if (figure.count == 0) return figure.metric + ": none was measured";
+  const std::string limit = fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
   std::string text = figure.metric + " ";
   if (figure.kind == FigureKind::kShare) {
     text += fmt::format("{:.3g}", figure.figure);
   } else {
     const auto number = figure.kind == FigureKind::kLatency ? time_text : ratio_text;
     text += number(figure.figure);
+    if (std::isinf(figure.half_width)) return text + "+-?" + limit;
     if (figure.half_width > 0) text += "+-" + number(figure.half_width);
   }
-  return text + fmt::format(" (limit {})", limit_text(figure.kind, figure.limit));
+  return text + limit;
 }
 
 double percent(uint64_t part, uint64_t whole) {

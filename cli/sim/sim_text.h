@@ -19,7 +19,7 @@ std::string time_text(double us);
 std::string ratio_text(double ratio);
 std::string rate_text(double rps);
 
-// A cell, with its interval when there are several seeds.
+// A cell, with half of its interval after a +-; ? = the run does not tell.
 std::string with_interval(const sim::SimReport& report, std::string_view path, double figure,
                           std::string (*text)(double));
 

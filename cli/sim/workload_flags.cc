@@ -3,13 +3,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
+#include "cli/common/mapped_file.h"
 #include "cli/common/value_flags.h"
 #include "sim/cost_file.h"
 #include "workload/duration.h"
 #include "workload/mix.h"
+#include "workload/trace_replay.h"
 
 namespace rubato::cli {
 namespace {
@@ -66,16 +73,63 @@ void read_trace(SimOptions& o) {
   o.rate = static_cast<double>(workload.times.size() - 1) / span.seconds();
 }
 
-void read_recording(SimOptions& o) {
+// The requests come from a file, and so does the rate unless another is asked for. Several runs are
+// of different requests: of blocks of the recording.
+void use_recorded(SimOptions& o, const char* option, std::shared_ptr<const RequestTrace> trace) {
   WorkloadSpec& workload = o.setup.workload;
+  if (!workload.phases.empty()) bad_value(option, "has its own requests: no --phase");
+  if (o.arrivals_given) bad_value(option, "has its own arrivals: no --arrivals");
+  if (trace->first() == trace->last()) bad_value(option, "has no two requests at different times");
+  o.arrivals = "recorded";
+  if (!o.load_given && o.rate == 0) o.rate = trace->rate_rps();
+  if (!o.requests_given) o.setup.requests = trace->requests();
+  if (o.seeds > 1) workload.trace_block = TraceReplay::usual_block(*trace);
+  workload.trace = std::move(trace);
+}
+
+void read_recording(SimOptions& o) {
   const std::string text = read_file("--recording", o.recording);
-  Result<std::vector<RecordedRequest>> requests = parse_recording(text, workload.mixes.front());
+  auto requests = parse_recording(text, o.setup.workload.mixes.front());
   if (!requests) bad_value("--recording", requests.error());
-  if (o.load_given || o.rate > 0) bad_value("--recording", "has its own rate: no --load, --rate");
-  if (!workload.phases.empty()) bad_value("--recording", "has its own requests: no --phase");
-  workload.recording = std::move(*requests);
-  o.rate = mean_rate(workload);
-  if (!o.requests_given) o.setup.requests = workload.recording.size();
+  use_recorded(o, "--recording", std::move(*requests));
+}
+
+std::optional<std::string> file_after(std::string_view prefix, const std::string& workload) {
+  if (!workload.starts_with(prefix)) return {};
+  return workload.substr(prefix.size());
+}
+
+void warn_of_trace(const RequestTrace& trace, const std::string& path) {
+  if (trace.dropped() == 0 && !trace.cut()) return;
+  fmt::print(stderr, "rubato: '{}' has {} requests{}{}\n", path, trace.requests(),
+             trace.dropped() > 0 ? fmt::format(", {} more were not recorded", trace.dropped()) : "",
+             trace.cut() ? ", and its last part is not whole" : "");
+}
+
+// Its requests at their own rate, with as many flows as they have.
+Status use_trace_file(const std::string& path, const std::string& name, WorkloadSpec& workload) {
+  auto file = MappedFile::open(path);
+  if (!file) return Error{file.error()};
+  auto trace = RequestTrace::parse((*file)->bytes(), *file);
+  if (!trace) return Error{"'" + path + "': " + trace.error()};
+  warn_of_trace(**trace, path);
+  workload.mixes = {mix_of(**trace, name)};
+  workload.flows.count =
+      static_cast<uint32_t>(std::min<uint64_t>((*trace)->flows(), FlowSpec::kMost));
+  workload.rate = (*trace)->rate_rps();
+  workload.trace = std::move(*trace);
+  return Done{};
+}
+
+void use_trace(SimOptions& o, const std::string& path) {
+  if (!o.recording.empty()) bad_value("--recording", "takes a mix as --workload, not trace:FILE");
+  WorkloadSpec& workload = o.setup.workload;
+  const uint32_t flows = workload.flows.count;
+  if (Status read = use_trace_file(path, o.workload, workload); !read) {
+    bad_value("--workload", read.error());
+  }
+  if (o.flows_given) workload.flows.count = flows;
+  use_recorded(o, "--workload", std::move(workload.trace));
 }
 
 // Uses every value of the profile, except those that options override.
@@ -111,14 +165,17 @@ void note_settings(SimOptions& o) {
   for (const std::string& phase : o.phases) note("phase", phase);
   if (!o.misclassify.empty()) note("misclassify", o.misclassify);
   if (!o.recording.empty()) note("recording", o.recording);
+  const Nanos block = setup.workload.trace_block;
+  if (block > Nanos()) note("trace_block_us", fmt::format("{}", block.micros()));
 }
 
 }  // namespace
 
 void add_workload_options(CommandLine& command, SimOptions& o) {
   command.add_text("--workload", o.workload,
-                   "Request types: a name or a spec, see below; or profile:FILE, all that a server "
-                   "recorded with --profile, at its own rate unless --load or --rate")
+                   "Request types: a name or a spec, see below; or what a server recorded, at its "
+                   "own rate unless --load or --rate: profile:FILE (--profile) or trace:FILE "
+                   "(--record)")
       .placeholder("NAME|SPEC");
   add_spec(
       command, "--arrivals", "KIND", [](const std::string& text) { return parse_arrivals(text); },
@@ -147,14 +204,22 @@ void add_workload_options(CommandLine& command, SimOptions& o) {
       },
       "Share of requests that the classifier takes for another type, or random for all");
   command.add_text("--recording", o.recording,
-                   "Replay these requests: lines of ARRIVAL_US,SERVICE_US,TYPE,FLOW")
+                   "Replay these requests: lines of ARRIVAL_US,SERVICE_US,TYPE,FLOW; at their own "
+                   "rate unless --load or --rate; with several --seeds, blocks of them")
       .placeholder("FILE");
 }
 
-std::optional<std::string> profile_file(const std::string& workload) {
-  constexpr std::string_view kPrefix = "profile:";
-  if (!workload.starts_with(kPrefix)) return {};
-  return workload.substr(kPrefix.size());
+Result<bool> use_recorded_workload(const std::string& name, WorkloadSpec& workload) {
+  if (const auto path = file_after("trace:", name)) {
+    const Status read = use_trace_file(*path, name, workload);
+    return read ? Result<bool>(true) : Error{read.error()};
+  }
+  const auto path = file_after("profile:", name);
+  if (!path) return false;
+  Result<TrafficProfile> profile = read_profile(*path);
+  if (!profile) return Error{profile.error()};
+  use_profile(*profile, name, workload);
+  return true;
 }
 
 Result<TrafficProfile> read_profile(const std::string& path) {
@@ -168,12 +233,19 @@ Result<TrafficProfile> read_profile(const std::string& path) {
 }
 
 void finish_workload(SimOptions& o) {
-  const std::optional<std::string> profile = profile_file(o.workload);
-  profile ? use_profile_file(o, *profile) : use_mix(o);
-  // From the member, because the spec refers to the text it was parsed from.
-  if (!profile || o.arrivals_given) o.setup.workload.arrivals = parse_arrivals(o.arrivals).value();
-  if (o.setup.workload.arrivals.shape == ArrivalShape::kTrace) read_trace(o);
-  if (!o.recording.empty()) read_recording(o);
+  const std::optional<std::string> profile = file_after("profile:", o.workload);
+  const std::optional<std::string> trace = file_after("trace:", o.workload);
+  if (trace) {
+    use_trace(o, *trace);
+  } else {
+    profile ? use_profile_file(o, *profile) : use_mix(o);
+    // From the member, because the spec refers to the text it was parsed from.
+    if (!profile || o.arrivals_given) {
+      o.setup.workload.arrivals = parse_arrivals(o.arrivals).value();
+    }
+    if (o.setup.workload.arrivals.shape == ArrivalShape::kTrace) read_trace(o);
+    if (!o.recording.empty()) read_recording(o);
+  }
   Result<sim::Costs> costs = sim::load_costs(o.costs);
   if (!costs) bad_value("--costs", costs.error());
   o.setup.costs = std::move(*costs);
@@ -187,7 +259,9 @@ std::string workload_help() {
   }
   text += "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n"
           "  or profile:FILE, as `rubato serve kv --profile FILE` writes it: its types, their\n"
-          "  service times, its flows, and arrivals as bursty on every time scale as they were\n";
+          "  service times, its flows, and arrivals as bursty on every time scale as they were\n"
+          "  or trace:FILE, as `rubato serve kv --record FILE` writes it: every request. With\n"
+          "  several --seeds each run is made of blocks of it, so that intervals mean something\n";
   text += "Machines of --costs:\n ";
   for (const sim::BuiltinCosts& costs : sim::builtin_costs()) {
     text += fmt::format(" {}", costs.name);

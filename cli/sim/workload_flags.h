@@ -3,7 +3,6 @@
 // The options of `rubato sim` that describe the requests and the machine. Main thread, at start.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -20,8 +19,9 @@ void add_workload_options(CommandLine& command, SimOptions& options);
 // that do not fit.
 void finish_workload(SimOptions& options);
 
-// The FILE of a workload `profile:FILE`.
-std::optional<std::string> profile_file(const std::string& workload);
+// Makes `workload` that of a file if `name` is profile:FILE or trace:FILE; false = it is neither.
+// Fails with one line.
+Result<bool> use_recorded_workload(const std::string& name, WorkloadSpec& workload);
 
 // Reads the profile that a server wrote with --profile. Fails with one line that names the file
 // and, if a key is wrong, the key.

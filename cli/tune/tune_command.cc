@@ -46,7 +46,7 @@ struct TuneOptions {
   std::string profile;
   uint32_t most_workers = 16;
   double most_load = 0.9;
-  uint64_t most_runs = 3000;
+  uint64_t most_runs = 20'000;
   std::vector<std::string> policies;
   std::string output = "-";
 };
@@ -81,8 +81,8 @@ void finish_options(const CommandLine& command, TuneOptions& o) {
   if (o.policies.empty()) RUBATO_CHECK(take_policies("all", o.policies).ok());
   finish_model(o.sim);
   if (o.sim.rate <= 0) bad_value("--rate", "is required: the requests per second to serve");
-  if (o.sim.requests_given || !o.sim.recording.empty()) return;
   const sim::Setup& setup = o.sim.setup;
+  if (o.sim.requests_given || setup.workload.trace != nullptr) return;
   const uint64_t wanted = requests_for(o.sim.slo, types_of(setup.workload), setup.warmup);
   o.sim.setup.requests = std::clamp(wanted, kLeastRequests, kMostRequests);
 }
@@ -98,6 +98,9 @@ int write_result(const TuneOptions& o, const TuneSummary& summary) {
   if (!summary.result.met) return fail(tune_failure(o.sim, summary).c_str());
   const std::string thin = thin_evidence(o.sim.slo, *summary.predicted, o.sim.setup.requests);
   if (!thin.empty()) fmt::print(stderr, "rubato: --slo: {}\n", thin);
+  if (const std::string warning = learning_warning(summary); !warning.empty()) {
+    fmt::print(stderr, "rubato: {}\n", warning);
+  }
   if (summary.exhausted) {
     fmt::print(stderr, "rubato: --max-runs ended the search: fewer workers may do\n");
   }
@@ -125,7 +128,8 @@ int run_tune(const CommandLine& command, TuneOptions& o) {
   SimulatedTrials trials(o.sim, o.most_runs, stop_requested, [&line](double runs, uint32_t tried) {
     line->draw(fmt::format("{:.1f} runs; trying {} workers", runs, tried));
   });
-  summary.result = tune(trials, o.policies, summary.least_workers, o.most_workers);
+  summary.result = tune(trials, {o.policies, times_of(setup_at(o.sim, 0, 0)),
+                                 summary.least_workers, o.most_workers});
   line.reset();  // wiped before anything is printed
   if (stop_requested.load()) return fail(sim::kStoppedEarly);
   summary.runs = trials.runs();
@@ -140,7 +144,7 @@ constexpr const char* kNotes =
     "\nThe file has policy, settings and number of workers; as comments, what was assumed, what\n"
     "is predicted and the command that gives the prediction again. The SLO is met if the upper\n"
     "end of the 95 % interval meets it. Fewest workers win, then the greatest distance to the\n"
-    "limits.\n"
+    "limits. Times are tried from a quarter of the shortest service to four times the longest.\n"
     "Exit status: 0 done, 1 nothing meets the SLO, or stopped, or the file could not be written,\n"
     "2 bad arguments.\n";
 

@@ -62,7 +62,8 @@ std::string assumptions(const SimOptions& o, const TuneSummary& s) {
   }
   text += comment("searched", searched_text(o, s));
   text += comment("seeds", fmt::format("{} chose the settings, {} to {} gave the figures",
-                                       o.setup.seed, o.setup.seed + 1, o.setup.seed + o.seeds));
+                                       o.setup.seed, o.setup.seed + 1,
+                                       o.setup.seed + s.predicted->seeds));
   if (s.exhausted) {
     text += comment("NOTE", "--max-runs ended the search: fewer workers may do");
   }
@@ -73,6 +74,20 @@ std::string assumptions(const SimOptions& o, const TuneSummary& s) {
 std::string score_text(double score) {
   if (std::isinf(score)) return "-";
   return score < kRefusedRatio ? ratio_text(score) : "refuses";
+}
+
+// How sure it is that fewer workers do not meet the SLO.
+std::string certainty_text(const TuneSummary& s) {
+  const uint32_t workers = s.result.ranking.front().configuration.workers;
+  if (!s.result.with_fewer) {
+    if (workers > s.least_workers) return "fewer workers were not tried";
+    return fmt::format("fewer workers would be loaded beyond {:g}", s.most_load);
+  }
+  const Scored& fewer = *s.result.with_fewer;
+  return fmt::format("{} that {} would not do: the best found is {}, {} to {} of its limit",
+                     fewer.least > 1 && !s.exhausted ? "sure" : "not sure", workers - 1,
+                     text_of(fewer.configuration), score_text(fewer.least),
+                     score_text(fewer.score));
 }
 
 std::string ranking_text(const TuneResult& result) {
@@ -88,7 +103,7 @@ std::string ranking_text(const TuneResult& result) {
 
 }  // namespace
 
-std::string sim_command(const SimOptions& o, const Configuration& configuration) {
+std::string sim_command(const SimOptions& o, const Configuration& configuration, uint32_t seeds) {
   const sim::Setup& setup = o.setup;
   std::string text = fmt::format("rubato sim --policy {} --workers {} --workload {}",
                                  configuration.candidate.policy, configuration.workers,
@@ -100,7 +115,7 @@ std::string sim_command(const SimOptions& o, const Configuration& configuration)
     add("set", name + "=" + value);
   }
   if (!o.recording.empty()) add("recording", o.recording);
-  if (o.recording.empty()) add("rate", fmt::format("{}", o.rate));
+  add("rate", fmt::format("{}", o.rate));
   if (o.arrivals_given) add("arrivals", o.arrivals);
   const FlowSpec& flows = setup.workload.flows;
   add("flows", fmt::format("{}{}", flows.count, flows.in_turn ? ":in-turn" : ""));
@@ -113,7 +128,7 @@ std::string sim_command(const SimOptions& o, const Configuration& configuration)
   add("warmup", fmt::format("{}", setup.warmup));
   add("requests", std::to_string(setup.requests));
   add("seed", std::to_string(setup.seed + 1));
-  add("seeds", std::to_string(o.seeds));
+  add("seeds", std::to_string(seeds));
   for (const SloTarget& target : o.slo.targets) {
     add("slo", target.metric + "=" + limit_text(target.kind, target.limit));
   }
@@ -129,7 +144,11 @@ std::string tune_config(const SimOptions& o, const TuneSummary& s) {
                   s.version);
   text += comment("SLO", slo_text(o.slo));
   text += comment("predicted", figures_text(o, *s.predicted));
-  text += assumptions(o, s) + comment("again", sim_command(o, best)) + "#\n";
+  text += comment("certainty", certainty_text(s));
+  if (const std::string warning = learning_warning(s); !warning.empty()) {
+    text += comment("NOTE", warning);
+  }
+  text += assumptions(o, s) + comment("again", sim_command(o, best, s.predicted->seeds)) + "#\n";
   text += ranking_text(s.result) + "\n";
   text += fmt::format("policy = \"{}\"\nworkers = {}\nclassify = \"{}\"\n", best.candidate.policy,
                       best.workers, name_of(o.setup.classify));
@@ -139,6 +158,15 @@ std::string tune_config(const SimOptions& o, const TuneSummary& s) {
     text += fmt::format("{} = {}\n", name, toml_value(value));
   }
   return text;
+}
+
+std::string learning_warning(const TuneSummary& s) {
+  const sim::SimReport& report = *s.predicted;
+  if (report.learning <= report.start_up) return "";
+  return fmt::format("{} learns from the first {} requests (its window) of runs that leave out {}: "
+                     "more --requests show what it has learned",
+                     s.result.ranking.front().configuration.candidate.policy, report.learning,
+                     report.start_up);
 }
 
 std::string tune_failure(const SimOptions& o, const TuneSummary& s) {

@@ -29,10 +29,15 @@ struct TuneSummary {
 // The file. Requires a result that meets the SLO.
 std::string tune_config(const SimOptions& options, const TuneSummary& summary);
 
+// One line if the policy learns for longer than the runs leave out; else "". Requires a result that
+// meets the SLO.
+std::string learning_warning(const TuneSummary& summary);
+
 // One line for a result that does not.
 std::string tune_failure(const SimOptions& options, const TuneSummary& summary);
 
 // The command that gives the predicted figures again.
-std::string sim_command(const SimOptions& options, const planning::Configuration& configuration);
+std::string sim_command(const SimOptions& options, const planning::Configuration& configuration,
+                        uint32_t seeds);
 
 }  // namespace rubato::cli

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What makes `rubato-virtual` of the objects of `rubato`.
-#include <algorithm>
+#include <utility>
 
 #include "cli/common/virtual_host.h"
 #include "runtime/app.h"
+#include "spin_server/spin_server.h"
 #include "virtual/world.h"
 
 namespace rubato::cli {
 namespace {
 
-constexpr Nanos kWorkUnit = Nanos(500);
 constexpr Nanos kSpinSkip = Nanos::micros(5);
 // What a write takes to reach the other cores, at most.
 constexpr Nanos kLead = Nanos(100);
-// Where rounds take no time this is how late an idle worker sees that another one is stuck.
+// Where rounds take no time idle workers look whether another one is stuck at multiples of this
+// (`help_looks` of src/sim/costs/ideal-polled.toml).
 constexpr Nanos kIdealSpinSkip = Nanos(100);
 
 bool run_in_world(uint64_t seed, bool ideal, const std::function<bool()>& body) {
@@ -30,24 +31,24 @@ bool run_in_world(uint64_t seed, bool ideal, const std::function<bool()>& body) 
     options.wake_up = options.pause = Nanos();
     options.spin_skip = kIdealSpinSkip;
     options.lead = Nanos();
+    options.in_step = true;
   }
   bool good = false;
   virt::run(options, [&] { good = body(); });
   return good;
 }
 
-// As spin::busy_work, whose clock is read for nothing here.
+// As spin::busy_work, which goes by the clock; here the work takes its time beside that of its
+// checkpoints, as the work of real requests does.
 void work(Nanos service) {
-  Nanos left = service;
-  Instant since = virt::clock();
-  while (left > Nanos()) {
-    const int64_t whole = left.count() / kWorkUnit.count();
-    whole > 0 ? static_cast<void>(virt::spend_steps(kWorkUnit, whole)) : virt::spend(left);
-    const Instant at = virt::clock();
-    left -= at - since;
+  for (Nanos left = service; left > Nanos();) {
+    const int64_t whole = left.count() / spin::kWorkUnit.count();
+    if (whole > 0) {
+      left -= spin::kWorkUnit * virt::spend_steps(spin::kWorkUnit, whole);
+    } else {
+      virt::spend(std::exchange(left, Nanos()));
+    }
     if (left <= Nanos() || checkpoint()) return;
-    const Instant back = virt::clock();
-    since = back - at < kWorkUnit ? at : back;
   }
 }
 

@@ -39,6 +39,17 @@ typedef int (*rubato_task_run)(void* closure);
 // for a task that a stop has given up, on the thread that destroys the executor. Brief.
 typedef void (*rubato_task_done)(void* closure, int outcome, int64_t retry_after_ns);
 
+// A group of tasks, one of up to 14. Groups that have work share the workers by weight, each within
+// one slice of its part; what one leaves is the others'. The policy orders the tasks that are in
+// none; within a group they run as they came, and those that were preempted have one turn in eight
+// while others come.
+typedef struct rubato_group {
+  size_t struct_size;  // sizeof(rubato_group), in each of them
+  const char* name;    // in the metrics
+  uint32_t weight;     // 1 .. 10000; tasks in no group have 100 by default
+  uint32_t max_tasks;  // of the group, submitted and not done; 1 .. inbox_capacity; 0 = that
+} rubato_group;
+
 typedef struct rubato_executor_options {
   size_t struct_size;
   // The options of the scheduler, of `metrics_port` and of `metrics_bind`; null = the defaults. The
@@ -50,6 +61,9 @@ typedef struct rubato_executor_options {
   // 1 = the executor lives in its caller's loop: it has no threads but that of its metrics, and one
   // worker, which rubato_executor_run runs. 0 by default.
   uint32_t in_loop;
+  const rubato_group* groups;  // numbers 1 .. groups_count; max_tasks bounds tasks in none of them
+  size_t groups_count;
+  uint32_t weight;             // of the tasks in no group; 1 .. 10000, 100 by default
 } rubato_executor_options;
 
 // Why rubato_executor_run has returned.
@@ -60,8 +74,8 @@ enum rubato_loop_state {
 };
 
 // The attributes of one task; all fields are 0 by default. A task that another task (or a request
-// of a server) submits has its deadline at the latest, and its trace and its cancellation unless
-// others are given; not if it is detached.
+// of a server) submits has its deadline at the latest, and its trace, its cancellation and, in the
+// same executor, its group unless others are given; not if it is detached.
 typedef struct rubato_task_attributes {
   size_t struct_size;
   uint32_t type;         // 0 .. 255, chosen by the program; statistics are kept per type
@@ -76,6 +90,7 @@ typedef struct rubato_task_attributes {
   // 1 = part of work that was accepted before: neither max_tasks nor a stop that still waits
   // refuses it. If the stop is over, it does not run.
   uint32_t is_continuation;
+  uint32_t group;  // 1 .. groups_count; 0 = none is given. A number beyond is refused
 } rubato_task_attributes;
 
 // Set the defaults; `size` is sizeof *options, or sizeof *attributes. Any thread.
@@ -137,6 +152,19 @@ uint64_t rubato_executor_unfinished(const rubato_executor* executor);
 void rubato_executor_stats(const rubato_executor* executor, rubato_stats* stats, size_t size);
 void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubato_times* latency,
                            rubato_times* service);
+
+// The figures of a group, 0 = of the tasks in none, since the start; all 0 for a number beyond. Any
+// thread.
+typedef struct rubato_group_stats {
+  size_t struct_size;
+  uint64_t requests;    // finished
+  uint64_t refused;     // for overload, or because a queue was full
+  uint64_t unfinished;  // submitted and not done, now; of group 0 with those of the control plane
+  int64_t service_ns;   // time on workers of those that finished, in all
+  int64_t waited_ns;    // their time from submission to the first slice, in all
+} rubato_group_stats;
+void rubato_executor_group_stats(const rubato_executor* executor, uint32_t group,
+                                 rubato_group_stats* stats, size_t size);
 uint32_t rubato_executor_metrics_port(const rubato_executor* executor);  // 0 = none
 
 // Tells tasks that their results are not wanted any more: those that have not started are not

@@ -102,13 +102,24 @@ struct TaskAttributes {
   // Part of work that was accepted before: neither max_tasks nor a stop that still waits refuses
   // it.
   bool is_continuation = false;
+  uint32_t group = 0;  // 1 and up, in the order of ExecutorOptions::groups; 0 = none is given
 };
+
+// Tasks that share the workers with the others by weight: rubato_group has what that means.
+struct Group {
+  std::string name{};      // in the metrics
+  uint32_t weight = 100;   // 1 .. 10000
+  uint32_t max_tasks = 0;  // submitted and not done; 0 = Options::inbox_capacity, the most
+};
+using GroupStats = rubato_group_stats;
 
 struct ExecutorOptions {
   Options scheduler{};  // those of ports and connections keep their defaults, but for metrics
   uint32_t max_tasks = 65536;  // submitted and not done; 1 .. 16777216
   std::vector<std::string> type_names{};  // in the metrics
   bool in_loop = false;  // no threads: one worker, which Executor::run runs
+  uint32_t weight = 100;  // of the tasks in no group
+  std::vector<Group> groups{};
 };
 
 // Why Executor::run has returned.
@@ -237,6 +248,7 @@ inline rubato_task_attributes c_of(const TaskAttributes& attributes) {
   c.cancellation = attributes.cancellation ? attributes.cancellation->c() : nullptr;
   c.detached = attributes.detached ? 1 : 0;
   c.is_continuation = attributes.is_continuation ? 1 : 0;
+  c.group = attributes.group;
   return c;
 }
 
@@ -266,6 +278,13 @@ class Executor {
     c.type_names = names.data();
     c.type_names_count = names.size();
     c.in_loop = options.in_loop ? 1 : 0;
+    c.weight = options.weight;
+    std::vector<rubato_group> groups;
+    for (const Group& group : options.groups) {
+      groups.push_back({sizeof(rubato_group), group.name.c_str(), group.weight, group.max_tasks});
+    }
+    c.groups = groups.data();
+    c.groups_count = groups.size();
     rubato_error error{};
     Executor executor(rubato_executor_create(&c, &error));
     if (executor.c_ == nullptr) return Error{error.text};
@@ -379,6 +398,12 @@ class Executor {
   Stats stats() const {
     Stats stats;
     rubato_executor_stats(c_.get(), &stats, sizeof stats);
+    return stats;
+  }
+  // Of a group by its number; 0 = of the tasks in none.
+  GroupStats group_stats(uint32_t group) const {
+    GroupStats stats;
+    rubato_executor_group_stats(c_.get(), group, &stats, sizeof stats);
     return stats;
   }
   Times times(uint32_t type) const {

@@ -9,48 +9,69 @@
 //       return rubato::run_unary(executor_, context, {.type = 1},
 //                                [=] { return echo(*request, reply); });
 //     }
+//     grpc::ServerBidiReactor<Text, Text>* Chat(grpc::CallbackServerContext* context) override {
+//       return rubato::run_bidi<Text, Text>(executor_, context, {.type = 2}, [](auto& stream) {
+//         while (auto text = stream.read()) stream.write(answer(*text));
+//         return grpc::Status::OK;
+//       });
+//     }
 //   };
 //
-// A call's deadline and cancellation become the task's, which ends at its next checkpoint. Stop
-// the server (grpc::Server::Shutdown), then the executor.
+// A call's deadline and cancellation become the task's, which ends at its next checkpoint or wait.
+// read() and write() of streams wait without holding a worker (<rubato/wait.hpp>). Stop the server
+// (grpc::Server::Shutdown), then the executor.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include <rubato/executor.hpp>
+#include <rubato/wait.hpp>
 
 namespace rubato::inline v1 {
 
 namespace detail {
 
-// One unary call, from its arrival until gRPC has no more use for it.
-class GrpcCall final : public grpc::ServerUnaryReactor {
+// One call, from its arrival until gRPC has no more use for it. The task and a write that it has
+// begun hold it open; whoever lets go last tells the client how the task has ended, which also ends
+// a read.
+template <class Reactor>
+class GrpcCall : public Reactor {
  public:
   explicit GrpcCall(grpc::CallbackServerContext* context) : context_(context) {}
 
   const Cancellation& cancellation() const { return cancellation_; }
   void set_status(grpc::Status status) { status_ = std::move(status); }
 
-  // Tells the client how the task has ended.
+  // The task has ended. A write that it has left underway ends soon if the call is cancelled.
   void finish(Outcome outcome, std::chrono::nanoseconds retry_after) {
     if (outcome == Outcome::kRefused && retry_after.count() > 0) {
       const auto wait = std::chrono::ceil<std::chrono::milliseconds>(retry_after);
       context_->AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(wait.count()));
     }
-    Finish(outcome == Outcome::kFinished
-               ? status_
-               : grpc::Status(code_of(outcome), TaskError(outcome).what()));
+    if (outcome != Outcome::kFinished) {
+      status_ = grpc::Status(code_of(outcome), TaskError(outcome).what());
+    }
+    if (open_.load(std::memory_order_relaxed) > 1) context_->TryCancel();
+    let_go();
   }
 
   void OnCancel() override { cancellation_.cancel(); }
   void OnDone() override { delete this; }
+
+ protected:
+  void hold() { open_.fetch_add(1, std::memory_order_relaxed); }
+  // What the others did before they let go is seen by the last.
+  void let_go() {
+    if (open_.fetch_sub(1, std::memory_order_acq_rel) == 1) this->Finish(status_);
+  }
 
  private:
   static grpc::StatusCode code_of(Outcome outcome) {
@@ -67,6 +88,70 @@ class GrpcCall final : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext* const context_;
   const Cancellation cancellation_;
   grpc::Status status_;
+  std::atomic<int> open_{1};
+};
+
+// The end of an operation, told by a thread of gRPC and awaited by the task.
+class GrpcOperation {
+ public:
+  void end(bool ok) {
+    ok_ = ok;
+    ended_.release();
+  }
+  bool wait() {
+    ended_.acquire();
+    return ok_;
+  }
+
+ private:
+  bool ok_ = false;  // ordered by the semaphore
+  Semaphore ended_;
+};
+
+// Messages stay in the call, as gRPC may still use them when the task was told to end.
+template <class Base, class Message>
+class GrpcReading : public Base {
+ public:
+  using Base::Base;
+
+  // The next message; nothing: the client has sent its last one, or is gone.
+  std::optional<Message> read() {
+    checkpoint();
+    this->StartRead(&message_);
+    if (!operation_.wait()) return std::nullopt;
+    return std::move(message_);
+  }
+
+  void OnReadDone(bool ok) override { operation_.end(ok); }
+
+ private:
+  Message message_;
+  GrpcOperation operation_;
+};
+
+template <class Base, class Message>
+class GrpcWriting : public Base {
+ public:
+  using Base::Base;
+
+  // Waits until gRPC has taken the message, which is how a slow client slows the task down. False:
+  // the client is gone.
+  bool write(Message message) {
+    checkpoint();
+    message_ = std::move(message);
+    this->hold();
+    this->StartWrite(&message_);
+    return operation_.wait();
+  }
+
+  void OnWriteDone(bool ok) override {
+    operation_.end(ok);
+    this->let_go();
+  }
+
+ private:
+  Message message_;
+  GrpcOperation operation_;
 };
 
 // The time that a call has left, at least 1 ns; 0 = it has no deadline.
@@ -75,6 +160,21 @@ inline std::chrono::nanoseconds time_left(const grpc::CallbackServerContext& con
   if (deadline == std::chrono::system_clock::time_point::max()) return {};
   const auto left = std::chrono::nanoseconds(deadline - std::chrono::system_clock::now());
   return std::max(left, std::chrono::nanoseconds(1));
+}
+
+// Runs handle(call) as a task, and finishes the call. For the thread that gRPC calls.
+template <class Call, class F>
+Call* run_call(Executor& executor, grpc::CallbackServerContext* context,
+               TaskAttributes attributes, F&& handle) {
+  auto* const call = new Call(context);
+  attributes.cancellation = call->cancellation();
+  attributes.deadline = time_left(*context);
+  const std::optional<Overloaded> refused = executor.try_execute(
+      [call, handle = std::forward<F>(handle)]() mutable { call->set_status(handle(*call)); },
+      attributes,
+      [call](Outcome outcome, std::chrono::nanoseconds wait) { call->finish(outcome, wait); });
+  if (refused) call->finish(Outcome::kRefused, refused->retry_after);
+  return call;
 }
 
 }  // namespace detail
@@ -87,15 +187,37 @@ inline std::chrono::nanoseconds time_left(const grpc::CallbackServerContext& con
 template <class F>
 grpc::ServerUnaryReactor* run_unary(Executor& executor, grpc::CallbackServerContext* context,
                                     TaskAttributes attributes, F&& handle) {
-  auto* const call = new detail::GrpcCall(context);
-  attributes.cancellation = call->cancellation();
-  attributes.deadline = detail::time_left(*context);
-  const std::optional<Overloaded> refused = executor.try_execute(
-      [call, handle = std::forward<F>(handle)]() mutable { call->set_status(handle()); },
-      attributes,
-      [call](Outcome outcome, std::chrono::nanoseconds wait) { call->finish(outcome, wait); });
-  if (refused) call->finish(Outcome::kRefused, refused->retry_after);
-  return call;
+  using Call = detail::GrpcCall<grpc::ServerUnaryReactor>;
+  return detail::run_call<Call>(
+      executor, context, std::move(attributes),
+      [handle = std::forward<F>(handle)](Call&) mutable { return handle(); });
+}
+
+// The same for streams: handle(stream), where `std::optional<Request> stream.read()` has the next
+// message, nothing after the last one, and `bool stream.write(Response)` is false once the client
+// is gone. Both wait, and throw Cancelled once the call is cancelled or its deadline has passed.
+// One read and one write at a time, in the task; none after the handler has returned.
+template <class Response, class F>
+grpc::ServerWriteReactor<Response>* run_server_stream(Executor& executor,
+                                                      grpc::CallbackServerContext* context,
+                                                      TaskAttributes attributes, F&& handle) {
+  using Call = detail::GrpcWriting<detail::GrpcCall<grpc::ServerWriteReactor<Response>>, Response>;
+  return detail::run_call<Call>(executor, context, std::move(attributes), std::forward<F>(handle));
+}
+template <class Request, class F>
+grpc::ServerReadReactor<Request>* run_client_stream(Executor& executor,
+                                                    grpc::CallbackServerContext* context,
+                                                    TaskAttributes attributes, F&& handle) {
+  using Call = detail::GrpcReading<detail::GrpcCall<grpc::ServerReadReactor<Request>>, Request>;
+  return detail::run_call<Call>(executor, context, std::move(attributes), std::forward<F>(handle));
+}
+template <class Request, class Response, class F>
+grpc::ServerBidiReactor<Request, Response>* run_bidi(Executor& executor,
+                                                     grpc::CallbackServerContext* context,
+                                                     TaskAttributes attributes, F&& handle) {
+  using Basic = detail::GrpcCall<grpc::ServerBidiReactor<Request, Response>>;
+  using Call = detail::GrpcWriting<detail::GrpcReading<Basic, Request>, Response>;
+  return detail::run_call<Call>(executor, context, std::move(attributes), std::forward<F>(handle));
 }
 
 }  // namespace rubato::inline v1

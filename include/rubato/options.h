@@ -168,8 +168,9 @@ typedef struct rubato_options {
   // Settings of the credits, "name=value" each.
   const char* const* credits_set;
   size_t credits_set_count;
-  // Service that a request still gets, and the time that a stop waits for it, when its client has
-  // sent its last byte: it may still read, or be gone; 0ns .. 3600s; 100ms by default.
+  // Service that a request still gets, and the time that it may wait or a stop waits for it, when
+  // its client has sent its last byte: it may still read, or be gone; 0ns .. 3600s; 100ms by
+  // default.
   int64_t half_closed_limit_ns;
   // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
   // worker's thread and stack, from its start to its end; 0 or 1; off by default.

@@ -155,8 +155,8 @@ struct Options {
   double overload_budget = 0.1;
   // Settings of the credits.
   std::map<std::string, std::string> credits_set;
-  // Service that a request still gets, and the time that a stop waits for it, when its client has
-  // sent its last byte: it may still read, or be gone; 0ns .. 3600s.
+  // Service that a request still gets, and the time that it may wait or a stop waits for it, when
+  // its client has sent its last byte: it may still read, or be gone; 0ns .. 3600s.
   std::chrono::nanoseconds half_closed_limit = std::chrono::milliseconds(100);
   // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
   // worker's thread and stack, from its start to its end.

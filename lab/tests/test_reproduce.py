@@ -13,8 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 import fake_sim
-from rubato_lab.reproduce import claims, figure, machines, main, output, plot, simulator, slo
-from rubato_lab.reproduce.claims import Claim
+from rubato_lab.reproduce import (claims, figure, machines, main, output, page, plot, records,
+                                  simulator, slo)
 
 FAKE = Path(__file__).resolve().with_name("fake_sim.py")
 BINARY = os.environ.get("RUBATO_BINARY")
@@ -45,7 +45,8 @@ def small_figure(policies=("synergy", "cfcfs")):
                   for p in policies)
     panel = figure.Panel("p99.9 slowdown", lambda run: run.slowdown(), (50, "objective: 50"))
     return figure.Figure("small-1", "A <small> figure", "nowhere, Fig. 1", "load", lines, (panel,),
-                         lambda sim: [Claim("c", "1", 10, sim.run(SCENARIO, 0.9).slowdown())])
+                         lambda sim: [claims.value("c", "1", 10,
+                                                   sim.run(SCENARIO, 0.9).slowdown())])
 
 
 class Simulating(unittest.TestCase):
@@ -116,27 +117,98 @@ class Objectives(unittest.TestCase):
 
 
 class Claims(unittest.TestCase):
-    def test_a_number_holds_within_15_per_cent(self):
-        self.assertTrue(Claim("a", "1", 100, 114).holds)
-        self.assertFalse(Claim("a", "1", 100, 84).holds)
-        self.assertEqual(Claim("a", "1", 100, None).verdict, claims.NOT_YET)
+    def test_a_ratio_is_held_to_half_of_its_effect_and_at_most_to_15_per_cent(self):
+        self.assertTrue(claims.ratio("a", "1", 0.975, 0.985).holds)
+        self.assertFalse(claims.ratio("a", "1", 0.975, 0.99).holds)
+        self.assertTrue(claims.ratio("a", "1", 24.6, 22).holds)
+        self.assertFalse(claims.ratio("a", "1", 24.6, 20).holds)
+
+    def test_equal_systems_have_no_ratio_but_one(self):
+        for paper in (0.975, 1.002, 1.7, 24.6):
+            self.assertIs(claims.ratio("a", "1", paper, paper).null_holds, False)
+        self.assertTrue(claims.same("a", "1", 1.04).null_holds)
+        self.assertTrue(claims.ratio("twice the workers", "1", 2, 2.1, null=2).null_holds)
+
+    def test_a_system_is_held_to_half_of_the_way_to_the_next_one(self):
+        said = {"A": 266, "B": 239, "C": 239}
+        found = claims.systems("x", "1", said, {"A": 280, "B": 251, "C": 253, "D": 100})
+        self.assertEqual([c.tolerance for c in found], [13.5, 13.5, 13.5])
+        self.assertEqual([c.holds for c in found], [False, True, False])
+        self.assertAlmostEqual(found[0].null, (280 * 251 * 253 * 100) ** 0.25)
+        self.assertEqual([c.null_holds for c in found], [False] * 3)
+
+    def test_a_system_of_its_own_is_as_good_as_the_null_model(self):
+        alone, = claims.systems("x", "1", {"A": 100}, {"A": 114})
+        self.assertTrue(alone.holds and alone.null_holds)
+        self.assertFalse(claims.value("x", "1", 100, 84).null_holds)
+
+    def test_what_prices_were_fitted_to_is_not_judged(self):
+        fitted, = claims.systems("x", "1", {"A": 100}, {"A": 100}, fitted={"A": "send"})
+        self.assertEqual((fitted.holds, fitted.null_holds, fitted.verdict),
+                         (None, None, claims.FITTED))
+        self.assertEqual(claims.value("a", "1", 100, None).verdict, claims.NOT_YET)
 
     def test_bounds_hold_on_their_side(self):
-        self.assertTrue(Claim("a", "1", 50, 30, kind=claims.AT_MOST).holds)
-        self.assertFalse(Claim("a", "1", 0.9, 0.8, kind=claims.AT_LEAST).holds)
+        self.assertTrue(claims.bound("a", "1", claims.AT_MOST, 50, 30).holds)
+        self.assertFalse(claims.bound("a", "1", claims.AT_LEAST, 0.9, 0.8).holds)
 
     def test_an_order_holds_if_all_neighbours_rise(self):
         self.assertTrue(claims.in_order("o", "1", {"a": 1, "b": 2, "c": 3}).holds)
         half = claims.in_order("o", "1", {"a": 1, "b": 3, "c": 2})
-        self.assertEqual((half.holds, half.ours), (False, 0.5))
+        self.assertEqual((half.holds, half.ours, half.null_holds), (False, 0.5, False))
         self.assertIsNone(claims.in_order("o", "1", {"a": 1, "b": None}).holds)
 
-    def test_the_table_has_paper_ours_and_ratio(self):
-        lines = claims.table([Claim("c-FCFS", "2", 2.1, 2.2, "Mrps"),
-                              Claim("DARC", "2", 5.1, None, "Mrps")])
-        self.assertRegex(lines[2], r"c-FCFS +2.1 Mrps +2.2 Mrps +1.05  within 15 %")
-        self.assertRegex(lines[3], r"DARC +5.1 Mrps +- +-  not yet")
-        self.assertEqual(len(claims.markdown([Claim("a", "1", 1, 1)])), 3)
+    def test_what_sustains_nothing_misses(self):
+        miss, = claims.ratios("x", "1", {"B": 1.4}, 3.0, {"B": 0})
+        self.assertEqual((miss.ours, miss.holds), (0.0, False))
+
+    def test_a_score_counts_what_the_null_model_would_not_hold(self):
+        found = [claims.ratio("a", "1", 2, 2), claims.same("b", "1", 1),
+                 claims.ratio("c", "1", 2, 1), claims.value("d", "1", 1, None)]
+        self.assertEqual(claims.score(found), claims.Score(judged=3, hold=2, null=1, beyond=1))
+
+    def test_the_table_has_paper_tolerance_ours_and_null(self):
+        lines = claims.table(claims.systems("rate", "2", {"c-FCFS": 2.1, "DARC": 5.1},
+                                            {"c-FCFS": 2.2}, "Mrps"))
+        self.assertRegex(lines[2], r"c-FCFS: rate +2.1 Mrps +± 0.3[12] +2.2 Mrps +as ours ✓  holds")
+        self.assertRegex(lines[3], r"DARC: rate +5.1 Mrps .* not yet")
+
+
+class Records(unittest.TestCase):
+    def test_what_is_kept_is_what_was_found(self):
+        found = {"a-1": records.Record(1000, 2, (claims.ratio("x", "1", 2, 1.9),)),
+                 "a-2": records.Record(1000, 1, ())}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "data.jsonl"
+            records.save(found, ["a-2", "a-1"], path)
+            self.assertEqual(records.load(path), found)
+            self.assertEqual(list(records.load(path)), ["a-2", "a-1"])
+            self.assertEqual(records.load(Path(folder) / "none"), {})
+
+    def test_a_page_without_records_is_stale(self):
+        with self.assertRaisesRegex(page.Stale, "no record of .*synergy-6.5.*--write"):
+            page.checked({})
+        kept = {name: records.Record(1, 1, ()) for name in main.catalogue()}
+        with self.assertRaisesRegex(page.Stale, "has gone-1, which no figure is"):
+            page.checked(kept | {"gone-1": records.Record(1, 1, ())})
+
+    def test_the_page_has_every_figure_and_what_is_missing(self):
+        kept = {name: records.Record(10**6, 1, (claims.ratio("x", "1", 2, 1.9),))
+                for name in main.catalogue()}
+        text = "\n".join(page.figures(kept))
+        for name in kept:
+            self.assertIn(f"### {name}: ", text)
+        self.assertIn("| x | 1 | 2 | ± 0.3 | 1.9 | 1 | ✓ |", text)
+        self.assertIn("what cannot be had", text)
+        self.assertIn(f"| **all** | {len(kept)} | {len(kept)} | 0 | {len(kept)} |",
+                      "\n".join(page.scores(kept)))
+
+    def test_prices_that_were_fitted_are_told_in_their_cost_file(self):
+        for record in records.load().values():
+            for one in (c for c in record.claims if c.fitted):
+                machine = one.fitted.split(",")[0]
+                text = (machines.BUILTIN / f"{machine}.toml").read_text(encoding="utf-8")
+                self.assertIn("fitted", text, one.what)
 
 
 class Figures(unittest.TestCase):
@@ -167,16 +239,24 @@ class Figures(unittest.TestCase):
 
     def test_every_figure_of_the_catalogue_has_lines_and_a_source(self):
         found = main.catalogue()
-        for wanted in ("4.1", "6.1", "6.2", "6.3", "6.5", "6.6", "6.8", "6.9"):
-            self.assertIn(f"synergy-{wanted}", found)
-        for wanted in ("1", "10"):
-            self.assertIn(f"persephone-{wanted}", found)
-        for wanted in ("3", "4", "5", "5b", "6", "7", "8", "table-1", "table-2", "stalls",
-                       "bursts"):
-            self.assertIn(f"coresync-{wanted}", found)
+        for paper, wanted in (("synergy", ("4.1", "6.1", "6.2", "6.3", "6.5", "6.6", "6.7", "6.8",
+                                           "6.9")),
+                              ("persephone", ("1", "3", "4", "5a", "5b", "6", "7", "8", "9", "10")),
+                              ("sbb", ("3", "4", "8", "11", "13")),
+                              ("altocumulus", ("10", "11", "12", "13", "14")),
+                              ("coresync", ("1", "3", "4", "5", "5b", "6", "7", "8", "table-1",
+                                            "table-2"))):
+            for number in wanted:
+                self.assertIn(f"{paper}-{number}", found)
         for one in found.values():
-            self.assertTrue(one.lines and one.panels and "Fig." in one.source or
-                            one.id == "synergy-summary", one.id)
+            self.assertTrue("Fig." in one.source and bool(one.lines) == bool(one.panels), one.id)
+
+    def test_claims_alone_draw_nothing(self):
+        drawn = figure.simulate(small_figure(), InMemory(), claims_only=True)
+        self.assertEqual((drawn.curves, len(drawn.claims)), ({}, 1))
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual([path.name for path in output.save(drawn, Path(folder))],
+                             ["small-1.claims.csv"])
 
     def test_every_machine_of_the_catalogue_exists(self):
         for one in main.catalogue().values():
@@ -219,11 +299,10 @@ class CommandLine(unittest.TestCase):
     def test_a_figure_leaves_csv_svg_and_claims(self):
         with tempfile.TemporaryDirectory() as folder:
             status, out, err = self.reproduce(
-                "persephone-1", "--quick", "--binary", str(FAKE), "--out", folder,
-                "--markdown", f"{folder}/claims.md")
+                "persephone-1", "--quick", "--binary", str(FAKE), "--out", folder)
             self.assertEqual((status, err), (0, ""))
             for name in ("persephone-1.csv", "persephone-1.svg", "persephone-1.claims.csv",
-                         "claims.md", "costs/preemption-1us.toml"):
+                         "costs/preemption-1us.toml"):
                 self.assertTrue((Path(folder) / name).is_file(), name)
         self.assertIn("c-FCFS: throughput within 10 for each type", out)
         self.assertRegex(out, r"not yet: .*DARC")
@@ -238,11 +317,11 @@ class CommandLine(unittest.TestCase):
     @unittest.skipUnless(BINARY and Path(BINARY).is_file(), "RUBATO_BINARY names no program")
     def test_the_real_simulator_reproduces_a_tiny_figure(self):
         with tempfile.TemporaryDirectory() as folder:
-            status, out, err = self.reproduce("persephone-1", "--quick", "--requests", "20000",
+            status, out, err = self.reproduce("sbb-4", "--quick", "--requests", "20000",
                                               "--binary", BINARY, "--out", folder)
             self.assertEqual((status, err), (0, ""))
-            rows = (Path(folder) / "persephone-1.csv").read_text(encoding="utf-8").splitlines()
-        self.assertGreater(len(rows), 30)
+            rows = (Path(folder) / "sbb-4.csv").read_text(encoding="utf-8").splitlines()
+        self.assertGreater(len(rows), 20)
         self.assertIn("claims hold", out)
 
 

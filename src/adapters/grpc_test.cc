@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <work.grpc.pb.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <rubato/grpc.hpp>
 
@@ -18,7 +21,7 @@ namespace {
 
 using namespace rubato_examples;
 
-enum Type : uint32_t { kEcho = 1, kCompute = 2 };
+enum Type : uint32_t { kEcho = 1, kCompute = 2, kCount = 3, kSum = 4, kChat = 5 };
 
 // Compute goes on until it is let go or told to end.
 class Service final : public Work::CallbackService {
@@ -44,8 +47,42 @@ class Service final : public Work::CallbackService {
     });
   }
 
+  grpc::ServerWriteReactor<Result>* Count(grpc::CallbackServerContext* context,
+                                          const Steps* request) override {
+    return rubato::run_server_stream<Result>(executor_, context, {.type = kCount},
+                                             [this, request](auto& stream) {
+      Result result;
+      for (uint64_t i = 0; i < request->millions(); ++i) {
+        result.set_value(i);
+        if (!stream.write(result)) return grpc::Status(grpc::CANCELLED, "gone");
+        ++written;
+      }
+      return grpc::Status::OK;
+    });
+  }
+  grpc::ServerReadReactor<Steps>* Sum(grpc::CallbackServerContext* context,
+                                      Result* reply) override {
+    return rubato::run_client_stream<Steps>(executor_, context, {.type = kSum},
+                                            [reply](auto& stream) {
+      uint64_t sum = 0;
+      while (auto steps = stream.read()) sum += steps->millions();
+      reply->set_value(sum);
+      return grpc::Status::OK;
+    });
+  }
+  grpc::ServerBidiReactor<Text, Text>* Chat(grpc::CallbackServerContext* context) override {
+    return rubato::run_bidi<Text, Text>(executor_, context, {.type = kChat}, [](auto& stream) {
+      while (auto text = stream.read()) {
+        if (text->text() == "throw") throw 1;
+        stream.write(std::move(*text));
+      }
+      return grpc::Status::OK;
+    });
+  }
+
   std::atomic<bool> started{false};
   std::atomic<bool> goes_on{true};
+  std::atomic<uint64_t> written{0};
 
  private:
   rubato::Executor& executor_;
@@ -152,6 +189,109 @@ TEST_F(GrpcTest, what_the_executor_cannot_take_is_refused) {
   std::future<grpc::Status> slow = compute(context);
   wait_for_start();
   EXPECT_EQ(echo("more").error_code(), grpc::RESOURCE_EXHAUSTED);
+  service_->goes_on = false;
+  EXPECT_TRUE(slow.get().ok());
+}
+
+TEST_F(GrpcTest, a_server_s_stream_has_every_message_and_the_status) {
+  serve(100);
+  grpc::ClientContext context;
+  Steps request;
+  request.set_millions(1000);
+  const auto stream = stub_->Count(&context, request);
+  Result result;
+  uint64_t next = 0;
+  while (stream->Read(&result)) EXPECT_EQ(result.value(), next++);
+  EXPECT_EQ(next, 1000u);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(GrpcTest, a_client_s_stream_is_read_to_its_end) {
+  serve(100);
+  grpc::ClientContext context;
+  Result reply;
+  const auto stream = stub_->Sum(&context, &reply);
+  Steps request;
+  for (uint64_t i = 1; i <= 100; ++i) {
+    request.set_millions(i);
+    EXPECT_TRUE(stream->Write(request));
+  }
+  EXPECT_TRUE(stream->WritesDone());
+  EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(reply.value(), 5050u);
+}
+
+// One worker serves chats that wait for their clients, and calls meanwhile.
+TEST_F(GrpcTest, streams_that_wait_hold_no_worker) {
+  serve(100);
+  std::array<grpc::ClientContext, 10> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReaderWriter<Text, Text>>> chats;
+  for (grpc::ClientContext& context : contexts) chats.push_back(stub_->Chat(&context));
+  Text text;
+  for (const std::string word : {"one", "two"}) {
+    for (const auto& chat : chats) {
+      text.set_text(word);
+      EXPECT_TRUE(chat->Write(text));
+      EXPECT_TRUE(echo("meanwhile").ok());
+    }
+    for (const auto& chat : chats) {
+      EXPECT_TRUE(chat->Read(&text));
+      EXPECT_EQ(text.text(), word);
+    }
+  }
+  for (const auto& chat : chats) {
+    chat->WritesDone();
+    EXPECT_FALSE(chat->Read(&text));
+    EXPECT_TRUE(chat->Finish().ok());
+  }
+}
+
+TEST_F(GrpcTest, a_stream_ends_when_its_client_cancels_or_its_time_is_over) {
+  serve(100);
+  grpc::ClientContext cancelled;
+  const auto one = stub_->Chat(&cancelled);
+  Text text;
+  text.set_text("there");
+  EXPECT_TRUE(one->Write(text));
+  EXPECT_TRUE(one->Read(&text));
+  cancelled.TryCancel();
+  EXPECT_EQ(one->Finish().error_code(), grpc::CANCELLED);
+  grpc::ClientContext late;
+  late.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  EXPECT_EQ(stub_->Chat(&late)->Finish().error_code(), grpc::DEADLINE_EXCEEDED);
+  while (executor_->unfinished() > 0) EXPECT_TRUE(echo("meanwhile").ok());
+}
+
+TEST_F(GrpcTest, a_client_that_does_not_read_stops_the_task_and_not_the_worker) {
+  serve(100);
+  grpc::ClientContext context;
+  Steps request;
+  request.set_millions(1'000'000'000);
+  const auto stream = stub_->Count(&context, request);
+  for (uint64_t before = 0, again = 0; again < 100; before = service_->written) {
+    again = before > 0 && service_->written == before ? again + 1 : 0;
+    EXPECT_TRUE(echo("meanwhile").ok());
+  }
+  context.TryCancel();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
+  while (executor_->unfinished() > 0) std::this_thread::yield();
+}
+
+TEST_F(GrpcTest, a_stream_whose_handler_throws_or_is_refused_ends_with_a_status) {
+  serve(1);
+  grpc::ClientContext throwing;
+  const auto chat = stub_->Chat(&throwing);
+  Text text;
+  text.set_text("throw");
+  EXPECT_TRUE(chat->Write(text));
+  EXPECT_FALSE(chat->Read(&text));
+  EXPECT_EQ(chat->Finish().error_code(), grpc::INTERNAL);
+  while (executor_->unfinished() > 0) std::this_thread::yield();
+  grpc::ClientContext context;
+  std::future<grpc::Status> slow = compute(context);
+  wait_for_start();
+  grpc::ClientContext refused;
+  EXPECT_EQ(stub_->Chat(&refused)->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
   service_->goes_on = false;
   EXPECT_TRUE(slow.get().ok());
 }

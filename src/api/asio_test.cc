@@ -117,15 +117,30 @@ class HttpServer {
     asio::co_spawn(acceptor_.get_executor(), accept(), asio::detached);
   }
   uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  // After the clients have left. Waits for the ends of all coroutines: one whose handler comes when
+  // the executor has stopped keeps its sockets until the executor is destroyed, after the context.
   void close() {
     goes_on = false;
     asio::post(acceptor_.get_executor(), asio::use_future([this] { acceptor_.close(); })).get();
+    while (coroutines_ > 0) std::this_thread::yield();
   }
 
   std::atomic<bool> goes_on{true};
 
  private:
+  class Counted {
+   public:
+    explicit Counted(std::atomic<int>& count) : count_(count) { ++count_; }
+    ~Counted() { --count_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+   private:
+    std::atomic<int>& count_;
+  };
+
   asio::awaitable<void> accept() {
+    const Counted counted(coroutines_);
     boost::system::error_code error;
     for (;;) {
       auto socket =
@@ -135,6 +150,7 @@ class HttpServer {
     }
   }
   asio::awaitable<void> serve(tcp::socket socket) {
+    const Counted counted(coroutines_);
     beast::flat_buffer buffer;
     boost::system::error_code error;
     for (;;) {
@@ -154,6 +170,7 @@ class HttpServer {
   }
 
   tcp::acceptor acceptor_;
+  std::atomic<int> coroutines_{0};
 };
 
 class HttpClient {

@@ -37,6 +37,7 @@ rubato_executor_options default_options() {
   rubato_executor_options options{};
   options.struct_size = sizeof options;
   options.max_tasks = rubato::ExecutorOptions().max_tasks;
+  options.weight = rubato::ExecutorOptions().weight;
   return options;
 }
 
@@ -51,6 +52,7 @@ void copy(const rubato_task_attributes& from, TaskAttributes& to) {
   to.is_long = from.is_long != 0;
   to.priority = static_cast<uint8_t>(std::min(from.priority, rubato::limits::kPriorityLevels - 1));
   to.control = from.is_control != 0;
+  to.group = from.group;
   to.deadline = Nanos(from.deadline_ns);
   to.expected_service = Nanos(from.expected_ns);
   to.trace = from.trace;
@@ -72,6 +74,21 @@ bool read(const rubato_task_attributes* given, TaskAttributes& to) {
   if (given->struct_size != sizeof *given) [[unlikely]] return read_other(given, to);
   copy(*given, to);
   return true;
+}
+
+// The structs of a caller that was compiled with another library have another size, all of them the
+// same.
+Status read_groups(const rubato_executor_options& from, std::vector<rubato::TaskGroup>& to) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(from.groups);
+  for (size_t i = 0; i < from.groups_count; ++i) {
+    const auto* given = reinterpret_cast<const rubato_group*>(bytes);
+    auto known = rubato::api::read_versioned(given, rubato_group{}, "group");
+    if (!known.ok()) return Error{known.error()};
+    if (known->name == nullptr) return Error{"group: it has no name"};
+    to.push_back({known->name, known->weight, known->max_tasks});
+    bytes += given->struct_size;
+  }
+  return rubato::Done{};
 }
 
 // The closure of rubato_executor_submit.
@@ -106,7 +123,13 @@ Result<std::unique_ptr<rubato_executor>> rubato_executor::create(
   auto setup = rubato::api::read_executor_options(
       known->scheduler == nullptr ? &usual : known->scheduler);
   if (!setup.ok()) return Error{setup.error()};
-  rubato::ExecutorOptions made{setup->runtime, known->max_tasks, known->in_loop != 0, {}};
+  rubato::ExecutorOptions made{.runtime = setup->runtime,
+                               .max_tasks = known->max_tasks,
+                               .weight = known->weight,
+                               .groups = {},
+                               .in_loop = known->in_loop != 0,
+                               .type_names = {}};
+  if (Status good = read_groups(*known, made.groups); !good.ok()) return Error{good.error()};
   const bool chosen = known->scheduler != nullptr && known->scheduler->workers != 0;
   if (made.in_loop && !chosen) made.runtime.workers = 1;
   for (size_t i = 0; i < known->type_names_count; ++i) {
@@ -147,6 +170,47 @@ void rubato_executor::expose(rubato::OpenMetrics& out) {
   out.counter(tasks_->turned_away());
   out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
   out.gauge(static_cast<double>(tasks_->unfinished()));
+  if (!tasks_->groups().empty()) expose_groups(out);
+}
+
+void rubato_executor::expose_groups(rubato::OpenMetrics& out) const {
+  const auto each = [&](const char* name, const char* kind, const char* help, auto&& write) {
+    out.family(name, kind, help);
+    for (uint32_t group = 0; group <= tasks_->groups().size(); ++group) {
+      const std::string of = group == 0 ? "default" : tasks_->groups()[group - 1].name;
+      write(group_stats(group), rubato::OpenMetrics::label("group", of));
+    }
+  };
+  using Group = rubato_group_stats;
+  each("rubato_group_requests", "counter", "Tasks finished, by group.",
+       [&](const Group& of, const std::string& label) { out.counter(of.requests, label); });
+  each("rubato_group_refused", "counter", "Tasks refused after they were submitted, by group.",
+       [&](const Group& of, const std::string& label) { out.counter(of.refused, label); });
+  each("rubato_group_service_seconds", "counter", "Time of finished tasks on workers, by group.",
+       [&](const Group& of, const std::string& label) {
+         out.counter_seconds(static_cast<double>(of.service_ns) / 1e9, label);
+       });
+  each("rubato_group_waited_seconds", "counter",
+       "Time of finished tasks from submission to the first slice, by group.",
+       [&](const Group& of, const std::string& label) {
+         out.counter_seconds(static_cast<double>(of.waited_ns) / 1e9, label);
+       });
+  each("rubato_group_unfinished", "gauge", "Tasks submitted and not done, by group.",
+       [&](const Group& of, const std::string& label) {
+         out.gauge(static_cast<double>(of.unfinished), label);
+       });
+}
+
+rubato_group_stats rubato_executor::group_stats(uint32_t group) const {
+  rubato_group_stats stats{};
+  if (group > tasks_->groups().size()) return stats;
+  const rubato::GroupFigures figures = tasks_->figures(group);
+  stats.requests = figures.finished;
+  stats.refused = figures.refused;
+  stats.unfinished = tasks_->unfinished(group);
+  stats.service_ns = figures.service.count();
+  stats.waited_ns = figures.waited.count();
+  return stats;
 }
 
 rubato_stats rubato_executor::stats() const {
@@ -183,8 +247,9 @@ int rubato_executor_join(rubato_executor* executor) {
 }
 
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns) {
-  if (!executor->tasks().in_loop() || Executor::current_task() != nullptr) return RUBATO_ERROR;
-  return static_cast<int>(executor->tasks().run(Nanos(budget_ns)));
+  Executor& tasks = executor->tasks();
+  if (!tasks.in_loop() || Executor::current_task() != nullptr) return RUBATO_ERROR;
+  return static_cast<int>(tasks.run(Nanos(budget_ns)));
 }
 
 int rubato_executor_fd(rubato_executor* executor) {
@@ -237,6 +302,11 @@ uint64_t rubato_executor_unfinished(const rubato_executor* executor) {
 
 void rubato_executor_stats(const rubato_executor* executor, rubato_stats* stats, size_t size) {
   rubato::api::write_versioned(executor->stats(), stats, size);
+}
+
+void rubato_executor_group_stats(const rubato_executor* executor, uint32_t group,
+                                 rubato_group_stats* stats, size_t size) {
+  rubato::api::write_versioned(executor->group_stats(group), stats, size);
 }
 
 void rubato_executor_times(const rubato_executor* executor, uint32_t type, rubato_times* latency,

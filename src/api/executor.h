@@ -21,12 +21,14 @@ struct rubato_executor {
   rubato::Executor& tasks() const { return *tasks_; }
   uint32_t metrics_port() const { return exporter_ == nullptr ? 0 : exporter_->port(); }
   rubato_stats stats() const;
+  rubato_group_stats group_stats(uint32_t group) const;
 
  private:
   explicit rubato_executor(std::unique_ptr<rubato::Executor> tasks) : tasks_(std::move(tasks)) {}
   rubato::Status start_metrics(const std::string& bind, int port);
   rubato::ExposedTypes types() const;
   void expose(rubato::OpenMetrics& out);
+  void expose_groups(rubato::OpenMetrics& out) const;
 
   std::unique_ptr<rubato::Executor> tasks_;
   rubato::NamedTypes named_types_;  // the exporter's thread's own

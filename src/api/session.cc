@@ -135,7 +135,7 @@ void ApiSession::classify(std::string_view payload, Request& request) {
     own.failed = true;
   }
   request.type = own.what.type;
-  request.control = own.what.is_control != 0;
+  request.group = group_of(own.what.is_control != 0);
   const uint64_t after_ns = own.what.deadline_ns;
   if (after_ns != 0) request.deadline = deadline_of(request.arrived, after_ns);
   if (rpc_) rpc_->set_class(own.rpc, own.what.is_long != 0 ? rpc::kLongClass : rpc::kShortClass);

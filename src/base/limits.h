@@ -14,6 +14,7 @@ inline constexpr uint32_t kMaxManagers = 64;        // groups of workers with a 
 inline constexpr uint32_t kMailbox = 256;           // messages on their way to one manager
 inline constexpr uint32_t kMessageJobs = 16;        // jobs that one message carries
 inline constexpr uint32_t kPriorityLevels = 8;      // prioritised wait queues (Synergy 7.4)
+inline constexpr uint32_t kGroups = 16;             // of requests that share workers by weight
 inline constexpr uint32_t kTypes = 64;              // request types that policies tell apart
 inline constexpr uint32_t kBurst = 32;              // requests taken from a datapath at once
 // A worker with requests of its own asks its datapath after so long, or so many of them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MemoryAccount: the bytes that a server holds for its data and in the buffers of its connections,
-// under one limit. MemoryShare: what one buffer has taken of it.
+// MemoryAccount: the bytes that a server holds for its data, in the buffers of its connections and
+// in the stacks of its requests, under one limit. MemoryShare: what one buffer has taken of it.
 //
 // Data may not take all: one of `buffer_share` parts stays for buffers, so that a full store can
 // still be read and told to forget. Any thread; concurrent requests may together pass the limit by
@@ -40,7 +40,8 @@ class MemoryAccount {
 
   uint64_t buffers() const { return buffers_.load(std::memory_order_relaxed); }
   uint64_t data() const { return data_.load(std::memory_order_relaxed); }
-  uint64_t used() const { return buffers() + data(); }
+  uint64_t stacks() const { return stacks_.load(std::memory_order_relaxed); }
+  uint64_t used() const { return buffers() + data() + stacks(); }
   // True if there is enough for what is not needed yet, as requests behind one in service.
   bool has_plenty() const {
     const uint64_t limit = this->limit();
@@ -57,16 +58,23 @@ class MemoryAccount {
             Nanos(soft_for_ns_.load(std::memory_order_relaxed))};
   }
 
+  // What one connection's requests may take before they are served; 0 = what the datapath allows.
+  void set_input_limit(uint64_t bytes) { input_limit_.store(bytes, std::memory_order_relaxed); }
+  uint64_t input_limit() const { return input_limit_.load(std::memory_order_relaxed); }
+
   // Times that a buffer was refused.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
   // What the data take by now.
   void note_data(uint64_t bytes) { data_.store(bytes, std::memory_order_relaxed); }
-  // How much data there may be, given the buffers.
+  // What the stacks take, as it was measured last.
+  void note_stacks(uint64_t bytes) { stacks_.store(bytes, std::memory_order_relaxed); }
+  // How much data there may be, given the others.
   uint64_t room_for_data() const {
     const uint64_t limit = this->limit();
     if (limit == 0) return UINT64_MAX;
-    const uint64_t kept = std::max(buffers(), buffer_share_ == 0 ? 0 : limit / buffer_share_);
+    const uint64_t least = buffer_share_ == 0 ? 0 : limit / buffer_share_;
+    const uint64_t kept = std::max(buffers(), least) + stacks();
     return limit > kept ? limit - kept : 0;
   }
 
@@ -74,7 +82,7 @@ class MemoryAccount {
   bool take(size_t bytes) {
     const uint64_t taken = buffers_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     const uint64_t limit = this->limit();
-    if (limit == 0 || taken + data() <= limit) return true;
+    if (limit == 0 || taken + data() + stacks() <= limit) return true;
     give(bytes);
     refused_.fetch_add(1, std::memory_order_relaxed);
     return false;
@@ -88,7 +96,9 @@ class MemoryAccount {
   std::atomic<uint64_t> limit_{0};
   std::atomic<uint64_t> data_{0};
   std::atomic<uint64_t> buffers_{0};
+  std::atomic<uint64_t> stacks_{0};
   std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> input_limit_{0};
   std::atomic<uint64_t> hard_bytes_{0};
   std::atomic<uint64_t> soft_bytes_{0};
   std::atomic<int64_t> soft_for_ns_{0};
@@ -130,6 +140,13 @@ class MemoryShare {
     }
     bytes_ = bytes;
     return true;
+  }
+
+  // The same, never refused: for memory that another one is about to give back.
+  void resize_anyway(size_t bytes) {
+    if (bytes <= bytes_) return resize_to_less(bytes);
+    if (account_ != nullptr) account_->take_always(bytes - bytes_);
+    bytes_ = bytes;
   }
 
  private:

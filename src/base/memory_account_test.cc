@@ -36,6 +36,31 @@ TEST(MemoryAccount, data_and_buffers_share_the_limit) {
   EXPECT_FALSE(account.has_plenty());
 }
 
+TEST(MemoryAccount, stacks_count_like_the_others) {
+  MemoryAccount account;
+  account.set_limit(160'000);
+  account.note_stacks(50'000);
+  EXPECT_EQ(account.room_for_data(), 100'000u);
+  account.note_data(100'000);
+  MemoryShare share(&account);
+  EXPECT_FALSE(share.resize(10'001));
+  EXPECT_TRUE(share.resize(10'000));
+  EXPECT_EQ(account.used(), 160'000u);
+  account.note_stacks(0);
+  EXPECT_TRUE(share.resize(20'000));
+}
+
+TEST(MemoryAccount, a_share_that_may_not_be_refused_is_given_and_counted) {
+  MemoryAccount account;
+  account.set_limit(10'000);
+  MemoryShare share(&account);
+  EXPECT_FALSE(share.resize(10'001));
+  share.resize_anyway(20'000);
+  EXPECT_EQ(account.used(), 20'000u);
+  share.resize_anyway(5000);
+  EXPECT_EQ(account.used(), 5000u);
+}
+
 TEST(MemoryAccount, a_first_buffer_is_given_though_nothing_is_left) {
   MemoryAccount account;
   account.set_limit(10);

@@ -6,6 +6,7 @@
 
 #include "base/limits.h"
 #include "calibrate/measurements.h"
+#include "spin_server/spin_server.h"
 
 namespace rubato::calibrate {
 namespace {
@@ -17,6 +18,8 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"read the clock", "an empty batch; taken off everything else"},
     {"put", "16 jobs into the own inbox"},
     {"take", "16 jobs from the own inbox"},
+    {"put by word", "16 jobs into a queue in the order of their words"},
+    {"take by word", "16 jobs from such a queue"},
     {"look", "the depths of 16 inboxes that nobody has changed, 16 times"},
     {"look at what changed", "the depths of 16 inboxes that another CPU has just filled"},
     {"steal 1", "one job from each of 16 inboxes that another CPU has just filled"},
@@ -27,11 +30,17 @@ constexpr std::array<OperationInfo, static_cast<size_t>(Operation::kCount)> kInf
     {"ask by a flag", "an atomic exchange on a line that another CPU polls"},
     {"see the flag", "half of a round trip of two such lines"},
     {"poll, nothing there", "the loopback datapath's queue, 16 times"},
-    {"way in", "from a reply to the begin of the next request, 32 of 512 that waited, with a poll"},
+    {"way in, with a poll",
+     "from a reply to the begin of the next request, of 512 that waited: one of 32, after a poll"},
+    {"way in", "the same of the other 31"},
     {"way out", "from the begin of a request of no service time to its reply, likewise"},
+    {"after a reply", "from a reply to the worker's next reading of its clock"},
     {"submit", "on the client, one request at a time, the worker spinning"},
     {"submit to reply, idle", "the same, from its begin to the reply on the worker"},
+    {"round of one", "of an idle worker under cfcfs, polling a queue without requests, 16 times"},
+    {"round of two", "the same beside another one"},
     {"start a slice", "256 times"},
+    {"look at a slice", "16 checkpoints, at each of which the worker looks and the slice goes on"},
     {"long_begin, long_end", "16 times, in a request"},
     {"slice ends, goes on", "16 checkpoints, at each of which the slice was over"},
     {"preempt and resume", "the same with two requests that take turns"},
@@ -49,27 +58,51 @@ Price price(const Sample& sample, double others_ns = 0) {
 
 double median(const Samples& samples, Operation operation) { return samples[operation].median_ns; }
 
-// One poll feeds a whole burst when there is much to do.
-double share_of_poll(const Samples& s) { return median(s, Operation::kPoll) / limits::kBurst; }
+// Of each request of a burst, its put included.
+double admission(const Samples& s) {
+  const double burst = median(s, Operation::kPollBurst) - median(s, Operation::kReceive) -
+                       median(s, Operation::kPoll);
+  return burst / limits::kBurst;
+}
+
+void set_rounds(const Samples& s, Costs::Worker& worker) {
+  const bool two = s[Operation::kRoundOfTwo].batches > 0;
+  const double one = median(s, Operation::kRoundOfOne);
+  const double each = two ? std::max(0.0, median(s, Operation::kRoundOfTwo) - one) : 0;
+  worker.idle_round = nanos(one - each - median(s, Operation::kLook));
+  worker.idle_round_each = nanos(each);
+}
 
 void set_worker(const Samples& s, Costs::Worker& worker) {
   const double queued = median(s, Operation::kPut) + median(s, Operation::kTake);
   const double steal_more = median(s, Operation::kStealEight) - median(s, Operation::kStealOne);
   const double afar = median(s, Operation::kResumeThere) - median(s, Operation::kResumeHere);
-  const double lone = median(s, Operation::kReceive) - share_of_poll(s) +
-                      median(s, Operation::kPoll) + median(s, Operation::kSend);
+  const double lone = median(s, Operation::kReceive) - median(s, Operation::kAfterReply) +
+                      admission(s) + median(s, Operation::kPoll) +
+                      median(s, Operation::kSend);
+  const double half_a_round = (median(s, Operation::kRoundOfOne) + median(s, Operation::kPoll)) / 2;
   worker.poll = price(s[Operation::kPoll]);
-  worker.receive = price(s[Operation::kReceive], queued + share_of_poll(s));
+  worker.receive = price(s[Operation::kReceive],
+                         median(s, Operation::kTake) + median(s, Operation::kAfterReply));
   worker.send = price(s[Operation::kSend]);
+  worker.after_send = nanos(median(s, Operation::kAfterReply));
+  worker.clock = sim::WorkerClock::kReadings;
+  worker.read_clock = nanos(median(s, Operation::kClock));
+  worker.admit = nanos(admission(s) - median(s, Operation::kPut));
   worker.put = price(s[Operation::kPut]);
   worker.take = price(s[Operation::kTake]);
+  worker.ordered_put = price(s[Operation::kOrderedPut]);
+  worker.ordered_take = price(s[Operation::kOrderedTake]);
+  worker.ordered_alone = nanos(median(s, Operation::kOrderedPut) - median(s, Operation::kFlagSend));
   worker.look = nanos(median(s, Operation::kLook));
+  set_rounds(s, worker);
   worker.steal = price(s[Operation::kStealOne]);
   worker.steal_each = nanos(steal_more / 7);
   worker.cache_transfer = nanos(afar);
   worker.feedback = nanos(median(s, Operation::kFeedback) - median(s, Operation::kArm));
   // To submit is the client's.
-  worker.notice = nanos(median(s, Operation::kIdle) - median(s, Operation::kSubmit) - lone);
+  worker.notice =
+      nanos(median(s, Operation::kIdle) - median(s, Operation::kSubmit) - lone - half_a_round);
   // A preemption is the end of a slice, a put, a take, and two switches with what belongs to them.
   const double both = median(s, Operation::kPreemption) - median(s, Operation::kSliceEnd) - queued;
   const double least = median(s, Operation::kSwitch);
@@ -84,6 +117,8 @@ void set_preemption(const Samples& s, Costs::Preemption& preemption) {
                        median(s, Operation::kArm);
   preemption.clock = sim::Clock::kSelf;
   preemption.arm = price(s[Operation::kArm]);
+  preemption.checkpoints = spin::kWorkUnit;
+  preemption.check = nanos(median(s, Operation::kCheck));
   preemption.overshoot = price(s[Operation::kOvershoot]);
   preemption.receive = price(s[Operation::kSliceEnd], parts);
   preemption.done = price(s[Operation::kArm]);
@@ -114,6 +149,7 @@ Costs costs_of(const Samples& samples) {
   costs.nic.poll_picks = limits::kPollPicks;
   costs.nic.help_after = limits::kHelpAfter;
   costs.queue_capacity = limits::kInboxCapacity;
+  costs.dispatch_by = sim::DispatchBy::kWorkers;
   set_worker(samples, costs.worker);
   set_preemption(samples, costs.preemption);
   return costs;
@@ -124,10 +160,18 @@ sim::CostNotes notes_of(const Samples& samples) {
   return {
       {"nic.delivery", "The loopback datapath: workers poll, flows go to them by turns."},
       {"worker.poll", is(Operation::kPoll)},
-      {"worker.receive", is(Operation::kReceive) + "\nless a put, a take, and 1/32 of a poll."},
+      {"worker.receive", is(Operation::kReceive) + "\nless a take and what comes after a reply."},
       {"worker.send", is(Operation::kSend)},
+      {"worker.after_send", is(Operation::kAfterReply)},
+      {"worker.clock", "Slices and services count from the last reading (runtime/slice_clock.h)."},
+      {"worker.read_clock", is(Operation::kClock)},
+      {"worker.admit", is(Operation::kPollBurst) +
+                           "\nless that way in and a poll, 1/32, and a put."},
       {"worker.put", is(Operation::kPut)},
       {"worker.take", is(Operation::kTake)},
+      {"worker.ordered_put", is(Operation::kOrderedPut)},
+      {"worker.ordered_take", is(Operation::kOrderedTake)},
+      {"worker.ordered_alone", "A put by word less an atomic exchange, which takes the lock."},
       {"worker.look", is(Operation::kLook) + "\n" + is(Operation::kLookChanged)},
       {"worker.steal", is(Operation::kStealOne)},
       {"worker.steal_each", "A seventh of what this takes longer:\n" + is(Operation::kStealEight)},
@@ -141,11 +185,16 @@ sim::CostNotes notes_of(const Samples& samples) {
       {"worker.resume", "The other half, with the tail of\n" + is(Operation::kPreemption)},
       {"worker.notice",
        is(Operation::kIdle) + "\n" + is(Operation::kSubmit) +
-           "\nless the second, one poll, put, take, receive and send."},
+           "\nless the second, one poll, put, take, admit, receive and send, and half a round."},
+      {"worker.idle_round", is(Operation::kRoundOfOne) + "\nless a look and the next."},
+      {"worker.idle_round_each", "What a round takes longer beside another worker:\n" +
+                                     is(Operation::kRoundOfTwo)},
       {"preemption.clock", "Each worker looks at the clock at checkpoints of the request."},
       {"preemption.scan",
        "A look and a reading of the clock (timer core only).\n" + is(Operation::kClock)},
       {"preemption.arm", is(Operation::kArm)},
+      {"preemption.checkpoints", "Those of the spin server."},
+      {"preemption.check", is(Operation::kCheck)},
       {"preemption.overshoot", is(Operation::kOvershoot)},
       {"preemption.send", is(Operation::kFlagSend)},
       {"preemption.propagation", is(Operation::kFlagSeen)},

@@ -16,10 +16,14 @@ Samples sampled() {
   set(Operation::kPut, 10, 20);
   set(Operation::kTake, 5, 5);
   set(Operation::kPoll, 32, 64);
-  set(Operation::kReceive, 316, 516);
+  set(Operation::kReceive, 325, 505);
+  set(Operation::kPollBurst, 325 + 32 + 32 * 14, 1000);
   set(Operation::kSend, 100, 100);
+  set(Operation::kAfterReply, 20, 30);
   set(Operation::kSubmit, 53, 60);
   set(Operation::kIdle, 1000, 2000);
+  set(Operation::kRoundOfOne, 100, 110);
+  set(Operation::kRoundOfTwo, 130, 150);
   set(Operation::kStealOne, 50, 90);
   set(Operation::kStealEight, 120, 300);
   set(Operation::kArm, 3, 3);
@@ -33,8 +37,19 @@ TEST(CalibrateCosts, the_way_in_is_told_apart) {
   const sim::Costs costs = costs_of(sampled());
   EXPECT_EQ(costs.worker.put.typical, Nanos(10));
   EXPECT_EQ(costs.worker.put.tail, Nanos(20));
-  EXPECT_EQ(costs.worker.receive.typical, Nanos(300));  // less put, take, and 1/32 of a poll
-  EXPECT_EQ(costs.worker.notice, Nanos(1000 - 53 - 300 - 10 - 5 - 32 - 100));  // less the rest
+  EXPECT_EQ(costs.worker.receive.typical, Nanos(300));  // less a take and what follows a reply
+  EXPECT_EQ(costs.worker.admit, Nanos(14 - 10));        // less a put
+  // Less the rest, and half a round.
+  EXPECT_EQ(costs.worker.notice, Nanos(1000 - 53 - 300 - 14 - 5 - 32 - 100 - (100 + 32) / 2));
+}
+
+TEST(CalibrateCosts, a_round_of_an_idle_worker_has_a_part_for_each_worker) {
+  Samples samples = sampled();
+  EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(70));
+  EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(30));
+  samples[Operation::kRoundOfTwo] = {};  // on one CPU
+  EXPECT_EQ(costs_of(samples).worker.idle_round, Nanos(100));
+  EXPECT_EQ(costs_of(samples).worker.idle_round_each, Nanos(0));
 }
 
 TEST(CalibrateCosts, a_preemption_is_its_parts) {

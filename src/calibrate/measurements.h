@@ -19,6 +19,8 @@ enum class Operation : uint8_t {
   kClock,
   kPut,
   kTake,
+  kOrderedPut,
+  kOrderedTake,
   kLook,
   kLookChanged,
   kStealOne,
@@ -29,11 +31,16 @@ enum class Operation : uint8_t {
   kFlagSend,
   kFlagSeen,
   kPoll,
+  kPollBurst,
   kReceive,
   kSend,
+  kAfterReply,
   kSubmit,
   kIdle,
+  kRoundOfOne,
+  kRoundOfTwo,
   kArm,
+  kCheck,
   kFeedback,
   kSliceEnd,
   kPreemption,
@@ -86,9 +93,10 @@ class Pinned {
 void measure_queues(const Meter& meter, const Place& place, Samples& samples);
 void measure_fibers(const Meter& meter, const Place& place, Samples& samples);
 void measure_flags(const Meter& meter, const Place& place, Samples& samples);
-// These two run the live runtime; fail with one line if it cannot be made.
+// These run the live runtime; fail with one line if it cannot be made.
 Status measure_requests(const Meter& meter, const Place& place, Samples& samples);
 Status measure_slices(const Meter& meter, const Place& place, Samples& samples);
+Status measure_rounds(const Meter& meter, const Place& place, Samples& samples);
 
 // The machine as the simulator sees it, and what each figure is made of.
 sim::Costs costs_of(const Samples& samples);

@@ -59,6 +59,29 @@ uint32_t look_at_all(Inboxes& inboxes) {
   return seen;
 }
 
+void measure_ordered(const Meter& meter, Samples& samples) {
+  OrderedQueue<Job*, ByWord> queue(kBatch);
+  std::array<Job, kBatch> jobs;
+  const auto fill = [&] {
+    for (Job& job : jobs) queue.put(&job);
+  };
+  const auto empty = [&] {
+    Job* job = nullptr;
+    while (queue.take(job)) {}
+  };
+  samples[Operation::kOrderedPut] = meter.measure(kBatch, empty, fill);
+  samples[Operation::kOrderedTake] = meter.measure(
+      kBatch,
+      [&] {
+        empty();
+        fill();
+      },
+      [&] {
+        Job* job = nullptr;
+        for (uint32_t i = 0; i < kBatch; ++i) queue.take(job);
+      });
+}
+
 void measure_own(const Meter& meter, Samples& samples) {
   Inboxes inboxes;
   LiveHost<Synergy>& host = inboxes.host();
@@ -70,6 +93,7 @@ void measure_own(const Meter& meter, Samples& samples) {
       [&] {
         for (uint32_t i = 0; i < kBatch; ++i) host.take(Inboxes::kOwn);
       });
+  measure_ordered(meter, samples);
   uint32_t seen = 0;
   constexpr uint32_t kRounds = 16;
   samples[Operation::kLook] = meter.measure(

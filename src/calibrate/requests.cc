@@ -2,6 +2,7 @@
 //
 // What the live runtime and the loopback datapath add to a request: the empty poll, the way in, the
 // way out, and the time until an idle worker has noticed something.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string_view>
@@ -37,14 +38,15 @@ class GatedServer final : public Application {
       at_gate_.store(true, std::memory_order_release);                    // A
       spin_until([&] { return open_.load(std::memory_order_acquire); });  // B
     } else if (begun_ < kFlows) {
-      begun_at_[begun_++] = Meter::light_stamp();
+      started_at_[begun_] = request.started;
+      begun_at_[begun_++] = now();
     }
     server_.handle(request);
   }
   // On the worker, as the reply leaves.
   void replied(uint64_t flow) {
     if (flow == kGate) return;
-    if (answered_ < kFlows) answered_at_[answered_++] = Meter::light_stamp();
+    if (answered_ < kFlows) answered_at_[answered_++] = now();
     replies_.fetch_add(1, std::memory_order_release);  // C
   }
 
@@ -68,8 +70,9 @@ class GatedServer final : public Application {
   void wait_replies(uint32_t count) {
     spin_until([&] { return replies_.load(std::memory_order_acquire) >= count; });  // C
   }
-  uint64_t begun_at(uint32_t i) const { return begun_at_[i]; }
-  uint64_t answered_at(uint32_t i) const { return answered_at_[i]; }
+  Instant started_at(uint32_t i) const { return started_at_[i]; }  // the worker's last reading
+  Instant begun_at(uint32_t i) const { return begun_at_[i]; }
+  Instant answered_at(uint32_t i) const { return answered_at_[i]; }
 
  private:
   spin::SpinServer& server_;
@@ -78,8 +81,9 @@ class GatedServer final : public Application {
   std::atomic<uint32_t> replies_{0};
   uint32_t begun_ = 0;
   uint32_t answered_ = 0;
-  std::array<uint64_t, kFlows> begun_at_{};
-  std::array<uint64_t, kFlows> answered_at_{};
+  std::array<Instant, kFlows> started_at_{};
+  std::array<Instant, kFlows> begun_at_{};
+  std::array<Instant, kFlows> answered_at_{};
 };
 
 class Rig {
@@ -116,15 +120,17 @@ class Rig {
   }
 
   void measure_busy(const Meter& meter, Samples& samples) {
-    Collector in(meter), out(meter);
+    Batches batches(meter);
     for (uint32_t round = 0; round < kWarmRounds; ++round) serve_all();
-    while (in.more()) {
+    while (batches.in.more()) {
       serve_all();
       for (uint32_t first = kPolled; first < kFlows; first += kPolled)
-        add_batch(meter, first, in, out);
+        add_batch(meter, first, batches);
     }
-    samples[Operation::kReceive] = in.sample();
-    samples[Operation::kSend] = out.sample();
+    samples[Operation::kPollBurst] = batches.burst.sample();
+    samples[Operation::kReceive] = batches.in.sample();
+    samples[Operation::kSend] = batches.out.sample();
+    samples[Operation::kAfterReply] = batches.after.sample();
   }
 
   // The client's submit, and from there to the reply, one request at a time and the worker idle.
@@ -136,12 +142,12 @@ class Rig {
       application_.forget();
       const Instant submit_at = now() + kQuiet;
       while (now() < submit_at) cpu_pause();
-      const uint64_t from = Meter::light_stamp();
+      const Instant from = now();
       RUBATO_CHECK(datapath_.submit(flow, kShortest));
-      const uint64_t submitted = Meter::light_stamp();
+      const Instant submitted = now();
       application_.wait_replies(1);
-      submit.add(meter.light_elapsed_ns(from, submitted), 1);
-      whole.add(meter.light_elapsed_ns(from, application_.answered_at(0)), 1);
+      submit.add(elapsed_ns(meter, from, submitted), 1);
+      whole.add(elapsed_ns(meter, from, application_.answered_at(0)), 1);
     }
     samples[Operation::kSubmit] = submit.sample();
     samples[Operation::kIdle] = whole.sample();
@@ -165,16 +171,34 @@ class Rig {
     return options;
   }
 
-  // In: from a reply to the begin of the next request. Out: from its begin to its reply.
-  void add_batch(const Meter& meter, uint32_t first, Collector& in, Collector& out) {
-    double in_ns = 0;
-    double out_ns = 0;
+  struct Batches {
+    explicit Batches(const Meter& meter) : burst(meter), in(meter), out(meter), after(meter) {}
+    Collector burst, in, out, after;
+  };
+
+  static double elapsed_ns(const Meter& meter, Instant from, Instant to) {
+    return std::max(0.0, static_cast<double>((to - from).count()) - meter.clock().median_ns);
+  }
+
+  // In: from a reply to the begin of the next request; the first of the batch has the poll for all
+  // before it. Out: from the begin of a request to its reply. After: from there to the worker's
+  // next reading of its clock, which is part of that.
+  void add_batch(const Meter& meter, uint32_t first, Batches& batches) {
+    const auto way_in = [&](uint32_t i) {
+      return elapsed_ns(meter, application_.answered_at(i - 1), application_.begun_at(i));
+    };
+    double in_ns = 0, out_ns = 0, after_ns = 0;
     for (uint32_t i = first; i < first + kPolled; ++i) {
-      in_ns += meter.light_elapsed_ns(application_.answered_at(i - 1), application_.begun_at(i));
-      out_ns += meter.light_elapsed_ns(application_.begun_at(i), application_.answered_at(i));
+      out_ns += elapsed_ns(meter, application_.begun_at(i), application_.answered_at(i));
+      if (i == first) continue;
+      in_ns += way_in(i);
+      const Nanos after = application_.started_at(i) - application_.answered_at(i - 1);
+      after_ns += static_cast<double>(after.count());
     }
-    in.add(in_ns / kPolled, kPolled);
-    out.add(out_ns / kPolled, kPolled);
+    batches.burst.add(way_in(first), 1);
+    batches.in.add(in_ns / (kPolled - 1), kPolled - 1);
+    batches.after.add(after_ns / (kPolled - 1), kPolled - 1);
+    batches.out.add(out_ns / kPolled, kPolled);
   }
 
   spin::SpinServer spin_{spin::SpinOptions{}};

@@ -145,6 +145,20 @@ Status measure_feedback(const Meter& meter, const Place& place, Sample& sample) 
                [&] { sample = meter.measure(kBatch, [] {}, begin_and_end_long); });
 }
 
+// Checkpoints at each of which the worker looks, and the slice goes on.
+Status measure_check(const Meter& meter, const Place& place, Sample& sample) {
+  return serve(place, {"ps", Nanos::millis(1), 1}, [&] {
+    sample = meter.measure(
+        kBatch, [] {},
+        [] {
+          for (uint32_t i = 0; i < kBatch; ++i) {
+            checkpoint_budget_set(0);
+            checkpoint();
+          }
+        });
+  });
+}
+
 Sample measure_arm(const Meter& meter) {
   SliceClock clock(SliceWatch::kSelf);
   clock.attach();
@@ -167,6 +181,7 @@ Sample measure_arm(const Meter& meter) {
 Status measure_slices(const Meter& meter, const Place& place, Samples& samples) {
   samples[Operation::kArm] = measure_arm(meter);
   if (Status s = measure_feedback(meter, place, samples[Operation::kFeedback]); !s.ok()) return s;
+  if (Status s = measure_check(meter, place, samples[Operation::kCheck]); !s.ok()) return s;
   if (Status s = measure_ends(meter, place, 1, samples[Operation::kSliceEnd]); !s.ok()) return s;
   if (Status s = measure_ends(meter, place, 2, samples[Operation::kPreemption]); !s.ok()) return s;
   return measure_overshoot(meter, place, samples[Operation::kOvershoot]);

@@ -277,6 +277,49 @@ TEST_P(DatapathContract, too_much_unframed_input_closes_the_flow) {
   EXPECT_TRUE(b->all_closed());
 }
 
+// The two tests below: so much that the larger request fits, and beside it half of the smaller one.
+constexpr uint64_t kShortOfMemory = 350'000;
+
+FixtureOptions short_of_memory(MemoryAccount& account) {
+  account.set_limit(kShortOfMemory);
+  FixtureOptions options;
+  options.limits.memory = &account;
+  return options;
+}
+
+TEST_P(DatapathContract, short_of_memory_the_largest_half_sent_request_gives_way) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto larger = b->connect();
+  ASSERT_TRUE(larger->send(std::string(200'000, 'x')));
+  ASSERT_TRUE(b->poll_until([&] { return b->datapath().stats().input_bytes == 200'000; }));
+  auto smaller = b->connect();
+  ASSERT_TRUE(smaller->send(std::string(100'000, 'y') + "\n"));
+  Request* const request = b->next();
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->payload.size(), 100'001u);
+  EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
+  EXPECT_EQ(smaller->receive(2), "ok");
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+  EXPECT_EQ(b->datapath().stats().flows_input_limit, 1u);
+  EXPECT_LE(account.used(), kShortOfMemory);
+}
+
+TEST_P(DatapathContract, short_of_memory_a_request_that_is_complete_does_not_give_way) {
+  MemoryAccount account;
+  auto b = fixture(short_of_memory(account));
+  auto larger = b->connect();
+  ASSERT_TRUE(larger->send(std::string(200'000, 'x') + "\n"));
+  Request* const request = b->next();
+  ASSERT_NE(request, nullptr);
+  auto smaller = b->connect();
+  smaller->send(std::string(100'000, 'y') + "\n");
+  EXPECT_TRUE(b->poll_until([&] { return b->datapath().stats().flows_input_limit == 1; }));
+  EXPECT_TRUE(b->poll_until([&] { return b->protocol.live == 1; }));
+  EXPECT_EQ(DatapathFixture::finish(request, "ok"), nullptr);
+  EXPECT_EQ(larger->receive(2), "ok");
+}
+
 TEST_P(DatapathContract, too_much_output_closes_the_flow) {
   FixtureOptions options;
   options.limits.output_bytes = 100'000;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datapath/flow_index.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace rubato {
@@ -17,6 +19,29 @@ void FlowIndex::remove(const StreamFlow& flow) {
   std::lock_guard lock(shard.mutex);
   [[maybe_unused]] const size_t erased = shard.flows.erase(flow.id());
   RUBATO_DCHECK(erased == 1);
+}
+
+bool FlowIndex::close(uint64_t flow_id) {
+  return visit(flow_id, [](StreamFlow& flow) {
+    flow.doom();
+    flow.abort();
+    return true;
+  });
+}
+
+bool FlowIndex::close_larger(const StreamFlow& asking) {
+  uint64_t largest = 0;
+  size_t bytes = std::max(asking.half_sent_bytes(), BufferPool::kBlockBytes);
+  for (Shard& shard : shards_) {
+    const std::lock_guard lock(shard.mutex);
+    for (const auto& [id, flow] : shard.flows) {
+      const size_t has = flow->half_sent_bytes();
+      if (has <= bytes || flow->doomed()) continue;
+      bytes = has;
+      largest = id;
+    }
+  }
+  return largest != 0 && close(largest);
 }
 
 bool FlowIndex::steer(uint64_t flow_id, FlowHost* to) {

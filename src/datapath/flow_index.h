@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowIndex: all flows of a datapath by number, for calls that name a flow from outside: to close
-// it or to steer it to another queue. The index has shards, each with a mutex that is held for a
-// look-up and never by a request. A flow is not freed while its shard's mutex is held. Any thread.
+// FlowIndex: all flows of a datapath by number, for calls that name a flow from outside, to close
+// or to steer it, and for choosing one of them all. The index has shards, each with a mutex that is
+// held for a look-up, and never by a request, but where memory is short. A flow is not freed while
+// its shard's mutex is held. Any thread.
 #pragma once
 
 #include <array>
@@ -30,6 +31,12 @@ class FlowIndex {
     if (at == shard.flows.end() || at->second->state() == FlowState::kClosing) return false;
     return visit_flow(*at->second);
   }
+
+  // Datapath::close_flow.
+  bool close(uint64_t flow_id);
+  // Closes the flow that has most memory for a request of which a part has come, if that is more
+  // than `asking` has. False: there is none. Looks at every flow.
+  bool close_larger(const StreamFlow& asking);
 
   // Datapath::steer; to null = unsteer.
   bool steer(uint64_t flow_id, FlowHost* to);

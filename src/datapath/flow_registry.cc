@@ -65,6 +65,10 @@ bool FlowRegistry::sweep_one(StreamFlow& flow, Instant now, const SweepRule& rul
     return false;
   }
   const Nanos idle = now - flow.idle_since;
+  if (flow.held_back() && idle >= rule.held_back_limit) {
+    flow.close_idle_held_back();
+    return false;
+  }
   if (rule.idle_timeout > Nanos(0) && idle >= rule.idle_timeout) {
     return flow.close_idle(false);
   }

@@ -16,12 +16,14 @@ namespace rubato {
 
 struct SweepRule {
   static constexpr Nanos kOpeningLimit = Nanos::seconds(10);
+  static constexpr Nanos kHeldBackLimit = Nanos::seconds(60);
 
   Nanos idle_timeout;         // zero = none
   Nanos shrink_after;         // idle flows give their reply buffer back after this
   bool draining = false;      // close every idle flow
   OutputLimit output;
   Nanos opening_limit = kOpeningLimit;  // for a handshake
+  Nanos held_back_limit = kHeldBackLimit;  // without a byte in either direction
 };
 
 class FlowRegistry {

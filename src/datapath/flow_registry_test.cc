@@ -15,6 +15,8 @@ class WirelessFlow final : public StreamFlow {
   using StreamFlow::note_opened;
   using StreamFlow::note_opening;
 
+  void abort() override {}
+
  protected:
   Transfer receive(char*, size_t, bool, Instant&) override { return {}; }
   Transfer transmit(std::string_view) override { return {}; }

@@ -67,8 +67,9 @@ class InputBuffer {
 
   // Makes room at the end for at least one byte, moving or growing the buffer as needed; views into
   // it end. `wanted` is the size of the whole request, 0 if unknown. It bounds the growth; memory
-  // is not allocated in advance on the peer's word. False = there is no memory.
-  bool make_room(size_t wanted);
+  // is not allocated in advance on the peer's word. False = there is no memory. `anyway`: although
+  // the account has none left, as another buffer is about to give some back.
+  bool make_room(size_t wanted, bool anyway = false);
   char* room() { return data_ + end_; }
   size_t room_size() const { return capacity_ - end_; }
   // So many bytes have been written to room(). Requires size <= room_size().
@@ -84,7 +85,8 @@ class InputBuffer {
   void drop();
   void free_data();
   bool move_to(char* data, size_t capacity);
-  bool take_first_block();
+  bool take(size_t bytes, bool anyway);
+  bool take_first_block(bool anyway);
   void close_gap();
 
   BufferPool& pool_;

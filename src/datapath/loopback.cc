@@ -143,18 +143,7 @@ void LoopbackDatapath::for_each_flow(const std::function<void(const FlowInfo&)>&
   }
 }
 
-bool LoopbackDatapath::close_flow(uint64_t flow_id) {
-  const auto doom = [](StreamFlow& flow) {
-    flow.doom();
-    return true;
-  };
-  if (!shared_.index.visit(flow_id, doom)) return false;
-  if (const std::shared_ptr<LoopbackWire> wire = find(flow_id)) {
-    wire->close();
-    LoopbackQueue::raise(wire);
-  }
-  return true;
-}
+bool LoopbackDatapath::close_flow(uint64_t flow_id) { return shared_.index.close(flow_id); }
 
 bool LoopbackDatapath::steer(uint64_t flow, WorkerId to) {
   if (to.value >= queues_.size() || shared_.draining.is_set()) return false;

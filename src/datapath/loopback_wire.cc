@@ -111,7 +111,7 @@ LoopbackFlow::LoopbackFlow(FlowHost& host, std::shared_ptr<LoopbackWire> wire,
       wire_(std::move(wire)),
       on_reply_(on_reply) {}
 
-void LoopbackFlow::hang_up() {
+void LoopbackFlow::abort() {
   wire_->close();
   LoopbackQueue::raise(wire_);
 }

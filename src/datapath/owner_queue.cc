@@ -19,6 +19,7 @@ OwnerQueue::OwnerQueue(DatapathQueue& queue, FlowIndex& index, const FlowLimits&
     : index_(index), last_sweep_(datapath_now()) {
   host_.queue = &queue;
   host_.registry = &registry_;
+  host_.index = &index;
   host_.limits = limits;
   host_.draining = &draining;
 }

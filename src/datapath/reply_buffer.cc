@@ -14,11 +14,7 @@ size_t ReplyBuffer::limit() const {
 }
 
 bool ReplyBuffer::grow(size_t size) {
-  const size_t most = limit();
-  if (overflowed_ || size > most || this->size() > most - size) {
-    overflowed_ = true;
-    return false;
-  }
+  if (!may_take(size)) return false;
   const size_t used = this->size();
   if (begin_ > 0) {
     std::memmove(data_.get(), data_.get() + begin_, used);
@@ -27,7 +23,9 @@ bool ReplyBuffer::grow(size_t size) {
   }
   const size_t needed = used + size;
   if (needed <= capacity_) return true;
-  const size_t roomy = std::max({kFirstCapacity, capacity_ * 2, needed});
+  // The limit is looked at only when room is made, so there is none beyond it, but for an error.
+  const size_t roomy = std::min(std::max({kFirstCapacity, capacity_ * 2, needed}),
+                                std::max({kFirstCapacity, limit(), needed}));
   if (set_capacity(roomy) || (roomy > needed && set_capacity(needed))) return true;
   overflowed_ = starved_ = true;
   return false;

@@ -36,6 +36,14 @@ class ReplyBuffer {
     commit(bytes.size());
   }
 
+  // False = so much more is over the limit, and the buffer has overflowed. For a reply of which
+  // parts are sent before it is whole.
+  bool may_take(size_t size) {
+    const size_t most = limit();
+    overflowed_ = overflowed_ || size > most || this->size() > most - size;
+    return !overflowed_;
+  }
+
   // Room for `size` bytes at the end, to be followed by commit; null = over the limit.
   char* reserve(size_t size) {
     if (size > capacity_ - end_ && !grow(size)) return nullptr;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "datapath/flow_index.h"
 #include "datapath/time_source.h"
 
 namespace rubato {
@@ -92,16 +93,29 @@ Request* StreamFlow::finished_in_order() {
   RUBATO_DCHECK(frame_length_ > 0);  // a request is finished once
   add(requests_, 1);
   input_.consume(frame_length_);
+  batch_bytes_ += frame_length_;
   frame_length_ = 0;
   note_overflow();
   close_when_sent_ |= close_after;
   Request* next = nullptr;
-  if (reply_buffer_.size() < kCoalesceBytes && may_frame() && route_.settled() &&
+  if (gathers() && may_frame() && route_.settled() &&
       frame_next(next) == Framed::kRequest) {
     return next;
   }
   advance({Instant::never()}, {&next, 1});
   return next;
+}
+
+bool StreamFlow::counts_together() const {
+  const MemoryAccount* const memory = present().limits.memory;
+  const uint64_t hard_bytes = memory != nullptr ? memory->output_limit().hard_bytes : 0;
+  return hard_bytes != 0 && hard_bytes <= kGatheredBytes;
+}
+
+// More replies may gather before they are sent.
+bool StreamFlow::gathers() const {
+  return reply_buffer_.size() < kCoalesceBytes ||
+         (batch_bytes_ < kBatchBytes && counts_together());
 }
 
 void StreamFlow::note_overflow() {
@@ -123,6 +137,7 @@ bool StreamFlow::may_frame() const {
 uint32_t StreamFlow::advance(Turn turn, std::span<Request*> out) {
   uint32_t taken = 0;
   uint32_t answered = 0;
+  batch_bytes_ = 0;
   for (;;) {
     take_completed();
     if (!broken_ && reply_buffer_.empty()) session->on_push(reply_buffer_);
@@ -235,7 +250,10 @@ FlowRequest& StreamFlow::take_spare() {
 
 void StreamFlow::recycle(FlowRequest& request) {
   RUBATO_DCHECK(spare_.size() < several_.size());
-  if (request.bytes.capacity() > FlowRequest::kKeptBytes) std::string().swap(request.bytes);
+  if (request.bytes.capacity() > FlowRequest::kKeptBytes) {
+    std::string().swap(request.bytes);
+    static_cast<void>(request.share.resize(0));
+  }
   if (request.replies.overflowed()) {
     request.replies = ReplyBuffer(present().limits.output_bytes, present().limits.memory);
   } else {
@@ -286,6 +304,7 @@ StreamFlow::Framed StreamFlow::frame_first(Request*& next) {
   }
   RUBATO_DCHECK(frame.length_bytes > 0 && frame.length_bytes <= unread.size());
   frame_wanted_ = frame_tried_ = 0;
+  if (half_sent_bytes() > 0) half_sent_.store(0, std::memory_order_relaxed);
   next = &request;
   if (one_of_several != nullptr) return hand_out(*one_of_several, frame.length_bytes);
   frame_length_ = frame.length_bytes;
@@ -296,6 +315,9 @@ StreamFlow::Framed StreamFlow::frame_first(Request*& next) {
 StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_bytes) {
   const std::string_view whole = input_.unread().substr(0, length_bytes);
   if (!request.at_once) {
+    if (!request.share.resize(std::max(whole.size(), request.bytes.capacity()))) {
+      throw std::bad_alloc();
+    }
     request.bytes.assign(whole);
     request.payload = request.bytes;
     request.datapath = present().queue;
@@ -316,18 +338,34 @@ StreamFlow::Framed StreamFlow::hand_out(FlowRequest& request, size_t length_byte
   return Framed::kAnswered;
 }
 
+// If memory is short, of the requests of which a part has come the largest gives way. It is larger
+// than what is given here, and its owner frees it as soon as it sees the end of the connection.
+bool StreamFlow::make_room() {
+  if (!input_.make_room(frame_wanted_)) {
+    FlowIndex* const all = present().index;
+    if (all == nullptr || !all->close_larger(*this)) return false;
+    present().input_limit.fetch_add(1, std::memory_order_relaxed);
+    if (!input_.make_room(frame_wanted_, true)) return false;
+  }
+  const size_t bytes = input_.capacity();
+  if (bytes > BufferPool::kBlockBytes) half_sent_.store(bytes, std::memory_order_relaxed);
+  return true;
+}
+
 StreamFlow::Pull StreamFlow::pull_in(Turn& turn) {
   const auto too_much = [this] {
     present().input_limit.fetch_add(1, std::memory_order_relaxed);
     return Pull::kClose;
   };
-  if (input_.unread().size() >= present().limits.input_bytes) return too_much();
+  const FlowLimits& limits = present().limits;
+  const uint64_t changed = limits.memory != nullptr ? limits.memory->input_limit() : 0;
+  if (input_.unread().size() >= (changed != 0 ? changed : limits.input_bytes)) return too_much();
   if (turn_bytes_ >= kTurnBytes) return Pull::kYield;
   if (turn.now == Instant::never()) {
     turn.now = datapath_now();
     turn.late = turn.now - received_at_ > kLate;
   }
-  if (!input_.make_room(frame_wanted_)) return too_much();
+  if (!make_room()) return too_much();
   // The kernel's buffer bounds a receive; TLS goes on as long as the peer sends.
   const size_t room = std::min(input_.room_size(), kTurnBytes);
   Instant when = turn.now;
@@ -365,13 +403,15 @@ bool StreamFlow::push_out() {
 }
 
 void StreamFlow::flush() {
+  if (counts_together()) return;
   if (keeps_order() && !broken_ && !reply_buffer_.overflowed() && !push_out()) lose();
 }
 
 // If the wire takes only part of a piece, finish tries again, so that the attempt which the wire
 // refuses, and promises an event for, is always made.
 bool StreamFlow::flush_some(size_t size_bytes) {
-  if (!keeps_order() || broken_ || reply_buffer_.overflowed() || reply_buffer_.empty()) {
+  if (!keeps_order() || broken_ || reply_buffer_.overflowed() || reply_buffer_.empty() ||
+      counts_together()) {
     return false;
   }
   const Transfer sent = transmit(reply_buffer_.unsent().substr(0, size_bytes));
@@ -397,6 +437,8 @@ bool StreamFlow::let_go() {
   if (unsent_.load(std::memory_order_relaxed) != reply_buffer_.size()) {
     unsent_.store(reply_buffer_.size(), std::memory_order_relaxed);
   }
+  const bool held_back = !reply_buffer_.empty() && !drained_ && !ended_;
+  if (held_back != this->held_back()) held_back_.store(held_back, std::memory_order_relaxed);
   if (ownership_.release()) return true;
   drained_ = false;
   return false;

@@ -40,6 +40,7 @@
 
 namespace rubato {
 
+class FlowIndex;
 class FlowRegistry;
 class StreamFlow;
 
@@ -54,6 +55,7 @@ struct FlowLimits {
 struct FlowHost {
   DatapathQueue* queue = nullptr;
   FlowRegistry* registry = nullptr;  // of the flows that this queue owns
+  FlowIndex* index = nullptr;        // of the flows of all queues
   FlowLimits limits;
   const DrainFlag<>* draining = nullptr;
   BufferPool pool;
@@ -83,11 +85,13 @@ struct FlowRequest : Request {
   // Buffers up to this size are kept for the next request.
   static constexpr size_t kKeptBytes = 4096;
 
-  explicit FlowRequest(const FlowLimits& limits) : replies(limits.output_bytes, limits.memory) {
+  explicit FlowRequest(const FlowLimits& limits)
+      : share(limits.memory), replies(limits.output_bytes, limits.memory) {
     reply = &replies;
   }
 
   std::string bytes;  // the payload
+  MemoryShare share;  // of its capacity
   ReplyBuffer replies;
   std::unique_ptr<RequestData> own_data;
   FlowRequest* next_in_list = nullptr;
@@ -97,8 +101,13 @@ class StreamFlow : public Request {
  public:
   // Replies of a pipeline are sent at the latest when this much has gathered.
   static constexpr size_t kCoalesceBytes = 64 * 1024;
+  // But under a hard limit of at most kGatheredBytes the replies to so many bytes of requests count
+  // together, before any of them leaves, as in Redis.
+  static constexpr size_t kGatheredBytes = 1024 * 1024;
+  static constexpr size_t kBatchBytes = 16 * 1024;
   // So many bytes of requests are received while replies to earlier ones are unsent; none if memory
-  // is short.
+  // is short. Who sends more waits until its replies are read, and is closed if it reads none for
+  // SweepRule::kHeldBackLimit.
   static constexpr size_t kReadAheadBytes = 16 * 1024 * 1024;
   // A flow lets others in after this much input, be it one huge request or a pipeline without end.
   static constexpr size_t kTurnBytes = 512 * 1024;
@@ -144,10 +153,22 @@ class StreamFlow : public Request {
   void close_idle_over_limit() {
     if (close_idle(false)) present().overflowed.fetch_add(1, std::memory_order_relaxed);
   }
+  // The same that is held back; counted.
+  void close_idle_held_back() {
+    if (close_idle(false)) present().input_limit.fetch_add(1, std::memory_order_relaxed);
+  }
+  // The peer sends on, and what it sends waits in the wire until it has read its replies. Any
+  // thread.
+  bool held_back() const { return held_back_.load(std::memory_order_relaxed); }
   // Called by the home's poller: gives back memory that an idle flow need not hold.
   void shrink_idle();
   // No request of the flow is framed any more. Any thread that keeps the flow from being freed.
   void doom() { note_client(ClientState::kGone); }
+  bool doomed() const {
+    return client_state_.load(std::memory_order_relaxed) == ClientState::kGone;
+  }
+  // Ends the connection under the flow's owner, which then finds it gone. Threads as above.
+  virtual void abort() = 0;
   // Datapath::request_push. Any thread that keeps the flow from being freed.
   void request_push() {
     if (ownership_.event()) migrate();
@@ -183,6 +204,8 @@ class StreamFlow : public Request {
   uint64_t input_bytes() const { return input_bytes_.load(std::memory_order_relaxed); }
   uint64_t output_bytes() const { return output_bytes_.load(std::memory_order_relaxed); }
   size_t unsent_bytes() const { return unsent_.load(std::memory_order_relaxed); }
+  // The memory of a request of which a part has come, beyond a block of the pool.
+  size_t half_sent_bytes() const { return half_sent_.load(std::memory_order_relaxed); }
   // Requests that were polled and not finished; or 1 if the flow has an owner or unsent replies.
   uint64_t in_flight() const;
   // Called by the thread that took the flow from the closed ones. True: every worker that finished
@@ -241,6 +264,7 @@ class StreamFlow : public Request {
   Framed hand_out(FlowRequest& request, size_t length_bytes);
   void take_completed();
   void note_overflow();
+  bool make_room();
   Pull pull_in(Turn& turn);
   bool push_out();
   void lose();
@@ -251,6 +275,8 @@ class StreamFlow : public Request {
   bool end();
   bool may_frame() const;
   bool reads_ahead() const;
+  bool gathers() const;
+  bool counts_together() const;
   bool keeps_order() const { return concurrency_ == 1; }
   // Requests that were handed out and not completed by an owner. (A flow that keeps the order hands
   // out none: it has an owner while its request is in service.)
@@ -271,12 +297,14 @@ class StreamFlow : public Request {
   // learns the state of the connection itself when it receives or sends.
   std::atomic<ClientState> client_state_{ClientState::kOpen};
   std::atomic<bool> opening_{false};  // a hint for sweeps
+  std::atomic<bool> held_back_{false};  // the same
   bool sends_unasked_ = false;    // set once, before a poller sees the flow
   bool drained_ = true;           // the wire has nothing more until its next event
   bool ended_ = false;            // received the peer's end of stream
   bool broken_ = false;           // sending failed
   bool waited_ = false;           // the flow was handed on: bytes may have come long ago
   bool close_when_sent_ = false;  // close_after of a finished request
+  size_t batch_bytes_ = 0;        // of requests since replies last left
   size_t turn_bytes_ = 0;         // received since a poll last gave the flow its turn
   size_t frame_length_ = 0;       // of the request in flight, in a flow that keeps the order
   size_t frame_wanted_ = 0;       // of the incomplete one, 0 = unknown
@@ -298,6 +326,7 @@ class StreamFlow : public Request {
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};
   std::atomic<size_t> unsent_{0};
+  std::atomic<size_t> half_sent_{0};
   const uint64_t id_;
   const std::string peer_;
   const Instant opened_;

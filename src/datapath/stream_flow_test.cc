@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "datapath/flow_registry.h"
 #include "datapath/testing/line_protocol.h"
 
 namespace rubato {
@@ -27,6 +28,8 @@ class NoQueue final : public DatapathQueue {
 class EndlessFlow final : public StreamFlow {
  public:
   explicit EndlessFlow(FlowHost& host) : StreamFlow(host, 1, "endless", Instant()) {}
+
+  void abort() override {}
 
  protected:
   Transfer receive(char* to, size_t room, bool, Instant&) override {
@@ -76,6 +79,8 @@ class PipelineFlow final : public StreamFlow {
 
   size_t left() const { return left_; }
   size_t replied() const { return replied_; }
+
+  void abort() override {}
 
  protected:
   Transfer receive(char* to, size_t room, bool, Instant&) override {
@@ -131,8 +136,9 @@ TEST(StreamFlow, a_peer_may_send_a_whole_pipeline_before_it_reads) {
   EXPECT_EQ(flow.replied(), kLines);
 }
 
-// The peer never reads: its requests are held back once enough of them wait.
-TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded) {
+// The peer never reads: its requests are held back once enough of them wait, and in the end it is
+// closed.
+TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded_and_so_is_the_wait) {
   testing::LineProtocol protocol;
   NoQueue queue;
   const DrainFlag<> draining;
@@ -158,12 +164,31 @@ TEST(StreamFlow, what_is_received_ahead_of_unsent_replies_is_bounded) {
   const size_t received = SIZE_MAX - flow.left();
   EXPECT_GE(received, StreamFlow::kReadAheadBytes);
   EXPECT_LT(received, 3 * StreamFlow::kReadAheadBytes);
+
+  // It is not held back for ever.
+  EXPECT_TRUE(flow.held_back());
+  FlowRegistry registry;
+  registry.add(flow);
+  SweepRule rule;
+  rule.shrink_after = Nanos::max();
+  const auto state_after = [&](int64_t seconds) {
+    registry.sweep(1, Instant() + Nanos::seconds(seconds), rule);
+    return flow.state();
+  };
+  EXPECT_EQ(state_after(1), FlowState::kIdle);  // sees the last bytes
+  EXPECT_EQ(state_after(60), FlowState::kIdle);
+  EXPECT_EQ(host.input_limit.load(), 0U);
+  EXPECT_EQ(state_after(61), FlowState::kClosing);
+  EXPECT_EQ(host.input_limit.load(), 1U);
+  registry.remove(flow);
 }
 
 // A wire that no other queue takes, as when the kernel has no memory left for it.
 class FixedFlow final : public StreamFlow {
  public:
   explicit FixedFlow(FlowHost& host) : StreamFlow(host, 1, "fixed", Instant()) {}
+
+  void abort() override {}
 
  protected:
   Transfer receive(char*, size_t, bool, Instant&) override { return {}; }

@@ -139,11 +139,7 @@ void TcpDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visi
 }
 
 bool TcpDatapath::close_flow(uint64_t flow_id) {
-  return shared_.index.visit(flow_id, [](StreamFlow& flow) {
-    flow.doom();
-    static_cast<TcpFlow&>(flow).abort();
-    return true;
-  });
+  return shared_.index.close(flow_id);
 }
 
 bool TcpDatapath::steer(uint64_t flow, WorkerId to) {

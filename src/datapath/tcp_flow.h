@@ -24,9 +24,7 @@ class TcpFlow final : public StreamFlow {
   }
 
   int fd() const { return socket_.get(); }
-  // Ends the connection under the flow's owner, which then finds it gone. Any thread that keeps the
-  // flow from being freed.
-  void abort();
+  void abort() override;
 
  protected:
   Transfer receive(char* to, size_t room, bool exact, Instant& when) override;

@@ -55,9 +55,44 @@ Status fit_into_loop(RuntimeOptions& options) {
   return Done{};
 }
 
+Status check_weight(const std::string& of, uint32_t weight) {
+  if (weight >= 1 && weight <= sched::kMostWeight) return Done{};
+  return Error{of + std::to_string(weight) + " is not in 1 .. " +
+               std::to_string(sched::kMostWeight)};
+}
+
+// Completes the groups, and tells the runtime their weights.
+Status fit_groups(ExecutorOptions& options) {
+  constexpr uint32_t kMostOwn = limits::kGroups - kFirstOwnGroup;
+  if (options.groups.size() > kMostOwn) {
+    return Error{"groups: at most " + std::to_string(kMostOwn) + " besides the default one"};
+  }
+  if (Status good = check_weight("weight: ", options.weight); !good.ok()) return good;
+  options.runtime.groups.policy = options.weight;
+  for (TaskGroup& group : options.groups) {
+    const std::string of = "group " + group.name + ": ";
+    if (Status good = check_weight(of + "weight ", group.weight); !good.ok()) return good;
+    const uint32_t most = options.runtime.inbox_capacity;
+    if (group.max_tasks == 0) group.max_tasks = most;
+    if (group.max_tasks > most) {
+      return Error{of + "max_tasks " + std::to_string(group.max_tasks) +
+                   " is not in 1 .. inbox_capacity (" + std::to_string(most) + ")"};
+    }
+    options.runtime.groups.own.push_back(group.weight);
+  }
+  return Done{};
+}
+
+std::vector<uint32_t> bounds_of(const std::vector<TaskGroup>& groups) {
+  std::vector<uint32_t> bounds;
+  for (const TaskGroup& group : groups) bounds.push_back(group.max_tasks);
+  return bounds;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
+  if (Status fits = fit_groups(options); !fits.ok()) return Error{fits.error()};
   if (options.in_loop) {
     if (Status fits = fit_into_loop(options.runtime); !fits.ok()) return Error{fits.error()};
   }
@@ -81,8 +116,9 @@ Result<std::unique_ptr<Executor>> Executor::create(ExecutorOptions options) {
 }
 
 Executor::Executor(ExecutorOptions options)
-    : type_names_(std::move(options.type_names)),
-      datapath_(options.runtime.workers, options.max_tasks, options.in_loop) {}
+    : groups_(std::move(options.groups)),
+      type_names_(std::move(options.type_names)),
+      datapath_(options.runtime.workers, options.max_tasks, bounds_of(groups_), options.in_loop) {}
 
 Executor::~Executor() {
   if (runtime_ == nullptr) return;
@@ -147,26 +183,49 @@ Task* Executor::current_task() {
 
 Task* Executor::reserve(const TaskAttributes& attributes) {
   const PreemptDisableGuard no_preemption;
-  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation()
-                                                : datapath_.reserve();
+  const std::optional<uint8_t> group = group_for(attributes);
+  if (!group) return nullptr;
+  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation(*group)
+                                                : datapath_.reserve(*group);
   return prepare(task, attributes);
 }
 
 Task* Executor::try_reserve(const TaskAttributes& attributes, Nanos& retry_after) {
   const PreemptDisableGuard no_preemption;
-  retry_after = runtime_->refuses_for(attributes.is_long ? JobClass::kLong : JobClass::kShort);
-  return retry_after > Nanos() ? nullptr : prepare(datapath_.reserve(), attributes);
+  const std::optional<uint8_t> group = group_for(attributes);
+  if (!group) return nullptr;
+  // How long others wait tells this only of requests that the policy orders.
+  if (*group == kPolicyGroup) {
+    retry_after = runtime_->refuses_for(attributes.is_long ? JobClass::kLong : JobClass::kShort);
+  }
+  return retry_after > Nanos() ? nullptr : prepare(datapath_.reserve(*group), attributes);
+}
+
+std::optional<uint8_t> Executor::group_for(const TaskAttributes& attributes) {
+  if (attributes.control) return kControlGroup;
+  if (attributes.group > groups_.size()) {
+    datapath_.note_turned_away();
+    return std::nullopt;
+  }
+  if (attributes.group != 0 || groups_.empty() || attributes.detached) {
+    return inner_group(attributes.group);
+  }
+  const Task* const parent = current_task();
+  const bool inherits = parent != nullptr && parent->executor == this && !parent->is_control();
+  return inherits ? parent->group : kPolicyGroup;
 }
 
 Task* Executor::prepare(Task* task, const TaskAttributes& attributes) {
   if (task == nullptr) return nullptr;
+  const uint8_t group = task->group;
   static_cast<Request&>(*task) = Request();
+  task->group = group;
+  task->executor = this;
   task->arrived = now();
   task->deadline = deadline_of(attributes, task->arrived);
   task->size_hint = attributes.expected_service;
   task->type = attributes.type;
   task->priority = attributes.priority;
-  task->control = attributes.control;
   if (attributes.is_long) task->job_class = JobClass::kLong;
   task->session = &g_session;
   task->reply = &g_no_reply;

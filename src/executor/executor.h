@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,20 +22,35 @@
 
 namespace rubato {
 
+// Tasks with a share of the workers by weight (sched/group_shares.h) and a bound of their own.
+struct TaskGroup {
+  std::string name;
+  uint32_t weight = sched::kUsualWeight;  // 1 .. sched::kMostWeight
+  uint32_t max_tasks = 0;  // submitted and not done, at most `inbox_capacity`; 0 = that
+};
+
 struct ExecutorOptions {
-  RuntimeOptions runtime;
-  uint32_t max_tasks = 65536;  // submitted and not done
+  RuntimeOptions runtime;      // but for its groups
+  uint32_t max_tasks = 65536;  // submitted and not done, outside of the groups
+  uint32_t weight = sched::kUsualWeight;  // of the tasks in no group
+  std::vector<TaskGroup> groups;
   bool in_loop = false;        // no threads: one worker, which run() runs
   std::vector<std::string> type_names;
 };
 
+// As the scheduler counts them: see TaskAttributes::group.
+constexpr uint8_t inner_group(uint32_t group) {
+  return static_cast<uint8_t>(group == 0 ? kPolicyGroup : kFirstOwnGroup + group - 1);
+}
+
 // The attributes of one task. Of a task that another task submits, the deadline is that one's at
-// the latest, and trace and cancellation are that one's unless given.
+// the latest, and trace, cancellation and, in the same executor, group are that one's unless given.
 struct TaskAttributes {
   uint32_t type = 0;
   bool is_long = false;
   uint8_t priority = 0;
-  bool control = false;
+  bool control = false;  // of the control plane, whatever the group
+  uint32_t group = 0;    // 1 and up, in the order of the options; 0 = none is given
   Nanos deadline;  // from now; zero = none
   Nanos expected_service;  // zero = unknown
   uint64_t trace = 0;
@@ -57,8 +73,8 @@ class Executor final : private Application {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Null = refused, and counted: there are max_tasks already, or the executor stops; memory only
-  // refuses a continuation.
+  // Null = refused, and counted: there are max_tasks already, the executor stops, or it has no such
+  // group; memory only refuses a continuation.
   Task* reserve(const TaskAttributes& attributes);
   // Also refuses while every worker refuses tasks that have waited too long (Overload::kAqm);
   // `retry_after` then says how long to wait.
@@ -84,6 +100,10 @@ class Executor final : private Application {
   Runtime& runtime() const { return *runtime_; }
   Datapath& datapath() { return datapath_; }
   uint64_t unfinished() const { return datapath_.in_flight(); }
+  // Of the group of that number; 0 = of none. Requires group <= groups().size().
+  uint64_t unfinished(uint32_t group) { return datapath_.in_flight(inner_group(group)); }
+  GroupFigures figures(uint32_t group) const { return runtime_->group(inner_group(group)); }
+  const std::vector<TaskGroup>& groups() const { return groups_; }
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
   uint64_t turned_away() const { return datapath_.turned_away(); }
 
@@ -99,7 +119,9 @@ class Executor final : private Application {
   void handle(Request& request) override;
   void run_until_stopped();
   Task* prepare(Task* task, const TaskAttributes& attributes);
+  std::optional<uint8_t> group_for(const TaskAttributes& attributes);
 
+  const std::vector<TaskGroup> groups_;
   const std::vector<std::string> type_names_;
   TaskDatapath datapath_;
   std::atomic<uint64_t> failed_{0};

@@ -20,8 +20,8 @@ class LoopQueue final : public TaskQueue {
  public:
   // The worker begins with the first run. It has not waited before, so that no submission would
   // signal.
-  LoopQueue(TaskPool& pool, IdleQueues& idle)
-      : TaskQueue(0, pool, idle), events_(::epoll_create1(EPOLL_CLOEXEC)) {
+  LoopQueue(TaskPools& pools, IdleQueues& idle)
+      : TaskQueue(0, pools, idle), events_(::epoll_create1(EPOLL_CLOEXEC)) {
     signal();
   }
 

@@ -84,6 +84,7 @@ struct Task : Request {
   Cancellation* cancellation = nullptr;
   uint64_t trace = 0;
   Task* next_in_list = nullptr;
+  const void* executor = nullptr;  // the one that it was submitted to
   bool beyond_bound = false;  // the pool's
 
   // Tells the end, once.

@@ -10,15 +10,16 @@
 
 namespace rubato {
 
-TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks, bool in_loop)
-    : pool_(most_tasks) {
+TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
+                           const std::vector<uint32_t>& most_of_groups, bool in_loop)
+    : pools_(most_tasks, most_of_groups) {
   if (in_loop) {
-    auto loop = std::make_unique<LoopQueue>(pool_, idle_);
+    auto loop = std::make_unique<LoopQueue>(pools_, idle_);
     loop_ = loop.get();
     queues_.push_back(std::move(loop));
   }
   for (auto i = static_cast<uint32_t>(queues_.size()); i < queues; ++i) {
-    queues_.push_back(std::make_unique<TaskQueue>(i, pool_, idle_));
+    queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
   }
 }
 
@@ -29,21 +30,21 @@ Status TaskDatapath::check() const {
   return Done{};
 }
 
-Task* TaskDatapath::reserve() {
-  Task* task = draining() ? nullptr : pool_.take();
-  if (task == nullptr) turned_away_.fetch_add(1, std::memory_order_relaxed);
+Task* TaskDatapath::reserve(uint8_t group) {
+  Task* task = draining() ? nullptr : pools_.of(group).take();
+  task != nullptr ? void(task->group = group) : note_turned_away();
   return task;
 }
 
-Task* TaskDatapath::reserve_continuation() {
-  Task* task = pool_.take_beyond();
-  if (task == nullptr) turned_away_.fetch_add(1, std::memory_order_relaxed);
+Task* TaskDatapath::reserve_continuation(uint8_t group) {
+  Task* task = pools_.of(group).take_beyond();
+  task != nullptr ? void(task->group = group) : note_turned_away();
   return task;
 }
 
 void TaskDatapath::discard(Task& task) {
   task.end(TaskOutcome::kRefused);
-  pool_.give_back(task);
+  pools_.give_back(task);
 }
 
 TaskQueue& TaskDatapath::choose() {
@@ -57,7 +58,7 @@ TaskQueue& TaskDatapath::choose() {
 }
 
 void TaskDatapath::end_all() {
-  pool_.for_each([](Task& task) { task.end(TaskOutcome::kCancelled); });
+  pools_.for_each([](Task& task) { task.end(TaskOutcome::kCancelled); });
 }
 
 DatapathStats TaskDatapath::stats() const {

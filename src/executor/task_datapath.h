@@ -20,17 +20,20 @@ namespace rubato {
 class TaskDatapath final : public Datapath {
  public:
   // `in_loop`: the one worker is run by its caller's loop.
-  TaskDatapath(uint32_t queues, uint32_t most_tasks, bool in_loop);
+  TaskDatapath(uint32_t queues, uint32_t most_tasks, const std::vector<uint32_t>& most_of_groups,
+               bool in_loop);
   // Fails if the process may open no more files.
   Status check() const;
   // Null unless the worker is run by a loop.
   LoopQueue* loop() { return loop_; }
 
-  // A task without a closure; null, and counted, if as many as there may be are out, or the
-  // executor stops.
-  Task* reserve();
+  // A task of that group without a closure; null, and counted, if as many as there may be are out,
+  // or the executor stops.
+  Task* reserve(uint8_t group);
   // Part of work that was accepted before: neither the bound nor a stop refuses it.
-  Task* reserve_continuation();
+  Task* reserve_continuation(uint8_t group);
+  // The caller refuses it.
+  void note_turned_away() { turned_away_.fetch_add(1, std::memory_order_relaxed); }
   void submit(Task& task) { choose().submit(task); }
   // Instead of submit.
   void discard(Task& task);
@@ -44,7 +47,8 @@ class TaskDatapath final : public Datapath {
   uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
   DatapathQueue& queue(WorkerId worker) override { return *queues_[worker.value]; }
   void drain() override { draining_.store(true, std::memory_order_release); }
-  uint64_t in_flight() const override { return pool_.taken(); }
+  uint64_t in_flight() const override { return pools_.taken(); }
+  uint64_t in_flight(uint8_t group) { return pools_.of(group).taken(); }
   DatapathStats stats() const override;
   void for_each_flow(const std::function<void(const FlowInfo&)>&) override {}
   bool close_flow(uint64_t) override { return false; }
@@ -52,7 +56,7 @@ class TaskDatapath final : public Datapath {
  private:
   TaskQueue& choose();
 
-  TaskPool pool_;
+  TaskPools pools_;
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
   LoopQueue* loop_ = nullptr;  // one of them

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <bit>
 #include <ctime>
 #include <utility>
 
@@ -12,9 +13,9 @@
 
 namespace rubato {
 
-TaskQueue::TaskQueue(uint32_t index, TaskPool& pool, IdleQueues& idle)
+TaskQueue::TaskQueue(uint32_t index, TaskPools& pools, IdleQueues& idle)
     : index_(index),
-      pool_(pool),
+      pools_(pools),
       idle_(idle),
       event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
@@ -28,14 +29,31 @@ uint32_t TaskQueue::poll(std::span<Request*> out) {
   return taken;
 }
 
+void TaskQueue::sort_arrivals() {
+  for (Task* task = inbox_.take_all_in_order(); task != nullptr;) {
+    Task* const next = std::exchange(task->next_in_list, nullptr);
+    List& rest = rest_[task->group];
+    (rest.first == nullptr ? rest.first : rest.last->next_in_list) = task;
+    rest.last = task;
+    groups_of_rest_ |= 1u << task->group;
+    task = next;
+  }
+}
+
+// One of each group in turn.
 uint32_t TaskQueue::take(std::span<Request*> out) {
-  if (rest_ == nullptr) rest_ = inbox_.take_all_in_order();
+  sort_arrivals();
   uint32_t taken = 0;
-  while (taken < out.size() && rest_ != nullptr) {
-    out[taken++] = std::exchange(rest_, rest_->next_in_list);
+  for (uint32_t turn = groups_of_rest_; taken < out.size() && groups_of_rest_ != 0;) {
+    const auto group = static_cast<uint32_t>(std::countr_zero(turn));
+    Task*& first = rest_[group].first;
+    out[taken++] = std::exchange(first, first->next_in_list);
+    if (first == nullptr) groups_of_rest_ &= ~(1u << group);
+    turn &= turn - 1;
+    if (turn == 0) turn = groups_of_rest_;
   }
   if (taken == 0) return 0;
-  has_rest_.store(rest_ != nullptr, std::memory_order_relaxed);
+  has_rest_.store(groups_of_rest_ != 0, std::memory_order_relaxed);
   polled_.store(polled() + taken, std::memory_order_relaxed);
   return taken;
 }
@@ -43,7 +61,7 @@ uint32_t TaskQueue::take(std::span<Request*> out) {
 Request* TaskQueue::finish(Request& request) {
   auto& task = static_cast<Task&>(request);
   task.end(outcome_of(task.refusal), task.retry_after);
-  pool_.give_back(task);
+  pools_.give_back(task);
   return nullptr;
 }
 

@@ -8,6 +8,7 @@
 // try-lock around `rest_`.
 #pragma once
 
+#include <array>
 #include <atomic>
 
 #include "datapath/datapath.h"
@@ -15,13 +16,13 @@
 #include "datapath/tcp_socket.h"
 #include "datapath/wake_token.h"
 #include "executor/idle_queues.h"
-#include "executor/task_pool.h"
+#include "executor/task_pools.h"
 
 namespace rubato {
 
 class TaskQueue : public DatapathQueue {
  public:
-  TaskQueue(uint32_t index, TaskPool& pool, IdleQueues& idle);
+  TaskQueue(uint32_t index, TaskPools& pools, IdleQueues& idle);
   // False: there is no descriptor to wake the owner by.
   bool valid() const { return event_.valid(); }
 
@@ -54,17 +55,26 @@ class TaskQueue : public DatapathQueue {
   void clear();
 
  private:
+  // First in, first out.
+  struct List {
+    Task* first = nullptr;
+    Task* last = nullptr;
+  };
+
+  void sort_arrivals();
   uint32_t take(std::span<Request*> out);
 
   const uint32_t index_;
-  TaskPool& pool_;
+  TaskPools& pools_;
   IdleQueues& idle_;
   alignas(limits::kCacheLineBytes) PushList<Task> inbox_;
   WakeToken<DatapathQueue> wake_token_;
   Fd event_;  // readable: a wake has come that was to end a wait
   alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
-  Task* rest_ = nullptr;              // taken from the inbox, not yet polled
-  std::atomic<bool> has_rest_{false};  // mirrors rest_ for other threads
+  // Taken from the inbox, not yet polled, by group: none waits here behind another's flood.
+  std::array<List, limits::kGroups> rest_;
+  uint32_t groups_of_rest_ = 0;        // those with a rest, as bits
+  std::atomic<bool> has_rest_{false};  // mirrors them for other threads
   std::atomic<uint64_t> polled_{0};
 };
 

@@ -161,6 +161,7 @@ void Recorder::add_types(RunReport& report, Histogram& all, Histogram& slowdowns
                     .lost = stats.lost,
                     .latency = summarize_latency(stats.latency),
                     .slowdown = {},
+                    .histograms = {stats.latency, stats.slowdown},
                     .ccdf = {}};
     if (types_[i].service_mean) type.service_us = types_[i].service_mean->micros();
     if (!stats.slowdown.empty()) type.slowdown = summarize_slowdown(stats.slowdown);

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -113,6 +115,36 @@ class Histogram {
   }
 
   void clear() { *this = Histogram(); }
+
+  // What a histogram is made of, for those that were written down.
+  struct Parts {
+    double sum = 0;
+    uint64_t min = 0, max = 0, overflow = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> counts;  // bucket and count, by rising bucket
+  };
+  // Nothing if the parts are of no histogram.
+  static std::optional<Histogram> from(const Parts& parts) {
+    Histogram histogram;
+    if (parts.counts.empty()) return histogram;
+    histogram.allocate();
+    uint64_t next = 0;
+    for (const auto& [bucket, count] : parts.counts) {
+      if (bucket < next || bucket >= buckets::kCount || count == 0) return {};
+      if (histogram.count_ > UINT64_MAX - count) return {};
+      next = bucket + 1;
+      histogram.counts_[bucket] = count;
+      histogram.count_ += count;
+    }
+    const bool in_place = parts.min <= parts.max && parts.max < buckets::kTop &&
+                          buckets::index_of(parts.min) == parts.counts.front().first &&
+                          buckets::index_of(parts.max) == parts.counts.back().first;
+    if (!in_place || !(parts.sum >= 0)) return {};
+    histogram.sum_ns_ = parts.sum;
+    histogram.min_ns_ = parts.min;
+    histogram.max_ns_ = parts.max;
+    histogram.overflow_ = parts.overflow;
+    return histogram;
+  }
 
  private:
   friend class SharedHistogram;

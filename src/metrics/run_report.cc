@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "metrics/histogram_json.h"
+
 namespace rubato {
 namespace {
 
@@ -38,6 +40,12 @@ Json type_json(const TypeReport& t) {
                {"latency_us", latency_json(t.latency)},
                {"slowdown", slowdown_json(t.slowdown)}};
   if (!t.ccdf.empty()) json["ccdf"] = t.ccdf;
+  if (!t.histograms.latency.empty()) {
+    json["latency_histogram_ns"] = histogram_json(t.histograms.latency);
+  }
+  if (!t.histograms.slowdown.empty()) {
+    json["slowdown_histogram_thousandths"] = histogram_json(t.histograms.slowdown);
+  }
   return json;
 }
 

@@ -20,6 +20,11 @@ struct LatencySummary {
   double mean_us = 0, p50_us = 0, p90_us = 0, p99_us = 0, p999_us = 0, max_us = 0;
 };
 
+// A whole distribution in a report; left out where nothing is recorded.
+struct WholeHistograms {
+  Histogram latency, slowdown;
+};
+
 struct SlowdownSummary {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0, p999 = 0;
 };
@@ -43,6 +48,7 @@ struct TypeReport {
   uint64_t refused = 0, errors = 0, lost = 0;
   LatencySummary latency;
   std::optional<SlowdownSummary> slowdown;
+  WholeHistograms histograms;
   // Points (latency in us, share of requests that took longer); left out when empty.
   std::vector<std::pair<double, double>> ccdf;
 };

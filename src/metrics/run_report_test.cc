@@ -22,6 +22,7 @@ RunReport small_report() {
                      .count = 5,
                      .latency = {},
                      .slowdown = {},
+                     .histograms = {},
                      .ccdf = {}});
   return r;
 }

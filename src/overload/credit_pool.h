@@ -12,7 +12,8 @@
 //
 // What parking cores withhold is kept apart from what the control loop decides. In the published
 // code both write one number: the loop can overwrite a subtraction, or a core that gives up parking
-// forget to return it. Here neither can happen.
+// forget to return it. Here neither can happen; the simulator has overwrite() to do as that code
+// does.
 #pragma once
 
 #include <algorithm>
@@ -67,6 +68,12 @@ class CreditPool {
     [[maybe_unused]] const int64_t before = withheld_.fetch_add(-credits);
     RUBATO_DCHECK(credits >= 0 && credits <= before);
   }
+
+  // The control loop read the total before this change of it, which was a withholding (over 0) or a
+  // return (below), and wrote it afterwards: the total is as if it had not been.
+  void overwrite(int64_t withheld) { decided_.fetch_add(withheld); }
+  // When it was updated last.
+  Instant updated_at() const { return updated_at_; }
 
   // III-C. `delay` of the oldest waiting request. False: the last update was too recent.
   bool update(Instant now, Nanos delay) {

@@ -90,8 +90,9 @@ class RefusalRule {
     return !refuses(now);
   }
 
-  // Charges the time that refusals took.
-  void spent(Nanos time) { budget_ -= time; }
+  // Charges the time that refusals took. What the operating system took from the worker meanwhile
+  // is in it, so no debt is larger than what is saved at most; a budget of 0 is overdrawn for good.
+  void spent(Nanos time) { budget_ = std::max(budget_ - time, Nanos(-1) - most_budget()); }
 
   bool overloaded() const { return overloaded_; }
 
@@ -107,6 +108,10 @@ class RefusalRule {
   // Time for refusals that was not used is kept for so long.
   static constexpr Nanos kBudgetOf = Nanos::millis(10);
 
+  Nanos most_budget() const {
+    return Nanos(static_cast<int64_t>(static_cast<double>(kBudgetOf.count()) * settings_.budget));
+  }
+
   void calm_down(Instant now, Nanos calm) {
     if (!overloaded_ || now - last_late_ <= calm) return;
     overloaded_ = false;
@@ -118,10 +123,8 @@ class RefusalRule {
     overloaded_ = true;
     last_late_ = now;
     const auto earned = static_cast<double>((now - refilled_).count()) * settings_.budget;
-    const auto most = static_cast<double>(kBudgetOf.count()) * settings_.budget;
     refilled_ = now;
-    budget_ = std::min(budget_ + Nanos(static_cast<int64_t>(earned)),
-                       Nanos(static_cast<int64_t>(most)));
+    budget_ = std::min(budget_ + Nanos(static_cast<int64_t>(earned)), most_budget());
     return budget_ >= Nanos();
   }
 

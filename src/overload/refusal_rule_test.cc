@@ -56,6 +56,13 @@ TEST_F(RefusalRuleTest, is_over_when_nobody_was_late_for_a_while) {
   EXPECT_TRUE(rule_.serves(kLate, now_));  // patience anew
 }
 
+TEST_F(RefusalRuleTest, refuses_again_soon_after_a_stall_in_the_middle_of_a_refusal) {
+  be_late_for(settings_.patience * 2);
+  rule_.spent(Nanos::seconds(1));
+  EXPECT_TRUE(rule_.serves(kLate, after(Nanos::millis(9))));
+  EXPECT_FALSE(rule_.serves(kLate, after(Nanos::millis(2))));
+}
+
 TEST_F(RefusalRuleTest, is_over_as_well_when_nothing_comes_any_more) {
   be_late_for(settings_.patience * 2);
   rule_.ran_out(after(settings_.calm + Nanos(1)));

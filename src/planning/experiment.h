@@ -11,6 +11,7 @@
 
 #include "base/time.h"
 #include "planning/candidates.h"
+#include "planning/precision.h"
 #include "planning/slo.h"
 #include "sim/setup.h"
 
@@ -34,6 +35,9 @@ struct Experiment {
   double rate = 0;
   uint32_t seeds = 1;    // from the setup's on
   uint32_t threads = 1;  // runs at the same time; no figure depends on it
+
+  // If given, a run has only as many of the setup's requests as it needs to know that.
+  Precision until;
 
   Slo slo;
   double max_load = 1;      // of find_max

@@ -92,12 +92,16 @@ class Searches {
       return std::nullopt;
     }
     search.last = sim::make_report(setup, *outcome);
+    // A seed is one sample of the load, by the figures themselves: the interval is that of the
+    // loads of all seeds.
+    search.last.confidence.clear();
+    search.last.steadiness = {};
     search.last.run.policy = candidate.policy;
     ++search.runs;
     search.requests += search.last.requests;
     search.events += search.last.events;
     search.wall_s += search.last.run.wall_s;
-    if (!search.last.run.valid || !progress(static_cast<double>(search.runs) / steps_.runs())) {
+    if (outcome->stopped || !progress(static_cast<double>(search.runs) / steps_.runs())) {
       return std::nullopt;
     }
     return judge(experiment_.slo, search.last).verdict == SloVerdict::kMet;

@@ -12,7 +12,10 @@
 namespace rubato::planning {
 namespace {
 
-constexpr double kFactors[] = {0.25, 0.5, 2, 4};
+constexpr double kFactors[] = {0.125, 0.25, 0.5, 2, 4, 8};
+constexpr double kAround[] = {0.5, 2};  // of a time
+constexpr double kShorter = 0.25, kLonger = 4;
+constexpr double kStep = 2;
 
 std::string text_of(Nanos value) { return format_time(value); }
 std::string text_of(uint32_t value) { return fmt::format("{}", value); }
@@ -27,14 +30,34 @@ uint32_t scaled(uint32_t value, double factor) {
 }
 double scaled(double value, double factor) { return value * factor; }
 
+// Two digits are enough to try.
+Nanos rounded(double ns) {
+  const double unit = std::pow(10, std::max(std::floor(std::log10(ns)) - 1, 0.0));
+  return Nanos(static_cast<int64_t>(std::round(ns / unit) * unit));
+}
+
 template <class T>
-std::vector<std::string> around(T value) {
+std::vector<std::string> around(T value, const TimeRange&) {
   std::vector<std::string> texts;
   if (value == T{}) return texts;
   for (const double factor : kFactors) texts.push_back(text_of(scaled(value, factor)));
   return texts;
 }
-std::vector<std::string> around(bool value) { return {text_of(!value)}; }
+std::vector<std::string> around(bool value, const TimeRange&) { return {text_of(!value)}; }
+std::vector<std::string> around(Nanos value, const TimeRange& range) {
+  std::vector<Nanos> times;
+  const auto most = static_cast<double>(range.most.count());
+  for (auto ns = static_cast<double>(range.least.count()); ns <= most; ns *= kStep) {
+    times.push_back(rounded(ns));
+  }
+  for (const double factor : kAround) {
+    if (value > Nanos()) times.push_back(scaled(value, factor));
+  }
+  std::sort(times.begin(), times.end());
+  std::vector<std::string> texts;
+  for (const Nanos time : times) texts.push_back(text_of(time));
+  return texts;
+}
 
 template <Policy P>
 bool takes(const std::string& name, const std::string& value) {
@@ -43,12 +66,12 @@ bool takes(const std::string& name, const std::string& value) {
 }
 
 template <Policy P>
-std::vector<Parameter> parameters() {
+std::vector<Parameter> parameters(const TimeRange& range) {
   std::vector<Parameter> parameters;
   typename P::Config defaults{};
   visit_options<P>(defaults, [&](const OptionInfo& info, auto& field) {
     Parameter parameter{info.name, text_of(field), {}};
-    for (const std::string& value : around(field)) {
+    for (const std::string& value : around(field, range)) {
       auto& values = parameter.alternatives;
       const bool known = std::find(values.begin(), values.end(), value) != values.end();
       if (known || value == parameter.default_value || !takes<P>(parameter.name, value)) continue;
@@ -61,9 +84,21 @@ std::vector<Parameter> parameters() {
 
 }  // namespace
 
-std::vector<Parameter> parameters_of(const std::string& policy) {
+TimeRange times_of(const sim::Setup& setup) {
+  Nanos least = Nanos::max(), most;
+  for (const RequestType& type : types_of(setup.workload)) {
+    least = std::min(least, type.service.mean);
+    most = std::max(most, type.service.mean);
+  }
+  const sim::Costs::Preemption& price = setup.costs.preemption;
+  const Nanos cut = price.arm.typical + price.receive.typical + price.done.typical;
+  least = std::max({scaled(least, kShorter), cut, Nanos(100)});
+  return {least, std::max(scaled(most, kLonger), least)};
+}
+
+std::vector<Parameter> parameters_of(const std::string& policy, const TimeRange& range) {
   std::vector<Parameter> found;
-  with_policy(policy, [&]<class P>(std::type_identity<P>) { found = parameters<P>(); });
+  with_policy(policy, [&]<class P>(std::type_identity<P>) { found = parameters<P>(range); });
   return found;
 }
 

@@ -1,26 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be tried of a policy's options: a coarse grid around the defaults. Pure functions over
-// the list of all policies; for set-up, safe on every thread.
+// What can be tried of a policy's options: a logarithmic grid over the times of the workload, or
+// around a default that is no time. Pure functions over the list of all policies; for set-up, safe
+// on every thread.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "sim/setup.h"
 #include "sim/simulation.h"
 
 namespace rubato::planning {
 
 struct Parameter {
   std::string name;
-  std::string default_value;                   // the default, as --set would have it
-  std::vector<std::string> alternatives;  // values that --set takes, without the default
+  std::string default_value;              // the default, as --set would have it
+  // Values that --set takes, without the default; those of times and numbers rise, each about twice
+  // the one before.
+  std::vector<std::string> alternatives;
 };
 
-// For times and numbers, the alternatives are a quarter, half, twice and four times the default, as
-// far as they are in range; for flags, the other value. Options that are 0 unless asked for (off,
-// or found by the policy itself) have no scale and are left out.
-std::vector<Parameter> parameters_of(const std::string& policy);
+// The times that are worth trying.
+struct TimeRange {
+  Nanos least, most;
+};
+
+// From a quarter of the shortest service to four times the longest; no less than what it takes to
+// preempt a request on that machine.
+TimeRange times_of(const sim::Setup& setup);
+
+// Times are tried over `range`, also those that are 0 unless asked for, and around their default;
+// numbers from an eighth to eight times the default, flags the other way. Numbers that are 0 unless
+// asked for (off, or found by the policy itself) have no scale and are left out.
+std::vector<Parameter> parameters_of(const std::string& policy, const TimeRange& range);
 
 // `settings` with that option at that value; the default is left out.
 sim::Settings with_parameter(sim::Settings settings, const Parameter& parameter,

@@ -16,11 +16,20 @@ Nanos limit_of(const OutcomesLimit& limit, const WorkloadSpec& workload) {
 
 // The report of one run, with outcomes if they are asked for. Safe on every thread.
 Result<sim::SimReport> simulated_report(const Experiment& experiment, const Candidate& candidate,
-                                        const sim::Setup& setup, const sim::Watch& watch) {
+                                        const sim::Setup& setup, sim::Watch watch) {
   if (!experiment.outcomes.given()) {
+    Sufficiency sufficiency(experiment.until);
+    if (experiment.until.given()) {
+      watch.enough = [&](const sim::Outcome& so_far) {
+        return sufficiency.reached_by(sim::make_report(setup, so_far));
+      };
+    }
     auto outcome = sim::simulate(candidate.policy, candidate.settings, setup, watch);
     if (!outcome) return Error{outcome.error()};
-    return sim::make_report(setup, *outcome);
+    sim::SimReport report = sim::make_report(setup, *outcome);
+    report.until = reached(experiment.until, report);
+    report.bounded = experiment.until.given() && report.requests == setup.requests;
+    return report;
   }
   auto run = sim::simulate_and_judge(candidate.policy, candidate.settings, setup,
                                      limit_of(experiment.outcomes, setup.workload), watch);

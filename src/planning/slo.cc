@@ -36,7 +36,7 @@ const NamedStatistic& named(Statistic statistic) {
 }
 
 // "p99_latency", with or without "get:" before it.
-bool parse_metric(const std::string& text, SloTarget& target) {
+bool read_metric(const std::string& text, SloTarget& target) {
   target.metric = text;
   const size_t colon = text.rfind(':');
   if (colon == 0) return false;
@@ -88,9 +88,7 @@ Status parse_part(const std::string& part, Slo& slo) {
   const std::string metric = part.substr(0, equals), limit = part.substr(equals + 1);
   if (metric == "refused") return parse_refused(limit, slo);
   SloTarget target;
-  if (!parse_metric(metric, target)) {
-    return Error{"has no metric '" + metric + "'; there is " + kMetrics};
-  }
+  if (Status known = parse_metric(metric, target); !known) return known;
   for (const SloTarget& other : slo.targets) {
     if (other.metric == metric) return Error{"names " + metric + " twice"};
   }
@@ -117,6 +115,13 @@ size_t type_index(const SloTarget& target, const RunReport& run) {
   return i;
 }
 
+}  // namespace
+
+Status parse_metric(const std::string& text, SloTarget& target) {
+  if (read_metric(text, target)) return Done{};
+  return Error{"has no metric '" + text + "'; there is " + kMetrics};
+}
+
 SloFigure figure_of(const SloTarget& target, const sim::SimReport& report) {
   const bool latency = target.kind == FigureKind::kLatency;
   const RunReport& run = report.run;
@@ -139,6 +144,8 @@ SloFigure figure_of(const SloTarget& target, const sim::SimReport& report) {
   return figure;
 }
 
+namespace {
+
 double upper(const SloFigure& figure) { return figure.figure + figure.half_width; }
 
 SloVerdict verdict_of(const SloFigure& figure) {
@@ -147,9 +154,13 @@ SloVerdict verdict_of(const SloFigure& figure) {
   return upper(figure) > figure.limit ? SloVerdict::kUnsure : SloVerdict::kMet;
 }
 
-double ratio_of(const SloFigure& figure) {
+// Of the figure and so many half-widths of its interval.
+double ratio_of(const SloFigure& figure, double half_widths) {
   if (figure.count == 0) return std::numeric_limits<double>::infinity();
-  if (figure.kind != FigureKind::kShare) return upper(figure) / figure.limit;
+  if (figure.kind != FigureKind::kShare) {
+    const double distance = half_widths == 0 ? 0 : half_widths * figure.half_width;
+    return std::max(figure.figure + distance, 0.0) / figure.limit;
+  }
   if (figure.figure > figure.limit) return kRefusedRatio * (1 + figure.figure);
   return figure.limit > 0 ? figure.figure / figure.limit : 0;
 }
@@ -212,10 +223,16 @@ SloResult judge(const Slo& slo, const sim::SimReport& report) {
   result.figures.push_back({"refused", FigureKind::kShare, slo.refused,
                             run.requests > 0 ? failed / static_cast<double>(run.requests) : 0, 0,
                             run.requests, SloVerdict::kMet});
+  if (report.steadiness.verdict == sim::RunState::kOverloaded && slo.refused == 0) {
+    result.verdict = SloVerdict::kMissed;
+    result.worst_ratio = result.figure_ratio = result.least_ratio = kOverloadedRatio;
+  }
   for (SloFigure& figure : result.figures) {
     figure.verdict = verdict_of(figure);
     result.verdict = std::max(result.verdict, figure.verdict);
-    result.worst_ratio = std::max(result.worst_ratio, ratio_of(figure));
+    result.worst_ratio = std::max(result.worst_ratio, ratio_of(figure, 1));
+    result.figure_ratio = std::max(result.figure_ratio, ratio_of(figure, 0));
+    result.least_ratio = std::max(result.least_ratio, ratio_of(figure, -1));
   }
   return result;
 }

@@ -37,6 +37,9 @@ struct Slo {
   bool given() const { return !targets.empty() || refused_given; }
 };
 
+// Fills all but the limit from "p99_latency" or "get:p99_latency". Fails with one line.
+Status parse_metric(const std::string& text, SloTarget& target);
+
 // Adds what `text` asks for. Fails with one line; `slo` may then hold a part of it.
 Status parse_slo(const std::string& text, Slo& slo);
 
@@ -51,7 +54,7 @@ std::string limit_text(FigureKind kind, double limit);
 // "p99_latency <= 300us, refused <= 0.01".
 std::string slo_text(const Slo& slo);
 
-// A figure is an average over seeds, and its interval may lie on both sides of the limit.
+// A figure has an interval (sim/report.h), which may lie on both sides of the limit.
 enum class SloVerdict : uint8_t { kMet, kUnsure, kMissed };
 const char* verdict_name(SloVerdict verdict);
 
@@ -66,6 +69,11 @@ struct SloFigure {
 
 // Above every ratio of a latency to a sensible limit.
 inline constexpr double kRefusedRatio = 1e9;
+// The least ratio of a run whose queues grow: how late its requests are depends on its length.
+inline constexpr double kOverloadedRatio = 100;
+
+// The figure that a target is of. Requires a type that the report has.
+SloFigure figure_of(const SloTarget& target, const sim::SimReport& report);
 
 struct SloResult {
   SloVerdict verdict = SloVerdict::kMet;  // the worst of all
@@ -73,9 +81,12 @@ struct SloResult {
   // The greatest upper end of an interval over its limit: at most 1 if the SLO is met. Refusals
   // beyond what is allowed make it kRefusedRatio or more, a type that was not seen infinite.
   double worst_ratio = 0;
+  // The same of the figures themselves, and of the lower ends.
+  double figure_ratio = 0, least_ratio = 0;
 };
 
-// Requires targets of types that the report has.
+// An overloaded run misses every SLO that allows no refusals. Requires targets of types that the
+// report has.
 SloResult judge(const Slo& slo, const sim::SimReport& report);
 
 // The length of a run, in requests, that leaves twenty beyond each percentile of the targets after

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "base/check.h"
@@ -18,20 +18,27 @@ namespace {
 constexpr double kNear = 1.2;
 // A setting is changed for a gain of this share at least: less may be chance.
 constexpr double kWorthwhile = 0.02;
-// Beyond this score settings are not looked at: none makes an order of magnitude.
-constexpr double kHopeless = 10;
+// A policy whose best score, after a step over all its settings, is certainly beyond this is left.
+constexpr double kHopeless = 4;
 // Steps of the descent: how many settings differ from their defaults at most.
 constexpr int kMostSteps = 4;
+// The rounds of successive halving: shares of the full length of a run, each three times the one
+// before, and of as many candidates as cost no more than the round before.
+constexpr double kRounds[] = {1.0 / 9, 1.0 / 3, 1};
+constexpr size_t kKeptOf = 3;
+constexpr size_t kFewestKept = 2;
 
 struct Entry {
   Configuration configuration;
-  double screened = 0;
+  Score screened;
 };
+
+bool better(const Entry& a, const Entry& b) { return a.screened.score < b.screened.score; }
 
 class Search {
  public:
-  Search(Trials& trials, const std::vector<std::string>& policies)
-      : trials_(trials), policies_(policies) {}
+  Search(Trials& trials, const SearchSpace& space)
+      : trials_(trials), policies_(space.policies), times_(space.times) {}
 
   TuneResult run(uint32_t least, uint32_t most) {
     const uint32_t count = most - least + 1;
@@ -39,29 +46,64 @@ class Search {
         exponential_search(count, [&](uint32_t k) { return !meets_by_default(least + k - 1); });
     uint32_t workers = least + too_few;
     if (too_few == count) {
-      if (!conceivable()) return {false, false, ranking(most, false)};
-      if (!meets_tuned(workers = most)) return {false, true, ranking(most, true)};
+      if (!conceivable()) return {false, false, ranking(most, false), {}};
+      if (!meets_tuned(workers = most)) return {false, true, ranking(most, true), {}};
     }
     workers -= exponential_search(workers - least,
                                   [&](uint32_t k) { return meets_tuned(workers - k); });
-    TuneResult result{true, true, ranking(workers, true)};
+    TuneResult result{true, true, ranking(workers, true), {}};
     result.met = result.ranking.front().score <= 1;
+    if (workers > least) result.with_fewer = ranking(workers - 1, true).front();
     return result;
   }
 
  private:
-  std::vector<Entry> defaults(uint32_t workers) {
-    std::vector<Configuration> configurations;
-    for (const std::string& policy : policies_) configurations.push_back({workers, {policy, {}}});
-    const std::vector<double> scores = trials_.screen(configurations);
+  std::vector<Entry> screened(const std::vector<Configuration>& configurations, double share) {
+    const std::vector<Score> scores = trials_.screen(configurations, share);
     std::vector<Entry> entries;
     for (size_t i = 0; i < scores.size(); ++i) entries.push_back({configurations[i], scores[i]});
-    sort_by(entries, &Entry::screened);
     return entries;
   }
 
+  // The policy as it is, and with the settings that were best for other numbers of workers.
+  std::vector<Configuration> known(const std::string& policy, uint32_t workers) const {
+    std::vector<Configuration> configurations{{workers, {policy, {}}}};
+    const auto found = best_settings_.find(policy);
+    if (found != best_settings_.end() && !found->second.empty()) {
+      configurations.push_back({workers, {policy, found->second}});
+    }
+    return configurations;
+  }
+
+  std::vector<Entry> defaults(uint32_t workers) {
+    std::vector<Configuration> configurations;
+    for (const std::string& policy : policies_) configurations.push_back({workers, {policy, {}}});
+    std::vector<Entry> entries = screened(configurations, 1);
+    std::stable_sort(entries.begin(), entries.end(), better);
+    return entries;
+  }
+
+  // The better of what is known of each policy, the best policy first.
+  std::vector<Entry> best_known(uint32_t workers) {
+    std::vector<Configuration> configurations;
+    for (const std::string& policy : policies_) {
+      for (Configuration& one : known(policy, workers)) configurations.push_back(std::move(one));
+    }
+    std::vector<Entry> entries = screened(configurations, 1);
+    std::stable_sort(entries.begin(), entries.end(), better);
+    std::vector<Entry> best;
+    for (Entry& entry : entries) {
+      const std::string& policy = entry.configuration.candidate.policy;
+      const bool seen = std::any_of(best.begin(), best.end(), [&](const Entry& other) {
+        return other.configuration.candidate.policy == policy;
+      });
+      if (!seen) best.push_back(std::move(entry));
+    }
+    return best;
+  }
+
   bool confirmed(const Entry& entry) {
-    return entry.screened <= kNear && trials_.confirm(entry.configuration) <= 1;
+    return entry.screened.score <= kNear && trials_.confirm(entry.configuration).score <= 1;
   }
 
   bool meets_by_default(uint32_t workers) {
@@ -73,26 +115,36 @@ class Search {
 
   // Where hardly anybody waits, settings do not matter: a limit below the service time itself is
   // found out without trying them.
-  bool conceivable() { return defaults(limits::kMaxWorkers).front().screened <= kNear; }
+  bool conceivable() { return defaults(limits::kMaxWorkers).front().screened.score <= kNear; }
 
   bool meets_tuned(uint32_t workers) {
-    for (const Entry& entry : defaults(workers)) {
-      if (confirmed(entry) || confirmed(improved(entry))) return true;
+    const std::vector<Entry> entries = best_known(workers);
+    for (const Entry& entry : entries) {
+      if (confirmed(entry)) return true;
+    }
+    for (const Entry& entry : entries) {
+      if (confirmed(improved(entry))) return true;
     }
     return false;
   }
 
   // Steepest descent: all options one at a time, the best of them is kept, and so on. Options that
   // made no difference at first, or had no effect with the others, are not asked again.
-  Entry improved(Entry best) {
-    if (best.screened > kHopeless) return best;
-    std::vector<Parameter> parameters = parameters_of(best.configuration.candidate.policy);
+  Entry improved(const Entry& from) {
+    const Candidate& candidate = from.configuration.candidate;
+    const std::string key = text_of({from.configuration.workers, {candidate.policy, {}}});
+    if (const auto known = improved_.find(key); known != improved_.end()) return known->second;
+    Entry best = from;
+    std::vector<Parameter> parameters = parameters_of(candidate.policy, times_);
     for (int step = 0; step < kMostSteps && !parameters.empty(); ++step) {
-      const std::optional<Entry> better = best_step(best, parameters);
-      if (!better) break;
-      best = *better;
+      const std::optional<Entry> found = best_step(best, parameters);
+      if (found) best = *found;
+      if (!found || best.screened.least > kHopeless) break;
     }
-    return best;
+    if (better(best, from)) {
+      best_settings_[candidate.policy] = best.configuration.candidate.settings;
+    }
+    return improved_[key] = best;
   }
 
   std::optional<Entry> best_step(const Entry& from, std::vector<Parameter>& parameters) {
@@ -104,16 +156,31 @@ class Search {
         parameter_of.push_back(i);
       }
     }
-    const std::vector<double> scores = trials_.screen(steps);
-    std::optional<Entry> best;
+    std::vector<Configuration> with_from = steps;
+    with_from.push_back(from.configuration);
+    const std::vector<Entry> first = screened(with_from, kRounds[0]);
     std::vector<bool> matters(parameters.size(), false);
-    for (size_t i = 0; i < scores.size(); ++i) {
-      if (scores[i] != from.screened) matters[parameter_of[i]] = true;
-      const double goal = best ? best->screened : from.screened * (1 - kWorthwhile);
-      if (scores[i] < goal) best = Entry{steps[i], scores[i]};
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (first[i].screened.score != first.back().screened.score) matters[parameter_of[i]] = true;
     }
     drop(parameters, matters);
-    return best;
+    const std::optional<Entry> best = halved({first.begin(), first.end() - 1});
+    const double goal = from.screened.score * (1 - kWorthwhile);
+    return best && best->screened.score < goal ? best : std::nullopt;
+  }
+
+  // The best of those that have been through the first round.
+  std::optional<Entry> halved(std::vector<Entry> entries) {
+    for (size_t round = 1; round < std::size(kRounds); ++round) {
+      std::stable_sort(entries.begin(), entries.end(), better);
+      const size_t kept = std::max(entries.size() / kKeptOf, kFewestKept);
+      entries.resize(std::min(entries.size(), kept));
+      std::vector<Configuration> left;
+      for (const Entry& entry : entries) left.push_back(entry.configuration);
+      entries = screened(left, kRounds[round]);
+    }
+    const auto best = std::min_element(entries.begin(), entries.end(), better);
+    return best == entries.end() ? std::nullopt : std::optional(*best);
   }
 
   static std::vector<Configuration> steps_of(const Configuration& from,
@@ -140,35 +207,41 @@ class Search {
   }
 
   // Each policy with its defaults or, if `tuned`, with better settings, whichever is confirmed to
-  // be better.
+  // be better; the best first, and what is equal in the order of the policies.
   std::vector<Scored> ranking(uint32_t workers, bool tuned) {
     std::vector<Scored> ranking;
-    for (const Entry& entry : defaults(workers)) {
-      Scored best{entry.configuration, trials_.confirm(entry.configuration)};
-      const Entry better = tuned ? improved(entry) : entry;
-      if (!better.configuration.candidate.settings.empty()) {
-        const double score = trials_.confirm(better.configuration);
-        if (score < best.score * (1 - kWorthwhile)) best = {better.configuration, score};
-      }
+    for (const std::string& policy : policies_) {
+      const Entry plain = screened({{workers, {policy, {}}}}, 1).front();
+      Scored best = scored(plain.configuration);
+      if (tuned) take_better(improved_from_known(policy, workers), best);
       ranking.push_back(std::move(best));
     }
-    sort_by(ranking, &Scored::score);
+    std::stable_sort(ranking.begin(), ranking.end(),
+                     [](const Scored& a, const Scored& b) { return a.score < b.score; });
     return ranking;
   }
 
-  // By rising score; what is equal, in the order of the policies.
-  template <class T>
-  void sort_by(std::vector<T>& entries, double T::* score) const {
-    const auto place = [&](const T& entry) {
-      return std::find(policies_.begin(), policies_.end(), entry.configuration.candidate.policy);
-    };
-    std::sort(entries.begin(), entries.end(), [&](const T& a, const T& b) {
-      return a.*score != b.*score ? a.*score < b.*score : place(a) < place(b);
-    });
+  Entry improved_from_known(const std::string& policy, uint32_t workers) {
+    const std::vector<Entry> entries = screened(known(policy, workers), 1);
+    return improved(*std::min_element(entries.begin(), entries.end(), better));
+  }
+
+  void take_better(const Entry& entry, Scored& best) {
+    if (entry.configuration.candidate.settings.empty()) return;
+    const Scored found = scored(entry.configuration);
+    if (found.score < best.score * (1 - kWorthwhile)) best = found;
+  }
+
+  Scored scored(const Configuration& configuration) {
+    const Score score = trials_.confirm(configuration);
+    return {configuration, score.score, score.least};
   }
 
   Trials& trials_;
   const std::vector<std::string>& policies_;
+  const TimeRange times_;
+  std::map<std::string, sim::Settings> best_settings_;  // of each policy, for the last workers
+  std::map<std::string, Entry> improved_;               // by policy and workers
 };
 
 }  // namespace
@@ -182,10 +255,10 @@ std::string text_of(const Configuration& configuration) {
                             configuration.workers == 1 ? "" : "s");
 }
 
-TuneResult tune(Trials& trials, const std::vector<std::string>& policies, uint32_t least_workers,
-                uint32_t most_workers) {
-  RUBATO_CHECK(!policies.empty() && least_workers >= 1 && least_workers <= most_workers);
-  return Search(trials, policies).run(least_workers, most_workers);
+TuneResult tune(Trials& trials, const SearchSpace& space) {
+  RUBATO_CHECK(!space.policies.empty() && space.least_workers >= 1 &&
+               space.least_workers <= space.most_workers);
+  return Search(trials, space).run(space.least_workers, space.most_workers);
 }
 
 }  // namespace rubato::planning

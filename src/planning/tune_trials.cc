@@ -1,14 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planning/tune_trials.h"
 
+#include <algorithm>
 #include <limits>
+#include <string_view>
 
+#include "base/option_text.h"
 #include "planning/parallel.h"
+#include "policy/catalog.h"
+#include "workload/duration.h"
 
 namespace rubato::planning {
 namespace {
 
-constexpr double kNoScore = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr Score kNoScore = {kInfinity, kInfinity};
+// A policy that learns in windows is seen over so many of them at least, up to the full length.
+constexpr double kWindows = 4;
+// Rounds of Experiment::seeds that may be needed to be sure of a configuration.
+constexpr uint32_t kSeedRounds = 3;
+
+// The requests that the policy learns from before it has a plan; 0 = none.
+double window_of(const Candidate& candidate) {
+  const PolicyInfo* const policy = find_policy(candidate.policy);
+  if (policy == nullptr) return 0;
+  for (const auto& [name, value] : candidate.settings) {
+    if (name == "window") return parse_number(value).value_or(0);
+  }
+  for (const OptionDescription& option : policy->options) {
+    if (std::string_view(option.name) == "window") {
+      return parse_number(option.default_value).value_or(0);
+    }
+  }
+  return 0;
+}
+
+// A short run misses the tail, but not what it has: the figures themselves are compared.
+Score score_of(const SloResult& result) { return {result.figure_ratio, result.least_ratio}; }
 
 }  // namespace
 
@@ -27,6 +55,9 @@ bool SimulatedTrials::simulate(std::vector<Run>& runs) {
         const Candidate& candidate = run.configuration.candidate;
         sim::Setup setup = setup_at(experiment_, 0, run.seed_index);
         setup.workers = run.configuration.workers;
+        const double full = static_cast<double>(setup.requests);
+        const double wanted = std::max(full * run.share, kWindows * window_of(candidate));
+        setup.requests = static_cast<uint64_t>(std::min(wanted, full));
         sim::Watch watch;
         watch.progress = progress;
         auto outcome = sim::simulate(candidate.policy, candidate.settings, setup, watch);
@@ -36,7 +67,7 @@ bool SimulatedTrials::simulate(std::vector<Run>& runs) {
         }
         run.report = sim::make_report(setup, *outcome);
         run.report.run.policy = candidate.policy;
-        run.complete = run.report.run.valid;
+        run.complete = !outcome->stopped;
         return true;
       },
       [&](double share) {
@@ -51,38 +82,49 @@ bool SimulatedTrials::simulate(std::vector<Run>& runs) {
   return !stop_.load(std::memory_order_relaxed);
 }
 
-std::vector<double> SimulatedTrials::screen(const std::vector<Configuration>& configurations) {
+std::vector<Score> SimulatedTrials::screen(const std::vector<Configuration>& configurations,
+                                           double share) {
   std::vector<Run> runs;
   for (const Configuration& configuration : configurations) {
-    if (!screened_.contains(text_of(configuration))) runs.push_back({configuration, 0, {}, "", {}});
+    if (screened_.contains({text_of(configuration), share})) continue;
+    runs.push_back({configuration, 0, share, {}, "", {}});
   }
   if (!runs.empty() && affordable(runs.size()) && simulate(runs)) {
     for (const Run& run : runs) {
-      screened_[text_of(run.configuration)] =
-          run.complete ? judge(experiment_.slo, run.report).worst_ratio : kNoScore;
+      screened_[{text_of(run.configuration), share}] =
+          run.complete ? score_of(judge(experiment_.slo, run.report)) : kNoScore;
     }
   }
-  std::vector<double> scores;
+  std::vector<Score> scores;
   for (const Configuration& configuration : configurations) {
-    const auto known = screened_.find(text_of(configuration));
+    const auto known = screened_.find({text_of(configuration), share});
     scores.push_back(known == screened_.end() ? kNoScore : known->second);
   }
   return scores;
 }
 
-double SimulatedTrials::confirm(const Configuration& configuration) {
+// Seeds are added while the limit lies within the interval, up to a bound.
+Score SimulatedTrials::confirm(const Configuration& configuration) {
   const std::string key = text_of(configuration);
   if (const auto known = confirmed_.find(key); known != confirmed_.end()) return known->second;
-  std::vector<Run> runs;
-  for (uint32_t i = 1; i <= experiment_.seeds; ++i) runs.push_back({configuration, i, {}, "", {}});
-  if (!affordable(runs.size()) || !simulate(runs)) return kNoScore;
   std::vector<sim::SimReport> reports;
-  for (Run& run : runs) {
-    if (!run.complete) return confirmed_[key] = kNoScore;
-    reports.push_back(std::move(run.report));
+  Score score = kNoScore;
+  for (uint32_t round = 0; round < kSeedRounds; ++round) {
+    std::vector<Run> runs;
+    for (uint32_t i = 1; i <= experiment_.seeds; ++i) {
+      runs.push_back({configuration, round * experiment_.seeds + i, 1, {}, "", {}});
+    }
+    if (!affordable(runs.size()) || !simulate(runs)) return score;
+    for (Run& run : runs) {
+      if (!run.complete) return confirmed_[key] = kNoScore;
+      reports.push_back(std::move(run.report));
+    }
+    const sim::SimReport& report = reports_[key] = sim::average(reports);
+    const SloResult result = judge(experiment_.slo, report);
+    score = confirmed_[key] = {result.worst_ratio, result.least_ratio};
+    if (score.score <= 1 || score.least > 1) break;
   }
-  const sim::SimReport& report = reports_[key] = sim::average(reports);
-  return confirmed_[key] = judge(experiment_.slo, report).worst_ratio;
+  return score;
 }
 
 const sim::SimReport* SimulatedTrials::report(const Configuration& configuration) const {

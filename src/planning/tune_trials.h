@@ -24,7 +24,8 @@ class SimulatedTrials : public Trials {
   using ShowProgress = std::function<void(double runs, uint32_t workers)>;
 
   // An experiment with a rate, an SLO, and seeds: the setup's is for screening, so many after it
-  // confirm. Simulates nothing after `most_runs`, or when `stop` becomes true.
+  // confirm, or a few times as many where it is close. Simulates nothing after `most_runs`,
+  // or when `stop` becomes true.
   SimulatedTrials(const Experiment& experiment, uint64_t most_runs, const std::atomic<bool>& stop,
                   ShowProgress show_progress)
       : experiment_(experiment),
@@ -32,8 +33,9 @@ class SimulatedTrials : public Trials {
         stop_(stop),
         show_progress_(std::move(show_progress)) {}
 
-  std::vector<double> screen(const std::vector<Configuration>& configurations) override;
-  double confirm(const Configuration& configuration) override;
+  std::vector<Score> screen(const std::vector<Configuration>& configurations,
+                            double share) override;
+  Score confirm(const Configuration& configuration) override;
 
   // What was confirmed, or null. Valid until the next call that is not const.
   const sim::SimReport* report(const Configuration& configuration) const;
@@ -47,6 +49,7 @@ class SimulatedTrials : public Trials {
   struct Run {
     Configuration configuration;
     uint32_t seed_index;
+    double share = 1;  // of the full length
     sim::SimReport report;
     std::string error;
     bool complete = false;
@@ -62,8 +65,9 @@ class SimulatedTrials : public Trials {
   uint64_t runs_ = 0;
   bool exhausted_ = false;
   std::string error_;
-  std::map<std::string, double> screened_;
-  std::map<std::string, double> confirmed_;
+  // By configuration; those that were screened by their length as well.
+  std::map<std::pair<std::string, double>, Score> screened_;
+  std::map<std::string, Score> confirmed_;
   std::map<std::string, sim::SimReport> reports_;
 };
 

@@ -11,6 +11,7 @@
 #include "policy/aliases.h"
 #include "policy/altocumulus.h"
 #include "policy/cfcfs.h"
+#include "policy/concord.h"
 #include "policy/contract.h"
 #include "policy/darc.h"
 #include "policy/darc_static.h"
@@ -45,6 +46,7 @@ using AllPolicies = TypeList<  //
     Ps,                        //
     Shinjuku,                  //
     Jbsq,                      //
+    Concord,                   //
     Rpcvalet,                  //
     Nebula,                    //
     Nanopu,                    //

@@ -7,7 +7,8 @@
 //
 // Workers are given out in ascending order of service time, so a reservation is one number per
 // type: the first worker that may serve it. Worker w serves the types that begin at or before w,
-// shortest first. That is Algorithm 1 seen from the worker that is free.
+// shortest first. That is Algorithm 1 seen from the worker that is free. Of several idle workers
+// the algorithm takes one that is reserved for the type first; here it is whichever the host asks.
 //
 // The paper counts demand by completions and rounds it, so that a type that gets too few workers
 // looks rare, and longer types may be left with fewer than they need. `literal` does that. Without
@@ -74,7 +75,7 @@ class Darc {
     v(OptionInfo{"slowdown", "", 0, 1e6, "waits beyond this many service times call for an update"},
       c.slowdown);
     v(OptionInfo{"drift", "", 0, 1, "change of a type's demand that calls for an update"}, c.drift);
-    v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new window's service time is 2^-this"},
+    v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new window's service time is 2^-this; ours"},
       c.ema_shift);
     v(OptionInfo{"check", "us", 1, 1e7, "how often the profile is looked at"}, c.check);
     v(OptionInfo{"literal", "", 0, 1,

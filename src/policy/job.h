@@ -18,6 +18,12 @@ enum class JobClass : uint8_t {
   kLong,   // may be preempted
 };
 
+// Groups of requests. A policy orders its own group; it sees requests of others only as they run.
+inline constexpr uint8_t kPolicyGroup = 0;
+inline constexpr uint8_t kControlGroup = 1;   // the control plane
+inline constexpr uint8_t kFirstOwnGroup = 2;  // and up: those of the program
+constexpr uint8_t group_of(bool is_control) { return is_control ? kControlGroup : kPolicyGroup; }
+
 struct Job {
   Instant arrived;           // reached the server; waits count from here
   Instant started;           // first given to a worker
@@ -31,7 +37,9 @@ struct Job {
   uint32_t moves = 0;        // times sent from one manager to another
   JobClass job_class = JobClass::kShort;
   uint8_t priority = 0;  // of long jobs: 0 is the most urgent level (Synergy 7.4)
-  bool control = false;  // control-plane request: served from the host's reserved share
+  uint8_t group = kPolicyGroup;  // whose share of the workers serves it (sched/group_shares.h)
+
+  constexpr bool is_control() const { return group == kControlGroup; }
   friend constexpr bool operator==(const Job&, const Job&) = default;
 };
 

@@ -20,7 +20,7 @@ struct SynergyOptions {
   Nanos quantum_initial = Nanos::micros(5);
   Nanos quantum_min = Nanos::micros(1);  // ours: bounds of the product EMA * factor
   Nanos quantum_max = Nanos::micros(200);
-  uint32_t ema_shift = 3;  // weight of a new sample is 2^-shift
+  uint32_t ema_shift = 3;  // ours: weight of a new sample is 2^-shift; 1 in the published code
   uint32_t ema_clip = 4;   // ours: a sample counts as at most this many EMAs; 0 = as it is
   // The components that 6.3.1 (Fig. 6.5) enables one by one; without all of them a worker runs
   // its inbox in turns of fixed_quantum, "rss-ci".
@@ -69,7 +69,8 @@ void SynergyOptions::visit(SynergyOptions& c, V& v) {
     c.quantum_initial);
   v(OptionInfo{"quantum_min", "us", 0, 1e6, "lower bound of the quantum"}, c.quantum_min);
   v(OptionInfo{"quantum_max", "us", 0.1, 1e6, "upper bound of the quantum"}, c.quantum_max);
-  v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new EMA sample is 2^-this"}, c.ema_shift);
+  v(OptionInfo{"ema_shift", "", 0, 16, "weight of a new EMA sample is 2^-this; published: 1"},
+    c.ema_shift);
   v(OptionInfo{"ema_clip", "", 0, 1000, "samples count as at most this times the EMA; 0 = off"},
     c.ema_clip);
   v(OptionInfo{"long_turn", "us", 0, 1e7,

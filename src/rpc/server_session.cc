@@ -31,7 +31,8 @@ Frame ServerSession::find(std::string_view unread, Request& request, ServerReque
     take(found.message, of);
   }
   request.credited = of.answer == ServerRequest::Answer::kRun;
-  request.at_once = request.control = !request.credited;
+  request.at_once = !request.credited;
+  request.group = group_of(request.at_once);
   return {FrameState::kComplete, malformed ? unread.size() : found.length};
 }
 

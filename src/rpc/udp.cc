@@ -125,13 +125,7 @@ void UdpDatapath::for_each_flow(const std::function<void(const FlowInfo&)>& visi
   }
 }
 
-bool UdpDatapath::close_flow(uint64_t flow_id) {
-  return shared_.index.visit(flow_id, [](StreamFlow& flow) {
-    flow.doom();
-    flow.request_push();
-    return true;
-  });
-}
+bool UdpDatapath::close_flow(uint64_t flow_id) { return shared_.index.close(flow_id); }
 
 bool UdpDatapath::request_push(uint64_t flow) {
   return shared_.index.visit(flow, [](StreamFlow& found) {

@@ -48,6 +48,8 @@ class UdpFlow final : public StreamFlow {
   // Called by the queue's poller, before on_event. False: the inbox is full.
   bool put(std::string_view datagram, Instant when);
 
+  void abort() override { request_push(); }
+
  protected:
   Transfer receive(char* to, size_t room, bool exact, Instant& when) override;
   Transfer transmit(std::string_view bytes) override;

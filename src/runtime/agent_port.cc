@@ -23,9 +23,10 @@ int to_poll_ms(Nanos time) {
 }  // namespace
 
 Result<std::unique_ptr<AgentPort>> AgentPort::start(const std::string& bind, uint16_t port,
-                                                    Runtime& runtime) {
-  SocketAddress address;
-  Result<Fd> listener = listen_alone(bind, port, kBacklog, address);
+                                                    Runtime& runtime, int given) {
+  SocketAddress address = local_address(given);
+  Result<Fd> listener = given >= 0 ? share_listener(given, false)
+                                   : listen_alone(bind, port, kBacklog, address);
   if (!listener.ok()) return Error{"agent port: " + listener.error()};
   return std::unique_ptr<AgentPort>(
       new AgentPort(std::move(listener).value(), address.port(), runtime));

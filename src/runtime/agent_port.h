@@ -28,10 +28,10 @@ namespace rubato {
 
 class AgentPort {
  public:
-  // Listens on bind:port (0 = any free port). The runtime must outlive it. Fails with one line when
-  // the address cannot be used.
+  // Listens on bind:port (0 = any free port), or takes the listener that was handed over (`given`).
+  // The runtime must outlive it. Fails with one line when the address cannot be used.
   static Result<std::unique_ptr<AgentPort>> start(const std::string& bind, uint16_t port,
-                                                  Runtime& runtime);
+                                                  Runtime& runtime, int given = -1);
   ~AgentPort();
 
   uint16_t port() const { return port_; }

@@ -8,7 +8,9 @@
 #include <string>
 #include <thread>
 
+#include "mechanism/clock/clock.h"
 #include "runtime/testing/letter_app.h"
+#include "runtime/waiting.h"
 
 namespace rubato {
 namespace {
@@ -105,6 +107,32 @@ TEST_P(Cancellation, who_has_sent_its_last_byte_is_not_served_for_long) {
   EXPECT_EQ(offered_, Refusal::kAbandoned);
   EXPECT_TRUE(server_.stop());
   EXPECT_EQ(stats().cancelled, 1u);
+}
+
+TEST_P(Cancellation, who_has_sent_its_last_byte_is_not_waited_for_long) {
+  server_.options.half_closed_limit = Nanos::millis(20);
+  server_.app.on('L') = [&](Request&) {
+    runs_ = true;
+    ended_ = waiting::Semaphore().acquire({}) == Wake::kCancelled;
+  };
+  server_.start();
+  EXPECT_TRUE(server_.datapath->finish_sending(server_.occupy("L\n", runs_)));
+  wait_for(ended_);
+  EXPECT_TRUE(server_.stop());
+}
+
+TEST_P(Cancellation, who_has_sent_its_last_byte_is_waited_for_a_while) {
+  server_.options.half_closed_limit = Nanos::seconds(3600);
+  server_.app.on('L') = [&](Request&) {
+    runs_ = true;
+    const WaitLimit limit{.deadline = now() + Nanos::millis(50)};
+    ended_ = waiting::Semaphore().acquire(limit) == Wake::kTimeout;
+  };
+  server_.start();
+  const uint64_t flow = server_.occupy("L\n", runs_);
+  EXPECT_TRUE(server_.datapath->finish_sending(flow));
+  EXPECT_EQ(server_.receive(flow, 2), "L\n");
+  EXPECT_TRUE(ended_);
 }
 
 TEST_P(Cancellation, what_waits_when_its_client_goes_is_not_run) {

@@ -16,6 +16,7 @@ namespace rubato {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr Nanos kLastRequests = Nanos::millis(100);
 constexpr Nanos kLookForStop = Nanos::millis(100);
 
 using State = ExporterClient::State;
@@ -56,9 +57,10 @@ void expose(OpenMetrics& out, const ExporterStats& stats) {
 
 Result<std::unique_ptr<Exporter>> Exporter::start(const std::string& bind, uint16_t port,
                                                   Sources sources, Limits limits,
-                                                  TlsContext* tls) {
-  SocketAddress address;
-  Result<Fd> listener = listen_alone(bind, port, kBacklog, address);
+                                                  TlsContext* tls, int given) {
+  SocketAddress address = local_address(given);
+  Result<Fd> listener = given >= 0 ? share_listener(given, false)
+                                   : listen_alone(bind, port, kBacklog, address);
   if (!listener.ok()) return Error{"metrics port: " + listener.error()};
   return std::unique_ptr<Exporter>(
       new Exporter(std::move(listener).value(), address.port(), std::move(sources), limits, tls));
@@ -83,6 +85,13 @@ void Exporter::serve() {
     wait();
     close_finished();
     accept_all();
+  }
+  // Who comes now may be another server's, which has the same listener. Who came is answered.
+  accepting_ = false;
+  const Instant limit = now() + kLastRequests;
+  while (!clients_.empty() && now() < limit) {
+    wait();
+    close_finished();
   }
 }
 

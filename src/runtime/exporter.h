@@ -52,11 +52,11 @@ class Exporter {
   };
 
   // Listens on bind:port (0 = any free port). Callbacks run on the exporter's thread until it is
-  // destroyed. With `tls`, which is borrowed, it speaks HTTPS. Fails with one line when the address
-  // cannot be used.
+  // destroyed. With `tls`, which is borrowed, it speaks HTTPS. A listener that was handed over
+  // (`given`) takes the place of bind:port. Fails with one line when the address cannot be used.
   static Result<std::unique_ptr<Exporter>> start(const std::string& bind, uint16_t port,
                                                  Sources sources, Limits limits,
-                                                 TlsContext* tls = nullptr);
+                                                 TlsContext* tls = nullptr, int given = -1);
   static Result<std::unique_ptr<Exporter>> start(const std::string& bind, uint16_t port,
                                                  Sources sources) {
     return start(bind, port, std::move(sources), Limits());

@@ -60,6 +60,17 @@ LoopFiber* FiberPool::take_parked() {
   return parked_.take(fiber) ? fiber : nullptr;
 }
 
+// One at a time, so that workers find the others.
+void FiberPool::release_parked() {
+  releases_.fetch_add(1, std::memory_order_relaxed);
+  for (uint64_t left = unfinished(); left > 0; --left) {
+    LoopFiber* const loop = take_parked();
+    if (loop == nullptr) return;
+    loop->release_unused_stack();
+    park(loop);
+  }
+}
+
 void FiberPool::ended(LoopFiber* fiber) {
   std::unique_ptr<LoopFiber> end;  // outside of the lock: its TLS block's thread is waited for
   std::scoped_lock lock(mutex_);

@@ -6,6 +6,7 @@
 // use. Owns fibers and stacks. Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,12 +21,18 @@
 namespace rubato {
 
 struct LoopFiber {
+  // Gives back what its stack has in memory below what it uses. It is parked, and the caller's.
+  void release_unused_stack() const {
+    release_unused(*fiber.stack, stack_pointer(fiber.context));
+  }
+
   Fiber fiber;
   void* runtime = nullptr;  // argument of its entry
   // Where requests are interrupted, set always; otherwise only while the fiber keeps the TLS block
   // in which it was suspended.
   std::unique_ptr<TlsBlock> tls;
   FiberLocals locals;
+  uint64_t releases = 0;  // FiberPool::releases() when its stack was given back last
 };
 
 class FiberPool {
@@ -56,6 +63,13 @@ class FiberPool {
   // Fibers that have not ended: none, once the workers have stopped in order.
   size_t unfinished() const;
   size_t stack_high_water_bytes() const { return stacks_.high_water_bytes(); }
+  // What the stacks have in memory.
+  size_t stack_resident_bytes() const { return stacks_.resident_bytes(); }
+  // Gives back what the stacks of parked fibers have in memory but do not use. Takes a system call
+  // for each. Workers do so for those that they keep, when they next park them.
+  void release_parked();
+  // How often that was called. A figure that guards nothing: relaxed.
+  uint64_t releases() const { return releases_.load(std::memory_order_relaxed); }
 
  private:
   std::unique_ptr<LoopFiber> make_unstarted() const;
@@ -63,6 +77,7 @@ class FiberPool {
   const bool with_tls_;
   StackPool stacks_;
   MpmcQueue<LoopFiber*> parked_;
+  std::atomic<uint64_t> releases_{0};
   mutable std::mutex mutex_;  // guards the members below; not taken to reuse a fiber
   std::vector<std::unique_ptr<LoopFiber>> all_;
   std::vector<std::unique_ptr<TlsBlock>> spare_tls_blocks_;

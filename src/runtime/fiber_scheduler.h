@@ -120,6 +120,7 @@ class FiberScheduler {
   // back the request that is returned, if there is one.
   [[nodiscard]] Left settle() {
     if (shelve_ != nullptr) pool_.park(std::exchange(shelve_, nullptr));
+    if (!parked_.empty() && parked_.back()->releases != pool_.releases()) release_last_parked();
     return std::exchange(left_, {});
   }
 
@@ -142,6 +143,11 @@ class FiberScheduler {
     LoopFiber* parked = parked_.back();
     parked_.pop_back();
     return parked;
+  }
+
+  [[gnu::noinline, gnu::cold]] void release_last_parked() {
+    parked_.back()->releases = pool_.releases();
+    parked_.back()->release_unused_stack();
   }
 
   LoopFiber& turn_to(LoopFiber& to) {

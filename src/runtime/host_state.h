@@ -15,9 +15,16 @@
 #include "runtime/arrival_slots.h"
 #include "runtime/live_settings.h"
 #include "runtime/options.h"
+#include "runtime/request_ring.h"
 #include "runtime/shutdown.h"
 
 namespace rubato {
+
+// Where one worker records; null = it does not.
+struct Records {
+  ArrivalSlots* arrivals;
+  RequestRing* requests;
+};
 
 struct HostState {
   HostState(const RuntimeOptions& options, Datapath& datapath)
@@ -25,12 +32,20 @@ struct HostState {
         settings(shutdown, options.refusal_rule, options.slow_threshold) {
     if (options.record_arrivals) arrivals.resize(std::min(options.workers, limits::kMaxWorkers));
     for (auto& worker : arrivals) worker = std::make_unique<ArrivalSlots>();
+    if (options.record_requests) requests.resize(std::min(options.workers, limits::kMaxWorkers));
+    for (auto& worker : requests) worker = std::make_unique<RequestRing>();
   }
 
   Shutdown shutdown;
   LiveSettings settings;
   std::function<void()> server_loop;       // set before the first worker runs
   std::vector<std::unique_ptr<ArrivalSlots>> arrivals;  // by worker; empty = not recorded
+  std::vector<std::unique_ptr<RequestRing>> requests;   // likewise
+
+  Records records_of(uint32_t worker) const {
+    return {arrivals.empty() ? nullptr : arrivals[worker].get(),
+            requests.empty() ? nullptr : requests[worker].get()};
+  }
 };
 
 }  // namespace rubato

@@ -32,7 +32,7 @@ class Intake {
   // Asks the kernel when the worker's own queue has run dry, and every now and then otherwise.
   void poll_if_due() {
     if (context_.waits.any_back()) [[unlikely]] take_back(context_.waits);
-    const bool dry = !core_.holds_next() && !others_wait() && context_.control.depth() == 0;
+    const bool dry = !core_.holds_next() && !others_wait() && !core_.holds_groups();
     if (!dry && ++picks_since_poll_ < limits::kPollPicks &&
         context_.host.now() - last_poll_ < limits::kPollEvery) {
       return;
@@ -103,19 +103,20 @@ class Intake {
   // True if a request waits in this worker's arrival queue.
   bool others_wait() { return context_.host.depth({0, own_index()}) > 0; }
 
-  // Puts an arrival into a queue of the policy, or of the control plane; false = full. Calls other
-  // workers if this one will not serve the request soon.
+  // Puts an arrival into a queue of the policy, or of its group; false = full. Calls other workers
+  // if this one will not serve the request soon.
   bool put(QueueRef q, Request& request) {
     ++queued_;
     if (!context_.host.put(q, &request)) return false;
     if (!is_pushed(P::kQueues[q.declaration])) call_for(q);
-    call_for_control();
+    call_for_groups();
     return true;
   }
-  bool put_control(Request& request) {
-    ++queued_;
-    if (!context_.control.put(&request)) return false;
-    call_for_control();
+  // A suspended one was left for others' sake, so any idle worker may go on with it.
+  bool put_in_group(Request& request, bool suspended) {
+    if (!suspended) ++queued_;
+    if (!context_.shared.groups.put(context_.id, &request, suspended)) return false;
+    suspended ? context_.shared.wakeups.wake_any(context_.id) : call_for_groups();
     return true;
   }
   // Wakes the workers into whose own queues a request was put.
@@ -194,10 +195,13 @@ class Intake {
     wakeups.wake_for(q, context_.id, host);
   }
 
-  // The same for requests of the control plane, which any worker may take.
-  void call_for_control() {
-    if (queued_ <= 1 || context_.control.depth() == 0) return;
-    if (!std::exchange(called_help_, true)) context_.shared.wakeups.wake_any(context_.id);
+  // The same for requests of groups, which any worker may take.
+  void call_for_groups() {
+    if (!core_.holds_groups() || called_help_) return;
+    const uint32_t depth = context_.shared.groups.depth(context_.id);
+    if (depth == 0 || (queued_ <= 1 && depth <= 1)) return;
+    called_help_ = true;
+    context_.shared.wakeups.wake_any(context_.id);
   }
 
   WorkerContext<P>& context_;

@@ -21,6 +21,7 @@ class LivePlatform {
   // The datapath may use its memory for the next request of the flow.
   static constexpr bool kOutlivesReply = false;
   static constexpr bool kHasConnections = true;
+  static constexpr bool kHasGroups = true;
 
   LivePlatform(WorkerContext<P>& context, Intake<P>& intake, SliceClock& slice)
       : context_(context), intake_(intake), slice_(slice) {}
@@ -50,22 +51,32 @@ class LivePlatform {
 
   // Queues.
   bool enqueue(QueueRef q, Request& request) { return intake_.put(q, request); }
-  bool put_control(Request& request) { return intake_.put_control(request); }
+  bool put_in_group(Request& request, bool suspended) {
+    return intake_.put_in_group(request, suspended);
+  }
   bool put_back(QueueRef q, Request& request) {
     if (!host().put(q, &request)) return false;
     intake_.wake_pushed();
     if (!is_pushed(P::kQueues[q.declaration])) context_.shared.wakeups.wake_for(q, me(), host());
     return true;
   }
-  Request* take_control() {
-    Job* job = nullptr;
-    for (uint32_t i = 0; i < host().workers(); ++i) {
-      auto& queue = *context_.shared.control[(context_.id.value + i) % host().workers()];
-      if (queue.depth() > 0 && queue.take(job)) return static_cast<Request*>(job);
+  Request* take_in_group(uint32_t group, bool suspended) {
+    return static_cast<Request*>(context_.shared.groups.take(me(), group, suspended));
+  }
+  Request* take_from_others(uint32_t group) {
+    for (uint32_t i = 1; i < host().workers(); ++i) {
+      const WorkerId other{(me().value + i) % host().workers()};
+      for (const bool suspended : {false, true}) {
+        Job* const job = context_.shared.groups.take(other, group, suspended);
+        if (job != nullptr) return static_cast<Request*>(job);
+      }
     }
     return nullptr;
   }
-  bool control_waits() const { return context_.control.depth() > 0; }
+  Nanos lost() const { return context_.meter.lost(); }
+  bool waits_in_group(uint32_t group) const {
+    return context_.shared.groups.depth(me(), group) > 0;
+  }
   static bool admits(Request& request) { return request.session->admits(request); }
   bool others_wait() { return intake_.others_wait(); }
   void take_in() { intake_.take_in(); }
@@ -114,10 +125,13 @@ class LivePlatform {
 
   // Counters.
   void note_arrived(const Request& request) {
-    if (!request.control) ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
-    ArrivalSlots* const arrivals = context_.arrivals;
+    ++stats().groups[request.group].arrived;
+    if (request.group == kPolicyGroup) {
+      ++stats().arrived[std::min(request.type, limits::kTypes - 1)];
+    }
+    ArrivalSlots* const arrivals = context_.records.arrivals;
     if (arrivals == nullptr) return;
-    request.control ? arrivals->note_control() : arrivals->note(request.arrived);
+    request.is_control() ? arrivals->note_control() : arrivals->note(request.arrived);
   }
   void note_started(const Request& request) {
     CoreControl& cores = context_.shared.cores;
@@ -142,7 +156,10 @@ class LivePlatform {
   }
   void note_refused(const Request& request) {
     ++stats().refused;
+    ++stats().groups[request.group].refused;
     ++stats().refused_for(request.refusal, request.job_class);
+    RequestRing* const requests = context_.records.requests;
+    if (requests != nullptr) requests->note(request, now() - request.arrived, true);
     note_abandoned(request);
   }
   void note_overloaded(bool overloaded) {
@@ -156,8 +173,11 @@ class LivePlatform {
     TypeStats& type = stats().of_type(request.type);
     type.latency.record(latency);
     type.service.record(service);
-    if (!request.control) {
-      const Nanos waited = request.started - request.arrived;
+    RequestRing* const requests = context_.records.requests;
+    if (requests != nullptr) requests->note(request, latency, false);
+    const Nanos waited = request.started - request.arrived;
+    stats().groups[request.group].add(waited, service);
+    if (request.group == kPolicyGroup) {
       type.add(waited, service);
       stats().of_class(request.job_class).add(waited, service);
     }

@@ -30,10 +30,9 @@ class LiveRuntime final : public PolicyRuntime {
         cpus_(std::move(cpus)),
         timer_core_(shared_, workers_),
         overseer_(shared_, workers_) {
-    const auto& arrivals = host_state.arrivals;
     for (uint32_t i = 0; i < options.workers; ++i) {
-      ArrivalSlots* const slots = arrivals.empty() ? nullptr : arrivals[i].get();
-      workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i}, slots, i + 1));
+      workers_.push_back(std::make_unique<LiveWorker<P>>(shared_, WorkerId{i},
+                                                         host_state.records_of(i), i + 1));
       shared_.worker_stats.push_back(&workers_.back()->context().stats);
     }
   }
@@ -105,6 +104,10 @@ class LiveRuntime final : public PolicyRuntime {
   }
   size_t stack_high_water_bytes() const override {
     return shared_.fibers.stack_high_water_bytes();
+  }
+  size_t stack_resident_bytes(bool release) override {
+    if (release) shared_.fibers.release_parked();
+    return shared_.fibers.stack_resident_bytes();
   }
   std::vector<std::string> explain(const TypeNames& name_of, uint32_t types) const override {
     typename P::Plan plan = hook::initial_plan(shared_.policy);

@@ -40,7 +40,8 @@
 namespace rubato {
 
 inline sched::CoreOptions core_options(const RuntimeOptions& options) {
-  sched::CoreOptions core{.classify = options.classify, .refusal_rule = {}};
+  sched::CoreOptions core{
+      .classify = options.classify, .refusal_rule = {}, .weights = options.groups};
   if (options.refuses_late()) core.refusal_rule = options.refusal_rule;
   return core;
 }
@@ -48,9 +49,9 @@ inline sched::CoreOptions core_options(const RuntimeOptions& options) {
 template <Policy P>
 class LiveWorker final : public CurrentWorker, private InterruptTarget {
  public:
-  LiveWorker(RuntimeState<P>& shared, WorkerId id, ArrivalSlots* arrivals, uint64_t seed)
+  LiveWorker(RuntimeState<P>& shared, WorkerId id, Records records, uint64_t seed)
       : CurrentWorker(id, shared.application),
-        context_(shared, *this, arrivals, seed),
+        context_(shared, *this, records, seed),
         preempter_(shared.options),
         fibers_(shared.fibers, &fiber_main, &shared, *this, preempter_.slice(),
                 shared.options.preempt),
@@ -342,6 +343,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     if (left.request == nullptr) return;
     if (left.what == LeftFor::kOthers) return static_cast<void>(core_.requeue(*left.request));
     if (left.what == LeftFor::kWait) {
+      core_.leaves(*left.request);
       if (!left.waiter->settle()) intake_.take_back(*left.request);
       return;
     }

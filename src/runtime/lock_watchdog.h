@@ -62,7 +62,7 @@ class LockWatchdog {
   }
 
   bool any_waiting(WorkerId worker) {
-    return shared_.queues.any_waiting() || shared_.control[worker.value]->depth() > 0 ||
+    return shared_.queues.any_waiting() || shared_.groups.depth(worker) > 0 ||
            shared_.datapath.queue(worker).pending();
   }
 

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "mechanism/preempt/mechanism.h"
 #include "rpc/credit_source.h"
+#include "sched/group_shares.h"
 #include "sched/options.h"
 
 namespace rubato {
@@ -14,9 +15,11 @@ namespace rubato {
 struct RuntimeOptions : SchedulerOptions {
   RuntimeOptions() { workers = 1; }  // one for each queue of the datapath
 
+  sched::GroupWeights groups{};    // of the program's own groups
   CreditSource* credits = nullptr;  // the server's, for `coresync`; outlives the runtime
   Nanos slow_threshold = Nanos::millis(10);  // Application::slow is called from this latency on
   bool record_arrivals = false;  // count arrivals, see Runtime::arrivals
+  bool record_requests = false;  // have rings for them, see Runtime::request_rings
 };
 
 }  // namespace rubato

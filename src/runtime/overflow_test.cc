@@ -48,6 +48,38 @@ TEST_P(Overflow, a_search_in_20_kilobytes_fits_the_default_stack) {
   return depth == 0 ? 0 : recurse(depth - 1) + static_cast<uint64_t>(frame[depth % sizeof(frame)]);
 }
 
+// Of two requests that were in service together one fiber is left over.
+TEST_P(Overflow, a_fiber_without_a_request_gives_back_what_its_stack_has_held) {
+  if (sanitizer::kPresent) GTEST_SKIP() << "a sanitizer's frames lie elsewhere in part";
+  constexpr uint64_t kDepth = 4000;
+  constexpr size_t kDeepBytes = kDepth * 512;
+  LetterServer server("ps");
+  server.options.preempt = GetParam();
+  std::atomic<int> here{0};
+  const auto meet = [&] {
+    here.fetch_add(1);
+    testing::checkpoints_until([&] { return here.load() % 2 == 0; });
+  };
+  server.app.on('D') = [&](Request&) {
+    static_cast<void>(recurse(kDepth));
+    meet();
+  };
+  server.app.on('M') = [&](Request&) { meet(); };
+  server.start();
+  const uint64_t flows[] = {server.connect(), server.connect()};
+  const auto two = [&](const std::string& line) {
+    for (const uint64_t flow : flows) server.submit(flow, line);
+    for (const uint64_t flow : flows) EXPECT_EQ(server.receive(flow, 2), line);
+  };
+  two("D\n");
+  const size_t before = server.runtime->stack_resident_bytes(false);
+  EXPECT_GE(before, 2 * kDeepBytes);
+  EXPECT_GE(server.runtime->stack_resident_bytes(true), kDeepBytes);
+  two("M\n");  // the worker keeps the fiber, and switches
+  EXPECT_LE(server.runtime->stack_resident_bytes(false), before - kDeepBytes);
+  EXPECT_TRUE(server.stop());
+}
+
 void serve_endless_recursion(PreemptMechanism mechanism) {
   LetterServer server("ps");
   server.options.preempt = mechanism;

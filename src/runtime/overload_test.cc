@@ -130,8 +130,12 @@ class RefusingServer {
   }
   LetterServer* operator->() { return &server_; }
 
-  // The worker is free after a long time from now on.
-  void let_go() { go_on_ = true; }
+  // The worker is free after a long time from now on. A busy machine may have made L late, and its
+  // refusal long: that is paid back first.
+  void let_go() {
+    if (refused_for(Refusal::kDelay) > 0) spin_for(kALongTime * 4);
+    go_on_ = true;
+  }
   uint64_t refused_for(Refusal why) {
     return server_.runtime->stats().refusals[static_cast<size_t>(why)][0];
   }

@@ -45,6 +45,8 @@ class PolicyRuntime {
   virtual void add_to(RuntimeStats& sum) const = 0;
   virtual std::vector<QueueDepth> queue_depths() const = 0;
   virtual size_t stack_high_water_bytes() const = 0;
+  // As Runtime::stack_resident_bytes.
+  virtual size_t stack_resident_bytes(bool release) = 0;
   virtual std::vector<std::string> explain(const TypeNames& name_of, uint32_t types) const = 0;
   virtual const RuntimeOptions& options() const = 0;
 };

@@ -28,7 +28,7 @@ class PublishedJob {
     put(policy_word_, job.policy_word);
     put(flow_, job.flow);
     put(counts_, Counts{job.preemptions, job.moves});
-    put(kind_, Kind{job.type, job.job_class, job.priority, job.control});
+    put(kind_, Kind{job.type, job.job_class, job.priority, job.group});
   }
 
   // The job as of `now`, if it still runs.
@@ -48,7 +48,7 @@ class PublishedJob {
     job.type = kind.type;
     job.job_class = kind.job_class;
     job.priority = kind.priority;
-    job.control = kind.control;
+    job.group = kind.group;
     return job;
   }
 
@@ -61,7 +61,7 @@ class PublishedJob {
     uint32_t type = 0;
     JobClass job_class = JobClass::kShort;
     uint8_t priority = 0;
-    bool control = false;
+    uint8_t group = kPolicyGroup;
     uint8_t unused = 0;
   };
 

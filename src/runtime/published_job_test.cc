@@ -22,7 +22,7 @@ Job filled() {
   job.moves = 10;
   job.job_class = JobClass::kLong;
   job.priority = 11;
-  job.control = true;
+  job.group = kControlGroup;
   return job;
 }
 

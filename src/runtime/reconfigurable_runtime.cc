@@ -147,6 +147,7 @@ void ReconfigurableRuntime::set_server_loop(std::function<void()> loop) {
 void ReconfigurableRuntime::starts() {
   const std::scoped_lock lock(changing_);
   if (std::exchange(started_, true)) return;
+  RUBATO_CHECK(current_.owned().prepare());
   started_ns_.store(now().ns(), std::memory_order_relaxed);
 }
 
@@ -305,6 +306,11 @@ size_t ReconfigurableRuntime::stack_high_water_bytes() const {
   return current_.owned().stack_high_water_bytes();
 }
 
+size_t ReconfigurableRuntime::stack_resident_bytes(bool release) {
+  const std::shared_lock lock(mutex_);
+  return current_.owned().stack_resident_bytes(release);
+}
+
 Nanos ReconfigurableRuntime::queue_delay(JobClass job_class) const {
   return current_.use([&](PolicyRuntime& runtime) { return longest_delay(runtime, job_class); });
 }
@@ -333,6 +339,19 @@ Histogram ReconfigurableRuntime::service(uint32_t type) const {
   return sum;
 }
 
+GroupFigures ReconfigurableRuntime::group(uint32_t group) const {
+  GroupFigures sum;
+  each_worker([&](size_t, const WorkerStats& worker) {
+    const GroupStats& stats = worker.groups[group];
+    sum.arrived += stats.arrived.value();
+    sum.refused += stats.refused.value();
+    sum.finished += stats.served.value();
+    sum.service += Nanos(static_cast<int64_t>(stats.service_ns.value()));
+    sum.waited += Nanos(static_cast<int64_t>(stats.waited_ns.value()));
+  });
+  return sum;
+}
+
 uint64_t ReconfigurableRuntime::finished(WorkerId worker, uint32_t type) const {
   uint64_t sum = 0;
   each_worker([&](size_t index, const WorkerStats& one) {
@@ -352,6 +371,12 @@ std::vector<ArrivalSlots*> ReconfigurableRuntime::arrivals() {
   std::vector<ArrivalSlots*> slots;
   for (const auto& worker : host_state_->arrivals) slots.push_back(worker.get());
   return slots;
+}
+
+std::vector<RequestRing*> ReconfigurableRuntime::request_rings() {
+  std::vector<RequestRing*> rings;
+  for (const auto& worker : host_state_->requests) rings.push_back(worker.get());
+  return rings;
 }
 
 const RuntimeOptions& ReconfigurableRuntime::options() const {

@@ -45,13 +45,16 @@ class ReconfigurableRuntime final : public Runtime {
   std::vector<QueueDepth> queue_depths() const override;
   std::vector<WorkerActivity> activity() const override;
   size_t stack_high_water_bytes() const override;
+  size_t stack_resident_bytes(bool release) override;
   Nanos queue_delay(JobClass job_class) const override;
   Nanos refuses_for(JobClass job_class) const override;
   Histogram latency(uint32_t type) const override;
   Histogram service(uint32_t type) const override;
+  GroupFigures group(uint32_t group) const override;
   uint64_t finished(WorkerId worker, uint32_t type) const override;
   Histogram overrun() const override;
   std::vector<ArrivalSlots*> arrivals() override;
+  std::vector<RequestRing*> request_rings() override;
   const RuntimeOptions& options() const override;
   std::vector<std::string> explain_policy(const TypeNames& name_of,
                                           uint32_t types) const override;

@@ -19,6 +19,7 @@
 #include "policy/explanation.h"
 #include "runtime/app.h"
 #include "runtime/arrival_slots.h"
+#include "runtime/request_ring.h"
 #include "runtime/live_settings.h"
 #include "runtime/options.h"
 
@@ -71,6 +72,15 @@ struct WorkerActivity {
   Nanos busy_for;     // since the request started, or went on after a preemption
   Nanos unpolled;     // how long it has not looked for requests; 0 = it sleeps
   int64_t suspended = 0;  // requests put away here, less those resumed here
+};
+
+// Of one group of requests (sched/group_shares.h), over all workers since the start.
+struct GroupFigures {
+  uint64_t arrived = 0;   // refused or not
+  uint64_t refused = 0;   // after they had arrived
+  uint64_t finished = 0;  // and of those in all:
+  Nanos service;          //   time on workers
+  Nanos waited;           //   time from arrival to the first slice
 };
 
 // One declared queue and how much waits in it now.
@@ -134,6 +144,9 @@ class Runtime {
   virtual std::vector<WorkerActivity> activity() const = 0;
   // The most that any fiber's stack has held. Takes a system call for each fiber.
   virtual size_t stack_high_water_bytes() const = 0;
+  // What the stacks of all fibers have in memory, at the same price. If `release`, those of fibers
+  // that no request is on first give back what they have held for earlier ones.
+  virtual size_t stack_resident_bytes(bool release) = 0;
   // The time that requests of that class waited for their turn a moment ago, at the worker where
   // they waited longest (see queue_delay.h). Two loads per worker: for hot paths too.
   virtual Nanos queue_delay(JobClass job_class) const = 0;
@@ -143,6 +156,8 @@ class Runtime {
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;
+  // Requires group < limits::kGroups.
+  virtual GroupFigures group(uint32_t group) const = 0;
   // Requests of that type that ended on that worker. Requires worker < options().workers.
   virtual uint64_t finished(WorkerId worker, uint32_t type) const = 0;
   // From the end of a slice to the checkpoint that noticed it: how promptly long requests yield.
@@ -150,6 +165,8 @@ class Runtime {
   // The slots of each worker, with RuntimeOptions::record_arrivals; otherwise empty. They live as
   // long as the runtime. For one recorder at a time.
   virtual std::vector<ArrivalSlots*> arrivals() = 0;
+  // The same for RuntimeOptions::record_requests and the rings of the workers.
+  virtual std::vector<RequestRing*> request_rings() = 0;
   // Those in force; they stay readable as long as the runtime lives.
   virtual const RuntimeOptions& options() const = 0;
   // The scheduler's among them as they were asked for last, with what settings() has: those of a

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "datapath/datapath.h"
-#include "mechanism/queue/steal_queue.h"
 #include "policy/contract.h"
 #include "runtime/app.h"
 #include "runtime/central_context.h"
@@ -18,6 +17,7 @@
 #include "runtime/core_control.h"
 #include "runtime/core_looks.h"
 #include "runtime/fiber_pool.h"
+#include "runtime/group_queues.h"
 #include "runtime/hold.h"
 #include "runtime/host_state.h"
 #include "runtime/live_settings.h"
@@ -43,6 +43,8 @@ struct RuntimeState {
         application(app),
         shared_state(opts.workers, rubato::managers(the_policy, opts.workers), &dp),
         queues(policy, opts.workers, opts.inbox_capacity, opts.shared_capacity),
+        groups(opts.workers, kFirstOwnGroup + static_cast<uint32_t>(opts.groups.own.size()),
+               opts.inbox_capacity, opts.max_fibers),
         fibers(opts.stack_bytes, opts.max_fibers, is_asynchronous(opts.preempt)),
         server_loop(host_state.server_loop),
         shutdown(host_state.shutdown),
@@ -51,15 +53,12 @@ struct RuntimeState {
         sleepers(opts.workers),
         cores(rule_of(opts), opts.workers, opts.guaranteed_cores, opts.credits),
         stuck(opts.workers, worker_stats),
-        wakeups(policy, opts.workers, dp, queues, sleepers, cores),
+        wakeups(policy, opts.workers, dp, queues, groups, sleepers, cores),
         core_looks(policy, cores, dp, queues, wakeups, stuck, worker_stats),
         central(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
         managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
-        waits(opts.workers, shutdown, [this](WorkerId worker) { wakeups.wake(worker); }) {
-    for (uint32_t i = 0; i < opts.workers; ++i) {
-      control.push_back(std::make_unique<StealQueue<Job*>>(opts.inbox_capacity));
-    }
-  }
+        waits(opts.workers, shutdown, opts.half_closed_limit,
+              [this](WorkerId worker) { wakeups.wake(worker); }) {}
 
   const P policy;
   const RuntimeOptions options;
@@ -68,8 +67,7 @@ struct RuntimeState {
   SharedState shared_state;
   QueueSet<P> queues;
   PlanCell<typename P::Plan> plan;
-  // Control-plane requests wait apart, one queue per worker, open to thieves.
-  std::vector<std::unique_ptr<StealQueue<Job*>>> control;
+  GroupQueues groups;
   // The counters of every worker, filled before the first worker starts.
   std::vector<const WorkerStats*> worker_stats;
   FiberPool fibers;

@@ -14,14 +14,9 @@
 //
 // Any thread. The caller must wake the sleeping workers after each step.
 //
-// Memory order: the state is stored with release and loaded with acquire, so a thread that sees
-// kStopped sees whether the drain has failed. The number of the hold is part of the same word, so
-// that what was found of one hold does not end the next. `datapath_drains_` is released and
-// acquired: only a worker that sees that the datapath takes no new requests may find that none is
-// left (datapath/drain_flag.h). An order to stop writes its time and then moves the state, go_on
-// moves the state and then reads the time, all in the single order of sequential consistency: one
-// of the two finds the other's. Other readers of the time take it relaxed: it orders nothing for
-// them.
+// Memory order: run_word.h has that of the states; so a thread that sees kStopped sees whether the
+// drain has failed. `datapath_drains_` is released and acquired: only a worker that sees that the
+// datapath takes no new requests may find that none is left (datapath/drain_flag.h).
 #pragma once
 
 #include <atomic>
@@ -31,36 +26,26 @@
 #include "base/time.h"
 #include "datapath/datapath.h"
 #include "mechanism/clock/clock.h"
+#include "runtime/run_word.h"
 
 namespace rubato {
-
-enum class RunState : uint8_t { kRunning, kHeld, kChanged, kDraining, kStopped };
 
 class Shutdown {
  public:
   Shutdown(Datapath& datapath, Nanos drain_limit)
       : datapath_(datapath), drain_limit_ns_(drain_limit.count()) {}
 
-  RunState state() const { return state_of(word_.load(std::memory_order_acquire)); }
+  RunState state() const { return word_.state(); }
   bool running() const { return state() == RunState::kRunning; }
   bool changed() const { return state() == RunState::kChanged; }
   // Between two policies too.
   bool serving() const { return state() < RunState::kDraining; }
 
   // Until no worker runs any more, or is about to end.
-  void wait_until_over() const {
-    for (Word seen = word_.load(std::memory_order_acquire); !ends(state_of(seen));
-         seen = word_.load(std::memory_order_acquire)) {
-      word_.wait(seen, std::memory_order_acquire);
-    }
-  }
+  void wait_until_over() const { word_.wait_until_over(); }
 
   // Safe in a signal handler.
-  void ask_to_stop() {
-    int64_t never = 0;
-    drain_began_ns_.compare_exchange_strong(never, now().ns());
-    begin_drain();
-  }
+  void ask_to_stop() { word_.order_stop(now().ns()); }
 
   // ---- A change of the policy -----------------------------------------------------------------
 
@@ -71,29 +56,21 @@ class Shutdown {
   bool hold() {
     if (!running()) return false;
     hold_began_ns_.store(now().ns(), std::memory_order_relaxed);
-    return moves(RunState::kRunning, RunState::kHeld);
+    return word_.hold();
   }
   // The number of the hold that lasts, from 1; 0 = none does.
-  uint32_t held() const {
-    const Word seen = word_.load(std::memory_order_acquire);
-    return state_of(seen) == RunState::kHeld ? seen >> kStateBits : 0;
-  }
+  uint32_t held() const { return word_.held(); }
   // Workers call these while that hold lasts. True = it does not any more by this call.
-  bool end_hold(uint32_t number) {
-    return swaps(word_of(number, RunState::kHeld), RunState::kChanged);
-  }
+  bool end_hold(uint32_t number) { return word_.end_hold(number, RunState::kChanged); }
   bool give_up_hold(uint32_t number, Instant at) {
     if (at - Instant(hold_began_ns_.load(std::memory_order_relaxed)) < kHoldLimit) return false;
-    if (!swaps(word_of(number, RunState::kHeld), RunState::kRunning)) return false;
+    if (!word_.end_hold(number, RunState::kRunning)) return false;
     holds_given_up_.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
   uint64_t holds_given_up() const { return holds_given_up_.load(std::memory_order_relaxed); }
   // The threads of the old policy have ended.
-  void go_on() {
-    RUBATO_CHECK(moves(RunState::kChanged, RunState::kRunning));
-    if (drain_began_ns_.load() != 0) begin_drain();
-  }
+  void go_on() { word_.go_on(); }
 
   // ---- The drain ------------------------------------------------------------------------------
 
@@ -104,7 +81,7 @@ class Shutdown {
 
   // The time since the order to stop; below 0 = there was none.
   Nanos drained_for(Instant at) const {
-    const int64_t began = drain_began_ns_.load(std::memory_order_relaxed);
+    const int64_t began = word_.ordered_ns();
     return began != 0 ? at - Instant(began) : Nanos(-1);
   }
 
@@ -123,7 +100,7 @@ class Shutdown {
     const bool empty = datapath_.in_flight() == 0;
     if (!empty && drained_for(at) < drain_limit() + kEndLimit) return false;
     if (!empty) fail();
-    moves(RunState::kDraining, RunState::kStopped);
+    static_cast<void>(word_.stop());
     return true;
   }
 
@@ -132,53 +109,17 @@ class Shutdown {
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:
-  using Word = uint32_t;  // the number of the last hold, and the state
-  static constexpr uint32_t kStateBits = 3;
-
   // The time that a request has to end after it was told to at the drain limit.
   static constexpr Nanos kEndLimit = Nanos::millis(100);
 
-  static RunState state_of(Word word) {
-    return static_cast<RunState>(word & ((1u << kStateBits) - 1));
-  }
-  static Word word_of(uint32_t hold, RunState state) {
-    return hold << kStateBits | static_cast<Word>(state);
-  }
-  static bool ends(RunState state) {
-    return state == RunState::kStopped || state == RunState::kChanged;
-  }
-
-  // The notification is for wait_until_over alone.
-  bool swaps(Word seen, RunState to) {
-    const uint32_t hold = (seen >> kStateBits) + (to == RunState::kHeld ? 1 : 0);
-    if (!word_.compare_exchange_strong(seen, word_of(hold, to))) return false;
-    if (ends(to)) word_.notify_all();
-    return true;
-  }
-  bool moves(RunState from, RunState to) {
-    for (Word seen = word_.load(); state_of(seen) == from; seen = word_.load()) {
-      if (swaps(seen, to)) return true;
-    }
-    return false;
-  }
-  void begin_drain() {
-    for (Word seen = word_.load(); may_drain(state_of(seen)); seen = word_.load()) {
-      if (swaps(seen, RunState::kDraining)) return;
-    }
-  }
-  static bool may_drain(RunState state) {
-    return state == RunState::kRunning || state == RunState::kHeld;
-  }
-
   Datapath& datapath_;
   std::atomic<int64_t> drain_limit_ns_;
-  std::atomic<Word> word_{word_of(0, RunState::kRunning)};
+  RunWord<> word_;
   std::atomic_flag drain_ordered_{};  // a worker calls begin_drain()
   // Relaxed: who does not see it yet waits for it.
   std::atomic<int64_t> patience_ns_{Nanos::max().count()};
   std::atomic_flag drain_started_{};  // a worker calls drain()
   std::atomic<bool> datapath_drains_{false};  // and the call has returned
-  std::atomic<int64_t> drain_began_ns_{0};  // 0 = no order to stop
   std::atomic<int64_t> hold_began_ns_{0};   // relaxed: the state orders it
   std::atomic<uint64_t> holds_given_up_{0};
   std::atomic<bool> failed_{false};

@@ -5,8 +5,10 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "mechanism/queue/testing/model.h"
 #include "runtime/hold.h"
 #include "runtime/worker_stats.h"
 
@@ -103,6 +105,57 @@ TEST(Shutdown, an_order_to_stop_outlasts_a_change) {
   ASSERT_TRUE(held.hold());
   held.ask_to_stop();
   EXPECT_EQ(held.state(), RunState::kDraining);
+}
+
+// Under the model checker: an order to stop beside a change of the policy, whose last step is
+// go_on, or beside a worker that ends a hold; a runtime that does not stop then waits for ever.
+template <model::Weaken kWeaken>
+struct Scene {
+  RunWord<model::Sync<kWeaken>> word;
+};
+
+template <model::Weaken kWeaken>
+model::Report order_beside_a_change() {
+  return model::explore(model::within(3, 3), [](model::Execution& run) {
+    auto scene = std::make_shared<Scene<kWeaken>>();
+    scene->word.hold();
+    scene->word.end_hold(1, RunState::kChanged);
+    run.thread([scene] { scene->word.go_on(); });
+    run.thread([scene] { scene->word.order_stop(1); });
+    run.finally([scene, &run] {
+      run.expect(scene->word.state() == RunState::kDraining, "an order to stop is lost");
+    });
+  });
+}
+
+template <model::Weaken kWeaken>
+model::Report order_beside_a_hold() {
+  return model::explore(model::within(2, 2), [](model::Execution& run) {
+    auto scene = std::make_shared<Scene<kWeaken>>();
+    scene->word.hold();
+    run.thread([scene] { scene->word.end_hold(1, RunState::kChanged); });
+    run.thread([scene] { scene->word.order_stop(1); });
+    run.thread([scene, &run] {
+      while (scene->word.state() == RunState::kHeld) run.wait();
+      if (scene->word.stop()) return;  // the order came first
+      scene->word.wait_until_over();
+      scene->word.go_on();
+      while (!scene->word.stop()) run.wait();
+    });
+  });
+}
+
+TEST(Shutdown, no_order_to_stop_is_lost_beside_a_change) {
+  const model::Report report = order_beside_a_change<model::Weaken{}>();
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 5u);
+  const model::Report held = order_beside_a_hold<model::Weaken{}>();
+  EXPECT_EQ(held.failure, "");
+  EXPECT_GE(held.executions, 5u);
+}
+
+TEST(Shutdown, one_would_be_without_seq_cst) {
+  EXPECT_NE(order_beside_a_change<model::Weaken{.seq_cst = true}>().failure, "");
 }
 
 // Nothing is left only once every worker sees this hold and has given back all that any took in.

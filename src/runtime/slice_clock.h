@@ -34,6 +34,7 @@
 #include "mechanism/preempt/checkpoint.h"
 #include "mechanism/preempt/state.h"
 #include "runtime/published_job.h"
+#include "sched/look_stride.h"
 
 namespace rubato {
 
@@ -105,11 +106,7 @@ class SliceClock {
   TimerSlot& slot() { return slot_; }
 
  private:
-  static constexpr Nanos kLongestLook = Nanos::micros(2);
   static constexpr Nanos kRareLook = Nanos::micros(100);
-  // A loop may make many checkpoints at no cost and then hard work between them; the stride fitted
-  // to the former must not cover more of the latter than a short request's time.
-  static constexpr int64_t kLongestStride = 64;
   // The strides where no slice depends on the look.
   static constexpr int64_t kFirstStride = 64;
   static constexpr int64_t kRareStride = 1024;
@@ -142,14 +139,12 @@ class SliceClock {
     return false;
   }
 
-  // Looks after half of the remaining time, so that checkpoints that grow dearer cannot overshoot
-  // by much.
   void schedule_look(Instant now) {
-    const int64_t per_checkpoint = std::max<int64_t>(1, (now - last_look_).count() / (stride_ + 1));
+    const int64_t each_ns = sched::per_checkpoint(now - last_look_, stride_);
     const bool rarely = watch_ != SliceWatch::kSelf || end_ == Instant::never();
-    const int64_t ahead = rarely ? kRareLook.count()
-                                 : std::min((end_ - now).count() / 2, kLongestLook.count());
-    look_after(std::min(ahead / per_checkpoint, rarely ? kRareStride : kLongestStride), now);
+    look_after(rarely ? std::min(kRareLook.count() / each_ns, kRareStride)
+                      : sched::look_stride(end_ - now, each_ns),
+               now);
   }
 
   void look_after(int64_t stride, Instant now) {

@@ -94,7 +94,7 @@ class TimerCore {
 
   // (While the runtime stops, the worker must check whether it is time to give up.)
   bool somebody_waits(WorkerId id, const Job& job) {
-    return !shared_.shutdown.running() || shared_.control[id.value]->depth() > 0 ||
+    return !shared_.shutdown.running() || shared_.groups.depth(id) > 0 ||
            hook::expired(shared_.policy, job, id, host_) == SliceDecision::kPreempt ||
            shared_.datapath.queue(id).pending();
   }

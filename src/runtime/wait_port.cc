@@ -57,9 +57,20 @@ void WaitPort::sweep(Instant at) {
   Claimed claimed;
   const std::scoped_lock lock(lock_);
   for (Waiter* waiter = present_.first(); waiter != nullptr; waiter = present_.next(*waiter)) {
-    if (waiter->firm() || !waits_.is_unwanted(waiter->request(), at)) continue;
-    static_cast<void>(claimed.claim(*waiter, Wake::kCancelled));
+    if (waiter->firm()) continue;
+    const bool ends = waits_.is_unwanted(waiter->request(), at) ||
+                      has_waited_for_half_closed(*waiter, at);
+    if (ends) static_cast<void>(claimed.claim(*waiter, Wake::kCancelled));
   }
+}
+
+// Locked.
+bool WaitPort::has_waited_for_half_closed(Waiter& waiter, Instant at) const {
+  const auto* client = waiter.request().client;
+  if (client == nullptr) return false;
+  if (client->load(std::memory_order_relaxed) != ClientState::kHalfClosed) return false;
+  if (waiter.half_closed_since == Instant()) waiter.half_closed_since = at;
+  return at - waiter.half_closed_since >= waits_.half_closed_limit();
 }
 
 void WaitPort::forsake() {
@@ -71,8 +82,12 @@ void WaitPort::forsake() {
   }
 }
 
-Waits::Waits(uint32_t workers, const Shutdown& shutdown, std::function<void(WorkerId)> wake)
-    : shutdown_(shutdown), wake_(std::move(wake)), helpers_(std::make_unique<Offload>()) {
+Waits::Waits(uint32_t workers, const Shutdown& shutdown, Nanos half_closed_limit,
+             std::function<void(WorkerId)> wake)
+    : shutdown_(shutdown),
+      half_closed_limit_(half_closed_limit),
+      wake_(std::move(wake)),
+      helpers_(std::make_unique<Offload>()) {
   for (uint32_t i = 0; i < workers; ++i) {
     ports_.push_back(std::make_unique<WaitPort>(*this, WorkerId{i}));
   }

@@ -44,7 +44,8 @@ class alignas(limits::kCacheLineBytes) WaitPort {
   Waiter* take_back() { return back_.take_all_in_order(); }
   bool any_back() const { return !back_.empty(); }
 
-  // Ends the waits of requests whose reply is not wanted any more. Any thread.
+  // Ends the waits of requests whose reply is not wanted any more, or whose client has sent its
+  // last byte and may be gone: that only ends as long a wait as the limit. Any thread.
   void sweep(Instant at);
   // The runtime has stopped: waiters that nobody will resume leave what they wait for.
   void forsake();
@@ -53,6 +54,8 @@ class alignas(limits::kCacheLineBytes) WaitPort {
   uint32_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
  private:
+  bool has_waited_for_half_closed(Waiter& waiter, Instant at) const;
+
   Waits& waits_;
   const WorkerId worker_;
   PushList<Waiter> back_;
@@ -64,8 +67,10 @@ class alignas(limits::kCacheLineBytes) WaitPort {
 
 class Waits {
  public:
-  // `wake` ends the sleep of a worker that requests have come back to.
-  Waits(uint32_t workers, const Shutdown& shutdown, std::function<void(WorkerId)> wake);
+  // `wake` ends the sleep of a worker that requests have come back to; `half_closed_limit` is that
+  // of the options.
+  Waits(uint32_t workers, const Shutdown& shutdown, Nanos half_closed_limit,
+        std::function<void(WorkerId)> wake);
   ~Waits();
   Waits(const Waits&) = delete;
   Waits& operator=(const Waits&) = delete;
@@ -75,6 +80,7 @@ class Waits {
   Offload& helpers() { return *helpers_; }
   void wake(WorkerId worker) const { wake_(worker); }
 
+  Nanos half_closed_limit() const { return half_closed_limit_; }
   // Is the reply of this request unwanted, since its client is gone or the stop is at its limit?
   bool is_unwanted(const Request& request, Instant at) const;
   // Called by workers: ends the waits of requests whose clients are gone, now and then.
@@ -97,6 +103,7 @@ class Waits {
   void sweep(Instant at);
 
   const Shutdown& shutdown_;
+  const Nanos half_closed_limit_;
   const std::function<void(WorkerId)> wake_;
   std::vector<std::unique_ptr<WaitPort>> ports_;
   Reactor reactor_;

@@ -70,6 +70,7 @@ class Waiter {
   CancelList* cancel_list = nullptr;
   int fd = -1;         // with the events that it waits for, and those that have come
   uint32_t events = 0;
+  Instant half_closed_since;  // the WaitPort's: when a sweep first found the client so
 
  private:
   // What a thread that waits sleeps on.

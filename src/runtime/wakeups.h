@@ -12,6 +12,7 @@
 #include "policy/contract.h"
 #include "policy/extensions.h"
 #include "runtime/core_control.h"
+#include "runtime/group_queues.h"
 #include "runtime/queue_set.h"
 #include "runtime/sleepers.h"
 
@@ -21,11 +22,12 @@ template <Policy P>
 class Wakeups {
  public:
   Wakeups(const P& policy, uint32_t workers, Datapath& datapath, QueueSet<P>& queues,
-          Sleepers<>& sleepers, CoreControl& cores)
+          GroupQueues& groups, Sleepers<>& sleepers, CoreControl& cores)
       : policy_(policy),
         workers_(workers),
         datapath_(datapath),
         queues_(queues),
+        groups_(groups),
         sleepers_(sleepers),
         cores_(cores) {}
 
@@ -57,7 +59,8 @@ class Wakeups {
     queues_.for_each_waiting([&](QueueRef q) {
       if (!sleepers_.all_awake()) wake_for(q, from, host);
     });
-    if (!sleepers_.all_awake() && queues_.any_to_steal()) wake_any(from);
+    if (sleepers_.all_awake()) return;
+    if (queues_.any_to_steal() || groups_.any_waiting()) wake_any(from);
   }
 
   // Wakes one worker of the manager's group, which does the manager's step.
@@ -115,6 +118,7 @@ class Wakeups {
   const uint32_t workers_;
   Datapath& datapath_;
   QueueSet<P>& queues_;
+  GroupQueues& groups_;
   Sleepers<>& sleepers_;
   CoreControl& cores_;
 };

@@ -53,7 +53,7 @@ class Watchdog {
   // a worker that wakes for nothing.
   bool has_work(WorkerId worker) {
     if (shared_.queues.any_to_take_over(worker)) return true;
-    if (shared_.control[worker.value]->depth() > 0) return true;
+    if (shared_.groups.depth(worker) > 0) return true;
     if (shared_.waits.port(worker).any_back()) return true;
     return shared_.datapath.queue(worker).pending();
   }

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "mechanism/clock/clock.h"
-#include "runtime/arrival_slots.h"
 #include "runtime/live_host.h"
 #include "runtime/current_worker.h"
+#include "runtime/host_state.h"
 #include "runtime/service_meter.h"
 #include "runtime/runtime_state.h"
 #include "runtime/worker_stats.h"
@@ -25,8 +25,7 @@ using LiveCore = sched::Core<P, LivePlatform<P>>;
 
 template <Policy P>
 struct WorkerContext {
-  // `the_arrivals` may be null: they are not recorded.
-  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, ArrivalSlots* the_arrivals,
+  WorkerContext(RuntimeState<P>& the_shared, CurrentWorker& the_worker, Records the_records,
                 uint64_t seed)
       : shared(the_shared),
         current(the_worker),
@@ -34,9 +33,8 @@ struct WorkerContext {
         host(shared.queues, shared.plan, hook::initial_plan(shared.policy),
              shared.options.workers, shared.worker_stats, shared.shared_state, seed),
         datapath(shared.datapath.queue(id)),
-        control(*shared.control[id.value]),
         waits(shared.waits.port(id)),
-        arrivals(the_arrivals),
+        records(the_records),
         meter(stats) {}
 
   // Reads the clock: the result is the time of the decisions that follow.
@@ -79,9 +77,8 @@ struct WorkerContext {
   const WorkerId id;
   LiveHost<P> host;
   DatapathQueue& datapath;
-  StealQueue<Job*>& control;                     // requests of the control plane
-  WaitPort& waits;                               // of its requests
-  ArrivalSlots* const arrivals;
+  WaitPort& waits;  // of its requests
+  const Records records;
   WorkerStats stats;
   ServiceMeter meter;
 

@@ -31,6 +31,7 @@ void WorkerStats::add(const WorkerStats& other) {
   for (Counter WorkerStats::* counter : kCounters) this->*counter += (other.*counter).value();
   overrun.add(other.overrun);
   for (size_t i = 0; i < arrived.size(); ++i) arrived[i] += other.arrived[i].value();
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].add(other.groups[i]);
   for (size_t i = 0; i < classes_.size(); ++i) classes_[i].add(other.classes_[i]);
   for (size_t why = 0; why < refusals_.size(); ++why) {
     for (size_t job_class = 0; job_class < refusals_[why].size(); ++job_class) {

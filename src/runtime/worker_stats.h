@@ -21,8 +21,7 @@ namespace rubato {
 
 inline constexpr uint32_t kRequestTypes = 256;  // types above share the last entry
 
-// The counts that policies see, of requests that went through their queues; those of the control
-// plane do not.
+// The counts that policies see, of the group whose requests went through their queues.
 struct ServedStats {
   Counter served;      // finished, and of those in all:
   Counter service_ns;  //   time on workers
@@ -37,6 +36,19 @@ struct ServedStats {
     served += other.served.value();
     service_ns += other.service_ns.value();
     waited_ns += other.waited_ns.value();
+  }
+};
+
+// Of a group of requests (sched/group_shares.h).
+struct GroupStats : ServedStats {
+  Counter arrived;  // refused or not
+  Counter refused;
+
+  using ServedStats::add;
+  void add(const GroupStats& other) {
+    ServedStats::add(other);
+    arrived += other.arrived.value();
+    refused += other.refused.value();
   }
 };
 
@@ -90,8 +102,9 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   // When the worker went to sleep, relaxed; 0 = it is awake.
   std::atomic<int64_t> asleep_since_ns{0};
   std::atomic<int64_t> quantum_ns{0};  // of the last slice started, relaxed; 0 = none yet
-  // Requests that came, refused or not, except the control plane's. As for policies, types above
-  // share the last entry.
+  std::array<GroupStats, limits::kGroups> groups;
+  // Requests of the policy's group that came, refused or not. As for policies, types above share
+  // the last entry.
   std::array<Counter, limits::kTypes> arrived;
   QueueDelay delay;
   std::atomic<bool> overloaded{false};  // the worker refuses late requests, relaxed

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -34,6 +35,7 @@
 #include "overload/refusal_rule.h"
 #include "policy/contract.h"
 #include "sched/classify.h"
+#include "sched/group_shares.h"
 #include "sched/service_time_estimator.h"
 #include "sched/platform.h"
 #include "sched/request_state.h"
@@ -44,6 +46,7 @@ struct CoreOptions {
   Classify classify = Classify::kAge;
   std::optional<overload::RefusalSettings> refusal_rule;  // none = what fits the queues is served
   bool firm_deadlines = true;  // a reply is worth nothing after the deadline
+  GroupWeights weights{};      // where the platform has groups
 };
 
 template <Policy P, class Platform>
@@ -55,7 +58,8 @@ class Core {
       : policy_(policy),
         platform_(platform),
         classify_(options.classify),
-        firm_deadlines_(options.firm_deadlines) {
+        firm_deadlines_(options.firm_deadlines),
+        groups_(options.weights) {
     static_assert(kIsPlatform<Platform>);
     if (!options.refusal_rule && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
     experience_ = std::make_unique<Experience>();
@@ -83,7 +87,7 @@ class Core {
       for (uint32_t run = 0; next != nullptr && next->at_once && run < kFlowRun; ++run) {
         next = platform_.answer(*next);
       }
-      if (next != nullptr) next->control |= next->at_once;
+      if (next != nullptr && next->at_once) next->group = kControlGroup;
     }
     return next;
   }
@@ -96,8 +100,8 @@ class Core {
 
   // False: its queue is full.
   bool queue_up(Request& request) {
-    if constexpr (kHasConnections) {
-      if (request.control) return platform_.put_control(request);
+    if constexpr (kHasGroups) {
+      if (request.group != kPolicyGroup) return put_in_group(request, false);
     }
     if (kGoesBySize<P> && request.size_hint == Nanos()) request.size_hint = expected(request);
     const QueueRef q = hook::route(policy_, request, platform_.me(), platform_.host());
@@ -109,7 +113,7 @@ class Core {
   // what has been started.
 
   bool serves(Request& request, Refusal why) {
-    return experience_ == nullptr || request.control || judge(request, why);
+    return experience_ == nullptr || request.is_control() || judge(request, why);
   }
 
   // The host that gives the credits judges the wait of a request that came with one.
@@ -215,15 +219,25 @@ class Core {
 
   // Does the next command of the pipeline just served wait here?
   bool holds_next() const { return turn_.next != nullptr; }
+  // May requests of groups other than the policy's wait here?
+  bool holds_groups() const { return groups_.waiting() != 0; }
   // A request that has left its worker waits for a lock; one comes from a queue that this worker
   // has taken over. Neither was put back for others' sake, so its wait is none for its turn.
   // `stuck`: it did not say so itself, so that its tries take long, and one of the others is next.
   void wait_for_lock(Request& request, bool stuck) {
     RUBATO_DCHECK(request.has_started);
+    leaves(request);
     aside().locked.push_back(&request);
     if (stuck) aside().locked_turn = false;
   }
   void take_over(Request& request) { aside().overflow.push_back(&request); }
+  // A request leaves its worker to wait for something else; it comes back by ready().
+  void leaves(const Request& request) {
+    if constexpr (kHasGroups) {
+      const Nanos stay = request.attained - attained_before_;
+      groups_.charge(request.group, stay - platform_.lost());
+    }
+  }
 
  private:
   // A request that waits for a lock tries again after every other one, so that the lock's holder
@@ -241,10 +255,16 @@ class Core {
   }
 
   Request* next_in_turn() {
+    if constexpr (kHasGroups) {
+      Request* const request = groups_.waiting() == 0 ? next_of_policy() : next_by_share();
+      return request != nullptr ? request : next_of_others();
+    } else {
+      return next_of_policy();
+    }
+  }
+
+  Request* next_of_policy() {
     if constexpr (kHasConnections) {
-      if (++turn_.picks_since_control >= kControlShare) {
-        if (Request* request = next_control()) return request;
-      }
       if (turn_.next != nullptr) return std::exchange(turn_.next, nullptr);
     }
     if (aside_ != nullptr && !aside_->overflow.empty()) [[unlikely]] {
@@ -252,21 +272,63 @@ class Core {
       aside_->overflow.pop_back();
       return request;
     }
-    Job* job = hook::next(policy_, state_, platform_.me(), platform_.host());
-    if constexpr (kHasConnections) {
-      if (job == nullptr) return next_control();
+    return static_cast<Request*>(hook::next(policy_, state_, platform_.me(), platform_.host()));
+  }
+
+  // ---- Groups ---------------------------------------------------------------------------------
+  // A policy orders one group. The requests of the others wait in queues of their own, first come
+  // first served, those that were preempted apart from those that have just come.
+
+  bool put_in_group(Request& request, bool suspended) {
+    groups_.waits(request.group);
+    return platform_.put_in_group(request, suspended);
+  }
+
+  // A group that runs empty in its turn may have new requests among those that are not taken in
+  // yet, such as the successors of its last ones; without that look it would lose its turns to
+  // groups that are not behind.
+  [[gnu::noinline]] Request* next_by_share() {
+    for (uint32_t among = groups_.waiting() | GroupShares::bit(kPolicyGroup); among != 0;) {
+      const uint32_t group = groups_.first(among);
+      if (Request* request = next_of(group)) return request;
+      if (groups_.ran_empty(group)) {
+        platform_.take_in();
+        if (Request* request = next_of(group)) return request;
+      }
+      among &= ~GroupShares::bit(group);
     }
-    return static_cast<Request*>(job);
+    return nullptr;
   }
 
-  bool control_waits() {
-    if constexpr (kHasConnections) return platform_.control_waits();
-    return false;
+  Request* next_of(uint32_t group) {
+    if (group == kPolicyGroup) return next_of_policy();
+    const bool suspended = groups_.prefers_suspended(group);
+    if (Request* request = platform_.take_in_group(group, suspended)) return request;
+    if (Request* request = platform_.take_in_group(group, !suspended)) return request;
+    groups_.is_empty(group);
+    return nullptr;
   }
 
-  Request* next_control() {
-    turn_.picks_since_control = 0;
-    return platform_.take_control();
+  // This worker has nothing left of its own.
+  Request* next_of_others() {
+    for (uint32_t among = groups_.all_but_policy(); among != 0;) {
+      const uint32_t group = groups_.first(among);
+      if (Request* request = platform_.take_from_others(group)) return request;
+      among &= ~GroupShares::bit(group);
+    }
+    return nullptr;
+  }
+
+  // Is a running request to give way to one of another group, or of its own? What the policy would
+  // have is done within its share.
+  [[gnu::noinline]] bool gives_way(const Request& request, Nanos stay, bool policy_wants) {
+    for (uint32_t rest = groups_.waiting(); rest != 0; rest &= rest - 1) {
+      const auto group = static_cast<uint32_t>(std::countr_zero(rest));
+      if (group != request.group && !groups_.is_due(group, request.group, stay)) continue;
+      if (platform_.waits_in_group(group)) return true;
+    }
+    if (request.group == kPolicyGroup) return policy_wants;
+    return policy_wants && groups_.is_due(kPolicyGroup, request.group, stay);
   }
 
   // ---- Slices ---------------------------------------------------------------------------------
@@ -291,15 +353,20 @@ class Core {
       return false;
     }
     platform_.take_up(request);
+    if constexpr (kHasGroups) {
+      groups_.begins(request.group);
+      attained_before_ = request.attained;
+    }
     start_slice(request);
     const Instant at = platform_.begin(request);
     if (first) {
       request.has_started = true;
       request.started = at;
       platform_.note_started(request);
-      if (!request.control) waited(request.job_class, at - request.arrived);
+      if (request.group == kPolicyGroup) waited(request.job_class, at - request.arrived);
     } else if (request.put_back != Instant()) {
-      waited(JobClass::kLong, at - std::exchange(request.put_back, Instant()));
+      const Nanos wait = at - std::exchange(request.put_back, Instant());
+      if (request.group == kPolicyGroup) waited(JobClass::kLong, wait);
     }
     return true;
   }
@@ -351,10 +418,7 @@ class Core {
     platform_.take_in();
     const bool ends = !request.cancelled && cancels(request);
     const Nanos before = std::exchange(request.attained, service);
-    const bool leaves =
-        platform_.stops() ||
-        (!ends && (control_waits() || hook::expired(policy_, request, platform_.me(),
-                                                    platform_.host()) == SliceDecision::kPreempt));
+    const bool leaves = platform_.stops() || (!ends && gives_way(request, service - before));
     request.attained = before;
     if (leaves) return true;
     if (!promoted) [[likely]] {
@@ -366,14 +430,15 @@ class Core {
   }
 
   // A preempted request that has left goes back: from now on another worker may have it. Returns
-  // where it waits; nothing = the queue is full, and it is this worker's next.
+  // where it waits, of the policy's group; nothing = the queue is full, and it is this worker's
+  // next.
   std::optional<QueueRef> requeue(Request& request) {
     RUBATO_DCHECK(request.has_started);
     ++request.preemptions;
     request.put_back = platform_.now();
-    const QueueRef q = hook::requeue(policy_, request, RequeueReason::kPreempted, platform_.me(),
-                                     platform_.host());
-    if (platform_.put_back(q, request)) return q;
+    leaves(request);
+    QueueRef q;
+    if (put_back(request, q)) return q;
     --request.preemptions;
     aside().overflow.push_back(&request);
     return std::nullopt;
@@ -385,11 +450,14 @@ class Core {
   // worker's next.
   void ready(Request& request) {
     RUBATO_DCHECK(request.has_started);
-    if constexpr (kHasConnections) {
-      if (request.control && platform_.put_control(request)) return;
-    }
     const bool put_back = may_be_preempted(request);
     if (put_back) request.put_back = platform_.now();
+    if constexpr (kHasGroups) {
+      if (request.group != kPolicyGroup) {
+        if (!put_in_group(request, put_back)) aside().overflow.push_back(&request);
+        return;
+      }
+    }
     const QueueRef q =
         put_back ? hook::requeue(policy_, request, RequeueReason::kYielded, platform_.me(),
                                  platform_.host())
@@ -398,6 +466,29 @@ class Core {
   }
 
  private:
+  // Is a running request, with the service of its finished slices and of this `stay`, to leave the
+  // worker to others?
+  bool gives_way(const Request& request, Nanos stay) {
+    const bool policy_wants = hook::expired(policy_, request, platform_.me(), platform_.host()) ==
+                              SliceDecision::kPreempt;
+    if constexpr (kHasGroups) {
+      const bool alone = request.group == kPolicyGroup && groups_.waiting() == 0;
+      return alone ? policy_wants : gives_way(request, stay, policy_wants);
+    } else {
+      return policy_wants;
+    }
+  }
+
+  // False: the queue is full.
+  bool put_back(Request& request, QueueRef& q) {
+    if constexpr (kHasGroups) {
+      if (request.group != kPolicyGroup) return put_in_group(request, true);
+    }
+    q = hook::requeue(policy_, request, RequeueReason::kPreempted, platform_.me(),
+                      platform_.host());
+    return platform_.put_back(q, request);
+  }
+
   // A policy whose slices have no end has no place for requests that were preempted.
   bool may_be_preempted(const Request& request) const {
     if constexpr (P::kPreempts == Preempts::kNothing) return false;
@@ -439,6 +530,7 @@ class Core {
         request.job_class == JobClass::kShort && service - lost > quantum_) {
       request.promoted_after = quantum_;
     }
+    if constexpr (kHasGroups) groups_.charge(request.group, service - request.attained - lost);
     request.attained = service;
     platform_.note_finished(request);
     Finished done = request;
@@ -477,7 +569,7 @@ class Core {
   // together; a pipeline without end goes to the tail.
   void follow(Request& next) {
     if (turn_.flow_run++ == 0) turn_.flow_run_start = platform_.now();
-    if (turn_.next == nullptr && !next.control && turn_.flow_run < kFlowRun &&
+    if (turn_.next == nullptr && next.group == kPolicyGroup && turn_.flow_run < kFlowRun &&
         platform_.now() - turn_.flow_run_start < kFlowTime) {
       turn_.next = &next;
       platform_.note_arrived(next);
@@ -499,11 +591,9 @@ class Core {
   // ---- What a worker keeps --------------------------------------------------------------------
 
   static constexpr bool kHasConnections = Platform::kHasConnections;
+  static constexpr bool kHasGroups = Platform::kHasGroups;
   using Finished = std::conditional_t<Platform::kOutlivesReply, const RequestState&, RequestState>;
 
-  // After so many picks from other queues a waiting control-plane request is next, which keeps a
-  // share of 1/8 of the picks for the control plane under any load.
-  static constexpr uint32_t kControlShare = 8;
   // Commands of one pipeline that may follow each other, and for how long, before the flow goes to
   // the tail.
   static constexpr uint32_t kFlowRun = 32;
@@ -520,12 +610,14 @@ class Core {
 
   // The turns of connections, where requests come by these.
   struct Turn {
-    uint32_t picks_since_control = 0;
     uint32_t flow_run = 0;    // commands of one pipeline that followed each other
     Instant flow_run_start;
     Request* next = nullptr;  // the next command of the pipeline just served
   };
   struct NoTurn {};
+  struct NoGroups {
+    explicit NoGroups(const GroupWeights&) {}
+  };
 
   // Requests that wait at this worker, in no queue of the policy.
   struct Aside {
@@ -553,6 +645,8 @@ class Core {
   const Classify classify_;
   const bool firm_deadlines_;
   [[no_unique_address]] std::conditional_t<kHasConnections, Turn, NoTurn> turn_;
+  [[no_unique_address]] std::conditional_t<kHasGroups, GroupShares, NoGroups> groups_;
+  Nanos attained_before_;  // by the running request, when it was given the worker
   typename P::Worker state_{};
   Nanos quantum_ = Nanos::max();
   std::unique_ptr<Experience> experience_;  // null = nobody asks what was learned

@@ -32,6 +32,7 @@ struct ScriptedPlatform {
   using Request = ScriptedRequest;
   static constexpr bool kOutlivesReply = true;
   static constexpr bool kHasConnections = false;
+  static constexpr bool kHasGroups = false;
 
   static WorkerId me() { return {0}; }
   auto& host() const { return script.host; }

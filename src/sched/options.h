@@ -164,8 +164,8 @@ void SchedulerOptions::visit_workers(SchedulerOptions& o, V& v) {
                "longest time between the order to stop and the end, for requests in flight", kLive},
     o.drain_limit);
   v(OptionInfo{"half_closed_limit", "ms", 0, 3'600'000,
-               "service that a request still gets, and the time that a stop waits for it, when its "
-               "client has sent its last byte: it may still read, or be gone",
+               "service that a request still gets, and the time that it may wait or a stop waits "
+               "for it, when its client has sent its last byte: it may still read, or be gone",
                kLive},
     o.half_closed_limit);
   v(OptionInfo{"inbox_capacity", "", 64, 1 << 20, "requests that wait at one worker at most",

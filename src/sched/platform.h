@@ -4,8 +4,9 @@
 //
 //   Request                   derived from RequestState
 //   kOutlivesReply            may a request still be looked at after reply()?
-//   kHasConnections           do requests come by connections: in pipelines, and beside a control
-//                             plane?
+//   kHasConnections           do requests come by connections, in pipelines?
+//   kHasGroups                are there groups that share the workers by weight, the control plane
+//                             among them?
 //   me()                      the worker
 //   host()                    the verbs of policy/contract.h, on this worker
 //   now(), look_at_clock()    the time of this decision; the same, read anew
@@ -35,9 +36,15 @@
 //   note_waited(class, wait)  how long a request of that class waited for its turn
 //   note_none_waits()         there is nothing to do
 //   note_overloaded(so)       requests are refused for their wait, or not
+// With groups also, of which each worker has two queues for each group but the policy's:
+//   put_in_group(request, suspended)
+//                             into the queue of those that were preempted, or have just come; false
+//                             = full. Wakes a worker if this one does not come to it soon
+//   take_in_group(group, suspended)    from this worker's queue; null = it is empty
+//   take_from_others(group)   from any worker's queues; null = they are empty
+//   waits_in_group(group)     does one wait at this worker?
+//   lost()                    of the time that the last request had here, without a CPU
 // With connections also:
-//   put_control(request), take_control(), control_waits()
-//                             the control plane's queues, which every worker may take from
 //   others_wait()             does something wait in this worker's arrival queue?
 //   answer(request)           the reply of a request with nothing to run; returns as refuse does
 //   flush(request)            the replies of its flow that are due leave now
@@ -66,6 +73,7 @@ struct Replied {
 struct PlainPlatform {
   static constexpr bool kOutlivesReply = true;
   static constexpr bool kHasConnections = false;
+  static constexpr bool kHasGroups = false;
   static size_t payload_bytes(const RequestState&) { return 0; }
   static bool is_abandoned(const RequestState&) { return false; }
   static bool admits(const RequestState&) { return true; }
@@ -90,6 +98,7 @@ inline constexpr bool kIsPlatform =
     requires(T t, typename T::Request& request, QueueRef q, Nanos time, JobClass job_class) {
       { T::kOutlivesReply } -> std::convertible_to<bool>;
       { T::kHasConnections } -> std::convertible_to<bool>;
+      { T::kHasGroups } -> std::convertible_to<bool>;
       { t.me() } -> std::same_as<WorkerId>;
       t.host();
       { t.now() } -> std::same_as<Instant>;

@@ -85,14 +85,20 @@ sim::Setup exact_tpcc(uint64_t requests) {
   sim::Setup setup = ideal(14, "tpcc", 0.8, requests);
   constexpr uint32_t kOf25[] = {11, 1, 11, 1, 1};
   const std::vector<RequestType> types = types_of(setup.workload);
+  std::vector<std::string> names;
+  std::vector<RecordedRequest> recorded;
   double at_ns = 0;
   for (uint32_t type = 0; type < types.size(); ++type) {
+    names.push_back(types[type].name);
     for (uint32_t i = 0; i < kOf25[type]; ++i) {
-      setup.workload.recording.push_back(
-          {Nanos(static_cast<int64_t>(at_ns)), types[type].service.mean, type});
+      recorded.push_back({.at = Nanos(static_cast<int64_t>(at_ns)),
+                          .service = types[type].service.mean,
+                          .type = type});
       at_ns += 1e9 / setup.workload.rate;
     }
   }
+  setup.workload.trace = RequestTrace::of(recorded, names).value();
+  setup.workload.rate = setup.workload.trace->rate_rps();
   return setup;
 }
 

@@ -37,7 +37,7 @@ struct SimContext {
         watch(watcher),
         trace(watch.trace),
         policy(config),
-        warm_at(end_of_warmup(setup)),
+        warm_at(watcher.enough ? Instant() : end_of_warmup(setup)),
         server(setup, warm_at),
         idle(setup.workers),
         nic(costs.nic, setup.workers, setup.seed ^ kNicStream),
@@ -45,7 +45,7 @@ struct SimContext {
         sources(setup.workers, managers(policy, setup.workers), Server::kElastic, helps(),
                 any(costs.stalls)),
         events(sources.count()),
-        departures(setup, watch, server, pool, arrivals, warm_at),
+        departures(setup, watch, server, pool, arrivals, requests, warm_at),
         timer_core(costs.preemption.scan, setup.workers, setup.seed ^ kEngineStream),
         pending_managers(managers(policy, setup.workers)) {
     for (const RequestType& type : types_of(setup.workload)) {
@@ -57,10 +57,20 @@ struct SimContext {
   SimContext& operator=(const SimContext&) = delete;
 
   Instant now() const { return host.now(); }
-  bool all_arrived() const { return arrivals.arrived == setup.requests; }
+  bool all_arrived() const { return arrivals.arrived == requests; }
+  // No request comes any more.
+  void stop_arrivals() {
+    requests = arrivals.arrived;
+    events.cancel(sources.arrivals());
+  }
   bool polled() const { return costs.nic.delivery == Delivery::kPolled; }
   // Do idle workers take from the rings of others?
   bool helps() const { return polled() && costs.nic.help_after > Nanos() && !kOwnArrivals<P>; }
+  // Does an idle worker see things when it comes round to them only?
+  bool goes_round() const {
+    const Nanos round = costs.worker.idle_round + costs.worker.idle_round_each;
+    return polled() && !Server::kElastic && round > Nanos();
+  }
   ManagerId group_of(uint32_t worker) const {
     return manager_of(policy, WorkerId{worker}, setup.workers);
   }
@@ -70,6 +80,7 @@ struct SimContext {
   const Watch watch;
   Trace* const trace;
   const P policy;
+  uint64_t requests = setup.requests;  // that come; fewer once Watch::enough has had enough
   const Instant warm_at;
   [[no_unique_address]] Server server;
   BitRing idle;  // workers without a request

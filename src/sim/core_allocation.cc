@@ -20,6 +20,7 @@ CoreAllocation::CoreAllocation(const Setup& setup, Instant warm_at, const Client
   rule_ = std::move(*rule);
   host_.pool = &pool;
   host_.granted = setup.workers;
+  host_.update = setup.costs.cores.credit_update;
 }
 
 uint32_t CoreAllocation::redirect(uint32_t w) const {
@@ -35,6 +36,7 @@ uint32_t CoreAllocation::redirect(uint32_t w) const {
 }
 
 void CoreAllocation::account(Instant now) {
+  host_.now = now;
   const int64_t passed = (now - accounted_).count();
   served_ += Nanos(passed * serving_);
   const Instant from = std::max(accounted_, warm_at_);
@@ -68,6 +70,7 @@ void CoreAllocation::polls(uint32_t w, Instant now) {
 
 bool CoreAllocation::parks_now(uint32_t w, Instant now) {
   if (host_.granted <= guaranteed_) return false;
+  host_.now = now;
   return rule_->idle(w, now - cores_[w].idle_since, host_) == overload::IdleAction::kPark;
 }
 

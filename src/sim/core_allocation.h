@@ -27,10 +27,20 @@ struct IdleCores final : overload::CoreHost {
   int64_t cores() override { return granted; }
   bool claim_parking() override { return !std::exchange(parking, true); }
   void release_parking() override { parking = false; }
-  void withhold(int64_t n) override { pool->withhold(n); }
-  void give_back(int64_t n) override { pool->give_back(n); }
+  void withhold(int64_t n) override {
+    pool->withhold(n);
+    if (is_overwritten()) pool->overwrite(n);
+  }
+  void give_back(int64_t n) override {
+    pool->give_back(n);
+    if (is_overwritten()) pool->overwrite(-n);
+  }
+  // Does an update of the credits that has begun write them later?
+  bool is_overwritten() const { return now - pool->updated_at() < update; }
 
   overload::CreditPool<overload::PlainCell>* pool = nullptr;
+  Instant now;
+  Nanos update;  // Costs::Cores::credit_update
   int64_t granted = 0;
   bool parking = false;
 };

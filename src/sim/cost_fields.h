@@ -34,20 +34,54 @@ inline constexpr std::array<Word<Steering>, 4> kSteeringWords{
      {"flow-director", Steering::kFlowDirector}}};
 inline constexpr std::array<Word<LatencyFrom>, 2> kLatencyFromWords{
     {{"client", LatencyFrom::kClient}, {"reception", LatencyFrom::kReception}}};
-inline constexpr std::array<Word<Clock>, 2> kClockWords{
-    {{"timer-core", Clock::kTimerCore}, {"self", Clock::kSelf}}};
+inline constexpr std::array<Word<Clock>, 3> kClockWords{{{"timer-core", Clock::kTimerCore},
+                                                         {"self", Clock::kSelf},
+                                                         {"dispatcher", Clock::kDispatcher}}};
+inline constexpr std::array<Word<Cuts>, 2> kCutsWords{
+    {{"if-gained", Cuts::kIfGained}, {"all", Cuts::kAll}}};
+
+inline constexpr std::array<Word<WorkerClock>, 2> kWorkerClockWords{
+    {{"exact", WorkerClock::kExact}, {"readings", WorkerClock::kReadings}}};
+inline constexpr std::array<Word<DispatchBy>, 2> kDispatchByWords{
+    {{"core", DispatchBy::kCore}, {"workers", DispatchBy::kWorkers}}};
+inline constexpr std::array<Word<IdleOrder>, 2> kIdleOrderWords{
+    {{"by-turns", IdleOrder::kByTurns}, {"lowest-first", IdleOrder::kLowestFirst}}};
 
 inline constexpr std::array<Word<StallLengths>, 2> kStallLengthsWords{
     {{"constant", StallLengths::kConstant}, {"exponential", StallLengths::kExponential}}};
 inline constexpr std::array<Word<StallsHit>, 2> kStallsHitWords{
     {{"core", StallsHit::kCore}, {"machine", StallsHit::kMachine}}};
 
-// Calls visitor.section(name) and, for each of its fields, one of
-//   text(key, string)  word(key, enum, words)  count(key, uint32, range)
-//   cost(key, Nanos, most)  price(key, Price)
-// `C` is Costs or const Costs.
+template <class Worker, class Visitor>
+void visit_worker_fields(Worker& worker, Visitor& visitor) {
+  visitor.section("worker");
+  visitor.price("poll", worker.poll);
+  visitor.price("receive", worker.receive);
+  visitor.price("send", worker.send);
+  visitor.cost("after_send", worker.after_send, kMostCost);
+  visitor.word("clock", worker.clock, kWorkerClockWords);
+  visitor.cost("read_clock", worker.read_clock, kMostCost);
+  visitor.cost("admit", worker.admit, kMostCost);
+  visitor.price("put", worker.put);
+  visitor.price("take", worker.take);
+  visitor.price("ordered_put", worker.ordered_put);
+  visitor.price("ordered_take", worker.ordered_take);
+  visitor.cost("ordered_alone", worker.ordered_alone, kMostCost);
+  visitor.cost("look", worker.look, kMostCost);
+  visitor.price("steal", worker.steal);
+  visitor.cost("steal_each", worker.steal_each, kMostCost);
+  visitor.cost("cache_transfer", worker.cache_transfer, kMostCost);
+  visitor.cost("feedback", worker.feedback, kMostCost);
+  visitor.price("fresh_fiber", worker.fresh_fiber);
+  visitor.price("resume", worker.resume);
+  visitor.cost("notice", worker.notice, kMostCost);
+  visitor.cost("idle_round", worker.idle_round, kMostCost);
+  visitor.cost("idle_round_each", worker.idle_round_each, kMostCost);
+}
+
+// The way of a request to its worker.
 template <class C, class Visitor>
-void visit_cost_fields(C& c, Visitor& visitor) {
+void visit_arrival_fields(C& c, Visitor& visitor) {
   visitor.section("machine");
   visitor.text("name", c.name);
   visitor.text("source", c.source);
@@ -55,6 +89,8 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.cost("network_rtt", c.network_rtt, kMostCost);
   visitor.cost("network_rtt_p99", c.network_rtt_p99, kMostCost);
   visitor.cost("dispatcher", c.dispatcher, kMostCost);
+  visitor.word("dispatch_by", c.dispatch_by, kDispatchByWords);
+  visitor.word("idle_order", c.idle_order, kIdleOrderWords);
   visitor.count("queue_capacity", c.queue_capacity, CountRange{1, 1u << 30});
 
   visitor.section("nic");
@@ -65,30 +101,33 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.cost("poll_every", c.nic.poll_every, kMostCost);
   visitor.count("poll_picks", c.nic.poll_picks, CountRange{1, 1u << 20});
   visitor.cost("help_after", c.nic.help_after, kMostCost);
+  visitor.cost("help_looks", c.nic.help_looks, kMostCost);
   visitor.count("indirection_entries", c.nic.indirection_entries, CountRange{1, 65536});
   visitor.cost("pcie", c.nic.pcie, kMostCost);
   visitor.cost("rule_update", c.nic.rule_update, kMostCost);
 
-  visitor.section("worker");
-  visitor.price("poll", c.worker.poll);
-  visitor.price("receive", c.worker.receive);
-  visitor.price("send", c.worker.send);
-  visitor.price("put", c.worker.put);
-  visitor.price("take", c.worker.take);
-  visitor.cost("look", c.worker.look, kMostCost);
-  visitor.price("steal", c.worker.steal);
-  visitor.cost("steal_each", c.worker.steal_each, kMostCost);
-  visitor.cost("cache_transfer", c.worker.cache_transfer, kMostCost);
-  visitor.cost("feedback", c.worker.feedback, kMostCost);
-  visitor.price("fresh_fiber", c.worker.fresh_fiber);
-  visitor.price("resume", c.worker.resume);
-  visitor.cost("notice", c.worker.notice, kMostCost);
+  visitor.section("dispatcher");
+  visitor.cost("completion", c.dispatching.completion, kMostCost);
+  visitor.cost("put_back", c.dispatching.put_back, kMostCost);
+  visitor.count("ring_capacity", c.dispatching.ring_capacity, CountRange{0, 1u << 20});
+}
+
+// Calls visitor.section(name) and, for each of its fields, one of
+//   text(key, string)  word(key, enum, words)  count(key, uint32, range)
+//   cost(key, Nanos, most)  price(key, Price)
+// `C` is Costs or const Costs.
+template <class C, class Visitor>
+void visit_cost_fields(C& c, Visitor& visitor) {
+  visit_arrival_fields(c, visitor);
+
+  visit_worker_fields(c.worker, visitor);
 
   visitor.section("cores");
   visitor.cost("park", c.cores.park, kMostCost);
   visitor.cost("wake", c.cores.wake, kMostCost);
   visitor.cost("refuse", c.cores.refuse, kMostCost);
   visitor.cost("credit_message", c.cores.credit_message, kMostCost);
+  visitor.cost("credit_update", c.cores.credit_update, kMostCost);
 
   visitor.section("manager");
   visitor.cost("step", c.manager.step, kMostCost);
@@ -108,8 +147,11 @@ void visit_cost_fields(C& c, Visitor& visitor) {
 
   visitor.section("preemption");
   visitor.word("clock", c.preemption.clock, kClockWords);
+  visitor.word("cuts", c.preemption.cuts, kCutsWords);
   visitor.cost("scan", c.preemption.scan, kMostScan);
   visitor.price("arm", c.preemption.arm);
+  visitor.cost("checkpoints", c.preemption.checkpoints, kMostCost);
+  visitor.cost("check", c.preemption.check, kMostCost);
   visitor.price("overshoot", c.preemption.overshoot);
   visitor.price("send", c.preemption.send);
   visitor.price("propagation", c.preemption.propagation);

@@ -172,9 +172,10 @@ std::string text_of(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c >= 0 && (c < ' ' || c == 127)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 127) {
       char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", unsigned{byte});
       out += escaped;
     } else {
       out += c;

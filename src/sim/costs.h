@@ -42,8 +42,33 @@ enum class LatencyFrom : uint8_t {
 
 // The core that looks at the end of a slice.
 enum class Clock : uint8_t {
-  kTimerCore,  // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
-  kSelf,       // each worker has a timer of its own and preempts itself (SBB 4.3)
+  kTimerCore,   // one core scans the deadlines of all workers and notifies (Synergy 5.1.3.2)
+  kSelf,        // each worker has a timer of its own and preempts itself (SBB 4.3)
+  kDispatcher,  // the dispatcher, between its other work (Shinjuku, NSDI 2019, section 3.2)
+};
+
+// The slices that end with a cut.
+enum class Cuts : uint8_t {
+  kIfGained,  // those at whose end another request gains, as the policy says
+  kAll,       // every one: nobody looks whether a request waits (Shinjuku, Concord, SBB 4.3)
+};
+
+// From when a worker counts waits, slices and the service of a request.
+enum class WorkerClock : uint8_t {
+  kExact,     // from the moment at which the request runs
+  kReadings,  // from its last reading of the clock: after a poll, a reply, or the end of a slice
+};
+
+// Who runs the `dispatch` of a policy that has one.
+enum class DispatchBy : uint8_t {
+  kCore,     // a core of its own, which arrivals pass
+  kWorkers,  // the worker whose turn it is; it delays what that worker does next
+};
+
+// Which of several idle workers looks first when a queue that they share gets a request.
+enum class IdleOrder : uint8_t {
+  kByTurns,
+  kLowestFirst,  // the one with the lowest number
 };
 
 // How long a stall lasts.
@@ -72,6 +97,7 @@ struct Costs {
     // Idle workers take from the ring of one that has not polled for so long, unless requests are
     // for their own worker only; 0 = they leave them there (kPolled only; ZygOS).
     Nanos help_after;
+    Nanos help_looks;  // idle workers look for such rings at multiples of this; 0 = all the time
     uint32_t indirection_entries = 512;   // of the RSS table (XL710, E810)
     Nanos pcie;                           // from the wire to where software can see it, and back
     Nanos rule_update;                    // until a flow-director rule is in force (SBB 4.2: 10 us)
@@ -80,9 +106,18 @@ struct Costs {
   Nanos network_rtt;      // client to NIC and back; part of every latency
   // Clients with sessions (sim/clients.h) know the 99th percentile as well; 0 = it is the same.
   Nanos network_rtt_p99;
-  // Per request, in a serial dispatcher before the workers, or in the manager of a group of them;
-  // 0 = none.
+  // Per request that arrives, in a serial dispatcher before the workers, or in the manager of a
+  // group of them; 0 = none.
   Nanos dispatcher;
+  DispatchBy dispatch_by = DispatchBy::kCore;
+  IdleOrder idle_order = IdleOrder::kByTurns;
+  // Further work of that dispatcher, which no machine without one has. A worker that takes requests
+  // from a queue that all share gets its next one when the dispatcher is through with the last.
+  struct Dispatching {
+    Nanos completion;   // per request that a worker has done
+    Nanos put_back;     // per request that was cut, which it takes back and hands out again
+    uint32_t ring_capacity = 0;  // requests that wait for it; more are lost. 0 = any number
+  } dispatching;
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
 
   // On a worker.
@@ -90,7 +125,15 @@ struct Costs {
     Price poll;           // asking the ring, per burst
     Price receive;        // per request, before it runs for the first time
     Price send;           // per response
+    Nanos after_send;     // once it has left, before the worker goes on
+    WorkerClock clock = WorkerClock::kExact;
+    Nanos read_clock;     // part of the prices of looks at checkpoints and of slices' ends
+    Nanos admit;          // per request of a burst, beside its put; the poll lasts longer by it
     Price put, take;      // a policy queue
+    // The same of a queue in the order of its words, a heap under a lock: each keeps other workers
+    // from that queue for `ordered_alone`. 0 = such a queue is like any other.
+    Price ordered_put, ordered_take;
+    Nanos ordered_alone;
     Nanos look;           // reading a depth, a counter, or an empty queue
     Price steal;          // a successful steal, with its first job
     Nanos steal_each;     // every further job of the batch
@@ -99,6 +142,10 @@ struct Costs {
     Price fresh_fiber;    // going on with another fiber after a preemption
     Price resume;         // switching into a preempted request
     Nanos notice;         // until an idle worker sees that something arrived
+    // An idle worker looks round and round: at its ring, as the policy says, and at what every
+    // other worker does. A round takes the prices of those looks, idle_round, and idle_round_each
+    // for every worker. 0, 0 = idle workers see at once what they look for.
+    Nanos idle_round, idle_round_each;
   } worker;
 
   // Cores that park, and overload control (sim/elastic_server.h only).
@@ -107,6 +154,9 @@ struct Costs {
     Nanos wake;            // from the decision until a parked core looks for work
     Nanos refuse;          // dropping a request and saying so
     Nanos credit_message;  // one that only has credits or demand, sent or received
+    // From the moment at which an update of the credits has read them until it writes them: what
+    // idle cores withhold or return in between is lost. 0 = nothing is, as in a server of ours.
+    Nanos credit_update;
   } cores;
 
   // On a manager, which is a core of its own beside the workers (Altocumulus). Its looks and takes
@@ -136,15 +186,27 @@ struct Costs {
   // Time slices.
   struct Preemption {
     Clock clock = Clock::kTimerCore;
-    Nanos scan;         // timer core: looking at one worker's deadline
+    Cuts cuts = Cuts::kIfGained;
+    Nanos scan;         // timer core or dispatcher: looking at one worker's deadline
     Price arm;          // starting (and stopping) a slice, on the worker
-    Price overshoot;    // own timer: from the deadline to the interrupt
-    Price send;         // timer core: per notification, one at a time
+    // Own timer by checkpoints: how far apart those of the requests are, in work, and what a look
+    // at one costs that finds the slice not over (sched/look_stride.h says at which of them a
+    // worker looks). 0 = the timer is an interrupt.
+    Nanos checkpoints, check;
+    Price overshoot;    // own timer without checkpoints: from the deadline to the interrupt
+    Price send;         // timer core or dispatcher: per notification, one at a time
     Price propagation;  // from there to the worker
     Price receive;      // on the worker, until it acts
     Price done;         // on the worker, going back to its request (also when none would gain)
   } preemption;
 };
+
+// Is there a core before the workers that handles one request after the other?
+inline bool has_dispatcher(const Costs& costs) {
+  const Costs::Dispatching& more = costs.dispatching;
+  return costs.dispatcher > Nanos() || more.completion > Nanos() || more.put_back > Nanos() ||
+         more.ring_capacity > 0 || costs.preemption.clock == Clock::kDispatcher;
+}
 
 // Steps between two workers' tiles; 0 without a mesh.
 inline int64_t mesh_hops(const Costs::Noc& noc, uint32_t a, uint32_t b) {

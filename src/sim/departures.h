@@ -5,11 +5,12 @@
 // owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "sim/recorder.h"
+#include "sim/batch_recorder.h"
+#include "sim/hosted_server.h"
 #include "sim/request.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
@@ -21,6 +22,7 @@ namespace rubato::sim {
 struct ArrivalTotals {
   uint64_t arrived = 0;
   uint64_t measured = 0;  // after the warm-up
+  Nanos work;             // their service times, of all that have come
   Instant last;
 };
 
@@ -29,8 +31,8 @@ class Departures {
  public:
   // All references outlive this.
   Departures(const Setup& setup, const Watch& watch, Server& server, RequestPool& pool,
-             const ArrivalTotals& arrivals, Instant warm_at)
-      : requests_(setup.requests),
+             const ArrivalTotals& arrivals, const uint64_t& requests, Instant warm_at)
+      : requests_(requests),
         reject_(setup.costs.cores.refuse),
         way_back_(setup.costs.nic.pcie + setup.costs.network_rtt / 2),
         warm_at_(warm_at),
@@ -38,7 +40,7 @@ class Departures {
         server_(server),
         pool_(pool),
         arrivals_(arrivals),
-        recorder_(types_of(setup.workload).size()) {}
+        recorder_(types_of(setup.workload).size(), first_cell(setup, watch)) {}
 
   // The request is done, and its reply leaves the worker at `sent`.
   void complete(const SimRequest& request, Instant now, Instant sent) {
@@ -50,30 +52,49 @@ class Departures {
       replied = server_.answer(request.session, true, now, sent);
       server_.update_credits(now);
     }
+    if (watch_.client != nullptr) [[unlikely]] {
+      watch_.client->answered(request.id, Fate::kServed, replied);
+    }
     if (!request.measured) return;
-    recorder_.done(request, replied - request.sent);
+    recorder_.now().done(request, replied - request.sent);
     if (watch_.done) [[unlikely]]
       watch_.done({request.id, replied - request.sent, moved});
   }
 
   void refuse(SimRequest& request, Instant now) {
-    if (request.measured) recorder_.refused(request.true_type);
+    if (request.measured) recorder_.now().refused(request.true_type);
     if constexpr (Server::kElastic) server_.answer(request.session, false, now, now + reject_);
+    if (watch_.client != nullptr) [[unlikely]] {
+      watch_.client->answered(request.id, Fate::kRefused, now + reject_ + way_back_);
+    }
     pool_.give_back(&request);
   }
 
   // No client is told.
   void lose(SimRequest& request) {
-    if (request.measured) recorder_.lost(request.true_type);
+    if (request.measured) recorder_.now().lost(request.true_type);
+    if (watch_.client != nullptr) [[unlikely]] {
+      watch_.client->answered(request.id, Fate::kLost, Instant::never());
+    }
     pool_.give_back(&request);
   }
 
   uint64_t done_in_time() const { return done_in_time_; }  // completions while requests arrived
   uint64_t moved() const { return moved_; }  // served by another group than they came to
-  std::vector<TypeOutcome> take_outcomes() { return recorder_.take(); }
+  BatchRecorder& batches() { return recorder_; }
 
  private:
-  uint64_t requests_;
+  // A run of known length gets its batches at once; one that goes on as long as it is asked to
+  // begins with cells that its workers fill several times.
+  static uint64_t first_cell(const Setup& setup, const Watch& watch) {
+    constexpr uint64_t kLeast = 256;
+    constexpr uint64_t kCells = 36 * kCellsPerBatch;  // fewer than are joined
+    if (watch.enough) return std::max<uint64_t>(kLeast, 2 * uint64_t{setup.workers});
+    const double measured = static_cast<double>(setup.requests) * (1 - setup.warmup);
+    return static_cast<uint64_t>(measured / kCells) + 1;
+  }
+
+  const uint64_t& requests_;
   Nanos reject_;
   Nanos way_back_;
   Instant warm_at_;
@@ -81,7 +102,7 @@ class Departures {
   Server& server_;
   RequestPool& pool_;
   const ArrivalTotals& arrivals_;
-  Recorder recorder_;
+  BatchRecorder recorder_;
   uint64_t done_in_time_ = 0;
   uint64_t moved_ = 0;
 };

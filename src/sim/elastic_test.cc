@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "overload/credit_pool.h"
+#include "sim/core_allocation.h"
 #include "sim/cost_file.h"
 #include "sim/simulation.h"
 #include "sim/testing/digest.h"
@@ -93,6 +95,27 @@ TEST(Elastic, an_interrupt_that_comes_too_late_and_costs_nothing_changes_nothing
   EXPECT_EQ(late.measured, never.measured);
   EXPECT_EQ(late.types[0].latency.mean(), never.types[0].latency.mean());
   EXPECT_EQ(late.types[0].latency.percentile(99), never.types[0].latency.percentile(99));
+}
+
+// An update that has read the total overwrites what a core withholds before it writes; what that
+// core returns later is then too much (CoreSync's published code).
+TEST(Elastic, an_update_of_the_credits_overwrites_what_cores_withhold_meanwhile) {
+  overload::CreditPool<overload::PlainCell> pool({}, 10);
+  for (int i = 0; i < 100; ++i) pool.note_opened();
+  for (int64_t us = 10; us < 100'000; us += 10) pool.update(Instant() + Nanos::micros(us), Nanos());
+  IdleCores cores;
+  cores.pool = &pool;
+  cores.update = Nanos(200);
+  const int64_t grown = pool.total();
+  ASSERT_GT(grown, 500);
+  cores.now = pool.updated_at() + Nanos(199);
+  cores.withhold(100);
+  EXPECT_EQ(pool.total(), grown);
+  cores.now = pool.updated_at() + Nanos(200);
+  cores.give_back(100);
+  EXPECT_EQ(pool.total(), grown + 100);
+  cores.withhold(100);
+  EXPECT_EQ(pool.total(), grown);
 }
 
 TEST(Elastic, the_same_seed_gives_the_same_run) {

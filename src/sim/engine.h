@@ -27,6 +27,7 @@
 #include "sim/client_arrivals.h"
 #include "sim/context.h"
 #include "sim/elastic_cores.h"
+#include "sim/hosted_server.h"
 #include "sim/manager_schedule.h"
 #include "sim/open_arrivals.h"
 #include "sim/setup.h"
@@ -34,6 +35,7 @@
 #include "sim/slow_path.h"
 #include "sim/stall_injector.h"
 #include "sim/stalls.h"
+#include "sim/start_up.h"
 #include "sim/static_server.h"
 #include "sim/worker_pool.h"
 #include "workload/source.h"
@@ -44,7 +46,8 @@ template <Policy P, class Server = StaticServer>
 class Engine {
  public:
   Engine(const Setup& setup, const typename P::Config& config, const Watch& watch)
-      : context_(setup, config, watch),
+      : config_(config),
+        context_(setup, config, watch),
         workers_(context_),
         load_(context_, workers_),
         slow_path_(context_, workers_),
@@ -53,9 +56,7 @@ class Engine {
 
   Outcome run() {
     const auto begun = std::chrono::steady_clock::now();
-    load_.start();
-    slow_path_.start();
-    stalls_.start();
+    start();
     uint64_t events = 0;
     bool stopped = false;
     for (Event event = context_.events.first(); event.at != Instant::never() && !stopped;
@@ -70,6 +71,25 @@ class Engine {
     outcome.events = events;
     outcome.wall_s = wall.count();
     return outcome;
+  }
+
+  // ---- Of a hosted server (sim/hosted_server.h), in place of run() ----------------------------
+
+  void start() {
+    load_.start();
+    slow_path_.start();
+    stalls_.start();
+  }
+  void send(const SentRequest& request) { load_.arrivals.send(request); }
+  Event first() const { return context_.events.first(); }
+  void step() { process(context_.events.first()); }
+  ServerTotals totals() const {
+    ServerTotals totals{{}, context_.arrivals.arrived, context_.pool.in_use()};
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      const typename SimWorker<P, Server>::Times times = workers_[w].times(context_.now());
+      totals.busy += times.useful + times.overhead;
+    }
+    return totals;
   }
 
  private:
@@ -107,7 +127,7 @@ class Engine {
     if constexpr (kDispatches<P> || kManages<P>) {
       do {
         workers_.forget_refused_starts();
-        if constexpr (kDispatches<P>) slow_path_.dispatch();
+        if constexpr (kDispatches<P>) slow_path_.dispatch(event.source);
         if constexpr (kManages<P>) managers_.run_pending();
       } while (workers_.refused_a_start());
     }
@@ -117,7 +137,10 @@ class Engine {
 
   void process_other(uint32_t source, Instant before) {
     const EventSources& sources = context_.sources;
-    if (source == sources.arrivals()) return load_.arrivals.on_event();
+    if (source == sources.arrivals()) {
+      load_.arrivals.on_event();
+      return note_arrival();
+    }
     if (source == sources.adapt()) return slow_path_.on_event();
     if (context_.helps() && source == sources.helps()) return workers_.help();
     if (sources.is_manager(source)) return managers_.on_event(sources.manager_of(source));
@@ -125,6 +148,55 @@ class Engine {
       if (source == sources.cores()) return load_.cores.on_event();
     }
     stalls_.on_event(before);
+  }
+
+  // ---- Batches --------------------------------------------------------------------------------
+
+  void note_arrival() {
+    BatchRecorder& batches = context_.departures.batches();
+    if (context_.arrivals.measured >= batches.due()) [[unlikely]] {
+      const size_t complete = batches.end_cell(progress());
+      const bool due = complete == kMostBatches || complete == kMostBatches * 3 / 4;
+      if (due && context_.watch.enough && context_.watch.enough(so_far())) context_.stop_arrivals();
+    }
+    if (context_.all_arrived()) [[unlikely]] batches.end_arrivals(progress());
+  }
+
+  Progress progress() const {
+    Progress sums{context_.now(), context_.arrivals.arrived, context_.departures.done_in_time(),
+                  context_.pool.in_use(), context_.arrivals.work, {}, {}};
+    for (uint32_t w = 0; w < workers_.size(); ++w) {
+      const typename SimWorker<P, Server>::Times times = workers_[w].times(context_.now());
+      sums.useful += times.useful;
+      sums.overhead += times.overhead;
+    }
+    return sums;
+  }
+
+  Outcome so_far() {
+    Outcome outcome;
+    outcome.batches = context_.departures.batches().batches();
+    outcome.simulated = context_.now() - Instant();
+    collect_batches(outcome);
+    collect_times(outcome);
+    return outcome;
+  }
+
+  // Of requests that the policy's option `window` tells to learn from.
+  uint64_t learning() const {
+    if constexpr (requires { config_.window; }) return uint64_t{config_.window};
+    return 0;
+  }
+
+  void collect_batches(Outcome& outcome) const {
+    outcome.requests = context_.arrivals.arrived;
+    outcome.learning = learning();
+    if (context_.watch.enough) {
+      const double warmup = context_.setup.warmup * static_cast<double>(outcome.requests);
+      const auto least = std::max(static_cast<uint64_t>(warmup), outcome.learning);
+      outcome.first_batch = start_up(outcome.batches, least);
+    }
+    sum_batches(outcome);
   }
 
   bool report_progress() const {
@@ -137,12 +209,16 @@ class Engine {
 
   Outcome collect() {
     Outcome outcome;
-    outcome.types = context_.departures.take_outcomes();
-    outcome.requests = context_.arrivals.arrived;
-    outcome.measured = context_.arrivals.measured;
-    outcome.done_in_time = context_.departures.done_in_time();
-    outcome.measured_time =
-        std::max(context_.arrivals.last, context_.warm_at) - context_.warm_at;
+    if (!context_.all_arrived()) context_.departures.batches().end_arrivals(progress());
+    outcome.batches = context_.departures.batches().take();
+    outcome.complete = context_.all_arrived();
+    collect_batches(outcome);
+    if (!context_.watch.enough) {
+      outcome.measured = context_.arrivals.measured;
+      outcome.done_in_time = context_.departures.done_in_time();
+      outcome.measured_time =
+          std::max(context_.arrivals.last, context_.warm_at) - context_.warm_at;
+    }
     outcome.simulated = context_.now() - Instant();
     collect_times(outcome);
     collect_counters(outcome.counters);
@@ -218,6 +294,7 @@ class Engine {
     return out.take();
   }
 
+  const typename P::Config config_;
   SimContext<P, Server> context_;
   WorkerPool<P, Server> workers_;
   std::conditional_t<Server::kElastic, ElasticLoad, StaticLoad> load_;

@@ -9,6 +9,7 @@
 
 #include "policy/cfcfs.h"
 #include "policy/fcfs.h"
+#include "policy/jbsq.h"
 #include "policy/ps.h"
 #include "policy/srpt.h"
 #include "policy/steal.h"
@@ -41,6 +42,7 @@ TEST(Engine, each_price_delays_a_request_that_is_alone_by_what_it_says) {
       {"dispatcher", [](Costs& c) { c.dispatcher = Nanos(70); }, 70},
       {"receive", [](Costs& c) { c.worker.receive = price(50); }, 50},
       {"send", [](Costs& c) { c.worker.send = price(60); }, 60},
+      {"after the reply", [](Costs& c) { c.worker.after_send = Nanos(60); }, 0},
       {"take", [](Costs& c) { c.worker.take = price(30); }, 30},
       {"notice", [](Costs& c) { c.worker.notice = Nanos(40); }, 40},
       {"put, by the NIC", [](Costs& c) { c.worker.put = price(10); }, 0},
@@ -99,6 +101,74 @@ TEST(Engine, slices_of_a_request_that_is_alone_cost_by_who_looks_at_their_end) {
   // A late end lets the request run on: the ends come at 2.1 and 4.2 us of it.
   preemption.overshoot = price(100);
   EXPECT_EQ(latency_of_shot(run<Ps>(setup, slices), 0), kService + 15 + 2 * (10 + 1 + 20));
+}
+
+// Of the checkpoints every 0.5 us of work the worker looks at three of a slice, and at the one that
+// ends it; of the last, shorter slice at one.
+TEST(Engine, a_slice_ends_at_a_checkpoint_and_looks_at_others_take_time) {
+  sim::Setup setup = scripted(1, kAlone);
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.preemption.checkpoints = Nanos(500);
+  setup.costs.preemption.check = Nanos(10);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(2000)});
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService + (2 + 2 + 1) * 10);
+  EXPECT_EQ(outcome.counters.preemptions_avoided, 2u);
+}
+
+// The way to the request is part of its first slice, so that a second one ends before it is done.
+TEST(Engine, slices_may_count_from_the_last_reading_of_the_clock) {
+  sim::Setup setup = scripted(1, {{1000, 3900}});
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.worker.receive = price(300);
+  EXPECT_EQ(run<Ps>(setup, {.quantum = Nanos(2000)}).counters.preemptions_avoided, 1u);
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(2000)});
+  EXPECT_EQ(outcome.counters.preemptions_avoided, 2u);
+  EXPECT_EQ(latency_of_shot(outcome, 0), 300 + 3900);
+}
+
+// What a worker learns of a request holds the way there and the reply, as its clock does: 2 us of
+// the short one, so that the long one has 5 slices instead of 10.
+TEST(Engine, a_quantum_that_follows_services_follows_what_the_clock_says_of_them) {
+  sim::Setup setup = scripted(1, {{1000, 1000}, {10'000, 10'000}});
+  setup.long_over = Nanos(10'000);
+  setup.costs.preemption.clock = Clock::kSelf;
+  setup.costs.worker.receive = setup.costs.worker.send = price(500);
+  const Synergy::Config config{.quantum_factor = 1, .ema_shift = 0, .ema_clip = 0};
+  EXPECT_EQ(run<Synergy>(setup, config).counters.preemptions_avoided, 9u);
+  setup.costs.worker.clock = WorkerClock::kReadings;
+  EXPECT_EQ(run<Synergy>(setup, config).counters.preemptions_avoided, 4u);
+}
+
+TEST(Engine, an_idle_worker_sees_what_has_come_when_it_comes_round) {
+  sim::Setup setup = scripted(1, {{1000, kService}, {10'100, 1000}});
+  setup.costs.nic.delivery = Delivery::kPolled;
+  setup.costs.worker.idle_round = Nanos(300);
+  setup.costs.worker.idle_round_each = Nanos(100);
+  const Outcome outcome = run<Cfcfs>(setup);  // it goes round from 6000 on, every 400
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService);
+  EXPECT_EQ(latency_of_shot(outcome, 1), 300 + 1000);
+}
+
+// Both arrive together, and the second worker waits until the first has left the queue.
+TEST(Engine, an_ordered_queue_is_one_workers_at_a_time) {
+  sim::Setup setup = scripted(2, {{1000, kService}, {1000, kService}});
+  setup.costs.worker.take = price(7);
+  setup.costs.worker.ordered_take = price(30);
+  EXPECT_EQ(latency_of_shot(run<Srpt>(setup), 1), kService + 7);
+  setup.costs.worker.ordered_alone = Nanos(40);
+  const Outcome outcome = run<Srpt>(setup);
+  EXPECT_EQ(latency_of_shot(outcome, 0), kService + 30);
+  EXPECT_EQ(latency_of_shot(outcome, 1), kService + 40 + 30);
+}
+
+// A look at the central queue, two at the worker, and one at the central queue, now empty.
+TEST(Engine, what_a_worker_dispatches_comes_that_much_later) {
+  sim::Setup setup = scripted(1, kAlone);
+  setup.costs.worker.look = Nanos(5);
+  EXPECT_EQ(latency_of_shot(run<Jbsq>(setup), 0), kService);
+  setup.costs.dispatch_by = DispatchBy::kWorkers;
+  EXPECT_EQ(latency_of_shot(run<Jbsq>(setup), 0), kService + 4 * 5);
 }
 
 // A and B take turns of 4 us and what the notification takes.
@@ -258,6 +328,57 @@ TEST(Engine, the_dispatcher_handles_one_request_after_the_other) {
   EXPECT_EQ(latency_of_shot(outcome, 2), 1300 + 500 - 1020);
 }
 
+// The worker gets the second request when the dispatcher has handled the first one's completion;
+// one with a queue of its own has it already.
+TEST(Engine, a_worker_waits_for_the_dispatcher_between_requests_of_a_queue_that_all_share) {
+  sim::Setup setup = scripted(1, {{1000, 500}, {1010, 500}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.completion = Nanos(70);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 1600 + 70 + 500 - 1010);
+  EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 1), 1600 + 500 - 1010);
+}
+
+// It is busy with the completion of the first when the second comes.
+TEST(Engine, completions_delay_the_requests_that_come_meanwhile) {
+  sim::Setup setup = scripted(3, {{1000, 500}, {1610, 500}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.completion = Nanos(70);
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 1), 1670 + 100 + 500 - 1610);
+}
+
+TEST(Engine, a_dispatcher_with_a_bound_loses_what_finds_it_full) {
+  sim::Setup setup = scripted(8, {{1000, 10}, {1001, 10}, {1002, 10}, {1003, 10}, {1205, 10}});
+  setup.costs.dispatcher = Nanos(100);
+  setup.costs.dispatching.ring_capacity = 2;
+  const RequestCounts counts = counts_of(run<Cfcfs>(setup));
+  EXPECT_EQ(counts.done, 3u);  // the first two, and the last
+  EXPECT_EQ(counts.lost, 2u);
+}
+
+// At 1100 the dispatcher has ended the slice since 1000 (70), at 1170 it takes the request back
+// (30) and hands it out again.
+TEST(Engine, a_dispatcher_pays_for_its_interrupts_and_for_what_comes_back) {
+  sim::Setup setup = scripted(1, {{1000, 150}});
+  setup.costs.preemption.clock = Clock::kDispatcher;
+  setup.costs.preemption.cuts = Cuts::kAll;
+  setup.costs.preemption.send = price(70);
+  setup.costs.dispatching.put_back = Nanos(30);
+  const Outcome outcome = run<Ps>(setup, {.quantum = Nanos(100)});
+  EXPECT_EQ(outcome.counters.preemptions, 0u);  // the notification comes after the request is done
+  sim::Setup longer = scripted(1, {{1000, 300}});
+  longer.costs = setup.costs;
+  const Outcome cut = run<Ps>(longer, {.quantum = Nanos(100)});
+  EXPECT_EQ(cut.counters.preemptions, 1u);
+  EXPECT_EQ(latency_of_shot(cut, 0), 300 + 30);
+}
+
+TEST(Engine, slices_end_with_a_cut_if_a_request_gains_or_on_some_machines_all) {
+  sim::Setup setup = scripted(1, {{1000, 1000}});
+  EXPECT_EQ(run<Ps>(setup, {.quantum = Nanos(300)}).counters.preemptions, 0u);
+  setup.costs.preemption.cuts = Cuts::kAll;
+  EXPECT_EQ(run<Ps>(setup, {.quantum = Nanos(300)}).counters.preemptions, 3u);
+}
+
 std::vector<Shot> volley(size_t count) {
   std::vector<Shot> shots;
   for (size_t i = 0; i < count; ++i) shots.push_back({1000 + static_cast<int64_t>(i), 10'000});
@@ -308,8 +429,9 @@ TEST(Engine, idle_workers_help_one_that_has_not_polled_for_long) {
   // Nobody else may have it.
   EXPECT_EQ(latency_of_shot(run<Fcfs>(setup), 2), 501'000 + 1000 - 1020);
   // A worker that becomes idle later helps then.
-  setup.workload.recording[1].service = Nanos(200'000);
-  EXPECT_EQ(latency_of_shot(run<Cfcfs>(setup), 2), 201'010 + 1000 - 1020);
+  sim::Setup later = scripted(2, {{1000, 500'000}, {1010, 200'000}, {1020, 1000}});
+  later.costs = setup.costs;
+  EXPECT_EQ(latency_of_shot(run<Cfcfs>(later), 2), 201'010 + 1000 - 1020);
 }
 
 // The short one comes when all long ones have been taken from the ring.

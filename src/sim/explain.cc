@@ -62,8 +62,8 @@ void explain_classifier(const Misclassification& errors, Lines& lines) {
 
 void explain_workload(const WorkloadSpec& workload, Lines& lines) {
   lines.emplace_back("clients never wait, retry or give up (open loop)");
-  if (!workload.recording.empty()) {
-    lines.push_back("requests repeat a recording of " + std::to_string(workload.recording.size()));
+  if (workload.trace != nullptr) {
+    lines.push_back("requests repeat a recording of " + std::to_string(workload.trace->requests()));
   } else {
     lines.emplace_back(arrivals_line(workload.arrivals.shape));
     lines.emplace_back("service times are drawn independently of each other and of the arrivals");
@@ -124,9 +124,14 @@ void explain_nic(const Setup& setup, Lines& lines) {
   if (nic.pcie > Nanos()) {
     lines.push_back("between wire and software lie " + text(nic.pcie) + " on each way");
   }
-  if (setup.costs.dispatcher > Nanos()) {
+  if (has_dispatcher(setup.costs)) {
+    const Costs::Dispatching& more = setup.costs.dispatching;
     lines.push_back("a dispatcher in front of the workers takes " + text(setup.costs.dispatcher) +
-                    " per request, one at a time, and holds any number");
+                    " per request, " + text(more.completion) + " per completion and " +
+                    text(more.put_back) + " per request that comes back cut, one at a time, and " +
+                    (more.ring_capacity == 0
+                         ? "holds any number"
+                         : "loses what finds " + std::to_string(more.ring_capacity) + " waiting"));
   }
   lines.emplace_back(
       "a dispatcher that the policy has is one of its own, not one of the workers; "
@@ -208,19 +213,44 @@ void explain_prices(const Costs& costs, Lines& lines) {
   if (!free.empty()) lines.push_back("on a worker cost nothing: " + free);
 }
 
+void explain_idle(const Costs& costs, Lines& lines) {
+  const Costs::Worker& w = costs.worker;
+  if (w.idle_round + w.idle_round_each > Nanos()) {
+    lines.push_back("idle workers look round, once in " + text(w.idle_round) + " and " +
+                    text(w.idle_round_each) +
+                    " for every worker, with what the looks cost; the first to come round to a "
+                    "request takes it, after " +
+                    text(w.notice));
+  } else {
+    lines.push_back("idle workers notice work after " + text(w.notice) +
+                    "; of several that could take it the " +
+                    (costs.idle_order == IdleOrder::kByTurns ? "next by turns" : "lowest") +
+                    " does");
+  }
+  if (w.clock == WorkerClock::kReadings) {
+    lines.emplace_back(
+        "waits, slices and services count from the worker's last reading of its clock: after a "
+        "poll, a reply or the end of a slice");
+  }
+}
+
 void explain_workers(const Setup& setup, Lines& lines) {
   const Costs& costs = setup.costs;
   const bool stalls = costs.stalls.every > Nanos() && costs.stalls.length > Nanos();
   lines.push_back("workers have a core each, all alike, and nothing " +
                   std::string(stalls ? "but stalls takes it from them" : "else runs there") +
                   "; they poll and never sleep");
-  lines.push_back("idle workers notice work after " + text(costs.worker.notice) +
-                  "; of several that could take it the next by turns does");
+  explain_idle(costs, lines);
   lines.push_back("a policy's queue holds " + std::to_string(costs.queue_capacity) +
                   " requests; what comes when it is full is refused");
   explain_prices(costs, lines);
-  lines.push_back(
-      "prices do not grow with contention: no lock waits, no retry, no memory bandwidth");
+  const Nanos alone = costs.worker.ordered_alone;
+  lines.push_back("prices do not grow with contention: no " +
+                  (alone > Nanos() ? "lock waits but for a queue in the order of its words, which "
+                                     "each put and take keeps for " +
+                                         text(alone)
+                                   : std::string("lock waits")) +
+                  ", no retry, no memory bandwidth");
   lines.push_back(
       "a decision takes effect when it begins, and its price delays what the worker "
       "does next");
@@ -274,8 +304,12 @@ void explain_slices(const Setup& setup, Lines& lines) {
                     " on the worker; one that comes too late costs the next request " +
                     text(p.receive.typical + p.done.typical));
   } else {
-    lines.push_back("each worker's own timer ends its slices, " + text(p.overshoot) +
-                    " late; the interrupt costs " + text(p.receive) + ", and " + text(p.done) +
+    const std::string late =
+        p.checkpoints > Nanos() ? "at checkpoints, one every " + text(p.checkpoints) +
+                                      " of work, a look at which costs " + text(p.check)
+                                : text(p.overshoot) + " late";
+    lines.push_back("each worker's own timer ends its slices, " + late + "; the interrupt costs " +
+                    text(p.receive) + ", and " + text(p.done) +
                     " more when the request goes on at once");
   }
   lines.push_back("starting a slice costs " + text(p.arm));
@@ -304,6 +338,10 @@ void explain_elastic(const Setup& setup, Lines& lines) {
                     " of a worker's time, while others have waited for " +
                     text(elastic.credits.refuse_delay) + "; a message with credits only costs " +
                     text(costs.cores.credit_message));
+    if (costs.cores.credit_update > Nanos()) {
+      lines.push_back("credits that idle cores withhold or return within " +
+                      text(costs.cores.credit_update) + " of an update of the total are lost");
+    }
   }
   lines.push_back("cores are allocated by '" + elastic.cores + "'; to wake one takes " +
                   text(costs.cores.wake) + ", to park it " + text(costs.cores.park) +

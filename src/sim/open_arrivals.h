@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OpenArrivals<P, Server>: open-loop load on a static server: from the source of requests over the
-// wire, the NIC and the dispatcher to a worker. One owner.
+// OpenArrivals<P, Server>: the requests of a static server on their way over the wire, the NIC and
+// the dispatcher to a worker: those of an open-loop source, or those that a hosted server is sent
+// (sim/hosted_server.h). One owner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "policy/archetype.h"
 #include "sim/context.h"
+#include "sim/growing_ring.h"
+#include "sim/hosted_server.h"
 #include "sim/worker_pool.h"
 #include "workload/source.h"
 
@@ -20,41 +24,114 @@ class OpenArrivals {
   OpenArrivals(SimContext<P, Server>& context, WorkerPool<P, Server>& workers)
       : context_(context),
         workers_(workers),
-        source_(context.setup.workload, context.setup.seed) {}
+        source_(context.setup.workload, context.setup.seed),
+        has_dispatcher_(!kManages<P> && (kDispatches<P> || has_dispatcher(context.costs))) {}
 
-  void start() { schedule_next(); }
+  void start() {
+    if (hosted()) return;
+    draw();
+    schedule();
+  }
 
-  // The next request can be seen by software.
+  // A hosted server is sent a request.
+  void send(const SentRequest& request) {
+    underway_.push(request);
+    if (underway_.size() > 1) return;
+    draw();
+    schedule();
+  }
+
+  // The next request can be seen by software, or the dispatcher is through with one.
   void on_event() {
-    ArrivalTotals& arrivals = context_.arrivals;
-    SimRequest* const request = context_.pool.borrow();
-    request->arrive(coming_, arrivals.arrived, context_.now(), context_.warm_at);
-    arrivals.measured += request->measured ? 1 : 0;
-    arrivals.last = coming_.at;
-    ++arrivals.arrived;
-    schedule_next();
-    workers_[context_.nic.steer(request->flow, context_.now())].admit(*request);
+    if (has_dispatcher_) return on_dispatcher_event();
+    const SentRequest request = coming_;
+    draw_next();
+    schedule();
+    bring(arrived(request));
   }
 
  private:
-  // Each stage on the way keeps the order, so the next request is drawn only when this one is
-  // there.
-  void schedule_next() {
-    const uint32_t me = context_.sources.arrivals();
-    if (context_.all_arrived()) return context_.events.cancel(me);
-    const Costs& costs = context_.costs;
-    coming_ = source_.next();
-    Instant seen = coming_.at + costs.network_rtt / 2 + costs.nic.pcie;
-    if (!kManages<P> && (kDispatches<P> || costs.dispatcher > Nanos())) {
-      seen = context_.dispatcher.occupy(seen, costs.dispatcher);
+  // A request that the dispatcher has in hand, or that waits for it.
+  struct Waiting {
+    SentRequest request;
+    Instant done;
+  };
+
+  bool hosted() const { return context_.watch.client != nullptr; }
+
+  // Each stage on the way keeps the order, so the next request is drawn only when this one has
+  // reached the NIC.
+  void draw_next() {
+    if (hosted()) underway_.pop();
+    draw();
+  }
+
+  void draw() {
+    seen_ = Instant::never();
+    if (hosted()) {
+      if (underway_.empty()) return;
+      coming_ = underway_.front();
+    } else {
+      if (drawn_ == context_.requests) return;
+      coming_.offer = source_.next();
+      ++drawn_;
     }
-    context_.events.schedule(me, seen);
+    const Costs& costs = context_.costs;
+    seen_ = std::max(coming_.offer.at + costs.network_rtt / 2 + costs.nic.pcie, context_.now());
+  }
+
+  void schedule() {
+    const uint32_t me = context_.sources.arrivals();
+    const Instant done = waiting_.empty() ? Instant::never() : waiting_.front().done;
+    const Instant next = std::min(seen_, done);
+    next == Instant::never() ? context_.events.cancel(me) : context_.events.schedule(me, next);
+  }
+
+  void on_dispatcher_event() {
+    if (!waiting_.empty() && waiting_.front().done <= context_.now()) {
+      const SentRequest request = waiting_.front().request;
+      waiting_.pop();
+      schedule();
+      return bring(arrived(request));
+    }
+    const uint32_t capacity = context_.costs.dispatching.ring_capacity;
+    if (capacity > 0 && waiting_.size() >= capacity) {
+      context_.departures.lose(arrived(coming_));
+    } else {
+      waiting_.push({coming_, context_.dispatcher.occupy(context_.now(),
+                                                         context_.costs.dispatcher)});
+    }
+    draw_next();
+    schedule();
+  }
+
+  SimRequest& arrived(const SentRequest& sent) {
+    ArrivalTotals& arrivals = context_.arrivals;
+    SimRequest* const request = context_.pool.borrow();
+    const uint64_t number = hosted() ? sent.token : arrivals.arrived;
+    request->arrive(sent.offer, number, context_.now(), context_.warm_at);
+    request->priority = sent.priority;
+    request->deadline = sent.deadline;
+    if (!hosted()) arrivals.measured += request->measured ? 1 : 0;
+    arrivals.last = sent.offer.at;
+    arrivals.work += sent.offer.service;
+    ++arrivals.arrived;
+    return *request;
+  }
+
+  void bring(SimRequest& request) {
+    workers_[context_.nic.steer(request.flow, context_.now())].admit(request);
   }
 
   SimContext<P, Server>& context_;
   WorkerPool<P, Server>& workers_;
   RequestSource source_;
-  Offer coming_;  // the next arrival
+  const bool has_dispatcher_;
+  SentRequest coming_;                // the next one to reach the NIC
+  Instant seen_ = Instant::never();   // when it can be seen there
+  uint64_t drawn_ = 0;                // of the source, so far
+  GrowingRing<Waiting> waiting_;
+  GrowingRing<SentRequest> underway_;  // to a hosted server, `coming_` first
 };
 
 }  // namespace rubato::sim

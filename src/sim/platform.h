@@ -51,7 +51,8 @@ class SimPlatform : public sched::PlainPlatform {
   }
   // Requests that arrived meanwhile go first.
   bool put_back(QueueRef q, Request& request) {
-    if (context_.polled() && q == worker_.own_queue()) worker_.poll();
+    const bool has_polled = context_.costs.preemption.clock == Clock::kSelf;
+    if (context_.polled() && !has_polled && q == worker_.own_queue()) worker_.poll();
     return host().put(q, &request);
   }
   // A timer core does not look into rings.
@@ -62,10 +63,14 @@ class SimPlatform : public sched::PlainPlatform {
   // ---- The client -----------------------------------------------------------------------------
 
   sched::Replied<Request> reply(Request& request) {
+    const Nanos before = meter().spent();
     meter().spend(context_.costs.worker.send);
     context_.departures.complete(request, context_.now(), now());
     if constexpr (Server::kElastic) worker_.pay_for_messages();
-    return {};
+    meter().spend(context_.costs.worker.after_send);
+    worker_.read_clock();
+    if (!worker_.counts_readings()) return {};
+    return {.next = nullptr, .cost = meter().spent() - before, .lost = Nanos()};
   }
   Request* refuse(Request& request) {
     if (request.refusal != Refusal::kFull) meter().spend(context_.costs.cores.refuse);
@@ -79,6 +84,7 @@ class SimPlatform : public sched::PlainPlatform {
   void take_up(Request& request) {
     const Costs& costs = context_.costs;
     if constexpr (Server::kElastic) context_.server.cores().serves(me_.value, context_.now());
+    worker_.serve_from_last_reading();
     meter().spend(worker_.take_debt());
     if (!request.has_started) {
       meter().spend(costs.worker.receive);
@@ -86,6 +92,7 @@ class SimPlatform : public sched::PlainPlatform {
           context_.long_types[request.true_type]) {
         worker_.mark_long(request);
         meter().spend(costs.worker.feedback);
+        worker_.read_clock();  // long_begin does
       }
       return;
     }
@@ -99,14 +106,16 @@ class SimPlatform : public sched::PlainPlatform {
   void arm(const Request&, Nanos quantum) {
     if (quantum != Nanos::max()) meter().spend(context_.costs.preemption.arm);
   }
-  Instant begin(Request&) const { return now(); }
+  Instant begin(Request&) const {
+    return worker_.counts_readings() ? worker_.served_from() : now();
+  }
   int64_t suspended() const { return context_.suspended; }
 
   // ---- Counters -------------------------------------------------------------------------------
 
   void note_arrived(const Request& request) { host().totals().note_arrived(request); }
   void note_finished(const Request& request) {
-    host().totals().note_served(request, request.service);
+    host().totals().note_served(request, request.attained);
   }
 
  private:

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "sim/batch.h"
 #include "sim/request.h"
 #include "sim/simulation.h"
 
@@ -25,7 +27,26 @@ class Recorder {
   void refused(uint32_t type) { ++outcomes_[type].refused; }
   void lost(uint32_t type) { ++outcomes_[type].lost; }
 
-  std::vector<TypeOutcome> take() { return std::move(outcomes_); }
+  // Of all types.
+  LatencySum sum() const {
+    LatencySum sum;
+    for (const TypeOutcome& outcome : outcomes_) {
+      sum.count += outcome.latency.count();
+      sum.sum_ns += outcome.latency.sum_ns();
+    }
+    return sum;
+  }
+
+  // What was recorded since the last call.
+  std::vector<TypeBatch> take_batch() {
+    std::vector<TypeBatch> batch;
+    batch.reserve(outcomes_.size());
+    for (TypeOutcome& outcome : outcomes_) {
+      TypeOutcome of = std::exchange(outcome, TypeOutcome());
+      batch.push_back({std::move(of.latency), std::move(of.slowdown), of.refused, of.lost});
+    }
+    return batch;
+  }
 
  private:
   // Thousandths of slowdown per nanosecond of latency, for the service time last asked for: most

@@ -2,27 +2,14 @@
 #include "sim/report.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
 #include "base/check.h"
+#include "sim/student.h"
 
 namespace rubato::sim {
 namespace {
-
-// The 97.5 % quantile of Student's t distribution for 1, 2, ... degrees of freedom.
-constexpr std::array kStudent = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
-                                 2.2622,  2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199,
-                                 2.1098,  2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639,
-                                 2.0595,  2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
-
-double student(size_t degrees) {
-  if (degrees <= kStudent.size()) return kStudent[degrees - 1];
-  // The expansion of Cornish and Fisher around the normal quantile, exact to 1e-4 from here on.
-  const double n = static_cast<double>(degrees);
-  return 1.95996 + 2.3723 / n + 2.8225 / (n * n);
-}
 
 TypeReport type_report(const RequestType& type, const TypeOutcome& outcome) {
   TypeReport report;
@@ -34,6 +21,7 @@ TypeReport type_report(const RequestType& type, const TypeOutcome& outcome) {
   report.lost = outcome.lost;
   report.latency = summarize_latency(outcome.latency);
   report.slowdown = summarize_slowdown(outcome.slowdown);
+  report.histograms = {outcome.latency, outcome.slowdown};
   return report;
 }
 
@@ -83,6 +71,76 @@ void for_each_figure(Report& report, bool all, F&& f) {
   }
 }
 
+// Half-widths of the figures of latency and slowdown, of all types or one.
+void add_intervals(SimReport& report, const std::string& at, std::span<const Batch> batches,
+                   size_t type, const TypeOutcome& pooled) {
+  constexpr std::pair<const char*, double> kPercentiles[] = {
+      {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}};
+  const auto add = [&](Measure measure, const char* what, const Histogram& histogram, double unit) {
+    if (histogram.empty()) return;
+    const auto put = [&](const char* name, double figure, const Interval& interval) {
+      report.confidence.push_back({at + what + name, interval.half_width(figure) / unit});
+    };
+    put("mean", histogram.mean_ns(), mean_interval(batches, type, measure));
+    for (const auto& [name, percent] : kPercentiles) {
+      const auto figure = static_cast<double>(histogram.percentile(percent).count());
+      put(name, figure, percentile_interval(batches, type, measure, histogram, percent));
+    }
+  };
+  add(Measure::kLatency, "/latency_us/", pooled.latency, 1e3);
+  add(Measure::kSlowdown, "/slowdown/", pooled.slowdown, kSlowdownUnit);
+}
+
+// Those of rates and shares.
+void add_interval_of(SimReport& report, const char* path, std::span<const Batch> batches,
+                     RatioPart (*part)(const Progress& begin, const Progress& end), double scale) {
+  std::vector<RatioPart> parts;
+  for (const Batch& batch : batches) parts.push_back(part(batch.begin, batch.end));
+  report.confidence.push_back({path, estimate_ratio(std::move(parts)).half_width * scale});
+}
+
+double nanos_between(const Progress& begin, const Progress& end) {
+  return static_cast<double>((end.at - begin.at).count());
+}
+
+void add_all_intervals(SimReport& report, const Outcome& outcome, const TypeOutcome& all) {
+  const auto batches = std::span<const Batch>(outcome.batches).subspan(outcome.first_batch);
+  const double per_worker = 1.0 / static_cast<double>(report.run.workers);
+  add_interval_of(report, "/achieved_rps", batches, [](const Progress& a, const Progress& b) {
+    return RatioPart{static_cast<double>(b.done - a.done), nanos_between(a, b)}; }, 1e9);
+  add_interval_of(report, "/utilization", batches, [](const Progress& a, const Progress& b) {
+    const Nanos busy = b.useful + b.overhead - a.useful - a.overhead;
+    return RatioPart{static_cast<double>(busy.count()), nanos_between(a, b)}; }, per_worker);
+  add_interval_of(report, "/simulation/useful_share", batches,
+                  [](const Progress& a, const Progress& b) {
+    return RatioPart{static_cast<double>((b.useful - a.useful).count()), nanos_between(a, b)}; },
+                  per_worker);
+  add_intervals(report, "", batches, kAllTypes, all);
+  for (size_t i = 0; i < outcome.types.size(); ++i) {
+    add_intervals(report, "/types/" + std::to_string(i), batches, i, outcome.types[i]);
+  }
+}
+
+// Does the rate of its requests stay the same?
+bool is_stationary(const WorkloadSpec& workload) {
+  const ArrivalShape shape = workload.arrivals.shape;
+  return workload.phases.empty() && workload.trace == nullptr && shape != ArrivalShape::kTrace &&
+         shape != ArrivalShape::kProfile;
+}
+
+Steadiness steadiness_of(const Setup& setup, const Outcome& outcome, double load) {
+  RunFacts facts;
+  facts.workers = setup.workers;
+  facts.load = is_stationary(setup.workload) && !setup.elastic ? load : 0;
+  facts.refuses_by_plan = setup.refusal_rule.has_value() || setup.elastic.has_value();
+  facts.learning = outcome.learning;
+  for (const double busy : outcome.worker_busy) {
+    facts.busiest_worker = std::max(facts.busiest_worker, busy);
+  }
+  return judge_steadiness(std::span<const Batch>(outcome.batches).subspan(outcome.first_batch),
+                          facts);
+}
+
 void add_counters(SchedulerCounters& sum, const SchedulerCounters& other) {
   sum.preemptions += other.preemptions;
   sum.preemptions_avoided += other.preemptions_avoided;
@@ -124,6 +182,7 @@ void add_counts(SimReport& sum, const SimReport& other) {
     run.valid = false;
     run.invalid_reason = other.run.invalid_reason;
   }
+  if (other.steadiness.verdict > sum.steadiness.verdict) sum.steadiness = other.steadiness;
   for (size_t i = 0; i < run.types.size(); ++i) {
     TypeReport& type = run.types[i];
     const TypeReport& more = other.run.types[i];
@@ -131,6 +190,8 @@ void add_counts(SimReport& sum, const SimReport& other) {
     type.refused += more.refused;
     type.lost += more.lost;
     type.latency.max_us = std::max(type.latency.max_us, more.latency.max_us);
+    type.histograms.latency.merge(more.histograms.latency);
+    type.histograms.slowdown.merge(more.histograms.slowdown);
   }
 }
 
@@ -153,26 +214,38 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   run.offered_rps = mean_rate(setup.workload);
   run.load = run.offered_rps * mean_service_ns(setup.workload) / 1e9 / setup.workers;
   run.requests = outcome.measured;
-  Histogram latency, slowdown;
+  TypeOutcome all;
   const std::vector<RequestType>& types = types_of(setup.workload);
   RUBATO_CHECK(types.size() == outcome.types.size());
   for (size_t i = 0; i < types.size(); ++i) {
     run.types.push_back(type_report(types[i], outcome.types[i]));
     run.refused += outcome.types[i].refused;
     run.lost += outcome.types[i].lost;
-    latency.merge(outcome.types[i].latency);
-    slowdown.merge(outcome.types[i].slowdown);
+    all.latency.merge(outcome.types[i].latency);
+    all.slowdown.merge(outcome.types[i].slowdown);
   }
   const double measured_s = outcome.measured_time.seconds();
   run.achieved_rps = measured_s > 0 ? static_cast<double>(outcome.done_in_time) / measured_s : 0;
-  run.latency = summarize_latency(latency);
-  run.slowdown = summarize_slowdown(slowdown);
+  run.latency = summarize_latency(all.latency);
+  run.slowdown = summarize_slowdown(all.slowdown);
   run.counters = outcome.counters;
   run.utilization = outcome.busy_share;
   run.wall_s = outcome.wall_s;
   run.cost_model = setup.costs.name;
-  run.valid = !outcome.stopped && outcome.requests >= setup.requests;
-  if (!run.valid) run.invalid_reason = kStoppedEarly;
+  report.learning = outcome.learning;
+  if (!outcome.batches.empty()) {
+    const uint64_t first = outcome.batches[outcome.first_batch].begin.arrived;
+    report.start_up = first > 0 ? first - 1 : 0;  // a batch begins with the request itself
+    add_all_intervals(report, outcome, all);
+    report.steadiness = steadiness_of(setup, outcome, *run.load);
+  }
+  if (outcome.stopped || !outcome.complete) {
+    run.valid = false;
+    run.invalid_reason = kStoppedEarly;
+  } else if (report.steadiness.verdict == RunState::kOverloaded) {
+    run.valid = false;
+    run.invalid_reason = kOverloaded;
+  }
   return report;
 }
 
@@ -186,6 +259,7 @@ SimReport average(std::span<const SimReport> runs) {
       samples[path].push_back(figure);
     });
   }
+  result.confidence.clear();
   for (const SimReport& run : runs.subspan(1)) add_counts(result, run);
   for_each_figure(result, true, [&](const std::string& path, double& figure) {
     const auto found = samples.find(path);

@@ -18,6 +18,7 @@
 #include "sim/outcomes.h"
 #include "sim/setup.h"
 #include "sim/simulation.h"
+#include "sim/steady_state.h"
 
 namespace rubato::sim {
 
@@ -25,7 +26,13 @@ namespace rubato::sim {
 // "/latency_us/p99", "/types/0/slowdown/p999".
 struct Confidence {
   std::string path;
-  double half_width = 0;
+  double half_width = 0;  // infinite if the run says nothing of it
+};
+
+// How well a figure was to be known, and is: half of its interval over the figure.
+struct ReachedPrecision {
+  std::string metric;
+  double wanted = 0, reached = 0;
 };
 
 struct SimReport {
@@ -38,15 +45,23 @@ struct SimReport {
   std::vector<double> worker_utilization;  // of each worker
   std::vector<std::string> plan;  // the policy's words on its last plan; of several: the first's
   uint32_t seeds = 1;       // runs that this is the average of
-  std::vector<Confidence> confidence;  // empty for one seed
+  // Of one seed from its batches, of several from their differences.
+  std::vector<Confidence> confidence;
+  Steadiness steadiness;   // the worst of all seeds
+  uint64_t start_up = 0;   // requests at the begin that the figures leave out; the first seed's
+  uint64_t learning = 0;   // that the policy learns from before it has a plan
+  std::vector<ReachedPrecision> until;  // if the run went on until it knew that
+  bool bounded = false;    // it ended for the most requests that it may have
   std::optional<MoveOutcomes> moves;   // if they were asked for
   std::optional<ElasticOutcome> elastic;  // if the setup has that
 };
 
 inline constexpr const char* kStoppedEarly = "stopped early";
+inline constexpr const char* kOverloaded = "overloaded";
 
 // Leaves policy, workload, arrivals, machine, version and settings to the caller. A run that ended
-// before Setup::requests is not valid.
+// early is not valid, nor is one in which requests come faster than they are served. Without
+// batches there are no intervals, and the run counts as steady.
 SimReport make_report(const Setup& setup, const Outcome& outcome);
 
 // One report for runs that differ in their seed only. Shares, rates, latencies and slowdowns are

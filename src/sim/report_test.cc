@@ -39,6 +39,7 @@ Outcome outcome_with(int64_t short_us) {
   outcome.counters.preemptions = 9;
   outcome.counters.wait_queue_max = static_cast<uint64_t>(short_us);
   outcome.requests = 1000;
+  outcome.complete = true;
   outcome.measured = 112;
   outcome.done_in_time = 98;
   outcome.measured_time = Nanos::millis(1);
@@ -83,7 +84,7 @@ TEST(SimReport, says_what_the_run_did) {
 
 TEST(SimReport, a_run_that_ended_early_is_not_valid) {
   Outcome outcome = outcome_with(2);
-  outcome.requests = 999;
+  outcome.complete = false;
   const SimReport report = make_report(two_types(), outcome);
   EXPECT_FALSE(report.run.valid);
   EXPECT_EQ(report.run.invalid_reason, kStoppedEarly);
@@ -136,7 +137,7 @@ TEST(Average, of_one_run_is_that_run) {
 
 TEST(Average, one_run_stopped_early_makes_it_invalid) {
   Outcome stopped = outcome_with(2);
-  stopped.requests = 10;
+  stopped.complete = false;
   const SimReport runs[] = {make_report(two_types(), outcome_with(2)),
                             make_report(two_types(), stopped)};
   EXPECT_FALSE(average(runs).run.valid);

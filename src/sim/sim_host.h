@@ -44,7 +44,13 @@ class SimHost {
         meter_(seed),
         queues_(policy, workers, costs.queue_capacity),
         network_(costs.noc, managers(policy, workers)),
-        hints_(workers) {}
+        hints_(workers) {
+    for (const QueueDeclaration& declaration : P::kQueues) {
+      const bool locks =
+          declaration.order == Order::kByWord && costs.worker.ordered_alone > Nanos();
+      alone_until_.emplace_back(locks ? queue_count_of(policy, declaration, workers) : 0);
+    }
+  }
 
   // ---- The contract's verbs -------------------------------------------------------------------
 
@@ -95,7 +101,7 @@ class SimHost {
   Job* take_tail(QueueRef q) { return take_from<&Queue::take_tail>(q); }
   bool put(QueueRef q, Job* job) {
     if (!manages()) {
-      meter_.spend(costs_.worker.put);
+      spend_on(q, costs_.worker.put, costs_.worker.ordered_put);
     } else if (P::kQueues[q.declaration].scope == Scope::kPerWorker) {
       meter_.spend(costs_.manager.put);
       meter_.spend(costs_.dispatcher);
@@ -222,13 +228,23 @@ class SimHost {
   void look(uint32_t times = 1) {
     if (!manages()) meter_.spend(costs_.worker.look * int64_t{times});
   }
+  // A queue in the order of its words is one worker's at a time.
+  void spend_on(QueueRef q, const Price& price, const Price& ordered) {
+    if (alone_until_[q.declaration].empty()) return meter_.spend(price);
+    // What one decision does with the queue keeps it for as long in all, from now on: the gaps
+    // between are others'.
+    Instant& alone_until = alone_until_[q.declaration][q.index];
+    meter_.spend(std::max(Nanos(), alone_until - now() - meter_.spent()));
+    meter_.spend(ordered);
+    alone_until = std::max(alone_until, now()) + costs_.worker.ordered_alone;
+  }
   template <auto kTake>
   Job* take_from(QueueRef q) {
     if (queues_.at(q).empty()) {
       look();
       return nullptr;
     }
-    if (!manages()) meter_.spend(costs_.worker.take);
+    if (!manages()) spend_on(q, costs_.worker.take, costs_.worker.ordered_take);
     return remove<kTake>(q);
   }
   template <auto kTake = &Queue::take>
@@ -262,6 +278,8 @@ class SimHost {
   Given last_given_;
   ManagerNetwork network_;
   std::vector<uint64_t> hints_;  // by worker
+  // By queue, of those where it matters: until when a worker keeps it from the others.
+  std::vector<std::vector<Instant>> alone_until_;
   TypeTotals totals_;
 };
 

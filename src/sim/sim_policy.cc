@@ -19,11 +19,42 @@ Result<Outcome> simulate_on(const Settings& settings, const Setup& setup, const 
 }
 
 template <Policy P>
+class HostedEngine final : public HostedServer {
+ public:
+  HostedEngine(const Setup& setup, const typename P::Config& config, ServerClient& client)
+      : engine_(setup, config, watch_of(client)) {
+    engine_.start();
+  }
+
+  void send(const SentRequest& request) override { engine_.send(request); }
+  Instant next() const override { return engine_.first().at; }
+  void step() override { engine_.step(); }
+  ServerTotals totals() const override { return engine_.totals(); }
+
+ private:
+  static Watch watch_of(ServerClient& client) {
+    Watch watch;
+    watch.client = &client;
+    return watch;
+  }
+
+  Engine<P, StaticServer> engine_;
+};
+
+template <Policy P>
+Result<std::unique_ptr<HostedServer>> host(const Settings& settings, const Setup& setup,
+                                           ServerClient& client) {
+  Result<typename P::Config> config = read_options<P>(settings);
+  if (!config) return Error{config.error()};
+  return std::unique_ptr<HostedServer>(new HostedEngine<P>(setup, *config, client));
+}
+
+template <Policy P>
 constexpr SimPolicy entry() {
   if constexpr (kGoesElastic<P>) {
-    return {P::kName, simulate_on<P, StaticServer>, simulate_on<P, ElasticServer>};
+    return {P::kName, simulate_on<P, StaticServer>, host<P>, simulate_on<P, ElasticServer>};
   }
-  return {P::kName, simulate_on<P, StaticServer>, nullptr};
+  return {P::kName, simulate_on<P, StaticServer>, host<P>, nullptr};
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "sim/hosted_server.h"
 #include "sim/simulation.h"
 
 namespace rubato::sim {
@@ -15,8 +17,12 @@ struct SimPolicy {
   using Simulate = Result<Outcome>(const Settings& settings, const Setup& setup,
                                    const Watch& watch);
 
+  using Host = Result<std::unique_ptr<HostedServer>>(const Settings& settings, const Setup& setup,
+                                                     ServerClient& client);
+
   const char* name;
   Simulate* simulate;
+  Host* host;
   Simulate* simulate_elastic;  // with sessions and allocated cores; null = it does not go with them
 };
 

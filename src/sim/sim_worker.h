@@ -17,6 +17,7 @@
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sched/core.h"
+#include "sched/look_stride.h"
 #include "sim/context.h"
 #include "sim/core_allocation.h"
 #include "sim/platform.h"
@@ -53,6 +54,13 @@ class SimWorker {
     core_.admit(request);
   }
 
+  // The worker reads its clock, by which it counts what follows (WorkerClock::kReadings).
+  void read_clock() { read_ = now() + meter().spent(); }
+  Instant served_from() const { return served_from_; }
+  bool counts_readings() const { return costs().worker.clock == WorkerClock::kReadings; }
+  // The service of the request that it turns to counts from now on.
+  void serve_from_last_reading() { served_from_ = read_; }
+
   void poll() {
     take_from(ring());
     picks_since_poll_ = 0;
@@ -62,7 +70,10 @@ class SimWorker {
   // When an idle worker should take from its ring; never = it will come to it itself, or has.
   Instant needs_help() const {
     const bool waits = !context_.idle.has(id_) && !ring().empty();
-    return waits ? last_poll_ + costs().nic.help_after : Instant::never();
+    if (!waits) return Instant::never();
+    const int64_t due_ns = (last_poll_ + costs().nic.help_after).ns();
+    const int64_t looks_ns = costs().nic.help_looks.count();
+    return Instant(looks_ns == 0 ? due_ns : (due_ns + looks_ns - 1) / looks_ns * looks_ns);
   }
 
   // The queue that the worker polls into.
@@ -73,11 +84,23 @@ class SimWorker {
 
   // ---- An idle worker -------------------------------------------------------------------------
 
+  // When the worker, which goes round and round, looks next after `at`. Requires an idle worker.
+  Instant next_look(Instant at) const {
+    const int64_t beyond_ns = (at - next_round_).count();
+    if (beyond_ns <= 0) return next_round_;
+    const int64_t round_ns = round_.count();
+    return next_round_ + Nanos((beyond_ns + round_ns - 1) / round_ns * round_ns);
+  }
+  bool will_look() const { return context_.events.due(id_) != Instant::never(); }
+  void look_at(Instant at) { schedule(Next::kLook, at); }
+
   // Looks around; the worker can have what it finds `after` a while. False = it found nothing,
   // which costs nothing: it was looking anyway. Requires an idle worker.
   bool wake(Nanos after) {
     host().call_as(id_);
+    read_clock();
     const uint64_t polled_before = ring().consumed();
+    runs_dry() ? note_idle_poll(now()) : note_idle_poll(last_idle_look());
     if (runs_dry() && !ring().empty()) poll();
     SimRequest* const request = look();
     if (request != nullptr) {
@@ -88,10 +111,13 @@ class SimWorker {
     return request != nullptr;
   }
 
-  // Takes a burst from the ring of a worker that does not come to it. Requires an idle worker.
-  void help(const SimWorker& stuck) {
+  // Takes a burst from the ring of each worker that does not come to it. Requires an idle worker.
+  void help() {
     host().call_as(id_);
-    take_from(stuck.ring());
+    note_idle_poll(now());
+    for (uint32_t w = 0; w < pool_.size(); ++w) {
+      if (pool_[w].needs_help() <= now()) take_from(pool_[w].ring());
+    }
     SimRequest* const request = look();
     request != nullptr ? go_on(*request, Nanos()) : has_worked_for_others();
   }
@@ -103,6 +129,7 @@ class SimWorker {
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
     context_.events.cancel(id_);
+    if (context_.goes_round()) next_round_ = free_at_ + rest_of_round();
     pool_.note_idle(free_at_);
     if constexpr (Server::kElastic) {
       cores().polls(id_, free_at_);
@@ -129,6 +156,8 @@ class SimWorker {
         host().call_as(id_);
         meter().spend(costs().preemption.receive);
         return preempt();
+      case Next::kLook:
+        return look_around();
       case Next::kAsk:
         if constexpr (Server::kElastic) ask();
         return;
@@ -158,12 +187,16 @@ class SimWorker {
       stop_idling();
       return schedule(Next::kReleased, free_at_ + length);
     }
-    if (running_ != nullptr) {
-      slice_start_ = slice_start_ + length;
-      finish_at_ = finish_at_ + length;
-      if (slice_end_ != Instant::never()) slice_end_ = slice_end_ + length;
-    }
+    if (running_ != nullptr) postpone_slice(length);
     context_.events.postpone(id_, length);
+  }
+
+  // The worker has done something for all between two steps of its own.
+  void spend_for_all(Nanos cost) {
+    if (running_ == nullptr || cost == Nanos()) return;
+    overhead_ += cost;
+    postpone_slice(cost);
+    context_.events.postpone(id_, cost);
   }
 
   // ---- Its core, of an elastic server ---------------------------------------------------------
@@ -223,7 +256,7 @@ class SimWorker {
 
  private:
   // The meaning of the worker's event.
-  enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kAsk, kAwake, kReleased };
+  enum class Next : uint8_t { kFinish, kSliceEnd, kNotified, kLook, kAsk, kAwake, kReleased };
 
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
@@ -256,8 +289,10 @@ class SimWorker {
     for (uint32_t n = 0; n < costs().nic.burst && !ring.empty(); ++n) {
       auto* const request = static_cast<SimRequest*>(ring.take());
       if (costs().latency_from == LatencyFrom::kReception) request->sent = now();
+      meter().spend(costs().worker.admit);
       core_.admit(*request);
     }
+    read_clock();
   }
 
   void into_ring(SimRequest& request) {
@@ -265,17 +300,31 @@ class SimWorker {
       if constexpr (Server::kElastic) return context_.departures.refuse(request, now());
       return context_.departures.lose(request);
     }
-    if (context_.idle.has(id_)) {
-      wake(Nanos());
-    } else {
-      pool_.note_in_ring(id_);
+    if (!context_.idle.has(id_)) return pool_.note_in_ring(id_);
+    if (!context_.goes_round()) return static_cast<void>(wake(Nanos()));
+    if (!will_look()) look_at(next_look(now()));
+  }
+
+  // Of an idle worker's, beside its poll and its looks at queues.
+  Nanos rest_of_round() const {
+    return costs().worker.idle_round + costs().worker.idle_round_each * int64_t{pool_.size()};
+  }
+
+  // An idle worker comes round to its ring and its queues, and to those that need help.
+  void look_around() {
+    context_.events.cancel(id_);
+    const uint64_t moved = host().moved();
+    if (!wake(Nanos())) {
+      pool_.help_by(*this);
+      next_round_ = std::max(now() + round_, free_at_);
     }
+    if (host().moved() != moved) pool_.offer(own_queue());
+    pool_.note_idle(now());
   }
 
   // An idle worker has found a request, `after` a while.
   void go_on(SimRequest& request, Nanos after) {
     context_.idle.remove(id_);
-    last_poll_ = now() + meter().spent();
     // Work that is not done yet counted as overhead when it began; to notice is to idle.
     const Nanos still_busy = std::max(free_at_, now()) - now();
     const Nanos pause = std::max(still_busy, after + costs().worker.notice);
@@ -291,6 +340,18 @@ class SimWorker {
     free_at_ = free_at_ + meter().spent();
     overhead_ += meter().spent();
     pool_.offer_polled();
+  }
+
+  // An idle worker asks its ring in each round, but where it sees at once that its queue has run
+  // full.
+  void note_idle_poll(Instant at) {
+    last_poll_ = std::max(last_poll_, at);
+    picks_since_poll_ = 0;
+  }
+  Instant last_idle_look() const {
+    const int64_t looks_ns = costs().nic.help_looks.count();
+    const Instant look = looks_ns == 0 ? now() : Instant(now().ns() / looks_ns * looks_ns);
+    return std::max(look, free_at_);
   }
 
   void stop_idling() {
@@ -312,10 +373,18 @@ class SimWorker {
 
   // No worker idles before its ring is empty, even if the requests in there are for others.
   SimRequest* look() {
-    SimRequest* request = core_.next();
+    SimRequest* request = look_at_queues();
     while (request == nullptr && context_.polled() && !ring().empty()) {
       poll();
-      request = core_.next();
+      request = look_at_queues();
+    }
+    return request;
+  }
+  SimRequest* look_at_queues() {
+    const Nanos before = meter().spent();
+    SimRequest* const request = core_.next();
+    if (request == nullptr) {
+      round_ = costs().worker.poll.typical + (meter().spent() - before) + rest_of_round();
     }
     return request;
   }
@@ -332,12 +401,13 @@ class SimWorker {
     overhead_ += meter().spent();
     running_ = &request;
     slice_start_ = now() + meter().spent();
+    if (!counts_readings()) read_ = served_from_ = slice_start_;
     if (context_.trace != nullptr && slice_start_ > now()) {
       context_.trace->span(id_, "overhead", now(), slice_start_);
     }
     finish_at_ = slice_start_ + request.left;
     const Nanos quantum = core_.quantum();
-    slice_end_ = quantum == Nanos::max() ? Instant::never() : slice_start_ + quantum;
+    slice_end_ = quantum == Nanos::max() ? Instant::never() : read_ + quantum;
     request.last_on = id_;
     schedule_slice();
     return true;
@@ -348,7 +418,11 @@ class SimWorker {
   // The end of the slice is seen late: by the timer core on its next scan, or as late as timers
   // are.
   void schedule_slice() {
+    looked_ = Nanos();
     Instant seen = slice_end_;
+    if (costs().preemption.checkpoints > Nanos() && seen != Instant::never()) {
+      return schedule_checkpoint();
+    }
     if (seen < finish_at_) {
       const bool self = costs().preemption.clock == Clock::kSelf;
       seen = seen + (self ? meter().draw(costs().preemption.overshoot)
@@ -358,17 +432,36 @@ class SimWorker {
     schedule(cut ? Next::kSliceEnd : Next::kFinish, cut ? seen : finish_at_);
   }
 
+  // The worker looks at some of the request's checkpoints; there is none at its very end.
+  void schedule_checkpoint() {
+    const Costs::Preemption& price = costs().preemption;
+    const Nanos left = running_->left;
+    Instant last_look = read_;
+    int64_t stride = 0;
+    for (Nanos work = price.checkpoints; work < left; work += price.checkpoints * (stride + 1)) {
+      const Instant at = slice_start_ + work + looked_;
+      if (at + costs().worker.read_clock >= slice_end_) return schedule(Next::kSliceEnd, at);
+      stride = sched::look_stride(slice_end_ - at, sched::per_checkpoint(at - last_look, stride));
+      last_look = at;
+      looked_ += price.check;
+    }
+    finish_at_ = slice_start_ + left + looked_;
+    schedule(Next::kFinish, finish_at_);
+  }
+
   void finish() {
     SimRequest* const request = std::exchange(running_, nullptr);
-    RUBATO_DCHECK(request != nullptr && now() - slice_start_ == request->left);
-    useful_ += now() - slice_start_;
+    RUBATO_DCHECK(request != nullptr && worked() == request->left);
+    useful_ += worked();
+    overhead_ += looked_;
     trace_slice(*request, Trace::End::kFinished);
     host().call_as(id_);
-    core_.finish(*request, request->service, Nanos());
+    core_.finish(*request, counts_readings() ? counted(*request) : request->service, Nanos());
     context_.pool.give_back(request);
     if constexpr (Server::kElastic) {
       if (cores().leaving(id_)) return park();
     }
+    wait_for_dispatcher(costs().dispatching.completion);
     choose();
   }
 
@@ -378,10 +471,15 @@ class SimWorker {
     SimRequest& request = *running_;
     const bool self = costs().preemption.clock == Clock::kSelf;
     host().call_as(self ? id_ : SimHost<P>::kCentralCaller);
-    if (self) meter().spend(costs().preemption.receive);
-    if (core_.expire(request, request.attained + (now() - slice_start_))) {
-      return self ? preempt() : notify();
-    }
+    // By readings: of the price only those, of before and after the poll, come before its end.
+    const bool late = counts_readings();
+    const Nanos receive = self ? meter().draw(costs().preemption.receive) : Nanos();
+    const Nanos before = late ? std::min(receive, costs().worker.read_clock * 2) : receive;
+    meter().spend(before);
+    read_clock();
+    const bool leaves = core_.expire(request, counted(request));
+    meter().spend(receive - before);
+    if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
     if (context_.trace != nullptr) context_.trace->mark(id_, "avoided", now());
     slice_end_ = now() + core_.quantum();
@@ -389,9 +487,10 @@ class SimWorker {
       meter().spend(costs().preemption.done);
       const Nanos lost = meter().spent();
       overhead_ += lost;
-      leave_slice(request);
+      late ? count_work(request) : leave_slice(request);
       slice_start_ = now() + lost;
-      slice_end_ = slice_start_ + core_.quantum();
+      if (!late) read_ = served_from_ = slice_start_;
+      slice_end_ = read_ + core_.quantum();
       finish_at_ = slice_start_ + request.left;
     }
     schedule_slice();
@@ -401,7 +500,10 @@ class SimWorker {
   // A notification that comes after the request is done interrupts the next request.
   void notify() {
     const Costs::Preemption& price = costs().preemption;
-    const Instant sent = context_.timer_core.occupy(now(), meter().draw(price.send));
+    const Nanos send = meter().draw(price.send);
+    const Instant sent = price.clock == Clock::kDispatcher
+                             ? context_.dispatcher.occupy(now(), send)
+                             : context_.timer_core.occupy(now(), send);
     const Instant noticed = sent + meter().draw(price.propagation);
     slice_end_ = Instant::never();
     if (noticed >= finish_at_) {
@@ -427,16 +529,44 @@ class SimWorker {
       counters.wait_queue_max = std::max<uint64_t>(counters.wait_queue_max, waiting_in(*q));
     }
     meter().spend(costs().worker.fresh_fiber);
+    wait_for_dispatcher(costs().dispatching.put_back);
     choose();
     pool_.offer(*q);
     pool_.offer_polled();
   }
 
+  // The dispatcher has work with the request that has left the worker. It gives one out of a queue
+  // that all share only then.
+  void wait_for_dispatcher(Nanos work) {
+    if (kManages<P> || work == Nanos()) return;
+    const Instant ready = now() + meter().spent();
+    const Instant done = context_.dispatcher.occupy(ready, work);
+    if constexpr (!kOwnQueue && !kDispatches<P>) meter().spend(done - ready);
+  }
+
+  // What the request has done since its slice began.
+  Nanos worked() const { return now() - slice_start_ - looked_; }
+  // Its service as the worker counts it.
+  Nanos counted(const SimRequest& request) const {
+    return request.attained + (counts_readings() ? now() - served_from_ : worked());
+  }
+
+  void count_work(SimRequest& request) {
+    useful_ += worked();
+    overhead_ += looked_;
+    request.left -= worked();
+  }
   void leave_slice(SimRequest& request) {
-    const Nanos ran = now() - slice_start_;
-    useful_ += ran;
-    request.attained += ran;
-    request.left -= ran;
+    request.attained += counts_readings() ? read_ - served_from_ : worked();
+    count_work(request);
+  }
+
+  void postpone_slice(Nanos length) {
+    slice_start_ = slice_start_ + length;
+    served_from_ = served_from_ + length;
+    read_ = read_ + length;
+    finish_at_ = finish_at_ + length;
+    if (slice_end_ != Instant::never()) slice_end_ = slice_end_ + length;
   }
 
   void trace_slice(const SimRequest& request, Trace::End end) const {
@@ -482,6 +612,11 @@ class SimWorker {
   Instant slice_start_;                      // when the request began to run
   Instant finish_at_;                        // when it will be done if it is not cut
   Instant slice_end_ = Instant::never();
+  Nanos looked_;                             // of this slice, at checkpoints
+  Instant read_;                             // when the worker read its clock last
+  Instant served_from_;                      // the reading from which the request's service counts
+  Instant next_round_;                       // of an idle worker that goes round; and how long one
+  Nanos round_{1};                           // takes
   Nanos debt_;                               // interrupts that came too late, messages: paid before
                                              // the next request
   Instant last_poll_;

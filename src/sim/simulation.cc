@@ -9,6 +9,7 @@
 #include "policy/aliases.h"
 #include "policy/unit.h"
 #include "sim/event_queue.h"
+#include "sim/hosted_server.h"
 #include "sim/sim_policy.h"
 #include "sim/stalls.h"
 
@@ -38,7 +39,7 @@ Status check_elastic(const Setup& setup) {
     return Error{"sessions: takes 1 to " + std::to_string(ClientSettings::kMostSessions)};
   }
   if (elastic.guaranteed > setup.workers) return Error{"guaranteed: there are fewer workers"};
-  if (setup.costs.dispatcher > Nanos()) {
+  if (has_dispatcher(setup.costs)) {
     return Error{"costs: sessions and cores do not go with a machine that has a dispatcher"};
   }
   return Done{};
@@ -57,6 +58,17 @@ std::string names_of_elastic_policies() {
   return names;
 }
 
+const SimPolicy* find_sim_policy(std::string_view name) {
+  for (const SimPolicy* one : sim_policies()) {
+    if (policy_called(name) == one->name) return one;
+  }
+  return nullptr;
+}
+
+Error no_policy(std::string_view name) {
+  return Error{"policy: there is no '" + std::string(name) + "'"};
+}
+
 }  // namespace
 
 Result<Outcome> simulate(std::string_view policy, const Settings& settings, const Setup& setup,
@@ -65,14 +77,26 @@ Result<Outcome> simulate(std::string_view policy, const Settings& settings, cons
   if (setup.elastic) {
     if (Status fit = check_elastic(setup); !fit) return Error{fit.error()};
   }
-  for (const SimPolicy* one : sim_policies()) {
-    if (policy_called(policy) != one->name) continue;
-    if (!setup.elastic) return one->simulate(settings, setup, watch);
-    if (one->simulate_elastic != nullptr) return one->simulate_elastic(settings, setup, watch);
-    return Error{"policy: sessions and cores go with " + names_of_elastic_policies() + ", not '" +
-                 std::string(policy) + "'"};
-  }
-  return Error{"policy: there is no '" + std::string(policy) + "'"};
+  const SimPolicy* const one = find_sim_policy(policy);
+  if (one == nullptr) return no_policy(policy);
+  if (!setup.elastic) return one->simulate(settings, setup, watch);
+  if (one->simulate_elastic != nullptr) return one->simulate_elastic(settings, setup, watch);
+  return Error{"policy: sessions and cores go with " + names_of_elastic_policies() + ", not '" +
+               std::string(policy) + "'"};
+}
+
+Result<std::unique_ptr<HostedServer>> host_server(std::string_view policy, const Settings& settings,
+                                                  const Setup& setup, ServerClient& client) {
+  Setup hosted = setup;
+  hosted.requests = 1;
+  hosted.warmup = 0;
+  if (Status fit = check(hosted); !fit) return Error{fit.error()};
+  if (setup.elastic) return Error{"sessions: a hosted server has none"};
+  if (any(setup.costs.stalls)) return Error{"costs: a hosted server has no stalls"};
+  const SimPolicy* const one = find_sim_policy(policy);
+  if (one == nullptr) return no_policy(policy);
+  hosted.requests = UINT64_MAX;  // the load ends when the world does
+  return one->host(settings, hosted, client);
 }
 
 }  // namespace rubato::sim

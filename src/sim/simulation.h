@@ -16,11 +16,13 @@
 #include "base/result.h"
 #include "metrics/histogram.h"
 #include "metrics/run_report.h"
+#include "sim/batch.h"
 #include "sim/setup.h"
 
 namespace rubato::sim {
 
-class Trace;  // sim/trace.h
+class Trace;         // sim/trace.h
+class ServerClient;  // sim/hosted_server.h
 
 // Of requests that arrived after the warm-up, by their true type.
 struct TypeOutcome {
@@ -45,6 +47,12 @@ struct Outcome {
   std::vector<std::string> plan;    // the policy's words on its last plan
   std::optional<ElasticOutcome> elastic;  // if the setup has that
   bool stopped = false;  // by Watch::progress
+  bool complete = false;  // all requests came, or as many as Watch::enough wanted
+  // Its kept part in stretches, and the first of them: those before it are start-up. There is one
+  // at least.
+  std::vector<Batch> batches;
+  size_t first_batch = 0;
+  uint64_t learning = 0;  // requests that the policy learns from before it has a plan
   uint64_t events = 0;
   double wall_s = 0;       // of the simulation; the only field that is not reproducible
 };
@@ -62,6 +70,13 @@ struct Watch {
   Trace* trace = nullptr;                // what to record into
   // Called for each request that arrived after the warm-up, when it is done.
   std::function<void(const Done&)> done;
+  // Of a hosted server: who is told the fate of every request; null = nobody.
+  ServerClient* client = nullptr;
+  // If set, the run goes on until this says that it knows enough, or to Setup::requests at most.
+  // It is called at times that depend on the number of requests only, with what is known so far.
+  // Its start-up is then found from the run itself, with Setup::warmup as its least share. Not for
+  // an elastic setup.
+  std::function<bool(const Outcome&)> enough;
 };
 
 // Fails with one line on an unknown policy or setting, or a Setup out of range.

@@ -40,11 +40,13 @@ class SlowPath {
     schedule();
   }
 
-  // The time that the dispatcher spends delays the arrivals behind it.
-  void dispatch() {
+  // After an event of `source`. The time that the dispatcher spends delays the arrivals behind it,
+  // or the worker that dispatches.
+  void dispatch(uint32_t source) {
     SimHost<P>& host = context_.host;
     host.call_as(SimHost<P>::kCentralCaller);
     hook::dispatch(context_.policy, central_, host);
+    if (context_.costs.dispatch_by == DispatchBy::kWorkers) return give_by_worker(source);
     if (!context_.dispatcher.take_free_look()) {
       context_.dispatcher.occupy(context_.now(), host.meter().spent());
     }
@@ -53,6 +55,12 @@ class SlowPath {
 
  private:
   static constexpr uint32_t kMostFruitless = 1000;
+
+  void give_by_worker(uint32_t source) {
+    const Nanos spent = context_.host.meter().spent();
+    if (context_.sources.is_worker(source)) workers_[source].spend_for_all(spent);
+    while (const auto* given = context_.host.next_given()) workers_.offer(given->queue, spent);
+  }
 
   void schedule() {
     context_.events.schedule(context_.sources.adapt(),

@@ -42,6 +42,8 @@ class WorkerPool {
     const QueueDeclaration& declaration = P::kQueues[q.declaration];
     if (kManages<P> && declaration.scope == Scope::kPerManager) return offer_to_group(q);
     if (idle().empty()) return;
+    if (context_.goes_round()) return offer_to_next_round(q, after);
+    if (context_.costs.idle_order == IdleOrder::kLowestFirst) turn_ = 0;
     if (declaration.scope == Scope::kPerWorker) {
       if (idle().has(q.index)) wake(q.index, after);
       if (declaration.sharing == Sharing::kOwner) return;
@@ -74,7 +76,8 @@ class WorkerPool {
   // All idle workers look.
   void offer_all() {
     for (uint32_t w = 0; w < size_ && host().queues().waiting() > 0; ++w) {
-      if (idle().has(w)) wake(w);
+      if (!idle().has(w)) continue;
+      context_.goes_round() ? has_look(w, context_.now()) : static_cast<void>(wake(w));
     }
   }
 
@@ -86,15 +89,20 @@ class WorkerPool {
   void note_idle(Instant at) {
     if (context_.helps()) help_at(std::max(at, first_that_needs_help()));
   }
-  // Idle workers take from the rings of those that have not polled for long, a burst each.
+  // An idle worker takes from the rings of all that have not polled for long, a burst each; the
+  // next one what is left.
   void help() {
     context_.events.cancel(context_.sources.helps());
-    for (uint32_t w = 0; w < size_ && !idle().empty(); ++w) {
-      while (!idle().empty() && workers_[w]->needs_help() <= context_.now()) {
-        workers_[next_idle()]->help(*workers_[w]);
-      }
+    if (context_.goes_round()) return next_round(context_.now());
+    while (!idle().empty() && first_that_needs_help() <= context_.now()) {
+      if (context_.costs.idle_order == IdleOrder::kLowestFirst) turn_ = 0;
+      workers_[next_idle()]->help();
     }
     if (!idle().empty()) note_idle(context_.now());
+  }
+
+  void help_by(Worker& helper) {
+    if (context_.helps() && first_that_needs_help() <= context_.now()) helper.help();
   }
 
   // A worker has refused the request that it was given: it is to get the next.
@@ -116,6 +124,33 @@ class WorkerPool {
   uint32_t waiting_in(QueueRef q) const { return host().queues().at(q).depth(); }
   const BitRing& idle() const { return context_.idle; }
   bool wake(uint32_t w, Nanos after = Nanos()) { return workers_[w]->wake(after); }
+
+  // Idle workers that go round: a request was put into q, which the first sees that comes round to
+  // it. It takes one; where it may not, all others look too.
+  void offer_to_next_round(QueueRef q, Nanos after) {
+    const QueueDeclaration& declaration = P::kQueues[q.declaration];
+    const Instant at = context_.now() + after;
+    if (declaration.scope == Scope::kPerWorker) {
+      if (idle().has(q.index)) has_look(q.index, at);
+      if (declaration.sharing == Sharing::kOwner) return;
+    }
+    if (interchangeable(context_.policy)) return next_round(at);
+    for (uint32_t w = 0; w < size_; ++w) {
+      if (idle().has(w)) has_look(w, at);
+    }
+  }
+  void has_look(uint32_t w, Instant at) {
+    if (!workers_[w]->will_look()) workers_[w]->look_at(workers_[w]->next_look(at));
+  }
+  void next_round(Instant at) {
+    Worker* first = nullptr;
+    for (uint32_t w = 0; w < size_; ++w) {
+      if (!idle().has(w) || workers_[w]->will_look()) continue;
+      Worker* const one = workers_[w].get();
+      if (first == nullptr || one->next_look(at) < first->next_look(at)) first = one;
+    }
+    if (first != nullptr) first->look_at(first->next_look(at));
+  }
 
   void help_at(Instant at) {
     const Instant due = std::max(at, context_.now());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The TlsServer by OpenSSL: TLS 1.2 and 1.3, with OpenSSL's own choice of ciphers. Clients may
+// The TlsServer by OpenSSL: TLS 1.2 and 1.3. Clients may
 // resume sessions by tickets, which a reload makes worthless, as it does the old certificates.
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -39,7 +39,7 @@ int no_passphrase(char*, int, int, void*) { return -1; }
 ContextPtr make_context() {
   ContextPtr context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   SSL_CTX* const c = context.get();
-  if (c == nullptr || SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION) != 1) return nullptr;
+  if (c == nullptr) return nullptr;
   // The end of a connection without a goodbye is an end like that of plain TCP.
   SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                              SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -100,11 +100,28 @@ Status use_authorities(SSL_CTX* context, const TlsFiles& files) {
   return Done{};
 }
 
+Status use_ciphers(SSL_CTX* context, const TlsFiles& files) {
+  const std::string& old = files.ciphers;
+  if (!old.empty() && SSL_CTX_set_cipher_list(context, old.c_str()) != 1) {
+    return about("tls_ciphers", "'" + old + "' names no cipher of TLS 1.2 (openssl ciphers)");
+  }
+  const std::string& suites = files.ciphersuites;
+  if (!suites.empty() && SSL_CTX_set_ciphersuites(context, suites.c_str()) != 1) {
+    return about("tls_ciphersuites",
+                 "takes cipher suites of TLS 1.3 with colons between them, as "
+                 "TLS_AES_256_GCM_SHA384; not '" + suites + "'");
+  }
+  SSL_CTX_set_min_proto_version(context, files.tls_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION);
+  SSL_CTX_set_max_proto_version(context, files.tls_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
+  return Done{};
+}
+
 Result<ContextPtr> load(const TlsFiles& files) {
   ContextPtr context = make_context();
   if (context == nullptr) return about("tls_port", "OpenSSL cannot be set up");
   Status used = use_certificate(context.get(), files);
   if (used.ok()) used = use_authorities(context.get(), files);
+  if (used.ok()) used = use_ciphers(context.get(), files);
   ERR_clear_error();
   if (!used.ok()) return Error{used.error()};
   return context;

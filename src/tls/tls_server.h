@@ -16,12 +16,17 @@ namespace rubato {
 // Whether clients must show a certificate that an authority of TlsFiles::ca_cert_file has signed.
 enum class TlsClients : uint8_t { kMust, kMay, kNeedNot };
 
-// Names of files in PEM form.
+// Names of files in PEM form, and what else a reload may change.
 struct TlsFiles {
   std::string cert_file;  // the server's certificate, and the chain behind it
   std::string key_file;   // its private key, not encrypted
   std::string ca_cert_file;
   TlsClients clients = TlsClients::kMust;
+  // Lists as OpenSSL takes them; empty = its own choice.
+  std::string ciphers{};       // of TLS 1.2
+  std::string ciphersuites{};  // of TLS 1.3
+  bool tls_1_2 = true;       // whether that version is spoken
+  bool tls_1_3 = true;
 };
 
 class TlsServer : public TlsContext {

@@ -24,12 +24,24 @@ void atomic_write(const volatile void* at, const void* place, bool relaxed = fal
   scheduler->write(const_cast<const void*>(at), relaxed);
 }
 
+// A word that is set from 0 by an exchange that acquires, and to 0 again by a store that releases,
+// is a lock in between.
+void note_exchange(const volatile void* at, bool sets, int order) {
+  if (!sets || order != __ATOMIC_ACQUIRE) return;
+  if (Scheduler* scheduler = Scheduler::here()) scheduler->note_lock(const_cast<const void*>(at));
+}
+void note_store(const volatile void* at, bool clears, int order) {
+  if (!clears || order != __ATOMIC_RELEASE) return;
+  if (Scheduler* scheduler = Scheduler::here()) scheduler->note_unlock(const_cast<const void*>(at));
+}
+
 template <class T>
-int compare_exchange(volatile T* at, T* expected, T value, const void* place) {
+int compare_exchange(volatile T* at, T* expected, T value, int order, const void* place) {
   atomic_write(at, place);
   const T before = *at;
   if (before == *expected) {
     *at = value;
+    note_exchange(at, before == 0 && value != 0, order);
     return 1;
   }
   *expected = before;
@@ -52,6 +64,8 @@ void plain_write(const void* at) {
 using rubato::virt::atomic_read;
 using rubato::virt::atomic_write;
 using rubato::virt::compare_exchange;
+using rubato::virt::note_exchange;
+using rubato::virt::note_store;
 using rubato::virt::plain_read;
 using rubato::virt::plain_write;
 
@@ -72,11 +86,13 @@ using rubato::virt::plain_write;
   void __tsan_atomic##bits##_store(volatile type* at, type value, int order) {                     \
     atomic_write(at, RUBATO_PLACE, order == __ATOMIC_RELAXED);                                     \
     *at = value;                                                                                   \
+    note_store(at, value == 0, order);                                                             \
   }                                                                                                \
-  type __tsan_atomic##bits##_exchange(volatile type* at, type value, int) {                        \
+  type __tsan_atomic##bits##_exchange(volatile type* at, type value, int order) {                  \
     atomic_write(at, RUBATO_PLACE);                                                                \
     const type before = *at;                                                                       \
     *at = value;                                                                                   \
+    note_exchange(at, before == 0 && value != 0, order);                                           \
     return before;                                                                                 \
   }                                                                                                \
   RUBATO_MODIFY(bits, type, add, before + value)                                                   \
@@ -86,12 +102,12 @@ using rubato::virt::plain_write;
   RUBATO_MODIFY(bits, type, xor, before ^ value)                                                   \
   RUBATO_MODIFY(bits, type, nand, ~(before & value))                                               \
   int __tsan_atomic##bits##_compare_exchange_strong(volatile type* at, type* expected,             \
-                                                    type value, int, int) {                        \
-    return compare_exchange(at, expected, value, RUBATO_PLACE);                                    \
+                                                    type value, int order, int) {                  \
+    return compare_exchange(at, expected, value, order, RUBATO_PLACE);                             \
   }                                                                                                \
   int __tsan_atomic##bits##_compare_exchange_weak(volatile type* at, type* expected,               \
-                                                  type value, int, int) {                          \
-    return compare_exchange(at, expected, value, RUBATO_PLACE);                                    \
+                                                  type value, int order, int) {                    \
+    return compare_exchange(at, expected, value, order, RUBATO_PLACE);                             \
   }
 
 #define RUBATO_MODIFY(bits, type, name, result)                                                    \

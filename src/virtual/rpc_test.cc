@@ -13,6 +13,7 @@
 #include <atomic>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,12 +25,16 @@
 #include "policy/testing/replay.h"
 #include "rpc/admission.h"
 #include "rpc/client_session.h"
+#include "rpc/frames.h"
 #include "rpc/server_session.h"
 #include "rpc/udp.h"
 #include "runtime/runtime.h"
 #include "runtime/testing/live_policies.h"
 #include "virtual/testing/connection.h"
+#include "virtual/testing/cores.h"
+#include "virtual/testing/credits.h"
 #include "virtual/testing/each_seed.h"
+#include "virtual/testing/waiting_work.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
 
@@ -38,24 +43,34 @@ namespace {
 
 using rpc::Ending;
 using testing::LivePolicy;
+using virt::testing::Cores;
+using virt::testing::WaitingWork;
 using virt::testing::Watch;
 
 struct Setting {
   static constexpr uint32_t kFibers = 128;
 
-  Setting(const LivePolicy& policy, Prng& prng)
-      : name(policy.name),
+  Setting(const LivePolicy& live, Prng& prng)
+      : policy(live),
         workers(1u << prng.below(5)),
         clients(1 + prng.below(8)),
         requests(5 + prng.below(60)),
         udp(prng.below(2) == 0),
-        resets(!udp && prng.below(2) == 0),
+        breaks(prng.below(2) == 0),
         target(Nanos::micros(5 << prng.below(6))) {
     world.seed = prng.next();
     world.latency = Nanos::micros(1 + prng.below(50));
     world.end = Nanos::seconds(60);
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(8);
+    if (prng.below(4) == 0) {  // a wake-up that is missed is not made up for by the next request
+      quiet = true;
+      clients = 1 + prng.below(2);
+    }
+    if (workers > 1 && prng.below(4) == 0) cores = Cores::draw(prng, workers);
+    if (prng.below(2) == 0) idle_spin = Nanos(prng.below(5000));
+    if (prng.below(2) == 0) in_service = 2 + prng.below(4);
+    impatient = prng.below(2) == 0;
     if (prng.below(3) == 0) {
       faulty = true;
       world.stall_places_one_in = 1u << prng.below(3);
@@ -77,23 +92,37 @@ struct Setting {
   }
 
   // All that was sent arrives, and is answered for as long as the server is there.
-  bool reliable() const { return !resets && !(udp && faulty); }
+  bool reliable() const { return !breaks && !(udp && faulty); }
+
+  // Of bytes, and with them of what they have the peer send.
+  Nanos longest_on_the_way() const {
+    constexpr int64_t kLatencies = 12;
+    return world.latency * kLatencies + (world.cut_one_in > 0 ? world.late_most * 2 : Nanos());
+  }
 
   std::string describe() const {
-    return name + ", " + std::to_string(workers) + " workers, " + std::to_string(clients) +
+    return policy.name + (", " + std::to_string(workers)) + " workers, " + std::to_string(clients) +
            " clients, " + (udp ? "UDP" : "TCP") + (faulty ? ", faults" : "") +
-           (resets ? ", resets" : "") + ", target " + std::to_string(target.count()) + " ns" +
+           (breaks ? ", breaks" : "") + (quiet ? ", quiet" : "") +
+           (impatient ? ", impatient" : "") + cores.describe() +
+           ", target " + std::to_string(target.count()) + " ns, in service " +
+           std::to_string(in_service) +
            (max_fibers < kFibers ? ", fibers " + std::to_string(max_fibers) : "") +
            (no_memory_one_in > 0 ? ", no memory one in " + std::to_string(no_memory_one_in) : "");
   }
 
-  std::string name;
+  LivePolicy policy;
   uint32_t workers;
   uint32_t clients;
   uint32_t requests;
   bool udp;
-  bool resets;
+  bool breaks;  // clients give their sessions up, in different ways
+  bool quiet = false;  // one request at a time, with rests
+  bool impatient = false;  // clients say again and again what they have queued
+  Cores cores = {};
   Nanos target;
+  Nanos idle_spin = Nanos::micros(50);
+  uint32_t in_service = rpc::kMaxInService;  // of a session
   uint32_t max_fibers = kFibers;
   uint32_t no_memory_one_in = 0;
   bool faulty = false;
@@ -207,10 +236,12 @@ class RpcServer {
     }
     attachment_ = std::make_unique<rpc::AdmissionAttachment>(admission_, *datapath_);
     RuntimeOptions options;
-    options.policy = setting.name;
+    options.policy = setting.policy.name;
     options.workers = setting.workers;
     options.max_fibers = setting.max_fibers;
     options.credits = &admission_;
+    options.idle_spin = setting.idle_spin;
+    setting.cores.add_to(options);
     runtime_ = Runtime::create(options, *datapath_, application_).value();
     runtime_->set_server_loop([this, &watch] {
       watch.note_worker();
@@ -223,6 +254,9 @@ class RpcServer {
   }
 
   uint16_t port() const { return port_; }
+  virt::testing::WaitingWork waiting(const LivePolicy& policy) {
+    return {*runtime_, *datapath_, policy};
+  }
   // True = everything in flight was answered.
   bool stop() {
     runtime_->stop();
@@ -250,7 +284,7 @@ class RpcServer {
   static rpc::SessionLimits limits(const Setting& setting) {
     rpc::SessionLimits limits;
     limits.datagrams = setting.udp;
-    limits.in_service = rpc::kMaxInService;
+    limits.in_service = setting.in_service;
     return limits;
   }
 
@@ -297,9 +331,14 @@ class Client final : public rpc::ClientEvents {
       bodies_[tag] = body(tag);
       session_->submit(tag, bodies_[tag], now());
       exchange();
-      if (prng_.below(3) != 0) continue;
+      if (setting_.quiet) {
+        while (session_->outstanding() > 0) wait(Nanos::micros(50));
+        wait(Nanos::micros(1 + prng_.below(400)));
+      } else if (prng_.below(3) != 0) {
+        continue;
+      }
       wait(Nanos::micros(1 + prng_.below(200)));
-      if (setting_.resets && prng_.below(8) == 0) break_off();
+      if (setting_.breaks && prng_.below(8) == 0) break_off();
     }
     while (session_->outstanding() + session_->queued() > 0) wait(Nanos::millis(1));
     std::string bye;
@@ -355,6 +394,7 @@ class Client final : public rpc::ClientEvents {
   void wait(Nanos limit) {
     const Instant until = now() + limit;
     do {
+      if (setting_.impatient && was_served_ && session_->queued() > 0) ask_again();
       pollfd ready{fd_, POLLIN, 0};
       const timespec time{0, std::max<int64_t>((until - now()).count(), 0)};
       // What it waits for may be on its way, lost, or refused for want of credits.
@@ -364,6 +404,13 @@ class Client final : public rpc::ClientEvents {
       session_->poll(now());
       exchange();
     } while (now() < until);
+  }
+  // While a session has no credit its demand and an offer to it may meet.
+  void ask_again() {
+    std::string frame;
+    const auto queued = static_cast<uint32_t>(session_->queued());
+    rpc::encode(frame, {rpc::Kind::kDemand, number_ + 1, queued, 0, {}});
+    send(frame);
   }
   void receive() {
     char bytes[4096];
@@ -375,12 +422,20 @@ class Client final : public rpc::ClientEvents {
     const Status taken = session_->receive({bytes, static_cast<size_t>(got)}, now());
     if (!taken.ok()) lost();
   }
-  // In the middle of a frame, if there is one to be sent.
+  // In the middle of a frame, with a word, or with one that is none; requests may be in service.
   void break_off() {
-    std::string frame;
-    if (session_->next_frame(frame, now())) {
-      connection_->send(frame.substr(0, prng_.below(static_cast<uint32_t>(frame.size()))));
+    std::string last;
+    switch (prng_.below(3)) {
+      case 0:
+        if (!setting_.udp && session_->next_frame(last, now())) {
+          last.resize(prng_.below(static_cast<uint32_t>(last.size())));
+        }
+        break;
+      case 1: session_->leave(last); break;
+      default: last.assign(64, '?');
     }
+    if (!last.empty()) send(last);
+    if (prng_.below(2) == 0) wait(Nanos::micros(1 + prng_.below(100)));
     lost();
   }
   void lost() {
@@ -388,6 +443,7 @@ class Client final : public rpc::ClientEvents {
     if (connection_ != nullptr && prng_.below(2) == 0) connection_->reset_at_close();
     close();
     session_->lost();
+    was_served_ = false;
     open();
   }
 
@@ -405,16 +461,25 @@ class Client final : public rpc::ClientEvents {
   int fd_ = -1;
 };
 
-// How long all workers may wait beside a client that waits, and the bytes that are on their way.
-constexpr Nanos kIdleBound = Nanos::millis(2);
-constexpr int64_t kLatencies = 100;
+// How long all workers may wait beside a client that waits, if no bytes are on their way; longer
+// where cores come and go.
+constexpr Nanos kIdleBound = Nanos::micros(300);
+constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
+// How long one worker may beside a request that any may run; as in virtual_runtime_test.
+constexpr Nanos kWatchdogBound = Nanos::millis(5);
+// The same beside what this worker alone may run.
+constexpr Nanos kOwnBound = Nanos::millis(1);
 constexpr Nanos kStopBound = Nanos::millis(50);
 
 void serve(const Setting& setting, Prng& prng) {
   std::vector<std::unique_ptr<Client>> clients(setting.clients);
   std::atomic<bool> all_made{false};
+  std::unique_ptr<RpcServer> server;
+  std::optional<WaitingWork> waiting;
+  std::atomic<bool> is_made{false};
+  const bool quick = !setting.cores.come_and_go();
   Watch watch({.workers = setting.workers,
-               .bound = kIdleBound + setting.world.latency * kLatencies,
+               .bound = (quick ? kIdleBound : kIdleBoundOfCores) + setting.longest_on_the_way(),
                .work_since =
                    [&] {
                      Instant since = Instant::never();
@@ -423,13 +488,21 @@ void serve(const Setting& setting, Prng& prng) {
                      }
                      return since;
                    },
-               .any_may_run = {},
-               .bound_of_each = {}});
-  RpcServer server(setting, watch);
+               .any_may_run = [&] { return quick && is_made && waiting->is_for_all(); },
+               .bound_of_each = kWatchdogBound,
+               .has_own_work =
+                   [&](uint32_t worker) {
+                     return quick && is_made && !(setting.udp && setting.faulty) &&
+                            (waiting->has_come(worker) || waiting->is_queued(worker));
+                   },
+               .bound_of_own = kOwnBound});
+  server = std::make_unique<RpcServer>(setting, watch);
+  waiting.emplace(server->waiting(setting.policy));
+  is_made = true;
   watch.fail_memory(setting.no_memory_one_in);
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < setting.clients; ++i) {
-    clients[i] = std::make_unique<Client>(setting, i, prng.next(), server.port());
+    clients[i] = std::make_unique<Client>(setting, i, prng.next(), server->port());
     threads.emplace_back([&client = *clients[i]] { client.run(); });
   }
   all_made = true;
@@ -448,10 +521,10 @@ void serve(const Setting& setting, Prng& prng) {
   watch.stop();
   const Instant stops = now();
   const Nanos faults = virt::faults_so_far() - std::max(virt::faults_over() - stops, Nanos());
-  EXPECT_TRUE(server.stop());
+  EXPECT_TRUE(server->stop());
   EXPECT_LT((now() - stops).count(), (kStopBound + (virt::faults_so_far() - faults) * 2).count());
-  server.close();
-  rpc::AdmissionController& admission = server.admission();
+  server->close();
+  rpc::AdmissionController& admission = server->admission();
   const rpc::AdmissionController::Counts counts = admission.counts();
   uint64_t counted = 0;
   for (const uint64_t count : counts.refused) counted += count;
@@ -461,13 +534,9 @@ void serve(const Setting& setting, Prng& prng) {
     EXPECT_EQ(counts.served, replied);
     EXPECT_EQ(counted, refused);
   }
-  EXPECT_EQ(server.stats().preemptions, server.stats().resumed);
+  EXPECT_EQ(server->stats().preemptions, server->stats().resumed);
   admission.tick(now());
-  EXPECT_EQ(admission.pool().sessions(), 0);
-  EXPECT_EQ(admission.pool().issued(), 0);
-  EXPECT_EQ(admission.pool().pending(), 0);
-  EXPECT_EQ(admission.pool().drained(), 0);
-  EXPECT_EQ(admission.delay(now()), Nanos());
+  EXPECT_TRUE(virt::testing::all_credits_are_back(admission));
 }
 
 class VirtualRpc : public ::testing::TestWithParam<LivePolicy> {};

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -21,7 +22,9 @@
 #include "runtime/testing/letter_app.h"
 #include "runtime/testing/live_policies.h"
 #include "virtual/testing/compute.h"
+#include "virtual/testing/cores.h"
 #include "virtual/testing/each_seed.h"
+#include "virtual/testing/waiting_work.h"
 #include "virtual/testing/watch.h"
 #include "virtual/world.h"
 
@@ -31,6 +34,7 @@ namespace {
 using testing::LetterServer;
 using testing::LivePolicy;
 using testing::PolicySettings;
+using virt::testing::Cores;
 
 constexpr Nanos kShort = Nanos::micros(1);
 constexpr Nanos kLong = Nanos::micros(200);
@@ -47,6 +51,8 @@ constexpr Nanos kIdleBoundOfCores = Nanos::millis(10);
 // How long one worker may beside a request that any may run: the watchdog looks every millisecond,
 // and for workers that are all asleep every three.
 constexpr Nanos kWatchdogBound = Nanos::millis(5);
+// The same beside one that this worker alone may run.
+constexpr Nanos kOwnBound = Nanos::millis(1);
 // A request without a checkpoint, which other workers serve around.
 constexpr Nanos kStuck = Nanos::millis(20);
 
@@ -65,7 +71,7 @@ struct Setting {
         idle_spin(prng.below(2) == 0 ? Nanos::micros(50) : Nanos(prng.below(5000))) {
     world.seed = prng.next();
     world.end = Nanos::seconds(60);
-    if (workers > 1 && prng.below(3) == 0) allocate_cores(prng);
+    if (workers > 1 && prng.below(3) == 0) cores = Cores::draw(prng, workers);
     if (prng.below(3) == 0) kinds = 3 + prng.below(5);
     if (prng.below(8) == 0) flows += 24;
     if (prng.below(4) == 0) queue_capacity = 2u << prng.below(4);
@@ -93,19 +99,9 @@ struct Setting {
     }
   }
 
-  // Workers park whenever they can, and come back at once.
-  void allocate_cores(Prng& prng) {
-    static constexpr const char* kRules[] = {"reactive", "caladan", "coresync", "util-range"};
-    cores = kRules[prng.below(4)];
-    guaranteed = 1 + prng.below(workers - 1);
-    cores_settings = {{"interval", "100ns"}, {"threshold", "100ns"}};
-    cores == "util-range" ? cores_settings.emplace_back("low", "1")
-                          : cores_settings.emplace_back("poll", "0");
-  }
-
   // Drawn settings may be such that the policy does little but switch; cores come back slowly.
   // So does a policy that follows, and nothing is done while one follows another.
-  bool may_be_slow() const { return !options.empty() || !cores.empty() || changes > 0; }
+  bool may_be_slow() const { return !options.empty() || cores.come_and_go() || changes > 0; }
   // Other workers serve around a stuck one.
   bool helps() const { return policy.helps && workers > 1 && !may_be_slow() && !faulty; }
 
@@ -116,7 +112,7 @@ struct Setting {
     return policy.name + (", " + std::to_string(workers)) + " workers, " +
            (clock == PreemptionClock::kSelf ? "self" : "timer core") + ", classify " +
            std::to_string(static_cast<int>(classify)) + (faulty ? ", faults" : "") +
-           (cores.empty() ? "" : ", cores " + cores + " " + std::to_string(guaranteed)) +
+           cores.describe() +
            if_set("queues of", queue_capacity) + if_set("fibers", max_fibers) +
            if_set("no memory one in", no_memory_one_in) + (refuses ? ", refuses" : "") +
            if_set("changes", changes) + (leaves ? ", clients leave" : "") +
@@ -129,9 +125,7 @@ struct Setting {
   PreemptionClock clock;
   Classify classify;
   PolicySettings options;
-  std::string cores = {};
-  PolicySettings cores_settings = {};
-  uint32_t guaranteed = 0;
+  Cores cores = {};
   uint32_t flows;
   uint32_t rounds;
   uint32_t kinds = kMixed;  // of lines; three of them are not short
@@ -189,6 +183,7 @@ class Service {
 
   void serve() {
     server_.start();
+    waiting_.emplace(*server_.runtime, *server_.datapath, setting_.policy);
     for (uint32_t f = 0; f < setting_.flows; ++f) {
       flows_.push_back({server_.connect(f % setting_.workers), {}, {}});
     }
@@ -224,35 +219,32 @@ class Service {
       options.refusal_rule.target_delay = Nanos::micros(20);
       options.refusal_rule.patience = Nanos::micros(100);
     }
-    if (setting_.cores.empty()) return;
-    options.cores = setting_.cores;
-    options.cores_settings.insert(setting_.cores_settings.begin(), setting_.cores_settings.end());
-    options.guaranteed_cores = setting_.guaranteed;
+    setting_.cores.add_to(options);
   }
 
   Watch::Rules rules() {
     Watch::Rules rules;
     rules.workers = setting_.workers;
-    const bool quick = setting_.cores.empty() && setting_.changes == 0;
+    const bool quick = !setting_.cores.come_and_go() && setting_.changes == 0;
     rules.bound = quick ? kIdleBound : kIdleBoundOfCores;
     rules.work_since = [this] {
       const bool any = !lost_some_ && submitted_ > ended();
       return any ? Instant(submitted_last_ns_) : Instant::never();
     };
     rules.bound_of_each = kWatchdogBound;
-    if (setting_.policy.shares_queues && !setting_.may_be_slow()) {
-      rules.any_may_run = [this] {
-        for (const QueueDepth& queue : server_.runtime->queue_depths()) {
-          if (queue.depth > 0 && is_shared(queue.name)) return true;
-        }
-        return false;
-      };
+    rules.bound_of_own = kOwnBound;
+    if (quick) rules.has_own_work = [this](uint32_t worker) { return has_own_work(worker); };
+    if (!setting_.may_be_slow()) {
+      rules.any_may_run = [this] { return waiting_->is_for_all(); };
     }
     return rules;
   }
 
-  static bool is_shared(const std::string& queue) {
-    return queue != "inbox" && queue != "local" && queue != "queue" && queue != "block";
+  // Only for that worker.
+  bool has_own_work(uint32_t worker) {
+    if (!waiting_) return false;
+    return waiting_->has_come(worker) ||
+           (!setting_.may_be_slow() && waiting_->is_queued(worker));
   }
 
   uint64_t ended() const { return server_.app.handled() + server_.app.refused(); }
@@ -407,6 +399,7 @@ class Service {
   std::atomic<uint64_t> submitted_{0};
   std::atomic<int64_t> submitted_last_ns_{0};
   std::atomic<bool> lost_some_{false};
+  std::optional<virt::testing::WaitingWork> waiting_;
   std::unique_ptr<Watch> watch_;
 };
 

@@ -47,6 +47,8 @@ Outside::~Outside() { Scheduler::set_here(here_); }
 
 Scheduler::Scheduler(const WorldOptions& options)
     : options_(options),
+      same_(options.in_step ? Nanos(1) : Nanos()),
+      ahead_(std::max(same_, options.lead)),
       prng_(options.seed),
       stacks_(kStackBytes, kThreadsMax),
       network_(*this, options) {
@@ -227,7 +229,9 @@ void Scheduler::pause() {
   Spin& spin = running().spin;
   if (!spin.end_round(running().clock)) return;
   const Rounds rounds = spin.rounds();
-  go_round(rounds, rounds.end_of_round(running().clock + options_.spin_skip));
+  Instant until = running().clock + options_.spin_skip;
+  if (options_.in_step) until = until - Nanos(until.ns() % options_.spin_skip.count());
+  go_round(rounds, rounds.end_of_round(until));
   spin.go_on(running().clock);
 }
 
@@ -267,7 +271,8 @@ Instant Scheduler::read_clock() {
     take_turn();
     jump();
   }
-  advance(draw_price(options_.clock_read));
+  // A free one must get on all the same if it waits for an instant.
+  advance(free() ? std::min(options_.clock_read, Nanos(1)) : draw_price(options_.clock_read));
   return running().clock;
 }
 
@@ -391,7 +396,8 @@ WorldCounts Scheduler::counts() const {
 }
 
 void Scheduler::leave_fiber() {
-  if (running().locks > 0) fail("a fiber leaves its thread with a lock held");
+  const bool any = running().locks > 0 || !running().words_locked.empty();
+  if (any) fail("a fiber leaves its thread with a lock held");
 }
 
 void Scheduler::pass_on(Instant next) {

@@ -39,6 +39,7 @@ struct VirtualThread {
   bool ended = false;
   bool joined = false;
   uint32_t locks = 0;  // mutexes that it holds
+  std::vector<const void*> words_locked;  // locks of another kind
   Spin spin;
   Rounds rounds;  // that it is taken to go, until what it looks at is written; mostly none
   Nanos cpu_time() const { return clock - Instant() - away; }
@@ -70,11 +71,11 @@ class Scheduler {
   // What a thread does for itself only adds to its clock. Before anything that others may see, or
   // that they may have changed, it lets those go on whose clocks are behind its own.
   void take_turn() {
-    if (me_->clock >= others_) pass_on(me_->clock);
+    if (me_->clock - same_ >= others_) pass_on(me_->clock);
   }
   // The same, for what others need not see at once: it may be ahead of them by `lead`.
   void keep_near() {
-    if (me_->clock - options_.lead >= others_) pass_on(me_->clock);
+    if (me_->clock - ahead_ >= others_) pass_on(me_->clock);
   }
   // The thread is about to make the atomic access at this place of the program.
   void come_to(const void* place) {
@@ -151,6 +152,9 @@ class Scheduler {
   Instant waits_since(uint32_t thread) const;
   Instant others_stalled_until() const;
 
+  // The running thread has taken a lock that is a word of memory, or has given it up.
+  void note_lock(const void* word) { running().words_locked.push_back(word); }
+  void note_unlock(const void* word) { std::erase(running().words_locked, word); }
   // A fiber is about to leave the running thread to another.
   void leave_fiber();
   Nanos faults() const { return faults_; }
@@ -226,6 +230,8 @@ class Scheduler {
   static inline constinit bool sees_plain_accesses_ = false;
 
   const WorldOptions options_;
+  const Nanos same_;   // a thread passes on where its clock is so far ahead of another's
+  const Nanos ahead_;  // the same in keep_near
   Prng prng_;
   uint64_t dice_ = 0;  // what is left of a draw, below a mark
   StackPool stacks_;

@@ -55,6 +55,11 @@ struct WorldOptions {
   // what they write reached it so much later. Saves most changes of threads. 0 = in order of time.
   Nanos lead;
 
+  // Threads that go round look at multiples of spin_skip, and of several whose clocks show the same
+  // the running one goes on, then the one with the lowest number: where nothing takes time, what a
+  // thread does until it waits or computes is one step. A thread that spins for another would hang.
+  bool in_step = false;
+
   // A fault happens at one in so many accesses or waits; 0 = never.
   uint32_t stall_one_in = 0;  // accesses
   Nanos stall_least = Nanos::micros(10);

@@ -23,7 +23,10 @@
 
 #include "base/limits.h"
 #include "mechanism/cpu/pause.h"
+#include "mechanism/fiber/fiber.h"
+#include "mechanism/fiber/stack.h"
 #include "mechanism/preempt/checkpoint.h"
+#include "mechanism/queue/spin_lock.h"
 
 namespace rubato::virt {
 namespace {
@@ -320,6 +323,36 @@ TEST(World, a_late_wake_up_counts_as_a_stall_until_its_end) {
   }
 }
 
+// What the thread that spins sees of two writes at the same instant. It was made first.
+uint32_t seen_of_the_second(bool in_step) {
+  WorldOptions options;
+  options.access = options.plain_access = options.clock_read = options.system_call = Nanos();
+  options.wake_up = options.pause = Nanos();
+  options.spin_skip = Nanos(100);
+  options.in_step = in_step;
+  uint32_t seen = 2;
+  run(options, [&seen] {
+    std::atomic<uint32_t> first{0}, second{0};
+    std::thread spins([&] {
+      while (first == 0) cpu_pause();
+      seen = second;
+    });
+    std::thread writes([&] {
+      spend(Nanos(1050));
+      first = 1;
+      second = 1;
+    });
+    spins.join();
+    writes.join();
+  });
+  return seen;
+}
+
+TEST(World, in_step_what_takes_no_time_is_one_step) {
+  EXPECT_EQ(seen_of_the_second(false), 0u);
+  EXPECT_EQ(seen_of_the_second(true), 1u);
+}
+
 TEST(World, a_run_that_fails_leaves_a_trace) {
   const std::string path = std::filesystem::temp_directory_path() / "rubato_world_test.json";
   const auto body = [](bool good, bool aborts) {
@@ -468,6 +501,35 @@ TEST(WorldDeathTest, threads_that_all_wait_are_told_with_the_seed) {
     });
   };
   EXPECT_DEATH(deadlock(), "seed 4711: all threads wait for ever");
+}
+
+// Leaves the thread for another fiber in the middle of `locked`'s critical section, and then after.
+template <class Lock>
+void switch_with(Lock& lock, bool held) {
+  run({}, [&] {
+    StackPool stacks(size_t{64} * 1024, 1);
+    static Fiber thread;
+    static Fiber other;
+    fiber_adopt_thread(thread);
+    fiber_start(other, stacks.take(), [](void*) {
+      fiber_entered(other);
+      fiber_switch_final(other, thread);
+    }, nullptr);
+    lock.lock();
+    if (!held) lock.unlock();
+    fiber_switch(thread, other);
+    if (held) lock.unlock();
+    fiber_finish(other);
+  });
+}
+
+TEST(WorldDeathTest, a_lock_that_is_kept_across_a_switch_is_told) {
+  std::mutex mutex;
+  SpinLock spin_lock;
+  EXPECT_DEATH(switch_with(mutex, true), "leaves its thread with a lock held");
+  EXPECT_DEATH(switch_with(spin_lock, true), "leaves its thread with a lock held");
+  switch_with(mutex, false);
+  switch_with(spin_lock, false);
 }
 
 TEST(WorldDeathTest, a_program_that_does_not_end_is_told) {

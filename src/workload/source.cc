@@ -33,6 +33,23 @@ std::vector<uint32_t> ids_in(const Mix& mix, const std::vector<RequestType>& all
   return ids;
 }
 
+// Types that the mix lacks are among its others, or have no requests.
+std::vector<uint32_t> ids_in(const RequestTrace& trace, const std::vector<RequestType>& all) {
+  const auto id_of = [&all](const std::string& name) {
+    return static_cast<uint32_t>(
+        std::find_if(all.begin(), all.end(),
+                     [&name](const RequestType& type) { return type.name == name; }) -
+        all.begin());
+  };
+  const uint32_t others = id_of(kOtherTypes);
+  std::vector<uint32_t> ids;
+  for (const RequestTrace::Type& type : trace.types()) {
+    const uint32_t id = id_of(type.name);
+    ids.push_back(id < all.size() ? id : others);
+  }
+  return ids;
+}
+
 double rate_of(const WorkloadSpec& spec, const Phase& phase) {
   if (phase.rate > 0) return phase.rate;
   return spec.rate * spec.mixes.front().mean_service_ns() / phase.mix.mean_service_ns();
@@ -40,19 +57,23 @@ double rate_of(const WorkloadSpec& spec, const Phase& phase) {
 
 bool rate_fits(double rate) { return rate > 0 && rate <= Arrivals::kMaxRate; }
 
-Status validate_recording(const WorkloadSpec& spec) {
-  const std::vector<RecordedRequest>& all = spec.recording;
-  if (all.size() < 2 || all.back().at <= all.front().at) {
-    return Error{"recording: needs at least two requests at different times"};
+constexpr const char* kRates = "rate: takes a number above 0, up to 1e9 requests per second";
+
+Status validate_trace(const WorkloadSpec& spec) {
+  if (spec.trace->first() == spec.trace->last()) {
+    return Error{"trace: needs requests at two different times"};
   }
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].type >= spec.mixes.front().types().size() || all[i].service < Nanos(1) ||
-        (i > 0 && all[i].at < all[i - 1].at)) {
-      return Error{"recording: request " + std::to_string(i + 1) +
-                   " has an unknown type, no service time, or comes before the one before it"};
-    }
+  if (spec.trace_block < Nanos()) return Error{"trace: a block has a length of 0 or more"};
+  const auto in_mix = [&spec](const std::string& name) {
+    const std::vector<RequestType>& types = spec.mixes.front().types();
+    return std::any_of(types.begin(), types.end(),
+                       [&name](const RequestType& type) { return type.name == name; });
+  };
+  for (const RequestTrace::Type& type : spec.trace->types()) {
+    if (type.served + type.refused == 0 || in_mix(type.name) || in_mix(kOtherTypes)) continue;
+    return Error{"trace: the mix lacks its type '" + type.name + "'"};
   }
-  return Done{};
+  return rate_fits(spec.rate) ? Status(Done{}) : Error{kRates};
 }
 
 Status validate_arrivals(const WorkloadSpec& spec) {
@@ -113,9 +134,9 @@ Status validate(const WorkloadSpec& spec) {
   if (spec.mixes.size() != 1) return Error{"workload: takes one mix"};
   const double errors = spec.misclassification.error_rate;
   if (!(errors >= 0 && errors <= 1)) return Error{"misclassify: takes a share of 0 to 1"};
-  if (!spec.recording.empty()) return validate_recording(spec);
+  if (spec.trace != nullptr) return validate_trace(spec);
   if (!rate_fits(spec.rate)) {
-    return Error{"rate: takes a number above 0, up to 1e9 requests per second"};
+    return Error{kRates};
   }
   if (Status fits = validate_arrivals(spec); !fits) return fits;
   if (Status fits = validate_flows(spec.flows); !fits) return fits;
@@ -129,25 +150,16 @@ std::vector<RequestType> types_of(const WorkloadSpec& spec) {
   return types;
 }
 
-double mean_rate(const WorkloadSpec& spec) {
-  if (spec.recording.size() < 2) return spec.rate;
-  const double span_ns =
-      static_cast<double>((spec.recording.back().at - spec.recording.front().at).count());
-  return static_cast<double>(spec.recording.size() - 1) / std::max(span_ns, 1.0) * 1e9;
-}
+double mean_rate(const WorkloadSpec& spec) { return spec.rate; }
 
 double mean_service_ns(const WorkloadSpec& spec) {
-  if (spec.recording.empty()) return spec.mixes.front().mean_service_ns();
-  double sum = 0;
-  for (const RecordedRequest& request : spec.recording) {
-    sum += static_cast<double>(request.service.count());
-  }
-  return sum / static_cast<double>(spec.recording.size());
+  return spec.trace != nullptr ? spec.trace->mean_service_ns()
+                               : spec.mixes.front().mean_service_ns();
 }
 
-// Every phase has a stream of arrivals of its own. A recording needs none.
+// Every phase has a stream of arrivals of its own. A trace needs none.
 Arrivals RequestSource::arrivals_of(double rate, uint64_t phase) const {
-  if (!spec_.recording.empty()) return Arrivals::generate(ArrivalShape::kUniform, 1, 0);
+  if (spec_.trace != nullptr) return Arrivals::generate(ArrivalShape::kUniform, 1, 0);
   if (spec_.arrivals.shape == ArrivalShape::kTrace) return Arrivals::replay(spec_.times, rate);
   const uint64_t seed = seed_of(seed_, kArrivals + kStreams * phase);
   if (spec_.arrivals.shape == ArrivalShape::kProfile) {
@@ -166,15 +178,16 @@ RequestSource::RequestSource(const WorkloadSpec& spec, uint64_t seed)
       classifier_prng_(seed_of(seed, kClassifier)) {
   const std::vector<RequestType> types = types_of(spec);
   types_ = static_cast<uint32_t>(types.size());
-  type_ids_ = ids_in(mix_, types);
+  type_ids_ = spec.trace != nullptr ? ids_in(*spec.trace, types) : ids_in(mix_, types);
   if (spec.flows.zipf > 0) flow_choice_ = zipf(spec.flows);
   const Misclassification& wrong = spec.misclassification;
-  plain_ = spec.phases.empty() && spec.recording.empty() && spec.flows.zipf == 0 &&
+  if (spec.trace != nullptr) replay_.emplace(spec.trace, spec.rate, spec.trace_block, seed);
+  plain_ = spec.phases.empty() && spec.trace == nullptr && spec.flows.zipf == 0 &&
            !spec.flows.in_turn && !wrong.random && wrong.error_rate == 0;
 }
 
 Offer RequestSource::next_of_any() {
-  if (!spec_.recording.empty()) return next_recorded();
+  if (replay_) return next_recorded();
   Instant at = phase_start_ + arrivals_.next();
   while (next_phase_ < spec_.phases.size() && at - Instant() >= spec_.phases[next_phase_].from) {
     change_phase();
@@ -209,16 +222,10 @@ uint32_t RequestSource::classify(uint32_t type) {
   return other < type ? other : other + 1;
 }
 
-// A recording that is repeated goes on one mean gap after its last request.
 Offer RequestSource::next_recorded() {
-  if (recorded_ == spec_.recording.size()) {
-    recorded_ = 0;
-    const Nanos span = spec_.recording.back().at - spec_.recording.front().at;
-    lap_start_ += span + Nanos(static_cast<int64_t>(1e9 / mean_rate(spec_)));
-  }
-  const RecordedRequest& request = spec_.recording[recorded_++];
-  const Instant at = Instant() + lap_start_ + (request.at - spec_.recording.front().at);
-  return {at, request.service, request.flow, request.type, classify(request.type)};
+  const RecordedRequest request = replay_->next();
+  const uint32_t type = type_ids_[request.type];
+  return {Instant() + request.at, request.service, request.flow, type, classify(type)};
 }
 
 }  // namespace rubato

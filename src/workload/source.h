@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +19,9 @@
 #include "base/time.h"
 #include "workload/arrivals.h"
 #include "workload/mix.h"
+#include "workload/request_trace.h"
 #include "workload/sampling.h"
+#include "workload/trace_replay.h"
 
 namespace rubato {
 
@@ -42,14 +46,6 @@ struct Misclassification {
   double error_rate = 0;  // share of requests that it takes for another type; 0 to 1
 };
 
-// A recorded request: for runs that repeat another one exactly.
-struct RecordedRequest {
-  Nanos at;
-  Nanos service;
-  uint32_t type = 0;
-  uint64_t flow = 0;
-};
-
 struct WorkloadSpec {
   std::vector<Mix> mixes;  // the first is the one to begin with; exactly one
   double rate = 0;         // requests per second, above 0
@@ -59,9 +55,15 @@ struct WorkloadSpec {
   FlowSpec flows;
   std::vector<Phase> phases;  // by rising time
   Misclassification misclassification;
-  // Not empty: these requests as they are, repeated from the start when they end. Rate, arrivals,
-  // flows and phases are then not used; types index the mix.
-  std::vector<RecordedRequest> recording;
+  // If set: these requests, repeated from the start when they end, with their gaps stretched so
+  // that they come at `rate`. Arrivals, flows and phases are not used then. The mix has their
+  // types, by name, or kOtherTypes for them. A refused request has the service time of the one of
+  // its type that was served before it.
+  std::shared_ptr<const RequestTrace> trace;
+  // Above 0: not in their order, but in blocks of that length of the trace, each from a place
+  // drawn at random (Kuensch, Annals of Statistics 1989; circular: Politis and Romano, 1992), so
+  // that seeds differ as other recordings of the same traffic would.
+  Nanos trace_block;
 };
 
 // Done, or one line that names what does not fit.
@@ -71,7 +73,7 @@ Status validate(const WorkloadSpec& spec);
 // name are one type; its service time is that of the first mix it is in.
 std::vector<RequestType> types_of(const WorkloadSpec& spec);
 
-// Of the time before the first phase change, or of the recording.
+// Of the time before the first phase change.
 double mean_rate(const WorkloadSpec& spec);
 double mean_service_ns(const WorkloadSpec& spec);
 
@@ -121,8 +123,7 @@ class RequestSource {
   uint64_t flow_turn_ = 0;
   size_t next_phase_ = 0;
   Instant phase_start_;
-  size_t recorded_ = 0;  // position
-  Nanos lap_start_;
+  std::optional<TraceReplay> replay_;
 };
 
 // `8`, `512:zipf=0.99`, `512:in-turn`: a number of flows and how requests choose among them.
@@ -137,6 +138,6 @@ Result<Misclassification> parse_misclassification(std::string_view text);
 
 // One request per line: arrival and service time in microseconds, name of the type, number of the
 // flow, joined by commas; blank lines and lines that start with '#' are skipped. Times do not fall.
-Result<std::vector<RecordedRequest>> parse_recording(std::string_view text, const Mix& mix);
+Result<std::shared_ptr<const RequestTrace>> parse_recording(std::string_view text, const Mix& mix);
 
 }  // namespace rubato

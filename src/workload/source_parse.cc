@@ -90,7 +90,7 @@ Result<Misclassification> parse_misclassification(std::string_view text) {
   return Error{"misclassify: '" + std::string(text) + "' is neither random nor a share of 0 to 1"};
 }
 
-Result<std::vector<RecordedRequest>> parse_recording(std::string_view text, const Mix& mix) {
+Result<std::shared_ptr<const RequestTrace>> parse_recording(std::string_view text, const Mix& mix) {
   std::vector<RecordedRequest> requests;
   for (size_t line = 1; !text.empty(); ++line) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -108,7 +108,9 @@ Result<std::vector<RecordedRequest>> parse_recording(std::string_view text, cons
   if (requests.size() < 2 || requests.back().at == requests.front().at) {
     return Error{"recording: needs at least two requests at different times"};
   }
-  return requests;
+  std::vector<std::string> types;
+  for (const RequestType& type : mix.types()) types.push_back(type.name);
+  return RequestTrace::of(requests, types);
 }
 
 }  // namespace rubato

@@ -133,9 +133,9 @@ TEST(RequestSource, what_is_out_of_range_is_refused) {
   }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(), s.mixes[0]}}; }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(1), s.mixes[0], 2e9}}; }));
-  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.recording = {{}}; }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) {
-    s.recording = {{Nanos(), Nanos(1), 2, 0}, {Nanos(1), Nanos(1), 0, 0}};
+    s.trace = RequestTrace::of({{.at = Nanos(), .service = Nanos(1)},
+                                {.at = Nanos(1), .service = Nanos(1)}}, {"of no mix"}).value();
   }));
 }
 
@@ -168,7 +168,8 @@ TEST(RequestSource, classifiers_err_as_often_as_told) {
 TEST(RequestSource, a_recording_is_repeated_exactly) {
   WorkloadSpec spec = spec_of("get:1us:1,scan:9us:1");
   const char* text = "# at,service,type,flow\n5,1.5,get,7\n6,20,scan,1\n\n9,2,get,7\n";
-  spec.recording = parse_recording(text, spec.mixes[0]).value();
+  spec.trace = parse_recording(text, spec.mixes[0]).value();
+  spec.rate = spec.trace->rate_rps();
   const auto all = offers(spec, 5);
   EXPECT_EQ(all[0].at, Instant());
   EXPECT_EQ(all[1].at, Instant(1000));
@@ -178,6 +179,8 @@ TEST(RequestSource, a_recording_is_repeated_exactly) {
   EXPECT_EQ(all[3].at, Instant(6000));  // 4 us and a mean gap of 2 us
   EXPECT_EQ(all[4].service, Nanos::micros(20));
   EXPECT_DOUBLE_EQ(mean_rate(spec), 5e5);
+  spec.rate = 1e6;
+  EXPECT_EQ(offers(spec, 4)[3].at, Instant(3000));
 }
 
 TEST(RequestSource, texts_that_do_not_fit_are_refused_in_one_line) {

@@ -32,7 +32,7 @@ void draw(const WorkloadSpec& spec) {
     const Offer offer = source.next();
     RUBATO_CHECK(offer.at >= last && offer.service >= Nanos(1));
     RUBATO_CHECK(offer.type < types && offer.seen_type < types);
-    RUBATO_CHECK(!spec.recording.empty() || offer.flow < spec.flows.count);
+    RUBATO_CHECK(spec.trace != nullptr || offer.flow < spec.flows.count);
     last = offer.at;
   }
 }
@@ -76,7 +76,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   spec = usual();
   if (auto recording = parse_recording(text, spec.mixes[0]); good(recording)) {
-    spec.recording = *recording;
+    spec.trace = *recording;
+    spec.rate = spec.trace->rate_rps();
+    if (!validate(spec).ok()) return 0;  // more than 1e9 requests per second
     draw(spec);
   }
   return 0;

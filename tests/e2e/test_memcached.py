@@ -154,7 +154,7 @@ class Memcached(unittest.TestCase):
         self.expect(b"get " + b"k" * 251 + b"\r\n", b"CLIENT_ERROR bad command line format\r\n")
         self.expect(b"set k 0 0 1\r\ntoo long\r\n", b"CLIENT_ERROR bad data chunk\r\nERROR\r\n")
         self.expect(b"set k 0 0 -1\r\nversion\r\n",
-                    b"CLIENT_ERROR bad data chunk\r\nVERSION 1.6.18\r\n")
+                    b"CLIENT_ERROR bad command line format\r\nVERSION 1.6.18\r\n")
         self.expect(b"set k 0 0 1\r\na\r\n", b"STORED\r\n")
         # The old item must not be taken for the one that was too large.
         large = b"set k 0 0 3000000\r\n" + b"x" * 3000000 + b"\r\n"
@@ -195,6 +195,25 @@ class Memcached(unittest.TestCase):
                     b"CLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid flag\r\n"
                     b"CLIENT_ERROR bad token in command line format\r\n"
                     b"CLIENT_ERROR invalid mode for ma\r\n")
+
+    def test_one_client_fetches_what_is_missing_stale_or_about_to_expire(self):
+        self.expect(b"mg k s v N30 t\r\nmg k v N30\r\n", b"VA 0 s0 t30 W\r\n\r\nVA 0 Z\r\n\r\n")
+        self.link.sendall(b"ms k 3 c T100\r\nnew\r\n")
+        token = self.receive_until(b"\r\n").split()[1][1:]
+        self.expect(b"mg k v R200\r\nmg k v R200\r\nmg k v R50\r\n",
+                    b"VA 3 W\r\nnew\r\nVA 3 Z\r\nnew\r\nVA 3 Z\r\nnew\r\n")
+        self.expect(b"ms k 3 T100\r\nnew\r\nmd k I T20\r\nmg k v t\r\nmg k\r\n",
+                    b"HD\r\nHD\r\nVA 3 t20 W X\r\nnew\r\nHD X Z\r\n")
+        # Who had it before it was stale may replace it, by what is stale as well.
+        self.expect(b"ms k 3 c C" + token + b"\r\nold\r\nms k 3 I T100 C1\r\nold\r\nmg k v t\r\n",
+                    b"EX c0\r\nHD\r\nVA 3 t20 X Z\r\nold\r\n")
+        self.expect(b"set k 5 0 3\r\nnew\r\nmg k v f\r\n", b"STORED\r\nVA 3 f5\r\nnew\r\n")
+
+    def test_a_line_may_ask_for_many_keys(self):
+        self.expect(b"set key 0 0 1\r\nx\r\n", b"STORED\r\n")
+        many = 20_000
+        self.expect(b"get" + b" key" * many + b"\r\n",
+                    b"VALUE key 0 1\r\nx\r\n" * many + b"END\r\n")
 
     def test_get_and_touch(self):
         self.expect(b"set a 7 0 1\r\nx\r\nset b 0 0 1\r\ny\r\n", b"STORED\r\nSTORED\r\n")

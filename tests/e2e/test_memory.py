@@ -4,6 +4,7 @@ which a part has come."""
 
 import os
 import random
+import tempfile
 import unittest
 
 from server import ReplyError, Server, refused
@@ -118,9 +119,55 @@ class Memory(unittest.TestCase):
         with self.assertRaisesRegex(ReplyError, "Invalid client class"):
             server.call("CONFIG", "SET", "client-output-buffer-limit", "nobody 1 1 1")
 
+    def test_a_small_hard_limit_counts_all_replies_of_a_pipeline_and_of_a_list(self):
+        server = self.serve("--client-output-buffer-limit", "normal 100000 0 0")
+        server.call("SET", "k", b"x" * 10_000)
+        for pipeline in ("GET k\r\n" * 15, "RANGE - +\r\n"):
+            with server.client() as client:
+                client.socket.sendall(pipeline.encode())
+                with self.assertRaises(EOFError):
+                    client.reply()
+            server.call("DEBUG", "POPULATE", "30", "many", "5000")
+        with server.client() as client:
+            for _ in range(15):
+                self.assertEqual(len(client.call("GET", "k")), 10_000)
+
+    def test_a_request_beyond_its_limit_closes_its_client(self):
+        server = self.serve("--client-query-buffer-limit", "2mb")
+        count = "client_query_buffer_limit_disconnections"
+        with server.client() as client:
+            self.assertEqual(client.call("SET", "k", b"x" * 1_500_000), b"OK")
+            client.call("CONFIG", "SET", "client-query-buffer-limit", "1mb")
+            with self.assertRaises((EOFError, OSError)):
+                client.call("SET", "k", b"x" * 1_500_000)
+        self.assertEqual(self.info(server, "stats")[count], 1)
+
+    def test_the_caches_of_a_store_on_disk_fit_themselves_to_it(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        server = self.serve("--engine", "rocksdb", "--dir", folder, "--durability", "async")
+        value = random.Random(1).randbytes(100_000)
+        with server.client() as client:
+            for i in range(1500):
+                self.assertEqual(client.call("SET", f"k{i}", value), b"OK")
+                if i % 100 == 0:
+                    self.check(server)
+            for i in range(1500):
+                self.assertEqual(len(client.call("GET", f"k{i}")), len(value))
+        self.check(server)
+        server.call("SET", "large", random.Random(2).randbytes(5_000_000))
+        slow = [self.enterContext(server.client()) for _ in range(20)]
+        for client in slow:
+            client.send("GET", "large")
+        eventually(lambda: self.check(server)["buffers_refused"], lambda refused: refused > 0)
+        with self.assertRaisesRegex(ReplyError, "takes 32mb at least"):
+            server.call("CONFIG", "SET", "maxmemory", "1mb")
+        with self.assertRaisesRegex(ReplyError, "evicts nothing"):
+            server.call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+
     def test_wrong_options_are_refused(self):
         for option, value, expected in (
                 ("--maxmemory-policy", "lru", "noeviction, allkeys-lru, volatile-ttl"),
+                ("--client-query-buffer-limit", "1kb", "1mb at least"),
                 ("--client-output-buffer-limit", "normal 1", "Wrong number of arguments")):
             status, said = refused("serve", "kv", option, value)
             self.assertEqual(status, 2)

@@ -24,14 +24,18 @@ def load(server, *args, program="spin"):
     return json.loads(done.stdout)
 
 
-def simulate(path, *args):
-    command = [BINARY, "sim", "--policy", "synergy", "--workers", "1", "--workload",
-               f"profile:{path}", "--requests", "200000", "--json", "-", *args]
+def simulate_on_one_worker(policy, workload, *args):
+    command = [BINARY, "sim", "--policy", policy, "--workers", "1", "--workload", workload,
+               "--json", "-", *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3 * PATIENCE_S,
                           check=False)
     if done.returncode != 0:
         raise AssertionError(done.stderr)
     return json.loads(done.stdout)
+
+
+def simulate(path, *args):
+    return simulate_on_one_worker("synergy", f"profile:{path}", "--requests", "200000", *args)
 
 
 class Recorded(unittest.TestCase):

@@ -35,7 +35,7 @@ def report(*args):
 
 class Figures(unittest.TestCase):
     def test_a_policy_is_all_it_needs(self):
-        done = sim("--policy", "cfcfs")
+        done = sim("--policy", "cfcfs", "--max-requests", "1000000")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("16 workers", done.stdout)
         self.assertIn("million per second", done.stdout)
@@ -76,9 +76,10 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(run["load"], 0.5)
         self.assertAlmostEqual(run["achieved_rps"], 2e6, delta=0.05 * 2e6)
 
-    def test_an_overloaded_run_is_valid_and_achieves_its_capacity(self):
+    def test_an_overloaded_run_says_so_and_achieves_its_capacity(self):
         run = report(*SMALL, "--workload", "fixed-1", "--load", "2")
-        self.assertTrue(run["valid"])
+        self.assertEqual((run["valid"], run["invalid_reason"], run["verdict"]),
+                         (False, "overloaded", "overloaded"))
         self.assertAlmostEqual(run["offered_rps"], 8e6)
         self.assertAlmostEqual(run["achieved_rps"], 4e6, delta=0.01 * 4e6)
 
@@ -88,7 +89,7 @@ class Figures(unittest.TestCase):
         self.assertEqual([round(run["load"], 9) for run in sweep["runs"]], [0.3, 0.6, 0.9])
         for run in sweep["runs"]:
             self.assertLessEqual(RUN_KEYS, run.keys())
-            self.assertNotIn("confidence", run)
+            self.assertGreater(run["confidence"]["latency_us"]["mean"], 0)
         listed = report(*SMALL, "--loads", "0.9,0.3")
         self.assertEqual([round(run["load"], 9) for run in listed["runs"]], [0.9, 0.3])
 
@@ -163,6 +164,48 @@ class Figures(unittest.TestCase):
         done = sim(*SMALL, "--explain")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertGreater(done.stdout.index("\nlatency"), 100)
+
+
+class Precision(unittest.TestCase):
+    """Runs that go on until they know what was asked."""
+
+    POLICY = ["--policy", "cfcfs", "--workload", "exp-10", "--workers", "2", "--load", "0.8"]
+
+    def test_a_run_goes_on_until_it_is_precise_and_says_how_precise_it_is(self):
+        coarse = report(*self.POLICY, "--until", "p99=20%")
+        fine = report(*self.POLICY, "--until", "p99_latency=4%")
+        self.assertGreater(fine["simulation"]["requests"], coarse["simulation"]["requests"])
+        (target,) = fine["until"]["targets"]
+        self.assertEqual((target["metric"], target["wanted"]), ("p99_latency", 0.04))
+        self.assertLessEqual(target["reached"], 0.04)
+        self.assertAlmostEqual(fine["confidence"]["latency_us"]["p99"] / fine["latency_us"]["p99"],
+                               target["reached"])
+        self.assertFalse(fine["until"]["bounded"])
+        self.assertEqual((fine["verdict"], fine["verdict_reasons"]), ("steady", []))
+
+    def test_the_most_requests_are_told_when_they_end_a_run(self):
+        args = [*self.POLICY, "--until", "p999=0.1%", "--max-requests", "200000"]
+        run = report(*args)
+        self.assertEqual(run["simulation"]["requests"], 200000)
+        self.assertTrue(run["until"]["bounded"])
+        self.assertIn("--max-requests 200000 ended the run", sim(*args).stdout)
+
+    def test_a_policy_that_still_learns_is_told(self):
+        done = sim("--policy", "darc", "--workload", "zippydb", "--requests", "100000")
+        self.assertRegex(done.stdout, "(?m)^not steady: the policy learns from the first 50000")
+
+    def test_mistakes_are_one_line(self):
+        for args, named in ((["--until", "p99=5us"], "as 5%"), (["--until", "p98=5%"], "p98"),
+                            (["--until", "frob:p99=5%"], "no type 'frob'"),
+                            (["--until", "p99=5%", "--requests", "5"], "--requests"),
+                            (["--until", "p99=5%", "--phase", "1ms:exp-1"], "--phase"),
+                            (["--until", "p99=5%", "--sessions", "8"], "--sessions"),
+                            (["--max-requests", "0"], "--max-requests")):
+            with self.subTest(args=args):
+                done = sim(*self.POLICY, *args)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(named, done.stderr)
 
 
 class Traces(unittest.TestCase):

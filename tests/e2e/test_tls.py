@@ -139,6 +139,19 @@ class Commands(Case):
                 self.assertEqual(client.call("GET", "a"), version.name.encode())
                 self.assertEqual(client.socket.version().replace(".", "_"), version.name)
 
+    def test_versions_and_ciphers_are_chosen(self):
+        server = self.serve("--tls-protocols", "TLSv1.3", "--tls-ciphersuites",
+                            "TLS_AES_128_GCM_SHA256")
+        self.assertEqual(self.client(server).socket.cipher()[0], "TLS_AES_128_GCM_SHA256")
+        old = self.authority.context()
+        old.maximum_version = ssl.TLSVersion.TLSv1_2
+        with self.assertRaises(ssl.SSLError):
+            TlsClient(server.port, old)
+        server = self.serve("--tls-protocols", "TLSv1.2", "--tls-ciphers",
+                            "ECDHE-RSA-AES256-GCM-SHA384")
+        both = self.client(server).socket
+        self.assertEqual(both.cipher()[:2], ("ECDHE-RSA-AES256-GCM-SHA384", "TLSv1.2"))
+
     def test_a_pipeline_of_ten_megabytes_is_answered_in_order(self):
         server = self.serve("--workers", "2")
         client = self.client(server)
@@ -404,6 +417,11 @@ class Options(Case):
                 ((*port, *pair), "--tls-ca-cert-file: is needed to check"),
                 ((*port, *pair, "--tls-ca-cert-file", "/no"), "--tls-ca-cert-file: cannot read"),
                 ((*port, *pair, "--tls-auth-clients", "maybe"), "--tls-auth-clients"),
+                ((*port, *pair, "--tls-auth-clients", "no", "--tls-ciphers", "ROT13"),
+                 "--tls-ciphers: 'ROT13' names no cipher"),
+                ((*port, *pair, "--tls-auth-clients", "no", "--tls-ciphersuites", "ROT13"),
+                 "--tls-ciphersuites: takes cipher suites"),
+                ((*port, *pair, "--tls-protocols", "SSLv3"), "--tls-protocols"),
                 (("--tls-port", "70000"), "--tls-port"),
                 (pair, "--tls-cert-file: needs --tls-port"),
                 (("--tls-rpc", "yes"), "--tls-rpc: needs --rpc-port"),

@@ -101,11 +101,29 @@ class Tune(unittest.TestCase):
                               text=True, timeout=10 * PATIENCE_S, check=True)
         self.assertNotEqual(json.loads(done.stdout)["slo"]["verdict"], "met")
 
+    def test_settings_orders_of_magnitude_from_the_default_are_found(self):
+        # A preemption costs more than the default quantum of 10 us: with that ps serves nobody.
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as costs:
+            costs.write('[machine]\nname = "dear"\n[preemption]\nclock = "self"\n'
+                        'receive = "20us"\ndone = "20us"\n')
+            costs.flush()
+            text, config = found("--workload", "short:100us:90,long:10ms:10", "--rate", "4400",
+                                 "--slo", "short:p99_slowdown=10,long:p99_slowdown=10",
+                                 "--costs", costs.name, "--policies", "ps", *QUICK)
+        self.assertLessEqual(config["workers"], 8)
+        self.assertGreater(float(config["set"]["quantum"].removesuffix("us")), 50)
+        self.assertRegex(line_of(text, "certainty"),
+                         rf"sure that {config['workers'] - 1} would not do: the best found is ps")
+
+    def test_a_policy_that_still_learns_is_told(self):
+        done = tune(*WORK, *QUICK, "--policies", "darc", "--slo", "p99_latency=1s")
+        self.assertIn("darc learns from the first 50000 requests", done.stderr)
+
     def test_it_says_what_was_assumed(self):
         text, _ = found(*SEARCH, "--arrivals", "uniform", "--seed", "7")
         for label, said in (("SLO", "short:p99_slowdown <= 20, refused <= 0"),
                             ("workload", "uniform arrivals, 200.0 krps, 512 flows"),
-                            ("machine", "costs ideal"), ("seeds", "7 chose the settings, 8 to 10"),
+                            ("machine", "costs ideal"), ("seeds", "7 chose the settings, 8 to 1"),
                             ("searched", "fcfs cfcfs ps; ")):
             self.assertIn(said, line_of(text, label))
         self.assertRegex(line_of(text, "searched"), r"\d+ runs of 20000 requests")

@@ -53,12 +53,16 @@ sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreO
     const Nanos mean = type >= kTypes / 2 ? Nanos::micros(70) : Nanos::micros(5);
     types.push_back({"t" + std::to_string(type), {.mean = mean}, 1.0});
   }
+  std::vector<std::string> names;
+  for (const RequestType& type : types) names.push_back(type.name);
+  std::vector<RecordedRequest> recorded;
   for (const LiveArrival& arrival : arrivals) {
-    setup.workload.recording.push_back({arrival.at - Instant(), arrival.service,
-                                        arrival.type - 1, 1});
+    recorded.push_back({.at = arrival.at - Instant(), .service = arrival.service,
+                        .type = arrival.type - 1, .flow = 1});
   }
   setup.workload.mixes.emplace_back("script", types);
-  setup.workload.rate = 1;
+  setup.workload.trace = RequestTrace::of(recorded, names).value();
+  setup.workload.rate = setup.workload.trace->rate_rps();
   return setup;
 }
 

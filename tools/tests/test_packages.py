@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADERS = {"libcli11-dev": "CLI/", "libtomlplusplus-dev": "toml++/", "libfmt-dev": "fmt/",
            "nlohmann-json3-dev": "nlohmann/", "libgtest-dev": "gtest/",
            "libbenchmark-dev": "benchmark/", "librocksdb-dev": "rocksdb/",
-           "libleveldb-dev": "leveldb/", "libboost-context-dev": "boost/context/"}
+           "libleveldb-dev": "leveldb/", "libboost-context-dev": "boost/context/",
+           "zlib1g-dev": "zlib.h"}
 
 
 def required():

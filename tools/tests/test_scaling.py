@@ -70,7 +70,46 @@ class Changes(unittest.TestCase):
                           "old: in docs/scaling.jsonl only"])
 
 
+class Instructions(unittest.TestCase):
+    PROFILE = """desc: of cachegrind
+events: Ir
+fl=/r/build/tsan/../../src/sched/core.h
+fn=rubato::Core::next()
+10 5
+11 7
+fl=/usr/include/c++/12/bits/stl_vector.h
+fn=rubato::Core::next()
+90 3
+fn=std::vector<int>::size()
+91 100
+fl=/r/build/tsan/../../src/base/time.h
+fn=pthread_mutex_lock
+5 1000
+fl=/r/build/tsan/../../src/virtual/posix.cc
+fn=pthread_mutex_lock
+7 2000
+fl=/r/build/tsan/../../src/runtime/testing/letter_app.h
+fn=rubato::testing::LetterApp::handle()
+7 4000
+fl=???
+fn=memcpy
+0 8000
+summary: 15115
+"""
+
+    def test_those_of_the_product_and_of_what_is_inlined_count(self):
+        self.assertEqual(scaling.of_the_product(scaling.functions(self.PROFILE)), 5 + 7 + 3)
+
+
 class Output(unittest.TestCase):
+    def test_a_count_that_some_rows_lack_is_left_open(self):
+        without = row(8, "steal")
+        del without["wakes"]
+        table = scaling.table([row(8), row(16), without], "wakes", "Wake-ups", 1)
+        self.assertIn("| `fcfs` | 10.0 | 10.0 |", table)
+        self.assertNotIn("steal", table)
+
+
     def test_rows_that_do_not_keep_up_are_marked(self):
         table = scaling.table([row(8), row(16, answered=0.5)], "wakes", "Wake-ups", 1)
         self.assertIn("| `fcfs` | 10.0 | 10.0\\* | - |", table)

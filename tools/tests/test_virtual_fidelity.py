@@ -6,24 +6,33 @@ import support  # noqa: F401, finds the tools
 import virtual_fidelity
 
 
-def report(workers, paired):
-    row = {"policy": "fcfs", "load": virtual_fidelity.USUAL_LOAD,
-           "live": {"p99": 30}, "simulated": {"p99": 20},
+def report(workers, paired, busy=0.7):
+    row = {"policy": "fcfs", "load": virtual_fidelity.USUAL_LOAD, "simulated_busy_share": busy,
            "types": [{"name": "short", "paired": paired}, {"name": "long", "paired": {}}]}
-    return {"workload": "mix", "workers": workers, "rows": [row]}
+    return {"workload": "mix", "workers": workers, "requests": 5000, "rows": [row]}
+
+
+def found(ratio, within, busy=0.7):
+    paired = {"p50": {"ratio": ratio, "within": within}} if ratio else {}
+    return list(virtual_fidelity.entries(report(1, paired, busy)))
 
 
 class Table(unittest.TestCase):
-    def found(self, paired):
-        return list(virtual_fidelity.entries(report(1, paired)))
+    def test_a_row_has_the_ratios_of_the_first_type(self):
+        self.assertIn("| `fcfs` | 1.03 +-0.04 | - |" + " - |" * 8,
+                      virtual_fidelity.by_workers(found(1.0321, 0.041), "mix"))
 
-    def test_a_row_has_the_ratios_of_the_first_type_and_of_the_slowdowns(self):
-        found = self.found({"p50": {"ratio": 1.0321, "within": 0.011}})
-        self.assertIn("| `fcfs` | 1.03 +-0.01 | 1.50 |" + " - |" * 6,
-                      virtual_fidelity.table(found, "mix"))
+    def test_what_does_not_agree_has_the_letter_of_a_cause(self):
+        table = virtual_fidelity.by_workers(found(1.5, 0.041, busy=0.99), "mix")
+        self.assertIn("| `fcfs` | 1.50 +-0.04 s | - |", table)
 
-    def test_too_few_requests_leave_the_median_out(self):
-        self.assertIn("| `fcfs` | - | 1.50 |", virtual_fidelity.table(self.found({}), "mix"))
+    def test_too_few_requests_leave_a_figure_out(self):
+        self.assertIn("| `fcfs` | - | - |", virtual_fidelity.by_workers(found(None, 0), "mix"))
+
+    def test_all_types_are_counted(self):
+        entries = found(1.0, 0.01) + found(1.5, 0.01)
+        self.assertEqual(virtual_fidelity.share(entries, "p50"), "50 %")
+        self.assertEqual(virtual_fidelity.share(entries, "p99"), "-")
 
 
 if __name__ == "__main__":

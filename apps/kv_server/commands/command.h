@@ -21,6 +21,8 @@ class Server;
 class KvSession;
 struct Command;
 
+inline constexpr std::string_view kNoMemoryForReply =
+    "OOM no memory for the reply or the command.";
 inline constexpr std::string_view kNoMemoryForData =
     "OOM command not allowed when used memory > 'maxmemory'.";
 

@@ -361,6 +361,7 @@ TEST(Transactions, watched_keys_that_change_end_it) {
   struct Case {
     std::vector<std::string> before, change;
     bool runs;
+    std::vector<std::string> change_back = {"PING"};
   };
   const Case cases[] = {
       {{"SET", "w", "1"}, {"SET", "w", "1"}, false},
@@ -371,6 +372,10 @@ TEST(Transactions, watched_keys_that_change_end_it) {
       {{"SET", "w", "1"}, {"SET", "other", "1"}, true},
       {{"SET", "w", "1"}, {"GET", "w"}, true},
       {{"DEL", "w"}, {"FLUSHALL"}, true},
+      {{"DEL", "w"}, {"SET", "w", "1"}, false, {"DEL", "w"}},
+      {{"DEL", "w"}, {"SET", "w", "1"}, false, {"FLUSHALL"}},
+      {{"DEL", "w"}, {"SET", "w", "1", "PX", "10"}, false, {"RENAME", "w", "other"}},
+      {{"DEL", "w"}, {"DEL", "w"}, true},
   };
   for (const Case& c : cases) {
     Harness h;
@@ -378,6 +383,7 @@ TEST(Transactions, watched_keys_that_change_end_it) {
     h.call(c.before);
     EXPECT_EQ(h.call({"WATCH", "w", "w", "unused"}), kOk);
     other.call(c.change);
+    other.call(c.change_back);
     h.client.send("MULTI\r\nSET done 1\r\n");
     EXPECT_EQ(h.call({"EXEC"}), c.runs ? "*1\r\n+OK\r\n" : "*-1\r\n") << c.change[0];
     EXPECT_EQ(h.call({"EXISTS", "done"}), c.runs ? ":1\r\n" : ":0\r\n");

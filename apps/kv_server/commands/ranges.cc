@@ -23,10 +23,18 @@ bool send_a_piece() {
   return checkpoint();
 }
 
+ListBuilder new_list(const Context& c) {
+  return ListBuilder(c.session.max_reply_bytes(), c.server.options().memory);
+}
+
+// Pieces are sent before all is written, so the client's limit is applied to the whole: beyond it
+// the client is closed, as in Redis.
 void write_list(Context& c, const ListBuilder& list) {
+  if (list.starved()) return c.error(kNoMemoryForReply);
   if (list.too_big()) {
     return c.error("ERR the reply would exceed max-reply-bytes; use SCAN, or RANGE with LIMIT");
   }
+  if (!c.request.reply->may_take(list.size_bytes())) return;
   list.write_array(c.reply, send_a_piece);
 }
 
@@ -49,7 +57,7 @@ void keys(Context& c) {
   range.end_inclusive = false;
   if (end) range.end = *end;
   const bool all = glob_matches_all(pattern);
-  ListBuilder list(c.session.max_reply_bytes());
+  ListBuilder list = new_list(c);
   const Outcome outcome = c.engine.keys(range, [&](std::string_view key) {
     return all || glob_match(pattern, key) ? list.add(key) : true;
   });
@@ -102,13 +110,13 @@ void scan(Context& c) {
   expect_items(static_cast<size_t>(options.count));
   const bool all = glob_matches_all(options.pattern);
   const bool strings = same_word(options.type, "string");
-  ListBuilder list(c.session.max_reply_bytes());
+  ListBuilder list = new_list(c);
   const Outcome outcome = c.engine.scan(
       options.cursor, static_cast<size_t>(options.count), [&](std::string_view key) {
         return strings && (all || glob_match(options.pattern, key)) ? list.add(key) : true;
       });
   if (!c.good(outcome)) return;
-  if (list.too_big()) return write_list(c, list);
+  if (list.too_big() || list.starved()) return write_list(c, list);
   c.reply.array(2);
   c.reply.bulk_integer(static_cast<int64_t>(options.cursor));
   write_list(c, list);
@@ -132,7 +140,7 @@ void range(Context& c) {
     limit = static_cast<uint64_t>(given);
   }
   long_begin();
-  ListBuilder list(c.session.max_reply_bytes());
+  ListBuilder list = new_list(c);
   if (limit > 0) {
     const Outcome outcome =
         c.engine.range(read_range(c), limit, [&](std::string_view key, std::string_view value) {

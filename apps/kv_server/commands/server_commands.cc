@@ -144,6 +144,67 @@ void debug_populate(Context& c) {
 
 void debug_ok(Context& c) { c.reply.ok(); }
 
+// One reply of each kind, with the values that Redis has, for the tests of client libraries.
+struct Sample {
+  std::string_view kind;
+  void (*write)(Reply& reply);
+};
+
+void three_integers(Reply& reply) {
+  for (int64_t i = 0; i < 3; ++i) reply.integer(i);
+}
+void sample_map(Reply& reply) {
+  reply.map(3);
+  for (int64_t i = 0; i < 3; ++i) {
+    reply.integer(i);
+    reply.boolean(i == 1);
+  }
+}
+void sample_attribute(Reply& reply) {
+  if (reply.version() == RespVersion::k3) {
+    reply.attribute(1);
+    reply.bulk("key-popularity");
+    reply.array(2);
+    reply.bulk("key:123");
+    reply.integer(90);
+  }
+  reply.bulk("Some real reply following the attribute");
+}
+void sample_push(Reply& reply) {
+  if (reply.version() != RespVersion::k3) {
+    return reply.error("ERR RESP2 is not supported by this command");
+  }
+  reply.push(2);
+  reply.bulk("server-cpu-usage");
+  reply.integer(42);
+  reply.bulk("Some real reply following the push reply");
+}
+
+constexpr Sample kSamples[] = {
+    {"string", [](Reply& reply) { reply.bulk("Hello World"); }},
+    {"integer", [](Reply& reply) { reply.integer(12345); }},
+    {"double", [](Reply& reply) { reply.real(3.141); }},
+    {"bignum", [](Reply& reply) { reply.big_number("1234567999999999999999999999999999999"); }},
+    {"null", [](Reply& reply) { reply.null(); }},
+    {"array", [](Reply& reply) { reply.array(3), three_integers(reply); }},
+    {"set", [](Reply& reply) { reply.set(3), three_integers(reply); }},
+    {"map", sample_map},
+    {"attrib", sample_attribute},
+    {"push", sample_push},
+    {"verbatim", [](Reply& reply) { reply.verbatim("txt", "This is a verbatim\nstring"); }},
+    {"true", [](Reply& reply) { reply.boolean(true); }},
+    {"false", [](Reply& reply) { reply.boolean(false); }},
+};
+
+void debug_protocol(Context& c) {
+  std::string kinds;
+  for (const Sample& sample : kSamples) {
+    if (same_word(sample.kind, c.argv[2])) return sample.write(c.reply);
+    kinds += (kinds.empty() ? "" : "|") + std::string(sample.kind);
+  }
+  c.error("ERR Wrong protocol type name. Please use one of the following: " + kinds);
+}
+
 // Test suites written for Redis empty the function library between tests; this server has none.
 void function_flush(Context& c) { c.reply.ok(); }
 
@@ -183,8 +244,17 @@ void object_idletime(Context& c) {
                   " does not keep when a key was used");
   });
 }
+// Redis shares small numbers, unless it keeps when each key was used.
 void object_refcount(Context& c) {
-  object_of(c, [](Context& context, const Info&) { context.reply.integer(1); });
+  constexpr int64_t kSharedBelow = 10'000;
+  constexpr int64_t kShared = INT32_MAX;
+  int64_t count = 1;
+  const Outcome outcome = c.engine.get(c.argv[2], [&count](std::string_view value) {
+    int64_t number = 0;
+    if (parse_integer(value, number) && number >= 0 && number < kSharedBelow) count = kShared;
+  });
+  if (outcome == Outcome::kNone) return c.reply.null();
+  if (c.good(outcome)) c.reply.integer(count);
 }
 
 // The approximate bytes of the entry: key, value, and the table's overhead.
@@ -226,6 +296,9 @@ constexpr Command kCommands[] = {
     {"populate", -3, kAdmin | kDebug | kWrite | kDenyOom | kNotInMulti, {}, debug_populate,
      kServerGroup, "1.0.0",
      "Makes that many keys; then a prefix, then the size of the values", "debug"},
+    {"protocol", 3, kAdmin | kDebug, {}, debug_protocol, kServerGroup, "6.0.0",
+     "A reply of that kind: string, integer, double, bignum, null, array, set, map, attrib, push, "
+     "verbatim, true or false", "debug"},
     {"jmap", 2, kAdmin | kDebug, {}, debug_ok, kServerGroup, "1.0.0", "Does nothing", "debug"},
     {"help", 2, kAdmin, {}, reply_help, kServerGroup, "5.0.0", "This help", "debug"},
     {"function", -2, kNoScript, {}, nullptr, kServerGroup, "7.0.0", "There are no functions", {}},
@@ -237,8 +310,8 @@ constexpr Command kCommands[] = {
     {"freq", 3, kRead, kSubKey, object_freq, kGenericGroup, "4.0.0", "Not tracked", "object"},
     {"idletime", 3, kRead, kSubKey, object_idletime, kGenericGroup, "2.2.3",
      "Seconds since the key was used (memory engine)", "object"},
-    {"refcount", 3, kRead, kSubKey, object_refcount, kGenericGroup, "2.2.3", "Always 1",
-     "object"},
+    {"refcount", 3, kRead, kSubKey, object_refcount, kGenericGroup, "2.2.3",
+     "1, or 2147483647 for the numbers of 0 to 9999, which Redis shares", "object"},
     {"help", 2, kRead, {}, reply_help, kGenericGroup, "6.2.0", "This help", "object"},
     {"memory", -2, kRead, {}, nullptr, kServerGroup, "4.0.0", "About memory", {}},
     {"usage", -3, kRead, kSubKey, memory_usage, kServerGroup, "4.0.0",

@@ -5,6 +5,8 @@
 // without preemption; so commands that take long are refused when they are queued. Clients send the
 // commands of a transaction without waiting for the reply to MULTI: if that is refused for
 // overload, they must not run on their own.
+#include <optional>
+
 #include "kv_server/commands/helpers.h"
 #include "kv_server/commands/table.h"
 #include "mechanism/clock/clock.h"
@@ -22,7 +24,8 @@ void multi(Context& c) {
 Watched look_at(Engine& engine, std::string_view key, Outcome& outcome) {
   Watched seen{std::string(key)};
   outcome = engine.update(key, [&](const Current& current) {
-    seen.version = current.exists ? current.version : 0;
+    seen.exists = current.exists;
+    seen.version = current.exists ? current.version : current.creations;
     seen.expires_at_ms = current.expires_at_ms;
     return Change::keep();
   });
@@ -32,8 +35,8 @@ Watched look_at(Engine& engine, std::string_view key, Outcome& outcome) {
 bool is_unchanged(Engine& engine, const Watched& watched) {
   Outcome outcome = Outcome::kDone;
   const Watched now = look_at(engine, watched.key, outcome);
-  return outcome != Outcome::kFailed && now.version == watched.version &&
-         now.expires_at_ms == watched.expires_at_ms;
+  return outcome != Outcome::kFailed && now.exists == watched.exists &&
+         now.version == watched.version && now.expires_at_ms == watched.expires_at_ms;
 }
 
 void run_queued(Context& c, const Transaction& transaction) {
@@ -66,11 +69,15 @@ void exec(Context& c) {
   }
   bool unchanged = true;
   const uint64_t mark = c.request.reply->mark();
+  // Begins with the engine's locks held and ends after them: a preemption that was put off is made
+  // up for where it ends.
+  std::optional<NoPreempt> in_one_step;
   const Outcome outcome = c.engine.exclusively([&] {
-    const NoPreempt in_one_step;
+    in_one_step.emplace();
     for (const Watched& key : watched) unchanged = unchanged && is_unchanged(c.engine, key);
     if (unchanged) run_queued(c, *transaction);
   });
+  in_one_step.reset();
   if (!unchanged) return c.reply.null_array();
   if (outcome == Outcome::kDone) return;
   if (!c.request.reply->take_back(mark)) c.request.close_after = true;

@@ -47,6 +47,8 @@ struct Current {
   std::string_view value;
   int64_t expires_at_ms = kNoExpiry;
   uint64_t version = 0;  // see Engine::get_versioned
+  // Of a key that is not there: rises with each time that it is made, and others like it.
+  uint64_t creations = 0;
 };
 
 // The change that an update makes to a key. An expiry in the past erases the key. Views must live
@@ -58,6 +60,7 @@ struct Change {
   std::string_view value;
   size_t offset = 0;
   int64_t expires_at_ms = kNoExpiry;
+  uint64_t* version = nullptr;  // of a put: receives the version of the value, unless that fails
 
   static Change keep() { return {}; }
   static Change put(std::string_view value, int64_t expires_at_ms = kNoExpiry) {
@@ -152,7 +155,7 @@ enum class Eviction : uint8_t {
 struct EngineOptions {
   Clock* clock = nullptr;         // null = system_clock()
   bool (*checkpoint)() = nullptr; // null = none; the server passes rubato::checkpoint
-  uint64_t maxmemory_bytes = 0;   // 0 = unlimited; only the memory engine has a bound
+  uint64_t maxmemory_bytes = 0;   // 0 = unlimited
   Eviction eviction = Eviction::kNone;
   // Shared with the buffers of connections; null = the engine has one of its own.
   MemoryAccount* account = nullptr;

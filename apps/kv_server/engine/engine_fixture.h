@@ -69,7 +69,7 @@ class EngineTest : public ::testing::TestWithParam<const char*> {
       if (at_checkpoint()) at_checkpoint()();
       return false;
     };
-    options.hash_seed = 42;
+    options.hash_seed = hash_seed_;
     options.maxmemory_bytes = maxmemory_bytes;
     options.dir = dir_.path();
     options.durability = Durability::kAsync;
@@ -120,6 +120,7 @@ class EngineTest : public ::testing::TestWithParam<const char*> {
 
   TempDir dir_;
   TurnedClock clock_;
+  uint64_t hash_seed_ = 42;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -66,6 +66,8 @@ bool MetaOperation::read_flag(char letter, std::string_view token) {
     case 'q': flags_.quiet = true; return true;
     case 'v': flags_.value = true; return true;
     case 'C': return read(token, flags_.version.emplace());
+    case 'I': flags_.invalidates = true; return true;
+    case 'R': return read(token, flags_.recache_s.emplace());
     case 'D': return read(token, flags_.delta);
     case 'F': return read(token, flags_.client);
     case 'J': return read(token, flags_.initial);
@@ -76,20 +78,41 @@ bool MetaOperation::read_flag(char letter, std::string_view token) {
   }
 }
 
+Change MetaOperation::put(std::string_view value, int64_t expires_at_ms,
+                          uint64_t& version) const {
+  Change change = Change::put(value, expires_at_ms);
+  change.version = &version;
+  return change;
+}
+
+// A missing item may be made, without data, for the client to fill; an item that is stale, or is
+// to expire soon, is to be fetched by the first client that sees it.
+Change MetaOperation::got(const Current& current, Shown& shown) {
+  if (!current.exists) {
+    if (!flags_.creates) return Change::keep();
+    shown.won = true;
+    shown.expires_at_ms = expires_at_ms(flags_.creates_exptime);
+    return put(write_item(0, "", room_, {.token_sent = true}), shown.expires_at_ms,
+               shown.version);
+  }
+  const MemcachedItem item = read_item(current.value);
+  shown = {item.flags, item.data.size(), current.version, current.expires_at_ms, false, item.state};
+  if (flags_.value) data_.assign(item.data);
+  const bool expires_soon = flags_.recache_s && current.expires_at_ms != kNoExpiry &&
+                            seconds_left(shown) < static_cast<uint64_t>(*flags_.recache_s);
+  shown.won = (item.state.stale || expires_soon) && !item.state.token_sent;
+  if (flags_.touches) shown.expires_at_ms = expires_at_ms(flags_.exptime);
+  if (shown.won) {
+    return put(write_item(item.flags, item.data, room_, {item.state.stale, true}),
+               shown.expires_at_ms, shown.version);
+  }
+  return flags_.touches ? Change::expire(shown.expires_at_ms) : Change::keep();
+}
+
 void MetaOperation::get() {
   Shown shown;
-  const auto show = [&](std::string_view value, const Current& current) {
-    const MemcachedItem item = read_item(value);
-    shown = {item.flags, item.data.size(), current.version, current.expires_at_ms};
-    if (flags_.value) data_.assign(item.data);
-  };
-  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
-    if (!current.exists) return Change::keep();
-    show(current.value, current);
-    if (!flags_.touches) return Change::keep();
-    shown.expires_at_ms = expires_at_ms(flags_.exptime);
-    return Change::expire(shown.expires_at_ms);
-  });
+  const Outcome outcome =
+      engine_.update(key_, [&](const Current& current) { return got(current, shown); });
   if (!good(outcome)) return;
   if (shown.version == 0) {
     if (!flags_.quiet) say("EN");
@@ -104,7 +127,7 @@ void MetaOperation::describe() {
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
     if (current.exists) {
       const MemcachedItem item = read_item(current.value);
-      shown = {item.flags, item.data.size(), current.version, current.expires_at_ms};
+      shown = {item.flags, item.data.size(), current.version, current.expires_at_ms, false, {}};
     }
     return Change::keep();
   });
@@ -135,13 +158,20 @@ Change MetaOperation::stored(const Current& current, std::string_view& answer) {
     return Change::keep();
   }
   if (flags_.version && *flags_.version != current.version) {
+    // What was read before the item became stale may still replace it, and is stale, too.
+    if (flags_.invalidates && *flags_.version < current.version && !extends) {
+      answer = "HD";
+      const ItemState state{true, read_item(current.value).state.token_sent};
+      return put(write_item(flags_.client, asked_.data, room_, state), current.expires_at_ms,
+                 version_);
+    }
     answer = "EX";
     return Change::keep();
   }
   answer = "HD";
   if (!extends || !current.exists) {
     const int64_t exptime = extends ? flags_.creates_exptime : flags_.exptime;
-    return Change::put(write_item(flags_.client, asked_.data, room_), expires_at_ms(exptime));
+    return put(write_item(flags_.client, asked_.data, room_), expires_at_ms(exptime), version_);
   }
   const MemcachedItem item = read_item(current.value);
   data_.assign(mode == 'A' ? item.data : asked_.data);
@@ -150,7 +180,7 @@ Change MetaOperation::stored(const Current& current, std::string_view& answer) {
     answer = "SERVER_ERROR object too large for cache";
     return Change::keep();
   }
-  return Change::put(write_item(item.flags, data_, room_), current.expires_at_ms);
+  return put(write_item(item.flags, data_, room_), current.expires_at_ms, version_);
 }
 
 void MetaOperation::set() {
@@ -163,16 +193,28 @@ void MetaOperation::set() {
   const Outcome outcome =
       engine_.update(key_, [&](const Current& current) { return stored(current, code); });
   if (!good(outcome) || (code == "HD" && flags_.quiet)) return;
-  code.size() == 2 ? answer(code) : say(code);
+  if (code.size() != 2) return say(code);
+  Shown shown;
+  shown.version = version_;
+  answer(code, &shown);
+}
+
+// With I the item becomes stale instead.
+Change MetaOperation::erased(const Current& current, std::string_view& answer) {
+  answer = "NF";
+  if (!current.exists) return Change::keep();
+  answer = flags_.version && *flags_.version != current.version ? "EX" : "HD";
+  if (answer == "EX") return Change::keep();
+  if (!flags_.invalidates) return Change::erase();
+  const MemcachedItem item = read_item(current.value);
+  return Change::put(write_item(item.flags, item.data, room_, {.stale = true}),
+                     flags_.touches ? expires_at_ms(flags_.exptime) : current.expires_at_ms);
 }
 
 void MetaOperation::erase() {
-  std::string_view code = "NF";
-  const Outcome outcome = engine_.update(key_, [&](const Current& current) {
-    if (!current.exists) return Change::keep();
-    code = flags_.version && *flags_.version != current.version ? "EX" : "HD";
-    return code == "HD" ? Change::erase() : Change::keep();
-  });
+  std::string_view code;
+  const Outcome outcome =
+      engine_.update(key_, [&](const Current& current) { return erased(current, code); });
   if (!good(outcome) || (code != "EX" && flags_.quiet)) return;
   answer(code);
 }
@@ -183,7 +225,7 @@ Change MetaOperation::counted(const Current& current, std::string_view& answer) 
     if (!flags_.creates) return Change::keep();
     answer = "HD";
     data_ = std::to_string(flags_.initial);
-    return Change::put(data_, expires_at_ms(flags_.creates_exptime));
+    return put(data_, expires_at_ms(flags_.creates_exptime), version_);
   }
   if (flags_.version && *flags_.version != current.version) {
     answer = "EX";
@@ -199,8 +241,8 @@ Change MetaOperation::counted(const Current& current, std::string_view& answer) 
   number = down ? number - std::min(number, flags_.delta) : number + flags_.delta;
   answer = "HD";
   data_ = std::to_string(number);
-  return Change::put(write_item(item.flags, data_, room_),
-                     flags_.touches ? expires_at_ms(flags_.exptime) : current.expires_at_ms);
+  return put(write_item(item.flags, data_, room_),
+             flags_.touches ? expires_at_ms(flags_.exptime) : current.expires_at_ms, version_);
 }
 
 void MetaOperation::count() {
@@ -218,6 +260,7 @@ void MetaOperation::count() {
   if (!good(outcome)) return;
   if (code.size() != 2) return say(code);
   if (code != "EX" && flags_.quiet) return;
+  shown.version = version_;
   code == "HD" && flags_.value ? answer_value(shown, data_) : answer(code, &shown);
 }
 
@@ -227,6 +270,7 @@ void MetaOperation::answer(std::string_view code, const Shown* shown) {
   for (const std::string_view word : asked_.words) {
     append_flag(word[0], word, code == "HD" && shown != nullptr ? *shown : none);
   }
+  if (shown != nullptr) append_state(*shown);
   out_.append("\r\n");
 }
 
@@ -234,6 +278,7 @@ void MetaOperation::answer_value(const Shown& shown, std::string_view data) {
   out_.append("VA ");
   append_number(data.size());
   for (const std::string_view word : asked_.words) append_flag(word[0], word, shown);
+  append_state(shown);
   out_.append("\r\n");
   say(data);
 }
@@ -241,6 +286,12 @@ void MetaOperation::answer_value(const Shown& shown, std::string_view data) {
 uint64_t MetaOperation::seconds_left(const Shown& shown) const {
   const int64_t left_ms = std::max(shown.expires_at_ms - server_.now_ms(), int64_t{0});
   return static_cast<uint64_t>((left_ms + kMillisPerSecond - 1) / kMillisPerSecond);
+}
+
+void MetaOperation::append_state(const Shown& shown) {
+  if (shown.won) out_.append(" W");
+  if (shown.state.stale) out_.append(" X");
+  if (shown.state.token_sent) out_.append(" Z");
 }
 
 void MetaOperation::append_flag(char letter, std::string_view word, const Shown& shown) {

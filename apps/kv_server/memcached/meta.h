@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The meta commands of memcached's text protocol: mg, ms, md, ma, me (protocol.txt of memcached
-// 1.6, "Meta Commands"). Not here: what needs items that are stale or being fetched (flags E, I, N,
-// R, h, l of mg), and the new token of a write (flag c of ms and ma).
+// 1.6, "Meta Commands"). Not here: flags h and l of mg, whether and when an item was read.
 #pragma once
 
 #include <optional>
@@ -26,6 +25,8 @@ class MetaOperation : private MemcachedOperation {
     bool value = false;
     bool touches = false;
     bool creates = false;  // N
+    bool invalidates = false;
+    std::optional<int64_t> recache_s;
     std::optional<uint64_t> version;
     uint32_t client = 0;
     uint64_t delta = 1;
@@ -40,6 +41,8 @@ class MetaOperation : private MemcachedOperation {
     size_t bytes = 0;
     uint64_t version = 0;
     int64_t expires_at_ms = kNoExpiry;
+    bool won = false;  // this client is to fetch the item anew
+    ItemState state;   // as it was before that
   };
 
   bool read_flags();
@@ -49,16 +52,21 @@ class MetaOperation : private MemcachedOperation {
   void set();
   void erase();
   void count();
+  Change got(const Current& current, Shown& shown);
   Change stored(const Current& current, std::string_view& answer);
+  Change put(std::string_view value, int64_t expires_at_ms, uint64_t& version) const;
+  Change erased(const Current& current, std::string_view& answer);
   Change counted(const Current& current, std::string_view& answer);
   uint64_t seconds_left(const Shown& shown) const;
   // A line with the flags that the client wants back.
   void answer(std::string_view code, const Shown* shown = nullptr);
+  void append_state(const Shown& shown);
   void append_flag(char letter, std::string_view token, const Shown& shown);
   void answer_value(const Shown& shown, std::string_view data);
 
   std::string_view key_;
   std::string key_room_;
+  uint64_t version_ = 0;  // of what was written
   Flags flags_;
 };
 

@@ -15,6 +15,8 @@ constexpr std::string_view kUnknown = "ERROR\r\n";
 constexpr std::string_view kBadFormat = "CLIENT_ERROR bad command line format\r\n";
 constexpr std::string_view kBadDelete =
     "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
+constexpr std::string_view kBadTime = "CLIENT_ERROR invalid exptime argument\r\n";
+constexpr std::string_view kBadDelta = "CLIENT_ERROR invalid numeric delta argument\r\n";
 constexpr std::string_view kBadFlag = "CLIENT_ERROR invalid flag\r\n";
 constexpr std::string_view kBadData = "CLIENT_ERROR bad data chunk\r\n";
 constexpr std::string_view kTooLong = "CLIENT_ERROR line too long\r\n";
@@ -72,11 +74,11 @@ bool stores(MemcachedVerb verb) {
 // The letters of a meta command's flags.
 std::string_view flags_of(MemcachedVerb verb) {
   switch (verb) {
-    case MemcachedVerb::kMetaGet: return "bcfkOqstTv";
-    case MemcachedVerb::kMetaSet: return "bCFkMNOqT";
+    case MemcachedVerb::kMetaGet: return "bcfkNOqRstTuv";
+    case MemcachedVerb::kMetaSet: return "bcCFIkMNOqT";
     case MemcachedVerb::kMetaDebug: return "b";
-    case MemcachedVerb::kMetaDelete: return "bCkOq";
-    case MemcachedVerb::kMetaArithmetic: return "bCDJkMNOqtTv";
+    case MemcachedVerb::kMetaDelete: return "bCIkOqT";
+    case MemcachedVerb::kMetaArithmetic: return "bcCDJkMNOqtTv";
     default: return {};
   }
 }
@@ -84,7 +86,7 @@ std::string_view flags_of(MemcachedVerb verb) {
 // A browser or a forged form that was sent here (as Redis does, and memcached since 1.6).
 bool is_http(Words words) {
   return words[0] == "POST" || words[0] == "Host:" ||
-         (words.size() == 3 && words[2].starts_with("HTTP/"));
+         (words.size() > 1 && words.back().starts_with("HTTP/"));
 }
 
 template <class Number>
@@ -173,19 +175,39 @@ bool understand(Words words, MemcachedRequest& request, size_t& size) {
       return is_key(words[0]) && read(words[1], request.exptime);
     case MemcachedVerb::kFlushAll:
       return words.empty() || read(words[0], request.exptime);
-    case MemcachedVerb::kVerbosity: return request.noreply || !words.empty();
+    case MemcachedVerb::kVerbosity: {
+      uint32_t level = 0;
+      return words.empty() ? request.noreply : read(words[0], level);
+    }
     default: return true;
+  }
+}
+
+std::string_view bad_size(MemcachedVerb verb) {
+  return verb == MemcachedVerb::kMetaSet ? kBadData : kBadFormat;
+}
+
+// Of a line that is wrong and has no data behind it.
+std::string_view error_of(MemcachedVerb verb, bool has_key) {
+  switch (verb) {
+    case MemcachedVerb::kDelete: return kBadDelete;
+    case MemcachedVerb::kFlushAll: return kBadTime;
+    case MemcachedVerb::kTouch: return has_key ? kBadTime : kBadFormat;
+    case MemcachedVerb::kIncr:
+    case MemcachedVerb::kDecr: return has_key ? kBadDelta : kBadFormat;
+    default: return kBadFormat;
   }
 }
 
 // The line of a request that is wrong. If it says how many data follow, they are skipped.
 void misunderstood(Words words, MemcachedRequest& request, size_t& size) {
-  const bool deletes = request.verb == MemcachedVerb::kDelete;
+  if (!stores(request.verb)) {
+    return bad(request, error_of(request.verb, !words.empty() && is_key(words[0])));
+  }
   const size_t at = request.verb == MemcachedVerb::kMetaSet ? 1 : 3;
   int64_t data = 0;
-  if (!stores(request.verb)) return bad(request, deletes ? kBadDelete : kBadFormat);
   if (!read(words[at], data) || data < 0 || static_cast<uint64_t>(data) > kMostData) {
-    return bad(request, kBadData);
+    return bad(request, bad_size(request.verb));
   }
   size = static_cast<size_t>(data);
   bad(request, kBadFormat);
@@ -211,9 +233,11 @@ size_t MemcachedParser::parse(std::string_view input, MemcachedRequest& request,
     request.verb = MemcachedVerb::kSkipped;
     return skip(skipped_, input);
   }
-  const size_t end = input.substr(0, kMemcachedLineBytes).find('\n');
+  const bool reads = input.starts_with("get") || input.starts_with("gat");
+  const size_t most = reads ? kMemcachedReadLineBytes : kMemcachedLineBytes;
+  const size_t end = input.substr(0, most).find('\n');
   if (end == std::string_view::npos) {
-    if (input.size() < kMemcachedLineBytes) return 0;
+    if (input.size() < most) return 0;
     bad(request, kTooLong);
     request.close = true;
     return input.size();
@@ -263,7 +287,7 @@ void MemcachedParser::parse_line(std::string_view line, MemcachedRequest& reques
   size = data;
   if (data != kNoData && data > kMostData) {
     size = kNoData;
-    return bad(request, kBadData);
+    return bad(request, bad_size(request.verb));
   }
   const std::string_view letters = flags_of(request.verb);
   if (!letters.empty() && !std::all_of(request.words.begin(), request.words.end(),

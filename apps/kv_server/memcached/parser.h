@@ -14,7 +14,8 @@
 namespace rubato::kv {
 
 inline constexpr size_t kMemcachedKeyBytes = 250;
-inline constexpr size_t kMemcachedLineBytes = 64UL * 1024;    // a command line, keys and all
+inline constexpr size_t kMemcachedLineBytes = 64UL * 1024;    // a command line
+inline constexpr size_t kMemcachedReadLineBytes = 1024UL * 1024;  // of get and its kin, all keys
 inline constexpr size_t kMemcachedItemBytes = 1024UL * 1024;  // memcached's own default
 
 enum class MemcachedVerb : uint8_t {

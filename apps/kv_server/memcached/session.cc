@@ -181,13 +181,18 @@ class Run : public MemcachedOperation {
   }
 
   void general_stats() {
-    const EngineStats stats = engine_.stats();
+    const EngineStats stats = server_.engine_counts();
     const int64_t now_ms = server_.now_ms();
     stat("pid", getpid());
     stat("uptime", (now_ms - server_.started_ms()) / kMillisPerSecond);
     stat("time", now_ms / kMillisPerSecond);
     out_.append(std::string("STAT version ") + kMemcachedVersion + "\r\n");
-    stat("curr_connections", server_.traffic().flows_open);
+    const DatapathStats traffic = server_.traffic();
+    stat("curr_connections", traffic.flows_open);
+    stat("total_connections", traffic.flows_accepted);
+    stat("bytes_read", traffic.input_bytes);
+    stat("bytes_written", traffic.output_bytes);
+    stat("cmd_get", stats.hits + stats.misses);
     stat("curr_items", stats.keys);
     stat("bytes", stats.used_bytes);
     stat("limit_maxbytes", stats.maxmemory_bytes);
@@ -243,7 +248,7 @@ Frame MemcachedSession::frame(std::string_view unread, Request& request) {
   if (length == 0) return {FrameState::kIncomplete, wanted};
   const std::string_view command = command_of(asked_.verb);
   request.type = command.empty() ? kUnknownCommand : command_table().find(command);
-  request.control = is_control(asked_.verb);
+  request.group = group_of(is_control(asked_.verb));
   return {FrameState::kComplete, length};
 }
 

@@ -15,23 +15,26 @@ bool ListBuilder::add(std::string_view item) {
   header[length++] = '\r';
   header[length++] = '\n';
   const uint64_t total = length + item.size() + 2;
-  if (too_big_ || total > max_bytes_ - size_bytes_) {
-    too_big_ = true;
+  if (starved_ || too_big_ || total > max_bytes_ - size_bytes_) {
+    too_big_ = !starved_;
     return false;
   }
-  put({header, length});
-  put(item);
-  put("\r\n");
+  if (!put({header, length}) || !put(item) || !put("\r\n")) return false;
   size_bytes_ += total;
   ++items_;
   return true;
 }
 
-void ListBuilder::put(std::string_view bytes) {
+bool ListBuilder::put(std::string_view bytes) {
   while (!bytes.empty()) {
     if (chunks_.empty() || chunks_.back().size == chunks_.back().capacity) {
       const size_t last = chunks_.empty() ? kFirstChunkBytes / 2 : chunks_.back().capacity;
       const size_t capacity = std::min(last * 2, kMaxChunkBytes);
+      if (!share_.resize(chunk_bytes_ + capacity)) {
+        starved_ = true;
+        return false;
+      }
+      chunk_bytes_ += capacity;
       chunks_.push_back({std::make_unique_for_overwrite<char[]>(capacity), capacity, 0});
     }
     Chunk& chunk = chunks_.back();
@@ -40,6 +43,7 @@ void ListBuilder::put(std::string_view bytes) {
     chunk.size += fits;
     bytes.remove_prefix(fits);
   }
+  return true;
 }
 
 void ListBuilder::write_array(Reply& reply, bool (*checkpoint)()) const {

@@ -17,24 +17,28 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory_account.h"
 #include "kv_server/resp/reply.h"
 
 namespace rubato::kv {
 
 class ListBuilder {
  public:
-  // `max_bytes` bounds what is kept; an item past it is dropped and the list is too_big().
-  explicit ListBuilder(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+  // `max_bytes` bounds what is kept; an item past it is dropped and the list is too_big(). Takes
+  // its memory of `account`, which may be null; without memory the list is starved().
+  explicit ListBuilder(uint64_t max_bytes, MemoryAccount* account = nullptr)
+      : max_bytes_(max_bytes), share_(account) {}
 
-  // A bulk string. False = the list is too big, there is no point in going on.
+  // A bulk string. False = the list is too big or starved, there is no point in going on.
   bool add(std::string_view item);
 
   size_t items() const { return items_; }
   uint64_t size_bytes() const { return size_bytes_; }
   bool too_big() const { return too_big_; }
+  bool starved() const { return starved_; }
 
   // Writes header and items; calls `checkpoint` between chunks, and stops when that returns true.
-  // Requires !too_big().
+  // Requires !too_big() and !starved().
   void write_array(Reply& reply, bool (*checkpoint)()) const;
 
  private:
@@ -47,12 +51,15 @@ class ListBuilder {
     size_t size = 0;
   };
 
-  void put(std::string_view bytes);
+  bool put(std::string_view bytes);
 
   uint64_t max_bytes_;
   uint64_t size_bytes_ = 0;
   size_t items_ = 0;
   bool too_big_ = false;
+  bool starved_ = false;
+  MemoryShare share_;  // of the chunks
+  size_t chunk_bytes_ = 0;
   std::vector<Chunk> chunks_;
 };
 

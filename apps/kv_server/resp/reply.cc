@@ -93,6 +93,14 @@ void Reply::boolean(bool value) {
   }
 }
 
+void Reply::big_number(std::string_view digits) {
+  if (version_ == RespVersion::k3) {
+    line('(', digits);
+  } else {
+    bulk(digits);
+  }
+}
+
 void Reply::verbatim(std::string_view kind, std::string_view text) {
   if (version_ == RespVersion::k2) return bulk(text);
   header('=', text.size() + kKindBytes);

@@ -56,6 +56,10 @@ class Reply {
   // `pairs` keys with values follow.
   void map(size_t pairs);
   void set(size_t items) { header(version_ == RespVersion::k3 ? '~' : '*', items); }
+  // `pairs` keys with values follow, and then the reply that they tell of. RESP3 only.
+  void attribute(size_t pairs) { header('|', pairs); }
+  // Decimal digits of any number.
+  void big_number(std::string_view digits);
   void push(size_t items) { header(version_ == RespVersion::k3 ? '>' : '*', items); }
 
  private:

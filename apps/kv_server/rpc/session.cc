@@ -37,7 +37,7 @@ Frame RpcKvSession::frame(std::string_view unread, Request& request) {
   if (request.at_once && !request_.refuses()) return found;
   const bool refused = request.at_once;
   take_whole(request_.body, request);
-  request.control |= refused;
+  if (refused) request.group = kControlGroup;
   const bool fast = (command_table()[request.type].flags & kFast) != 0;
   rpc_.set_class(request_, fast ? rpc::kShortClass : 0);
   return found;

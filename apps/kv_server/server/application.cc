@@ -142,9 +142,8 @@ void KvApplication::with_memory(Request& request, KvSession& session, F&& run) {
 }
 
 void KvApplication::say_no_memory(Request& request, KvSession& session, uint64_t mark) {
-  constexpr std::string_view kText = "OOM no memory for the reply or the command.";
   server_.calls().fail(request.type);
-  server_.errors().count(kText);
+  server_.errors().count(kNoMemoryForReply);
   if (!request.reply->take_back(mark)) {  // a part of the reply has left
     request.close_after = true;
     return;
@@ -152,7 +151,7 @@ void KvApplication::say_no_memory(Request& request, KvSession& session, uint64_t
   if (session.speaks() == Speaks::kMemcached) {
     request.reply->append("SERVER_ERROR out of memory\r\n");
   } else if (session.replies() == Replies::kOn) {
-    Reply(*request.reply, session.version()).error(kText);
+    Reply(*request.reply, session.version()).error(kNoMemoryForReply);
   }
 }
 

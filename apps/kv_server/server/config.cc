@@ -22,21 +22,24 @@ std::string range_error(int64_t low, int64_t high, std::string_view unit) {
          " inclusive" + std::string(unit);
 }
 
-// Empty = numbers of 0 to 100 with spaces between them.
-std::string percentiles_error(std::string_view words) {
+// Numbers of 0 to 100 with spaces between them, as they are to be shown.
+std::string shown_percentiles(std::string_view words, std::string& error) {
   const std::string name = "latency-tracking-info-percentiles";
+  std::string shown;
   for (size_t at = 0; at < words.size();) {
     const size_t end = std::min(words.find(' ', at), words.size());
     double percentile = 0;
     if (!parse_double(words.substr(at, end - at), percentile)) {
-      return "Invalid " + name + " parameters";
+      error = "Invalid " + name + " parameters";
+    } else if (percentile < 0 || percentile > 100) {
+      error = name + " parameters should sit between [0.0,100.0]";
     }
-    if (percentile < 0 || percentile > 100) {
-      return name + " parameters should sit between [0.0,100.0]";
-    }
+    if (!error.empty()) return {};
+    char digits[kMaxFloatBytes];
+    shown.append(shown.empty() ? "" : " ").append(digits, write_double(digits, percentile));
     at = end + 1;
   }
-  return {};
+  return shown;
 }
 
 std::string set_error(std::string_view name, const std::string& error) {
@@ -49,7 +52,9 @@ bool is_pattern(std::string_view name) { return name.find_first_of("[*?") != nam
 }  // namespace
 
 Config::Config(const KvOptions& options)
-    : may_have_password_(!options.has_memcached_port()), most_clients_(kMaxInt32) {
+    : may_have_password_(!options.has_memcached_port()),
+      on_disk_(options.engine == "rocksdb"),
+      most_clients_(kMaxInt32) {
   add_live(options);
   add_reported(options);
   for (Param& param : params_) store(param, param.value);
@@ -62,6 +67,8 @@ void Config::add_live(const KvOptions& options) {
       {"maxmemory", Kind::kMemory, text(options.maxmemory_bytes), 0, kMaxInt64},
       {"maxmemory-policy", Kind::kEviction, std::string(to_string(options.eviction))},
       {"client-output-buffer-limit", Kind::kOutputLimit, to_string(options.output_limits)},
+      {"client-query-buffer-limit", Kind::kMemory, text(options.query_buffer_bytes),
+       static_cast<int64_t>(kMinQueryBufferBytes), kMaxInt64},
       {"maxclients", Kind::kNumber, text(options.maxclients), 1, kMaxInt32},
       {"timeout", Kind::kNumber, text(options.timeout_s), 0, kMaxInt32},
       {"requirepass", Kind::kText, options.requirepass},
@@ -174,7 +181,7 @@ std::string Config::canonical(const Param& param, std::string_view value,
       if (!limits.ok()) error = limits.error();
       return limits.ok() ? to_string(limits.value()) : std::string();
     }
-    case Kind::kPercentiles: error = percentiles_error(value); return std::string(value);
+    case Kind::kPercentiles: return shown_percentiles(value, error);
     case Kind::kBool:
       if (!same_word(value, "yes") && !same_word(value, "no")) {
         error = "argument must be 'yes' or 'no'";
@@ -209,7 +216,14 @@ std::string Config::forbidden(const Param& param, std::string_view value) const 
   if (name == "requirepass" && !may_have_password_ && !value.empty()) {
     return "the memcached port has no passwords";
   }
+  if (name == "maxmemory-policy" && on_disk_ && value != to_string(Eviction::kNone)) {
+    return "the rocksdb engine keeps its data on disk, and evicts nothing";
+  }
   int64_t number = 0;
+  if (name == "maxmemory" && on_disk_ && parse_integer(value, number) && number != 0 &&
+      number < static_cast<int64_t>(kMinRocksMemoryBytes)) {
+    return "the rocksdb engine takes 32mb at least";
+  }
   if (name == "maxclients" && parse_integer(value, number) && number > most_clients_) {
     return "The operating system is not able to handle the specified number of clients, try with " +
            std::to_string(most_clients_);

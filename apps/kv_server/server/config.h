@@ -94,6 +94,7 @@ class Config {
   void store(Param& param, std::string value);
 
   const bool may_have_password_;
+  const bool on_disk_;
   int64_t most_clients_;
   mutable std::mutex mutex_;
   std::vector<Param> params_;

@@ -99,8 +99,10 @@ void memory_section(Server& server, Text& text) {
   text.section("Memory");
   const MemoryAccount* const account = server.options().memory;
   const uint64_t buffers = account != nullptr ? account->buffers() : 0;
-  text.line("used_memory", stats.used_bytes + buffers);
-  text.line("used_memory_human", human_bytes(stats.used_bytes + buffers));
+  const uint64_t stacks = account != nullptr ? account->stacks() : 0;
+  const uint64_t used = stats.used_bytes + buffers + stacks;
+  text.line("used_memory", used);
+  text.line("used_memory_human", human_bytes(used));
   text.line("used_memory_rss", resident);
   text.line("used_memory_rss_human", human_bytes(resident));
   text.line("used_memory_startup", server.startup_bytes());
@@ -109,6 +111,7 @@ void memory_section(Server& server, Text& text) {
   text.line("maxmemory_human", human_bytes(stats.maxmemory_bytes));
   text.line("maxmemory_policy", server.config().text_of("maxmemory-policy"));
   text.line("mem_clients_normal", buffers);
+  text.line("mem_request_stacks", stacks);
   text.line("buffers_refused", account != nullptr ? account->refused() : 0);
   text.line("mem_allocator", "libc");
 }

@@ -27,16 +27,22 @@ Result<std::unique_ptr<Engine>> open_engine(const KvOptions& options, bool (*che
   engine.maxmemory_bytes = options.maxmemory_bytes;
   engine.eviction = options.eviction;
   engine.account = options.memory;
-  if (options.memory != nullptr) options.memory->set_output_limit(options.output_limits.normal);
+  if (options.memory != nullptr) {
+    options.memory->set_output_limit(options.output_limits.normal);
+    options.memory->set_input_limit(options.query_buffer_bytes);
+  }
   engine.dir = options.dir;
   engine.durability = options.durability;
   engine.table_files = options.table_files;
   engine.recover = options.recover;
   if (options.engine == "memory") return open_memory_engine(engine);
   if (options.engine == "rocksdb") {
-    if (options.maxmemory_bytes != 0) {
-      return Error{"--maxmemory bounds the memory engine only; the rocksdb engine keeps its data "
-                   "on disk"};
+    if (options.maxmemory_bytes != 0 && options.maxmemory_bytes < kMinRocksMemoryBytes) {
+      return Error{"--maxmemory: takes 32mb at least with --engine rocksdb"};
+    }
+    if (options.eviction != Eviction::kNone) {
+      return Error{"--maxmemory-policy: takes noeviction with --engine rocksdb, whose data are on "
+                   "disk"};
     }
     return open_rocksdb_engine(engine);
   }

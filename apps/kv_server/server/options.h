@@ -19,6 +19,10 @@ class TlsContext;
 namespace rubato::kv {
 
 inline constexpr uint64_t kDefaultMaxReplyBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kDefaultQueryBufferBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kMinQueryBufferBytes = uint64_t{1} << 20;
+// What the memtables and the cache of the rocksdb engine need.
+inline constexpr uint64_t kMinRocksMemoryBytes = uint64_t{32} << 20;
 inline constexpr uint32_t kDefaultMaxClients = 10'000;
 
 // The protocol of a connection.
@@ -43,6 +47,7 @@ struct KvOptions {
   uint64_t maxmemory_bytes = 0;  // 0 = unlimited
   Eviction eviction = Eviction::kNone;
   OutputLimits output_limits;
+  uint64_t query_buffer_bytes = kDefaultQueryBufferBytes;  // of a client's unserved requests
   MemoryAccount* memory = nullptr;  // of engine and connections; null = nobody keeps one
   std::string requirepass;       // empty = none
   Allowed debug_command = Allowed::kLocal;

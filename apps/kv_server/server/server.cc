@@ -111,6 +111,9 @@ void Server::changed(std::string_view name, std::string_view value) {
   if (name == "client-output-buffer-limit" && options_.memory != nullptr) {
     options_.memory->set_output_limit(parse_output_limits(value).value().normal);
   }
+  if (name == "client-query-buffer-limit" && options_.memory != nullptr) {
+    options_.memory->set_input_limit(static_cast<uint64_t>(number_in(value)));
+  }
   if (name == "maxmemory") engine_->set_maxmemory(static_cast<uint64_t>(number_in(value)));
   if (name == "slowlog-log-slower-than" || name == "latency-monitor-threshold") {
     apply_slow_threshold();

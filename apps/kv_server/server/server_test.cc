@@ -166,13 +166,13 @@ TEST(KvServer, frame_marks_type_and_control_plane) {
     return request;
   };
   EXPECT_EQ(KvApplication::type_name(framed("gEt a\r\n").type), "get");
-  EXPECT_FALSE(framed("GET a\r\n").control);
+  EXPECT_FALSE(framed("GET a\r\n").is_control());
   EXPECT_EQ(KvApplication::type_name(framed("config SET a b\r\n").type), "config|set");
   EXPECT_EQ(KvApplication::type_name(framed("nope\r\n").type), "unknown");
   for (const char* name : {"PING\r\n", "INFO\r\n", "CLIENT ID\r\n", "CONFIG GET x\r\n",
                            "HELLO\r\n", "AUTH x\r\n", "ECHO a\r\n", "COMMAND COUNT\r\n",
                            "QUIT\r\n", "RESET\r\n", "SELECT 0\r\n"}) {
-    EXPECT_TRUE(framed(name).control) << name;
+    EXPECT_TRUE(framed(name).is_control()) << name;
   }
 }
 

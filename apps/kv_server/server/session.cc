@@ -34,14 +34,14 @@ Frame KvSession::frame(std::string_view unread, Request& request) {
       protocol_error_ = parser_.error();
       done_ = true;
       request.type = kUnknownCommand;
-      request.control = false;
+      request.group = kPolicyGroup;
       return {FrameState::kComplete, unread.size()};
     case RequestParser::State::kComplete:
       break;
   }
   done_ = true;
   request.type = argv().empty() ? kUnknownCommand : table_->resolve(argv());
-  request.control = ((*table_)[request.type].flags & kControl) != 0;
+  request.group = group_of(((*table_)[request.type].flags & kControl) != 0);
   return {FrameState::kComplete, parser_.length()};
 }
 
@@ -52,7 +52,7 @@ void KvSession::take_whole(std::string_view bytes, Request& request) {
   protocol_error_ = "Protocol error: a body holds one whole command and nothing else";
   done_ = true;
   request.type = kUnknownCommand;
-  request.control = false;
+  request.group = kPolicyGroup;
 }
 
 void KvSession::forget_request() {

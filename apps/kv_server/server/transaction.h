@@ -61,7 +61,8 @@ class Transaction {
 // What WATCH has seen of a key.
 struct Watched {
   std::string key;
-  uint64_t version = 0;  // 0 = it was not there
+  bool exists = false;
+  uint64_t version = 0;  // of a key that was not there: Current::creations
   int64_t expires_at_ms = 0;
 };
 

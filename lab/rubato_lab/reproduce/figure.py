@@ -44,7 +44,8 @@ class Panel:
 @dataclass(frozen=True)
 class Figure:
     """`judge` takes a Simulator and returns Claims. `not_yet` names lines of the paper whose
-    policy does not exist here."""
+    policy does not exist here. `notes` are (topic, words): why claims miss, and what was assumed.
+    Tables and lone numbers have no lines to draw."""
 
     id: str
     title: str
@@ -55,6 +56,7 @@ class Figure:
     judge: Callable
     not_yet: tuple = ()
     about: str = ""
+    notes: tuple = ()
 
 
 @dataclass
@@ -89,16 +91,17 @@ def without_missing(figure, policies):
     return replace(figure, lines=there, not_yet=missing + figure.not_yet)
 
 
-def simulate(figure, simulator):
-    """Runs a figure's points and its claims at the same time."""
+def simulate(figure, simulator, claims_only=False):
+    """Runs a figure's points, unless only its claims are asked for, and its claims at the same
+    time."""
     jobs, places = [], []
-    for line in figure.lines:
+    for line in () if claims_only else figure.lines:
         for point in chosen(line.points, simulator.effort.stride):
             places.append((line.name, point.x))
             jobs.append(lambda p=point: simulator.run(p.scenario, p.load, p.rate_rps))
     jobs.append(lambda: figure.judge(simulator))
     *runs, claims = sim.concurrently(jobs)
-    drawn = Drawn(figure, {line.name: [] for line in figure.lines}, claims)
+    drawn = Drawn(figure, {} if claims_only else {line.name: [] for line in figure.lines}, claims)
     for (name, x), run in zip(places, runs):
         drawn.curves[name].append((x, run))
     return drawn

@@ -9,11 +9,37 @@ from rubato_lab.options import ROOT
 BUILTIN = ROOT / "src/sim/costs"
 SYNERGY, PERSEPHONE, IDEAL = "synergy-testbed", "persephone-fig1", "ideal"
 # The same costs behind one dispatcher, for central policies. Persephone, 4.2: its dispatcher takes
-# up to 7 million packets per second; the thesis does not price those of its peers.
+# up to 7 million packets per second; its code has rings of 128.
 SYNERGY_CENTRAL = "synergy-central"
 DISPATCHER = "143ns"
-# The same, with workers that cut their requests themselves.
+PERSEPHONE_RING = {"ring_capacity": 128}
+# Shinjuku's dispatcher hands out "close to 4.5 million 1us RPS without preemption" on this CPU
+# (Persephone, 5.4). What comes back cut is handed out once more, at the same price (Altocumulus,
+# II-D: so many hand-overs per second). It cuts every slice (the published code), and an interrupt
+# takes 1993 cycles in all (the thesis, 3.3.1), here of 2.6 GHz. assumed: 300 of them on the
+# dispatcher, 500 on the way; a ring of 512.
+SYNERGY_SHINJUKU = "synergy-shinjuku"
+HAND_OVER = "222ns"
+HANDS_OUT_AGAIN = {"put_back": HAND_OVER, "ring_capacity": 512}
+CUTS_ALL = {"clock": "dispatcher", "cuts": "all"}
+SHINJUKU_IPI = {"send": "115ns", "propagation": "192ns", "receive": "459ns", "done": "0ns"}
+# The same with a compiler's interrupts (Shinjuku-CI, Concord), priced as SYNERGY's. Concord's
+# dispatcher knows what it gave to whom: its looks and puts are part of that price.
+SYNERGY_CI, SYNERGY_CONCORD = "synergy-ci", "synergy-concord"
+COUNTED = {"worker": {"look": "0ns", "put": "0ns"}}
+# Tiny Quanta: workers that cut their requests themselves, behind a dispatcher of 12 million
+# requests per second (the thesis, 3.3.4).
 SYNERGY_SELF = "synergy-central-self"
+TQ_DISPATCHER = "83ns"
+# Table 5.1's other methods of interrupting (Synergy, Fig. 6.7): p50 and p99.9.
+SYNERGY_SIGNAL, SYNERGY_IPI, SYNERGY_UINTR = "synergy-signal", "synergy-ipi", "synergy-uintr"
+TABLE_5_1 = {
+    SYNERGY_SIGNAL: {"send": ["746ns", "929ns"], "propagation": ["2216ns", "2533ns"],
+                     "receive": ["1434ns", "3185ns"], "done": ["641ns", "677ns"]},
+    SYNERGY_IPI: {"send": ["490ns", "549ns"], "propagation": ["1225ns", "1659ns"],
+                  "receive": ["728ns", "2516ns"], "done": ["100ns", "138ns"]},
+    SYNERGY_UINTR: {"send": ["171ns", "236ns"], "propagation": ["671ns", "1354ns"],
+                    "receive": ["464ns", "1534ns"], "done": ["45ns", "105ns"]}}
 DISPATCH_NS = (0, 25, 50, 100, 150, 200)
 OVERHEADS_US = (0, 1, 2, 4)
 
@@ -28,39 +54,83 @@ def preemption(us):
     return f"preemption-{us}us"
 
 
+# Persephone's testbed (5.1): 10 us of network; its dispatcher takes up to 7 million packets per
+# second (4.2). Shinjuku's as above, a preemption costs 1 us (2), of which 115 ns are assumed on the
+# dispatcher. Shenango's workers steal for 200 ns (SBB 3.3, "following the prior work's
+# configuration"); its packets go where RSS has them.
+PSP, PSP_SHINJUKU, PSP_SHENANGO = "psp-testbed", "psp-shinjuku", "psp-shenango"
+
 # SBB's published server measures from the receive burst on; what waits in the NIC's ring is not
-# seen.
+# seen. It cuts at every quantum (4.3).
 SBB_SERVER = "sbb-server"
 # SBB's own simulation (3.3): nothing costs but a steal; flows go where the NIC hashes them.
 SBB, SBB_SIMULATION = "sbb-testbed", "sbb-simulation"
+# SBB's peers on its server: a dispatcher takes 200 ns per packet (2.3.2, "measured on our
+# machine"), that of TQ what is said above. Shinjuku's interrupt is 1878 cycles of 1.9 GHz (Table
+# 4), of which 300 are assumed on the dispatcher. TQ and Concord use a compiler's interrupts,
+# assumed to cost what they do in synergy-testbed.
+SBB_SHINJUKU, SBB_CONCORD, SBB_TQ = "sbb-shinjuku", "sbb-concord", "sbb-tq"
 # Altocumulus: integrated, behind PCIe, and software on commodity hardware (section VII-A). What a
-# software scheduler costs per request is the 5 Mrps that II-D gives for Shinjuku's dispatcher.
+# software scheduler costs per request is the 5 Mrps that II-D gives for Shinjuku's dispatcher,
+# which cuts every slice; interrupts are those of ac-int, 1 us in all (II-D).
 AC_INT, AC_RSS = "ac-int", "ac-rss"
+# The same with messages by rdmsr and wrmsr (IX-D), priced as in ac-int-msr.toml.
+AC_RSS_MSR = "ac-rss-msr"
 AC_SOFTWARE, AC_CENTRAL = "altocumulus-software", "altocumulus-central"
 
 # CoreSync's testbed with Memcached, whose capacity (IV-A: "around 3.5 million requests per second")
-# leaves 3.57 us beside a service of 1 us; and one that stands still, as the paper's never says its
-# does, for 150 us 50 times a second.
-CORESYNC, CORESYNC_MEMCACHED = "coresync-testbed", "coresync-memcached"
-CORESYNC_STALLS = "coresync-stalls"
+# leaves 3.57 us beside a service of 1 us. Both with the published update of the credits, which
+# reads them, walks two lists of sixteen cores and writes them: 185 ns of such code on an idle EPYC
+# of 2.6 GHz, rounded up, as the testbed's CPU is slower.
+CORESYNC, CORESYNC_PUBLISHED = "coresync-testbed", "coresync-published"
+CORESYNC_MEMCACHED = "coresync-memcached"
+CREDIT_UPDATE = {"cores": {"credit_update": "200ns"}}
 
 
 def derived():
     """{name: (built-in, {section: {key: value}})}."""
     half = {us: f"{us * 500}ns" for us in OVERHEADS_US}
-    central = {"machine": {"dispatcher": DISPATCHER}, "nic": {"delivery": "direct"}}
+    central = {"machine": {"dispatcher": DISPATCHER}, "nic": {"delivery": "direct"},
+               "dispatcher": PERSEPHONE_RING}
+    handed = {"machine": {"dispatcher": HAND_OVER}, "nic": {"delivery": "direct"},
+              "dispatcher": HANDS_OUT_AGAIN}
+    by_sbb = {"machine": {"dispatcher": "200ns"}, "nic": {"delivery": "direct"},
+              "dispatcher": {"put_back": "200ns", "ring_capacity": 512}}
+    compiled = {"send": ["70ns", "150ns"], "propagation": ["150ns", "500ns"], "receive": "15ns",
+                "done": "10ns", "arm": "20ns"}
     return {
         SYNERGY_CENTRAL: (SYNERGY, central),
-        SBB_SERVER: (SBB, {"machine": {"latency_from": "reception"}}),
+        SYNERGY_SHINJUKU: (SYNERGY, {**handed, "preemption": {**CUTS_ALL, **SHINJUKU_IPI}}),
+        SYNERGY_CI: (SYNERGY, {**handed, "preemption": CUTS_ALL}),
+        SYNERGY_CONCORD: (SYNERGY, {**handed, **COUNTED, "preemption": CUTS_ALL}),
+        SYNERGY_SELF: (SYNERGY, {"machine": {"dispatcher": TQ_DISPATCHER},
+                                 "nic": {"delivery": "direct"}, "preemption": {"clock": "self"}}),
+        PSP: (IDEAL, {"machine": {"network_rtt": "10us", "dispatcher": DISPATCHER},
+                      "dispatcher": PERSEPHONE_RING}),
+        PSP_SHINJUKU: (IDEAL, {"machine": {"network_rtt": "10us", "dispatcher": HAND_OVER},
+                               "dispatcher": HANDS_OUT_AGAIN,
+                               "preemption": {**CUTS_ALL, "send": "115ns", "receive": "885ns"}}),
+        PSP_SHENANGO: (IDEAL, {"machine": {"network_rtt": "10us"}, "nic": {"steering": "rss"},
+                               "worker": {"steal": "200ns"}}),
+        SBB_SERVER: (SBB, {"machine": {"latency_from": "reception"},
+                           "preemption": {"cuts": "all"}}),
+        SBB_SHINJUKU: (SBB, {**by_sbb, "preemption": {
+            **CUTS_ALL, "send": "158ns", "receive": "830ns", "done": "0ns", "arm": "0ns"}}),
+        SBB_CONCORD: (SBB, {**by_sbb, **COUNTED, "preemption": {**CUTS_ALL, **compiled}}),
+        SBB_TQ: (SBB, {"machine": {"dispatcher": TQ_DISPATCHER}, "nic": {"delivery": "direct"},
+                       "preemption": {"receive": "15ns", "done": "10ns", "arm": "20ns"}}),
         SBB_SIMULATION: (IDEAL, {"nic": {"delivery": "polled", "steering": "rss", "burst": 64,
                                          "ring_capacity": 65536, "rule_update": "10us"},
                                  "worker": {"steal": "200ns"}}),
-        AC_SOFTWARE: (AC_INT, {"nic": {"pcie": "400ns"}, "worker": {"receive": "500ns"}}),
-        AC_CENTRAL: (AC_INT, {"machine": {"dispatcher": "200ns"}, "nic": {"pcie": "400ns"}}),
-        CORESYNC_MEMCACHED: (CORESYNC, {"worker": {"receive": "2.37us"}}),
-        CORESYNC_STALLS: (CORESYNC, {"stalls": {"every": "20ms", "length": "150us",
-                                                "hits": "machine"}}),
-        SYNERGY_SELF: (SYNERGY, {**central, "preemption": {"clock": "self"}}),
+        AC_RSS_MSR: (AC_RSS, {"manager": {"send": "50ns", "receive": "50ns"}}),
+        # What arrives at a core lies in its ring until that core polls, or an idle one takes it.
+        AC_SOFTWARE: (AC_INT, {"nic": {"pcie": "400ns", "delivery": "polled"},
+                               "worker": {"receive": "500ns"}}),
+        AC_CENTRAL: (AC_INT, {"machine": {"dispatcher": "200ns"}, "nic": {"pcie": "400ns"},
+                              "dispatcher": {"put_back": "200ns"}, "preemption": CUTS_ALL}),
+        CORESYNC_PUBLISHED: (CORESYNC, CREDIT_UPDATE),
+        CORESYNC_MEMCACHED: (CORESYNC, {"worker": {"receive": "2.37us"}, **CREDIT_UPDATE}),
+        **{name: (SYNERGY, {"preemption": prices}) for name, prices in TABLE_5_1.items()},
         **{dispatcher(ns): (IDEAL, {"machine": {"dispatcher": f"{ns}ns"}}) for ns in DISPATCH_NS},
         **{preemption(us): (IDEAL, {"preemption": {"clock": "timer-core", "receive": half[us],
                                                    "propagation": half[us]}})

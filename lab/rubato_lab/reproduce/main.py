@@ -8,16 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from rubato_lab.options import ROOT
-from rubato_lab.reproduce import (altocumulus, claims, coresync, coresync_more, figure, machines,
-                                  output, persephone, sbb, simulator, synergy)
+from rubato_lab.reproduce import claims, figure, machines, output, page, records, simulator
+from rubato_lab.reproduce.papers import catalogue
 
 LIST, ALL = "list", "all"
-
-
-def catalogue():
-    """All figures by id."""
-    return {f.id: f for paper in (synergy, persephone, sbb, altocumulus, coresync, coresync_more)
-            for f in paper.figures()}
 
 
 def parser():
@@ -29,7 +23,8 @@ def parser():
     p.add_argument("--quick", action="store_true",
                    help="fewer requests, one seed, every other point: a look, in under a minute")
     p.add_argument("--requests", type=int, metavar="N",
-                   help="requests per run (default 4 million; quick: 1 million)")
+                   help="requests per run, but where a paper says how many (default 4 million; "
+                   "quick: 1 million)")
     p.add_argument("--seeds", type=int, metavar="N", help="runs per point (default 3; quick: 1)")
     p.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     p.add_argument("--processes", type=int, default=simulator.PROCESSES, metavar="N",
@@ -38,8 +33,12 @@ def parser():
                    metavar="FILE", help="the program (default build/release/bin/rubato)")
     p.add_argument("--out", type=Path, default=ROOT / "build/reproduce", metavar="DIR",
                    help="where the files go (default build/reproduce)")
-    p.add_argument("--markdown", type=Path, metavar="FILE",
-                   help="also write the claims as a table in Markdown")
+    p.add_argument("--claims", action="store_true", help="judge the claims, draw nothing")
+    p.add_argument("--write", action="store_true",
+                   help="--claims, and keep what is found for docs/REPRODUCTION.md, which "
+                   "tools/generated_docs.py --write renews")
+    p.add_argument("--page", choices=sorted(page.PARTS),
+                   help="print a generated part of docs/REPRODUCTION.md")
     return p
 
 
@@ -61,13 +60,13 @@ def _chosen(ids, figures, complain):
     return list(figures.values()) if ALL in ids else [figures[one] for one in ids]
 
 
-def reproduce(chosen, simulation, folder, say):
-    """Simulates and writes these figures; returns [Drawn]. Raises SimulatorError and OSError."""
-    done = []
+def reproduce(chosen, simulation, folder, say, claims_only=False):
+    """Simulates and writes these figures, one after the other as asked for. Raises SimulatorError
+    and OSError."""
     policies = simulation.policies()
     for one in chosen:
         began, before = time.monotonic(), simulation.runs
-        drawn = figure.simulate(figure.without_missing(one, policies), simulation)
+        drawn = figure.simulate(figure.without_missing(one, policies), simulation, claims_only)
         paths = output.save(drawn, folder)
         for line in output.told(drawn):
             say(line)
@@ -75,17 +74,23 @@ def reproduce(chosen, simulation, folder, say):
         say(f"{simulation.runs - before} runs in {time.monotonic() - began:.0f} s; "
             f"{', '.join(str(path) for path in paths)}")
         say("")
-        done.append(drawn)
-    return done
+        yield drawn
 
 
-def _write_markdown(path, done, simulation):
-    effort = simulation.effort
-    lines = [f"Runs of {effort.requests} requests, {effort.seeds} seeds each.", ""]
-    for drawn in done:
-        lines += [f"**{drawn.figure.id}**: {drawn.figure.title} ({drawn.figure.source})", "",
-                  *claims.markdown(drawn.claims), ""]
-    path.write_text("\n".join(lines), encoding="utf-8")
+def _keep(drawn, effort, order):
+    """Beside the records of other figures."""
+    found = records.load()
+    found[drawn.figure.id] = records.Record(effort.requests, effort.seeds, tuple(drawn.claims))
+    records.save(found, order)
+
+
+def _print_page(name):
+    try:
+        print(page.part(name), end="")
+    except (page.Stale, ValueError) as error:
+        print(f"reproduce: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def main(arguments=None):
@@ -96,6 +101,8 @@ def main(arguments=None):
         value = getattr(options, name)
         if value is not None and value < 1:
             p.error(f"--{name} takes a whole number from 1 on, not {value}")
+    if options.page:
+        return _print_page(options.page)
     figures = catalogue()
     if options.ids == [LIST]:
         print("\n".join(_told_list(figures)))
@@ -104,17 +111,22 @@ def main(arguments=None):
     costs = options.out / "costs"
     simulation = simulator.Simulator(options.binary, effort_of(options), costs,
                                      options.processes, options.seed)
+    found = []
     try:
         machines.write(costs)
-        done = reproduce(chosen, simulation, options.out, lambda line: print(line, flush=True))
-        if options.markdown:
-            _write_markdown(options.markdown, done, simulation)
+        for drawn in reproduce(chosen, simulation, options.out,
+                               lambda line: print(line, flush=True),
+                               options.claims or options.write):
+            found += drawn.claims
+            if options.write:
+                _keep(drawn, simulation.effort, figures)
     except (simulator.SimulatorError, OSError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("reproduce: stopped", file=sys.stderr)
         return 1
-    judged = [c for drawn in done for c in drawn.claims if c.holds is not None]
-    print(f"{sum(c.holds for c in judged)} of {len(judged)} claims hold")
+    counted = claims.score(found)
+    print(f"{counted.hold} of {counted.judged} claims hold, {counted.beyond} of which would not if "
+          "all systems were equal")
     return 0

@@ -49,25 +49,27 @@ def write_csv(drawn, file):
 
 def write_claims(drawn, file):
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["figure", "claim", "source", "kind", "paper", "ours", "unit", "ratio",
-                     "verdict", "remark"])
+    writer.writerow(["figure", "claim", "source", "kind", "paper", "tolerance", "ours", "null",
+                     "unit", "verdict", "null_holds", "remark"])
     for c in drawn.claims:
         writer.writerow([drawn.figure.id, c.what, c.where, c.kind.strip() or "equals",
-                         _cell(c.paper), _cell(c.ours), c.unit, _cell(c.ratio), c.verdict,
-                         c.remark])
+                         _cell(c.paper), _cell(c.tolerance), _cell(c.ours), _cell(c.null), c.unit,
+                         c.verdict, _cell(c.null_holds), c.remark])
 
 
 def save(drawn, folder):
-    """Writes ID.csv, ID.svg and ID.claims.csv into `folder` and returns their paths. Raises
-    OSError."""
+    """Writes ID.claims.csv and, if there is something to draw, ID.csv and ID.svg into `folder` and
+    returns their paths. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     base = drawn.figure.id
-    paths = [folder / f"{base}{end}" for end in (".csv", ".svg", ".claims.csv")]
+    paths = [folder / f"{base}{end}" for end in (".claims.csv", ".csv", ".svg")]
     with open(paths[0], "w", encoding="utf-8", newline="") as file:
-        write_csv(drawn, file)
-    paths[1].write_text(plot.draw(drawn), encoding="utf-8")
-    with open(paths[2], "w", encoding="utf-8", newline="") as file:
         write_claims(drawn, file)
+    if not drawn.curves:
+        return paths[:1]
+    with open(paths[1], "w", encoding="utf-8", newline="") as file:
+        write_csv(drawn, file)
+    paths[2].write_text(plot.draw(drawn), encoding="utf-8")
     return paths
 
 
@@ -81,6 +83,8 @@ def told(drawn):
     notes = [f"  {line.name}: {line.note}" for line in figure.lines if line.note]
     if notes:
         lines += ["", "lines:", *notes]
+    if figure.notes:
+        lines += ["", "notes:", *(f"  {topic}: {words}" for topic, words in figure.notes)]
     if figure.not_yet:
         lines += ["", "not yet: " + ", ".join(figure.not_yet)]
     return lines

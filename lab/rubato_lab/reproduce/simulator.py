@@ -33,6 +33,7 @@ class Scenario:
     settings: tuple = ()
     flows: str = ""
     weight: int = 1  # of the usual number of requests: where long ones are few
+    requests: int = 0  # so many instead, where the paper says how many
     more: tuple = ()
     classify: str = "feedback"
 
@@ -154,7 +155,7 @@ class Simulator:
         self.runs = 0
 
     def command(self, scenario, offered):
-        requests = self.effort.requests * scenario.weight
+        requests = scenario.requests or self.effort.requests * scenario.weight
         words = [self.binary, "sim", *scenario.arguments(self._costs_folder), *offered.arguments(),
                  "--requests", str(requests), "--seed", str(self._seed), "--threads", "1"]
         if self.effort.seeds > 1:

@@ -29,6 +29,7 @@ int64_t read_ns(clockid_t id) {
   return t.tv_sec * kNanosPerSecond + t.tv_nsec;
 }
 
+#if defined(__x86_64__)
 // The kernel compares the counter with other clocks all the time. Where it fell back to a slow
 // clock it had a reason; a paravirtual clock says nothing against the counter.
 bool kernel_distrusts_counter() {
@@ -37,6 +38,7 @@ bool kernel_distrusts_counter() {
   if (!(file >> name)) return false;
   return name == "hpet" || name == "acpi_pm" || name == "jiffies" || name == "refined-jiffies";
 }
+#endif
 
 bool counter_is_usable() {
   const char* const asked = std::getenv("RUBATO_CLOCK");

@@ -18,7 +18,8 @@ fiber=$source_root/src/mechanism/fiber
 for level in -O0 -O2; do
   "$compiler" -std=c++20 $level -static -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror \
     -I"$source_root/src" "$source_root/src/base/check.cc" "$fiber/context.cc" "$fiber/fiber.cc" \
-    "$fiber/stack.cc" "$fiber/switch_aarch64.S" "$fiber/fiber_check.cc" -pthread \
+    "$fiber/overflow.cc" "$fiber/stack.cc" "$fiber/switch_aarch64.S" "$fiber/fiber_check.cc" \
+    -pthread \
     -o "$work/aarch64_check"
   timeout 120 "$emulator" "$work/aarch64_check"
 done

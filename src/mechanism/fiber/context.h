@@ -46,6 +46,10 @@ struct alignas(limits::kCacheLineBytes) Context {
   uint16_t unused;
 };
 inline constexpr size_t kContextLines = 1;
+// Where the stack of a suspended fiber ends.
+inline const void* stack_pointer(const Context& context) {
+  return reinterpret_cast<const void*>(context.rsp);
+}
 
 #elif defined(__aarch64__)
 
@@ -60,6 +64,9 @@ struct alignas(limits::kCacheLineBytes) Context {
   uint64_t d[8];  // low halves of v8 .. v15
 };
 inline constexpr size_t kContextLines = 3;
+inline const void* stack_pointer(const Context& context) {
+  return reinterpret_cast<const void*>(context.sp);
+}
 
 #else
 #error "no context switch for this processor: add switch_<processor>.S and its Context"

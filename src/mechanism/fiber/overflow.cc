@@ -155,6 +155,9 @@ SignalStack::SignalStack() {
 
 SignalStack::~SignalStack() {
   if (memory_ == nullptr) return;
+  stack_t present{};
+  const bool ours = ::sigaltstack(nullptr, &present) == 0 && present.ss_sp == memory_;
+  if (!ours) return;  // of another thread, which may still use it
   stack_t none{};
   none.ss_flags = SS_DISABLE;
   RUBATO_CHECK(::sigaltstack(&none, nullptr) == 0);

@@ -48,7 +48,7 @@ void report_stack_overflows(AskForWork ask);
 class SignalStack {
  public:
   SignalStack();
-  ~SignalStack();
+  ~SignalStack();  // on another thread: the stack stays with its thread
   SignalStack(const SignalStack&) = delete;
   SignalStack& operator=(const SignalStack&) = delete;
 

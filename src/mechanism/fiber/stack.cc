@@ -170,12 +170,19 @@ uint32_t StackPool::in_use_max() const {
   return out_max_;
 }
 
-// The bytes from the top of the stack down to the deepest page that is resident. `residency` has
-// room for one byte per page of a stack.
-size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const {
+// Lets `residency`, with a byte for each page of a stack, tell which are resident. False if the
+// kernel does not.
+bool StackPool::look_at_pages(uint32_t index, std::vector<unsigned char>& residency) const {
   std::byte* low = region_ + index * stride_bytes() + kStackGuardBytes;
-  if (mincore(low, stack_bytes_, residency) != 0) return 0;
-  const size_t pages = stack_bytes_ / page_bytes_;
+  residency.resize(stack_bytes_ / page_bytes_);
+  return mincore(low, stack_bytes_, residency.data()) == 0;
+}
+
+// The bytes from the top of the stack down to the deepest page that is resident. `residency` is
+// room for a look at the pages.
+size_t StackPool::touched_bytes(uint32_t index, std::vector<unsigned char>& residency) const {
+  if (!look_at_pages(index, residency)) return 0;
+  const size_t pages = residency.size();
   size_t deepest = 0;
   while (deepest < pages && (residency[deepest] & 1) == 0) ++deepest;
   const size_t from_region_top = (pages - deepest) * page_bytes_;
@@ -183,19 +190,38 @@ size_t StackPool::touched_bytes(uint32_t index, unsigned char* residency) const 
   return from_region_top > colour ? from_region_top - colour : 0;
 }
 
+uint32_t StackPool::carved() const {
+  const std::lock_guard lock(mutex_);
+  return carved_;
+}
+
 size_t StackPool::high_water_bytes() const {
-  uint32_t carved = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    carved = carved_;
-  }
-  if (carved == 0) return 0;
-  std::vector<unsigned char> residency(stack_bytes_ / page_bytes_);
+  const uint32_t all = carved();
+  std::vector<unsigned char> residency;
   size_t deepest = 0;
-  for (uint32_t i = 0; i < carved; ++i) {
-    deepest = std::max(deepest, touched_bytes(i, residency.data()));
-  }
+  for (uint32_t i = 0; i < all; ++i) deepest = std::max(deepest, touched_bytes(i, residency));
   return deepest;
+}
+
+size_t StackPool::resident_bytes() const {
+  const uint32_t all = carved();
+  std::vector<unsigned char> residency;
+  size_t pages = 0;
+  for (uint32_t i = 0; i < all; ++i) {
+    if (!look_at_pages(i, residency)) return 0;
+    pages += static_cast<size_t>(std::count_if(residency.begin(), residency.end(),
+                                               [](unsigned char page) { return (page & 1) != 0; }));
+  }
+  return pages * page_bytes_;
+}
+
+// The page in use stays, and that of the red zone below the stack pointer.
+void release_unused(const Stack& stack, const void* used) {
+  constexpr uintptr_t kRedZone = 128;
+  const auto low = reinterpret_cast<uintptr_t>(stack.low);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(used) - kRedZone) / page_size() * page_size();
+  RUBATO_DCHECK(end >= low && end <= low + stack.size_bytes);
+  if (end > low) static_cast<void>(madvise(stack.low, end - low, MADV_DONTNEED));
 }
 
 StackCache::StackCache(StackPool& pool) : pool_(pool), batch_(batch_for(pool.capacity())) {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/limits.h"
 
@@ -42,6 +43,10 @@ struct Stack {
   size_t size_bytes = 0;
   Stack* next = nullptr;
 };
+
+// Gives back to the kernel what a stack has in memory below `used`, the stack pointer of a fiber on
+// it that is suspended, down to its lowest byte. The pages are zeros when they are used again.
+void release_unused(const Stack& stack, const void* used);
 
 class StackCache;
 
@@ -80,13 +85,19 @@ class StackPool {
   // extra, but the call itself costs about a microsecond per stack. 0 if the kernel does not tell.
   size_t high_water_bytes() const;
 
+  // What all stacks have in memory, in use or idle, at the same price. 0 if the kernel does not
+  // tell.
+  size_t resident_bytes() const;
+
  private:
   friend class StackCache;
 
   void reserve_less();
   Stack* carve();
   size_t stride_bytes() const;
-  size_t touched_bytes(uint32_t index, unsigned char* residency) const;
+  uint32_t carved() const;
+  bool look_at_pages(uint32_t index, std::vector<unsigned char>& residency) const;
+  size_t touched_bytes(uint32_t index, std::vector<unsigned char>& residency) const;
   void attach(StackCache& cache);
   void detach(StackCache& cache);
   // Fills `list` with up to `wanted` stacks and returns their number.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <set>
@@ -33,6 +34,24 @@ TEST(StackPool, hands_out_distinct_writable_stacks_of_the_size_asked_for) {
     taken.push_back(stack);
   }
   for (Stack* stack : taken) cache.give(stack);
+}
+
+TEST(StackPool, tells_what_is_in_memory_and_gives_back_what_is_not_used) {
+  constexpr size_t kDeep = size_t{1} << 20;
+  StackPool pool(2 * kDeep, 4);
+  EXPECT_EQ(pool.resident_bytes(), 0u);
+  Stack* const stack = pool.take();
+  ASSERT_NE(stack, nullptr);
+  std::byte* const top = stack->low + stack->size_bytes;
+  std::fill(top - kDeep, top, std::byte{1});
+  EXPECT_GE(pool.resident_bytes(), kDeep);
+  std::byte* const used = top - 10'000;
+  release_unused(*stack, used);
+  EXPECT_LE(pool.resident_bytes(), 10'000u + 3 * 4096);
+  EXPECT_GE(pool.resident_bytes(), 10'000u);
+  EXPECT_TRUE(std::all_of(used, top, [](std::byte byte) { return byte == std::byte{1}; }));
+  EXPECT_EQ(*(top - kDeep), std::byte{0});
+  pool.give(stack);
 }
 
 TEST(StackPool, refuses_and_counts_beyond_its_capacity) {

@@ -127,6 +127,32 @@ TEST(DelayRangeCores, keeps_the_mean_delay_in_its_range) {
   EXPECT_EQ(once<DelayRangeCores>(signals), CoreChange::kGrant);
 }
 
+TEST(RangeCores, with_pause_they_let_an_interval_pass_after_a_grant_and_after_a_release) {
+  const UtilRangeCores cores({.pause = true});
+  UtilRangeCores::Controller controller;
+  CoreSignals signals = quiet(4);
+  signals.busy = 0.96;
+  EXPECT_EQ(cores.change(controller, signals), CoreChange::kGrant);
+  EXPECT_EQ(cores.change(controller, signals), CoreChange::kKeep);
+  EXPECT_EQ(cores.change(controller, signals), CoreChange::kGrant);
+  signals.busy = 0.74;
+  EXPECT_EQ(cores.change(controller, signals), CoreChange::kRelease);
+  EXPECT_EQ(cores.change(controller, signals), CoreChange::kKeep);
+  EXPECT_EQ(cores.change(controller, signals), CoreChange::kRelease);
+}
+
+TEST(RangeCores, without_a_threshold_no_request_that_waits_calls_for_a_core) {
+  CoreSignals signals = with_delay(Nanos::micros(100));
+  signals.busy = 0.9;
+  UtilRangeCores::Controller controller;
+  EXPECT_EQ(UtilRangeCores({}).change(controller, signals), CoreChange::kGrant);
+  EXPECT_EQ(UtilRangeCores({.threshold = Nanos()}).change(controller, signals),
+            CoreChange::kKeep);
+  signals.parked_has_work = true;
+  EXPECT_EQ(UtilRangeCores({.threshold = Nanos()}).change(controller, signals),
+            CoreChange::kGrant);
+}
+
 TEST(RangeCores, their_cores_do_not_park_by_themselves_and_one_is_left) {
   EXPECT_EQ(after<UtilRangeCores>(Nanos::seconds(1)), IdleAction::kPoll);
   EXPECT_EQ(after<DelayRangeCores>(Nanos::seconds(1)), IdleAction::kPoll);

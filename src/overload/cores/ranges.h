@@ -3,13 +3,17 @@
 // Proactive allocation (McClure et al., NSDI 2022): the average load of all cores is kept within a
 // range, a core more above it and a core less below it. Cores never park by themselves, so nobody
 // spends time on polling that the average does not ask for. As all allocators in CoreSync (IV-A)
-// they also grant a core when one request has waited for longer than a threshold.
+// they also grant a core when one request has waited for longer than a threshold. The published
+// code (iokernel/simple.c) does not, and lets an interval pass after a grant and after a release:
+// threshold=0us and pause=on.
 //
 //   util-range   the share of the cores' time that is spent in requests
 //   delay-range  how long the oldest request of each core has waited
 //
 // Pure; overload/cores/contract.h says when the host calls what.
 #pragma once
+
+#include <utility>
 
 #include "overload/cores/contract.h"
 
@@ -55,30 +59,40 @@ class RangeCores {
     typename Load::Value high = Load::kHigh;
     Nanos threshold = Nanos::micros(5);
     Nanos interval = Nanos::micros(5);
+    bool pause = false;
   };
 
   template <class V>
   static void visit(Config& c, V&& v) {
     v(Load::kLowInfo, c.low);
     v(Load::kHighInfo, c.high);
-    v(OptionInfo{"threshold", "us", 0.1, 1e6, "a request that waits this long calls for a core"},
+    v(OptionInfo{"threshold", "us", 0, 1e6,
+                 "a request that waits this long calls for a core; 0 = none does"},
       c.threshold);
     v(OptionInfo{"interval", "us", 0.1, 1e6, "how often that is looked at"}, c.interval);
+    v(OptionInfo{"pause", "", 0, 1, "let an interval pass after a grant, and after a release"},
+      c.pause);
   }
 
-  using Controller = NoState;
+  struct Controller {
+    bool granted = false;   // in the last interval
+    bool released = false;
+  };
   using Idle = NoState;
 
   explicit constexpr RangeCores(Config config) : config_(config) {}
 
   Nanos interval() const { return config_.interval; }
 
-  CoreChange change(Controller&, const CoreSignals& signals) const {
+  CoreChange change(Controller& last, const CoreSignals& signals) const {
+    const Controller before = std::exchange(last, Controller());
     const auto load = Load::of(signals);
-    if (congested(signals, config_.threshold) || load > config_.high) {
-      return signals.cores < signals.limit ? CoreChange::kGrant : CoreChange::kKeep;
+    if (wants_more(signals) || load > config_.high) {
+      last.granted = signals.cores < signals.limit && !(config_.pause && before.granted);
+      return last.granted ? CoreChange::kGrant : CoreChange::kKeep;
     }
-    return load < config_.low && signals.cores > 1 ? CoreChange::kRelease : CoreChange::kKeep;
+    last.released = load < config_.low && signals.cores > 1 && !(config_.pause && before.released);
+    return last.released ? CoreChange::kRelease : CoreChange::kKeep;
   }
 
   template <class H>
@@ -90,6 +104,11 @@ class RangeCores {
   void resumed(Idle&, H&) const {}
 
  private:
+  bool wants_more(const CoreSignals& signals) const {
+    return config_.threshold == Nanos() ? signals.parked_has_work
+                                        : congested(signals, config_.threshold);
+  }
+
   Config config_;
 };
 

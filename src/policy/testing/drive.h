@@ -7,7 +7,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <queue>
 #include <span>
 #include <string>
@@ -74,6 +76,7 @@ class Driver {
   // What a worker lends to its core.
   struct Platform : sched::PlainPlatform {
     using Request = DrivenJob;
+    static constexpr bool kHasGroups = true;
 
     WorkerId me() const { return id; }
     Host& host() { return driver.host_; }
@@ -81,6 +84,25 @@ class Driver {
     Instant look_at_clock() { return now(); }
     bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
     bool put_back(QueueRef q, Request& request) { return host().put(q, &request); }
+    bool put_in_group(Request& request, bool suspended) {
+      driver.workers_[id.value].group(request.group, suspended).push_back(&request);
+      return true;
+    }
+    Request* take_in_group(uint32_t group, bool suspended) {
+      return driver.workers_[id.value].take(group, suspended);
+    }
+    Request* take_from_others(uint32_t group) {
+      for (DrivenWorker& worker : driver.workers_) {
+        if (Request* fresh = worker.take(group, false)) return fresh;
+        if (Request* suspended = worker.take(group, true)) return suspended;
+      }
+      return nullptr;
+    }
+    static Nanos lost() { return {}; }
+    bool waits_in_group(uint32_t group) {
+      DrivenWorker& worker = driver.workers_[id.value];
+      return !worker.group(group, false).empty() || !worker.group(group, true).empty();
+    }
     sched::Replied<Request> reply(Request& request) {
       driver.depart(request);
       return {};
@@ -106,12 +128,27 @@ class Driver {
   struct DrivenWorker {
     DrivenWorker(Driver& driver, WorkerId id)
         : core(driver.policy_,
-               {.classify = Classify::kFeedback, .refusal_rule = {}, .firm_deadlines = false},
+               {.classify = Classify::kFeedback,
+                .refusal_rule = {},
+                .firm_deadlines = false,
+                .weights = driver.options_.weights},
                Platform{{}, driver, id}) {}
+
+    std::deque<DrivenJob*>& group(uint32_t group, bool suspended) {
+      return groups[group][suspended ? 1 : 0];
+    }
+    DrivenJob* take(uint32_t of, bool suspended) {
+      std::deque<DrivenJob*>& from = group(of, suspended);
+      if (from.empty()) return nullptr;
+      DrivenJob* const job = from.front();
+      from.pop_front();
+      return job;
+    }
 
     sched::Core<P, Platform> core;
     DrivenJob* running = nullptr;
     Nanos slice;  // what the job will use of the slice in force
+    std::array<std::array<std::deque<DrivenJob*>, 2>, limits::kGroups> groups;
   };
   struct ManagerContext {
     ManagerState<P> state{};
@@ -215,6 +252,7 @@ class Driver {
     job.deadline = arrival.deadline;
     job.priority = arrival.priority;
     job.type = arrival.type;
+    job.group = arrival.group;
     const WorkerId at = script_.arrives_at(job.flow, arrival.worker);
     host_.call_as(HookContext::worker(at));
     host_.admit(&job);
@@ -306,6 +344,8 @@ class Driver {
     DrivenWorker& context = workers_[worker];
     DrivenJob& job = *context.running;
     job.left -= context.slice;
+    const Nanos late = std::max(Nanos(), script_.now() - arrivals_.back().at);
+    report_.service[job.group] += std::max(Nanos(), context.slice - late);
     const Nanos service = job.attained + context.slice;
     if (job.left == Nanos()) return finish(job, service, me);
     host_.call_as(HookContext::observer());

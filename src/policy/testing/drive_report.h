@@ -3,6 +3,7 @@
 // What drive() is told, and what it reports. Plain values.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +14,7 @@
 #include "base/time.h"
 #include "policy/job.h"
 #include "policy/testing/chaos_host.h"
+#include "sched/group_shares.h"
 
 namespace rubato::testing {
 
@@ -25,6 +27,7 @@ struct Arrival {
   uint32_t type = 0;
   uint64_t flow = 0;
   Instant deadline = Instant::never();
+  uint8_t group = kPolicyGroup;
 };
 
 struct DriveOptions {
@@ -34,6 +37,7 @@ struct DriveOptions {
   bool chaos = false;
   ChaosRates rates{};  // with chaos
   uint64_t patience = UINT64_MAX;  // see CheckedHost
+  sched::GroupWeights weights{};
 };
 
 struct Departure {
@@ -52,6 +56,8 @@ struct DriveReport {
   uint64_t kept_on = 0;  // slices that ended in kContinue
   uint64_t slices = 0;   // that had an end
   uint64_t mishaps = 0;  // what chaos did
+  // Of each group, while jobs came.
+  std::array<Nanos, limits::kGroups> service{};
   friend bool operator==(const DriveReport&, const DriveReport&) = default;
 };
 

@@ -30,7 +30,7 @@ class LetterSession final : public Session {
     const size_t end = unread.find('\n');
     if (end == std::string_view::npos) return {};
     request.type = static_cast<uint8_t>(unread[0]);
-    request.control = unread[0] == 'C';
+    if (unread[0] == 'C') request.group = kControlGroup;
     return {FrameState::kComplete, end + 1};
   }
   void refuse(Request& request) override {

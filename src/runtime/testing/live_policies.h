@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ostream>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct LivePolicy {
   bool shares_queues;
   // Every worker takes over what waits at another one.
   bool helps;
+  // Of each worker: no other one takes what waits there.
+  std::vector<std::string> own_queues = {};
 
   friend void PrintTo(const LivePolicy& policy, std::ostream* out) { *out << policy.name; }
 };
@@ -32,7 +35,11 @@ LivePolicy live_policy() {
                             std::is_same_v<P, Synergy>;
   LivePolicy policy{P::kName, draw_settings<P>, every_worker, every_worker};
   for (const QueueDeclaration& queue : P::kQueues) {
-    policy.helps &= queue.scope == Scope::kGlobal || queue.sharing == Sharing::kStealable;
+    const bool taken_by_others = queue.sharing == Sharing::kStealable;
+    policy.helps &= queue.scope == Scope::kGlobal || taken_by_others;
+    if (queue.scope == Scope::kPerWorker && !taken_by_others) {
+      policy.own_queues.emplace_back(queue.name);
+    }
   }
   return policy;
 }

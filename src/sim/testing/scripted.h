@@ -31,13 +31,17 @@ inline Setup scripted(uint32_t workers, const std::vector<Shot>& shots) {
   setup.classify = Classify::kFeedback;
   setup.long_over = Nanos::max();
   std::vector<RequestType> types;
+  std::vector<std::string> names;
+  std::vector<RecordedRequest> recorded;
   for (const Shot& shot : shots) {
     const auto type = static_cast<uint32_t>(types.size());
-    types.push_back({"t" + std::to_string(type), {.mean = Nanos(shot.service)}, 1.0});
-    setup.workload.recording.push_back({Nanos(shot.at), Nanos(shot.service), type, 0});
+    names.push_back("t" + std::to_string(type));
+    types.push_back({names.back(), {.mean = Nanos(shot.service)}, 1.0});
+    recorded.push_back({.at = Nanos(shot.at), .service = Nanos(shot.service), .type = type});
   }
   setup.workload.mixes.emplace_back("script", types);
-  setup.workload.rate = 1;
+  setup.workload.trace = RequestTrace::of(recorded, names).value();
+  setup.workload.rate = setup.workload.trace->rate_rps();
   setup.costs.nic.steering = Steering::kRoundRobin;
   return setup;
 }

@@ -58,9 +58,22 @@ class Connection {
     while (!whole_reply(0, end)) {
       if (!receive()) return std::nullopt;
     }
-    std::string text = unread_.substr(0, end);
-    unread_.erase(0, end);
-    return text;
+    return take_first(end);
+  }
+
+  // The next line, with its end; the next `size` bytes.
+  std::optional<std::string> line() {
+    size_t end = 0;
+    while ((end = unread_.find("\r\n")) == std::string::npos) {
+      if (!receive()) return std::nullopt;
+    }
+    return take_first(end + 2);
+  }
+  std::optional<std::string> bytes(size_t size) {
+    while (unread_.size() < size) {
+      if (!receive()) return std::nullopt;
+    }
+    return take_first(size);
   }
 
   // The bytes that have come, at least one; false = the connection ended.
@@ -83,6 +96,12 @@ class Connection {
   }
 
  private:
+  std::string take_first(size_t size) {
+    std::string text = unread_.substr(0, size);
+    unread_.erase(0, size);
+    return text;
+  }
+
   // Sets `end` to where the reply at `begin` ends.
   bool whole_reply(size_t begin, size_t& end) const {
     const size_t line = unread_.find("\r\n", begin);

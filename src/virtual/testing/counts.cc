@@ -9,7 +9,12 @@
 //
 //   virtual_counts [--workers-max N] [--policy NAME]
 //
-// tools/scaling.py runs it.
+// With --requests it serves so many with one number of workers, which sleep, and counts nothing: a
+// tool outside counts the instructions.
+//
+//   virtual_counts --requests N --workers N --policy NAME
+//
+// tools/scaling.py runs it, both ways.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -78,12 +83,14 @@ class Row {
     };
   }
 
+  void serve(uint32_t requests) {
+    start();
+    offer(requests);
+    static_cast<void>(server_.stop());
+  }
+
   void print() {
-    server_.start();
-    for (uint32_t f = 0; f < workers_ * kFlowsPerWorker; ++f) {
-      flows_.push_back(server_.connect(f % workers_));
-    }
-    due_ = virt::clock() + Nanos::millis(1);
+    start();
     offer(kWarmUp + kPerWorker * workers_ / 4);
     const Mark begin = mark();
     const uint32_t counted = kCounted + kPerWorker * workers_;
@@ -94,6 +101,14 @@ class Row {
   }
 
  private:
+  void start() {
+    server_.start();
+    for (uint32_t f = 0; f < workers_ * kFlowsPerWorker; ++f) {
+      flows_.push_back(server_.connect(f % workers_));
+    }
+    due_ = virt::clock() + Nanos::millis(1);
+  }
+
   void offer(uint32_t requests) {
     for (uint32_t i = 0; i < requests; ++i) {
       due_ = due_ + gap();
@@ -142,13 +157,18 @@ class Row {
   Instant due_;
 };
 
+virt::WorldOptions world() {
+  virt::WorldOptions options;
+  options.seed = kSeed;
+  options.first_is_free = true;
+  options.spin_skip = kSpinSkip;
+  return options;
+}
+
 bool print_counts(const char* policy, uint32_t workers, Idle idle) {
   return virt::apart([=] {
-    virt::WorldOptions options;
-    options.seed = kSeed;
+    virt::WorldOptions options = world();
     options.count_lines = true;
-    options.first_is_free = true;
-    options.spin_skip = kSpinSkip;
     virt::run(options, [=] { Row(policy, workers, idle).print(); });
     return true;
   });
@@ -167,12 +187,21 @@ bool print_row(const char* policy, uint32_t workers) {
 
 int main(int argc, char** argv) {
   uint32_t most = rubato::kWorkersMost;
+  uint32_t workers_asked = 1;
+  uint32_t requests = 0;
   const char* only = nullptr;
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--workers-max") == 0) {
-      most = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
-    }
+    const auto number = static_cast<uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
+    if (std::strcmp(argv[i], "--workers-max") == 0) most = number;
+    if (std::strcmp(argv[i], "--workers") == 0) workers_asked = number;
+    if (std::strcmp(argv[i], "--requests") == 0) requests = number;
     if (std::strcmp(argv[i], "--policy") == 0) only = argv[i + 1];
+  }
+  if (requests > 0 && only != nullptr) {
+    rubato::virt::run(rubato::world(), [&] {
+      rubato::Row(only, workers_asked, rubato::Idle::kAdaptive).serve(requests);
+    });
+    return EXIT_SUCCESS;
   }
   bool good = true;
   for (const auto& policy : rubato::testing::all_live()) {

@@ -15,6 +15,7 @@
 
 #include "base/time.h"
 #include "mechanism/clock/clock.h"
+#include "mechanism/cpu/this_worker.h"
 #include "virtual/world.h"
 
 namespace rubato::virt::testing {
@@ -51,9 +52,18 @@ class Watch {
     // waits. Not asked where there is none.
     std::function<bool()> any_may_run;
     Nanos bound_of_each;
+    // True while something waits that this worker alone may run, and for how long it may while the
+    // worker waits. Asked also where nothing waits for the workers: no client waits for what a
+    // connection is to be told unasked.
+    std::function<bool(uint32_t worker)> has_own_work;
+    Nanos bound_of_own;
   };
 
-  explicit Watch(Rules rules) : rules_(std::move(rules)), is_worker_(kThreads) {
+  explicit Watch(Rules rules)
+      : rules_(std::move(rules)),
+        is_worker_(kThreads),
+        worker_of_(kThreads),
+        own_since_(kThreads, Instant::never()) {
     thread_ = std::thread([this] {
       while (!done_) look();
     });
@@ -69,7 +79,9 @@ class Watch {
   // Called on every worker before it serves.
   void note_worker() {
     const uint32_t thread = this_thread();
-    if (!is_worker_.at(thread).exchange(true)) ++workers_;
+    if (is_worker_.at(thread).exchange(true)) return;
+    worker_of_.at(thread) = this_worker();
+    ++workers_;
   }
   // As virt::fail_memory, once each worker has what it begins with.
   void fail_memory(uint32_t one_in) {
@@ -89,10 +101,7 @@ class Watch {
     const Instant work = rules_.work_since();
     const bool idle = work == Instant::never();
     std::this_thread::sleep_for(std::chrono::nanoseconds((idle ? kSeldom : kOften).count()));
-    if (idle || !knows_all()) {
-      kept_since_ = Instant::never();
-      return;
-    }
+    if (!knows_all()) return;
     // Before the looks at the threads: this one may be stalled between them.
     const Instant at = now();
     const Instant quiet = others_stalled_until();
@@ -103,11 +112,29 @@ class Watch {
       const Instant since = waits_since(thread);
       all = std::max(all, since);
       one = std::min(one, since);
+      if (rules_.has_own_work) look_at_own(thread, at, std::max(since, quiet));
+    }
+    if (idle) {
+      kept_since_ = Instant::never();
+      return;
     }
     if (all < at && at - all > rules_.bound && work == rules_.work_since()) {
       fail("all workers wait while a request waits for them");
     }
     look_at_each(at, std::max(one, quiet));
+  }
+
+  // That worker has waited since `since`. What it has since a shorter time may just have come.
+  void look_at_own(uint32_t thread, Instant at, Instant since) {
+    Instant& kept = own_since_.at(thread);
+    if (since >= at || !rules_.has_own_work(worker_of_[thread])) {
+      kept = Instant::never();
+      return;
+    }
+    kept = std::max(since, kept == Instant::never() ? at : kept);
+    if (at - kept > rules_.bound_of_own) {
+      fail("a worker waits while something waits that it alone may run");
+    }
   }
 
   // Some worker has waited since `since`.
@@ -124,6 +151,8 @@ class Watch {
 
   const Rules rules_;
   std::vector<std::atomic<bool>> is_worker_;  // by thread
+  std::vector<std::atomic<uint32_t>> worker_of_;  // the same
+  std::vector<Instant> own_since_;  // by thread: the worker and its own work have waited both
   std::atomic<uint32_t> workers_{0};
   std::atomic<bool> done_{false};
   Instant kept_since_ = Instant::never();  // a worker and a request have waited both

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/prng.h"
 #include "kv_server/engine/hash.h"
 
 namespace rubato::kv {
@@ -32,8 +33,11 @@ MemoryEngine::MemoryEngine(const EngineOptions& options)
       random_(seed_),
       shards_(std::make_unique<Shard[]>(kShards)) {
   account_.set_limit(options.maxmemory_bytes);
+  // Clients see versions, so they are not drawn from a secret seed.
+  Prng given(options.hash_seed);
   for (uint32_t i = 0; i < kShards; ++i) {
-    shards_[i].writes = random_word() >> (64 - Entry::kVersionBits + 1);
+    const uint64_t first = options.hash_seed != 0 ? given.next() : random_word();
+    shards_[i].writes = first >> (64 - Entry::kVersionBits + 1);
     charge(shards_[i], static_cast<int64_t>(shards_[i].table.cost_bytes()));
   }
 }
@@ -97,9 +101,14 @@ Outcome MemoryEngine::get_versioned(std::string_view key, VersionedSink sink) {
   return read(key, sink);
 }
 
-Current MemoryEngine::current_of(Entry* entry) {
-  if (entry == nullptr) return {};
-  return {true, entry->value(), entry->expiry(), entry->version};
+Current MemoryEngine::current_of(const Step& step) {
+  Current current;
+  if (Entry* const entry = step.entry) {
+    current = {true, entry->value(), entry->expiry(), entry->version};
+  } else {
+    current.creations = step.shard->creations[step.hash % kCreationCounts];
+  }
+  return current;
 }
 
 Outcome MemoryEngine::info(std::string_view key, Info& out) {
@@ -136,7 +145,7 @@ Outcome MemoryEngine::set_locked(Step& step, std::string_view value, const SetOp
                                  DeferredFree& deferred) {
   using When = SetOptions::When;
   Entry* const entry = step.entry = find_live(*step.shard, step.hash, step.key, deferred);
-  if (options.old) (*options.old)(current_of(entry));
+  if (options.old) (*options.old)(current_of(step));
   const bool holds = options.when == When::kAlways ||
                      (entry != nullptr) == (options.when == When::kIfPresent);
   if (!holds) return Outcome::kNone;
@@ -165,7 +174,7 @@ Outcome MemoryEngine::update(std::string_view key, Updater updater) {
     DeferredFree deferred;
     const ShardLocked guard(*this, *step.shard);
     step.entry = find_live(*step.shard, step.hash, key, deferred);
-    step.change = updater(current_of(step.entry));
+    step.change = updater(current_of(step));
     step.may_move_blob = true;
     return run(step, deferred);
   });
@@ -207,6 +216,7 @@ bool MemoryEngine::insert_entry(Shard& shard, Entry* entry, DeferredFree& deferr
   charge(shard, static_cast<int64_t>(entry->cost_bytes() + shard.table.cost_bytes()) -
                      static_cast<int64_t>(table_bytes));
   shard.keys.store(shard.table.size(), std::memory_order_relaxed);
+  ++shard.creations[entry->hash % kCreationCounts];
   return true;
 }
 

@@ -9,6 +9,7 @@
 // built before and read after the lock. Freeing happens behind the lock.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -60,6 +61,7 @@ class MemoryEngine final : public Engine {
   static thread_local const MemoryEngine* t_exclusive_;
 
   static constexpr uint32_t kShards = 1u << kShardBits;
+  static constexpr uint32_t kCreationCounts = 64;
   static constexpr size_t kPinBytes = size_t{16} << 10;  // larger values are read without the lock
 
   struct alignas(64) Shard {
@@ -72,6 +74,7 @@ class MemoryEngine final : public Engine {
     uint64_t misses = 0;
     uint64_t expired = 0;
     uint64_t writes = 0;     // the version of the last one
+    std::array<uint32_t, kCreationCounts> creations{};  // of keys, by their hash
     std::atomic<uint64_t> keys{0};  // written under the lock, read without
   };
 
@@ -155,7 +158,7 @@ class MemoryEngine final : public Engine {
 
   template <class Sink>
   Outcome read(std::string_view key, Sink&& sink);
-  static Current current_of(Entry* entry);
+  static Current current_of(const Step& step);
 
   // All below require the lock of the shard.
   static void stamp(Shard& shard, Entry* entry) {

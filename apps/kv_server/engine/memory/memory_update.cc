@@ -161,6 +161,7 @@ bool MemoryEngine::commit_put(Step& step, DeferredFree& deferred) {
     entry->value_bytes = static_cast<uint32_t>(value.size());
   }
   stamp(shard, entry);
+  if (step.change.version != nullptr) *step.change.version = entry->version;
   set_expiry(shard, entry, step.change.expires_at_ms);
   return true;
 }
@@ -229,7 +230,7 @@ Outcome MemoryEngine::update_many_once(std::span<const std::string_view> keys, M
   for (size_t i = 0; i < keys.size(); ++i) {
     Step& step = batch.steps[i];
     step.entry = find_live(*step.shard, step.hash, keys[i], deferred);
-    batch.currents[i] = current_of(step.entry);
+    batch.currents[i] = current_of(step);
   }
   updater(batch.currents, batch.changes);
   for (size_t i = 0; i < keys.size(); ++i) batch.steps[i].change = batch.changes[i];

@@ -37,7 +37,7 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 
 // The path, if it may be made.
 Result<fs::path> free_path(rocksdb::Env& env, const std::string& from, const std::string& to) {
-  const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; };
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == '\x7f'; };
   if (to.empty() || std::any_of(to.begin(), to.end(), is_control)) {
     return Error{"the name of the folder is empty or has control characters"};
   }

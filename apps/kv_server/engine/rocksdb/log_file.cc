@@ -101,13 +101,18 @@ bool any_sound_behind(std::string_view block, size_t at) {
 }
 
 // True if the zeros at the end of the block begin within the record at `at`: the record was cut off
-// there and the file filled up. A run of a few zeros that ends with the record belongs to it.
+// there and the file filled up. What reached the disk ends with a sector, or where the file ended
+// before. A run of a few zeros within a sector that ends with the record belongs to it. `block`
+// begins at a sector.
 bool ends_in_zeros(std::string_view block, size_t at) {
   constexpr size_t kOwnZeros = 16;
+  constexpr size_t kSectorBytes = 512;
   const size_t end = at + kHeaderBytes + header_at(block, at).length;
   const size_t last = block.find_last_not_of('\0');
   const size_t zeros_at = last == std::string_view::npos ? 0 : last + 1;
-  return zeros_at < end && (block.size() > end || zeros_at + kOwnZeros <= end);
+  if (zeros_at >= end) return false;
+  const size_t sector_at = (zeros_at + kSectorBytes - 1) / kSectorBytes * kSectorBytes;
+  return block.size() > end || sector_at < end || zeros_at + kOwnZeros <= end;
 }
 
 // True if the record's checksum is that of its data with another length: the record is whole, and
@@ -178,13 +183,14 @@ class Reader {
     const bool reaches_beyond = at + kHeaderBytes + header.length > block_.size();
     if (has_wrong_length(block_, at)) return {LogState::kDamaged, offset, 0};
     const bool cut_off = last_block() && reaches_beyond && !any_sound_behind(block_, at);
-    if (cut_off) return {LogState::kTorn, offset, 0};
+    const uint64_t torn_at = write_begun_ ? write_at_ : offset;
+    if (cut_off) return {LogState::kTorn, torn_at, 0};
     const bool never_written = all_zero(block_.substr(at));
     const bool filled_up = !never_written && ends_in_zeros(block_, at) &&
                            !any_sound_behind(block_, at);
     if (!never_written && !filled_up) return {LogState::kDamaged, offset, 0};
     if (!rest_is_zero()) return {LogState::kDamaged, offset, 0};
-    return {LogState::kTorn, offset, 0, filled_up};
+    return {LogState::kTorn, torn_at, 0, filled_up || write_begun_};
   }
 
   bool rest_is_zero() {

@@ -29,9 +29,10 @@ enum class LogState : uint8_t {
 
 struct LogFinding {
   LogState state = LogState::kWhole;
-  uint64_t offset = 0;  // of the first record that is not whole
+  // Of the first record that is not whole; if torn, of the first record of its write.
+  uint64_t offset = 0;
   uint64_t bytes = 0;   // of the file
-  bool filled_up = false;  // torn, and zeros follow the part of the record that is there
+  bool filled_up = false;  // torn, and zeros follow the part of the write that is there
 };
 
 // Fails with one line if the file cannot be read.

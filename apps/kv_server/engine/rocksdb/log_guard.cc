@@ -156,6 +156,10 @@ Result<std::string> LogGuard::manifest_trouble() const {
 Result<std::string> LogGuard::trouble_of(const std::string& manifest) const {
   const Result<LogFinding> checked = check_log(env_, path(manifest));
   if (!checked.ok()) return Error{checked.error()};
+  if (checked.value().filled_up) {
+    const rocksdb::Status status = cut_file(env_, path(manifest), checked.value().offset);
+    if (!status.ok()) return Error{"cannot cut " + path(manifest) + ": " + status.ToString()};
+  }
   if (checked.value().state != LogState::kDamaged) return std::string();
   return manifest + " is damaged at byte " + std::to_string(checked.value().offset) + " of " +
          std::to_string(checked.value().bytes);

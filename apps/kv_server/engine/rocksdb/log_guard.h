@@ -34,8 +34,8 @@ class LogGuard {
   LogGuard(std::string dir, rocksdb::Env& env) : dir_(std::move(dir)), env_(env) {}
 
   // Fails with one line that names the file if a log is damaged or missing. Requires the lock of
-  // the database. Cuts off a write that a crash left unfinished and filled up with zeros, which
-  // RocksDB would take for damage.
+  // the database. Cuts off a write, or a change of the manifest, that a crash left unfinished and
+  // filled up with zeros, which RocksDB would take for damage.
   Status check() const;
 
   // Changes damaged logs so that RocksDB reads them up to the damage, and keeps copies of them;

@@ -3,6 +3,7 @@
 
 #include <rocksdb/file_system.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -15,14 +16,22 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
+// For a full disk RocksDB would have a thread of its own wait for room, and hang if it is closed
+// meanwhile. As any other error it waits for the engine, which asks to resume every second.
 IOStatus retryable(IOStatus status) {
+  if (status.IsNoSpace()) status = IOStatus::IOError(status.getState());
   if (status.IsIOError() && !status.IsPathNotFound()) status.SetRetryable(true);
   return status;
 }
 
+// After a failed sync the kernel takes the bytes in question for written, and the next sync of the
+// file succeeds without them. RocksDB syncs a log again before it notes the log's size; so from
+// then on a sync writes all of the file into a new one in its place.
 class RetryableFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  using FSWritableFileOwnerWrapper::FSWritableFileOwnerWrapper;
+  RetryableFile(std::unique_ptr<rocksdb::FSWritableFile> file, std::string name,
+                rocksdb::FileSystem& files)
+      : FSWritableFileOwnerWrapper(std::move(file)), name_(std::move(name)), files_(files) {}
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* dbg) override {
     return retryable(FSWritableFileWrapper::Append(data, options, dbg));
@@ -41,15 +50,37 @@ class RetryableFile final : public rocksdb::FSWritableFileOwnerWrapper {
     return retryable(FSWritableFileWrapper::Flush(options, dbg));
   }
   IOStatus Sync(const IOOptions& options, IODebugContext* dbg) override {
-    return retryable(FSWritableFileWrapper::Sync(options, dbg));
+    return retryable(synced(FSWritableFileWrapper::Sync(options, dbg), options, dbg));
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
-    return retryable(FSWritableFileWrapper::Fsync(options, dbg));
+    return retryable(synced(FSWritableFileWrapper::Fsync(options, dbg), options, dbg));
   }
   IOStatus RangeSync(uint64_t offset, uint64_t bytes, const IOOptions& options,
                      IODebugContext* dbg) override {
-    return retryable(FSWritableFileWrapper::RangeSync(offset, bytes, options, dbg));
+    const IOStatus status = FSWritableFileWrapper::RangeSync(offset, bytes, options, dbg);
+    has_failed_ = has_failed_ || !status.ok();
+    return retryable(status);
   }
+
+ private:
+  IOStatus synced(const IOStatus& status, const IOOptions& options, IODebugContext* dbg) {
+    if (status.ok() && has_failed_) return written_again(options, dbg);
+    has_failed_ = has_failed_ || !status.ok();
+    return status;
+  }
+  IOStatus written_again(const IOOptions& options, IODebugContext* dbg) {
+    const std::string fresh = name_ + ".again";
+    std::string bytes;
+    IOStatus status = rocksdb::ReadFileToString(&files_, name_, &bytes);
+    if (status.ok()) status = rocksdb::WriteStringToFile(&files_, bytes, fresh, true);
+    if (status.ok()) status = files_.RenameFile(fresh, name_, options, dbg);
+    if (!status.ok()) files_.DeleteFile(fresh, options, dbg).PermitUncheckedError();
+    return status;
+  }
+
+  const std::string name_;
+  rocksdb::FileSystem& files_;  // outlives the files of its database
+  bool has_failed_ = false;     // as are the other members, for one thread at a time
 };
 
 class RetryableFolder final : public rocksdb::FSDirectoryWrapper {
@@ -75,7 +106,7 @@ class RetryableFiles final : public rocksdb::FileSystemWrapper {
                            std::unique_ptr<rocksdb::FSWritableFile>* file,
                            IODebugContext* dbg) override {
     const IOStatus status = retryable(target()->NewWritableFile(name, options, file, dbg));
-    if (status.ok()) *file = std::make_unique<RetryableFile>(std::move(*file));
+    if (status.ok()) *file = std::make_unique<RetryableFile>(std::move(*file), name, *target());
     return status;
   }
   IOStatus NewDirectory(const std::string& name, const IOOptions& options,

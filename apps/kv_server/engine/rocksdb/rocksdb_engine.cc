@@ -4,11 +4,11 @@
 #include "kv_server/engine/rocksdb/rocksdb_engine.h"
 
 #include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
-#include <rocksdb/write_batch.h>
+#include <rocksdb/utilities/write_batch_with_index.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 
@@ -20,6 +20,7 @@ namespace rubato::kv {
 namespace {
 
 constexpr int64_t kResumeEveryMs = 1000;
+constexpr int64_t kResumeWithinMs = 60'000;
 constexpr const char* kMarkName = "mark";
 
 rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
@@ -28,9 +29,8 @@ rocksdb::Slice slice(std::string_view bytes) { return {bytes.data(), bytes.size(
 
 struct RocksEngine::Together {
   const RocksEngine* engine = nullptr;
-  rocksdb::WriteBatch batch;
+  rocksdb::WriteBatchWithIndex batch{rocksdb::BytewiseComparator(), 0, true};
   Delta delta;
-  std::map<std::string, std::optional<std::string>, std::less<>> records;  // by key, as written
 
   static thread_local Together* of_thread;
 };
@@ -69,26 +69,32 @@ Outcome RocksEngine::exclusively(FunctionRef<void()> body) {
     const Scope scope(together);
     body();
   }
-  if (together.batch.Count() == 0) return Outcome::kDone;
-  return write(together.batch, together.delta, Sync::kAsDurability);
+  rocksdb::WriteBatch& batch = *together.batch.GetWriteBatch();
+  if (batch.Count() == 0) return Outcome::kDone;
+  return write(batch, together.delta, Sync::kAsDurability);
 }
 
 // Reads the record of a key; `out` points into `raw`. False = the storage failed (fail was called).
 bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out) {
-  if (const Together* const written = together(); written != nullptr) {
-    const auto record = written->records.find(key);
-    if (record != written->records.end()) {
-      if (!record->second) return true;
-      raw.PinSelf(*record->second);
-      return parse({raw.data(), raw.size()}, out);
-    }
-  }
+  const rocksdb::ReadOptions options;
+  Together* const later = together();
   const rocksdb::Status status =
-      db_->Get(rocksdb::ReadOptions(), family(kData), slice(key), &raw);
+      later == nullptr
+          ? db_->Get(options, family(kData), slice(key), &raw)
+          : later->batch.GetFromBatchAndDB(db_.get(), options, family(kData), slice(key), &raw);
   if (status.IsNotFound()) return true;
-  if (status.ok()) return parse({raw.data(), raw.size()}, out);
-  fail(status);
-  return false;
+  if (!status.ok()) {
+    fail(status);
+    return false;
+  }
+  return parse({raw.data(), raw.size()}, out);
+}
+
+bool RocksEngine::load_locked(std::string_view key, uint64_t hash, rocksdb::PinnableSlice& raw,
+                              Stored& out) {
+  if (!load(key, raw, out)) return false;
+  if (!out.current.exists) out.current.creations = creations_[hash % kStripes];
+  return true;
 }
 
 bool RocksEngine::parse(std::string_view record, Stored& out) {
@@ -103,6 +109,15 @@ bool RocksEngine::parse(std::string_view record, Stored& out) {
     out.current = {true, stored->value, stored->expires_at_ms, stored->version};
   }
   return true;
+}
+
+// The keys by hash; inside of exclusively() also those that its body has made.
+std::unique_ptr<rocksdb::Iterator> RocksEngine::order(const rocksdb::ReadOptions& options) const {
+  auto written = std::unique_ptr<rocksdb::Iterator>(db_->NewIterator(options, family(kOrder)));
+  Together* const later = together();
+  if (later == nullptr) return written;
+  return std::unique_ptr<rocksdb::Iterator>(
+      later->batch.NewIteratorWithBase(family(kOrder), written.release()));
 }
 
 Outcome RocksEngine::get(std::string_view key, ValueSink sink) {
@@ -163,8 +178,8 @@ Outcome RocksEngine::update(std::string_view key, Updater updater) {
   const StripesLocked locked(*this, {&index, 1});
   rocksdb::PinnableSlice raw;
   Stored stored;
-  if (!load(key, raw, stored)) return Outcome::kFailed;
-  return write_what([&](rocksdb::WriteBatch& batch, Delta& delta) {
+  if (!load_locked(key, hash, raw, stored)) return Outcome::kFailed;
+  return write_what([&](rocksdb::WriteBatchBase& batch, Delta& delta) {
     return add(batch, key, hash, stored, updater(stored.current), delta);
   });
 }
@@ -201,11 +216,11 @@ Outcome RocksEngine::update_many(std::span<const std::string_view> keys, ManyUpd
   std::vector<Current> currents(size);
   std::vector<Change> changes(size);
   for (size_t i = 0; i < size; ++i) {
-    if (!load(keys[i], raw[i], stored[i])) return Outcome::kFailed;
+    if (!load_locked(keys[i], hashes[i], raw[i], stored[i])) return Outcome::kFailed;
     currents[i] = stored[i].current;
   }
   updater(currents, changes);
-  return write_what([&](rocksdb::WriteBatch& batch, Delta& delta) {
+  return write_what([&](rocksdb::WriteBatchBase& batch, Delta& delta) {
     bool changed = false;
     for (size_t i = 0; i < size; ++i) {
       changed = add(batch, keys[i], hashes[i], stored[i], changes[i], delta) || changed;
@@ -226,13 +241,17 @@ Outcome RocksEngine::get_many(std::span<const std::string_view> keys, ManySink s
     }
   });
   if (outcome == Outcome::kFailed) return outcome;
+  std::vector<std::string> missing;
   for (size_t i = 0; i < keys.size(); ++i) {
     sink(i, exists[i] ? std::optional<std::string_view>(values[i]) : std::nullopt);
+    if (!exists[i]) missing.emplace_back(keys[i]);
   }
+  // As not_found() does.
+  if (!missing.empty() && together() == nullptr && may_have_expired()) remove_expired(missing);
   return Outcome::kDone;
 }
 
-bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+bool RocksEngine::add(rocksdb::WriteBatchBase& batch, std::string_view key, uint64_t hash,
                       const Stored& old, const Change& change, Delta& delta) {
   using Kind = Change::Kind;
   const Current& now = old.current;
@@ -246,6 +265,7 @@ bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t
   if (old.is_there && !now.exists) ++delta.expired;
   if (change.kind == Kind::kPut) {
     const Written put{change.value, change.expires_at_ms, next_version()};
+    if (change.version != nullptr) *change.version = put.version;
     add_put(batch, key, hash, old, put, delta);
   } else if (change.kind == Kind::kExpiry) {
     add_put(batch, key, hash, old, {now.value, change.expires_at_ms, now.version}, delta);
@@ -258,7 +278,7 @@ bool RocksEngine::add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t
   return true;
 }
 
-void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+void RocksEngine::add_put(rocksdb::WriteBatchBase& batch, std::string_view key, uint64_t hash,
                           const Stored& old, const Written& written, Delta& delta) {
   const int64_t expires_at_ms = written.expires_at_ms;
   const std::string header = value_header(expires_at_ms, written.version);
@@ -266,9 +286,7 @@ void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint
   const rocksdb::Slice value_parts[2] = {header, slice(written.value)};
   batch.Put(family(kData), rocksdb::SliceParts(&key_slice, 1),
             rocksdb::SliceParts(value_parts, 2)).PermitUncheckedError();
-  if (Together* const later = together(); later != nullptr) {
-    later->records[std::string(key)] = header + std::string(written.value);
-  }
+  if (!old.current.exists) ++creations_[hash % kStripes];
   if (!old.is_there) {
     batch.Put(family(kOrder), ordered_key(hash, key), "").PermitUncheckedError();
     ++delta.keys;
@@ -286,12 +304,9 @@ void RocksEngine::add_put(rocksdb::WriteBatch& batch, std::string_view key, uint
   }
 }
 
-void RocksEngine::add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+void RocksEngine::add_erase(rocksdb::WriteBatchBase& batch, std::string_view key, uint64_t hash,
                             const Stored& old, Delta& delta) {
   batch.Delete(family(kData), slice(key)).PermitUncheckedError();
-  if (Together* const later = together(); later != nullptr) {
-    later->records[std::string(key)] = std::nullopt;
-  }
   batch.Delete(family(kOrder), ordered_key(hash, key)).PermitUncheckedError();
   --delta.keys;
   if (!old.current.exists) ++delta.expired;
@@ -336,16 +351,38 @@ std::string RocksEngine::note_error(const rocksdb::Status& status) {
   return text;
 }
 
-// After a failed write RocksDB takes no more writes until it is asked to resume, but that it tries
-// itself after a full disk.
+// After a failed write RocksDB takes no more writes until it is asked to resume, and nobody else
+// asks. Its 7.8 may never return from that: a flush that fails as it syncs a log leaves its
+// memtables marked as being flushed, and resuming waits for them. Then writes are refused until a
+// restart, but no worker hangs.
 void RocksEngine::try_to_resume() {
   if (!writes_.refusing()) return;
   const int64_t now_ms = clock_.now_ms();
   if (now_ms < resume_at_ms_.load(std::memory_order_relaxed)) return;
   resume_at_ms_.store(now_ms + kResumeEveryMs, std::memory_order_relaxed);
-  if (!db_->Resume().ok()) return;
-  put_mark();
-  writes_.taken();
+  const std::unique_lock guard(resumer_lock_, std::try_to_lock);
+  if (!guard.owns_lock()) return;
+  if (resuming_.exchange(true, std::memory_order_acquire)) {
+    if (now_ms - resume_began_ms_ < kResumeWithinMs) return;
+    return error_log_.say("the store does not resume: writes are refused until a restart");
+  }
+  resume_began_ms_ = now_ms;
+  if (resumer_.joinable()) resumer_.join();
+  resumer_ = std::thread([this] {
+    if (db_->Resume().ok()) {
+      put_mark();
+      writes_.taken();
+    }
+    resuming_.store(false, std::memory_order_release);
+  });
+}
+
+void RocksEngine::stop_resuming() {
+  const std::lock_guard guard(resumer_lock_);
+  if (resuming_.load(std::memory_order_acquire)) {
+    rocksdb::CancelAllBackgroundWork(db_.get(), false);
+  }
+  if (resumer_.joinable()) resumer_.join();
 }
 
 // A record that is in memory only. RocksDB resumes by writing what is in memory to tables, which
@@ -375,9 +412,8 @@ EngineStats RocksEngine::stats() const {
   stats.keys = size();
   stats.volatile_keys = static_cast<uint64_t>(
       std::max<int64_t>(volatile_keys_.load(std::memory_order_relaxed), 0));
-  uint64_t tables = 0;
-  db_->GetAggregatedIntProperty("rocksdb.cur-size-all-mem-tables", &tables);
-  stats.used_bytes = tables + cache_->GetUsage();
+  stats.used_bytes = memory_bytes();
+  stats.maxmemory_bytes = account_.limit();
   stats.hits = hits_.load(std::memory_order_relaxed);
   stats.misses = misses_.load(std::memory_order_relaxed);
   stats.expired = expired_.load(std::memory_order_relaxed);

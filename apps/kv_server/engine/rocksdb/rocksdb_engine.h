@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RocksEngine: keys and values on disk. Thread safety and failures: see Engine. Owns the database
-// and, after a crash, a thread that counts its keys.
+// and threads: after a crash one that counts its keys, after a failed write one that resumes.
 //
 // Four column families:
 //   default  key -> expiry, version of the write (8 bytes each, little endian), value
@@ -44,6 +44,7 @@ class PinnableSlice;
 class Snapshot;
 class Status;
 class WriteBatch;
+class WriteBatchBase;
 struct ColumnFamilyDescriptor;
 struct DBOptions;
 struct ReadOptions;
@@ -82,7 +83,9 @@ class RocksEngine final : public Engine {
   uint64_t size() const override;
   uint64_t expire_some(uint32_t limit) override;
   EngineStats stats() const override;
-  void set_maxmemory(uint64_t) override {}
+  // Bounds memtables and cache together with the buffers of connections. The data are on disk, so
+  // nothing is refused or evicted for their sake.
+  void set_maxmemory(uint64_t bytes) override;
   void set_eviction(Eviction) override {}
   std::string_view name() const override { return "rocksdb"; }
   std::string error() const override;
@@ -145,12 +148,17 @@ class RocksEngine final : public Engine {
   bool pause() const { return checkpoint_ != nullptr && checkpoint_(); }
   std::mutex& stripe(uint64_t hash) { return stripes_[hash % kStripes]; }
 
+  size_t memtable_bytes() const;
+  uint64_t memory_bytes() const;
   Together* together() const;
   bool load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out);
+  // The same under the lock of the key's stripe, with what may only be read there.
+  bool load_locked(std::string_view key, uint64_t hash, rocksdb::PinnableSlice& raw, Stored& out);
+  std::unique_ptr<rocksdb::Iterator> order(const rocksdb::ReadOptions& options) const;
   bool parse(std::string_view record, Stored& out);
   bool may_have_expired() const;
   // Adds the change to the batch; false = nothing to do.
-  bool add(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
+  bool add(rocksdb::WriteBatchBase& batch, std::string_view key, uint64_t hash, const Stored& old,
            const Change& change, Delta& delta);
   // The record to be written under a key.
   struct Written {
@@ -158,10 +166,10 @@ class RocksEngine final : public Engine {
     int64_t expires_at_ms = kNoExpiry;
     uint64_t version = 0;
   };
-  void add_put(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash, const Stored& old,
-               const Written& written, Delta& delta);
+  void add_put(rocksdb::WriteBatchBase& batch, std::string_view key, uint64_t hash,
+               const Stored& old, const Written& written, Delta& delta);
   uint64_t next_version() { return versions_.fetch_add(1, std::memory_order_relaxed); }
-  void add_erase(rocksdb::WriteBatch& batch, std::string_view key, uint64_t hash,
+  void add_erase(rocksdb::WriteBatchBase& batch, std::string_view key, uint64_t hash,
                  const Stored& old, Delta& delta);
   template <class F>
   Outcome write_what(F&& adds);
@@ -173,6 +181,7 @@ class RocksEngine final : public Engine {
   uint32_t remove_expired(std::span<const std::string> keys);
   Outcome not_found(std::string_view key, const Stored& stored);
   void try_to_resume();
+  void stop_resuming();
   void put_mark();
   Outcome walk(const KeyRange& range, bool values, ItemVisitor visit);
   bool is_live(std::string_view key);
@@ -190,10 +199,13 @@ class RocksEngine final : public Engine {
   ErrorLog error_log_;
   WriteState writes_{error_log_};
   uint64_t seed_ = 0;
+  MemoryAccount own_account_{0};
+  MemoryAccount& account_;
   std::shared_ptr<rocksdb::Cache> cache_;
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> families_;
   std::array<std::mutex, kStripes> stripes_;
+  std::array<uint64_t, kStripes> creations_{};  // of keys of a stripe, under its lock
 
   std::thread counter_;
   std::mutex counter_lock_;  // guards the joining of counter_
@@ -211,6 +223,11 @@ class RocksEngine final : public Engine {
   std::atomic<int64_t> expire_from_ms_{0};  // no expiry before this is left
 
   std::atomic<int64_t> resume_at_ms_{0};
+  std::mutex resumer_lock_;  // guards the next two
+  std::thread resumer_;
+  int64_t resume_began_ms_ = 0;
+  // Released by the thread at its end, acquired by who starts the next one.
+  std::atomic<bool> resuming_{false};
   std::atomic<bool> wants_mark_{false};
   mutable std::mutex error_lock_;
   std::string error_;

@@ -105,8 +105,7 @@ Outcome RocksEngine::scan(uint64_t& cursor, size_t count, KeyVisitor visit) {
 }
 
 Outcome RocksEngine::random_key(ValueSink sink) {
-  std::unique_ptr<rocksdb::Iterator> it(
-      db_->NewIterator(rocksdb::ReadOptions(), family(kOrder)));
+  const std::unique_ptr<rocksdb::Iterator> it = order(rocksdb::ReadOptions());
   const uint64_t random = random_.fetch_add(0x9e3779b97f4a7c15u, std::memory_order_relaxed);
   it->Seek(ordered_word((random ^ (random >> 29)) * 0xbf58476d1ce4e5b9u));
   for (int i = 0; i < kRandomTries; ++i) {
@@ -155,6 +154,7 @@ Outcome RocksEngine::flush() {
 
 uint64_t RocksEngine::expire_some(uint32_t limit) {
   try_to_resume();
+  account_.note_data(memory_bytes());
   uint64_t removed = 0;
   while (removed < limit) {
     const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(limit - removed, kExpireAtOnce));

@@ -23,7 +23,11 @@ namespace rubato::kv {
 
 namespace {
 
-constexpr size_t kCacheBytes = size_t{64} << 20;
+constexpr size_t kCacheBytes = size_t{64} << 20;  // without maxmemory
+// Shares of maxmemory. Three families have two memtables each while one is written to a table; then
+// writers wait.
+constexpr uint64_t kCacheShare = 4;
+constexpr uint64_t kMemtableShare = 16;
 constexpr int kBloomBits = 10;
 constexpr uint64_t kFormat = 2;
 constexpr uint64_t kOldestFormat = 1;
@@ -48,9 +52,12 @@ std::string one_line(std::string text) {
 }
 
 rocksdb::ColumnFamilyOptions family_options(const std::shared_ptr<rocksdb::Cache>& cache,
-                                            bool bloom, size_t write_buffer_bytes) {
+                                            bool bloom, size_t write_buffer_bytes,
+                                            bool bounded) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
+  // Else the indices and filters of all open tables are beside it.
+  table.cache_index_and_filter_blocks = bounded;
   if (bloom) table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBits));
   rocksdb::ColumnFamilyOptions options;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -99,9 +106,6 @@ class Watch final : public rocksdb::EventListener {
       log_.say("in the background: " + status->ToString());
     }
   }
-  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
-    if (info.new_bg_error.ok()) writes_.taken();
-  }
 
  private:
   // RocksDB tells of errors that it will retry before it gives them a severity.
@@ -145,7 +149,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> RocksEngine::family_descriptors() c
   std::vector<rocksdb::ColumnFamilyDescriptor> wanted;
   const char* const names[kFamilies] = {"default", "order", "expiry", kMetaFamily};
   for (size_t f = 0; f < kFamilies; ++f) {
-    wanted.emplace_back(names[f], family_options(cache_, f == kData, write_buffer_bytes_));
+    wanted.emplace_back(names[f], family_options(cache_, f == kData, memtable_bytes(),
+                                                 account_.limit() != 0));
   }
   return wanted;
 }
@@ -162,8 +167,12 @@ RocksEngine::RocksEngine(const EngineOptions& options, const StoreMedium& medium
           medium.files != nullptr ? medium.files : rocksdb::FileSystem::Default()))),
       guard_(options.dir, *env_),
       seed_(options.hash_seed),
+      account_(options.account != nullptr ? *options.account : own_account_),
+      cache_(rocksdb::NewLRUCache(kCacheBytes)),
       random_(std::random_device{}()),
-      versions_((random_word() >> 2) + kNoVersion + 1) {}
+      versions_((random_word() >> 2) + kNoVersion + 1) {
+  set_maxmemory(options.maxmemory_bytes);
+}
 
 Result<std::unique_ptr<Engine>> open_rocksdb_engine(const EngineOptions& options) {
   return RocksEngine::open(options);
@@ -216,8 +225,29 @@ void RocksEngine::close_database() {
   db_.reset();
 }
 
+void RocksEngine::set_maxmemory(uint64_t bytes) {
+  account_.set_limit(bytes);
+  cache_->SetCapacity(bytes == 0 ? kCacheBytes : bytes / kCacheShare);
+  if (db_ == nullptr) return;
+  const std::string text = std::to_string(memtable_bytes());
+  for (rocksdb::ColumnFamilyHandle* handle : families_) {
+    const rocksdb::Status status = db_->SetOptions(handle, {{"write_buffer_size", text}});
+    if (!status.ok()) error_log_.say("maxmemory: " + one_line(status.ToString()));
+  }
+}
+
+size_t RocksEngine::memtable_bytes() const {
+  const uint64_t limit = account_.limit();
+  return limit == 0 ? write_buffer_bytes_ : std::min(write_buffer_bytes_, limit / kMemtableShare);
+}
+
+uint64_t RocksEngine::memory_bytes() const {
+  uint64_t memtables = 0;
+  db_->GetAggregatedIntProperty("rocksdb.cur-size-all-mem-tables", &memtables);
+  return cache_->GetUsage() + memtables;
+}
+
 Status RocksEngine::start() {
-  cache_ = rocksdb::NewLRUCache(kCacheBytes);
   Status opened = recover_ ? open_recovering() : open_strictly();
   if (!opened.ok()) return opened;
   guard_.note_newest();
@@ -343,6 +373,7 @@ RocksEngine::~RocksEngine() {
 }
 
 void RocksEngine::close() {
+  stop_resuming();
   if (exact_ && put_meta(kVolatileName, static_cast<uint64_t>(volatile_keys_.load())).ok()) {
     static_cast<void>(put_meta(kKeysName, static_cast<uint64_t>(keys_.load())));
   }

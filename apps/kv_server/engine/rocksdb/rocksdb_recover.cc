@@ -136,7 +136,16 @@ Error RocksEngine::damage_error(const rocksdb::Status& status) {
     unreadable += (unreadable.empty() ? "" : ", ") + name;
   }
   Error error = open_error(status);
-  if (!unreadable.empty()) error.message += "; tables that cannot be read: " + unreadable;
+  if (!unreadable.empty()) {
+    error.message += "; tables that cannot be read: " + unreadable;
+  } else if (error.message.find(".log") == error.message.npos) {
+    // A record of which a power cut has left both ends reads so.
+    std::string logs;
+    for (const std::string& name : names) {
+      if (name.ends_with(".log")) logs += (logs.empty() ? "" : " or ") + name;
+    }
+    if (!logs.empty()) error.message += "; " + logs + " is damaged";
+  }
   return error;
 }
 

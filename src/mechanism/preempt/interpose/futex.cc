@@ -55,11 +55,14 @@ int fail(int error) {
   return -1;
 }
 
-// The kernel judges the arguments. 0 = the word is as expected.
-int first_look(const Wait& wait) {
+enum class Look : uint8_t { kAsExpected, kWoken, kFailed };
+
+// The kernel judges the arguments. Somebody may wake even who waits for no time.
+Look first_look(const Wait& wait) {
   const timespec at_once{};
   const long rc = futex(wait.word, FUTEX_WAIT | wait.flags(), wait.value, &at_once);
-  return rc == -1 && errno == ETIMEDOUT ? 0 : -1;
+  if (rc == 0) return Look::kWoken;
+  return errno == ETIMEDOUT ? Look::kAsExpected : Look::kFailed;
 }
 
 // True if the wait is over. EINTR is that of an interrupt by the runtime.
@@ -71,7 +74,8 @@ bool sleep_until(const Wait& wait, const timespec& until) {
 
 RUBATO_NEVER_LEFT long wait_as_fiber(const Wait& wait, const Deadline& deadline) {
   const int error = errno;
-  if (first_look(wait) != 0) return -1;
+  const Look look = first_look(wait);
+  if (look != Look::kAsExpected) return look == Look::kWoken ? 0 : -1;
   const timespec latest = after(kWaitMaxNs);
   const Deadline patience_end{&latest, CLOCK_MONOTONIC};
   for (Patience patience; wait.is_as_expected() && !patience_end.passed();) {

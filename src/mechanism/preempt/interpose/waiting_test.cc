@@ -301,6 +301,26 @@ TEST_F(Waiting, a_futex_refuses_what_the_kernel_refuses) {
   ring_.run();
 }
 
+// Wake-ups come at every moment of a wait, its first one too.
+TEST_F(Waiting, a_futex_fails_only_with_an_error_of_its_own) {
+  uint32_t word = 1;
+  std::atomic<bool> done{false};
+  std::thread waker([&] {
+    while (!done) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  });
+  ring_.add([&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    for (int i = 0; i < 20'000 && std::chrono::steady_clock::now() < end; ++i) {
+      errno = EISDIR;
+      const long rc = syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 1, nullptr, nullptr, 0);
+      ASSERT_TRUE(rc == 0 || errno != EISDIR) << i;
+    }
+  });
+  ring_.run();
+  done = true;
+  waker.join();
+}
+
 TEST_F(Waiting, a_wake_up_that_leaves_the_word_as_it_was_is_not_waited_for_in_vain) {
   uint32_t word = 1;
   ring_.add([&] {

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "process/request_recorder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato {
+namespace {
+
+constexpr std::chrono::milliseconds kPeriod{10};  // a worker's ring lasts for 1.6 M requests/s
+constexpr Nanos kWritePeriod = Nanos::seconds(1);
+constexpr size_t kBatch = 1024;
+
+std::string head_of(uint32_t types, const std::function<std::string(uint32_t)>& type_name) {
+  std::vector<std::string> names;
+  for (uint32_t type = 0; type < types; ++type) {
+    const std::string name = type_name(type);
+    names.push_back(name.empty() ? "type " + std::to_string(type) : name);
+  }
+  return TraceEncoder::begin(names);
+}
+
+// A new file in the place of the one that has the name, which its readers keep. Not of a device or
+// the like.
+int make_file(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0) {
+    if (!S_ISREG(info.st_mode)) {
+      errno = EINVAL;
+      return -1;
+    }
+    if (::unlink(path.c_str()) != 0) return -1;
+  }
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+}
+
+}  // namespace
+
+RequestRecorder::RequestRecorder(RequestRecordingOptions options,
+                                 std::vector<RequestRing*> rings, uint32_t types,
+                                 const std::function<std::string(uint32_t)>& type_name)
+    : options_(std::move(options)),
+      rings_(std::move(rings)),
+      head_(head_of(types, type_name)),
+      types_(types),
+      batch_(kBatch),
+      thread_([this] { work(); }) {}
+
+RequestRecorder::~RequestRecorder() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  static_cast<void>(record(false));
+}
+
+RequestRecorder::Counts RequestRecorder::counts() const {
+  const std::scoped_lock lock(mutex_);
+  Counts counts = counts_;
+  counts.dropped += dropped_by_rings();
+  return counts;
+}
+
+void RequestRecorder::expose(OpenMetrics& out) const {
+  const Counts now = counts();
+  out.family("rubato_recorded_requests", "counter", "Requests written to the file of --record");
+  out.counter(now.recorded);
+  out.family("rubato_unrecorded_requests", "counter",
+             "Requests that the recorder left out because its memory or file was full");
+  out.counter(now.dropped);
+}
+
+uint64_t RequestRecorder::dropped_by_rings() const {
+  uint64_t sum = 0;
+  for (const RequestRing* ring : rings_) sum += ring->dropped();
+  return sum;
+}
+
+Status RequestRecorder::record(bool wanted) {
+  const std::scoped_lock lock(mutex_);
+  if (wanted == (fd_ >= 0)) return Done{};
+  const Status done = wanted ? begin() : end();
+  wake_.notify_one();
+  return done;
+}
+
+Status RequestRecorder::begin() {
+  fd_ = make_file(options_.file);
+  if (fd_ < 0) {
+    last_ = Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
+    return last_;
+  }
+  last_ = Done{};
+  counts_.bytes = 0;
+  write(head_);
+  if (!last_) return last_;
+  take_records();  // of a recording before
+  encoder_.take();
+  dropped_noted_ = dropped_by_rings();
+  start_ = wrote_at_ = now();
+  for (RequestRing* ring : rings_) ring->want(true);
+  recording_.store(true, std::memory_order_relaxed);
+  return Done{};
+}
+
+Status RequestRecorder::end() {
+  recording_.store(false, std::memory_order_relaxed);
+  for (RequestRing* ring : rings_) ring->want(false);
+  collect(true);
+  if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) {
+    last_ = Error{"cannot write '" + options_.file + "': " + std::strerror(errno)};
+  }
+  return last_;
+}
+
+void RequestRecorder::work() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (fd_ < 0) {
+      wake_.wait(lock, [this] { return stopping_ || fd_ >= 0; });
+    } else {
+      wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
+      if (fd_ >= 0) collect(false);
+    }
+  }
+}
+
+// Requests that had arrived before the recording began are not of it.
+void RequestRecorder::take_records() {
+  for (RequestRing* ring : rings_) {
+    for (uint32_t taken = kBatch; taken == kBatch;) {
+      taken = ring->take(batch_);
+      for (uint32_t i = 0; i < taken; ++i) {
+        const RequestRecord& record = batch_[i];
+        if (record.arrived < start_ || record.type >= types_) continue;
+        encoder_.add({.at = record.arrived - start_,
+                      .service = record.refused ? Nanos() : std::max(record.service, Nanos(1)),
+                      .type = record.type,
+                      .flow = record.flow,
+                      .latency = std::max(record.latency, Nanos()),
+                      .refused = record.refused});
+      }
+    }
+  }
+}
+
+void RequestRecorder::collect(bool all) {
+  if (fd_ < 0) return;
+  take_records();
+  const Instant at = now();
+  const size_t waiting = encoder_.waiting();
+  if (!all && waiting < TraceEncoder::kChunkRequests && at - wrote_at_ < kWritePeriod) return;
+  wrote_at_ = at;
+  const uint64_t dropped = dropped_by_rings();
+  if (dropped > dropped_noted_) write(TraceEncoder::dropped(dropped - dropped_noted_));
+  dropped_noted_ = dropped;
+  if (waiting == 0) return;
+  write(encoder_.take());
+  (fd_ >= 0 ? counts_.recorded : counts_.dropped) += waiting;
+}
+
+void RequestRecorder::write(const std::string& bytes) {
+  if (fd_ < 0) return;
+  if (counts_.bytes + bytes.size() > options_.most_bytes) {
+    return give_up("it has the " + std::to_string(options_.most_bytes >> 20) +
+                   " MiB that --record-limit allows");
+  }
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t more = ::write(fd_, bytes.data() + done, bytes.size() - done);
+    if (more < 0 && errno == EINTR) continue;
+    if (more <= 0) {
+      const std::string why = std::strerror(more < 0 ? errno : ENOSPC);
+      last_ = Error{"cannot write '" + options_.file + "': " + why};
+      return give_up(why);
+    }
+    done += static_cast<size_t>(more);
+  }
+  counts_.bytes += bytes.size();
+}
+
+void RequestRecorder::give_up(const std::string& why) {
+  for (RequestRing* ring : rings_) ring->want(false);
+  recording_.store(false, std::memory_order_relaxed);
+  ::close(std::exchange(fd_, -1));
+  log_line(LogLevel::kError, LogEvent::kProfile,
+           "the recording into '" + options_.file + "' has ended: " + why);
+}
+
+Status RequestRecorder::finish() {
+  const Status ended = record(false);
+  const Counts all = counts();
+  log_line(LogLevel::kInfo, LogEvent::kProfile, "requests recorded",
+           {{"file", options_.file},
+            {"recorded", static_cast<int64_t>(all.recorded)},
+            {"left_out", static_cast<int64_t>(all.dropped)}});
+  const std::scoped_lock lock(mutex_);
+  return ended.ok() ? last_ : ended;
+}
+
+}  // namespace rubato

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How many workers `rubato tune` asks for beyond what brute force finds to be enough.
+
+Each case has random types, rate, limits and price of a preemption, drawn from its number. Brute
+force simulates every policy below with a dense grid of its options, other seeds than tune's, and
+takes a configuration that meets the SLO with the upper ends of the intervals, as tune does. It
+looks at one worker less than tune found, and at fewer as long as some configuration will do, so
+that the regret is exact up to what the grid misses; where tune found nothing, at all numbers.
+
+    bench/tune_regret.py [--rubato build/release/bin/rubato] [--cases 40] [--first 1]
+"""
+
+import argparse
+import json
+import math
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+POLICIES = ("cfcfs", "ps", "darc", "shinjuku", "tinyquanta", "synergy", "jbsq")
+MOST_WORKERS = 24
+MOST_LOAD = 0.9
+REQUESTS = "100000"
+SEEDS = "3"
+TUNE_SEED, BRUTE_SEED = "1", "5001"
+QUANTA = 20
+TIMEOUT_S = 3600
+
+
+def draw_case(number):
+    """A workload of two or three types with a spread of 10 to 1000, and an SLO that can be met."""
+    draws = random.Random(number)
+    short_us = 10 ** draws.uniform(0, 2)
+    spread = 10 ** draws.uniform(1, 3)
+    types = [("short", short_us, draws.choice([90, 99, 99.5])),
+             ("long", short_us * spread, 0)]
+    types[1] = ("long", types[1][1], 100 - types[0][2])
+    if draws.random() < 0.4:
+        types.insert(1, ("middle", short_us * math.sqrt(spread), draws.uniform(1, 10)))
+    total = sum(share for _, _, share in types)
+    mean_us = sum(us * share for _, us, share in types) / total
+    busy = draws.uniform(1.5, 8)
+    return {
+        "workload": ",".join(f"{name}:{us:.4g}us:{share:.4g}" for name, us, share in types),
+        "rate": f"{busy / mean_us * 1e6:.6g}",
+        "slo": f"short:p99_slowdown={draws.choice([5, 10, 20])},"
+               f"long:p99_slowdown={draws.choice([3, 5, 10])}",
+        "times_us": (short_us, short_us * spread),
+        "preempt_us": round(draws.choice([0, 0.01, 0.1]) * short_us, 3),
+        "least": max(1, math.ceil(busy / MOST_LOAD - 1e-9)),
+    }
+
+
+def cost_file(path, case):
+    with open(path, "w", encoding="ascii") as file:
+        file.write('[machine]\nname = "bench"\n[preemption]\nclock = "self"\n')
+        price = case["preempt_us"]
+        file.write(f'receive = "{price}us"\ndone = "{price}us"\n' if price else "")
+
+
+def common(case, costs):
+    return ["--workload", case["workload"], "--rate", case["rate"], "--slo", case["slo"],
+            "--costs", costs, "--requests", REQUESTS, "--seeds", SEEDS, "--warmup", "0.5"]
+
+
+def run(words):
+    return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+
+def tuned_workers(binary, case, costs):
+    done = run([binary, "tune", *common(case, costs), "--seed", TUNE_SEED, "--max-workers",
+                str(MOST_WORKERS), "--max-load", str(MOST_LOAD), "--policies", ",".join(POLICIES)])
+    if done.returncode == 1:
+        return None
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return int(re.search(r"(?m)^workers = (\d+)$", done.stdout).group(1))
+
+
+def quanta_us(case):
+    low, high = case["times_us"][0] / 8, case["times_us"][1] * 8
+    return [low * (high / low) ** (i / (QUANTA - 1)) for i in range(QUANTA)]
+
+
+def settings_of(policy, case):
+    """All that brute force tries of a policy, the default first."""
+    yield []
+    if policy in ("ps", "shinjuku", "tinyquanta"):
+        for us in quanta_us(case):
+            yield [f"quantum={us:.4g}us"]
+    if policy == "synergy":
+        for us in quanta_us(case):
+            yield [f"fixed_quantum={us:.4g}us"]
+        for factor in (1, 2, 5, 10, 20, 50):
+            for levels in (1, 2, 4):
+                yield [f"quantum_factor={factor}", f"levels={levels}"]
+    if policy == "darc":
+        for slowdown in (1, 3, 30):
+            yield [f"slowdown={slowdown}"]
+    if policy == "jbsq":
+        for bound in (1, 3, 4, 8):
+            yield [f"k={bound}"]
+
+
+def meets(binary, case, costs, workers):
+    """The first configuration with so many workers that meets the SLO, or None."""
+    for policy in POLICIES:
+        for settings in settings_of(policy, case):
+            words = [binary, "sim", "--policy", policy, "--workers", str(workers),
+                     *common(case, costs), "--seed", BRUTE_SEED, "--json", "-"]
+            for setting in settings:
+                words += ["--set", setting]
+            done = run(words)
+            if done.returncode != 0:
+                raise RuntimeError(done.stderr)
+            if json.loads(done.stdout)["slo"]["verdict"] == "met":
+                return " ".join([policy, *settings])
+    return None
+
+
+def regret_of(binary, case, costs):
+    found = tuned_workers(binary, case, costs)
+    workers, best = found or MOST_WORKERS + 1, ""
+    while workers > case["least"]:
+        configuration = meets(binary, case, costs, workers - 1)
+        if configuration is None:
+            break
+        workers -= 1
+        best = configuration
+    if found is None and not best:
+        return 0, "none meets it, says brute force too"
+    return (found or MOST_WORKERS + 1) - workers, f"tune {found}, brute force {workers} {best}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--rubato", default="build/release/bin/rubato")
+    parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--most-regret", type=int, default=1)
+    args = parser.parse_args()
+    regrets = []
+    with tempfile.TemporaryDirectory() as folder:
+        costs = folder + "/costs.toml"
+        for number in range(args.first, args.first + args.cases):
+            case = draw_case(number)
+            cost_file(costs, case)
+            regret, words = regret_of(args.rubato, case, costs)
+            regrets.append(regret)
+            print(f"case {number}: regret {regret}: {words}; {case['workload']} at {case['rate']}, "
+                  f"{case['slo']}, preemption {case['preempt_us']} us", flush=True)
+    print(f"{len(regrets)} cases: {regrets.count(0)} without regret, greatest {max(regrets)}")
+    return 0 if max(regrets) <= args.most_regret else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato fleet: servers, balancers and clients that time out, retry and hedge, in virtual time.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "cli/common/command_registry.h"
+#include "cli/common/output_file.h"
+#include "cli/common/progress.h"
+#include "cli/common/value_flags.h"
+#include "cli/fleet/fleet_output.h"
+#include "cli/sim/workload_flags.h"
+#include "fleet/world.h"
+#include "fleet/world_file.h"
+#include "sim/cost_file.h"
+#include "sim/report.h"
+
+namespace rubato::cli {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+
+void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
+
+struct FleetOptions {
+  std::string world;
+  std::string json_file;
+  uint64_t seed = 0;
+  bool seed_given = false;
+  Nanos length;  // 0 = that of the file
+  bool timeline = false;
+};
+
+constexpr const char* kNotes =
+    "\nWORLD.toml has [[servers]] and [[clients]]; docs/FLEET.md explains its keys, and\n"
+    "examples/fleet has worlds: a retry storm with and without budget, hedges, a fan-out,\n"
+    "balancers. Each server is the simulator of `rubato sim`, with any policy.\n"
+    "Figures leave out calls of the warm-up. --json writes an object rubato.fleet/1.\n"
+    "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
+
+fleet::WorldParts parts() {
+  fleet::WorldParts parts = fleet::parts_without_files();
+  parts.costs = [](const std::string& name) { return sim::load_costs(name); };
+  parts.workload = [mixes = parts.workload](const std::string& name, WorkloadSpec& workload) {
+    Result<bool> recorded = use_recorded_workload(name, workload);
+    if (!recorded) return Status(Error{recorded.error()});
+    return *recorded ? Status(Done{}) : mixes(name, workload);
+  };
+  return parts;
+}
+
+fleet::WorldSpec read_world(const FleetOptions& o) {
+  std::ifstream file(o.world, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) bad_value("WORLD", "cannot read '" + o.world + "'");
+  Result<fleet::WorldSpec> world = fleet::parse_world(text.view(), o.world, parts());
+  if (!world) bad_value("WORLD", world.error());
+  if (o.seed_given) world->seed = o.seed;
+  if (o.length > Nanos()) world->length = o.length;
+  if (Status fits = fleet::validate(*world); !fits) bad_value("--length", fits.error());
+  return std::move(*world);
+}
+
+int run_fleet(const FleetOptions& o) {
+  const fleet::WorldSpec spec = read_world(o);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  auto outcome = [&spec] {
+    Progress line(::isatty(STDERR_FILENO) != 0);
+    return fleet::run_world(spec, [&line](double done) {
+      line.draw(done);
+      return !stop_requested.load(std::memory_order_relaxed);
+    });
+  }();
+  if (!outcome) bad_value("WORLD", outcome.error());
+  std::FILE* const people = o.json_file == "-" ? stderr : stdout;
+  std::fputs(fleet_table(spec, *outcome, o.timeline).c_str(), people);
+  if (!o.json_file.empty()) {
+    const Status written = write_text(o.json_file, fleet_json(spec, *outcome, o.world, version()));
+    if (!written) return fail(written.error().c_str());
+  }
+  return outcome->stopped ? fail(sim::kStoppedEarly) : kDone;
+}
+
+void add_fleet(CommandLine& command) {
+  auto options = std::make_shared<FleetOptions>();
+  FleetOptions& o = *options;
+  command.footer(kNotes);
+  command.add_text("WORLD", o.world, "World file").placeholder("WORLD.toml").required();
+  command.add_flag("--timeline", o.timeline, "Print a line for each slice of time");
+  add_count(command, "--seed", o.seed, 0, UINT64_MAX, "a number", "Instead of the file's")
+      .marks(o.seed_given)
+      .default_text("");
+  add_seconds(command, "--length", o.length, Nanos::millis(1), Nanos::seconds(1'000'000),
+              "How long clients make calls, instead of the file's");
+  command.add_text("--json", o.json_file, "Write the report as JSON; - is stdout")
+      .placeholder("FILE");
+  command.action([options] { return run_fleet(*options); });
+}
+
+const Command kFleet(
+    {"", "fleet", "Simulate servers, balancers and clients that retry", add_fleet});
+
+}  // namespace
+}  // namespace rubato::cli

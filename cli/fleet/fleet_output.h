@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `rubato fleet` prints and writes of a world. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "fleet/world.h"
+
+namespace rubato::cli {
+
+// Groups of clients, groups of servers, and with `timeline` a line per slice.
+std::string fleet_table(const fleet::WorldSpec& spec, const fleet::WorldOutcome& outcome,
+                        bool timeline);
+
+// An object rubato.fleet/1 with a trailing newline.
+std::string fleet_json(const fleet::WorldSpec& spec, const fleet::WorldOutcome& outcome,
+                       const std::string& world, const std::string& version);
+
+}  // namespace rubato::cli

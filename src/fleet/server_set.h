@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ServerSet: the servers of a world. Each is an engine of the simulator (sim/hosted_server.h) with
+// a policy, a machine and overload control of its own; no scheduling is done here. Beside them it
+// keeps what a server says of itself to balancers: its load and latency for probes, and the weight
+// of its agent port. One owner.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "fleet/balancer.h"
+#include "fleet/world_spec.h"
+#include "overload/advertised_weight.h"
+#include "sim/event_queue.h"
+#include "sim/hosted_server.h"
+
+namespace rubato::fleet {
+
+struct ServerOutcome {
+  std::string name;      // of its group
+  double busy_share = 0;  // of the workers' measured time
+  uint64_t served = 0, refused = 0, lost = 0;  // in all
+};
+
+class ServerSet {
+ public:
+  // Who hears of answers: the token of a request, what became of it, and when its reply leaves.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void answered(uint64_t token, sim::Fate fate, Instant at) = 0;
+  };
+
+  // `types` are the requests that may come. Fails with one line. `listener` outlives the servers.
+  static Result<std::unique_ptr<ServerSet>> make(const WorldSpec& spec, const Mix& types,
+                                                 Listener& listener);
+
+  uint32_t size() const { return static_cast<uint32_t>(servers_.size()); }
+
+  // The request, whose service is that on a server of speed 1, reaches a server at offer.at.
+  void send(uint32_t server, sim::SentRequest request);
+
+  Instant next() const { return events_.first().at; }
+  // The first event of any server. Requires one.
+  void step();
+
+  ProbeAnswer probe(uint32_t server) const;
+  // To be called every AdvertisedWeight::kLookEvery.
+  const std::vector<int>& weights();
+
+  void begin_measuring(Instant now);
+  void end_measuring(Instant now);
+  std::vector<ServerOutcome> outcomes() const;
+
+ private:
+  // One server, which hears of its own answers.
+  struct Server final : sim::ServerClient {
+    Server(ServerSet& the_set, const ServerGroup& the_group, Nanos target)
+        : set(the_set), group(the_group), weight(target) {}
+    void answered(uint64_t token, sim::Fate fate, Instant at) override;
+
+    ServerSet& set;
+    const ServerGroup& group;
+    std::unique_ptr<sim::HostedServer> engine;
+    uint32_t in_flight = 0;
+    uint64_t served = 0, refused = 0, lost = 0;
+    Nanos busy_before, busy;  // up to the ends of the measured time
+    overload::AdvertisedWeight weight;
+    double waited_ns = 0;  // of answers since the last look, and how many these are
+    uint64_t waits = 0;
+    double latency_ns = 0;  // moving mean
+  };
+  // What is remembered of a request while a server has it.
+  struct Inside {
+    Instant arrived;
+    Nanos service;
+    uint64_t token;
+  };
+
+  explicit ServerSet(Listener& listener, uint32_t servers)
+      : listener_(listener), events_(servers) {}
+
+  void note(Server& server, const Inside& request, sim::Fate fate, Instant at);
+  void follow(uint32_t server) { events_.schedule(server, servers_[server]->engine->next()); }
+  static double speed_of(const ServerGroup& group, Instant now);
+
+  Listener& listener_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  sim::EventQueue events_;  // a source for each server
+  std::vector<Inside> inside_;
+  std::vector<uint32_t> free_;  // places in inside_
+  std::vector<int> weights_;
+  Instant now_;  // of the step that is done
+  Nanos measured_;
+  Instant measured_from_;
+};
+
+}  // namespace rubato::fleet

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fleet/world_file.h"
+
+#include <gtest/gtest.h>
+
+namespace rubato::fleet {
+namespace {
+
+constexpr const char* kWhole = R"toml(
+length = "20s"
+warmup = 0.2
+slice = "500ms"
+seed = 7
+
+[[servers]]
+name = "new"
+count = 3
+workers = 4
+policy = "synergy"
+set = {quantum = "7us"}
+costs = "ideal"
+classify = "feedback"
+overload = "aqm"
+target_delay = "40ms"
+slow = [{from = 5, until = "6s", factor = 0.1}]
+
+[[servers]]
+name = "old"
+speed = 0.5
+
+[[clients]]
+machines = 8
+workload = "get:1ms:99,scan:exp(20ms):1"
+arrivals = "onoff"
+load = 0.5
+rtt = "200us"
+jitter = "exp(50us)"
+timeout = "50ms"
+attempts = 3
+backoff = "5ms"
+retry_budget = 0.1
+hedge = "p95"
+balancer = "two-choices"
+shared = true
+deadlines = true
+priorities = {scan = 1}
+surge = [{from = "10s", until = "12s", factor = 3}]
+
+[[clients]]
+name = "people"
+workload = "get:1ms:1"
+users = 10
+think = "exp(1s)"
+fan_out = 3
+hedge = "5ms"
+)toml";
+
+Result<WorldSpec> parsed(const std::string& text) {
+  return parse_world(text, "w.toml", parts_without_files());
+}
+
+TEST(WorldFile, every_key_is_read) {
+  auto world = parsed(kWhole);
+  ASSERT_TRUE(world.ok()) << world.error();
+  EXPECT_EQ(world->length, Nanos::seconds(20));
+  EXPECT_EQ(world->slice, Nanos::millis(500));
+  EXPECT_EQ(world->seed, 7u);
+  const ServerGroup& fresh = world->servers[0];
+  EXPECT_EQ(fresh.count * fresh.setup.workers, 12u);
+  EXPECT_EQ(fresh.settings, (sim::Settings{{"quantum", "7us"}}));
+  EXPECT_EQ(fresh.setup.classify, Classify::kFeedback);
+  EXPECT_EQ(fresh.setup.refusal_rule->target_delay, Nanos::millis(40));
+  EXPECT_EQ(fresh.slow[0].from, Nanos::seconds(5));
+  EXPECT_EQ(world->servers[1].speed, 0.5);
+  const ClientGroup& web = world->clients[0];
+  EXPECT_EQ(web.workload.arrivals.shape, ArrivalShape::kOnOff);
+  EXPECT_NEAR(web.workload.rate, 0.5 * 12.5 / 0.00119, 1);
+  EXPECT_EQ(web.timeout, Nanos::millis(50));
+  EXPECT_EQ(web.attempts, 3u);
+  EXPECT_EQ(*web.retry_budget, 0.1);
+  EXPECT_EQ(web.hedge_percentile, 95);
+  EXPECT_EQ(web.balancing, Balancing::kTwoChoices);
+  EXPECT_TRUE(web.shared && web.deadlines && web.jitter);
+  EXPECT_EQ(web.priorities[0].second, 1);
+  EXPECT_EQ(web.surges[0].factor, 3);
+  const ClientGroup& people = world->clients[1];
+  EXPECT_EQ(people.users, 10u);
+  EXPECT_EQ(people.think->mean, Nanos::seconds(1));
+  EXPECT_EQ(people.hedge_after, Nanos::millis(5));
+}
+
+TEST(WorldFile, what_is_wrong_is_named_with_its_line) {
+  const std::string least = "[[servers]]\n[[clients]]\nworkload = \"fixed-1\"\nrate = 5\n";
+  EXPECT_TRUE(parsed(least).ok());
+  const auto error_of = [&least](const std::string& more) {
+    auto world = parsed(least + more);
+    return world.ok() ? std::string() : world.error();
+  };
+  EXPECT_EQ(error_of("frob = 1\n"), "w.toml:5: there is no key 'frob' here");
+  EXPECT_EQ(error_of("timeout = \"soon\"\n"),
+            "w.toml:5: timeout takes a time such as \"20ms\"; a bare number is seconds");
+  EXPECT_EQ(error_of("attempts = 0\n"), "w.toml:5: attempts takes a whole number from 1 to 100");
+  EXPECT_EQ(error_of("machines = 1.5\n").find("w.toml:5: machines takes a whole number"), 0u);
+  EXPECT_NE(error_of("balancer = \"best\"\n").find("w.toml:5: balancer"), std::string::npos);
+  EXPECT_NE(error_of("hedge = \"p100\"\n").find("w.toml:5: hedge"), std::string::npos);
+  EXPECT_NE(error_of("surge = 3\n").find("w.toml:5: surge is a list"), std::string::npos);
+  EXPECT_NE(error_of("deadlines = true\n").find("deadlines: needs a timeout"), std::string::npos);
+  EXPECT_NE(error_of("deadlines = \n").find("w.toml:5: "), std::string::npos);
+  EXPECT_NE(parsed("").error().find("needs one group"), std::string::npos);
+  EXPECT_NE(parsed("servers = 3").error().find("w.toml:1: servers is a list"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rubato::fleet
