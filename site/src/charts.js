@@ -93,6 +93,22 @@ export function sweepChart(sweeps, metricName, percentile, slo) {
   };
 }
 
+// Lines over any axis: points are { line, x, value }.
+export function lineChart(points, xTitle, yTitle, names) {
+  return {
+    ...base(`${yTitle} by ${xTitle}`),
+    data: { values: points },
+    mark: { type: "line", point: true, clip: true },
+    encoding: {
+      x: { field: "x", type: "quantitative", title: xTitle },
+      y: { field: "value", type: "quantitative", title: yTitle, scale: { type: "log" } },
+      color: { ...color(names), field: "line" },
+      tooltip: [{ field: "line" }, { field: "x", title: xTitle },
+                { field: "value", title: yTitle, format: ".4~g" }],
+    },
+  };
+}
+
 export function percentileName(key) {
   const digits = key.slice(1);
   return digits.length > 2 ? `p${digits.slice(0, 2)}.${digits.slice(2)}` : key;

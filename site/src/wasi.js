@@ -159,8 +159,32 @@ export class Wasi {
     return ERRNO.success;
   }
 
+  writeStatus(out, kind, size) {
+    const view = this.view;
+    new Uint8Array(this.memory.buffer, out, 64).fill(0);
+    view.setUint8(out + 16, kind);
+    view.setBigUint64(out + 32, BigInt(size), true);
+    return ERRNO.success;
+  }
+
+  fd_filestat_get(descriptor, out) {
+    const opened = this.open.get(descriptor);
+    if (opened) return this.writeStatus(out, FILETYPE.regular, opened.file.length);
+    if (descriptor === PREOPEN) return this.writeStatus(out, FILETYPE.folder, 0);
+    return descriptor < PREOPEN ? this.writeStatus(out, FILETYPE.character, 0) : ERRNO.badf;
+  }
+
+  path_filestat_get(folder, lookup, path, pathLength, out) {
+    const file = this.files.get(this.text(path, pathLength));
+    return file ? this.writeStatus(out, FILETYPE.regular, file.length) : ERRNO.noent;
+  }
+
+  text(at, length) {
+    return new TextDecoder().decode(new Uint8Array(this.memory.buffer, at, length));
+  }
+
   path_open(folder, lookup, path, pathLength, oflags, rights, inheriting, fdflags, out) {
-    const name = new TextDecoder().decode(new Uint8Array(this.memory.buffer, path, pathLength));
+    const name = this.text(path, pathLength);
     if (!this.files.has(name)) {
       if (!(oflags & OFLAG_CREATE)) return ERRNO.noent;
       this.files.set(name, new Growing());

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ccdf, lowOf, merged, middleOf } from "../src/histogram.js";
+import { ccdf, lowOf, merged, middleOf } from "../../src/histogram.js";
 
 test("buckets follow each other without a gap, up to 73 minutes", () => {
   assert.equal(lowOf(0), 0);

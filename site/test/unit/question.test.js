@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { commandLine, DEFAULTS, fromLink, runArguments, toLink } from "../src/question.js";
+import { commandLine, DEFAULTS, fromLink, runArguments, toLink } from "../../src/question.js";
 
 test("a question of defaults is an empty link, and back", () => {
   assert.equal(toLink(DEFAULTS), "");

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { explain, moments, readTrace, stateAt } from "../src/trace.js";
-import { sentences } from "../src/timeline.js";
+import { explain, moments, readTrace, stateAt } from "../../src/trace.js";
+import { sentences } from "../../src/timeline.js";
 
 const row = (tid, name) => ({ ph: "M", name: "thread_name", pid: 1, tid, args: { name } });
 const slice = (tid, request, type, arrived, ts, dur, end) =>
