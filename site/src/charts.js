@@ -114,12 +114,16 @@ export function percentileName(key) {
   return digits.length > 2 ? `p${digits.slice(0, 2)}.${digits.slice(2)}` : key;
 }
 
-// The highest load up to which every report meets the SLO, or undefined when even the first does
-// not.
+// Whether the figures of a report are within its SLO, sure or not.
+export const within = (report) =>
+  report.slo?.figures.every(({ figure, limit }) => figure <= limit) ?? false;
+
+// The highest load up to which the figures of every report are within the SLO, or undefined when
+// even the first are not. (Whether they surely are, the shorter runs of a sweep often cannot tell.)
 export function highestLoad(reports) {
   let best;
   for (const report of [...reports].sort((a, b) => a.load - b.load)) {
-    if (report.slo?.verdict !== "met" || report.valid === false) break;
+    if (!within(report) || report.valid === false) break;
     best = report.load;
   }
   return best;

@@ -1,39 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The page: reads the form, asks the simulator, shows the answers. `start` is given what the bundle
-// holds: the compiled simulator, the worker's script and vega-embed.
-import { distributionChart, highestLoad, METRICS, percentileName, sweepChart } from "./charts.js";
+// holds: the compiled simulator, the worker's script, the papers' figures and vega-embed.
+import { answer, cells, headings, rowsOf } from "./answer.js";
+import { distributionChart, percentileName, sweepChart } from "./charts.js";
+import { fewest, MOST_WORKERS } from "./cheapest.js";
+import { FigureView } from "./figures.js";
+import { LONG, mixOf, mixText, positionOf, SHARE, SHORT, valueOf } from "./mix.js";
 import { PAPERS } from "./papers.js";
-import { commandLine, fromLink, PROFILE_FILE, runArguments, sweepArguments, toLink, TRACE_FILE,
-         traceArguments, tuneArguments, WORKLOADS } from "./question.js";
+import { commandLine, explainArguments, fromLink, MACHINE_FILE, meetsArguments, PROFILE_FILE, runArguments,
+         sweepArguments, toLink, TRACE_FILE, traceArguments, tuneArguments, WORKLOADS,
+       } from "./question.js";
 import { Simulator } from "./simulator.js";
-import { micros, Timeline } from "./timeline.js";
+import { Timeline } from "./timeline.js";
 import { readTrace } from "./trace.js";
 
 const CUSTOM = "custom";
+const MIX = "mix";
 const PROFILE = `profile:${PROFILE_FILE}`;
-const COSTS = [["ideal", "ideal: everything but service is free"],
+const COSTS = [["ideal", "ideal: only service takes time"],
                ["synergy-testbed", "SYNERGY's testbed"], ["sbb-testbed", "SBB's testbed"],
-               ["persephone-fig1", "Perséphone's"], ["ac-int", "ALTOCUMULUS, integrated"]];
+               ["persephone-fig1", "Perséphone, Fig. 1"], ["coresync-testbed", "CoreSync's testbed"],
+               ["ac-int", "ALTOCUMULUS, integrated"], ["ac-rss", "ALTOCUMULUS, RSS"],
+               ["nebula", "Nebula"], ["nanopu", "nanoPU"], ["rpcvalet", "RPCValet"]];
 const TRACED_REQUESTS = 20000;
+const MIX_SLIDERS = [["mix-short", "short", SHORT], ["mix-long", "long", LONG],
+                     ["mix-share", "share", SHARE]];
+const PLAIN_FIELDS = ["load", "workers", "seed", "slo", "set", "metric", "percentile", "growth",
+                      "window"];
 const $ = (id) => document.getElementById(id);
 
-export async function start({ wasm, workerUrl, embed }) {
-  const simulator = new Simulator(await WebAssembly.compile(wasm), workerUrl,
-                                  Math.max(1, Math.min(8, (navigator.hardwareConcurrency ?? 2) - 1)));
-  const page = new Page(simulator, embed);
-  await page.open();
+export async function start({ wasm, workerUrl, papers, embed }) {
+  const threads = Math.max(1, Math.min(8, (navigator.hardwareConcurrency ?? 2) - 1));
+  const simulator = new Simulator(await WebAssembly.compile(wasm), workerUrl, threads);
+  const page = new Page(simulator, papers, embed);
   globalThis.rubatoPage = page; // for tests
+  await page.open();
 }
 
 class Page {
-  constructor(simulator, embed) {
+  constructor(simulator, papers, embed) {
     this.simulator = simulator;
     this.embed = embed;
     this.question = fromLink(location.hash);
-    this.profile = null;
+    this.files = {}; // dropped on the page
     this.reports = [];
     this.sweeps = [];
+    // Runs of their own, which a new question does not end.
+    this.figures = new FigureView($("figure"), papers, simulator.sibling(),
+                                  (element, chart) => this.draw(element, chart));
     this.ready = Promise.resolve();
   }
 
@@ -43,18 +58,16 @@ class Page {
     this.fillChoices();
     this.showQuestion();
     this.listen();
-    await this.simulate();
-  }
-
-  get files() {
-    return this.profile ? { [PROFILE_FILE]: this.profile } : {};
+    this.ready = this.simulate();
+    await this.ready;
   }
 
   fillChoices() {
-    const option = (value, text) => new Option(text, value);
-    $("workload").append(...WORKLOADS.map(([name, what]) => option(name, `${name}: ${what}`)),
-                         option(CUSTOM, "your own types"), option(PROFILE, "a profile of your server"));
-    $("costs").append(...COSTS.map(([name, text]) => option(name, text)));
+    $("workload").append(...WORKLOADS.map(([name, what]) => new Option(`${name}: ${what}`, name)),
+                         new Option("a mix of short and long: sliders", MIX),
+                         new Option("types of your own, as text", CUSTOM),
+                         new Option("a profile of your server", PROFILE));
+    $("costs").append(...COSTS.map(([name, text]) => new Option(text, name)));
     for (const { name, summary } of this.catalog) {
       const label = document.createElement("label");
       const box = Object.assign(document.createElement("input"), { type: "checkbox", value: name });
@@ -64,43 +77,73 @@ class Page {
     }
     $("papers").append(...PAPERS.map(({ title, question }) => {
       const item = document.createElement("li");
-      const link = Object.assign(document.createElement("a"),
-                                 { textContent: title, href: toLink(question) || "#" });
-      item.append(link);
+      item.append(Object.assign(document.createElement("a"),
+                                { textContent: title, href: toLink(question) || "#" }));
       return item;
     }));
+    $("figure-choice").append(new Option("Choose a figure", ""));
+    for (const { name, figures } of this.figures.papers) {
+      const group = Object.assign(document.createElement("optgroup"), { label: name });
+      group.append(...figures.map(({ id, source, title }) =>
+        new Option(`${source.split(":")[0]}: ${title}`, id)));
+      $("figure-choice").append(group);
+    }
   }
 
   showQuestion() {
     const q = this.question;
     const preset = WORKLOADS.some(([name]) => name === q.workload) || q.workload === PROFILE;
-    $("workload").value = preset ? q.workload : CUSTOM;
-    $("custom").value = preset ? "" : q.workload;
-    for (const id of ["load", "workers", "seed", "slo", "set", "metric", "costs"]) $(id).value = q[id];
-    if (![...$("requests").options].some((option) => Number(option.value) === q.requests)) {
-      $("requests").append(new Option(String(q.requests), q.requests));
+    const mix = mixOf(q.workload);
+    $("workload").value = preset ? q.workload : mix ? MIX : CUSTOM;
+    if (!preset) $("custom").value = q.workload;
+    for (const [id, part, range] of MIX_SLIDERS) {
+      $(id).value = positionOf((mix ?? { short: 1, long: 500, share: 1 })[part], range);
     }
-    $("requests").value = q.requests;
+    for (const id of PLAIN_FIELDS) $(id).value = q[id];
+    this.choose("costs", q.costs);
+    this.choose("requests", String(q.requests));
+    this.choose("figure-choice", q.figure);
     for (const box of $("policies").querySelectorAll("input")) {
       box.checked = q.policies.includes(box.value);
     }
+    if (this.figures.shown?.id !== q.figure) this.figures.show(q.figure);
     this.showValues();
+  }
+
+  // Selects what the list may lack.
+  choose(id, value) {
+    if (![...$(id).options].some((option) => option.value === value)) {
+      $(id).append(new Option(value, value));
+    }
+    $(id).value = value;
+  }
+
+  mix() {
+    return Object.fromEntries(MIX_SLIDERS.map(([id, part, range]) =>
+      [part, valueOf(Number($(id).value), range)]));
   }
 
   showValues() {
     $("load-shown").textContent = `${Math.round($("load").value * 100)} %`;
     $("workers-shown").textContent = $("workers").value;
-    const custom = $("workload").value === CUSTOM;
-    for (const id of ["custom", "custom-label"]) $(id).classList.toggle("hidden", !custom);
+    $("custom-part").classList.toggle("hidden", $("workload").value !== CUSTOM);
+    $("mix-part").classList.toggle("hidden", $("workload").value !== MIX);
+    const { short, long, share } = this.mix();
+    $("mix-short-shown").textContent = `${short} µs`;
+    $("mix-long-shown").textContent = `${long} µs`;
+    $("mix-share-shown").textContent = `${share} %`;
   }
 
   readQuestion() {
     const chosen = [...$("policies").querySelectorAll("input:checked")].map((box) => box.value);
-    const workload = $("workload").value === CUSTOM ? $("custom").value.trim() : $("workload").value;
+    const workload = { [CUSTOM]: () => $("custom").value.trim(), [MIX]: () => mixText(this.mix()) };
+    const choice = $("workload").value;
+    const fields = Object.fromEntries(PLAIN_FIELDS.map((id) => [id, $(id).value.trim()]));
     return fromLink(toLink({
-      policies: chosen, workload, workers: Number($("workers").value), load: Number($("load").value),
-      requests: Number($("requests").value), seed: Number($("seed").value), costs: $("costs").value,
-      slo: $("slo").value.trim(), metric: $("metric").value, set: $("set").value.trim() }));
+      ...fields, policies: chosen, workload: workload[choice]?.() ?? choice,
+      requests: $("requests").value, costs: $("costs").value,
+      traced: chosen.includes($("traced").value) ? this.question.traced : "",
+      figure: $("figure-choice").value }));
   }
 
   listen() {
@@ -110,35 +153,26 @@ class Page {
     });
     $("question").addEventListener("input", () => this.showValues());
     $("question").addEventListener("change", (event) => {
-      if (event.target.id !== "profile") this.ask(this.readQuestion());
+      if (event.target.id === "custom" && !$("custom").value.trim()) return;
+      if (event.target.type !== "file") this.ask(this.readQuestion());
     });
-    for (const id of ["percentile", "metric"]) {
-      $(id).addEventListener("change", () => {
-        this.question.metric = $("metric").value;
-        this.remember();
-        this.drawCharts();
-      });
-    }
-    for (const id of ["traced", "window"]) {
-      $(id).addEventListener("change", () => { this.ready = this.trace(); });
-    }
-    $("longest").addEventListener("click", () => {
-      const story = this.timeline?.longestWait();
+    this.whenChanged(["percentile", "metric"], () => { this.ready = this.drawCharts(); });
+    this.whenChanged(["window"], () => { this.ready = this.trace(); });
+    this.whenChanged(["growth"], () => {});
+    $("traced").addEventListener("change", () => {
+      this.change({ traced: $("traced").value });
+      this.ready = this.trace();
+    });
+    $("figure-choice").addEventListener("change", () => {
+      this.change({ figure: $("figure-choice").value });
+      this.figures.show(this.question.figure);
+    });
+    $("worst").addEventListener("click", () => {
+      const story = this.timeline?.worstWait();
       if (story) this.timeline.choose(story.request);
     });
-    $("tune").addEventListener("click", () => { this.ready = this.tune(); });
-    $("profile").addEventListener("change", (event) => this.takeProfile(event.target.files[0]));
-    const drop = $("drop");
-    drop.addEventListener("dragover", (event) => {
-      event.preventDefault();
-      drop.classList.add("over");
-    });
-    drop.addEventListener("dragleave", () => drop.classList.remove("over"));
-    drop.addEventListener("drop", (event) => {
-      event.preventDefault();
-      drop.classList.remove("over");
-      this.takeProfile(event.dataTransfer.files[0]);
-    });
+    $("search").addEventListener("click", () => { this.ready = this.search(); });
+    this.listenForFiles();
     addEventListener("hashchange", () => {
       if (toLink(this.question) === location.hash) return;
       this.question = fromLink(location.hash);
@@ -148,11 +182,47 @@ class Page {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawCharts());
   }
 
-  async takeProfile(file) {
+  // Fields outside of the form that need no simulation.
+  whenChanged(ids, act) {
+    for (const id of ids) {
+      $(id).addEventListener("change", () => {
+        this.change(Object.fromEntries(ids.map((one) => [one, $(one).value])));
+        act();
+      });
+    }
+  }
+
+  listenForFiles() {
+    $("profile").addEventListener("change", (event) => this.takeFile(event.target.files[0]));
+    addEventListener("dragover", (event) => {
+      event.preventDefault();
+      $("drop").classList.add("over");
+    });
+    addEventListener("dragleave", () => $("drop").classList.remove("over"));
+    addEventListener("drop", (event) => {
+      event.preventDefault();
+      $("drop").classList.remove("over");
+      this.takeFile(event.dataTransfer.files[0]);
+    });
+  }
+
+  // A profile, or the prices of a machine.
+  async takeFile(file) {
     if (!file) return;
-    this.profile = new Uint8Array(await file.arrayBuffer());
-    $("workload").value = PROFILE;
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    if (file.name.endsWith(".toml")) {
+      this.files = { ...this.files, [MACHINE_FILE]: bytes };
+      this.choose("costs", MACHINE_FILE);
+    } else {
+      this.files = { ...this.files, [PROFILE_FILE]: bytes };
+      $("workload").value = PROFILE;
+    }
     this.ask(this.readQuestion());
+  }
+
+  change(fields) {
+    this.question = fromLink(toLink({ ...this.question, ...fields }));
+    this.remember();
   }
 
   ask(question) {
@@ -162,127 +232,114 @@ class Page {
     return this.ready;
   }
 
-  // The link holds the question. (A profile is too large for it.)
+  // The link holds the question. (A dropped file is too large for it.)
   remember() {
     history.replaceState(null, "", toLink(this.question) || location.pathname + location.search);
   }
 
+  // The name of a file that the question takes and that is not here, or undefined.
+  lacking() {
+    const { workload, costs } = this.question;
+    if (workload === PROFILE && !this.files[PROFILE_FILE]) return "a profile";
+    return costs === MACHINE_FILE && !this.files[MACHINE_FILE] ? "a cost file" : undefined;
+  }
+
   async simulate() {
     this.simulator.cancel();
-    const q = this.question;
-    const current = () => this.question === q;
+    const asked = this.asked = {}; // a new one for each question
     $("problem").textContent = "";
-    if (q.workload === PROFILE && !this.profile) {
-      $("answer").textContent = "Drop a profile on the page first.";
+    $("cheapest").replaceChildren();
+    if (this.lacking()) {
+      $("answer").textContent = `Drop ${this.lacking()} on the page first.`;
       return;
     }
+    const q = this.question;
     const started = performance.now();
     $("progress").textContent = "simulating…";
     try {
-      const files = this.files;
-      this.reports = await Promise.all(q.policies.map((policy) =>
-        this.simulator.report(runArguments(q, policy), { files })));
-      if (!current()) return;
+      const each = (argumentsOf) => Promise.all(q.policies.map((policy) =>
+        this.simulator.report(argumentsOf(q, policy), { files: this.files })));
+      const reports = await each(runArguments);
+      if (this.asked !== asked) return;
+      this.reports = reports;
       this.sweeps = [];
       this.showFigures();
-      this.drawCharts();
-      const traced = this.trace();
-      this.sweeps = await Promise.all(q.policies.map((policy) =>
-        this.simulator.report(sweepArguments(q, policy), { files }).then(({ runs }) => runs)));
-      await traced;
-      if (!current()) return;
+      await Promise.all([this.drawCharts(), this.trace(), this.explain()]);
+      const sweeps = await each(sweepArguments);
+      if (this.asked !== asked) return;
+      this.sweeps = sweeps.map(({ runs }) => runs);
       this.showFigures();
       await this.drawCharts();
       $("progress").textContent = `done in ${((performance.now() - started) / 1000).toFixed(1)} s`;
     } catch (error) {
-      if (error.message === "cancelled" || !current()) return;
-      $("progress").textContent = "";
-      $("answer").textContent = "This cannot be simulated.";
-      $("problem").textContent = error.message.replace(/^rubato: /, "");
+      if (this.asked === asked) this.refuse(error);
     }
+  }
+
+  refuse(error) {
+    if (error.message === "cancelled") return;
+    $("progress").textContent = "";
+    $("answer").textContent = "This cannot be simulated.";
+    $("problem").textContent = error.message.replace(/^rubato: /, "");
   }
 
   showFigures() {
     const q = this.question;
-    const rows = this.reports.map((report, i) => {
-      const best = this.sweeps[i] && highestLoad(this.sweeps[i]);
-      return { report, best, met: report.slo?.verdict };
-    });
-    $("answer").textContent = this.answer(rows);
-    const head = ["policy", "p50 µs", "p99 µs", "p99.9 µs", "p99.9 slowdown", "busy", "preemptions",
-                  ...(q.slo ? ["objective", "meets it up to"] : [])];
-    const cell = (text, tag = "td") => Object.assign(document.createElement(tag), { textContent: text });
-    const figure = (value) => (value === undefined || value === null ? "-" : String(Number(value.toPrecision(4))));
-    const header = document.createElement("tr");
-    header.append(...head.map((text) => cell(text, "th")));
-    const lines = rows.map(({ report, best, met }) => {
-      const line = document.createElement("tr");
-      const { latency_us: l, slowdown: s } = report;
-      line.append(cell(report.policy, "th"), cell(figure(l.p50)), cell(figure(l.p99)),
-                  cell(figure(l.p999)), cell(figure(s?.p999)),
-                  cell(`${figure(report.utilization * 100)} %`), cell(report.counters.preemptions));
-      if (q.slo) {
-        const verdict = cell(met ?? "-");
-        verdict.className = met ?? "";
-        line.append(verdict, cell(this.sweeps.length === 0 ? "…"
-          : best === undefined ? "no load tried" : `${Math.round(best * 100)} %`));
-      }
-      return line;
-    });
-    $("figures").replaceChildren(header, ...lines);
-    $("command").textContent = this.reports.map((_, i) =>
-      commandLine(runArguments(q, q.policies[i]))).join("\n");
+    const swept = this.sweeps.length > 0;
+    const rows = rowsOf(this.reports, this.sweeps);
+    $("answer").textContent = answer(rows, q, swept);
+    fillTable($("figures"), headings(q), rows.map((row) => cells(row, q, swept)));
+    $("command").textContent = q.policies.map((policy) => commandLine(runArguments(q, policy)))
+      .join("\n");
     $("traced").replaceChildren(...q.policies.map((policy) => new Option(policy, policy)));
-    $("version").textContent = this.reports[0] ? `rubato ${this.reports[0].version}` : "";
+    $("traced").value = q.policies.includes(q.traced) ? q.traced : q.policies[0];
+    $("version").textContent = `rubato ${this.reports[0].version}`;
   }
 
-  answer(rows) {
+  draw(element, chart) {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    return this.embed(element, chart, {
+      actions: { export: true, source: false, compiled: false, editor: false },
+      renderer: "svg", theme: dark ? "dark" : undefined });
+  }
+
+  // The assumptions of the model, of the first policy.
+  async explain() {
     const q = this.question;
-    const key = (report) => METRICS.slowdown.of(report, "p999") ?? report.latency_us.p999;
-    const ranked = [...rows].sort((a, b) => key(a.report) - key(b.report));
-    const first = ranked[0].report;
-    if (!q.slo) return `At ${Math.round(q.load * 100)} % load ${first.policy} has the lowest p99.9 slowdown.`;
-    const meeting = ranked.filter(({ met }) => met === "met").map(({ report }) => report.policy);
-    const all = this.sweeps.length === 0 ? [] : rows.filter(({ best }) => best !== undefined);
-    const furthest = all.sort((a, b) => b.best - a.best)[0];
-    const now = meeting.length === 0
-      ? `At ${Math.round(q.load * 100)} % load no chosen policy meets ${q.slo}; ${first.policy} comes closest.`
-      : `At ${Math.round(q.load * 100)} % load ${q.slo} is met by ${meeting.join(", ")}.`;
-    return furthest
-      ? `${now} ${furthest.report.policy} meets it up to ${Math.round(furthest.best * 100)} %.` : now;
+    const asked = this.asked;
+    const told = await this.simulator.run(explainArguments(q, q.policies[0]), { files: this.files });
+    if (this.asked !== asked) return;
+    $("assumptions").textContent = told.stdout.split(/^\S+ +\d+ workers? /m)[0].trim();
   }
 
   async drawCharts() {
     if (this.reports.length === 0) return;
-    const { metric, slo } = this.question;
-    const percentile = $("percentile").value;
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const options = { actions: { export: true, source: false, compiled: false, editor: false },
-                      renderer: "svg", theme: dark ? "dark" : undefined };
-    await this.embed("#distribution", distributionChart(this.reports, metric, slo), options);
-    if (this.sweeps.length > 0) {
-      $("sweep-title").textContent = `${percentileName(percentile)} by load`;
-      await this.embed("#sweep", sweepChart(this.sweeps, metric, percentile, slo), options);
-    }
+    const { metric, slo, percentile } = this.question;
+    await this.draw("#distribution", distributionChart(this.reports, metric, slo));
+    if (this.sweeps.length === 0) return;
+    $("sweep-title").textContent = `${percentileName(percentile)} by load`;
+    await this.draw("#sweep", sweepChart(this.sweeps, metric, percentile, slo));
   }
 
   // The traced part is in the middle of a short run, as long as some requests take.
   async trace() {
     const q = this.question;
     const policy = $("traced").value || q.policies[0];
-    const report = this.reports.find((r) => r.policy === policy) ?? this.reports[0];
+    const report = this.reports[q.policies.indexOf(policy)];
     if (!report) return;
     const gapUs = 1e6 / report.offered_rps;
-    const forUs = Math.ceil(gapUs * q.workers * Number($("window").value));
+    const forUs = Math.ceil(gapUs * q.workers * q.window);
     const fromUs = Math.ceil(gapUs * TRACED_REQUESTS * 0.5);
+    const asked = this.asked;
+    const wanted = this.traceWanted = {};
     try {
       const { files } = await this.simulator.report(
         traceArguments(q, policy, { fromUs, forUs, requests: TRACED_REQUESTS }),
         { files: this.files, wanted: [TRACE_FILE] });
-      if (this.question !== q) return;
-      this.showTimeline(readTrace(files[TRACE_FILE]), report.types.map((type) => type.name));
+      if (this.asked !== asked || this.traceWanted !== wanted) return;
+      this.showTimeline(readTrace(files[TRACE_FILE], [fromUs, fromUs + forUs]), report.types.map((type) => type.name));
     } catch (error) {
-      if (error.message !== "cancelled") $("problem").textContent = error.message;
+      if (this.asked === asked) this.refuse(error);
     }
   }
 
@@ -297,24 +354,68 @@ class Page {
     }));
   }
 
-  async tune() {
+  // The fewest workers that meet the objective, of each policy.
+  async search() {
     const q = this.question;
-    const rate = this.reports[0]?.offered_rps;
-    if (!rate) return;
+    const now = this.reports[0];
+    if (!now) return;
     if (!q.slo) {
-      $("tune-progress").textContent = "The search takes an objective.";
+      $("search-progress").textContent = "The search takes an objective.";
       return;
     }
-    $("tune-progress").textContent = `searching for ${micros(rate / 1e6).replace("µs", "million")} requests per second…`;
-    $("tuned").classList.add("hidden");
+    const asked = this.asked;
+    const rate = now.offered_rps * q.growth;
+    const busy = now.load * q.workers * q.growth; // workers that the work alone takes
+    const least = Math.max(1, Math.ceil(busy / 0.95));
+    let runs = 0;
+    const meets = async (policy, workers) => {
+      const report = await this.simulator.report(meetsArguments(q, policy, workers, rate),
+                                                 { files: this.files });
+      if (this.asked === asked) $("search-progress").textContent = `${++runs} runs`;
+      return report.slo.verdict === "met" && report.valid;
+    };
     try {
-      const result = await this.simulator.run(tuneArguments(q, rate), { files: this.files });
-      if (this.question !== q) return;
-      $("tune-progress").textContent = "";
-      $("tuned").textContent = result.status === 0 ? result.stdout : result.stderr.trim();
-      $("tuned").classList.remove("hidden");
+      const found = await Promise.all(q.policies.map(async (policy) =>
+        [policy, least > MOST_WORKERS ? undefined
+          : await fewest((workers) => meets(policy, workers), least)]));
+      if (this.asked === asked) this.showCheapest(found, rate, busy);
     } catch (error) {
-      $("tune-progress").textContent = error.message;
+      if (this.asked === asked) this.refuse(error);
     }
   }
+
+  showCheapest(found, rate, busy) {
+    const q = this.question;
+    found.sort(([, a], [, b]) => (a ?? Infinity) - (b ?? Infinity));
+    const [policy, workers] = found[0];
+    const words = (text, name = "p") =>
+      Object.assign(document.createElement(name), { textContent: text });
+    const table = document.createElement("table");
+    fillTable(table, ["policy", "workers", "busy"], found.map(([name, count]) =>
+      [name, String(count ?? `more than ${MOST_WORKERS}`),
+       count ? `${Math.round(100 * busy / count)} %` : "-"]));
+    $("cheapest").replaceChildren(
+      words(workers === undefined
+        ? `None of them meets ${q.slo} with up to ${MOST_WORKERS} workers.`
+        : `${policy} with ${workers} ${workers === 1 ? "worker" : "workers"} is the cheapest that meets ${q.slo} at ${Math.round(rate).toLocaleString("en")} requests per second.`),
+      table, words("Settings of the policies as well, which takes minutes, in a shell:"),
+      words(commandLine(tuneArguments(q, rate)), "pre"));
+    $("search-progress").textContent = "";
+  }
+}
+
+// `rows` are lists of texts; the first cell of each is a heading.
+function fillTable(table, heads, rows) {
+  const cell = (text, tag = "td") => Object.assign(document.createElement(tag), { textContent: text });
+  const head = document.createElement("tr");
+  head.append(...heads.map((text) => Object.assign(cell(text, "th"), { scope: "col" })));
+  table.replaceChildren(head, ...rows.map(([first, ...others]) => {
+    const line = document.createElement("tr");
+    line.append(Object.assign(cell(first, "th"), { scope: "row" }), ...others.map((text) => {
+      const made = cell(text);
+      made.className = /(met|missed)$/.exec(text)?.[0] ?? "";
+      return made;
+    }));
+    return line;
+  }));
 }

@@ -18,23 +18,29 @@ export const WORKLOADS = [
 ];
 
 export const PROFILE_FILE = "profile.json";
+export const MACHINE_FILE = "machine.toml";
 
 export const DEFAULTS = Object.freeze({
-  policies: ["synergy", "fcfs", "darc"],
-  workload: "high-bimodal",
-  workers: 8,
+  policies: ["synergy", "shinjuku", "darc", "cfcfs", "fcfs"],
+  workload: "zippydb",
+  workers: 14,
   load: 0.7,
   requests: 200000,
   seed: 1,
   costs: "ideal",
   slo: "p999_slowdown=50",
   metric: "slowdown",
+  percentile: "p999",
   set: "",
+  growth: 1, // times the rate above, of the cheapest configuration
+  traced: "", // the policy of the timeline; "" = the first
+  window: 20, // mean services that the timeline is long
+  figure: "", // of a paper, which is open
 });
 
-const WHOLE_NUMBERS = new Set(["workers", "requests", "seed"]);
+const WHOLE_NUMBERS = new Set(["workers", "requests", "seed", "window"]);
 const LIMITS = { workers: [1, 256], load: [0.01, 1.5], requests: [1000, 20000000],
-                 seed: [0, Number.MAX_SAFE_INTEGER] };
+                 seed: [0, Number.MAX_SAFE_INTEGER], growth: [0.1, 100], window: [1, 200] };
 
 // The question of a link's part after `#`; what it lacks, and what makes no sense, is the default.
 export function fromLink(hash) {
@@ -88,7 +94,7 @@ export const SWEEP_LOADS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 
 // One policy at many loads: a report for each.
 export function sweepArguments(question, policy) {
   return ["sim", "--policy", policy, ...common(question), "--loads", SWEEP_LOADS.join(","),
-          "--requests", String(Math.max(20000, Math.round(question.requests / 4))),
+          "--requests", String(Math.max(20000, Math.round(question.requests / 5))),
           ...slo(question), "--no-wall", "--json", "-"];
 }
 
@@ -101,11 +107,24 @@ export function traceArguments(question, policy, { fromUs, forUs, requests }) {
           "--trace-from", `${fromUs}us`, "--trace-for", `${forUs}us`, "--no-wall", "--json", "-"];
 }
 
-// The fewest workers that meet the SLO at `rate` requests per second, with which policy.
+// Does `policy` with so many workers meet the SLO at `rate` requests per second?
+export function meetsArguments(question, policy, workers, rate) {
+  return ["sim", "--policy", policy, ...common({ ...question, workers }),
+          "--rate", String(Math.round(rate)), "--requests", String(question.requests),
+          ...slo(question), "--no-wall", "--json", "-"];
+}
+
+// What is modelled of one policy's run, in words.
+export function explainArguments(question, policy) {
+  return ["sim", "--policy", policy, ...common(question), "--load", String(question.load),
+          "--requests", "1000", "--explain"];
+}
+
+// The same and the policies' settings, which takes minutes: for a shell.
 export function tuneArguments(question, rate) {
   return ["tune", "--workload", question.workload, "--rate", String(Math.round(rate)),
           "--costs", question.costs, "--slo", question.slo, "--max-workers", "64",
-          "--policies", question.policies.join(","), "--output", "-"];
+          "--policies", question.policies.join(",")];
 }
 
 // The command as one types it. `native` runs give the same digits.

@@ -15,6 +15,11 @@ export class Simulator {
     this.nextId = 1;
   }
 
+  // Another pool of the same program.
+  sibling() {
+    return new Simulator(this.module, this.workerUrl, this.size);
+  }
+
   // Resolves to { status, stdout, stderr, files }; rejects with "cancelled" after cancel().
   run(args, { files = {}, wanted = [] } = {}) {
     return new Promise((resolve, reject) => {

@@ -2,13 +2,16 @@
 //
 // The timeline: a row per worker with what it ran, the depths of the queues below, a cursor that
 // plays, pauses and steps, and the story of the request that was chosen. Owns what is in `root`.
-import { explain, moments, stateAt } from "./trace.js";
+import { allWaits, explain, happenings, moments, stateAt } from "./trace.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 22;
-const LEFT = 92;
+const LEFT = 78;
+const PADDING = 8; // of .rows
 const TOP = 22;
 const MOST_QUEUES = 8;
+const SPEEDS = [0.1, 0.3, 1, 3, 10];
+const WAITS_TOLD = 3;
 const SECONDS_TO_PLAY = 30; // the whole of the traced part, at speed 1
 
 function make(parent, name, attributes = {}, text) {
@@ -48,17 +51,25 @@ export function sentences(story) {
   return lines;
 }
 
+// The queues that held most, in the order of their names.
+function deepest(trace) {
+  const most = (name) => Math.max(...trace.queues.get(name).map(([, depth]) => depth));
+  return [...trace.queues.keys()].sort((a, b) => most(b) - most(a)).slice(0, MOST_QUEUES)
+    .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+}
+
 export class Timeline {
   constructor(root, trace, types) {
     this.root = root;
     this.trace = trace;
     this.types = types;
     this.moments = moments(trace);
+    this.waits = allWaits(trace);
     this.cursor = trace.from;
     this.playing = false;
     this.speed = 1;
     this.chosen = null;
-    this.queues = [...trace.queues.keys()].slice(0, MOST_QUEUES);
+    this.queues = deepest(trace);
     this.build();
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.canvas);
@@ -95,6 +106,11 @@ export class Timeline {
       this.moveTo(this.trace.from + (this.slider.value / 1000) * this.length());
     });
     bar.append(this.slider);
+    const speed = document.createElement("select");
+    speed.setAttribute("aria-label", "Speed");
+    for (const times of SPEEDS) speed.append(new Option(`${times} ×`, times, times === 1, times === 1));
+    speed.addEventListener("change", () => { this.speed = Number(speed.value); });
+    bar.append(speed);
     this.canvas = document.createElement("div");
     this.canvas.className = "rows";
     this.canvas.tabIndex = 0;
@@ -103,9 +119,13 @@ export class Timeline {
       "Timeline of workers. Left and right arrow keys step, space plays and pauses.");
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("click", (event) => this.click(event));
-    this.now = document.createElement("p");
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (event.buttons !== 1) return;
+      this.pause();
+      this.moveTo(this.timeAt(event));
+    });
+    this.now = document.createElement("ul");
     this.now.className = "now";
-    this.now.setAttribute("aria-live", "polite");
     this.story = document.createElement("ol");
     this.story.className = "story";
     this.story.setAttribute("aria-live", "polite");
@@ -133,7 +153,7 @@ export class Timeline {
 
   timeAt(event) {
     const box = this.canvas.getBoundingClientRect();
-    const share = (event.clientX - box.left - LEFT) / Math.max(this.width - LEFT, 1);
+    const share = (event.clientX - box.left - PADDING - LEFT) / Math.max(this.width - LEFT, 1);
     return this.trace.from + Math.min(Math.max(share, 0), 1) * this.length();
   }
 
@@ -143,7 +163,7 @@ export class Timeline {
 
   draw() {
     const { trace } = this;
-    this.width = Math.max(this.canvas.clientWidth, 320);
+    this.width = Math.max(this.canvas.clientWidth - 2 * PADDING, 260);
     const height = TOP + ROW * (trace.workers.length + this.queues.length) + 6;
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", `0 0 ${this.width} ${height}`);
@@ -175,7 +195,7 @@ export class Timeline {
 
   bar(svg, row, { start, end }, name, title) {
     const from = Math.max(this.x(start), LEFT);
-    const width = Math.max(this.x(end) - from, 0.6);
+    const width = Math.max(Math.min(this.x(end), this.width) - from, 0.6);
     const rect = make(svg, "rect", { x: from, y: TOP + row * ROW + 2, width, height: ROW - 4,
                                      class: name });
     make(rect, "title", {}, title);
@@ -196,7 +216,8 @@ export class Timeline {
     const bottom = TOP + (row + 1) * ROW - 2;
     let path = `M${LEFT},${bottom}`;
     for (const [at, depth] of depths) {
-      path += `H${this.x(at).toFixed(1)}V${(bottom - (depth / most) * (ROW - 5)).toFixed(1)}`;
+      if (at > this.trace.until) break;
+      path += `H${Math.max(this.x(at), LEFT).toFixed(1)}V${(bottom - (depth / most) * (ROW - 5)).toFixed(1)}`;
     }
     path += `H${this.width}V${bottom}Z`;
     make(make(svg, "path", { d: path, class: "queue" }), "title", {}, `${name}: at most ${most} wait`);
@@ -209,13 +230,31 @@ export class Timeline {
       this.line.setAttribute("x1", this.x(this.cursor));
       this.line.setAttribute("x2", this.x(this.cursor));
     }
+    this.now.replaceChildren(...this.told().map((line) =>
+      Object.assign(document.createElement("li"), { textContent: line })));
+  }
+
+  // What happens at the cursor, who runs and who waits for whom.
+  told() {
     const { running, waiting } = stateAt(this.trace, this.cursor);
     const busy = running.filter(Boolean);
     const queued = waiting.map(([name, depth]) => `${name}: ${depth}`).join(", ");
-    this.now.textContent = `At ${micros(this.cursor)}, ${busy.length} of ` +
-      `${this.trace.workers.length - 1} workers run requests` +
-      `${busy.length ? ` (${busy.map((s) => `${s.type} #${s.request}`).join(", ")})` : ""}; ` +
-      `${queued ? `waiting in ${queued}` : "nothing waits"}.`;
+    const waits = this.waits.filter(({ from, until }) => from <= this.cursor && this.cursor < until);
+    const lines = [`At ${micros(this.cursor)} ${busy.length} of ${this.workers()} workers run ` +
+                   `requests; ${queued ? `waiting in ${queued}` : "no queue holds any"}.`];
+    const events = happenings(this.trace, this.cursor);
+    if (events.length > 0) lines.push(`${events.join("; ")}.`);
+    for (const { request, type, worker, culprits } of waits.slice(0, WAITS_TOLD)) {
+      const [culprit] = culprits;
+      lines.push(`${type} #${request} waits${culprit
+        ? ` for ${culprit.type} #${culprit.request} of ${this.trace.workers[worker]}` : ""}.`);
+    }
+    if (waits.length > WAITS_TOLD) lines.push(`${waits.length - WAITS_TOLD} more wait.`);
+    return lines;
+  }
+
+  workers() {
+    return this.trace.workers.filter((name) => name.startsWith("worker")).length;
   }
 
   step(direction) {
@@ -229,10 +268,11 @@ export class Timeline {
     if (this.cursor >= this.trace.until) this.cursor = this.trace.from;
     this.playing = true;
     this.playButton.textContent = "❚❚ Pause";
+    this.now.setAttribute("aria-live", "off");
     let last = performance.now();
     const frame = (time) => {
       if (!this.playing) return;
-      this.moveTo(this.cursor + ((time - last) / 1000) * (this.length() / SECONDS_TO_PLAY));
+      this.moveTo(this.cursor + ((time - last) / 1000) * (this.speed * this.length() / SECONDS_TO_PLAY));
       last = time;
       if (this.cursor >= this.trace.until) this.pause();
       else requestAnimationFrame(frame);
@@ -243,10 +283,13 @@ export class Timeline {
   pause() {
     this.playing = false;
     this.playButton.textContent = "▶ Play";
+    this.now.setAttribute("aria-live", "polite"); // while it plays, that would never end
   }
 
   choose(request) {
     this.chosen = request;
+    const [first] = this.trace.slices.filter((slice) => slice.request === request);
+    if (first) this.moveTo(Math.max(first.start, this.trace.from));
     this.mark();
     this.tell();
   }
@@ -255,12 +298,19 @@ export class Timeline {
     for (const rect of this.canvas.querySelectorAll("rect.slice")) {
       rect.classList.toggle("chosen", Number(rect.dataset.request) === this.chosen);
     }
+    for (const old of this.canvas.querySelectorAll("rect.wait")) old.remove();
+    const svg = this.canvas.querySelector("svg");
+    if (!svg) return;
+    for (const wait of this.waits.filter(({ request }) => request === this.chosen)) {
+      this.bar(svg, wait.worker, { start: wait.from, end: wait.until }, "wait",
+               `#${this.chosen} waits for this worker`);
+    }
   }
 
   tell() {
     const story = this.chosen === null ? null : explain(this.trace, this.chosen);
     const lines = story ? sentences(story)
-      : ["Choose a request in the timeline, or the longest wait, to see why it waited."];
+      : ["Choose a request in the timeline, or the worst wait, to see why it waited."];
     this.story.replaceChildren(...lines.map((line) => {
       const item = document.createElement("li");
       item.textContent = line;
@@ -268,13 +318,14 @@ export class Timeline {
     }));
   }
 
-  // The finished request that waited longest of those that the trace has whole, or null.
-  longestWait() {
+  // The finished request that waited longest for its service time, of those that the trace has
+  // whole, or null.
+  worstWait() {
     let best = null;
     for (const { request, why } of this.trace.slices) {
       if (why !== "finished") continue;
       const story = explain(this.trace, request);
-      if (story.whole && (!best || story.waitedUs > best.waitedUs)) best = story;
+      if (story.whole && (!best || story.waitedUs * best.servedUs > best.waitedUs * story.servedUs)) best = story;
     }
     return best;
   }

@@ -8,8 +8,9 @@ const QUEUES = 2;
 
 // { workers: [name], slices, spans, marks, arrivals: Map(request, us), queues: Map(name, [[us,
 // depth]]), from, until }, all in order of time. A slice is { worker, request, type, start, end,
-// why }; a span { worker, what, start, end }.
-export function readTrace(text) {
+// why }; a span { worker, what, start, end }. `part` is the traced part of the run: what is beyond
+// belongs to what touches it.
+export function readTrace(text, part = undefined) {
   const { traceEvents } = JSON.parse(text);
   const rows = new Map();
   const trace = { workers: [], slices: [], spans: [], marks: [], arrivals: new Map(),
@@ -49,6 +50,9 @@ export function readTrace(text) {
   trace.slices.sort(byStart);
   trace.spans.sort(byStart);
   if (trace.from > trace.until) trace.from = trace.until = 0;
+  if (part) {
+    [trace.from, trace.until] = part;
+  }
   return trace;
 }
 
@@ -60,7 +64,32 @@ export function moments(trace) {
     all.add(end);
   }
   for (const { at } of trace.marks) all.add(at);
-  return [...all].sort((a, b) => a - b);
+  return [...all].filter((at) => at >= trace.from && at <= trace.until).sort((a, b) => a - b);
+}
+
+// What happens at `at`, a sentence each.
+export function happenings(trace, at) {
+  const now = (time) => Math.abs(time - at) < 1e-6;
+  const ended = { finished: "is finished", preempted: "is preempted: its slice is over",
+                  yielded: "yields" };
+  return [
+    ...trace.slices.filter(({ end }) => now(end)).map(({ worker, type, request, why }) =>
+      `${trace.workers[worker]}: ${type} #${request} ${ended[why] ?? why}`),
+    ...trace.slices.filter(({ start }) => now(start)).map(({ worker, type, request }) =>
+      `${trace.workers[worker]}: ${type} #${request} runs`),
+    ...trace.marks.filter((mark) => now(mark.at)).map(({ worker, what }) =>
+      `${trace.workers[worker] ?? "the timer"}: ${what}`),
+  ];
+}
+
+// Every wait of every request, as in `explain`, with its request and type.
+export function allWaits(trace) {
+  const waits = [];
+  for (const request of trace.arrivals.keys()) {
+    const story = explain(trace, request);
+    for (const wait of story.waits) waits.push({ ...wait, request, type: story.type });
+  }
+  return waits;
 }
 
 // Who runs and who waits at `at`: { running: [slice or null by worker], waiting: [[queue, depth]] }.

@@ -23,7 +23,7 @@ test("what a link says outside of the limits is left at its default", () => {
 
 test("the command that is shown is the command that runs", () => {
   const args = runArguments({ ...DEFAULTS, set: "quantum=5us, long_turn=0us" }, "synergy");
-  assert.match(commandLine(args), /^rubato sim --policy synergy --workers 8 /);
+  assert.match(commandLine(args), /^rubato sim --policy synergy --workers 14 /);
   assert.ok(args.join(" ").includes("--set quantum=5us --set long_turn=0us"));
   assert.equal(commandLine(["sim", "a b", "it's"]), "rubato sim 'a b' 'it'\\''s'");
 });
