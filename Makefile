@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo figure reproduce site check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: fidelity deb sbom aarch64 coverage soak emulators setup clean
+.PHONY: help demo figure reproduce site check test test-full build bench multicore docs asan tsan
+.PHONY: fuzz fidelity deb sbom aarch64 coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato

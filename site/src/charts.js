@@ -34,6 +34,19 @@ const rule = (limit, channel) => ({
               tooltip: { field: "limit", title: "SLO" } },
 });
 
+// Colours that differ for everybody, on white and on black (after Okabe and Ito).
+const LINES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999999", "#b3a800"];
+
+// The configuration of all charts.
+export function looks(ink, dim, line, narrow) {
+  const axis = { labelColor: dim, titleColor: dim, titleFontWeight: "normal", gridColor: line,
+                 gridOpacity: 0.6, domainColor: line, tickColor: line, labelFontSize: 11,
+                 titleFontSize: 12 };
+  return { font: "system-ui, sans-serif", axis, range: { category: LINES }, view: { stroke: line },
+           legend: { labelColor: ink, labelFontSize: 12, columns: narrow ? 3 : 6,
+                     symbolStrokeWidth: 3 } };
+}
+
 const base = (description) => ({
   $schema: "https://vega.github.io/schema/vega-lite/v5.json",
   description, width: "container", height: 280, background: null,

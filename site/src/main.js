@@ -3,13 +3,14 @@
 // The page: reads the form, asks the simulator, shows the answers. `start` is given what the bundle
 // holds: the compiled simulator, the worker's script, the papers' figures and vega-embed.
 import { answer, cells, headings, rowsOf } from "./answer.js";
-import { distributionChart, percentileName, sweepChart } from "./charts.js";
+import { distributionChart, looks, percentileName, sweepChart } from "./charts.js";
 import { fewest, MOST_WORKERS } from "./cheapest.js";
 import { FigureView } from "./figures.js";
-import { LONG, mixOf, mixText, positionOf, SHARE, SHORT, valueOf } from "./mix.js";
+import { LONG, mixOf, mixText, positionOf, SHARE, SHORT } from "./mix.js";
 import { PAPERS } from "./papers.js";
 import { commandLine, explainArguments, fromLink, MACHINE_FILE, meetsArguments, PROFILE_FILE, runArguments,
-         sweepArguments, toLink, TRACE_FILE, traceArguments, tuneArguments, WORKLOADS,
+         sweepArguments, toLink, TRACE_FILE, traceArguments, TRAFFIC_FILE, tuneArguments,
+         WORKLOADS,
        } from "./question.js";
 import { Simulator } from "./simulator.js";
 import { Timeline } from "./timeline.js";
@@ -18,14 +19,18 @@ import { readTrace } from "./trace.js";
 const CUSTOM = "custom";
 const MIX = "mix";
 const PROFILE = `profile:${PROFILE_FILE}`;
+const TRAFFIC = `trace:${TRAFFIC_FILE}`;
+const TRAFFIC_START = "RUBATRC"; // of the file
 const COSTS = [["ideal", "ideal: only service takes time"],
                ["synergy-testbed", "SYNERGY's testbed"], ["sbb-testbed", "SBB's testbed"],
                ["persephone-fig1", "Perséphone, Fig. 1"], ["coresync-testbed", "CoreSync's testbed"],
                ["ac-int", "ALTOCUMULUS, integrated"], ["ac-rss", "ALTOCUMULUS, RSS"],
                ["nebula", "Nebula"], ["nanopu", "nanoPU"], ["rpcvalet", "RPCValet"]];
+const NARROW = 600; // pixels: a phone
 const TRACED_REQUESTS = 20000;
 const MIX_SLIDERS = [["mix-short", "short", SHORT], ["mix-long", "long", LONG],
                      ["mix-share", "share", SHARE]];
+const FIRST_MIX = { short: 1, long: 500, share: 1 };
 const PLAIN_FIELDS = ["load", "workers", "seed", "slo", "set", "metric", "percentile", "growth",
                       "window"];
 const $ = (id) => document.getElementById(id);
@@ -66,7 +71,8 @@ class Page {
     $("workload").append(...WORKLOADS.map(([name, what]) => new Option(`${name}: ${what}`, name)),
                          new Option("a mix of short and long: sliders", MIX),
                          new Option("types of your own, as text", CUSTOM),
-                         new Option("a profile of your server", PROFILE));
+                         new Option("a profile of your server", PROFILE),
+                         new Option("a trace of your server", TRAFFIC));
     $("costs").append(...COSTS.map(([name, text]) => new Option(text, name)));
     for (const { name, summary } of this.catalog) {
       const label = document.createElement("label");
@@ -92,12 +98,13 @@ class Page {
 
   showQuestion() {
     const q = this.question;
-    const preset = WORKLOADS.some(([name]) => name === q.workload) || q.workload === PROFILE;
+    const preset = WORKLOADS.some(([name]) => name === q.workload) || [PROFILE, TRAFFIC].includes(q.workload);
     const mix = mixOf(q.workload);
     $("workload").value = preset ? q.workload : mix ? MIX : CUSTOM;
     if (!preset) $("custom").value = q.workload;
-    for (const [id, part, range] of MIX_SLIDERS) {
-      $(id).value = positionOf((mix ?? { short: 1, long: 500, share: 1 })[part], range);
+    for (const [id, part, values] of MIX_SLIDERS) {
+      $(id).max = values.length - 1;
+      $(id).value = positionOf((mix ?? FIRST_MIX)[part], values);
     }
     for (const id of PLAIN_FIELDS) $(id).value = q[id];
     this.choose("costs", q.costs);
@@ -119,8 +126,8 @@ class Page {
   }
 
   mix() {
-    return Object.fromEntries(MIX_SLIDERS.map(([id, part, range]) =>
-      [part, valueOf(Number($(id).value), range)]));
+    return Object.fromEntries(MIX_SLIDERS.map(([id, part, values]) =>
+      [part, values[$(id).value]]));
   }
 
   showValues() {
@@ -206,14 +213,24 @@ class Page {
     });
   }
 
-  // A profile, or the prices of a machine.
+  // A profile, a trace, or the prices of a machine.
   async takeFile(file) {
     if (!file) return;
     const bytes = new Uint8Array(await file.arrayBuffer());
     if (file.name.endsWith(".toml")) {
       this.files = { ...this.files, [MACHINE_FILE]: bytes };
       this.choose("costs", MACHINE_FILE);
+    } else if (new TextDecoder().decode(bytes.subarray(0, TRAFFIC_START.length)) === TRAFFIC_START) {
+      this.files = { ...this.files, [TRAFFIC_FILE]: bytes };
+      $("workload").value = TRAFFIC;
     } else {
+      try {
+        JSON.parse(new TextDecoder().decode(bytes));
+      } catch (error) {
+        $("problem").textContent = `${file.name} is no profile, trace or cost file: ` +
+          error.message.replace(/\s+/g, " ");
+        return;
+      }
       this.files = { ...this.files, [PROFILE_FILE]: bytes };
       $("workload").value = PROFILE;
     }
@@ -241,6 +258,7 @@ class Page {
   lacking() {
     const { workload, costs } = this.question;
     if (workload === PROFILE && !this.files[PROFILE_FILE]) return "a profile";
+    if (workload === TRAFFIC && !this.files[TRAFFIC_FILE]) return "a trace";
     return costs === MACHINE_FILE && !this.files[MACHINE_FILE] ? "a cost file" : undefined;
   }
 
@@ -267,7 +285,9 @@ class Page {
       await Promise.all([this.drawCharts(), this.trace(), this.explain()]);
       const sweeps = await each(sweepArguments);
       if (this.asked !== asked) return;
-      this.sweeps = sweeps.map(({ runs }) => runs);
+      // The run at the load that was asked for is a point of its own.
+      this.sweeps = sweeps.map(({ runs }, i) =>
+        [...runs.filter(({ load }) => load !== reports[i].load), reports[i]]);
       this.showFigures();
       await this.drawCharts();
       $("progress").textContent = `done in ${((performance.now() - started) / 1000).toFixed(1)} s`;
@@ -297,10 +317,10 @@ class Page {
   }
 
   draw(element, chart) {
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
     return this.embed(element, chart, {
-      actions: { export: true, source: false, compiled: false, editor: false },
-      renderer: "svg", theme: dark ? "dark" : undefined });
+      actions: { export: true, source: false, compiled: false, editor: false }, renderer: "svg",
+      config: looks(color("--ink"), color("--dim"), color("--line"), innerWidth < NARROW) });
   }
 
   // The assumptions of the model, of the first policy.

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A mix of short and long requests as three sliders, and as the text that `--workload` takes. Pure.
-// A slider of times goes from 0 to 100 over decades.
+// A slider is at a place in a list of round values.
 
-export const SHORT = { low: 0.1, high: 100 }; // µs
-export const LONG = { low: 1, high: 100000 }; // µs
-export const SHARE = { low: 0.1, high: 90 }; // % of the requests that are long
+const ROUND = [1, 1.5, 2, 3, 5, 7];
 
-const round = (value) => Number(value.toPrecision(2));
-
-export function valueOf(position, { low, high }) {
-  return round(low * (high / low) ** (position / 100));
+function rounds(low, high) {
+  const values = [];
+  for (let power = low; power <= high; power *= 10) {
+    values.push(...ROUND.map((digits) => Number((digits * power).toPrecision(2))));
+  }
+  return values.filter((value) => value <= high);
 }
 
-export function positionOf(value, { low, high }) {
-  return Math.round(100 * Math.log(value / low) / Math.log(high / low));
+export const SHORT = rounds(0.1, 100); // µs
+export const LONG = rounds(1, 100000); // µs
+export const SHARE = rounds(0.1, 70); // % of the requests that are long
+
+// The place of the value in the list, or of its nearest.
+export function positionOf(value, values) {
+  const off = values.map((one) => Math.abs(Math.log(one / value)));
+  return off.indexOf(Math.min(...off));
 }
 
 // { short, long, share } in µs and %: the workload's text.

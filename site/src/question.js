@@ -18,6 +18,7 @@ export const WORKLOADS = [
 ];
 
 export const PROFILE_FILE = "profile.json";
+export const TRAFFIC_FILE = "requests.trace";
 export const MACHINE_FILE = "machine.toml";
 
 export const DEFAULTS = Object.freeze({
@@ -91,10 +92,13 @@ export function runArguments(question, policy) {
 
 export const SWEEP_LOADS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 
+// Runs of a sweep: as long as the others, but for very long ones.
+const swept = (requests) => Math.min(requests, Math.max(200000, Math.round(requests / 5)));
+
 // One policy at many loads: a report for each.
 export function sweepArguments(question, policy) {
   return ["sim", "--policy", policy, ...common(question), "--loads", SWEEP_LOADS.join(","),
-          "--requests", String(Math.max(20000, Math.round(question.requests / 5))),
+          "--requests", String(swept(question.requests)),
           ...slo(question), "--no-wall", "--json", "-"];
 }
 

@@ -67,6 +67,10 @@ export function moments(trace) {
   return [...all].filter((at) => at >= trace.from && at <= trace.until).sort((a, b) => a - b);
 }
 
+// What the marks of src/sim mean.
+const MARKS = { avoided: "its slice is over, and goes on, as nobody waits here",
+                steal: "steals from another worker", stalled: "is stalled" };
+
 // What happens at `at`, a sentence each.
 export function happenings(trace, at) {
   const now = (time) => Math.abs(time - at) < 1e-6;
@@ -78,7 +82,7 @@ export function happenings(trace, at) {
     ...trace.slices.filter(({ start }) => now(start)).map(({ worker, type, request }) =>
       `${trace.workers[worker]}: ${type} #${request} runs`),
     ...trace.marks.filter((mark) => now(mark.at)).map(({ worker, what }) =>
-      `${trace.workers[worker] ?? "the timer"}: ${what}`),
+      `${trace.workers[worker]}: ${MARKS[what] ?? what}`),
   ];
 }
 

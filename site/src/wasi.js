@@ -234,13 +234,25 @@ export class Wasi {
     return ERRNO.success;
   }
 
+  // Standard input is empty.
   fd_read(descriptor, vectors, count, out) {
     const opened = this.open.get(descriptor);
     if (!opened && descriptor !== 0) return ERRNO.badf;
-    const moved = !opened ? 0 : this.eachVector(vectors, count, (chunk) => {
-      const content = opened.file.content().subarray(opened.at, opened.at + chunk.length);
+    return this.readAt(opened ?? { file: new Growing(), at: 0 }, vectors, count, out);
+  }
+
+  fd_pread(descriptor, vectors, count, offset, out) {
+    const opened = this.open.get(descriptor);
+    if (!opened) return ERRNO.badf;
+    return this.readAt({ file: opened.file, at: Number(offset) }, vectors, count, out);
+  }
+
+  // Reads from `place`, { file, at }, and moves it.
+  readAt(place, vectors, count, out) {
+    const moved = this.eachVector(vectors, count, (chunk) => {
+      const content = place.file.content().subarray(place.at, place.at + chunk.length);
       chunk.set(content);
-      opened.at += content.length;
+      place.at += content.length;
       return content.length;
     });
     this.view.setUint32(out, moved, true);

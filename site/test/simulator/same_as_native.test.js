@@ -30,11 +30,11 @@ const withoutVersion = (text) =>
 
 // Runs both in a folder with `files`, and compares what they print, their status, and `wanted`.
 async function compare(args, { files = {}, wanted = [] } = {}) {
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
   const theirs = spawnSync(resolve(native), args,
                            { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28 });
   const bytes = Object.fromEntries(Object.entries(files)
-    .map(([name, text]) => [name, new TextEncoder().encode(text)]));
+    .map(([name, content]) => [name, new Uint8Array(Buffer.from(content))]));
   const ours = await run(module, { args: ["rubato", ...args], files: bytes });
   assert.equal(ours.status, theirs.status, ours.stderr + theirs.stderr);
   assert.equal(withoutVersion(ours.stdout), withoutVersion(theirs.stdout));
@@ -62,7 +62,7 @@ test("every policy", { skip }, async (t) => {
   }
 });
 
-const PROFILE = readFileSync(new URL("../../../src/workload/profile_corpus/recorded", import.meta.url), "utf8");
+const workload = (name) => readFileSync(new URL(`../../../src/workload/${name}`, import.meta.url));
 const SETTINGS = [
   "sim --policy synergy --workload zippydb --loads 0.2:0.9:0.1 --requests 10000 --no-wall --json -",
   "sim --compare all --workload exp-10 --load 0.8 --requests 4000 --no-wall --json -",
@@ -81,7 +81,11 @@ for (const setting of SETTINGS) {
 
 test("a profile of a server", { skip }, () =>
   compare(words("sim --policy ps --workers 4 --workload profile:profile.json --requests 20000 --no-wall --json -"),
-          { files: { "profile.json": PROFILE } }));
+          { files: { "profile.json": workload("profile_corpus/recorded") } }));
+
+test("a request trace of a server", { skip }, () =>
+  compare(words("sim --policy steal --workers 2 --workload trace:small.trace --requests 2000 --no-wall --json -"),
+          { files: { "small.trace": workload("trace_corpus/small.trace") } }));
 
 test("a trace, byte by byte", { skip }, () =>
   compare(words("sim --policy synergy --workers 4 --requests 3000 --trace t.json --trace-from 100us --no-wall --json -"),
