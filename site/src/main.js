@@ -12,6 +12,7 @@ import { commandLine, explainArguments, fromLink, MACHINE_FILE, meetsArguments, 
          sweepArguments, toLink, TRACE_FILE, traceArguments, TRAFFIC_FILE, tuneArguments,
          WORKLOADS,
        } from "./question.js";
+import { pack, unpack } from "./packed.js";
 import { Simulator } from "./simulator.js";
 import { Timeline } from "./timeline.js";
 import { readTrace } from "./trace.js";
@@ -61,6 +62,7 @@ class Page {
     const listed = await this.simulator.run(["policies", "--json"]);
     this.catalog = JSON.parse(listed.stdout);
     this.fillChoices();
+    await this.takePacked();
     this.showQuestion();
     this.listen();
     this.ready = this.simulate();
@@ -150,7 +152,7 @@ class Page {
       ...fields, policies: chosen, workload: workload[choice]?.() ?? choice,
       requests: $("requests").value, costs: $("costs").value,
       traced: chosen.includes($("traced").value) ? this.question.traced : "",
-      figure: $("figure-choice").value }));
+      figure: $("figure-choice").value, files: this.question.files }));
   }
 
   listen() {
@@ -180,9 +182,10 @@ class Page {
     });
     $("search").addEventListener("click", () => { this.ready = this.search(); });
     this.listenForFiles();
-    addEventListener("hashchange", () => {
+    addEventListener("hashchange", async () => {
       if (toLink(this.question) === location.hash) return;
       this.question = fromLink(location.hash);
+      await this.takePacked();
       this.showQuestion();
       this.ready = this.simulate();
     });
@@ -213,6 +216,12 @@ class Page {
     });
   }
 
+  // The files that the link holds; those of a damaged one are lacking.
+  async takePacked() {
+    const files = await unpack(this.question.files).catch(() => ({}));
+    this.files = { ...this.files, ...files };
+  }
+
   // A profile, a trace, or the prices of a machine.
   async takeFile(file) {
     if (!file) return;
@@ -234,6 +243,9 @@ class Page {
       this.files = { ...this.files, [PROFILE_FILE]: bytes };
       $("workload").value = PROFILE;
     }
+    const packed = await pack(this.files);
+    $("drop-note").textContent = packed === undefined ? "Too large for the link: send it along." : "";
+    this.question = { ...this.question, files: packed ?? "" };
     this.ask(this.readQuestion());
   }
 
@@ -249,7 +261,7 @@ class Page {
     return this.ready;
   }
 
-  // The link holds the question. (A dropped file is too large for it.)
+  // The link holds the question.
   remember() {
     history.replaceState(null, "", toLink(this.question) || location.pathname + location.search);
   }

@@ -37,6 +37,7 @@ export const DEFAULTS = Object.freeze({
   traced: "", // the policy of the timeline; "" = the first
   window: 20, // mean services that the timeline is long
   figure: "", // of a paper, which is open
+  files: "", // dropped on the page, as in packed.js
 });
 
 const WHOLE_NUMBERS = new Set(["workers", "requests", "seed", "window"]);

@@ -12,7 +12,7 @@ need() {
 }
 
 need node
-if [ "$1" = modules ]; then exec node --test site/test/unit/; fi
+if [ "$1" = modules ]; then exec node --test site/test/unit/*.test.js; fi
 need npm
 need chromium
 need wasm-ld-19
@@ -20,4 +20,5 @@ need wasm-ld-19
 [ -e /usr/lib/llvm-19/include/wasm32-wasi/c++/v1 ] || [ -e /usr/include/wasm32-wasi/c++/v1 ] \
   || { echo "skipped: there is no libc++-19-dev-wasm32"; exit 77; }
 tools/site.sh
-exec node --test --test-concurrency=1 site/test/simulator/ site/test/browser/
+node --test site/test/simulator/*.test.js
+exec node --test site/test/browser/*.test.js

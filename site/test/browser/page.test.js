@@ -176,6 +176,8 @@ check("a profile is taken, what is no profile is refused in a line", async () =>
   await answered(tab);
   assert.equal(await tab.text("#problem"), "");
   assert.match(await tab.text("#answer"), /^(Take|At) /);
+  const again = await open(await link(tab)); // which holds the profile
+  assert.equal(await again.text("#figures"), await tab.text("#figures"));
 });
 
 check("the cheapest configuration, and a figure of a paper", async () => {
