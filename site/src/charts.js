@@ -106,6 +106,20 @@ export function sweepChart(sweeps, metricName, percentile, slo) {
   };
 }
 
+// The same as { heads, rows } of texts: a row per load.
+export function sweepTable(sweeps, metricName, percentile) {
+  const metric = METRICS[metricName];
+  const loads = [...new Set(sweeps.flat().map(({ load }) => load))].sort((a, b) => a - b);
+  const cell = (reports, load) => {
+    const value = reports.filter((report) => report.load === load)
+      .map((report) => metric.of(report, percentile))[0];
+    return value === undefined || value === null ? "-" : String(Number(value.toPrecision(4)));
+  };
+  return { heads: ["load", ...sweeps.map(([{ policy }]) => policy)],
+           rows: loads.map((load) => [`${Number((load * 100).toFixed(1))} %`,
+                                      ...sweeps.map((reports) => cell(reports, load))]) };
+}
+
 // Lines over any axis: points are { line, x, value }.
 export function lineChart(points, xTitle, yTitle, names) {
   return {

@@ -3,7 +3,7 @@
 // The page: reads the form, asks the simulator, shows the answers. `start` is given what the bundle
 // holds: the compiled simulator, the worker's script, the papers' figures and vega-embed.
 import { answer, cells, headings, rowsOf } from "./answer.js";
-import { distributionChart, looks, percentileName, sweepChart } from "./charts.js";
+import { distributionChart, looks, percentileName, sweepChart, sweepTable } from "./charts.js";
 import { fewest, MOST_WORKERS } from "./cheapest.js";
 import { FigureView } from "./figures.js";
 import { LONG, mixOf, mixText, positionOf, SHARE, SHORT } from "./mix.js";
@@ -37,7 +37,7 @@ const PLAIN_FIELDS = ["load", "workers", "seed", "slo", "set", "metric", "percen
 const $ = (id) => document.getElementById(id);
 
 export async function start({ wasm, workerUrl, papers, embed }) {
-  const threads = Math.max(1, Math.min(8, (navigator.hardwareConcurrency ?? 2) - 1));
+  const threads = Math.max(1, Math.min(8, navigator.hardwareConcurrency ?? 2));
   const simulator = new Simulator(await WebAssembly.compile(wasm), workerUrl, threads);
   const page = new Page(simulator, papers, embed);
   globalThis.rubatoPage = page; // for tests
@@ -351,6 +351,8 @@ class Page {
     if (this.sweeps.length === 0) return;
     $("sweep-title").textContent = `${percentileName(percentile)} by load`;
     await this.draw("#sweep", sweepChart(this.sweeps, metric, percentile, slo));
+    const { heads, rows } = sweepTable(this.sweeps, metric, percentile);
+    fillTable($("sweep-table"), heads, rows);
   }
 
   // The traced part is in the middle of a short run, as long as some requests take.

@@ -8,7 +8,7 @@ import { resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 
-import { DEFAULTS, fromLink, runArguments, toLink } from "../../src/question.js";
+import { DEFAULTS, fromLink, runArguments, SWEEP_LOADS, toLink } from "../../src/question.js";
 import { run } from "../../src/wasi.js";
 import { Chromium, found } from "./chromium.js";
 
@@ -71,6 +71,8 @@ check("the figures on the page are those of the simulator", async () => {
       `document.querySelectorAll("${chart} .mark-line path").length`);
     assert.ok(lines >= QUICK.policies.length, `${chart}: ${lines} lines`);
   }
+  const loads = await tab.evaluate(`document.querySelectorAll("#sweep-table tr").length`);
+  assert.equal(loads, 1 + SWEEP_LOADS.length);
   assert.deepEqual(tab.errors, []);
 });
 
@@ -114,6 +116,10 @@ check("the timeline steps, plays, pauses and explains", async () => {
   await tab.until(`rubatoPage.timeline.cursor > ${stepped}`);
   await tab.click("#timeline [role=group] button:nth-child(2)");
   assert.equal(await tab.evaluate("rubatoPage.timeline.playing"), false);
+  await tab.evaluate("document.querySelector('.rows').focus()");
+  const before = await at();
+  await tab.press("ArrowRight");
+  assert.ok(await at() > before);
   const middle = await tab.evaluate("(rubatoPage.timeline.trace.from + rubatoPage.timeline.trace.until) / 2");
   await tab.drag(".rows", 0.2, 0.9);
   assert.ok(await at() > middle);
