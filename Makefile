@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
-.PHONY: help demo figure reproduce check test test-full build bench multicore docs asan tsan fuzz
-.PHONY: fidelity deb wheel sbom aarch64 coverage soak emulators setup clean
+.PHONY: help demo figure reproduce site check test test-full build bench multicore docs asan tsan
+.PHONY: fuzz fidelity deb wheel sbom aarch64 coverage soak emulators setup clean
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -16,6 +16,7 @@ help:
 	@echo 'make demo    what scans do to GETs, with and without Rubato (3 minutes after the build)'
 	@echo 'make figure  the demo, whose figure then replaces that of the README; on a quiet machine'
 	@echo 'make reproduce FIG=ID   a figure of a paper, QUICK=1 in short; without FIG: which there are'
+	@echo 'make site    the simulator as a page: build/site/index.html, or `rubato lab open`'
 	@echo 'make check   in minutes: what a change to a policy, the simulator or a command can break'
 	@echo 'make test    every test, sanitizers, every fuzz target and benchmark for a moment'
 	@echo 'make test-full   more of it, for hours: see CONTRIBUTING.md'
@@ -52,6 +53,9 @@ figure: build
 reproduce: build
 	@python3 tools/reproduce.py $(FIG) $(if $(QUICK),--quick)
 
+site:
+	@JOBS=$(JOBS) tools/site.sh
+
 check: setup
 	@JOBS=$(JOBS) tools/check.sh
 
@@ -59,7 +63,7 @@ test: setup
 	@JOBS=$(JOBS) tools/test.sh
 
 test-full:
-	@FULL=1 tools/setup.sh
+	@FULL=1 SITE=1 tools/setup.sh
 	@JOBS=$(JOBS) FULL=1 tools/test.sh
 
 bench: setup

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
     return flushed(run_command_line(
         argc, argv, kAbout, std::string("rubato ") + version(),
         {{"bench", "Measure what mechanisms cost here"},
+         {"lab", "The simulator as a page"},
          {"report", "Work with reports of runs"},
          {"serve", "Run a server"}},
         Command::all()));

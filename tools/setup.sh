@@ -3,15 +3,19 @@
 #
 # Installs what tools/packages.txt names and this machine lacks, without asking anything and without
 # starting a service. Does nothing, offline too, when all is there. With FULL=1 also what only
-# `make test-full` takes. For Debian 12 and its like.
+# `make test-full` takes, with SITE=1 what `make site` does. For Debian 12 and its like.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 list=tools/packages.txt
-stamp=build/.setup-${FULL:+full-}$(cksum <"$list" | cut -d' ' -f1)
+stamp=build/.setup-${FULL:+full-}${SITE:+site-}$(cksum <"$list" | cut -d' ' -f1)
 [ -e "$stamp" ] && exit 0
 
-installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+# A package, or a program of its name from elsewhere: npm comes with other people's nodejs.
+installed() {
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ] \
+    || command -v "$1" >/dev/null
+}
 
 # missing KIND: the packages of that kind that are not installed.
 missing() {
@@ -30,7 +34,8 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 mapfile -t required < <(missing required)
-mapfile -t optional < <(missing optional; if [ -n "${FULL:-}" ]; then missing full; fi)
+mapfile -t optional < <(missing optional; [ -z "${FULL:-}" ] || missing full
+                        [ -z "${SITE:-}" ] || missing site)
 if [ $((${#required[@]} + ${#optional[@]})) -eq 0 ]; then
   finish
   exit 0

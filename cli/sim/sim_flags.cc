@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 #include "base/name_list.h"
 #include "cli/common/scheduler_flags.h"
@@ -13,6 +12,7 @@
 #include "cli/sim/elastic_flags.h"
 #include "cli/sim/outcomes_flag.h"
 #include "cli/sim/workload_flags.h"
+#include "planning/parallel.h"
 #include "policy/aliases.h"
 #include "workload/duration.h"
 
@@ -250,7 +250,7 @@ void add_model_options(CommandLine& command, SimOptions& o) {
   add_count(command, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",
             "Runs of each, from --seed on; figures are their means with 95 % confidence")
       .default_text(std::to_string(std::max(1u, o.seeds)));
-  o.threads = std::max(1u, std::thread::hardware_concurrency());
+  o.threads = processors();
   add_count(command, "--threads", o.threads, 1, kMostThreads, "a number of threads",
             "Runs at the same time; the figures do not depend on it");
 }

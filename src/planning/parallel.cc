@@ -72,6 +72,8 @@ class Pool {
 
 }  // namespace
 
+uint32_t processors() { return std::max(1u, std::thread::hardware_concurrency()); }
+
 void run_parallel(size_t count, uint32_t threads, const std::atomic<bool>& stop,
                   const std::function<bool(size_t, const TaskProgress&)>& run,
                   const std::function<void(double)>& tick) {

@@ -15,6 +15,9 @@ namespace rubato::planning {
 // give up: the caller asked to stop, or another task failed.
 using TaskProgress = std::function<bool(double)>;
 
+// The processors of this machine, 1 or more: a sensible number of threads.
+uint32_t processors();
+
 // Does task 0..count-1 and returns when all have ended. A task returns false when it failed; those
 // that have not begun are then left out, as they are when `stop` becomes true. Task 0 is begun in
 // any case, so that there is something to print. `tick` is called now and then with the share of

@@ -191,6 +191,9 @@ std::string Exporter::answer(std::string_view head) const {
     return why_not.empty() ? response("200 OK", kText, "ready\n")
                            : response("503 Service Unavailable", kText, why_not + "\n");
   }
+  if (sources_.page && asks("/")) {
+    return response("200 OK", "text/html; charset=utf-8", sources_.page());
+  }
   if (asks("/plan")) return response("200 OK", kText, sources_.plan());
   if (!line.starts_with("GET ")) {
     return response("405 Method Not Allowed", kText, "GET only\n");

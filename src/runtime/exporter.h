@@ -44,6 +44,7 @@ class Exporter {
     std::function<bool()> ready;         // false = draining or not yet serving
     std::function<std::string()> plan;   // the policy's decisions, for people
     std::function<std::string()> trouble = {};  // why requests fail although it serves; "" = none
+    std::function<std::string()> page = {};     // HTML, at "/"; empty = there is none
   };
 
   struct Limits {

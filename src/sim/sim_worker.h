@@ -571,7 +571,8 @@ class SimWorker {
 
   void trace_slice(const SimRequest& request, Trace::End end) const {
     if (context_.trace == nullptr) return;
-    context_.trace->slice(id_, request.id, request.true_type, slice_start_, now(), end);
+    context_.trace->slice(id_, {request.id, request.true_type, request.arrived}, slice_start_,
+                          now(), end);
   }
 
   // ---- Its core -------------------------------------------------------------------------------

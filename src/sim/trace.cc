@@ -94,15 +94,17 @@ void Trace::write_rows(uint32_t workers, const std::string& row) {
   buffer_.resize(buffer_.size() - std::strlen(",\n"));
 }
 
-void Trace::write_slice(uint32_t worker, uint64_t request, uint32_t type, Instant start,
-                        Instant end, End how) {
+void Trace::write_slice(uint32_t worker, const Request& request, Instant start, Instant end,
+                        End how) {
   begin_event('X', row_of(worker), start);
   add(",\"dur\":");
   add_micros((end - start).count());
   add(",\"cat\":\"request\",\"name\":");
-  add(type < types_.size() ? std::string_view(types_[type]) : "\"request\"");
+  add(request.type < types_.size() ? std::string_view(types_[request.type]) : "\"request\"");
   add(",\"args\":{\"request\":");
-  add_number(request);
+  add_number(request.number);
+  add(",\"arrived\":");
+  add_micros(request.arrived.ns());
   add(",\"end\":\"");
   add(name_of(how));
   add("\"}");

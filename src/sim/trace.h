@@ -44,10 +44,15 @@ class Trace {
   Trace& operator=(const Trace&) = delete;
   ~Trace();
 
-  // `worker` ran a request of `type` from `start` to `end`.
-  void slice(uint32_t worker, uint64_t request, uint32_t type, Instant start, Instant end,
-             End how) {
-    if (wants(start, end)) write_slice(worker, request, type, start, end, how);
+  struct Request {
+    uint64_t number;
+    uint32_t type;
+    Instant arrived;
+  };
+
+  // `worker` ran `request` from `start` to `end`.
+  void slice(uint32_t worker, const Request& request, Instant start, Instant end, End how) {
+    if (wants(start, end)) write_slice(worker, request, start, end, how);
   }
 
   // `worker` (or kTimerCore) did something else: "poll", "steal", "switch", "idle". The spans and
@@ -91,8 +96,7 @@ class Trace {
     return false;
   }
 
-  void write_slice(uint32_t worker, uint64_t request, uint32_t type, Instant start, Instant end,
-                   End how);
+  void write_slice(uint32_t worker, const Request& request, Instant start, Instant end, End how);
   void write_span(uint32_t worker, const char* what, Instant start, Instant end);
   void write_mark(uint32_t worker, const char* what, Instant at);
   void write_depth(const char* queue, uint32_t index, Instant at, uint32_t depth);

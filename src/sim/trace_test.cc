@@ -39,7 +39,7 @@ std::vector<Json> events(const Json& trace, const std::string& phase) {
 TEST(Trace, every_kind_of_event_can_be_read_back) {
   const std::string path = file_named("kinds");
   auto trace = open_trace(path);
-  trace->slice(1, 77, 1, Instant(1500), Instant(4501), Trace::End::kPreempted);
+  trace->slice(1, {77, 1, Instant(250)}, Instant(1500), Instant(4501), Trace::End::kPreempted);
   trace->span(0, "poll", Instant(0), Instant(20));
   trace->mark(Trace::kTimerCore, "notify", Instant(2007));
   trace->depth("inbox", 1, Instant(5000), 3);
@@ -54,6 +54,7 @@ TEST(Trace, every_kind_of_event_can_be_read_back) {
   EXPECT_DOUBLE_EQ(slices[0]["ts"], 1.5);
   EXPECT_DOUBLE_EQ(slices[0]["dur"], 3.001);
   EXPECT_EQ(slices[0]["args"]["request"], 77);
+  EXPECT_DOUBLE_EQ(slices[0]["args"]["arrived"], 0.25);
   EXPECT_EQ(slices[0]["args"]["end"], "preempted");
   EXPECT_EQ(slices[1]["name"], "poll");
   ASSERT_EQ(events(json, "i").size(), 1u);
@@ -92,7 +93,8 @@ TEST(Trace, the_window_keeps_what_touches_it) {
   const std::string path = file_named("window");
   auto trace = open_trace(path, {.events = 100, .from = Instant(1000), .until = Instant(2000)});
   const auto slice = [&](uint64_t request, int64_t start, int64_t end) {
-    trace->slice(0, request, 0, Instant(start), Instant(end), Trace::End::kFinished);
+    trace->slice(0, {request, 0, Instant(start)}, Instant(start), Instant(end),
+                 Trace::End::kFinished);
   };
   slice(1, 0, 999);
   slice(2, 900, 1100);
@@ -109,7 +111,7 @@ TEST(Trace, a_long_one_is_streamed_whole) {
   const std::string path = file_named("long");
   auto trace = open_trace(path);
   for (int64_t i = 0; i < kMany; ++i) {
-    trace->slice(0, static_cast<uint64_t>(i), 0, Instant(i), Instant(i + 1),
+    trace->slice(0, {static_cast<uint64_t>(i), 0, Instant(i)}, Instant(i), Instant(i + 1),
                  Trace::End::kFinished);
   }
   ASSERT_TRUE(trace->finish().ok());

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rubato_lab.options import ROOT
-from rubato_lab.reproduce import claims, figure, machines, output, page, records, simulator
+from rubato_lab.reproduce import claims, figure, machines, output, page, records, simulator, site
 from rubato_lab.reproduce.papers import catalogue
 
 LIST, ALL = "list", "all"
@@ -39,6 +39,8 @@ def parser():
                    "tools/generated_docs.py --write renews")
     p.add_argument("--page", choices=sorted(page.PARTS),
                    help="print a generated part of docs/REPRODUCTION.md")
+    p.add_argument("--site", type=Path, metavar="FILE",
+                   help="write what the page of `make site` knows of the figures")
     return p
 
 
@@ -84,10 +86,11 @@ def _keep(drawn, effort, order):
     records.save(found, order)
 
 
-def _print_page(name):
+def _kept(use):
+    """The exit status of `use`, which takes the kept records."""
     try:
-        print(page.part(name), end="")
-    except (page.Stale, ValueError) as error:
+        use()
+    except (page.Stale, ValueError, OSError) as error:
         print(f"reproduce: {error}", file=sys.stderr)
         return 1
     return 0
@@ -102,7 +105,9 @@ def main(arguments=None):
         if value is not None and value < 1:
             p.error(f"--{name} takes a whole number from 1 on, not {value}")
     if options.page:
-        return _print_page(options.page)
+        return _kept(lambda: print(page.part(options.page), end=""))
+    if options.site:
+        return _kept(lambda: site.write(options.site))
     figures = catalogue()
     if options.ids == [LIST]:
         print("\n".join(_told_list(figures)))
