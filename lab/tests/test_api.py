@@ -20,6 +20,12 @@ ASKED = {"workload": "high-bimodal", "workers": 2, "requests": 5000}
 
 @unittest.skipUnless(os.environ.get(program.ENVIRONMENT), "RUBATO_BINARY names no program")
 class Api(unittest.TestCase):
+    def test_no_name_hides_a_module(self):
+        folder = Path(lab.__file__).parent
+        modules = {path.stem for path in folder.glob("*.py")}
+        modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        self.assertEqual(modules & set(lab.__all__), set())
+
     def test_a_run_is_typed_and_repeats(self):
         run = lab.simulate("ps", load=0.6, **ASKED)
         self.assertEqual((run.policy, run.workers, run.load), ("ps", 2, 0.6))
