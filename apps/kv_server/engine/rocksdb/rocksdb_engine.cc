@@ -130,6 +130,7 @@ Outcome RocksEngine::get_versioned(std::string_view key, VersionedSink sink) {
   if (!load(key, raw, stored)) return Outcome::kFailed;
   if (!stored.current.exists) return not_found(key, stored);
   hits_.fetch_add(1, std::memory_order_relaxed);
+  note_large(raw.size());
   sink(stored.current.value, stored.current.version);
   return Outcome::kDone;
 }
@@ -331,6 +332,7 @@ Outcome RocksEngine::write(rocksdb::WriteBatch& batch, const Delta& delta, Sync 
     writes_.refused(note_error(status));
     return Outcome::kFailed;
   }
+  note_large(batch.GetDataSize());
   keys_.fetch_add(delta.keys, std::memory_order_relaxed);
   volatile_keys_.fetch_add(delta.volatile_keys, std::memory_order_relaxed);
   expired_.fetch_add(static_cast<uint64_t>(delta.expired), std::memory_order_relaxed);

@@ -150,6 +150,12 @@ class RocksEngine final : public Engine {
 
   size_t memtable_bytes() const;
   uint64_t memory_bytes() const;
+  // Called when so many bytes at once may have come into the caches: the buffers that hold them
+  // next are taken beside what the caches take by then, not beside what they took before.
+  void note_large(size_t bytes) {
+    constexpr size_t kLargeBytes = 65'536;
+    if (bytes >= kLargeBytes) account_.note_data(memory_bytes());
+  }
   Together* together() const;
   bool load(std::string_view key, rocksdb::PinnableSlice& raw, Stored& out);
   // The same under the lock of the key's stripe, with what may only be read there.
