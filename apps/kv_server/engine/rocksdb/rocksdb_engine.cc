@@ -87,6 +87,7 @@ bool RocksEngine::load(std::string_view key, rocksdb::PinnableSlice& raw, Stored
     fail(status);
     return false;
   }
+  note_large(raw.size());
   return parse({raw.data(), raw.size()}, out);
 }
 
@@ -130,7 +131,6 @@ Outcome RocksEngine::get_versioned(std::string_view key, VersionedSink sink) {
   if (!load(key, raw, stored)) return Outcome::kFailed;
   if (!stored.current.exists) return not_found(key, stored);
   hits_.fetch_add(1, std::memory_order_relaxed);
-  note_large(raw.size());
   sink(stored.current.value, stored.current.version);
   return Outcome::kDone;
 }
