@@ -68,6 +68,12 @@ struct Change {
   enum class Use : uint8_t { kNone, kUse, kRead };
   Use use = Use::kUse;
 
+  Change as(Use what) const {
+    Change change = *this;
+    change.use = what;
+    return change;
+  }
+
   static Change keep() { return {}; }
   static Change put(std::string_view value, int64_t expires_at_ms = kNoExpiry) {
     return {Kind::kPut, value, 0, expires_at_ms};

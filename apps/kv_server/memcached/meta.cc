@@ -123,9 +123,7 @@ Change MetaOperation::got(const Current& current, Shown& shown) {
 void MetaOperation::get() {
   Shown shown;
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
-    Change change = got(current, shown);
-    change.use = flags_.unused ? Change::Use::kNone : Change::Use::kRead;
-    return change;
+    return got(current, shown).as(flags_.unused ? Change::Use::kNone : Change::Use::kRead);
   });
   if (!good(outcome)) return;
   if (shown.version == 0) {
@@ -140,9 +138,7 @@ void MetaOperation::describe() {
   Shown shown;
   const Outcome outcome = engine_.update(key_, [&](const Current& current) {
     if (current.exists) shown = shown_of(read_item(current.value), current);
-    Change nothing;
-    nothing.use = Change::Use::kNone;
-    return nothing;
+    return Change::keep().as(Change::Use::kNone);
   });
   if (!good(outcome)) return;
   if (shown.version == 0) return say("EN");

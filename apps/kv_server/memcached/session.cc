@@ -77,7 +77,7 @@ class Run : public MemcachedOperation {
         if (!current.exists) return Change::keep();
         data_.assign(current.value);
         version = current.version;
-        return reading(Change::expire(expires_at_ms()));
+        return Change::expire(expires_at_ms()).as(Change::Use::kRead);
       });
       if (!good(outcome)) return;
       if (version != 0) item(key, data_, with_token ? &version : nullptr);
@@ -143,7 +143,7 @@ class Run : public MemcachedOperation {
   void touch() {
     update([&](const MemcachedItem&, const Current&) {
       answer_ = "TOUCHED";
-      return reading(Change::expire(expires_at_ms()));
+      return Change::expire(expires_at_ms()).as(Change::Use::kRead);
     }, "NOT_FOUND");
   }
 
@@ -204,11 +204,6 @@ class Run : public MemcachedOperation {
 
  private:
   int64_t expires_at_ms() const { return MemcachedOperation::expires_at_ms(asked_.exptime); }
-
-  static Change reading(Change change) {
-    change.use = Change::Use::kRead;
-    return change;
-  }
 
   // Applies `change`, which sets answer_, to the item; answers `none` if there is no item.
   template <class F>
