@@ -270,7 +270,10 @@ void Handover::look_for_others(const std::stop_token& ending, int wake,
 bool Handover::hand_over(const Fd& asker, int wake) {
   const std::string asked = hear(asker, wake);
   if (!asked.starts_with(kName)) return false;
-  if (asked != greeting()) return say(asker, greeting()) && false;
+  if (asked != greeting()) {
+    say(asker, greeting());  // from which it tells the version
+    return false;
+  }
   if (!send_listeners(asker) || hear(asker, wake) != kTaken) return false;
   given_ = say(asker, kStops);
   return given_;
