@@ -177,24 +177,20 @@ void add_rpc_options(CommandLine& command, Settings& s) {
 // The names are those of redis-benchmark.
 void add_tls_options(CommandLine& command, Settings& s) {
   command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for TCP");
-  command.add_text("--cacert", s.tls_files.ca_cert_file,
-                   "Certificates in PEM form of the authorities that may have signed the server's; "
-                   "default: those of the machine")
-      .placeholder("FILE")
-      .marks(s.tls_given);
-  command.add_text("--cert", s.tls_files.cert_file,
-                   "Certificate to show to the server, in PEM form, with the chain behind it")
-      .placeholder("FILE")
-      .marks(s.tls_given);
-  command.add_text("--key", s.tls_files.key_file,
-                   "Private key of that certificate in PEM form, not encrypted")
-      .placeholder("FILE")
-      .marks(s.tls_given);
-  command.add_text("--sni", s.tls_files.server_name,
-                   "Name that the server's certificate has; default: the host of --target")
-      .placeholder("HOST")
-      .marks(s.tls_given);
-  command.add_flag("--insecure", s.tls_files.insecure, "Take any certificate of the server");
+  TlsClientFiles& files = s.tls_files;
+  const auto add = [&](const char* name, std::string& value, const char* what, const char* about) {
+    command.add_text(name, value, about).placeholder(what).marks(s.tls_given);
+  };
+  add("--cacert", files.ca_cert_file, "FILE",
+      "Certificates in PEM form of the authorities that may have signed the server's; default: "
+      "those of the machine");
+  add("--cert", files.cert_file, "FILE",
+      "Certificate to show to the server, in PEM form, with the chain behind it");
+  add("--key", files.key_file, "FILE",
+      "Private key of that certificate in PEM form, not encrypted");
+  add("--sni", files.server_name, "HOST",
+      "Name that the server's certificate has; default: the host of --target");
+  command.add_flag("--insecure", files.insecure, "Take any certificate of the server");
 }
 
 void add_output_options(CommandLine& command, Settings& s) {
