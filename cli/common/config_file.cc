@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/toml_guard.h"
+#include "cli/common/file_text.h"
 
 namespace rubato::cli {
 namespace {
@@ -117,18 +117,16 @@ std::string config_text(const CommandLine& command) {
 }
 
 Status apply_config_file(const std::string& path, CommandLine& command) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Error{path + ": cannot be read"};
-  if (const size_t line = line_beyond_toml(text.view()); line != 0) {
+  const std::optional<std::string> text = file_text(path);
+  if (!text) return Error{path + ": cannot be read"};
+  if (const size_t line = line_beyond_toml(*text); line != 0) {
     return Error{path + ":" + std::to_string(line) +
                  ": '[' needs a name after it, and a letter beyond "
                  "ASCII stands in quotes, not right behind a backslash, or in a comment"};
   }
   toml::table table;
   try {
-    table = toml::parse(text.view(), path);
+    table = toml::parse(*text, path);
   } catch (const toml::parse_error& error) {
     return Error{path + ":" + std::to_string(error.source().begin.line) + ": " +
                  std::string(error.description())};

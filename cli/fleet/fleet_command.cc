@@ -7,11 +7,11 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <optional>
 
 #include "cli/common/command_registry.h"
+#include "cli/common/file_text.h"
 #include "cli/common/output_file.h"
 #include "cli/common/progress.h"
 #include "cli/common/value_flags.h"
@@ -57,11 +57,9 @@ fleet::WorldParts parts() {
 }
 
 fleet::WorldSpec read_world(const FleetOptions& o) {
-  std::ifstream file(o.world, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) bad_value("WORLD", "cannot read '" + o.world + "'");
-  Result<fleet::WorldSpec> world = fleet::parse_world(text.view(), o.world, parts());
+  const std::optional<std::string> text = file_text(o.world);
+  if (!text) bad_value("WORLD", "cannot read '" + o.world + "'");
+  Result<fleet::WorldSpec> world = fleet::parse_world(*text, o.world, parts());
   if (!world) bad_value("WORLD", world.error());
   if (o.seed_given) world->seed = o.seed;
   if (o.length > Nanos()) world->length = o.length;

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <optional>
 #include <thread>
 
 #include "cli/common/command_registry.h"
+#include "cli/common/file_text.h"
 #include "cli/common/interrupt.h"
 #include "runtime/exporter.h"
 
@@ -43,15 +43,13 @@ std::string page_file() {
 int open_page(const std::string& chosen) {
   const std::string name = chosen.empty() ? page_file() : chosen;
   if (name.empty()) return fail("there is no page: `make site` builds it, --page FILE names one");
-  std::ifstream file(name, std::ios::binary);
-  std::ostringstream page;
-  page << file.rdbuf();
-  if (!file) return fail(("cannot read '" + name + "'").c_str());
+  const std::optional<std::string> page = file_text(name);
+  if (!page) return fail(("cannot read '" + name + "'").c_str());
 
   auto server = Exporter::start("127.0.0.1", 0,
                                 {[](OpenMetrics&) {}, [] { return true; },
                                  [] { return std::string(); }, {},
-                                 [text = page.str()] { return text; }});
+                                 [text = *page] { return text; }});
   if (!server.ok()) return fail(server.error().c_str());
   watch_interrupts();
   fmt::print("http://127.0.0.1:{}/\n", server.value()->port());

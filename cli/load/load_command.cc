@@ -6,11 +6,11 @@
 
 #include <charconv>
 #include <csignal>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <optional>
 
 #include "cli/common/command_registry.h"
+#include "cli/common/file_text.h"
 #include "cli/common/machine.h"
 #include "cli/common/value_flags.h"
 #include "cli/load/load_output.h"
@@ -71,11 +71,9 @@ std::string verb_help() {
 }
 
 Status read_trace(const std::string& path, std::vector<Nanos>& times) {
-  std::ifstream file(path);
-  if (!file) return Error{"cannot read '" + path + "'"};
-  std::ostringstream text;
-  text << file.rdbuf();
-  Result<std::vector<Nanos>> parsed = parse_trace(text.str());
+  const std::optional<std::string> text = file_text(path);
+  if (!text) return Error{"cannot read '" + path + "'"};
+  Result<std::vector<Nanos>> parsed = parse_trace(*text);
   if (!parsed) return Error{parsed.error()};
   times = std::move(*parsed);
   return Done{};

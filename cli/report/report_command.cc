@@ -3,12 +3,13 @@
 // rubato report merge: reports of several runs as one, exactly.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <optional>
+#include <utility>
 
 #include "cli/common/command_registry.h"
+#include "cli/common/file_text.h"
 #include "cli/common/output_file.h"
 #include "cli/report/report_merge.h"
 #include "cli/sim/sim_text.h"
@@ -33,11 +34,9 @@ constexpr const char* kNotes =
 std::vector<NamedText> read_all(const ReportOptions& o) {
   std::vector<NamedText> files;
   for (const std::string& name : o.files) {
-    std::ifstream file(name, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) bad_value("FILE", "cannot read '" + name + "'");
-    files.push_back({name, text.str()});
+    std::optional<std::string> text = file_text(name);
+    if (!text) bad_value("FILE", "cannot read '" + name + "'");
+    files.push_back({name, std::move(*text)});
   }
   return files;
 }

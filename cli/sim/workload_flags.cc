@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "cli/common/file_text.h"
 #include "cli/common/mapped_file.h"
 #include "cli/common/value_flags.h"
 #include "sim/cost_file.h"
@@ -24,11 +24,9 @@ namespace {
 constexpr double kMostZipf = 10;
 
 std::string read_file(const std::string& option, const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) bad_value(option, "cannot read '" + path + "'");
-  return text.str();
+  std::optional<std::string> text = file_text(path);
+  if (!text) bad_value(option, "cannot read '" + path + "'");
+  return std::move(*text);
 }
 
 // Adds an option whose text one of the parsers of workload/ takes.
@@ -223,11 +221,9 @@ Result<bool> use_recorded_workload(const std::string& name, WorkloadSpec& worklo
 }
 
 Result<TrafficProfile> read_profile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) return Error{"cannot read '" + path + "'"};
-  Result<TrafficProfile> profile = parse_traffic_profile(text.view());
+  const std::optional<std::string> text = file_text(path);
+  if (!text) return Error{"cannot read '" + path + "'"};
+  Result<TrafficProfile> profile = parse_traffic_profile(*text);
   if (!profile) return Error{"'" + path + "': " + profile.error()};
   return profile;
 }
