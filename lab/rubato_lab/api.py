@@ -71,7 +71,7 @@ def profile(path):
                           f"{type(error).__name__} {error}") from error
 
 
-def policy_names():
+def known_policies():
     """What `rubato policies --json` tells of each. Raises RubatoError."""
     return program.run_json(["policies", "--json"])
 

@@ -107,16 +107,17 @@ def words_of(options):
             words.append(flag)
         elif isinstance(value, dict):
             for key, one in value.items():
-                words += [flag, f"{key}={_text(one)}"]
+                words += [flag, f"{key}={text_of(one)}"]
         elif isinstance(value, (list, tuple)):
             for one in value:
-                words += [flag, _text(one)]
+                words += [flag, text_of(one)]
         else:
-            words += [flag, _text(value)]
+            words += [flag, text_of(value)]
     return words
 
 
-def _text(value):
+def text_of(value):
+    """As the program takes it: on or off, every digit of a float."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return repr(value) if isinstance(value, float) else str(value)

@@ -4,7 +4,7 @@ utilisations shares of the workers' time. `report` is the whole JSON. Values; an
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from rubato_lab import histogram
 from rubato_lab.extras import need
@@ -128,27 +128,34 @@ class Run:
         return need("pandas").DataFrame(self.rows())
 
 
+class _Several:
+    """A sequence of what was found of several policies, in the first field of a dataclass."""
+
+    def _all(self):
+        return getattr(self, fields(self)[0].name)
+
+    def __iter__(self):
+        return iter(self._all())
+
+    def __len__(self):
+        return len(self._all())
+
+    def __getitem__(self, which):
+        """The one of that number; of a policy's name, its only one. Raises KeyError, IndexError."""
+        if not isinstance(which, str):
+            return self._all()[which]
+        found = [one for one in self if one.policy == which]
+        if len(found) != 1:
+            raise KeyError(f"{len(found)} {fields(self)[0].name} of '{which}'")
+        return found[0]
+
+
 @dataclass(frozen=True)
-class Runs:
+class Runs(_Several):
     """Several runs: of several policies, loads, or both; a sequence of `Run`."""
 
     runs: tuple[Run, ...]
     report: dict = field(repr=False)
-
-    def __iter__(self):
-        return iter(self.runs)
-
-    def __len__(self):
-        return len(self.runs)
-
-    def __getitem__(self, which):
-        """The run of that number; of a policy's name, its only run. Raises KeyError, IndexError."""
-        if not isinstance(which, str):
-            return self.runs[which]
-        found = [one for one in self.runs if one.policy == which]
-        if len(found) != 1:
-            raise KeyError(f"{len(found)} runs of '{which}'")
-        return found[0]
 
     def to_pandas(self):
         """A DataFrame with a row for each run and type. Raises RubatoError."""
@@ -173,23 +180,11 @@ class MaxLoad:
 
 
 @dataclass(frozen=True)
-class MaxLoads:
+class MaxLoads(_Several):
     """The answer of find_max, a sequence of `MaxLoad`."""
 
     results: tuple[MaxLoad, ...]
     report: dict = field(repr=False)
-
-    def __iter__(self):
-        return iter(self.results)
-
-    def __len__(self):
-        return len(self.results)
-
-    def __getitem__(self, which):
-        """That of a policy's name, or of a number. Raises KeyError, IndexError."""
-        if not isinstance(which, str):
-            return self.results[which]
-        return {one.policy: one for one in self.results}[which]
 
     def to_pandas(self):
         """A DataFrame with a row for each policy. Raises RubatoError."""

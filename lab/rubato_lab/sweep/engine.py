@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rubato_lab.program import RubatoError
 from rubato_lab.sweep import intervals, worker
-from rubato_lab.sweep.spec import column_of, stored_name
+from rubato_lab.sweep.spec import stored_name
 from rubato_lab.sweep.store import row_of
 
 # Runs in Dask's hands per thread, so that a worker need not wait for the client.
@@ -31,8 +31,7 @@ class Plan:
     failed: dict = field(default_factory=dict)  # {(point, seed): why}
 
     def column(self):
-        seeds = self.spec.seeds
-        return "_".join(column_of(seeds.metric)) if seeds.metric else "load"
+        return self.spec.seeds.column("load")
 
     def lacking(self, point):
         """Seeds of the point that are neither known nor failed."""

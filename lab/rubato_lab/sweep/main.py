@@ -172,8 +172,7 @@ def _known(store):
 def run_status(options):
     store = Store(options.store)
     told, seeds = _known(store)
-    column = "_".join(specs.column_of(seeds.metric)) if seeds.metric else "load"
-    figures = store.figures(column)
+    figures = store.figures(seeds.column("load"))
     done = sum(intervals.wanted(seeds, figures.get(key, {})) <= len(figures.get(key, {}))
                for key in told["points"])
     runs = sum(len(figures.get(key, {})) for key in told["points"])
@@ -185,7 +184,7 @@ def run_status(options):
 def run_report(options):
     store = Store(options.store)
     told, seeds = _known(store)
-    metric = "_".join(specs.column_of(seeds.metric or "p99_latency"))
+    metric = seeds.column("latency_us_p99")
     names, rows = store.query(f"SELECT point, any_value(options), list({metric} ORDER BY seed), "
                               "avg(load), avg(achieved_rps), bool_and(valid) FROM runs "
                               "GROUP BY point")

@@ -63,6 +63,10 @@ class Seeds:
     metric: str | None = None
     share: float = 0.0
 
+    def column(self, otherwise):
+        """The column of a store that holds the metric; `otherwise` without one."""
+        return "_".join(column_of(self.metric)) if self.metric else otherwise
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -163,10 +167,8 @@ def _flat(table, before=""):
 def _texts(name, value):
     if isinstance(value, list):
         return [text for one in value for text in _texts(name, one)]
-    if isinstance(value, bool):
-        return ["on" if value else "off"]
-    if isinstance(value, (int, float, str)):
-        return [repr(value) if isinstance(value, float) else str(value)]
+    if isinstance(value, (bool, int, float, str)):
+        return [program.text_of(value)]
     raise ValueError(f"'{name}' takes text or numbers, not {value!r}")
 
 
