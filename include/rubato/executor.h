@@ -55,7 +55,9 @@ typedef struct rubato_executor_options {
   // The options of the scheduler, of `metrics_port` and of `metrics_bind`; null = the defaults. The
   // other options of servers must have their defaults, as an executor has no port.
   const rubato_options* scheduler;
-  uint32_t max_tasks;             // submitted and not done; 1 .. 16777216, 65536 by default
+  // Submitted and not done; 1 .. 16777216, 65536 by default. A task counts until its worker is
+  // through with it, shortly after its end was told.
+  uint32_t max_tasks;
   const char* const* type_names;  // in the metrics, for types 0 .. type_names_count - 1
   size_t type_names_count;
   // 1 = the executor lives in its caller's loop: it has no threads but that of its metrics, and one

@@ -53,18 +53,20 @@ class Native(unittest.TestCase):
         self.assertEqual(self.counter.value, 50)
 
     def test_how_tasks_end(self):
-        with Executor(workers=1, max_tasks=1) as executor:
+        with Executor(workers=1) as executor:
             with self.assertRaisesRegex(TaskError, "failed"):
                 executor.submit(self.tasks.fail).result(60)
+            late = executor.submit(self.tasks.until_fifty, self.at, deadline_s=0.01)
+            with self.assertRaisesRegex(TaskError, "expired|failed"):
+                late.result(60)
+
+    def test_a_task_without_room_is_refused(self):
+        with Executor(workers=1, max_tasks=1) as executor:
             long = executor.submit(self.tasks.until_fifty, self.at)
             with self.assertRaisesRegex(TaskError, "refused"):
                 executor.submit(self.tasks.add_one, self.at).result(60)
             self.counter.value = 50
             long.result(60)
-            self.counter.value = 0
-            late = executor.submit(self.tasks.until_fifty, self.at, deadline_s=0.01)
-            with self.assertRaisesRegex(TaskError, "expired|failed"):
-                late.result(60)
 
     def test_coroutines_await_tasks(self):
         async def many(executor):
