@@ -148,6 +148,7 @@ class Histogram {
 
  private:
   friend class SharedHistogram;
+  friend class PackedHistogram;
 
   // Apart, so that recording saves no registers for it.
   [[gnu::noinline, gnu::cold]] void allocate() { counts_.resize(buckets::kCount); }

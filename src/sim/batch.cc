@@ -16,8 +16,8 @@ void sum_batches(Outcome& outcome) {
     for (size_t t = 0; t < batch.types.size(); ++t) {
       TypeOutcome& sum = outcome.types[t];
       const TypeBatch& type = batch.types[t];
-      sum.latency.merge(type.latency);
-      sum.slowdown.merge(type.slowdown);
+      type.latency.add_to(sum.latency);
+      type.slowdown.add_to(sum.slowdown);
       sum.refused += type.refused;
       sum.lost += type.lost;
       outcome.measured += type.latency.count() + type.refused + type.lost;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "metrics/histogram.h"
+#include "metrics/packed_histogram.h"
 
 namespace rubato::sim {
 
@@ -20,7 +20,7 @@ inline constexpr size_t kCellsPerBatch = 16;
 
 // Requests of one type that left in a batch.
 struct TypeBatch {
-  Histogram latency, slowdown;
+  PackedHistogram latency, slowdown;
   uint64_t refused = 0, lost = 0;
 };
 

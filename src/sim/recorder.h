@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "metrics/packed_histogram.h"
 #include "sim/batch.h"
 #include "sim/request.h"
 #include "sim/simulation.h"
@@ -42,8 +43,9 @@ class Recorder {
     std::vector<TypeBatch> batch;
     batch.reserve(outcomes_.size());
     for (TypeOutcome& outcome : outcomes_) {
-      TypeOutcome of = std::exchange(outcome, TypeOutcome());
-      batch.push_back({std::move(of.latency), std::move(of.slowdown), of.refused, of.lost});
+      batch.push_back({PackedHistogram::take(outcome.latency),
+                       PackedHistogram::take(outcome.slowdown), std::exchange(outcome.refused, 0),
+                       std::exchange(outcome.lost, 0)});
     }
     return batch;
   }

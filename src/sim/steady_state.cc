@@ -34,7 +34,7 @@ std::string digits(double number) {
   return text;
 }
 
-const Histogram& histogram_of(const TypeBatch& type, Measure measure) {
+const PackedHistogram& histogram_of(const TypeBatch& type, Measure measure) {
   return measure == Measure::kLatency ? type.latency : type.slowdown;
 }
 
@@ -50,7 +50,7 @@ std::vector<RatioPart> means_of(std::span<const Batch> batches, size_t type, Mea
   std::vector<RatioPart> parts;
   for (const Batch& batch : batches) {
     RatioPart part;
-    for_each_histogram(batch, type, measure, [&](const Histogram& h) {
+    for_each_histogram(batch, type, measure, [&](const PackedHistogram& h) {
       part.sum += h.sum_ns();
       part.per += static_cast<double>(h.count());
     });
@@ -229,7 +229,7 @@ Interval percentile_interval(std::span<const Batch> batches, size_t type, Measur
   std::vector<RatioPart> parts;
   for (const Batch& batch : batches) {
     RatioPart part;
-    for_each_histogram(batch, type, measure, [&](const Histogram& h) {
+    for_each_histogram(batch, type, measure, [&](const PackedHistogram& h) {
       part.sum += static_cast<double>(h.count_at_most(figure));
       part.per += static_cast<double>(h.count());
     });

@@ -72,7 +72,7 @@ std::vector<Batch> batches_of(const std::vector<double>& means_us) {
     Histogram latency;
     for (int i = 0; i < 1000; ++i) latency.record(Nanos::from_micros(mean));
     batch.types.resize(1);
-    batch.types[0].latency = latency;
+    batch.types[0].latency = PackedHistogram::take(latency);
     for (size_t c = 0; c < kCellsPerBatch; ++c) batch.cells.push_back({62, 62 * mean * 1e3});
     batches.push_back(std::move(batch));
   }
