@@ -93,6 +93,7 @@ void Clients::generate() {
   last_generated_ = offer.at;
   if (generated_ < requests_) coming_ = source_.next();
   if (session.queued == kQueue) discard_oldest(session);
+  if (session.queued == 0) session.first = 0;
   session.queue[(session.first + session.queued++) % kQueue] = offer;
   drain(id, offer.at);
 }

@@ -77,12 +77,12 @@ class Clients {
   struct Session {
     int64_t credit = 0;
     int64_t underway = 0;
-    std::array<Offer, kQueue> queue{};
+    Instant at_server;  // its last packet
+    Instant at_client;
     uint32_t first = 0;
     uint32_t queued = 0;
     bool demand_advertised = false;
-    Instant at_server;  // its last packet
-    Instant at_client;
+    std::array<Offer, kQueue> queue{};  // last: few have more than one request in it
   };
   // On its way between a session and the server.
   struct Packet {

@@ -14,6 +14,24 @@ constexpr std::array<uint8_t, 40> kKey{
     0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
     0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 
+// The hash is linear: each byte adds a share of its own, by its place.
+constexpr size_t kPlaces = kKey.size() - 4;
+using Shares = std::array<std::array<uint32_t, 256>, kPlaces>;
+const Shares kShares = [] {
+  Shares shares{};
+  for (size_t place = 0; place < kPlaces; ++place) {
+    uint64_t window = 0;
+    for (size_t i = 0; i < 5; ++i) window = window << 8 | kKey[place + i];
+    for (size_t byte = 0; byte < 256; ++byte) {
+      for (uint32_t bit = 0; bit < 8; ++bit) {
+        const bool set = (byte << bit & 0x80) != 0;
+        if (set) shares[place][byte] ^= static_cast<uint32_t>(window >> (8 - bit));
+      }
+    }
+  }
+  return shares;
+}();
+
 constexpr std::array<uint8_t, 4> kServer{10, 255, 0, 1};
 constexpr uint16_t kServerPort = 6379;
 constexpr uint32_t kFirstPort = 1024;
@@ -41,15 +59,8 @@ FlowTuple tuple_of(uint64_t flow) {
 
 uint32_t toeplitz(std::span<const uint8_t> bytes) {
   RUBATO_CHECK(bytes.size() + 4 <= kKey.size());
-  uint32_t window = uint32_t{kKey[0]} << 24 | uint32_t{kKey[1]} << 16 | uint32_t{kKey[2]} << 8 |
-                    uint32_t{kKey[3]};
   uint32_t hash = 0;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    for (int bit = 7; bit >= 0; --bit) {
-      if ((bytes[i] >> bit & 1) != 0) hash ^= window;
-      window = window << 1 | (uint32_t{kKey[i + 4]} >> bit & 1);
-    }
-  }
+  for (size_t i = 0; i < bytes.size(); ++i) hash ^= kShares[i][bytes[i]];
   return hash;
 }
 
@@ -71,6 +82,16 @@ Nic::Entry* Nic::entry_of(uint64_t flow) {
   return &entry;
 }
 
+// Of a flow that has had no rule.
+uint16_t Nic::steer_by_hash(uint64_t flow) {
+  if (flow >= kRemembered) return hash(flow);
+  if (flow >= hashed_.size()) {
+    hashed_.resize(std::max<uint64_t>(flow + 1, 2 * hashed_.size()), kUnknown);
+  }
+  hashed_[flow] = hash(flow);
+  return hashed_[flow];
+}
+
 // Under Steering::kFlowDirector the first request of a flow asks for a rule that spreads flows
 // evenly.
 uint32_t Nic::steer_by_flow(uint64_t flow, Instant at) {
@@ -87,7 +108,10 @@ bool Nic::add_rule(uint64_t flow, uint32_t worker, Instant at) {
   const bool by_flow =
       costs_.steering == Steering::kRss || costs_.steering == Steering::kFlowDirector;
   Entry* const entry = by_flow ? entry_of(flow) : nullptr;
-  return entry != nullptr && write(*entry, worker, at);
+  if (entry == nullptr || !write(*entry, worker, at)) return false;
+  steer_by_hash(flow);
+  hashed_[flow] = kHasEntry;
+  return true;
 }
 
 bool Nic::remove_rule(uint64_t flow, Instant at) {

@@ -36,6 +36,11 @@ class Nic {
   // The worker that a request of this flow goes to when it arrives at `at`.
   uint32_t steer(uint64_t flow, Instant at);
 
+  // A request of this flow comes next: its entry is fetched while others are served.
+  void expect(uint64_t flow) const {
+    if (flow < hashed_.size()) __builtin_prefetch(&hashed_[flow]);
+  }
+
   // From the moment at which the rule is written on, the flow goes to `worker`; or again where its
   // hash says. False: NICs that do not steer by flow have no rules; the table is full; there is
   // nothing to remove.
@@ -56,9 +61,11 @@ class Nic {
     Instant in_force = Instant::never();
   };
   static constexpr uint16_t kUnknown = UINT16_MAX;
-  static constexpr uint64_t kRemembered = 1u << 20;  // flows whose hash is kept
+  static constexpr uint16_t kHasEntry = kUnknown - 1;  // has, or had, a rule: flows_ says
+  static constexpr uint64_t kRemembered = 1u << 20;    // flows whose hash is kept
 
   uint16_t hash(uint64_t flow) const;
+  uint16_t steer_by_hash(uint64_t flow);
   Entry* entry_of(uint64_t flow);
   uint32_t steer_by_flow(uint64_t flow, Instant at);
   bool write(Entry& entry, uint32_t worker, Instant at);
@@ -72,7 +79,8 @@ class Nic {
   uint64_t removed_ = 0;
   uint64_t ruleless_ = 0;
   Instant table_free_;         // when the next rule can be written
-  std::vector<Entry> flows_;
+  std::vector<uint16_t> hashed_;  // by flow: where RSS sends it, kUnknown or kHasEntry
+  std::vector<Entry> flows_;      // as far as flows have had rules
 };
 
 // Inline: once per request.
@@ -84,9 +92,8 @@ inline uint32_t Nic::steer(uint64_t flow, Instant at) {
       turn_ = turn_ + 1 < workers_ ? turn_ + 1 : 0;
       return turn_;
     case Steering::kRss:
-      if (flow < flows_.size() && flows_[flow].hashed != kUnknown &&
-          flows_[flow].in_force == Instant::never()) [[likely]]
-        return flows_[flow].hashed;
+      if (flow < hashed_.size() && hashed_[flow] < kHasEntry) [[likely]] return hashed_[flow];
+      if (flow >= hashed_.size() || hashed_[flow] == kUnknown) return steer_by_hash(flow);
       break;
     case Steering::kFlowDirector:
       break;
