@@ -153,7 +153,7 @@ TEST(ProfileTypes, of_more_than_a_workload_can_have_the_rarest_are_one) {
   std::vector<ServedType> all;
   for (uint64_t i = 1; i <= 100; ++i) all.push_back(served("t" + std::to_string(i), i));
   const auto types = profile_types(std::move(all));
-  ASSERT_EQ(types.size(), Mix::kMaxTypes);
+  ASSERT_EQ(types.size(), Mix::kMaxRecordedTypes);
   EXPECT_EQ(types.front().name, "t100");
   EXPECT_EQ(types.back().name, "(others)");
   EXPECT_EQ(types.back().count, 37u * 38 / 2);

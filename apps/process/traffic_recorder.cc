@@ -34,17 +34,17 @@ std::vector<ServiceBucket> buckets_of(const Histogram& h) {
 }
 
 void fold_rare(std::vector<ServedType>& served) {
-  if (served.size() <= Mix::kMaxTypes) return;
+  if (served.size() <= Mix::kMaxRecordedTypes) return;
   std::sort(served.begin(), served.end(), [](const ServedType& a, const ServedType& b) {
     const uint64_t more = a.service.count(), less = b.service.count();
     return more != less ? more > less : a.name < b.name;
   });
   ServedType others{"(others)", {}, {}};
-  for (size_t i = Mix::kMaxTypes - 1; i < served.size(); ++i) {
+  for (size_t i = Mix::kMaxRecordedTypes - 1; i < served.size(); ++i) {
     others.service.merge(served[i].service);
     others.latency.merge(served[i].latency);
   }
-  served.resize(Mix::kMaxTypes - 1);
+  served.resize(Mix::kMaxRecordedTypes - 1);
   served.push_back(std::move(others));
 }
 

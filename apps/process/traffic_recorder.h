@@ -83,8 +83,8 @@ struct ServedType {
   Histogram service, latency;
 };
 
-// The types of a profile: those with served requests, at most Mix::kMaxTypes; if there are more,
-// the rarest become one type "(others)".
+// The types of a profile: those with served requests, at most Mix::kMaxRecordedTypes; if there are
+// more, the rarest become one type "(others)".
 std::vector<TrafficProfile::Type> profile_types(std::vector<ServedType> served);
 
 }  // namespace rubato

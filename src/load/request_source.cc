@@ -234,7 +234,9 @@ Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, cons
     total += share->weight;
     types.push_back({share->name, share->weight, {}});
     shares.push_back(std::move(*share));
-    if (shares.size() > Mix::kMaxTypes) return bad_part(mix.substr(0, 20), "has over 64 verbs");
+    if (shares.size() > Mix::kMaxRecordedTypes) {
+      return bad_part(mix.substr(0, 20), "has over 64 verbs");
+    }
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }

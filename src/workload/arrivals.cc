@@ -90,7 +90,9 @@ Nanos Arrivals::next_of_other() {
   if (shape_ == ArrivalShape::kBursty) return next_of_bursts();
   double gap = gap_ticks_;
   if (shape_ != ArrivalShape::kUniform) gap *= sample_exponential(prng_);
+  gap += rest_ticks_;
   now_ticks_ += static_cast<int64_t>(gap);
+  rest_ticks_ = gap - static_cast<double>(static_cast<int64_t>(gap));
   const Nanos now(now_ticks_ / kTicksPerNano);
   if (shape_ != ArrivalShape::kOnOff) return now;
   const int64_t silent_phases = now.count() / kPhase.count();

@@ -18,6 +18,9 @@
 //   trace     the times of a recording, repeated; stretched to `rate` when that is positive
 //   profile   as uneven on every time scale as a recording (workload/arrival_cascade.h)
 //
+// Times are kept to 1/1024 ns, of which the consumer sees whole nanoseconds: at high rates several
+// requests come in one, in their order.
+//
 // Times never go back. The same seed gives the same times on every platform. One owner at a time.
 #pragma once
 
@@ -44,7 +47,7 @@ struct ArrivalSpec {
 
 class Arrivals {
  public:
-  static constexpr double kMaxRate = 1e9;
+  static constexpr double kMaxRate = 1e10;
   static constexpr Nanos kPhase = Nanos::millis(1);
   static constexpr double kBatch = 8;        // mean size, where none is given
   static constexpr double kMostBatch = 1e6;
@@ -84,6 +87,7 @@ class Arrivals {
   ArrivalShape shape_;
   Prng prng_;
   double gap_ticks_ = 0;   // mean gap in 1/1024 ns, so that rounding does not change the rate
+  double rest_ticks_ = 0;  // of the last gap of kUniform or kOnOff, below a tick: for the next
   int64_t now_ticks_ = 0;  // the last arrival; of kOnOff, in on-time
   double parameter_ = 0;   // as in ArrivalSpec, resolved
   double burst_ticks_ = 0;

@@ -57,7 +57,7 @@ Result<std::vector<RequestType>> parse_types(std::string_view spec) {
       if (other.name == type->name) return bad_mix(other.name, "is there twice");
     }
     types.push_back(std::move(*type));
-    if (types.size() > Mix::kMaxTypes) return bad_mix(spec.substr(0, 20), "has over 64 types");
+    if (types.size() > Mix::kMaxTypes) return bad_mix(spec.substr(0, 20), "has over 1024 types");
     if (comma == std::string_view::npos) return types;
     spec.remove_prefix(comma + 1);
   }

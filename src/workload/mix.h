@@ -30,7 +30,8 @@ struct RequestType {
 
 class Mix {
  public:
-  static constexpr size_t kMaxTypes = 64;
+  static constexpr size_t kMaxTypes = 1024;
+  static constexpr size_t kMaxRecordedTypes = 64;  // that recordings of a server tell apart
 
   struct Draw {
     uint32_t type;

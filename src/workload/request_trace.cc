@@ -394,16 +394,16 @@ Mix mix_of(const RequestTrace& trace, const std::string& name) {
   for (const RequestTrace::Type& type : trace.types()) {
     if (type.served > 0) kept.push_back(type);
   }
-  if (kept.size() > Mix::kMaxTypes) {
+  if (kept.size() > Mix::kMaxRecordedTypes) {
     std::stable_sort(kept.begin(), kept.end(),
                      [](const auto& a, const auto& b) { return a.served > b.served; });
     RequestTrace::Type others{.name = kOtherTypes, .service = {}};
-    for (size_t i = Mix::kMaxTypes - 1; i < kept.size(); ++i) {
+    for (size_t i = Mix::kMaxRecordedTypes - 1; i < kept.size(); ++i) {
       others.served += kept[i].served;
       others.service_ns += kept[i].service_ns;
       others.service.insert(others.service.end(), kept[i].service.begin(), kept[i].service.end());
     }
-    kept.resize(Mix::kMaxTypes - 1);
+    kept.resize(Mix::kMaxRecordedTypes - 1);
     kept.push_back(std::move(others));
   }
   std::vector<RequestType> types;

@@ -152,7 +152,7 @@ class TraceCursor {
 };
 
 // Makes a mix of the types that a trace has, with their shares and service times. The rarest beyond
-// Mix::kMaxTypes share the name kOtherTypes. Requires a trace with served requests.
+// Mix::kMaxRecordedTypes share the name kOtherTypes. Requires a trace with served requests.
 inline constexpr const char* kOtherTypes = "(others)";
 Mix mix_of(const RequestTrace& trace, const std::string& name);
 

@@ -137,7 +137,7 @@ TEST(RequestTrace, its_mix_has_the_types_that_were_served_and_the_rarest_togethe
   }
   const auto trace = RequestTrace::of(all, names).value();
   const Mix mix = mix_of(*trace, "trace");
-  ASSERT_EQ(mix.types().size(), Mix::kMaxTypes);
+  ASSERT_EQ(mix.types().size(), Mix::kMaxRecordedTypes);
   EXPECT_EQ(mix.types()[0].name, "t79");
   EXPECT_EQ(mix.types()[0].service.mean, Nanos(179));
   EXPECT_EQ(mix.types().back().name, kOtherTypes);

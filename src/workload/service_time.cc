@@ -114,14 +114,12 @@ double ServiceTime::scale_of(Shape shape, double spread) {
   return shape == Shape::kPareto ? 1 / mean_of_pareto(spread) : 1;
 }
 
-// Rounded to the nearest nanosecond, so that the mean is kept.
 Nanos ServiceTime::draw(Prng& prng) const {
   if (shape == Shape::kHistogram) return histogram->sample(prng);
   const double centre = static_cast<double>(mean.count());
   const double ns = shape == Shape::kUniform ? centre + spread * (2 * prng.uniform() - 1)
                                              : centre * draw_relative(*this, prng);
-  const double longest = static_cast<double>(kLongest.count());
-  return Nanos(std::max<int64_t>(1, static_cast<int64_t>(std::min(ns, longest) + 0.5)));
+  return rounded(ns);
 }
 
 std::optional<ServiceTime> parse_service(std::string_view text) {

@@ -14,6 +14,7 @@
 // nearest nanosecond, so that means are kept.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,12 +63,19 @@ struct ServiceTime {
 
   // From 1 ns to kLongest.
   Nanos sample(Prng& prng) const {
-    if (shape == Shape::kFixed) [[likely]]
-      return mean;
+    if (shape == Shape::kFixed) return mean;
+    if (shape == Shape::kExponential) {
+      return rounded(static_cast<double>(mean.count()) * sample_exponential(prng));
+    }
     return draw(prng);
   }
 
  private:
+  // To the nearest nanosecond, so that the mean is kept.
+  static Nanos rounded(double ns) {
+    const double longest = static_cast<double>(kLongest.count());
+    return Nanos(std::max<int64_t>(1, static_cast<int64_t>(std::min(ns, longest) + 0.5)));
+  }
   Nanos draw(Prng& prng) const;
 };
 

@@ -57,7 +57,7 @@ double rate_of(const WorkloadSpec& spec, const Phase& phase) {
 
 bool rate_fits(double rate) { return rate > 0 && rate <= Arrivals::kMaxRate; }
 
-constexpr const char* kRates = "rate: takes a number above 0, up to 1e9 requests per second";
+constexpr const char* kRates = "rate: takes a number above 0, up to 1e10 requests per second";
 
 Status validate_trace(const WorkloadSpec& spec) {
   if (spec.trace->first() == spec.trace->last()) {
@@ -112,10 +112,10 @@ Status validate_phases(const WorkloadSpec& spec) {
     if (phase.from <= last) return Error{"phase: times must be above 0 and rise"};
     last = phase.from;
     if (!rate_fits(rate_of(spec, phase))) {
-      return Error{"phase: takes rates above 0, up to 1e9 requests per second"};
+      return Error{"phase: takes rates above 0, up to 1e10 requests per second"};
     }
   }
-  if (types_of(spec).size() > Mix::kMaxTypes) return Error{"phase: over 64 types in all"};
+  if (types_of(spec).size() > Mix::kMaxTypes) return Error{"phase: over 1024 types in all"};
   return Done{};
 }
 

@@ -123,7 +123,7 @@ TEST(RequestSource, what_is_out_of_range_is_refused) {
   };
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.mixes.clear(); }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.rate = 0; }));
-  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.rate = 2e9; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.rate = 2e10; }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.flows.count = 0; }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.flows = {.zipf = 1, .in_turn = true}; }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.misclassification.error_rate = 1.5; }));
@@ -132,7 +132,7 @@ TEST(RequestSource, what_is_out_of_range_is_refused) {
     s.arrivals = {.shape = ArrivalShape::kBursty, .parameter = 11};
   }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(), s.mixes[0]}}; }));
-  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(1), s.mixes[0], 2e9}}; }));
+  EXPECT_TRUE(refused([](WorkloadSpec& s) { s.phases = {Phase{Nanos(1), s.mixes[0], 2e10}}; }));
   EXPECT_TRUE(refused([](WorkloadSpec& s) {
     s.trace = RequestTrace::of({{.at = Nanos(), .service = Nanos(1)},
                                 {.at = Nanos(1), .service = Nanos(1)}}, {"of no mix"}).value();

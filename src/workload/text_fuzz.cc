@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (auto recording = parse_recording(text, spec.mixes[0]); good(recording)) {
     spec.trace = *recording;
     spec.rate = spec.trace->rate_rps();
-    if (!validate(spec).ok()) return 0;  // more than 1e9 requests per second
+    if (!validate(spec).ok()) return 0;  // more than 1e10 requests per second
     draw(spec);
   }
   return 0;

@@ -55,7 +55,7 @@ struct TrafficProfile {
   ArrivalScales arrivals;
   uint64_t late = 0;           // arrivals in the rate that were noticed too late for the scales
   uint64_t gaps = 0;           // times that the recording of slots fell behind
-  std::vector<Type> types;     // 1 to Mix::kMaxTypes, of different names
+  std::vector<Type> types;     // 1 to Mix::kMaxRecordedTypes, of different names
 };
 
 // The file, with a trailing newline. Names that are not UTF-8 are mended.

@@ -221,7 +221,8 @@ void read_all(Reader& read, const Json& file, TrafficProfile& profile) {
     profile.flows = static_cast<uint32_t>(read.whole(flows, "flows", 1, FlowSpec::kMost));
   }
   read_arrivals(read, file, profile);
-  const Json* types = read.need_array(file, "", "types", 1, Mix::kMaxTypes, "request types");
+  const Json* types =
+      read.need_array(file, "", "types", 1, Mix::kMaxRecordedTypes, "request types");
   for (size_t i = 0; read.good() && types != nullptr && i < types->size(); ++i) {
     read_type(read, (*types)[i], Reader::item("types", i), profile);
   }

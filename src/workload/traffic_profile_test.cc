@@ -97,7 +97,7 @@ TEST(TrafficProfile, what_does_not_fit_is_named_with_what_would) {
   expect_refused("\"types\"", "\"kinds\"",
                  "types: takes an array of 1 to 64 request types; it is missing");
   expect_refused("50000.0", "0", "arrivals.rate_rps: takes requests per second");
-  expect_refused("50000.0", "1e10", "arrivals.rate_rps: takes a number of 0 to 1000000000.0");
+  expect_refused("50000.0", "2e10", "arrivals.rate_rps: takes a number of 0 to 10000000000.0");
   expect_refused("32768", "0", "arrivals.slot_ns: takes a whole number of 1 to 1000000000");
   expect_refused("2.25", "-1", "arrivals.allan[2]: takes a number of 0 to 1000000000000.0");
   expect_refused("1.5", "[]", "arrivals.allan[1]: takes a number");
