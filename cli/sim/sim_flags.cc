@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/limits.h"
 #include "base/name_list.h"
 #include "cli/common/scheduler_flags.h"
 #include "cli/common/value_flags.h"
@@ -270,6 +271,8 @@ Option add_slo_option(CommandLine& command, Slo& slo, const std::string& help) {
 
 void add_sim_options(CommandLine& command, SimOptions& o) {
   add_policy_options(command, o);
+  add_count(command, "--workers", o.scheduler.workers, 1, limits::kSimulatedWorkers,
+            "a number of workers", "Workers of the server");
   add_flags(command, o.scheduler, kSim);
   add_model_options(command, o);
   add_load_options(command, o);
@@ -282,7 +285,6 @@ void add_sim_options(CommandLine& command, SimOptions& o) {
 }
 
 void finish_model(SimOptions& o) {
-  if (o.scheduler.workers == 0) bad_value("--workers", "takes 1 or more in a simulation");
   o.setup.workers = o.scheduler.workers;
   o.setup.classify = o.scheduler.classify;
   finish_workload(o);

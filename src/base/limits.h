@@ -10,6 +10,7 @@
 namespace rubato::limits {
 
 inline constexpr uint32_t kMaxWorkers = 256;        // worker contexts of one process
+inline constexpr uint32_t kSimulatedWorkers = 4096; // of one simulated server
 inline constexpr uint32_t kMaxManagers = 64;        // groups of workers with a manager each
 inline constexpr uint32_t kMailbox = 256;           // messages on their way to one manager
 inline constexpr uint32_t kMessageJobs = 16;        // jobs that one message carries

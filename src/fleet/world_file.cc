@@ -196,7 +196,7 @@ void read_servers(Keys& keys, const WorldParts& parts, WorldSpec& spec) {
   ServerGroup group;
   if (const auto name = keys.text("name")) group.name = *name;
   keys.count("count", group.count, 1, WorldSpec::kMostServers);
-  keys.count("workers", group.setup.workers = 1, 1, limits::kMaxWorkers);
+  keys.count("workers", group.setup.workers = 1, 1, limits::kSimulatedWorkers);
   if (const auto policy = keys.text("policy")) group.policy = *policy;
   keys.number("speed", group.speed, 1e-3, 1e3);
   keys.time("long_over", group.setup.long_over);

@@ -297,21 +297,15 @@ class Altocumulus {
     const uint32_t first = first_worker(me.value, host.workers());
     const uint32_t end = first_worker(me.value + 1, host.workers());
     RUBATO_DCHECK(first < end && end <= host.workers());  // no group is without workers
-    std::array<uint32_t, limits::kMaxWorkers> length;
-    for (uint32_t w = first; w < end; ++w) {
-      length[w] = host.depth(local(w)) + (host.busy(WorkerId{w}) ? 1 : 0);
-    }
+    const auto find = [&host, end](uint32_t most, uint32_t from) {
+      return verb::find_shorter(host, local(0).declaration, most, from, end);
+    };
     for (uint32_t most = 0; most < config_.k; ++most) {
-      for (uint32_t w = first; w < end; ++w) {
-        if (length[w] != most) continue;
+      for (uint32_t w = find(most, first); w < end; w = find(most, w + 1)) {
         if (manager.held == manager.hand.size()) return;
         Job* const job = host.take(netrx(me));
         if (job == nullptr) return;
-        if (host.put(local(w), job)) {
-          ++length[w];
-        } else {
-          manager.hand[manager.held++] = job;
-        }
+        if (!host.put(local(w), job)) manager.hand[manager.held++] = job;
       }
     }
   }

@@ -76,6 +76,12 @@ inline constexpr bool kDispatches =
       policy.dispatch(central, host);
     };
 
+// Does P learn on the slow path, that is, has it an `adapt`? Others ask for no totals.
+template <Policy P, class H = ArchetypeHost<P>>
+inline constexpr bool kAdapts = requires(const P& policy, typename P::Central& central, H& host) {
+  policy.adapt(central, host);
+};
+
 // True if the policy gives arrivals to their own worker only, so that no other worker takes them
 // in.
 template <Policy P>

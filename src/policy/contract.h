@@ -181,6 +181,7 @@ constexpr bool orders_fit(std::span<const QueueDeclaration> queues) {
 //   kWorkConserving    no worker idles while a job waits
 //   kInterchangeable   what one idle worker does not find, no other finds either, but for queues of
 //                      its own: a host that knows the idle workers need not ask them all
+//   kPushes            a worker takes from queues of its own only; `dispatch` empties the others
 //   kUsesSizes         it goes by size_hint: a request that comes without one gets what requests of
 //                      its type and size took before
 //   kSimulatedOnly     it stands for hardware: the live host refuses it
@@ -229,6 +230,10 @@ inline constexpr bool kOrders = [] {
   }
   return false;
 }();
+
+template <Policy P>
+inline constexpr bool kClaimsPushes = internal::claimed<P>(
+    []<class Q>(std::type_identity<Q>) -> decltype(Q::kPushes) { return Q::kPushes; }, false);
 
 // The claim may depend on the settings: bool interchangeable() const.
 template <Policy P>

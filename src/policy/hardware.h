@@ -8,6 +8,7 @@
 
 #include <array>
 
+#include "base/limits.h"
 #include "policy/jbsq.h"
 
 namespace rubato {
@@ -71,6 +72,10 @@ class Nanopu : public Jbsq {
       c.bound);
   }
 
+  struct Central : Jbsq::Central {
+    std::array<uint32_t, limits::kSimulatedWorkers> held{};  // by each worker, before a round
+  };
+
   explicit constexpr Nanopu(Config config) : Jbsq({.k = config.k}), bound_(config.bound) {}
 
   template <class H>
@@ -96,8 +101,16 @@ class Nanopu : public Jbsq {
 
   template <class H>
   void dispatch(Central& central, H& host) const {
-    fill(central, host, [this, &host](uint32_t w) {
-      return held(w, host) + host.depth(aside(w));
+    const auto note_held = [&] {
+      for (uint32_t w = 0; w < host.workers(); ++w) {
+        central.held[w] =
+            host.depth(local(w)) + (host.busy(WorkerId{w}) ? 1 : 0) + host.depth(aside(w));
+      }
+    };
+    fill(central, host, [&](uint32_t most, uint32_t from) {
+      if (most == 0 && from == 0) note_held();
+      while (from < host.workers() && central.held[from] > most) ++from;
+      return from;
     });
   }
 

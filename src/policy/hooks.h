@@ -29,6 +29,23 @@ uint32_t find_deeper(H& host, uint32_t declaration, uint32_t from, uint32_t coun
   }
 }
 
+// The first of the workers `from` to `end` - 1 that holds at most `most` jobs: those in its queue
+// of a per-worker declaration and the one it runs; `end` if there is none. A hint, like depth and
+// busy. Requires end <= workers.
+template <class H>
+uint32_t find_shorter(H& host, uint32_t declaration, uint32_t most, uint32_t from,
+                      uint32_t end) {
+  RUBATO_DCHECK(end <= host.workers());
+  if constexpr (requires { host.find_shorter(declaration, most, from, end); }) {
+    return host.find_shorter(declaration, most, from, end);
+  } else {
+    for (uint32_t w = from; w < end; ++w) {
+      if (host.depth(QueueRef{declaration, w}) + (host.busy(WorkerId{w}) ? 1 : 0) <= most) return w;
+    }
+    return end;
+  }
+}
+
 }  // namespace verb
 
 namespace internal {

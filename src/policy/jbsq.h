@@ -8,8 +8,6 @@
 
 #include <array>
 
-#include "base/check.h"
-#include "base/limits.h"
 #include "policy/contract.h"
 
 namespace rubato {
@@ -21,6 +19,7 @@ class Jbsq {
   static constexpr const char* kSource = "R2P2, ATC 2019; Concord, SOSP 2023, section 3.2";
   static constexpr Preempts kPreempts = Preempts::kNothing;
   static constexpr bool kInterchangeable = true;
+  static constexpr bool kPushes = true;
   static constexpr std::array<QueueDeclaration, 2> kQueues{{
       {"central", Scope::kGlobal, Sharing::kShared},
       {"local", Scope::kPerWorker, Sharing::kShared},
@@ -37,8 +36,7 @@ class Jbsq {
 
   using Worker = None;
   struct Central {
-    std::array<uint32_t, limits::kMaxWorkers> held{};  // by each worker
-    Job* in_hand = nullptr;                            // its worker had no room after all
+    Job* in_hand = nullptr;  // its worker had no room after all
   };
   using Plan = None;
 
@@ -51,27 +49,23 @@ class Jbsq {
 
   template <class H>
   void dispatch(Central& central, H& host) const {
-    fill(central, host, [this, &host](uint32_t w) { return held(w, host); });
+    fill(central, host, [&host](uint32_t most, uint32_t from) {
+      return verb::find_shorter(host, local(0).declaration, most, from, host.workers());
+    });
   }
 
  protected:
   static constexpr QueueRef kCentral{0, 0};
   static constexpr QueueRef local(uint32_t worker) { return {1, worker}; }
 
-  template <class H>
-  uint32_t held(uint32_t w, H& host) const {
-    return host.depth(local(w)) + (host.busy(WorkerId{w}) ? 1 : 0);
-  }
-
   // The shortest queues first: to those that hold nothing, then to those that hold one, and so on.
-  template <class H, class Held>
-  void fill(Central& central, H& host, Held&& held_by) const {
+  // find(most, from) is the first worker from `from` on that holds at most `most`.
+  template <class H, class Find>
+  void fill(Central& central, H& host, Find&& find) const {
     if (central.in_hand == nullptr && host.depth(kCentral) == 0) return;
-    RUBATO_DCHECK(host.workers() <= limits::kMaxWorkers);
-    for (uint32_t w = 0; w < host.workers(); ++w) central.held[w] = held_by(w);
     for (uint32_t length = 0; length < config_.k; ++length) {
-      for (uint32_t w = 0; w < host.workers(); ++w) {
-        if (central.held[w] == length && !give(central, w, host)) return;
+      for (uint32_t w = find(length, 0); w < host.workers(); w = find(length, w + 1)) {
+        if (!give(central, w, host)) return;
       }
     }
   }
@@ -83,8 +77,6 @@ class Jbsq {
     if (central.in_hand == nullptr) central.in_hand = host.take(kCentral);
     if (central.in_hand == nullptr || !host.put(local(w), central.in_hand)) return false;
     central.in_hand = nullptr;
-    ++central.held[w];
-    RUBATO_DCHECK(central.held[w] <= config_.k);
     return true;
   }
 

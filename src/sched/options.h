@@ -121,7 +121,8 @@ void SchedulerOptions::visit_requests(SchedulerOptions& o, V& v) {
   v(OptionInfo{"set", "", 0, 0, "settings of the policy"}, o.policy_settings);
   v(OptionInfo{"workers", "", 0, limits::kMaxWorkers,
                "worker threads; 0 = one for each CPU that the process may use, by its affinity and "
-               "the CPU quota of its control group"},
+               "the CPU quota of its control group",
+               kLive},
     o.workers);
   v(OptionInfo{"classify", "", 0, 0, "what makes a request long, so that it may be preempted",
                kEveryHost | kTune},

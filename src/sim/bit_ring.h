@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// BitRing: a set of small numbers that finds its next member in ring order, 64 at a time. Which
+// BitRing: a set of small numbers that finds its next member in ring order. A bit for each number,
+// and one for each word of those that is not zero: a search skips 4,096 numbers at a time. Which
 // workers idle, which queues hold something. One owner.
 #pragma once
 
@@ -13,20 +14,27 @@ namespace rubato::sim {
 
 class BitRing {
  public:
-  explicit BitRing(uint32_t size) : size_(size), words_((size + 63) / 64, 0) {}
+  explicit BitRing(uint32_t size)
+      : size_(size), words_((size + 63) / 64, 0), filled_((words_.size() + 63) / 64, 0) {}
 
   bool empty() const { return count_ == 0; }
   uint32_t count() const { return count_; }
   bool has(uint32_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
 
+  // The members from 64 * i on, 64 of them, as bits.
+  uint64_t word(uint32_t i) const { return words_[i]; }
+
   // Requires that i is not a member.
   void add(uint32_t i) {
     words_[i / 64] |= uint64_t{1} << (i % 64);
+    filled_[i / 4096] |= uint64_t{1} << (i / 64 % 64);
     ++count_;
   }
   // Requires that i is a member.
   void remove(uint32_t i) {
-    words_[i / 64] &= ~(uint64_t{1} << (i % 64));
+    uint64_t& word = words_[i / 64];
+    word &= ~(uint64_t{1} << (i % 64));
+    filled_[i / 4096] &= ~(uint64_t{word == 0} << (i / 64 % 64));
     --count_;
   }
 
@@ -41,20 +49,34 @@ class BitRing {
   }
 
  private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
   uint32_t find_straight(uint32_t from, uint32_t count) const {
-    const uint32_t end = from + count;
-    for (uint32_t i = from; i < end; i = (i / 64 + 1) * 64) {
-      const uint64_t rest = words_[i / 64] >> (i % 64);
-      if (rest == 0) continue;
-      const uint32_t found = i + static_cast<uint32_t>(std::countr_zero(rest));
-      return found < end ? found - from : count;
+    if (count == 0) return 0;
+    uint32_t found = 0;
+    if (const uint64_t rest = words_[from / 64] >> (from % 64); rest != 0) {
+      found = from + static_cast<uint32_t>(std::countr_zero(rest));
+    } else {
+      const uint32_t word = next_filled(from / 64 + 1, (from + count + 63) / 64);
+      if (word == kNone) return count;
+      found = word * 64 + static_cast<uint32_t>(std::countr_zero(words_[word]));
     }
-    return count;
+    return found < from + count ? found - from : count;
+  }
+
+  // The first word from `from` to `end` - 1 that is not zero; kNone if all are.
+  uint32_t next_filled(uint32_t from, uint32_t end) const {
+    for (uint32_t i = from; i < end; i = (i / 64 + 1) * 64) {
+      const uint64_t rest = filled_[i / 64] >> (i % 64);
+      if (rest != 0) return i + static_cast<uint32_t>(std::countr_zero(rest));
+    }
+    return kNone;
   }
 
   uint32_t size_;
   uint32_t count_ = 0;
   std::vector<uint64_t> words_;
+  std::vector<uint64_t> filled_;  // the words that are not zero
 };
 
 }  // namespace rubato::sim

@@ -65,7 +65,7 @@ class ClientArrivals {
     if (context_.server.cores().granted() == 0) cores_.grant();
     SimWorker<P, Server>& worker = worker_of(request->flow);
     if (!context_.server.admits(message.session, message.demand)) {
-      worker.owe(context_.costs.cores.refuse);
+      worker.owe(context_.costs().cores.refuse);
       return context_.departures.refuse(*request, context_.now());
     }
     worker.admit(*request);

@@ -31,22 +31,22 @@ namespace rubato::sim {
 
 template <Policy P, class Server>
 struct SimContext {
+  using Host = SimHost<P, Server::kIdeal>;
+
   SimContext(const Setup& given, const typename P::Config& config, const Watch& watcher)
       : setup(given),
-        costs(setup.costs),
         watch(watcher),
-        trace(watch.trace),
         policy(config),
         warm_at(watcher.enough ? Instant() : end_of_warmup(setup)),
         server(setup, warm_at),
         idle(setup.workers),
-        nic(costs.nic, setup.workers, setup.seed ^ kNicStream),
-        host(policy, costs, setup.workers, setup.seed ^ kHostStream, idle, nic, trace),
+        nic(costs().nic, setup.workers, setup.seed ^ kNicStream),
+        host(policy, costs(), setup.workers, setup.seed ^ kHostStream, idle, nic, trace()),
         sources(setup.workers, managers(policy, setup.workers), Server::kElastic, helps(),
-                any(costs.stalls)),
-        events(sources.count()),
+                any(costs().stalls)),
+        events(sources.count(), sources.arrivals()),
         departures(setup, watch, server, pool, arrivals, requests, warm_at),
-        timer_core(costs.preemption.scan, setup.workers, setup.seed ^ kEngineStream),
+        timer_core(costs().preemption.scan, setup.workers, setup.seed ^ kEngineStream),
         pending_managers(managers(policy, setup.workers)) {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types.push_back(type.service.mean >= setup.long_over);
@@ -56,6 +56,9 @@ struct SimContext {
   SimContext(const SimContext&) = delete;
   SimContext& operator=(const SimContext&) = delete;
 
+  const Prices& costs() const { return Server::kIdeal ? kIdealPrices : setup.costs; }
+  Trace* trace() const { return Server::kIdeal ? nullptr : watch.trace; }
+  ServerClient* client() const { return Server::kIdeal ? nullptr : watch.client; }
   Instant now() const { return host.now(); }
   bool all_arrived() const { return arrivals.arrived == requests; }
   // No request comes any more.
@@ -63,12 +66,12 @@ struct SimContext {
     requests = arrivals.arrived;
     events.cancel(sources.arrivals());
   }
-  bool polled() const { return costs.nic.delivery == Delivery::kPolled; }
+  bool polled() const { return costs().nic.delivery == Delivery::kPolled; }
   // Do idle workers take from the rings of others?
-  bool helps() const { return polled() && costs.nic.help_after > Nanos() && !kOwnArrivals<P>; }
+  bool helps() const { return polled() && costs().nic.help_after > Nanos() && !kOwnArrivals<P>; }
   // Does an idle worker see things when it comes round to them only?
   bool goes_round() const {
-    const Nanos round = costs.worker.idle_round + costs.worker.idle_round_each;
+    const Nanos round = costs().worker.idle_round + costs().worker.idle_round_each;
     return polled() && !Server::kElastic && round > Nanos();
   }
   ManagerId group_of(uint32_t worker) const {
@@ -76,16 +79,14 @@ struct SimContext {
   }
 
   const Setup setup;
-  const Costs& costs;
   const Watch watch;
-  Trace* const trace;
   const P policy;
   uint64_t requests = setup.requests;  // that come; fewer once Watch::enough has had enough
   const Instant warm_at;
   [[no_unique_address]] Server server;
   BitRing idle;  // workers without a request
   Nic nic;
-  SimHost<P> host;
+  Host host;
   EventSources sources;
   EventQueue events;
   RequestPool pool;

@@ -136,7 +136,7 @@ void visit_cost_fields(C& c, Visitor& visitor) {
   visitor.price("put", c.manager.put);
 
   visitor.section("noc");
-  visitor.count("columns", c.noc.columns, CountRange{0, limits::kMaxWorkers});
+  visitor.count("columns", c.noc.columns, CountRange{0, limits::kSimulatedWorkers});
   visitor.cost("per_hop", c.noc.per_hop, kMostCost);
 
   visitor.section("stalls");

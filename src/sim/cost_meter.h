@@ -2,7 +2,7 @@
 //
 // CostMeter: the virtual clock of a run, and the cost so far of the decision that is being made. A
 // decision takes effect at now(); its cost delays the next step of its context. The random numbers
-// are those of policies and of prices with a tail. One owner.
+// are those of policies and of prices with a tail. kFree: every price is nothing. One owner.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 namespace rubato::sim {
 
+template <bool kFree>
 class CostMeter {
  public:
   explicit CostMeter(uint64_t seed) : prng_(seed) {}
@@ -30,13 +31,14 @@ class CostMeter {
 
   // A decision begins.
   void reset() { spent_ = Nanos(); }
-  Nanos spent() const { return spent_; }
+  Nanos spent() const { return kFree ? Nanos() : spent_; }
   void spend(Nanos cost) {
-    RUBATO_DCHECK(cost >= Nanos());
+    RUBATO_DCHECK(kFree ? cost == Nanos() : cost >= Nanos());
     spent_ += cost;
   }
   void spend(const Price& price) { spent_ += draw(price); }
   Nanos draw(const Price& price) {
+    if (kFree) return Nanos();
     if (price.tail > price.typical && prng_.below(Price::kTailEvery) == 0) [[unlikely]]
       return price.tail;
     return price.typical;

@@ -2,8 +2,8 @@
 //
 // Costs: the machine that a simulated run stands on. How requests come in, and the price of every
 // verb of policy/contract.h, of every switch, steal, timer and preemption. `Costs{}` is the `ideal`
-// machine: every price is nothing. Others come from cost files (sim/cost_file.h). A plain value;
-// read-only while a run uses it.
+// machine: every price is nothing. Others come from cost files (sim/cost_file.h). Prices are what a
+// run reads of it. Plain values; read-only while a run uses them.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct Price {
   static constexpr uint32_t kTailEvery = 1000;
   Nanos typical;
   Nanos tail;
+  bool operator==(const Price&) const = default;
 };
 
 enum class Delivery : uint8_t {
@@ -80,10 +81,7 @@ enum class StallsHit : uint8_t {
   kMachine,  // all cores at once, workers or not: firmware, a virtual machine that moves
 };
 
-struct Costs {
-  std::string name = "ideal";
-  std::string source = "every operation is free";  // where the figures are from
-
+struct Prices {
   // Arrival path.
   struct Nic {
     Delivery delivery = Delivery::kDirect;
@@ -101,6 +99,7 @@ struct Costs {
     uint32_t indirection_entries = 512;   // of the RSS table (XL710, E810)
     Nanos pcie;                           // from the wire to where software can see it, and back
     Nanos rule_update;                    // until a flow-director rule is in force (SBB 4.2: 10 us)
+    bool operator==(const Nic&) const = default;
   } nic;
   LatencyFrom latency_from = LatencyFrom::kClient;
   Nanos network_rtt;      // client to NIC and back; part of every latency
@@ -117,6 +116,7 @@ struct Costs {
     Nanos completion;   // per request that a worker has done
     Nanos put_back;     // per request that was cut, which it takes back and hands out again
     uint32_t ring_capacity = 0;  // requests that wait for it; more are lost. 0 = any number
+    bool operator==(const Dispatching&) const = default;
   } dispatching;
   uint32_t queue_capacity = 1u << 20;  // requests per policy queue; more are refused
 
@@ -146,6 +146,7 @@ struct Costs {
     // other worker does. A round takes the prices of those looks, idle_round, and idle_round_each
     // for every worker. 0, 0 = idle workers see at once what they look for.
     Nanos idle_round, idle_round_each;
+    bool operator==(const Worker&) const = default;
   } worker;
 
   // Cores that park, and overload control (sim/elastic_server.h only).
@@ -157,6 +158,7 @@ struct Costs {
     // From the moment at which an update of the credits has read them until it writes them: what
     // idle cores withhold or return in between is lost. 0 = nothing is, as in a server of ours.
     Nanos credit_update;
+    bool operator==(const Cores&) const = default;
   } cores;
 
   // On a manager, which is a core of its own beside the workers (Altocumulus). Its looks and takes
@@ -166,6 +168,7 @@ struct Costs {
     Price send;     // per message; one without jobs may go to several managers at once
     Price receive;  // per message with jobs; others are read from a register
     Price put;      // handing a request to a worker; Costs::dispatcher comes on top
+    bool operator==(const Manager&) const = default;
   } manager;
 
   // The network on chip adds to cache_transfer: hops between the two workers in a mesh. Messages
@@ -173,6 +176,7 @@ struct Costs {
   struct Noc {
     uint32_t columns = 0;  // workers per row of the mesh; 0 = no mesh, no hops
     Nanos per_hop;
+    bool operator==(const Noc&) const = default;
   } noc;
 
   // Causes that take cores away from their workers (sim/stalls.h).
@@ -181,6 +185,7 @@ struct Costs {
     Nanos length;  // the mean, if they differ
     StallLengths lengths = StallLengths::kConstant;
     StallsHit hits = StallsHit::kCore;
+    bool operator==(const Stalls&) const = default;
   } stalls;
 
   // Time slices.
@@ -198,12 +203,22 @@ struct Costs {
     Price propagation;  // from there to the worker
     Price receive;      // on the worker, until it acts
     Price done;         // on the worker, going back to its request (also when none would gain)
+    bool operator==(const Preemption&) const = default;
   } preemption;
+  bool operator==(const Prices&) const = default;
+};
+
+// Those of the machine `ideal`.
+inline constexpr Prices kIdealPrices{};
+
+struct Costs : Prices {
+  std::string name = "ideal";
+  std::string source = "every operation is free";  // where the figures are from
 };
 
 // Is there a core before the workers that handles one request after the other?
-inline bool has_dispatcher(const Costs& costs) {
-  const Costs::Dispatching& more = costs.dispatching;
+constexpr bool has_dispatcher(const Prices& costs) {
+  const Prices::Dispatching& more = costs.dispatching;
   return costs.dispatcher > Nanos() || more.completion > Nanos() || more.put_back > Nanos() ||
          more.ring_capacity > 0 || costs.preemption.clock == Clock::kDispatcher;
 }

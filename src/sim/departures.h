@@ -47,13 +47,13 @@ class Departures {
     const bool moved = request.moves % 2 == 1;  // back and forth is not moved
     moved_ += moved ? 1 : 0;
     if (now >= warm_at_ && arrivals_.arrived < requests_) ++done_in_time_;
-    Instant replied = sent + way_back_;
+    Instant replied = Server::kIdeal ? sent : sent + way_back_;
     if constexpr (Server::kElastic) {
       replied = server_.answer(request.session, true, now, sent);
       server_.update_credits(now);
     }
-    if (watch_.client != nullptr) [[unlikely]] {
-      watch_.client->answered(request.id, Fate::kServed, replied);
+    if (client() != nullptr) [[unlikely]] {
+      client()->answered(request.id, Fate::kServed, replied);
     }
     if (!request.measured) return;
     recorder_.now().done(request, replied - request.sent);
@@ -64,8 +64,8 @@ class Departures {
   void refuse(SimRequest& request, Instant now) {
     if (request.measured) recorder_.now().refused(request.true_type);
     if constexpr (Server::kElastic) server_.answer(request.session, false, now, now + reject_);
-    if (watch_.client != nullptr) [[unlikely]] {
-      watch_.client->answered(request.id, Fate::kRefused, now + reject_ + way_back_);
+    if (client() != nullptr) [[unlikely]] {
+      client()->answered(request.id, Fate::kRefused, now + reject_ + way_back_);
     }
     pool_.give_back(&request);
   }
@@ -73,8 +73,8 @@ class Departures {
   // No client is told.
   void lose(SimRequest& request) {
     if (request.measured) recorder_.now().lost(request.true_type);
-    if (watch_.client != nullptr) [[unlikely]] {
-      watch_.client->answered(request.id, Fate::kLost, Instant::never());
+    if (client() != nullptr) [[unlikely]] {
+      client()->answered(request.id, Fate::kLost, Instant::never());
     }
     pool_.give_back(&request);
   }
@@ -84,6 +84,8 @@ class Departures {
   BatchRecorder& batches() { return recorder_; }
 
  private:
+  ServerClient* client() const { return Server::kIdeal ? nullptr : watch_.client; }
+
   // A run of known length gets its batches at once; one that goes on as long as it is asked to
   // begins with cells that its workers fill several times.
   static uint64_t first_cell(const Setup& setup, const Watch& watch) {

@@ -44,7 +44,7 @@ class ElasticCores {
     if (server_.cores().granted() > 0) {
       workers_[server_.cores().redirect(turn_++ % workers_.size())].pay_for_messages();
     }
-    if (context_.trace != nullptr) trace_levels();
+    if (context_.trace() != nullptr) trace_levels();
     schedule(context_.now() + server_.cores().interval());
   }
 
@@ -110,7 +110,7 @@ class ElasticCores {
     const ElasticSetup& elastic = *context_.setup.elastic;
     sched::DelayScale scale(elastic.delay_by_class ? kBy : By::kNothing,
                             elastic.credits.target_delay);
-    context_.host.call_as(SimHost<P>::kCentralCaller);
+    context_.host.call_as(SimContext<P, Server>::Host::kCentralCaller);
     scale.learn(context_.host);
     return scale;
   }
@@ -118,7 +118,7 @@ class ElasticCores {
   void trace_levels() {
     const auto level = [&](const char* name, int64_t value) {
       const auto shown = static_cast<uint32_t>(std::max<int64_t>(value, 0));
-      context_.trace->depth(name, 0, context_.now(), shown);
+      context_.trace()->depth(name, 0, context_.now(), shown);
     };
     level("cores granted", server_.cores().granted());
     level("credits", server_.pool().total());

@@ -22,6 +22,7 @@ namespace rubato::sim {
 class ElasticServer {
  public:
   static constexpr bool kElastic = true;
+  static constexpr bool kIdeal = false;
 
   // Requires setup.elastic with allocators and settings that exist.
   ElasticServer(const Setup& setup, Instant warm_at);

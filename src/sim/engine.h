@@ -276,7 +276,7 @@ class Engine {
       for (const uint64_t unsent : outcome.elastic->unsent) left += unsent;
     }
     RUBATO_CHECK(left == outcome.measured);
-    if (Server::kElastic || any(context_.costs.stalls)) return;
+    if (Server::kElastic || any(context_.costs().stalls)) return;
     for (uint32_t w = 0; w < workers_.size(); ++w) {
       const typename SimWorker<P, Server>::Times times = workers_[w].times(context_.now());
       RUBATO_CHECK(times.useful + times.overhead + times.idle == outcome.simulated);

@@ -61,10 +61,10 @@ class ManagerSchedule {
 
   void step(ManagerId id) {
     Manager& manager = managers_[id.value];
-    SimHost<P>& host = context_.host;
+    auto& host = context_.host;
     const Instant now = context_.now();
     host.call_as(host.caller_of(id));
-    if (manager.due <= now) host.meter().spend(context_.costs.manager.step);
+    if (manager.due <= now) host.meter().spend(context_.costs().manager.step);
     manager.due = hook::manage(context_.policy, manager.state, id, host);
     manager.free_at = now + host.meter().spent();
     const bool over = context_.all_arrived() && context_.pool.in_use() == 0;

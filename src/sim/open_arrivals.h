@@ -25,7 +25,8 @@ class OpenArrivals {
       : context_(context),
         workers_(workers),
         source_(context.setup.workload, context.setup.seed),
-        has_dispatcher_(!kManages<P> && (kDispatches<P> || has_dispatcher(context.costs))) {}
+        has_dispatcher_(!Server::kIdeal && !kManages<P> &&
+                        (kDispatches<P> || has_dispatcher(context.costs()))) {}
 
   void start() {
     if (hosted()) return;
@@ -41,13 +42,14 @@ class OpenArrivals {
     schedule();
   }
 
-  // The next request can be seen by software, or the dispatcher is through with one.
+  // The next request can be seen by software, or the dispatcher is through with one. On an ideal
+  // machine a dispatcher is through with each at once.
   void on_event() {
-    if (has_dispatcher_) return on_dispatcher_event();
-    const SentRequest request = coming_;
+    if (!Server::kIdeal && has_dispatcher_) return on_dispatcher_event();
+    SimRequest& request = arrived(coming_);
     draw_next();
     schedule();
-    bring(arrived(request));
+    bring(request);
   }
 
  private:
@@ -57,7 +59,7 @@ class OpenArrivals {
     Instant done;
   };
 
-  bool hosted() const { return context_.watch.client != nullptr; }
+  bool hosted() const { return context_.client() != nullptr; }
 
   // Each stage on the way keeps the order, so the next request is drawn only when this one has
   // reached the NIC.
@@ -76,15 +78,15 @@ class OpenArrivals {
       coming_.offer = source_.next();
       ++drawn_;
     }
-    const Costs& costs = context_.costs;
+    if (!Server::kIdeal) context_.nic.expect(coming_.offer.flow);
+    const Prices& costs = context_.costs();
     seen_ = std::max(coming_.offer.at + costs.network_rtt / 2 + costs.nic.pcie, context_.now());
   }
 
   void schedule() {
     const uint32_t me = context_.sources.arrivals();
-    const Instant done = waiting_.empty() ? Instant::never() : waiting_.front().done;
-    const Instant next = std::min(seen_, done);
-    next == Instant::never() ? context_.events.cancel(me) : context_.events.schedule(me, next);
+    const bool passes = Server::kIdeal || waiting_.empty();
+    context_.events.schedule(me, passes ? seen_ : std::min(seen_, waiting_.front().done));
   }
 
   void on_dispatcher_event() {
@@ -94,12 +96,12 @@ class OpenArrivals {
       schedule();
       return bring(arrived(request));
     }
-    const uint32_t capacity = context_.costs.dispatching.ring_capacity;
+    const uint32_t capacity = context_.costs().dispatching.ring_capacity;
     if (capacity > 0 && waiting_.size() >= capacity) {
       context_.departures.lose(arrived(coming_));
     } else {
       waiting_.push({coming_, context_.dispatcher.occupy(context_.now(),
-                                                         context_.costs.dispatcher)});
+                                                         context_.costs().dispatcher)});
     }
     draw_next();
     schedule();
@@ -110,9 +112,12 @@ class OpenArrivals {
     SimRequest* const request = context_.pool.borrow();
     const uint64_t number = hosted() ? sent.token : arrivals.arrived;
     request->arrive(sent.offer, number, context_.now(), context_.warm_at);
-    request->priority = sent.priority;
-    request->deadline = sent.deadline;
-    if (!hosted()) arrivals.measured += request->measured ? 1 : 0;
+    if (hosted()) {
+      request->priority = sent.priority;
+      request->deadline = sent.deadline;
+    } else {
+      arrivals.measured += request->measured ? 1 : 0;
+    }
     arrivals.last = sent.offer.at;
     arrivals.work += sent.offer.service;
     ++arrivals.arrived;

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "base/prng.h"
+#include "policy/jbsq.h"
 #include "sim/bit_ring.h"
 #include "sim/event_queue.h"
 #include "sim/job_queue.h"
 #include "sim/nic.h"
 #include "sim/orderable_job_queue.h"
+#include "sim/queue_set.h"
 #include "sim/request.h"
 
 namespace rubato::sim {
@@ -37,7 +39,7 @@ TEST(EventQueue, the_first_is_the_earliest_and_of_equal_ones_the_lower_source) {
 
 TEST(EventQueue, agrees_with_a_map_of_all_sources) {
   for (uint32_t sources : {1u, 2u, 3u, 17u, 258u}) {
-    EventQueue events(sources);
+    EventQueue events(sources, sources > 2 ? sources / 2 : EventQueue::kNone);
     std::map<uint32_t, int64_t> all;
     Prng prng(sources);
     for (int i = 0; i < 20'000; ++i) {
@@ -58,8 +60,45 @@ TEST(EventQueue, agrees_with_a_map_of_all_sources) {
   }
 }
 
+TEST(EventQueue, few_sources_leave_more_time) {
+  for (const uint32_t sources : {1u, 4u, 64u, EventQueue::kMaxSources}) {
+    EventQueue events(sources);
+    const Instant last = EventQueue::latest(sources) - Nanos(1);
+    events.schedule(sources - 1, last);
+    EXPECT_EQ(events.first().at, last);
+    EXPECT_EQ(events.first().source, sources - 1);
+  }
+  EXPECT_GT(EventQueue::latest(64), EventQueue::latest(65));
+  EXPECT_GT((EventQueue::latest(EventQueue::kMaxSources) - Instant()).seconds(), 26 * 86'400.0);
+}
+
+TEST(QueueSet, finds_who_holds_few) {
+  constexpr uint32_t kWorkers = 150;
+  const Jbsq policy({});
+  QueueSet<Jbsq> queues(policy, kWorkers, 8);
+  BitRing idle(kWorkers);
+  Prng prng(1);
+  std::vector<Job> jobs(kWorkers * 3);
+  size_t put = 0;
+  for (uint32_t w = 0; w < kWorkers; ++w) {
+    if (prng.below(2) == 0) idle.add(w);
+    for (uint32_t n = prng.below(4); n > 0; --n) queues.insert({1, w}, &jobs[put++]);
+  }
+  for (uint32_t most = 0; most < 4; ++most) {
+    for (uint32_t from = 0; from < kWorkers; ++from) {
+      const uint32_t end = from + prng.below(kWorkers - from + 1);
+      uint32_t expected = from;
+      while (expected < end &&
+             queues.at({1, expected}).depth() + (idle.has(expected) ? 0 : 1) > most) {
+        ++expected;
+      }
+      ASSERT_EQ(queues.find_shorter(1, idle, most, from, end), expected) << most << " " << from;
+    }
+  }
+}
+
 TEST(BitRing, finds_the_next_member_in_ring_order) {
-  for (uint32_t size : {1u, 63u, 64u, 65u, 200u}) {
+  for (uint32_t size : {1u, 63u, 64u, 65u, 200u, 9'000u}) {
     BitRing ring(size);
     std::set<uint32_t> members;
     Prng prng(size);

@@ -32,7 +32,7 @@ class SimPlatform : public sched::PlainPlatform {
       : context_(context), workers_(workers), worker_(worker), me_(me) {}
 
   WorkerId me() const { return me_; }
-  SimHost<P>& host() const { return context_.host; }
+  typename SimContext<P, Server>::Host& host() const { return context_.host; }
   Instant now() const { return context_.now() + meter().spent(); }
   Instant look_at_clock() const { return now(); }
 
@@ -51,29 +51,29 @@ class SimPlatform : public sched::PlainPlatform {
   }
   // Requests that arrived meanwhile go first.
   bool put_back(QueueRef q, Request& request) {
-    const bool has_polled = context_.costs.preemption.clock == Clock::kSelf;
+    const bool has_polled = context_.costs().preemption.clock == Clock::kSelf;
     if (context_.polled() && !has_polled && q == worker_.own_queue()) worker_.poll();
     return host().put(q, &request);
   }
   // A timer core does not look into rings.
   void take_in() {
-    if (context_.polled() && context_.costs.preemption.clock == Clock::kSelf) worker_.poll();
+    if (context_.polled() && context_.costs().preemption.clock == Clock::kSelf) worker_.poll();
   }
 
   // ---- The client -----------------------------------------------------------------------------
 
   sched::Replied<Request> reply(Request& request) {
     const Nanos before = meter().spent();
-    meter().spend(context_.costs.worker.send);
+    meter().spend(context_.costs().worker.send);
     context_.departures.complete(request, context_.now(), now());
     if constexpr (Server::kElastic) worker_.pay_for_messages();
-    meter().spend(context_.costs.worker.after_send);
+    meter().spend(context_.costs().worker.after_send);
     worker_.read_clock();
     if (!worker_.counts_readings()) return {};
     return {.next = nullptr, .cost = meter().spent() - before, .lost = Nanos()};
   }
   Request* refuse(Request& request) {
-    if (request.refusal != Refusal::kFull) meter().spend(context_.costs.cores.refuse);
+    if (request.refusal != Refusal::kFull) meter().spend(context_.costs().cores.refuse);
     context_.departures.refuse(request, context_.now());
     return nullptr;
   }
@@ -82,7 +82,7 @@ class SimPlatform : public sched::PlainPlatform {
 
   // The worker pays its debt, and for the way to the request.
   void take_up(Request& request) {
-    const Costs& costs = context_.costs;
+    const Prices& costs = context_.costs();
     if constexpr (Server::kElastic) context_.server.cores().serves(me_.value, context_.now());
     worker_.serve_from_last_reading();
     meter().spend(worker_.take_debt());
@@ -104,7 +104,7 @@ class SimPlatform : public sched::PlainPlatform {
     ++context_.counters.migrations;
   }
   void arm(const Request&, Nanos quantum) {
-    if (quantum != Nanos::max()) meter().spend(context_.costs.preemption.arm);
+    if (quantum != Nanos::max()) meter().spend(context_.costs().preemption.arm);
   }
   Instant begin(Request&) const {
     return worker_.counts_readings() ? worker_.served_from() : now();
@@ -113,13 +113,17 @@ class SimPlatform : public sched::PlainPlatform {
 
   // ---- Counters -------------------------------------------------------------------------------
 
-  void note_arrived(const Request& request) { host().totals().note_arrived(request); }
+  void note_arrived(const Request& request) {
+    if constexpr (kCountsTotals) host().totals().note_arrived(request);
+  }
   void note_finished(const Request& request) {
-    host().totals().note_served(request, request.attained);
+    if constexpr (kCountsTotals) host().totals().note_served(request, request.attained);
   }
 
  private:
-  CostMeter& meter() const { return context_.host.meter(); }
+  static constexpr bool kCountsTotals = SimContext<P, Server>::Host::kCountsTotals;
+
+  auto& meter() const { return context_.host.meter(); }
 
   SimContext<P, Server>& context_;
   WorkerPool<P, Server>& workers_;

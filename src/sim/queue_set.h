@@ -4,7 +4,10 @@
 // NIC's ring of each worker. It has no prices. One owner.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,10 +30,11 @@ class QueueSet {
   // Queues of `capacity` jobs each.
   QueueSet(const P& policy, uint32_t workers, uint32_t capacity)
       : capacity_(capacity), rings_(workers) {
-    for (const QueueDeclaration& declaration : P::kQueues) {
+    for (size_t i = 0; i < queues_.size(); ++i) {
+      const QueueDeclaration& declaration = P::kQueues[i];
       const uint32_t queue_count = queue_count_of(policy, declaration, workers);
-      queues_.push_back(Queues{queues_of(declaration, queue_count), BitRing(queue_count),
-                               BitRing(queue_count)});
+      queues_[i] = {queues_of(declaration, queue_count), BitRing(queue_count),
+                    BitRing(queue_count)};
     }
   }
 
@@ -84,6 +88,23 @@ class QueueSet {
     return step;
   }
 
+  // The first index from `from` to `end` - 1 that holds at most `most`: the jobs in its queue of
+  // `declaration`, and one if it is not in `idle`; `end` if there is none.
+  uint32_t find_shorter(uint32_t declaration, const BitRing& idle, uint32_t most,
+                        uint32_t from, uint32_t end) const {
+    const Queues& row = queues_[declaration];
+    if (most == 0 && from < end) from += idle.find(from, end - from);
+    for (uint32_t i = from; i < end; i = (i / 64 + 1) * 64) {
+      uint64_t word = row.shorter(i / 64, idle, most) >> (i % 64);
+      for (; word != 0; word &= word - 1) {
+        const uint32_t index = i + static_cast<uint32_t>(std::countr_zero(word));
+        if (index >= end) break;
+        if (row.queues[index].depth() + (idle.has(index) ? 0 : 1) <= most) return index;
+      }
+    }
+    return end;
+  }
+
   // visitor(queue, job) for the head of every queue that holds something, and of every ring, as if
   // it were in the queue that its worker polls into.
   template <class Visitor>
@@ -104,8 +125,15 @@ class QueueSet {
  private:
   struct Queues {
     std::vector<Queue> queues;
-    BitRing held;       // the queues that hold something
-    BitRing held_more;  // and those that hold more than one job
+    BitRing held{0};       // the queues that hold something
+    BitRing held_more{0};  // and those that hold more than one job
+
+    // 64 indices, of which all that find_shorter looks for are set.
+    uint64_t shorter(uint32_t word, const BitRing& idle, uint32_t most) const {
+      if (most == 0) return ~held.word(word) & idle.word(word);
+      if (most == 1) return ~held.word(word) | (~held_more.word(word) & idle.word(word));
+      return ~uint64_t{0};
+    }
   };
 
   static std::vector<Queue> queues_of(const QueueDeclaration& declaration, uint32_t queue_count) {
@@ -118,7 +146,7 @@ class QueueSet {
 
   uint32_t capacity_;
   uint64_t waiting_ = 0;
-  std::vector<Queues> queues_;
+  std::array<Queues, std::size(P::kQueues)> queues_;
   std::vector<JobQueue> rings_;
 };
 

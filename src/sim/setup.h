@@ -23,7 +23,7 @@ inline constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
 inline constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
 
 struct Setup {
-  uint32_t workers = 16;     // 1 .. limits::kMaxWorkers
+  uint32_t workers = 16;     // 1 .. limits::kSimulatedWorkers
   Costs costs;
   WorkloadSpec workload;     // types, arrivals, flows, phases (workload/source.h)
   uint64_t requests = 1'000'000;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SimHost<P>: the verbs of policy/contract.h in virtual time, each with a price. A part of the
-// engine says with call_as() on whose behalf it calls a hook (a worker, a manager or the central
-// caller), and reads from meter().spent() the price of the verbs that the hook used. Verbs take
-// effect at the start of a decision; its price delays the next step of the caller. One owner, as
-// everything in a simulation.
+// SimHost<P, kIdeal>: the verbs of policy/contract.h in virtual time, each with a price (kIdeal: of
+// nothing). A part of the engine says with call_as() on whose behalf it calls a hook (a worker, a
+// manager or the central caller), and reads from meter().spent() the price of the verbs that the
+// hook used. Verbs take effect at the start of a decision; its price delays the next step of the
+// caller. One owner, as everything in a simulation.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@
 
 namespace rubato::sim {
 
-template <Policy P>
+template <Policy P, bool kIdeal>
 class SimHost {
  public:
   using Plan = typename P::Plan;
 
   // `idle` are the workers without a job; `trace` may be null.
-  SimHost(const P& policy, const Costs& costs, uint32_t workers, uint64_t seed,
+  SimHost(const P& policy, const Prices& costs, uint32_t workers, uint64_t seed,
           const BitRing& idle, Nic& nic, Trace* trace)
       : costs_(costs),
         workers_(workers),
@@ -51,6 +51,9 @@ class SimHost {
       alone_until_.emplace_back(locks ? queue_count_of(policy, declaration, workers) : 0);
     }
   }
+
+  // Allocators of cores ask for totals as well, which ideal machines do not have.
+  static constexpr bool kCountsTotals = !kIdeal || kAdapts<P>;
 
   // ---- The contract's verbs -------------------------------------------------------------------
 
@@ -86,14 +89,17 @@ class SimHost {
     return !idle_.has(worker.value);
   }
   uint64_t arrived(uint32_t type) {
+    static_assert(kCountsTotals, "only policies with an adapt ask for totals");
     look();
     return totals_.arrived(type);
   }
   Served served(uint32_t type) {
+    static_assert(kCountsTotals, "only policies with an adapt ask for totals");
     look();
     return totals_.served(type);
   }
   Served served_as(JobClass job_class) {
+    static_assert(kCountsTotals, "only policies with an adapt ask for totals");
     look();
     return totals_.served_as(job_class);
   }
@@ -101,10 +107,10 @@ class SimHost {
   Job* take_tail(QueueRef q) { return take_from<&Queue::take_tail>(q); }
   bool put(QueueRef q, Job* job) {
     if (!manages()) {
-      spend_on(q, costs_.worker.put, costs_.worker.ordered_put);
+      spend_on(q, costs().worker.put, costs().worker.ordered_put);
     } else if (P::kQueues[q.declaration].scope == Scope::kPerWorker) {
-      meter_.spend(costs_.manager.put);
-      meter_.spend(costs_.dispatcher);
+      meter_.spend(costs().manager.put);
+      meter_.spend(costs().dispatcher);
     }
     if (!insert(q, job)) return false;
     if ((kDispatches<P> || kManages<P>) && caller_ >= kFirstManagerCaller) {
@@ -122,13 +128,13 @@ class SimHost {
     Job* const first = remove(victim);
     for (uint32_t i = 1; i < batch; ++i) RUBATO_CHECK(insert(into, remove(victim)));
     if (victim.index == into.index && P::kQueues[victim.declaration].scope == Scope::kPerWorker) {
-      meter_.spend(costs_.worker.take);  // a batch of its own
+      meter_.spend(costs().worker.take);  // a batch of its own
       return first;
     }
-    meter_.spend(costs_.worker.steal);
-    meter_.spend(costs_.worker.steal_each * int64_t{batch - 1});
-    if (trace_ != nullptr) [[unlikely]]
-      trace_->mark(caller_, "steal", now());
+    meter_.spend(costs().worker.steal);
+    meter_.spend(costs().worker.steal_each * int64_t{batch - 1});
+    if (trace() != nullptr) [[unlikely]]
+      trace()->mark(caller_, "steal", now());
     ++steals_;
     stolen_ += batch;
     return first;
@@ -143,14 +149,20 @@ class SimHost {
     return step;
   }
 
+  // verb::find_shorter; all workers are looked at when the search begins.
+  uint32_t find_shorter(uint32_t declaration, uint32_t most, uint32_t from, uint32_t end) {
+    if (most == 0 && from == 0) look(2 * workers_);
+    return queues_.find_shorter(declaration, idle_, most, from, end);
+  }
+
   // Of policies with managers.
   bool send(ManagerId to, const Message& message) {
-    if (network_.starts_anew(message)) meter_.spend(costs_.manager.send);
+    if (network_.starts_anew(message)) meter_.spend(costs().manager.send);
     return network_.send(to, message, now() + meter_.spent());
   }
   bool receive(ManagerId me, Message& message) {
     if (!network_.mailbox(me).take(message, now())) return false;
-    if (message.jobs > 0) meter_.spend(costs_.manager.receive);
+    if (message.jobs > 0) meter_.spend(costs().manager.receive);
     return true;
   }
 
@@ -160,7 +172,7 @@ class SimHost {
     return hints_[worker.value];
   }
   bool publish_hint(WorkerId worker, uint64_t seen, uint64_t value) {
-    meter_.spend(costs_.worker.put);
+    meter_.spend(costs().worker.put);
     if (hints_[worker.value] != seen) return false;
     hints_[worker.value] = value;
     return true;
@@ -171,7 +183,7 @@ class SimHost {
   // ---- The engine's side ----------------------------------------------------------------------
 
   static constexpr uint32_t kCentralCaller = UINT32_MAX;
-  static constexpr uint32_t kFirstManagerCaller = limits::kMaxWorkers;
+  static constexpr uint32_t kFirstManagerCaller = limits::kSimulatedWorkers;
   static constexpr uint32_t caller_of(ManagerId manager) {
     return kFirstManagerCaller + manager.value;
   }
@@ -203,7 +215,7 @@ class SimHost {
     return &last_given_;
   }
 
-  CostMeter& meter() { return meter_; }
+  CostMeter<kIdeal>& meter() { return meter_; }
   // The depth of a worker's own arrival queue includes its ring, when that worker or the timer core
   // looks (contract.h).
   QueueSet<P>& queues() { return queues_; }
@@ -218,6 +230,9 @@ class SimHost {
  private:
   using Queue = typename QueueSet<P>::Queue;
 
+  const Prices& costs() const { return kIdeal ? kIdealPrices : costs_; }
+  Trace* trace() const { return kIdeal ? nullptr : trace_; }
+
   uint32_t seen_in_ring(QueueRef q) const {
     const bool of_worker = q.declaration == 0 && P::kQueues[0].scope == Scope::kPerWorker;
     const bool may_see = caller_ == q.index || caller_ == kCentralCaller;
@@ -226,17 +241,17 @@ class SimHost {
 
   // A manager's looks and takes are part of its other prices.
   void look(uint32_t times = 1) {
-    if (!manages()) meter_.spend(costs_.worker.look * int64_t{times});
+    if (!manages()) meter_.spend(costs().worker.look * int64_t{times});
   }
   // A queue in the order of its words is one worker's at a time.
   void spend_on(QueueRef q, const Price& price, const Price& ordered) {
-    if (alone_until_[q.declaration].empty()) return meter_.spend(price);
+    if (kIdeal || alone_until_[q.declaration].empty()) return meter_.spend(price);
     // What one decision does with the queue keeps it for as long in all, from now on: the gaps
     // between are others'.
     Instant& alone_until = alone_until_[q.declaration][q.index];
     meter_.spend(std::max(Nanos(), alone_until - now() - meter_.spent()));
     meter_.spend(ordered);
-    alone_until = std::max(alone_until, now()) + costs_.worker.ordered_alone;
+    alone_until = std::max(alone_until, now()) + costs().worker.ordered_alone;
   }
   template <auto kTake>
   Job* take_from(QueueRef q) {
@@ -244,7 +259,7 @@ class SimHost {
       look();
       return nullptr;
     }
-    if (!manages()) spend_on(q, costs_.worker.take, costs_.worker.ordered_take);
+    if (!manages()) spend_on(q, costs().worker.take, costs().worker.ordered_take);
     return remove<kTake>(q);
   }
   template <auto kTake = &Queue::take>
@@ -259,17 +274,17 @@ class SimHost {
   }
 
   void trace_depth(QueueRef q) const {
-    if (trace_ != nullptr) [[unlikely]]
-      trace_->depth(P::kQueues[q.declaration].name, q.index, now(), queues_.at(q).depth());
+    if (trace() != nullptr) [[unlikely]]
+      trace()->depth(P::kQueues[q.declaration].name, q.index, now(), queues_.at(q).depth());
   }
 
-  const Costs& costs_;
+  const Prices& costs_;
   uint32_t workers_;
   const BitRing& idle_;
   Nic& nic_;
   Trace* trace_;
   Plan plan_;
-  CostMeter meter_;
+  CostMeter<kIdeal> meter_;
   uint32_t caller_ = kCentralCaller;
   uint64_t steals_ = 0;
   uint64_t stolen_ = 0;

@@ -15,7 +15,16 @@ template <Policy P, class Server>
 Result<Outcome> simulate_on(const Settings& settings, const Setup& setup, const Watch& watch) {
   Result<typename P::Config> config = read_options<P>(settings);
   if (!config) return Error{config.error()};
-  return Engine<P, Server>(setup, *config, watch).run();
+  return std::make_unique<Engine<P, Server>>(setup, *config, watch)->run();
+}
+
+// Nothing has a price, and nobody looks on: for the engine that knows that.
+template <Policy P>
+Result<Outcome> simulate_static(const Settings& settings, const Setup& setup, const Watch& watch) {
+  const bool is_ideal =
+      static_cast<const Prices&>(setup.costs) == kIdealPrices && watch.trace == nullptr;
+  return is_ideal ? simulate_on<P, IdealServer>(settings, setup, watch)
+                  : simulate_on<P, StaticServer>(settings, setup, watch);
 }
 
 template <Policy P>
@@ -52,9 +61,9 @@ Result<std::unique_ptr<HostedServer>> host(const Settings& settings, const Setup
 template <Policy P>
 constexpr SimPolicy entry() {
   if constexpr (kGoesElastic<P>) {
-    return {P::kName, simulate_on<P, StaticServer>, host<P>, simulate_on<P, ElasticServer>};
+    return {P::kName, simulate_static<P>, host<P>, simulate_on<P, ElasticServer>};
   }
-  return {P::kName, simulate_on<P, StaticServer>, host<P>, nullptr};
+  return {P::kName, simulate_static<P>, host<P>, nullptr};
 }
 
 }  // namespace

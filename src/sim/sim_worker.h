@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "policy/archetype.h"
 #include "policy/contract.h"
 #include "sched/core.h"
@@ -30,7 +31,7 @@ template <Policy P, class Server>
 class WorkerPool;
 
 template <Policy P, class Server>
-class SimWorker {
+class alignas(limits::kCacheLineBytes) SimWorker {
  public:
   // All references outlive this.
   SimWorker(SimContext<P, Server>& context, WorkerPool<P, Server>& pool, uint32_t id)
@@ -55,11 +56,15 @@ class SimWorker {
   }
 
   // The worker reads its clock, by which it counts what follows (WorkerClock::kReadings).
-  void read_clock() { read_ = now() + meter().spent(); }
+  void read_clock() {
+    if (!Server::kIdeal) read_ = now() + meter().spent();
+  }
   Instant served_from() const { return served_from_; }
   bool counts_readings() const { return costs().worker.clock == WorkerClock::kReadings; }
   // The service of the request that it turns to counts from now on.
-  void serve_from_last_reading() { served_from_ = read_; }
+  void serve_from_last_reading() {
+    if (!Server::kIdeal) served_from_ = read_;
+  }
 
   void poll() {
     take_from(ring());
@@ -99,15 +104,9 @@ class SimWorker {
   bool wake(Nanos after) {
     host().call_as(id_);
     read_clock();
-    const uint64_t polled_before = ring().consumed();
-    runs_dry() ? note_idle_poll(now()) : note_idle_poll(last_idle_look());
-    if (runs_dry() && !ring().empty()) poll();
+    if (context_.polled()) return wake_at_ring(after);
     SimRequest* const request = look();
-    if (request != nullptr) {
-      go_on(*request, after);
-    } else if (ring().consumed() != polled_before) {
-      has_worked_for_others();
-    }
+    if (request != nullptr) go_on(*request, after);
     return request != nullptr;
   }
 
@@ -180,7 +179,7 @@ class SimWorker {
       if (cores().state(id_) == CoreAllocation::State::kParked) return;  // the core is another's
     }
     stalled_ += length;
-    if (context_.trace != nullptr) context_.trace->mark(id_, "stalled", now());
+    if (context_.trace() != nullptr) context_.trace()->mark(id_, "stalled", now());
     if (idle) {
       context_.idle.remove(id_);
       last_poll_ = now();
@@ -260,11 +259,11 @@ class SimWorker {
 
   static constexpr bool kOwnQueue = P::kQueues[0].scope == Scope::kPerWorker;
 
-  SimHost<P>& host() const { return context_.host; }
-  CostMeter& meter() const { return context_.host.meter(); }
+  typename SimContext<P, Server>::Host& host() const { return context_.host; }
+  auto& meter() const { return context_.host.meter(); }
   JobQueue& ring() const { return context_.host.queues().ring(id_); }
   uint32_t waiting_in(QueueRef q) const { return context_.host.queues().at(q).depth(); }
-  const Costs& costs() const { return context_.costs; }
+  const Prices& costs() const { return context_.costs(); }
   Instant now() const { return context_.now(); }
   CoreAllocation& cores() const { return context_.server.cores(); }
 
@@ -322,15 +321,32 @@ class SimWorker {
     pool_.note_idle(now());
   }
 
+  bool wake_at_ring(Nanos after) {
+    const uint64_t polled_before = ring().consumed();
+    runs_dry() ? note_idle_poll(now()) : note_idle_poll(last_idle_look());
+    if (runs_dry() && !ring().empty()) poll();
+    SimRequest* const request = look();
+    if (request != nullptr) {
+      go_on(*request, after);
+    } else if (ring().consumed() != polled_before) {
+      has_worked_for_others();
+    }
+    return request != nullptr;
+  }
+
   // An idle worker has found a request, `after` a while.
   void go_on(SimRequest& request, Nanos after) {
     context_.idle.remove(id_);
-    // Work that is not done yet counted as overhead when it began; to notice is to idle.
-    const Nanos still_busy = std::max(free_at_, now()) - now();
-    const Nanos pause = std::max(still_busy, after + costs().worker.notice);
-    meter().spend(pause);
-    overhead_ -= pause;
-    idle_ += now() + pause - free_at_;
+    if constexpr (Server::kIdeal) {
+      idle_ += now() - free_at_;
+    } else {
+      // Work that is not done yet counted as overhead when it began; to notice is to idle.
+      const Nanos still_busy = std::max(free_at_, now()) - now();
+      const Nanos pause = std::max(still_busy, after + costs().worker.notice);
+      meter().spend(pause);
+      overhead_ -= pause;
+      idle_ += now() + pause - free_at_;
+    }
     if (!begin(request)) choose();
     pool_.offer_polled();
   }
@@ -383,7 +399,7 @@ class SimWorker {
   SimRequest* look_at_queues() {
     const Nanos before = meter().spent();
     SimRequest* const request = core_.next();
-    if (request == nullptr) {
+    if (request == nullptr && context_.goes_round()) {
       round_ = costs().worker.poll.typical + (meter().spent() - before) + rest_of_round();
     }
     return request;
@@ -401,13 +417,13 @@ class SimWorker {
     overhead_ += meter().spent();
     running_ = &request;
     slice_start_ = now() + meter().spent();
-    if (!counts_readings()) read_ = served_from_ = slice_start_;
-    if (context_.trace != nullptr && slice_start_ > now()) {
-      context_.trace->span(id_, "overhead", now(), slice_start_);
+    if (!Server::kIdeal && !counts_readings()) read_ = served_from_ = slice_start_;
+    if (context_.trace() != nullptr && slice_start_ > now()) {
+      context_.trace()->span(id_, "overhead", now(), slice_start_);
     }
     finish_at_ = slice_start_ + request.left;
     const Nanos quantum = core_.quantum();
-    slice_end_ = quantum == Nanos::max() ? Instant::never() : read_ + quantum;
+    slice_end_ = quantum == Nanos::max() ? Instant::never() : last_reading() + quantum;
     request.last_on = id_;
     schedule_slice();
     return true;
@@ -418,7 +434,7 @@ class SimWorker {
   // The end of the slice is seen late: by the timer core on its next scan, or as late as timers
   // are.
   void schedule_slice() {
-    looked_ = Nanos();
+    if (!Server::kIdeal) looked_ = Nanos();
     Instant seen = slice_end_;
     if (costs().preemption.checkpoints > Nanos() && seen != Instant::never()) {
       return schedule_checkpoint();
@@ -470,7 +486,7 @@ class SimWorker {
   void slice_end() {
     SimRequest& request = *running_;
     const bool self = costs().preemption.clock == Clock::kSelf;
-    host().call_as(self ? id_ : SimHost<P>::kCentralCaller);
+    host().call_as(self ? id_ : SimContext<P, Server>::Host::kCentralCaller);
     // By readings: of the price only those, of before and after the poll, come before its end.
     const bool late = counts_readings();
     const Nanos receive = self ? meter().draw(costs().preemption.receive) : Nanos();
@@ -481,7 +497,7 @@ class SimWorker {
     meter().spend(receive - before);
     if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
-    if (context_.trace != nullptr) context_.trace->mark(id_, "avoided", now());
+    if (context_.trace() != nullptr) context_.trace()->mark(id_, "avoided", now());
     slice_end_ = now() + core_.quantum();
     if (self) {
       meter().spend(costs().preemption.done);
@@ -490,7 +506,7 @@ class SimWorker {
       late ? count_work(request) : leave_slice(request);
       slice_start_ = now() + lost;
       if (!late) read_ = served_from_ = slice_start_;
-      slice_end_ = read_ + core_.quantum();
+      slice_end_ = last_reading() + core_.quantum();
       finish_at_ = slice_start_ + request.left;
     }
     schedule_slice();
@@ -544,6 +560,9 @@ class SimWorker {
     if constexpr (!kOwnQueue && !kDispatches<P>) meter().spend(done - ready);
   }
 
+  // On an ideal machine, where the two are the same, only the slice is kept.
+  Instant last_reading() const { return Server::kIdeal ? slice_start_ : read_; }
+
   // What the request has done since its slice began.
   Nanos worked() const { return now() - slice_start_ - looked_; }
   // Its service as the worker counts it.
@@ -570,9 +589,9 @@ class SimWorker {
   }
 
   void trace_slice(const SimRequest& request, Trace::End end) const {
-    if (context_.trace == nullptr) return;
-    context_.trace->slice(id_, {request.id, request.true_type, request.arrived}, slice_start_,
-                          now(), end);
+    if (context_.trace() == nullptr) return;
+    context_.trace()->slice(id_, {request.id, request.true_type, request.arrived}, slice_start_,
+                            now(), end);
   }
 
   // ---- Its core -------------------------------------------------------------------------------
@@ -608,10 +627,15 @@ class SimWorker {
   const ManagerId group_;
   Next next_ = Next::kFinish;
   sched::Core<P, SimPlatform<P, Server>> core_;
+  // What every request touches, together.
   SimRequest* running_ = nullptr;
   Instant slice_start_;                      // when the request began to run
   Instant finish_at_;                        // when it will be done if it is not cut
   Instant slice_end_ = Instant::never();
+  Instant free_at_;                          // of an idle worker: when its last work is done
+  Nanos useful_, overhead_;
+  Nanos idle_;                               // but for the pause it may be in
+
   Nanos looked_;                             // of this slice, at checkpoints
   Instant read_;                             // when the worker read its clock last
   Instant served_from_;                      // the reading from which the request's service counts
@@ -621,9 +645,6 @@ class SimWorker {
                                              // the next request
   Instant last_poll_;
   uint32_t picks_since_poll_ = 0;
-  Instant free_at_;                          // of an idle worker: when its last work is done
-  Nanos useful_, overhead_;
-  Nanos idle_;                               // but for the pause it may be in
   Nanos stalled_;
   Instant stalled_until_;                    // end of the last stall
 };

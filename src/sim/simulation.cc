@@ -16,17 +16,25 @@
 namespace rubato::sim {
 namespace {
 
+// Of a server's events, beside the workers (sim/event_sources.h).
+constexpr uint32_t kMostOtherSources = limits::kMaxManagers + 8;
+
 Status check(const Setup& setup) {
   if (Status fit = validate(setup.workload); !fit) return fit;
-  if (setup.workers < 1 || setup.workers > limits::kMaxWorkers) {
-    return Error{"workers: takes 1 to " + std::to_string(limits::kMaxWorkers)};
+  if (setup.workers < 1 || setup.workers > limits::kSimulatedWorkers) {
+    return Error{"workers: takes 1 to " + std::to_string(limits::kSimulatedWorkers)};
   }
   if (Status fit = check_stalls(setup.costs.stalls); !fit) return fit;
   if (setup.requests < 1) return Error{"requests: takes 1 or more"};
   if (!(setup.warmup >= 0 && setup.warmup < 1)) return Error{"warmup: takes a share below 1"};
   const double seconds = static_cast<double>(setup.requests) / mean_rate(setup.workload);
-  const double longest = static_cast<double>(EventQueue::kLatestNs) / 2e9;
-  if (seconds > longest) return Error{"requests: more than 52 days of simulated time at this rate"};
+  // Half of what the events of such a server can express: overload takes longer than its arrivals.
+  const Instant latest = EventQueue::latest(setup.workers + kMostOtherSources);
+  const double longest = static_cast<double>(latest.ns()) / 2e9;
+  if (seconds > longest) {
+    return Error{"requests: more than " + std::to_string(static_cast<int64_t>(longest / 86'400)) +
+                 " days of simulated time at this rate, too many for so many workers"};
+  }
   return Done{};
 }
 

@@ -27,8 +27,8 @@ class SlowPath {
   // A period is over. The hook is called until all requests have come and no worker has one, or no
   // worker takes those that wait.
   void on_event() {
-    SimHost<P>& host = context_.host;
-    host.call_as(SimHost<P>::kCentralCaller);
+    auto& host = context_.host;
+    host.call_as(SimContext<P, Server>::Host::kCentralCaller);
     host.publish(hook::adapt(context_.policy, central_, host));
     workers_.offer_all();
     const bool all_idle = context_.all_arrived() && no_worker_serves();
@@ -43,10 +43,10 @@ class SlowPath {
   // After an event of `source`. The time that the dispatcher spends delays the arrivals behind it,
   // or the worker that dispatches.
   void dispatch(uint32_t source) {
-    SimHost<P>& host = context_.host;
-    host.call_as(SimHost<P>::kCentralCaller);
+    auto& host = context_.host;
+    host.call_as(SimContext<P, Server>::Host::kCentralCaller);
     hook::dispatch(context_.policy, central_, host);
-    if (context_.costs.dispatch_by == DispatchBy::kWorkers) return give_by_worker(source);
+    if (context_.costs().dispatch_by == DispatchBy::kWorkers) return give_by_worker(source);
     if (!context_.dispatcher.take_free_look()) {
       context_.dispatcher.occupy(context_.now(), host.meter().spent());
     }

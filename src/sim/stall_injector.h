@@ -24,7 +24,7 @@ class StallInjector {
       : context_(context),
         workers_(workers),
         managers_(managers),
-        stalls_(context.costs.stalls, context.setup.workers, context.setup.seed) {}
+        stalls_(context.costs().stalls, context.setup.workers, context.setup.seed) {}
 
   void start() {
     if (stalls_.any()) schedule_next();

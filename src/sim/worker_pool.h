@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,10 +24,9 @@ class WorkerPool {
 
   // All workers idle. `context` outlives this.
   explicit WorkerPool(SimContext<P, Server>& context)
-      : context_(context), size_(context.setup.workers) {
-    workers_.reserve(size_);
+      : context_(context), size_(context.setup.workers), workers_(size_) {
     for (uint32_t w = 0; w < size_; ++w) {
-      workers_.push_back(std::make_unique<Worker>(context, *this, w));
+      workers_[w].emplace(context, *this, w);
       context.idle.add(w);
     }
   }
@@ -42,8 +41,10 @@ class WorkerPool {
     const QueueDeclaration& declaration = P::kQueues[q.declaration];
     if (kManages<P> && declaration.scope == Scope::kPerManager) return offer_to_group(q);
     if (idle().empty()) return;
+    // Workers that look in vain cost nothing there.
+    if (Server::kIdeal && kClaimsPushes<P> && declaration.scope == Scope::kGlobal) return;
     if (context_.goes_round()) return offer_to_next_round(q, after);
-    if (context_.costs.idle_order == IdleOrder::kLowestFirst) turn_ = 0;
+    if (context_.costs().idle_order == IdleOrder::kLowestFirst) turn_ = 0;
     if (declaration.scope == Scope::kPerWorker) {
       if (idle().has(q.index)) wake(q.index, after);
       if (declaration.sharing == Sharing::kOwner) return;
@@ -52,9 +53,9 @@ class WorkerPool {
     uint32_t asked = 0;
     while (asked < size_ && !idle().empty() &&
            (waiting_in(q) > 0 || host().moved() != moved)) {
-      const uint32_t skip = idle().find(turn_, size_);
+      const uint32_t before = turn_;
       const uint32_t w = next_idle();
-      asked += skip + 1;
+      asked += (w >= before ? w - before : w + size_ - before) + 1;
       if (asked > size_) break;
       if (!wake(w, after) && interchangeable(context_.policy)) break;
     }
@@ -66,6 +67,7 @@ class WorkerPool {
     if (polled_into_.empty() || polled_into_.back() != q) polled_into_.push_back(q);
   }
   void offer_polled() {
+    if (!context_.polled()) return;
     while (!polled_into_.empty()) {
       const QueueRef q = polled_into_.back();
       polled_into_.pop_back();
@@ -95,7 +97,7 @@ class WorkerPool {
     context_.events.cancel(context_.sources.helps());
     if (context_.goes_round()) return next_round(context_.now());
     while (!idle().empty() && first_that_needs_help() <= context_.now()) {
-      if (context_.costs.idle_order == IdleOrder::kLowestFirst) turn_ = 0;
+      if (context_.costs().idle_order == IdleOrder::kLowestFirst) turn_ = 0;
       workers_[next_idle()]->help();
     }
     if (!idle().empty()) note_idle(context_.now());
@@ -120,7 +122,7 @@ class WorkerPool {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  SimHost<P>& host() const { return context_.host; }
+  typename SimContext<P, Server>::Host& host() const { return context_.host; }
   uint32_t waiting_in(QueueRef q) const { return host().queues().at(q).depth(); }
   const BitRing& idle() const { return context_.idle; }
   bool wake(uint32_t w, Nanos after = Nanos()) { return workers_[w]->wake(after); }
@@ -146,7 +148,7 @@ class WorkerPool {
     Worker* first = nullptr;
     for (uint32_t w = 0; w < size_; ++w) {
       if (!idle().has(w) || workers_[w]->will_look()) continue;
-      Worker* const one = workers_[w].get();
+      Worker* const one = &*workers_[w];
       if (first == nullptr || one->next_look(at) < first->next_look(at)) first = one;
     }
     if (first != nullptr) first->look_at(first->next_look(at));
@@ -183,7 +185,7 @@ class WorkerPool {
 
   SimContext<P, Server>& context_;
   const uint32_t size_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::optional<Worker>> workers_;  // in one piece: many of them miss the caches
   std::vector<QueueRef> polled_into_;  // not yet offered
   uint32_t turn_ = 0;                  // of the idle workers, for queues that they share
   uint32_t found_nothing_ = kNone;     // where late requests are refused

@@ -288,7 +288,7 @@ class Refusals(unittest.TestCase):
         for args, named in (
                 ([], "--policy"), (["--policy", "nonsense"], "--policy"),
                 ([*base, "--workers", "0"], "--workers"),
-                ([*base, "--workers", "257"], "--workers"),
+                ([*base, "--workers", "4097"], "--workers"),
                 ([*base, "--workload", "nonsense"], "--workload"),
                 ([*base, "--load", "0"], "--load"), ([*base, "--load", "x"], "--load"),
                 ([*base, "--load", "0.5", "--rate", "1000"], "--rate"),

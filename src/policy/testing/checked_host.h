@@ -238,6 +238,8 @@ class CheckedHost {
     return (sharing(q) == Sharing::kStealable || sharing(q) == Sharing::kShared) && acts();
   }
   bool may_take(QueueRef q) const {
+    const bool by_worker = context_.kind == HookContext::Kind::kWorker;
+    if (kClaimsPushes<P> && by_worker && !owns(q)) return false;
     if (sharing(q) == Sharing::kOwner) return owns(q);
     if (sharing(q) == Sharing::kManaged) {
       return context_.kind == HookContext::Kind::kManager && q.index == context_.who;
