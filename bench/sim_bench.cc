@@ -5,6 +5,10 @@
 // bench/instructions.py counts instructions per request.
 #include <benchmark/benchmark.h>
 
+#include <cstdint>
+#include <string>
+#include <utility>
+
 #include "base/check.h"
 #include "bench_support.h"
 #include "naive_sim.h"
@@ -76,6 +80,32 @@ void rubato_16_exp_1_80(benchmark::State& state, const char* policy) {
   simulate_all(state, policy, setup_of(16, "exp-1", 0.8));
 }
 
+// What a request costs as a run grows in one respect; bench/sim_ratios.py --scale compares them.
+void scale_workers(benchmark::State& state, const char* policy) {
+  simulate_all(state, policy, setup_of(static_cast<uint32_t>(state.range(0)), "exp-1", 0.8));
+}
+void scale_types(benchmark::State& state, const char* policy) {
+  std::string mix;
+  for (int64_t type = 0; type < state.range(0); ++type) {
+    mix += (type == 0 ? "t" : ",t") + std::to_string(type) + ":exp(1us):1";
+  }
+  simulate_all(state, policy, setup_of(16, mix.c_str(), 0.8));
+}
+// Of a NIC that hashes flows.
+void scale_flows(benchmark::State& state, const char* policy) {
+  Setup setup = setup_of(16, "exp-1", 0.8);
+  setup.costs.nic.steering = Steering::kRss;
+  setup.workload.flows.count = static_cast<uint32_t>(state.range(0));
+  simulate_all(state, policy, std::move(setup));
+}
+void scale_sessions(benchmark::State& state, const char* policy) {
+  Setup setup = setup_of(16, "exp-1", 0.8);
+  setup.elastic.emplace();
+  setup.elastic->clients.sessions = static_cast<uint32_t>(state.range(0));
+  setup.workload.flows.count = setup.elastic->clients.sessions;
+  simulate_all(state, policy, std::move(setup));
+}
+
 using bench::fixed_iterations;
 using bench::NaivePolicy;
 BENCHMARK(floor_16_exp_1_80)->Apply(fixed_iterations);
@@ -89,6 +119,13 @@ BENCHMARK_CAPTURE(rubato_16_exp_1_80, fcfs, "fcfs")->Apply(fixed_iterations);
 BENCHMARK_CAPTURE(rubato_16_exp_1_80, ps, "ps")->Apply(fixed_iterations);
 BENCHMARK_CAPTURE(rubato_16_exp_1_80, jbsq, "jbsq")->Apply(fixed_iterations);
 BENCHMARK_CAPTURE(rubato_16_exp_1_80, steal, "steal")->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_workers, cfcfs, "cfcfs")->Arg(16)->Arg(4096)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_workers, jbsq, "jbsq")->Arg(16)->Arg(4096)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_workers, synergy, "synergy")->Arg(16)->Arg(4096)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_types, cfcfs, "cfcfs")->Arg(1)->Arg(256)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_types, darc, "darc")->Arg(1)->Arg(256)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_flows, cfcfs, "cfcfs")->Arg(512)->Arg(1'000'000)->Apply(fixed_iterations);
+BENCHMARK_CAPTURE(scale_sessions, cfcfs, "cfcfs")->Arg(10)->Arg(100'000)->Apply(fixed_iterations);
 BENCHMARK(cfcfs_16_extreme_bimodal_60)->Apply(fixed_iterations);
 BENCHMARK(synergy_14_extreme_bimodal_80)->Apply(fixed_iterations);
 BENCHMARK(steal_16_exp_1_80)->Apply(fixed_iterations);
