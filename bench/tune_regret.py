@@ -30,6 +30,11 @@ QUANTA = 20
 TIMEOUT_S = 3600
 
 
+def plain(us):
+    """Four digits without an exponent."""
+    return f"{float(f'{us:.4g}'):g}"
+
+
 def draw_case(number):
     """A workload of two or three types with a spread of 10 to 1000, and an SLO that can be met."""
     draws = random.Random(number)
@@ -44,7 +49,7 @@ def draw_case(number):
     mean_us = sum(us * share for _, us, share in types) / total
     busy = draws.uniform(1.5, 8)
     return {
-        "workload": ",".join(f"{name}:{us:.4g}us:{share:.4g}" for name, us, share in types),
+        "workload": ",".join(f"{name}:{plain(us)}us:{share:.4g}" for name, us, share in types),
         "rate": f"{busy / mean_us * 1e6:.6g}",
         "slo": f"short:p99_slowdown={draws.choice([5, 10, 20])},"
                f"long:p99_slowdown={draws.choice([3, 5, 10])}",

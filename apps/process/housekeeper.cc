@@ -159,6 +159,7 @@ void Housekeeper::look_at_traffic() {
               {name_of(Refusal::kFull), since(Refusal::kFull)},
               {name_of(Refusal::kDelay), since(Refusal::kDelay)},
               {name_of(Refusal::kShare), since(Refusal::kShare)},
+              {name_of(Refusal::kLimit), since(Refusal::kLimit)},
               {name_of(Refusal::kAbandoned), since(Refusal::kAbandoned)},
               {name_of(Refusal::kExpired), since(Refusal::kExpired)}});
   }

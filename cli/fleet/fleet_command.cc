@@ -7,8 +7,11 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
@@ -25,6 +28,8 @@
 namespace rubato::cli {
 namespace {
 
+constexpr uint32_t kMostSeeds = 1000;
+
 std::atomic<bool> stop_requested{false};
 
 void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
@@ -34,6 +39,7 @@ struct FleetOptions {
   std::string json_file;
   uint64_t seed = 0;
   bool seed_given = false;
+  uint32_t seeds = 1;
   Nanos length;  // 0 = that of the file
   bool timeline = false;
 };
@@ -42,7 +48,9 @@ constexpr const char* kNotes =
     "\nWORLD.toml has [[servers]] and [[clients]]; docs/FLEET.md explains its keys, and\n"
     "examples/fleet has worlds: a retry storm with and without budget, hedges, a fan-out,\n"
     "balancers. Each server is the simulator of `rubato sim`, with any policy.\n"
-    "Figures leave out calls of the warm-up. --json writes an object rubato.fleet/1.\n"
+    "Figures leave out calls of the warm-up. With --seeds they are those of all runs, and +- is\n"
+    "half of the 95 % interval, from the differences between the runs. --json writes an\n"
+    "object rubato.fleet/1.\n"
     "Exit status: 0 done, 1 stopped or a file could not be written, 2 bad arguments.\n";
 
 fleet::WorldParts parts() {
@@ -67,25 +75,35 @@ fleet::WorldSpec read_world(const FleetOptions& o) {
   return std::move(*world);
 }
 
+// Those that have begun when it is stopped.
+fleet::Replications run_seeds(fleet::WorldSpec spec, uint32_t seeds) {
+  Progress line(::isatty(STDERR_FILENO) != 0);
+  std::vector<fleet::WorldOutcome> outcomes;
+  while (outcomes.size() < seeds && !stop_requested.load(std::memory_order_relaxed)) {
+    auto outcome = fleet::run_world(spec, [&](double done) {
+      line.draw((static_cast<double>(outcomes.size()) + done) / seeds);
+      return !stop_requested.load(std::memory_order_relaxed);
+    });
+    if (!outcome) bad_value("WORLD", outcome.error());
+    outcomes.push_back(std::move(*outcome));
+    ++spec.seed;
+  }
+  if (outcomes.empty()) std::exit(fail(sim::kStoppedEarly));
+  return fleet::replications(std::move(outcomes));
+}
+
 int run_fleet(const FleetOptions& o) {
   const fleet::WorldSpec spec = read_world(o);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
-  auto outcome = [&spec] {
-    Progress line(::isatty(STDERR_FILENO) != 0);
-    return fleet::run_world(spec, [&line](double done) {
-      line.draw(done);
-      return !stop_requested.load(std::memory_order_relaxed);
-    });
-  }();
-  if (!outcome) bad_value("WORLD", outcome.error());
+  const fleet::Replications runs = run_seeds(spec, o.seeds);
   std::FILE* const people = o.json_file == "-" ? stderr : stdout;
-  std::fputs(fleet_table(spec, *outcome, o.timeline).c_str(), people);
+  std::fputs(fleet_table(spec, runs, o.timeline).c_str(), people);
   if (!o.json_file.empty()) {
-    const Status written = write_text(o.json_file, fleet_json(spec, *outcome, o.world, version()));
+    const Status written = write_text(o.json_file, fleet_json(spec, runs, o.world, version()));
     if (!written) return fail(written.error().c_str());
   }
-  return outcome->stopped ? fail(sim::kStoppedEarly) : kDone;
+  return runs.pooled.stopped ? fail(sim::kStoppedEarly) : kDone;
 }
 
 void add_fleet(CommandLine& command) {
@@ -97,6 +115,9 @@ void add_fleet(CommandLine& command) {
   add_count(command, "--seed", o.seed, 0, UINT64_MAX, "a number", "Instead of the file's")
       .marks(o.seed_given)
       .default_text("");
+  add_count(command, "--seeds", o.seeds, 1, kMostSeeds, "a number of seeds",
+            "Run that many, from this one on, for intervals")
+      .default_text("1");
   add_seconds(command, "--length", o.length, Nanos::millis(1), Nanos::seconds(1'000'000),
               "How long clients make calls, instead of the file's");
   command.add_text("--json", o.json_file, "Write the report as JSON; - is stdout")

@@ -21,37 +21,63 @@ double per(uint64_t some, uint64_t all) {
   return all == 0 ? 0 : static_cast<double>(some) / static_cast<double>(all);
 }
 
-std::string latency_row(const std::string& name, const Histogram& latency) {
-  const auto at = [&latency](double percent) {
-    return time_text(latency.percentile(percent).micros());
-  };
-  return fmt::format("  {:<{}}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n", name, kNameWidth,
-                     latency.count(), time_text(latency.mean_ns() / 1e3), at(50), at(90), at(99),
-                     at(99.9), at(100));
+// A cell, with half of its interval after a +- where there are several seeds.
+std::string cell(const Replications& runs, const std::string& path, double figure,
+                 std::string (*text)(double)) {
+  const auto of_path = [&path](const sim::Confidence& one) { return one.path == path; };
+  const auto found = std::find_if(runs.confidence.begin(), runs.confidence.end(), of_path);
+  if (found == runs.confidence.end()) return text(figure);
+  return text(figure) + "+-" + text(found->half_width);
 }
 
-std::string clients_text(const GroupOutcome& group, double measured_s) {
-  const auto calls = [measured_s](uint64_t count) {
-    return rate_text(static_cast<double>(count) / measured_s);
+int column(const Replications& runs) { return runs.seeds > 1 ? 18 : 10; }
+
+std::string latency_row(const Replications& runs, const std::string& path, const std::string& name,
+                        const Histogram& latency) {
+  const int width = column(runs);
+  const auto figure = [&](const char* what, double us) {
+    return fmt::format("{:>{}}", cell(runs, path + "/latency_us/" + what, us, time_text), width);
+  };
+  const auto at = [&](const char* what, double percent) {
+    return figure(what, latency.percentile(percent).micros());
+  };
+  return fmt::format("  {:<{}}{:>10}", name, kNameWidth, latency.count()) +
+         figure("mean", latency.mean_ns() / 1e3) + at("p50", 50) + at("p90", 90) + at("p99", 99) +
+         at("p999", 99.9) + fmt::format("{:>10}\n", time_text(latency.max().micros()));
+}
+
+std::string clients_text(const Replications& runs, size_t number) {
+  const GroupOutcome& group = runs.pooled.clients[number];
+  const std::string path = fmt::format("/clients/{}", number);
+  const auto calls = [&](const char* what, uint64_t count) {
+    return cell(runs, path + what, static_cast<double>(count) / runs.pooled.measured.seconds(),
+                rate_text);
   };
   std::string text = fmt::format(
-      "clients {}: made {}, served {} ({:.2f} %), failed {:.2f} %", group.name, calls(group.calls),
-      calls(group.served), percent(group.served, group.calls), percent(group.failed, group.calls));
+      "clients {}: made {}, served {} ({:.2f} %), failed {:.2f} %", group.name,
+      calls("/offered_rps", group.calls), calls("/achieved_rps", group.served),
+      percent(group.served, group.calls), percent(group.failed, group.calls));
   if (group.unfinished > 0) {
     text += fmt::format(", unfinished {:.2f} %", percent(group.unfinished, group.calls));
   }
-  text += fmt::format("\n  {:<{}}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}\n", "latency",
-                      kNameWidth, "served", "mean", "p50", "p90", "p99", "p99.9", "max");
-  for (const auto& [name, latency] : group.types) {
-    if (group.types.size() > 1 && !latency.empty()) text += latency_row(name, latency);
+  text += fmt::format("\n  {:<{}}{:>10}", "latency", kNameWidth, "served");
+  for (const char* name : {"mean", "p50", "p90", "p99", "p99.9"}) {
+    text += fmt::format("{:>{}}", name, column(runs));
   }
-  text += latency_row("all", group.latency);
+  text += fmt::format("{:>10}\n", "max");
+  size_t shown = 0;
+  for (const auto& [name, latency] : group.types) {
+    if (latency.empty()) continue;
+    const std::string of_type = fmt::format("{}/types/{}", path, shown++);
+    if (group.types.size() > 1) text += latency_row(runs, of_type, name, latency);
+  }
+  text += latency_row(runs, path, "all", group.latency);
   return text + fmt::format(
                     "  attempts per request {:.3f}: retries {:.3f}, hedges {:.3f}; timeouts {}, "
-                    "refusals {}, over budget {}, answers too late {}\n",
+                    "refusals {}, over budget {}, cancelled {}, answers too late {}\n",
                     per(group.attempts, group.requests), per(group.retries, group.requests),
                     per(group.hedges, group.requests), group.timeouts, group.refusals,
-                    group.over_budget, group.wasted);
+                    group.over_budget, group.cancelled, group.wasted);
 }
 
 // Of groups of servers, whose outcomes follow each other.
@@ -79,15 +105,16 @@ std::string servers_text(const WorldSpec& spec, const std::vector<ServerOutcome>
   return text;
 }
 
-std::string timeline_text(const WorldSpec& spec, const GroupOutcome& group) {
+std::string timeline_text(const WorldSpec& spec, const GroupOutcome& group, uint32_t seeds) {
   std::string text = fmt::format("timeline of {}\n{:>10}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
                                  group.name, "from", "calls/s", "served/s", "failed/s",
                                  "attempts/s", "latency");
   const double slice_s = spec.slice.seconds();
+  const double of_all_s = slice_s * seeds;
   for (size_t i = 0; i < group.slices.size(); ++i) {
     const FleetSlice& slice = group.slices[i];
-    const auto rate = [slice_s](uint64_t count) {
-      return fmt::format("{:.4g}", static_cast<double>(count) / slice_s);
+    const auto rate = [of_all_s](uint64_t count) {
+      return fmt::format("{:.4g}", static_cast<double>(count) / of_all_s);
     };
     const double mean_us =
         slice.served == 0 ? 0 : slice.latency_ns / static_cast<double>(slice.served) / 1e3;
@@ -146,25 +173,29 @@ Json clients_json(const WorldSpec& spec, const GroupOutcome& group, double measu
           {"refusals", group.refusals},
           {"over_budget", group.over_budget},
           {"wasted", group.wasted},
+          {"cancelled", group.cancelled},
           {"timeline", timeline_json(spec, group)}};
 }
 
 }  // namespace
 
-std::string fleet_table(const WorldSpec& spec, const WorldOutcome& outcome, bool timeline) {
+std::string fleet_table(const WorldSpec& spec, const Replications& runs, bool timeline) {
+  const WorldOutcome& outcome = runs.pooled;
   std::string text;
-  for (const GroupOutcome& group : outcome.clients) {
-    text += clients_text(group, outcome.measured.seconds());
+  if (runs.seeds > 1) {
+    text = fmt::format("seeds {} to {}, 95 % intervals\n", spec.seed, spec.seed + runs.seeds - 1);
   }
+  for (size_t i = 0; i < outcome.clients.size(); ++i) text += clients_text(runs, i);
   text += servers_text(spec, outcome.servers);
   for (const GroupOutcome& group : outcome.clients) {
-    if (timeline) text += timeline_text(spec, group);
+    if (timeline) text += timeline_text(spec, group, runs.seeds);
   }
   return text;
 }
 
-std::string fleet_json(const WorldSpec& spec, const WorldOutcome& outcome, const std::string& world,
+std::string fleet_json(const WorldSpec& spec, const Replications& runs, const std::string& world,
                        const std::string& version) {
+  const WorldOutcome& outcome = runs.pooled;
   Json clients = Json::array(), servers = Json::array();
   for (const GroupOutcome& group : outcome.clients) {
     clients.push_back(clients_json(spec, group, outcome.measured.seconds()));
@@ -176,16 +207,24 @@ std::string fleet_json(const WorldSpec& spec, const WorldOutcome& outcome, const
                        {"refused", server.refused},
                        {"lost", server.lost}});
   }
-  const Json json = {{"schema", "rubato.fleet/1"},
-                     {"world", world},
-                     {"seed", spec.seed},
-                     {"length_s", spec.length.seconds()},
-                     {"warmup", spec.warmup},
-                     {"slice_s", spec.slice.seconds()},
-                     {"valid", !outcome.stopped},
-                     {"clients", std::move(clients)},
-                     {"servers", std::move(servers)},
-                     {"version", version}};
+  Json json = {{"schema", "rubato.fleet/1"},
+               {"world", world},
+               {"seed", spec.seed},
+               {"seeds", runs.seeds},
+               {"length_s", spec.length.seconds()},
+               {"warmup", spec.warmup},
+               {"slice_s", spec.slice.seconds()},
+               {"valid", !outcome.stopped},
+               {"clients", std::move(clients)},
+               {"servers", std::move(servers)},
+               {"version", version}};
+  if (!runs.confidence.empty()) {
+    Json confidence = {{"level", 0.95}};
+    for (const sim::Confidence& one : runs.confidence) {
+      confidence[Json::json_pointer(one.path)] = one.half_width;
+    }
+    json["confidence"] = std::move(confidence);
+  }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -5,16 +5,17 @@
 
 #include <string>
 
-#include "fleet/world.h"
+#include "fleet/replications.h"
 
 namespace rubato::cli {
 
-// Groups of clients, groups of servers, and with `timeline` a line per slice.
-std::string fleet_table(const fleet::WorldSpec& spec, const fleet::WorldOutcome& outcome,
+// Groups of clients, groups of servers, and with `timeline` a line per slice; of several seeds with
+// intervals.
+std::string fleet_table(const fleet::WorldSpec& spec, const fleet::Replications& runs,
                         bool timeline);
 
 // An object rubato.fleet/1 with a trailing newline.
-std::string fleet_json(const fleet::WorldSpec& spec, const fleet::WorldOutcome& outcome,
+std::string fleet_json(const fleet::WorldSpec& spec, const fleet::Replications& runs,
                        const std::string& world, const std::string& version);
 
 }  // namespace rubato::cli

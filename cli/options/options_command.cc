@@ -17,6 +17,7 @@
 #include "cli/options/option_code.h"
 #include "datapath/server_options.h"
 #include "overload/cores/rule.h"
+#include "sched/limiter_options.h"
 #include "overload/credit_options.h"
 #include "sched/options.h"
 
@@ -69,6 +70,11 @@ std::vector<OptionGroup> sections() {
       {"The log of a server", describe<LogOptions>(), true},
       {"Credits, by --credits-set", describe<overload::CreditOptions>(), false},
   };
+  for_each_limiter_rule([&]<class Rule>() {
+    all.push_back({fmt::format("--overload {}: {} ({}), by --overload-set", Rule::kName,
+                               Rule::kSummary, Rule::kSource),
+                   describe<Rule>(), false});
+  });
   overload::for_each_allocator([&]<class A>(std::type_identity<A>) {
     all.push_back({fmt::format("--cores {}: {} ({}), by --cores-set", A::kName, A::kSummary,
                                A::kSource),

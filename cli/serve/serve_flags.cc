@@ -90,7 +90,7 @@ void use_ports(ServeOptions& o) {
   o.tcp.queues = o.runtime.workers;
   o.tcp.max_flows = server.max_connections;
   o.tcp.idle_timeout = server.idle_timeout;
-  o.tcp.date_backlog = o.runtime.refuses_late();
+  o.tcp.date_backlog = o.runtime.goes_by_waits();
   o.serving.metrics_bind = server.metrics_bind;
   o.serving.metrics_port = server.metrics_port;
   o.serving.agent_bind = server.agent_bind;

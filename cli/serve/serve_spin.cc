@@ -104,7 +104,7 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
 // The clients have credits only if the server speaks RPC.
 Status SpinCommand::check() {
   RuntimeOptions& runtime = options().runtime;
-  if (rpc_.spoken() && runtime.refuses_late()) {
+  if (rpc_.spoken() && runtime.goes_by_waits()) {
     return Error{"--overload: --rpc takes credits, with --target-delay"};
   }
   if (rpc_.over_udp() && !options().handover.empty()) {

@@ -11,6 +11,7 @@
 #include "cli/sim/sim_text.h"
 #include "overload/cores/rule.h"
 #include "overload/credit_options.h"
+#include "sched/limiter_options.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -75,9 +76,18 @@ void add_elastic_options(CommandLine& command, SimOptions& o) {
 
 void finish_elastic(SimOptions& o) {
   const SchedulerOptions& scheduler = o.scheduler;
-  if (scheduler.overload == Overload::kAqm) o.setup.refusal_rule = scheduler.refusal_rule;
+  if (scheduler.refuses_late()) o.setup.refusal_rule = scheduler.refusal_rule;
+  const auto limits = limiter_settings(scheduler);
+  if (!limits.ok()) bad_value("--overload-set", limits.error());
+  o.setup.limiter = limits.value();
   const bool credits_given = scheduler.overload == Overload::kCredits;
   if (credits_given || scheduler.allocates_cores()) o.with_sessions = true;
+  if (!o.with_sessions && o.setup.limiter) {
+    o.notes.emplace_back("overload", name_of(scheduler.overload));
+    for (const auto& [name, value] : scheduler.overload_settings) {
+      o.notes.emplace_back("overload." + name, value);
+    }
+  }
   if (!o.with_sessions) return needs_sessions(scheduler);
   if (o.outcomes.given()) bad_value("--outcomes", "does not go with --sessions or --cores");
   if (scheduler.guaranteed_cores > scheduler.workers) {

@@ -36,7 +36,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
 
 constexpr const char* kNotes =
-    "\n`rubato options` tells what --cores-set and --credits-set take.\n"
+    "\n`rubato options` tells what --cores-set, --credits-set and --overload-set take.\n"
     "Figures leave out the warm-up. A sweep prints a row per load and writes an object\n"
     "rubato.sweep/1 with one report per load; --compare, a row per policy for each load and\n"
     "rubato.compare/1; --find-max, a row per policy that was finished and rubato.max/1.\n"

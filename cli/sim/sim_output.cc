@@ -226,6 +226,28 @@ Json slo_json(const Slo& slo, const SimReport& report) {
   return {{"verdict", verdict_name(result.verdict)}, {"figures", std::move(figures)}};
 }
 
+Json limiter_json(const overload::LimiterReport& limiter) {
+  Json json = {{"decisions", limiter.decisions},
+               {"mean_requests", limiter.mean_underway},
+               {"mean_levels", limiter.mean_levels},
+               {"last_levels", limiter.limits.levels}};
+  const bool counts = limiter.limits.underway != overload::kUnlimited;
+  json["last_requests"] = counts ? Json(limiter.limits.underway) : Json();
+  return json;
+}
+
+std::string limiter_line(const SimReport& report) {
+  if (!report.limiter) return "";
+  const overload::LimiterReport& limiter = *report.limiter;
+  if (limiter.mean_underway > 0) {
+    return fmt::format("limiter: {:.4g} requests inside at most on average, {} decisions\n",
+                       limiter.mean_underway, limiter.decisions);
+  }
+  return fmt::format("limiter: lets in {:.1f} % of the levels of priority on average, {} "
+                     "decisions\n",
+                     100 * limiter.mean_levels, limiter.decisions);
+}
+
 Json json_of(const SimReport& report, const Slo& slo) {
   Json json = Json::parse(to_json(report.run));
   json["simulation"] = {{"requests", report.requests},
@@ -242,6 +264,10 @@ Json json_of(const SimReport& report, const Slo& slo) {
   if (slo.given()) json["slo"] = slo_json(slo, report);
   if (!report.plan.empty()) json["plan"] = report.plan;
   if (report.elastic) json["elastic"] = Json::parse(elastic_json(report));
+  for (size_t why = 0; why < kRefusals; ++why) {
+    json["refusals"][name_of(static_cast<Refusal>(why))] = report.refusals[why];
+  }
+  if (report.limiter) json["limiter"] = limiter_json(*report.limiter);
   if (report.moves) json["outcomes"] = Json::parse(outcomes_json(*report.moves));
   if (report.confidence.empty()) return json;
   Json confidence = {{"level", 0.95}};
@@ -282,7 +308,8 @@ std::string sim_table(const SimReport& report, const Slo& slo) {
     text += fmt::format(", kept by stalls {:.3g} %", 100 * report.stalled_share);
   }
   text += fmt::format("; {:.4g} s simulated\n", report.simulated_s);
-  text += counters_line(run) + elastic_lines(report) + slo_lines(report, slo);
+  text += counters_line(run) + elastic_lines(report) + limiter_line(report) +
+          slo_lines(report, slo);
   return text + speed_line(report.requests, report.events, run.wall_s) + verdict_lines(report);
 }
 

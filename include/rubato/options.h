@@ -57,6 +57,14 @@ enum rubato_overload {
   RUBATO_OVERLOAD_AQM = 1,
   // clients may have as many requests underway as they were given credits, by Rubato RPC
   RUBATO_OVERLOAD_CREDITS = 2,
+  // it limits the requests inside by how their latency compares with the least one, as Envoy does
+  RUBATO_OVERLOAD_GRADIENT = 3,
+  // it refuses the least urgent requests, a share that a PID controller finds from the flow through
+  // the queue, as Uber does
+  RUBATO_OVERLOAD_CINNAMON = 4,
+  // it refuses requests below a priority that falls while they wait for longer than the target
+  // delay, as WeChat does
+  RUBATO_OVERLOAD_DAGOR = 5,
 };
 
 // Where requests come from.
@@ -175,6 +183,9 @@ typedef struct rubato_options {
   // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
   // worker's thread and stack, from its start to its end; 0 or 1; off by default.
   uint32_t foreign_runtime;
+  // Settings of gradient, cinnamon or dagor, "name=value" each.
+  const char* const* overload_set;
+  size_t overload_set_count;
   // end of c-fields
 } rubato_options;
 

@@ -55,6 +55,14 @@ enum class Overload : uint32_t {
   kAqm = RUBATO_OVERLOAD_AQM,
   // clients may have as many requests underway as they were given credits, by Rubato RPC
   kCredits = RUBATO_OVERLOAD_CREDITS,
+  // it limits the requests inside by how their latency compares with the least one, as Envoy does
+  kGradient = RUBATO_OVERLOAD_GRADIENT,
+  // it refuses the least urgent requests, a share that a PID controller finds from the flow through
+  // the queue, as Uber does
+  kCinnamon = RUBATO_OVERLOAD_CINNAMON,
+  // it refuses requests below a priority that falls while they wait for longer than the target
+  // delay, as WeChat does
+  kDagor = RUBATO_OVERLOAD_DAGOR,
 };
 
 // Where requests come from.
@@ -161,6 +169,8 @@ struct Options {
   // Handlers belong to a runtime with threads of its own (Python, Go, Java): each runs on its
   // worker's thread and stack, from its start to its end.
   bool foreign_runtime = false;
+  // Settings of gradient, cinnamon or dagor.
+  std::map<std::string, std::string> overload_set;
   // end of c++-fields
 };
 
@@ -216,6 +226,9 @@ struct COptions {
     credits_set.fill(o.credits_set);
     c.credits_set = credits_set.pointers.data();
     c.credits_set_count = credits_set.pointers.size();
+    overload_set.fill(o.overload_set);
+    c.overload_set = overload_set.pointers.data();
+    c.overload_set_count = overload_set.pointers.size();
     c.transport = static_cast<uint32_t>(o.transport);
     c.bind = o.bind.c_str();
     c.port = o.port;
@@ -239,6 +252,7 @@ struct COptions {
   Settings set;
   Settings cores_set;
   Settings credits_set;
+  Settings overload_set;
   // end of c++-members
   rubato_options c;
 };

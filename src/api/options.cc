@@ -56,6 +56,7 @@ constexpr Place kPlaces[] = {
     {"overload_calm_idle", offsetof(rubato_options, overload_calm_idle_ns)},
     {"overload_budget", offsetof(rubato_options, overload_budget)},
     {"credits_set", offsetof(rubato_options, credits_set)},
+    {"overload_set", offsetof(rubato_options, overload_set)},
     {"transport", offsetof(rubato_options, transport)},
     {"bind", offsetof(rubato_options, bind)},
     {"port", offsetof(rubato_options, port)},
@@ -220,7 +221,7 @@ void use_server_options(const ServerOptions& server, uint32_t workers, Setup& se
   setup.tcp.max_flows = server.max_connections;
   setup.tcp.idle_timeout = server.idle_timeout;
   setup.tcp.limits = limits;
-  setup.tcp.date_backlog = setup.runtime.refuses_late();
+  setup.tcp.date_backlog = setup.runtime.goes_by_waits();
   setup.wire.queues = workers;
   setup.wire.max_flows = server.max_connections;
   setup.wire.idle_timeout = server.idle_timeout;

@@ -32,7 +32,8 @@ constexpr TaskOutcome outcome_of(Refusal refusal) {
     case Refusal::kExpired: return TaskOutcome::kExpired;
     case Refusal::kFull:
     case Refusal::kDelay:
-    case Refusal::kShare: break;
+    case Refusal::kShare:
+    case Refusal::kLimit: break;
   }
   return TaskOutcome::kRefused;
 }

@@ -68,6 +68,7 @@ enum class Happening : uint8_t {
   kArrive,    // an attempt reaches its server
   kAnswer,    // an attempt's answer reaches its client; other = sim::Fate
   kTimeout,   // the client waits no longer for the attempt
+  kCancel,    // its server hears of that
   kRetry,     // a request has waited before its next attempt
   kHedge,     // a request may get a copy
   kProbe,     // a probe reaches a server: number = server, other = balancer

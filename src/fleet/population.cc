@@ -117,6 +117,7 @@ void Population::on_event(const Appointment& event) {
     case Happening::kAnswer:
       return receive(name_in(event), static_cast<sim::Fate>(event.other), now);
     case Happening::kTimeout: return time_out(name_in(event), now);
+    case Happening::kCancel: return cancel(name_in(event));
     case Happening::kRetry:
       if (requests_.find(name_in(event)) != nullptr) send_attempt(name_in(event), false, now);
       return;
@@ -167,7 +168,7 @@ void Population::end_call(SlotName name, bool served, Instant now) {
   Call call = std::move(calls_.at(name));
   calls_.give_back(name);
   for (const SlotName request : call.requests) {
-    if (requests_.find(request) != nullptr) forget(request);
+    if (requests_.find(request) != nullptr) forget(request, now);
   }
   Group& group = groups_[call.group];
   const Nanos latency = now - call.made;
@@ -221,6 +222,8 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
   attempt.balancer = group.first_balancer + (spec.shared ? 0 : call.machine);
   attempt.group = call.group;
   attempt.is_waited_for = true;
+  attempt.is_cancelled = false;
+  attempt.place = kNowhere;
   attempt.sent = {.offer = {now, request.service, call.flow * 8191 + call.machine, request.type,
                             request.type},
                   .token = token_of(attempt_name),
@@ -248,17 +251,19 @@ void Population::send_attempt(SlotName name, bool is_hedge, Instant now) {
 }
 
 void Population::arrive(SlotName name, Instant now) {
-  const Attempt& attempt = attempts_.at(name);
+  Attempt& attempt = attempts_.at(name);
+  if (attempt.is_cancelled) return attempts_.give_back(name);  // the cancellation was faster
   sim::SentRequest sent = attempt.sent;
   sent.offer.at = now;
-  servers_->send(attempt.server, sent);
+  attempt.place = servers_->send(attempt.server, sent);
 }
 
 // Nobody tells the client that a request was lost: it waits until it is tired of that, or, if it
 // never is, hears of it at once.
 void Population::answered(uint64_t token, sim::Fate fate, Instant when) {
   const SlotName name = name_of(token);
-  const Attempt& attempt = attempts_.at(name);
+  Attempt& attempt = attempts_.at(name);
+  attempt.place = kNowhere;
   Group& group = groups_[attempt.group];
   Instant heard = when;
   if (fate != sim::Fate::kLost) {
@@ -273,6 +278,23 @@ void Population::stop_waiting(SlotName name) {
   Attempt& attempt = attempts_.at(name);
   attempt.is_waited_for = false;
   balancers_[attempt.balancer].ended(attempt.server);
+}
+
+// Before its answer: the server may be told.
+void Population::give_up(SlotName name, Instant now) {
+  stop_waiting(name);
+  Group& group = groups_[attempts_.at(name).group];
+  if (!group.spec.cancels) return;
+  ++group.outcome.cancelled;
+  agenda_.put(at(now + way_of(group), Happening::kCancel, name));
+}
+
+// It may have been answered meanwhile.
+void Population::cancel(SlotName name) {
+  Attempt* const attempt = attempts_.find(name);
+  if (attempt == nullptr) return;
+  attempt->is_cancelled = true;
+  if (attempt->place != kNowhere) servers_->cancel(attempt->place);
 }
 
 void Population::receive(SlotName name, sim::Fate fate, Instant now) {
@@ -295,7 +317,7 @@ void Population::time_out(SlotName name, Instant now) {
   if (attempt == nullptr || !attempt->is_waited_for) return;
   const SlotName owner = attempt->request;
   Request& request = requests_.at(owner);
-  stop_waiting(name);
+  give_up(name, now);
   std::erase(request.waiting, name);
   ++groups_[attempt->group].outcome.timeouts;
   fail_attempt(owner, true, now);
@@ -306,7 +328,7 @@ void Population::succeed(SlotName name, Instant now) {
   Call& call = calls_.at(call_name);
   Group& group = groups_[call.group];
   if (group.spec.hedge_percentile > 0) group.answers.record(now - call.made);
-  forget(name);
+  forget(name, now);
   if (--call.left == 0) end_call(call_name, true, now);
 }
 
@@ -340,10 +362,10 @@ void Population::hedge(SlotName name, Instant now) {
   ++group.outcome.over_budget;
 }
 
-// The request is over, for the client. Servers go on with its attempts.
-void Population::forget(SlotName name) {
+// The request is over, for the client. Servers go on with its attempts, unless they are told.
+void Population::forget(SlotName name, Instant now) {
   Request& request = requests_.at(name);
-  for (const SlotName attempt : request.waiting) stop_waiting(attempt);
+  for (const SlotName attempt : request.waiting) give_up(attempt, now);
   request.waiting.clear();
   requests_.give_back(name);
 }

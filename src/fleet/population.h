@@ -44,6 +44,7 @@ struct GroupOutcome {
   uint64_t timeouts = 0, refusals = 0;
   uint64_t over_budget = 0;  // retries and hedges that the budgets did not allow
   uint64_t wasted = 0;       // answers that nobody waited for any more
+  uint64_t cancelled = 0;    // attempts that servers were told to leave
   std::vector<FleetSlice> slices;
 };
 
@@ -69,6 +70,7 @@ class Population final : public ServerSet::Listener {
 
  private:
   static constexpr uint32_t kNobody = UINT32_MAX;
+  static constexpr uint32_t kNowhere = UINT32_MAX;
 
   struct Call {
     void begin() {
@@ -104,7 +106,9 @@ class Population final : public ServerSet::Listener {
     SlotName request;
     sim::SentRequest sent;  // offer.at: by the client
     uint32_t group = 0, server = 0, balancer = 0;
+    uint32_t place = kNowhere;  // in the servers, while one has it
     bool is_waited_for = true;  // then its request is not gone
+    bool is_cancelled = false;  // and its server has heard of it
   };
   // Of one machine.
   struct Machine {
@@ -134,11 +138,13 @@ class Population final : public ServerSet::Listener {
   void arrive(SlotName name, Instant now);
   void receive(SlotName name, sim::Fate fate, Instant now);
   void time_out(SlotName name, Instant now);
+  void cancel(SlotName name);
   void succeed(SlotName name, Instant now);
   void fail_attempt(SlotName name, bool may_retry, Instant now);
   void hedge(SlotName name, Instant now);
-  void forget(SlotName name);
+  void forget(SlotName name, Instant now);
   void stop_waiting(SlotName attempt);
+  void give_up(SlotName attempt, Instant now);
   FleetSlice& slice_of(Group& group, Instant now);
   Nanos way_of(Group& group);
 

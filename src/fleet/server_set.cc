@@ -41,7 +41,7 @@ double ServerSet::speed_of(const ServerGroup& group, Instant now) {
   return speed;
 }
 
-void ServerSet::send(uint32_t index, sim::SentRequest request) {
+uint32_t ServerSet::send(uint32_t index, sim::SentRequest request) {
   Server& server = *servers_[index];
   const double service_ns = static_cast<double>(request.offer.service.count()) /
                             speed_of(server.group, request.offer.at);
@@ -54,9 +54,11 @@ void ServerSet::send(uint32_t index, sim::SentRequest request) {
   free_.pop_back();
   inside_[place] = {request.offer.at, request.offer.service, request.token};
   request.token = place;
+  request.abandoned = &inside_[place].abandoned;
   ++server.in_flight;
   server.engine->send(request);
   follow(index);
+  return place;
 }
 
 void ServerSet::step() {

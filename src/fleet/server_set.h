@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,7 +44,10 @@ class ServerSet {
   uint32_t size() const { return static_cast<uint32_t>(servers_.size()); }
 
   // The request, whose service is that on a server of speed 1, reaches a server at offer.at.
-  void send(uint32_t server, sim::SentRequest request);
+  // Returns its place, by which it can be cancelled until it is answered.
+  uint32_t send(uint32_t server, sim::SentRequest request);
+  // Its server hears that nobody waits for it any more.
+  void cancel(uint32_t place) { inside_[place].abandoned = true; }
 
   Instant next() const { return events_.first().at; }
   // The first event of any server. Requires one.
@@ -80,6 +84,7 @@ class ServerSet {
     Instant arrived;
     Nanos service;
     uint64_t token;
+    bool abandoned = false;
   };
 
   explicit ServerSet(Listener& listener, uint32_t servers)
@@ -92,7 +97,7 @@ class ServerSet {
   Listener& listener_;
   std::vector<std::unique_ptr<Server>> servers_;
   sim::EventQueue events_;  // a source for each server
-  std::vector<Inside> inside_;
+  std::deque<Inside> inside_;  // servers look at `abandoned`
   std::vector<uint32_t> free_;  // places in inside_
   std::vector<int> weights_;
   Instant now_;  // of the step that is done

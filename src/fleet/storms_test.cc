@@ -60,6 +60,15 @@ TEST(RetryStorm, outlives_its_cause_though_servers_know_the_deadlines) {
   EXPECT_LT(goodput(outcome_of(spec), 15, 20), 0.3);
 }
 
+// For the same reason it does not end if clients take back what they gave up.
+TEST(RetryStorm, outlives_its_cause_though_clients_cancel) {
+  WorldSpec spec = surge();
+  spec.clients[0].cancels = true;
+  const auto got = outcome_of(spec);
+  EXPECT_LT(goodput(got, 15, 20), 0.3);
+  EXPECT_GT(got.clients[0].cancelled, got.clients[0].served);
+}
+
 // The servers' part: to refuse what has waited for too long.
 TEST(RetryStorm, ends_with_its_cause_if_servers_refuse_late_requests) {
   WorldSpec spec = surge();

@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/limits.h"
 #include "base/option_text.h"
 #include "base/toml_guard.h"
+#include "sched/limiter_options.h"
 #include "sched/options.h"
 #include "sim/cost_file.h"
 #include "workload/duration.h"
@@ -177,19 +179,43 @@ void read_service(Keys& keys, std::string_view key, std::optional<ServiceTime>& 
   });
 }
 
+// A table of texts; `example` has one.
+void read_settings(Keys& keys, const char* key, const std::string& example,
+                   const std::function<void(const std::string&, const std::string&)>& add) {
+  const toml::node* node = keys.find(key);
+  if (node == nullptr) return;
+  const toml::table* table = node->as_table();
+  if (table == nullptr) return keys.fail(*node, key, "is a table: " + example);
+  for (const auto& [name, setting] : *table) {
+    const std::optional<std::string> value = setting.value<std::string>();
+    if (!value) keys.fail(setting, key, "takes texts: " + example);
+    add(std::string(name.str()), value.value_or(""));
+  }
+}
+
 // Options of the scheduler that a simulated server has, as `rubato sim` calls them.
 void read_scheduler(Keys& keys, ServerGroup& group) {
   SchedulerOptions options;
   SchedulerOptions::visit(options, [&]<class T>(const OptionInfo& info, T& field) {
     const std::string_view name = info.name;
-    if (name != "overload" && !name.starts_with("overload_") && !name.starts_with("target_delay") &&
-        name != "classify") {
-      return;
-    }
+    const bool known = name == "overload" || name.starts_with("overload_") ||
+                       name.starts_with("target_delay") || name == "classify";
+    if (!known || name == "overload_set") return;
     keys.parsed(name, [&](const std::string& text) { return read_option(info, text, field); });
   });
   group.setup.classify = options.classify;
   if (options.refuses_late()) group.setup.refusal_rule = options.refusal_rule;
+  read_settings(keys, "overload_set", R"(overload_set = {window = "100ms"})",
+                [&options](const std::string& name, const std::string& value) {
+                  options.overload_settings.insert_or_assign(name, value);
+                });
+  options.workers = group.setup.workers;
+  const auto limits = limiter_settings(options);
+  if (limits.ok()) {
+    group.setup.limiter = limits.value();
+  } else {
+    keys.fail(*keys.find("overload_set"), "overload_set", limits.error());
+  }
 }
 
 void read_servers(Keys& keys, const WorldParts& parts, WorldSpec& spec) {
@@ -206,15 +232,10 @@ void read_servers(Keys& keys, const WorldParts& parts, WorldSpec& spec) {
     group.setup.costs = std::move(*costs);
     return Done{};
   });
-  if (const toml::node* node = keys.find("set")) {
-    const toml::table* table = node->as_table();
-    if (table == nullptr) keys.fail(*node, "set", "is a table: set = {quantum = \"5us\"}");
-    for (const auto& [name, setting] : table != nullptr ? *table : toml::table()) {
-      const std::optional<std::string> value = setting.value<std::string>();
-      if (!value) keys.fail(setting, "set", "takes texts: set = {quantum = \"5us\"}");
-      group.settings.emplace_back(std::string(name.str()), value.value_or(""));
-    }
-  }
+  read_settings(keys, "set", R"(set = {quantum = "5us"})",
+                [&group](const std::string& name, const std::string& value) {
+                  group.settings.emplace_back(name, value);
+                });
   read_scheduler(keys, group);
   read_episodes(keys, "slow", group.slow);
   spec.servers.push_back(std::move(group));
@@ -247,6 +268,7 @@ void read_retries(Keys& keys, ClientGroup& group) {
   if (budget >= 0) group.retry_budget = budget;
   keys.flag("retries_refused", group.retries_refused);
   keys.flag("deadlines", group.deadlines);
+  keys.flag("cancels", group.cancels);
 }
 
 void read_priorities(Keys& keys, ClientGroup& group) {

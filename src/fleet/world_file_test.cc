@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <variant>
+
 namespace rubato::fleet {
 namespace {
 
@@ -43,6 +45,7 @@ hedge = "p95"
 balancer = "two-choices"
 shared = true
 deadlines = true
+cancels = true
 priorities = {scan = 1}
 surge = [{from = "10s", until = "12s", factor = 3}]
 
@@ -80,13 +83,24 @@ TEST(WorldFile, every_key_is_read) {
   EXPECT_EQ(*web.retry_budget, 0.1);
   EXPECT_EQ(web.hedge_percentile, 95);
   EXPECT_EQ(web.balancing, Balancing::kTwoChoices);
-  EXPECT_TRUE(web.shared && web.deadlines && web.jitter);
+  EXPECT_TRUE(web.shared && web.deadlines && web.cancels && web.jitter);
   EXPECT_EQ(web.priorities[0].second, 1);
   EXPECT_EQ(web.surges[0].factor, 3);
   const ClientGroup& people = world->clients[1];
   EXPECT_EQ(people.users, 10u);
   EXPECT_EQ(people.think->mean, Nanos::seconds(1));
   EXPECT_EQ(people.hedge_after, Nanos::millis(5));
+}
+
+TEST(WorldFile, servers_may_have_a_limiter_with_settings_of_its_own) {
+  auto world = parsed("[[servers]]\nworkers = 3\noverload = \"cinnamon\"\n"
+                      "target_delay = \"5ms\"\noverload_set = {ki = \"0.5\"}\n"
+                      "[[clients]]\nworkload = \"fixed-1\"\nrate = 5\n");
+  ASSERT_TRUE(world.ok()) << world.error();
+  const auto limits = std::get<overload::CinnamonSettings>(*world->servers[0].setup.limiter);
+  EXPECT_EQ(limits.workers, 3u);
+  EXPECT_EQ(limits.longest_wait, Nanos::millis(10));
+  EXPECT_EQ(limits.ki, 0.5);
 }
 
 TEST(WorldFile, what_is_wrong_is_named_with_its_line) {
@@ -106,6 +120,9 @@ TEST(WorldFile, what_is_wrong_is_named_with_its_line) {
   EXPECT_NE(error_of("surge = 3\n").find("w.toml:5: surge is a list"), std::string::npos);
   EXPECT_NE(error_of("deadlines = true\n").find("deadlines: needs a timeout"), std::string::npos);
   EXPECT_NE(error_of("deadlines = \n").find("w.toml:5: "), std::string::npos);
+  EXPECT_NE(error_of("[[servers]]\noverload = \"aqm\"\noverload_set = {window = \"1s\"}\n")
+                .find("overload_set: needs --overload gradient"),
+            std::string::npos);
   EXPECT_NE(parsed("").error().find("needs one group"), std::string::npos);
   EXPECT_NE(parsed("servers = 3").error().find("w.toml:1: servers is a list"), std::string::npos);
 }

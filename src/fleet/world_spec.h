@@ -88,6 +88,7 @@ struct ClientGroup {
   double hedge_budget = 0.05;        // copies per request
 
   bool deadlines = false;  // servers know until when the client waits
+  bool cancels = false;    // servers hear when it waits no longer
   std::vector<std::pair<std::string, uint8_t>> priorities;  // by type: Job::priority
 };
 

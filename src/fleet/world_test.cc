@@ -80,6 +80,35 @@ TEST(World, hedges_cut_the_tail_that_single_servers_make_for_few_more_requests) 
             0.051 * static_cast<double>(hedged.clients[0].requests));
 }
 
+// The copy that came second is taken back.
+TEST(World, hedges_that_are_cancelled_leave_no_work_behind) {
+  WorldSpec spec = world(servers(10, 1), open_clients("all:exp(1ms):1", 6000), 4);
+  ClientGroup& group = spec.clients[0];
+  group.hedge_after = Nanos::millis(2);
+  group.hedge_budget = 1;
+  group.rtt = Nanos::micros(100);
+  const auto kept = outcome_of(spec);
+  group.cancels = true;
+  const auto cancelled = outcome_of(spec);
+  EXPECT_EQ(kept.clients[0].cancelled, 0u);
+  EXPECT_LE(cancelled.clients[0].cancelled, cancelled.clients[0].hedges);
+  EXPECT_GT(cancelled.clients[0].cancelled, cancelled.clients[0].hedges / 2);
+  EXPECT_LT(cancelled.clients[0].wasted, kept.clients[0].wasted);
+  EXPECT_LT(cancelled.clients[0].latency.percentile(99), kept.clients[0].latency.percentile(99));
+  for (const GroupOutcome& one : cancelled.clients) EXPECT_EQ(one.calls, one.served + one.failed);
+}
+
+TEST(World, servers_stall_as_their_machine_does) {
+  WorldSpec spec = world(servers(4), open_clients("all:100us:1", 20'000), 2);
+  const auto plain = outcome_of(spec);
+  spec.servers[0].setup.costs.stalls.every = Nanos::millis(100);
+  spec.servers[0].setup.costs.stalls.length = Nanos::millis(5);
+  const auto stalled = outcome_of(spec);
+  EXPECT_EQ(stalled.clients[0].served, plain.clients[0].served);
+  EXPECT_LT(plain.clients[0].latency.percentile(99), Nanos::millis(1));
+  EXPECT_GT(stalled.clients[0].latency.percentile(99), Nanos::millis(3));
+}
+
 // A quarter of the servers has a fifth of the speed.
 TEST(World, balancers_that_look_spare_slow_servers) {
   WorldSpec spec = world(servers(15, 4), open_clients("all:exp(1ms):1", 38'400), 4);

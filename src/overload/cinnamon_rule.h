@@ -7,13 +7,16 @@
 // that is admitted. It begins when the queue was not empty for `overload_after`. What waits in the
 // queue for too long is refused there, so that a full queue lets more in than out. Per window
 //
-//   error = (admitted - started * (1 + free / busy)) / started
+//   error = admitted / started - 1 - free / busy, within -1 .. 1
 //   share = kp * error + ki * (sum of error * seconds), within 0 .. most
 //
-// with the server's workers as Cinnamon's inflight slots: what a free one would have started counts
-// as flow out, and so lowers the share. The article adds the free slots to the flow; the weight
-// that it gives them is not stated, nor are its gains, so both are ours. Its tuner of the inflight limit
-// is not in it: a worker serves one request, however many are in the server. Pure; one owner.
+// with the server's workers as Cinnamon's inflight slots, free or busy on average: what free ones
+// would have started counts as flow out, and so lowers the share. The article adds the free slots
+// to the flow; their weight here, the bounds and the gains are ours. At the load u that is let in,
+// the error is u - 1 above 1 and 1 - 1/u below, so near 1 it answers a change of the share by the
+// offered load: the loop is stable while ki * update_every * load is below 2, and does not
+// overshoot below 1, which the defaults keep up to a load of 4. The tuner of the inflight limit is
+// not in it: a worker serves one request, however many are in the server. Pure; one owner.
 #pragma once
 
 #include <algorithm>
@@ -31,13 +34,15 @@ struct CinnamonSettings {
   Nanos update_every = Nanos::millis(500);
   Nanos overload_after = Nanos::seconds(10);
   double kp = 0.1;
-  double ki = 1.4;
+  double ki = 0.5;
   double most = 0.95;
 };
 
 class CinnamonRule {
  public:
   static constexpr const char* kName = "cinnamon";
+  static constexpr const char* kSummary = "a share of the requests is refused, by the flow";
+  static constexpr const char* kSource = "Uber, Cinnamon";
   using Config = CinnamonSettings;
   using Settings = CinnamonSettings;
   static constexpr bool kGoesByLatency = false;
@@ -74,9 +79,9 @@ class CinnamonRule {
   double error(const LoadWindow& window) const {
     const auto in = static_cast<double>(window.admitted);
     const auto out = static_cast<double>(std::max<int64_t>(window.started, 1));
-    const int64_t busy = std::clamp<int64_t>(window.underway, 1, settings_.workers);
-    const auto free = static_cast<double>(settings_.workers - busy);
-    return in / out - 1 - free / static_cast<double>(busy);
+    const double workers = settings_.workers;
+    const double busy = std::clamp(window.underway, std::min(1.0, workers), workers);
+    return std::clamp(in / out - 1 - (workers - busy) / busy, -1.0, 1.0);
   }
 
   // The integral is held where the share has its bounds, so that it leaves them at once.

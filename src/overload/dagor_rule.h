@@ -30,6 +30,8 @@ struct DagorSettings {
 class DagorRule {
  public:
   static constexpr const char* kName = "dagor";
+  static constexpr const char* kSummary = "a level of priority, by the waits";
+  static constexpr const char* kSource = "DAGOR, SoCC 2018";
   using Config = DagorSettings;
   using Settings = DagorSettings;
   static constexpr bool kGoesByLatency = false;

@@ -40,6 +40,8 @@ struct GradientSettings {
 class GradientRule {
  public:
   static constexpr const char* kName = "gradient";
+  static constexpr const char* kSummary = "a limit of requests inside, by their latency";
+  static constexpr const char* kSource = "Envoy, adaptive concurrency";
   using Config = GradientSettings;
   using Settings = GradientSettings;
   static constexpr bool kGoesByLatency = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Limiter: what a server of many workers takes in by a rule that limits it as a whole
-// (GradientRule, CinnamonRule, DagorRule). It counts what the rule wants to know, asks it at the end of each
-// window, and applies the limits that it decided. sched::Core calls it, in every host:
+// (GradientRule, CinnamonRule, DagorRule). It counts what the rule wants to know, asks it at the
+// end of each window, and applies the limits that it decided. sched::Core calls it, in every host:
 //
 //   admits    a request has come; false = it is refused
 //   starts    an admitted one gets a worker; false = it has waited too long, `leaves` follows
@@ -15,7 +15,8 @@
 //
 // Ordering: all cells are sequentially consistent. One thread at a time decides: who sets
 // `deciding_` by an exchange reads what the one before it wrote; others go on meanwhile by the
-// limits before. A window's sums may miss what happens while they are made; the next has it.
+// limits before. A window's sums may miss what happens while they are made; the next has it. A
+// decision reads what each worker has counted, of its histogram only the range that is in use.
 //
 // A Platform has Cell<T>, an atomic T with load, store, exchange and fetch_add.
 #pragma once
@@ -28,6 +29,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/time.h"
 #include "metrics/buckets.h"
@@ -70,23 +72,26 @@ class Limiter {
       : rule_(make_rule(settings, seed)),
         by_latency_(visit_rule([](const auto& rule) { return rule.kGoesByLatency; })),
         longest_wait_(visit_rule([](const auto& rule) { return rule.longest_wait(); })),
-        sums_(by_latency_),
-        window_(by_latency_) {
+        all_(size()),
+        sums_(size()),
+        window_(size()) {
     for (uint32_t w = 0; w < workers; ++w) {
-      ledgers_.push_back(std::make_unique<Ledger>(by_latency_));
+      ledgers_.push_back(std::make_unique<Ledger>(size()));
     }
     apply(visit_rule([](const auto& rule) { return rule.limits(); }));
   }
 
   // `user` 0 = it is not known: then each request is one of its own.
   bool admits(uint32_t worker, uint8_t priority, uint64_t user, Instant now) {
+    RUBATO_DCHECK(worker < ledgers_.size());
     Ledger& ledger = *ledgers_[worker];
     const int64_t number = ledger.arrived.fetch_add(1);
+    ledger.seen_underway.fetch_add(std::max<int64_t>(inside_.load() - waiting_.load(), 0));
     uint32_t level = 0;
     if (!by_latency_) {
       const uint64_t itself = ~static_cast<uint64_t>(number) ^ (uint64_t{worker} << 48);
       level = level_of(priority, user != 0 ? user : itself, now);
-      ledger.by_level[level].fetch_add(1);
+      ledger.count(level);
     }
     end_window_if_due(!by_latency_, now);
     if (level >= levels_.load()) return false;
@@ -113,7 +118,7 @@ class Limiter {
     const bool counts = by_latency_ && arrived.ns() >= counts_from_ns_.load();
     if (counts) {
       const auto ns = static_cast<uint64_t>(std::max<int64_t>((now - arrived).count(), 0));
-      ledgers_[worker]->latencies[buckets::index_of(std::min(ns, buckets::kTop - 1))].fetch_add(1);
+      ledgers_[worker]->count(buckets::index_of(std::min(ns, buckets::kTop - 1)));
     }
     end_window_if_due(counts, now);
   }
@@ -145,22 +150,31 @@ class Limiter {
   using Rule = std::variant<GradientRule, CinnamonRule, DagorRule>;
   static constexpr Nanos kLongestRetry = Nanos::seconds(1);
 
+  size_t size() const { return by_latency_ ? buckets::kCount : kLevels; }
+
   // What one worker has counted since the start.
   struct alignas(limits::kCacheLineBytes) Ledger {
-    explicit Ledger(bool by_latency)
-        : by_level(by_latency ? 0 : kLevels), latencies(by_latency ? buckets::kCount : 0) {}
+    explicit Ledger(size_t size) : first(static_cast<int64_t>(size)), histogram(size) {}
+
+    void count(size_t index) {
+      const auto at = static_cast<int64_t>(index);
+      if (at < first.load()) first.store(at);
+      if (at > last.load()) last.store(at);
+      histogram[index].fetch_add(1);
+    }
+
     Cell<int64_t> arrived{0};
+    Cell<int64_t> seen_underway{0};  // by each arrival, in all
     Cell<int64_t> admitted{0};
     Cell<int64_t> started{0};
     Cell<int64_t> waited_ns{0};
-    std::vector<Cell<int64_t>> by_level;   // of a rule that goes by priorities
-    std::vector<Cell<int64_t>> latencies;  // of one that goes by latencies
+    Cell<int64_t> first, last{-1};          // used of the histogram
+    std::vector<Cell<int64_t>> histogram;  // of latencies, or of levels, whatever the rule goes by
   };
   struct Sums {
-    explicit Sums(bool by_latency)
-        : by_level(by_latency ? 0 : kLevels), latencies(by_latency ? buckets::kCount : 0) {}
-    int64_t arrived = 0, admitted = 0, started = 0, waited_ns = 0;
-    std::vector<int64_t> by_level, latencies;
+    explicit Sums(size_t size) : histogram(size) {}
+    int64_t arrived = 0, seen_underway = 0, admitted = 0, started = 0, waited_ns = 0;
+    std::vector<int64_t> histogram;
   };
 
   static Rule make_rule(const LimiterSettings& settings, uint64_t seed) {
@@ -210,10 +224,11 @@ class Limiter {
 
   LoadWindow end_window(Instant now) {
     if (waiting_.load() == 0) none_waits_ns_.store(now.ns());
-    Sums all(by_latency_);
-    for (const auto& ledger : ledgers_) add(*ledger, all);
-    subtract(all, sums_, window_);
-    sums_ = std::move(all);
+    all_.arrived = all_.seen_underway = all_.admitted = all_.started = all_.waited_ns = 0;
+    std::fill(all_.histogram.begin(), all_.histogram.end(), 0);
+    for (const auto& ledger : ledgers_) add(*ledger, all_);
+    subtract(all_, sums_, window_);
+    std::swap(sums_, all_);
     LoadWindow window;
     window.length = now - began_.value_or(now);
     window.arrived = window_.arrived;
@@ -221,34 +236,35 @@ class Limiter {
     window.started = window_.started;
     window.waited = Nanos(window_.waited_ns);
     window.waiting = waiting_.load();
-    window.underway = std::max<int64_t>(inside_.load() - window.waiting, 0);
+    if (window.arrived > 0) {
+      window.underway =
+          static_cast<double>(window_.seen_underway) / static_cast<double>(window.arrived);
+    }
     window.queued_for = now - Instant(none_waits_ns_.load());
-    window.by_level = window_.by_level;
-    window.latencies = window_.latencies;
+    (by_latency_ ? window.latencies : window.by_level) = window_.histogram;
     return window;
   }
 
   static void add(const Ledger& ledger, Sums& sums) {
     sums.arrived += ledger.arrived.load();
+    sums.seen_underway += ledger.seen_underway.load();
     sums.admitted += ledger.admitted.load();
     sums.started += ledger.started.load();
     sums.waited_ns += ledger.waited_ns.load();
-    for (size_t i = 0; i < sums.by_level.size(); ++i) sums.by_level[i] += ledger.by_level[i].load();
-    for (size_t i = 0; i < sums.latencies.size(); ++i) {
-      sums.latencies[i] += ledger.latencies[i].load();
+    const auto end = static_cast<size_t>(ledger.last.load() + 1);
+    for (auto i = static_cast<size_t>(ledger.first.load()); i < end; ++i) {
+      sums.histogram[i] += ledger.histogram[i].load();
     }
   }
 
   static void subtract(const Sums& now, const Sums& before, Sums& difference) {
     difference.arrived = now.arrived - before.arrived;
+    difference.seen_underway = now.seen_underway - before.seen_underway;
     difference.admitted = now.admitted - before.admitted;
     difference.started = now.started - before.started;
     difference.waited_ns = now.waited_ns - before.waited_ns;
-    for (size_t i = 0; i < now.by_level.size(); ++i) {
-      difference.by_level[i] = now.by_level[i] - before.by_level[i];
-    }
-    for (size_t i = 0; i < now.latencies.size(); ++i) {
-      difference.latencies[i] = now.latencies[i] - before.latencies[i];
+    for (size_t i = 0; i < now.histogram.size(); ++i) {
+      difference.histogram[i] = now.histogram[i] - before.histogram[i];
     }
   }
 
@@ -263,6 +279,7 @@ class Limiter {
   const bool by_latency_;  // else by priorities
   const Nanos longest_wait_;
   std::vector<std::unique_ptr<Ledger>> ledgers_;
+  Sums all_;     // room for those up to now
   Sums sums_;    // up to the last decision
   Sums window_;  // of the last window
   std::optional<Instant> began_;

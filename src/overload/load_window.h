@@ -42,9 +42,9 @@ struct LoadWindow {
   int64_t admitted = 0;  // of these
   int64_t started = 0;   // given to a worker for the first time
   Nanos waited;          // of those started, until then, in all
+  double underway = 0;   // started and not finished, on average when a request arrived
   // At its end:
   int64_t waiting = 0;   // admitted, not started
-  int64_t underway = 0;  // started, not finished
   Nanos queued_for;      // the time since none waited
   std::span<const int64_t> by_level{};   // arrived, of each level
   std::span<const int64_t> latencies{};  // of finished ones, by metrics/buckets.h

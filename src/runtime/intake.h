@@ -69,7 +69,7 @@ class Intake {
     const uint32_t n = context_.held() ? 0 : from.poll(burst);
     RUBATO_DCHECK(n <= burst.size());
     if (n > 0) context_.stats.taken_in += n;
-    if (context_.shared.options.refuses_late()) context_.step();
+    if (context_.shared.options.goes_by_waits()) context_.step();
     queued_ = 0;
     called_help_ = false;
     for (uint32_t i = 0; i < n; ++i) core_.admit(*burst[i]);

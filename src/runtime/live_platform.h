@@ -77,6 +77,8 @@ class LivePlatform {
   bool waits_in_group(uint32_t group) const {
     return context_.shared.groups.depth(me(), group) > 0;
   }
+  using Limiter = LiveLimiter;
+  Limiter* limiter() const { return context_.shared.limiter.get(); }
   static bool admits(Request& request) { return request.session->admits(request); }
   bool others_wait() { return intake_.others_wait(); }
   void take_in() { intake_.take_in(); }

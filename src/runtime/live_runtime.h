@@ -88,6 +88,8 @@ class LiveRuntime final : public PolicyRuntime {
     sum.cores_granted += cores.granted;
     sum.core_parks += cores.parked;
     sum.core_grants += cores.grants;
+    sum.limiter.reset();
+    if (shared_.limiter) sum.limiter = shared_.limiter->report();
     sum.core_self_unparks += cores.self_unparks;
     sum.moved += shared_.managers.sent();
     sum.fibers += shared_.fibers.made();

@@ -8,11 +8,12 @@ namespace {
 
 constexpr JobClass kClasses[] = {JobClass::kShort, JobClass::kLong};
 constexpr Refusal kReasons[] = {Refusal::kFull, Refusal::kDelay, Refusal::kShare,
-                                Refusal::kAbandoned, Refusal::kExpired};
+                                Refusal::kAbandoned, Refusal::kExpired, Refusal::kLimit};
 
-const char* control_of(const RuntimeOptions& options) {
-  if (options.credits != nullptr) return options.refuses_late() ? "aqm+credits" : "credits";
-  return options.refuses_late() ? "aqm" : "none";
+std::string control_of(const RuntimeOptions& options) {
+  const std::string own = rubato::name_of(options.overload);
+  if (options.credits == nullptr) return own;
+  return options.goes_by_waits() ? own + "+credits" : "credits";
 }
 
 const char* name_of(JobClass job_class) { return job_class == JobClass::kLong ? "long" : "short"; }
@@ -28,7 +29,7 @@ std::string micros(Nanos time) {
 }
 
 bool controlled(const RuntimeOptions& options) {
-  return options.refuses_late() || options.credits != nullptr;
+  return options.goes_by_waits() || options.credits != nullptr;
 }
 
 void write_targets(OpenMetrics& out, const overload::RefusalSettings& settings) {
@@ -45,6 +46,16 @@ bool overloaded(const RuntimeStats& stats, const RuntimeOptions& options) {
          options.credits->report().delay > options.refusal_rule.target_delay;
 }
 
+void write_limits(OpenMetrics& out, const overload::LimiterReport& limiter) {
+  if (limiter.limits.underway != overload::kUnlimited) {
+    out.family("rubato_limit_requests", "gauge", "Requests that the limiter lets in at once.");
+    out.gauge(static_cast<double>(limiter.limits.underway));
+  }
+  out.family("rubato_admitted_levels", "gauge",
+             "Share of the levels of priority that the limiter lets in.");
+  out.gauge(static_cast<double>(limiter.limits.levels) / overload::kLevels);
+}
+
 void write_weight(std::vector<std::pair<std::string, std::string>>& lines, int percent) {
   if (percent == Runtime::kNoWeight) return;
   lines.emplace_back("advertised_state", percent == 0 ? "drain" : "up");
@@ -52,17 +63,6 @@ void write_weight(std::vector<std::pair<std::string, std::string>>& lines, int p
 }
 
 }  // namespace
-
-const char* name_of(Refusal why) {
-  switch (why) {
-    case Refusal::kFull: return "full";
-    case Refusal::kDelay: return "delay";
-    case Refusal::kShare: return "share";
-    case Refusal::kAbandoned: return "abandoned";
-    case Refusal::kExpired: return "expired";
-  }
-  return "?";
-}
 
 void expose_overload(OpenMetrics& out, const Runtime& runtime) {
   const RuntimeStats stats = runtime.stats();
@@ -78,7 +78,8 @@ void expose_overload(OpenMetrics& out, const Runtime& runtime) {
   out.gauge(stats.overloaded);
   out.family("rubato_refusals", "counter",
              "Requests refused: full queues, too long a wait, more than a connection's share or a "
-             "session's credit, a client that is gone, a deadline that has passed.");
+             "session's credit, a client that is gone, a deadline that has passed, beyond what a "
+             "limiter lets in.");
   for (const Refusal why : kReasons) {
     for (const JobClass job_class : kClasses) {
       out.counter(refused(stats, why, job_class),
@@ -86,6 +87,7 @@ void expose_overload(OpenMetrics& out, const Runtime& runtime) {
                       OpenMetrics::label("class", name_of(job_class)));
     }
   }
+  if (stats.limiter) write_limits(out, *stats.limiter);
   if (runtime.advertised() == Runtime::kNoWeight) return;
   out.family("rubato_advertised_weight", "gauge",
              "Part of its usual share that the agent port asks load balancers for, 0 = drain.");
@@ -117,6 +119,12 @@ std::vector<std::pair<std::string, std::string>> overload_lines(const Runtime& r
       lines.emplace_back(std::string("refused_") + name_of(why) + "_" + name_of(job_class),
                          std::to_string(refused(stats, why, job_class)));
     }
+  }
+  if (stats.limiter) {
+    const overload::Limits& limits = stats.limiter->limits;
+    const bool counts = limits.underway != overload::kUnlimited;
+    lines.emplace_back("limit_requests", counts ? std::to_string(limits.underway) : "none");
+    lines.emplace_back("admitted_levels", std::to_string(limits.levels));
   }
   write_weight(lines, runtime.advertised());
   return lines;

@@ -14,8 +14,6 @@
 
 namespace rubato {
 
-const char* name_of(Refusal why);
-
 void expose_overload(OpenMetrics& out, const Runtime& runtime);
 
 // Names in snake case with their unit at the end.

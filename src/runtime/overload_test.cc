@@ -5,6 +5,9 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "mechanism/clock/clock.h"
 #include "runtime/exposition.h"
@@ -249,6 +252,101 @@ TEST(RefusalRule, long_requests_that_share_a_worker_are_refused_by_their_number)
   EXPECT_LE(underway, 6u);  // five of them are a wait of more than twice the target
   done = true;
   EXPECT_TRUE(server.stop());
+}
+
+// ---- Limiters --------------------------------------------------------------------------------
+
+// One request runs until it is told to end, and two wait: as many as are let in.
+class LimitedServer {
+ public:
+  LimitedServer() : server_("fcfs") {
+    server_.options.overload = Overload::kGradient;
+    server_.app.on('L') = [this](Request&) {
+      runs_ = true;
+      while (!go_on_) std::this_thread::yield();
+    };
+    server_.start();
+    flows_.push_back(server_.occupy("L\n", runs_));
+    for (int i = 0; i < 2; ++i) {
+      flows_.push_back(server_.connect());
+      server_.submit(flows_.back(), "W\n");
+    }
+  }
+  LetterServer* operator->() { return &server_; }
+
+  // What waits is taken in when the worker polls next, which is after L at the latest.
+  void let_go() { go_on_ = true; }
+  const std::vector<uint64_t>& flows() const { return flows_; }
+  uint64_t refused_for(Refusal why) {
+    return server_.runtime->stats().refusals[static_cast<size_t>(why)][0];
+  }
+
+ private:
+  std::atomic<bool> runs_{false};
+  std::atomic<bool> go_on_{false};
+  std::vector<uint64_t> flows_;
+  LetterServer server_;
+};
+
+// All come before the worker looks, which is when the first one is done: two of them are let in.
+TEST(Limiter, a_flood_is_refused_at_the_door_and_counted_and_what_was_let_in_is_served) {
+  LimitedServer server;
+  std::vector<uint64_t> flood;
+  for (int i = 0; i < 50; ++i) {
+    flood.push_back(server->connect());
+    server->submit(flood.back(), "F\n");
+  }
+  const uint64_t health = server->connect();
+  server->submit(health, "C\n");
+  server.let_go();
+  EXPECT_EQ(server->receive(health, 2), "C\n");  // the control plane is not limited
+  EXPECT_EQ(server->receive(server.flows()[0], 2), "L\n");
+  uint64_t refused = 0;
+  for (const uint64_t flow : flood) {
+    std::string answer = server->receive(flow, 2);
+    if (answer == "F\n") continue;
+    EXPECT_EQ(answer.substr(0, 2), "re");
+    ++refused;
+  }
+  EXPECT_GT(refused, 0u);
+  EXPECT_EQ(server.refused_for(Refusal::kLimit), server->app.refused());
+  EXPECT_EQ(server.refused_for(Refusal::kDelay), 0u);
+  // Later requests, one after the other, are all served.
+  const uint64_t late = server->connect();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(server->call(late, "S\n"), "S\n");
+  EXPECT_TRUE(server->stop());
+}
+
+TEST(Limiter, its_limits_are_seen) {
+  LimitedServer server;
+  OpenMetrics metrics;
+  expose_overload(metrics, *server->runtime);
+  const std::string text = std::move(metrics).finish();
+  EXPECT_NE(text.find("rubato_limit_requests 3"), std::string::npos) << text;
+  bool seen = false;
+  for (const auto& [name, value] : overload_lines(*server->runtime)) {
+    seen |= name == "limit_requests" && value == "3";
+    if (name == "overload_control") {
+      EXPECT_EQ(value, "gradient");
+    }
+  }
+  EXPECT_TRUE(seen);
+  server.let_go();
+  EXPECT_TRUE(server->stop());
+}
+
+TEST(Limiter, settings_that_nobody_reads_are_refused_by_name) {
+  LetterServer server("fcfs");
+  server.options.overload_settings = {{"window", "1s"}};
+  LoopbackOptions wire;
+  LoopbackDatapath datapath(wire, server.app);
+  const auto made = Runtime::create(server.options, datapath, server.app);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error(), "overload_set: needs --overload gradient, cinnamon or dagor");
+  server.options.overload = Overload::kCinnamon;
+  const auto other = Runtime::create(server.options, datapath, server.app);
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().find("overload_set: "), 0u) << other.error();
 }
 
 // A test's RefusingServer in which L's like may wait for much longer than what is short.

@@ -102,6 +102,7 @@ bool differ(SchedulerOptions from, const SchedulerOptions& to) {
   from.refusal_rule = to.refusal_rule;
   if (from.policy_settings != to.policy_settings) return true;
   if (from.cores_settings != to.cores_settings) return true;
+  if (from.overload_settings != to.overload_settings) return true;
   const auto was = describe<SchedulerOptions>(from);
   const auto is = describe<SchedulerOptions>(to);
   return !std::equal(was.begin(), was.end(), is.begin(), [](const auto& one, const auto& other) {
@@ -323,7 +324,7 @@ Nanos ReconfigurableRuntime::queue_delay(JobClass job_class) const {
 
 Nanos ReconfigurableRuntime::refuses_for(JobClass job_class) const {
   return current_.use([&](PolicyRuntime& runtime) {
-    if (!all_refuse(runtime)) return Nanos();
+    if (!runtime.options().refuses_late() || !all_refuse(runtime)) return Nanos();
     const Nanos least = settings().refusal_rule().refuse_delay(job_class == JobClass::kLong);
     return std::max(longest_delay(runtime, job_class), least);
   });

@@ -20,6 +20,7 @@
 #include "runtime/live_policy.h"
 #include "runtime/policy_runtime.h"
 #include "runtime/runtime.h"
+#include "sched/limiter_options.h"
 
 namespace rubato {
 namespace {
@@ -141,6 +142,8 @@ Result<std::unique_ptr<PolicyRuntime>> PolicyRuntime::make(const RuntimeOptions&
                                                            Application& application) {
   Status fits = check_bounds(given, datapath);
   if (!fits.ok()) return Error{fits.error()};
+  const auto limits = limiter_settings(given);
+  if (!limits.ok()) return Error{limits.error()};
   const auto resolved = resolve_options(given);
   if (!resolved.ok()) return Error{resolved.error()};
   const RuntimeOptions& options = resolved.value();

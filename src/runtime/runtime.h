@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "datapath/datapath.h"
 #include "metrics/histogram.h"
+#include "overload/limiter.h"
 #include "policy/explanation.h"
 #include "runtime/app.h"
 #include "runtime/arrival_slots.h"
@@ -34,6 +35,7 @@ struct RuntimeStats {
   std::array<std::array<uint64_t, 2>, kRefusals> refusals{};  // by Refusal and JobClass
   uint64_t cancelled = 0;   // started, and told to end early; finished by then or not
   uint32_t overloaded = 0;  // workers that now refuse requests which waited too long
+  std::optional<overload::LimiterReport> limiter{};  // where there is one
   uint64_t preemptions = 0;
   uint64_t preemptions_avoided = 0;
   uint64_t preemptions_denied = 0;

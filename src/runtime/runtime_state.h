@@ -20,6 +20,7 @@
 #include "runtime/group_queues.h"
 #include "runtime/hold.h"
 #include "runtime/host_state.h"
+#include "runtime/live_limiter.h"
 #include "runtime/live_settings.h"
 #include "runtime/managers.h"
 #include "runtime/options.h"
@@ -30,6 +31,7 @@
 #include "runtime/stuck_workers.h"
 #include "runtime/wait_port.h"
 #include "runtime/wakeups.h"
+#include "sched/limiter_options.h"
 
 namespace rubato {
 
@@ -58,7 +60,11 @@ struct RuntimeState {
         central(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
         managers(policy, queues, plan, opts.workers, worker_stats, shared_state, wakeups),
         waits(opts.workers, shutdown, opts.half_closed_limit,
-              [this](WorkerId worker) { wakeups.wake(worker); }) {}
+              [this](WorkerId worker) { wakeups.wake(worker); }) {
+    // Requires options that Runtime::create has accepted.
+    const auto limits = limiter_settings(opts).value();
+    if (limits) limiter = std::make_unique<LiveLimiter>(*limits, opts.workers, kLimiterSeed);
+  }
 
   const P policy;
   const RuntimeOptions options;
@@ -83,9 +89,12 @@ struct RuntimeState {
   CoreLooks<P> core_looks;
   CentralContext<P> central;
   Managers<P> managers;
+  std::unique_ptr<LiveLimiter> limiter;  // null = none
   Waits waits;  // goes first: other threads may still be waking a worker
 
  private:
+  static constexpr uint64_t kLimiterSeed = 1;
+
   // Requires options that Runtime::create has accepted.
   static std::unique_ptr<overload::CoreRule> rule_of(const RuntimeOptions& options) {
     if (!options.allocates_cores()) return nullptr;

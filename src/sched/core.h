@@ -32,6 +32,7 @@
 
 #include "base/check.h"
 #include "overload/class_delay.h"
+#include "overload/limiter.h"
 #include "overload/refusal_rule.h"
 #include "policy/contract.h"
 #include "sched/classify.h"
@@ -61,8 +62,10 @@ class Core {
         firm_deadlines_(options.firm_deadlines),
         groups_(options.weights) {
     static_assert(kIsPlatform<Platform>);
-    if (!options.refusal_rule && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
+    const bool controlled = options.refusal_rule || platform_.limiter() != nullptr;
+    if (!controlled && classify_ != Classify::kLearned && !kGoesBySize<P>) return;
     experience_ = std::make_unique<Experience>();
+    experience_->limiter = platform_.limiter();
     if (options.refusal_rule) experience_->refusal_rule.emplace(*options.refusal_rule);
   }
 
@@ -116,11 +119,27 @@ class Core {
     return experience_ == nullptr || request.is_control() || judge(request, why);
   }
 
-  // The host that gives the credits judges the wait of a request that came with one.
-  bool admits(Request& request) { return !request.credited || platform_.admits(request); }
+  // At its turn. The host that gives the credits judges the wait of a request that came with one,
+  // a limiter that of one that it let in.
+  bool admits(Request& request) {
+    if (request.credited && !platform_.admits(request)) return false;
+    if (!request.limited) [[likely]] return true;
+    const Instant now = platform_.now();
+    return limiter().starts(platform_.me().value, now - request.arrived, now);
+  }
+
+  // A limiter judges a request once, when it arrives.
+  bool is_let_in(Request& request) {
+    if (request.limited) return true;
+    request.limited =
+        limiter().admits(platform_.me().value, request.priority, request.flow, platform_.now());
+    platform_.note_overloaded(limiter().limits());
+    return request.limited;
+  }
 
   // kShare: its connection has just had its turn, and others wait.
   bool judge(Request& request, Refusal why) {
+    if (experience_->limiter != nullptr) return is_let_in(request);
     if (!experience_->refusal_rule) return true;
     const Instant now = platform_.now();
     const Nanos wait = std::max(now - request.arrived, wait_among_long(request));
@@ -156,9 +175,10 @@ class Core {
     return wait;
   }
 
-  // Refuses it, and what of its connection is late too: together their replies cost one send. The
-  // first that is not late is queued.
+  // Refuses it, and what of its connection is late, or beyond a limit, too: together their replies
+  // cost one send. The first that is not is queued.
   void refuse_late(Request& late, Refusal why) {
+    if (experience_->limiter != nullptr) why = Refusal::kLimit;
     const Instant begun = platform_.look_at_clock();
     waited(late.job_class, begun - late.arrived);
     Request* next = refuse(late, why);
@@ -167,7 +187,7 @@ class Core {
       if (refused == kRefusalRun || serves(*next, why)) break;
       next = refuse(*next, why);
     }
-    refusal_rule().spent(platform_.look_at_clock() - begun);
+    if (experience_->refusal_rule) refusal_rule().spent(platform_.look_at_clock() - begun);
     if (next != nullptr) enqueue(*next);
   }
 
@@ -189,6 +209,10 @@ class Core {
       const bool is_long = request.job_class == JobClass::kLong;
       request.retry_after = refusal_rule().retry_after(platform_.now(), is_long);
     }
+    if (experience_ != nullptr && experience_->limiter != nullptr) {
+      if (std::exchange(request.limited, false)) limiter().leaves(platform_.now());
+      request.retry_after = limiter().retry_after();
+    }
     platform_.note_refused(request);
     return answer_at_once(platform_.refuse(request));
   }
@@ -207,6 +231,10 @@ class Core {
     platform_.note_none_waits();
     if (experience_ == nullptr) return;
     experience_->waited_long = Nanos();
+    if (experience_->limiter != nullptr) {
+      limiter().look(platform_.now());
+      platform_.note_overloaded(limiter().limits());
+    }
     if (!experience_->refusal_rule) return;
     refusal_rule().ran_out(platform_.now());
     platform_.note_overloaded(refusal_rule().overloaded());
@@ -533,6 +561,9 @@ class Core {
     if constexpr (kHasGroups) groups_.charge(request.group, service - request.attained - lost);
     request.attained = service;
     platform_.note_finished(request);
+    if (request.limited) [[unlikely]] {
+      limiter().finished(platform_.me().value, request.arrived, platform_.now());
+    }
     Finished done = request;
     const size_t payload_bytes = bytes_of(request);
     const Replied<Request> replied = platform_.reply(request);
@@ -603,6 +634,7 @@ class Core {
 
   // What was learned from the requests before.
   struct Experience {
+    typename Platform::Limiter* limiter = nullptr;  // the server's; null = it has none
     std::optional<overload::RefusalRule> refusal_rule;  // none = what fits the queues is served
     ServiceTimeEstimator estimator;
     Nanos waited_long;  // how long the last long request waited for its turn
@@ -629,6 +661,10 @@ class Core {
   overload::RefusalRule& refusal_rule() const {
     RUBATO_DCHECK(experience_ != nullptr && experience_->refusal_rule);
     return *experience_->refusal_rule;
+  }
+  auto& limiter() const {
+    RUBATO_DCHECK(experience_ != nullptr && experience_->limiter != nullptr);
+    return *experience_->limiter;
   }
   ServiceTimeEstimator& estimator() const {
     RUBATO_DCHECK(experience_ != nullptr);

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <optional>
 #include <vector>
 
+#include "overload/limiter.h"
 #include "policy/ps.h"
 #include "policy/testing/script_host.h"
 
@@ -20,6 +23,7 @@ struct ScriptedRequest : RequestState {
 
 // What the test sets, and what became of the requests.
 struct Script {
+  overload::Limiter<overload::OneThread>* limiter = nullptr;
   ScriptHost<Ps> host{1};
   std::vector<Refusal> refused;
   int cancelled = 0;
@@ -41,6 +45,8 @@ struct ScriptedPlatform {
   static size_t payload_bytes(const Request&) { return 0; }
   static bool is_abandoned(const Request& request) { return request.is_abandoned; }
   static bool admits(const Request& request) { return !request.is_late; }
+  using Limiter = overload::Limiter<overload::OneThread>;
+  Limiter* limiter() const { return script.limiter; }
   bool enqueue(QueueRef q, Request& request) { return host().put(q, &request); }
   bool put_back(QueueRef q, Request& request) { return host().put(q, &request); }
   static void take_in() {}
@@ -187,6 +193,70 @@ TEST_F(CoreTest, what_has_waited_for_something_takes_its_turn_again_and_is_not_r
   EXPECT_TRUE(core_.start(request_));
   EXPECT_EQ(request_.preemptions, 0u);
   EXPECT_TRUE(script_.refused.empty());
+}
+
+// ---- Limits: three requests inside -----------------------------------------------------------
+
+class LimitedCoreTest : public CoreTest {
+ protected:
+  LimitedCoreTest() { script_.limiter = &limiter_; }
+  // The core begins when the limiter is there.
+  Core& core() {
+    if (!limited_) limited_.emplace(policy_, CoreOptions{}, ScriptedPlatform{script_});
+    return *limited_;
+  }
+  void fill() {
+    for (ScriptedRequest& request : inside_) core().admit(request);
+    EXPECT_TRUE(script_.refused.empty());
+  }
+
+  overload::Limiter<overload::OneThread> limiter_{overload::GradientSettings{}, 1, 1};
+  std::array<ScriptedRequest, 3> inside_;
+
+ private:
+  std::optional<Core> limited_;
+};
+
+TEST_F(LimitedCoreTest, what_comes_beyond_the_limit_is_refused_for_that) {
+  fill();
+  core().admit(request_);
+  EXPECT_EQ(script_.refused, std::vector{Refusal::kLimit});
+  EXPECT_EQ(limiter_.inside(), 3);
+}
+
+TEST_F(LimitedCoreTest, what_is_done_makes_room) {
+  fill();
+  EXPECT_TRUE(core().start(*core().next()));
+  core().finish(inside_[0], kWhile, Nanos());
+  core().admit(request_);
+  EXPECT_TRUE(script_.refused.empty());
+  EXPECT_EQ(limiter_.inside(), 3);
+}
+
+TEST_F(LimitedCoreTest, what_is_refused_at_its_turn_makes_room) {
+  fill();
+  inside_[0].is_abandoned = true;
+  EXPECT_FALSE(core().start(*core().next()));
+  EXPECT_EQ(script_.refused, std::vector{Refusal::kAbandoned});
+  EXPECT_EQ(limiter_.inside(), 2);
+}
+
+TEST_F(LimitedCoreTest, the_control_plane_is_neither_limited_nor_counted) {
+  fill();
+  request_.group = kControlGroup;
+  core().admit(request_);
+  EXPECT_TRUE(script_.refused.empty());
+  EXPECT_EQ(limiter_.inside(), 3);
+}
+
+TEST_F(LimitedCoreTest, what_is_preempted_and_goes_on_counts_once) {
+  fill();
+  EXPECT_TRUE(core().start(*core().next()));
+  EXPECT_TRUE(core().expire(inside_[0], kWhile));
+  EXPECT_TRUE(core().requeue(inside_[0]).has_value());
+  for (int i = 0; i < 2; ++i) core().start(*core().next());
+  EXPECT_TRUE(core().start(*core().next()));
+  EXPECT_EQ(limiter_.inside(), 3);
 }
 
 }  // namespace

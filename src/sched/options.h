@@ -27,7 +27,7 @@ enum class PreemptionClock : uint8_t { kSelf, kTimerCore, kEmbedded };
 enum class Idle : uint8_t { kAdaptive, kSpin };
 
 // What an overloaded server does.
-enum class Overload : uint8_t { kNone, kAqm, kCredits };
+enum class Overload : uint8_t { kNone, kAqm, kCredits, kGradient, kCinnamon, kDagor };
 
 inline constexpr std::array kClassifyChoices{
     OptionChoice{"feedback", "the application alone, at any time"},
@@ -57,6 +57,12 @@ inline constexpr std::array kOverloadChoices{
     OptionChoice{"aqm", "it refuses requests that have waited longer than twice the target delay"},
     OptionChoice{"credits", "clients may have as many requests underway as they were given credits,"
                             " by Rubato RPC"},
+    OptionChoice{"gradient", "it limits the requests inside by how their latency compares with the"
+                             " least one, as Envoy does"},
+    OptionChoice{"cinnamon", "it refuses the least urgent requests, a share that a PID controller"
+                             " finds from the flow through the queue, as Uber does"},
+    OptionChoice{"dagor", "it refuses requests below a priority that falls while they wait for"
+                          " longer than the target delay, as WeChat does"},
 };
 constexpr std::span<const OptionChoice> choices_of(Overload) { return kOverloadChoices; }
 
@@ -88,10 +94,14 @@ struct SchedulerOptions {
   Overload overload = Overload::kNone;
   overload::RefusalSettings refusal_rule;
   OptionSettings credits_settings;
+  OptionSettings overload_settings;
 
   // Do workers have cores only as long as an allocator leaves them?
   bool allocates_cores() const { return cores != kAdaptiveCores; }
   bool refuses_late() const { return overload == Overload::kAqm; }
+  // Does a limiter decide what comes in (sched/limiter_options.h)?
+  bool has_limiter() const { return overload >= Overload::kGradient; }
+  bool goes_by_waits() const { return refuses_late() || has_limiter(); }
 
   template <class V>
   static void visit(SchedulerOptions& o, V&& v);
@@ -207,6 +217,8 @@ void SchedulerOptions::visit_overload(SchedulerOptions& o, V& v) {
                "share of a worker's time that may go into refusing requests (aqm)"},
     o.refusal_rule.budget);
   v(OptionInfo{"credits_set", "", 0, 0, "settings of the credits"}, o.credits_settings);
+  v(OptionInfo{"overload_set", "", 0, 0, "settings of gradient, cinnamon or dagor"},
+    o.overload_settings);
 }
 
 }  // namespace rubato

@@ -13,6 +13,8 @@
 //   payload_bytes(request)    of the request's own bytes
 //   is_abandoned(request)     does nobody want its reply any more?
 //   admits(request)           is the credited request, whose turn it is, still to be served?
+//   Limiter, limiter()        what limits the requests that the server takes in
+//                             (overload/limiter.h), for as long as the core lives; null = nothing
 // Queues:
 //   enqueue(q, request)       puts an arrival; false = full. Wakes a worker that may take it
 //   put_back(q, request)      the same for a request that has been preempted
@@ -54,6 +56,7 @@
 #include <cstddef>
 
 #include "base/time.h"
+#include "overload/limiter.h"
 #include "policy/contract.h"
 #include "sched/classify.h"
 #include "sched/request_state.h"
@@ -77,6 +80,8 @@ struct PlainPlatform {
   static size_t payload_bytes(const RequestState&) { return 0; }
   static bool is_abandoned(const RequestState&) { return false; }
   static bool admits(const RequestState&) { return true; }
+  using Limiter = overload::Limiter<overload::OneThread>;
+  static Limiter* limiter() { return nullptr; }
   static void take_in() {}
   static void help() {}
   static void arm(const RequestState&, Nanos) {}
@@ -106,6 +111,7 @@ inline constexpr bool kIsPlatform =
       { t.payload_bytes(request) } -> std::same_as<size_t>;
       { t.is_abandoned(request) } -> std::same_as<bool>;
       { t.admits(request) } -> std::same_as<bool>;
+      { t.limiter() } -> std::same_as<typename T::Limiter*>;
       { t.enqueue(q, request) } -> std::same_as<bool>;
       { t.put_back(q, request) } -> std::same_as<bool>;
       t.take_in();

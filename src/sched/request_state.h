@@ -5,6 +5,7 @@
 // request before it is left, whichever layer wrote it. The owner of the job owns all of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/time.h"
@@ -19,8 +20,15 @@ enum class Refusal : uint8_t {
   kShare,      // the same, and its connection has had its share of this turn
   kAbandoned,  // nobody wants its reply any more
   kExpired,    // its deadline has passed
+  kLimit,      // beyond what a limiter lets in, or not urgent enough for it
 };
-inline constexpr uint32_t kRefusals = 5;
+inline constexpr uint32_t kRefusals = 6;
+
+constexpr const char* name_of(Refusal why) {
+  constexpr const char* kNames[kRefusals] = {"full",      "delay",   "share",
+                                             "abandoned", "expired", "limit"};
+  return kNames[static_cast<size_t>(why)];
+}
 
 struct RequestState : Job {
   void* fiber = nullptr;             // the host's: where a request that has started is suspended
@@ -31,6 +39,7 @@ struct RequestState : Job {
   bool close_after = false;          // close the flow once the reply has left
   bool at_once = false;              // nothing to run: the reply is known where it arrives
   bool credited = false;             // its client gave a credit for it: admission judges its wait
+  bool limited = false;              // it counts among those that a limiter let in
   bool cancelled = false;            // it has started, and is to end as soon as it can
   Refusal refusal = Refusal::kFull;  // why it is refused or cancelled, if it is
   Nanos retry_after;                 // when it is worth asking again, zero = unknown

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "metrics/run_report.h"
@@ -51,6 +52,9 @@ struct SimContext {
     for (const RequestType& type : types_of(setup.workload)) {
       long_types.push_back(type.service.mean >= setup.long_over);
     }
+    if (setup.limiter) {
+      limiter.emplace(*setup.limiter, setup.workers, setup.seed ^ kLimiterStream);
+    }
     for (uint32_t w = setup.workers; kManages<P> && w-- > 0;) host.network().place(group_of(w), w);
   }
   SimContext(const SimContext&) = delete;
@@ -84,6 +88,7 @@ struct SimContext {
   uint64_t requests = setup.requests;  // that come; fewer once Watch::enough has had enough
   const Instant warm_at;
   [[no_unique_address]] Server server;
+  std::optional<SimLimiter> limiter;
   BitRing idle;  // workers without a request
   Nic nic;
   Host host;

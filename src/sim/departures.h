@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -53,7 +54,8 @@ class Departures {
       server_.update_credits(now);
     }
     if (client() != nullptr) [[unlikely]] {
-      client()->answered(request.id, Fate::kServed, replied);
+      const Fate fate = request.cancelled ? Fate::kRefused : Fate::kServed;
+      client()->answered(request.id, fate, replied);
     }
     if (!request.measured) return;
     recorder_.now().done(request, replied - request.sent);
@@ -62,7 +64,10 @@ class Departures {
   }
 
   void refuse(SimRequest& request, Instant now) {
-    if (request.measured) recorder_.now().refused(request.true_type);
+    if (request.measured) {
+      recorder_.now().refused(request.true_type);
+      ++refusals_[static_cast<size_t>(request.refusal)];
+    }
     if constexpr (Server::kElastic) server_.answer(request.session, false, now, now + reject_);
     if (client() != nullptr) [[unlikely]] {
       client()->answered(request.id, Fate::kRefused, now + reject_ + way_back_);
@@ -81,6 +86,8 @@ class Departures {
 
   uint64_t done_in_time() const { return done_in_time_; }  // completions while requests arrived
   uint64_t moved() const { return moved_; }  // served by another group than they came to
+  // Measured ones, by Refusal.
+  const std::array<uint64_t, kRefusals>& refusals() const { return refusals_; }
   BatchRecorder& batches() { return recorder_; }
 
  private:
@@ -107,6 +114,7 @@ class Departures {
   BatchRecorder recorder_;
   uint64_t done_in_time_ = 0;
   uint64_t moved_ = 0;
+  std::array<uint64_t, kRefusals> refusals_{};
 };
 
 }  // namespace rubato::sim

@@ -223,6 +223,8 @@ class Engine {
     collect_times(outcome);
     collect_counters(outcome.counters);
     if constexpr (Server::kElastic) outcome.elastic = context_.server.outcome();
+    outcome.refusals = context_.departures.refusals();
+    if (context_.limiter) outcome.limiter = context_.limiter->report();
     outcome.plan = explain_plan();
     return outcome;
   }

@@ -179,6 +179,10 @@ void explain_classes(const Setup& setup, Lines& lines) {
 }
 
 void explain_refusals(const Setup& setup, Lines& lines) {
+  if (setup.limiter) {
+    lines.emplace_back("a limiter decides which requests come in, for all workers together; its "
+                       "decisions cost nothing");
+  }
   if (!setup.refusal_rule) return;
   lines.push_back("a worker that has not run out of work for " +
                   text(setup.refusal_rule->patience) +

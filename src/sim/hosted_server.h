@@ -20,7 +20,7 @@ namespace rubato::sim {
 
 enum class Fate : uint8_t {
   kServed,
-  kRefused,  // explicitly: a full queue, or the rule of overload control
+  kRefused,  // explicitly: a full queue, the rule of overload control, or abandoned
   kLost,     // at a full NIC ring: nobody tells the client
 };
 
@@ -38,6 +38,9 @@ struct SentRequest {
   uint64_t token = 0;                     // the client's name for it
   uint8_t priority = 0;                   // as in Job
   Instant deadline = Instant::never();    // as in Job
+  // True from when the server knows that the client waits no longer: then it is refused at its
+  // turn, or ends with its slice. Lives until it is answered; null = that never happens.
+  const bool* abandoned = nullptr;
 };
 
 // Work of a server up to now.
@@ -63,7 +66,7 @@ class HostedServer {
 
 // A server for requests of the types of setup.workload, whose mix and rate tell policies nothing
 // more. `requests` and `warmup` of the setup are not used. `client` outlives the server. Fails with
-// one line as simulate() does; elastic servers and stalls are refused.
+// one line as simulate() does; elastic servers are refused.
 Result<std::unique_ptr<HostedServer>> host_server(std::string_view policy, const Settings& settings,
                                                   const Setup& setup, ServerClient& client);
 

@@ -115,6 +115,7 @@ class OpenArrivals {
     if (hosted()) {
       request->priority = sent.priority;
       request->deadline = sent.deadline;
+      request->abandoned = sent.abandoned;
     } else {
       arrivals.measured += request->measured ? 1 : 0;
     }

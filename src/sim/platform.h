@@ -109,6 +109,10 @@ class SimPlatform : public sched::PlainPlatform {
   Instant begin(Request&) const {
     return worker_.counts_readings() ? worker_.served_from() : now();
   }
+  static bool is_abandoned(const Request& request) {
+    return request.abandoned != nullptr && *request.abandoned;
+  }
+  Limiter* limiter() const { return context_.limiter ? &*context_.limiter : nullptr; }
   int64_t suspended() const { return context_.suspended; }
 
   // ---- Counters -------------------------------------------------------------------------------

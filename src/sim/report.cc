@@ -61,6 +61,10 @@ void for_each_figure(Report& report, bool all, F&& f) {
     f("/elastic/credits/withheld", e.credits_withheld);
     f("/elastic/drained", e.drained);
   }
+  if (report.limiter) {
+    f("/limiter/mean_requests", report.limiter->mean_underway);
+    f("/limiter/mean_levels", report.limiter->mean_levels);
+  }
   latency("", run.latency);
   slowdown("", *run.slowdown);
   for (size_t i = 0; i < run.types.size(); ++i) {
@@ -132,7 +136,8 @@ Steadiness steadiness_of(const Setup& setup, const Outcome& outcome, double load
   RunFacts facts;
   facts.workers = setup.workers;
   facts.load = is_stationary(setup.workload) && !setup.elastic ? load : 0;
-  facts.refuses_by_plan = setup.refusal_rule.has_value() || setup.elastic.has_value();
+  facts.refuses_by_plan = setup.refusal_rule.has_value() || setup.limiter.has_value() ||
+                          setup.elastic.has_value();
   facts.learning = outcome.learning;
   for (const double busy : outcome.worker_busy) {
     facts.busiest_worker = std::max(facts.busiest_worker, busy);
@@ -171,6 +176,8 @@ void add_counts(SimReport& sum, const SimReport& other) {
   sum.simulated_s += other.simulated_s;
   if (sum.moves && other.moves) *sum.moves += *other.moves;
   if (sum.elastic && other.elastic) add_elastic(*sum.elastic, *other.elastic);
+  for (size_t i = 0; i < sum.refusals.size(); ++i) sum.refusals[i] += other.refusals[i];
+  if (sum.limiter && other.limiter) sum.limiter->decisions += other.limiter->decisions;
   RunReport& run = sum.run;
   run.requests += other.run.requests;
   run.refused += other.run.refused;
@@ -207,6 +214,8 @@ SimReport make_report(const Setup& setup, const Outcome& outcome) {
   report.worker_utilization = outcome.worker_busy;
   report.plan = outcome.plan;
   report.elastic = outcome.elastic;
+  report.refusals = outcome.refusals;
+  report.limiter = outcome.limiter;
   RunReport& run = report.run;
   run.kind = "sim";
   run.workers = setup.workers;

@@ -54,6 +54,8 @@ struct SimReport {
   bool bounded = false;    // it ended for the most requests that it may have
   std::optional<MoveOutcomes> moves;   // if they were asked for
   std::optional<ElasticOutcome> elastic;  // if the setup has that
+  std::array<uint64_t, kRefusals> refusals{};       // by Refusal
+  std::optional<overload::LimiterReport> limiter;  // if the setup has that
 };
 
 inline constexpr const char* kStoppedEarly = "stopped early";

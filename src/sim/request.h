@@ -22,6 +22,7 @@ struct SimRequest : RequestState {
   SimRequest* next_free = nullptr;  // of the pool, while it is there
   Nanos service;                 // in all
   Nanos left;                    // of it
+  const bool* abandoned = nullptr;  // of a hosted server: nobody waits for it any more
   uint64_t id = 0;               // its number in the run
   uint32_t true_type = 0;        // `type` is the guess of the classifier
   uint32_t last_on = 0;          // the worker that has it, or had it last; has_started says if any

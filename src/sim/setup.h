@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/time.h"
+#include "overload/limiter.h"
 #include "overload/refusal_rule.h"
 #include "sched/classify.h"
 #include "sim/costs.h"
@@ -21,6 +22,9 @@ namespace rubato::sim {
 inline constexpr uint64_t kNicStream = 0x9e3779b97f4a7c15u;
 inline constexpr uint64_t kHostStream = 0xd1b54a32d192ed03u;
 inline constexpr uint64_t kEngineStream = 0x8cb92ba72f3d8dd7u;
+inline constexpr uint64_t kLimiterStream = 0xa24baed4963ee407u;
+
+using SimLimiter = overload::Limiter<overload::OneThread>;
 
 struct Setup {
   uint32_t workers = 16;     // 1 .. limits::kSimulatedWorkers
@@ -33,6 +37,7 @@ struct Setup {
   bool tells_sizes = false;  // requests carry the time that they take, however they are classified
   Nanos long_over = Nanos::micros(10);  // types with a mean service of this or more are long
   std::optional<overload::RefusalSettings> refusal_rule;  // none = what fits the queues is served
+  std::optional<overload::LimiterSettings> limiter;  // in place of it
   std::optional<ElasticSetup> elastic;  // clients with sessions, and cores that come and go
 };
 

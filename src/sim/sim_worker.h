@@ -123,7 +123,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
 
   // The worker has found nothing: it idles.
   void rest() {
-    if (context_.setup.refusal_rule) pool_.note_found_nothing(id_);
+    if (context_.setup.refusal_rule || context_.limiter) pool_.note_found_nothing(id_);
     free_at_ = now() + meter().spent();
     overhead_ += meter().spent();
     if (!context_.idle.has(id_)) context_.idle.add(id_);
@@ -495,6 +495,7 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     read_clock();
     const bool leaves = core_.expire(request, counted(request));
     meter().spend(receive - before);
+    if (request.cancelled) [[unlikely]] return end_cancelled(request);
     if (leaves || costs().preemption.cuts == Cuts::kAll) return self ? preempt() : notify();
     ++context_.counters.preemptions_avoided;
     if (context_.trace() != nullptr) context_.trace()->mark(id_, "avoided", now());
@@ -511,6 +512,13 @@ class alignas(limits::kCacheLineBytes) SimWorker {
     }
     schedule_slice();
     pool_.offer_polled();
+  }
+
+  // Its slice is over, and nobody wants the rest.
+  void end_cancelled(SimRequest& request) {
+    request.left = worked();
+    request.service = request.attained + request.left;
+    finish();
   }
 
   // A notification that comes after the request is done interrupts the next request.

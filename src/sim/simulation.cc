@@ -100,7 +100,6 @@ Result<std::unique_ptr<HostedServer>> host_server(std::string_view policy, const
   hosted.warmup = 0;
   if (Status fit = check(hosted); !fit) return Error{fit.error()};
   if (setup.elastic) return Error{"sessions: a hosted server has none"};
-  if (any(setup.costs.stalls)) return Error{"costs: a hosted server has no stalls"};
   const SimPolicy* const one = find_sim_policy(policy);
   if (one == nullptr) return no_policy(policy);
   hosted.requests = UINT64_MAX;  // the load ends when the world does

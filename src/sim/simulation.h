@@ -5,6 +5,7 @@
 // own: any number may run at once on different threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,6 +17,8 @@
 #include "base/result.h"
 #include "metrics/histogram.h"
 #include "metrics/run_report.h"
+#include "overload/limiter.h"
+#include "sched/request_state.h"
 #include "sim/batch.h"
 #include "sim/setup.h"
 
@@ -46,6 +49,8 @@ struct Outcome {
   std::vector<double> worker_busy;  // busy_share of each worker
   std::vector<std::string> plan;    // the policy's words on its last plan
   std::optional<ElasticOutcome> elastic;  // if the setup has that
+  std::array<uint64_t, kRefusals> refusals{};       // by Refusal
+  std::optional<overload::LimiterReport> limiter;  // if the setup has that
   bool stopped = false;  // by Watch::progress
   bool complete = false;  // all requests came, or as many as Watch::enough wanted
   // Its kept part in stretches, and the first of them: those before it are start-up. There is one

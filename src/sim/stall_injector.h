@@ -34,7 +34,7 @@ class StallInjector {
   void on_event(Instant before) {
     context_.dispatcher.look_free_of_charge(true);
     context_.events.cancel(context_.sources.stalls());
-    if (context_.events.empty()) return context_.host.meter().end_at(before);
+    if (context_.events.empty() && !hosted()) return context_.host.meter().end_at(before);
     if (stalls_.of_all_cores()) {
       for (uint32_t w = 0; w < workers_.size(); ++w) workers_[w].stall(coming_.length);
       stall_the_rest();
@@ -45,6 +45,9 @@ class StallInjector {
   }
 
  private:
+  // Requests may come at any time.
+  bool hosted() const { return context_.watch.client != nullptr; }
+
   void schedule_next() {
     coming_ = stalls_.next();
     context_.events.schedule(context_.sources.stalls(), coming_.at);

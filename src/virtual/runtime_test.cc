@@ -78,6 +78,7 @@ struct Setting {
     if (prng.below(4) == 0) max_fibers = workers + 1 + prng.below(8);
     if (prng.below(4) == 0) no_memory_one_in = 1 + prng.below(4);
     refuses = prng.below(4) == 0;
+    refuses_by = prng.below(4);
     leaves = prng.below(4) == 0;
     stops_under_load = prng.below(4) == 0;
     if (workers <= 16 && prng.below(4) == 0) changes = 1 + prng.below(3);
@@ -114,7 +115,8 @@ struct Setting {
            std::to_string(static_cast<int>(classify)) + (faulty ? ", faults" : "") +
            cores.describe() +
            if_set("queues of", queue_capacity) + if_set("fibers", max_fibers) +
-           if_set("no memory one in", no_memory_one_in) + (refuses ? ", refuses" : "") +
+           if_set("no memory one in", no_memory_one_in) +
+           (refuses ? ", refuses by " + std::to_string(refuses_by) : "") +
            if_set("changes", changes) + (leaves ? ", clients leave" : "") +
            (stops_under_load ? ", stop under load" : "") +
            testing::as_arguments(options);
@@ -134,6 +136,7 @@ struct Setting {
   uint32_t no_memory_one_in = 0;
   uint32_t changes = 0;  // of the policy, while it serves
   bool refuses = false;
+  uint32_t refuses_by = 0;  // which control
   bool leaves = false;
   bool stops_under_load = false;
   Nanos idle_spin;
@@ -215,7 +218,10 @@ class Service {
       options.inbox_capacity = options.shared_capacity = setting_.queue_capacity;
     }
     if (setting_.refuses) {
-      options.overload = Overload::kAqm;
+      constexpr Overload kControls[] = {Overload::kAqm, Overload::kGradient, Overload::kCinnamon,
+                                        Overload::kDagor};
+      options.overload = kControls[setting_.refuses_by];
+      if (options.overload == Overload::kDagor) options.overload_settings = {{"window", "50us"}};
       options.refusal_rule.target_delay = Nanos::micros(20);
       options.refusal_rule.patience = Nanos::micros(100);
     }

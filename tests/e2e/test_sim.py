@@ -282,6 +282,27 @@ class SessionsAndCores(unittest.TestCase):
         self.assertNotIn("elastic", report("--policy", "steal", "--requests", "1000"))
 
 
+class Limiters(unittest.TestCase):
+    COMMAND = ("--policy", "cfcfs", "--workers", "4", "--workload", "exp-10", "--load", "2",
+               "--requests", "50000", "--target-delay", "100us")
+
+    def test_refusals_count_by_their_reason(self):
+        for control, settings, reasons in (
+                ("gradient", ("update_every=1ms",), ["limit"]),
+                ("cinnamon", ("update_every=2ms", "overload_after=5ms"), ["limit", "delay"]),
+                ("dagor", ("window=1ms",), ["limit"])):
+            with self.subTest(control=control):
+                args = [arg for one in settings for arg in ("--overload-set", one)]
+                run = report(*self.COMMAND, "--overload", control, *args)
+                self.assertEqual(sum(run["refusals"].values()), run["refused"])
+                for reason, count in run["refusals"].items():
+                    self.assertEqual(count > 0, reason in reasons, reason)
+                self.assertGreater(run["limiter"]["decisions"], 10)
+                self.assertEqual(run["settings"]["overload"], control)
+                self.assertLess(run["limiter"]["mean_levels"], 1.001)
+                self.assertEqual(run["limiter"]["mean_requests"] > 0, control == "gradient")
+
+
 class Refusals(unittest.TestCase):
     def test_bad_input_is_one_line_that_names_the_option_and_status_2(self):
         base = ["--policy", "synergy"]
@@ -321,6 +342,8 @@ class Refusals(unittest.TestCase):
                 ([*base, "--cores-set", "r=20"], "--cores-set"),
                 ([*base, "--cores", "coresync", "--cores-set", "frob=1"], "--cores-set"),
                 ([*base, "--overload", "credits", "--credits-set", "alpha=-1"], "--credits-set"),
+                ([*base, "--overload-set", "window=1s"], "--overload-set"),
+                ([*base, "--overload", "dagor", "--overload-set", "frob=1"], "--overload-set"),
                 (["--policy", "fcfs", "--cores", "static"], "--policy"),
                 ([*base, "--frob"], "--frob")):
             with self.subTest(args=args):

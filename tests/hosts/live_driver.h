@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -44,7 +45,8 @@ template <Policy P>
 class LiveDriver {
  public:
   LiveDriver(const typename P::Config& config, uint32_t workers, uint32_t capacity,
-             const sched::CoreOptions& options, uint64_t seed)
+             const sched::CoreOptions& options, uint64_t seed,
+             const std::optional<overload::LimiterSettings>& limits = {})
       : policy_(config),
         queues_(policy_, workers, capacity, capacity),
         shared_state_(workers, managers(policy_, workers), nullptr),
@@ -52,6 +54,7 @@ class LiveDriver {
         prng_(seed),
         central_host_(*this) {
     classify_ = options.classify;
+    if (limits) limiter_.emplace(*limits, workers, seed);
     plan_.publish(hook::initial_plan(policy_));
     for (uint32_t w = 0; w < workers; ++w) {
       stats_.push_back(std::make_unique<WorkerStats>());
@@ -121,6 +124,7 @@ class LiveDriver {
       ++driver.suspended_;
       return enqueue(q, request);
     }
+    Limiter* limiter() const { return driver.limiter_ ? &*driver.limiter_ : nullptr; }
     sched::Replied<Request> reply(Request& request) {
       driver.fates_[request.index].latency_ns = (now() - request.arrived).count();
       --driver.left_;
@@ -312,6 +316,7 @@ class LiveDriver {
   Host central_host_;
   typename P::Central central_{};
   std::vector<std::unique_ptr<WorkerStats>> stats_;
+  std::optional<overload::Limiter<overload::OneThread>> limiter_;
   std::deque<DrivenWorker> worker_states_;
   std::deque<ManagerContext> managers_;
   Classify classify_ = Classify::kAge;

@@ -6,6 +6,7 @@
 // are refused for their wait.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -37,8 +38,10 @@ std::vector<LiveArrival> random_arrivals(uint64_t seed, uint32_t workers) {
   return arrivals;
 }
 
+using Limits = std::optional<overload::LimiterSettings>;
+
 sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreOptions& options,
-                    uint32_t workers) {
+                    uint32_t workers, const Limits& limits) {
   sim::Setup setup;
   setup.workers = workers;
   setup.costs.nic.steering = sim::Steering::kRoundRobin;
@@ -46,6 +49,7 @@ sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreO
   setup.warmup = 0;
   setup.classify = options.classify;
   setup.refusal_rule = options.refusal_rule;
+  setup.limiter = limits;
   setup.long_over = Nanos::micros(20);
   setup.costs.preemption.clock = sim::Clock::kSelf;
   std::vector<RequestType> types;
@@ -67,25 +71,28 @@ sim::Setup setup_of(const std::vector<LiveArrival>& arrivals, const sched::CoreO
 }
 
 std::vector<Fate> simulated(const char* policy, const std::vector<LiveArrival>& arrivals,
-                            const sched::CoreOptions& options, uint32_t workers) {
+                            const sched::CoreOptions& options, uint32_t workers,
+                            const Limits& limits) {
   std::vector<Fate> fates(arrivals.size());
   sim::Watch watch;
   watch.done = [&](const sim::Watch::Done& done) {
     fates[done.id].latency_ns = done.latency.count();
   };
-  const auto outcome = sim::simulate(policy, {}, setup_of(arrivals, options, workers), watch);
+  const sim::Setup setup = setup_of(arrivals, options, workers, limits);
+  const auto outcome = sim::simulate(policy, {}, setup, watch);
   EXPECT_TRUE(outcome.ok());
   return fates;
 }
 
 template <Policy P>
-void expect_the_same(const sched::CoreOptions& options, const char* what, uint32_t workers) {
+void expect_the_same(const sched::CoreOptions& options, const char* what, uint32_t workers,
+                     const Limits& limits) {
   SCOPED_TRACE(std::string(P::kName) + ", " + what + ", " + std::to_string(workers) + " workers");
   const std::vector<LiveArrival> arrivals = random_arrivals(kSeed, workers);
   LiveDriver<P> live({}, workers, limits::kSharedCapacity, options,
-                     sim::Setup{}.seed ^ sim::kHostStream);
+                     sim::Setup{}.seed ^ sim::kHostStream, limits);
   const std::vector<Fate> lived = live.run(arrivals);
-  const std::vector<Fate> fates = simulated(P::kName, arrivals, options, workers);
+  const std::vector<Fate> fates = simulated(P::kName, arrivals, options, workers, limits);
   uint32_t differ = 0;
   for (uint32_t i = 0; i < kArrivals; ++i) {
     if (lived[i] == fates[i] || ++differ > 3) continue;
@@ -95,10 +102,13 @@ void expect_the_same(const sched::CoreOptions& options, const char* what, uint32
   EXPECT_EQ(differ, 0u) << "of " << kArrivals;
 }
 
-void every_policy(const sched::CoreOptions& options, const char* what) {
+void every_policy(const sched::CoreOptions& options, const char* what,
+                  const Limits& limits = {}) {
   for_each_policy([&]<class P>(std::type_identity<P>) {
     if constexpr (kServesLive<P>) {
-      for (const uint32_t workers : {1u, 2u, 3u, 8u}) expect_the_same<P>(options, what, workers);
+      for (const uint32_t workers : {1u, 2u, 3u, 8u}) {
+        expect_the_same<P>(options, what, workers, limits);
+      }
     }
   });
 }
@@ -116,6 +126,24 @@ TEST(SameDecisions, with_refusals_by_wait) {
   refusal_rule.calm_idle = Nanos::micros(200);
   refusal_rule.budget = 1;
   every_policy({Classify::kLearned, refusal_rule}, "shedding");
+}
+
+// Ends of windows fall between the same requests.
+TEST(SameDecisions, with_a_limit_of_the_requests_inside) {
+  overload::GradientSettings gradient;
+  gradient.update_every = Nanos::micros(500);
+  gradient.measure_every = Nanos::millis(3);
+  gradient.jitter = 0;
+  gradient.measure_requests = 5;
+  every_policy({Classify::kAge, {}}, "gradient", gradient);
+}
+
+TEST(SameDecisions, with_refusals_in_the_queue) {
+  overload::CinnamonSettings cinnamon;
+  cinnamon.longest_wait = Nanos::micros(200);
+  cinnamon.update_every = Nanos::micros(500);
+  cinnamon.overload_after = Nanos::millis(1);
+  every_policy({Classify::kAge, {}}, "cinnamon", cinnamon);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ std::string_view reason(Refusal why) {
     case Refusal::kShare: return " its connection has had its turn\r\n";
     case Refusal::kAbandoned: return " the server is stopping\r\n";
     case Refusal::kExpired: return " its deadline has passed\r\n";
+    case Refusal::kLimit: return " more than the server lets in\r\n";
   }
   return "\r\n";
 }
