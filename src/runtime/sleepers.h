@@ -16,7 +16,11 @@
 // never on the way down, so that "all are awake" means that no mark is overlooked. That rests on
 // the fences, so the count itself is relaxed, but for its way up, which is seq_cst: the worker that
 // raises it from 0 notifies, and libstdc++ notifies nobody if a seq_cst load finds nobody waiting.
-// So the thread that waits is seen, or it sees the count raised and does not sleep.
+// So the thread that waits is seen, or it sees the count raised and does not sleep. `watched_` is
+// written before the wait and read after the raise, all seq_cst, and does the same. It is there
+// since libstdc++ counts the waiters of several words together: where a thread waits for long for
+// another word, such as the Reactor's, and shares a counter with `awake_`, each notification would
+// be a system call in vain.
 //
 // Sync: see mechanism/queue/sync.h.
 #pragma once
@@ -54,7 +58,8 @@ class Sleepers {
   // The same for a worker that no thread may claim.
   void leaves() { awake_.fetch_sub(1, std::memory_order_relaxed); }
   void comes_back() {
-    if (awake_.fetch_add(1, std::memory_order_seq_cst) == 0) awake_.notify_all();
+    if (awake_.fetch_add(1, std::memory_order_seq_cst) != 0) return;
+    if (watched_.load(std::memory_order_seq_cst)) awake_.notify_all();
   }
 
   // Called after queueing a request that only this worker may serve. True = its sleep must be
@@ -87,7 +92,10 @@ class Sleepers {
   bool all_asleep() const { return awake_.load(std::memory_order_relaxed) == 0; }
 
   // Sleeps until a worker is awake. Any thread but the workers.
-  void wait_while_all_asleep() const { awake_.wait(0, std::memory_order_relaxed); }
+  void wait_while_all_asleep() {
+    watched_.store(true, std::memory_order_seq_cst);
+    awake_.wait(0, std::memory_order_seq_cst);
+  }
 
  private:
   struct alignas(limits::kCacheLineBytes) Mark {
@@ -102,6 +110,8 @@ class Sleepers {
 
   std::vector<Mark> marks_;
   alignas(limits::kCacheLineBytes) typename Sync::template Atomic<uint32_t> awake_;
+  // Some thread waits for `awake_` now and then.
+  alignas(limits::kCacheLineBytes) typename Sync::template Atomic<bool> watched_{false};
 };
 
 }  // namespace rubato
