@@ -15,10 +15,12 @@
 //
 // Ordering: all cells are sequentially consistent. One thread at a time decides: who sets
 // `deciding_` by an exchange reads what the one before it wrote; others go on meanwhile by the
-// limits before. A window's sums may miss what happens while they are made; the next has it. A
-// decision reads what each worker has counted, of its histogram only the range that is in use.
+// limits before. A decision reads what each worker has counted, of its histogram only the range
+// that is in use. Counts are in no order with anything: a window's sums may miss what happens while
+// they are made, or shortly before; the next has it.
 //
-// A Platform has Cell<T>, an atomic T with load, store, exchange and fetch_add.
+// A Platform has Cell<T>, an atomic T with load, store, exchange and fetch_add, and Count<T>, one
+// without an order and without exchange.
 #pragma once
 
 #include <algorithm>
@@ -56,6 +58,8 @@ struct OneThread {
    private:
     T value_;
   };
+  template <class T>
+  using Count = Cell<T>;
 };
 
 struct LimiterReport {
@@ -147,6 +151,7 @@ class Limiter {
  private:
   template <class T>
   using Cell = typename Platform::template Cell<T>;
+  using Count = typename Platform::template Count<int64_t>;
   using Rule = std::variant<GradientRule, CinnamonRule, DagorRule>;
   static constexpr Nanos kLongestRetry = Nanos::seconds(1);
 
@@ -163,13 +168,13 @@ class Limiter {
       histogram[index].fetch_add(1);
     }
 
-    Cell<int64_t> arrived{0};
-    Cell<int64_t> seen_underway{0};  // by each arrival, in all
-    Cell<int64_t> admitted{0};
-    Cell<int64_t> started{0};
-    Cell<int64_t> waited_ns{0};
-    Cell<int64_t> first, last{-1};          // used of the histogram
-    std::vector<Cell<int64_t>> histogram;  // of latencies, or of levels, whatever the rule goes by
+    Count arrived{0};
+    Count seen_underway{0};  // by each arrival, in all
+    Count admitted{0};
+    Count started{0};
+    Count waited_ns{0};
+    Count first, last{-1};          // used of the histogram
+    std::vector<Count> histogram;  // of latencies, or of levels, whatever the rule goes by
   };
   struct Sums {
     explicit Sums(size_t size) : histogram(size) {}

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <thread>
 #include <vector>
+
+#include "mechanism/queue/testing/model.h"
 
 namespace rubato {
 namespace {
@@ -87,6 +90,68 @@ TEST(LiveLimiter, keeps_its_share_when_windows_end_at_any_worker) {
   EXPECT_EQ(workers.limiter().inside(), 0);
   EXPECT_GT(workers.let_in(), 0);
   EXPECT_GT(workers.limiter().report().decisions, 10u);
+}
+
+// Under the model checker.
+struct ModelCells {
+  template <class T>
+  class Cell {
+   public:
+    Cell(T value = T()) : value_(value) {}
+    T load() const { return value_.load(std::memory_order_seq_cst); }
+    void store(T value) { value_.store(value, std::memory_order_seq_cst); }
+    T exchange(T value) { return value_.exchange(value, std::memory_order_seq_cst); }
+    T fetch_add(T n) { return value_.fetch_add(n, std::memory_order_seq_cst); }
+
+   private:
+    model::Atomic<T> value_;
+  };
+  template <class T>
+  using Count = overload::OneThread::Cell<T>;
+};
+
+// Two workers take in a request each where there is room for one, and any that is done ends a
+// window. Forbidden outcomes: both are inside, a place stays taken, or nobody decides any more.
+TEST(LiveLimiter, neither_doubles_nor_loses_a_place_in_any_interleaving) {
+  overload::GradientSettings settings;
+  settings.least = settings.most = 1;
+  settings.update_every = Nanos(1);
+  settings.measure_requests = 1;
+  const auto scenario = [&settings](model::Execution& run) {
+    struct Scene {
+      explicit Scene(const overload::LimiterSettings& of) : limiter(of, 2, 1) {}
+      overload::Limiter<ModelCells> limiter;
+      int inside = 0;
+      int64_t clock_us = 0;
+      Instant now() { return Instant(++clock_us * 1000); }
+    };
+    auto scene = std::make_shared<Scene>(settings);
+    for (uint32_t worker = 0; worker < 2; ++worker) {
+      run.thread([scene, worker, &run] {
+        const Instant arrived = scene->now();
+        if (!scene->limiter.admits(worker, 0, 1, arrived)) return;
+        run.expect(++scene->inside == 1, "two inside");
+        const bool starts = worker == 0 && scene->limiter.starts(worker, {}, scene->now());
+        --scene->inside;
+        const Instant end = scene->now();
+        starts ? scene->limiter.finished(worker, arrived, end) : scene->limiter.leaves(end);
+      });
+    }
+    run.finally([scene, &run] {
+      run.expect(scene->limiter.inside() == 0, "a place stays taken");
+      const uint64_t before = scene->limiter.report().decisions;
+      const Instant arrived = scene->now();
+      run.expect(scene->limiter.admits(0, 0, 1, arrived), "there is no room");
+      run.expect(scene->limiter.starts(0, {}, scene->now()), "it does not start");
+      scene->limiter.finished(0, arrived, scene->now());
+      const overload::LimiterReport report = scene->limiter.report();
+      run.expect(report.decisions > before, "nobody decides any more");
+      run.expect(report.limits.underway == 1, "another limit");
+    });
+  };
+  const model::Report explored = model::explore(model::within(2, 1), scenario);
+  EXPECT_EQ(explored.failure, "");
+  EXPECT_GE(explored.executions, 100u);
 }
 
 }  // namespace

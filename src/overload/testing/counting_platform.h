@@ -82,6 +82,8 @@ struct CountingPlatform {
    private:
     T value_;
   };
+  template <class T>
+  using Count = Cell<T>;
 
   class Mutex {
    public:
