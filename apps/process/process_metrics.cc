@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 
+#include "mechanism/cpu/process_memory.h"
 #include "process/descriptors.h"
 
 namespace rubato {
@@ -17,20 +18,6 @@ double seconds_of(clockid_t clock) {
   timespec t{};
   ::clock_gettime(clock, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-struct Memory {
-  double virtual_bytes = 0;
-  double resident_bytes = 0;
-};
-
-Memory memory() {
-  std::ifstream file("/proc/self/statm");
-  double pages = 0;
-  double resident = 0;
-  file >> pages >> resident;
-  const auto page = static_cast<double>(::sysconf(_SC_PAGESIZE));
-  return {pages * page, resident * page};
 }
 
 // In seconds since 1970. The kernel counts from the boot, in ticks.
@@ -60,11 +47,11 @@ void expose_process(OpenMetrics& out, const std::string& version) {
                    OpenMetrics::label("compiler", __VERSION__));
   out.family("process_cpu_seconds", "counter", "CPU time of the process, user and system.");
   out.counter_seconds(seconds_of(CLOCK_PROCESS_CPUTIME_ID));
-  const Memory used = memory();
+  const ProcessMemory used = process_memory();
   out.family("process_resident_memory_bytes", "gauge", "Memory that is in RAM.");
-  out.gauge(used.resident_bytes);
+  out.gauge(static_cast<double>(used.resident_bytes));
   out.family("process_virtual_memory_bytes", "gauge", "Addresses in use.");
-  out.gauge(used.virtual_bytes);
+  out.gauge(static_cast<double>(used.virtual_bytes));
   out.family("process_open_fds", "gauge", "Files and sockets that are open.");
   out.gauge(static_cast<double>(open_descriptors()));
   out.family("process_max_fds", "gauge", "Files and sockets that may be open.");

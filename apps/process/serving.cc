@@ -16,6 +16,7 @@
 #include "process/process_metrics.h"
 #include "runtime/agent_port.h"
 #include "runtime/exporter.h"
+#include "runtime/state_json.h"
 #include "runtime/stop_signals.h"
 
 namespace rubato {
@@ -107,11 +108,14 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
     const auto metrics = [&, named = NamedTypes()](OpenMetrics& out) mutable {
       expose_all(out, runtime, datapath, options, named);
     };
+    const auto state = [&] {
+      return state_json(runtime, datapath, types_of(options), {options.version, options.memory});
+    };
     auto started = Exporter::start(options.metrics_bind,
                                    static_cast<uint16_t>(options.metrics_port),
                                    {metrics, [&] { return runtime.serving(); },
                                     [&] { return plan_text(runtime, types_of(options)); },
-                                    options.trouble},
+                                    options.trouble, {}, state},
                                    {.connections = metrics_connections()},
                                    options.metrics_tls, options.metrics_listener);
     if (!started.ok()) return Error{started.error()};

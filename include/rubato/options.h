@@ -125,8 +125,8 @@ typedef struct rubato_options {
   int64_t drain_limit_ns;
   // Address of the metrics port; 127.0.0.1 by default.
   const char* metrics_bind;
-  // Port of /metrics, /plan, /healthz and /readyz; 0 = any free one; -1 = none, 0 .. 65535; none by
-  // default.
+  // Port of /metrics, /state, /plan, /healthz and /readyz; 0 = any free one; -1 = none, 0 .. 65535;
+  // none by default.
   int32_t metrics_port;
   // SIGTERM and SIGINT stop the server, a second one at once; those that would end the process but
   // have no handler, SIGHUP, SIGUSR1, SIGUSR2 and SIGPIPE, do no harm; 0 or 1; off by default.

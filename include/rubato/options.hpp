@@ -118,7 +118,7 @@ struct Options {
   std::chrono::nanoseconds drain_limit = std::chrono::seconds(10);
   // Address of the metrics port.
   std::string metrics_bind = "127.0.0.1";
-  // Port of /metrics, /plan, /healthz and /readyz; 0 = any free one; -1 = none, 0 .. 65535.
+  // Port of /metrics, /state, /plan, /healthz and /readyz; 0 = any free one; -1 = none, 0 .. 65535.
   int32_t metrics_port = -1;
   // SIGTERM and SIGINT stop the server, a second one at once; those that would end the process but
   // have no handler, SIGHUP, SIGUSR1, SIGUSR2 and SIGPIPE, do no harm.

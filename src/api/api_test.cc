@@ -552,6 +552,8 @@ TEST(Metrics, show_requests_by_the_names_of_their_types) {
   EXPECT_NE(answer.find("rubato_requests_total 1"), std::string::npos) << answer;
   EXPECT_NE(answer.find("type=\"mine\""), std::string::npos);
   EXPECT_NE(http_get(server->metrics_port(), "/readyz").find("200"), std::string::npos);
+  const std::string state = http_get(server->metrics_port(), "/state");
+  EXPECT_NE(state.find("\"name\":\"mine\",\"finished\":1,"), std::string::npos) << state;
 }
 
 TEST(VersionedStructs, of_an_older_program_are_filled_up_and_of_a_newer_one_looked_at) {

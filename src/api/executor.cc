@@ -13,6 +13,7 @@
 #include "api/options.h"
 #include "api/versioned.h"
 #include "mechanism/clock/clock.h"
+#include "runtime/state_json.h"
 #include "runtime/worker_stats.h"
 
 using rubato::Done;
@@ -150,7 +151,9 @@ Status rubato_executor::start_metrics(const std::string& bind, int port) {
       bind, static_cast<uint16_t>(port),
       {[this](rubato::OpenMetrics& out) { expose(out); },
        [&runtime] { return runtime.serving(); },
-       [this, &runtime] { return rubato::plan_text(runtime, types()); }},
+       [this, &runtime] { return rubato::plan_text(runtime, types()); },
+       {}, {},
+       [this, &runtime] { return rubato::state_json(runtime, tasks_->datapath(), types()); }},
       {.connections = kMetricsConnections});
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);

@@ -9,6 +9,7 @@
 #include "api/versioned.h"
 #include "rpc/exposition.h"
 #include "runtime/exposition.h"
+#include "runtime/state_json.h"
 #include "runtime/stop_signals.h"
 #include "runtime/worker_stats.h"
 
@@ -101,7 +102,9 @@ Status rubato_server::start_metrics() {
       setup_.metrics_bind, static_cast<uint16_t>(setup_.metrics_port),
       {[this](rubato::OpenMetrics& out) { expose(out); },
        [this] { return runtime_->serving(); },
-       [this] { return rubato::plan_text(*runtime_, types()); }},
+       [this] { return rubato::plan_text(*runtime_, types()); },
+       {}, {},
+       [this] { return rubato::state_json(*runtime_, *datapath_, types()); }},
       {.connections = kMetricsConnections});
   if (!started.ok()) return Error{started.error()};
   exporter_ = std::move(*started);

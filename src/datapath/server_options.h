@@ -72,7 +72,7 @@ void ServerOptions::visit(ServerOptions& o, V&& v) {
     o.max_reply_bytes);
   v(OptionInfo{"metrics_bind", "", 0, 0, "address of the metrics port", kLive}, o.metrics_bind);
   v(OptionInfo{"metrics_port", "", -1, kMostPort,
-               "port of /metrics, /plan, /healthz and /readyz; 0 = any free one", kLive},
+               "port of /metrics, /state, /plan, /healthz and /readyz; 0 = any free one", kLive},
     o.metrics_port);
   v(OptionInfo{"handle_signals", "", 0, 1,
                "SIGTERM and SIGINT stop the server, a second one at once; those that would end the "

@@ -194,11 +194,14 @@ std::string Exporter::answer(std::string_view head) const {
   if (sources_.page && asks("/")) {
     return response("200 OK", "text/html; charset=utf-8", sources_.page());
   }
+  if (sources_.state && asks("/state")) {
+    return response("200 OK", "application/json", sources_.state());
+  }
   if (asks("/plan")) return response("200 OK", kText, sources_.plan());
   if (!line.starts_with("GET ")) {
     return response("405 Method Not Allowed", kText, "GET only\n");
   }
-  return response("404 Not Found", kText, "try /metrics, /plan, /healthz or /readyz\n");
+  return response("404 Not Found", kText, "try /metrics, /state, /plan, /healthz or /readyz\n");
 }
 
 }  // namespace rubato

@@ -91,6 +91,18 @@ TEST(Exporter, a_page_is_at_the_root_if_there_is_one) {
   EXPECT_TRUE(ask(*exporter(), "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
 }
 
+TEST(Exporter, tells_its_state_if_it_has_one) {
+  const auto started = Exporter::start("127.0.0.1", 0,
+                                       {[](OpenMetrics&) {}, [] { return true; },
+                                        [] { return std::string(); }, {}, {},
+                                        [] { return std::string("{}"); }});
+  ASSERT_TRUE(started.ok()) << started.error();
+  const std::string reply = get(*started.value(), "/state");
+  EXPECT_NE(reply.find("Content-Type: application/json"), std::string::npos);
+  EXPECT_TRUE(reply.ends_with("\r\n\r\n{}"));
+  EXPECT_TRUE(get(*exporter(), "/state").starts_with("HTTP/1.1 404"));
+}
+
 TEST(Exporter, answers_its_three_paths_and_nothing_else) {
   const auto server = exporter();
   EXPECT_TRUE(get(*server, "/plan").ends_with("...\n"));

@@ -203,6 +203,14 @@ void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
   if (!out.brief()) write_places(out, runtime, types);
 }
 
+std::vector<std::pair<std::string, uint64_t>> counter_values(const RuntimeStats& stats,
+                                                             const DatapathStats& flows) {
+  std::vector<std::pair<std::string, uint64_t>> values;
+  for (const NamedCounter& one : kCounters) values.emplace_back(one.name, stats.*one.value);
+  for (const NamedFlowCounter& one : kFlowCounters) values.emplace_back(one.name, flows.*one.value);
+  return values;
+}
+
 std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,
                                                                  const ExposedTypes& types) {
   const RuntimeStats stats = runtime.stats();

@@ -29,6 +29,11 @@ using NamedTypes = std::vector<uint32_t>;
 void expose(OpenMetrics& out, const Runtime& runtime, const Datapath& datapath,
             const ExposedTypes& types, NamedTypes& named);
 
+// The counters of the runtime and the datapath by their names in the metrics, without rubato_ and
+// _total.
+std::vector<std::pair<std::string, uint64_t>> counter_values(const RuntimeStats& stats,
+                                                             const DatapathStats& flows);
+
 // The scheduler's state as name and value, names in snake case with their unit at the end. The
 // policy's explanation of its plan comes last, as plan_1, plan_2, ...
 std::vector<std::pair<std::string, std::string>> scheduler_lines(const Runtime& runtime,

@@ -183,6 +183,7 @@ class LivePlatform {
       type.add(waited, service);
       stats().of_class(request.job_class).add(waited, service);
     }
+    if (context_.meter.blocked_after(request.arrived)) note_blocked(request);
     RuntimeState<P>& shared = context_.shared;
     if (latency < shared.settings.slow_threshold()) return;
     const auto blocker = context_.meter.blocker(request.arrived, request.started);
@@ -196,6 +197,13 @@ class LivePlatform {
     Request* const next = request.datapath->finish(request);
     if (next == nullptr) ++stats().given_back;
     return next;
+  }
+  // A long slice ended since the request came: was that while it waited for its first one?
+  [[gnu::noinline]] void note_blocked(const Request& request) {
+    const auto blocker = context_.meter.blocker(request.arrived, request.started);
+    if (blocker.held < RecentSlices::kWorthNoting) return;
+    stats().blocked.note(std::min(request.type, kRequestTypes - 1),
+                         std::min(blocker.type, kRequestTypes - 1), blocker.held);
   }
   // Only a drain past its limit abandons requests of a client that is still there.
   void note_abandoned(const Request& request) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <thread>
 #include <vector>
 
 #include "policy/all.h"
@@ -72,6 +73,66 @@ TEST(RecentSlices, short_slices_are_nobodys_fault) {
   RecentSlices recent;
   recent.note(Instant(0), Instant(99'999), 7);
   EXPECT_EQ(recent.worst_between(Instant(0), Instant(99'999)).held, Nanos());
+}
+
+TEST(RecentSlices, knows_whether_a_long_slice_ended_since_a_request_came) {
+  RecentSlices recent;
+  recent.note(Instant(0), Instant(99'999), 7);
+  EXPECT_FALSE(recent.any_after(Instant(0)));
+  recent.note(Instant(100'000), Instant(500'000), 7);
+  EXPECT_TRUE(recent.any_after(Instant(499'999)));
+  EXPECT_FALSE(recent.any_after(Instant(500'000)));
+}
+
+std::vector<BlockedPair> all_of(const BlockedPairs& pairs) {
+  std::vector<BlockedPair> all;
+  pairs.for_each([&all](const BlockedPair& pair) { all.push_back(pair); });
+  return all;
+}
+
+TEST(BlockedPairs, count_each_pair_apart_and_add_up_over_workers) {
+  BlockedPairs one, other;
+  one.note(0, 0, Nanos(5));
+  one.note(1, 2, Nanos(10));
+  other.note(1, 2, Nanos(30));
+  one.add(other);
+  uint64_t requests = 0;
+  for (const BlockedPair& pair : all_of(one)) {
+    requests += pair.requests;
+    EXPECT_EQ(pair.held, pair.victim == 0 ? Nanos(5) : Nanos(40));
+    EXPECT_EQ(pair.blocker, pair.victim == 0 ? 0u : 2u);
+  }
+  EXPECT_EQ(requests, 3u);
+  EXPECT_EQ(all_of(one).size(), 2u);
+}
+
+TEST(BlockedPairs, beyond_their_number_are_counted_together) {
+  BlockedPairs pairs;
+  for (uint32_t victim = 0; victim < 100; ++victim) pairs.note(victim, 255, Nanos(1));
+  const std::vector<BlockedPair> all = all_of(pairs);
+  ASSERT_EQ(all.size(), BlockedPairs::kPairs + 1);
+  EXPECT_EQ(all.back().victim, BlockedPair::kOther);
+  EXPECT_EQ(all.back().requests, 100 - BlockedPairs::kPairs);
+}
+
+// A reader sees counts of that pair only, and none goes back.
+TEST(BlockedPairs, are_read_while_they_rise) {
+  BlockedPairs pairs;
+  std::thread writer([&pairs] {
+    for (uint32_t i = 0; i < 20'000; ++i) pairs.note(i % 80, i % 80, Nanos(i % 80));
+  });
+  std::array<uint64_t, 80> seen{};
+  for (uint64_t sum = 0; sum < 20'000;) {
+    sum = 0;
+    for (const BlockedPair& pair : all_of(pairs)) {
+      sum += pair.requests;
+      if (pair.victim == BlockedPair::kOther) continue;
+      EXPECT_EQ(pair.victim, pair.blocker);
+      EXPECT_GE(pair.requests, seen[pair.victim]);
+      seen[pair.victim] = pair.requests;
+    }
+  }
+  writer.join();
 }
 
 TEST(WorkerStats, type_statistics_exist_from_the_first_use_on) {

@@ -2,6 +2,7 @@
 #include "runtime/reconfigurable_runtime.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -297,8 +298,14 @@ std::vector<WorkerActivity> ReconfigurableRuntime::activity() const {
   const std::shared_lock lock(mutex_);
   std::vector<WorkerActivity> all;
   const Instant at = now();
-  for (const WorkerStats* worker : current_.owned().worker_stats()) {
-    all.push_back(activity_of(*worker, at));
+  const auto& workers = current_.owned().worker_stats();
+  for (size_t i = 0; i < workers.size(); ++i) {
+    all.push_back(activity_of(*workers[i], at));
+    for (const WorkerStats* stats : {&past_[i], workers[i]}) {
+      all.back().requests += stats->requests.value();
+      all.back().preemptions += stats->preemptions.value();
+      all.back().busy_total += Nanos(static_cast<int64_t>(stats->busy_ns.value()));
+    }
   }
   return all;
 }
@@ -344,6 +351,31 @@ Histogram ReconfigurableRuntime::service(uint32_t type) const {
     if (const TypeStats* stats = worker.find_type(type)) sum.merge(stats->service.snapshot());
   });
   return sum;
+}
+
+ServedFigures ReconfigurableRuntime::served(uint32_t type) const {
+  ServedFigures sum;
+  each_worker([&](size_t, const WorkerStats& worker) {
+    const TypeStats* const stats = worker.find_type(type);
+    if (stats == nullptr) return;
+    sum.finished += stats->served.value();
+    sum.service += Nanos(static_cast<int64_t>(stats->service_ns.value()));
+    sum.waited += Nanos(static_cast<int64_t>(stats->waited_ns.value()));
+  });
+  return sum;
+}
+
+std::vector<BlockedPair> ReconfigurableRuntime::blocked() const {
+  std::map<std::pair<uint32_t, uint32_t>, BlockedPair> sums;
+  each_worker([&](size_t, const WorkerStats& worker) {
+    worker.blocked.for_each([&](const BlockedPair& pair) {
+      BlockedPair& sum = sums[{pair.victim, pair.blocker}];
+      sum = {pair.victim, pair.blocker, sum.requests + pair.requests, sum.held + pair.held};
+    });
+  });
+  std::vector<BlockedPair> all;
+  for (const auto& [types, sum] : sums) all.push_back(sum);
+  return all;
 }
 
 GroupFigures ReconfigurableRuntime::group(uint32_t group) const {

@@ -50,6 +50,8 @@ class ReconfigurableRuntime final : public Runtime {
   Nanos refuses_for(JobClass job_class) const override;
   Histogram latency(uint32_t type) const override;
   Histogram service(uint32_t type) const override;
+  ServedFigures served(uint32_t type) const override;
+  std::vector<BlockedPair> blocked() const override;
   GroupFigures group(uint32_t group) const override;
   uint64_t finished(WorkerId worker, uint32_t type) const override;
   Histogram overrun() const override;

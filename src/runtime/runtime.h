@@ -19,6 +19,7 @@
 #include "overload/limiter.h"
 #include "policy/explanation.h"
 #include "runtime/app.h"
+#include "runtime/blocked_pairs.h"
 #include "runtime/arrival_slots.h"
 #include "runtime/request_ring.h"
 #include "runtime/live_settings.h"
@@ -74,6 +75,16 @@ struct WorkerActivity {
   Nanos busy_for;     // since the request started, or went on after a preemption
   Nanos unpolled;     // how long it has not looked for requests; 0 = it sleeps
   int64_t suspended = 0;  // requests put away here, less those resumed here
+  uint64_t requests = 0;  // since the start: finished,
+  uint64_t preemptions = 0;  // put back before they were done,
+  Nanos busy_total;          // time spent on requests
+};
+
+// Of the requests of one type that the policy's queues held, over all workers since the start.
+struct ServedFigures {
+  uint64_t finished = 0;  // and of those in all:
+  Nanos service;          //   time on workers
+  Nanos waited;           //   time from arrival to the first slice
 };
 
 // Of one group of requests (sched/group_shares.h), over all workers since the start.
@@ -158,6 +169,10 @@ class Runtime {
   // Arrival-to-reply and on-worker times of one request type over all workers.
   virtual Histogram latency(uint32_t type) const = 0;
   virtual Histogram service(uint32_t type) const = 0;
+  virtual ServedFigures served(uint32_t type) const = 0;
+  // Which type held up which, over all workers since the start: waits of at least
+  // RecentSlices::kWorthNoting behind one slice. The pairs of unknown types come last.
+  virtual std::vector<BlockedPair> blocked() const = 0;
   // Requires group < limits::kGroups.
   virtual GroupFigures group(uint32_t group) const = 0;
   // Requests of that type that ended on that worker. Requires worker < options().workers.

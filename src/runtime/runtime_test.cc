@@ -12,6 +12,7 @@
 
 #include "mechanism/clock/clock.h"
 #include "runtime/exposition.h"
+#include "runtime/state_json.h"
 #include "runtime/testing/letter_app.h"
 
 namespace rubato {
@@ -365,6 +366,10 @@ TEST(Runtime, server_loop_of_the_application_runs_on_every_fiber) {
   EXPECT_EQ(loops, 0);
 }
 
+ExposedTypes letters() {
+  return {[](uint32_t type) { return std::string(1, static_cast<char>(type)); }, 128};
+}
+
 TEST(Runtime, victim_learns_its_blocker_and_its_wait_counts) {
   LetterServer server("fcfs");
   server.options.slow_threshold = Nanos::millis(1);
@@ -389,6 +394,15 @@ TEST(Runtime, victim_learns_its_blocker_and_its_wait_counts) {
   EXPECT_EQ(slow_ones[1].second.blocker_type, static_cast<uint32_t>('L'));
   EXPECT_GE(slow_ones[1].second.wait, Nanos::millis(4));
   EXPECT_GE(server.runtime->latency('S').max(), Nanos::millis(4));
+  const std::vector<BlockedPair> blocked = server.runtime->blocked();
+  ASSERT_EQ(blocked.size(), 1u);
+  EXPECT_EQ(blocked[0].victim, static_cast<uint32_t>('S'));
+  EXPECT_EQ(blocked[0].blocker, static_cast<uint32_t>('L'));
+  EXPECT_EQ(blocked[0].requests, 1u);
+  EXPECT_GE(blocked[0].held, Nanos::millis(4));
+  EXPECT_GE(server.runtime->served('S').waited, Nanos::millis(4));
+  const std::string state = state_json(*server.runtime, *server.datapath, letters());
+  EXPECT_NE(state.find(R"("victim":"S","blocker":"L","requests":1,)"), std::string::npos) << state;
 }
 
 TEST(Runtime, long_reply_leaves_in_pieces_with_short_requests_between_them) {

@@ -69,6 +69,9 @@ class ServiceMeter {
     return lost;
   }
 
+  // Whether a long slice ended after `from`, so that blocker() may name one.
+  bool blocked_after(Instant from) const { return slices_.any_after(from); }
+
   // The request that ran longest between `from` and `to`.
   RecentSlices::Blocker blocker(Instant from, Instant to) const {
     return slices_.worst_between(from, to);

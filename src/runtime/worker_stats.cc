@@ -30,6 +30,7 @@ void WorkerStats::add(const WorkerStats& other) {
       &WorkerStats::busy_ns,            &WorkerStats::asleep_ns};
   for (Counter WorkerStats::* counter : kCounters) this->*counter += (other.*counter).value();
   overrun.add(other.overrun);
+  blocked.add(other.blocked);
   for (size_t i = 0; i < arrived.size(); ++i) arrived[i] += other.arrived[i].value();
   for (size_t i = 0; i < groups.size(); ++i) groups[i].add(other.groups[i]);
   for (size_t i = 0; i < classes_.size(); ++i) classes_[i].add(other.classes_[i]);

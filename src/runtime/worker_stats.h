@@ -15,6 +15,7 @@
 #include "metrics/counter.h"
 #include "metrics/histogram.h"
 #include "policy/job.h"
+#include "runtime/blocked_pairs.h"
 #include "runtime/queue_delay.h"
 
 namespace rubato {
@@ -106,6 +107,7 @@ class alignas(limits::kCacheLineBytes) WorkerStats {
   // Requests of the policy's group that came, refused or not. As for policies, types above share
   // the last entry.
   std::array<Counter, limits::kTypes> arrived;
+  BlockedPairs blocked;
   QueueDelay delay;
   std::atomic<bool> overloaded{false};  // the worker refuses late requests, relaxed
 
@@ -166,7 +168,11 @@ class RecentSlices {
   void note(Instant start, Instant end, uint32_t type) {
     if (end - start < kWorthNoting) return;
     slices_[next_++ % slices_.size()] = {start, end, type};
+    last_end_ = end;
   }
+
+  // Whether one of them ended after `from`. For hot paths.
+  bool any_after(Instant from) const { return last_end_ > from; }
 
   // The slice that ran longest between `from` and `to`.
   Blocker worst_between(Instant from, Instant to) const;
@@ -179,6 +185,7 @@ class RecentSlices {
   };
   std::array<Slice, 16> slices_{};
   size_t next_ = 0;
+  Instant last_end_;
 };
 
 }  // namespace rubato

@@ -13,6 +13,7 @@
 #include "kv_server/commands/table.h"
 #include "kv_server/text/number.h"
 #include "kv_server/text/words.h"
+#include "mechanism/cpu/process_memory.h"
 
 namespace rubato::kv {
 namespace {
@@ -310,11 +311,7 @@ bool is_wanted(const InfoSection& section, std::span<const std::string_view> nam
 }  // namespace
 
 uint64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t total_pages = 0;
-  uint64_t resident_pages = 0;
-  statm >> total_pages >> resident_pages;
-  return resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return process_memory().resident_bytes;
 }
 
 std::string info_text(Server& server, std::span<const std::string_view> sections) {
