@@ -33,7 +33,7 @@ def with_ports(command, ports):
     """`command` with every port replaced, the same one by the same."""
     def replaced(match):
         return match.group(1) + str(ports.setdefault(match.group(2), free_port()))
-    command = re.sub(r"(--port |127\.0\.0\.1:)(\d+)\b", replaced, command)
+    command = re.sub(r"(--(?:metrics-)?port |127\.0\.0\.1:)(\d+)\b", replaced, command)
     if serves(command) and "--port" not in command:
         command += f" --port {free_port()}"
     return command

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/top/fetch.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "load/socket.h"
+#include "mechanism/clock/clock.h"
+
+namespace rubato::cli {
+namespace {
+
+using load::Fd;
+using load::Target;
+
+constexpr size_t kMostBytes = 64 << 20;
+constexpr Nanos kPatience = Nanos::seconds(2);
+
+Error trouble(const load::Endpoint& from, const std::string& what) {
+  return {from.text + " " + what};
+}
+
+// Until the other side closes.
+Result<std::string> receive_all(const Fd& fd, const load::Endpoint& from, Instant limit) {
+  std::string reply;
+  std::array<char, 65536> piece;
+  while (reply.size() <= kMostBytes) {
+    if (!load::wait_readable(fd.get(), std::max(limit - now(), Nanos()))) {
+      return trouble(from, "does not answer in time");
+    }
+    const ssize_t got = ::recv(fd.get(), piece.data(), piece.size(), 0);
+    if (got == 0) return reply;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return trouble(from, std::strerror(errno));
+    if (got > 0) reply.append(piece.data(), static_cast<size_t>(got));
+  }
+  return trouble(from, "tells more than 64 MiB");
+}
+
+// The length that the head tells, or none.
+size_t length_in(std::string_view head) {
+  constexpr std::string_view kName = "\r\nContent-Length: ";
+  const size_t at = head.find(kName);
+  size_t length = std::string::npos;
+  if (at == std::string_view::npos) return length;
+  std::from_chars(head.data() + at + kName.size(), head.data() + head.size(), length);
+  return length;
+}
+
+Result<std::string> body_of(const std::string& reply, const load::Endpoint& from) {
+  const size_t end = reply.find("\r\n\r\n");
+  if (!reply.starts_with("HTTP/1.1 200") || end == std::string::npos) {
+    return trouble(from, reply.starts_with("HTTP/1.1 404")
+                             ? "has no /state: its Rubato is older, or it is another server"
+                             : "is no metrics port of a Rubato server, or one with TLS");
+  }
+  std::string body = reply.substr(end + 4);
+  if (body.size() != length_in(std::string_view(reply).substr(0, end))) {
+    return trouble(from, "closed the connection before its answer was complete");
+  }
+  return body;
+}
+
+}  // namespace
+
+Result<Target> parse_metrics_port(const std::string& text) {
+  const bool alone = text.find(':') == std::string::npos;
+  Result<Target> target = load::parse_target("resp://" + (alone ? "127.0.0.1:" + text : text));
+  if (target) return target;
+  return Error{"takes HOST:PORT with a port of 1 to 65535, not '" + text + "'"};
+}
+
+Result<std::string> fetch_state(const Target& server, Nanos timeout) {
+  const Instant limit = now() + timeout;
+  const Result<load::Endpoint> to = load::resolve(server);
+  if (!to) return Error{to.error()};
+  Result<Fd> fd = load::connect_now(to.value(), timeout);
+  if (!fd) return Error{fd.error()};
+  const std::string request =
+      "GET /state HTTP/1.1\r\nHost: " + to.value().text + "\r\nConnection: close\r\n\r\n";
+  const ssize_t sent = ::send(fd->get(), request.data(), request.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(request.size())) {
+    return trouble(to.value(), "takes no request");
+  }
+  const Result<std::string> reply = receive_all(*fd, to.value(), limit);
+  return reply ? body_of(reply.value(), to.value()) : reply;
+}
+
+Watch::Watch(Target server, Nanos interval)
+    : server_(std::move(server)), interval_(interval), thread_([this] { ask_on(); }) {}
+
+Watch::~Watch() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ending_ = true;
+  }
+  end_.notify_all();
+  thread_.join();
+}
+
+bool Watch::take(Result<std::string>& answer) {
+  const std::scoped_lock lock(mutex_);
+  if (!std::exchange(has_answer_, false)) return false;
+  answer = std::move(answer_);
+  return true;
+}
+
+void Watch::ask_on() {
+  auto next = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    lock.unlock();
+    Result<std::string> answer = fetch_state(server_, kPatience);
+    lock.lock();
+    answer_ = std::move(answer);
+    has_answer_ = true;
+    next = std::max(next + std::chrono::nanoseconds(interval_.count()),
+                    std::chrono::steady_clock::now());
+    end_.wait_until(lock, next, [this] { return ending_; });
+  }
+}
+
+}  // namespace rubato::cli

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// rubato top: live servers in a terminal, over their metrics ports; read only.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "cli/common/command_registry.h"
+#include "cli/common/file_text.h"
+#include "cli/common/value_flags.h"
+#include "cli/top/fetch.h"
+#include "cli/top/terminal.h"
+#include "cli/top/top_model.h"
+
+namespace rubato::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Nanos kLook = Nanos::millis(50);  // for answers and a new size
+constexpr Nanos kPatience = Nanos::seconds(5);
+constexpr int kPlainColumns = 80, kPlainRows = 1000;
+
+constexpr const char* kNotes =
+    "\nA server is named by its metrics port (serve kv --metrics-port 6402).\n"
+    "Rates, waits and service times are of the last second; percentiles are those of all requests\n"
+    "of the last second, and of the last minute. WAIT is the mean time until a request first\n"
+    "runs.\n"
+    "`held up` counts requests that waited 100 us or more behind one slice of another.\n"
+    "Keys: q quit, s sort, r reverse, / filter, f or space freeze, tab next server, j k or arrows\n"
+    "scroll, escape clears the filter. Settings are changed elsewhere (CONFIG SET).\n"
+    "Exit status: 0 done, 1 with --once a server did not answer, or a file could not be written,\n"
+    "2 bad arguments.\n";
+
+struct TopOptions {
+  std::vector<std::string> servers;
+  Nanos interval = Nanos::seconds(1);
+  std::string record, replay;
+  bool once = false, json = false;
+};
+
+// The file of --record; without one, nothing is written.
+class Recorder {
+ public:
+  explicit Recorder(const std::string& path) {
+    if (path.empty()) return;
+    file_.reset(std::fopen(path.c_str(), "we"));
+    if (file_ == nullptr) bad_value("--record", "cannot write '" + path + "'");
+  }
+  // False = the disk is full, say.
+  bool write(const Observation& observation) const {
+    if (file_ == nullptr) return true;
+    const std::string line = recorded(observation);
+    return std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+           std::fflush(file_.get()) == 0;
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// Where observations come from: servers, or a recording.
+class Source {
+ public:
+  virtual ~Source() = default;
+  // Those that have come since the last call. A source that can wait does while `frozen`.
+  virtual std::vector<Observation> next(bool frozen) = 0;
+};
+
+Observation observation_of(const std::string& server, double at_s, Result<std::string> answer) {
+  if (!answer) return {at_s, server, "", answer.error()};
+  const auto state = parse_live_state(*answer);
+  return state ? Observation{at_s, server, std::move(*answer), ""}
+               : Observation{at_s, server, "", state.error()};
+}
+
+class LiveSource final : public Source {
+ public:
+  LiveSource(const std::vector<std::string>& names, const std::vector<load::Target>& servers,
+             Nanos interval)
+      : names_(names) {
+    for (const load::Target& server : servers) {
+      watches_.push_back(std::make_unique<Watch>(server, interval));
+    }
+  }
+
+  std::vector<Observation> next(bool) override {
+    std::vector<Observation> all;
+    Result<std::string> answer{std::string()};
+    const double at_s = std::chrono::duration<double>(Clock::now() - start_).count();
+    for (size_t i = 0; i < watches_.size(); ++i) {
+      if (!watches_[i]->take(answer)) continue;
+      all.push_back(observation_of(names_[i], at_s, std::move(answer)));
+    }
+    return all;
+  }
+
+ private:
+  const std::vector<std::string> names_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<std::unique_ptr<Watch>> watches_;
+};
+
+class ReplaySource final : public Source {
+ public:
+  explicit ReplaySource(std::vector<Observation> all) : all_(std::move(all)) {}
+
+  // At the pace of the recording, from its first observation on.
+  std::vector<Observation> next(bool frozen) override {
+    const Clock::time_point at = Clock::now();
+    if (!frozen) played_s_ += std::chrono::duration<double>(at - last_).count();
+    last_ = at;
+    std::vector<Observation> due;
+    while (done_ < all_.size() && all_[done_].at_s - all_.front().at_s <= played_s_) {
+      due.push_back(all_[done_++]);
+    }
+    return due;
+  }
+
+ private:
+  const std::vector<Observation> all_;
+  size_t done_ = 0;
+  double played_s_ = 0;
+  Clock::time_point last_ = Clock::now();
+};
+
+std::vector<Observation> recording_of(const std::string& path) {
+  const std::optional<std::string> text = file_text(path);
+  if (!text) bad_value("--replay", "cannot read '" + path + "'");
+  Result<std::vector<Observation>> all = parse_recording(*text);
+  if (!all) bad_value("--replay", "'" + path + "': " + all.error());
+  return std::move(*all);
+}
+
+std::vector<std::string> servers_of(const std::vector<Observation>& all) {
+  std::vector<std::string> names;
+  for (const Observation& one : all) {
+    if (std::find(names.begin(), names.end(), one.server) == names.end()) {
+      names.push_back(one.server);
+    }
+  }
+  return names;
+}
+
+int print_once(const TopModel& model, bool json) {
+  int status = kDone;
+  bool any = false;
+  for (const ServerLine& server : model.servers()) {
+    any = any || server.view.has_value();
+    if (!server.trouble.empty()) status = fail(server.trouble.c_str());
+  }
+  if (json) {
+    fmt::print("{}", top_json(model.servers()));
+  } else if (any) {
+    for (size_t i = 0; i < model.servers().size(); ++i) {
+      if (!model.servers()[i].view) continue;
+      Screen screen(kPlainColumns, kPlainRows);
+      TopSettings settings;
+      settings.note = " ";
+      draw(screen, {model.servers()[i]}, settings);
+      fmt::print("{}{}", i > 0 ? "\n" : "", screen.plain());
+    }
+  }
+  return status;
+}
+
+int show_once(const TopOptions& o, TopModel& model, const std::vector<load::Target>& servers) {
+  const Recorder recorder(o.record);
+  for (int time = 0; time < 2; ++time) {
+    if (time > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(o.interval.count()));
+    for (size_t i = 0; i < servers.size(); ++i) {
+      const double at_s = time * o.interval.seconds();
+      const Observation seen =
+          observation_of(o.servers[i], at_s, fetch_state(servers[i], kPatience));
+      model.take(seen);
+      if (!recorder.write(seen)) return fail("cannot write the file of --record");
+    }
+  }
+  return print_once(model, o.json);
+}
+
+int show(TopModel& model, Source& source, const Recorder& recorder) {
+  auto opened = Terminal::open();
+  if (!opened) bad_value("top", opened.error());
+  std::unique_ptr<Terminal> terminal = std::move(*opened);
+  Terminal::Size drawn{0, 0};
+  bool wanted = true, changed = true;
+  while (wanted && !terminal->ended()) {
+    for (const Observation& seen : source.next(model.settings().frozen)) {
+      model.take(seen);
+      changed = true;
+      if (recorder.write(seen)) continue;
+      terminal.reset();
+      return fail("cannot write the file of --record");
+    }
+    const Terminal::Size size = terminal->size();
+    if (changed || size.columns != drawn.columns || size.rows != drawn.rows) {
+      Screen screen(size.columns, size.rows);
+      model.draw(screen);
+      terminal->show(screen.ansi(terminal->colour()));
+      drawn = size;
+    }
+    const std::string keys = terminal->keys(kLook);
+    wanted = model.press(keys);
+    changed = !keys.empty();
+  }
+  return kDone;
+}
+
+int replay(const TopOptions& o) {
+  std::vector<Observation> all = recording_of(o.replay);
+  TopModel model(servers_of(all));
+  if (o.once) {
+    for (const Observation& one : all) model.take(one);
+    return print_once(model, o.json);
+  }
+  ReplaySource source(std::move(all));
+  return show(model, source, Recorder(""));
+}
+
+int run_top(const TopOptions& o) {
+  if (o.json && !o.once) bad_value("--json", "needs --once");
+  if (!o.replay.empty()) {
+    if (!o.servers.empty()) bad_value("--replay", "takes the servers from the file, no HOST:PORT");
+    if (!o.record.empty()) bad_value("--record", "has nothing to record with --replay");
+    return replay(o);
+  }
+  if (o.servers.empty()) {
+    bad_value("HOST:PORT", "names the metrics port of a server, such as 127.0.0.1:6402");
+  }
+  std::vector<load::Target> servers;
+  for (const std::string& name : o.servers) {
+    Result<load::Target> server = parse_metrics_port(name);
+    if (!server) bad_value("HOST:PORT", server.error());
+    servers.push_back(std::move(*server));
+  }
+  TopModel model(o.servers);
+  if (o.once) return show_once(o, model, servers);
+  const Recorder recorder(o.record);
+  LiveSource source(o.servers, servers, o.interval);
+  return show(model, source, recorder);
+}
+
+void add_top(CommandLine& command) {
+  auto options = std::make_shared<TopOptions>();
+  command.footer(kNotes);
+  command.add_texts("HOST:PORT", options->servers, "Metrics ports of the servers; a port alone is "
+                                                   "one of this machine");
+  add_seconds(command, "--interval", options->interval, Nanos::millis(100), Nanos::seconds(60),
+              "Between two looks at a server")
+      .default_text("1");
+  command.add_text("--record", options->record, "Also write all that the servers tell")
+      .placeholder("FILE");
+  command.add_text("--replay", options->replay, "Show a file of --record, in its own time")
+      .placeholder("FILE");
+  command.add_flag("--once", options->once,
+                   "Print one screen as plain text: look twice, --interval apart, and end");
+  command.add_flag("--json", options->json, "With --once: print JSON");
+  command.action([options] { return run_top(*options); });
+}
+
+const Command kTop({"", "top", "Live servers in a terminal: rates, latencies, workers, queues",
+                    add_top});
+
+}  // namespace
+}  // namespace rubato::cli

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rubato top` on live servers: in a terminal (tmux; that part is skipped without), and --once."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from server import BINARY, PATIENCE_S, Server
+from waiting import eventually
+
+TMUX = shutil.which("tmux")
+
+
+def top(*args):
+    done = subprocess.run([BINARY, "top", *args], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def serve(program):
+    server = Server("--metrics-port", "0", program=program)
+    port = server.wait_for(r"metrics on http://127.0.0.1:(\d+)/metrics")
+    return server, f"127.0.0.1:{port}"
+
+
+class Once(unittest.TestCase):
+    def test_tells_what_a_server_serves(self):
+        server, address = serve("kv")
+        with server, server.client() as client:
+            client.call("SET", "a", "b")
+            watch = subprocess.Popen([BINARY, "top", address, "--once", "--json"], text=True,
+                                     stdout=subprocess.PIPE)
+            while watch.poll() is None:
+                client.call("GET", "a")
+            with watch.stdout:
+                seen = json.load(watch.stdout)["servers"][0]
+            self.assertEqual(watch.returncode, 0)
+            types = {one["name"]: one for one in seen["types"]}
+            self.assertGreater(types["get"]["second"]["count"], 0)
+            self.assertAlmostEqual(types["get"]["rate_per_s"] * seen["second_s"],
+                                   types["get"]["second"]["count"], delta=1)
+            self.assertEqual(types["set"]["second"]["count"], 0)
+            self.assertEqual(seen["pid"], server.process.pid)
+            status, text, said = top(address, "--once", "--interval", "0.1")
+            self.assertEqual((status, said), (0, ""))
+            self.assertIn("get ", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80)
+            self.assertNotIn("\033", text)
+
+    def test_says_in_one_line_that_a_server_is_away(self):
+        server, address = serve("spin")
+        with server:
+            pass
+        status, text, said = top(address, "--once", "--interval", "0.1")
+        self.assertEqual((status, text), (1, ""))
+        self.assertEqual(said, f"rubato: cannot connect to {address}: Connection refused\n")
+
+    def test_says_so_if_the_port_is_that_of_something_else(self):
+        with Server() as server:
+            status, _, said = top(str(server.port), "--once", "--interval", "0.1")
+            self.assertEqual(status, 1)
+            self.assertRegex(said, "^rubato: .* is no metrics port of a Rubato server.*\n$")
+
+    def test_bad_arguments_are_one_line(self):
+        with tempfile.NamedTemporaryFile("w") as broken:
+            broken.write("no\n")
+            broken.flush()
+            for args, message in [
+                    ((), "HOST:PORT: names the metrics port of a server"),
+                    (("here:http",), "HOST:PORT: takes HOST:PORT with a port of 1 to 65535"),
+                    (("9", "--json"), "--json: needs --once"),
+                    (("9", "--interval", "0"), "--interval: takes"),
+                    (("9",), "top: takes a terminal"),
+                    (("9", "--replay", broken.name), "--replay: takes the servers from the file"),
+                    (("9", "--once", "--record", "/no/where"), "--record: cannot write"),
+                    (("--replay", "/no/where"), "--replay: cannot read '/no/where'"),
+                    (("--replay", broken.name), "line 1 takes at_s, server")]:
+                status, text, said = top(*args)
+                self.assertEqual((status, text), (2, ""), args)
+                self.assertIn(message, said)
+                self.assertEqual(said.count("\n"), 1, said)
+
+
+@unittest.skipIf(TMUX is None, "tmux is not installed")
+class InATerminal(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.recording = os.path.join(folder.name, "recording")
+        self.socket = os.path.join(folder.name, "tmux")
+
+    def tmux(self, *args):
+        return subprocess.run([TMUX, "-S", self.socket, "-f", "/dev/null", *args], check=True,
+                              capture_output=True, text=True, timeout=PATIENCE_S).stdout
+
+    def start(self, command):
+        """The shell lives on, so that what is left on its screen can be seen."""
+        self.tmux("new-session", "-d", "-x", "80", "-y", "24", f"{command}; echo status $?; cat")
+        self.addCleanup(self.tmux, "kill-server")
+
+    def screen_with(self, *parts):
+        """The screen once all of these are on it."""
+        return eventually(lambda: self.tmux("capture-pane", "-p"),
+                          lambda screen: all(part in screen for part in parts))
+
+    def test_shows_a_loaded_server_follows_keys_and_leaves_the_terminal_as_it_was(self):
+        server, address = serve("spin")
+        with server:
+            load = subprocess.Popen([BINARY, "load", "--target",
+                                     f"spin://127.0.0.1:{server.port}", "--workload",
+                                     "short:5us:95,long:2ms:5", "--rate", "300", "--duration",
+                                     "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(load.wait)
+            self.addCleanup(load.kill)
+            self.start(f"{BINARY} top {address} --interval 0.2 --record {self.recording}")
+            screen = self.screen_with("\nshort ", "\nlong ", "by rate", "synergy")
+            self.assertEqual(len(screen.splitlines()), 24)
+            self.tmux("send-keys", "/")
+            self.tmux("send-keys", "lon")
+            self.tmux("send-keys", "Enter")
+            self.assertNotIn("\nshort   ", self.screen_with("only 'lon'", "types 1 "))
+            self.tmux("send-keys", "f")
+            self.screen_with("FROZEN")
+            self.tmux("send-keys", "f")
+            self.tmux("resize-window", "-x", "60", "-y", "12")
+            self.assertEqual(len(self.screen_with("only 'lon'").splitlines()), 12)
+        self.screen_with("away: cannot connect", "Connection refused")
+        self.tmux("send-keys", "q")
+        self.assertNotIn("away", self.screen_with("status 0"))
+        status, text, _ = top("--replay", self.recording, "--once")
+        self.assertEqual(status, 1)  # it was away at the end
+        self.assertIn("\nshort ", text)
+
+    def test_signal_ends_it_with_the_terminal_restored(self):
+        server, address = serve("spin")
+        with server:
+            self.start(f"{BINARY} top {address}")
+            self.screen_with("synergy")
+            self.tmux("send-keys", "C-c")
+            self.assertNotIn("synergy", self.screen_with("status 0"))
+            self.tmux("send-keys", "echoed", "Enter")  # keys are shown again
+            self.screen_with("echoed\nechoed")
+
+
+if __name__ == "__main__":
+    unittest.main()
