@@ -61,8 +61,8 @@ def pattern(name):
 def fields_of(code):
     """Name and text, with the comment above, of each field of a struct."""
     fields = {}
-    for field in re.findall(r"(?:[ ]*//.*\n)+(?:(?![ ]*//).+\n)+", code):
-        fields[re.search(r"(\w+)(?: = .*)?;\n", field).group(1)] = field
+    for field, declared in re.findall(r"((?:[ ]*//.*\n)+((?:(?![ ]*//).+\n)+))", code):
+        fields[re.search(r"(\w+)(?: = .*)?;\n", declared).group(1)] = field
     return fields
 
 

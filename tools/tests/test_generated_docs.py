@@ -50,6 +50,14 @@ class GeneratedDocs(TreeTest):
         self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
         self.assertEqual((self.root / "a.md").read_text(), begin + pair + changed + fresh + end)
 
+    def test_a_field_is_known_by_its_name_whatever_its_comment_says(self):
+        begin, end = "struct {\n  // generated: t\n", "  // end of t\n};\n"
+        one, two = ("  // Up to 9;\n  // %s.\n  int %s;\n" % (name, name) for name in ("a", "b"))
+        self.write("a.md", begin + one.replace("to 9;\n  //", "to 9; ") + two + end)
+        entries = self.entries(two + one, generated_docs.IN_PLACE)
+        self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
+        self.assertEqual((self.root / "a.md").read_text(), begin + one + two + end)
+
     def test_a_failing_command_is_found(self):
         self.write("a.md", TEXT)
         entries = [("a.md", "t", [sys.executable, "-c", "raise SystemExit(3)"], "all")]
