@@ -339,15 +339,18 @@ void Scheduler::stall_at(const void* place) {
 void Scheduler::jump() {
   until_jump_ = 1 + prng_.below(2 * options_.clock_jump_one_in);
   const Nanos time = draw_between(options_.stall_least, options_.stall_most);
+  const Instant before = running().clock;
   jumps_ += time;
+  if (faults_over_ > before) faults_over_ = faults_over_ + time;
   note_fault(time);
-  recorder_.mark(running_, "the clock jumps", running().clock);
-  jumped_ = running().clock = running().clock + time;
+  recorder_.mark(running_, "the clock jumps", before);
+  jumped_ = running().clock = before + time;
   running().away += time;
   for (const auto& thread : threads_) {
     const Instant next = agenda_.at(thread->number);
     if (next == Instant::never()) continue;
     thread->rounds.begin = thread->rounds.begin + time;
+    if (thread->stalled_until > before) thread->stalled_until = thread->stalled_until + time;
     set_next(*thread, thread->waits_for != nullptr ? std::max(next, jumped_) : next + time);
   }
   take_turn();

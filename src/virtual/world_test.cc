@@ -235,6 +235,48 @@ TEST(World, the_clock_jumps_for_all_threads_at_once) {
   });
 }
 
+// A stalled thread goes on as much later, and is known to be stalled until then. Beside it a thread
+// looks after each jump, which are its own, and makes no access that it could be stalled at.
+TEST(World, a_jump_of_the_clock_lengthens_the_stalls_that_it_meets) {
+  WorldOptions options;
+  options.stall_one_in = 20;
+  options.stall_most = Nanos::micros(500);
+  options.clock_jump_one_in = 20;
+  run(options, [] {
+    bool done = false;
+    Instant stalled_until;
+    Instant over;
+    int jumps = 0;
+    std::thread looks([&] {
+      while (!done) {
+        const Instant before = clock();
+        static_cast<void>(steady_clock::now());
+        if (clock() - before > Nanos::micros(5)) ++jumps;
+        stalled_until = others_stalled_until();
+        over = faults_over();
+        spend(Nanos::micros(1));
+      }
+    });
+    std::atomic<int> word{0};
+    int lengthened = 0;
+    for (int i = 0; i < 2'000; ++i) {
+      const Instant before = clock();
+      const int jumps_before = jumps;
+      word = i;
+      const Instant end = clock();
+      if (end - before < Nanos::micros(5)) continue;
+      if (jumps > jumps_before) ++lengthened;
+      spend(Nanos::micros(2));  // one more look
+      const Instant known = end - Nanos::micros(1);
+      EXPECT_GE(stalled_until, known);
+      EXPECT_GE(over, known);
+    }
+    EXPECT_GT(lengthened, 10);
+    done = true;
+    looks.join();
+  });
+}
+
 TEST(World, memory_fails_where_programs_can_do_without) {
   run({}, [] {
     constexpr size_t kBytes = 4096;
