@@ -6,15 +6,21 @@
 // came then and still wait, whichever worker starts them. A worker writes its own lines only.
 //
 // add() and remove() may be called on any thread, and are exact on all; they are cheap where
-// `worker` is the calling one. oldest() is for one caller at a time, as exact as a slot is short. A
-// request is not counted, and nothing goes wrong, if oldest() was not called for kSlots slots.
+// `worker` is the calling one. oldest() is for one caller at a time, as exact as a slot is short;
+// it looks at the slots since the last one that it found empty, up to the last one that a request
+// came in. A request is not counted, and nothing goes wrong, if oldest() was not called for kSlots
+// slots.
 //
-// Ordering: all cells are sequentially consistent. oldest() begins to look where it began the time
-// before, so a request that is added while it looks is seen by the next call. A request that came
-// before `first_` is counted first and then asked for (`rewind`): the thread that takes the wish
-// sees it.
+// Ordering: all cells are sequentially consistent. oldest() raises `looked_to_` above all slots
+// that it may look at, looks, and lowers it to the slot where the next call begins. add() raises
+// `newest`, counts, and then reads `looked_to_`. If it reads what was there before the look, the
+// look sees the request; otherwise add() asks for its slot (`rewind`), and a later call sees it. So
+// only calls that begin before add() ends may miss a request. That also holds where a sum is too
+// small, as another request of the slot was added at a worker after the look at it, and started at
+// one before: that add() asks for the slot.
 //
-// A Platform has Cell<T>, an atomic T with load, store, exchange and fetch_add.
+// A Platform has Cell<T>, an atomic T with load, store, exchange, fetch_add and
+// compare_exchange_weak.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +55,11 @@ class WaitingRequests {
     if (at < 0) return kUncounted;
     RUBATO_DCHECK(worker < parts_.size());
     Part& part = parts_[worker];
+    for (int64_t newest = part.newest.load(); newest < at;) {
+      if (part.newest.compare_exchange_weak(newest, at)) break;
+    }
     part.count[index(at)].fetch_add(1);
-    if (at < first && at < part.rewind.load()) part.rewind.store(at);
+    if (at < looked_to_.load() && at < part.rewind.load()) part.rewind.store(at);
     return at;
   }
   void remove(uint32_t worker, int64_t at) {
@@ -61,13 +70,19 @@ class WaitingRequests {
   Nanos oldest(Instant now) {
     const int64_t last = slot_of(now);
     const int64_t was_first = first_.load();
-    const int64_t again = std::max(looked_from_, last - kSlots + 1);
-    int64_t at = take_rewinds(std::min(again, was_first));
-    looked_from_ = was_first;
+    looked_to_.store(last + 1);
+    int64_t at = was_first;
+    int64_t newest = -1;
+    for (Part& part : parts_) {
+      if (part.rewind.load() != kNone) at = std::min(at, part.rewind.exchange(kNone));
+      newest = std::max(newest, part.newest.load());
+    }
     // Nothing is counted beyond.
-    const int64_t end = std::min(last, was_first + kSlots - 1);
+    const int64_t end = std::min({last, was_first + kSlots - 1, newest});
     while (at <= end && !waits(at)) ++at;
-    first_.store(at <= end ? at : last);
+    const int64_t first = at <= end ? at : last;
+    first_.store(first);
+    looked_to_.store(first);
     return at <= end ? now - Instant(at * slot_.count()) : Nanos();
   }
 
@@ -77,17 +92,12 @@ class WaitingRequests {
   struct alignas(limits::kCacheLineBytes) Part {
     std::array<typename Platform::template Cell<int32_t>, kSlots> count{};
     typename Platform::template Cell<int64_t> rewind{kNone};  // an earlier slot than was looked at
+    typename Platform::template Cell<int64_t> newest{-1};     // slot that a request came in
   };
 
   int64_t slot_of(Instant t) const { return t.ns() / slot_.count(); }
   static size_t index(int64_t at) { return static_cast<size_t>(at % kSlots); }
 
-  int64_t take_rewinds(int64_t from) {
-    for (Part& part : parts_) {
-      if (part.rewind.load() != kNone) from = std::min(from, part.rewind.exchange(kNone));
-    }
-    return from;
-  }
   bool waits(int64_t at) const {
     int64_t sum = 0;
     for (const Part& part : parts_) sum += part.count[index(at)].load();
@@ -95,9 +105,9 @@ class WaitingRequests {
   }
 
   const Nanos slot_;
-  int64_t looked_from_ = 0;
   std::vector<Part> parts_;
   alignas(limits::kCacheLineBytes) typename Platform::template Cell<int64_t> first_{0};
+  typename Platform::template Cell<int64_t> looked_to_{0};
 };
 
 }  // namespace rubato::overload

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "base/prng.h"
@@ -83,6 +87,78 @@ TEST(WaitingRequests, are_those_of_a_list_whatever_order_they_start_in) {
       ASSERT_LT(delay, Nanos::micros(us - oldest) + kSlot);
     }
   }
+}
+
+struct ReadingPlatform {
+  template <class T>
+  class Cell : public std::atomic<T> {
+   public:
+    using std::atomic<T>::atomic;
+    T load() const {
+      ++reads;
+      return std::atomic<T>::load();
+    }
+  };
+  static inline int64_t reads = 0;
+};
+
+// Whoever looks holds a lock that sessions wait for.
+TEST(WaitingRequests, are_found_without_a_look_at_the_time_in_which_none_came) {
+  constexpr uint32_t kWorkers = 16;
+  WaitingRequests<ReadingPlatform> waiting(kWorkers, kSlot);
+  for (int64_t us = 1'000'000; us < 2'000'000; us += 100'000) {
+    ReadingPlatform::reads = 0;
+    EXPECT_EQ(waiting.oldest(at(us)), Nanos());
+    const int64_t slot = waiting.add(3, at(us), at(us));
+    EXPECT_EQ(waiting.oldest(at(us + 50)), Nanos::micros(50));
+    waiting.remove(5, slot);
+    EXPECT_EQ(waiting.oldest(at(us + 50)), Nanos());
+    EXPECT_LT(ReadingPlatform::reads, 16 * kWorkers);
+  }
+}
+
+struct AtomicPlatform {
+  template <class T>
+  using Cell = std::atomic<T>;
+};
+
+// Threads add at their worker and start at the next one's while another one looks, and leave one
+// request each: those are found.
+TEST(WaitingRequests, that_threads_bring_beside_a_look_are_found_by_a_later_one) {
+  constexpr uint32_t kWorkers = 3;
+  constexpr int64_t kEach = 3'000;  // fewer slots than are kept
+  WaitingRequests<AtomicPlatform> waiting(kWorkers, kSlot);
+  std::atomic<int64_t> clock_us{1'000'000};
+  static_cast<void>(waiting.oldest(at(clock_us)));
+  std::atomic<uint32_t> working{kWorkers};
+  std::atomic<int64_t> left_first{std::numeric_limits<int64_t>::max()};
+  std::vector<std::thread> threads;
+  for (uint32_t w = 0; w < kWorkers; ++w) {
+    threads.emplace_back([&, w] {
+      Prng dice(w + 1);
+      int64_t left = -1;
+      for (int64_t i = 0; i < kEach; ++i) {
+        const int64_t us = clock_us.fetch_add(1);
+        const int64_t since = us - dice.below(100);
+        const int64_t slot = waiting.add(w, at(since), at(us));
+        if (left < 0 && slot != -1 && i >= kEach / 2) {
+          left = since;
+        } else {
+          waiting.remove((w + 1) % kWorkers, slot);
+        }
+      }
+      for (int64_t first = left_first; left < first;) {
+        if (left_first.compare_exchange_weak(first, left)) break;
+      }
+      --working;
+    });
+  }
+  while (working > 0) static_cast<void>(waiting.oldest(at(clock_us)));
+  for (std::thread& thread : threads) thread.join();
+  const int64_t now_us = clock_us;
+  const int64_t oldest_us = waiting.oldest(at(now_us)).count() / 1000;
+  EXPECT_GE(oldest_us, now_us - left_first);
+  EXPECT_LT(oldest_us, now_us - left_first + kSlot.count() / 1000);
 }
 
 }  // namespace
