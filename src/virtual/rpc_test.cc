@@ -139,11 +139,28 @@ struct EchoRequest final : RequestData {
   bool is_long = false;
 };
 
+// The ends of requests that the server has written, whether or not their clients hear of them.
+struct Written {
+  std::atomic<uint64_t> replies{0};  // and errors of single requests
+  std::atomic<uint64_t> refusals{0};
+
+  void count(std::string_view frames) {
+    while (!frames.empty()) {
+      const rpc::Decoded frame = rpc::decode(frames, rpc::Side::kServer);
+      ASSERT_EQ(frame.state, rpc::Decoded::State::kComplete);
+      frames.remove_prefix(frame.length);
+      if (frame.message.kind == rpc::Kind::kRefusal) ++refusals;
+      const bool failed = frame.message.kind == rpc::Kind::kError && frame.message.id != 0;
+      if (failed || frame.message.kind == rpc::Kind::kResponse) ++replies;
+    }
+  }
+};
+
 class EchoSession final : public Session {
  public:
   EchoSession(rpc::AdmissionController& admission, const Peer& peer,
-              const rpc::SessionLimits& limits)
-      : rpc_(admission, peer.flow, limits, peer.address) {}
+              const rpc::SessionLimits& limits, Written& written)
+      : rpc_(admission, peer.flow, limits, peer.address), written_(written) {}
 
   uint32_t concurrency() const override { return rpc_.limits().in_service; }
   std::unique_ptr<RequestData> make_request_data() override {
@@ -157,9 +174,15 @@ class EchoSession final : public Session {
   }
   bool admits(Request& request) override { return rpc_.admits(of(request).rpc); }
   void refuse(Request& request) override { rpc::ServerSession::refused(request, of(request).rpc); }
-  void answer(Request& request) override { rpc_.answer(request, of(request).rpc); }
+  void answer(Request& request) override {
+    const size_t before = request.reply->size();
+    rpc_.answer(request, of(request).rpc);
+    written_.count(request.reply->unsent().substr(before));
+  }
   void complete(Request& request, ReplyBuffer& to) override {
+    const size_t before = to.size();
     rpc_.complete(request, of(request).rpc, to, request.reply->unsent());
+    written_.count(to.unsent().substr(before));
   }
   void on_push(ReplyBuffer& reply) override { rpc_.on_push(reply); }
 
@@ -198,6 +221,7 @@ class EchoSession final : public Session {
   }
 
   rpc::ServerSession rpc_;
+  Written& written_;
 };
 
 class Echo final : public Application, public Protocol {
@@ -205,13 +229,15 @@ class Echo final : public Application, public Protocol {
   Echo(rpc::AdmissionController& admission, const rpc::SessionLimits& limits)
       : admission_(admission), limits_(limits) {}
   std::unique_ptr<Session> open(const Peer& peer) override {
-    return std::make_unique<EchoSession>(admission_, peer, limits_);
+    return std::make_unique<EchoSession>(admission_, peer, limits_, written_);
   }
   void handle(Request& request) override { EchoSession::run(request); }
+  const Written& written() const { return written_; }
 
  private:
   rpc::AdmissionController& admission_;
   const rpc::SessionLimits limits_;
+  Written written_;
 };
 
 // ---- The server -----------------------------------------------------------------------------
@@ -271,6 +297,7 @@ class RpcServer {
     datapath_.reset();
   }
   rpc::AdmissionController& admission() { return admission_; }
+  const Written& written() const { return application_.written(); }
   const RuntimeStats& stats() const { return stats_; }
 
  private:
@@ -492,7 +519,7 @@ void serve(const Setting& setting, Prng& prng) {
                .bound_of_each = kWatchdogBound,
                .has_own_work =
                    [&](uint32_t worker) {
-                     return quick && is_made && !(setting.udp && setting.faulty) &&
+                     return quick && is_made &&
                             (waiting->has_come(worker) || waiting->is_queued(worker));
                    },
                .bound_of_own = kOwnBound});
@@ -528,6 +555,8 @@ void serve(const Setting& setting, Prng& prng) {
   const rpc::AdmissionController::Counts counts = admission.counts();
   uint64_t counted = 0;
   for (const uint64_t count : counts.refused) counted += count;
+  EXPECT_EQ(counts.served, server->written().replies);
+  EXPECT_EQ(counted, server->written().refusals);
   EXPECT_GE(counts.served, replied);
   EXPECT_GE(counted, refused);
   if (setting.reliable()) {
