@@ -8,17 +8,21 @@
 #include <atomic>
 #include <utility>
 
+#include "mechanism/queue/sync.h"
+
 namespace rubato {
 
-template <class T>
+// Sync: see mechanism/queue/sync.h.
+template <class T, class Sync = StdSync>
 class PushList {
  public:
-  void push(T& item) {
+  // True = the list was empty.
+  bool push(T& item) {
     T* head = head_.load(std::memory_order_relaxed);
     do {
       item.next_in_list = head;
-    } while (!head_.compare_exchange_weak(head, &item, std::memory_order_release,
-                                          std::memory_order_relaxed));
+    } while (!head_.compare_exchange_weak(head, &item, std::memory_order_release));
+    return head == nullptr;
   }
   // The item pushed last comes first.
   T* take_all() {
@@ -37,7 +41,7 @@ class PushList {
   bool empty() const { return head_.load(std::memory_order_relaxed) == nullptr; }
 
  private:
-  std::atomic<T*> head_{nullptr};
+  typename Sync::template Atomic<T*> head_{nullptr};
 };
 
 }  // namespace rubato

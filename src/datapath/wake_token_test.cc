@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "datapath/push_list.h"
 #include "mechanism/queue/testing/model.h"
 
 namespace rubato {
@@ -127,6 +128,60 @@ TEST(WakeToken, the_owner_would_without_seq_cst_or_acquire_and_release) {
     EXPECT_NE(owner_beside_two_wakers<kStores>(eventfd).failure, "");
     EXPECT_NE(owner_beside_two_wakers<kExchanges>(eventfd).failure, "");
   }
+}
+
+// Work in a list. Who pushes onto an empty list wakes the owner, for the others too, as in
+// executor/task_queue.h.
+struct Item {
+  Item* next_in_list = nullptr;
+};
+
+enum class Wakes { kIfEmpty, kBeforePush };
+
+template <model::Weaken kWeaken>
+model::Report owner_beside_two_pushers(Wakes wakes) {
+  struct Scene {
+    PushList<Item, model::Sync<kWeaken>> list;
+    ModelQueue<kWeaken> queue;
+    std::array<Item, 3> items;
+    int taken = 0;
+  };
+  return model::explore(kBounds, [wakes](model::Execution& run) {
+    auto scene = std::make_shared<Scene>();
+    const auto push = [scene, wakes](size_t item) {
+      if (wakes == Wakes::kBeforePush) scene->queue.wake();
+      if (scene->list.push(scene->items[item]) && wakes == Wakes::kIfEmpty) scene->queue.wake();
+    };
+    run.thread([scene] {
+      for (;;) {
+        for (Item* item = scene->list.take_all(); item != nullptr; item = item->next_in_list) {
+          ++scene->taken;
+        }
+        if (scene->taken == 3) return;
+        scene->queue.wait(Eventfd::kRead);
+      }
+    });
+    run.thread([push] {
+      push(0);
+      push(1);
+    });
+    run.thread([push] { push(2); });
+  });
+}
+
+TEST(WakeToken, who_pushes_first_wakes_for_all_that_follow) {
+  const model::Report report = owner_beside_two_pushers<model::Weaken{}>(Wakes::kIfEmpty);
+  EXPECT_EQ(report.failure, "");
+  EXPECT_GE(report.executions, 50u);
+  RecordProperty("executions", std::to_string(report.executions));
+}
+
+TEST(WakeToken, work_would_be_overlooked_if_the_wake_came_first_or_without_order) {
+  constexpr model::Weaken kSeqCst{.seq_cst = true};
+  constexpr model::Weaken kExchanges{.exchanges = true};
+  EXPECT_NE(owner_beside_two_pushers<model::Weaken{}>(Wakes::kBeforePush).failure, "");
+  EXPECT_NE(owner_beside_two_pushers<kSeqCst>(Wakes::kIfEmpty).failure, "");
+  EXPECT_NE(owner_beside_two_pushers<kExchanges>(Wakes::kIfEmpty).failure, "");
 }
 
 // The owner goes away while a thread brings work; the proxy poller looks at the queue once it is

@@ -20,12 +20,13 @@ TaskQueue::TaskQueue(uint32_t index, TaskPools& pools, IdleQueues& idle)
       event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 uint32_t TaskQueue::poll(std::span<Request*> out) {
-  if (polling_.load(std::memory_order_relaxed)) return 0;
-  if (polling_.exchange(true, std::memory_order_acquire)) return 0;
+  const bool is_owner = this_worker() == index_;
+  if (polling_.exchange(true, std::memory_order_acq_rel)) return 0;
   const uint32_t taken = take(out);
-  polling_.store(false, std::memory_order_release);
-  // A worker that polls for a stuck one does not make that idle.
-  if (taken == 0 && this_worker() == index_) idle_.mark(index_);
+  polling_.exchange(false, std::memory_order_acq_rel);
+  // A worker that polls for a stuck one does not make that idle, and may have kept it out.
+  if (is_owner && taken == 0) idle_.mark(index_);
+  if (!is_owner && pending()) wake();
   return taken;
 }
 

@@ -3,9 +3,12 @@
 // TaskQueue: the tasks on their way to one worker. Any thread submits; the worker polls, or one
 // that helps it. Threads otherwise as datapath.h says.
 //
-// Memory order. `inbox_` releases and acquires the tasks (datapath/push_list.h). A submitter pushes
-// and then wakes; wake_token.h has why the owner does not sleep through that. `polling_` is a
-// try-lock around `rest_`.
+// Memory order. `inbox_` releases and acquires the tasks (datapath/push_list.h). Who pushes onto an
+// empty list wakes the owner, for those that follow too, until somebody takes the list; the owner
+// does not sleep through that (wake_token.h), as it polls after each wait. `polling_` is a try-lock
+// around `rest_`. All its changes acquire and release, so of an owner that was kept out and who
+// kept it out, one sees what came meanwhile: the owner gets in, or the other one, who looks when it
+// has left, wakes the owner again.
 #pragma once
 
 #include <array>
@@ -28,8 +31,7 @@ class TaskQueue : public DatapathQueue {
 
   void submit(Task& task) {
     task.datapath = this;
-    inbox_.push(task);
-    wake();
+    if (inbox_.push(task)) wake();
   }
 
   uint32_t poll(std::span<Request*> out) override;
