@@ -46,7 +46,14 @@ class MpmcQueue {
   MpmcQueue& operator=(const MpmcQueue&) = delete;
 
   // False = full, nothing was put.
-  bool put(T item) { return put_batch({&item, 1}) == 1; }
+  bool put(T item) {
+    uint64_t at = 0;
+    Slot* slot = nullptr;
+    if (!claim_one(produced_, 0, at, slot)) return false;
+    slot->item = item;
+    slot->number.store(at + 1, std::memory_order_release);  // A
+    return true;
+  }
 
   // Puts a prefix of `items`, next to each other in the queue; returns its length, shorter only if
   // the queue was full (or a consumer has not finished with the slot that comes next).
@@ -62,7 +69,14 @@ class MpmcQueue {
   }
 
   // False = empty, or the next item's producer has not finished; `item` is untouched.
-  bool take(T& item) { return take_batch({&item, 1}) == 1; }
+  bool take(T& item) {
+    uint64_t at = 0;
+    Slot* slot = nullptr;
+    if (!claim_one(consumed_, 1, at, slot)) return false;
+    item = slot->item;
+    slot->number.store(at + slots_, std::memory_order_release);  // B
+    return true;
+  }
 
   // Fills a prefix of `items` with neighbours in order; returns its length, shorter only if the
   // queue was empty (or a producer has not finished with the slot that comes next).
@@ -107,11 +121,26 @@ class MpmcQueue {
     return count;
   }
 
-  // True if another thread has moved on past index `first`, so that `first` is to be read again;
-  // false if the slot there is simply not ready.
-  bool overtaken(uint64_t first, uint64_t ahead) const {
-    const uint64_t number = ring_[first & mask_].number.load(std::memory_order_acquire);
+  // True if another thread has moved on past index `first`, where it left `number`, so that `first`
+  // is to be read again; false if the slot there is simply not ready.
+  static bool overtaken(uint64_t number, uint64_t first, uint64_t ahead) {
     return static_cast<int64_t>(number - (first + ahead)) > 0;
+  }
+
+  // Claims the next slot, at index `at`, by moving `index`; false = it is not ready.
+  bool claim_one(Atomic<uint64_t>& index, uint64_t ahead, uint64_t& at, Slot*& slot) {
+    at = index.load(std::memory_order_relaxed);
+    for (;;) {
+      slot = &ring_[at & mask_];
+      const uint64_t number = slot->number.load(std::memory_order_acquire);
+      if (number == at + ahead) {
+        if (index.compare_exchange_weak(at, at + 1, std::memory_order_relaxed)) return true;
+      } else if (overtaken(number, at, ahead)) {
+        at = index.load(std::memory_order_relaxed);
+      } else {
+        return false;
+      }
+    }
   }
 
   // Claims up to `wanted` ready slots by moving `index`; returns how many and sets `first`.
@@ -120,7 +149,8 @@ class MpmcQueue {
     for (;;) {
       const uint64_t count = ready(first, ahead, std::min(wanted, slots_));
       if (count == 0) {
-        if (wanted == 0 || !overtaken(first, ahead)) return 0;
+        const uint64_t number = ring_[first & mask_].number.load(std::memory_order_acquire);
+        if (wanted == 0 || !overtaken(number, first, ahead)) return 0;
         first = index.load(std::memory_order_relaxed);
       } else if (index.compare_exchange_weak(first, first + count, std::memory_order_relaxed)) {
         return count;
