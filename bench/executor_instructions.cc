@@ -5,7 +5,7 @@
 // tell them apart. The program has one thread and waits for nothing.
 //
 //   executor_instructions BATCHES      prints the number of tasks, yields and messages
-#include <rubato/executor.h>
+#include <rubato/executor.hpp>
 #include <rubato/wait.h>
 
 #include <cstdint>
@@ -62,6 +62,36 @@ extern "C" {
   }
 }
 
+[[gnu::noinline]] void count_first(rubato_executor* executor) {
+  if (rubato_executor_submit(executor, nullptr, nothing, count_end, nullptr) != RUBATO_OK) {
+    fail("a task was refused");
+  }
+}
+
+[[gnu::noinline]] void count_execute(rubato::Executor& executor) {
+  for (int i = 0; i < kBatch; ++i) {
+    if (!executor.execute([] { ++ended; })) fail("a task was refused");
+  }
+}
+
+[[gnu::noinline]] void count_attributes(rubato::Executor& executor) {
+  for (int i = 0; i < kBatch; ++i) {
+    if (!executor.execute([] { ++ended; }, {.type = 1, .is_long = true})) {
+      fail("a task was refused");
+    }
+  }
+}
+
+[[gnu::noinline]] void count_try(rubato::Executor& executor) {
+  for (int i = 0; i < kBatch; ++i) {
+    if (executor.try_execute([] { ++ended; })) fail("a task was refused");
+  }
+}
+
+[[gnu::noinline]] void count_future(rubato::Executor& executor, std::future<void>* futures) {
+  for (int i = 0; i < kBatch; ++i) futures[i] = executor.submit([] { ++ended; });
+}
+
 [[gnu::noinline]] void count_run(rubato_executor* executor) { run_all(executor); }
 [[gnu::noinline]] void count_yields(rubato_executor* executor) { run_all(executor); }
 }
@@ -69,31 +99,35 @@ extern "C" {
 int main(int count, char** arguments) {
   const int batches = count == 2 ? std::atoi(arguments[1]) : 0;
   if (batches < 1) fail("usage: executor_instructions BATCHES");
-  rubato_options scheduler;
-  rubato_options_init(&scheduler, sizeof scheduler);
-  scheduler.workers = 1;
-  rubato_executor_options options;
-  rubato_executor_options_init(&options, sizeof options);
-  options.scheduler = &scheduler;
-  options.in_loop = 1;
-  rubato_error error;
-  rubato_executor* const executor = rubato_executor_create(&options, &error);
-  if (executor == nullptr) fail(error.text);
+  auto created = rubato::Executor::create({.scheduler = {.workers = 1}, .in_loop = true});
+  if (!created) fail(created.error().c_str());
+  rubato_executor* const executor = created->c();
 
   rubato::PushList<Node> list;
   Node nodes[kBatch];
+  std::future<void> futures[kBatch];
   for (int batch = 0; batch < batches; ++batch) {
     count_push(list, nodes);
     static_cast<void>(list.take_all_in_order());
     for (Node& node : nodes) node.next_in_list = nullptr;
+    count_first(executor);
+    run_all(executor);
     count_submit(executor);
     count_run(executor);
+    count_execute(*created);
+    run_all(executor);
+    count_attributes(*created);
+    run_all(executor);
+    count_try(*created);
+    run_all(executor);
+    count_future(*created, futures);
+    run_all(executor);
     for (int i = 0; i < 2; ++i) {
       rubato_executor_submit(executor, nullptr, yields, count_end, nullptr);
     }
     count_yields(executor);
   }
-  if (ended != int64_t{batches} * (kBatch + 2)) fail("not every task has ended");
-  std::printf("{\"tasks\": %d, \"yields\": %d}\n", batches * kBatch, batches * 2 * kWaits);
-  rubato_executor_destroy(executor);
+  if (ended != int64_t{batches} * (5 * kBatch + 3)) fail("not every task has ended");
+  std::printf("{\"tasks\": %d, \"batches\": %d, \"yields\": %d}\n", batches * kBatch, batches,
+              batches * 2 * kWaits);
 }

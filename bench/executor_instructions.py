@@ -16,6 +16,11 @@ from instructions import counted, has_valgrind
 
 STEPS = (("push of the queue alone", "count_push", "tasks"),
          ("submission", "count_submit", "tasks"),
+         ("the same onto an empty queue", "count_first", "batches"),
+         ("execute, in C++", "count_execute", "tasks"),
+         ("the same with attributes", "count_attributes", "tasks"),
+         ("try_execute", "count_try", "tasks"),
+         ("submit, with a future", "count_future", "tasks"),
          ("from the queue to the end", "count_run", "tasks"),
          ("yield to another task", "count_yields", "yields"))
 

@@ -294,12 +294,13 @@ class Executor {
   // Submits a closure that nobody waits for. `callback` is called with the Outcome, or with that
   // and the time to wait before a retry (nanoseconds), when the task has ended. False: max_tasks
   // are underway, or the executor stops; nothing is called then.
+  template <class F>
+  bool execute(F&& function) {
+    return store(create_task(), std::forward<F>(function), detail::NoCallback());
+  }
   template <class F, class D = detail::NoCallback>
-  bool execute(F&& function, const TaskAttributes& attributes = {}, D&& callback = {}) {
-    detail::Reserved task = create_task(attributes);
-    if (!task) return false;
-    store(std::move(task), std::forward<F>(function), std::forward<D>(callback));
-    return true;
+  bool execute(F&& function, const TaskAttributes& attributes, D&& callback = {}) {
+    return store(create_task(attributes), std::forward<F>(function), std::forward<D>(callback));
   }
 
   // The same, but nothing is submitted while every worker refuses tasks that waited too long
@@ -318,12 +319,12 @@ class Executor {
   // not run to its end. Waiting for a future blocks the thread: in a task, use schedule() or
   // callbacks.
   template <class F, class R = std::invoke_result_t<std::decay_t<F>&>>
-  std::future<R> submit(F&& function, const TaskAttributes& attributes = {}) {
-    detail::Reserved task = create_task(attributes);
-    if (task) return promise<R>(std::move(task), std::forward<F>(function));
-    std::promise<R> refused;
-    refused.set_exception(std::make_exception_ptr(TaskError(Outcome::kRefused)));
-    return refused.get_future();
+  std::future<R> submit(F&& function) {
+    return promise<R>(create_task(), std::forward<F>(function));
+  }
+  template <class F, class R = std::invoke_result_t<std::decay_t<F>&>>
+  std::future<R> submit(F&& function, const TaskAttributes& attributes) {
+    return promise<R>(create_task(attributes), std::forward<F>(function));
   }
 
   // As try_execute, with a future.
@@ -422,6 +423,7 @@ class Executor {
 
   explicit Executor(rubato_executor* c) : c_(c) {}
 
+  detail::Reserved create_task() { return {c_.get(), rubato_task_create(c_.get(), nullptr)}; }
   detail::Reserved create_task(const TaskAttributes& attributes) {
     const rubato_task_attributes c = detail::c_of(attributes);
     return {c_.get(), rubato_task_create(c_.get(), &c)};
@@ -434,13 +436,20 @@ class Executor {
     return {c_.get(), task};
   }
   template <class F, class D>
-  static void store(detail::Reserved&& task, F&& function, D&& callback) {
+  static bool store(detail::Reserved&& task, F&& function, D&& callback) {
+    if (!task) return false;
     using Closure = detail::Executed<std::decay_t<F>, std::decay_t<D>>;
     detail::Stored<Closure>::submit(
         std::move(task), Closure{std::forward<F>(function), std::forward<D>(callback)});
+    return true;
   }
   template <class R, class F>
   static std::future<R> promise(detail::Reserved&& task, F&& function) {
+    if (!task) {
+      std::promise<R> refused;
+      refused.set_exception(std::make_exception_ptr(TaskError(Outcome::kRefused)));
+      return refused.get_future();
+    }
     using Closure = detail::Promised<std::decay_t<F>, R>;
     Closure closure{std::forward<F>(function), {}, {}};
     std::future<R> future = closure.promise.get_future();

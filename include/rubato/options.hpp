@@ -77,7 +77,7 @@ struct Options {
   // Scheduling policy, see `rubato policies`.
   std::string policy = "synergy";
   // Settings of the policy.
-  std::map<std::string, std::string> set;
+  std::map<std::string, std::string> set{};
   // Worker threads; 0 = one for each CPU that the process may use, by its affinity and the CPU
   // quota of its control group; 0 .. 256.
   uint32_t workers = 0;
@@ -141,7 +141,7 @@ struct Options {
   // leaves them, see `rubato options`.
   std::string cores = "adaptive";
   // Settings of the allocator of cores.
-  std::map<std::string, std::string> cores_set;
+  std::map<std::string, std::string> cores_set{};
   // Address of the agent port.
   std::string agent_bind = "127.0.0.1";
   // Port that tells load balancers the server's weight, by HAProxy's agent-check; 0 = any free one;
@@ -162,7 +162,7 @@ struct Options {
   // Share of a worker's time that may go into refusing requests (aqm); 0 .. 1.
   double overload_budget = 0.1;
   // Settings of the credits.
-  std::map<std::string, std::string> credits_set;
+  std::map<std::string, std::string> credits_set{};
   // Service that a request still gets, and the time that it may wait or a stop waits for it, when
   // its client has sent its last byte: it may still read, or be gone; 0ns .. 3600s.
   std::chrono::nanoseconds half_closed_limit = std::chrono::milliseconds(100);

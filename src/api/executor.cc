@@ -77,6 +77,21 @@ bool read(const rubato_task_attributes* given, TaskAttributes& to) {
   return true;
 }
 
+// Apart, so that the usual submission needs no stack for them.
+[[gnu::noinline]] Task* create_with(Executor& tasks, const rubato_task_attributes* attributes) {
+  TaskAttributes known;
+  return read(attributes, known) ? tasks.reserve(known) : nullptr;
+}
+
+[[gnu::noinline]] int submit_with(Executor& tasks, const rubato_task_attributes* attributes,
+                                  Task::Run run, Task::Done done, void* user) {
+  Task* const task = create_with(tasks, attributes);
+  if (task == nullptr) return RUBATO_ERROR;
+  task->argument = user;
+  tasks.submit(*task, run, done);
+  return RUBATO_OK;
+}
+
 // The structs of a caller that was compiled with another library have another size, all of them the
 // same.
 Status read_groups(const rubato_executor_options& from, std::vector<rubato::TaskGroup>& to) {
@@ -91,22 +106,6 @@ Status read_groups(const rubato_executor_options& from, std::vector<rubato::Task
   }
   return rubato::Done{};
 }
-
-// The closure of rubato_executor_submit.
-struct Plain {
-  rubato_task_run run;
-  rubato_task_done done;
-  void* user;
-
-  static int run_it(void* closure) {
-    const Plain& plain = *static_cast<Plain*>(closure);
-    return plain.run(plain.user);
-  }
-  static void end_it(void* closure, int outcome, int64_t retry_after_ns) {
-    const Plain& plain = *static_cast<Plain*>(closure);
-    if (plain.done != nullptr) plain.done(plain.user, outcome, retry_after_ns);
-  }
-};
 
 }  // namespace
 
@@ -263,8 +262,9 @@ void rubato_executor_destroy(rubato_executor* executor) { delete executor; }
 
 rubato_task* rubato_task_create(rubato_executor* executor,
                                 const rubato_task_attributes* attributes) {
-  TaskAttributes known;
-  return read(attributes, known) ? to_c(executor->tasks().reserve(known)) : nullptr;
+  Executor& tasks = executor->tasks();
+  Task* const task = attributes == nullptr ? tasks.reserve_quickly() : nullptr;
+  return to_c(task != nullptr ? task : create_with(tasks, attributes));
 }
 
 rubato_task* rubato_task_try_create(rubato_executor* executor,
@@ -292,11 +292,10 @@ void rubato_task_discard(rubato_executor* executor, rubato_task* task) {
 
 int rubato_executor_submit(rubato_executor* executor, const rubato_task_attributes* attributes,
                            rubato_task_run run, rubato_task_done done, void* user) {
-  rubato_task* const task = rubato_task_create(executor, attributes);
-  if (task == nullptr) return RUBATO_ERROR;
-  ::new (rubato_task_closure(task)) Plain{run, done, user};
-  rubato_task_submit(executor, task, &Plain::run_it, &Plain::end_it);
-  return RUBATO_OK;
+  Executor& tasks = executor->tasks();
+  const bool plain = attributes == nullptr;
+  if (plain && tasks.submit_quickly(run, done, user)) [[likely]] return RUBATO_OK;
+  return submit_with(tasks, attributes, run, done, user);
 }
 
 uint64_t rubato_executor_unfinished(const rubato_executor* executor) {

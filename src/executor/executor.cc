@@ -12,31 +12,11 @@
 #include "base/check.h"
 #include "mechanism/clock/clock.h"
 #include "mechanism/preempt/preempt_disable.h"
+#include "runtime/current_worker.h"
 #include "runtime/wait_port.h"
 
 namespace rubato {
 namespace {
-
-// Frames nothing: tasks come by submit(). Also tells a task from other requests.
-class TaskSession final : public Session {
- public:
-  Frame frame(std::string_view, Request&) override { return {}; }
-  // The end of the task tells its owner (TaskQueue::finish).
-  void refuse(Request&) override {}
-  CancelList* cancel_list(const Request& request) override {
-    Cancellation* const cancellation = static_cast<const Task&>(request).cancellation;
-    return cancellation != nullptr ? &cancellation->waits() : nullptr;
-  }
-};
-
-TaskSession g_session;
-ReplyBuffer g_no_reply;  // stays empty
-constinit const std::atomic<ClientState> g_wanted{ClientState::kOpen};
-
-Instant deadline_of(const TaskAttributes& attributes, Instant submitted) {
-  const bool none = attributes.deadline <= Nanos();
-  return none ? Instant::never() : submitted + attributes.deadline;
-}
 
 // The options of a worker that runs when its caller likes. Fails for those that need threads.
 Status fit_into_loop(RuntimeOptions& options) {
@@ -81,6 +61,31 @@ Status fit_groups(ExecutorOptions& options) {
     options.runtime.groups.own.push_back(group.weight);
   }
   return Done{};
+}
+
+void inherit(Task& task, Request* from) {
+  if (from == nullptr) return;
+  task.deadline = std::min(task.deadline, from->deadline);
+  const Task* const parent = as_task(from);
+  if (parent == nullptr) return;
+  if (task.trace == 0) task.trace = parent->trace;
+  if (task.cancellation == nullptr) task.cancellation = parent->cancellation;
+}
+
+void prepare(Task& task, Instant now, const CurrentWorker* submitter,
+             const TaskAttributes& attributes) {
+  task.arrived = now;
+  if (attributes.deadline > Nanos()) task.deadline = now + attributes.deadline;
+  task.size_hint = attributes.expected_service;
+  task.type = attributes.type;
+  task.priority = attributes.priority;
+  if (attributes.is_long) task.job_class = JobClass::kLong;
+  task.trace = attributes.trace;
+  task.cancellation = attributes.cancellation;
+  if (submitter != nullptr && !attributes.detached) inherit(task, submitter->current());
+  if (task.cancellation == nullptr) return;
+  task.cancellation->share();
+  task.client = &task.cancellation->state();
 }
 
 std::vector<uint32_t> bounds_of(const std::vector<TaskGroup>& groups) {
@@ -128,18 +133,15 @@ Executor::~Executor() {
   datapath_.end_all();
 }
 
+// A worker of a loop that drains finds out by itself when the drain is over.
 bool Executor::join() {
-  in_loop() ? run_until_stopped() : ended_.wait(false, std::memory_order_acquire);
-  return drained_;
-}
-
-// A worker that drains finds out by itself when the drain is over.
-void Executor::run_until_stopped() {
   constexpr int kLookMs = 1;
-  while (run(Nanos::millis(kLookMs)) != LoopState::kStopped) {
+  while (in_loop() && run(Nanos::millis(kLookMs)) != LoopState::kStopped) {
     pollfd p{fd(), POLLIN, 0};
     ::poll(&p, 1, kLookMs);
   }
+  ended_.wait(false, std::memory_order_acquire);
+  return drained_;
 }
 
 LoopState Executor::run(Nanos budget) {
@@ -155,13 +157,6 @@ LoopState Executor::run(Nanos budget) {
   return loop.has_more() ? LoopState::kMore : LoopState::kIdle;
 }
 
-void Executor::submit(Task& task, Task::Run runner, Task::Done teller) {
-  task.run = runner;
-  task.done = teller;
-  const PreemptDisableGuard no_preemption;
-  datapath_.submit(task);
-}
-
 void Executor::discard(Task& task) {
   const PreemptDisableGuard no_preemption;
   datapath_.discard(task);
@@ -169,82 +164,53 @@ void Executor::discard(Task& task) {
 
 void Executor::handle(Request& request) {
   auto& task = static_cast<Task&>(request);
-  const bool failed = task.run(task.closure) != 0;
+  const bool failed = task.run(task.argument) != 0;
   if (failed && !task.cancelled) failed_.fetch_add(1, std::memory_order_relaxed);
   if (!failed) return task.tell(TaskOutcome::kFinished);
   task.tell(task.cancelled ? outcome_of(task.refusal) : TaskOutcome::kFailed);
 }
 
 Task* Executor::current_task() {
-  Request* request = current_request();
-  const bool is_task = request != nullptr && request->session == &g_session;
-  return is_task ? static_cast<Task*>(request) : nullptr;
+  return as_task(current_request());
 }
 
 Task* Executor::reserve(const TaskAttributes& attributes) {
+  if (!on_worker()) [[likely]] return reserve_as(nullptr, attributes, nullptr);
   const PreemptDisableGuard no_preemption;
-  const std::optional<uint8_t> group = group_for(attributes);
-  if (!group) return nullptr;
-  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation(*group)
-                                                : datapath_.reserve(*group);
-  return prepare(task, attributes);
+  return reserve_as(current_worker(), attributes, nullptr);
 }
 
 Task* Executor::try_reserve(const TaskAttributes& attributes, Nanos& retry_after) {
   const PreemptDisableGuard no_preemption;
-  const std::optional<uint8_t> group = group_for(attributes);
-  if (!group) return nullptr;
-  // How long others wait tells this only of requests that the policy orders.
-  if (*group == kPolicyGroup) {
-    retry_after = runtime_->refuses_for(attributes.is_long ? JobClass::kLong : JobClass::kShort);
-  }
-  return retry_after > Nanos() ? nullptr : prepare(datapath_.reserve(*group), attributes);
+  return reserve_as(current_worker(), attributes, &retry_after);
 }
 
-std::optional<uint8_t> Executor::group_for(const TaskAttributes& attributes) {
+Task* Executor::reserve_as(const CurrentWorker* submitter, const TaskAttributes& attributes,
+                           Nanos* retry_after) {
+  const std::optional<uint8_t> group = group_for(submitter, attributes);
+  if (!group) return nullptr;
+  // How long others wait tells this only of requests that the policy orders.
+  if (retry_after != nullptr && *group == kPolicyGroup) {
+    *retry_after = runtime_->refuses_for(attributes.is_long ? JobClass::kLong : JobClass::kShort);
+    if (*retry_after > Nanos()) return nullptr;
+  }
+  Task* const task = attributes.is_continuation ? datapath_.reserve_continuation(*group)
+                                                : datapath_.reserve(*group);
+  if (task != nullptr) prepare(*task, clock_.now(), submitter, attributes);
+  return task;
+}
+
+std::optional<uint8_t> Executor::group_for(const CurrentWorker* submitter,
+                                           const TaskAttributes& attributes) {
   if (attributes.control) return kControlGroup;
-  if (attributes.group > groups_.size()) {
+  if (attributes.group > groups_.size()) [[unlikely]] {
     datapath_.note_turned_away();
     return std::nullopt;
   }
-  if (attributes.group != 0 || groups_.empty() || attributes.detached) {
-    return inner_group(attributes.group);
-  }
-  const Task* const parent = current_task();
-  const bool inherits = parent != nullptr && parent->executor == this && !parent->is_control();
-  return inherits ? parent->group : kPolicyGroup;
-}
-
-Task* Executor::prepare(Task* task, const TaskAttributes& attributes) {
-  if (task == nullptr) return nullptr;
-  const uint8_t group = task->group;
-  static_cast<Request&>(*task) = Request();
-  task->group = group;
-  task->executor = this;
-  task->arrived = now();
-  task->deadline = deadline_of(attributes, task->arrived);
-  task->size_hint = attributes.expected_service;
-  task->type = attributes.type;
-  task->priority = attributes.priority;
-  if (attributes.is_long) task->job_class = JobClass::kLong;
-  task->session = &g_session;
-  task->reply = &g_no_reply;
-  task->trace = attributes.trace;
-  task->cancellation = attributes.cancellation;
-  if (const Request* parent = attributes.detached ? nullptr : current_request()) {
-    task->deadline = std::min(task->deadline, parent->deadline);
-    if (parent->session == &g_session) {
-      const auto& submitter = static_cast<const Task&>(*parent);
-      if (task->trace == 0) task->trace = submitter.trace;
-      if (task->cancellation == nullptr) task->cancellation = submitter.cancellation;
-    }
-  }
-  task->client = &g_wanted;
-  if (task->cancellation != nullptr) {
-    task->cancellation->share();
-    task->client = &task->cancellation->state();
-  }
-  return task;
+  if (attributes.group != 0 || attributes.detached) return inner_group(attributes.group);
+  const bool ours = submitter != nullptr && &submitter->application() == this;
+  const Request* const parent = ours ? submitter->current() : nullptr;
+  return parent != nullptr && !parent->is_control() ? parent->group : kPolicyGroup;
 }
 
 }  // namespace rubato

@@ -18,9 +18,14 @@
 #include <vector>
 
 #include "executor/task_datapath.h"
+#include "mechanism/clock/clock.h"
+#include "mechanism/cpu/this_worker.h"
+#include "mechanism/preempt/preempt_disable.h"
 #include "runtime/runtime.h"
 
 namespace rubato {
+
+class CurrentWorker;
 
 // Tasks with a share of the workers by weight (sched/group_shares.h) and a bound of their own.
 struct TaskGroup {
@@ -79,8 +84,31 @@ class Executor final : private Application {
   // Also refuses while every worker refuses tasks that have waited too long (Overload::kAqm);
   // `retry_after` then says how long to wait.
   Task* try_reserve(const TaskAttributes& attributes, Nanos& retry_after);
-  // The task runs, or ends without having run; either is told to `teller`.
-  void submit(Task& task, Task::Run runner, Task::Done teller);
+  // A task without attributes, if nothing rare is to be done, and its submission at once, when its
+  // closure is elsewhere; else null or false, and nothing was done.
+  Task* reserve_quickly() {
+    if (on_worker() || !clock_.is_counter()) [[unlikely]] return nullptr;
+    Task* const task = datapath_.reserve_free();
+    if (task != nullptr) [[likely]] task->arrived = clock_.counted();
+    return task;
+  }
+  bool submit_quickly(Task::Run runner, Task::Done teller, void* argument) {
+    Task* const task = reserve_quickly();
+    if (task == nullptr) [[unlikely]] return false;
+    task->run = runner;
+    task->done = teller;
+    task->argument = argument;
+    datapath_.submit(*task);
+    return true;
+  }
+  // The task runs, or ends without having run; either is told to `teller`, if that is not null. It
+  // may switch at its end.
+  void submit(Task& task, Task::Run runner, Task::Done teller) {
+    task.run = runner;
+    task.done = teller;
+    const PreemptDisableGuard no_preemption;
+    datapath_.submit(task);
+  }
   // Instead of submit; the closure is the caller's.
   void discard(Task& task);
 
@@ -117,12 +145,17 @@ class Executor final : private Application {
  private:
   explicit Executor(ExecutorOptions options);
   void handle(Request& request) override;
-  void run_until_stopped();
-  Task* prepare(Task* task, const TaskAttributes& attributes);
-  std::optional<uint8_t> group_for(const TaskAttributes& attributes);
+  // `submitter`: the worker whose request submits the task; null elsewhere. `retry_after`: of
+  // try_reserve(), else null.
+  Task* reserve_as(const CurrentWorker* submitter, const TaskAttributes& attributes,
+                   Nanos* retry_after);
+  // Nothing = there is no such group; counted.
+  std::optional<uint8_t> group_for(const CurrentWorker* submitter,
+                                   const TaskAttributes& attributes);
 
   const std::vector<TaskGroup> groups_;
   const std::vector<std::string> type_names_;
+  const Clock clock_ = process_clock();
   TaskDatapath datapath_;
   std::atomic<uint64_t> failed_{0};
   std::unique_ptr<Runtime> runtime_;

@@ -79,19 +79,24 @@ struct Task : Request {
   // destroys the executor; brief.
   using Done = void (*)(void* closure, int outcome, int64_t retry_after_ns);
 
-  alignas(limits::kCacheLineBytes) std::byte closure[kClosureBytes];
   Run run = nullptr;
-  Done done = nullptr;  // null = there is no closure, or it has been destroyed
+  Done done = nullptr;  // null = there is nobody to tell, or he was told
+  void* argument = nullptr;  // what both are given: `closure`, or memory of the submitter's
+  Task* next_in_list = nullptr;
   Cancellation* cancellation = nullptr;
   uint64_t trace = 0;
-  Task* next_in_list = nullptr;
-  const void* executor = nullptr;  // the one that it was submitted to
   bool beyond_bound = false;  // the pool's
+  alignas(limits::kCacheLineBytes) std::byte closure[kClosureBytes];
+
+  Task() { renew(); }
+  // Forgets the task that this one was. Who is through with a task does so, not who submits the
+  // next one.
+  void renew();
 
   // Tells the end, once.
   void tell(TaskOutcome outcome, Nanos wait = {}) {
     if (const Done teller = std::exchange(done, nullptr)) {
-      teller(closure, static_cast<int>(outcome), wait.count());
+      teller(argument, static_cast<int>(outcome), wait.count());
     }
   }
   // No worker looks at the task any more.
@@ -100,5 +105,8 @@ struct Task : Request {
     if (Cancellation* shared = std::exchange(cancellation, nullptr)) shared->leave();
   }
 };
+
+// Null unless the request is a task.
+Task* as_task(Request* request);
 
 }  // namespace rubato

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/current_worker.h"
+#include "mechanism/cpu/this_worker.h"
 
 namespace rubato {
 
@@ -21,6 +21,7 @@ TaskDatapath::TaskDatapath(uint32_t queues, uint32_t most_tasks,
   for (auto i = static_cast<uint32_t>(queues_.size()); i < queues; ++i) {
     queues_.push_back(std::make_unique<TaskQueue>(i, pools_, idle_));
   }
+  if (queues_.size() == 1) only_ = queues_[0].get();
 }
 
 Status TaskDatapath::check() const {
@@ -30,14 +31,8 @@ Status TaskDatapath::check() const {
   return Done{};
 }
 
-Task* TaskDatapath::reserve(uint8_t group) {
-  Task* task = draining() ? nullptr : pools_.of(group).take();
-  task != nullptr ? void(task->group = group) : note_turned_away();
-  return task;
-}
-
 Task* TaskDatapath::reserve_continuation(uint8_t group) {
-  Task* task = pools_.of(group).take_beyond();
+  Task* const task = pools_.of(group).take_beyond();
   task != nullptr ? void(task->group = group) : note_turned_away();
   return task;
 }
@@ -48,12 +43,9 @@ void TaskDatapath::discard(Task& task) {
 }
 
 TaskQueue& TaskDatapath::choose() {
-  if (queues_.size() == 1) return *queues_[0];
   if (const auto idle = idle_.claim()) return *queues_[*idle];
-  if (const CurrentWorker* worker = current_worker()) {
-    return *queues_[worker->worker().value % queues_.size()];
-  }
-  static thread_local uint32_t turn = 0;
+  if (on_worker()) return *queues_[this_worker() % queues_.size()];
+  [[gnu::tls_model("initial-exec")]] static thread_local constinit uint32_t turn = 0;
   return *queues_[turn++ % queues_.size()];
 }
 

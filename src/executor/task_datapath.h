@@ -29,12 +29,21 @@ class TaskDatapath final : public Datapath {
 
   // A task of that group without a closure; null, and counted, if as many as there may be are out,
   // or the executor stops.
-  Task* reserve(uint8_t group);
+  Task* reserve(uint8_t group) {
+    Task* const task = draining() ? nullptr : pools_.of(group).take();
+    task != nullptr ? void(task->group = group) : note_turned_away();
+    return task;
+  }
+  // A task of the policy's group if that takes neither memory nor a refusal; else null.
+  Task* reserve_free() { return draining() ? nullptr : pools_.of(kPolicyGroup).take_free(); }
   // Part of work that was accepted before: neither the bound nor a stop refuses it.
   Task* reserve_continuation(uint8_t group);
   // The caller refuses it.
   void note_turned_away() { turned_away_.fetch_add(1, std::memory_order_relaxed); }
-  void submit(Task& task) { choose().submit(task); }
+  void submit(Task& task) {
+    TaskQueue& queue = only_ != nullptr ? *only_ : choose();
+    queue.submit(task);
+  }
   // Instead of submit.
   void discard(Task& task);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
@@ -59,6 +68,7 @@ class TaskDatapath final : public Datapath {
   TaskPools pools_;
   IdleQueues idle_;
   std::vector<std::unique_ptr<TaskQueue>> queues_;
+  TaskQueue* only_ = nullptr;  // if there is one
   LoopQueue* loop_ = nullptr;  // one of them
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> turned_away_{0};

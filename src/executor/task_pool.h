@@ -24,6 +24,11 @@ class TaskPool {
  public:
   explicit TaskPool(uint32_t most) : most_(most), free_(std::bit_ceil(most)) {}
 
+  // Null = none is free; take() may make one.
+  Task* take_free() {
+    Task* task = nullptr;
+    return free_.take(task) ? task : nullptr;
+  }
   // Null = as many tasks as there may be are out.
   Task* take() {
     Task* task = nullptr;
@@ -38,6 +43,7 @@ class TaskPool {
   // The queue has room for every task below the bound, but a taker may not be through with a slot.
   void give_back(Task& task) {
     if (task.beyond_bound) [[unlikely]] return destroy(task);
+    task.renew();
     for (uint32_t tries = 0; !free_.put(&task); ++tries) StdSync::wait(tries);
   }
 

@@ -62,7 +62,7 @@ CurrentWorker* leave_application() {
 [[gnu::noinline]] void set_current_worker(CurrentWorker* worker) {
   asm volatile("");
   t_current_worker = worker;
-  set_this_worker(worker != nullptr ? worker->worker().value : 0);
+  worker != nullptr ? set_this_worker(worker->worker().value) : set_no_worker();
 }
 
 void install_worker_hooks() {

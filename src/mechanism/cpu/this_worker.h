@@ -11,6 +11,33 @@
 namespace rubato {
 
 uint32_t this_worker();
+// The thread is that worker, until it is none.
 void set_this_worker(uint32_t worker);
+void set_no_worker();
+
+}  // namespace rubato
+
+extern "C" {
+// Not for direct use: the number plus one; 0 = none.
+extern thread_local uint32_t rubato_worker_word __attribute__((tls_model("initial-exec")));
+}
+
+namespace rubato {
+
+// Whether the thread is a worker, which a fiber cannot change by moving to another one: so the
+// answer stays right.
+#if defined(__x86_64__)
+// In no other way, so that no compiler keeps the address of a thread's word across a switch.
+[[gnu::always_inline]] inline bool on_worker() {
+  uint64_t word;
+  asm volatile(
+      "movq rubato_worker_word@gottpoff(%%rip), %0\n\t"
+      "movl %%fs:(%0), %k0"
+      : "=r"(word));
+  return static_cast<uint32_t>(word) != 0;
+}
+#else
+bool on_worker();
+#endif
 
 }  // namespace rubato
