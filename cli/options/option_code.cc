@@ -133,7 +133,7 @@ std::string cpp_field(const OptionDescription& option) {
     return field(camel(option.name), camel(option.name) + "::k" + camel(standard));
   }
   if (option.kind == "settings") {
-    return fmt::format("  std::map<std::string, std::string> {};\n", option.name);
+    return fmt::format("  std::map<std::string, std::string> {}{{}};\n", option.name);
   }
   return field(c_type(option), standard == "none" ? "-1" : standard);
 }

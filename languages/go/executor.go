@@ -44,6 +44,26 @@ type Options struct {
 	MaxTasks uint32 // submitted and not done; 0 = 65536
 	// ForeignRuntime: tasks may be functions in Go, and nothing is ever preempted.
 	ForeignRuntime bool
+	// Groups share the workers by weight and have bounds of their own; at most 14. MaxTasks bounds
+	// the tasks in none of them.
+	Groups []Group
+	Weight uint32 // of the tasks in no group: 1 to 10000; 0 = 100
+}
+
+// A Group of tasks; docs/EXECUTOR.md says what a weight means.
+type Group struct {
+	Name     string // in the metrics
+	Weight   uint32 // 1 to 10000; 0 = 100
+	MaxTasks uint32 // submitted and not done; 0 = as many as the executor's queues hold
+}
+
+// GroupStats is what a group has had since the start.
+type GroupStats struct {
+	Requests   uint64        // finished
+	Refused    uint64        // for overload, or because a queue was full, after they were submitted
+	Unfinished uint64        // submitted and not done, now
+	Service    time.Duration // on workers, of those that finished, in all
+	Waited     time.Duration // from submission to the first slice, in all
 }
 
 // Attributes of a task; docs/EXECUTOR.md says what for.
@@ -55,6 +75,7 @@ type Attributes struct {
 	Deadline time.Duration
 	Expected time.Duration
 	Trace    uint64
+	Group    uint32 // 1 and up, in the order of Options.Groups; 0 = none is given; one beyond is refused
 }
 
 // How a task has ended.
@@ -110,6 +131,12 @@ func New(options Options) (*Executor, error) {
 	if options.MaxTasks != 0 {
 		c.max_tasks = C.uint32_t(options.MaxTasks)
 	}
+	groups := groupsInC(options.Groups)
+	defer C.free(unsafe.Pointer(groups))
+	c.groups, c.groups_count = groups, C.size_t(len(options.Groups))
+	if options.Weight != 0 {
+		c.weight = C.uint32_t(options.Weight)
+	}
 	var trouble C.rubato_error
 	executor := C.rubato_executor_create(c, &trouble)
 	if executor == nil {
@@ -131,6 +158,37 @@ func New(options Options) (*Executor, error) {
 		waiting: make(map[uint64]chan Completion)}
 	go e.await()
 	return e, nil
+}
+
+// groupsInC makes an array, with the names behind it.
+func groupsInC(groups []Group) *C.rubato_group {
+	size := len(groups) * C.sizeof_rubato_group
+	names := size
+	for _, group := range groups {
+		size += len(group.Name) + 1
+	}
+	memory := C.calloc(1, C.size_t(size+1))
+	bytes := unsafe.Slice((*byte)(memory), size+1)
+	made := unsafe.Slice((*C.rubato_group)(memory), len(groups))
+	for i, group := range groups {
+		name := (*C.char)(unsafe.Pointer(&bytes[names]))
+		names += copy(bytes[names:], group.Name) + 1
+		if group.Weight == 0 {
+			group.Weight = 100
+		}
+		made[i] = C.rubato_group{struct_size: C.sizeof_rubato_group, name: name,
+			weight: C.uint32_t(group.Weight), max_tasks: C.uint32_t(group.MaxTasks)}
+	}
+	return (*C.rubato_group)(memory)
+}
+
+// GroupStats has the figures of a group by its number; 0 = of the tasks in none. All zero for a
+// number beyond.
+func (e *Executor) GroupStats(group uint32) GroupStats {
+	var stats C.rubato_group_stats
+	C.rubato_executor_group_stats(e.c, C.uint32_t(group), &stats, C.sizeof_rubato_group_stats)
+	return GroupStats{uint64(stats.requests), uint64(stats.refused), uint64(stats.unfinished),
+		time.Duration(stats.service_ns), time.Duration(stats.waited_ns)}
 }
 
 // Submit runs run(user), both native: `int run(void*)` in C. It may switch at rubato_checkpoint.
@@ -177,7 +235,7 @@ func (e *Executor) submit(a Attributes,
 	c.is_long, c.is_control = flag(a.Long), flag(a.Control)
 	c.priority = C.uint32_t(a.Priority)
 	c.deadline_ns, c.expected_ns = C.int64_t(a.Deadline), C.int64_t(a.Expected)
-	c.trace = C.uint64_t(a.Trace)
+	c.trace, c.group = C.uint64_t(a.Trace), C.uint32_t(a.Group)
 	ended := make(chan Completion, 1)
 	e.mutex.Lock()
 	e.last++

@@ -3,6 +3,7 @@
 package rubato
 
 import (
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,6 +119,38 @@ func TestFunctionsInGoTakeAForeignRuntime(t *testing.T) {
 func TestABadOptionIsOneLine(t *testing.T) {
 	if _, err := New(Options{Policy: "nothing"}); err == nil ||
 		!strings.Contains(err.Error(), "nothing") {
+		t.Fatal(err)
+	}
+}
+
+func TestGroupsHaveBoundsAndFiguresOfTheirOwn(t *testing.T) {
+	counter := newCounter(t)
+	executor := make1(t, Options{Workers: 1,
+		Groups: []Group{{Name: "tenant", Weight: 300}, {Name: "batch", Weight: 50, MaxTasks: 1}}})
+	only := executor.Submit(Attributes{Group: 2}, tasks.UntilHundred(), counter.C())
+	expect(t, executor.Submit(Attributes{Group: 2}, tasks.AddOne(), counter.C()), Refused)
+	expect(t, executor.Submit(Attributes{Group: 3}, tasks.AddOne(), counter.C()), Refused)
+	if left := executor.GroupStats(2).Unfinished; left != 1 {
+		t.Fatal(left)
+	}
+	for i := 0; i < 100; i++ {
+		expect(t, executor.Submit(Attributes{Group: 1}, tasks.AddOne(), counter.C()), Finished)
+	}
+	expect(t, only, Finished)
+	for executor.GroupStats(1).Unfinished+executor.GroupStats(2).Unfinished > 0 {
+		runtime.Gosched()
+	}
+	if got := executor.GroupStats(1).Requests; got != 100 {
+		t.Fatal(got)
+	}
+	if got := executor.GroupStats(2); got.Requests != 1 || got.Service == 0 {
+		t.Fatal(got)
+	}
+}
+
+func TestAWeightOutOfRangeIsNamed(t *testing.T) {
+	_, err := New(Options{Groups: []Group{{Name: "batch", Weight: 10001}}})
+	if err == nil || !strings.Contains(err.Error(), "batch") {
 		t.Fatal(err)
 	}
 }

@@ -13,6 +13,12 @@ Functions in Python need an executor with `foreign_runtime`, which preempts noth
 
         executor.submit(lambda: sum(range(10)))
 
+Groups of tasks share the workers by weight:
+
+    with Executor(groups=[Group("tenant", weight=300), Group("batch", max_tasks=64)]) as executor:
+        executor.submit(library.scan, group=2)          # by number, in that order
+        executor.group_stats(2).service_s
+
 In a loop of yours, without a thread: `Loop`, whose `run` runs native tasks.
 """
 
@@ -24,6 +30,7 @@ import os
 import re
 import selectors
 import threading
+import typing
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 OUTCOMES = ("finished", "failed", "refused", "expired", "cancelled")
@@ -40,6 +47,22 @@ class TaskError(Exception):
         self.outcome, self.retry_after_s = outcome, retry_after_s
 
 
+class Group(typing.NamedTuple):
+    """Tasks with a share of the workers and a bound of their own; 14 at most."""
+    name: str           # in the metrics
+    weight: int = 100   # 1 .. 10000; `weight` of the executor is that of the tasks in no group
+    max_tasks: int = 0  # submitted and not done; 0 = as many as the executor's queues hold
+
+
+class GroupStats(typing.NamedTuple):
+    """What a group has had since the start."""
+    requests: int      # finished
+    refused: int       # for overload, or because a queue was full, after they were submitted
+    unfinished: int    # submitted and not done, now
+    service_s: float   # on workers, of those that finished, in all
+    waited_s: float    # from submission to the first slice, in all
+
+
 class _Error(ctypes.Structure):
     _fields_ = [("text", ctypes.c_char * 256)]
 
@@ -47,7 +70,20 @@ class _Error(ctypes.Structure):
 class _Options(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("scheduler", ctypes.c_void_p),
                 ("max_tasks", ctypes.c_uint32), ("type_names", ctypes.c_void_p),
-                ("type_names_count", ctypes.c_size_t), ("in_loop", ctypes.c_uint32)]
+                ("type_names_count", ctypes.c_size_t), ("in_loop", ctypes.c_uint32),
+                ("groups", ctypes.c_void_p), ("groups_count", ctypes.c_size_t),
+                ("weight", ctypes.c_uint32)]
+
+
+class _Group(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p),
+                ("weight", ctypes.c_uint32), ("max_tasks", ctypes.c_uint32)]
+
+
+class _GroupStats(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("requests", ctypes.c_uint64),
+                ("refused", ctypes.c_uint64), ("unfinished", ctypes.c_uint64),
+                ("service_ns", ctypes.c_int64), ("waited_ns", ctypes.c_int64)]
 
 
 class _Attributes(ctypes.Structure):
@@ -56,7 +92,7 @@ class _Attributes(ctypes.Structure):
                 ("is_control", ctypes.c_uint32), ("deadline_ns", ctypes.c_int64),
                 ("expected_ns", ctypes.c_int64), ("trace", ctypes.c_uint64),
                 ("cancellation", ctypes.c_void_p), ("detached", ctypes.c_uint32),
-                ("is_continuation", ctypes.c_uint32)]
+                ("is_continuation", ctypes.c_uint32), ("group", ctypes.c_uint32)]
 
 
 class _Completion(ctypes.Structure):
@@ -101,6 +137,8 @@ class _Library:
                 ("executor_run", number, pointer, ctypes.c_int64),
                 ("executor_fd", number, pointer),
                 ("executor_unfinished", ctypes.c_uint64, pointer),
+                ("executor_group_stats", None, pointer, ctypes.c_uint32, pointer,
+                 ctypes.c_size_t),
                 ("completions_create", pointer),
                 ("completions_destroy", None, pointer),
                 ("completions_fd", number, pointer),
@@ -116,6 +154,11 @@ class _Library:
         self.c.rubato_options_init(ctypes.byref(scheduler), ctypes.sizeof(scheduler))
         c_options = _Options()
         self.c.rubato_executor_options_init(ctypes.byref(c_options), ctypes.sizeof(c_options))
+        groups = options.pop("groups", ())
+        made = (_Group * len(groups))(*(
+            (ctypes.sizeof(_Group), group.name.encode(), group.weight, group.max_tasks)
+            for group in groups))
+        c_options.groups, c_options.groups_count = ctypes.addressof(made), len(groups)
         held = []
         for name, value in options.items():
             to = c_options if hasattr(c_options, name) else scheduler
@@ -127,10 +170,10 @@ class _Library:
             setattr(to, name, int(value))
         c_options.scheduler = ctypes.addressof(scheduler)
         error = _Error()
-        made = self.executor_create(ctypes.byref(c_options), ctypes.byref(error))
-        if not made:
+        executor = self.executor_create(ctypes.byref(c_options), ctypes.byref(error))
+        if not executor:
             raise ValueError(error.text.decode())
-        return made
+        return executor
 
 
 _library = None
@@ -155,7 +198,8 @@ class _Tasks:
         self._last = 0
 
     def submit(self, function, argument=None, **attributes):
-        """A future. `attributes` are type, is_long, priority, is_control, deadline_s, trace."""
+        """A future. `attributes` are type, is_long, priority, is_control, deadline_s, trace,
+        group."""
         future = concurrent.futures.Future()
         future.set_running_or_notify_cancel()
         run, box = self._native(function, argument)
@@ -230,6 +274,14 @@ class _Tasks:
     def unfinished(self):
         return self._c.executor_unfinished(self._executor)
 
+    def group_stats(self, group):
+        """The GroupStats of a group by its number; 0 = of the tasks in none."""
+        stats = _GroupStats()
+        self._c.executor_group_stats(self._executor, group, ctypes.byref(stats),
+                                     ctypes.sizeof(stats))
+        return GroupStats(stats.requests, stats.refused, stats.unfinished,
+                          stats.service_ns / 1e9, stats.waited_ns / 1e9)
+
     def __enter__(self):
         return self
 
@@ -239,7 +291,7 @@ class _Tasks:
 
 class Executor(_Tasks):
     """Workers of its own. Options are those of docs/OPTIONS.md by their names in C (`workers`,
-    `policy`, `foreign_runtime`), and `max_tasks`."""
+    `policy`, `foreign_runtime`), `max_tasks`, `groups` (a list of Group) and `weight`."""
 
     def __init__(self, **options):
         super().__init__(**options)

@@ -5,11 +5,12 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 
 import rubato_executor
-from rubato_executor import Executor, Loop, TaskError
+from rubato_executor import Executor, Group, Loop, TaskError
 
 INCLUDE = os.environ.get("RUBATO_INCLUDE", "/usr/include")
 TASKS = r"""
@@ -51,6 +52,28 @@ class Native(unittest.TestCase):
                 executor.submit(self.tasks.add_one, self.at, type=1).result(60)
             self.assertIsNone(long.result(60))
         self.assertEqual(self.counter.value, 50)
+
+    def test_groups_have_bounds_and_figures_of_their_own(self):
+        groups = [Group("tenant", weight=300), Group("batch", weight=50, max_tasks=1)]
+        with Executor(workers=1, groups=groups, weight=200) as executor:
+            only = executor.submit(self.tasks.until_fifty, self.at, group=2)
+            for group in (2, 3):
+                with self.assertRaisesRegex(TaskError, "refused"):
+                    executor.submit(self.tasks.add_one, self.at, group=group).result(60)
+            self.assertEqual(executor.group_stats(2).unfinished, 1)
+            for _ in range(50):
+                executor.submit(self.tasks.add_one, self.at, group=1).result(60)
+            only.result(60)
+            while executor.unfinished > 0:
+                time.sleep(0)
+            self.assertEqual(executor.group_stats(1).requests, 50)
+            self.assertEqual(executor.group_stats(2).requests, 1)
+            self.assertGreater(executor.group_stats(2).service_s, 0)
+            self.assertEqual(executor.group_stats(0).requests, 0)
+
+    def test_a_weight_out_of_range_is_named(self):
+        with self.assertRaisesRegex(ValueError, "batch.*weight"):
+            Executor(groups=[Group("batch", weight=0)])
 
     def test_how_tasks_end(self):
         with Executor(workers=1) as executor:

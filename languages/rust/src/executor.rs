@@ -31,12 +31,51 @@ pub struct Options {
     pub policy: String,
     /// Tasks that were submitted and are not done, at most: 1 to 16777216.
     pub max_tasks: u32,
+    /// Share the workers by weight, and have bounds of their own; at most 14. `max_tasks` bounds
+    /// the tasks in none of them.
+    pub groups: Vec<Group>,
+    /// Of the tasks in no group: 1 to 10000.
+    pub weight: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { workers: 0, policy: "synergy".into(), max_tasks: 65536 }
+        let groups = Vec::new();
+        Options { workers: 0, policy: "synergy".into(), max_tasks: 65536, groups, weight: 100 }
     }
+}
+
+/// Tasks with a share of the workers; docs/EXECUTOR.md says what that means.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// In the metrics.
+    pub name: String,
+    /// 1 to 10000.
+    pub weight: u32,
+    /// Of the group, submitted and not done; 0 = as many as the executor's queues hold.
+    pub max_tasks: u32,
+}
+
+impl Group {
+    /// A group with that weight and the largest bound.
+    pub fn new(name: &str, weight: u32) -> Self {
+        Group { name: name.into(), weight, max_tasks: 0 }
+    }
+}
+
+/// What a group has had since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupStats {
+    /// Tasks that have finished.
+    pub requests: u64,
+    /// Tasks refused for overload, or because a queue was full, after they were submitted.
+    pub refused: u64,
+    /// Tasks that were submitted and are not done, now.
+    pub unfinished: u64,
+    /// Time on workers of those that finished, in all.
+    pub service: Duration,
+    /// Their time from submission to the first slice, in all.
+    pub waited: Duration,
 }
 
 /// Why there is no executor: one line.
@@ -144,6 +183,8 @@ pub struct Attributes {
     pub trace: u64,
     pub cancellation: Option<Cancellation>,
     pub detached: bool,
+    /// 1 and up, in the order of [`Options::groups`]; 0 = none is given. One beyond is refused.
+    pub group: u32,
 }
 
 impl Attributes {
@@ -161,6 +202,7 @@ impl Attributes {
             cancellation: self.cancellation.as_ref().map_or(std::ptr::null_mut(), |c| c.0 .0),
             detached: self.detached.into(),
             is_continuation: 0,
+            group: self.group,
         }
     }
 }
@@ -271,6 +313,18 @@ impl Executor {
     pub fn new(options: &Options) -> Result<Self, CreateError> {
         let policy = CString::new(options.policy.as_str())
             .map_err(|_| CreateError("policy: a name without null characters".into()))?;
+        let names = options.groups.iter().map(|group| CString::new(group.name.as_str()));
+        let names = names
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| CreateError("groups: names without null characters".into()))?;
+        let groups: Vec<_> = std::iter::zip(&options.groups, &names)
+            .map(|(group, name)| ffi::Group {
+                struct_size: std::mem::size_of::<ffi::Group>(),
+                name: name.as_ptr(),
+                weight: group.weight,
+                max_tasks: group.max_tasks,
+            })
+            .collect();
         let scheduler = SchedulerOptions {
             // Without the padding behind it, where the library has its next field.
             struct_size: 4 * std::mem::size_of::<usize>() + std::mem::size_of::<u32>(),
@@ -285,6 +339,9 @@ impl Executor {
             ffi::rubato_executor_options_init(&mut c, std::mem::size_of_val(&c));
             c.scheduler = (&scheduler as *const SchedulerOptions).cast();
             c.max_tasks = options.max_tasks;
+            c.groups = groups.as_ptr();
+            c.groups_count = groups.len();
+            c.weight = options.weight;
             let mut error: ffi::Error = std::mem::zeroed();
             let made = ffi::rubato_executor_create(&c, &mut error);
             if made.is_null() {
@@ -331,6 +388,25 @@ impl Executor {
     pub fn unfinished(&self) -> u64 {
         // SAFETY: any thread.
         unsafe { ffi::rubato_executor_unfinished(self.0) }
+    }
+
+    /// Of a group by its number; 0 = of the tasks in none. All zero for a number beyond.
+    pub fn group_stats(&self, group: u32) -> GroupStats {
+        // SAFETY: all-zero is a value of this plain struct; any thread.
+        let stats = unsafe {
+            let mut stats: ffi::GroupStats = std::mem::zeroed();
+            let size = std::mem::size_of_val(&stats);
+            ffi::rubato_executor_group_stats(self.0, group, &mut stats, size);
+            stats
+        };
+        let time = |ns: i64| Duration::from_nanos(ns.max(0) as u64);
+        GroupStats {
+            requests: stats.requests,
+            refused: stats.refused,
+            unfinished: stats.unfinished,
+            service: time(stats.service_ns),
+            waited: time(stats.waited_ns),
+        }
     }
 }
 

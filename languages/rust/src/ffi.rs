@@ -16,6 +16,27 @@ pub struct ExecutorOptions {
     pub type_names: *const *const c_char,
     pub type_names_count: usize,
     pub in_loop: u32,
+    pub groups: *const Group,
+    pub groups_count: usize,
+    pub weight: u32,
+}
+
+#[repr(C)]
+pub struct Group {
+    pub struct_size: usize,
+    pub name: *const c_char,
+    pub weight: u32,
+    pub max_tasks: u32,
+}
+
+#[repr(C)]
+pub struct GroupStats {
+    pub struct_size: usize,
+    pub requests: u64,
+    pub refused: u64,
+    pub unfinished: u64,
+    pub service_ns: i64,
+    pub waited_ns: i64,
 }
 
 #[repr(C)]
@@ -31,6 +52,7 @@ pub struct TaskAttributes {
     pub cancellation: *mut c_void,
     pub detached: u32,
     pub is_continuation: u32,
+    pub group: u32,
 }
 
 pub type Run = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -49,6 +71,12 @@ extern "C" {
         user: *mut c_void,
     ) -> c_int;
     pub fn rubato_executor_unfinished(executor: *const c_void) -> u64;
+    pub fn rubato_executor_group_stats(
+        executor: *const c_void,
+        group: u32,
+        stats: *mut GroupStats,
+        size: usize,
+    );
     pub fn rubato_cancellation_create() -> *mut c_void;
     pub fn rubato_cancellation_cancel(cancellation: *mut c_void);
     pub fn rubato_cancellation_release(cancellation: *mut c_void);

@@ -15,6 +15,6 @@ pub mod rpc;
 
 #[cfg(feature = "executor")]
 pub use executor::{
-    checkpoint, task_trace, Attributes, Cancellation, CreateError, Ended, Executor, Handle,
-    Options, Outcome, TaskError,
+    checkpoint, task_trace, Attributes, Cancellation, CreateError, Ended, Executor, Group,
+    GroupStats, Handle, Options, Outcome, TaskError,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #![cfg(feature = "executor")]
-use rubato::{checkpoint, Attributes, Cancellation, Ended, Executor, Options, Outcome};
+use rubato::{checkpoint, Attributes, Cancellation, Ended, Executor, Group, Options, Outcome};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -120,4 +120,46 @@ fn a_handle_can_be_awaited() {
         let handle = executor.spawn(&attributes, move || (i, rubato::task_trace()));
         assert_eq!(block_on(handle).unwrap(), (i, 9));
     }
+}
+
+fn with_groups(groups: Vec<Group>) -> Result<Executor, rubato::CreateError> {
+    Executor::new(&Options { workers: 1, groups, ..Options::default() })
+}
+
+#[test]
+fn groups_have_bounds_and_figures_of_their_own() {
+    let batch = Group { max_tasks: 1, ..Group::new("batch", 50) };
+    let executor = with_groups(vec![Group::new("tenant", 300), batch]).unwrap();
+    let goes_on = Arc::new(AtomicBool::new(true));
+    let waits = Arc::clone(&goes_on);
+    let in_group = |group| Attributes { group, ..Attributes::default() };
+    let only = executor.spawn(&in_group(2), move || {
+        while waits.load(Ordering::Relaxed) {
+            // SAFETY: no guard, no thread-local.
+            unsafe { checkpoint() }.unwrap();
+        }
+    });
+    let refused = executor.spawn(&in_group(2), || ()).join().unwrap_err();
+    assert_eq!(refused.outcome, Outcome::Refused);
+    assert_eq!(executor.spawn(&in_group(3), || ()).join().unwrap_err().outcome, Outcome::Refused);
+    for _ in 0..20 {
+        executor.spawn(&in_group(1), || ()).join().unwrap();
+    }
+    assert_eq!(executor.group_stats(2).unfinished, 1);
+    goes_on.store(false, Ordering::Relaxed);
+    only.join().unwrap();
+    executor.stop();
+    while executor.unfinished() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(executor.group_stats(1).requests, 20);
+    assert_eq!(executor.group_stats(2).requests, 1);
+    assert!(executor.group_stats(2).service > Duration::ZERO);
+    assert_eq!(executor.group_stats(0).requests, 0);
+}
+
+#[test]
+fn a_weight_out_of_range_is_named() {
+    let error = with_groups(vec![Group::new("batch", 0)]).err().unwrap().to_string();
+    assert!(error.contains("batch") && error.contains("weight"), "{error}");
 }
