@@ -12,7 +12,7 @@
 // has ended, suspended or not. Asio cannot be told that there is too much to do, so handlers are
 // continuations: max_tasks does not bound them, and a stop that still waits runs them. Handlers
 // that come later, that Overload::kAqm refuses or that a stop gives up are destroyed without a
-// call, as by a context of Asio that is destroyed. Bound the work where it is accepted.
+// call, with the context at the latest. Bound the work where it is accepted.
 #pragma once
 
 #include <boost/asio/execution.hpp>
@@ -28,7 +28,8 @@
 namespace rubato::inline v1 {
 
 // The services of Asio's objects (timers, sockets) for one Executor, which outlives the context.
-// Stop and join the executor, then destroy timers and sockets, then the context. Any thread.
+// Stop and join the executor, then destroy timers and sockets, then the context, which destroys
+// those that handlers hold. Any thread.
 class AsioContext : public boost::asio::execution_context {
  public:
   class executor_type;
@@ -36,6 +37,7 @@ class AsioContext : public boost::asio::execution_context {
   explicit AsioContext(Executor& executor) : executor_(executor) {}
   ~AsioContext() {
     shutdown();
+    executor_.end_left();  // shutdown() unwinds coroutines by handlers, and nobody else posts any
     destroy();
   }
 

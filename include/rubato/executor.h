@@ -36,7 +36,7 @@ enum rubato_task_outcome {
 typedef int (*rubato_task_run)(void* closure);
 // Tells the end of a task: an enum rubato_task_outcome and, after an overload, the time before
 // which a retry is useless, else 0. Called once for each task that was submitted; on a worker, and
-// for a task that a stop has given up, on the thread that destroys the executor. Brief.
+// for a task that a stop has given up, on the thread that ends those left. Brief.
 typedef void (*rubato_task_done)(void* closure, int outcome, int64_t retry_after_ns);
 
 // A group of tasks, one of up to 14. Groups that have work share the workers by weight, each within
@@ -113,8 +113,14 @@ void rubato_executor_stop(rubato_executor* executor);
 // calls rubato_executor_run, and the tasks run meanwhile.
 int rubato_executor_join(rubato_executor* executor);
 
-// Stops, joins and frees the executor; null is allowed. Any thread but a worker, while no thread is
-// in another call with it.
+// Once a stop is over, ends as cancelled the tasks that it has given up, continuations that came
+// later, and those that these ends submit; before, it does nothing. For what such tasks hold that
+// is to be freed before the executor. Any thread but a worker, while no thread is in another call
+// with it.
+void rubato_executor_end_left(rubato_executor* executor);
+
+// Stops, joins, ends what is left and frees the executor; null is allowed. Any thread but a worker,
+// while no thread is in another call with it.
 void rubato_executor_destroy(rubato_executor* executor);
 
 // With `in_loop` only, else they return RUBATO_ERROR. rubato_executor_run runs tasks for about

@@ -393,6 +393,9 @@ class Executor {
   // Blocks until a stop is over; true: every task has ended. Not on a worker. The destructor stops
   // and joins.
   bool join() { return rubato_executor_join(c_.get()) == RUBATO_OK; }
+  // Once a stop is over, ends the tasks that it has given up and continuations that came later,
+  // for what they hold; the destructor does so too. No other thread uses the executor.
+  void end_left() noexcept { rubato_executor_end_left(c_.get()); }
 
   // Tasks that were submitted and are not done.
   uint64_t unfinished() const { return rubato_executor_unfinished(c_.get()); }

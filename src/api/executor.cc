@@ -169,7 +169,7 @@ void rubato_executor::expose(rubato::OpenMetrics& out) {
   out.family("rubato_failed", "counter", "Tasks that failed.");
   out.counter(tasks_->failed());
   out.family("rubato_turned_away", "counter", "Tasks refused as they were submitted.");
-  out.counter(tasks_->turned_away());
+  out.counter(tasks_->datapath().turned_away());
   out.family("rubato_unfinished", "gauge", "Tasks that were submitted and are not done.");
   out.gauge(static_cast<double>(tasks_->unfinished()));
   if (!tasks_->groups().empty()) expose_groups(out);
@@ -217,7 +217,7 @@ rubato_group_stats rubato_executor::group_stats(uint32_t group) const {
 
 rubato_stats rubato_executor::stats() const {
   rubato_stats stats = rubato::api::stats_of(tasks_->runtime());
-  stats.refused += tasks_->turned_away();
+  stats.refused += tasks_->datapath().turned_away();
   stats.failed = tasks_->failed();
   return stats;
 }
@@ -247,6 +247,8 @@ void rubato_executor_stop(rubato_executor* executor) { executor->tasks().stop();
 int rubato_executor_join(rubato_executor* executor) {
   return executor->tasks().join() ? RUBATO_OK : RUBATO_DRAIN_LIMIT;
 }
+
+void rubato_executor_end_left(rubato_executor* executor) { executor->tasks().end_left(); }
 
 int rubato_executor_run(rubato_executor* executor, int64_t budget_ns) {
   Executor& tasks = executor->tasks();

@@ -210,6 +210,26 @@ TEST(Executor, a_continuation_is_refused_neither_by_the_bound_nor_by_a_stop) {
   EXPECT_TRUE(executor.execute(one, {.is_continuation = true}));  // and never runs
 }
 
+TEST(Executor, continuations_after_a_stop_end_as_cancelled_with_those_that_they_submit) {
+  ExecutorOptions options = with("fcfs", 1);
+  options.max_tasks = 2;
+  Executor executor = make(options);
+  std::vector<Outcome> ends;
+  const auto tell = [&](Outcome outcome) { ends.push_back(outcome); };
+  const auto go_on = [&](Outcome outcome) {
+    tell(outcome);
+    for (int i = 0; i < 4; ++i) executor.execute([] {}, {.is_continuation = true}, tell);
+  };
+  executor.end_left();  // nothing yet
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  EXPECT_TRUE(executor.execute([] {}, {.is_continuation = true}, go_on));
+  EXPECT_TRUE(ends.empty());
+  executor.end_left();
+  EXPECT_EQ(ends, std::vector<Outcome>(5, Outcome::kCancelled));
+  EXPECT_EQ(executor.unfinished(), 0u);
+}
+
 TEST(Executor, a_task_that_is_cancelled_before_its_turn_does_not_run) {
   Executor executor = make(with("fcfs", 1));
   Cancellation cancellation;

@@ -130,7 +130,7 @@ Executor::~Executor() {
   stop();
   static_cast<void>(join());
   if (runner_.joinable()) runner_.join();
-  datapath_.end_all();
+  end_left();
 }
 
 // A worker of a loop that drains finds out by itself when the drain is over.

@@ -118,6 +118,12 @@ class Executor final : private Application {
   // the caller is the thread that calls run().
   bool join();
 
+  // If a stop is over: ends the tasks that it has given up, those that came later, and those that
+  // their ends submit. No other thread uses the executor.
+  void end_left() {
+    if (ended_.load(std::memory_order_acquire)) datapath_.end_all();
+  }
+
   // With `in_loop` only. Runs tasks, for about so long; never blocks. A long task gives the thread
   // back at the end of its slice. One thread, the same each time, and no task of this executor.
   LoopState run(Nanos budget);
@@ -126,14 +132,13 @@ class Executor final : private Application {
   bool in_loop() { return datapath_.loop() != nullptr; }
 
   Runtime& runtime() const { return *runtime_; }
-  Datapath& datapath() { return datapath_; }
+  TaskDatapath& datapath() { return datapath_; }
   uint64_t unfinished() const { return datapath_.in_flight(); }
   // Of the group of that number; 0 = of none. Requires group <= groups().size().
   uint64_t unfinished(uint32_t group) { return datapath_.in_flight(inner_group(group)); }
   GroupFigures figures(uint32_t group) const { return runtime_->group(inner_group(group)); }
   const std::vector<TaskGroup>& groups() const { return groups_; }
   uint64_t failed() const { return failed_.load(std::memory_order_relaxed); }
-  uint64_t turned_away() const { return datapath_.turned_away(); }
 
   std::string_view name_of_type(uint32_t type) const override {
     return type < type_names_.size() ? std::string_view(type_names_[type]) : std::string_view();

@@ -50,7 +50,19 @@ TaskQueue& TaskDatapath::choose() {
 }
 
 void TaskDatapath::end_all() {
+  end_queued();
   pools_.for_each([](Task& task) { task.end(TaskOutcome::kCancelled); });
+  end_queued();
+}
+
+// Until the end of none has submitted another one.
+void TaskDatapath::end_queued() {
+  for (const auto& queue : queues_) {
+    while (Task* task = queue->take_left()) {
+      task->end(TaskOutcome::kCancelled);
+      pools_.give_back(*task);
+    }
+  }
 }
 
 DatapathStats TaskDatapath::stats() const {

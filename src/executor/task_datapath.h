@@ -49,8 +49,8 @@ class TaskDatapath final : public Datapath {
   bool draining() const { return draining_.load(std::memory_order_acquire); }
   // Tasks for which there was no room, or that came after the stop.
   uint64_t turned_away() const { return turned_away_.load(std::memory_order_relaxed); }
-  // Ends the tasks that no worker runs any more. After the runtime has stopped; no other thread
-  // uses the datapath.
+  // Ends the tasks that no worker runs any more, and those that these ends submit. After the
+  // runtime has stopped; no other thread uses the datapath.
   void end_all();
 
   uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
@@ -64,6 +64,7 @@ class TaskDatapath final : public Datapath {
 
  private:
   TaskQueue& choose();
+  void end_queued();
 
   TaskPools pools_;
   IdleQueues idle_;

@@ -53,13 +53,16 @@ class TaskPool {
            beyond_.load(std::memory_order_relaxed);
   }
 
-  // Every task ever made; while no other thread uses the pool.
+  // Every task ever made; while no other thread uses the pool. `visit` may take tasks, which are
+  // visited or not.
   template <class F>
   void for_each(F&& visit) {
-    for (const Slab& slab : slabs_) {
-      for (uint32_t i = 0; i < slab.count; ++i) visit(slab.tasks[i]);
+    std::vector<Task*> singles;
+    for (auto& [task, owned] : singles_) singles.push_back(task);
+    for (size_t at = 0; at < slabs_.size(); ++at) {
+      for (uint32_t i = 0; i < slabs_[at].count; ++i) visit(slabs_[at].tasks[i]);
     }
-    for (auto& [task, owned] : singles_) visit(*task);
+    for (Task* task : singles) visit(*task);
   }
 
  private:

@@ -38,6 +38,11 @@ class TaskQueue : public DatapathQueue {
   bool pending() const override {
     return !inbox_.empty() || has_rest_.load(std::memory_order_relaxed);
   }
+  // A task that came, now that there is no worker to poll; null = none.
+  Task* take_left() {
+    Request* left = nullptr;
+    return take({&left, 1}) == 1 ? static_cast<Task*>(left) : nullptr;
+  }
   // Ends a task that was refused, or whose closure has run.
   Request* finish(Request& request) override;
   void flush(Request&) override {}
