@@ -33,7 +33,8 @@ Result<std::string> receive_all(const Fd& fd, const load::Endpoint& from, Instan
   std::string reply;
   std::array<char, 65536> piece;
   while (reply.size() <= kMostBytes) {
-    if (!load::wait_readable(fd.get(), std::max(limit - now(), Nanos()))) {
+    const Nanos left = limit - now();
+    if (left <= Nanos() || !load::wait_readable(fd.get(), left)) {
       return trouble(from, "does not answer in time");
     }
     const ssize_t got = ::recv(fd.get(), piece.data(), piece.size(), 0);
@@ -97,12 +98,14 @@ Watch::Watch(Target server, Nanos interval)
     : server_(std::move(server)), interval_(interval), thread_([this] { ask_on(); }) {}
 
 Watch::~Watch() {
-  {
-    const std::scoped_lock lock(mutex_);
-    ending_ = true;
-  }
-  end_.notify_all();
+  stop();
   thread_.join();
+}
+
+void Watch::stop() {
+  const std::scoped_lock lock(mutex_);
+  ending_ = true;
+  end_.notify_all();
 }
 
 bool Watch::take(Result<std::string>& answer) {

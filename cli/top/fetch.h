@@ -28,6 +28,9 @@ class Watch {
   Watch(load::Target server, Nanos interval);
   ~Watch();
 
+  // Asks no more; the destructor waits for the end of the last question. Of several, stop all first.
+  void stop();
+
   // Takes the answer that came since the last call, if any; of several the newest. Any thread.
   bool take(Result<std::string>& answer);
 

@@ -23,6 +23,20 @@ Quantiles quantiles_of(const Histogram& values) {
 
 double share(double sum, double count) { return count > 0 ? sum / count : 0; }
 
+double difference(uint64_t now, uint64_t before) {
+  return static_cast<double>(now) - static_cast<double>(before);
+}
+
+// Another process can have the number of the one before it, as in a container.
+bool has_begun_anew(const LiveState& before, const LiveState& now) {
+  if (now.pid != before.pid || now.time_us <= before.time_us) return true;
+  return std::any_of(before.types.begin(), before.types.end(), [&](const TypeState& type) {
+    const TypeState* const later =
+        find(now.types, [&](const TypeState& one) { return one.number == type.number; });
+    return later == nullptr || later->finished < type.finished;
+  });
+}
+
 double counted(const std::map<std::string, uint64_t>& counters, const std::string& name) {
   const auto found = counters.find(name);
   return found == counters.end() ? 0 : static_cast<double>(found->second);
@@ -44,7 +58,7 @@ class Interval {
   Histogram service(const TypeState& type) const { return since(type, &TypeState::service); }
   double finished(const TypeState& type) const {
     const TypeState* const before = earlier(type);
-    return static_cast<double>(type.finished - (before == nullptr ? 0 : before->finished));
+    return difference(type.finished, before == nullptr ? 0 : before->finished);
   }
   double waited_us(const TypeState& type) const {
     const TypeState* const before = earlier(type);
@@ -54,7 +68,7 @@ class Interval {
 
  private:
   const TypeState* earlier(const TypeState& type) const {
-    return find(before_.types, [&](const TypeState& one) { return one.name == type.name; });
+    return find(before_.types, [&](const TypeState& one) { return one.number == type.number; });
   }
   Histogram since(const TypeState& type, Histogram TypeState::* values) const {
     const TypeState* const before = earlier(type);
@@ -93,7 +107,7 @@ void add_workers(TopView& view, const Interval& second) {
     const WorkerState& worker = view.now->workers[i];
     const auto& before = second.before().workers;
     const double busy_us = i < before.size() ? worker.busy_us - before[i].busy_us : 0;
-    view.workers.push_back({worker, std::min(second.per_second(busy_us / 1e6), 1.0)});
+    view.workers.push_back({worker, std::clamp(second.per_second(busy_us / 1e6), 0.0, 1.0)});
   }
 }
 
@@ -102,8 +116,7 @@ void add_blocked(TopView& view, const Interval& minute) {
     const BlockedState* const before = find(minute.before().blocked, [&](const BlockedState& one) {
       return one.victim == pair.victim && one.blocker == pair.blocker;
     });
-    const double requests =
-        static_cast<double>(pair.requests - (before == nullptr ? 0 : before->requests));
+    const double requests = difference(pair.requests, before == nullptr ? 0 : before->requests);
     const double held_us = pair.held_us - (before == nullptr ? 0 : before->held_us);
     if (requests <= 0) continue;
     view.blocked.push_back(
@@ -120,10 +133,9 @@ void add_refusals(TopView& view, const Interval& second) {
         find(second.before().refusals, [&](const RefusalState& earlier) {
           return earlier.reason == one.reason && earlier.job_class == one.job_class;
         });
-    const uint64_t since = one.requests - (before == nullptr ? 0 : before->requests);
-    if (since == 0) continue;
-    view.refused.emplace_back(one.reason + " " + one.job_class,
-                              second.per_second(static_cast<double>(since)));
+    const double since = difference(one.requests, before == nullptr ? 0 : before->requests);
+    if (since <= 0) continue;
+    view.refused.emplace_back(one.reason + " " + one.job_class, second.per_second(since));
   }
 }
 
@@ -133,9 +145,7 @@ Status ServerHistory::add(std::string text) {
   Result<LiveState> parsed = parse_live_state(text);
   if (!parsed) return Error{parsed.error()};
   auto state = std::make_shared<const LiveState>(std::move(*parsed));
-  if (now_ != nullptr && (state->pid != now_->pid || state->time_us <= now_->time_us)) {
-    kept_.clear();
-  }
+  if (now_ != nullptr && has_begun_anew(*now_, *state)) kept_.clear();
   now_ = std::move(state);
   kept_.push_back({now_->time_us, std::move(text)});
   while (kept_.size() > 2 && now_->time_us - kept_[1].time_us >= kMinuteUs) kept_.pop_front();

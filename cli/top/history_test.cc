@@ -95,6 +95,28 @@ TEST(ServerHistory, begins_anew_with_another_process) {
   EXPECT_EQ(history.view().types[0].second.count, 4u);
 }
 
+TEST(ServerHistory, begins_anew_when_a_process_with_the_same_number_follows) {
+  ServerHistory history;
+  ASSERT_TRUE(history.add(state_text(sample(100, 500, 0))).ok());
+  ASSERT_TRUE(history.add(state_text(sample(101, 3, 0))).ok());
+  EXPECT_EQ(history.view().second_s, 0);
+  ASSERT_TRUE(history.add(state_text(sample(102, 7, 0))).ok());
+  EXPECT_EQ(history.view().types[0].second.count, 4u);
+  ASSERT_TRUE(history.add(state_text(Sample{.time_s = 103})).ok());
+  EXPECT_EQ(history.view().second_s, 0);
+}
+
+TEST(ServerHistory, types_of_one_name_are_not_taken_for_each_other) {
+  ServerHistory history;
+  for (const uint64_t requests : {10u, 15u}) {
+    Sample two = sample(static_cast<double>(requests), requests, 0);
+    two.types.push_back({"get", {{Nanos::micros(10), requests * 100}}});
+    ASSERT_TRUE(history.add(state_text(two)).ok());
+  }
+  EXPECT_EQ(history.view().types[0].second.count, 5u);
+  EXPECT_EQ(history.view().types[1].second.count, 500u);
+}
+
 TEST(ServerHistory, types_and_pairs_that_are_new_count_from_nothing) {
   ServerHistory history;
   Sample first{.time_s = 0, .blocked = 2};

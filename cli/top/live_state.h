@@ -17,6 +17,7 @@
 namespace rubato::cli {
 
 struct TypeState {
+  uint32_t number = 0;  // tells types apart, as two may have one name
   std::string name;
   uint64_t finished = 0;  // in the policy's queues, and of those in all:
   double waited_us = 0;

@@ -92,6 +92,9 @@ class LiveSource final : public Source {
       watches_.push_back(std::make_unique<Watch>(server, interval));
     }
   }
+  ~LiveSource() override {
+    for (const auto& watch : watches_) watch->stop();
+  }
 
   std::vector<Observation> next(bool) override {
     std::vector<Observation> all;
@@ -238,9 +241,12 @@ int run_top(const TopOptions& o) {
     bad_value("HOST:PORT", "names the metrics port of a server, such as 127.0.0.1:6402");
   }
   std::vector<load::Target> servers;
-  for (const std::string& name : o.servers) {
-    Result<load::Target> server = parse_metrics_port(name);
+  for (size_t i = 0; i < o.servers.size(); ++i) {
+    Result<load::Target> server = parse_metrics_port(o.servers[i]);
     if (!server) bad_value("HOST:PORT", server.error());
+    if (std::count(o.servers.begin(), o.servers.end(), o.servers[i]) > 1) {
+      bad_value("HOST:PORT", "names " + o.servers[i] + " twice");
+    }
     servers.push_back(std::move(*server));
   }
   TopModel model(o.servers);

@@ -160,7 +160,10 @@ Status rubato_executor::start_metrics(const std::string& bind, int port) {
 }
 
 rubato::ExposedTypes rubato_executor::types() const {
-  return {[this](uint32_t type) { return std::string(tasks_->name_of_type(type)); },
+  return {[this](uint32_t type) {
+            const std::string_view name = tasks_->name_of_type(type);
+            return name.empty() ? std::to_string(type) : std::string(name);
+          },
           rubato::kRequestTypes};
 }
 

@@ -306,6 +306,7 @@ std::vector<WorkerActivity> ReconfigurableRuntime::activity() const {
       all.back().preemptions += stats->preemptions.value();
       all.back().busy_total += Nanos(static_cast<int64_t>(stats->busy_ns.value()));
     }
+    all.back().busy_total += all.back().busy_for;
   }
   return all;
 }

@@ -40,7 +40,8 @@ Json types_json(const Runtime& runtime, const ExposedTypes& types) {
     const Histogram service = runtime.service(type);
     if (service.empty()) continue;
     const ServedFigures served = runtime.served(type);
-    all.push_back({{"name", types.name(type)},
+    all.push_back({{"number", type},
+                   {"name", types.name(type)},
                    {"finished", served.finished},
                    {"waited_us", served.waited.micros()},
                    {"service_us", served.service.micros()},
@@ -63,6 +64,13 @@ Json workers_json(const Runtime& runtime, const ExposedTypes& types) {
                    {"busy_us", worker.busy_total.micros()}});
   }
   return all;
+}
+
+// With that of the slices that run now.
+int64_t busy_ns(const Runtime& runtime) {
+  Nanos sum;
+  for (const WorkerActivity& worker : runtime.activity()) sum += worker.busy_total;
+  return sum.count();
 }
 
 Json queues_json(const Runtime& runtime) {
@@ -148,7 +156,7 @@ std::string state_json(const Runtime& runtime, const Datapath& datapath, const E
   const DatapathStats flows = datapath.stats();
   Json counters = Json::object();
   for (const auto& [name, value] : counter_values(stats, flows)) counters[name] = value;
-  counters["busy_ns"] = stats.busy_ns;
+  counters["busy_ns"] = busy_ns(runtime);
   counters["awake_ns"] = stats.awake_ns;
   const Json state = {{"schema", "rubato.state/1"},
                       {"time_us", Nanos(now().ns()).micros()},

@@ -32,9 +32,10 @@ inline Histogram histogram_of(const SampleType& type) {
   return values;
 }
 
-inline nlohmann::ordered_json type_json(const SampleType& type) {
+inline nlohmann::ordered_json type_json(size_t number, const SampleType& type) {
   const Histogram values = histogram_of(type);
-  return {{"name", type.name},
+  return {{"number", number},
+          {"name", type.name},
           {"finished", values.count()},
           {"waited_us", type.waited_us},
           {"service_us", type.service_us},
@@ -47,7 +48,7 @@ inline std::string state_text(const Sample& sample) {
   uint64_t requests = 0;
   Json types = Json::array();
   for (const SampleType& type : sample.types) {
-    types.push_back(type_json(type));
+    types.push_back(type_json(types.size(), type));
     requests += histogram_of(type).count();
   }
   const auto worker = [&](const char* state, const char* type, double for_us) {
