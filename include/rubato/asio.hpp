@@ -27,7 +27,8 @@
 
 namespace rubato::inline v1 {
 
-// The services of Asio's objects (timers, sockets) for one Executor, which outlives the context.
+// The services of Asio's objects (timers, sockets) for one Executor, which outlives the context and
+// has no other one: the end of a context ends all tasks that the executor's stop has left.
 // Stop and join the executor, then destroy timers and sockets, then the context, which destroys
 // those that handlers hold. Any thread.
 class AsioContext : public boost::asio::execution_context {

@@ -230,6 +230,23 @@ TEST(Executor, continuations_after_a_stop_end_as_cancelled_with_those_that_they_
   EXPECT_EQ(executor.unfinished(), 0u);
 }
 
+TEST(Executor, chains_of_continuations_after_a_stop_end_whichever_queues_they_go_to) {
+  Executor executor = make(with("fcfs", 4));
+  // The pool has been used, so that tasks come from it in another order than that of their memory.
+  for (int i = 0; i < 300; ++i) executor.submit([] {}).get();
+  executor.stop();
+  EXPECT_TRUE(executor.join());
+  int ends = 0;
+  std::function<void(Outcome)> go_on = [&](Outcome) {
+    if (++ends == 100) return;
+    EXPECT_TRUE(executor.execute([] {}, {.is_continuation = true}, go_on));
+  };
+  EXPECT_TRUE(executor.execute([] {}, {.is_continuation = true}, go_on));
+  executor.end_left();
+  EXPECT_EQ(ends, 100);
+  EXPECT_EQ(executor.unfinished(), 0u);
+}
+
 TEST(Executor, a_task_that_is_cancelled_before_its_turn_does_not_run) {
   Executor executor = make(with("fcfs", 1));
   Cancellation cancellation;

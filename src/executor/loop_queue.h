@@ -55,7 +55,7 @@ class LoopQueue final : public TaskQueue {
   }
 
   void wait(Nanos) override {
-    if (wake_token().begin_wait()) current_worker()->fibers().pause();
+    if (wake_token().begin_wait() && !pending()) current_worker()->fibers().pause();
     wake_token().end_wait();
   }
 

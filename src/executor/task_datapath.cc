@@ -55,12 +55,15 @@ void TaskDatapath::end_all() {
   end_queued();
 }
 
-// Until the end of none has submitted another one.
+// Until the end of none has submitted another one, to whichever queue.
 void TaskDatapath::end_queued() {
-  for (const auto& queue : queues_) {
-    while (Task* task = queue->take_left()) {
-      task->end(TaskOutcome::kCancelled);
-      pools_.give_back(*task);
+  for (bool ended = true; std::exchange(ended, false);) {
+    for (const auto& queue : queues_) {
+      while (Task* task = queue->take_left()) {
+        task->end(TaskOutcome::kCancelled);
+        pools_.give_back(*task);
+        ended = true;
+      }
     }
   }
 }

@@ -67,7 +67,7 @@ Request* TaskQueue::finish(Request& request) {
 }
 
 void TaskQueue::wait(Nanos limit) {
-  if (wake_token_.begin_wait()) {
+  if (wake_token_.begin_wait() && !pending()) {
     pollfd p{event_.get(), POLLIN, 0};
     const timespec t{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
     if (::ppoll(&p, 1, &t, nullptr) > 0) clear();
