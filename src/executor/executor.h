@@ -87,9 +87,9 @@ class Executor final : private Application {
   // A task without attributes, if nothing rare is to be done, and its submission at once, when its
   // closure is elsewhere; else null or false, and nothing was done.
   Task* reserve_quickly() {
-    if (on_worker() || !clock_.is_counter()) [[unlikely]] return nullptr;
+    if (on_worker()) [[unlikely]] return nullptr;
     Task* const task = datapath_.reserve_free();
-    if (task != nullptr) [[likely]] task->arrived = clock_.counted();
+    if (task != nullptr) [[likely]] task->arrived = clock_.now();
     return task;
   }
   bool submit_quickly(Task::Run runner, Task::Done teller, void* argument) {

@@ -34,11 +34,10 @@ class Clock {
   // The portable fallback, chosen without measuring.
   static Result<Clock> from_kernel();
 
-  Instant now() const { return counter_ ? counted() : Instant(kernel_ns()); }
-
-  // The same without a look whether there is a counter. Requires is_counter().
-  Instant counted() const { return Instant(base_ns_ + to_ns(read_counter() - base_cycles_)); }
-  bool is_counter() const { return counter_; }
+  Instant now() const {
+    if (!counter_) return Instant(kernel_ns());
+    return Instant(base_ns_ + to_ns(read_counter() - base_cycles_));
+  }
 
   // The raw counter, for differences and for seeding; nanoseconds where the counter is not used.
   uint64_t cycles() const {
