@@ -62,7 +62,7 @@ def fields_of(code):
     """Name and text, with the comment above, of each field of a struct."""
     fields = {}
     for field, declared in re.findall(r"((?:[ ]*//.*\n)+((?:(?![ ]*//).+\n)+))", code):
-        fields[re.search(r"(\w+)(?: = .*)?;\n", declared).group(1)] = field
+        fields[re.search(r"(\w+)(?:\{\}| = .*)?;\n", declared).group(1)] = field
     return fields
 
 

@@ -28,7 +28,8 @@ class Watch {
   Watch(load::Target server, Nanos interval);
   ~Watch();
 
-  // Asks no more; the destructor waits for the end of the last question. Of several, stop all first.
+  // Asks no more; the destructor waits for the end of the last question, so stop all of several
+  // first.
   void stop();
 
   // Takes the answer that came since the last call, if any; of several the newest. Any thread.

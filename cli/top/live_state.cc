@@ -25,8 +25,13 @@ Histogram histogram_at(const Json& json, const char* key) {
 }
 
 TypeState type_of(const Json& json) {
-  return {json.at("number"), json.at("name"), json.at("finished"), json.at("waited_us"), json.at("service_us"),
-          histogram_at(json, "latency_ns"), histogram_at(json, "service_ns")};
+  return {json.at("number"),
+          json.at("name"),
+          json.at("finished"),
+          json.at("waited_us"),
+          json.at("service_us"),
+          histogram_at(json, "latency_ns"),
+          histogram_at(json, "service_ns")};
 }
 
 WorkerState worker_of(const Json& json) {

@@ -170,7 +170,7 @@ struct Options {
   // worker's thread and stack, from its start to its end.
   bool foreign_runtime = false;
   // Settings of gradient, cinnamon or dagor.
-  std::map<std::string, std::string> overload_set;
+  std::map<std::string, std::string> overload_set{};
   // end of c++-fields
 };
 

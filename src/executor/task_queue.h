@@ -8,9 +8,10 @@
 // does not sleep through that (wake_token.h): either the wake ends its wait, or an earlier end of a
 // wait has acquired what came before the wake, and `pending()` sees it before the next sleep, for
 // the owner does not poll after each wait. So tasks that follow wait for a first pusher that loses
-// its CPU before it wakes, at most as long as a wait. `polling_` is a try-lock around `rest_`. All its changes acquire and release, so of an owner that was kept out and who
-// kept it out, one sees what came meanwhile: the owner gets in, or the other one, who looks when it
-// has left, wakes the owner again.
+// its CPU before it wakes, at most as long as a wait.
+// `polling_` is a try-lock around `rest_`. All its changes acquire and release, so of an owner that
+// was kept out and who kept it out, one sees what came meanwhile: the owner gets in, or the other
+// one, who looks when it has left, wakes the owner again.
 #pragma once
 
 #include <array>

@@ -44,7 +44,7 @@ class GeneratedDocs(TreeTest):
         begin, end = "struct {\n  // generated: t\n", "  // end of t\n};\n"
         first = "  // First;\n  // in two lines.\n  int first = 1;\n"
         gone, pair = "  // Gone.\n  int gone;\n", "  // Two.\n  int* two;\n  int two_count;\n"
-        fresh, changed = "  // New.\n  int fresh;\n", first.replace("1", "2")
+        fresh, changed = "  // New.\n  map<int> fresh{};\n", first.replace("1", "2")
         self.write("a.md", begin + pair + gone + first + end)
         entries = self.entries(fresh + changed + pair, generated_docs.IN_PLACE)
         self.assertEqual(generated_docs.process(self.root, "", True, entries), [])
