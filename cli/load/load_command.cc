@@ -2,6 +2,7 @@
 //
 // rubato load: the open-loop generator.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -53,7 +54,12 @@ struct Settings {
 
 std::string verb_help() {
   std::string text = "Verbs of --mix:\n";
-  for (const auto& [name, summary] : kv_verbs()) text += fmt::format("  {:<12}{}\n", name, summary);
+  for (const auto& [name, summary] : kv_verbs(load::Protocol::kResp)) {
+    text += fmt::format("  {:<12}{}\n", name, summary);
+  }
+  std::vector<std::string_view> names;
+  for (const auto& [name, summary] : kv_verbs(load::Protocol::kMemcached)) names.push_back(name);
+  text += fmt::format("memcached has {}, with its own commands.\n", fmt::join(names, ", "));
   text += "Workloads of --workload (spin and rpc targets):\n";
   for (const NamedMix& mix : named_mixes()) {
     text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
@@ -89,8 +95,9 @@ void add_target_options(CommandLine& command, Settings& s) {
         s.target_text = text;
         return Done{};
       },
-      "Server: resp://HOST:PORT, spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over "
-      "Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)")
+      "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
+      "spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over Rubato RPC), rpc+kv:// "
+      "(serve kv over Rubato RPC)")
       .required();
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
   add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
@@ -145,7 +152,8 @@ void add_schedule_options(CommandLine& command, Settings& s) {
 }
 
 void add_request_options(CommandLine& command, Settings& s) {
-  command.add_text("--mix", s.mix, "Requests of a resp or rpc+kv target: VERB[/NUMBER]:WEIGHT,...")
+  command.add_text("--mix", s.mix,
+                   "Requests of a resp, memcached or rpc+kv target: VERB[/NUMBER]:WEIGHT,...")
       .placeholder("SPEC")
       .default_text(kDefaultMix);
   command.add_text("--workload", s.workload,
@@ -158,7 +166,7 @@ void add_request_options(CommandLine& command, Settings& s) {
   add_count(command, "--scan-limit", s.shape.scan_limit, 1, kMostScanned, "a number of items",
             "Items of a range, scan, lrange, smembers");
   command.add_flag("--load-keys", s.load_keys,
-                   "First SET every key (and fill the list and set the mix reads)");
+                   "First set every key (and the list, set or memcached counters of the mix)");
   command.add_text("--service-us", s.service_us,
                    "Nominal service times for slowdowns, such as get=3,range=1000")
       .placeholder("VERB=US,...");
@@ -174,7 +182,7 @@ void add_rpc_options(CommandLine& command, Settings& s) {
 
 // The names are those of redis-benchmark.
 void add_tls_options(CommandLine& command, Settings& s) {
-  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for TCP");
+  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for RESP and for RPC over TCP");
   TlsClientFiles& files = s.tls_files;
   const auto add = [&](const char* name, std::string& value, const char* what, const char* about) {
     command.add_text(name, value, about).placeholder(what).marks(s.tls_given);
@@ -236,12 +244,21 @@ void add_output_options(CommandLine& command, Settings& s) {
 
 bool spins(const Settings& s) { return !keeps_values(s.options.target); }
 
-void check_rpc(const Settings& s) {
-  if (!speaks_rpc(s.options.target)) {
-    if (s.rpc_given) bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
-    return;
+bool is_memcached(const Settings& s) {
+  return s.options.target.protocol == load::Protocol::kMemcached;
+}
+
+void check_protocol(const Settings& s) {
+  const bool rpc = speaks_rpc(s.options.target);
+  if (!rpc && s.rpc_given) {
+    bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
   }
-  if (!s.options.password.empty()) bad_value("--password", "is for resp:// targets");
+  if ((rpc || is_memcached(s)) && !s.options.password.empty()) {
+    bad_value("--password", "is for resp:// targets");
+  }
+  if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
+    bad_value("--load-keys", "is for resp:// and memcached:// targets");
+  }
 }
 
 void open_tls(Settings& s) {
@@ -254,6 +271,7 @@ void open_tls(Settings& s) {
   if (s.options.target.protocol == load::Protocol::kRpcUdp) {
     bad_value("--tls", "is for TCP, not for UDP");
   }
+  if (is_memcached(s)) bad_value("--tls", "is for RESP and Rubato RPC, not for memcached");
   if (s.tls_files.server_name.empty()) s.tls_files.server_name = s.options.target.host;
   auto opened = open_tls_client(s.tls_files);
   if (!opened.ok()) {
@@ -272,15 +290,12 @@ void check(Settings& s) {
   }
   const bool spin = spins(s);
   if (spin && !s.mix.empty()) {
-    bad_value("--mix", "is for resp:// and rpc+kv:// targets; use --workload");
+    bad_value("--mix", "is for resp://, memcached:// and rpc+kv:// targets; use --workload");
   }
   if (!spin && !s.workload.empty()) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
   }
-  if (s.load_keys && s.options.target.protocol != load::Protocol::kResp) {
-    bad_value("--load-keys", "is for resp:// targets");
-  }
-  check_rpc(s);
+  check_protocol(s);
   open_tls(s);
   if (s.mix.empty()) s.mix = kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
@@ -293,7 +308,8 @@ std::unique_ptr<RequestSource> make_source(const Settings& s) {
     return speaks_rpc(s.options.target) ? make_rpc_spin_source(std::move(*mix))
                                         : make_spin_source(std::move(*mix));
   }
-  Result<std::unique_ptr<RequestSource>> source = make_kv_source(s.mix, s.shape, s.service_us);
+  Result<std::unique_ptr<RequestSource>> source =
+      make_kv_source(s.mix, s.shape, s.service_us, s.options.target.protocol);
   if (!source) {
     bad_value(source.error().starts_with("service-us") ? "--service-us" : "--mix", source.error());
   }
@@ -348,7 +364,7 @@ int run_load(Settings& s) {
   check(s);
   const std::unique_ptr<RequestSource> source = make_source(s);
   if (s.load_keys) {
-    const PreloadPlan plan = plan_preload(s.mix, s.shape);
+    const PreloadPlan plan = plan_preload(s.mix, s.shape, s.options.target.protocol);
     if (Status done = preload(s.options, plan); !done) {
       return fail(done.error().c_str());
     }

@@ -32,6 +32,7 @@ Outstanding OutstandingFifo::pop() {
 
 FlowSet::FlowSet(Endpoint endpoint, const LoadOptions& options, FlowEvents& events)
     : endpoint_(std::move(endpoint)),
+      protocol_(options.target.protocol),
       tls_(options.tls),
       events_(events),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
@@ -49,6 +50,7 @@ Status FlowSet::open_all(uint32_t count) {
     Result<Channel> channel = connect_channel(endpoint_, tls_, kConnectTimeout);
     if (!channel) return Error{channel.error()};
     flows_[i].channel = std::move(*channel);
+    flows_[i].parser = ReplyReader(protocol_);
     if (!watch(i, true))
       return Error{std::string("cannot watch a socket: ") + std::strerror(errno)};
     ready(i);
@@ -142,7 +144,7 @@ void FlowSet::close_flow(uint32_t index) {
   }
   flow.channel.close();
   flow.state = State::kDown;
-  flow.parser = ReplyParser();
+  flow.parser = ReplyReader(protocol_);
   flow.unsent.clear();
   while (!flow.waiting.empty()) {
     const Outstanding request = flow.waiting.pop();
@@ -179,7 +181,8 @@ void FlowSet::connected(uint32_t index) {
 
 void FlowSet::take_reply(Flow& flow, Instant at) {
   if (flow.waiting.empty()) {
-    // Redis sends a connection beyond its limit an error that answers no request, then closes it.
+    // Redis and memcached send a connection beyond their limit an error that answers no request,
+    // then close it.
     last_notice_ = std::string(flow.parser.error_text());
     return;
   }
@@ -187,8 +190,7 @@ void FlowSet::take_reply(Flow& flow, Instant at) {
   --outstanding_;
   if (!request.setup) {
     if (!flow.parser.is_error()) return events_.on_reply(request, at);
-    const std::string_view text = flow.parser.error_text();
-    events_.on_failed(request, classify_error(text), text);
+    events_.on_failed(request, flow.parser.outcome(), flow.parser.error_text());
   } else if (flow.parser.is_error()) {
     fatal_ = "the server refused the password: " + std::string(flow.parser.error_text());
   }
@@ -198,12 +200,13 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
   Flow& flow = flows_[index];
   while (size > 0) {
     size_t used = 0;
-    const ReplyParser::Status status = flow.parser.feed(data, size, used);
-    if (status == ReplyParser::Status::kBroken) {
-      fatal_ = "what " + endpoint_.text + " sends is not RESP: is this the right port?";
+    const ReplyReader::Status status = flow.parser.feed(data, size, used);
+    if (status == ReplyReader::Status::kBroken) {
+      fatal_ = "what " + endpoint_.text + " sends is not " + std::string(flow.parser.protocol()) +
+               ": is this the right port?";
       return;
     }
-    if (status == ReplyParser::Status::kReply) take_reply(flow, at);
+    if (status == ReplyReader::Status::kReply) take_reply(flow, at);
     data += used;
     size -= used;
   }

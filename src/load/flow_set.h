@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowSet: the RESP connections of one run. It opens them, sends requests, cuts the received bytes
-// into replies, and reopens connections that the server closes (a bounded number of times). One
-// owner at a time; the set owns its sockets and the requests outstanding on them.
+// FlowSet: the connections of one run with RESP or memcached's text protocol. It
+// opens them, sends requests, cuts the received bytes into replies, and reopens connections that
+// the server closes (a bounded number of times). One owner at a time; the set owns its sockets and
+// the requests outstanding on them.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 #include "load/channel.h"
 #include "load/flows.h"
 #include "load/options.h"
-#include "load/reply_parser.h"
+#include "load/reply_reader.h"
 
 namespace rubato::load {
 
@@ -57,7 +58,7 @@ class FlowSet final : public Flows {
   struct Flow {
     Channel channel;
     State state = State::kDown;
-    ReplyParser parser;
+    ReplyReader parser;
     OutstandingFifo waiting;
     std::string unsent;  // bytes for which the socket had no room
     uint32_t idle_slot = kNoFlow;
@@ -82,6 +83,7 @@ class FlowSet final : public Flows {
   static constexpr int kEventsPerPoll = 64;
 
   Endpoint endpoint_;
+  const Protocol protocol_;
   TlsConnector* const tls_;
   std::string auth_;  // the AUTH command, or empty
   FlowEvents& events_;

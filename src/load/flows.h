@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flows: the connections of one run, for any protocol: FlowSet for RESP, RpcFlows for Rubato RPC.
-// They never block after open_all(). One owner at a time.
+// Flows: the connections of one run, for any protocol: FlowSet for RESP and memcached,
+// RpcFlows for Rubato RPC. They never block after open_all(). One owner at a time.
 #pragma once
 
 #include <cstdint>

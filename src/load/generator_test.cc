@@ -265,6 +265,12 @@ TEST(Preload, sets_every_key_and_fills_what_the_mix_reads) {
   EXPECT_EQ(server.commands(), 1234u + 1 + 70 + 1 + 50);
 }
 
+TEST(Preload, sets_the_counters_of_memcached) {
+  EXPECT_TRUE(plan_preload("get:1, incr:1", KvShape{}, Protocol::kMemcached).counters);
+  EXPECT_FALSE(plan_preload("get:1", KvShape{}, Protocol::kMemcached).counters);
+  EXPECT_FALSE(plan_preload("incr:1", KvShape{}).counters);
+}
+
 TEST(Preload, stops_at_the_first_error) {
   FakeScript script;
   script.reply = [](uint64_t) { return "-ERR read only\r\n"; };

@@ -38,7 +38,7 @@ struct LoadOptions {
   uint64_t seed = 1;
   Pick pick = Pick::kIdle;
   uint32_t closed_clients = 0;  // > 0: closed loop with that many clients instead
-  std::string password;
+  std::string password;  // RESP only
   TlsConnector* tls = nullptr;  // outlives the run; null = connections without TLS
   uint32_t rpc_queue = 16;                 // rpc: requests that a session queues for credit
   Nanos rpc_expire = Nanos::millis(10);    // rpc: queued requests expire after this; zero = never

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 
 #include "load/channel.h"
 #include "load/flow_set.h"
-#include "load/reply_parser.h"
+#include "load/reply_reader.h"
+#include "workload/duration.h"
 
 namespace rubato::load {
 namespace {
@@ -20,12 +20,18 @@ constexpr Nanos kStallTimeout = Nanos::seconds(30);
 // One connection on which batches of commands are sent and their replies awaited.
 class Pipeline {
  public:
-  explicit Pipeline(Channel channel) : channel_(std::move(channel)) {}
+  Pipeline(Channel channel, Protocol protocol)
+      : channel_(std::move(channel)), protocol_(protocol), parser_(protocol) {}
 
   Status add(std::initializer_list<std::string_view> args) {
     append_command(batch_, args);
-    if (++commands_ < kBatchCommands && batch_.size() < kBatchBytes) return Done{};
-    return finish();
+    return added();
+  }
+
+  Status set(std::string_view key, std::string_view value) {
+    if (protocol_ != Protocol::kMemcached) return add({"SET", key, value});
+    append_memcached_set(batch_, key, value);
+    return added();
   }
 
   Status finish() {
@@ -38,6 +44,11 @@ class Pipeline {
   }
 
  private:
+  Status added() {
+    if (++commands_ < kBatchCommands && batch_.size() < kBatchBytes) return Done{};
+    return finish();
+  }
+
   Error lost() const {
     const std::string_view tls = channel_.failure();
     const std::string why = tls.empty() ? "" : " (TLS: " + std::string(tls) + ")";
@@ -53,10 +64,11 @@ class Pipeline {
       size_t used = 0;
       const auto status = parser_.feed(buffer_.data() + at, static_cast<size_t>(got) - at, used);
       at += used;
-      if (status == ReplyParser::Status::kBroken) {
-        return Error{"loading the keys: what the server sends is not RESP"};
+      if (status == ReplyReader::Status::kBroken) {
+        return Error{"loading the keys: what the server sends is not " +
+                     std::string(parser_.protocol())};
       }
-      if (status != ReplyParser::Status::kReply) continue;
+      if (status != ReplyReader::Status::kReply) continue;
       if (parser_.is_error()) {
         return Error{"loading the keys: the server said " + std::string(parser_.error_text())};
       }
@@ -66,9 +78,10 @@ class Pipeline {
   }
 
   Channel channel_;
+  const Protocol protocol_;
   std::string batch_;
   uint64_t commands_ = 0;
-  ReplyParser parser_;
+  ReplyReader parser_;
   std::array<char, 65536> buffer_{};
 };
 
@@ -77,14 +90,14 @@ uint64_t items_of(std::string_view mix, std::string_view verb, uint64_t bare) {
   uint64_t most = 0;
   while (!mix.empty()) {
     const size_t comma = std::min(mix.find(','), mix.size());
-    std::string_view item = mix.substr(0, comma);
+    const std::string_view item = mix.substr(0, comma);
     mix.remove_prefix(std::min(comma + 1, mix.size()));
-    item.remove_prefix(std::min(item.find_first_not_of(' '), item.size()));
-    if (!item.starts_with(verb)) continue;
-    item.remove_prefix(verb.size());
-    uint64_t size = bare;
-    if (item.starts_with('/')) std::from_chars(item.data() + 1, item.data() + item.size(), size);
-    most = std::max(most, size);
+    std::string_view head = trimmed(item.substr(0, item.rfind(':')));
+    if (head == verb) most = std::max(most, bare);
+    if (!head.starts_with(verb)) continue;
+    head.remove_prefix(verb.size());
+    const auto size = head.starts_with('/') ? parse_number(head.substr(1)) : std::nullopt;
+    if (size) most = std::max(most, static_cast<uint64_t>(*size));
   }
   return most;
 }
@@ -100,9 +113,10 @@ Status refill(Pipeline& pipeline, std::string_view key, std::string_view add, ui
 
 }  // namespace
 
-PreloadPlan plan_preload(std::string_view mix, const KvShape& shape) {
+PreloadPlan plan_preload(std::string_view mix, const KvShape& shape, Protocol protocol) {
   return {shape, items_of(mix, "lrange", shape.scan_limit),
-          items_of(mix, "smembers", shape.scan_limit)};
+          items_of(mix, "smembers", shape.scan_limit),
+          protocol == Protocol::kMemcached && items_of(mix, "incr", 1) > 0};
 }
 
 Status preload(const LoadOptions& options, const PreloadPlan& plan) {
@@ -110,13 +124,16 @@ Status preload(const LoadOptions& options, const PreloadPlan& plan) {
   if (!endpoint) return Error{endpoint.error()};
   Result<Channel> channel = connect_channel(*endpoint, options.tls, kConnectTimeout);
   if (!channel) return Error{channel.error()};
-  Pipeline pipeline(std::move(*channel));
+  Pipeline pipeline(std::move(*channel), options.target.protocol);
   if (!options.password.empty()) {
     if (Status done = pipeline.add({"AUTH", options.password}); !done) return done;
   }
   const std::string value(plan.shape.value_size_bytes, 'v');
   for (uint64_t i = 0; i < plan.shape.keys; ++i) {
-    if (Status done = pipeline.add({"SET", key_name(i), value}); !done) return done;
+    if (Status done = pipeline.set(key_name(i), value); !done) return done;
+  }
+  for (uint64_t i = 0; plan.counters && i < plan.shape.keys; ++i) {
+    if (Status done = pipeline.set(counter_name(i), "0"); !done) return done;
   }
   if (Status done = refill(pipeline, kListKey, "RPUSH", plan.list_items); !done) return done;
   if (Status done = refill(pipeline, kSetKey, "SADD", plan.set_members); !done) return done;

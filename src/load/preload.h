@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fills a store before a run: SET key:%012d for every key, in pipelined batches over one
-// connection; for mixes that need them also a list and a set. Blocks until done. Any thread; two
+// connection; for mixes that need them also a list and a set, and the counters of memcached, which
+// counts up only what is there. Blocks until done. Any thread; two
 // calls at once on the same target write the same keys.
 #pragma once
 
@@ -17,10 +18,12 @@ struct PreloadPlan {
   KvShape shape;
   uint64_t list_items = 0;   // elements of kListKey; 0 = do not touch it
   uint64_t set_members = 0;  // members of kSetKey
+  bool counters = false;     // set each counter to 0
 };
 
-// The plan that serves `mix` (not checked here).
-PreloadPlan plan_preload(std::string_view mix, const KvShape& shape);
+// The plan that serves `mix` (not checked here) over the protocol.
+PreloadPlan plan_preload(std::string_view mix, const KvShape& shape,
+                         Protocol protocol = Protocol::kResp);
 
 // Of the options it takes the target, the password and TLS. Fails with one line at the first error
 // reply of the server or when the connection breaks.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "workload/duration.h"
 
@@ -12,102 +11,6 @@ namespace rubato::load {
 namespace {
 
 constexpr uint64_t kMostItems = 100'000'000;
-constexpr uint64_t kManyKeys = 10;  // of one MGET or MSET without its own number
-constexpr std::string_view kLuaLoop = "local t=0 for i=1,ARGV[1] do t=t+i end return t";
-
-// The context in which a verb draws its keys and appends its command.
-struct VerbContext {
-  const KvShape& shape;
-  std::string_view value;
-  uint64_t size;  // the verb's number, resolved
-  Prng& prng;
-  std::string& out;
-
-  std::string random_key(uint64_t below) const { return key_name(prng.next() % below); }
-  std::string random_key() const { return random_key(shape.keys); }
-  std::string number(uint64_t n) const { return fmt::format_int(n).str(); }
-};
-
-void send_get(const VerbContext& c) { append_command(c.out, {"GET", c.random_key()}); }
-void send_set(const VerbContext& c) { append_command(c.out, {"SET", c.random_key(), c.value}); }
-void send_incr(const VerbContext& c) {
-  append_command(c.out, {"INCR", fmt::format("counter:{}", c.prng.next() % c.shape.keys)});
-}
-void send_del(const VerbContext& c) { append_command(c.out, {"DEL", c.random_key()}); }
-void send_exists(const VerbContext& c) { append_command(c.out, {"EXISTS", c.random_key()}); }
-void send_ping(const VerbContext& c) { append_command(c.out, {"PING"}); }
-
-void append_argument(std::string& out, std::string_view arg) {
-  fmt::format_to(std::back_inserter(out), "${}\r\n", arg.size());
-  out.append(arg);
-  out.append("\r\n");
-}
-void send_mget(const VerbContext& c) {
-  fmt::format_to(std::back_inserter(c.out), "*{}\r\n", c.size + 1);
-  append_argument(c.out, "MGET");
-  for (uint64_t i = 0; i < c.size; ++i) append_argument(c.out, c.random_key());
-}
-void send_mset(const VerbContext& c) {
-  fmt::format_to(std::back_inserter(c.out), "*{}\r\n", 2 * c.size + 1);
-  append_argument(c.out, "MSET");
-  for (uint64_t i = 0; i < c.size; ++i) {
-    append_argument(c.out, c.random_key());
-    append_argument(c.out, c.value);
-  }
-}
-
-// The first key of a range, far enough from the last key for `size` items.
-std::string range_start(const VerbContext& c) {
-  return c.random_key(c.shape.keys > c.size ? c.shape.keys - c.size : 1);
-}
-void send_range(const VerbContext& c) {
-  append_command(c.out, {"RANGE", range_start(c), kLastKey, "LIMIT", c.number(c.size)});
-}
-void send_rangecount(const VerbContext& c) {
-  const uint64_t first = c.prng.next() % (c.shape.keys > c.size ? c.shape.keys - c.size : 1);
-  append_command(c.out, {"RANGECOUNT", key_name(first), key_name(first + c.size - 1)});
-}
-void send_scan(const VerbContext& c) {
-  append_command(c.out, {"SCAN", "0", "COUNT", c.number(c.size)});
-}
-void send_keys(const VerbContext& c) { append_command(c.out, {"KEYS", "key:*"}); }
-void send_debugsleep(const VerbContext& c) {
-  append_command(c.out,
-                 {"DEBUG", "SLEEP", fmt::format("{:.6f}", static_cast<double>(c.size) / 1e6)});
-}
-void send_lrange(const VerbContext& c) {
-  append_command(c.out, {"LRANGE", kListKey, "0", c.number(c.size - 1)});
-}
-void send_smembers(const VerbContext& c) { append_command(c.out, {"SMEMBERS", kSetKey}); }
-void send_eval(const VerbContext& c) {
-  append_command(c.out, {"EVAL", kLuaLoop, "0", c.number(c.size)});
-}
-
-struct Verb {
-  std::string_view name;
-  void (*send)(const VerbContext&);
-  uint64_t size;  // default of its number; 0 = KvShape::scan_limit
-  std::string_view summary;
-};
-
-constexpr Verb kVerbs[] = {
-    {"get", send_get, 1, "GET of a random key"},
-    {"set", send_set, 1, "SET of a random key"},
-    {"incr", send_incr, 1, "INCR of a random counter"},
-    {"del", send_del, 1, "DEL of a random key"},
-    {"exists", send_exists, 1, "EXISTS of a random key"},
-    {"ping", send_ping, 1, "PING"},
-    {"mget", send_mget, kManyKeys, "MGET of 10 (or /N) random keys"},
-    {"mset", send_mset, kManyKeys, "MSET of 10 (or /N) random keys"},
-    {"range", send_range, 0, "RANGE start end LIMIT N, Rubato's ordered read"},
-    {"rangecount", send_rangecount, 0, "RANGECOUNT over N keys (Rubato)"},
-    {"scan", send_scan, 0, "SCAN 0 COUNT N"},
-    {"keys", send_keys, 1, "KEYS key:*, the whole keyspace"},
-    {"debugsleep", send_debugsleep, 1000, "DEBUG SLEEP of 1000 (or /N) microseconds"},
-    {"lrange", send_lrange, 0, "LRANGE of N items; works on any Redis after --load-keys"},
-    {"smembers", send_smembers, 0, "SMEMBERS of N members; any Redis, after --load-keys"},
-    {"eval", send_eval, 100000, "EVAL of a Lua loop of 100000 (or /N) turns; any Redis"},
-};
 
 Error bad_part(std::string_view part, std::string_view why) {
   return {fmt::format("mix: '{}' {}; it takes VERB[/NUMBER]:WEIGHT,... such as get:0.99,range:0.01",
@@ -115,23 +18,24 @@ Error bad_part(std::string_view part, std::string_view why) {
 }
 
 struct VerbShare {
-  const Verb* verb = nullptr;
+  Verb::Sender send = nullptr;
   uint64_t size = 0;
   std::string name;
   double weight = 0;
 };
 
-Result<VerbShare> parse_share(std::string_view item, const KvShape& shape) {
+Result<VerbShare> parse_share(std::string_view item, const KvShape& shape, Protocol protocol) {
   const size_t colon = item.find(':');
   if (colon == std::string_view::npos) return bad_part(item, "has no weight");
   const std::string_view head = trimmed(item.substr(0, colon));
   const size_t slash = head.find('/');
   const auto weight = parse_number(trimmed(item.substr(colon + 1)));
   if (!weight || *weight <= 0) return bad_part(item, "needs a positive weight");
-  const auto* verb = std::find_if(std::begin(kVerbs), std::end(kVerbs),
-                                  [&](const Verb& v) { return v.name == head.substr(0, slash); });
-  if (verb == std::end(kVerbs)) return bad_part(head, "is not a known verb");
-  VerbShare share{verb, verb->size > 0 ? verb->size : shape.scan_limit, std::string(head), *weight};
+  const Verb* verb = find_verb(head.substr(0, slash));
+  if (verb == nullptr) return bad_part(head, "is not a known verb");
+  const Verb::Sender send = verb->sender(protocol);
+  if (send == nullptr) return bad_part(head, "is a verb that memcached lacks");
+  VerbShare share{send, verb->size > 0 ? verb->size : shape.scan_limit, std::string(head), *weight};
   if (slash != std::string_view::npos) {
     const auto size = parse_number(head.substr(slash + 1));
     if (!size || *size < 1 || *size > static_cast<double>(kMostItems)) {
@@ -174,7 +78,7 @@ class KvSource final : public RequestSource {
 
   Draw draw(Prng& prng, std::string& out) override {
     const uint32_t type = choice_.pick(prng);
-    shares_[type].verb->send({shape_, value_, shares_[type].size, prng, out});
+    shares_[type].send({shape_, value_, shares_[type].size, prng, out});
     return {type, types_[type].service_mean.value_or(Nanos(0))};
   }
 
@@ -211,22 +115,16 @@ class SpinSource final : public RequestSource {
 
 }  // namespace
 
-std::string key_name(uint64_t index) { return fmt::format("key:{:012}", index); }
-
-void append_command(std::string& out, std::initializer_list<std::string_view> args) {
-  fmt::format_to(std::back_inserter(out), "*{}\r\n", args.size());
-  for (std::string_view arg : args) append_argument(out, arg);
-}
-
 Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, const KvShape& shape,
-                                                      std::string_view service_us) {
+                                                      std::string_view service_us,
+                                                      Protocol protocol) {
   RUBATO_CHECK(shape.keys > 0);
   std::vector<VerbShare> shares;
   std::vector<SourceType> types;
   double total = 0;
   for (std::string_view rest = mix;;) {
     const size_t comma = rest.find(',');
-    Result<VerbShare> share = parse_share(trimmed(rest.substr(0, comma)), shape);
+    Result<VerbShare> share = parse_share(trimmed(rest.substr(0, comma)), shape, protocol);
     if (!share) return Error{share.error()};
     for (const SourceType& other : types) {
       if (other.name == share->name) return bad_part(other.name, "is there twice");
@@ -252,12 +150,6 @@ std::unique_ptr<RequestSource> make_spin_source(Mix mix) {
 
 std::unique_ptr<RequestSource> make_rpc_spin_source(Mix mix) {
   return std::make_unique<SpinSource>(std::move(mix), true);
-}
-
-std::vector<std::pair<std::string_view, std::string_view>> kv_verbs() {
-  std::vector<std::pair<std::string_view, std::string_view>> verbs;
-  for (const Verb& verb : kVerbs) verbs.emplace_back(verb.name, verb.summary);
-  return verbs;
 }
 
 }  // namespace rubato::load

@@ -10,8 +10,8 @@ namespace {
 
 const KvShape kShape{.keys = 1, .value_size_bytes = 3, .scan_limit = 20};
 
-std::string one_request(std::string_view mix) {
-  auto source = make_kv_source(mix, kShape, "");
+std::string one_request(std::string_view mix, Protocol protocol = Protocol::kResp) {
+  auto source = make_kv_source(mix, kShape, "", protocol);
   EXPECT_TRUE(source.ok()) << source.error();
   Prng prng(1);
   std::string bytes;
@@ -32,7 +32,7 @@ TEST(KvSource, requests_are_arrays_of_bulk_strings) {
 }
 
 TEST(KvSource, every_verb_makes_one_well_formed_command) {
-  for (const auto& [name, summary] : kv_verbs()) {
+  for (const auto& [name, summary] : kv_verbs(Protocol::kResp)) {
     const std::string bytes = one_request(std::string(name) + ":1");
     ReplyParser parser;
     size_t used = 0;
@@ -40,6 +40,29 @@ TEST(KvSource, every_verb_makes_one_well_formed_command) {
     EXPECT_EQ(used, bytes.size()) << name;
     EXPECT_FALSE(summary.empty());
   }
+}
+
+TEST(KvSource, memcached_has_its_own_commands) {
+  const auto bytes = [](std::string_view mix) { return one_request(mix, Protocol::kMemcached); };
+  EXPECT_EQ(bytes("get:1"), "get key:000000000000\r\n");
+  EXPECT_EQ(bytes("set:1"), "set key:000000000000 0 0 3\r\nvvv\r\n");
+  EXPECT_EQ(bytes("incr:1"), "incr counter:0 1\r\n");
+  EXPECT_EQ(bytes("del:1"), "delete key:000000000000\r\n");
+  EXPECT_EQ(bytes("mget/2:1"), "get key:000000000000 key:000000000000\r\n");
+  EXPECT_EQ(bytes("ping:1"), "version\r\n");
+}
+
+TEST(KvSource, a_verb_that_memcached_lacks_is_told) {
+  size_t lacking = 0;
+  for (const auto& [name, summary] : kv_verbs(Protocol::kResp)) {
+    const std::string mix = std::string(name) + ":1";
+    auto source = make_kv_source(mix, kShape, "", Protocol::kMemcached);
+    if (source.ok()) continue;
+    ++lacking;
+    EXPECT_NE(source.error().find("memcached"), std::string::npos) << source.error();
+  }
+  EXPECT_EQ(lacking + kv_verbs(Protocol::kMemcached).size(), kv_verbs(Protocol::kResp).size());
+  EXPECT_FALSE(make_kv_source("lrange:1", kShape, "", Protocol::kMemcached).ok());
 }
 
 TEST(KvSource, shares_follow_the_weights) {

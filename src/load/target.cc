@@ -11,15 +11,16 @@ namespace {
 
 Error bad_target(std::string_view text) {
   return {"target: '" + std::string(text) +
-          "' is not resp://HOST:PORT, spin://, rpc://, rpc+udp:// or rpc+kv:// with a port of 1 to "
-          "65535"};
+          "' is not resp://HOST:PORT, memcached://HOST[:PORT], spin://, rpc://, rpc+udp:// or "
+          "rpc+kv:// with a port of 1 to 65535"};
 }
 
 constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol::kResp},
                                                               {"spin", Protocol::kSpin},
                                                               {"rpc", Protocol::kRpc},
                                                               {"rpc+udp", Protocol::kRpcUdp},
-                                                              {"rpc+kv", Protocol::kRpcKv}};
+                                                              {"rpc+kv", Protocol::kRpcKv},
+                                                              {"memcached", Protocol::kMemcached}};
 
 }  // namespace
 
@@ -33,8 +34,9 @@ Result<Target> parse_target(std::string_view text) {
   if (scheme == std::end(kSchemes)) return bad_target(text);
   target.protocol = scheme->second;
   const std::string_view rest = text.substr(end + 3);
-  const size_t colon = rest.rfind(':');
-  if (colon == std::string_view::npos) return bad_target(text);
+  const bool whole = rest.find(':') == std::string_view::npos || rest.ends_with(']');
+  if (whole && target.protocol != Protocol::kMemcached) return bad_target(text);
+  const size_t colon = whole ? rest.size() : rest.rfind(':');
   std::string_view host = rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
@@ -43,6 +45,10 @@ Result<Target> parse_target(std::string_view text) {
   }
   if (host.empty()) return bad_target(text);
   target.host = std::string(host);
+  if (whole) {
+    target.port = kMemcachedPort;
+    return target;
+  }
   const std::string_view port = rest.substr(colon + 1);
   const auto [stop, problem] = std::from_chars(port.data(), port.data() + port.size(), target.port);
   if (problem != std::errc() || stop != port.data() + port.size() || target.port == 0) {

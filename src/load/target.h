@@ -12,11 +12,12 @@
 namespace rubato::load {
 
 enum class Protocol : uint8_t {
-  kResp,    // a key-value server
-  kSpin,    // the synthetic one, over RESP
-  kRpc,     // the synthetic one, over Rubato RPC and TCP
-  kRpcUdp,  // the same over UDP
-  kRpcKv,   // a key-value server, over Rubato RPC and TCP
+  kResp,       // a key-value server
+  kSpin,       // the synthetic one, over RESP
+  kRpc,        // the synthetic one, over Rubato RPC and TCP
+  kRpcUdp,     // the same over UDP
+  kRpcKv,      // a key-value server, over Rubato RPC and TCP
+  kMemcached,  // one that speaks memcached's text protocol
 };
 
 struct Target {
@@ -26,14 +27,18 @@ struct Target {
 };
 
 inline bool speaks_rpc(const Target& target) {
-  return target.protocol != Protocol::kResp && target.protocol != Protocol::kSpin;
+  return target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp ||
+         target.protocol == Protocol::kRpcKv;
 }
 inline bool keeps_values(const Target& target) {
-  return target.protocol == Protocol::kResp || target.protocol == Protocol::kRpcKv;
+  return target.protocol == Protocol::kResp || target.protocol == Protocol::kRpcKv ||
+         target.protocol == Protocol::kMemcached;
 }
 
-// `resp://HOST:PORT`, or with spin, rpc, rpc+udp, rpc+kv for resp; an IPv6 address stands in
-// brackets.
+inline constexpr uint16_t kMemcachedPort = 11211;
+
+// `resp://HOST:PORT`, or with spin, rpc, rpc+udp, rpc+kv or memcached for resp; an IPv6 address
+// stands in brackets. Only memcached has a default port.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace rubato::load

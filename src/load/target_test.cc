@@ -18,9 +18,24 @@ TEST(Target, is_a_protocol_a_host_and_a_port) {
   EXPECT_EQ(parse_target("resp://[::1]:65535").value().host, "::1");
 }
 
+TEST(Target, the_port_of_memcached_may_be_left_out) {
+  for (const char* text : {"memcached://cache", "memcached://cache:11211"}) {
+    const Target target = parse_target(text).value();
+    EXPECT_EQ(target.protocol, Protocol::kMemcached);
+    EXPECT_EQ(target.host, "cache");
+    EXPECT_EQ(target.port, 11211);
+  }
+  EXPECT_EQ(parse_target("memcached://cache:7").value().port, 7);
+  EXPECT_EQ(parse_target("memcached://[::1]").value().host, "::1");
+  EXPECT_EQ(parse_target("memcached://[::1]:7").value().port, 7);
+}
+
 TEST(Target, anything_else_is_refused_in_one_line) {
   for (const char* bad : {"", "localhost:1", "http://a:1", "resp://a", "resp://:1", "resp://a:0",
-                          "resp://a:65536", "resp://a:1x", "resp://::1:1", "resp://a:"}) {
+                          "resp://a:65536", "resp://a:1x", "resp://::1:1", "resp://a:",
+                          "resp://[::1]", "memcached://", "memcached://:1",
+                          "memcached://a:", "memcached://a:0",
+                          "memcached://[]"}) {
     const Result<Target> target = parse_target(bad);
     ASSERT_FALSE(target.ok()) << bad;
     EXPECT_EQ(target.error().find('\n'), std::string::npos);

@@ -106,6 +106,17 @@ class Server:
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
+class MemcachedServer(Server):
+    """One whose port `other` speaks memcached's text protocol."""
+
+    def __init__(self, *args):
+        super().__init__("--memcached-port", "0", *args)
+        self.other = int(self.wait_for(r"text protocol on \S+:(\d+)\n"))
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.other), timeout=20)
+
+
 def idle_shares(servers):
     """Of one CPU, what each server uses without requests, once its start is over."""
     pass_time(SETTLE_S, "the start itself costs CPU time")

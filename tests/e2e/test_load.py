@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from server import BINARY, PATIENCE_S, Server
+from server import BINARY, PATIENCE_S, MemcachedServer, Server
 
 
 def load(target, *args):
@@ -17,6 +17,13 @@ def load(target, *args):
                                report.name, *args], capture_output=True, text=True,
                               timeout=3 * PATIENCE_S, check=False)
         return done.returncode, done.stderr, json.load(report)
+
+
+def refusal(*args):
+    """Exit status and stderr of a command line that is wrong."""
+    done = subprocess.run([BINARY, "load", *args], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    return done.returncode, done.stderr
 
 
 class ExitStatus(unittest.TestCase):
@@ -47,6 +54,63 @@ class ExitStatus(unittest.TestCase):
             self.assertEqual(status, 0, said)
             self.assertFalse(report["valid"])
             self.assertRegex(report["invalid_reason"], "never sent|fell behind")
+
+
+class MemcachedTarget(unittest.TestCase):
+    def test_every_verb_that_memcached_has(self):
+        with MemcachedServer() as server:
+            status, said, report = load(
+                f"memcached://127.0.0.1:{server.other}", "--mix",
+                "get:4,set:2,incr:2,del:1,mget/5:1,ping:1", "--keys", "300", "--value-size", "40",
+                "--load-keys", "--rate", "1000", "--duration", "0.5", "--flows", "8")
+            self.assertEqual(status, 0, said)
+            self.assertEqual(report["errors"] + report["refused"] + report["lost"], 0, report)
+            types = {entry["name"]: entry["count"] for entry in report["types"]}
+            self.assertEqual(sorted(types), ["del", "get", "incr", "mget/5", "ping", "set"])
+            self.assertTrue(all(types.values()), types)
+            counters = [int(server.call("GET", f"counter:{i}")) for i in range(300)]
+            self.assertEqual(sum(counters), types["incr"])
+
+    def test_the_keys_are_set_first(self):
+        with MemcachedServer() as server:
+            status, said, _ = load(f"memcached://127.0.0.1:{server.other}", "--keys", "1200",
+                                   "--value-size", "7", "--load-keys", "--rate", "50",
+                                   "--duration", "0.1")
+            self.assertEqual(status, 0, said)
+            self.assertEqual(server.call("DBSIZE"), 1200)
+            self.assertEqual(server.call("GET", "key:000000001199"), b"v" * 7)
+
+    def test_a_miss_is_a_reply(self):
+        with MemcachedServer() as server:
+            status, said, report = load(f"memcached://127.0.0.1:{server.other}", "--mix",
+                                        "get:1,incr:1,del:1", "--rate", "200", "--duration",
+                                        "0.3", "--pick", "random", "--flows", "2")
+            self.assertEqual(status, 0, said)
+            self.assertEqual(report["errors"], 0)
+
+    def test_an_error_of_the_server_is_one_line(self):
+        with MemcachedServer() as server:
+            run = refusal("--target", f"memcached://127.0.0.1:{server.other}", "--keys", "1",
+                          "--value-size", "2000000", "--load-keys")
+        self.assertEqual(run[0], 1, run)
+        self.assertRegex(run[1], "^rubato: .*SERVER_ERROR object too large for cache\n$")
+
+    def test_another_protocol_is_one_line(self):
+        with Server() as server:
+            for keys in [], ["--load-keys"]:
+                run = refusal("--target", f"memcached://127.0.0.1:{server.port}", *keys)
+                self.assertEqual(run[0], 1, run)
+                self.assertRegex(run[1], "^rubato: .* is not memcached's text protocol.*\n$")
+
+    def test_what_memcached_has_not_is_refused(self):
+        for args, what in ((["--mix", "get:9,lrange:1"], "--mix.*'lrange'.*memcached"),
+                           (["--mix", "exists:1"], "--mix.*'exists'.*memcached"),
+                           (["--tls"], "--tls.*RESP and Rubato RPC"),
+                           (["--password", "x"], "--password"),
+                           (["--workload", "fixed-1"], "--workload")):
+            status, said = refusal("--target", "memcached://127.0.0.1", *args)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, f"^rubato: .*{what}.*\n$")
 
 
 if __name__ == "__main__":

@@ -9,19 +9,10 @@ import subprocess
 import tempfile
 import unittest
 
-from server import ReplyError, Server, encode, refused
+from server import MemcachedServer, ReplyError, encode, refused
 from waiting import eventually
 
 TOOLS = shutil.which("memccp") and shutil.which("memccat") and shutil.which("memccapable")
-
-
-class MemcachedServer(Server):
-    def __init__(self, *args):
-        super().__init__("--memcached-port", "0", *args)
-        self.other = int(self.wait_for(r"text protocol on \S+:(\d+)\n"))
-
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.other), timeout=20)
 
 
 class Memcached(unittest.TestCase):
