@@ -60,6 +60,11 @@ std::string verb_help() {
   std::vector<std::string_view> names;
   for (const auto& [name, summary] : kv_verbs(load::Protocol::kMemcached)) names.push_back(name);
   text += fmt::format("memcached has {}, with its own commands.\n", fmt::join(names, ", "));
+  text +=
+      "On a resp target, any other name, or anything but a number behind it, makes a command:\n"
+      "  hgetall/user:7:5,lrange/mylist/0/100:1,setrange/{key}/8/{value}:1,GET/7:1\n"
+      "  {key} is a random key as for get, {value} a value as for set, %XX a byte such as %2F (/)\n"
+      "  or %2C (a comma). Capitals are no verbs: GET/7 gets the key 7, get/7 is get.\n";
   text += "Workloads of --workload (spin and rpc targets):\n";
   for (const NamedMix& mix : named_mixes()) {
     text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
@@ -153,7 +158,8 @@ void add_schedule_options(CommandLine& command, Settings& s) {
 
 void add_request_options(CommandLine& command, Settings& s) {
   command.add_text("--mix", s.mix,
-                   "Requests of a resp, memcached or rpc+kv target: VERB[/NUMBER]:WEIGHT,...")
+                   "Requests of a resp, memcached or rpc+kv target: VERB[/NUMBER]:WEIGHT,..., "
+                   "of a resp target also COMMAND[/ARGUMENT...]:WEIGHT")
       .placeholder("SPEC")
       .default_text(kDefaultMix);
   command.add_text("--workload", s.workload,

@@ -265,6 +265,12 @@ TEST(Preload, sets_every_key_and_fills_what_the_mix_reads) {
   EXPECT_EQ(server.commands(), 1234u + 1 + 70 + 1 + 50);
 }
 
+TEST(Preload, leaves_lists_of_commands_alone) {
+  const KvShape shape{.keys = 1, .value_size_bytes = 1, .scan_limit = 50};
+  EXPECT_EQ(plan_preload("lrange/mylist/0/100:1,lrangex:1", shape).list_items, 0u);
+  EXPECT_EQ(plan_preload("lrange/70:1,lrange/mylist/0/100:1", shape).list_items, 70u);
+}
+
 TEST(Preload, sets_the_counters_of_memcached) {
   EXPECT_TRUE(plan_preload("get:1, incr:1", KvShape{}, Protocol::kMemcached).counters);
   EXPECT_FALSE(plan_preload("get:1", KvShape{}, Protocol::kMemcached).counters);

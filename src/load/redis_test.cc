@@ -116,6 +116,17 @@ TEST_F(RedisTest, answers_every_verb_that_redis_has_without_an_error) {
   EXPECT_EQ(replies, report.value().requests);
 }
 
+TEST_F(RedisTest, serves_any_command_of_a_mix) {
+  const Result<RunReport> report =
+      run("rpush/mylist/{value}:1,lrange/mylist/0/100:1,hset/h/{key}/a%2Fb:1,hgetall/h:5,"
+          "zadd/z/1.5/{key}:1,zrange/z/0/-1/WITHSCORES:1,eval/return %7B1%2C%7B2}}/0:1",
+          kPassword);
+  ASSERT_TRUE(report.ok()) << report.error();
+  EXPECT_EQ(report.value().errors + report.value().refused + report.value().lost, 0u);
+  ASSERT_EQ(report.value().types.size(), 7u);
+  for (const TypeReport& type : report.value().types) EXPECT_GT(type.count, 0u) << type.name;
+}
+
 TEST_F(RedisTest, an_unknown_command_makes_the_run_invalid_and_says_why) {
   const Result<RunReport> report = run("range:1", kPassword);
   ASSERT_TRUE(report.ok()) << report.error();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "load/command_template.h"
 #include "workload/duration.h"
 
 namespace rubato::load {
@@ -13,30 +14,55 @@ namespace {
 constexpr uint64_t kMostItems = 100'000'000;
 
 Error bad_part(std::string_view part, std::string_view why) {
-  return {fmt::format("mix: '{}' {}; it takes VERB[/NUMBER]:WEIGHT,... such as get:0.99,range:0.01",
-                      part, why)};
+  return {fmt::format(
+      "mix: '{}' {}; it takes VERB[/NUMBER]:WEIGHT or COMMAND[/ARGUMENT...]:WEIGHT, such as "
+      "get:0.99,range:0.01",
+      part, why)};
 }
 
 struct VerbShare {
-  Verb::Sender send = nullptr;
+  Verb::Sender send = nullptr;  // null = `command` does
   uint64_t size = 0;
   std::string name;
   double weight = 0;
+  std::optional<CommandTemplate> command = std::nullopt;
 };
 
+// A number is all that a verb has behind its name: anything else makes it a command. Null = it is
+// no verb.
+const Verb* verb_of(std::string_view head) {
+  const size_t slash = head.find('/');
+  if (slash != std::string_view::npos) {
+    constexpr std::string_view kNumberBegins = "0123456789.+-";
+    const std::string_view argument = head.substr(slash + 1);
+    const bool number = !argument.empty() && kNumberBegins.find(argument[0]) != argument.npos;
+    if (!number || argument.find('/') != argument.npos) return nullptr;
+  }
+  return find_verb(head.substr(0, slash));
+}
+
+Result<VerbShare> command_share(std::string_view head, double weight, Protocol protocol) {
+  if (protocol != Protocol::kResp) {
+    return bad_part(head, "is not a known verb, with a number or without, and commands are for "
+                          "resp:// targets");
+  }
+  Result<CommandTemplate> command = CommandTemplate::parse(head);
+  if (!command) return bad_part(head, command.error());
+  return VerbShare{nullptr, 1, std::string(head), weight, std::move(*command)};
+}
+
 Result<VerbShare> parse_share(std::string_view item, const KvShape& shape, Protocol protocol) {
-  const size_t colon = item.find(':');
+  const size_t colon = item.rfind(':');
   if (colon == std::string_view::npos) return bad_part(item, "has no weight");
   const std::string_view head = trimmed(item.substr(0, colon));
-  const size_t slash = head.find('/');
   const auto weight = parse_number(trimmed(item.substr(colon + 1)));
   if (!weight || *weight <= 0) return bad_part(item, "needs a positive weight");
-  const Verb* verb = find_verb(head.substr(0, slash));
-  if (verb == nullptr) return bad_part(head, "is not a known verb");
+  const Verb* verb = verb_of(head);
+  if (verb == nullptr) return command_share(head, *weight, protocol);
   const Verb::Sender send = verb->sender(protocol);
   if (send == nullptr) return bad_part(head, "is a verb that memcached lacks");
   VerbShare share{send, verb->size > 0 ? verb->size : shape.scan_limit, std::string(head), *weight};
-  if (slash != std::string_view::npos) {
+  if (const size_t slash = head.find('/'); slash != std::string_view::npos) {
     const auto size = parse_number(head.substr(slash + 1));
     if (!size || *size < 1 || *size > static_cast<double>(kMostItems)) {
       return bad_part(head, "needs a number of 1 to 100000000 after the '/'");
@@ -52,7 +78,7 @@ Status apply_service_times(std::string_view text, std::vector<SourceType>& types
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view item = trimmed(text.substr(0, comma));
     text.remove_prefix(std::min(comma + 1, text.size()));
-    const size_t equals = std::min(item.find('='), item.size());
+    const size_t equals = std::min(item.rfind('='), item.size());
     const auto found = std::find_if(types.begin(), types.end(), [&](const SourceType& type) {
       return type.name == item.substr(0, equals);
     });
@@ -78,7 +104,9 @@ class KvSource final : public RequestSource {
 
   Draw draw(Prng& prng, std::string& out) override {
     const uint32_t type = choice_.pick(prng);
-    shares_[type].send({shape_, value_, shares_[type].size, prng, out});
+    const VerbShare& share = shares_[type];
+    const VerbContext context{shape_, value_, share.size, prng, out};
+    share.command ? share.command->append(context) : share.send(context);
     return {type, types_[type].service_mean.value_or(Nanos(0))};
   }
 

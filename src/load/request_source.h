@@ -44,9 +44,11 @@ class RequestSource {
 };
 
 // `get:0.99,range:0.01`: VERB[/NUMBER]:WEIGHT joined by commas. NUMBER overrides the verb's own
-// size: items, microseconds of debugsleep, loops of eval. `service_us` holds nominal service times
-// (`get=3,range=1000`) and may be empty. Fails with one line that names the part that does not fit,
-// a verb that the protocol lacks among them. Requires a protocol of targets that keep values.
+// size: items, microseconds of debugsleep, loops of eval. Over RESP, what is no verb or has
+// anything but a number behind it is a command (command_template.h): `lrange/mylist/0/100:0.5`.
+// `service_us` holds nominal service times (`get=3,range=1000`) and may be empty. Fails with one
+// line that names the part that does not fit, a verb that the protocol lacks among them. Requires a
+// protocol of targets that keep values.
 Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, const KvShape& shape,
                                                       std::string_view service_us,
                                                       Protocol protocol = Protocol::kResp);

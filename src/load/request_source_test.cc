@@ -105,7 +105,7 @@ TEST(KvSource, ranges_start_far_enough_from_the_last_key) {
 }
 
 TEST(KvSource, errors_are_one_line_that_names_the_part) {
-  for (const char* bad : {"", "get", "get:0", "get:-1", "get:x", "frob:1", "get/0:1", "get/x:1",
+  for (const char* bad : {"", "get", "get:0", "get:-1", "get:x", "1:1", "get/0:1", "get/-1:1",
                           "get:1,", "get:1,get:2", "get/1.2.3:1", ":1"}) {
     auto source = make_kv_source(bad, kShape, "");
     ASSERT_FALSE(source.ok()) << bad;
@@ -116,6 +116,40 @@ TEST(KvSource, errors_are_one_line_that_names_the_part) {
     auto source = make_kv_source("get:1", kShape, bad);
     ASSERT_FALSE(source.ok()) << bad;
     EXPECT_TRUE(source.error().starts_with("service-us: '")) << source.error();
+  }
+}
+
+TEST(KvSource, other_names_and_more_arguments_are_commands) {
+  EXPECT_EQ(one_request("hgetall:5"), "*1\r\n$7\r\nhgetall\r\n");
+  EXPECT_EQ(one_request("strlen/{key}:1"),
+            "*2\r\n$6\r\nstrlen\r\n$16\r\nkey:000000000000\r\n");
+  EXPECT_EQ(one_request("lrange/my:list/0/7:1"),
+            "*4\r\n$6\r\nlrange\r\n$7\r\nmy:list\r\n$1\r\n0\r\n$1\r\n7\r\n");
+  EXPECT_EQ(one_request("get/{key}:1"), one_request("get:1").replace(8, 3, "get"));
+  EXPECT_EQ(one_request("exists/a:1"), "*2\r\n$6\r\nexists\r\n$1\r\na\r\n");
+  EXPECT_EQ(one_request("GET/7:1"), "*2\r\n$3\r\nGET\r\n$1\r\n7\r\n");
+  EXPECT_EQ(one_request("set/k/{value}:1"),
+            "*3\r\n$3\r\nset\r\n$1\r\nk\r\n$3\r\nvvv\r\n");
+  auto source = make_kv_source("get:1,getrange/{key}/0/9:3", kShape, "getrange/{key}/0/9=5");
+  ASSERT_TRUE(source.ok()) << source.error();
+  EXPECT_EQ((*source)->types()[1].name, "getrange/{key}/0/9");
+  EXPECT_NEAR((*source)->types()[1].share, 0.75, 1e-12);
+  EXPECT_EQ((*source)->types()[1].service_mean, Nanos::micros(5));
+}
+
+TEST(KvSource, malformed_commands_and_those_of_other_protocols_are_told) {
+  for (const char* bad : {"frob/:1", "frob/{k}:1", "frob/%4:1", "subscribe/x:1", "frob/x",
+                          "get/:1", "get/7/:1"}) {
+    auto source = make_kv_source(bad, kShape, "");
+    ASSERT_FALSE(source.ok()) << bad;
+    EXPECT_TRUE(source.error().starts_with("mix: '")) << source.error();
+  }
+  for (Protocol protocol : {Protocol::kMemcached, Protocol::kRpcKv}) {
+    for (const char* mix : {"touch/{key}/5:1", "get/a/b:1", "get/a:1", "frob:1"}) {
+      auto source = make_kv_source(mix, kShape, "", protocol);
+      ASSERT_FALSE(source.ok()) << mix;
+      EXPECT_NE(source.error().find("resp://"), std::string::npos) << source.error();
+    }
   }
 }
 

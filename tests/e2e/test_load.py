@@ -56,6 +56,49 @@ class ExitStatus(unittest.TestCase):
             self.assertRegex(report["invalid_reason"], "never sent|fell behind")
 
 
+class Commands(unittest.TestCase):
+    def test_any_command_can_be_in_the_mix(self):
+        mix = ("get:2,exists/{key}:2,strlen/{key}:2,setrange/n:{key}/2/{value}:1,"
+               "getrange/{key}/0/3:1,GET/a%2Fb:1,dbsize:1")
+        with Server() as server:
+            server.call("SET", "a/b", "x")
+            status, said, report = load(
+                f"resp://127.0.0.1:{server.port}", "--mix", mix, "--keys", "50", "--value-size",
+                "5", "--load-keys", "--rate", "1000", "--duration", "0.5", "--service-us",
+                "strlen/{key}=2")
+            self.assertEqual(status, 0, said)
+            self.assertEqual(report["errors"] + report["lost"], 0, report)
+            types = {entry["name"]: entry["count"] for entry in report["types"]}
+            self.assertEqual(set(types), {entry.rsplit(":", 1)[0] for entry in mix.split(",")})
+            self.assertTrue(all(types.values()), types)
+            calls = server.call("INFO", "commandstats").decode()
+            self.assertIn(f"cmdstat_strlen:calls={types['strlen/{key}']},", calls)
+            written = [server.call("GET", f"n:key:{i:012}") for i in range(50)]
+            self.assertTrue(set(written) <= {None, b"\0\0vvvvv"}, written)
+            self.assertIn(b"\0\0vvvvv", written)
+
+    def test_an_unknown_command_fails_the_run(self):
+        with Server() as server:
+            status, said, _ = load(f"resp://127.0.0.1:{server.port}", "--mix", "hgetalll/x:1",
+                                   "--rate", "200", "--duration", "0.2")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, "^rubato: .*ERR unknown command.*\n$")
+
+    def test_a_malformed_template_is_one_line(self):
+        for mix, what in (("strlen/{kay}:1", "neither {key} nor {value}"),
+                          ("strlen/%zz:1", "two hexadecimal digits"),
+                          ("lrange/a//3:1", "empty argument"),
+                          ("7/x:1", "command's name"),
+                          ("monitor:1", "exactly one reply"),
+                          ("strlen/{key}", "weight")):
+            status, said = refusal("--target", "resp://127.0.0.1:1", "--mix", mix)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, f"^rubato: --mix: .*{what}.*\n$")
+        status, said = refusal("--target", "rpc+kv://127.0.0.1:1", "--mix", "strlen/{key}:1")
+        self.assertEqual(status, 2, said)
+        self.assertRegex(said, "^rubato: --mix: .*resp:// targets.*\n$")
+
+
 class MemcachedTarget(unittest.TestCase):
     def test_every_verb_that_memcached_has(self):
         with MemcachedServer() as server:
