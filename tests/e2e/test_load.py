@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `rubato load` ends with: a gate can rely on its exit status."""
 
+import itertools
 import json
 import socket
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from server import BINARY, PATIENCE_S, MemcachedServer, Server
@@ -137,6 +139,30 @@ class MemcachedTarget(unittest.TestCase):
                           "--value-size", "2000000", "--load-keys")
         self.assertEqual(run[0], 1, run)
         self.assertRegex(run[1], "^rubato: .*SERVER_ERROR object too large for cache\n$")
+
+    def test_refusals_and_errors_are_counted_apart(self):
+        replies = itertools.cycle([b"VALUE k 0 3\r\nabc\r\nEND\r\n",
+                                   b"SERVER_ERROR overloaded short retry-after-ms 12\r\n",
+                                   b"SERVER_ERROR out of memory\r\n", b"END\r\n"])
+
+        def serve(listener):
+            link, _ = listener.accept()
+            with link, link.makefile("rb") as requests:
+                for _ in requests:
+                    link.sendall(next(replies))
+
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+            thread.start()
+            status, said, report = load(f"memcached://127.0.0.1:{listener.getsockname()[1]}",
+                                        "--closed", "1", "--duration", "0.3")
+            thread.join()
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, "got an error: SERVER_ERROR out of memory")
+        quarter = report["requests"] / 4
+        self.assertAlmostEqual(report["refused"], quarter, delta=1)
+        self.assertAlmostEqual(report["errors"], quarter, delta=1)
+        self.assertEqual(report["lost"], 0)
 
     def test_another_protocol_is_one_line(self):
         with Server() as server:
