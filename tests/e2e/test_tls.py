@@ -409,11 +409,12 @@ class Load(Case):
     def shows(self, name="client"):
         return ("--cert", self.authority.cert(name), "--key", self.authority.key(name))
 
-    def check_served(self, done):
+    def check_served(self, done, may_refuse=False):
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout[done.stdout.index("{"):])
         self.assertGreater(report["requests"], 0)
-        self.assertEqual((report["errors"], report["lost"], report["refused"]), (0, 0, 0))
+        self.assertEqual((report["errors"], report["lost"]), (0, 0))
+        self.assertTrue(may_refuse or report["refused"] == 0, report["refused"])
 
     def check_refused(self, done, line, status):
         self.assertEqual(done.returncode, status, done.stderr)
@@ -430,7 +431,8 @@ class Load(Case):
     def test_rpc_has_it_too(self):
         server = self.serve("--rpc-port", "0", "--tls-rpc", "yes")
         port = server.wait_for(r"RPC with TLS on \S+:(\d+)\n")
-        self.check_served(self.load(port, *self.trusts(), "--mix", "set:1", scheme="rpc+kv"))
+        self.check_served(self.load(port, *self.trusts(), "--mix", "set:1", scheme="rpc+kv"),
+                          may_refuse=True)  # by admission, where the machine stalls
 
     def test_a_certificate_that_is_asked_for_is_shown(self):
         server = self.serve(clients="yes")
