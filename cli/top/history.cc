@@ -16,6 +16,10 @@ const T* find(const std::vector<T>& all, Same&& same) {
   return found == all.end() ? nullptr : &*found;
 }
 
+const TypeState* type_of_number(const LiveState& state, uint32_t number) {
+  return find(state.types, [&](const TypeState& one) { return one.number == number; });
+}
+
 Quantiles quantiles_of(const Histogram& values) {
   return {values.count(), values.percentile(50).micros(), values.percentile(99).micros(),
           values.percentile(99.9).micros()};
@@ -31,8 +35,7 @@ double difference(uint64_t now, uint64_t before) {
 bool has_begun_anew(const LiveState& before, const LiveState& now) {
   if (now.pid != before.pid || now.time_us <= before.time_us) return true;
   return std::any_of(before.types.begin(), before.types.end(), [&](const TypeState& type) {
-    const TypeState* const later =
-        find(now.types, [&](const TypeState& one) { return one.number == type.number; });
+    const TypeState* const later = type_of_number(now, type.number);
     return later == nullptr || later->finished < type.finished;
   });
 }
@@ -68,7 +71,7 @@ class Interval {
 
  private:
   const TypeState* earlier(const TypeState& type) const {
-    return find(before_.types, [&](const TypeState& one) { return one.number == type.number; });
+    return type_of_number(before_, type.number);
   }
   Histogram since(const TypeState& type, Histogram TypeState::* values) const {
     const TypeState* const before = earlier(type);

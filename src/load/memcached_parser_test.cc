@@ -3,28 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "load/testing/check_cuts.h"
 
 namespace rubato::load {
 namespace {
 
 using Status = MemcachedParser::Status;
 
-// Feeds `bytes` in pieces of `piece` and returns how many replies ended, or -1 when broken.
-int count_replies(const std::string& bytes, size_t piece) {
-  MemcachedParser parser;
-  int replies = 0;
-  for (size_t at = 0; at < bytes.size();) {
-    size_t used = 0;
-    const Status status =
-        parser.feed(bytes.data() + at, std::min(piece, bytes.size() - at), used);
-    if (status == Status::kBroken) return -1;
-    if (status == Status::kReply) ++replies;
-    at += used;
-  }
-  return replies;
+int count_replies(std::string_view bytes, size_t piece) {
+  return load::count_replies<MemcachedParser>(bytes, piece);
 }
 
 const std::vector<std::string> kReplies = {

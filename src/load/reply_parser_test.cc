@@ -4,29 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "load/testing/check_cuts.h"
 
 namespace rubato::load {
 namespace {
 
 using Status = ReplyParser::Status;
 
-// Feeds `bytes` in pieces of `piece` and returns how many replies ended, or -1 when broken.
-int count_replies(const std::string& bytes, size_t piece) {
-  ReplyParser parser;
-  int replies = 0;
-  for (size_t at = 0; at < bytes.size(); at += piece) {
-    const std::string part = bytes.substr(at, piece);
-    size_t offset = 0;
-    while (offset < part.size()) {
-      size_t used = 0;
-      const Status status = parser.feed(part.data() + offset, part.size() - offset, used);
-      if (status == Status::kBroken) return -1;
-      if (status == Status::kReply) ++replies;
-      offset += used;
-    }
-  }
-  return replies;
+int count_replies(std::string_view bytes, size_t piece) {
+  return load::count_replies<ReplyParser>(bytes, piece);
 }
 
 TEST(ReplyParser, finds_the_end_of_every_kind_of_reply_however_it_is_cut) {

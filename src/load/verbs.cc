@@ -35,15 +35,15 @@ void send_mset(const VerbContext& c) {
   }
 }
 
-// The first key of a range, far enough from the last key for `size` items.
-std::string range_start(const VerbContext& c) {
-  return c.random_key(c.shape.keys > c.size ? c.shape.keys - c.size : 1);
+// The index of the first key of a range, far enough from the last key for `size` items.
+uint64_t range_start(const VerbContext& c) {
+  return c.prng.next() % (c.shape.keys > c.size ? c.shape.keys - c.size : 1);
 }
 void send_range(const VerbContext& c) {
-  append_command(c.out, {"RANGE", range_start(c), kLastKey, "LIMIT", c.number(c.size)});
+  append_command(c.out, {"RANGE", key_name(range_start(c)), kLastKey, "LIMIT", c.number(c.size)});
 }
 void send_rangecount(const VerbContext& c) {
-  const uint64_t first = c.prng.next() % (c.shape.keys > c.size ? c.shape.keys - c.size : 1);
+  const uint64_t first = range_start(c);
   append_command(c.out, {"RANGECOUNT", key_name(first), key_name(first + c.size - 1)});
 }
 void send_scan(const VerbContext& c) {
@@ -103,7 +103,7 @@ constexpr Verb kVerbs[] = {
 
 }  // namespace
 
-std::string VerbContext::random_key(uint64_t below) const { return key_name(prng.next() % below); }
+std::string VerbContext::random_key() const { return key_name(prng.next() % shape.keys); }
 
 std::string VerbContext::random_counter() const { return counter_name(prng.next() % shape.keys); }
 

@@ -31,8 +31,7 @@ struct VerbContext {
   Prng& prng;
   std::string& out;
 
-  std::string random_key(uint64_t below) const;
-  std::string random_key() const { return random_key(shape.keys); }
+  std::string random_key() const;
   std::string random_counter() const;
   std::string number(uint64_t n) const;
 };

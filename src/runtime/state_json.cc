@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "mechanism/clock/clock.h"
 #include "mechanism/cpu/process_memory.h"
@@ -51,9 +52,9 @@ Json types_json(const Runtime& runtime, const ExposedTypes& types) {
   return all;
 }
 
-Json workers_json(const Runtime& runtime, const ExposedTypes& types) {
+Json workers_json(const std::vector<WorkerActivity>& workers, const ExposedTypes& types) {
   Json all = Json::array();
-  for (const WorkerActivity& worker : runtime.activity()) {
+  for (const WorkerActivity& worker : workers) {
     all.push_back({{"state", worker.busy ? "runs" : worker.asleep ? "sleeps" : "awake"},
                    {"type", worker.busy ? types.name(worker.type) : ""},
                    {"for_us", worker.busy_for.micros()},
@@ -67,9 +68,9 @@ Json workers_json(const Runtime& runtime, const ExposedTypes& types) {
 }
 
 // With that of the slices that run now.
-int64_t busy_ns(const Runtime& runtime) {
+int64_t busy_ns(const std::vector<WorkerActivity>& workers) {
   Nanos sum;
-  for (const WorkerActivity& worker : runtime.activity()) sum += worker.busy_total;
+  for (const WorkerActivity& worker : workers) sum += worker.busy_total;
   return sum.count();
 }
 
@@ -154,9 +155,10 @@ std::string state_json(const Runtime& runtime, const Datapath& datapath, const E
                        const StateExtras& extras) {
   const RuntimeStats stats = runtime.stats();
   const DatapathStats flows = datapath.stats();
+  const std::vector<WorkerActivity> workers = runtime.activity();
   Json counters = Json::object();
   for (const auto& [name, value] : counter_values(stats, flows)) counters[name] = value;
-  counters["busy_ns"] = busy_ns(runtime);
+  counters["busy_ns"] = busy_ns(workers);
   counters["awake_ns"] = stats.awake_ns;
   const Json state = {{"schema", "rubato.state/1"},
                       {"time_us", Nanos(now().ns()).micros()},
@@ -172,7 +174,7 @@ std::string state_json(const Runtime& runtime, const Datapath& datapath, const E
                         {"overloaded_workers", stats.overloaded},
                         {"in_flight", datapath.in_flight()}}},
                       {"types", types_json(runtime, types)},
-                      {"workers", workers_json(runtime, types)},
+                      {"workers", workers_json(workers, types)},
                       {"queues", queues_json(runtime)},
                       {"refusals", refusals_json(stats)},
                       {"delays", delays_json(runtime)},

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// check_cuts: what holds for every parser of replies, whatever a server sends: it consumes all
-// bytes until it is broken, and its result does not depend on how the bytes are cut. For fuzz
-// targets only. Pure.
+// What holds for every parser of replies, whatever a server sends: it consumes all bytes until it
+// is broken, and its result does not depend on how the bytes are cut. For tests and fuzz targets.
+// Pure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/check.h"
 
@@ -40,6 +41,13 @@ ParsedReplies parse_in_pieces(const char* data, size_t size, size_t piece) {
     }
   }
   return result;
+}
+
+// How many replies ended, or -1 when the bytes, fed in pieces of `piece`, broke the parser.
+template <typename Parser>
+int count_replies(std::string_view bytes, size_t piece) {
+  const ParsedReplies parsed = parse_in_pieces<Parser>(bytes.data(), bytes.size(), piece);
+  return parsed.broken ? -1 : static_cast<int>(parsed.replies);
 }
 
 template <typename Parser>
