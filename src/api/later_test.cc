@@ -158,7 +158,7 @@ TEST(LaterReplies, that_are_dropped_fail_their_request) {
 TEST(LaterReplies, come_too_late_after_the_deadline) {
   Channel<LaterReply> channel(1);
   Application app = lines();
-  app.classify = [](std::string_view) { return rubato::Class{.deadline = 2ms}; };
+  app.classify = [](std::string_view) { return rubato::Class{.deadline = 50ms}; };
   app.handle = [&](Request& request) { channel.push(request.defer()); };
   Running server(std::move(app));
   LoopbackClient client(*server);
