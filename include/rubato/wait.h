@@ -72,7 +72,8 @@ int rubato_mutex_try_lock(rubato_mutex* mutex);
 void rubato_mutex_unlock(rubato_mutex* mutex);
 
 // A condition variable; zero bits likewise. rubato_condition_wait unlocks the mutex, waits for a
-// notification, and has the mutex locked again when it returns, whatever it returns.
+// notification, and has the mutex locked again when it returns, whatever it returns; a task goes on
+// once it has it. RUBATO_WAIT_REFUSED: it was not unlocked.
 typedef struct rubato_condition {
   uint64_t opaque[4];
 } rubato_condition;

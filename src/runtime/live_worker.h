@@ -170,6 +170,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     }
     ++context_.stats.waits;
     waiter.set_home(context_.waits);
+    waiter.let_go();
     const uint32_t forbidden = std::exchange(preempt_disabled_, 0);
     const bool carried = !preempter_.asynchronous();
     const uint32_t depth = carried ? exchange_preempt_depth(0) : 0;
@@ -344,7 +345,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     if (left.what == LeftFor::kOthers) return static_cast<void>(core_.requeue(*left.request));
     if (left.what == LeftFor::kWait) {
       core_.leaves(*left.request);
-      if (!left.waiter->settle()) intake_.take_back(*left.request);
+      if (left.waiter->settle() || !left.waiter->has_again()) return;
+      intake_.take_back(*left.request);
       return;
     }
     core_.wait_for_lock(*left.request, left.what == LeftFor::kStuck);

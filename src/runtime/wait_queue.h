@@ -25,32 +25,36 @@ class WaitQueue {
     WaitQueue& queue_;
   };
 
-  // Asks look(), guarded, whether the caller need not wait: a Wake, or kNone. If it must, before()
-  // is called when it stands in the queue. May switch.
-  template <class Look, class Before>
-  Wake wait(const WaitLimit& limit, Look&& look, Before&& before) {
+  // Asks look(), guarded, whether the caller need not wait: a Wake, or kNone. May switch.
+  template <class Look>
+  Wake wait(const WaitLimit& limit, Look&& look) {
     Waiter waiter;
+    return wait(waiter, limit, look);
+  }
+  template <class Look>
+  Wake wait(Waiter& waiter, const WaitLimit& limit, Look&& look) {
     {
       const Guard guard(*this);
       if (const Wake at_once = look(); at_once != Wake::kNone) return at_once;
-      waiter.queue = this;
-      waiters_.push_back(waiter);
+      add(guard, waiter);
     }
-    before();
     const Wake why = waiter.wait(limit);
     // Whoever has woken it is through with the queue then, so that the caller may destroy it.
     remove(waiter);
     return why;
   }
-  template <class Look>
-  Wake wait(const WaitLimit& limit, Look&& look) {
-    return wait(limit, look, [] {});
+
+  // Guarded: the last one from now on.
+  void add(const Guard&, Waiter& waiter) {
+    waiter.queue = this;
+    waiters_.push_back(waiter);
   }
 
   // Guarded: wakes the first one, which is delivered later. False: nobody waits.
   bool wake_first(const Guard&, Claimed& claimed, Wake why = Wake::kWoken) {
     while (Waiter* const first = waiters_.pop_front()) {
-      if (claimed.claim(*first, why)) return true;
+      if (first->is_claimed) claimed.add(*first);
+      if (first->is_claimed || claimed.claim(*first, why)) return true;
     }
     return false;
   }

@@ -9,13 +9,18 @@
 #include "mechanism/preempt/preempt_disable.h"
 #include "runtime/current_worker.h"
 #include "runtime/wait_port.h"
+#include "runtime/waiting.h"
 
 namespace rubato {
 
 Wake Waiter::wait(const WaitLimit& limit) {
   limit_ = limit;
-  if (!begin()) return wait_on_thread();
-  const bool stays = word_.why() == Wake::kNone && !leave_application()->park(*this);
+  if (!begin()) {
+    let_go();
+    return wait_on_thread();
+  }
+  const bool waits = word_.why() == Wake::kNone || mutex != nullptr;
+  const bool stays = waits && !leave_application()->park(*this);
   if (stays && limit.firm) static_cast<void>(wait_on_thread());
   if (stays && !limit.firm) static_cast<void>(word_.claim(Wake::kRefused));
   end();
@@ -79,8 +84,24 @@ Wake Waiter::wait_on_thread() {
   return word_.why();
 }
 
+void Waiter::let_go() {
+  if (mutex == nullptr) return;
+  has_mutex = false;
+  mutex->unlock();
+}
+
+bool Waiter::has_again() {
+  if (mutex == nullptr || has_mutex) return true;
+  queue->remove(*this);
+  has_mutex = true;
+  return mutex->give(*this);
+}
+
 void Waiter::deliver() {
-  if (home_ != nullptr) return home_->put_back(*this);
+  if (home_ != nullptr) {
+    if (has_again()) home_->put_back(*this);
+    return;
+  }
   const std::scoped_lock lock(thread_->mutex);
   thread_->notified = true;
   thread_->changed.notify_one();

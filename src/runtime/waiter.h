@@ -28,6 +28,10 @@ class WaitPort;
 class WaitQueue;
 struct Request;
 
+namespace waiting {
+class Mutex;
+}
+
 struct WaitLimit {
   Instant deadline = Instant::never();
   // The wait goes on until it is woken: nothing cancels it, and where no fiber is left the worker
@@ -55,6 +59,11 @@ class Waiter {
 
   // The worker that has left the fiber: as in wait_word.h.
   bool settle() { return word_.settle(); }
+  // The request is sure to wait: it unlocks what it waits with.
+  void let_go();
+  // Its wait is over: has it what it let go? False: whoever unlocks that delivers it, and it may be
+  // gone. The claimant's, or of who has failed to settle.
+  bool has_again();
   Request& request() const { return *request_; }
   bool firm() const { return limit_.firm; }
   // The worker that the request leaves.
@@ -66,6 +75,11 @@ class Waiter {
   TimerLinks<Waiter> timer;
   bool is_timed = false;  // the Reactor has been told of a deadline
   Waiter* next_in_list = nullptr;  // of Claimed and PushList
+  // Locked by the caller; unlocked while it waits and then locked again before it goes on, so that
+  // it does not wait twice. A thread locks it itself, and who has found no fiber has kept it.
+  waiting::Mutex* mutex = nullptr;
+  bool has_mutex = true;
+  bool is_claimed = false;  // the wait is over but for the mutex, which guards this
   WaitQueue* queue = nullptr;      // that it is in, while it waits
   CancelList* cancel_list = nullptr;
   int fd = -1;         // with the events that it waits for, and those that have come
@@ -104,12 +118,13 @@ class Claimed {
   // False: another one was first.
   bool claim(Waiter& waiter, Wake why) {
     const Claim claim = waiter.claim(why);
-    if (claim == Claim::kDeliver) {
-      waiter.next_in_list = nullptr;
-      (last_ != nullptr ? last_->next_in_list : first_) = &waiter;
-      last_ = &waiter;
-    }
+    if (claim == Claim::kDeliver) add(waiter);
     return claim != Claim::kLost;
+  }
+  void add(Waiter& waiter) {
+    waiter.next_in_list = nullptr;
+    (last_ != nullptr ? last_->next_in_list : first_) = &waiter;
+    last_ = &waiter;
   }
   void deliver();
 

@@ -41,6 +41,15 @@ class Mutex {
     const WaitQueue::Guard guard(queue_);
     if (!queue_.wake_first(guard, claimed)) taken_ = false;
   }
+  // For a request that is on no worker, whose wait is over. False: it is locked, and whoever
+  // unlocks it delivers the waiter, which has it then.
+  bool give(Waiter& waiter) {
+    const WaitQueue::Guard guard(queue_);
+    if (take()) return true;
+    waiter.is_claimed = true;
+    queue_.add(guard, waiter);
+    return false;
+  }
 
  private:
   bool take() {
@@ -54,10 +63,12 @@ class Mutex {
 
 class Condition {
  public:
-  // The mutex is locked when it returns, whatever it returns.
+  // The mutex is locked when it returns, whatever it returns; kRefused: it has been all the time.
   Wake wait(Mutex& mutex, const WaitLimit& limit) {
-    const Wake why = queue_.wait(limit, [] { return Wake::kNone; }, [&] { mutex.unlock(); });
-    static_cast<void>(mutex.lock({.firm = true}));
+    Waiter waiter;
+    waiter.mutex = &mutex;
+    const Wake why = queue_.wait(waiter, limit, [] { return Wake::kNone; });
+    if (!waiter.has_mutex) static_cast<void>(mutex.lock({.firm = true}));
     return why;
   }
   void notify(bool all) {
