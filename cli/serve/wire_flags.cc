@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/serve/wire_flags.h"
+
+#include "cli/common/value_flags.h"
+#include "datapath/udp_wire.h"
+
+namespace rubato::cli {
+namespace {
+
+constexpr const char* kKernel = "kernel";
+
+}  // namespace
+
+void add_wire_options(CommandLine& command, WireOptions& options) {
+  command
+      .add_text("--datapath", options.datapath,
+                "What receives and sends datagrams: kernel, the sockets of the kernel")
+      .placeholder("kernel")
+      .default_text(kKernel);
+  add_count(command, "--udp-batch", options.udp_batch, 1, UdpWireOptions::kMostBatch, "datagrams",
+            "Datagrams per system call of --datapath kernel; 1 = each by its own, without GRO and "
+            "GSO")
+      .default_text("32");
+}
+
+Status check_wire_options(bool datagrams, const WireOptions& options) {
+  if (!datagrams && options.given()) {
+    return Error{std::string(options.udp_batch > 0 ? "--udp-batch" : "--datapath") +
+                 ": needs --udp or --rpc udp"};
+  }
+  if (options.datapath.empty() || options.datapath == kKernel) return Done{};
+  return Error{"--datapath: '" + options.datapath + "' is not kernel"};
+}
+
+Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
+                                                const ServeOptions& serve) {
+  UdpWireOptions udp;
+  udp.bind = serve.tcp.bind;
+  udp.port = serve.tcp.port;
+  udp.queues = serve.tcp.queues;
+  if (options.udp_batch > 0) udp.batch = options.udp_batch;
+  auto wire = UdpWire::open(udp);
+  if (!wire.ok()) return Error{wire.error()};
+  return std::unique_ptr<DatagramWire>(std::move(*wire));
+}
+
+}  // namespace rubato::cli
