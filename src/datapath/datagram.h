@@ -69,7 +69,7 @@ struct Datagram {
   bool cut_off = false;  // it was longer than kFrameHalfBytes
   Instant arrived;
   DatagramPeer peer;
-  std::span<char> room;  // for the reply, kMaxDatagramPayload bytes; in the same frame
+  std::span<char> room;  // for the reply, at most kMaxDatagramPayload bytes; in the same frame
   void* frame = nullptr;  // the wire's
 };
 
@@ -95,7 +95,7 @@ class WireQueue {
 
   // The frame is free again. Any thread.
   virtual void release(const Datagram& datagram) = 0;
-  // Sends the first `size` bytes of the room (1 to kMaxDatagramPayload) to the peer; the frame,
+  // Sends the first `size` bytes of the room, at least one, to the peer; the frame,
   // which any queue of the wire may have lent, belongs to the wire again. What cannot be sent is
   // counted and lost, as on any wire. Any thread.
   virtual void reply(const Datagram& datagram, size_t size) = 0;
