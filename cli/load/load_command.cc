@@ -101,8 +101,8 @@ void add_target_options(CommandLine& command, Settings& s) {
         return Done{};
       },
       "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
-      "spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over Rubato RPC), rpc+kv:// "
-      "(serve kv over Rubato RPC)")
+      "spin:// (the synthetic one), spin+udp:// (the same over datagrams), rpc:// or rpc+udp:// "
+      "(the same over Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)")
       .required();
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
   add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
@@ -254,12 +254,17 @@ bool is_memcached(const Settings& s) {
   return s.options.target.protocol == load::Protocol::kMemcached;
 }
 
+bool over_udp(const Settings& s) {
+  return s.options.target.protocol == load::Protocol::kRpcUdp ||
+         s.options.target.protocol == load::Protocol::kSpinUdp;
+}
+
 void check_protocol(const Settings& s) {
   const bool rpc = speaks_rpc(s.options.target);
   if (!rpc && s.rpc_given) {
     bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
   }
-  if ((rpc || is_memcached(s)) && !s.options.password.empty()) {
+  if ((rpc || is_memcached(s) || over_udp(s)) && !s.options.password.empty()) {
     bad_value("--password", "is for resp:// targets");
   }
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
@@ -274,7 +279,7 @@ void open_tls(Settings& s) {
     }
     return;
   }
-  if (s.options.target.protocol == load::Protocol::kRpcUdp) {
+  if (over_udp(s)) {
     bad_value("--tls", "is for TCP, not for UDP");
   }
   if (is_memcached(s)) bad_value("--tls", "is for RESP and Rubato RPC, not for memcached");
@@ -311,8 +316,8 @@ std::unique_ptr<RequestSource> make_source(const Settings& s) {
   if (spins(s)) {
     Result<Mix> mix = parse_mix(s.workload);
     if (!mix) bad_value("--workload", mix.error());
-    return speaks_rpc(s.options.target) ? make_rpc_spin_source(std::move(*mix))
-                                        : make_spin_source(std::move(*mix));
+    const bool resp = s.options.target.protocol == load::Protocol::kSpin;
+    return resp ? make_spin_source(std::move(*mix)) : make_rpc_spin_source(std::move(*mix));
   }
   Result<std::unique_ptr<RequestSource>> source =
       make_kv_source(s.mix, s.shape, s.service_us, s.options.target.protocol);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/serve/rpc_service.h"
 
+#include "datapath/datagram_exposition.h"
 #include "overload/credit_options.h"
 #include "rpc/exposition.h"
 
@@ -44,8 +45,8 @@ Result<rpc::AdmissionOptions> admission_options(ServeOptions& serve) {
   return admission;
 }
 
-Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
-                             Protocol& protocol) {
+Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const WireOptions& wire,
+                             const ServeOptions& serve, Protocol& protocol) {
   RpcDatapath opened;
   if (!options.over_udp()) {
     auto tcp = TcpDatapath::open(serve.tcp, protocol);
@@ -56,12 +57,11 @@ Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions&
     return opened;
   }
   rpc::UdpOptions udp;
-  udp.bind = serve.tcp.bind;
-  udp.port = serve.tcp.port;
-  udp.queues = serve.tcp.queues;
   udp.max_flows = serve.tcp.max_flows;
   if (serve.tcp.idle_timeout > Nanos()) udp.idle_timeout = serve.tcp.idle_timeout;
-  auto heard = rpc::UdpDatapath::open(udp, protocol);
+  auto opened_wire = open_wire(wire, serve);
+  if (!opened_wire.ok()) return Error{opened_wire.error()};
+  auto heard = rpc::UdpDatapath::open(std::move(*opened_wire), udp, protocol);
   if (!heard.ok()) return Error{heard.error()};
   opened.udp = heard.value().get();
   opened.port = (*heard)->port();
@@ -76,7 +76,9 @@ AdmissionInService::AdmissionInService(rpc::AdmissionController* admission, Data
   options.runtime.credits = admission;
   options.serving.more_metrics = [admission, udp](OpenMetrics& out) {
     rpc::expose(out, *admission);
-    if (udp != nullptr) rpc::expose(out, udp->drops());
+    if (udp == nullptr) return;
+    rpc::expose(out, udp->drops());
+    expose(out, udp->wire().drops(), 0);
   };
 }
 

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/common/command_line.h"
 #include "cli/serve/serve_flags.h"
+#include "cli/serve/wire_flags.h"
 #include "rpc/admission.h"
 #include "rpc/udp.h"
 
@@ -40,8 +41,8 @@ struct RpcDatapath {
   const rpc::UdpDatapath* udp = nullptr;  // if it is that
   TcpDatapath* tcp = nullptr;             // if it is that
 };
-Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const ServeOptions& serve,
-                             Protocol& protocol);
+Result<RpcDatapath> open_rpc(const RpcServeOptions& options, const WireOptions& wire,
+                             const ServeOptions& serve, Protocol& protocol);
 
 // Connects the admission controller to its datapath, to the allocation of cores and to the metrics
 // while the server serves. Null: there is none. Borrows its arguments; `udp` is the datapath if

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `rubato serve spin`: the synthetic server (apps/spin_server) on TCP.
+// `rubato serve spin`: the synthetic server (apps/spin_server) on TCP and on datagrams.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,10 @@
 #include "cli/common/value_flags.h"
 #include "cli/serve/rpc_service.h"
 #include "cli/serve/serve_program.h"
+#include "datapath/datagram_datapath.h"
+#include "datapath/datagram_exposition.h"
 #include "runtime/runtime.h"
+#include "spin_server/datagram_spin.h"
 #include "spin_server/rpc_spin.h"
 #include "spin_server/spin_server.h"
 
@@ -33,6 +36,7 @@ class SpinCommand final : public ServeProgram {
 
  private:
   int serve_rpc(Reloader& reloader);
+  int serve_datagrams(Reloader& reloader);
   // `tcp` is the datapath if connections are files, else null.
   int serve(Reloader& reloader, Datapath& datapath, TcpDatapath* tcp, Application& application,
             const std::string& where);
@@ -41,7 +45,11 @@ class SpinCommand final : public ServeProgram {
   }
   spin::SpinOptions spin() const { return {long_over_, Nanos::seconds(10)}; }
 
+  bool receives_datagrams() const { return udp_ || rpc_.over_udp(); }
+
   RpcServeOptions rpc_;
+  WireOptions wire_;
+  bool udp_ = false;  // plain datagrams
   Nanos long_over_ = Nanos::micros(10);
 };
 
@@ -94,11 +102,26 @@ int SpinCommand::serve_rpc(Reloader& reloader) {
   if (!made_with.ok()) return refuse(*this, kBadArguments, option_error(made_with.error()).message);
   rpc::AdmissionController admission(made_with.value());
   spin::RpcSpin application(spin(), admission, {.datagrams = udp});
-  auto opened = open_rpc(rpc_, options(), application);
+  auto opened = open_rpc(rpc_, wire_, options(), application);
   if (!opened.ok()) return refuse(*this, kFailed, opened.error());
   const AdmissionInService in_service(&admission, *opened->datapath, options(), opened->udp);
+  const std::string over = udp ? opened->udp->wire().describe() : rpc_.transport;
   return serve(reloader, *opened->datapath, opened->tcp, application,
-               "RPC over " + rpc_.transport + " " + place(opened->port));
+               "RPC over " + over + " " + place(opened->port));
+}
+
+int SpinCommand::serve_datagrams(Reloader& reloader) {
+  spin::DatagramSpin application(spin());
+  auto wire = open_wire(wire_, options());
+  if (!wire.ok()) return refuse(*this, kFailed, wire.error());
+  auto datapath = DatagramDatapath::open(std::move(*wire), application);
+  if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
+  DatagramDatapath& opened = **datapath;
+  options().serving.more_metrics = [&opened](OpenMetrics& out) {
+    expose(out, opened.wire().drops(), opened.malformed());
+  };
+  return serve(reloader, opened, nullptr, application,
+               "datagrams over " + opened.wire().describe() + " " + place(opened.wire().port()));
 }
 
 // The clients have credits only if the server speaks RPC.
@@ -107,9 +130,11 @@ Status SpinCommand::check() {
   if (rpc_.spoken() && runtime.goes_by_waits()) {
     return Error{"--overload: --rpc takes credits, with --target-delay"};
   }
-  if (rpc_.over_udp() && !options().handover.empty()) {
-    return Error{"--handover: is for TCP, not for --rpc udp"};
+  if (receives_datagrams() && !options().handover.empty()) {
+    return Error{"--handover: is for TCP, not for --udp or --rpc udp"};
   }
+  if (udp_ && rpc_.spoken()) return Error{"--udp: does not go with --rpc"};
+  if (Status good = check_wire_options(receives_datagrams(), wire_); !good) return good;
   if (rpc_.spoken()) runtime.overload = Overload::kCredits;
   return check_rpc_options(rpc_.spoken(), "--rpc tcp or udp", options());
 }
@@ -122,6 +147,7 @@ int SpinCommand::serve(Reloader& reloader) {
   }
   options.serving.best_effort = best_effort->get();
   if (rpc_.spoken()) return serve_rpc(reloader);
+  if (udp_) return serve_datagrams(reloader);
   spin::SpinServer application(spin());
   auto datapath = TcpDatapath::open(options.tcp, application);
   if (!datapath.ok()) return refuse(*this, kFailed, datapath.error());
@@ -131,6 +157,10 @@ int SpinCommand::serve(Reloader& reloader) {
 void SpinCommand::declare(CommandLine& command) {
   add_serve_options(command, options());
   add_rpc_options(command, rpc_);
+  command.add_flag("--udp", udp_,
+                   "Take each request as a datagram of its own instead of RESP over TCP "
+                   "(docs/DATAPATHS.md)");
+  add_wire_options(command, wire_);
   add_micros(command, "--long-over", long_over_,
              "Requests of this service time or more are long unless they say otherwise", "10us");
 }

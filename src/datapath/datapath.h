@@ -47,6 +47,12 @@ class DatapathQueue {
     return false;
   }
 
+  // The end of a burst: sends what this queue has put off, that is replies of requests that its
+  // worker has finished, wherever they came in (datapath/datagram.h); cheap if there is nothing.
+  // Called by the owner before each poll, before it parks, at the end of each slice and before it
+  // runs a request that is known to be long.
+  virtual void push() {}
+
   // Finds out whether the client of this unfinished request is gone, sooner than a poll would, and
   // updates `request.client`. Called by the request's owner.
   virtual void look_at_client(Request& request) { static_cast<void>(request); }

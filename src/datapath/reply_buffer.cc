@@ -17,7 +17,7 @@ bool ReplyBuffer::grow(size_t size) {
   if (!may_take(size)) return false;
   const size_t used = this->size();
   if (begin_ > 0) {
-    std::memmove(data_.get(), data_.get() + begin_, used);
+    std::memmove(data_, data_ + begin_, used);
     begin_ = 0;
     end_ = used;
   }
@@ -38,8 +38,9 @@ bool ReplyBuffer::set_capacity(size_t bytes) {
     static_cast<void>(share_.resize(capacity_));
     return false;
   }
-  if (!empty()) std::memcpy(bigger.get(), data_.get(), end_);
-  data_ = std::move(bigger);
+  if (!empty()) std::memcpy(bigger.get(), data_, end_);
+  own_ = std::move(bigger);
+  data_ = own_.get();
   capacity_ = bytes;
   return true;
 }

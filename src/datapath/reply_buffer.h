@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/check.h"
@@ -26,6 +27,9 @@ class ReplyBuffer {
   // Takes its memory of `account`, which may be null and outlives it.
   explicit ReplyBuffer(size_t limit_bytes = kNoLimit, MemoryAccount* account = nullptr)
       : share_(account), limit_(limit_bytes) {}
+  // In memory of somebody else, for as long as that is lent: it holds no more than that.
+  explicit ReplyBuffer(std::span<char> lent)
+      : data_(lent.data()), share_(nullptr), capacity_(lent.size()), limit_(lent.size()) {}
   ReplyBuffer(ReplyBuffer&&) = default;
   ReplyBuffer& operator=(ReplyBuffer&&) = default;
 
@@ -47,14 +51,14 @@ class ReplyBuffer {
   // Room for `size` bytes at the end, to be followed by commit; null = over the limit.
   char* reserve(size_t size) {
     if (size > capacity_ - end_ && !grow(size)) return nullptr;
-    return data_.get() + end_;
+    return data_ + end_;
   }
   void commit(size_t size) {
     RUBATO_DCHECK(size <= capacity_ - end_);
     end_ += size;
   }
 
-  std::string_view unsent() const { return {data_.get() + begin_, end_ - begin_}; }
+  std::string_view unsent() const { return {data_ + begin_, end_ - begin_}; }
   size_t size() const { return end_ - begin_; }
   bool empty() const { return begin_ == end_; }
   bool overflowed() const { return overflowed_; }
@@ -83,7 +87,8 @@ class ReplyBuffer {
   // Gives memory back when an emptied buffer has grown past `keep_bytes`.
   void shrink(size_t keep_bytes) {
     if (!empty() || capacity_ <= keep_bytes) return;
-    data_.reset();
+    own_.reset();
+    data_ = nullptr;
     capacity_ = 0;
     static_cast<void>(share_.resize(0));
   }
@@ -93,7 +98,8 @@ class ReplyBuffer {
   bool grow(size_t size);
   bool set_capacity(size_t bytes);
 
-  std::unique_ptr<char[]> data_;
+  std::unique_ptr<char[]> own_;
+  char* data_ = nullptr;  // own_, or lent
   MemoryShare share_;
   size_t begin_ = 0;
   size_t end_ = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "load/datagram_flows.h"
 #include "load/flow_set.h"
 #include "load/rpc_flows.h"
 #include "load/steal_time.h"
@@ -21,6 +22,9 @@ constexpr uint64_t kMostCounted = 10'000'000;
 std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const LoadOptions& options,
                                   FlowEvents& events) {
   if (speaks_rpc(options.target)) return make_rpc_flows(endpoint, options, events);
+  if (options.target.protocol == Protocol::kSpinUdp) {
+    return make_datagram_flows(endpoint, options, events);
+  }
   return std::make_unique<FlowSet>(endpoint, options, events);
 }
 

@@ -11,12 +11,13 @@ namespace {
 
 Error bad_target(std::string_view text) {
   return {"target: '" + std::string(text) +
-          "' is not resp://HOST:PORT, memcached://HOST[:PORT], spin://, rpc://, rpc+udp:// or "
-          "rpc+kv:// with a port of 1 to 65535"};
+          "' is not resp://HOST:PORT, memcached://HOST[:PORT], spin://, spin+udp://, rpc://, "
+          "rpc+udp:// or rpc+kv:// with a port of 1 to 65535"};
 }
 
 constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol::kResp},
                                                               {"spin", Protocol::kSpin},
+                                                              {"spin+udp", Protocol::kSpinUdp},
                                                               {"rpc", Protocol::kRpc},
                                                               {"rpc+udp", Protocol::kRpcUdp},
                                                               {"rpc+kv", Protocol::kRpcKv},

@@ -14,6 +14,7 @@ namespace rubato::load {
 enum class Protocol : uint8_t {
   kResp,       // a key-value server
   kSpin,       // the synthetic one, over RESP
+  kSpinUdp,    // the synthetic one, over datagrams
   kRpc,        // the synthetic one, over Rubato RPC and TCP
   kRpcUdp,     // the same over UDP
   kRpcKv,      // a key-value server, over Rubato RPC and TCP
@@ -37,8 +38,8 @@ inline bool keeps_values(const Target& target) {
 
 inline constexpr uint16_t kMemcachedPort = 11211;
 
-// `resp://HOST:PORT`, or with spin, rpc, rpc+udp, rpc+kv or memcached for resp; an IPv6 address
-// stands in brackets. Only memcached has a default port.
+// `resp://HOST:PORT`, or with spin, spin+udp, rpc, rpc+udp, rpc+kv or memcached for resp; an IPv6
+// address stands in brackets. Only memcached has a default port.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace rubato::load

@@ -13,6 +13,7 @@ TEST(Target, is_a_protocol_a_host_and_a_port) {
   EXPECT_EQ(resp.port, 6379);
   EXPECT_EQ(parse_target("spin://10.0.0.1:1").value().protocol, Protocol::kSpin);
   EXPECT_EQ(parse_target("rpc://10.0.0.1:1").value().protocol, Protocol::kRpc);
+  EXPECT_EQ(parse_target("spin+udp://10.0.0.1:1").value().protocol, Protocol::kSpinUdp);
   EXPECT_EQ(parse_target("rpc+udp://10.0.0.1:1").value().protocol, Protocol::kRpcUdp);
   EXPECT_EQ(parse_target("rpc+kv://10.0.0.1:1").value().protocol, Protocol::kRpcKv);
   EXPECT_EQ(parse_target("resp://[::1]:65535").value().host, "::1");

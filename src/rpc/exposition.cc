@@ -59,8 +59,7 @@ void expose(OpenMetrics& out, const UdpDrops& drops) {
   const std::pair<const char*, uint64_t> reasons[] = {{"malformed", drops.malformed},
                                                       {"no_session", drops.no_session},
                                                       {"no_token", drops.no_token},
-                                                      {"full", drops.full},
-                                                      {"unsent", drops.unsent}};
+                                                      {"full", drops.full}};
   for (const auto& [reason, count] : reasons) {
     out.counter(count, OpenMetrics::label("reason", reason));
   }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UdpDatapath: Rubato RPC over UDP. Each queue (one per worker) has a socket of its own on the
-// shared port (SO_REUSEPORT), so the kernel gives all datagrams of one client's port to one queue.
-// A session, that is an address with a port and a session number, is a flow: a StreamFlow whose
-// wire is datagrams of one whole frame each. Its requests are served one after the other, and
-// everything else is as for a connection. Malformed frames never reach a flow.
+// UdpDatapath: Rubato RPC over UDP, on any datagram wire (datapath/datagram.h), which gives all
+// datagrams of one client's port to one queue. A session, that is an address with a port and a
+// session number, is a flow: a StreamFlow whose wire is datagrams of one whole frame each. Its
+// requests are served side by side, and everything else is as for a connection. Malformed frames
+// never reach a flow.
 //
 // Each datagram of a client begins with a token that the server gives to whoever says hello without
 // it: a hash of the client's address, port and session number under a key of this datapath. So no
 // session is opened, and none gets a frame, under a forged address.
 //
 // No frame is sent again, duplicates are not noticed, and each answer leaves in one datagram. A
-// flow ends by goodbye, or when no frame has come for idle_timeout. Flows are not steered.
+// flow ends by goodbye, or when no frame has come for idle_timeout. Flows are not steered: a
+// session belongs to the queue that opened it.
 //
 // Threads: as datapath.h says. The Protocol must outlive the datapath.
 #pragma once
@@ -23,14 +24,12 @@
 
 #include "base/result.h"
 #include "base/siphash.h"
+#include "datapath/datagram.h"
 #include "datapath/flow_index.h"
 
 namespace rubato::rpc {
 
 struct UdpOptions {
-  std::string bind = "127.0.0.1";  // address or host name; "*" = all addresses
-  uint16_t port = 0;               // 0 = any free one
-  uint32_t queues = 1;
   uint32_t max_flows = 10000;
   Nanos idle_timeout = Nanos::seconds(30);
 };
@@ -41,18 +40,19 @@ struct UdpDrops {
   uint64_t no_session = 0;
   uint64_t no_token = 0;    // not the token of its session; a hello was answered with it
   uint64_t full = 0;        // too many unserved datagrams of one session
-  uint64_t unsent = 0;      // answers that the system did not take
 };
 
 class UdpQueue;
 
 class UdpDatapath final : public Datapath {
  public:
-  // Fails when the address does not resolve or is in use, with one line that names it.
-  static Result<std::unique_ptr<UdpDatapath>> open(UdpOptions options, Protocol& protocol);
+  // Takes over the wire. Fails with one line where the system has no eventfds.
+  static Result<std::unique_ptr<UdpDatapath>> open(std::unique_ptr<DatagramWire> wire,
+                                                   const UdpOptions& options, Protocol& protocol);
   ~UdpDatapath() override;
 
-  uint16_t port() const { return port_; }
+  const DatagramWire& wire() const { return *shared_.wire; }
+  uint16_t port() const { return shared_.wire->port(); }
   UdpDrops drops() const;
 
   uint32_t queues() const override;
@@ -66,7 +66,9 @@ class UdpDatapath final : public Datapath {
 
   // The state that all queues share.
   struct Shared {
-    Shared(UdpOptions options_in, Protocol& protocol_in);
+    Shared(std::unique_ptr<DatagramWire> wire_in, const UdpOptions& options_in,
+           Protocol& protocol_in);
+    const std::unique_ptr<DatagramWire> wire;
     const UdpOptions options;
     Protocol& protocol;
     std::atomic<uint64_t> next_flow{1};
@@ -77,12 +79,10 @@ class UdpDatapath final : public Datapath {
   };
 
  private:
-  UdpDatapath(UdpOptions options, Protocol& protocol);
-  Status start();
+  UdpDatapath(std::unique_ptr<DatagramWire> wire, const UdpOptions& options, Protocol& protocol);
 
   Shared shared_;
   std::vector<std::unique_ptr<UdpQueue>> queues_;
-  uint16_t port_ = 0;
 };
 
 }  // namespace rubato::rpc

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rpc/udp_queue.h"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "datapath/time_source.h"
 
@@ -19,20 +12,8 @@ namespace {
 constexpr Nanos kLate = Nanos::micros(50);
 constexpr size_t kInboxKeptBytes = 4096;
 
-SessionKey key_of(const SocketAddress& from, uint32_t session) {
-  SessionKey key;
-  key.session = session;
-  key.port = from.port();
-  if (from.storage.ss_family == AF_INET) {
-    sockaddr_in in{};
-    std::memcpy(&in, &from.storage, sizeof in);
-    std::memcpy(key.address.data(), &in.sin_addr, sizeof in.sin_addr);
-  } else {
-    sockaddr_in6 in{};
-    std::memcpy(&in, &from.storage, sizeof in);
-    std::memcpy(key.address.data(), &in.sin6_addr, sizeof in.sin6_addr);
-  }
-  return key;
+SessionKey key_of(const DatagramPeer& from, uint32_t session) {
+  return {from.address, from.port, session};
 }
 
 }  // namespace
@@ -46,7 +27,7 @@ size_t SessionKeyHash::operator()(const SessionKey& key) const {
   return h ^ (h >> 32);
 }
 
-UdpFlow::UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const SocketAddress& peer,
+UdpFlow::UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const DatagramPeer& peer,
                  const SessionKey& key, Instant opened)
     : StreamFlow(host, id, to_text(peer), opened), queue_(queue), address_(peer), key_(key) {}
 
@@ -83,51 +64,13 @@ Transfer UdpFlow::transmit(std::string_view bytes) {
   return {Transfer::State::kMoved, size};
 }
 
-struct UdpQueue::Buffers {
-  // One byte more than the limit shows that a datagram was larger.
-  std::array<std::array<char, kMaxDatagramBytes + 1>, kBurst> bytes;
-  std::array<SocketAddress, kBurst> from;
-  std::array<iovec, kBurst> parts;
-  std::array<mmsghdr, kBurst> messages;
-  struct alignas(cmsghdr) Ancillary {
-    char bytes[CMSG_SPACE(sizeof(timespec))];
-  };
-  std::array<Ancillary, kBurst> ancillary;
-
-  int receive(int socket, uint32_t most) {
-    for (uint32_t i = 0; i < most; ++i) {
-      parts[i] = {bytes[i].data(), bytes[i].size()};
-      messages[i] = {};
-      messages[i].msg_hdr.msg_name = &from[i].storage;
-      messages[i].msg_hdr.msg_namelen = sizeof from[i].storage;
-      messages[i].msg_hdr.msg_iov = &parts[i];
-      messages[i].msg_hdr.msg_iovlen = 1;
-      messages[i].msg_hdr.msg_control = ancillary[i].bytes;
-      messages[i].msg_hdr.msg_controllen = sizeof ancillary[i].bytes;
-    }
-    const int n = ::recvmmsg(socket, messages.data(), most, MSG_DONTWAIT, nullptr);
-    for (int i = 0; i < n; ++i) {
-      const auto at = static_cast<size_t>(i);
-      from[at].length = messages[at].msg_hdr.msg_namelen;
-    }
-    return n;
-  }
-};
-
-UdpQueue::UdpQueue(UdpDatapath::Shared& shared)
+UdpQueue::UdpQueue(UdpDatapath::Shared& shared, WorkerId worker)
     : shared_(shared),
       owner_queue_(*this, shared.index, FlowLimits{}, shared.draining),
-      buffers_(std::make_unique<Buffers>()) {}
+      wire_queue_(shared.wire->queue(worker)),
+      last_poll_(datapath_now()) {}
 
 UdpQueue::~UdpQueue() = default;
-
-Status UdpQueue::start(Fd socket) {
-  socket_ = std::move(socket);
-  event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!event_.valid()) return Error{std::string("cannot make an eventfd: ") + std::strerror(errno)};
-  last_poll_ = datapath_now();
-  return Done{};
-}
 
 uint32_t UdpQueue::poll(std::span<Request*> out) {
   const OwnerQueue::PollLock lock(owner_queue_);
@@ -143,20 +86,18 @@ uint32_t UdpQueue::poll(std::span<Request*> out) {
     left_some_ = taken == out.size() || looks == kLooksPerPoll;
     if (left_some_) break;
     // One datagram is mostly one request; a request that finds no room waits in its flow.
-    const uint32_t most = std::min(static_cast<uint32_t>(out.size()) - taken, kBurst);
-    const int n = buffers_->receive(socket_.get(), most);
-    for (int i = 0; i < n; ++i) {
-      const auto at = static_cast<size_t>(i);
-      const std::string_view datagram(buffers_->bytes[at].data(), buffers_->messages[at].msg_len);
-      const Instant when = late ? received_at(buffers_->messages[at].msg_hdr, now) : now;
-      taken += take(datagram, buffers_->from[at], out.subspan(taken), when, late);
+    const auto room = std::span(arrived_).first(std::min(out.size() - taken, arrived_.size()));
+    const uint32_t n = wire_queue_.receive(room, now, late);
+    for (const Datagram& datagram : room.first(n)) {
+      taken += take(datagram.bytes, datagram.peer, out.subspan(taken), datagram.arrived, late);
+      wire_queue_.release(datagram);
     }
-    if (n < static_cast<int>(most)) break;
+    if (n < room.size()) break;
   }
   return taken;
 }
 
-uint32_t UdpQueue::take(std::string_view datagram, const SocketAddress& from,
+uint32_t UdpQueue::take(std::string_view datagram, const DatagramPeer& from,
                         std::span<Request*> out, Instant now, bool late) {
   const std::string_view frame = datagram.substr(std::min(kTokenBytes, datagram.size()));
   const Decoded found =
@@ -204,7 +145,7 @@ uint64_t UdpQueue::token_of(const SessionKey& key) const {
 // The address may be forged: only who receives at it learns the token. A client of a server that
 // was restarted hears that its session is gone.
 void UdpQueue::answer_without_token(const Message& message, const SessionKey& key,
-                                    std::string_view frame, const SocketAddress& from) {
+                                    std::string_view frame, const DatagramPeer& from) {
   no_token_.fetch_add(1, std::memory_order_relaxed);
   if (owner_queue_.draining()) return;
   if (message.kind == Kind::kHello) {
@@ -214,7 +155,7 @@ void UdpQueue::answer_without_token(const Message& message, const SessionKey& ke
   }
 }
 
-UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instant now) {
+UdpFlow* UdpQueue::open(const SessionKey& key, const DatagramPeer& from, Instant now) {
   const uint64_t id = shared_.next_flow.fetch_add(1, std::memory_order_relaxed);
   std::unique_ptr<Session> session;
   if (shared_.open_flows.fetch_add(1, std::memory_order_relaxed) < shared_.options.max_flows) {
@@ -236,7 +177,7 @@ UdpFlow* UdpQueue::open(const SessionKey& key, const SocketAddress& from, Instan
 
 // Answers only a sender that speaks the protocol and sent at least as many bytes, so that a forged
 // address cannot be flooded.
-void UdpQueue::refuse(std::string_view frame, const SocketAddress& to, Fault fault) {
+void UdpQueue::refuse(std::string_view frame, const DatagramPeer& to, Fault fault) {
   if (frame.size() < kHeaderBytes || fault == Fault::kMagic || owner_queue_.draining()) return;
   // The session's number has the same offset in every frame.
   uint32_t session = 0;
@@ -244,20 +185,10 @@ void UdpQueue::refuse(std::string_view frame, const SocketAddress& to, Fault fau
   send_header({Kind::kError, session, static_cast<uint32_t>(fault), 0, {}}, to);
 }
 
-void UdpQueue::send_header(const Message& message, const SocketAddress& to) {
+void UdpQueue::send_header(const Message& message, const DatagramPeer& to) {
   char bytes[kHeaderBytes];
   encode_header(bytes, message, 0);
   send({bytes, sizeof bytes}, to);
-}
-
-void UdpQueue::send(std::string_view frame, const SocketAddress& to) {
-  const auto* address = reinterpret_cast<const sockaddr*>(&to.storage);
-  ssize_t n = 0;
-  do {
-    n = ::sendto(socket_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL, address,
-                 to.length);
-  } while (n < 0 && errno == EINTR);
-  if (n < 0) unsent_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void UdpQueue::reap() {
@@ -265,31 +196,15 @@ void UdpQueue::reap() {
   if (freed > 0) shared_.open_flows.fetch_sub(freed, std::memory_order_relaxed);
 }
 
-bool UdpQueue::pending() const {
-  if (owner_queue_.may_have_yielded()) return true;
-  pollfd p{socket_.get(), POLLIN, 0};
-  return ::poll(&p, 1, 0) > 0;
-}
+bool UdpQueue::pending() const { return owner_queue_.may_have_yielded() || wire_queue_.pending(); }
 
 void UdpQueue::wait(Nanos limit) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held() || owner_queue_.has_yielded()) return;
   reap();
   owner_queue_.sweep(datapath_now(), OwnerQueue::kSweepInWait, shared_.options.idle_timeout);
-  limit = std::clamp(limit, Nanos(), OwnerQueue::kSweepRound);
-  const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
-  pollfd sources[] = {{socket_.get(), POLLIN, 0}, {event_.get(), POLLIN, 0}};
-  if (wake_token_.begin_wait()) ::ppoll(sources, 2, &time, nullptr);
-  wake_token_.end_wait();
-  uint64_t wakes = 0;
-  [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);
+  sleep_.wait(std::min(limit, OwnerQueue::kSweepRound));
   last_poll_ = datapath_now();
-}
-
-void UdpQueue::wake() {
-  if (!wake_token_.wake()) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
 }
 
 void UdpQueue::add_to(DatapathStats& stats) const {
@@ -302,7 +217,6 @@ void UdpQueue::add_to(UdpDrops& drops) const {
   drops.no_session += no_session_.load(std::memory_order_relaxed);
   drops.no_token += no_token_.load(std::memory_order_relaxed);
   drops.full += full_.load(std::memory_order_relaxed);
-  drops.unsent += unsent_.load(std::memory_order_relaxed);
 }
 
 }  // namespace rubato::rpc

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UdpQueue: one worker's socket and its sessions; UdpFlow: one of them. See udp.h.
+// UdpQueue: one worker's queue and its sessions; UdpFlow: one of them. See udp.h.
 //
 // The poll lock guards everything in the queue that is not atomic. Flows never leave their home, so
 // the holder of its lock (or its destructor) frees them, and a flow found among the sessions under
-// the lock lives as long as the lock is held. Waking is that of datapath/wake_token.h, with an
-// eventfd that wait() reads.
+// the lock lives as long as the lock is held.
 #pragma once
-
-#include <sys/socket.h>
 
 #include <array>
 #include <mutex>
 #include <unordered_map>
 
+#include "datapath/queue_sleep.h"
 #include "datapath/owner_queue.h"
 #include "datapath/stream_flow.h"
-#include "datapath/tcp_socket.h"
-#include "datapath/wake_token.h"
 #include "rpc/frames.h"
 #include "rpc/udp.h"
 
@@ -41,7 +37,7 @@ class UdpFlow final : public StreamFlow {
   // Bound on the unread datagrams of one session; a client may have 63 requests unanswered.
   static constexpr size_t kInboxBytes = 64 * kMaxDatagramBytes;
 
-  UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const SocketAddress& peer,
+  UdpFlow(UdpQueue& queue, FlowHost& host, uint64_t id, const DatagramPeer& peer,
           const SessionKey& key, Instant opened);
   ~UdpFlow() override;
 
@@ -59,7 +55,7 @@ class UdpFlow final : public StreamFlow {
 
  private:
   UdpQueue& queue_;
-  const SocketAddress address_;
+  const DatagramPeer address_;
   const SessionKey key_;
   std::mutex mutex_;  // guards the fields below: the owner reads them, perhaps on another worker
   std::string inbox_;
@@ -69,21 +65,22 @@ class UdpFlow final : public StreamFlow {
 
 class UdpQueue final : public DatapathQueue {
  public:
-  explicit UdpQueue(UdpDatapath::Shared& shared);
+  UdpQueue(UdpDatapath::Shared& shared, WorkerId worker);
   ~UdpQueue() override;
 
   // Set-up, before any other call.
-  Status start(Fd socket);
+  Status start() { return sleep_.start(wire_queue_); }
 
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
   Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
   void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  void push() override { wire_queue_.push(); }
   void wait(Nanos limit) override;
-  void wake() override;
+  void wake() override { sleep_.wake(); }
 
   // Sends a frame, which may be lost as on any wire. Any thread.
-  void send(std::string_view frame, const SocketAddress& to);
+  void send(std::string_view frame, const DatagramPeer& to) { shared_.wire->send(to, frame); }
   // Removes the session of a flow that is freed.
   void forget(const SessionKey& key) { sessions_.erase(key); }
 
@@ -92,36 +89,32 @@ class UdpQueue final : public DatapathQueue {
   void add_to(UdpDrops& drops) const;
 
  private:
-  static constexpr uint32_t kBurst = 32;
   static constexpr uint32_t kLooksPerPoll = 8;  // as datagrams need not be requests
-  struct Buffers;
 
-  uint32_t take(std::string_view datagram, const SocketAddress& from, std::span<Request*> out,
+  uint32_t take(std::string_view datagram, const DatagramPeer& from, std::span<Request*> out,
                 Instant now, bool late);
   uint64_t token_of(const SessionKey& key) const;
   void answer_without_token(const Message& message, const SessionKey& key, std::string_view frame,
-                            const SocketAddress& from);
-  UdpFlow* open(const SessionKey& key, const SocketAddress& from, Instant now);
-  void refuse(std::string_view frame, const SocketAddress& to, Fault fault);
-  void send_header(const Message& message, const SocketAddress& to);
+                            const DatagramPeer& from);
+  UdpFlow* open(const SessionKey& key, const DatagramPeer& from, Instant now);
+  void refuse(std::string_view frame, const DatagramPeer& to, Fault fault);
+  void send_header(const Message& message, const DatagramPeer& to);
   void reap();
 
   UdpDatapath::Shared& shared_;
   // Outlives owner_queue_, which owns the flows.
   std::unordered_map<SessionKey, UdpFlow*, SessionKeyHash> sessions_;
   OwnerQueue owner_queue_;
-  Fd socket_;
-  Fd event_;
-  std::unique_ptr<Buffers> buffers_;
+  WireQueue& wire_queue_;
+  QueueSleep sleep_;
+  std::array<Datagram, limits::kBurst> arrived_;
   Instant last_poll_;
-  bool left_some_ = false;  // the last poll, full already, may have left datagrams in the kernel
+  bool left_some_ = false;  // the last poll, full already, may have left datagrams in the queue
   std::atomic<uint64_t> refused_{0};
   std::atomic<uint64_t> malformed_{0};
   std::atomic<uint64_t> no_session_{0};
   std::atomic<uint64_t> no_token_{0};
   std::atomic<uint64_t> full_{0};
-  std::atomic<uint64_t> unsent_{0};
-  WakeToken<DatapathQueue> wake_token_;
 };
 
 }  // namespace rubato::rpc

@@ -10,6 +10,7 @@
 #include "base/prng.h"
 #include "datapath/tcp_socket.h"
 #include "datapath/time_source.h"
+#include "datapath/udp_wire.h"
 #include "rpc/testing/echo_session.h"
 
 namespace rubato::rpc {
@@ -66,7 +67,7 @@ class UdpTest : public ::testing::Test, public Protocol {
   void SetUp() override { start({}); }
   void start(const UdpOptions& options) {
     datapath_.reset();
-    auto opened = UdpDatapath::open(options, *this);
+    auto opened = UdpDatapath::open(UdpWire::open({}).value(), options, *this);
     ASSERT_TRUE(opened.ok());
     datapath_ = std::move(*opened);
     tokens_.clear();

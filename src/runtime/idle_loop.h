@@ -74,6 +74,7 @@ class IdleLoop {
   [[gnu::noinline]] Request* nap() {
     Request* found = last_look();
     if (found != nullptr) return found;
+    context_.datapath.push();
     context_.note_sleep();
     std::this_thread::sleep_for(kHeldNap);
     context_.note_awake();
@@ -107,6 +108,7 @@ class IdleLoop {
 
   [[gnu::noinline]] void sleep() {
     RUBATO_DCHECK(delegated_.empty() && watched_.empty());
+    context_.datapath.push();
     poll_parked();
     const bool calls = !delegated_.empty();
     const Nanos limit = watch_stuck();

@@ -66,6 +66,7 @@ class Intake {
   // Takes in one burst from this worker's queue or from another's. Returns the number of requests.
   uint32_t ingest(DatapathQueue& from) {
     std::array<Request*, limits::kBurst> burst;
+    context_.datapath.push();
     const uint32_t n = context_.held() ? 0 : from.poll(burst);
     RUBATO_DCHECK(n <= burst.size());
     if (n > 0) context_.stats.taken_in += n;

@@ -192,6 +192,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     Request& request = *current_;
     if (core_.mark_long(request, priority)) {
       request.datapath->flush(request);
+      context_.datapath.push();
       context_.step();
       core_.start_slice(request);
     }
@@ -233,7 +234,10 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     for (;;) {
       LiveWorker& worker = here();
       WorkerContext<P>& context = worker.context_;
-      if (context.stopping()) return nullptr;
+      if (context.stopping()) {
+        context.datapath.push();
+        return nullptr;
+      }
       worker.intake_.poll_if_due();
       if constexpr (kDispatches<P>) context.shared.central.dispatch(context.host.now());
       if constexpr (kManages<P>) context.shared.managers.step_for(context.id, context.host.now());
@@ -244,6 +248,8 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
         if (request == nullptr) continue;
       }
       worker.idle_.found_work();
+      // The replies of those before it do not wait for a request that takes long.
+      if (request->job_class == JobClass::kLong) context.datapath.push();
       if (request->fiber != nullptr) {
         worker.resume(*request);
       } else if (worker.core_.start(*request)) {
@@ -259,6 +265,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   [[gnu::noinline]] void slice_over(bool off_checkpoint = false) {
     RUBATO_DCHECK(current_ != nullptr);
     Request& request = *current_;
+    context_.datapath.push();
     const Instant at = context_.host.now();
     context_.stats.overrun.record(at - preempter_.slice().end());
     if (!off_checkpoint && slice_was_lost()) return;  // elsewhere: already put off

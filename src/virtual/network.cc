@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "virtual/network.h"
 
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -363,6 +365,8 @@ int Network::name(int fd, bool of_peer, sockaddr* address, socklen_t* length) {
 
 int Network::set_option(int fd, int level, int option, const void* value, socklen_t length) {
   if (find<Socket>(fd) == nullptr) return refuse(EBADF);
+  // Each datagram is a message of its own, and no program chooses its socket.
+  if (level == IPPROTO_UDP || option == SO_ATTACH_REUSEPORT_EBPF) return refuse(ENOPROTOOPT);
   const auto stream = find<Stream>(fd);
   if (level == SOL_SOCKET && option == SO_LINGER && stream != nullptr && length >= sizeof(linger)) {
     linger given{};

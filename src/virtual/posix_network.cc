@@ -66,6 +66,12 @@ std::string_view bytes(const void* data, size_t size) {
   return {static_cast<const char*>(data), size};
 }
 
+ssize_t transmit(Network& network, int fd, const msghdr& message, int flags) {
+  const iovec& part = message.msg_iov[0];
+  return network.send(fd, bytes(part.iov_base, part.iov_len), flags,
+                      static_cast<const sockaddr*>(message.msg_name));
+}
+
 }  // namespace
 }  // namespace rubato::virt
 
@@ -187,6 +193,25 @@ ssize_t sendto(int fd, const void* data, size_t size, int flags, const sockaddr*
   Network* world = network_of(fd);
   return world != nullptr ? world->send(fd, bytes(data, size), flags, to)
                           : real(fd, data, size, flags, to, length);
+}
+
+ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  RUBATO_REAL(sendmsg);
+  Network* world = network_of(fd);
+  return world != nullptr ? transmit(*world, fd, *message, flags) : real(fd, message, flags);
+}
+
+int sendmmsg(int fd, mmsghdr* messages, unsigned most, int flags) {
+  RUBATO_REAL(sendmmsg);
+  Network* world = network_of(fd);
+  if (world == nullptr) return real(fd, messages, most, flags);
+  unsigned count = 0;
+  for (; count < most; ++count) {
+    const ssize_t size = transmit(*world, fd, messages[count].msg_hdr, flags);
+    if (size < 0) break;
+    messages[count].msg_len = static_cast<unsigned>(size);
+  }
+  return count > 0 || most == 0 ? static_cast<int>(count) : -1;
 }
 
 ssize_t read(int fd, void* to, size_t room) {

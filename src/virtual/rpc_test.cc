@@ -21,6 +21,7 @@
 
 #include "base/prng.h"
 #include "datapath/tcp.h"
+#include "datapath/udp_wire.h"
 #include "mechanism/clock/clock.h"
 #include "policy/testing/replay.h"
 #include "rpc/admission.h"
@@ -247,9 +248,10 @@ class RpcServer {
   RpcServer(const Setting& setting, Watch& watch)
       : admission_(admission_options(setting)), application_(admission_, limits(setting)) {
     if (setting.udp) {
-      rpc::UdpOptions options;
+      UdpWireOptions options;
       options.queues = setting.workers;
-      auto udp = rpc::UdpDatapath::open(options, application_).value();
+      auto udp =
+          rpc::UdpDatapath::open(UdpWire::open(options).value(), {}, application_).value();
       port_ = udp->port();
       datapath_ = std::move(udp);
     } else {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options of servers that receive datagrams: what moves them. Main thread, at start.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/common/command_line.h"
+#include "cli/serve/serve_flags.h"
+#include "datapath/datagram.h"
+
+namespace rubato::cli {
+
+struct WireOptions {
+  std::string datapath;     // as given; empty = kernel
+  uint32_t udp_batch = 0;  // datagrams per system call; 0 = not given
+
+  bool given() const { return !datapath.empty() || udp_batch > 0; }
+};
+
+void add_wire_options(CommandLine& command, WireOptions& options);
+
+// `datagrams`: the server receives them. Fails with one line where it does not, or for a datapath
+// that does not exist here.
+Status check_wire_options(bool datagrams, const WireOptions& options);
+
+// The wire for the server's address and workers. Fails with one line.
+Result<std::unique_ptr<DatagramWire>> open_wire(const WireOptions& options,
+                                                const ServeOptions& serve);
+
+}  // namespace rubato::cli

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/datagram_datapath.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "datapath/datagram_queue.h"
+#include "datapath/time_source.h"
+
+namespace rubato {
+namespace {
+
+// A queue that was not looked at for longer than this asks the kernel when its datagrams came.
+constexpr Nanos kLate = Nanos::micros(50);
+
+void add(std::atomic<uint64_t>& counter, uint64_t n) {
+  counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+DatagramQueue::DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol)
+    : shared_(shared),
+      wire_queue_(shared.wire->queue(worker)),
+      session_(protocol.open({worker.value + uint64_t{1}, "datagrams", 0})),
+      last_poll_(datapath_now()) {}
+
+DatagramQueue::~DatagramQueue() = default;
+
+DatagramRequest& DatagramQueue::take_spare() {
+  if (spare_ == nullptr) spare_ = returned_.take_all();
+  if (spare_ == nullptr) {
+    auto made = std::make_unique<DatagramRequest>();
+    made->own_data = session_->make_request_data();
+    made->data = made->own_data.get();
+    made->session = session_.get();
+    made->datapath = this;
+    made->client = &shared_.client;
+    requests_.push_back(std::move(made));
+    return *requests_.back();
+  }
+  return *std::exchange(spare_, spare_->next_in_list);
+}
+
+uint32_t DatagramQueue::poll(std::span<Request*> out) {
+  if (polling_.load(std::memory_order_relaxed) ||
+      polling_.exchange(true, std::memory_order_acquire)) {
+    return 0;
+  }
+  uint32_t handed = 0;
+  if (!shared_.draining.is_set()) {
+    const Instant now = datapath_now();
+    const bool late = left_some_ || now - last_poll_ > kLate;
+    last_poll_ = now;
+    const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
+    const uint32_t n = wire_queue_.receive(room, now, late);
+    left_some_ = n == room.size();
+    for (uint32_t i = 0; i < n; ++i) {
+      DatagramRequest& request = take_spare();
+      if (admit(arrived_[i], request)) out[handed++] = &request;
+    }
+  }
+  polling_.store(false, std::memory_order_release);
+  return handed;
+}
+
+// False: it was no request, or it is answered already.
+bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
+  const RequestState fresh;  // not RequestState{}, which the compiler clears as a whole, slowly
+  static_cast<RequestState&>(request) = fresh;
+  request.datagram = datagram;
+  request.payload = datagram.bytes;
+  request.arrived = datagram.arrived;
+  request.flow = DatagramDatapath::flow_of(datagram.peer);
+  request.reply_in_frame = ReplyBuffer(datagram.room);
+  request.reply = &request.reply_in_frame;
+  add(input_bytes_, datagram.bytes.size());
+  Frame found;
+  if (!datagram.cut_off) found = session_->frame(datagram.bytes, request);
+  if (found.state != FrameState::kComplete || found.length_bytes != datagram.bytes.size()) {
+    add(malformed_, 1);
+    wire_queue_.release(datagram);
+    returned_.push(request);
+    return false;
+  }
+  add(taken_, 1);
+  if (!request.at_once) return true;
+  session_->answer(request);
+  finish(request);
+  return false;
+}
+
+// Counted before the frame goes, as drain() waits for both.
+Request* DatagramQueue::finish(Request& of) {
+  auto& request = static_cast<DatagramRequest&>(of);
+  if (request.reply->overflowed()) {
+    static_cast<void>(request.reply->take_back(0));
+    request.session->refuse(request);
+  }
+  const size_t size = request.reply->overflowed() ? 0 : request.reply->size();
+  if (size > 0) {
+    shared_.wire->reply(request.datagram, size);
+    output_bytes_.fetch_add(size, std::memory_order_relaxed);
+  } else {
+    wire_queue_.release(request.datagram);
+  }
+  returned_.push(request);
+  finished_.fetch_add(1, std::memory_order_release);
+  return nullptr;
+}
+
+void DatagramQueue::wait(Nanos limit) {
+  sleep_.wait(limit);
+  last_poll_ = datapath_now();
+}
+
+uint64_t DatagramQueue::in_flight() const {
+  const uint64_t finished = finished_.load(std::memory_order_acquire);
+  return taken_.load(std::memory_order_relaxed) - finished;
+}
+
+void DatagramQueue::add_to(DatapathStats& stats) const {
+  stats.requests += finished_.load(std::memory_order_relaxed);
+  stats.input_bytes += input_bytes_.load(std::memory_order_relaxed);
+  stats.output_bytes += output_bytes_.load(std::memory_order_relaxed);
+}
+
+DatagramDatapath::~DatagramDatapath() = default;
+
+Result<std::unique_ptr<DatagramDatapath>> DatagramDatapath::open(std::unique_ptr<DatagramWire> wire,
+                                                                 Protocol& protocol) {
+  std::unique_ptr<DatagramDatapath> datapath(new DatagramDatapath());
+  datapath->shared_.wire = std::move(wire);
+  for (uint32_t i = 0; i < datapath->wire().queues(); ++i) {
+    datapath->queues_.push_back(
+        std::make_unique<DatagramQueue>(datapath->shared_, WorkerId{i}, protocol));
+    const Status started = datapath->queues_.back()->start();
+    if (!started.ok()) return Error{started.error()};
+  }
+  return datapath;
+}
+
+uint64_t DatagramDatapath::malformed() const {
+  uint64_t sum = 0;
+  for (const auto& queue : queues_) sum += queue->malformed();
+  return sum;
+}
+
+uint32_t DatagramDatapath::queues() const { return static_cast<uint32_t>(queues_.size()); }
+
+DatapathQueue& DatagramDatapath::queue(WorkerId worker) { return *queues_[worker.value]; }
+
+void DatagramDatapath::drain() {
+  if (!shared_.draining.set()) return;
+  for (auto& queue : queues_) queue->wake();
+}
+
+uint64_t DatagramDatapath::in_flight() const {
+  uint64_t sum = 0;
+  for (const auto& queue : queues_) sum += queue->in_flight();
+  return sum + shared_.wire->unsent();
+}
+
+DatapathStats DatagramDatapath::stats() const {
+  DatapathStats stats;
+  for (const auto& queue : queues_) queue->add_to(stats);
+  stats.flows_steered = steered_.load(std::memory_order_relaxed);
+  stats.flows_unsteered = unsteered_.load(std::memory_order_relaxed);
+  return stats;
+}
+
+uint64_t DatagramDatapath::flow_of(const DatagramPeer& peer) {
+  uint64_t halves[2];
+  std::memcpy(halves, peer.address.data(), sizeof halves);
+  uint64_t h = (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15) ^ peer.port) * 0xd6e8feb86659fd93;
+  h ^= h >> 32;
+  return (h | uint64_t{1} << 63) / kSteeringGroups * kSteeringGroups + group_of(peer);
+}
+
+bool DatagramDatapath::steer(uint64_t flow, WorkerId to) {
+  const auto group = static_cast<uint32_t>(flow % kSteeringGroups);
+  if (shared_.draining.is_set() || !wire().steer_group(group, to)) return false;
+  const bool back = to.value == group % queues();
+  (back ? unsteered_ : steered_).fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool DatagramDatapath::unsteer(uint64_t flow) {
+  const auto group = static_cast<uint32_t>(flow % kSteeringGroups);
+  return steer(flow, WorkerId{group % queues()});
+}
+
+}  // namespace rubato

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DatagramQueue: one worker's queue, and the requests that have come in by it. The poll lock guards
+// what poll() uses; requests come back by a list that any worker pushes to.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/limits.h"
+#include "datapath/datagram_datapath.h"
+#include "datapath/queue_sleep.h"
+#include "datapath/push_list.h"
+
+namespace rubato {
+
+// A request in the frame that its datagram came in. Its owner is the worker that runs it, and the
+// queue otherwise.
+struct DatagramRequest : Request {
+  Datagram datagram;
+  ReplyBuffer reply_in_frame{std::span<char>()};
+  std::unique_ptr<RequestData> own_data;
+  DatagramRequest* next_in_list = nullptr;
+};
+
+class DatagramQueue final : public DatapathQueue {
+ public:
+  DatagramQueue(DatagramDatapath::Shared& shared, WorkerId worker, Protocol& protocol);
+  ~DatagramQueue() override;
+
+  // Set-up, before any other call.
+  Status start() { return sleep_.start(wire_queue_); }
+
+  uint32_t poll(std::span<Request*> out) override;
+  bool pending() const override { return wire_queue_.pending(); }
+  Request* finish(Request& request) override;
+  void flush(Request&) override {}
+  void push() override { wire_queue_.push(); }
+  void wait(Nanos limit) override;
+  void wake() override { sleep_.wake(); }
+
+  // Any thread.
+  uint64_t in_flight() const;
+  uint64_t malformed() const { return malformed_.load(std::memory_order_relaxed); }
+  void add_to(DatapathStats& stats) const;
+
+ private:
+  DatagramRequest& take_spare();
+  bool admit(const Datagram& datagram, DatagramRequest& request);
+
+  DatagramDatapath::Shared& shared_;
+  WireQueue& wire_queue_;
+  const std::unique_ptr<Session> session_;
+  QueueSleep sleep_;
+  Instant last_poll_;
+  bool left_some_ = false;  // the last poll was full
+  std::array<Datagram, limits::kBurst> arrived_;
+  std::vector<std::unique_ptr<DatagramRequest>> requests_;
+  DatagramRequest* spare_ = nullptr;
+  PushList<DatagramRequest> returned_;
+  std::atomic<uint64_t> taken_{0};  // written by the poller
+  std::atomic<uint64_t> malformed_{0};
+  std::atomic<uint64_t> input_bytes_{0};
+  alignas(limits::kCacheLineBytes) std::atomic<bool> polling_{false};
+  alignas(limits::kCacheLineBytes) std::atomic<uint64_t> finished_{0};
+  std::atomic<uint64_t> output_bytes_{0};
+};
+
+}  // namespace rubato

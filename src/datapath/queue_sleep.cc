@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/queue_sleep.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "datapath/datapath.h"
+
+namespace rubato {
+
+Status QueueSleep::start(const WireQueue& queue) {
+  event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!event_.valid()) return Error{std::string("cannot make an eventfd: ") + std::strerror(errno)};
+  files_.assign(1, {event_.get(), POLLIN, 0});
+  for (const int file : queue.files()) files_.push_back({file, POLLIN, 0});
+  can_sleep_ = queue.can_sleep();
+  return Done{};
+}
+
+void QueueSleep::wait(Nanos limit) {
+  limit = std::max(limit, Nanos());
+  const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  if (wake_token_.begin_wait() && can_sleep_) {
+    ::ppoll(files_.data(), files_.size(), &time, nullptr);
+  }
+  wake_token_.end_wait();
+  uint64_t wakes = 0;
+  [[maybe_unused]] const ssize_t n = ::read(event_.get(), &wakes, sizeof wakes);
+}
+
+void QueueSleep::wake() {
+  if (!wake_token_.wake()) return;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof one);
+}
+
+}  // namespace rubato

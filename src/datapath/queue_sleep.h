@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// QueueSleep: how the owner of a datagram queue sleeps until its queue has datagrams or wake() is
+// called. Waking is that of datapath/wake_token.h, with an eventfd that wait() reads. The owner
+// calls wait(), any thread wake().
+#pragma once
+
+#include <vector>
+
+#include <poll.h>
+
+#include "base/result.h"
+#include "datapath/datagram.h"
+#include "datapath/tcp_socket.h"
+#include "datapath/wake_token.h"
+
+namespace rubato {
+
+class DatapathQueue;
+
+class QueueSleep {
+ public:
+  // Fails with one line where the system has no eventfd.
+  Status start(const WireQueue& queue);
+
+  void wait(Nanos limit);
+  void wake();
+
+ private:
+  Fd event_;
+  std::vector<pollfd> files_;  // the eventfd is the first
+  bool can_sleep_ = false;
+  WakeToken<DatapathQueue> wake_token_;
+};
+
+}  // namespace rubato

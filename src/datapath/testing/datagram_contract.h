@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract of every datagram wire (datapath/datagram.h), as tests that each library with a wire
+// instantiates on a bed of its own: INSTANTIATE_TEST_SUITE_P(Wires, DatagramContract, ...). Each
+// runs a DatagramDatapath with an echo; one thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "datapath/datagram_datapath.h"
+#include "datapath/time_source.h"
+#include "mechanism/cpu/this_worker.h"
+
+namespace rubato::testing {
+
+class DatagramClient {
+ public:
+  virtual ~DatagramClient() = default;
+  virtual void send(std::string_view bytes) = 0;
+  // The next datagram; empty = none has come within 20 ms or so.
+  virtual std::string receive() = 0;
+};
+
+// A wire and its clients.
+class DatagramBed {
+ public:
+  virtual ~DatagramBed() = default;
+  // The wire; called once. Null: it is not permitted here, for the reason given.
+  virtual std::unique_ptr<DatagramWire> open(uint32_t queues, std::string& reason) = 0;
+  // Clients differ in their steering groups if they can.
+  virtual std::unique_ptr<DatagramClient> connect() = 0;
+  // The largest payload.
+  virtual size_t longest() const { return kMaxDatagramPayload; }
+};
+
+// A request is text that does not begin with '!'.
+class EchoDatagrams final : public Protocol {
+ public:
+  struct EchoSession final : Session {
+    Frame frame(std::string_view datagram, Request& request) override {
+      if (datagram.starts_with('!')) return {};
+      request.at_once = datagram.starts_with('?');
+      return {FrameState::kComplete, datagram.size()};
+    }
+    void refuse(Request& request) override { request.reply->append("refused"); }
+    void answer(Request& request) override { request.reply->append("answered"); }
+  };
+  std::unique_ptr<Session> open(const Peer&) override { return std::make_unique<EchoSession>(); }
+};
+
+using MakeBed = std::function<std::unique_ptr<DatagramBed>()>;
+struct NamedBed {
+  std::string name;
+  MakeBed make;
+};
+inline std::ostream& operator<<(std::ostream& out, const NamedBed& bed) { return out << bed.name; }
+
+class DatagramContract : public ::testing::TestWithParam<NamedBed> {
+ protected:
+  // False: the wire is not permitted here.
+  bool open(uint32_t queues = 1) {
+    bed_ = GetParam().make();
+    std::string reason;
+    std::unique_ptr<DatagramWire> wire = bed_->open(queues, reason);
+    if (wire == nullptr) {
+      reason_ = reason;
+      return false;
+    }
+    datapath_ = DatagramDatapath::open(std::move(wire), protocol_).value();
+    return true;
+  }
+  void TearDown() override {
+    set_no_worker();
+    if (datapath_ != nullptr) {
+      EXPECT_EQ(datapath_->in_flight(), 0u);
+    }
+  }
+
+  DatapathQueue& queue(uint32_t worker = 0) { return datapath_->queue(WorkerId{worker}); }
+  // Polls until `count` requests have come, by whatever queue; fewer after ten seconds.
+  std::vector<Request*> take(size_t count) {
+    std::vector<Request*> all;
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (all.size() < count && datapath_now() < deadline) {
+      for (uint32_t q = 0; q < datapath_->queues(); ++q) {
+        std::array<Request*, 8> burst{};
+        const uint32_t n = queue(q).poll(burst);
+        all.insert(all.end(), burst.begin(), burst.begin() + n);
+      }
+    }
+    RUBATO_CHECK(all.size() == count);  // the test cannot go on
+    return all;
+  }
+  static void finish(Request* request, std::string_view reply) {
+    request->reply->append(reply);
+    EXPECT_EQ(request->datapath->finish(*request), nullptr);
+  }
+  std::string hear(DatagramClient& client) {
+    for (int tries = 0; tries < 100; ++tries) {
+      const std::string bytes = client.receive();
+      if (!bytes.empty()) return bytes;
+    }
+    return {};
+  }
+
+  std::unique_ptr<DatagramBed> bed_;
+  EchoDatagrams protocol_;
+  std::unique_ptr<DatagramDatapath> datapath_;
+  std::string reason_;
+};
+
+TEST_P(DatagramContract, a_request_is_answered_in_the_frame_that_it_came_in) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("ping");
+  Request* const request = take(1)[0];
+  EXPECT_EQ(request->payload, "ping");
+  const char* const before = request->reply->reserve(1);
+  request->reply->append("pong");
+  EXPECT_EQ(request->reply->unsent().data(), before);
+  EXPECT_EQ(request->payload, "ping");  // the two do not overlap
+  request->datapath->finish(*request);
+  EXPECT_EQ(hear(*client), "pong");
+  EXPECT_EQ(datapath_->stats().requests, 1u);
+  EXPECT_EQ(datapath_->stats().output_bytes, 4u);
+}
+
+TEST_P(DatagramContract, a_reply_leaves_with_the_push_of_the_worker_that_ran_the_request) {
+  if (!open(2)) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  for (uint32_t ran_by : {0u, 1u}) {
+    client->send("a");
+    client->send("b");
+    const std::vector<Request*> two = take(2);
+    set_this_worker(ran_by);
+    for (Request* request : two) finish(request, request->payload);
+    queue(1 - ran_by).push();
+    if (datapath_->wire().unsent() == 0) GTEST_SKIP() << "each reply leaves at once";
+    EXPECT_EQ(client->receive(), "");
+    EXPECT_EQ(datapath_->in_flight(), 2u);
+    queue(ran_by).push();
+    EXPECT_EQ(hear(*client).size() + hear(*client).size(), 2u);
+    EXPECT_EQ(datapath_->in_flight(), 0u);
+    set_no_worker();
+  }
+}
+
+TEST_P(DatagramContract, requests_of_a_client_are_independent) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("first");
+  client->send("second");
+  const std::vector<Request*> two = take(2);
+  for (Request* request : {two[1], two[0]}) {
+    const std::string payload(request->payload);
+    finish(request, payload);
+    EXPECT_EQ(hear(*client), payload);
+  }
+}
+
+TEST_P(DatagramContract, what_is_no_request_is_dropped_and_counted) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("!");
+  client->send("?");
+  client->send(std::string(1400, '!'));
+  client->send("good");
+  finish(take(1)[0], "done");
+  EXPECT_EQ(hear(*client), "answered");
+  EXPECT_EQ(hear(*client), "done");
+  EXPECT_EQ(datapath_->malformed(), 2u);
+}
+
+TEST_P(DatagramContract, the_longest_datagrams_pass_and_longer_replies_are_refused) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  const std::string longest(bed_->longest(), 'x');
+  client->send(longest);
+  finish(take(1)[0], longest);
+  EXPECT_EQ(hear(*client), longest);
+  client->send("more");
+  finish(take(1)[0], longest + "x");
+  EXPECT_EQ(hear(*client), "refused");
+}
+
+TEST_P(DatagramContract, frames_do_not_leak) {
+  if (!open()) GTEST_SKIP() << reason_;
+  std::vector<std::unique_ptr<DatagramClient>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(bed_->connect());
+  constexpr uint32_t kRounds = 2500;  // more than there are frames
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    for (auto& client : clients) {
+      client->send(std::to_string(round));
+      client->send("!");
+    }
+    for (Request* request : take(clients.size())) finish(request, request->payload);
+    for (auto& client : clients) ASSERT_EQ(hear(*client), std::to_string(round));
+  }
+  EXPECT_EQ(datapath_->stats().requests, kRounds * clients.size());
+  EXPECT_EQ(datapath_->wire().drops().no_frame, 0u);
+  EXPECT_EQ(datapath_->wire().drops().unsent, 0u);
+}
+
+TEST_P(DatagramContract, every_queue_transmits_at_once) {
+  constexpr uint32_t kQueues = 4;
+  constexpr uint32_t kEach = 16;
+  if (!open(kQueues)) GTEST_SKIP() << reason_;
+  std::vector<std::unique_ptr<DatagramClient>> clients;
+  for (uint32_t i = 0; i < 8; ++i) clients.push_back(bed_->connect());
+  for (uint32_t round = 0; round < 50; ++round) {
+    for (auto& client : clients) {
+      for (uint32_t i = 0; i < kEach; ++i) client->send(std::to_string(i));
+    }
+    uint32_t next = 0;
+    for (Request* request : take(clients.size() * kEach)) {
+      set_this_worker(next++ % kQueues);
+      finish(request, request->payload);
+    }
+    for (uint32_t i = 0; i < kQueues; ++i) queue(i).push();
+    set_no_worker();
+    for (auto& client : clients) {
+      std::map<std::string, int> heard;
+      for (uint32_t i = 0; i < kEach; ++i) ++heard[hear(*client)];
+      ASSERT_EQ(heard.size(), kEach);
+      ASSERT_EQ(heard.count(""), 0u);
+    }
+  }
+}
+
+TEST_P(DatagramContract, a_group_moves_to_another_queue_and_nothing_is_lost) {
+  if (!open(2)) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("where");
+  Request* request = take(1)[0];
+  const uint64_t flow = request->flow;
+  const bool second = request->datapath == &queue(1);
+  finish(request, "here");
+  hear(*client);
+  if (!datapath_->steer(flow, WorkerId{second ? 0u : 1u})) GTEST_SKIP() << "no steering";
+  uint64_t moves = 1;
+  for (int i = 0; i < 200; ++i) {
+    client->send(std::to_string(2 * i));
+    if (i % 10 == 0 && datapath_->steer(flow, WorkerId{static_cast<uint32_t>(i / 10 % 2)})) ++moves;
+    client->send(std::to_string(2 * i + 1));
+    std::vector<std::string> asked;
+    for (Request* each : take(2)) {
+      asked.emplace_back(each->payload);
+      finish(each, each->payload);
+    }
+    std::vector<std::string> heard{hear(*client), hear(*client)};
+    std::sort(asked.begin(), asked.end());
+    std::sort(heard.begin(), heard.end());
+    ASSERT_EQ(heard, asked);
+  }
+  EXPECT_EQ(datapath_->stats().flows_steered + datapath_->stats().flows_unsteered, moves);
+  datapath_->steer(flow, WorkerId{1});
+  client->send("there");
+  request = take(1)[0];
+  EXPECT_EQ(request->datapath, &queue(1));
+  EXPECT_EQ(request->flow, flow);
+  finish(request, "yes");
+  EXPECT_EQ(hear(*client), "yes");
+}
+
+TEST_P(DatagramContract, an_arrival_ends_a_wait_and_so_does_a_wake) {
+  if (!open()) GTEST_SKIP() << reason_;
+  if (!datapath_->wire().queue(WorkerId{0}).can_sleep()) GTEST_SKIP() << "cannot sleep";
+  auto client = bed_->connect();
+  EXPECT_FALSE(queue().pending());
+  queue().wake();
+  queue().wait(Nanos::seconds(1000));
+  client->send("a");
+  queue().wait(Nanos::seconds(1000));
+  EXPECT_TRUE(queue().pending());
+  finish(take(1)[0], "b");
+  EXPECT_EQ(hear(*client), "b");
+}
+
+TEST_P(DatagramContract, a_drain_takes_no_more_and_lets_the_rest_finish) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("last");
+  Request* const request = take(1)[0];
+  datapath_->drain();
+  client->send("too late");
+  std::array<Request*, 8> burst{};
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(queue().poll(burst), 0u);
+  EXPECT_EQ(datapath_->in_flight(), 1u);
+  finish(request, "bye");
+  EXPECT_EQ(hear(*client), "bye");
+}
+
+}  // namespace rubato::testing

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datapath/udp_wire_queue.h"
+
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+
+namespace rubato {
+namespace {
+
+constexpr uint32_t kFramesPerChunk = 64;
+
+DatagramPeer peer_of(const sockaddr_storage& from) {
+  DatagramPeer peer;
+  peer.ipv6 = from.ss_family == AF_INET6;
+  if (peer.ipv6) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &from, sizeof in);
+    std::memcpy(peer.address.data(), &in.sin6_addr, sizeof in.sin6_addr);
+    peer.port = ntohs(in.sin6_port);
+    peer.scope = in.sin6_scope_id;
+  } else {
+    sockaddr_in in{};
+    std::memcpy(&in, &from, sizeof in);
+    std::memcpy(peer.address.data(), &in.sin_addr, sizeof in.sin_addr);
+    peer.port = ntohs(in.sin_port);
+  }
+  return peer;
+}
+
+socklen_t address_of(const DatagramPeer& peer, sockaddr_storage& to) {
+  if (peer.ipv6) {
+    sockaddr_in6 in{};
+    in.sin6_family = AF_INET6;
+    std::memcpy(&in.sin6_addr, peer.address.data(), sizeof in.sin6_addr);
+    in.sin6_port = htons(peer.port);
+    in.sin6_scope_id = peer.scope;
+    std::memcpy(&to, &in, sizeof in);
+    return sizeof in;
+  }
+  sockaddr_in in{};
+  in.sin_family = AF_INET;
+  std::memcpy(&in.sin_addr, peer.address.data(), sizeof in.sin_addr);
+  in.sin_port = htons(peer.port);
+  std::memcpy(&to, &in, sizeof in);
+  return sizeof in;
+}
+
+// The size of the datagrams that GRO has put together; 0 = it is one.
+size_t segment_of(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != IPPROTO_UDP || part->cmsg_type != UDP_GRO) continue;
+    int size = 0;
+    std::memcpy(&size, CMSG_DATA(part), sizeof size);
+    return size > 0 ? static_cast<size_t>(size) : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+struct UdpWireQueue::Inbox {
+  struct alignas(cmsghdr) Ancillary {
+    char bytes[CMSG_SPACE(sizeof(timespec)) + CMSG_SPACE(sizeof(int))];
+  };
+
+  Inbox(uint32_t batch, size_t slot_bytes)
+      : slot(slot_bytes), bytes(new char[batch * slot_bytes]) {}
+
+  const size_t slot;
+  std::unique_ptr<char[]> bytes;  // written by the kernel only
+  std::array<sockaddr_storage, UdpWireOptions::kMostBatch> from;
+  std::array<iovec, UdpWireOptions::kMostBatch> parts;
+  std::array<mmsghdr, UdpWireOptions::kMostBatch> messages;
+  std::array<Ancillary, UdpWireOptions::kMostBatch> ancillary;
+  uint32_t count = 0;
+  uint32_t next = 0;    // the message that is passed on next
+  size_t offset = 0;    // in it
+  size_t segment = 0;   // size of its datagrams; valid where offset is not 0
+  bool ran_dry = true;  // the kernel had no more
+
+  void receive(int socket, uint32_t most) {
+    for (uint32_t i = 0; i < most; ++i) {
+      parts[i] = {bytes.get() + i * slot, slot};
+      messages[i] = {};
+      messages[i].msg_hdr.msg_name = &from[i];
+      messages[i].msg_hdr.msg_namelen = sizeof from[i];
+      messages[i].msg_hdr.msg_iov = &parts[i];
+      messages[i].msg_hdr.msg_iovlen = 1;
+      messages[i].msg_hdr.msg_control = ancillary[i].bytes;
+      messages[i].msg_hdr.msg_controllen = sizeof ancillary[i].bytes;
+    }
+    const int n = ::recvmmsg(socket, messages.data(), most, MSG_DONTWAIT, nullptr);
+    count = n > 0 ? static_cast<uint32_t>(n) : 0;
+    next = 0;
+    offset = 0;
+    ran_dry = count < most;
+  }
+};
+
+// One slot per reply, with the frame that holds it or a copy.
+struct UdpWireQueue::Outbox {
+  struct Slot {
+    DatagramPeer to;
+    Frame* frame = nullptr;
+    size_t size = 0;
+    std::array<char, kMaxDatagramPayload> copy;
+
+    char* bytes() { return frame != nullptr ? frame->room.data() : copy.data(); }
+  };
+  struct alignas(cmsghdr) Ancillary {
+    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+  };
+
+  std::array<Slot, UdpWireOptions::kMostBatch> slots;
+  std::array<sockaddr_storage, UdpWireOptions::kMostBatch> to;
+  std::array<iovec, UdpWireOptions::kMostBatch> parts;
+  std::array<mmsghdr, UdpWireOptions::kMostBatch> messages;
+  std::array<Ancillary, UdpWireOptions::kMostBatch> ancillary;
+};
+
+UdpWireQueue::UdpWireQueue(Fd socket, const UdpWireOptions& options)
+    : socket_(std::move(socket)), file_(socket_.get()), batch_(options.batch) {
+  const int on = 1;
+  const int no_size = 0;
+  const bool offload = options.offload && batch_ > 1;
+  gro_ = offload && ::setsockopt(file_, IPPROTO_UDP, UDP_GRO, &on, sizeof on) == 0;
+  gso_.store(offload && ::setsockopt(file_, IPPROTO_UDP, UDP_SEGMENT, &no_size,
+                                     sizeof no_size) == 0,
+             std::memory_order_relaxed);
+  // One byte more shows that a datagram was cut off.
+  inbox_ = std::make_unique<Inbox>(batch_, gro_ ? kTrainBytes : kFrameHalfBytes + 1);
+  outbox_ = std::make_unique<Outbox>();
+}
+
+UdpWireQueue::~UdpWireQueue() = default;
+
+UdpWireQueue::Frame* UdpWireQueue::take_frame() {
+  if (free_ == nullptr) free_ = returned_.take_all();
+  if (free_ == nullptr) {
+    if (chunks_.size() * kFramesPerChunk >= kMostFrames) return nullptr;
+    chunks_.push_back(std::unique_ptr<Frame[]>(new Frame[kFramesPerChunk]));
+    for (uint32_t i = 0; i < kFramesPerChunk; ++i) {
+      Frame& frame = chunks_.back()[i];
+      frame.home = this;
+      frame.next_in_list = free_;
+      free_ = &frame;
+    }
+  }
+  return std::exchange(free_, free_->next_in_list);
+}
+
+// Takes messages from the kernel, at most `room`; false = it has none.
+bool UdpWireQueue::refill(size_t room) {
+  inbox_->receive(file_, static_cast<uint32_t>(std::min<size_t>(batch_, room)));
+  return inbox_->count > 0;
+}
+
+uint32_t UdpWireQueue::receive(std::span<Datagram> out, Instant now, bool late) {
+  uint32_t taken = 0;
+  bool asked_last = false;
+  while (taken < out.size()) {
+    if (inbox_->next == inbox_->count) {
+      if (asked_last || !refill(out.size() - taken)) break;
+      asked_last = inbox_->ran_dry || batch_ == 1;
+    }
+    Frame* const frame = take_frame();
+    if (frame == nullptr) {
+      no_frame_.fetch_add(1, std::memory_order_relaxed);
+      break;
+    }
+    take_next(out[taken], *frame, now, late);
+    ++taken;
+  }
+  const bool more = inbox_->next != inbox_->count;
+  if (left_over_.load(std::memory_order_relaxed) != more) {
+    left_over_.store(more, std::memory_order_relaxed);
+  }
+  return taken;
+}
+
+void UdpWireQueue::take_next(Datagram& to, Frame& frame, Instant now, bool late) {
+  Inbox& inbox = *inbox_;
+  const uint32_t at = inbox.next;
+  msghdr& message = inbox.messages[at].msg_hdr;
+  const size_t length = inbox.messages[at].msg_len;
+  if (inbox.offset == 0) inbox.segment = segment_of(message);
+  const size_t left = length - inbox.offset;
+  const size_t size = inbox.segment > 0 ? std::min(inbox.segment, left) : left;
+  const size_t kept = std::min(size, kFrameHalfBytes);
+  std::memcpy(frame.bytes.data(), static_cast<char*>(inbox.parts[at].iov_base) + inbox.offset,
+              kept);
+  to.bytes = {frame.bytes.data(), kept};
+  to.cut_off = size > kept;
+  to.arrived = late ? received_at(message, now) : now;
+  to.peer = peer_of(inbox.from[at]);
+  to.room = frame.room;
+  to.frame = &frame;
+  inbox.offset += size;
+  if (inbox.offset < length) return;
+  inbox.offset = 0;
+  ++inbox.next;
+}
+
+bool UdpWireQueue::pending() const {
+  if (left_over_.load(std::memory_order_relaxed)) return true;
+  pollfd p{file_, POLLIN, 0};
+  return ::poll(&p, 1, 0) > 0;
+}
+
+void UdpWireQueue::release(const Datagram& datagram) {
+  Frame& frame = *static_cast<Frame*>(datagram.frame);
+  frame.home->returned_.push(frame);
+}
+
+void UdpWireQueue::reply(const Datagram& datagram, size_t size) {
+  const std::lock_guard guard(lock_);
+  const uint32_t at = unsent_.load(std::memory_order_relaxed);
+  Outbox::Slot& slot = outbox_->slots[at];
+  slot.to = datagram.peer;
+  slot.frame = static_cast<Frame*>(datagram.frame);
+  slot.size = size;
+  unsent_.store(at + 1, std::memory_order_relaxed);
+  if (at + 1 == batch_) push_locked();
+}
+
+void UdpWireQueue::send(const DatagramPeer& to, std::string_view bytes) {
+  const std::lock_guard guard(lock_);
+  const uint32_t at = unsent_.load(std::memory_order_relaxed);
+  Outbox::Slot& slot = outbox_->slots[at];
+  slot.to = to;
+  slot.frame = nullptr;
+  slot.size = std::min(bytes.size(), slot.copy.size());
+  std::memcpy(slot.copy.data(), bytes.data(), slot.size);
+  unsent_.store(at + 1, std::memory_order_relaxed);
+  if (at + 1 == batch_) push_locked();
+}
+
+void UdpWireQueue::push() {
+  if (unsent() == 0) return;
+  const std::lock_guard guard(lock_);
+  push_locked();
+}
+
+void UdpWireQueue::push_locked() {
+  const uint32_t count = unsent_.load(std::memory_order_relaxed);
+  if (count == 0) return;
+  send_messages(pack());
+  for (uint32_t i = 0; i < count; ++i) {
+    Frame* const frame = outbox_->slots[i].frame;
+    if (frame != nullptr) frame->home->returned_.push(*frame);
+  }
+  unsent_.store(0, std::memory_order_relaxed);
+}
+
+// Writes the messages that send the slots: one each, or one for those in a row that go to one peer
+// and have one size, but for the last of them. Returns their number.
+uint32_t UdpWireQueue::pack() {
+  Outbox& out = *outbox_;
+  const bool trains = sends_trains();
+  const uint32_t slots = unsent_.load(std::memory_order_relaxed);
+  uint32_t count = 0;
+  for (uint32_t first = 0; first < slots;) {
+    const size_t size = out.slots[first].size;
+    size_t total = 0;
+    uint32_t end = first;
+    do {
+      out.parts[end] = {out.slots[end].bytes(), out.slots[end].size};
+      total += out.slots[end].size;
+      ++end;
+    } while (trains && end < slots && end - first < kMostSegments &&
+             out.slots[end - 1].size == size && out.slots[end].size <= size &&
+             total + out.slots[end].size <= kTrainBytes - 100 &&
+             out.slots[end].to == out.slots[first].to);
+    msghdr& message = out.messages[count].msg_hdr;
+    message = {};
+    message.msg_name = &out.to[count];
+    message.msg_namelen = address_of(out.slots[first].to, out.to[count]);
+    message.msg_iov = &out.parts[first];
+    message.msg_iovlen = end - first;
+    if (end - first > 1) {
+      message.msg_control = out.ancillary[count].bytes;
+      message.msg_controllen = sizeof out.ancillary[count].bytes;
+      cmsghdr* const segment = CMSG_FIRSTHDR(&message);
+      segment->cmsg_level = IPPROTO_UDP;
+      segment->cmsg_type = UDP_SEGMENT;
+      segment->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+      const auto bytes = static_cast<uint16_t>(size);
+      std::memcpy(CMSG_DATA(segment), &bytes, sizeof bytes);
+    }
+    ++count;
+    first = end;
+  }
+  return count;
+}
+
+// A message that the kernel does not take is lost, and counted, but for a train: its datagrams are
+// tried one by one, and there are no more trains if that is why.
+void UdpWireQueue::send_messages(uint32_t count) {
+  for (uint32_t next = 0; next < count;) {
+    const int n = ::sendmmsg(file_, &outbox_->messages[next], count - next,
+                             MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) {
+      next += static_cast<uint32_t>(n);
+      continue;
+    }
+    if (n < 0 && errno == EINTR) continue;
+    const msghdr& refused = outbox_->messages[next].msg_hdr;
+    if (refused.msg_iovlen > 1) {
+      if (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP) {
+        gso_.store(false, std::memory_order_relaxed);
+      }
+      send_singly(next, static_cast<uint32_t>(refused.msg_iovlen));
+    } else {
+      lost_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ++next;
+  }
+}
+
+void UdpWireQueue::send_singly(uint32_t message, uint32_t count) {
+  const msghdr& train = outbox_->messages[message].msg_hdr;
+  for (uint32_t i = 0; i < count; ++i) {
+    msghdr one{};
+    one.msg_name = train.msg_name;
+    one.msg_namelen = train.msg_namelen;
+    one.msg_iov = train.msg_iov + i;
+    one.msg_iovlen = 1;
+    if (::sendmsg(file_, &one, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+      lost_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+void UdpWireQueue::add_to(DatagramDrops& drops) const {
+  drops.no_frame += no_frame_.load(std::memory_order_relaxed);
+  drops.unsent += lost_.load(std::memory_order_relaxed);
+  std::array<uint32_t, SK_MEMINFO_VARS> memory{};
+  socklen_t length = sizeof memory;
+  if (::getsockopt(file_, SOL_SOCKET, SO_MEMINFO, memory.data(), &length) == 0) {
+    drops.ring_full += memory[SK_MEMINFO_DROPS];
+  }
+}
+
+}  // namespace rubato

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The XDP program of an AF_XDP wire: whole UDP datagrams to the server's port and address go to the
+ * socket of the worker that the table names for their group, everything else goes to the kernel:
+ * ARP, ICMP, TCP, fragments, IP options, other ports. Its rules are set before it is loaded. A
+ * group is the low seven bits of the sender's port, as in datapath/datagram.h. Without a socket at
+ * that place, the datagram goes to the kernel too.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "filter_rules.h"
+
+#define RUBATO_GROUPS 128
+#define RUBATO_FRAGMENT 0x3fff
+
+volatile const struct rubato_xdp_rules rules = {0};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_XSKMAP);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u32);
+} sockets SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, RUBATO_GROUPS);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __type(key, __u32);
+  __type(value, __u64);
+} groups SEC(".maps");
+
+static __always_inline int is_ours6(const struct ipv6hdr *ip) {
+  const __u32 *to = ip->daddr.in6_u.u6_addr32;
+  __u32 differs = 0;
+  __u32 any = 0;
+  for (int i = 0; i < 4; ++i) {
+    differs |= to[i] ^ rules.address6[i];
+    any |= rules.address6[i];
+  }
+  return any == 0 || differs == 0;
+}
+
+SEC("xdp")
+int filter(struct xdp_md *context) {
+  void *at = (void *)(long)context->data;
+  void *end = (void *)(long)context->data_end;
+  struct ethhdr *ethernet = at;
+  at += sizeof *ethernet;
+  if (at > end) return XDP_PASS;
+  __u16 type = ethernet->h_proto;
+  if (type == bpf_htons(ETH_P_8021Q)) {
+    __u16 *tag = at;
+    at += 4;
+    if (at > end) return XDP_PASS;
+    type = tag[1];
+  }
+  if (type == bpf_htons(ETH_P_IP)) {
+    struct iphdr *ip = at;
+    at += sizeof *ip;
+    if (at > end || !rules.takes_ipv4) return XDP_PASS;
+    if (ip->ihl != 5 || ip->protocol != IPPROTO_UDP) return XDP_PASS;
+    if ((ip->frag_off & bpf_htons(RUBATO_FRAGMENT)) != 0) return XDP_PASS;
+    if (rules.address4 != 0 && ip->daddr != rules.address4) return XDP_PASS;
+  } else if (type == bpf_htons(ETH_P_IPV6)) {
+    struct ipv6hdr *ip = at;
+    at += sizeof *ip;
+    if (at > end || !rules.takes_ipv6) return XDP_PASS;
+    if (ip->nexthdr != IPPROTO_UDP || !is_ours6(ip)) return XDP_PASS;
+  } else {
+    return XDP_PASS;
+  }
+  struct udphdr *udp = at;
+  if ((void *)(udp + 1) > end || udp->dest != rules.port) return XDP_PASS;
+  __u32 group = bpf_ntohs(udp->source) & (RUBATO_GROUPS - 1);
+  __u64 *worker = bpf_map_lookup_elem(&groups, &group);
+  if (worker == 0) return XDP_PASS;
+  __u32 at_queue = context->rx_queue_index * rules.workers;
+  return bpf_redirect_map(&sockets, at_queue + (__u32)*worker, XDP_PASS);
+}
+
+char filter_license[] SEC("license") = "Apache-2.0";

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The headers in front of a UDP datagram on Ethernet, as pure functions over bytes: with or without
+// one VLAN tag (IEEE 802.1Q), IPv4 without options or IPv6 without extension headers, whole
+// datagrams only. Any thread. Units: bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "datapath/datagram.h"
+
+namespace rubato::xdp {
+
+// Ethernet with a tag, IPv6, UDP.
+inline constexpr size_t kMostHeaderBytes = 18 + 40 + 8;
+
+struct ParsedFrame {
+  DatagramPeer peer;  // all of it, for the answer
+  uint16_t to_port = 0;
+  std::string_view payload;
+};
+
+// False: `frame` is no whole UDP datagram as above, its lengths do not fit each other, or the
+// checksum of its IPv4 header is wrong. Bytes behind the datagram are padding. The checksum of UDP
+// is not looked at: a kernel that sends over a virtual link leaves it to the hardware that is not
+// there.
+bool parse_frame(std::string_view frame, ParsedFrame& parsed);
+
+// Header bytes of an answer to `peer`.
+size_t header_bytes(const DatagramPeer& peer);
+
+// Writes the headers of a datagram from `port` to `peer` right in front of its payload, which is
+// `payload_bytes` long; returns their first byte. All checksums are computed.
+char* write_headers(char* payload, size_t payload_bytes, const DatagramPeer& peer, uint16_t port);
+
+}  // namespace rubato::xdp

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xdp/queue.h"
+
+#include <linux/if_xdp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "xdp/frame_headers.h"
+
+namespace rubato::xdp {
+
+XdpQueue::XdpQueue(WireParts& parts, uint32_t worker)
+    : parts_(parts),
+      sends_by_(worker % static_cast<uint32_t>(parts.hardware.size())) {}
+
+XdpQueue::~XdpQueue() {
+  for (const auto& ring : rings_) xsk_socket__delete(ring->socket);
+}
+
+Status XdpQueue::start() {
+  for (uint32_t i = 0; i < parts_.hardware.size(); ++i) {
+    if (Status opened = open(i); !opened.ok()) return opened;
+  }
+  return Done{};
+}
+
+Status XdpQueue::open(uint32_t hardware_queue) {
+  auto ring = std::make_unique<Ring>();
+  HardwareQueue& shared = *parts_.hardware[hardware_queue];
+  xsk_socket_config config{};
+  config.rx_size = kRingFrames;
+  config.tx_size = kRingFrames;
+  config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
+  config.bind_flags = XDP_USE_NEED_WAKEUP;
+  const int failed = xsk_socket__create_shared(
+      &ring->socket, parts_.interface.c_str(), hardware_queue, shared.umem(), &ring->received,
+      &ring->sent, &shared.fill(), &shared.completed(), &config);
+  if (failed != 0) {
+    return Error{"af_xdp: a socket on queue " + std::to_string(hardware_queue) + " of " +
+                 parts_.interface + ": " + std::strerror(-failed) +
+                 (failed == -EBUSY ? " (another process has it)" : "")};
+  }
+  files_.push_back(xsk_socket__fd(ring->socket));
+  rings_.push_back(std::move(ring));
+  return Done{};
+}
+
+bool XdpQueue::copies() const {
+  xdp_options options{};
+  socklen_t length = sizeof options;
+  const int failed = ::getsockopt(files_[0], SOL_XDP, XDP_OPTIONS, &options, &length);
+  return failed != 0 || (options.flags & XDP_OPTIONS_ZEROCOPY) == 0;
+}
+
+// Another hardware queue is the first each time, so that none starves another.
+uint32_t XdpQueue::receive(std::span<Datagram> out, Instant now, bool) {
+  const auto count = static_cast<uint32_t>(rings_.size());
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < count && taken < out.size(); ++i) {
+    taken += receive_from((next_ring_ + i) % count, out.subspan(taken), now);
+  }
+  next_ring_ = (next_ring_ + 1) % count;
+  return taken;
+}
+
+uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out, Instant now) {
+  xsk_ring_cons& ring = rings_[hardware_queue]->received;
+  uint32_t at = 0;
+  const uint32_t n = xsk_ring_cons__peek(&ring, static_cast<uint32_t>(out.size()), &at);
+  if (n == 0) return 0;
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const xdp_desc& descriptor = *xsk_ring_cons__rx_desc(&ring, at + i);
+    if (take(descriptor, out[taken], now)) ++taken;
+  }
+  xsk_ring_cons__release(&ring, n);
+  parts_.hardware[hardware_queue]->refill(files_[hardware_queue], false);
+  return taken;
+}
+
+// False: the frame holds no datagram of ours.
+bool XdpQueue::take(const xdp_desc& descriptor, Datagram& to, Instant now) {
+  const uint64_t frame = descriptor.addr & ~uint64_t{kFrameBytes - 1};
+  const char* const start = parts_.frames->at(descriptor.addr);
+  const size_t room = frame + kFrameHalfBytes - descriptor.addr;
+  ParsedFrame parsed;
+  if (descriptor.addr - frame >= kFrameHalfBytes || descriptor.len > room ||
+      !parse_frame({start, descriptor.len}, parsed) || parsed.to_port != parts_.port) {
+    malformed_.fetch_add(1, std::memory_order_relaxed);
+    parts_.frames->give({&frame, 1});
+    return false;
+  }
+  to.bytes = parsed.payload;
+  to.cut_off = false;
+  to.arrived = now;
+  to.peer = parsed.peer;
+  to.room = {parts_.frames->at(frame + kReplyOffset), most_for(parsed.peer)};
+  to.frame = parts_.frames->at(frame);
+  return true;
+}
+
+bool XdpQueue::pending() const {
+  for (const auto& ring : rings_) {
+    const xsk_ring_cons& received = ring->received;
+    if (__atomic_load_n(received.producer, __ATOMIC_ACQUIRE) !=
+        __atomic_load_n(received.consumer, __ATOMIC_RELAXED)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void XdpQueue::release(const Datagram& datagram) {
+  const uint64_t frame = parts_.frames->frame_of(datagram.frame);
+  parts_.frames->give({&frame, 1});
+}
+
+void XdpQueue::reply(const Datagram& datagram, size_t size) {
+  const uint64_t frame = parts_.frames->frame_of(datagram.frame);
+  if (!enqueue(frame, datagram.peer, size)) parts_.frames->give({&frame, 1});
+}
+
+void XdpQueue::send(const DatagramPeer& to, std::string_view bytes) {
+  uint64_t frame = 0;
+  if (bytes.size() > most_for(to) || parts_.frames->take({&frame, 1}) == 0) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  std::memcpy(parts_.frames->at(frame + kReplyOffset), bytes.data(), bytes.size());
+  if (!enqueue(frame, to, bytes.size())) parts_.frames->give({&frame, 1});
+}
+
+// False, and counted: the ring is full although it was pushed.
+bool XdpQueue::enqueue(uint64_t frame, const DatagramPeer& to, size_t size) {
+  char* const payload = parts_.frames->at(frame + kReplyOffset);
+  const char* const first = write_headers(payload, size, to, parts_.port);
+  const std::lock_guard guard(lock_);
+  xsk_ring_prod& ring = rings_[sends_by_]->sent;
+  uint32_t at = 0;
+  if (xsk_ring_prod__reserve(&ring, 1, &at) != 1) {
+    push_locked();
+    if (xsk_ring_prod__reserve(&ring, 1, &at) != 1) {
+      lost_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+  }
+  xdp_desc& descriptor = *xsk_ring_prod__tx_desc(&ring, at);
+  descriptor.addr = static_cast<uint64_t>(first - parts_.frames->memory());
+  descriptor.len = static_cast<uint32_t>(payload + size - first);
+  descriptor.options = 0;
+  unsent_.store(unsent_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (++unsubmitted_ >= kBatch) push_locked();
+  return true;
+}
+
+void XdpQueue::push() {
+  if (unsent() == 0) return;
+  const std::lock_guard guard(lock_);
+  push_locked();
+}
+
+// The kernel sends so many frames per call, and none while the completion ring is full. What it
+// leaves stays in the ring for the next push.
+void XdpQueue::push_locked() {
+  xsk_ring_prod& ring = rings_[sends_by_]->sent;
+  if (unsubmitted_ > 0) xsk_ring_prod__submit(&ring, std::exchange(unsubmitted_, 0));
+  uint32_t left = 0;
+  for (uint32_t kick = 0; kick < kMostKicks; ++kick) {
+    left = ring.cached_prod - __atomic_load_n(ring.consumer, __ATOMIC_ACQUIRE);
+    if (left == 0 || xsk_ring_prod__needs_wakeup(&ring) == 0) break;
+    const ssize_t n = ::sendto(files_[sends_by_], nullptr, 0, MSG_DONTWAIT, nullptr, 0);
+    if (n < 0 && errno != EAGAIN && errno != EBUSY && errno != ENOBUFS && errno != EINTR) break;
+    parts_.hardware[sends_by_]->refill(files_[sends_by_], false);
+  }
+  left = ring.cached_prod - __atomic_load_n(ring.consumer, __ATOMIC_ACQUIRE);
+  unsent_.store(left, std::memory_order_relaxed);
+}
+
+void XdpQueue::add_to(DatagramDrops& drops) const {
+  drops.malformed += malformed_.load(std::memory_order_relaxed);
+  drops.unsent += lost_.load(std::memory_order_relaxed);
+  for (const int file : files_) {
+    xdp_statistics counts{};
+    socklen_t length = sizeof counts;
+    if (::getsockopt(file, SOL_XDP, XDP_STATISTICS, &counts, &length) != 0) continue;
+    drops.no_frame += counts.rx_fill_ring_empty_descs;
+    drops.ring_full += counts.rx_ring_full + counts.rx_dropped;
+    drops.unsent += counts.tx_invalid_descs;
+  }
+}
+
+}  // namespace rubato::xdp

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// XdpQueue: one worker's end of an XdpWire: a socket on each hardware queue. The poller owns the
+// receive rings, the lock guards the transmit ring that the worker uses: that of one hardware
+// queue, as frames of any may leave by it.
+//
+// Memory order: the rings are shared with the kernel, and libxdp's accessors pair with it.
+// pending() reads both ends of a receive ring; it may be late by a moment, as any look into a
+// queue.
+#pragma once
+
+#include <xdp/xsk.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "datapath/datagram.h"
+#include "mechanism/queue/spin_lock.h"
+#include "xdp/frames.h"
+
+namespace rubato::xdp {
+
+// What all queues of a wire share.
+struct WireParts {
+  std::unique_ptr<Frames> frames;
+  // Kept where they are: sockets refer to their rings.
+  std::vector<std::unique_ptr<HardwareQueue>> hardware;
+  std::string interface;
+  uint16_t port = 0;
+  size_t most_ipv4 = 0;  // bytes of a payload that fit the interface's packets
+  size_t most_ipv6 = 0;
+};
+
+class XdpQueue final : public WireQueue {
+ public:
+  XdpQueue(WireParts& parts, uint32_t worker);
+  ~XdpQueue() override;
+
+  // Opens the sockets. Fails with one line.
+  Status start();
+  // Of the worker, on that hardware queue.
+  int socket(uint32_t hardware_queue) const { return files_[hardware_queue]; }
+  bool copies() const;
+
+  uint32_t receive(std::span<Datagram> out, Instant now, bool late) override;
+  bool pending() const override;
+  void release(const Datagram& datagram) override;
+  void reply(const Datagram& datagram, size_t size) override;
+  void send(const DatagramPeer& to, std::string_view bytes) override;
+  void push() override;
+  uint64_t unsent() const override { return unsent_.load(std::memory_order_relaxed); }
+  std::span<const int> files() const override { return files_; }
+
+  void add_to(DatagramDrops& drops) const;
+
+ private:
+  static constexpr uint32_t kRingFrames = 1024;
+  static constexpr uint32_t kBatch = 64;
+  static constexpr uint32_t kMostKicks = 64;
+  static constexpr size_t kReplyOffset = kFrameHalfBytes + 128;  // room for headers in front
+
+  struct Ring {
+    xsk_socket* socket = nullptr;
+    xsk_ring_cons received{};
+    xsk_ring_prod sent{};
+  };
+
+  Status open(uint32_t hardware_queue);
+  uint32_t receive_from(uint32_t hardware_queue, std::span<Datagram> out, Instant now);
+  bool take(const xdp_desc& descriptor, Datagram& to, Instant now);
+  bool enqueue(uint64_t frame, const DatagramPeer& to, size_t size);
+  void push_locked();
+  size_t most_for(const DatagramPeer& peer) const {
+    return peer.ipv6 ? parts_.most_ipv6 : parts_.most_ipv4;
+  }
+
+  WireParts& parts_;
+  const uint32_t sends_by_;  // the hardware queue
+  std::vector<std::unique_ptr<Ring>> rings_;
+  std::vector<int> files_;
+  uint32_t next_ring_ = 0;
+  std::atomic<uint64_t> malformed_{0};
+
+  alignas(limits::kCacheLineBytes) SpinLock lock_;
+  std::atomic<uint32_t> unsent_{0};  // in the transmit ring; written under the lock
+  uint32_t unsubmitted_ = 0;
+  std::atomic<uint64_t> lost_{0};
+};
+
+}  // namespace rubato::xdp

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "xdp/wire.h"
+
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/limits.h"
+#include "datapath/tcp_socket.h"
+#include "xdp/program.h"
+#include "xdp/queue.h"
+
+namespace rubato {
+namespace {
+
+using xdp::FilterProgram;
+using xdp::Frames;
+using xdp::HardwareQueue;
+using xdp::XdpQueue;
+
+constexpr uint32_t kMostHardwareQueues = 64;
+constexpr size_t kIpv4HeaderBytes = 28;  // with UDP
+constexpr size_t kIpv6HeaderBytes = 48;
+
+Error failed_to(const std::string& what) {
+  return {"af_xdp: " + what + ": " + std::strerror(errno)};
+}
+
+ifreq request_for(const std::string& interface) {
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  return request;
+}
+
+// 1 where the driver does not say.
+uint32_t receive_queues_of(const Fd& socket, const std::string& interface) {
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  ifreq request = request_for(interface);
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) return 1;
+  return std::clamp(channels.combined_count + channels.rx_count, 1u, kMostHardwareQueues);
+}
+
+bool is_loopback(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET6) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &address.storage, sizeof in);
+    return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) != 0;
+  }
+  sockaddr_in in{};
+  std::memcpy(&in, &address.storage, sizeof in);
+  return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+}
+
+// Nobody else gets the port. The kernel's datagrams for it stay here, as few as it allows.
+Result<Fd> reserve(SocketAddress& address) {
+  Fd socket(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  auto* raw = reinterpret_cast<sockaddr*>(&address.storage);
+  const int least = 1;
+  if (!socket.valid() || ::bind(socket.get(), raw, address.length) != 0) {
+    return Error{"cannot listen on " + to_text(address) + " (UDP): " + std::strerror(errno)};
+  }
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
+  address.length = sizeof address.storage;
+  if (::getsockname(socket.get(), raw, &address.length) != 0) return failed_to("getsockname");
+  return socket;
+}
+
+class XdpWire final : public DatagramWire {
+ public:
+  Status start(const XdpWireOptions& options);
+
+  uint32_t queues() const override { return static_cast<uint32_t>(queues_.size()); }
+  WireQueue& queue(WorkerId worker) override { return *queues_[worker.value]; }
+  uint16_t port() const override { return parts_.port; }
+  DatagramDrops drops() const override;
+  std::string describe() const override;
+  bool steer_group(uint32_t group, WorkerId to) override {
+    return group < kSteeringGroups && to.value < queues() && program_.move(group, to.value);
+  }
+  WorkerId queue_of_group(uint32_t group) const override {
+    return WorkerId{program_.worker_of(group)};
+  }
+
+ private:
+  Status look_at_interface();
+  Status make_memory();
+  Status open_queues(uint32_t workers, const SocketAddress& address, uint32_t index);
+
+  xdp::WireParts parts_;
+  Fd reserved_;
+  FilterProgram program_;
+  std::vector<std::unique_ptr<XdpQueue>> queues_;
+  uint32_t hardware_queues_ = 1;
+  mutable std::mutex mutex_;  // guards the count of what the kernel got
+  mutable uint64_t passed_ = 0;
+};
+
+Status XdpWire::start(const XdpWireOptions& options) {
+  if (options.queues == 0 || options.queues > limits::kMaxWorkers) {
+    return Error{"queues must be 1 to " + std::to_string(limits::kMaxWorkers)};
+  }
+  const uint32_t index = ::if_nametoindex(options.interface.c_str());
+  if (index == 0) return Error{"af_xdp: there is no interface '" + options.interface + "'"};
+  Result<SocketAddress> address = resolve(options.bind, options.port);
+  if (!address.ok()) return Error{address.error()};
+  if (is_loopback(*address)) {
+    return Error{"af_xdp: takes --bind with an address of " + options.interface +
+                 ", or * for all; not " + options.bind};
+  }
+  Result<Fd> reserved = reserve(*address);
+  if (!reserved.ok()) return Error{reserved.error()};
+  reserved_ = std::move(*reserved);
+  parts_.port = address->port();
+  parts_.interface = options.interface;
+  if (Status looked = look_at_interface(); !looked.ok()) return looked;
+  if (Status made = make_memory(); !made.ok()) return made;
+  return open_queues(options.queues, *address, index);
+}
+
+Status XdpWire::look_at_interface() {
+  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = request_for(parts_.interface);
+  if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return failed_to("the interface's MTU");
+  const auto packet = static_cast<size_t>(std::max(request.ifr_mtu, 576));
+  parts_.most_ipv4 = std::min(kMaxDatagramPayload, packet - kIpv4HeaderBytes);
+  parts_.most_ipv6 = std::min(kMaxDatagramPayload, packet - kIpv6HeaderBytes);
+  hardware_queues_ = receive_queues_of(socket, parts_.interface);
+  return Done{};
+}
+
+Status XdpWire::make_memory() {
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};  // for kernels before 5.11
+  static_cast<void>(::setrlimit(RLIMIT_MEMLOCK, &unlimited));
+  parts_.frames = std::make_unique<Frames>(hardware_queues_ * xdp::kFramesPerQueue);
+  if (!parts_.frames->valid()) return failed_to("no memory for frames");
+  for (uint32_t i = 0; i < hardware_queues_; ++i) {
+    parts_.hardware.push_back(std::make_unique<HardwareQueue>(*parts_.frames));
+    errno = parts_.hardware.back()->start();
+    if (errno != 0) return failed_to("memory shared with the kernel (it takes CAP_NET_RAW)");
+  }
+  return Done{};
+}
+
+Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint32_t index) {
+  const Status loaded = program_.load({index, address, workers, hardware_queues_});
+  if (!loaded.ok()) return loaded;
+  for (uint32_t worker = 0; worker < workers; ++worker) {
+    queues_.push_back(std::make_unique<XdpQueue>(parts_, worker));
+    if (Status opened = queues_.back()->start(); !opened.ok()) return opened;
+    for (uint32_t i = 0; i < hardware_queues_; ++i) {
+      const Status set = program_.set_socket(i, worker, queues_.back()->socket(i));
+      if (!set.ok()) return set;
+    }
+  }
+  for (uint32_t i = 0; i < hardware_queues_; ++i) {
+    parts_.hardware[i]->refill(queues_[0]->socket(i), true);
+  }
+  return program_.attach();
+}
+
+// The reserved socket keeps a few datagrams and counts the rest as dropped.
+DatagramDrops XdpWire::drops() const {
+  DatagramDrops drops;
+  for (const auto& queue : queues_) queue->add_to(drops);
+  const std::lock_guard guard(mutex_);
+  std::array<char, 1> byte;
+  while (::recv(reserved_.get(), byte.data(), byte.size(), MSG_DONTWAIT) >= 0) ++passed_;
+  drops.passed += passed_;
+  std::array<uint32_t, 9> memory{};  // SK_MEMINFO_VARS; the last are the drops
+  socklen_t length = sizeof memory;
+  if (::getsockopt(reserved_.get(), SOL_SOCKET, SO_MEMINFO, memory.data(), &length) == 0) {
+    drops.passed += memory.back();
+  }
+  return drops;
+}
+
+std::string XdpWire::describe() const {
+  std::string text = "AF_XDP on " + parts_.interface;
+  text += hardware_queues_ == 1 ? ", 1 hardware queue"
+                                : ", " + std::to_string(hardware_queues_) + " hardware queues";
+  text += program_.native() ? ", in the driver" : ", before the driver's stack (generic)";
+  return text + (queues_[0]->copies() ? ", copied" : ", without a copy");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DatagramWire>> open_xdp_wire(const XdpWireOptions& options) {
+  auto wire = std::make_unique<XdpWire>();
+  const Status started = wire->start(options);
+  if (!started.ok()) return Error{started.error()};
+  return std::unique_ptr<DatagramWire>(std::move(wire));
+}
+
+bool has_xdp() { return true; }
+
+}  // namespace rubato

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// XdpWire: the datagram wire of AF_XDP sockets (datapath/datagram.h), for one interface and one UDP
+// port. An XDP program (filter.bpf.c) takes the server's datagrams out of the driver's queues and
+// gives each to the socket of a worker, by a table that steer_group() rewrites; the kernel keeps
+// everything else. Each worker has a socket on each hardware queue, since a socket gets only frames
+// of its own queue. xdp/frames.h says who owns a frame. A kernel socket reserves the port; what it
+// gets, such as fragments, is counted and not served.
+//
+// The driver copies frames unless it can do without (zero copy); describe() says which. It takes
+// CAP_NET_RAW for sockets, CAP_BPF and CAP_NET_ADMIN for the program, all at the start only.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "datapath/datagram.h"
+
+namespace rubato {
+
+struct XdpWireOptions {
+  std::string interface;
+  std::string bind;    // an address of the interface, or "*"
+  uint16_t port = 0;   // 0 = any free one
+  uint32_t queues = 1;  // workers
+};
+
+// Fails with one line: where this build has no AF_XDP, or for what the system does not allow.
+Result<std::unique_ptr<DatagramWire>> open_xdp_wire(const XdpWireOptions& options);
+
+// A build with AF_XDP.
+bool has_xdp();
+
+}  // namespace rubato

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The datagram contract on AF_XDP over a virtual link, and what is AF_XDP's own. Skipped where
+// namespaces or programs are not permitted.
+#include "xdp/wire.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <cstring>
+
+#include "datapath/testing/datagram_contract.h"
+#include "datapath/tcp_socket.h"
+#include "xdp/testing/namespaces.h"
+
+namespace rubato::testing {
+namespace {
+
+class SocketClient final : public DatagramClient {
+ public:
+  SocketClient(const char* host, uint16_t port) {
+    const SocketAddress to = resolve(host, port).value();
+    fd_ = Fd(::socket(to.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length), 0);
+    const timeval limit{0, 20'000};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  void send(std::string_view bytes) override {
+    EXPECT_EQ(::send(fd_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+  std::string receive() override {
+    std::array<char, 4096> bytes;
+    const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
+    return n > 0 ? std::string(bytes.data(), static_cast<size_t>(n)) : std::string();
+  }
+
+ private:
+  Fd fd_;
+};
+
+class XdpBed final : public DatagramBed {
+ public:
+  XdpBed(const char* host, uint32_t hardware_queues)
+      : host_(host), namespaces_(hardware_queues) {}
+
+  std::unique_ptr<DatagramWire> open(uint32_t queues, std::string& reason) override {
+    if (!has_xdp()) {
+      reason = "a build without AF_XDP";
+      return nullptr;
+    }
+    if (!namespaces_.works() || !namespaces_.enter_server()) {
+      reason = "network namespaces are not permitted here";
+      return nullptr;
+    }
+    auto wire = open_xdp_wire({"vs", host_, 7777, queues});
+    namespaces_.leave();
+    if (wire.ok()) return std::move(*wire);
+    reason = wire.error();
+    return nullptr;
+  }
+  std::unique_ptr<DatagramClient> connect() override {
+    namespaces_.enter_client();
+    auto client = std::make_unique<SocketClient>(host_, 7777);
+    namespaces_.leave();
+    return client;
+  }
+  // One packet of 1500 bytes.
+  size_t longest() const override { return std::strchr(host_, ':') != nullptr ? 1452 : 1472; }
+  Namespaces& namespaces() { return namespaces_; }
+
+ private:
+  const char* const host_;
+  Namespaces namespaces_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Wires, DatagramContract,
+    ::testing::Values(
+        NamedBed{"af_xdp", [] { return std::make_unique<XdpBed>("10.77.0.1", 1); }},
+        NamedBed{"af_xdp6_queues", [] { return std::make_unique<XdpBed>("fd77::1", 2); }}),
+    [](const auto& bed) { return bed.param.name; });
+
+class XdpWireTest : public ::testing::Test {
+ protected:
+  // False: not permitted here.
+  bool open() {
+    wire_ = bed_.open(1, reason_);
+    return wire_ != nullptr;
+  }
+  Namespaces& namespaces() { return bed_.namespaces(); }
+
+  XdpBed bed_{"10.77.0.1", 1};
+  std::unique_ptr<DatagramWire> wire_;
+  std::string reason_;
+};
+
+TEST_F(XdpWireTest, the_kernel_keeps_what_is_not_the_servers) {
+  if (!open()) GTEST_SKIP() << reason_;
+  EXPECT_TRUE(namespaces().run_in_client("ping -c 1 -W 5 10.77.0.1") ||
+              !namespaces().run_in_client("ping -V"));
+  namespaces().enter_server();
+  Fd other(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const SocketAddress address = resolve("10.77.0.1", 7778).value();
+  ASSERT_EQ(::bind(other.get(), reinterpret_cast<const sockaddr*>(&address.storage),
+                   address.length),
+            0);
+  namespaces().enter_client();
+  SocketClient client("10.77.0.1", 7778);
+  namespaces().leave();
+  client.send("to another port");
+  const timeval limit{10, 0};
+  ::setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  char bytes[32];
+  EXPECT_EQ(::recv(other.get(), bytes, sizeof bytes, 0), 15);
+}
+
+TEST_F(XdpWireTest, fragments_go_to_the_kernel_and_are_counted) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_.connect();
+  client->send(std::string(4000, 'x'));
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (wire_->drops().passed == 0 && datapath_now() < deadline) continue;
+  EXPECT_EQ(wire_->drops().passed, 1u);
+  EXPECT_FALSE(wire_->queue(WorkerId{0}).pending());
+}
+
+TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {
+  if (!open()) GTEST_SKIP() << reason_;
+  namespaces().enter_server();
+  EXPECT_NE(open_xdp_wire({"vs", "10.77.0.1", 7777, 1}).error().find("Address already in use"),
+            std::string::npos);
+  EXPECT_NE(open_xdp_wire({"vs", "10.77.0.1", 7779, 1}).error().find("af_xdp: "),
+            std::string::npos);
+  EXPECT_EQ(open_xdp_wire({"nowhere", "10.77.0.1", 1, 1}).error(),
+            "af_xdp: there is no interface 'nowhere'");
+  EXPECT_EQ(open_xdp_wire({"vs", "127.0.0.1", 1, 1}).error(),
+            "af_xdp: takes --bind with an address of vs, or * for all; not 127.0.0.1");
+  namespaces().leave();
+}
+
+TEST_F(XdpWireTest, nothing_is_left_on_the_interface) {
+  if (!open()) GTEST_SKIP() << reason_;
+  EXPECT_TRUE(namespaces().run_in_server("sh -c 'ip link show vs | grep -q xdp'"));
+  wire_.reset();
+  EXPECT_FALSE(namespaces().run_in_server("sh -c 'ip link show vs | grep -q xdp'"));
+  ASSERT_TRUE(open()) << reason_;
+}
+
+TEST_F(XdpWireTest, it_goes_on_when_the_link_was_down) {
+  if (!open()) GTEST_SKIP() << reason_;
+  ASSERT_TRUE(namespaces().run_in_server("ip link set vs down"));
+  ASSERT_TRUE(namespaces().run_in_server("ip link set vs up"));
+  EchoDatagrams protocol;
+  auto datapath = DatagramDatapath::open(std::move(wire_), protocol).value();
+  auto client = bed_.connect();
+  std::string heard;
+  const Instant deadline = datapath_now() + Nanos::seconds(10);
+  while (heard.empty() && datapath_now() < deadline) {
+    client->send("still there?");
+    std::array<Request*, 8> burst{};
+    const uint32_t n = datapath->queue(WorkerId{0}).poll(burst);
+    for (uint32_t i = 0; i < n; ++i) {
+      burst[i]->reply->append("yes");
+      burst[i]->datapath->finish(*burst[i]);
+    }
+    heard = client->receive();
+  }
+  EXPECT_EQ(heard, "yes");
+}
+
+}  // namespace
+}  // namespace rubato::testing
