@@ -196,7 +196,6 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   recorder_.settle(Nanos::max());
   RunReport report = recorder_.report(cut_short ? last : options_.duration);
   if (!broke.empty()) {
-    broke_off_ = true;
     report.valid = false;
     report.invalid_reason = broke;
   }

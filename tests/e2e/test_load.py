@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `rubato load` ends with: a gate can rely on its exit status."""
 
+import contextlib
 import itertools
 import json
 import socket
@@ -9,16 +10,38 @@ import tempfile
 import threading
 import unittest
 
-from server import BINARY, PATIENCE_S, MemcachedServer, Server
+from server import BINARY, PATIENCE_S, MemcachedServer, Server, status_of_load
 
 
-def load(target, *args):
-    """Exit status, what went to stderr, and the report."""
+def run_load(target, *args):
+    """What ended, and the report."""
     with tempfile.NamedTemporaryFile("r") as report:
         done = subprocess.run([BINARY, "load", "--target", target, "--warmup", "0", "--json",
                                report.name, *args], capture_output=True, text=True,
                               timeout=3 * PATIENCE_S, check=False)
-        return done.returncode, done.stderr, json.load(report)
+        return done, json.load(report)
+
+
+def load(target, *args):
+    """Exit status but for what a busy machine does to it, what went to stderr, and the report."""
+    done, report = run_load(target, *args)
+    return status_of_load(done), done.stderr, report
+
+
+@contextlib.contextmanager
+def answering(replies):
+    """The target of a server whose one connection gets a reply of `replies` per line."""
+    def serve(listener):
+        link, _ = listener.accept()
+        with link, link.makefile("rb") as requests:
+            for _ in requests:
+                link.sendall(next(replies))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield f"memcached://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(PATIENCE_S)
 
 
 def refusal(*args):
@@ -48,14 +71,21 @@ class ExitStatus(unittest.TestCase):
                                    "--rate", "200", "--duration", "0.2", "--timeout", "0.1"),
                               "none was served: .* 3 without a reply")
 
-    def test_a_run_whose_figures_are_not_to_be_trusted_is_done_all_the_same(self):
+    def test_a_run_whose_figures_are_not_to_be_trusted_fails_with_its_report(self):
         with Server(program="spin") as server:
-            status, said, report = load(f"spin://127.0.0.1:{server.port}", "--workload",
-                                        "long:20ms:100", "--flows", "1", "--rate", "500",
-                                        "--duration", "0.5", "--timeout", "1")
-            self.assertEqual(status, 0, said)
-            self.assertFalse(report["valid"])
-            self.assertRegex(report["invalid_reason"], "never sent|fell behind")
+            done, report = run_load(f"spin://127.0.0.1:{server.port}", "--workload",
+                                    "long:20ms:100", "--flows", "1", "--rate", "500",
+                                    "--duration", "0.5", "--timeout", "1")
+            self.check_failed((done.returncode, done.stderr, report), "(never sent|fell behind)")
+
+    def test_one_failed_request_of_a_valid_run_fails_it(self):
+        """One error in 2000 requests: fewer than make a run invalid."""
+        replies = itertools.chain([b"END\r\n"] * 5, [b"SERVER_ERROR out of memory\r\n"],
+                                  itertools.repeat(b"END\r\n"))
+        with answering(replies) as target:
+            done, report = run_load(target, "--closed", "1", "--duration", "1")
+        self.assertEqual((report["errors"], report["valid"], done.returncode), (1, True, 1), done)
+        self.assertRegex(done.stderr, "requests 1 got an error and 0 no reply\n$")
 
 
 class Commands(unittest.TestCase):
@@ -145,18 +175,8 @@ class MemcachedTarget(unittest.TestCase):
                                    b"SERVER_ERROR overloaded short retry-after-ms 12\r\n",
                                    b"SERVER_ERROR out of memory\r\n", b"END\r\n"])
 
-        def serve(listener):
-            link, _ = listener.accept()
-            with link, link.makefile("rb") as requests:
-                for _ in requests:
-                    link.sendall(next(replies))
-
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            thread = threading.Thread(target=serve, args=(listener,), daemon=True)
-            thread.start()
-            status, said, report = load(f"memcached://127.0.0.1:{listener.getsockname()[1]}",
-                                        "--closed", "1", "--duration", "0.3")
-            thread.join()
+        with answering(replies) as target:
+            status, said, report = load(target, "--closed", "1", "--duration", "0.3")
         self.assertEqual(status, 1, said)
         self.assertRegex(said, "got an error: SERVER_ERROR out of memory")
         quarter = report["requests"] / 4
