@@ -9,16 +9,20 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
 #include "cli/common/machine.h"
 #include "cli/common/value_flags.h"
+#include "cli/load/agent.h"
 #include "cli/load/load_output.h"
+#include "cli/load/parts.h"
 #include "load/generator.h"
 #include "load/preload.h"
 #include "mechanism/cpu/pin.h"
 #include "tls/tls_client.h"
+#include "workload/duration.h"
 
 namespace rubato::cli {
 namespace {
@@ -46,7 +50,12 @@ struct Settings {
   std::vector<std::pair<std::string, std::string>> notes;
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
-  bool rpc_given = false;
+  bool rpc_given = false, difference = false;
+  std::vector<load::Target> agents;
+  std::string token_file;
+  AgentOptions agent{.host = "127.0.0.1", .port = 0, .token = {}};
+  bool is_agent = false, bind_given = false;
+  uint32_t processes = 1;
   bool tls = false, tls_given = false;
   TlsClientFiles tls_files;
   std::unique_ptr<TlsConnector> tls_connector;
@@ -101,8 +110,7 @@ void add_target_options(CommandLine& command, Settings& s) {
       },
       "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
       "spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over Rubato RPC), rpc+kv:// "
-      "(serve kv over Rubato RPC)")
-      .required();
+      "(serve kv over Rubato RPC)");
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
   add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
             "Connections of an open loop");
@@ -148,8 +156,12 @@ void add_schedule_options(CommandLine& command, Settings& s) {
             "Same seed, same requests at the same times");
   add_count(command, "--closed", s.options.closed_clients, 1, kMaxFlows, "a number of clients",
             "Closed loop instead: each client sends when its last reply came, as classic tools "
-            "do; the latency that hides what a stall did to everybody else")
+            "do, together at most at --rate if that is given; its latency hides what a stall did "
+            "to everybody else")
       .default_text("");
+  command.add_flag("--difference", s.difference,
+                   "With --closed and --rate: then the open loop at that rate, and what the closed "
+                   "one did not show");
   add_seconds(command, "--timeout", s.options.reply_timeout, Nanos::millis(1), Nanos::seconds(3600),
               "How long to wait for the last replies")
       .default_text("5");
@@ -247,6 +259,48 @@ void add_output_options(CommandLine& command, Settings& s) {
       .repeatable();
 }
 
+// A list of HOST:PORT.
+Status parse_agents(const std::string& text, std::vector<load::Target>& agents) {
+  agents.clear();
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    Result<Target> agent = parse_target("resp://" + std::string(rest.substr(0, comma)));
+    if (!agent) {
+      return Error{"takes HOST:PORT,... of `rubato load --agent`, not '" + text + "'"};
+    }
+    agents.push_back(std::move(*agent));
+    if (agents.size() > kMostParts) return Error{fmt::format("takes {} at most", kMostParts)};
+    if (comma == std::string_view::npos) return Done{};
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void add_part_options(CommandLine& command, Settings& s) {
+  add_count(command, "--processes", s.processes, 1, kMostParts, "a number of processes",
+            "Share the load among so many processes here; the report is that of one run");
+  command.add_parsed(
+      "--agents", "HOST:PORT,...",
+      [&s](const std::string& text) { return parse_agents(text, s.agents); },
+      "Share it among agents on other machines; every file but that of --json and --hdr is theirs");
+  command.add_parsed(
+      "--agent", "PORT",
+      [&s](const std::string& text) -> Status {
+        const char* const end = text.data() + text.size();
+        const auto [stop, problem] = std::from_chars(text.data(), end, s.agent.port);
+        if (problem != std::errc() || stop != end) {
+          return Error{"takes a port of 0 to 65535 (0: any), not '" + text + "'"};
+        }
+        s.is_agent = true;
+        return Done{};
+      },
+      "Be such an agent: generate for who knows the token, until a signal");
+  command.add_text("--bind", s.agent.host, "The agent's address").marks(s.bind_given);
+  command.add_text("--token-file", s.token_file,
+                   "The token of the agents, 16 bytes or more. It is not encrypted on its way, so "
+                   "use a network of your own, or ssh -L")
+      .placeholder("FILE");
+}
+
 bool spins(const Settings& s) { return !keeps_values(s.options.target); }
 
 bool is_memcached(const Settings& s) {
@@ -287,11 +341,46 @@ void open_tls(Settings& s) {
   s.options.tls = s.tls_connector.get();
 }
 
+std::string read_token(const Settings& s) {
+  const std::optional<std::string> text = file_text(s.token_file);
+  if (!text) bad_value("--token-file", "cannot read '" + s.token_file + "'");
+  const std::string token(trimmed(*text));
+  if (token.size() < kLeastToken) {
+    bad_value("--token-file", fmt::format("needs a token of {} bytes or more", kLeastToken));
+  }
+  return token;
+}
+
+size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
+
+void check_parts(const Settings& s) {
+  if (s.bind_given) bad_value("--bind", "is for --agent");
+  if (s.agents.empty() != s.token_file.empty()) bad_value("--agents", "takes --token-file, too");
+  if (!s.agents.empty() && s.processes > 1) bad_value("--processes", "is not for --agents");
+  const bool closed = s.options.closed_clients > 0;
+  if (s.difference && (!closed || !s.rate_given)) {
+    bad_value("--difference", "needs --closed and --rate");
+  }
+  const size_t parts = parts_of(s);
+  if (parts == 1 && s.agents.empty()) return;
+  const char* const name = s.agents.empty() ? "--processes" : "--agents";
+  if (s.options.timeline || s.pinned || s.options.watched_server != 0 || s.difference) {
+    bad_value(name, "goes without --timeline, --watch, --cpu and --difference");
+  }
+  if (s.arrivals.shape == ArrivalShape::kTrace) bad_value("--arrivals", "trace is of one process");
+  if ((closed ? s.options.closed_clients : s.options.flows) < parts) {
+    bad_value(closed ? "--closed" : "--flows", fmt::format("takes {} or more: one a part", parts));
+  }
+}
+
 // The checks that need several options together.
 void check(Settings& s) {
   if (s.warmup_given) s.options.warmup = s.warmup;
   if (s.options.warmup_length() >= s.options.duration) {
     bad_value("--warmup", "takes less than the duration");
+  }
+  if (s.options.closed_clients > 0 && s.rate_given) {
+    s.options.closed_gap = Nanos::from_seconds(1 / s.options.rate);
   }
   const bool spin = spins(s);
   if (spin && !s.mix.empty()) {
@@ -301,6 +390,7 @@ void check(Settings& s) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
   }
   check_protocol(s);
+  check_parts(s);
   open_tls(s);
   if (s.mix.empty()) s.mix = kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
@@ -353,6 +443,8 @@ void describe_run(const Settings& s, RunReport& report) {
     settings.emplace_back("scan_limit", std::to_string(s.shape.scan_limit));
   }
   if (s.tls) settings.emplace_back("tls", "on");
+  if (s.processes > 1) settings.emplace_back("processes", std::to_string(s.processes));
+  if (!s.agents.empty()) settings.emplace_back("agents", std::to_string(s.agents.size()));
   if (s.pinned) settings.emplace_back("cpu", std::to_string(s.cpu));
   for (const auto& [key, value] : s.notes) {
     if (key == "policy") {
@@ -374,9 +466,101 @@ int status_of(const RunReport& report) {
                   .c_str());
 }
 
-int run_load(Settings& s) {
-  check(s);
+Result<RunReport> run_here(const Settings& s, const LoadOptions& options) {
   const std::unique_ptr<RequestSource> source = make_source(s);
+  Generator generator(options, *source, make_arrivals(s));
+  return generator.run(&stop_requested);
+}
+
+// The options that were given, but for those that the parts do not get as they are.
+std::vector<std::string> shared_args(const CommandLine& command) {
+  std::vector<std::string> args;
+  for (const Option& option : command.options()) {
+    const std::string name = option.name();
+    const bool split = name == "rate" || name == "flows" || name == "closed" || name == "seed";
+    if (!option.given() || split || is_for_the_coordinator(name)) continue;
+    if (option.is_flag()) {
+      args.push_back("--" + name);
+      continue;
+    }
+    for (const std::string& value : option.values()) {
+      args.insert(args.end(), {"--" + name, value});
+    }
+  }
+  return args;
+}
+
+std::vector<Part> make_parts(const Settings& s, const CommandLine& command) {
+  const LoadOptions& o = s.options;
+  const std::vector<std::string> shared = shared_args(command);
+  const size_t count = parts_of(s);
+  std::vector<Part> parts(count);
+  for (size_t i = 0; i < count; ++i) {
+    Part& part = parts[i];
+    part.name = fmt::format("process {}", i + 1);
+    if (!s.agents.empty()) {
+      part.agent = s.agents[i];
+      part.name = fmt::format("agent {}:{}", part.agent.host, part.agent.port);
+    }
+    part.args = shared;
+    const auto add = [&part](const char* name, const std::string& value) {
+      part.args.insert(part.args.end(), {name, value});
+    };
+    const bool closed = o.closed_clients > 0;
+    if (!closed || s.rate_given) {
+      add("--rate", fmt::format("{}", o.rate / static_cast<double>(count)));
+    }
+    add(closed ? "--closed" : "--flows",
+        std::to_string(share_of(closed ? o.closed_clients : o.flows, i, count)));
+    add("--seed", std::to_string(o.seed + kPartSeedStep * i));
+  }
+  return parts;
+}
+
+Result<RunReport> run_in_parts(const Settings& s, const CommandLine& command) {
+  constexpr Nanos kSlack = Nanos::seconds(30);
+  const Nanos limit = s.options.duration + s.options.reply_timeout + kSlack;
+  Result<std::vector<PartReport>> parts =
+      run_parts(make_parts(s, command), s.agents.empty() ? "" : read_token(s), limit,
+                &stop_requested);
+  if (!parts) return Error{parts.error()};
+  Result<RunReport> report = combine_reports(*parts);
+  if (!report) return report;
+  report->seed = s.options.seed;
+  for (TypeReport& type : report->types) {
+    if (s.options.ccdf) type.ccdf = ccdf_of(type.histograms.latency);
+  }
+  return report;
+}
+
+int run_difference(Settings& s) {
+  Result<RunReport> closed = run_here(s, s.options);
+  if (!closed) return fail(closed.error().c_str());
+  describe_run(s, *closed);
+  s.options.closed_clients = 0;
+  Result<RunReport> open = run_here(s, s.options);
+  if (!open) return fail(open.error().c_str());
+  describe_run(s, *open);
+  const Status written = write_difference(*closed, *open, s.json_file, s.hdr_file);
+  if (!written) return fail(written.error().c_str());
+  const int status = status_of(*closed);
+  return status == kDone ? status_of(*open) : status;
+}
+
+int be_agent(Settings& s) {
+  if (s.token_file.empty()) bad_value("--agent", "needs --token-file");
+  s.agent.token = read_token(s);
+  const Status done = run_agent(s.agent, &stop_requested);
+  return done ? kDone : fail(done.error().c_str());
+}
+
+int run_load(Settings& s, const CommandLine& command) {
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  if (s.is_agent) return be_agent(s);
+  if (s.target_text.empty()) bad_value("--target", "is required");
+  check(s);
+  make_source(s);  // bad arguments are told before anything is sent
   if (s.load_keys) {
     const PreloadPlan plan = plan_preload(s.mix, s.shape, s.options.target.protocol);
     if (Status done = preload(s.options, plan); !done) {
@@ -384,10 +568,9 @@ int run_load(Settings& s) {
     }
   }
   s.options.progress = ::isatty(STDERR_FILENO) != 0;
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-  Generator generator(s.options, *source, make_arrivals(s));
-  Result<RunReport> report = generator.run(&stop_requested);
+  if (s.difference) return run_difference(s);
+  const bool parted = parts_of(s) > 1 || !s.agents.empty();
+  Result<RunReport> report = parted ? run_in_parts(s, command) : run_here(s, s.options);
   if (!report) return fail(report.error().c_str());
   describe_run(s, *report);
   const Status written = write_outputs(*report, s.json_file, s.hdr_file);
@@ -403,8 +586,9 @@ void add_load(CommandLine& command) {
   add_request_options(command, *settings);
   add_rpc_options(command, *settings);
   add_tls_options(command, *settings);
+  add_part_options(command, *settings);
   add_output_options(command, *settings);
-  command.action([settings] { return run_load(*settings); });
+  command.action([settings, command] { return run_load(*settings, command); });
 }
 
 const Command kLoad({"", "load", "Drive a server with an open-loop load, measure it", add_load});

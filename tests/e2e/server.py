@@ -27,8 +27,8 @@ SERVE_ARGS = shlex.split(os.environ.get("RUBATO_SERVE_ARGS", ""))
 
 
 # How an INVALID run ends whose server lost nothing: the machine was busy, or the server is slow.
-UNTRUSTED = re.compile(r"^rubato: (the generator fell behind|\S+ % of the requests were never sent|"
-                       "no request was due)", re.MULTILINE)
+UNTRUSTED = re.compile(r"^rubato: (\S+ \S+: )?(the generator fell behind|no request was due|"
+                       r"\S+ % of the requests were never sent)", re.MULTILINE)
 
 
 def status_of_load(done):

@@ -11,6 +11,7 @@ import threading
 import unittest
 
 from server import BINARY, PATIENCE_S, MemcachedServer, Server, status_of_load
+from waiting import eventually
 
 
 def run_load(target, *args):
@@ -200,6 +201,133 @@ class MemcachedTarget(unittest.TestCase):
             status, said = refusal("--target", "memcached://127.0.0.1", *args)
             self.assertEqual(status, 2, said)
             self.assertRegex(said, f"^rubato: .*{what}.*\n$")
+
+
+class Parts(unittest.TestCase):
+    """Several generators as one run."""
+
+    TOKEN = "a token of twenty-four b"
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.token = self.file("token", self.TOKEN + "\n")
+
+    def file(self, name, text):
+        path = f"{self.folder.name}/{name}"
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        return path
+
+    def agent(self, token=None):
+        """Its process and address."""
+        process = subprocess.Popen(
+            [BINARY, "load", "--agent", "0", "--token-file", token or self.token],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process, process.stdout.readline().split()[-1]
+
+    def check_is_one_run(self, server, *args):
+        status, said, report = load(f"spin://127.0.0.1:{server.port}", "--workload",
+                                    "short:5us:90,long:50us:10", "--rate", "600", "--flows", "7",
+                                    "--duration", "1", "--nap", *args)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(report["lost"] + report["errors"], 0, report)
+        # One Poisson process of the whole rate: within six standard deviations.
+        self.assertAlmostEqual(report["requests"], 600, delta=150)
+        self.assertEqual(report["requests"], sum(kind["count"] for kind in report["types"]))
+        return report
+
+    def test_processes_share_the_rate_and_the_connections(self):
+        with Server(program="spin") as server:
+            report = self.check_is_one_run(server, "--processes", "3")
+        self.assertEqual(report["settings"]["flows"], "7")
+        self.assertEqual(report["settings"]["processes"], "3")
+
+    def test_agents_generate_for_who_knows_the_token_and_go_on(self):
+        first, second = self.agent(), self.agent()
+        agents = f"{first[1]},{second[1]}"
+        with Server(program="spin") as server:
+            for _ in range(2):
+                self.check_is_one_run(server, "--agents", agents, "--token-file", self.token)
+            target = f"spin://127.0.0.1:{server.port}"
+            wrong = self.file("wrong", "another token altogether")
+            for args, what in (
+                    (["--agents", first[1], "--token-file", wrong], "the token is another one"),
+                    (["--agents", agents, "--token-file", self.token, "--arrivals", "trace:/none"],
+                     "cannot read '/none'")):
+                status, said = refusal("--target", target, *args)
+                self.assertIn(status, (1, 2), said)
+                self.assertRegex(said, f"^rubato: .*{what}.*\n$")
+            self.check_is_one_run(server, "--agents", first[1], "--token-file", self.token)
+        first[0].terminate()
+        self.assertEqual(first[0].wait(PATIENCE_S), 0)
+
+    def test_an_agent_ends_a_run_whose_asker_is_gone(self):
+        process, address = self.agent()
+        with Server(program="spin") as server:
+            command = [BINARY, "load", "--target", f"spin://127.0.0.1:{server.port}", "--duration",
+                       "300", "--agents", address, "--token-file", self.token]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as asker:
+                eventually(lambda: len(children_of(process.pid)), bool)
+                status, said = refusal(*command[2:])
+                self.assertEqual(status, 1, said)
+                self.assertRegex(said, "^rubato: agent .* is in another run\n$")
+                asker.terminate()
+                self.assertEqual(asker.wait(PATIENCE_S), 1)
+                self.assertIn("interrupted", asker.stderr.read())
+            eventually(lambda: children_of(process.pid), lambda found: not found)
+
+    def test_an_agent_takes_no_file_names_to_write_and_no_nonsense(self):
+        _, address = self.agent()
+        host, port = address.rsplit(":", 1)
+        version = subprocess.run([BINARY, "--version"], capture_output=True, text=True,
+                                 check=True).stdout.split()[-1]
+        for asked, what in ((b"GET / HTTP/1.1\n", "another language"),
+                            (b'{"token": "no"}\n', "token is another"),
+                            (json.dumps({"token": self.TOKEN, "version": "0"}), "is rubato"),
+                            (json.dumps({"token": self.TOKEN, "version": version,
+                                         "args": ["--json=/tmp/x"]}), "takes no --json")):
+            with socket.create_connection((host, int(port)), PATIENCE_S) as link:
+                link.sendall(asked if isinstance(asked, bytes) else asked.encode() + b"\n")
+                with link.makefile() as lines:
+                    self.assertIn(what, json.loads(lines.readline())["refused"])
+
+    def test_what_does_not_go_with_parts_is_refused(self):
+        for args, what in ((["--processes", "2", "--timeline"], "--processes.*--timeline"),
+                           (["--processes", "2", "--flows", "1"], "--flows.*one a part"),
+                           (["--agents", "127.0.0.1:1"], "--agents.*--token-file"),
+                           (["--agents", "nowhere"], "--agents.*HOST:PORT"),
+                           (["--bind", "::1"], "--bind.*--agent"),
+                           (["--difference"], "--difference.*--closed and --rate")):
+            status, said = refusal("--target", "spin://127.0.0.1:1", *args)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, f"^rubato: .*{what}.*\n$")
+        short = self.file("short", "short")
+        for args, what in ((["--agent", "0"], "--token-file"), ([], "--target"),
+                           (["--agent", "0", "--token-file", short], "16 bytes")):
+            status, said = refusal(*args)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, f"^rubato: .*{what}.*\n$")
+
+
+class Loops(unittest.TestCase):
+    def test_the_difference_between_closed_and_open_is_told(self):
+        with Server(program="spin") as server:
+            done, report = run_load(f"spin://127.0.0.1:{server.port}", "--workload",
+                                    "short:5us:95,long:5ms:5", "--closed", "1", "--rate", "200",
+                                    "--flows", "64", "--difference", "--duration", "1", "--nap")
+        self.assertEqual(status_of_load(done), 0, done.stderr)
+        closed, opened = report["runs"]
+        self.assertEqual((closed["loop"], opened["loop"]), ("closed", "open"))
+        self.assertLessEqual(closed["requests"], 201)
+        self.assertRegex(done.stdout, "what the closed loop hid.*\n.*closed +open +times")
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
+        return listed.read().split()
 
 
 if __name__ == "__main__":
