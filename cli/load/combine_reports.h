@@ -19,9 +19,9 @@ struct PartReport {
 };
 
 // Counts and rates are sums, latencies those of the merged histograms, the generators' own
-// troubles (send lag, gaps) those of the worst. It is valid if every part is. What describes the run, such as
-// its workload, is left to the caller. Fails with one line that names the part whose report is none
-// or has other types. Requires a part.
+// troubles (send lag, gaps) those of the worst. It is valid if every part is. What describes the
+// run, such as its workload, is left to the caller. Fails with one line that names the part whose
+// report is none or has other types. Requires a part.
 Result<RunReport> combine_reports(const std::vector<PartReport>& parts);
 
 }  // namespace rubato::cli

@@ -18,8 +18,10 @@
 #include "cli/load/agent.h"
 #include "cli/load/load_output.h"
 #include "cli/load/parts.h"
+#include "cli/sim/workload_flags.h"
 #include "load/generator.h"
 #include "load/preload.h"
+#include "load/replay_source.h"
 #include "mechanism/cpu/pin.h"
 #include "tls/tls_client.h"
 #include "workload/duration.h"
@@ -33,6 +35,7 @@ constexpr uint64_t kMostKeys = 1'000'000'000;
 constexpr uint32_t kLargestValue = 16u << 20;
 constexpr uint32_t kMostScanned = 100'000'000;
 constexpr const char* kDefaultMix = "get:1";
+constexpr const char* kDefaultHttpMix = "get/:1";
 constexpr const char* kDefaultWorkload = "fixed-1";
 
 volatile std::sig_atomic_t stop_requested = 0;
@@ -51,6 +54,9 @@ struct Settings {
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
   bool rpc_given = false, difference = false;
+  std::string replay_file;
+  WorkloadSpec replayed;  // its trace, and the mix of its types
+  bool duration_given = false;
   std::vector<load::Target> agents;
   std::string token_file;
   AgentOptions agent{.host = "127.0.0.1", .port = 0, .token = {}};
@@ -74,6 +80,10 @@ std::string verb_help() {
       "  hgetall/user:7:5,lrange/mylist/0/100:1,setrange/{key}/8/{value}:1,GET/7:1\n"
       "  {key} is a random key as for get, {value} a value as for set, %XX a byte such as %2F (/)\n"
       "  or %2C (a comma). Capitals are no verbs: GET/7 gets the key 7, get/7 is get.\n";
+  text +=
+      "On an http target: get/PATH, delete/PATH, post/PATH and put/PATH, the last two with a body\n"
+      "  of --value-size bytes. {key} in a path is a random key; a comma is %2C, since paths are\n"
+      "  sent as they are given.\n";
   text += "Workloads of --workload (spin and rpc targets):\n";
   for (const NamedMix& mix : named_mixes()) {
     text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
@@ -109,6 +119,7 @@ void add_target_options(CommandLine& command, Settings& s) {
         return Done{};
       },
       "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
+      "http://HOST[:PORT] (HTTP/1.1; 80 by default; --tls for HTTPS), "
       "spin:// (the synthetic one), rpc:// or rpc+udp:// (the same over Rubato RPC), rpc+kv:// "
       "(serve kv over Rubato RPC)");
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
@@ -134,7 +145,8 @@ void add_schedule_options(CommandLine& command, Settings& s) {
       .marks(s.rate_given);
   add_seconds(command, "--duration", s.options.duration, Nanos::millis(1),
               Nanos::from_seconds(kMaxDurationSeconds), "Length of the run")
-      .default_text("10");
+      .default_text("10")
+      .marks(s.duration_given);
   add_seconds(command, "--warmup", s.warmup, Nanos(0), Nanos::from_seconds(kMaxDurationSeconds),
               "Left out of the figures at the start; default: a tenth of the duration")
       .marks(s.warmup_given);
@@ -152,6 +164,11 @@ void add_schedule_options(CommandLine& command, Settings& s) {
       "bursty:PEAK:LENGTH (bursts of PEAK times the rate, of that mean length) or "
       "trace:FILE (a time in microseconds per line; stretched to --rate if that is given)")
       .default_text("poisson");
+  command.add_text("--replay", s.replay_file,
+                   "Requests of a trace that `serve --record` wrote, when they came then: of its "
+                   "types, on spin and rpc targets with its service times, else what --mix has for "
+                   "them; for its length unless --duration, stretched to --rate")
+      .placeholder("FILE");
   add_count(command, "--seed", s.options.seed, 0, UINT64_MAX, "a whole number",
             "Same seed, same requests at the same times");
   add_count(command, "--closed", s.options.closed_clients, 1, kMaxFlows, "a number of clients",
@@ -170,7 +187,8 @@ void add_schedule_options(CommandLine& command, Settings& s) {
 void add_request_options(CommandLine& command, Settings& s) {
   command.add_text("--mix", s.mix,
                    "Requests of a resp, memcached or rpc+kv target: VERB[/NUMBER]:WEIGHT,..., "
-                   "of a resp target also COMMAND[/ARGUMENT...]:WEIGHT")
+                   "of a resp target also COMMAND[/ARGUMENT...]:WEIGHT, of an http one "
+                   "METHOD/PATH:WEIGHT")
       .placeholder("SPEC")
       .default_text(kDefaultMix);
   command.add_text("--workload", s.workload,
@@ -199,7 +217,7 @@ void add_rpc_options(CommandLine& command, Settings& s) {
 
 // The names are those of redis-benchmark.
 void add_tls_options(CommandLine& command, Settings& s) {
-  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for RESP and for RPC over TCP");
+  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for all targets over TCP");
   TlsClientFiles& files = s.tls_files;
   const auto add = [&](const char* name, std::string& value, const char* what, const char* about) {
     command.add_text(name, value, about).placeholder(what).marks(s.tls_given);
@@ -301,7 +319,7 @@ void add_part_options(CommandLine& command, Settings& s) {
       .placeholder("FILE");
 }
 
-bool spins(const Settings& s) { return !keeps_values(s.options.target); }
+bool is_http(const Settings& s) { return s.options.target.protocol == load::Protocol::kHttp; }
 
 bool is_memcached(const Settings& s) {
   return s.options.target.protocol == load::Protocol::kMemcached;
@@ -312,7 +330,7 @@ void check_protocol(const Settings& s) {
   if (!rpc && s.rpc_given) {
     bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
   }
-  if ((rpc || is_memcached(s)) && !s.options.password.empty()) {
+  if ((rpc || is_memcached(s) || is_http(s)) && !s.options.password.empty()) {
     bad_value("--password", "is for resp:// targets");
   }
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
@@ -330,7 +348,6 @@ void open_tls(Settings& s) {
   if (s.options.target.protocol == load::Protocol::kRpcUdp) {
     bad_value("--tls", "is for TCP, not for UDP");
   }
-  if (is_memcached(s)) bad_value("--tls", "is for RESP and Rubato RPC, not for memcached");
   if (s.tls_files.server_name.empty()) s.tls_files.server_name = s.options.target.host;
   auto opened = open_tls_client(s.tls_files);
   if (!opened.ok()) {
@@ -351,6 +368,23 @@ std::string read_token(const Settings& s) {
   return token;
 }
 
+void read_replay(Settings& s) {
+  if (s.replay_file.empty()) return;
+  if (s.arrivals_text != "poisson" || s.options.closed_clients > 0) {
+    bad_value("--replay", "goes without --arrivals and --closed");
+  }
+  if (!s.workload.empty()) bad_value("--replay", "goes without --workload");
+  const Result<bool> read = use_recorded_workload("trace:" + s.replay_file, s.replayed);
+  if (!read) bad_value("--replay", read.error());
+  const RequestTrace& trace = *s.replayed.trace;
+  if (trace.first() == trace.last()) bad_value("--replay", "needs requests at different times");
+  if (!s.rate_given) s.options.rate = s.replayed.rate;
+  const double seconds = static_cast<double>(trace.requests()) / s.options.rate;
+  if (!s.duration_given) s.options.duration = Nanos::from_seconds(seconds);
+  s.workload = "trace:" + s.replay_file;
+  s.arrivals_text = s.workload;
+}
+
 size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
 
 void check_parts(const Settings& s) {
@@ -368,13 +402,23 @@ void check_parts(const Settings& s) {
     bad_value(name, "goes without --timeline, --watch, --cpu and --difference");
   }
   if (s.arrivals.shape == ArrivalShape::kTrace) bad_value("--arrivals", "trace is of one process");
+  if (!s.replay_file.empty()) bad_value("--replay", "is of one process");
   if ((closed ? s.options.closed_clients : s.options.flows) < parts) {
     bad_value(closed ? "--closed" : "--flows", fmt::format("takes {} or more: one a part", parts));
   }
 }
 
+// As the header Host has it.
+std::string authority_of(const load::Target& target) {
+  const bool v6 = target.host.find(':') != std::string::npos;
+  const std::string host = v6 ? "[" + target.host + "]" : target.host;
+  if (target.port == default_port(target.protocol)) return host;
+  return fmt::format("{}:{}", host, target.port);
+}
+
 // The checks that need several options together.
 void check(Settings& s) {
+  read_replay(s);
   if (s.warmup_given) s.options.warmup = s.warmup;
   if (s.options.warmup_length() >= s.options.duration) {
     bad_value("--warmup", "takes less than the duration");
@@ -382,36 +426,51 @@ void check(Settings& s) {
   if (s.options.closed_clients > 0 && s.rate_given) {
     s.options.closed_gap = Nanos::from_seconds(1 / s.options.rate);
   }
-  const bool spin = spins(s);
+  const bool spin = spins(s.options.target);
   if (spin && !s.mix.empty()) {
-    bad_value("--mix", "is for resp://, memcached:// and rpc+kv:// targets; use --workload");
+    bad_value("--mix",
+              "is for resp://, memcached://, http:// and rpc+kv:// targets; use --workload");
   }
-  if (!spin && !s.workload.empty()) {
+  if (!spin && !s.workload.empty() && s.replay_file.empty()) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
   }
   check_protocol(s);
   check_parts(s);
   open_tls(s);
-  if (s.mix.empty()) s.mix = kDefaultMix;
+  if (s.mix.empty()) s.mix = is_http(s) ? kDefaultHttpMix : kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
 }
 
-std::unique_ptr<RequestSource> make_source(const Settings& s) {
-  if (spins(s)) {
-    Result<Mix> mix = parse_mix(s.workload);
+std::unique_ptr<load::RequestSource> make_mixed_source(const Settings& s) {
+  if (spins(s.options.target)) {
+    Result<Mix> mix = s.replay_file.empty() ? parse_mix(s.workload) : s.replayed.mixes.front();
     if (!mix) bad_value("--workload", mix.error());
     return speaks_rpc(s.options.target) ? make_rpc_spin_source(std::move(*mix))
                                         : make_spin_source(std::move(*mix));
   }
-  Result<std::unique_ptr<RequestSource>> source =
-      make_kv_source(s.mix, s.shape, s.service_us, s.options.target.protocol);
+  const load::Target& target = s.options.target;
+  Result<std::unique_ptr<load::RequestSource>> source =
+      is_http(s) ? make_http_source(s.mix, s.shape, s.service_us, authority_of(target))
+                 : make_kv_source(s.mix, s.shape, s.service_us, target.protocol);
   if (!source) {
     bad_value(source.error().starts_with("service-us") ? "--service-us" : "--mix", source.error());
   }
   return std::move(*source);
 }
 
+std::unique_ptr<load::RequestSource> make_source(const Settings& s) {
+  std::unique_ptr<load::RequestSource> source = make_mixed_source(s);
+  if (s.replay_file.empty()) return source;
+  Result<std::unique_ptr<load::RequestSource>> replay =
+      make_replay_source(s.replayed.trace, std::move(source));
+  if (!replay) bad_value("--replay", replay.error());
+  return std::move(*replay);
+}
+
 Arrivals make_arrivals(const Settings& s) {
+  if (!s.replay_file.empty()) {
+    return Arrivals::replay(arrival_times(s.replayed.trace), s.rate_given ? s.options.rate : 0);
+  }
   if (s.arrivals.shape == ArrivalShape::kTrace) {
     return Arrivals::replay(s.trace, s.rate_given ? s.options.rate : 0);
   }
@@ -419,8 +478,9 @@ Arrivals make_arrivals(const Settings& s) {
 }
 
 void describe_run(const Settings& s, RunReport& report) {
-  const bool spin = spins(s);
-  report.workload = spin ? s.workload : s.mix;
+  const bool spin = spins(s.options.target);
+  report.workload = spin || !s.replay_file.empty() ? s.workload : s.mix;
+  if (!spin && !s.replay_file.empty()) report.settings.emplace_back("mix", s.mix);
   report.target = s.target_text;
   report.machine = this_machine();
   report.version = version();
@@ -467,7 +527,7 @@ int status_of(const RunReport& report) {
 }
 
 Result<RunReport> run_here(const Settings& s, const LoadOptions& options) {
-  const std::unique_ptr<RequestSource> source = make_source(s);
+  const std::unique_ptr<load::RequestSource> source = make_source(s);
   Generator generator(options, *source, make_arrivals(s));
   return generator.run(&stop_requested);
 }

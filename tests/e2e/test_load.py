@@ -2,6 +2,7 @@
 """What `rubato load` ends with: a gate can rely on its exit status."""
 
 import contextlib
+import http.server
 import itertools
 import json
 import socket
@@ -195,7 +196,6 @@ class MemcachedTarget(unittest.TestCase):
     def test_what_memcached_has_not_is_refused(self):
         for args, what in ((["--mix", "get:9,lrange:1"], "--mix.*'lrange'.*memcached"),
                            (["--mix", "exists:1"], "--mix.*'exists'.*memcached"),
-                           (["--tls"], "--tls.*RESP and Rubato RPC"),
                            (["--password", "x"], "--password"),
                            (["--workload", "fixed-1"], "--workload")):
             status, said = refusal("--target", "memcached://127.0.0.1", *args)
@@ -310,6 +310,118 @@ class Parts(unittest.TestCase):
             status, said = refusal(*args)
             self.assertEqual(status, 2, said)
             self.assertRegex(said, f"^rubato: .*{what}.*\n$")
+
+
+class WebHandler(http.server.BaseHTTPRequestHandler):
+    """/chunks answers in chunks, /bad with 404, /busy with 503; others tell lengths."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):  # pylint: disable=invalid-name
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        self.server.seen.append((self.command, self.path, self.headers["Host"], len(body)))
+        status = {"/bad": 404, "/busy": 503}.get(self.path, 200)
+        self.send_response(status)
+        if self.path == "/chunks":
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"5\r\nhello\r\n0\r\n\r\n")
+        else:
+            self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+    do_POST = do_GET
+
+    def log_message(self, *_):  # pylint: disable=arguments-differ
+        pass
+
+
+@contextlib.contextmanager
+def web_server(tls=None):
+    """An HTTP/1.1 server; what it has seen is in `seen`."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), WebHandler)
+    server.seen = []
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class HttpTarget(unittest.TestCase):
+    def load(self, server, mix, *args):
+        port = server.server_address[1]
+        return load(f"http://127.0.0.1:{port}", "--mix", mix, "--rate", "200", "--duration", "0.5",
+                    "--flows", "4", "--nap", *args)
+
+    def test_requests_and_their_replies(self):
+        with web_server() as server:
+            status, said, report = self.load(
+                server, "get/a/{key}?x=1:2,post/b:1,get/chunks:1", "--keys", "3", "--value-size",
+                "70")
+            seen = set(server.seen)
+            host = f"127.0.0.1:{server.server_address[1]}"
+        self.assertEqual(status, 0, said)
+        self.assertEqual(report["errors"] + report["refused"] + report["lost"], 0)
+        self.assertEqual(
+            seen, {("GET", f"/a/key:{i:012}?x=1", host, 0) for i in range(3)}
+            | {("POST", "/b", host, 70), ("GET", "/chunks", host, 0)})
+
+    def test_errors_and_refusals(self):
+        with web_server() as server:
+            status, said, report = self.load(server, "get/bad:1,get/busy:1,get/:2")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, "got an error: HTTP/1.1 404 Not Found")
+        kinds = {kind["name"]: kind for kind in report["types"]}
+        self.assertGreater(kinds["get/bad"]["errors"], 0)
+        self.assertGreater(kinds["get/busy"]["refused"], 0)
+        self.assertEqual(kinds["get/"]["errors"] + kinds["get/"]["refused"], 0)
+
+    def test_what_is_no_http_is_one_line(self):
+        with Server() as server:
+            status, said = refusal("--target", f"http://127.0.0.1:{server.port}")
+        self.assertEqual(status, 1)
+        self.assertRegex(said, "^rubato: .*HTTP/1.1.*right port.\n$")
+        for args, what in ((["--mix", "head/:1"], "--mix.*'head/'.*get, delete, post or put"),
+                           (["--mix", "get/a b:1"], "--mix.*%XX"), (["--load-keys"], "--load-keys"),
+                           (["--password", "x"], "--password")):
+            status, said = refusal("--target", "http://127.0.0.1:1", *args)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, f"^rubato: {what}.*\n$" if what.startswith("--") else what)
+
+
+class Replay(unittest.TestCase):
+    def test_a_recording_is_replayed_request_by_request(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace, again = f"{folder}/a.trace", f"{folder}/b.trace"
+            with Server("--record", trace, program="spin") as server:
+                _, _, first = load(f"spin://127.0.0.1:{server.port}", "--workload",
+                                   "short:5us:90,long:500us:10", "--rate", "300", "--duration",
+                                   "1", "--nap")
+                server.terminate()
+                server.wait()
+            with Server("--record", again, program="spin") as server:
+                status, said, report = load(f"spin://127.0.0.1:{server.port}", "--replay", trace,
+                                            "--nap")
+                server.terminate()
+                server.wait()
+            self.assertEqual(status, 0, said)
+            self.assertEqual(report["arrivals"], f"trace:{trace}")
+            self.assertEqual(report["requests"], first["requests"])
+            self.assertAlmostEqual(report["offered_rps"] / first["offered_rps"], 1, delta=0.15)
+            status, said = refusal("--target", "resp://127.0.0.1:1", "--replay", trace)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, "^rubato: --replay: the trace has requests of type")
+            status, said = refusal("--target", "spin://127.0.0.1:1", "--replay", BINARY)
+            self.assertEqual(status, 2, said)
+            self.assertRegex(said, "^rubato: --replay: .*\n$")
 
 
 class Loops(unittest.TestCase):
