@@ -532,13 +532,13 @@ Result<RunReport> run_here(const Settings& s, const LoadOptions& options) {
   return generator.run(&stop_requested);
 }
 
-// The options that were given, but for those that the parts do not get as they are.
-std::vector<std::string> shared_args(const CommandLine& command) {
+// The options that were given, but for those of these names.
+std::vector<std::string> given_args(const CommandLine& command,
+                                    bool (*without)(const std::string& name)) {
   std::vector<std::string> args;
   for (const Option& option : command.options()) {
     const std::string name = option.name();
-    const bool split = name == "rate" || name == "flows" || name == "closed" || name == "seed";
-    if (!option.given() || split || is_for_the_coordinator(name)) continue;
+    if (!option.given() || without(name)) continue;
     if (option.is_flag()) {
       args.push_back("--" + name);
       continue;
@@ -550,9 +550,36 @@ std::vector<std::string> shared_args(const CommandLine& command) {
   return args;
 }
 
+// What the parts do not get as it is.
+bool is_split(const std::string& name) {
+  return name == "rate" || name == "flows" || name == "closed" || name == "seed" ||
+         is_for_the_coordinator(name);
+}
+
+// What a report does not repeat: secrets, files that are written, the process that was watched.
+bool is_of_one_run(const std::string& name) {
+  return name == "password" || name == "json" || name == "hdr" || name == "watch";
+}
+
+// A word as a shell takes it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string repeated(const CommandLine& command) {
+  std::string line = "rubato load";
+  for (const std::string& word : given_args(command, is_of_one_run)) line += " " + quoted(word);
+  return line;
+}
+
 std::vector<Part> make_parts(const Settings& s, const CommandLine& command) {
   const LoadOptions& o = s.options;
-  const std::vector<std::string> shared = shared_args(command);
+  const std::vector<std::string> shared = given_args(command, is_split);
   const size_t count = parts_of(s);
   std::vector<Part> parts(count);
   for (size_t i = 0; i < count; ++i) {
@@ -593,14 +620,16 @@ Result<RunReport> run_in_parts(const Settings& s, const CommandLine& command) {
   return report;
 }
 
-int run_difference(Settings& s) {
+int run_difference(Settings& s, const CommandLine& command) {
   Result<RunReport> closed = run_here(s, s.options);
   if (!closed) return fail(closed.error().c_str());
   describe_run(s, *closed);
+  closed->command = repeated(command);
   s.options.closed_clients = 0;
   Result<RunReport> open = run_here(s, s.options);
   if (!open) return fail(open.error().c_str());
   describe_run(s, *open);
+  open->command = closed->command;
   const Status written = write_difference(*closed, *open, s.json_file, s.hdr_file);
   if (!written) return fail(written.error().c_str());
   const int status = status_of(*closed);
@@ -628,11 +657,12 @@ int run_load(Settings& s, const CommandLine& command) {
     }
   }
   s.options.progress = ::isatty(STDERR_FILENO) != 0;
-  if (s.difference) return run_difference(s);
+  if (s.difference) return run_difference(s, command);
   const bool parted = parts_of(s) > 1 || !s.agents.empty();
   Result<RunReport> report = parted ? run_in_parts(s, command) : run_here(s, s.options);
   if (!report) return fail(report.error().c_str());
   describe_run(s, *report);
+  report->command = repeated(command);
   const Status written = write_outputs(*report, s.json_file, s.hdr_file);
   if (!written) return fail(written.error().c_str());
   return status_of(*report);
