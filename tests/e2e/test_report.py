@@ -16,8 +16,9 @@ class Page(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def run_there(self, *args, **environment):
-        return subprocess.run([BINARY, *args], cwd=self.folder.name, capture_output=True, text=True,
-                              timeout=3 * PATIENCE_S, env={**os.environ, **environment}, check=False)
+        return subprocess.run([BINARY, *args], cwd=self.folder.name, capture_output=True,
+                              text=True, timeout=3 * PATIENCE_S, check=False,
+                              env={**os.environ, **environment})
 
     @unittest.skipUnless(os.path.isdir("/usr/share/javascript/dygraphs"), "no libjs-dygraphs here")
     def test_live_and_simulated_runs_are_one_page(self):
