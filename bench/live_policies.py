@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lab"))
 
-from rubato_lab import run_report, scrape, servers  # noqa: E402
+from rubato_lab import generator, run_report, scrape, servers  # noqa: E402
 from rubato_lab.policies import chosen, live  # noqa: E402
 
 BURST = 8
@@ -179,10 +179,11 @@ def drive(binary, program, port, seconds, seed, report):
                *program.load, "--rate", program.rate, "--arrivals", f"batch:{BURST}",
                "--flows", FLOWS, "--duration", seconds, "--warmup", 0, "--timeout", 30,
                "--seed", seed, "--json", report]
+    report.unlink(missing_ok=True)
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           timeout=seconds + SLACK_S, check=False,
                           preexec_fn=servers.die_with_parent)
-    if done.returncode != 0:
+    if done.returncode not in (0, generator.FAILED_RUN) or not report.exists():
         raise Broken(f"rubato load ended with {done.returncode}: {done.stderr.strip()[-300:]}")
     return run_report.read(report)
 
@@ -194,10 +195,9 @@ def fill_store(binary, folder):
     command = [binary, "serve", "kv", "--policy", "fcfs", "--port", port,
                "--engine", "rocksdb", "--durability", "async", "--dir", folder / "store"]
     with servers.Server(command, port, folder / "filling.log"):
-        subprocess.run([binary, "load", "--target", f"resp://127.0.0.1:{port}", "--mix", "get:1",
-                        "--keys", str(KEYS), "--load-keys", "--rate", "100", "--duration", "0.2",
-                        "--json", str(folder / "filling.json")], capture_output=True,
-                       timeout=SLACK_S, check=True, preexec_fn=servers.die_with_parent)
+        filling = Program("kv", (), ("--mix", "get:1", "--keys", str(KEYS), "--load-keys"), 100,
+                          "get", "")
+        drive(binary, filling, port, 0.2, 1, folder / "filling.json")
     return folder / "store"
 
 

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
         argc, argv, kAbout, std::string("rubato ") + version(),
         {{"bench", "Measure what mechanisms cost here"},
          {"lab", "The simulator as a page"},
-         {"report", "Work with reports of runs"},
+         {"report", "Reports of runs as a page, or merged", "page"},
          {"serve", "Run a server"}},
         Command::all()));
   } catch (const std::exception& error) { return fail(error.what()); }

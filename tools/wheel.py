@@ -19,6 +19,9 @@ EVERYWHERE = {"libc.so.6", "libm.so.6", "libz.so.1", "libpthread.so.0", "libdl.s
 # The oldest tag that pip knows in this form.
 LEAST_GLIBC = (2, 17)
 PYTHONS = (sys.executable, "/usr/bin/python3")
+# Draws the figures of reports: Debian's libjs-dygraphs.
+DYGRAPHS = Path("/usr/share/javascript/dygraphs")
+DYGRAPHS_FILES = ("dygraph.min.js", "dygraph.min.css")
 HAS_ALL = "import setuptools, wheel"
 
 
@@ -82,6 +85,10 @@ def make(program, folder):
         shutil.copytree(ROOT / "lab", source, ignore=shutil.ignore_patterns(
             "__pycache__", "build", "*.egg-info", "tests", "notebooks", "bin"))
         platform = bundle(program, source / "rubato_lab" / "bin")
+        if not DYGRAPHS.is_dir():
+            raise WheelFailed("libjs-dygraphs, which draws the figures of reports, is missing")
+        for name in DYGRAPHS_FILES:
+            shutil.copy2(DYGRAPHS / name, source / "rubato_lab" / "bin" / name)
         made = Path(holder) / "made"
         environment = {**os.environ, "RUBATO_WHEEL_PLATFORM": platform}
         done = subprocess.run(

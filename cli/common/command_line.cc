@@ -126,6 +126,20 @@ CLI::App& group_of(CLI::App& root, std::string_view name,
   return *app;
 }
 
+// The arguments, with the usual command of a group where a word follows that is no command of it.
+std::vector<std::string> with_usual(int argc, char** argv, const CLI::App& root,
+                                    const std::vector<CommandGroup>& groups) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (const CommandGroup& group : groups) {
+    if (words.size() < 2 || words[0] != group.name || *group.usual == '\0') continue;
+    const std::vector<std::string> names = command_names(*root.get_subcommand(words[0]));
+    const bool named = std::find(names.begin(), names.end(), words[1]) != names.end();
+    if (!named && !words[1].starts_with('-')) words.insert(words.begin() + 1, group.usual);
+  }
+  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  return words;
+}
+
 }  // namespace
 
 UsageError::UsageError(const std::string& name, const std::string& message)
@@ -328,7 +342,7 @@ int run_command_line(int argc, char** argv, const std::string& about, const std:
     command.declare(declared);
   }
   try {
-    root.parse(argc, argv);
+    root.parse(with_usual(argc, argv, root, groups));
   } catch (const CLI::Success& asked) {  // help or version
     return root.exit(asked);
   } catch (const CLI::ParseError& error) {

@@ -143,6 +143,7 @@ struct CommandSpec {
 struct CommandGroup {
   const char* name;
   const char* description;
+  const char* usual = "";  // its command where a word that is none follows; "" = there is none
 };
 
 // Parses the arguments and runs their command. Returns the exit status; explains bad arguments on

@@ -9,16 +9,22 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
 #include "cli/common/machine.h"
 #include "cli/common/value_flags.h"
+#include "cli/load/agent.h"
 #include "cli/load/load_output.h"
+#include "cli/load/parts.h"
+#include "cli/sim/workload_flags.h"
 #include "load/generator.h"
 #include "load/preload.h"
+#include "load/replay_source.h"
 #include "mechanism/cpu/pin.h"
 #include "tls/tls_client.h"
+#include "workload/duration.h"
 
 namespace rubato::cli {
 namespace {
@@ -29,6 +35,7 @@ constexpr uint64_t kMostKeys = 1'000'000'000;
 constexpr uint32_t kLargestValue = 16u << 20;
 constexpr uint32_t kMostScanned = 100'000'000;
 constexpr const char* kDefaultMix = "get:1";
+constexpr const char* kDefaultHttpMix = "get/:1";
 constexpr const char* kDefaultWorkload = "fixed-1";
 
 volatile std::sig_atomic_t stop_requested = 0;
@@ -46,7 +53,15 @@ struct Settings {
   std::vector<std::pair<std::string, std::string>> notes;
   uint32_t cpu = 0;
   bool pinned = false, rate_given = false, warmup_given = false, load_keys = false;
-  bool rpc_given = false;
+  bool rpc_given = false, difference = false;
+  std::string replay_file;
+  WorkloadSpec replayed;  // its trace, and the mix of its types
+  bool duration_given = false;
+  std::vector<load::Target> agents;
+  std::string token_file;
+  AgentOptions agent{.host = "127.0.0.1", .port = 0, .token = {}};
+  bool is_agent = false, bind_given = false;
+  uint32_t processes = 1;
   bool tls = false, tls_given = false;
   TlsClientFiles tls_files;
   std::unique_ptr<TlsConnector> tls_connector;
@@ -65,6 +80,10 @@ std::string verb_help() {
       "  hgetall/user:7:5,lrange/mylist/0/100:1,setrange/{key}/8/{value}:1,GET/7:1\n"
       "  {key} is a random key as for get, {value} a value as for set, %XX a byte such as %2F (/)\n"
       "  or %2C (a comma). Capitals are no verbs: GET/7 gets the key 7, get/7 is get.\n";
+  text +=
+      "On an http target: get/PATH, delete/PATH, post/PATH and put/PATH, the last two with a body\n"
+      "  of --value-size bytes. {key} in a path is a random key; a comma is %2C, since paths are\n"
+      "  sent as they are given.\n";
   text += "Workloads of --workload (spin and rpc targets):\n";
   for (const NamedMix& mix : named_mixes()) {
     text += fmt::format("  {:<17}{}\n", mix.name, mix.summary);
@@ -72,12 +91,11 @@ std::string verb_help() {
   text +=
       "  or NAME:SERVICE:SHARE,... such as short:0.5us:99.5,long:exp(500us):0.5\n\n"
       "Latency runs from the scheduled time of a request to its reply.\n\n"
-      "Exit status: 2 bad arguments. 1 the server failed the run: no connection, it went away,\n"
-      "served nothing, or over 0.1 % of the requests got an error or no reply. 0 else, even where\n"
-      "the report says INVALID as its figures are not to be trusted: the generator fell behind\n"
-      "its schedule, had no connection free for too many requests, had none due (as where only\n"
-      "--load-keys matters), or was interrupted. \"valid\" in the JSON is true only if nothing of\n"
-      "all this was.\n";
+      "Exit status: 0 a valid run in which every request was served or refused by plan. 1 no run,\n"
+      "requests that got an error or no reply, or an INVALID report, whose figures are not to be\n"
+      "trusted: the generator fell behind its schedule, had no connection free for too many\n"
+      "requests, had none due, or was interrupted. The report is written all the same. 2 bad\n"
+      "arguments.\n";
   return text;
 }
 
@@ -101,9 +119,9 @@ void add_target_options(CommandLine& command, Settings& s) {
         return Done{};
       },
       "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
-      "spin:// (the synthetic one), spin+udp:// (the same over datagrams), rpc:// or rpc+udp:// "
-      "(the same over Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)")
-      .required();
+       "http://HOST[:PORT] (HTTP/1.1; 80 by default; --tls for HTTPS), "
+       "spin:// (the synthetic one), spin+udp:// (the same over datagrams), rpc:// or rpc+udp:// "
+       "(the same over Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)");
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
   add_count(command, "--flows", s.options.flows, 1, kMaxFlows, "a number of connections",
             "Connections of an open loop");
@@ -127,7 +145,8 @@ void add_schedule_options(CommandLine& command, Settings& s) {
       .marks(s.rate_given);
   add_seconds(command, "--duration", s.options.duration, Nanos::millis(1),
               Nanos::from_seconds(kMaxDurationSeconds), "Length of the run")
-      .default_text("10");
+      .default_text("10")
+      .marks(s.duration_given);
   add_seconds(command, "--warmup", s.warmup, Nanos(0), Nanos::from_seconds(kMaxDurationSeconds),
               "Left out of the figures at the start; default: a tenth of the duration")
       .marks(s.warmup_given);
@@ -145,12 +164,21 @@ void add_schedule_options(CommandLine& command, Settings& s) {
       "bursty:PEAK:LENGTH (bursts of PEAK times the rate, of that mean length) or "
       "trace:FILE (a time in microseconds per line; stretched to --rate if that is given)")
       .default_text("poisson");
+  command.add_text("--replay", s.replay_file,
+                   "Requests of a trace that `serve --record` wrote, when they came then: of its "
+                   "types, on spin and rpc targets with its service times, else what --mix has for "
+                   "them; for its length unless --duration, stretched to --rate")
+      .placeholder("FILE");
   add_count(command, "--seed", s.options.seed, 0, UINT64_MAX, "a whole number",
             "Same seed, same requests at the same times");
   add_count(command, "--closed", s.options.closed_clients, 1, kMaxFlows, "a number of clients",
             "Closed loop instead: each client sends when its last reply came, as classic tools "
-            "do; the latency that hides what a stall did to everybody else")
+            "do, together at most at --rate if that is given; its latency hides what a stall did "
+            "to everybody else")
       .default_text("");
+  command.add_flag("--difference", s.difference,
+                   "With --closed and --rate: then the open loop at that rate, and what the closed "
+                   "one did not show");
   add_seconds(command, "--timeout", s.options.reply_timeout, Nanos::millis(1), Nanos::seconds(3600),
               "How long to wait for the last replies")
       .default_text("5");
@@ -159,7 +187,8 @@ void add_schedule_options(CommandLine& command, Settings& s) {
 void add_request_options(CommandLine& command, Settings& s) {
   command.add_text("--mix", s.mix,
                    "Requests of a resp, memcached or rpc+kv target: VERB[/NUMBER]:WEIGHT,..., "
-                   "of a resp target also COMMAND[/ARGUMENT...]:WEIGHT")
+                   "of a resp target also COMMAND[/ARGUMENT...]:WEIGHT, of an http one "
+                   "METHOD/PATH:WEIGHT")
       .placeholder("SPEC")
       .default_text(kDefaultMix);
   command.add_text("--workload", s.workload,
@@ -188,7 +217,7 @@ void add_rpc_options(CommandLine& command, Settings& s) {
 
 // The names are those of redis-benchmark.
 void add_tls_options(CommandLine& command, Settings& s) {
-  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for RESP and for RPC over TCP");
+  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for all targets over TCP");
   TlsClientFiles& files = s.tls_files;
   const auto add = [&](const char* name, std::string& value, const char* what, const char* about) {
     command.add_text(name, value, about).placeholder(what).marks(s.tls_given);
@@ -248,7 +277,49 @@ void add_output_options(CommandLine& command, Settings& s) {
       .repeatable();
 }
 
-bool spins(const Settings& s) { return !keeps_values(s.options.target); }
+// A list of HOST:PORT.
+Status parse_agents(const std::string& text, std::vector<load::Target>& agents) {
+  agents.clear();
+  for (std::string_view rest = text;;) {
+    const size_t comma = rest.find(',');
+    Result<Target> agent = parse_target("resp://" + std::string(rest.substr(0, comma)));
+    if (!agent) {
+      return Error{"takes HOST:PORT,... of `rubato load --agent`, not '" + text + "'"};
+    }
+    agents.push_back(std::move(*agent));
+    if (agents.size() > kMostParts) return Error{fmt::format("takes {} at most", kMostParts)};
+    if (comma == std::string_view::npos) return Done{};
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+void add_part_options(CommandLine& command, Settings& s) {
+  add_count(command, "--processes", s.processes, 1, kMostParts, "a number of processes",
+            "Share the load among so many processes here; the report is that of one run");
+  command.add_parsed(
+      "--agents", "HOST:PORT,...",
+      [&s](const std::string& text) { return parse_agents(text, s.agents); },
+      "Share it among agents on other machines; every file but that of --json and --hdr is theirs");
+  command.add_parsed(
+      "--agent", "PORT",
+      [&s](const std::string& text) -> Status {
+        const char* const end = text.data() + text.size();
+        const auto [stop, problem] = std::from_chars(text.data(), end, s.agent.port);
+        if (problem != std::errc() || stop != end) {
+          return Error{"takes a port of 0 to 65535 (0: any), not '" + text + "'"};
+        }
+        s.is_agent = true;
+        return Done{};
+      },
+      "Be such an agent: generate for who knows the token, until a signal");
+  command.add_text("--bind", s.agent.host, "The agent's address").marks(s.bind_given);
+  command.add_text("--token-file", s.token_file,
+                   "The token of the agents, 16 bytes or more. It is not encrypted on its way, so "
+                   "use a network of your own, or ssh -L")
+      .placeholder("FILE");
+}
+
+bool is_http(const Settings& s) { return s.options.target.protocol == load::Protocol::kHttp; }
 
 bool is_memcached(const Settings& s) {
   return s.options.target.protocol == load::Protocol::kMemcached;
@@ -264,7 +335,7 @@ void check_protocol(const Settings& s) {
   if (!rpc && s.rpc_given) {
     bad_value("--rpc-queue, --rpc-expire", "are for Rubato RPC, see --target");
   }
-  if ((rpc || is_memcached(s) || over_udp(s)) && !s.options.password.empty()) {
+  if ((rpc || is_memcached(s) || is_http(s) || over_udp(s)) && !s.options.password.empty()) {
     bad_value("--password", "is for resp:// targets");
   }
   if (s.load_keys && !is_memcached(s) && s.options.target.protocol != load::Protocol::kResp) {
@@ -282,7 +353,6 @@ void open_tls(Settings& s) {
   if (over_udp(s)) {
     bad_value("--tls", "is for TCP, not for UDP");
   }
-  if (is_memcached(s)) bad_value("--tls", "is for RESP and Rubato RPC, not for memcached");
   if (s.tls_files.server_name.empty()) s.tls_files.server_name = s.options.target.host;
   auto opened = open_tls_client(s.tls_files);
   if (!opened.ok()) {
@@ -293,41 +363,119 @@ void open_tls(Settings& s) {
   s.options.tls = s.tls_connector.get();
 }
 
+std::string read_token(const Settings& s) {
+  const std::optional<std::string> text = file_text(s.token_file);
+  if (!text) bad_value("--token-file", "cannot read '" + s.token_file + "'");
+  const std::string token(trimmed(*text));
+  if (token.size() < kLeastToken) {
+    bad_value("--token-file", fmt::format("needs a token of {} bytes or more", kLeastToken));
+  }
+  return token;
+}
+
+void read_replay(Settings& s) {
+  if (s.replay_file.empty()) return;
+  if (s.arrivals_text != "poisson" || s.options.closed_clients > 0) {
+    bad_value("--replay", "goes without --arrivals and --closed");
+  }
+  if (!s.workload.empty()) bad_value("--replay", "goes without --workload");
+  const Result<bool> read = use_recorded_workload("trace:" + s.replay_file, s.replayed);
+  if (!read) bad_value("--replay", read.error());
+  const RequestTrace& trace = *s.replayed.trace;
+  if (trace.first() == trace.last()) bad_value("--replay", "needs requests at different times");
+  if (!s.rate_given) s.options.rate = s.replayed.rate;
+  const double seconds = static_cast<double>(trace.requests()) / s.options.rate;
+  if (!s.duration_given) s.options.duration = Nanos::from_seconds(seconds);
+  s.workload = "trace:" + s.replay_file;
+  s.arrivals_text = s.workload;
+}
+
+size_t parts_of(const Settings& s) { return s.agents.empty() ? s.processes : s.agents.size(); }
+
+void check_parts(const Settings& s) {
+  if (s.bind_given) bad_value("--bind", "is for --agent");
+  if (s.agents.empty() != s.token_file.empty()) bad_value("--agents", "takes --token-file, too");
+  if (!s.agents.empty() && s.processes > 1) bad_value("--processes", "is not for --agents");
+  const bool closed = s.options.closed_clients > 0;
+  if (s.difference && (!closed || !s.rate_given)) {
+    bad_value("--difference", "needs --closed and --rate");
+  }
+  const size_t parts = parts_of(s);
+  if (parts == 1 && s.agents.empty()) return;
+  const char* const name = s.agents.empty() ? "--processes" : "--agents";
+  if (s.options.timeline || s.pinned || s.options.watched_server != 0 || s.difference) {
+    bad_value(name, "goes without --timeline, --watch, --cpu and --difference");
+  }
+  if (s.arrivals.shape == ArrivalShape::kTrace) bad_value("--arrivals", "trace is of one process");
+  if (!s.replay_file.empty()) bad_value("--replay", "is of one process");
+  if ((closed ? s.options.closed_clients : s.options.flows) < parts) {
+    bad_value(closed ? "--closed" : "--flows", fmt::format("takes {} or more: one a part", parts));
+  }
+}
+
+// As the header Host has it.
+std::string authority_of(const load::Target& target) {
+  const bool v6 = target.host.find(':') != std::string::npos;
+  const std::string host = v6 ? "[" + target.host + "]" : target.host;
+  if (target.port == default_port(target.protocol)) return host;
+  return fmt::format("{}:{}", host, target.port);
+}
+
 // The checks that need several options together.
 void check(Settings& s) {
+  read_replay(s);
   if (s.warmup_given) s.options.warmup = s.warmup;
   if (s.options.warmup_length() >= s.options.duration) {
     bad_value("--warmup", "takes less than the duration");
   }
-  const bool spin = spins(s);
-  if (spin && !s.mix.empty()) {
-    bad_value("--mix", "is for resp://, memcached:// and rpc+kv:// targets; use --workload");
+  if (s.options.closed_clients > 0 && s.rate_given) {
+    s.options.closed_gap = Nanos::from_seconds(1 / s.options.rate);
   }
-  if (!spin && !s.workload.empty()) {
+  const bool spin = spins(s.options.target);
+  if (spin && !s.mix.empty()) {
+    bad_value("--mix",
+              "is for resp://, memcached://, http:// and rpc+kv:// targets; use --workload");
+  }
+  if (!spin && !s.workload.empty() && s.replay_file.empty()) {
     bad_value("--workload", "is for spin:// and rpc:// targets; use --mix");
   }
   check_protocol(s);
+  check_parts(s);
   open_tls(s);
-  if (s.mix.empty()) s.mix = kDefaultMix;
+  if (s.mix.empty()) s.mix = is_http(s) ? kDefaultHttpMix : kDefaultMix;
   if (s.workload.empty()) s.workload = kDefaultWorkload;
 }
 
-std::unique_ptr<RequestSource> make_source(const Settings& s) {
-  if (spins(s)) {
-    Result<Mix> mix = parse_mix(s.workload);
+std::unique_ptr<load::RequestSource> make_mixed_source(const Settings& s) {
+  if (spins(s.options.target)) {
+    Result<Mix> mix = s.replay_file.empty() ? parse_mix(s.workload) : s.replayed.mixes.front();
     if (!mix) bad_value("--workload", mix.error());
     const bool resp = s.options.target.protocol == load::Protocol::kSpin;
     return resp ? make_spin_source(std::move(*mix)) : make_rpc_spin_source(std::move(*mix));
   }
-  Result<std::unique_ptr<RequestSource>> source =
-      make_kv_source(s.mix, s.shape, s.service_us, s.options.target.protocol);
+  const load::Target& target = s.options.target;
+  Result<std::unique_ptr<load::RequestSource>> source =
+      is_http(s) ? make_http_source(s.mix, s.shape, s.service_us, authority_of(target))
+                 : make_kv_source(s.mix, s.shape, s.service_us, target.protocol);
   if (!source) {
     bad_value(source.error().starts_with("service-us") ? "--service-us" : "--mix", source.error());
   }
   return std::move(*source);
 }
 
+std::unique_ptr<load::RequestSource> make_source(const Settings& s) {
+  std::unique_ptr<load::RequestSource> source = make_mixed_source(s);
+  if (s.replay_file.empty()) return source;
+  Result<std::unique_ptr<load::RequestSource>> replay =
+      make_replay_source(s.replayed.trace, std::move(source));
+  if (!replay) bad_value("--replay", replay.error());
+  return std::move(*replay);
+}
+
 Arrivals make_arrivals(const Settings& s) {
+  if (!s.replay_file.empty()) {
+    return Arrivals::replay(arrival_times(s.replayed.trace), s.rate_given ? s.options.rate : 0);
+  }
   if (s.arrivals.shape == ArrivalShape::kTrace) {
     return Arrivals::replay(s.trace, s.rate_given ? s.options.rate : 0);
   }
@@ -335,8 +483,9 @@ Arrivals make_arrivals(const Settings& s) {
 }
 
 void describe_run(const Settings& s, RunReport& report) {
-  const bool spin = spins(s);
-  report.workload = spin ? s.workload : s.mix;
+  const bool spin = spins(s.options.target);
+  report.workload = spin || !s.replay_file.empty() ? s.workload : s.mix;
+  if (!spin && !s.replay_file.empty()) report.settings.emplace_back("mix", s.mix);
   report.target = s.target_text;
   report.machine = this_machine();
   report.version = version();
@@ -359,6 +508,8 @@ void describe_run(const Settings& s, RunReport& report) {
     settings.emplace_back("scan_limit", std::to_string(s.shape.scan_limit));
   }
   if (s.tls) settings.emplace_back("tls", "on");
+  if (s.processes > 1) settings.emplace_back("processes", std::to_string(s.processes));
+  if (!s.agents.empty()) settings.emplace_back("agents", std::to_string(s.agents.size()));
   if (s.pinned) settings.emplace_back("cpu", std::to_string(s.cpu));
   for (const auto& [key, value] : s.notes) {
     if (key == "policy") {
@@ -371,9 +522,139 @@ void describe_run(const Settings& s, RunReport& report) {
   }
 }
 
-int run_load(Settings& s) {
+// Refusals are the server's plan, not its failure.
+int status_of(const RunReport& report) {
+  if (!report.valid) return fail(report.invalid_reason.c_str());
+  if (report.errors + report.lost == 0) return kDone;
+  return fail(fmt::format("of {} requests {} got an error and {} no reply", report.requests,
+                          report.errors, report.lost)
+                  .c_str());
+}
+
+Result<RunReport> run_here(const Settings& s, const LoadOptions& options) {
+  const std::unique_ptr<load::RequestSource> source = make_source(s);
+  Generator generator(options, *source, make_arrivals(s));
+  return generator.run(&stop_requested);
+}
+
+// The options that were given, but for those of these names.
+std::vector<std::string> given_args(const CommandLine& command,
+                                    bool (*without)(const std::string& name)) {
+  std::vector<std::string> args;
+  for (const Option& option : command.options()) {
+    const std::string name = option.name();
+    if (!option.given() || without(name)) continue;
+    if (option.is_flag()) {
+      args.push_back("--" + name);
+      continue;
+    }
+    for (const std::string& value : option.values()) {
+      args.insert(args.end(), {"--" + name, value});
+    }
+  }
+  return args;
+}
+
+// What the parts do not get as it is.
+bool is_split(const std::string& name) {
+  return name == "rate" || name == "flows" || name == "closed" || name == "seed" ||
+         is_for_the_coordinator(name);
+}
+
+// What a report does not repeat: secrets, files that are written, the process that was watched.
+bool is_of_one_run(const std::string& name) {
+  return name == "password" || name == "json" || name == "hdr" || name == "watch";
+}
+
+// A word as a shell takes it.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string repeated(const CommandLine& command) {
+  std::string line = "rubato load";
+  for (const std::string& word : given_args(command, is_of_one_run)) line += " " + quoted(word);
+  return line;
+}
+
+std::vector<Part> make_parts(const Settings& s, const CommandLine& command) {
+  const LoadOptions& o = s.options;
+  const std::vector<std::string> shared = given_args(command, is_split);
+  const size_t count = parts_of(s);
+  std::vector<Part> parts(count);
+  for (size_t i = 0; i < count; ++i) {
+    Part& part = parts[i];
+    part.name = fmt::format("process {}", i + 1);
+    if (!s.agents.empty()) {
+      part.agent = s.agents[i];
+      part.name = fmt::format("agent {}:{}", part.agent.host, part.agent.port);
+    }
+    part.args = shared;
+    const auto add = [&part](const char* name, const std::string& value) {
+      part.args.insert(part.args.end(), {name, value});
+    };
+    const bool closed = o.closed_clients > 0;
+    if (!closed || s.rate_given) {
+      add("--rate", fmt::format("{}", o.rate / static_cast<double>(count)));
+    }
+    add(closed ? "--closed" : "--flows",
+        std::to_string(share_of(closed ? o.closed_clients : o.flows, i, count)));
+    add("--seed", std::to_string(o.seed + kPartSeedStep * i));
+  }
+  return parts;
+}
+
+Result<RunReport> run_in_parts(const Settings& s, const CommandLine& command) {
+  constexpr Nanos kSlack = Nanos::seconds(30);
+  const Nanos limit = s.options.duration + s.options.reply_timeout + kSlack;
+  Result<std::vector<PartReport>> parts =
+      run_parts(make_parts(s, command), s.agents.empty() ? "" : read_token(s), limit,
+                &stop_requested);
+  if (!parts) return Error{parts.error()};
+  Result<RunReport> report = combine_reports(*parts);
+  if (!report) return report;
+  report->seed = s.options.seed;
+  for (TypeReport& type : report->types) {
+    if (s.options.ccdf) type.ccdf = ccdf_of(type.histograms.latency);
+  }
+  return report;
+}
+
+int run_difference(Settings& s, const CommandLine& command) {
+  Result<RunReport> closed = run_here(s, s.options);
+  if (!closed) return fail(closed.error().c_str());
+  describe_run(s, *closed);
+  closed->command = repeated(command);
+  s.options.closed_clients = 0;
+  Result<RunReport> open = run_here(s, s.options);
+  if (!open) return fail(open.error().c_str());
+  describe_run(s, *open);
+  open->command = closed->command;
+  const Status written = write_difference(*closed, *open, s.json_file, s.hdr_file);
+  if (!written) return fail(written.error().c_str());
+  const int status = status_of(*closed);
+  return status == kDone ? status_of(*open) : status;
+}
+
+int be_agent(Settings& s) {
+  if (s.token_file.empty()) bad_value("--agent", "needs --token-file");
+  s.agent.token = read_token(s);
+  const Status done = run_agent(s.agent, &stop_requested);
+  return done ? kDone : fail(done.error().c_str());
+}
+
+int run_load(Settings& s, const CommandLine& command) {
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  if (s.is_agent) return be_agent(s);
+  if (s.target_text.empty()) bad_value("--target", "is required");
   check(s);
-  const std::unique_ptr<RequestSource> source = make_source(s);
+  make_source(s);  // bad arguments are told before anything is sent
   if (s.load_keys) {
     const PreloadPlan plan = plan_preload(s.mix, s.shape, s.options.target.protocol);
     if (Status done = preload(s.options, plan); !done) {
@@ -381,15 +662,15 @@ int run_load(Settings& s) {
     }
   }
   s.options.progress = ::isatty(STDERR_FILENO) != 0;
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
-  Generator generator(s.options, *source, make_arrivals(s));
-  Result<RunReport> report = generator.run(&stop_requested);
+  if (s.difference) return run_difference(s, command);
+  const bool parted = parts_of(s) > 1 || !s.agents.empty();
+  Result<RunReport> report = parted ? run_in_parts(s, command) : run_here(s, s.options);
   if (!report) return fail(report.error().c_str());
   describe_run(s, *report);
+  report->command = repeated(command);
   const Status written = write_outputs(*report, s.json_file, s.hdr_file);
   if (!written) return fail(written.error().c_str());
-  return generator.failed() ? fail(report->invalid_reason.c_str()) : kDone;
+  return status_of(*report);
 }
 
 void add_load(CommandLine& command) {
@@ -400,8 +681,9 @@ void add_load(CommandLine& command) {
   add_request_options(command, *settings);
   add_rpc_options(command, *settings);
   add_tls_options(command, *settings);
+  add_part_options(command, *settings);
   add_output_options(command, *settings);
-  command.action([settings] { return run_load(*settings); });
+  command.action([settings, command] { return run_load(*settings, command); });
 }
 
 const Command kLoad({"", "load", "Drive a server with an open-loop load, measure it", add_load});

@@ -89,6 +89,33 @@ std::string undisturbed_lines(const RunReport& report) {
   return text;
 }
 
+Status write_hdr(const RunReport& report, const std::string& file) {
+  if (file.empty()) return Done{};
+  std::vector<HdrInterval> intervals;
+  for (const TypeReport& type : report.types) {
+    intervals.push_back({type.name, 0, report.wall_s, type.histograms.latency});
+  }
+  return write_text(file, hdr_log(intervals));
+}
+
+std::string difference_lines(const RunReport& closed, const RunReport& open) {
+  std::string text =
+      "what the closed loop hid: its clients wait for a slow server and send nothing meanwhile\n";
+  text += fmt::format("{:<14}{:>9}{:>12}{:>12}{:>10}\n", "", "", "closed", "open", "times");
+  for (size_t i = 0; i < closed.types.size(); ++i) {
+    const LatencySummary &a = closed.types[i].latency, &b = open.types[i].latency;
+    const auto add = [&](const char* what, double in_closed, double in_open) {
+      if (in_closed <= 0 || in_open <= 0) return;
+      text += fmt::format("{:<14}{:>9}{:>12}{:>12}{:>10.1f}\n", closed.types[i].name, what,
+                          time_text(in_closed), time_text(in_open), in_open / in_closed);
+    };
+    add("p50", a.p50_us, b.p50_us);
+    add("p99", a.p99_us, b.p99_us);
+    add("p99.9", a.p999_us, b.p999_us);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string report_table(const RunReport& r) {
@@ -117,12 +144,20 @@ Status write_outputs(const RunReport& report, const std::string& json_file,
   if (!json_file.empty()) {
     if (Status done = write_text(json_file, to_json(report)); !done) return done;
   }
-  if (hdr_file.empty()) return Done{};
-  std::vector<HdrInterval> intervals;
-  for (const TypeReport& type : report.types) {
-    intervals.push_back({type.name, 0, report.wall_s, type.histograms.latency});
+  return write_hdr(report, hdr_file);
+}
+
+Status write_difference(const RunReport& closed, const RunReport& open,
+                        const std::string& json_file, const std::string& hdr_file) {
+  std::FILE* const people = json_file == "-" || hdr_file == "-" ? stderr : stdout;
+  std::fputs((report_table(closed) + report_table(open) + difference_lines(closed, open)).c_str(),
+             people);
+  if (!json_file.empty()) {
+    const std::string both = "{\"schema\": \"rubato.sweep/1\", \"runs\": [" + to_json(closed) +
+                             ", " + to_json(open) + "]}\n";
+    if (Status done = write_text(json_file, both); !done) return done;
   }
-  return write_text(hdr_file, hdr_log(intervals));
+  return write_hdr(open, hdr_file);
 }
 
 }  // namespace rubato::cli

@@ -19,4 +19,9 @@ std::string report_table(const RunReport& report);
 Status write_outputs(const RunReport& report, const std::string& json_file,
                      const std::string& hdr_file);
 
+// The same of a closed loop and of the open one at its rate, with what the closed one hid. The JSON
+// is a rubato.sweep/1 of both; the HdrHistogram log is that of the open loop.
+Status write_difference(const RunReport& closed, const RunReport& open,
+                        const std::string& json_file, const std::string& hdr_file);
+
 }  // namespace rubato::cli

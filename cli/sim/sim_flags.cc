@@ -27,6 +27,7 @@ constexpr uint64_t kMostRequests = 1'000'000'000'000;
 constexpr uint32_t kMostSeeds = 10'000;
 constexpr uint32_t kFindMaxSeeds = 5;
 constexpr uint32_t kMostThreads = 256;
+constexpr uint64_t kTraceEvents = 100'000;  // some 9 MB
 constexpr uint64_t kMostTraceEvents = 1'000'000'000;
 constexpr size_t kMostLoads = 1000;
 constexpr double kLowestLoad = 0.001;
@@ -171,6 +172,7 @@ void add_report_options(CommandLine& command, SimOptions& o) {
   command.add_text("--trace", o.trace_file,
                    "Write what every worker did, for ui.perfetto.dev or chrome://tracing; one run")
       .placeholder("FILE");
+  o.trace_limits.events = kTraceEvents;
   add_count(command, "--trace-events", o.trace_limits.events, 1, kMostTraceEvents,
             "a number of events", "Events in the trace at most; the first are kept");
   auto from = [&o](const std::string& text) -> Status {

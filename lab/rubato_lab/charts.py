@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the demo: how many requests waited longer than x, and p99 over time."""
+"""The figure of the README: how many requests waited longer than x."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -167,41 +167,3 @@ def ccdf(series, words, arrow=None, height=458):
         parts += _label(one, x, y, curves, taken)
     return svg.document(WIDTH, height, words.title, _frame(words, height, parts))
 
-
-STRIP = 84
-STRIP_GAP = 16
-
-
-def _strip(name, slot, points, x, y, top):
-    parts = []
-    for value in svg.decades(y.low, y.high):
-        at = top + y(value)
-        parts += [svg.line(LEFT, at, WIDTH - RIGHT, at, "grid"),
-                  svg.text(LEFT - 8, at + 4, units.latency(value), "tick", "end")]
-    parts.append(svg.line(LEFT, top + STRIP, WIDTH - RIGHT, top + STRIP, "axis"))
-    parts.append(svg.path([(x(at), top + y(value)) for at, value in points], "line", slot))
-    parts.append(svg.text(LEFT + 6, top + 14, name, "name halo",
-                          style=f"fill:var(--c{slot})"))
-    return parts
-
-
-def timeline(strips, words):
-    """One strip per contender, all on the same scales: `strips` are (name, slot, points) with
-    points (seconds, microseconds). Empty text without points."""
-    strips = [(n, s, [(t, v) for t, v in p if v > 0]) for n, s, p in strips]
-    strips = [strip for strip in strips if len(strip[2]) > 1]
-    if not strips:
-        return ""
-    values = [v for _, _, points in strips for _, v in points]
-    last = max(t for _, _, points in strips for t, _ in points)
-    x = svg.LinearScale(0.0, last, LEFT, WIDTH - RIGHT)
-    y = svg.LogScale(svg.snap_down(min(values)), max(svg.snap_up(max(values)), min(values) * 10),
-                     STRIP, 4)
-    parts = [svg.text(20, TOP - 10, words.y_axis, "unit")]
-    for i, (name, slot, points) in enumerate(strips):
-        parts += _strip(name, slot, points, x, y, TOP + i * (STRIP + STRIP_GAP))
-    bottom = TOP + len(strips) * (STRIP + STRIP_GAP) - STRIP_GAP
-    for second in range(int(last) + 1):
-        parts.append(svg.text(x(second), bottom + 18, str(second), "tick", "middle"))
-    height = bottom + BOTTOM
-    return svg.document(WIDTH, height, words.title, _frame(words, height, parts))

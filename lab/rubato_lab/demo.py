@@ -14,6 +14,7 @@ from rubato_lab import (alternation, calibration, comparison, contenders, figure
                         html_report, keys_beside, machine, options, record, run_report, servers,
                         table, units)
 from rubato_lab.bench import Bench, Clock
+from rubato_lab.program import RubatoError
 
 LOOK_S = 0.5
 # More than this of a core used by others is worth a warning before anything runs.
@@ -176,12 +177,17 @@ def tell(done, opts, say):
         say(line)
     say(table.folded(table.noise_line(summary)))
     opts.out.mkdir(parents=True, exist_ok=True)
-    report = opts.out / "report.html"
-    report.write_text(html_report.render(done), encoding="utf-8")
     if opts.figure:
         opts.figure.parent.mkdir(parents=True, exist_ok=True)
         opts.figure.write_text(figures.get_ccdf(done), encoding="utf-8")
         say(f"figure: {shown(opts.figure)}")
+    try:
+        page = html_report.page_of(done).html()
+    except RubatoError as error:
+        say(f"report: none was written: {error}")
+        return
+    report = opts.out / "report.html"
+    report.write_text(page, encoding="utf-8")
     say(f"report: {shown(report)}")
 
 

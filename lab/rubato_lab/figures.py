@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's figures from its record. Their titles are what was found, not what is drawn."""
+"""The demo's figures from its record: that of the README as SVG, and those of its report. Their
+titles are what was found, not what is drawn."""
 
 from rubato_lab import charts, comparison, stats, units
 from rubato_lab.comparison import BASELINE, SUBJECT
 from rubato_lab.contenders import GET
+from rubato_lab.report import chart
 
 # Colour and dash of each contender; those not named here share the last.
 SLOTS = {"fcfs": 0, "ps": 1, "synergy": 2, "redis": 3}
@@ -78,26 +80,38 @@ def statistic(record):
             "median of the repeats' own")
 
 
-def get_ccdf(record, title=""):
+def get_ccdf(record):
     words = charts.Words(
-        title or finding(record), _subtitle(record),
+        finding(record), _subtitle(record),
         "GET latency, from the scheduled send to the reply", "share of GETs slower than x",
         statistic(record))
     return charts.ccdf(series_of(record, lambda _: GET), words,
                        (BASELINE, SUBJECT, ratio_of(record.attempts)))
 
 
-def scan_ccdf(record):
+def _distribution(record, kind, title, what):
+    lines = tuple(chart.Line(one.name, tuple(stats.thinned(one.curve)))
+                  for one in series_of(record, kind))
+    repeats = max((len(a.used()) for a in record.attempts.values()), default=0)
+    note = f"Medians of {repeats} repeats; latency is" if repeats > 1 else "Latency is"
+    return chart.Chart(title, chart.Axis(f"{what} latency", chart.LATENCY, chart.LOGARITHMIC),
+                       chart.Axis(f"share of {what}s slower", chart.SHARE, chart.LOGARITHMIC),
+                       lines, f"{note} from the scheduled send to the end of the reply.",
+                       steps=True)
+
+
+def get_chart(record):
+    return _distribution(record, lambda _: GET, "How many GETs waited, and how long", GET.upper())
+
+
+def scan_chart(record):
     by_name = {row.name: row for row in comparison.rows(record.attempts)}
     base, subject = by_name.get(BASELINE), by_name.get(SUBJECT)
     title = "Scan latency"
     if base and subject and base.scan_p99 and subject.scan_p99:
         title = (f"What the scans pay: p99 {units.latency(subject.scan_p99.mid)} under {SUBJECT}, "
                  f"{units.latency(base.scan_p99.mid)} under {BASELINE}")
-    words = charts.Words(title, _subtitle(record),
-                         "scan latency, from the scheduled send to the last byte of the reply",
-                         "share of scans slower than x", statistic(record))
-    return charts.ccdf(series_of(record, lambda a: a.scan), words, height=408)
+    return _distribution(record, lambda a: a.scan, title, "scan")
 
 
 def typical(attempts):
@@ -109,18 +123,18 @@ def typical(attempts):
     return min(used, key=lambda m: abs((m.report.latency(GET, "p999") or 0) - middle.mid))
 
 
-def get_timeline(record):
-    strips = []
+def timeline_chart(record):
+    lines = []
     slice_s = 0.1
     for name, attempts in record.attempts.items():
         run = typical(attempts)
         if run is None:
             continue
         slice_s = run.report.slice_s or slice_s
-        points = [(start, types[GET]["p99"]) for start, types in run.report.timeline
-                  if types.get(GET, {}).get("count")]
-        strips.append((name, slot_of(name), points))
-    words = charts.Words("GET p99 over one run", f"one value per {slice_s * 1000:g} ms; "
-                         "the run nearest to its policy's median", "seconds into the run",
-                         "GET p99")
-    return charts.timeline(strips, words)
+        lines.append(chart.Line(name, tuple(
+            (start, types[GET]["p99"]) for start, types in run.report.timeline
+            if types.get(GET, {}).get("count"))))
+    return chart.Chart("GET p99 over one run", chart.Axis("seconds into the run"),
+                       chart.Axis("GET p99", chart.LATENCY, chart.LOGARITHMIC), tuple(lines),
+                       f"One value per {slice_s * 1000:g} ms; the run nearest to its policy's "
+                       "median.")

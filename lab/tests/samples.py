@@ -56,3 +56,21 @@ def report_object(p999_us=300.0, scan_p999_us=4000.0, rps=10000.0, valid=True, s
                             undisturbed_object("get", 18000, 19800, 30.0, p999_us * 0.8),
                             undisturbed_object(scan, 180, 200, 1100.0, scan_p999_us)]},
         "timeline": {"slice_s": 0.1, "slices": slices}}
+
+
+def run_object(live=False, policy="ps", load=None):
+    """A run as `rubato load` or `rubato sim` reports it, with whole histograms."""
+    found = report_object()
+    for i, kind in enumerate(found["types"]):
+        pairs = [(b + 64 * i, 2000 // (1 + j * j)) for j, b in enumerate(range(600, 1200, 20))]
+        kind["latency_histogram_ns"] = {
+            "layout": "log-linear-64-8", "sum": 1, "min": 1, "max": 1, "overflow": 0,
+            "counts": " ".join(f"{bucket}:{count}" for bucket, count in pairs)}
+    found["machine"] |= {"kernel": "Linux 6", "virtualised": "kvm"}
+    if live:
+        return found | {"target": "resp://127.0.0.1:6400", "loop": "open", "arrivals": "poisson",
+                        "command": "rubato load --target resp://127.0.0.1:6400"}
+    for key in ("noise", "send_lag_us", "undisturbed", "timeline"):
+        del found[key]
+    return found | {"kind": "sim", "policy": policy, "load": load, "workers": 4,
+                    "cost_model": "ideal", "verdict": "steady"}

@@ -76,14 +76,14 @@ class Told(unittest.TestCase):
 
     def test_nothing_measured_is_nothing_told(self):
         self.assertEqual(table.beside_lines([], 1), [])
-        self.assertNotIn("beside KEYS", html_report.render(demo_record()))
+        self.assertNotIn("beside KEYS", html_report.page_of(demo_record()).body())
 
     def test_the_report_has_it_first(self):
         record = demo_record()
         record.settings["keys"] = 100_000
         record.beside = BESIDE
-        page = html_report.render(record)
-        self.assertLess(page.index("35 ms"), page.index("<svg"))
+        page = html_report.page_of(record).body()
+        self.assertLess(page.index("35 ms"), page.index("<figure"))
 
 
 if __name__ == "__main__":

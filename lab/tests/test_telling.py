@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import samples
 from rubato_lab import (charts, comparison, figures, html_report, labels, machine, record,
                         run_report, svg, table)
+from rubato_lab.report.page import Page
 from rubato_lab.comparison import Attempts
 from rubato_lab.generator import Measured
 
@@ -60,7 +61,9 @@ class Comparing(unittest.TestCase):
         for verdict, line in zip(verdicts, table.verdict_lines(verdicts)):
             self.assertNotEqual(bool(verdict.target), bool(verdict.reason))
             self.assertIn(verdict.target or verdict.reason, line)
-            self.assertIn(verdict.reason, unescape(html_report.verdict_table([verdict])))
+            page = Page("verdicts")
+            html_report.verdict_table(page, [verdict])
+            self.assertIn(verdict.reason, unescape(page.body()))
 
     def test_promises_broken_are_told(self):
         by_name = {"fcfs": attempts(1000.0), "synergy": attempts(900.0, scan_us=40000.0,
@@ -77,7 +80,7 @@ class Comparing(unittest.TestCase):
         told = "\n".join(table.undisturbed_lines(rows))
         self.assertRegex(told, r"(?m)fcfs +5.6 ms \(90.9 % of the GETs\)$")
         self.assertRegex(told, r"synergy +240 µs .*, 20 \[20-40\] times lower than fcfs")
-        self.assertIn("no stalls", html_report.render(demo_record()))
+        self.assertIn("no stalls", html_report.page_of(demo_record()).body())
 
     def test_too_few_undisturbed_requests_tell_nothing(self):
         by_name = three()
@@ -176,14 +179,15 @@ class Drawing(unittest.TestCase):
             taken.append(box)
 
     def test_every_figure_is_well_formed_and_names_every_contender(self):
-        for drawing in (figures.get_ccdf(demo_record()), figures.scan_ccdf(demo_record()),
-                        figures.get_timeline(demo_record())):
-            root = ElementTree.fromstring(drawing)
-            words = " ".join(t.text for t in root.iter("{http://www.w3.org/2000/svg}text"))
-            for name in three():
-                self.assertIn(name, words)
-            self.assertNotIn("nan", drawing.lower().replace("lucida", ""))
-            self.assertIn("prefers-color-scheme: dark", drawing)
+        drawing = figures.get_ccdf(demo_record())
+        root = ElementTree.fromstring(drawing)
+        words = " ".join(t.text for t in root.iter("{http://www.w3.org/2000/svg}text"))
+        for name in three():
+            self.assertIn(name, words)
+        self.assertNotIn("nan", drawing.lower().replace("lucida", ""))
+        self.assertIn("prefers-color-scheme: dark", drawing)
+        for one in (figures.get_chart, figures.scan_chart, figures.timeline_chart):
+            self.assertEqual(one(demo_record()).to_object()["names"], list(three()))
 
     def test_the_title_is_the_finding(self):
         self.assertIn("p99.9 falls from 7 ms to 300 µs, 20x lower",
@@ -200,15 +204,13 @@ class Drawing(unittest.TestCase):
 
     def test_nothing_to_draw_is_no_drawing(self):
         self.assertEqual(charts.ccdf([], charts.Words("", "", "", "")), "")
-        self.assertEqual(charts.timeline([], charts.Words("", "", "", "")), "")
 
 
-class Page(unittest.TestCase):
+class DemoPage(unittest.TestCase):
     def test_it_is_self_contained_and_escapes(self):
-        page = html_report.render(demo_record())
-        elsewhere = page.replace("http://www.w3.org/2000/svg", "")
-        self.assertNotRegex(elsewhere, r"https?://|<script|src=")
-        self.assertEqual(page.count("<svg "), 3)
+        page = html_report.page_of(demo_record()).body()
+        self.assertNotRegex(page, r"https?://|<script|src=")
+        self.assertEqual(page.count("<figure "), 3)
         self.assertIn("made &lt;up&gt;", page)
         self.assertIn("rubato serve kv", page)
 
@@ -216,7 +218,7 @@ class Page(unittest.TestCase):
         by_name = three()
         by_name["ps"].discarded.append(measured(valid=False))
         by_name["redis"] = Attempts("lrange", failure="would not start")
-        page = html_report.render(demo_record(by_name))
+        page = html_report.page_of(demo_record(by_name)).body()
         self.assertIn("redis was not measured: would not start", page)
         self.assertIn("repeated: fell behind its schedule", page)
 

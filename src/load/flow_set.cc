@@ -188,6 +188,7 @@ void FlowSet::take_reply(Flow& flow, Instant at) {
   }
   const Outstanding request = flow.waiting.pop();
   --outstanding_;
+  if (!request.setup) flow.reconnects = 0;
   if (!request.setup) {
     if (!flow.parser.is_error()) return events_.on_reply(request, at);
     events_.on_failed(request, flow.parser.outcome(), flow.parser.error_text());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FlowSet: the connections of one run with RESP or memcached's text protocol. It opens them, sends
-// requests, cuts the received bytes into replies, and reopens connections that the server closes (a
-// bounded number of times). One owner at a time; the set owns its sockets and the requests
-// outstanding on them.
+// FlowSet: the connections of one run with RESP, memcached's text protocol or HTTP. It opens them,
+// sends requests, cuts the received bytes into replies, and reopens connections that the server
+// closes (a bounded number of times). One owner at a time; the set owns its sockets and the
+// requests outstanding on them.
 #pragma once
 
 #include <array>

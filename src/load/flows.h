@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Flows: the connections of one run, for any protocol: FlowSet for RESP and memcached,
+// Flows: the connections of one run, for any protocol: FlowSet for RESP, memcached and HTTP,
 // RpcFlows for Rubato RPC. They never block after open_all(). One owner at a time.
 #pragma once
 
@@ -16,7 +16,8 @@
 namespace rubato::load {
 
 inline constexpr uint32_t kNoFlow = std::numeric_limits<uint32_t>::max();
-inline constexpr uint32_t kMaxReconnects = 10;  // per connection, with kReconnectPause between
+// Of a connection without a reply in between, with kReconnectPause before each.
+inline constexpr uint32_t kMaxReconnects = 10;
 inline constexpr Nanos kReconnectPause = Nanos::millis(100);
 inline constexpr Nanos kConnectTimeout = Nanos::seconds(3);
 

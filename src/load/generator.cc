@@ -85,9 +85,12 @@ void Generator::send_due(Nanos now) {
 
 void Generator::send_closed(Nanos now) {
   for (uint32_t i = 0; i < options_.closed_clients && now < options_.duration; ++i) {
+    if (now < next_due_) return;
     const uint32_t flow = flows_->pick_idle(flow_prng_);
     if (flow == kNoFlow) return;
     send_one(flow, now, Nanos(0));
+    // What could not be sent in time is left out, and the schedule moves: coordinated omission.
+    next_due_ = std::max(next_due_ + options_.closed_gap, now);
     now = elapsed();
   }
 }
@@ -140,9 +143,8 @@ void Generator::nap(Nanos now) {
   constexpr Nanos kLongest = Nanos::millis(20);
   Nanos until = now + kLongest;
   if (options_.watched_server != 0) until = std::min(until, next_look_);
-  if (!closed_loop() && !schedule_done() && blocked_until_ < next_due_) {
-    until = std::min(until, next_due_);
-  }
+  const bool more = closed_loop() ? next_due_ > now : !schedule_done();
+  if (more && blocked_until_ < next_due_) until = std::min(until, next_due_);
   flows_->wait(until - elapsed());
 }
 
@@ -161,7 +163,7 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   const StealTime steal_before = read_steal_time();
   start_ = rubato::now();
   watch_->begin();
-  next_due_ = arrivals_.next();
+  next_due_ = closed_loop() ? Nanos(0) : arrivals_.next();
   const Nanos deadline = options_.duration + options_.reply_timeout;
   Nanos last;
   std::string broke;
@@ -200,7 +202,6 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
   recorder_.settle(Nanos::max());
   RunReport report = recorder_.report(cut_short ? last : options_.duration);
   if (!broke.empty()) {
-    broke_off_ = true;
     report.valid = false;
     report.invalid_reason = broke;
   }

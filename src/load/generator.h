@@ -30,16 +30,12 @@ class Generator final : private FlowEvents {
   Generator(const LoadOptions& options, RequestSource& source, Arrivals arrivals);
 
   // Runs once. Ends early, marking the report invalid, when `*stop` becomes non-zero (may be set by
-  // a signal handler). Fails with one line if there is nothing to report: no connection, not RESP,
-  // the server gone before the first reply, no such process to watch.
+  // a signal handler) or the server has gone away for good after its first replies. Fails with one
+  // line if there is nothing to report: no connection, not RESP, the server gone before the first
+  // reply, no such process to watch.
   Result<RunReport> run(const volatile std::sig_atomic_t* stop);
 
   const Recorder& recorder() const { return recorder_; }
-
-  // The server went away for good before the end; the report holds the replies before that.
-  bool broke_off() const { return broke_off_; }
-  // The server went away, or failed the run otherwise: the report's invalid_reason tells.
-  bool failed() const { return broke_off_ || !recorder_.failure().empty(); }
 
  private:
   void on_reply(const Outstanding& request, Instant at) override;
@@ -75,7 +71,6 @@ class Generator final : private FlowEvents {
   Nanos blocked_until_;  // the last moment at which no connection was free
   bool next_waited_ = false;
   bool timed_out_ = false;
-  bool broke_off_ = false;
   Nanos next_progress_ = Nanos::seconds(1);
   uint64_t progress_replies_ = 0;
 };

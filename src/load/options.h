@@ -38,6 +38,7 @@ struct LoadOptions {
   uint64_t seed = 1;
   Pick pick = Pick::kIdle;
   uint32_t closed_clients = 0;  // > 0: closed loop with that many clients instead
+  Nanos closed_gap;  // closed loop: no request sooner after the one before it; zero = at once
   std::string password;  // RESP only
   TlsConnector* tls = nullptr;  // outlives the run; null = connections without TLS
   uint32_t rpc_queue = 16;                 // rpc: requests that a session queues for credit

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReplyReader: the parser of replies of a target's protocol, RESP or memcached's text protocol.
-// Pure; one owner at a time.
+// ReplyReader: the parser of replies of a target's protocol: RESP, memcached's text protocol or
+// HTTP/1.1. Pure; one owner at a time.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
 #include <variant>
 
+#include "load/http_parser.h"
 #include "load/memcached_parser.h"
 #include "load/outcome.h"
 #include "load/reply_parser.h"
@@ -21,6 +22,7 @@ class ReplyReader {
 
   explicit ReplyReader(Protocol protocol = Protocol::kResp) {
     if (protocol == Protocol::kMemcached) parser_.emplace<MemcachedParser>();
+    if (protocol == Protocol::kHttp) parser_.emplace<HttpParser>();
   }
 
   // As those of the parsers.
@@ -36,17 +38,22 @@ class ReplyReader {
 
   // The outcome of a request whose reply is the error.
   Outcome outcome() const {
-    return is_memcached() ? classify_memcached_error(error_text()) : classify_error(error_text());
+    if (is<MemcachedParser>()) return classify_memcached_error(error_text());
+    return is<HttpParser>() ? classify_http_error(error_text()) : classify_error(error_text());
   }
   // For messages.
   std::string_view protocol() const {
-    return is_memcached() ? "memcached's text protocol" : "RESP";
+    if (is<MemcachedParser>()) return "memcached's text protocol";
+    return is<HttpParser>() ? "HTTP/1.1 with lengths or chunks" : "RESP";
   }
 
  private:
-  bool is_memcached() const { return std::holds_alternative<MemcachedParser>(parser_); }
+  template <class Parser>
+  bool is() const {
+    return std::holds_alternative<Parser>(parser_);
+  }
 
-  std::variant<ReplyParser, MemcachedParser> parser_;
+  std::variant<ReplyParser, MemcachedParser, HttpParser> parser_;
 };
 
 }  // namespace rubato::load

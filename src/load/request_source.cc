@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "load/command_template.h"
+#include "load/http_template.h"
 #include "workload/duration.h"
 
 namespace rubato::load {
@@ -24,8 +25,19 @@ struct VerbShare {
   Verb::Sender send = nullptr;  // null = `command` does
   uint64_t size = 0;
   std::string name;
-  double weight = 0;
+  double weight = 0;  // above 0
   std::optional<CommandTemplate> command = std::nullopt;
+  std::optional<HttpTemplate> http = std::nullopt;
+
+  void append(const VerbContext& context) const {
+    if (http) return http->append(context);
+    command ? command->append(context) : send(context);
+  }
+};
+
+struct WeightedHead {
+  std::string_view head;
+  double weight;
 };
 
 // A number is all that a verb has behind its name: anything else makes it a command. Null = it is
@@ -51,17 +63,34 @@ Result<VerbShare> command_share(std::string_view head, double weight, Protocol p
   return VerbShare{nullptr, 1, std::string(head), weight, std::move(*command)};
 }
 
-Result<VerbShare> parse_share(std::string_view item, const KvShape& shape, Protocol protocol) {
+Result<WeightedHead> parse_weight(std::string_view item) {
   const size_t colon = item.rfind(':');
   if (colon == std::string_view::npos) return bad_part(item, "has no weight");
-  const std::string_view head = trimmed(item.substr(0, colon));
   const auto weight = parse_number(trimmed(item.substr(colon + 1)));
   if (!weight || *weight <= 0) return bad_part(item, "needs a positive weight");
+  return WeightedHead{trimmed(item.substr(0, colon)), *weight};
+}
+
+Result<VerbShare> http_share(std::string_view item, std::string_view host) {
+  Result<WeightedHead> part = parse_weight(item);
+  if (!part) return Error{part.error()};
+  Result<HttpTemplate> http = HttpTemplate::parse(part->head, host);
+  if (!http) return Error{fmt::format("mix: '{}' {}", part->head, http.error())};
+  VerbShare share{nullptr, 1, std::string(part->head), part->weight};
+  share.http = std::move(*http);
+  return share;
+}
+
+Result<VerbShare> parse_share(std::string_view item, const KvShape& shape, Protocol protocol) {
+  Result<WeightedHead> part = parse_weight(item);
+  if (!part) return Error{part.error()};
+  const std::string_view head = part->head;
   const Verb* verb = verb_of(head);
-  if (verb == nullptr) return command_share(head, *weight, protocol);
+  if (verb == nullptr) return command_share(head, part->weight, protocol);
   const Verb::Sender send = verb->sender(protocol);
   if (send == nullptr) return bad_part(head, "is a verb that memcached lacks");
-  VerbShare share{send, verb->size > 0 ? verb->size : shape.scan_limit, std::string(head), *weight};
+  VerbShare share{send, verb->size > 0 ? verb->size : shape.scan_limit, std::string(head),
+                  part->weight};
   if (const size_t slash = head.find('/'); slash != std::string_view::npos) {
     const auto size = parse_number(head.substr(slash + 1));
     if (!size || *size < 1 || *size > static_cast<double>(kMostItems)) {
@@ -103,10 +132,13 @@ class KvSource final : public RequestSource {
   }
 
   Draw draw(Prng& prng, std::string& out) override {
-    const uint32_t type = choice_.pick(prng);
+    return make(choice_.pick(prng), Nanos(0), prng, out);
+  }
+
+  Draw make(uint32_t type, Nanos, Prng& prng, std::string& out) override {
     const VerbShare& share = shares_[type];
     const VerbContext context{shape_, value_, share.size, prng, out};
-    share.command ? share.command->append(context) : share.send(context);
+    share.append(context);
     return {type, types_[type].service_mean.value_or(Nanos(0))};
   }
 
@@ -127,13 +159,17 @@ class SpinSource final : public RequestSource {
 
   Draw draw(Prng& prng, std::string& out) override {
     const Mix::Draw draw = mix_.sample(prng);
-    const std::string nanoseconds = fmt::format_int(draw.service.count()).str();
+    return make(draw.type, draw.service, prng, out);
+  }
+
+  Draw make(uint32_t type, Nanos service, Prng&, std::string& out) override {
+    const std::string nanoseconds = fmt::format_int(service.count()).str();
     if (bare_) {
       out += nanoseconds;
     } else {
       append_command(out, {"SPIN", nanoseconds});
     }
-    return {draw.type, draw.service};
+    return {type, service};
   }
 
  private:
@@ -141,18 +177,17 @@ class SpinSource final : public RequestSource {
   const bool bare_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, const KvShape& shape,
-                                                      std::string_view service_us,
-                                                      Protocol protocol) {
+// `parse` makes a share of each part of the mix.
+template <class Parse>
+Result<std::unique_ptr<RequestSource>> make_source(std::string_view mix, const KvShape& shape,
+                                                   std::string_view service_us, Parse parse) {
   RUBATO_CHECK(shape.keys > 0);
   std::vector<VerbShare> shares;
   std::vector<SourceType> types;
   double total = 0;
   for (std::string_view rest = mix;;) {
     const size_t comma = rest.find(',');
-    Result<VerbShare> share = parse_share(trimmed(rest.substr(0, comma)), shape, protocol);
+    Result<VerbShare> share = parse(trimmed(rest.substr(0, comma)));
     if (!share) return Error{share.error()};
     for (const SourceType& other : types) {
       if (other.name == share->name) return bad_part(other.name, "is there twice");
@@ -170,6 +205,23 @@ Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, cons
   if (Status done = apply_service_times(service_us, types); !done) return Error{done.error()};
   return std::unique_ptr<RequestSource>(
       std::make_unique<KvSource>(std::move(shares), shape, std::move(types)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, const KvShape& shape,
+                                                      std::string_view service_us,
+                                                      Protocol protocol) {
+  return make_source(mix, shape, service_us, [&](std::string_view item) {
+    return parse_share(item, shape, protocol);
+  });
+}
+
+Result<std::unique_ptr<RequestSource>> make_http_source(std::string_view mix, const KvShape& shape,
+                                                        std::string_view service_us,
+                                                        std::string_view host) {
+  return make_source(mix, shape, service_us,
+                     [host](std::string_view item) { return http_share(item, host); });
 }
 
 std::unique_ptr<RequestSource> make_spin_source(Mix mix) {

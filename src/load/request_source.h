@@ -37,6 +37,9 @@ class RequestSource {
   // Appends one request to `out`.
   virtual Draw draw(Prng& prng, std::string& out) = 0;
 
+  // The same of the type, where the source's requests are service times with this one.
+  virtual Draw make(uint32_t type, Nanos service, Prng& prng, std::string& out) = 0;
+
   const std::vector<SourceType>& types() const { return types_; }
 
  protected:
@@ -52,6 +55,12 @@ class RequestSource {
 Result<std::unique_ptr<RequestSource>> make_kv_source(std::string_view mix, const KvShape& shape,
                                                       std::string_view service_us,
                                                       Protocol protocol = Protocol::kResp);
+
+// The same of HTTP/1.1 requests (http_template.h), such as `get/items/{key}:9,post/items:1`. `host`
+// becomes their header.
+Result<std::unique_ptr<RequestSource>> make_http_source(std::string_view mix, const KvShape& shape,
+                                                        std::string_view service_us,
+                                                        std::string_view host);
 
 // `SPIN <nanoseconds>` with service times drawn from the mix.
 std::unique_ptr<RequestSource> make_spin_source(Mix mix);

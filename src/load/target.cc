@@ -11,8 +11,8 @@ namespace {
 
 Error bad_target(std::string_view text) {
   return {"target: '" + std::string(text) +
-          "' is not resp://HOST:PORT, memcached://HOST[:PORT], spin://, spin+udp://, rpc://, "
-          "rpc+udp:// or rpc+kv:// with a port of 1 to 65535"};
+          "' is not resp://HOST:PORT, memcached://HOST[:PORT], http://HOST[:PORT], spin://, "
+          "spin+udp://, rpc://, rpc+udp:// or rpc+kv:// with a port of 1 to 65535"};
 }
 
 constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol::kResp},
@@ -21,7 +21,8 @@ constexpr std::pair<std::string_view, Protocol> kSchemes[] = {{"resp", Protocol:
                                                               {"rpc", Protocol::kRpc},
                                                               {"rpc+udp", Protocol::kRpcUdp},
                                                               {"rpc+kv", Protocol::kRpcKv},
-                                                              {"memcached", Protocol::kMemcached}};
+                                                              {"memcached", Protocol::kMemcached},
+                                                              {"http", Protocol::kHttp}};
 
 }  // namespace
 
@@ -36,7 +37,7 @@ Result<Target> parse_target(std::string_view text) {
   target.protocol = scheme->second;
   const std::string_view rest = text.substr(end + 3);
   const bool whole = rest.find(':') == std::string_view::npos || rest.ends_with(']');
-  if (whole && target.protocol != Protocol::kMemcached) return bad_target(text);
+  if (whole && default_port(target.protocol) == 0) return bad_target(text);
   const size_t colon = whole ? rest.size() : rest.rfind(':');
   std::string_view host = rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
@@ -47,7 +48,7 @@ Result<Target> parse_target(std::string_view text) {
   if (host.empty()) return bad_target(text);
   target.host = std::string(host);
   if (whole) {
-    target.port = kMemcachedPort;
+    target.port = default_port(target.protocol);
     return target;
   }
   const std::string_view port = rest.substr(colon + 1);

@@ -19,6 +19,7 @@ enum class Protocol : uint8_t {
   kRpcUdp,     // the same over UDP
   kRpcKv,      // a key-value server, over Rubato RPC and TCP
   kMemcached,  // one that speaks memcached's text protocol
+  kHttp,       // any server of HTTP/1.1
 };
 
 struct Target {
@@ -31,15 +32,20 @@ inline bool speaks_rpc(const Target& target) {
   return target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp ||
          target.protocol == Protocol::kRpcKv;
 }
-inline bool keeps_values(const Target& target) {
-  return target.protocol == Protocol::kResp || target.protocol == Protocol::kRpcKv ||
-         target.protocol == Protocol::kMemcached;
+// The synthetic server, whose requests are service times; the others' are a mix of commands.
+inline bool spins(const Target& target) {
+  return target.protocol == Protocol::kSpin || target.protocol == Protocol::kSpinUdp ||
+         target.protocol == Protocol::kRpc || target.protocol == Protocol::kRpcUdp;
 }
 
-inline constexpr uint16_t kMemcachedPort = 11211;
+// 0 = there is none.
+constexpr uint16_t default_port(Protocol protocol) {
+  if (protocol == Protocol::kMemcached) return 11211;
+  return protocol == Protocol::kHttp ? 80 : 0;
+}
 
-// `resp://HOST:PORT`, or with spin, spin+udp, rpc, rpc+udp, rpc+kv or memcached for resp; an IPv6
-// address stands in brackets. Only memcached has a default port.
+// `resp://HOST:PORT`, or with spin, spin+udp, rpc, rpc+udp, rpc+kv, memcached or http for resp; an
+// IPv6 address stands in brackets. Only memcached and HTTP have a default port.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace rubato::load

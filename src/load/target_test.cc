@@ -31,12 +31,18 @@ TEST(Target, the_port_of_memcached_may_be_left_out) {
   EXPECT_EQ(parse_target("memcached://[::1]:7").value().port, 7);
 }
 
+TEST(Target, the_port_of_http_may_be_left_out) {
+  EXPECT_EQ(parse_target("http://web").value().port, 80);
+  EXPECT_EQ(parse_target("http://web:8080").value().port, 8080);
+  EXPECT_EQ(parse_target("http://web").value().protocol, Protocol::kHttp);
+}
+
 TEST(Target, anything_else_is_refused_in_one_line) {
-  for (const char* bad : {"", "localhost:1", "http://a:1", "resp://a", "resp://:1", "resp://a:0",
+  for (const char* bad : {"", "localhost:1", "resp://a", "resp://:1", "resp://a:0",
                           "resp://a:65536", "resp://a:1x", "resp://::1:1", "resp://a:",
                           "resp://[::1]", "memcached://", "memcached://:1",
                           "memcached://a:", "memcached://a:0",
-                          "memcached://[]"}) {
+                          "memcached://[]", "https://a"}) {
     const Result<Target> target = parse_target(bad);
     ASSERT_FALSE(target.ok()) << bad;
     EXPECT_EQ(target.error().find('\n'), std::string::npos);

@@ -119,6 +119,7 @@ void add_live_parts(Json& json, const RunReport& r) {
   if (!r.loop.empty()) json["loop"] = r.loop;
   if (!r.target.empty()) json["target"] = r.target;
   if (!r.arrivals.empty()) json["arrivals"] = r.arrivals;
+  if (!r.command.empty()) json["command"] = r.command;
   if (r.send_lag) {
     json["send_lag_us"] = {
         {"p99", r.send_lag->p99_us}, {"max", r.send_lag->max_us}, {"unsent", r.send_lag->unsent}};

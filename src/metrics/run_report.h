@@ -148,6 +148,7 @@ struct RunReport {
   // Live runs only; left out when unset or empty.
   std::string loop;  // "open" or "closed"
   std::string target, arrivals;
+  std::string command;  // that makes such a run again, for a shell
   std::optional<SendLag> send_lag;
   std::optional<NoiseReport> noise;
   std::optional<UndisturbedReport> undisturbed;

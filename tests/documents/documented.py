@@ -27,6 +27,11 @@ def block(text):
     return [line for line in stripped if line]
 
 
+def all_commands(text):
+    """The commands of all blocks of shell, in their order."""
+    return [line for found in BLOCK.finditer(text) for line in block(found.group(0))]
+
+
 def library_commands():
     """How the library is installed and the examples are built."""
     return block((ROOT / "examples/README.md").read_text(encoding="utf-8"))

@@ -28,6 +28,10 @@ def free_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]
 
+# What `rubato load` fails with where the machine is too busy for its figures, not for its requests.
+SPOILED = re.compile(r"^rubato: (the generator fell behind|\S+ % of the requests were "
+                     "never sent)", re.MULTILINE)
+
 
 def with_ports(command, ports):
     """`command` with every port replaced, the same one by the same."""
@@ -54,7 +58,9 @@ class Commands(unittest.TestCase):
                               env=self.environment, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit_s,
                               check=False)
-        self.assertEqual(done.returncode, 0, f"{commands}\n{done.stdout[-4000:]}")
+        spoiled = commands[-1].startswith("rubato load ") and SPOILED.search(done.stdout)
+        if not (spoiled and done.returncode == 1):
+            self.assertEqual(done.returncode, 0, f"{commands}\n{done.stdout[-4000:]}")
 
     def start(self, command):
         """A server that listens, and is stopped at the end of the test at the latest."""

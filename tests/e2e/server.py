@@ -26,6 +26,17 @@ QUIET_S = 1.5
 SERVE_ARGS = shlex.split(os.environ.get("RUBATO_SERVE_ARGS", ""))
 
 
+# How an INVALID run ends whose server lost nothing: the machine was busy, or the server is slow.
+UNTRUSTED = re.compile(r"^rubato: (\S+ \S+: )?(the generator fell behind|no request was due|"
+                       r"\S+ % of the requests were never sent)", re.MULTILINE)
+
+
+def status_of_load(done):
+    """The exit status of `rubato load`, 0 also where the machine's load alone spoiled the figures:
+    tests that count requests do not depend on them."""
+    return 0 if done.returncode == 1 and UNTRUSTED.search(done.stderr) else done.returncode
+
+
 class Server:
     """`rubato serve PROGRAM ARGS` on a free port; killed at the end of the `with` block."""
 

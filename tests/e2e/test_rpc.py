@@ -12,7 +12,7 @@ import unittest
 import urllib.request
 
 from rpc_wire import PATIENT, SESSION, frames, hello, patient_client, rpc
-from server import BINARY, PATIENCE_S, Server, refused
+from server import BINARY, PATIENCE_S, Server, refused, status_of_load
 from waiting import eventually, sends_until_stuck
 
 OVER_CREDIT = 4  # the reason of a reject
@@ -58,7 +58,9 @@ class RpcServer(Server):
         scheme = "rpc+udp" if self.udp else "rpc"
         done = subprocess.run(
             [BINARY, "load", "--target", f"{scheme}://127.0.0.1:{self.port}", "--json", "-", *args],
-            capture_output=True, text=True, timeout=60, check=True)
+            capture_output=True, text=True, timeout=60, check=False)
+        if status_of_load(done) != 0:
+            raise AssertionError(done.stderr)
         return json.loads(done.stdout), done.stderr
 
 

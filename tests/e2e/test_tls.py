@@ -2,12 +2,14 @@
 """TLS on the ports of `serve kv`: RESP, Rubato RPC and the metrics; certificates of both sides and
 their reload; clients that break the rules. The certificates are made by the openssl command."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import socketserver
 import ssl
 import subprocess
 import tempfile
@@ -16,7 +18,7 @@ import unittest
 import urllib.request
 
 from rpc_wire import PATIENT, patient_client, rpc
-from server import BINARY, PATIENCE_S, Client, ReplyError, Server, encode, refused
+from server import BINARY, PATIENCE_S, Client, ReplyError, Server, encode, refused, status_of_load
 from waiting import eventually
 
 MIB = 1 << 20
@@ -394,6 +396,28 @@ class Reload(Case):
                 self.assertEqual(self.client(server).serial(), 100)
 
 
+@contextlib.contextmanager
+def answering(context, end, reply):
+    """The port of a server with TLS that sends `reply` for each `end`."""
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self):
+            with context.wrap_socket(self.request, server_side=True) as link:
+                with contextlib.suppress(OSError):
+                    waiting = b""
+                    while piece := link.recv(4096):
+                        waiting += piece
+                        link.sendall(reply * waiting.count(end))
+                        waiting = waiting.rpartition(end)[2]
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
 class Load(Case):
     """`rubato load --tls`, under the names of redis-benchmark's options."""
 
@@ -410,7 +434,7 @@ class Load(Case):
         return ("--cert", self.authority.cert(name), "--key", self.authority.key(name))
 
     def check_served(self, done, may_refuse=False):
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(status_of_load(done), 0, done.stderr)
         report = json.loads(done.stdout[done.stdout.index("{"):])
         self.assertGreater(report["requests"], 0)
         self.assertEqual((report["errors"], report["lost"]), (0, 0))
@@ -433,6 +457,15 @@ class Load(Case):
         port = server.wait_for(r"RPC with TLS on \S+:(\d+)\n")
         self.check_served(self.load(port, *self.trusts(), "--mix", "set:1", scheme="rpc+kv"),
                           may_refuse=True)  # by admission, where the machine stalls
+
+    def test_memcached_and_http_have_it_too(self):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.authority.cert("server"), self.authority.key("server"))
+        for scheme, end, reply, mix in (
+                ("memcached", b"\r\n", b"END\r\n", "get:1"),
+                ("http", b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK", "get/:1")):
+            with answering(context, end, reply) as port:
+                self.check_served(self.load(port, *self.trusts(), "--mix", mix, scheme=scheme))
 
     def test_a_certificate_that_is_asked_for_is_shown(self):
         server = self.serve(clients="yes")

@@ -111,8 +111,9 @@ class Tcp:
         for i in range(count):
             self.report(i).unlink(missing_ok=True)
         commands = [self.load_command(cell, i, server, kind, seed, rate_rps) for i in range(count)]
-        for ended in children.run(commands, self.seconds + SLACK_S, self.beat):
-            if ended.status not in (0, FAILED_RUN):
+        done = children.run(commands, self.seconds + SLACK_S, self.beat)
+        for i, ended in enumerate(done):
+            if ended.status not in (0, FAILED_RUN) or not self.report(i).exists():
                 raise CellFailed(f"rubato load: {ended.last_words()}")
         return [run_report.read(self.report(i)) for i in range(count)]
 

@@ -10,6 +10,8 @@ from statistics import fmean
 
 from rubato_lab import program
 from rubato_lab.program import RubatoError
+from rubato_lab.report import main as report_main
+from rubato_lab.report import sweeps
 from rubato_lab.sweep import cluster, engine, intervals, spec as specs
 from rubato_lab.sweep.store import OF_MACHINE, Store
 
@@ -41,6 +43,8 @@ def add_commands(commands):
         one = commands.add_parser(name, help=about)
         one.add_argument("store", type=Path, metavar="STORE")
         one.set_defaults(call=call)
+    one.add_argument("--output", metavar="FILE", help="write a page with figures instead, "
+                     "- is stdout")
     query = commands.add_parser("query", help="SQL over the rows: the view `runs`")
     query.add_argument("store", type=Path, metavar="STORE")
     query.add_argument("sql", metavar="SQL")
@@ -184,20 +188,34 @@ def run_status(options):
 def run_report(options):
     store = Store(options.store)
     told, seeds = _known(store)
-    metric = seeds.column("latency_us_p99")
-    names, rows = store.query(f"SELECT point, any_value(options), list({metric} ORDER BY seed), "
-                              "avg(load), avg(achieved_rps), bool_and(valid) FROM runs "
-                              "GROUP BY point")
-    order = {key: i for i, key in enumerate(told["points"])}
-    lines = [[*told["axes"], "seeds", metric, "+-", "load", "achieved_rps", "valid"]]
-    for key, text, values, load, rate, valid in sorted(rows, key=lambda r: order.get(r[0], -1)):
-        if key in order:
-            width = intervals.half_width(values)
-            lines.append([*_axes(text, told["axes"]), len(values), f"{fmean(values):.6g}",
-                          "?" if width is None else f"{width:.3g}", f"{load:.4g}", f"{rate:.6g}",
-                          "yes" if valid else "no"])
+    metrics = list(dict.fromkeys((seeds.column("latency_us_p99"), "latency_us_p99",
+                                  "latency_us_p999")))
+    points = _points(store, told, metrics)
+    if options.output:
+        page = sweeps.page(options.store.name, told, metrics, points)
+        report_main.write(page.html(), options.output)
+        return 0
+    lines = [[*told["axes"], "seeds", metrics[0], "+-", "load", "achieved_rps", "valid"]]
+    for point in points:
+        mean, width = point.figures[0]
+        lines.append([*point.axes.values(), point.seeds, f"{mean:.6g}",
+                      "?" if width is None else f"{width:.3g}", f"{point.load:.4g}",
+                      f"{point.rate:.6g}", "yes" if point.valid else "no"])
     _table(lines)
     return 0
+
+
+def _points(store, told, metrics):
+    """[sweeps.Point] of the rows, in the order of the specification."""
+    lists = ", ".join(f"list({metric} ORDER BY seed)" for metric in metrics)
+    _, rows = store.query(f"SELECT point, any_value(options), avg(load), avg(achieved_rps), "
+                          f"bool_and(valid), {lists} FROM runs GROUP BY point")
+    order = {key: i for i, key in enumerate(told["points"])}
+    rows = sorted((row for row in rows if row[0] in order), key=lambda row: order[row[0]])
+    return [sweeps.Point(dict(zip(told["axes"], _axes(text, told["axes"]))), len(values[0]),
+                         [(fmean(one), intervals.half_width(one)) for one in values],
+                         load, rate, valid, json.loads(text))
+            for _, text, load, rate, valid, *values in rows]
 
 
 def _axes(options, axes):

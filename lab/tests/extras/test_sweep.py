@@ -156,6 +156,9 @@ class Results(SweepTest):
         self.assertLess(min(counts), max(counts))  # some points needed more seeds
         self.assertIn("4/4 points done", self.lab("status", "merged-2")[1])
         self.assertRegex(self.lab("report", "merged-2")[1], r"fcfs +0\.4 ")
+        page = self.lab("report", "merged-2", "--output", "-")[1]
+        self.assertIn("<figure data-figure", page)
+        self.assertIn("policy fcfs, load 0.4", page)
 
     def test_a_worker_of_another_version_is_refused(self):
         self.spec(spec_of(8))

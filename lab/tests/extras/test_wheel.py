@@ -13,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 LAB = ROOT / "lab"
 PROGRAM = os.environ.get("RUBATO_WHEEL_PROGRAM", ROOT / "build/release/lab/rubato")
+SETTINGS = ROOT / "site/test/settings.txt"
+VERSION = re.compile(r'"version": "[^"]*"|`rubato tune` \S+')
 LIMIT_S = 300
 ASK = ("import rubato_lab as lab; from rubato_lab import program; run = lab.simulate('synergy', "
        "workload='zippydb', workers=4, requests=20000); print(program.path(), run.digest)")
@@ -63,6 +65,30 @@ class Wheel(unittest.TestCase):
         built = os.environ.get("RUBATO_BINARY", PROGRAM)
         named, of_build = self.there(self.bin / "python", "-c", ASK, RUBATO_BINARY=built).split()
         self.assertEqual((named, of_build), (str(built), digest))
+
+    def test_fifty_settings_have_equal_answers(self):
+        """To the byte, but for the version; those of the page are compared in site/test."""
+        settings = [line for line in SETTINGS.read_text(encoding="utf-8").splitlines()
+                    if line and not line.startswith("#")]
+        self.assertGreaterEqual(len(settings), 50)
+        inside = self.there(self.bin / "python", "-c",
+                            "from rubato_lab import program; print(program.path())").strip()
+        built = os.environ.get("RUBATO_BINARY", PROGRAM)
+        for line in settings:
+            with self.subTest(line):
+                ours, theirs = (VERSION.sub("", run(one, *line.split()).stdout)
+                                for one in (inside, built))
+                self.assertTrue(ours)
+                self.assertEqual(ours, theirs)
+
+    def test_a_report_needs_nothing_else(self):
+        program = self.there(self.bin / "python", "-c",
+                             "from rubato_lab import program; print(program.path())").strip()
+        self.there(program, "sim", "--policy", "ps", "--requests", "2000", "--json", "run.json")
+        self.there(self.bin / "python", "-m", "rubato_lab.report.main", "run.json")
+        page = (self.folder / "report.html").read_text(encoding="utf-8")
+        self.assertIn("Dygraph", page)
+        self.assertIn("<figure data-figure", page)
 
     def test_a_missing_extra_is_one_line(self):
         (self.folder / "sweep.toml").write_text('[axes]\nload = [0.5]\n[run]\npolicy = "ps"\n'
