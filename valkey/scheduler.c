@@ -129,9 +129,13 @@ static int has_executor(void) {
 }
 
 int scheduler_policy_is_valid(char* policy, const char** error) {
-  static rubato_error line;
-  rubato_executor* const tried = create_executor(policy, 50, &line);
-  if (tried == NULL) *error = line.text;
+  static rubato_error line;  // read after the policy that was set before was tried again
+  rubato_error trouble;
+  rubato_executor* const tried = create_executor(policy, 50, &trouble);
+  if (tried == NULL) {
+    line = trouble;
+    *error = line.text;
+  }
   rubato_executor_destroy(tried);
   return tried != NULL;
 }

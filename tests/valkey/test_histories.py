@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What concurrent clients read of collections is always one state of them, and the states come in the
-order of their writes, while commands are suspended at most checkpoints.
+"""What concurrent clients read of collections is always one state of them, and the states come in
+the order of their writes, while commands are suspended at most checkpoints.
 
 Each collection has one writer, which gives all its elements a version at once, 1, 2, 3, ...; so a
 read that is not atomic shows two versions. A read must show a version that was not replaced before
