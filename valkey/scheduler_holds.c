@@ -60,6 +60,7 @@ static long long size_of(robj* value) {
     case OBJ_HASH: return (long long)hashTypeLength(value);
     case OBJ_SET: return (long long)setTypeSize(value);
     case OBJ_ZSET: return (long long)zsetLength(value);
+    case OBJ_STREAM: return (long long)streamLength(value);
     case OBJ_LIST:
       // Readers of a compressed list change it while they pass.
       if (value->encoding != OBJ_ENCODING_QUICKLIST) return -1;
@@ -153,6 +154,10 @@ static long long elements(client* c, SchedulerHold* hold) {
       proc == zrevrangebyscoreCommand || proc == zrangebylexCommand ||
       proc == zrevrangebylexCommand) {
     return measure_sorted_range(c, hold);
+  }
+  if (proc == xrangeCommand || proc == xrevrangeCommand) {
+    const long long size = take_keys(c, 1, 1, 1u << OBJ_STREAM, hold);
+    return size < 0 || c->argc < 6 ? size : limited(c, 5, size);
   }
   if (proc == zunionCommand || proc == zinterCommand || proc == zdiffCommand ||
       proc == zinterCardCommand) {

@@ -79,6 +79,11 @@ def write_renamed(client, version):
     client.call("RENAME", "next", "renamed")
 
 
+def write_stream(client, version):
+    transaction(client, ("DEL", "stream"),
+                *(("XADD", "stream", f"{i + 1}-1", "v", version) for i in FIELDS))
+
+
 def versions_of_tagged(found):
     return [int(element.split(b":")[-2]) for element in found]
 
@@ -124,6 +129,11 @@ COLLECTIONS = {
             c, "ZUNION", 2, "za", "zb", "WITHSCORES")],
         lambda c: scored(c, "ZINTER", 2, "za", "zb", "AGGREGATE", "MAX", "WITHSCORES"),
         lambda c: counted(c.call("ZDIFF", 2, "za", "zb"), 0)]),
+    "stream": (write_stream, [
+        lambda c: counted([int(fields[1]) for _, fields in c.call("XRANGE", "stream", "-", "+")],
+                          SIZE),
+        lambda c: counted([int(fields[1]) for _, fields in c.call(
+            "XREVRANGE", "stream", "+", "-", "COUNT", 7)], 7)]),
     "keys": (write_keys, [tagged_reader("KEYS", "key:*")]),
     "renamed": (write_renamed, [
         lambda c: counted([int(v) for v in c.call("HGETALL", "renamed")[1::2]], SIZE)]),
@@ -222,7 +232,7 @@ class Histories(unittest.TestCase):
             version = versions[0]
             self.assertEqual(set(versions), {version}, f"{name}: a read of two states")
             self.assertTrue(1 <= version <= len(written), f"{name}: {version} was never written")
-            self.assertLess(written[int(version) - 1][0], end, f"{name}: read before it was written")
+            self.assertLess(written[int(version) - 1][0], end, f"{name}: read before its write")
             if version < len(written) and written[int(version)][1] is not None:
                 self.assertGreater(written[int(version)][1], begin, f"{name}: a stale read")
         newest = 0
