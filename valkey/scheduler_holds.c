@@ -169,10 +169,15 @@ static long long elements(client* c, SchedulerHold* hold) {
 int scheduler_measure(client* c, SchedulerHold* hold) {
   hold->db = c->db;
   if (c->cmd->scheduler_class == SCHEDULER_SCRIPT) {
-    take_database(c, hold);  // it may read what it has not named
+    take_database(c, hold);  // it may read what it has not named, and SELECT
+    hold->db = NULL;
     return 1;
   }
-  return elements(c, hold) >= scheduler_options.threshold;
+  client* const executing = server.executing_client;
+  server.executing_client = c;  // a look-up asks it
+  const long long count = elements(c, hold);
+  server.executing_client = executing;
+  return count >= scheduler_options.threshold;
 }
 
 // ---- Holds
@@ -189,9 +194,13 @@ void scheduler_hold_end(SchedulerHold* hold) {
   }
 }
 
+static int holds_all_of(const SchedulerHold* hold, const serverDb* db) {
+  return hold->whole && (hold->db == NULL || hold->db == db);
+}
+
 static int holds(const SchedulerHold* hold, const serverDb* db, const char* key) {
+  if (holds_all_of(hold, db)) return 1;
   if (hold->db != db) return 0;
-  if (hold->whole) return 1;
   for (int i = 0; i < hold->keys_count; ++i) {
     if (sdscmp(hold->keys[i]->ptr, (sds)key) == 0) return 1;
   }
@@ -214,7 +223,7 @@ int scheduler_has_script(void) {
 
 static int has_whole_hold(const serverDb* db) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (other->hold.db == db && other->hold.whole) return 1;
+    if (holds_all_of(&other->hold, db)) return 1;
   }
   return 0;
 }

@@ -36,7 +36,7 @@ enum { SCHEDULER_MOST_KEYS = 16, SCHEDULER_MOST_UNDERWAY = 256 };
 
 // What a command reads: some keys of a database, or all of it.
 typedef struct SchedulerHold {
-  serverDb* db;
+  serverDb* db;  // null = every one
   int whole;
   int keys_count;
   robj* keys[SCHEDULER_MOST_KEYS];

@@ -87,6 +87,22 @@ class Semantics(unittest.TestCase):
         self.assertEqual(len(reader.receive()), 20001)
         self.assertEqual(here.receive(), b"OK")
 
+    def test_scripts_hold_every_database(self):
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        elsewhere = self.client()
+        elsewhere.call("SELECT", 3)
+        elsewhere.send("SET", "x", 1)
+        eventually(lambda: self.waiting() == 1, "a writer waits")
+        self.admin.call("SCRIPT", "KILL")
+        self.assertRaises(ReplyError, reader.receive)
+        self.assertEqual(elsewhere.receive(), b"OK")
+
+    def test_a_client_that_touches_nothing(self):
+        reader = self.client()
+        reader.call("CLIENT", "NO-TOUCH", "ON")
+        self.assertEqual(len(reader.call("HGETALL", "hash")), 2 * COUNT)
+        self.assertEqual(self.admin.info()["rubato_commands"], "1")
+
     def test_pipelined_commands_keep_their_order(self):
         reader = self.client()
         for words in (("PING", "a"), ("HLEN", "hash"), ("HGETALL", "hash"), ("PING", "b")):
