@@ -68,6 +68,7 @@ test: setup
 test-full:
 	@FULL=1 SITE=1 tools/setup.sh
 	@JOBS=$(JOBS) FULL=1 tools/test.sh
+	@$(MAKE) valkey-test
 
 bench: setup
 	@cmake --preset release >/dev/null
