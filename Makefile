@@ -3,6 +3,7 @@
 # The verbs of this project. CMake does the building; see docs/HACKING.md.
 .PHONY: help demo figure reproduce site check test test-full build bench multicore docs asan tsan
 .PHONY: fuzz fidelity deb wheel sbom aarch64 coverage soak emulators setup clean
+.PHONY: valkey valkey-test
 .DEFAULT_GOAL := help
 
 RUBATO := build/release/bin/rubato
@@ -31,6 +32,8 @@ help:
 	@echo 'make deb     Debian packages in build/deb (needs debhelper and lintian)'
 	@echo 'make wheel   the lab with the simulator inside, for pip: build/wheel (docs/LAB.md)'
 	@echo 'make aarch64   cross-built, tested under an emulator: see docs/HACKING.md'
+	@echo 'make valkey   Valkey with the scheduler inside: build/valkey/valkey-server (docs/VALKEY.md)'
+	@echo 'make valkey-test   its tests: ours, and parts of its own suite; TESTS=all: all of that'
 	@echo 'make sbom    what the release build consists of, as SPDX: build/rubato.spdx.json'
 	@echo 'make coverage   lines of each pure folder that its tests run; fails under 95 %'
 	@echo 'make soak    runtime, RPC and kv server in virtual time, SEEDS=$(SEEDS) of each policy'
@@ -65,6 +68,7 @@ test: setup
 test-full:
 	@FULL=1 SITE=1 tools/setup.sh
 	@JOBS=$(JOBS) FULL=1 tools/test.sh
+	@$(MAKE) valkey-test
 
 bench: setup
 	@cmake --preset release >/dev/null
@@ -92,6 +96,12 @@ wheel: setup
 aarch64: build
 	@FULL=1 tools/setup.sh
 	@JOBS=$(JOBS) tools/aarch64.sh $(RUBATO)
+
+valkey: setup
+	@JOBS=$(JOBS) tools/valkey.sh
+
+valkey-test: valkey
+	@tools/valkey_test.sh $(TESTS)
 
 sbom: build
 	@python3 tools/sbom.py --build build/release --output build/rubato.spdx.json

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens around a command that is suspended: it is killed, the server stops, saves, forks,
+replicates, evicts; its client pipelines, is subscribed, tracked, or gone.
+
+A command is long here because its first checkpoint is far from its last one, in stress mode, where
+it is suspended at most of them; that one is underway is asked of INFO, not guessed from time."""
+
+import time
+import unittest
+
+from valkey_process import ReplyError, Server
+
+COUNT = 30000
+
+
+def eventually(condition, what, limit_s=60):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never: {what}")
+        time.sleep(0.002)
+
+
+class Semantics(unittest.TestCase):
+    options = ("--rubato-stress", "5")
+
+    def setUp(self):
+        self.server = Server(*self.options)
+        self.admin = self.server.client()
+        self.admin.call("EVAL", "for i = 1, ARGV[1] do redis.call('hset', 'hash', i, i) end", 0,
+                        COUNT)
+        self.clients = [self.admin]
+
+    def tearDown(self):
+        for client in self.clients:
+            client.close()
+        self.assertEqual(self.server.stop(), "")
+
+    def client(self):
+        self.clients.append(self.server.client())
+        return self.clients[-1]
+
+    def underway(self):
+        return int(self.admin.info()["rubato_underway"])
+
+    def waiting(self):
+        return int(self.admin.info()["rubato_waiting"])
+
+    def suspended(self, *words):
+        """A client whose command is underway."""
+        reader = self.client()
+        before = self.underway()
+        reader.send(*(words or ("HGETALL", "hash")))
+        eventually(lambda: self.underway() > before, "a command underway")
+        return reader
+
+    def test_readers_overtake_and_writers_of_other_keys_do_not_wait(self):
+        reader = self.suspended()
+        other = self.client()
+        self.assertEqual(other.call("HGET", "hash", 7), b"7")
+        self.assertEqual(other.call("SET", "other", 1), b"OK")
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+
+    def test_a_writer_of_the_key_waits_and_shows_it(self):
+        reader = self.suspended()
+        writer = self.client()
+        writer.send("HSET", "hash", "new", 1)
+        writer.send("HGET", "hash", "new")
+        eventually(lambda: self.waiting() == 1, "a writer waits")
+        listed = self.admin.call("CLIENT", "LIST").decode()
+        self.assertIn("rubato=suspended", listed)
+        self.assertRegex(listed, r"rubato=waits wait-us=\d+")
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual((writer.receive(), writer.receive()), (1, b"1"))
+        self.assertEqual(int(self.admin.info()["rubato_drains"]), 0)
+
+    def test_keys_hold_the_database_but_no_other_one(self):
+        self.admin.call("DEBUG", "POPULATE", 20000)
+        reader = self.suspended("KEYS", "*")
+        elsewhere, here = self.client(), self.client()
+        elsewhere.call("SELECT", 3)
+        self.assertEqual(elsewhere.call("SET", "x", 1), b"OK")
+        here.send("SET", "x", 1)
+        eventually(lambda: self.waiting() == 1, "a writer waits")
+        self.assertEqual(len(reader.receive()), 20001)
+        self.assertEqual(here.receive(), b"OK")
+
+    def test_scripts_hold_every_database(self):
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        elsewhere = self.client()
+        elsewhere.call("SELECT", 3)
+        elsewhere.send("SET", "x", 1)
+        eventually(lambda: self.waiting() == 1, "a writer waits")
+        self.admin.call("SCRIPT", "KILL")
+        self.assertRaises(ReplyError, reader.receive)
+        self.assertEqual(elsewhere.receive(), b"OK")
+
+    def test_a_client_that_touches_nothing(self):
+        reader = self.client()
+        reader.call("CLIENT", "NO-TOUCH", "ON")
+        self.assertEqual(len(reader.call("HGETALL", "hash")), 2 * COUNT)
+        self.assertEqual(self.admin.info()["rubato_commands"], "1")
+
+    def test_pipelined_commands_keep_their_order(self):
+        reader = self.client()
+        for words in (("PING", "a"), ("HLEN", "hash"), ("HGETALL", "hash"), ("PING", "b")):
+            reader.send(*words)
+        self.assertEqual((reader.receive(), reader.receive()), (b"a", COUNT))
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(reader.receive(), b"b")
+
+    def test_a_client_is_killed(self):
+        reader = self.suspended()
+        name = next(line for line in self.admin.call("CLIENT", "LIST").decode().split("\n")
+                    if "rubato=suspended" in line).split()[0].split("=")[1]
+        self.assertEqual(self.admin.call("CLIENT", "KILL", "ID", name), 1)
+        with self.assertRaises((ConnectionError, OSError)):
+            reader.receive()
+        eventually(lambda: self.underway() == 0, "the command ends")
+        self.assertEqual(self.admin.call("HSET", "hash", 1, 1), 0)
+
+    def test_a_client_is_gone(self):
+        reader = self.suspended()
+        reader.close()
+        eventually(lambda: self.underway() == 0, "the command ends")
+        self.assertEqual(self.admin.call("PING"), b"PONG")
+
+    def test_a_suspended_or_waiting_client_is_not_unblocked(self):
+        reader = self.suspended()
+        writer = self.client()
+        writer.send("CLIENT", "ID")
+        number = writer.receive()
+        writer.send("DEL", "hash")
+        eventually(lambda: self.waiting() == 1, "a writer waits")
+        for how in ("TIMEOUT", "ERROR"):
+            self.assertEqual(self.admin.call("CLIENT", "UNBLOCK", number, how), 0)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(writer.receive(), 1)
+
+    def test_expired_keys_are_gone_for_readers_and_stay_while_held(self):
+        self.admin.call("PEXPIRE", "hash", 300)
+        reader = self.suspended()
+        eventually(lambda: self.admin.call("EXISTS", "hash") == 0, "the key expires")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        eventually(lambda: self.admin.call("DBSIZE") == 0, "it is deleted afterwards")
+
+    def test_a_transaction_with_a_write_waits_and_one_that_reads_does_not(self):
+        reader = self.suspended()
+        other, writer = self.client(), self.client()
+        for client, command in ((other, ("HLEN", "hash")), (writer, ("HSET", "hash", "new", 2))):
+            client.call("MULTI")
+            client.call(*command)
+        self.assertEqual(other.call("EXEC"), [COUNT])
+        writer.send("EXEC")
+        eventually(lambda: self.waiting() == 1, "the transaction waits")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(writer.receive(), [1])
+
+    def test_flush_and_script_wait(self):
+        reader = self.suspended()
+        one, two = self.client(), self.client()
+        one.send("EVAL", "return redis.call('set', 'x', 'y')", 0)
+        two.send("FLUSHALL")
+        eventually(lambda: self.waiting() == 2, "both wait")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual((one.receive(), two.receive()), (b"OK", b"OK"))
+
+    def test_a_script_that_reads_is_suspended_and_killed(self):
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        self.assertEqual(self.admin.call("HGET", "hash", 1), b"1")
+        writer, other = self.client(), self.client()
+        writer.send("SET", "x", 1)
+        other.send("EVAL_RO", "return 7", 0)
+        eventually(lambda: self.waiting() == 2, "a writer and a script wait")
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.assertEqual((writer.receive(), other.receive()), (b"OK", 7))
+        with self.assertRaisesRegex(ReplyError, "NOTBUSY"):
+            self.admin.call("SCRIPT", "KILL")
+
+    def test_a_message_does_not_come_in_the_middle_of_a_reply(self):
+        reader = self.client()
+        reader.call("HELLO", 3)
+        reader.call("SUBSCRIBE", "news")
+        reader.send("HGETALL", "hash")
+        eventually(lambda: self.underway() == 1, "a command underway")
+        for _ in range(100):
+            self.admin.call("PUBLISH", "news", "x" * 100)
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        for _ in range(100):
+            self.assertEqual(reader.receive(), (b">", [b"message", b"news", b"x" * 100]))
+        self.assertEqual(int(self.admin.info()["rubato_pushes_kept"]) > 0, True)
+
+    def test_a_tracked_read_is_invalidated_by_the_write_after_it(self):
+        reader = self.client()
+        reader.call("HELLO", 3)
+        reader.call("CLIENT", "TRACKING", "ON")
+        reader.send("HGETALL", "hash")
+        eventually(lambda: self.underway() == 1, "a command underway")
+        self.admin.send("HSET", "hash", 1, "new")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(reader.receive(), (b">", [b"invalidate", [b"hash"]]))
+        self.assertEqual(self.admin.receive(), 0)
+
+    def test_the_server_saves_forks_and_loads_beside_it(self):
+        reader = self.suspended()
+        self.admin.call("BGSAVE")
+        eventually(lambda: self.admin.info("persistence")["rdb_bgsave_in_progress"] == "0", "saved")
+        self.assertEqual(self.admin.info("persistence")["rdb_last_bgsave_status"], "ok")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        reader = self.suspended()
+        self.assertEqual(self.admin.call("DEBUG", "RELOAD"), b"OK")  # waits before
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(self.admin.call("HLEN", "hash"), COUNT)
+
+    def test_a_stop_answers_what_is_underway(self):
+        self.admin.call("EVAL", "for i = 1, ARGV[1] do redis.call('sadd', 'set', 'e' .. i) end", 0,
+                        COUNT)
+        reader = self.suspended("SINTERCARD", 2, "set", "set")
+        stopper = self.client()
+        stopper.send("SHUTDOWN", "NOSAVE")
+        eventually(lambda: self.server.process.poll() is not None, "the server stops")
+        self.assertEqual(self.server.process.returncode, 0)
+        self.assertEqual(reader.receive(), COUNT)
+        self.server.stop()
+        self.server = Server(*self.options)  # for tearDown
+
+    def test_modes_change_while_commands_are_underway(self):
+        reader = self.suspended()
+        self.assertEqual(self.admin.call("CONFIG", "SET", "rubato-policy", "ps"), b"OK")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        reader = self.suspended()
+        self.assertEqual(self.admin.call("CONFIG", "SET", "rubato-enabled", "no"), b"OK")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(len(self.admin.call("HGETALL", "hash")), 2 * COUNT)
+        self.assertEqual(self.underway(), 0)
+        with self.assertRaisesRegex(ReplyError, "no-such"):
+            self.admin.call("CONFIG", "SET", "rubato-policy", "no-such")
+
+    def test_memory_is_evicted_afterwards(self):
+        self.admin.call("DEBUG", "POPULATE", 20000, "key", 200)
+        reader = self.suspended()
+        used = int(self.admin.info("memory")["used_memory"])
+        # Waits until nothing is underway, then evicts.
+        self.admin.send("CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory",
+                        used - 1000000)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(self.admin.receive(), b"OK")
+        eventually(lambda: int(self.admin.info("stats")["evicted_keys"]) > 0, "keys are evicted")
+
+    def test_replicas_apply_writes_while_they_are_read(self):
+        replica = Server(*self.options, "--replicaof", f"127.0.0.1 {self.server.port}")
+        try:
+            reader = replica.client()
+            watcher = replica.client()
+            self.clients += [reader, watcher]
+            eventually(lambda: watcher.call("HLEN", "hash") == COUNT, "in sync")
+            reader.send("HGETALL", "hash")
+            eventually(lambda: watcher.info()["rubato_underway"] == "1", "underway there")
+            self.assertEqual(self.admin.call("HSET", "hash", "new", "x"), 1)
+            self.assertEqual(self.admin.call("WAIT", 1, 60000), 1)
+            self.assertEqual(len(reader.receive()), 2 * COUNT)
+            eventually(lambda: watcher.call("HGET", "hash", "new") == b"x", "applied")
+        finally:
+            self.assertEqual(replica.stop(), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

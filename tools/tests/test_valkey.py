@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The insertions into Valkey and the tables about it; no source of Valkey is needed."""
+
+import json
+import unittest
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+from support import TreeTest
+
+import valkey_insert
+import valkey_tables
+
+FOLDER = Path(__file__).resolve().parents[2] / "valkey"
+SOURCE = """int before(void);
+static int twice(int x);
+
+int before(void) {
+    int x = 1;
+    return x;
+}
+
+static int twice(int x)
+{
+    return x;
+}
+"""
+
+
+def insertions(text):
+    return valkey_insert.parse(text)
+
+
+class Insertions(TreeTest):
+    def added(self, text, source=SOURCE):
+        return valkey_insert.applied(source, insertions(text))
+
+    def refusal(self, text, source=SOURCE):
+        with self.assertRaises(valkey_insert.InsertionError) as caught:
+            self.added(text, source)
+        return str(caught.exception)
+
+    def test_a_line_is_put_before_its_anchor_with_its_indent(self):
+        text = self.added("@ a.c before before\n> return x;\n+ log(x);\n")
+        self.assertIn("    int x = 1;\n    log(x);\n    return x;\n", text)
+        self.assertEqual(text.count("log"), 1)
+
+    def test_or_after_it_and_declarations_are_no_definitions(self):
+        text = self.added("@ a.c twice after\n> return x;\n+ log(x);\n")
+        self.assertIn("{\n    return x;\n    log(x);\n}\n", text)
+
+    def test_several_at_one_anchor_stay_in_order(self):
+        one = "@ a.c - before\n> int x = 1;\n+ {}\n"
+        text = self.added(one.format("a();") + one.format("b();"))
+        self.assertIn("    a();\n    b();\n    int x = 1;\n", text)
+
+    def test_an_anchor_that_is_there_twice_is_refused(self):
+        self.assertIn("there 2 times", self.refusal("@ a.c - before\n> return x;\n+ log(x);\n"))
+
+    def test_an_anchor_or_a_function_that_is_gone_is_refused(self):
+        self.assertIn("there 0 times", self.refusal("@ a.c before before\n> y;\n+ log(x);\n"))
+        self.assertIn("there 0 times", self.refusal("@ a.c other before\n> return x;\n+ log();\n"))
+
+    def test_a_malformed_insertion_names_its_line(self):
+        self.assertIn("line 2", self.refusal("# text\n@ a.c before\n> y;\n+ z;\n"))
+        self.assertIn("line 1", self.refusal("@ a.c - before\ny;\n+ z;\n"))
+        self.assertIn("three lines", self.refusal("@ a.c - before\n> y;\n"))
+
+    def test_one_bad_anchor_changes_no_file(self):
+        self.write("src/a.c", SOURCE)
+        self.write("list", "@ a.c - before\n> int x = 1;\n+ a();\n@ a.c - before\n> y;\n+ b();\n")
+        with redirect_stderr(StringIO()) as said:
+            status = valkey_insert.main(self.root / "list", self.root / "src")
+        self.assertEqual((status, (self.root / "src/a.c").read_text()), (2, SOURCE))
+        self.assertIn("a.c: the anchor is there 0 times", said.getvalue())
+
+    def test_those_of_the_project_are_well_formed(self):
+        found = insertions((FOLDER / "insertions.txt").read_text())
+        self.assertGreater(len(found), 40)
+        for one in found:
+            self.assertTrue("scheduler" in one.added or "RUBATO" in one.added
+                            or "BLOCKED_POSTPONE" in one.added or "protected" in one.added
+                            or "RUBATO_CONFIGS" in one.added, one.added)
+
+
+class Tables(TreeTest):
+    HEADER = """
+struct other { int x; };
+struct valkeyServer {
+    /* General */
+    int hz;                /* a comment; with a semicolon */
+    list *replicas, *monitors;
+    char neterr[LEN + 1];
+    struct { int inner; } samples[3];
+#ifdef X
+    uint32_t bits : 1;
+#endif
+    _Atomic uint64_t next; // another
+};
+"""
+
+    def test_the_fields_of_a_structure(self):
+        self.assertEqual(valkey_tables.fields_of(self.HEADER),
+                         ["hz", "replicas", "monitors", "neterr", "samples", "bits", "next"])
+
+    def test_commands_have_their_containers(self):
+        self.write("c/get.json", json.dumps({"GET": {}}))
+        self.write("c/list.json", json.dumps({"LIST": {"container": "CLIENT"}}))
+        self.assertEqual(valkey_tables.commands_of(self.root / "c"), {"get", "client|list"})
+
+    def test_entries_are_checked(self):
+        with self.assertRaisesRegex(ValueError, "line 1"):
+            valkey_tables.entries("get runs\n", valkey_tables.CLASSES)
+        with self.assertRaisesRegex(ValueError, "twice"):
+            valkey_tables.entries("get whole\nget waits\n", valkey_tables.CLASSES)
+
+    def tree(self, commands="get whole\n", fields="hz shared\n", parts="X(a)"):
+        self.write("valkey/commands.txt", commands)
+        self.write("valkey/fields.txt", fields)
+        self.write("valkey/scheduler_parts.h", "#define RUBATO_FIELDS(X) \\\n  " + parts +
+                   "\n#define RUBATO_COUNTERS(X) \\\n  X(dirty)\n")
+        self.write("src/server.h", "struct valkeyServer {\n int hz; int a; int dirty;\n};\n")
+        self.write("src/commands/get.json", json.dumps({"GET": {}}))
+        with redirect_stderr(StringIO()) as said, redirect_stdout(StringIO()):
+            status = valkey_tables.main(self.root / "valkey", self.root / "src")
+        return status, said.getvalue()
+
+    def test_tables_that_fit_make_the_header(self):
+        status, _ = self.tree(fields="hz shared\na command\ndirty counter\n")
+        self.assertEqual(status, 0)
+        self.assertIn('{"get", SCHEDULER_WHOLE},',
+                      (self.root / "src/scheduler_classes.h").read_text())
+
+    def test_a_field_or_command_without_a_class_fails(self):
+        status, said = self.tree(commands="del waits\n", fields="hz shared\na command\n")
+        self.assertEqual(status, 1)
+        for line in ("command get has no class", "command del is not in Valkey",
+                     "field dirty has no class", "RUBATO_COUNTERS and fields.txt differ: dirty"):
+            self.assertIn(line, said)
+
+    def test_the_lists_of_the_header_are_those_of_the_table(self):
+        status, said = self.tree(fields="hz shared\na command\ndirty counter\n", parts="X(hz)")
+        self.assertEqual(status, 1)
+        self.assertIn("RUBATO_FIELDS and fields.txt differ: hz", said)
+
+    def test_those_of_the_project_are_well_formed(self):
+        text = (FOLDER / "commands.txt").read_text()
+        classes = valkey_tables.entries(text, valkey_tables.CLASSES)
+        self.assertEqual(set(classes.values()), set(valkey_tables.CLASSES))
+        fields = (FOLDER / "fields.txt").read_text()
+        valkey_tables.entries(fields, valkey_tables.FIELD_CLASSES)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tests build/valkey/valkey-server: histories of concurrent clients, then parts of Valkey's own test
+# suite (its `runtest`; needs tcl), once as users run it, with a threshold that makes most commands
+# that can be suspended tasks, and once suspending them at most checkpoints, by a seed.
+#
+#   tools/valkey_test.sh [all | quick | UNIT ...]     units as `runtest --single` takes them
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+tree=$PWD/build/valkey/tree
+log=$PWD/build/valkey/test.log
+seed=${RUBATO_SEED:-20261126}
+parts=(unit/keyspace unit/scan unit/expire unit/other unit/multi unit/info unit/introspection
+       unit/pause unit/limits unit/maxmemory unit/lazyfree unit/tracking unit/pubsub unit/querybuf
+       unit/obuf-limits unit/client-eviction unit/type/hash unit/type/list unit/type/set
+       unit/type/zset unit/type/stream unit/type/string unit/sort unit/scripting unit/functions
+       unit/slowlog unit/commandlog unit/latency-monitor unit/acl unit/info-command
+       integration/replication integration/aof integration/rdb)
+case ${1:-} in
+  "") ;;
+  all) parts=() ;;
+  quick) parts=(unit/type/hash unit/multi unit/scripting) ;;
+  *) parts=("$@") ;;
+esac
+
+PYTHONDONTWRITEBYTECODE=1 python3 -W error -m unittest discover -v -s tests/valkey
+
+if ! command -v tclsh >/dev/null; then
+  echo "valkey_test: no tclsh, so no parts of Valkey's suite" >&2
+  exit 77
+fi
+selected=()
+for part in "${parts[@]}"; do
+  if [ -e "$tree/tests/$part.tcl" ]; then selected+=(--single "$part"); fi
+done
+status=0
+for mode in 0 "$seed"; do
+  echo "valkey_test: Valkey's suite, rubato-stress $mode"
+  (cd "$tree" && ./runtest --clients 2 "${selected[@]}" --config rubato-threshold 1 \
+    --config rubato-stress "$mode" ${RUNTEST_ARGS:-}) >"$log.$mode" 2>&1 || status=1
+  grep -aE '\[err|\[exception|\[timeout|^!!!|All tests passed' "$log.$mode" | head -40 || true
+done
+exit $status

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The commands underway: how they begin, are switched, end and are told to wait. scheduler.h has
+// the interface, scheduler_holds.c the rules of who waits.
+#include "scheduler_parts.h"
+
+#include "module.h"
+#include "script.h"
+
+#include <rubato/executor.h>
+#include <rubato/wait.h>
+
+// Elements between two looks at the slice: a look exchanges the state of the server.
+enum { CHECKPOINT_STRIDE = 8 };
+// Maintenance that was left for so long has its turn.
+enum { MAINTENANCE_PATIENCE_US = 100000 };
+
+SchedulerSettings scheduler_options = {.enabled = 1, .threshold = 1000, .quantum_us = 50};
+SchedulerCommand* scheduler_running = NULL;
+SchedulerCommand* scheduler_commands = NULL;
+unsigned scheduler_underway = 0;
+SchedulerCounts scheduler_totals;
+
+extern int ProcessingEventsWhileBlocked;  // of networking.c; no header of Valkey declares it
+
+static rubato_executor* executor = NULL;
+static SchedulerCommand* ended_first = NULL;
+static SchedulerCommand* ended_last = NULL;
+static unsigned waiting = 0;         // clients postponed since they were last let go
+static monotime maintenance_since = 0;  // maintenance was first left for later; 0 = it was not
+static int maintenance_due = 0;
+static int draining = 0;
+static int countdown = CHECKPOINT_STRIDE;
+static uint64_t switches = 0;        // to a command, or back to the event loop
+
+// ---- The state of the server that is a command's
+
+#define RUBATO_EXCHANGE(field)                                \
+  {                                                    \
+    const __typeof__(server.field) mine = server.field; \
+    server.field = state->field;                       \
+    state->field = mine;                               \
+  }
+
+// The command goes on: from here to leave() the server's state is its.
+static void enter(SchedulerCommand* command) {
+  SchedulerState* const state = &command->state;
+  RUBATO_FIELDS(RUBATO_EXCHANGE)
+  RUBATO_COUNTERS(RUBATO_EXCHANGE)
+#define RUBATO_REMEMBER(field) command->at_entry.field = server.field;
+  RUBATO_COUNTERS(RUBATO_REMEMBER)
+  state->script = scheduler_swap_script(state->script);
+  command->c->flag.blocked = 0;
+  scheduler_running = command;
+  ++switches;
+}
+
+// What the command added to a counter counts for the others too.
+static void leave(SchedulerCommand* command) {
+  SchedulerState* const state = &command->state;
+  RUBATO_FIELDS(RUBATO_EXCHANGE)
+#define RUBATO_TAKE_PART(field)                                            \
+  {                                                                 \
+    const __typeof__(server.field) own = server.field;              \
+    server.field = state->field + (own - command->at_entry.field);  \
+    state->field = own;                                             \
+  }
+  RUBATO_COUNTERS(RUBATO_TAKE_PART)
+  state->script = scheduler_swap_script(state->script);
+  command->c->flag.blocked = 1;
+  scheduler_running = NULL;
+}
+
+static void begin_state(SchedulerState* state, client* c) {
+#define RUBATO_COPY(field) state->field = server.field;
+  RUBATO_FIELDS(RUBATO_COPY)
+  RUBATO_COUNTERS(RUBATO_COPY)
+  state->current_client = c;
+  state->script = NULL;
+  memset(&state->also_propagate, 0, sizeof(state->also_propagate));
+  state->tracking_pending_keys = listCreate();
+  state->pending_push_messages = listCreate();
+  state->pending_push_messages->free = server.pending_push_messages->free;
+}
+
+static void end_state(SchedulerState* state) {
+  serverAssert(state->also_propagate.numops == 0);
+  listRelease(state->tracking_pending_keys);
+  listRelease(state->pending_push_messages);
+}
+
+// ---- The executor
+
+static rubato_executor* create_executor(const char* policy, int quantum_us, rubato_error* error) {
+  // The option that fixes a quantum, where the policy has one: synergy's, most others'.
+  static const char* const names[] = {"fixed_quantum", "quantum", NULL};
+  for (int i = 0; i < 3; ++i) {
+    char text[64];
+    const char* const settings[] = {text};
+    rubato_options scheduler;
+    rubato_executor_options options;
+    rubato_options_init(&scheduler, sizeof(scheduler));
+    rubato_executor_options_init(&options, sizeof(options));
+    scheduler.policy = policy;
+    scheduler.stack_bytes = (size_t)8 << 20;  // as a thread's, for scripts
+    scheduler.max_fibers = SCHEDULER_MOST_UNDERWAY + 2;
+    scheduler.preempt = RUBATO_PREEMPT_CHECKPOINT;
+    if (names[i] != NULL) {
+      snprintf(text, sizeof(text), "%s=%dus", names[i], quantum_us);
+      scheduler.set = settings;
+      scheduler.set_count = 1;
+    }
+    options.scheduler = &scheduler;
+    options.in_loop = 1;
+    rubato_executor* const made = rubato_executor_create(&options, error);
+    if (made != NULL) return made;
+  }
+  return NULL;
+}
+
+static int has_executor(void) {
+  if (executor != NULL) return 1;
+  rubato_error error;
+  executor = create_executor(scheduler_options.policy, scheduler_options.quantum_us, &error);
+  if (executor != NULL) return 1;
+  serverLog(LL_WARNING, "rubato-enabled no: %s", error.text);
+  scheduler_options.enabled = 0;
+  return 0;
+}
+
+int scheduler_policy_is_valid(char* policy, const char** error) {
+  static rubato_error line;  // read after the policy that was set before was tried again
+  rubato_error trouble;
+  rubato_executor* const tried = create_executor(policy, 50, &trouble);
+  if (tried == NULL) {
+    line = trouble;
+    *error = line.text;
+  }
+  rubato_executor_destroy(tried);
+  return tried != NULL;
+}
+
+int scheduler_settings_changed(const char** error) {
+  UNUSED(error);
+  scheduler_drain();
+  rubato_executor_destroy(executor);
+  executor = NULL;  // the next command underway makes another one
+  return 1;
+}
+
+// ---- A command from its beginning to its end
+
+static void list_command(SchedulerCommand* command) {
+  command->next = scheduler_commands;
+  command->previous = NULL;
+  if (scheduler_commands != NULL) scheduler_commands->previous = command;
+  scheduler_commands = command;
+  ++scheduler_underway;
+  if (scheduler_underway > scheduler_totals.most_underway) {
+    scheduler_totals.most_underway = scheduler_underway;
+  }
+}
+
+static void unlist_command(SchedulerCommand* command) {
+  if (command->previous != NULL) {
+    command->previous->next = command->next;
+  } else {
+    scheduler_commands = command->next;
+  }
+  if (command->next != NULL) command->next->previous = command->previous;
+  --scheduler_underway;
+}
+
+// The task.
+static int run_command(void* closure) {
+  SchedulerCommand* const command = closure;
+  enter(command);
+  call(command->c, command->flags);
+  leave(command);
+  scheduler_hold_end(&command->hold);
+  unlist_command(command);
+  command->next = NULL;
+  if (ended_last != NULL) {
+    ended_last->next = command;
+  } else {
+    ended_first = command;
+  }
+  ended_last = command;
+  return RUBATO_OK;
+}
+
+// 1 = the command is underway.
+static int submit(client* c, int flags, const SchedulerHold* hold, int is_script) {
+  if (!has_executor()) return 0;
+  SchedulerCommand* const command = zcalloc(sizeof(*command));
+  command->c = c;
+  command->flags = flags;
+  command->is_script = is_script;
+  command->hold = *hold;
+  rubato_task_attributes attributes;
+  rubato_task_attributes_init(&attributes, sizeof(attributes));
+  attributes.is_long = 1;
+  if (rubato_executor_submit(executor, &attributes, run_command, NULL, command) != RUBATO_OK) {
+    zfree(command);
+    return 0;
+  }
+  begin_state(&command->state, c);
+  scheduler_hold_begin(&command->hold);
+  list_command(command);
+  c->scheduler.command = command;
+  ++scheduler_totals.commands;
+  // As a client that is postponed, but in no list: only finish() lets it go. It is protected, since
+  // the fiber writes its reply; what was written before is sent with it.
+  initClientBlockingState(c);
+  c->bstate->btype = BLOCKED_POSTPONE;
+  c->bstate->timeout = 0;
+  c->flag.blocked = 1;
+  c->flag.protected = 1;
+  connSetWriteHandler(c->conn, NULL);
+  return 1;
+}
+
+// The client of a command that has ended goes on, as after processCommandAndResetClient.
+static void finish(SchedulerCommand* command) {
+  client* const c = command->c;
+  c->scheduler.command = NULL;
+  c->flag.blocked = 0;
+  c->bstate->btype = BLOCKED_NONE;
+  if (command->pushes != NULL) {
+    c->flag.pushing = 1;
+    addReplyProto(c, command->pushes, sdslen(command->pushes));
+    c->flag.pushing = 0;
+    sdsfree(command->pushes);
+  }
+  commandProcessed(c);
+  updateClientMemUsageAndBucket(c);
+  unprotectClient(c);
+  queueClientForReprocessing(c);
+  scheduler_totals.suspended_us += command->suspended_us;
+  end_state(&command->state);
+  zfree(command);
+}
+
+// Those that wait are tried again, first come, first served.
+static void let_go(void) {
+  if (waiting == 0) return;
+  waiting = 0;
+  listNode* node;
+  listIter iterator;
+  listRewind(server.postponed_clients, &iterator);
+  while ((node = listNext(&iterator)) != NULL) {
+    client* const c = listNodeValue(node);
+    if (c->scheduler.waits_since != 0) unblockClient(c, 1);
+  }
+}
+
+static void finish_ended(void) {
+  if (ended_first == NULL) return;
+  client* const current = server.current_client;
+  while (ended_first != NULL) {
+    SchedulerCommand* const command = ended_first;
+    ended_first = command->next;
+    if (ended_first == NULL) ended_last = NULL;
+    finish(command);
+  }
+  server.current_client = current;
+  let_go();
+}
+
+int scheduler_turn(void) {
+  if (scheduler_underway == 0 && ended_first == NULL) return 0;
+  ++switches;
+  rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
+  if (ended_first != NULL) {
+    finish_ended();
+    processUnblockedClients();  // before commands that come now
+  }
+  return scheduler_underway != 0 || listLength(server.clients_pending_write) != 0;
+}
+
+void scheduler_drain(void) {
+  if (scheduler_underway == 0) return;
+  serverAssert(scheduler_running == NULL);
+  ++scheduler_totals.drains;
+  draining = 1;
+  while (scheduler_underway != 0) {
+    ++switches;
+    rubato_executor_run(executor, (int64_t)1000000000);
+  }
+  draining = 0;
+  finish_ended();
+}
+
+void scheduler_before_write_slow(serverDb* db, const char* key) {
+  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain();
+}
+
+int scheduler_keeps_expired(serverDb* db, const char* key) {
+  if (scheduler_underway == 0) return 0;
+  return scheduler_running != NULL || scheduler_is_held(db, key);
+}
+
+int scheduler_holds_off(void) {
+  if (scheduler_underway == 0) {
+    if (maintenance_since == 0) return 0;
+    maintenance_since = 0;
+    maintenance_due = 0;
+    let_go();
+    return 0;
+  }
+  const monotime now = getMonotonicUs();
+  if (maintenance_since == 0) maintenance_since = now;
+  if (now - maintenance_since > MAINTENANCE_PATIENCE_US) maintenance_due = 1;
+  return 1;
+}
+
+// ---- Checkpoints
+
+static int stress_suspends(void) {
+  static uint64_t random = 0;
+  if (random == 0) random = (uint64_t)scheduler_options.stress * 2654435761u + 1;
+  random ^= random << 13;
+  random ^= random >> 7;
+  random ^= random << 17;
+  return (random & 3) != 0;
+}
+
+static void pass(SchedulerCommand* command) {
+  if (draining) return;
+  if (scheduler_options.stress == 0 && --countdown > 0) return;
+  countdown = CHECKPOINT_STRIDE;
+  leave(command);
+  command->left_at = getMonotonicUs();
+  const uint64_t before = switches;
+  if (scheduler_options.stress != 0 && stress_suspends()) {
+    rubato_sleep(1000);
+  } else {
+    rubato_checkpoint();
+  }
+  if (switches != before) {
+    ++scheduler_totals.suspensions;
+    command->suspended_us += (long long)(getMonotonicUs() - command->left_at);
+  }
+  enter(command);
+}
+
+void scheduler_checkpoint_slow(void) {
+  // In a command of a script the interpreter is in the middle of a call.
+  if (server.execution_nesting == 1 && !scheduler_running->is_script) pass(scheduler_running);
+}
+
+void scheduler_script_checkpoint(void) {
+  if (scheduler_running == NULL) return;
+  countdown = 1;
+  pass(scheduler_running);
+}
+
+int scheduler_script_is_killed(void) {
+  return scheduler_running->killed || scheduler_running->c->flag.close_asap;
+}
+
+int scheduler_kill_script(client* c) {
+  for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
+    if (!other->is_script) continue;
+    other->killed = 1;
+    addReply(c, shared.ok);
+    return 1;
+  }
+  return 0;
+}
+
+int scheduler_script_stride(void) { return scheduler_options.stress != 0 ? 10 : 1000; }
+
+// ---- Whether a command runs, waits or is suspended
+
+static void postpone(client* c, int flags) {
+  c->scheduler.waits_since = (long long)getMonotonicUs();
+  c->scheduler.first_try = (flags & CMD_CALL_REPROCESSING) == 0;
+  ++waiting;
+  ++scheduler_totals.waits;
+  blockPostponeClient(c);
+}
+
+static void end_wait(client* c, int* flags) {
+  const long long waited = (long long)getMonotonicUs() - c->scheduler.waits_since;
+  scheduler_totals.waited_us += waited;
+  if (waited > scheduler_totals.longest_wait_us) scheduler_totals.longest_wait_us = waited;
+  if (c->scheduler.first_try) *flags &= ~CMD_CALL_REPROCESSING;
+  c->scheduler.waits_since = 0;
+}
+
+static int is_reading_script(client* c) {
+  serverCommandProc* const proc = c->cmd->proc;
+  if (proc != evalCommand && proc != evalShaCommand && proc != fcallCommand &&
+      proc != evalRoCommand && proc != evalShaRoCommand && proc != fcallroCommand) {
+    return 0;
+  }
+  return (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) == 0;
+}
+
+static int may_be_suspended(client* c, int class) {
+  if (class != SCHEDULER_SUSPENDS && class != SCHEDULER_SCRIPT) return 0;
+  if (!scheduler_options.enabled || server.loading || server.execution_nesting != 0) return 0;
+  if (c->conn == NULL || c->flag.fake || c->flag.module || c->flag.script) return 0;
+  if (c->flag.primary || c->flag.replica || c->flag.monitor || c->flag.lua_debug) return 0;
+  if (c->flag.close_asap || c->flag.close_after_reply || c->flag.protected) return 0;
+  if (c->io_write_state != CLIENT_IDLE || c->io_read_state != CLIENT_IDLE) return 0;
+  return class == SCHEDULER_SUSPENDS || is_reading_script(c);
+}
+
+// Memory is short, and keys cannot be evicted while some are held.
+static int wants_memory(client* c) {
+  const uint64_t flags = c->cmd->flags | (c->mstate != NULL ? (uint64_t)c->mstate->cmd_flags : 0);
+  return server.maxmemory != 0 && (flags & (CMD_DENYOOM | CMD_MAY_REPLICATE)) != 0 &&
+         zmalloc_used_memory() > server.maxmemory;
+}
+
+int scheduler_call(client* c, int* flags) {
+  if (!scheduler_options.enabled && scheduler_underway == 0 && c->scheduler.waits_since == 0) {
+    return 0;
+  }
+  const int class = scheduler_class_of(c);
+  if (c->scheduler.waits_since != 0) end_wait(c, flags);
+  if (ProcessingEventsWhileBlocked || moduleCount() != 0) return 0;
+  if (scheduler_underway != 0 && (scheduler_conflicts(c, class) || wants_memory(c))) {
+    postpone(c, *flags);
+    return 1;
+  }
+  if (!may_be_suspended(c, class)) return 0;
+  SchedulerHold hold;
+  if (!scheduler_measure(c, &hold)) return 0;
+  // Those that wait have their turn before others hold what they wait for.
+  if (maintenance_due || waiting != 0 || scheduler_underway >= SCHEDULER_MOST_UNDERWAY) {
+    postpone(c, *flags);
+    return 1;
+  }
+  return submit(c, *flags, &hold, class == SCHEDULER_SCRIPT);
+}
+
+// ---- What clients see
+
+int scheduler_keeps_push(client* c, const char* bytes, size_t size) {
+  SchedulerCommand* const command = c->scheduler.command;
+  if (command == NULL || command == scheduler_running) return 0;
+  if (command->pushes == NULL) command->pushes = sdsempty();
+  command->pushes = sdscatlen(command->pushes, bytes, size);
+  ++scheduler_totals.pushes;
+  return 1;
+}
+
+long long scheduler_suspended_us(client* c) {
+  return c->scheduler.command != NULL ? c->scheduler.command->suspended_us : 0;
+}
+
+char* scheduler_describe_client(char* to, client* c) {
+  if (c->scheduler.command != NULL) return sdscat(to, " rubato=suspended");
+  if (c->scheduler.waits_since == 0) return to;
+  return sdscatprintf(to, " rubato=waits wait-us=%lld",
+                      (long long)getMonotonicUs() - c->scheduler.waits_since);
+}
+
+char* scheduler_info(char* to) {
+  rubato_stats stats;
+  memset(&stats, 0, sizeof(stats));
+  if (executor != NULL) rubato_executor_stats(executor, &stats, sizeof(stats));
+  const SchedulerCounts* const all = &scheduler_totals;
+  return sdscatprintf(
+      to,
+      "# Rubato\r\n"
+      "rubato_enabled:%d\r\n"
+      "rubato_policy:%s\r\n"
+      "rubato_underway:%u\r\n"
+      "rubato_most_underway:%u\r\n"
+      "rubato_waiting:%u\r\n"
+      "rubato_commands:%lld\r\n"
+      "rubato_suspensions:%lld\r\n"
+      "rubato_suspended_us:%lld\r\n"
+      "rubato_preemptions:%llu\r\n"
+      "rubato_waits:%lld\r\n"
+      "rubato_waited_us:%lld\r\n"
+      "rubato_longest_wait_us:%lld\r\n"
+      "rubato_drains:%lld\r\n"
+      "rubato_pushes_kept:%lld\r\n",
+      scheduler_options.enabled, scheduler_options.policy, scheduler_underway, all->most_underway,
+      waiting, all->commands, all->suspensions, all->suspended_us,
+      (unsigned long long)stats.preemptions, all->waits, all->waited_us, all->longest_wait_us,
+      all->drains, all->pushes);
+}

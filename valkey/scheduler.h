@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scheduler: long commands of Valkey that run as tasks of librubato's embedded executor, so that
+// none blocks another client's. The lines that insertions.txt adds to Valkey call it.
+//
+// A read-only command of known kind, of at least `rubato-threshold` elements, runs on a fiber, in
+// slices, between which the event loop serves the others. While such a command is *underway* it
+// holds what it reads, its keys or a whole database: commands that only read run as always,
+// commands that write what is held wait in Valkey's queue of postponed clients. Whatever changes a
+// key in another way comes to scheduler_before_write or scheduler_drain first, which runs the
+// commands underway to their ends; so no reader ever sees a change, and what decides who waits is
+// about latency only. docs/VALKEY.md has the rules.
+//
+// Threads: the main thread of the server only. Times in microseconds.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct client;
+struct serverDb;
+struct hashtable;
+typedef struct SchedulerCommand SchedulerCommand;
+
+// A part of each client.
+typedef struct SchedulerClient {
+  SchedulerCommand* command;  // underway, or ended and not finished yet; else null
+  long long waits_since;       // 0 = its command does not wait for others
+  int first_try;               // the command that waits had not been tried before
+} SchedulerClient;
+
+// What may happen to a command while others are underway; commands.txt gives each its class.
+enum SchedulerClass {
+  SCHEDULER_DRAINS = 0,  // waits until none is underway; also commands that the table lacks
+  SCHEDULER_WHOLE,       // runs at once, to its end: it writes no keys
+  SCHEDULER_WAITS,       // waits while a key that it names is held
+  SCHEDULER_SUSPENDS,    // reads, and is suspended itself if it is long
+  SCHEDULER_SCRIPT,      // a script: suspended if it cannot write, alone in its interpreter
+  SCHEDULER_EXEC,        // waits if one of its commands would
+};
+
+typedef struct SchedulerSettings {
+  int enabled;
+  int threshold;  // elements from which on a command is long
+  int quantum_us;
+  int stress;     // 0 = none, else the seed of a test: suspend at checkpoints, at random
+  char* policy;
+} SchedulerSettings;
+
+extern SchedulerSettings scheduler_options;
+extern SchedulerCommand* scheduler_running;  // whose fiber runs; null = the event loop
+extern unsigned scheduler_underway;           // commands that have begun to hold and not ended
+
+// processCommand: instead of call(c, *flags). 0 = the caller is to run the command now; else it
+// runs or waits and the client is blocked meanwhile. May change the flags.
+int scheduler_call(struct client* c, int* flags);
+// beforeSleep: one slice of the commands underway. Nonzero = more is to do, do not sleep.
+int scheduler_turn(void);
+// Runs what is underway to its end, now. Nothing is underway afterwards.
+void scheduler_drain(void);
+
+void scheduler_before_write_slow(struct serverDb* db, const char* key);
+// Before anything about the key changes.
+static inline void scheduler_before_write(struct serverDb* db, const char* key) {
+  if (scheduler_underway != 0) scheduler_before_write_slow(db, key);
+}
+// 1 = a key that has expired is to stay, since it is held.
+int scheduler_keeps_expired(struct serverDb* db, const char* key);
+// 1 = maintenance of the keys (expiry, eviction, defragmentation, rehashing) is to be left for
+// later. When it was for too long, no command becomes underway before it had its turn.
+int scheduler_holds_off(void);
+
+void scheduler_checkpoint_slow(void);
+// In a loop of a command that may be suspended there.
+static inline void scheduler_checkpoint(void) {
+  if (scheduler_running != NULL) scheduler_checkpoint_slow();
+}
+// The same in the hook of a script, whose commands have checkpoints that do nothing.
+void scheduler_script_checkpoint(void);
+int scheduler_script_is_killed(void);
+// SCRIPT KILL. 1 = a script is underway, and was told; the client has its answer.
+int scheduler_kill_script(struct client* c);
+// Instructions of a script between two of its hooks.
+int scheduler_script_stride(void);
+
+// 1 = the message, which is no part of the reply, was kept until the client's command has ended.
+int scheduler_keeps_push(struct client* c, const char* bytes, size_t size);
+// The time that the client's command has spent suspended, to be left out of its duration.
+long long scheduler_suspended_us(struct client* c);
+
+// For CLIENT LIST, and a section of INFO: appended to `to`, an sds.
+char* scheduler_describe_client(char* to, struct client* c);
+char* scheduler_info(char* to);
+
+// config.c: 1 = the library has a policy of that name; else *error says so. 1 = done.
+int scheduler_policy_is_valid(char* policy, const char** error);
+int scheduler_settings_changed(const char** error);
+
+// script.c: exchanges the script that runs.
+void* scheduler_swap_script(void* other);
+
+// hashtable.c: adds to the reasons why the table is not rehashed; reads rehash, too.
+void scheduler_pause_rehashing(struct hashtable* table, int pauses);
+
+// The entries of config.c's table.
+#define RUBATO_CONFIGS                                                                          \
+  createBoolConfig("rubato-enabled", NULL, MODIFIABLE_CONFIG, scheduler_options.enabled, 1, NULL,  \
+                   NULL),                                                                          \
+      createStringConfig("rubato-policy", NULL, MODIFIABLE_CONFIG, ALLOW_EMPTY_STRING,             \
+                         scheduler_options.policy, "synergy", scheduler_policy_is_valid,           \
+                         scheduler_settings_changed),                                              \
+      createIntConfig("rubato-quantum-us", NULL, MODIFIABLE_CONFIG, 1, 1000000,                    \
+                      scheduler_options.quantum_us, 50, INTEGER_CONFIG, NULL,                      \
+                      scheduler_settings_changed),                                                 \
+      createIntConfig("rubato-threshold", NULL, MODIFIABLE_CONFIG, 1, 1000000000,                  \
+                      scheduler_options.threshold, 1000, INTEGER_CONFIG, NULL, NULL),              \
+      createIntConfig("rubato-stress", NULL, HIDDEN_CONFIG | MODIFIABLE_CONFIG, 0, 1000000000,     \
+                      scheduler_options.stress, 0, INTEGER_CONFIG, NULL, NULL),

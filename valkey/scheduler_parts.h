@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the C files of the scheduler share: a command underway, the state of the server that is its
+// own, and the holds. Included by them only.
+#pragma once
+
+#include "server.h"
+
+// Fields of the server that belong to the command which runs: exchanged when another one runs.
+// fields.txt has the class of every field, and a test compares.
+#define RUBATO_FIELDS(X) \
+  X(current_client)         \
+  X(executing_client)       \
+  X(execution_nesting)      \
+  X(cmd_time_snapshot)      \
+  X(in_exec)                \
+  X(pre_command_oom_state)  \
+  X(replication_allowed)    \
+  X(also_propagate)         \
+  X(tracking_pending_keys)  \
+  X(pending_push_messages)
+
+// Counters of which a command looks at the difference: it sees its own part only.
+#define RUBATO_COUNTERS(X) \
+  X(dirty)                    \
+  X(stat_total_error_replies)
+
+#define RUBATO_DECLARE(field) __typeof__(((struct valkeyServer*)0)->field) field;
+typedef struct SchedulerState {
+  RUBATO_FIELDS(RUBATO_DECLARE)
+  RUBATO_COUNTERS(RUBATO_DECLARE)
+  void* script;
+} SchedulerState;
+
+enum { SCHEDULER_MOST_KEYS = 16, SCHEDULER_MOST_UNDERWAY = 256 };
+
+// What a command reads: some keys of a database, or all of it.
+typedef struct SchedulerHold {
+  serverDb* db;  // null = every one
+  int whole;
+  int keys_count;
+  robj* keys[SCHEDULER_MOST_KEYS];
+  hashtable* tables[SCHEDULER_MOST_KEYS];  // of those keys, not rehashed meanwhile; or null
+} SchedulerHold;
+
+struct SchedulerCommand {
+  client* c;
+  int flags;
+  int is_script;
+  int killed;
+  SchedulerHold hold;
+  SchedulerState state;     // of the command, or, while it runs, of the event loop
+  SchedulerState at_entry;  // of the counters, when the command went on
+  monotime left_at;          // when it was suspended or submitted
+  long long suspended_us;    // in all
+  sds pushes;                // messages that came meanwhile, or null
+  SchedulerCommand* previous;  // in the list of those that have not ended
+  SchedulerCommand* next;      // in that list, or in that of those that have
+};
+
+// Counts since the start, for INFO.
+typedef struct SchedulerCounts {
+  long long commands;       // run as tasks
+  long long suspensions;
+  long long suspended_us;
+  long long waits;          // commands postponed
+  long long waited_us;
+  long long longest_wait_us;
+  long long drains;         // times that the event loop ran what was underway to its end
+  long long pushes;         // messages kept until the end of a command
+  unsigned most_underway;
+} SchedulerCounts;
+
+extern SchedulerCommand* scheduler_commands;  // that have not ended
+extern SchedulerCounts scheduler_totals;
+
+// scheduler_holds.c. What the command would hold, if it is one that may be suspended and is long; 0
+// = it is not.
+int scheduler_measure(client* c, SchedulerHold* hold);
+int scheduler_class_of(client* c);
+void scheduler_hold_begin(SchedulerHold* hold);
+void scheduler_hold_end(SchedulerHold* hold);
+int scheduler_is_held(const serverDb* db, const char* key);
+// 1 = the client's command must not run beside those underway.
+int scheduler_conflicts(client* c, int class);
+// The interpreter is in use by a script underway.
+int scheduler_has_script(void);
