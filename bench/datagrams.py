@@ -5,9 +5,9 @@ two network namespaces, by kernel UDP one datagram at a time, by kernel UDP in b
 AF_XDP; with so many requests in flight, each client with a socket of its own. Needs root.
 
 The contenders take turns. Server and generator share one CPU and sleep when they have nothing to
-do, so they take turns too, and a burst of requests is there when the server looks. The kernel's
-work for a datagram counts for whoever calls it: the sender, mostly. Figures are medians over the
-rounds with their range; compare those of one run."""
+do, so they mostly take turns too. What the server's sleeping and waking costs is in the figures.
+The kernel's work for a datagram counts for whoever calls it: the sender, mostly. Figures are
+medians over the rounds with their range; compare those of one run."""
 
 import argparse
 import contextlib
