@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "xdp/frame_headers.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -31,17 +33,29 @@ void put_word(char* to, uint32_t word) {
   to[1] = static_cast<char>(word);
 }
 
-// The sum of RFC 1071 over big-endian words, not folded.
-uint64_t sum_of(std::string_view bytes, uint64_t sum = 0) {
-  size_t at = 0;
-  for (; at + 1 < bytes.size(); at += 2) sum += word_at(bytes, at);
-  if (at < bytes.size()) sum += static_cast<uint64_t>(byte_at(bytes, at)) << 8;
+uint64_t folded(uint64_t sum) {
+  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
   return sum;
 }
 
+// The sum of RFC 1071 over the bytes as big-endian words, the last one filled up with zero. It may
+// be taken in the machine's own order, four bytes at a time, and turned around at the end
+// (section 2, B and C).
+uint64_t sum_of(std::string_view bytes, uint64_t sum = 0) {
+  uint64_t own = 0;
+  size_t at = 0;
+  uint32_t word = 0;
+  for (; at + sizeof word <= bytes.size(); at += sizeof word) {
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    own += word;
+  }
+  word = 0;
+  std::memcpy(&word, bytes.data() + at, bytes.size() - at);
+  return sum + ntohs(static_cast<uint16_t>(folded(own + word)));
+}
+
 uint16_t checksum_of(uint64_t sum) {
-  while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>(~sum);
+  return static_cast<uint16_t>(~folded(sum));
 }
 
 bool parse_ipv4(std::string_view& rest, DatagramPeer& peer) {

@@ -143,14 +143,17 @@ Status XdpWire::look_at_interface() {
 }
 
 Status XdpWire::make_memory() {
-  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};  // for kernels before 5.11
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};  // as the memory counts as locked
   static_cast<void>(::setrlimit(RLIMIT_MEMLOCK, &unlimited));
   parts_.frames = std::make_unique<Frames>(hardware_queues_ * xdp::kFramesPerQueue);
   if (!parts_.frames->valid()) return failed_to("no memory for frames");
   for (uint32_t i = 0; i < hardware_queues_; ++i) {
     parts_.hardware.push_back(std::make_unique<HardwareQueue>(*parts_.frames));
     errno = parts_.hardware.back()->start();
-    if (errno != 0) return failed_to("memory shared with the kernel (it takes CAP_NET_RAW)");
+    if (errno != 0) {
+      return failed_to("memory shared with the kernel (it takes CAP_NET_RAW, and CAP_IPC_LOCK or "
+                       "32 MiB of locked memory per hardware queue)");
+    }
   }
   return Done{};
 }

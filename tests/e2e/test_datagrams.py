@@ -287,7 +287,7 @@ def ipv4_frame(mac, payload, length=None, udp_length=None, version=0x45, fragmen
 
 
 def send_hostile(server_end):
-    """Frames with every length, flag and header that is wrong, and at random; in the client's end."""
+    """Frames whose lengths, flags or headers are wrong, and random ones; in the client's end."""
     shown = subprocess.run(["ip", "-n", server_end, "link", "show", "vs"], check=True,
                            capture_output=True, text=True).stdout
     mac = bytes.fromhex(re.search(r"link/ether (\S+)", shown).group(1).replace(":", ""))
