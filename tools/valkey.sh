@@ -70,13 +70,10 @@ fi
 
 have() { pkg-config --exists "$1" 2>/dev/null && echo yes || echo no; }
 options=(BUILD_TLS="$(have openssl)" USE_SYSTEMD="$(have libsystemd)")
-[ -z "${SANITIZER:-}" ] || options+=(SANITIZER="$SANITIZER" MALLOC=libc)
 if [ $flavour = valkey ]; then
-  preset=release
-  [ -z "${SANITIZER:-}" ] || preset=asan
-  cmake --preset $preset >/dev/null
-  cmake --build --preset $preset --target rubato_static -j "$jobs" >/dev/null
-  library=$root/build/$preset/src/api/librubato.a
+  cmake --preset release >/dev/null
+  cmake --build --preset release --target rubato_static -j "$jobs" >/dev/null
+  library=$root/build/release/src/api/librubato.a
   options+=(RUBATO_CFLAGS="-I$root/include" RUBATO_LIBS="$library -lstdc++")
   # Valkey's Makefile does not know the library.
   [ "$library" -ot "$out/tree/src/valkey-server" ] || rm -f "$out/tree/src/valkey-server"
