@@ -14,6 +14,7 @@
 #include "mechanism/cpu/cgroup.h"
 #include "process/housekeeper.h"
 #include "process/process_metrics.h"
+#include "process/top_page.h"
 #include "runtime/agent_port.h"
 #include "runtime/exporter.h"
 #include "runtime/state_json.h"
@@ -115,7 +116,7 @@ Result<int> serve_until_signal(Runtime& runtime, Datapath& datapath,
                                    static_cast<uint16_t>(options.metrics_port),
                                    {metrics, [&] { return runtime.serving(); },
                                     [&] { return plan_text(runtime, types_of(options)); },
-                                    options.trouble, {}, state},
+                                    options.trouble, top_page, state},
                                    {.connections = metrics_connections()},
                                    options.metrics_tls, options.metrics_listener);
     if (!started.ok()) return Error{started.error()};

@@ -18,12 +18,12 @@
 #include "cli/load/agent.h"
 #include "cli/load/load_output.h"
 #include "cli/load/parts.h"
+#include "cli/load/tls_client_flags.h"
 #include "cli/sim/workload_flags.h"
 #include "load/generator.h"
 #include "load/preload.h"
 #include "load/replay_source.h"
 #include "mechanism/cpu/pin.h"
-#include "tls/tls_client.h"
 #include "workload/duration.h"
 
 namespace rubato::cli {
@@ -62,8 +62,7 @@ struct Settings {
   AgentOptions agent{.host = "127.0.0.1", .port = 0, .token = {}};
   bool is_agent = false, bind_given = false;
   uint32_t processes = 1;
-  bool tls = false, tls_given = false;
-  TlsClientFiles tls_files;
+  TlsClientFlags tls;
   std::unique_ptr<TlsConnector> tls_connector;
 };
 
@@ -215,25 +214,6 @@ void add_rpc_options(CommandLine& command, Settings& s) {
   add_rpc_expire(command, s.options.rpc_expire).marks(s.rpc_given);
 }
 
-// The names are those of redis-benchmark.
-void add_tls_options(CommandLine& command, Settings& s) {
-  command.add_flag("--tls", s.tls, "Connect with TLS, 1.2 or 1.3; for all targets over TCP");
-  TlsClientFiles& files = s.tls_files;
-  const auto add = [&](const char* name, std::string& value, const char* what, const char* about) {
-    command.add_text(name, value, about).placeholder(what).marks(s.tls_given);
-  };
-  add("--cacert", files.ca_cert_file, "FILE",
-      "Certificates in PEM form of the authorities that may have signed the server's; default: "
-      "those of the machine");
-  add("--cert", files.cert_file, "FILE",
-      "Certificate to show to the server, in PEM form, with the chain behind it");
-  add("--key", files.key_file, "FILE",
-      "Private key of that certificate in PEM form, not encrypted");
-  add("--sni", files.server_name, "HOST",
-      "Name that the server's certificate has; default: the host of --target");
-  command.add_flag("--insecure", files.insecure, "Take any certificate of the server");
-}
-
 void add_output_options(CommandLine& command, Settings& s) {
   command.add_text("--json", s.json_file, "Write the report as JSON; - is stdout")
       .placeholder("FILE");
@@ -344,22 +324,10 @@ void check_protocol(const Settings& s) {
 }
 
 void open_tls(Settings& s) {
-  if (!s.tls) {
-    if (s.tls_given || s.tls_files.insecure) {
-      bad_value("--cacert, --cert, --key, --sni, --insecure", "need --tls");
-    }
-    return;
-  }
-  if (over_udp(s)) {
+  if (s.tls.wanted && over_udp(s)) {
     bad_value("--tls", "is for TCP, not for UDP");
   }
-  if (s.tls_files.server_name.empty()) s.tls_files.server_name = s.options.target.host;
-  auto opened = open_tls_client(s.tls_files);
-  if (!opened.ok()) {
-    const size_t name = opened.error().find(": ");
-    bad_value("--" + opened.error().substr(0, name), opened.error().substr(name + 2));
-  }
-  s.tls_connector = std::move(*opened);
+  s.tls_connector = open_tls_client(s.tls, s.options.target.host);
   s.options.tls = s.tls_connector.get();
 }
 
@@ -507,7 +475,7 @@ void describe_run(const Settings& s, RunReport& report) {
     settings.emplace_back("value_size_bytes", std::to_string(s.shape.value_size_bytes));
     settings.emplace_back("scan_limit", std::to_string(s.shape.scan_limit));
   }
-  if (s.tls) settings.emplace_back("tls", "on");
+  if (s.tls.wanted) settings.emplace_back("tls", "on");
   if (s.processes > 1) settings.emplace_back("processes", std::to_string(s.processes));
   if (!s.agents.empty()) settings.emplace_back("agents", std::to_string(s.agents.size()));
   if (s.pinned) settings.emplace_back("cpu", std::to_string(s.cpu));
@@ -680,7 +648,7 @@ void add_load(CommandLine& command) {
   add_schedule_options(command, *settings);
   add_request_options(command, *settings);
   add_rpc_options(command, *settings);
-  add_tls_options(command, *settings);
+  add_tls_client_options(command, settings->tls, "for all targets over TCP");
   add_part_options(command, *settings);
   add_output_options(command, *settings);
   command.action([settings, command] { return run_load(*settings, command); });

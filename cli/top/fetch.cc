@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/top/fetch.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,13 +10,14 @@
 #include <string_view>
 #include <utility>
 
+#include "load/channel.h"
 #include "load/socket.h"
 #include "mechanism/clock/clock.h"
 
 namespace rubato::cli {
 namespace {
 
-using load::Fd;
+using load::Channel;
 using load::Target;
 
 constexpr size_t kMostBytes = 64 << 20;
@@ -29,15 +28,14 @@ Error trouble(const load::Endpoint& from, const std::string& what) {
 }
 
 // Until the other side closes.
-Result<std::string> receive_all(const Fd& fd, const load::Endpoint& from, Instant limit) {
+Result<std::string> receive_all(Channel& channel, const load::Endpoint& from, Instant limit) {
   std::string reply;
   std::array<char, 65536> piece;
   while (reply.size() <= kMostBytes) {
     const Nanos left = limit - now();
-    if (left <= Nanos() || !load::wait_readable(fd.get(), left)) {
-      return trouble(from, "does not answer in time");
-    }
-    const ssize_t got = ::recv(fd.get(), piece.data(), piece.size(), 0);
+    const bool ready = channel.holds_more() || load::wait_readable(channel.fd(), left);
+    if (left <= Nanos() || !ready) return trouble(from, "does not answer in time");
+    const ssize_t got = channel.receive(piece.data(), piece.size());
     if (got == 0) return reply;
     if (got < 0 && errno != EAGAIN && errno != EINTR) return trouble(from, std::strerror(errno));
     if (got > 0) reply.append(piece.data(), static_cast<size_t>(got));
@@ -60,7 +58,7 @@ Result<std::string> body_of(const std::string& reply, const load::Endpoint& from
   if (!reply.starts_with("HTTP/1.1 200") || end == std::string::npos) {
     return trouble(from, reply.starts_with("HTTP/1.1 404")
                              ? "has no /state: its Rubato is older, or it is another server"
-                             : "is no metrics port of a Rubato server, or one with TLS");
+                             : "is no metrics port of a Rubato server, or one with TLS (--tls)");
   }
   std::string body = reply.substr(end + 4);
   if (body.size() != length_in(std::string_view(reply).substr(0, end))) {
@@ -78,23 +76,20 @@ Result<Target> parse_metrics_port(const std::string& text) {
   return Error{"takes HOST:PORT with a port of 1 to 65535, not '" + text + "'"};
 }
 
-Result<std::string> fetch_state(const Target& server, Nanos timeout) {
+Result<std::string> fetch_state(const MetricsPort& server, Nanos timeout) {
   const Instant limit = now() + timeout;
-  const Result<load::Endpoint> to = load::resolve(server);
+  const Result<load::Endpoint> to = load::resolve(server.target);
   if (!to) return Error{to.error()};
-  Result<Fd> fd = load::connect_now(to.value(), timeout);
-  if (!fd) return Error{fd.error()};
+  Result<Channel> channel = load::connect_channel(to.value(), server.tls.get(), timeout);
+  if (!channel) return Error{channel.error()};
   const std::string request =
       "GET /state HTTP/1.1\r\nHost: " + to.value().text + "\r\nConnection: close\r\n\r\n";
-  const ssize_t sent = ::send(fd->get(), request.data(), request.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(request.size())) {
-    return trouble(to.value(), "takes no request");
-  }
-  const Result<std::string> reply = receive_all(*fd, to.value(), limit);
+  if (!load::send_all(*channel, request, timeout)) return trouble(to.value(), "takes no request");
+  const Result<std::string> reply = receive_all(*channel, to.value(), limit);
   return reply ? body_of(reply.value(), to.value()) : reply;
 }
 
-Watch::Watch(Target server, Nanos interval)
+Watch::Watch(MetricsPort server, Nanos interval)
     : server_(std::move(server)), interval_(interval), thread_([this] { ask_on(); }) {}
 
 Watch::~Watch() {

@@ -5,27 +5,35 @@
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "datapath/tls.h"
 #include "load/target.h"
 
 namespace rubato::cli {
+
+// A server's metrics port, and how it is connected to; null = without TLS.
+struct MetricsPort {
+  load::Target target;
+  std::shared_ptr<TlsConnector> tls;  // of this port alone
+};
 
 // HOST:PORT, or a port of this machine; an IPv6 address stands in brackets.
 Result<load::Target> parse_metrics_port(const std::string& text);
 
 // The body of GET /state. Fails with one line: there is no such server, it does not answer in time,
 // or it has no state to tell.
-Result<std::string> fetch_state(const load::Target& server, Nanos timeout);
+Result<std::string> fetch_state(const MetricsPort& server, Nanos timeout);
 
 class Watch {
  public:
   // Asks at once, and then once per `interval`.
-  Watch(load::Target server, Nanos interval);
+  Watch(MetricsPort server, Nanos interval);
   ~Watch();
 
   // Asks no more; the destructor waits for the end of the last question, so stop all of several
@@ -38,7 +46,7 @@ class Watch {
  private:
   void ask_on();
 
-  const load::Target server_;
+  const MetricsPort server_;
   const Nanos interval_;
   std::mutex mutex_;  // guards the next three
   bool ending_ = false;

@@ -14,6 +14,7 @@
 #include "cli/common/command_registry.h"
 #include "cli/common/file_text.h"
 #include "cli/common/value_flags.h"
+#include "cli/load/tls_client_flags.h"
 #include "cli/top/fetch.h"
 #include "cli/top/terminal.h"
 #include "cli/top/top_model.h"
@@ -43,6 +44,7 @@ struct TopOptions {
   Nanos interval = Nanos::seconds(1);
   std::string record, replay;
   bool once = false, json = false;
+  TlsClientFlags tls;
 };
 
 // The file of --record; without one, nothing is written.
@@ -85,10 +87,10 @@ Observation observation_of(const std::string& server, double at_s, Result<std::s
 
 class LiveSource final : public Source {
  public:
-  LiveSource(const std::vector<std::string>& names, const std::vector<load::Target>& servers,
+  LiveSource(const std::vector<std::string>& names, const std::vector<MetricsPort>& servers,
              Nanos interval)
       : names_(names) {
-    for (const load::Target& server : servers) {
+    for (const MetricsPort& server : servers) {
       watches_.push_back(std::make_unique<Watch>(server, interval));
     }
   }
@@ -176,7 +178,7 @@ int print_once(const TopModel& model, bool json) {
   return status;
 }
 
-int show_once(const TopOptions& o, TopModel& model, const std::vector<load::Target>& servers) {
+int show_once(const TopOptions& o, TopModel& model, const std::vector<MetricsPort>& servers) {
   const Recorder recorder(o.record);
   for (int time = 0; time < 2; ++time) {
     if (time > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(o.interval.count()));
@@ -240,14 +242,14 @@ int run_top(const TopOptions& o) {
   if (o.servers.empty()) {
     bad_value("HOST:PORT", "names the metrics port of a server, such as 127.0.0.1:6402");
   }
-  std::vector<load::Target> servers;
+  std::vector<MetricsPort> servers;
   for (size_t i = 0; i < o.servers.size(); ++i) {
     Result<load::Target> server = parse_metrics_port(o.servers[i]);
     if (!server) bad_value("HOST:PORT", server.error());
     if (std::count(o.servers.begin(), o.servers.end(), o.servers[i]) > 1) {
       bad_value("HOST:PORT", "names " + o.servers[i] + " twice");
     }
-    servers.push_back(std::move(*server));
+    servers.push_back({*server, open_tls_client(o.tls, server->host)});
   }
   TopModel model(o.servers);
   if (o.once) return show_once(o, model, servers);
@@ -271,6 +273,7 @@ void add_top(CommandLine& command) {
   command.add_flag("--once", options->once,
                    "Print one screen as plain text: look twice, --interval apart, and end");
   command.add_flag("--json", options->json, "With --once: print JSON");
+  add_tls_client_options(command, options->tls, "for metrics ports of serve --tls-metrics");
   command.action([options] { return run_top(*options); });
 }
 

@@ -191,7 +191,7 @@ std::string Exporter::answer(std::string_view head) const {
     return why_not.empty() ? response("200 OK", kText, "ready\n")
                            : response("503 Service Unavailable", kText, why_not + "\n");
   }
-  if (sources_.page && asks("/")) {
+  if (sources_.page && (asks("/") || asks("/top"))) {
     return response("200 OK", "text/html; charset=utf-8", sources_.page());
   }
   if (sources_.state && asks("/state")) {
@@ -201,7 +201,8 @@ std::string Exporter::answer(std::string_view head) const {
   if (!line.starts_with("GET ")) {
     return response("405 Method Not Allowed", kText, "GET only\n");
   }
-  return response("404 Not Found", kText, "try /metrics, /state, /plan, /healthz or /readyz\n");
+  return response("404 Not Found", kText,
+                  "try /metrics, /state, /top, /plan, /healthz or /readyz\n");
 }
 
 }  // namespace rubato

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exporter: a small HTTP server on a thread of its own for /metrics, /state, /plan, /healthz
-// and /readyz.
+// Exporter: a small HTTP server on a thread of its own for /metrics, /state, /plan, /healthz,
+// /readyz and a page.
 // It shares with the workers only the data that its callbacks read, so it answers while they are
 // overloaded.
 // GET only, one request per connection. /metrics is OpenMetrics for clients that accept it, else
@@ -45,7 +45,7 @@ class Exporter {
     std::function<bool()> ready;         // false = draining or not yet serving
     std::function<std::string()> plan;   // the policy's decisions, for people
     std::function<std::string()> trouble = {};  // why requests fail although it serves; "" = none
-    std::function<std::string()> page = {};     // HTML, at "/"; empty = there is none
+    std::function<std::string()> page = {};     // HTML, at "/" and "/top"; empty = none
     std::function<std::string()> state = {};    // JSON (state_json.h); empty = there is none
   };
 

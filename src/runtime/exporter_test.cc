@@ -88,6 +88,7 @@ TEST(Exporter, a_page_is_at_the_root_if_there_is_one) {
   const std::string reply = ask(*started.value(), "GET / HTTP/1.1\r\n\r\n");
   EXPECT_NE(reply.find("Content-Type: text/html"), std::string::npos);
   EXPECT_TRUE(reply.ends_with("\r\n\r\n<!doctype html>"));
+  EXPECT_EQ(get(*started.value(), "/top"), reply);
   EXPECT_TRUE(ask(*exporter(), "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
 }
 

@@ -566,6 +566,26 @@ class OtherPorts(Case):
             plain.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
             self.assertNotIn(b"HTTP/1.1 200", plain.makefile("rb").read())
 
+    def test_top_and_its_page_read_a_metrics_port_with_tls(self):
+        server = self.serve("--metrics-port", "0", "--tls-metrics", "yes")
+        address = "127.0.0.1:" + server.wait_for(r"metrics on https://\S+:(\d+)/metrics\n")
+
+        def top(*args):
+            return subprocess.run([BINARY, "top", address, "--once", "--interval", "0.1", *args],
+                                  capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+        done = top("--tls", "--cacert", self.authority.cert("ca"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, rf"^{address} +synergy +pid {server.process.pid} ")
+        for args, status, what in (((), 1, "with TLS \\(--tls\\)|closed|Connection reset"),
+                                   (("--tls",), 1, "TLS: "), (("--insecure",), 2, "need --tls")):
+            done = top(*args)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stderr, f"^rubato: .*({what}).*\n$")
+        with urllib.request.urlopen(f"https://{address}/top", timeout=PATIENCE_S,
+                                    context=self.authority.context()) as answer:
+            self.assertIn("<title>Rubato top</title>", answer.read().decode())
+
     def test_rpc_is_spoken_over_tls(self):
         server = self.serve("--rpc-port", "0", "--tls-rpc", "yes", "--workers", "2", *PATIENT)
         port = int(server.wait_for(r"Rubato RPC with TLS on \S+:(\d+)\n"))

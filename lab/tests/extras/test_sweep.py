@@ -13,7 +13,9 @@ import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
+import slurm_node
 from rubato_lab.servers import free_port
 from rubato_lab.sweep.store import Store
 from waiting import eventually
@@ -206,6 +208,27 @@ class Trouble(SweepTest):
         self.assertEqual(status, 0, printed)
         for line in ("3 jobs of", "#SBATCH -p debug", "#SBATCH -t 00:10:00", "distributed.cli"):
             self.assertIn(line, printed)
+
+    @unittest.skipIf(slurm_node.missing(), slurm_node.missing())
+    def test_a_sweep_on_slurm_survives_a_job_that_is_cancelled(self):
+        self.spec(spec_of(40))
+        self.log.touch()
+        (self.folder / "node.toml").write_text(
+            'jobs = 2\ncores = 1\nmemory = "400MB"\nwalltime = "00:20:00"\ninterface = "lo"\n',
+            encoding="utf-8")
+        with slurm_node.slurm_node(self.folder / "slurm") as environment, \
+                mock.patch.dict(os.environ, environment):
+            sweep = self.start("rubato_lab", "sweep", "sweep.toml", "--cluster", "slurm:node.toml")
+            eventually(lambda: len(self.executions()), lambda count: count >= 4)
+            jobs = subprocess.run(["squeue", "-h", "-t", "R", "-o", "%i"], check=True, text=True,
+                                  capture_output=True).stdout.split()
+            subprocess.run(["scancel", jobs[0]], check=True)
+            printed = sweep.communicate(timeout=LIMIT_S)[0]
+        self.assertEqual(sweep.returncode, 0, printed)
+        rows = Store(self.folder / "sweep.store").query("SELECT key FROM runs")[1]
+        self.assertEqual((len(rows), len(set(rows))), (40, 40))
+        runs = self.executions()
+        self.assertLessEqual(sum(runs.values()) - 40, UNDERWAY)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes a small disk")
     def test_a_full_disk_ends_the_sweep_with_what_is_written(self):
