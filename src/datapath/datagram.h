@@ -14,8 +14,7 @@
 // this_worker(), which is a hint; each queue has a lock for transmission, so nothing depends on it.
 //
 // End of a burst. What reply() and send() take may stay in the queue until push() of that queue, or
-// until the queue's batch is full. DatapathQueue::push is called by its worker before each poll,
-// before it parks, at the end of each slice and before it runs a request that is known to be long.
+// until the queue's batch is full. DatapathQueue::push says when its worker calls it.
 // A thread that is no worker pushes at once.
 //
 // Steering. A datagram comes in by the queue of its group, and a group is bits of the peer's port.
@@ -92,6 +91,9 @@ class WireQueue {
   virtual uint32_t receive(std::span<Datagram> out, Instant now, bool late) = 0;
   // True if receive would probably find something. Any thread.
   virtual bool pending() const = 0;
+  // True: datagrams are here already that receive has not passed on, so files() may not report
+  // them and their worker must not sleep. For the caller of receive.
+  virtual bool has_left_over() const { return false; }
 
   // The frame is free again. Any thread.
   virtual void release(const Datagram& datagram) = 0;

@@ -184,6 +184,33 @@ TEST(UdpWire, trains_of_one_peer_are_taken_apart_and_answered) {
   }
 }
 
+// What one call of the kernel has brought ends no sleep of the next.
+TEST(UdpWire, a_wait_ends_at_once_while_datagrams_of_a_train_are_left) {
+  UdpBed bed("127.0.0.1", 32);
+  EchoDatagrams protocol;
+  std::string reason;
+  auto datapath = DatagramDatapath::open(bed.open(1, reason), protocol).value();
+  DatapathQueue& queue = datapath->queue(WorkerId{0});
+  auto client = bed.connect();
+  const int segment = 4;
+  if (::setsockopt(static_cast<UdpClient&>(*client).fd(), IPPROTO_UDP, UDP_SEGMENT, &segment,
+                   sizeof segment) != 0) {
+    GTEST_SKIP() << "no GSO";
+  }
+  std::string train;
+  for (int i = 0; i < 20; ++i) train += "!bad";
+  client->send(train + "good");
+  std::array<Request*, 8> burst{};
+  uint32_t taken = 0;
+  while (taken == 0) {
+    queue.wait(Nanos::seconds(1000));
+    taken = queue.poll(burst);
+  }
+  ASSERT_EQ(taken, 1u);
+  EXPECT_EQ(datapath->malformed(), 20u);
+  burst[0]->datapath->finish(*burst[0]);
+}
+
 TEST(UdpWire, what_the_system_does_not_allow_is_said) {
   UdpWireOptions options;
   options.queues = 2;

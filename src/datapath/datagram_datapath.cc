@@ -44,10 +44,8 @@ DatagramRequest& DatagramQueue::take_spare() {
 }
 
 uint32_t DatagramQueue::poll(std::span<Request*> out) {
-  if (polling_.load(std::memory_order_relaxed) ||
-      polling_.exchange(true, std::memory_order_acquire)) {
-    return 0;
-  }
+  const PollLock lock(polling_);
+  if (!lock.held()) return 0;
   uint32_t handed = 0;
   if (!shared_.draining.is_set()) {
     const Instant now = datapath_now();
@@ -55,13 +53,12 @@ uint32_t DatagramQueue::poll(std::span<Request*> out) {
     last_poll_ = now;
     const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
     const uint32_t n = wire_queue_.receive(room, now, late);
-    left_some_ = n == room.size();
+    left_some_ = n == room.size() || wire_queue_.has_left_over();
     for (uint32_t i = 0; i < n; ++i) {
       DatagramRequest& request = take_spare();
       if (admit(arrived_[i], request)) out[handed++] = &request;
     }
   }
-  polling_.store(false, std::memory_order_release);
   return handed;
 }
 
@@ -111,6 +108,8 @@ Request* DatagramQueue::finish(Request& of) {
 }
 
 void DatagramQueue::wait(Nanos limit) {
+  const PollLock lock(polling_);
+  if (!lock.held()) return;
   sleep_.wait(limit);
   last_poll_ = datapath_now();
 }

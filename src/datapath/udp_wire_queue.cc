@@ -211,7 +211,7 @@ void UdpWireQueue::take_next(Datagram& to, Frame& frame, Instant now, bool late)
 }
 
 bool UdpWireQueue::pending() const {
-  if (left_over_.load(std::memory_order_relaxed)) return true;
+  if (has_left_over()) return true;
   pollfd p{file_, POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
 }

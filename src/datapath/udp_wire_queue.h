@@ -31,6 +31,7 @@ class UdpWireQueue final : public WireQueue {
 
   uint32_t receive(std::span<Datagram> out, Instant now, bool late) override;
   bool pending() const override;
+  bool has_left_over() const override { return left_over_.load(std::memory_order_relaxed); }
   void release(const Datagram& datagram) override;
   void reply(const Datagram& datagram, size_t size) override;
   void send(const DatagramPeer& to, std::string_view bytes) override;

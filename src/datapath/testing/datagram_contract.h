@@ -286,6 +286,19 @@ TEST_P(DatagramContract, an_arrival_ends_a_wait_and_so_does_a_wake) {
   EXPECT_EQ(hear(*client), "b");
 }
 
+TEST_P(DatagramContract, a_wait_sends_the_replies_that_are_left) {
+  if (!open()) GTEST_SKIP() << reason_;
+  auto client = bed_->connect();
+  client->send("a");
+  Request* const request = take(1)[0];
+  set_this_worker(0);
+  finish(request, "b");
+  queue().wake();
+  queue().wait(Nanos::seconds(1000));
+  EXPECT_EQ(datapath_->in_flight(), 0u);
+  EXPECT_EQ(hear(*client), "b");
+}
+
 TEST_P(DatagramContract, a_drain_takes_no_more_and_lets_the_rest_finish) {
   if (!open()) GTEST_SKIP() << reason_;
   auto client = bed_->connect();
