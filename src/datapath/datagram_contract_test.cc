@@ -211,6 +211,40 @@ TEST(UdpWire, a_wait_ends_at_once_while_datagrams_of_a_train_are_left) {
   burst[0]->datapath->finish(*burst[0]);
 }
 
+// What the kernel refuses because of one peer changes nothing for the others.
+TEST(UdpWire, a_train_that_is_refused_ends_no_others) {
+  UdpWireOptions options;
+  auto wire = UdpWire::open(options).value();
+  if (wire->describe().find("GSO") == std::string::npos) GTEST_SKIP() << "no GSO";
+  DatagramPeer nobody;
+  nobody.address = {127, 0, 0, 1};
+  WireQueue& queue = wire->queue(WorkerId{0});
+  for (int i = 0; i < 2; ++i) queue.send(nobody, "to port 0");
+  queue.push();
+  EXPECT_EQ(wire->drops().unsent, 2u);
+  EXPECT_NE(wire->describe().find("GSO"), std::string::npos);
+}
+
+// Of all addresses that a wildcard socket has, a client hears only the one that it asked.
+TEST(UdpWire, a_reply_comes_from_the_address_that_was_asked) {
+  for (const char* asked : {"127.0.0.2", "127.0.0.1", "::1"}) {
+    for (const char* bind : {"*", "0.0.0.0"}) {
+      if (std::string(bind) == "0.0.0.0" && std::string(asked) == "::1") continue;
+      UdpBed bed(bind, 32);
+      EchoDatagrams protocol;
+      std::string reason;
+      auto datapath = DatagramDatapath::open(bed.open(1, reason), protocol).value();
+      UdpClient client(asked, datapath->wire().port());
+      client.send("?");
+      DatapathQueue& queue = datapath->queue(WorkerId{0});
+      std::array<Request*, 8> burst{};
+      while (datapath->stats().requests == 0) EXPECT_EQ(queue.poll(burst), 0u);
+      queue.push();
+      EXPECT_EQ(client.receive(), "answered") << asked << " of " << bind;
+    }
+  }
+}
+
 TEST(UdpWire, what_the_system_does_not_allow_is_said) {
   UdpWireOptions options;
   options.queues = 2;
