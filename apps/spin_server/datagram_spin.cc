@@ -21,6 +21,9 @@ void answer_with(Request& request, std::string_view text) {
   request.reply->append(text);
 }
 
+// Two servers, or one and itself, would answer each other for ever.
+bool is_reply(std::string_view text) { return text == "OK" || text == "ERR" || text == "BUSY"; }
+
 // Of all requests of a queue; it has no state.
 class DatagramSpinSession final : public Session {
  public:
@@ -33,6 +36,7 @@ class DatagramSpinSession final : public Session {
   Frame frame(std::string_view datagram, Request& request) override {
     if (datagram.size() < kDatagramIdBytes) return {};
     const std::string_view text = datagram.substr(kDatagramIdBytes);
+    if (is_reply(text)) return {};
     const size_t space = text.find(' ');
     const bool has_class = space != std::string_view::npos;
     std::optional<Work>& work = of(request).work;

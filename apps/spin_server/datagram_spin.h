@@ -3,7 +3,7 @@
 // The synthetic server over plain datagrams (docs/DATAPATHS.md). A request is eight bytes that the
 // client chooses, and `NANOSECONDS[ SHORT|LONG]` in ASCII. Its reply is the same eight bytes and
 // `OK`, `ERR` (the text is no such) or `BUSY` (refused, not run). A datagram without the eight
-// bytes is dropped. Thread safe as Application and Protocol require.
+// bytes, or with a reply's text, is dropped. Thread safe as Application and Protocol require.
 #pragma once
 
 #include <memory>

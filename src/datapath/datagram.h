@@ -12,10 +12,11 @@
 // Who transmits. A reply leaves by the queue of the worker that ran the request, not by the one it
 // came in by, whose worker may be busy for long. DatagramWire::here() finds the queue by
 // this_worker(), which is a hint; each queue has a lock for transmission, so nothing depends on it.
+// The locks spin: who calls release, reply, send or push is no request that may be preempted there,
+// but the runtime, or in a non-preemptible region (mechanism/preempt/preempt_disable.h).
 //
 // End of a burst. What reply() and send() take may stay in the queue until push() of that queue, or
-// until the queue's batch is full. DatapathQueue::push is called by its worker before each poll,
-// before it parks, at the end of each slice and before it runs a request that is known to be long.
+// until the queue's batch is full. DatapathQueue::push says when its worker calls it.
 // A thread that is no worker pushes at once.
 //
 // Steering. A datagram comes in by the queue of its group, and a group is bits of the peer's port.
@@ -75,9 +76,9 @@ struct Datagram {
 
 // What came to nothing, in datagrams since the start.
 struct DatagramDrops {
-  uint64_t no_frame = 0;   // arrivals for which no frame was free: requests hold them all
+  uint64_t no_frame = 0;   // arrivals for which no frame was free, where they cannot wait for one
   uint64_t ring_full = 0;  // arrivals that a ring or a socket buffer had no room for, if known
-  uint64_t malformed = 0;  // frames of the server's port with a wrong length or checksum
+  uint64_t malformed = 0;  // with a wrong length or header checksum, or from port 0
   uint64_t passed = 0;     // left to the kernel: fragments and the like, if known
   uint64_t unsent = 0;     // replies that the wire did not take
 };
@@ -92,6 +93,9 @@ class WireQueue {
   virtual uint32_t receive(std::span<Datagram> out, Instant now, bool late) = 0;
   // True if receive would probably find something. Any thread.
   virtual bool pending() const = 0;
+  // True: datagrams are here already that receive has not passed on, so files() may not report
+  // them and their worker must not sleep. For the caller of receive.
+  virtual bool has_left_over() const { return false; }
 
   // The frame is free again. Any thread.
   virtual void release(const Datagram& datagram) = 0;

@@ -184,6 +184,67 @@ TEST(UdpWire, trains_of_one_peer_are_taken_apart_and_answered) {
   }
 }
 
+// What one call of the kernel has brought ends no sleep of the next.
+TEST(UdpWire, a_wait_ends_at_once_while_datagrams_of_a_train_are_left) {
+  UdpBed bed("127.0.0.1", 32);
+  EchoDatagrams protocol;
+  std::string reason;
+  auto datapath = DatagramDatapath::open(bed.open(1, reason), protocol).value();
+  DatapathQueue& queue = datapath->queue(WorkerId{0});
+  auto client = bed.connect();
+  const int segment = 4;
+  if (::setsockopt(static_cast<UdpClient&>(*client).fd(), IPPROTO_UDP, UDP_SEGMENT, &segment,
+                   sizeof segment) != 0) {
+    GTEST_SKIP() << "no GSO";
+  }
+  std::string train;
+  for (int i = 0; i < 20; ++i) train += "!bad";
+  client->send(train + "good");
+  std::array<Request*, 8> burst{};
+  uint32_t taken = 0;
+  while (taken == 0) {
+    queue.wait(Nanos::seconds(1000));
+    taken = queue.poll(burst);
+  }
+  ASSERT_EQ(taken, 1u);
+  EXPECT_EQ(datapath->malformed(), 20u);
+  burst[0]->datapath->finish(*burst[0]);
+}
+
+// What the kernel refuses because of one peer changes nothing for the others.
+TEST(UdpWire, a_train_that_is_refused_ends_no_others) {
+  UdpWireOptions options;
+  auto wire = UdpWire::open(options).value();
+  if (wire->describe().find("GSO") == std::string::npos) GTEST_SKIP() << "no GSO";
+  DatagramPeer nobody;
+  nobody.address = {127, 0, 0, 1};
+  WireQueue& queue = wire->queue(WorkerId{0});
+  for (int i = 0; i < 2; ++i) queue.send(nobody, "to port 0");
+  queue.push();
+  EXPECT_EQ(wire->drops().unsent, 2u);
+  EXPECT_NE(wire->describe().find("GSO"), std::string::npos);
+}
+
+// Of all addresses that a wildcard socket has, a client hears only the one that it asked.
+TEST(UdpWire, a_reply_comes_from_the_address_that_was_asked) {
+  for (const char* asked : {"127.0.0.2", "127.0.0.1", "::1"}) {
+    for (const char* bind : {"*", "0.0.0.0"}) {
+      if (std::string(bind) == "0.0.0.0" && std::string(asked) == "::1") continue;
+      UdpBed bed(bind, 32);
+      EchoDatagrams protocol;
+      std::string reason;
+      auto datapath = DatagramDatapath::open(bed.open(1, reason), protocol).value();
+      UdpClient client(asked, datapath->wire().port());
+      client.send("?");
+      DatapathQueue& queue = datapath->queue(WorkerId{0});
+      std::array<Request*, 8> burst{};
+      while (datapath->stats().requests == 0) EXPECT_EQ(queue.poll(burst), 0u);
+      queue.push();
+      EXPECT_EQ(client.receive(), "answered") << asked << " of " << bind;
+    }
+  }
+}
+
 TEST(UdpWire, what_the_system_does_not_allow_is_said) {
   UdpWireOptions options;
   options.queues = 2;

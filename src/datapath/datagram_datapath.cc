@@ -44,28 +44,23 @@ DatagramRequest& DatagramQueue::take_spare() {
 }
 
 uint32_t DatagramQueue::poll(std::span<Request*> out) {
-  if (polling_.load(std::memory_order_relaxed) ||
-      polling_.exchange(true, std::memory_order_acquire)) {
-    return 0;
-  }
+  const PollLock lock(polling_);
+  if (!lock.held()) return 0;
+  const Instant now = datapath_now();
+  const bool late = left_some_ || now - last_poll_ > kLate;
+  last_poll_ = now;
+  const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
+  const uint32_t n = wire_queue_.receive(room, now, late);
+  left_some_ = n == room.size() || wire_queue_.has_left_over();
   uint32_t handed = 0;
-  if (!shared_.draining.is_set()) {
-    const Instant now = datapath_now();
-    const bool late = left_some_ || now - last_poll_ > kLate;
-    last_poll_ = now;
-    const auto room = std::span(arrived_).first(std::min(out.size(), arrived_.size()));
-    const uint32_t n = wire_queue_.receive(room, now, late);
-    left_some_ = n == room.size();
-    for (uint32_t i = 0; i < n; ++i) {
-      DatagramRequest& request = take_spare();
-      if (admit(arrived_[i], request)) out[handed++] = &request;
-    }
+  for (uint32_t i = 0; i < n; ++i) {
+    DatagramRequest& request = take_spare();
+    if (admit(arrived_[i], request)) out[handed++] = &request;
   }
-  polling_.store(false, std::memory_order_release);
   return handed;
 }
 
-// False: it was no request, or it is answered already.
+// False: it was no request, or it is answered already: refused, while the server drains.
 bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
   const RequestState fresh;  // not RequestState{}, which the compiler clears as a whole, slowly
   static_cast<RequestState&>(request) = fresh;
@@ -85,8 +80,9 @@ bool DatagramQueue::admit(const Datagram& datagram, DatagramRequest& request) {
     return false;
   }
   add(taken_, 1);
-  if (!request.at_once) return true;
-  session_->answer(request);
+  const bool draining = shared_.draining.is_set();
+  if (!request.at_once && !draining) return true;
+  request.at_once ? session_->answer(request) : session_->refuse(request);
   finish(request);
   return false;
 }
@@ -111,6 +107,8 @@ Request* DatagramQueue::finish(Request& of) {
 }
 
 void DatagramQueue::wait(Nanos limit) {
+  const PollLock lock(polling_);
+  if (!lock.held()) return;
   sleep_.wait(limit);
   last_poll_ = datapath_now();
 }

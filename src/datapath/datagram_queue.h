@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DatagramQueue: one worker's queue, and the requests that have come in by it. The poll lock guards
-// what poll() uses; requests come back by a list that any worker pushes to.
+// what poll() and wait() use; requests come back by a list that any worker pushes to.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "datapath/datagram_datapath.h"
+#include "datapath/poll_lock.h"
 #include "datapath/queue_sleep.h"
 #include "datapath/push_list.h"
 

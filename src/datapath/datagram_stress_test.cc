@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workers that finish each other's datagrams while a table moves the clients between them.
+// Workers that take in and finish each other's datagrams while a table moves the clients between
+// them.
 #include <gtest/gtest.h>
 #include <sys/time.h>
 
@@ -38,6 +39,8 @@ class Crowd {
       std::array<Request*, 8> burst{};
       const uint32_t n = queue.poll(burst);
       share(burst, n);
+      const uint32_t helped = datapath_->queue(WorkerId{(me + 1) % kWorkers}).poll(burst);
+      share(burst, helped);
       Request* const request = steal();
       if (request == nullptr && !queue.pending()) queue.wait(Nanos::millis(1));
       if (request == nullptr) continue;

@@ -49,15 +49,16 @@ class DatapathQueue {
 
   // The end of a burst: sends what this queue has put off, that is replies of requests that its
   // worker has finished, wherever they came in (datapath/datagram.h); cheap if there is nothing.
-  // Called by the owner before each poll, before it parks, at the end of each slice and before it
-  // runs a request that is known to be long.
+  // Called by the owner before each poll, where a running request may lose its worker (the ends of
+  // slices, and checkpoints now and then), before it resumes a request, and before it starts one
+  // that is known to be long or that has no end of a slice.
   virtual void push() {}
 
   // Finds out whether the client of this unfinished request is gone, sooner than a poll would, and
   // updates `request.client`. Called by the request's owner.
   virtual void look_at_client(Request& request) { static_cast<void>(request); }
 
-  // Blocks the owner until an event has arrived, wake() was called, or `limit` has passed.
+  // Pushes, then blocks the owner until an event arrives, wake() is called, or `limit` is over.
   virtual void wait(Nanos limit) = 0;
 
   // Ends the owner's present or next wait. Any thread.

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "datapath/flow_index.h"
 #include "datapath/flow_registry.h"
+#include "datapath/poll_lock.h"
 
 namespace rubato {
 
@@ -53,24 +54,8 @@ class OwnerQueue {
   // Any thread.
   void add_to(DatapathStats& stats) const;
 
-  // A try-lock: a thread that does not get it does nothing. The acquire pairs with the release of
-  // the holder before, whichever thread that was.
-  class PollLock {
-   public:
-    explicit PollLock(OwnerQueue& owner_queue) : flag_(owner_queue.polling_) {
-      held_ = !flag_.load(std::memory_order_relaxed) &&
-              !flag_.exchange(true, std::memory_order_acquire);
-    }
-    ~PollLock() {
-      if (held_) flag_.store(false, std::memory_order_release);
-    }
-    PollLock(const PollLock&) = delete;
-    PollLock& operator=(const PollLock&) = delete;
-    bool held() const { return held_; }
-
-   private:
-    std::atomic<bool>& flag_;
-    bool held_;
+  struct PollLock : rubato::PollLock {
+    explicit PollLock(OwnerQueue& owner_queue) : rubato::PollLock(owner_queue.polling_) {}
   };
 
  private:

@@ -14,19 +14,20 @@
 
 namespace rubato {
 
-Status QueueSleep::start(const WireQueue& queue) {
+Status QueueSleep::start(WireQueue& queue) {
+  queue_ = &queue;
   event_ = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!event_.valid()) return Error{std::string("cannot make an eventfd: ") + std::strerror(errno)};
   files_.assign(1, {event_.get(), POLLIN, 0});
   for (const int file : queue.files()) files_.push_back({file, POLLIN, 0});
-  can_sleep_ = queue.can_sleep();
   return Done{};
 }
 
 void QueueSleep::wait(Nanos limit) {
+  queue_->push();
   limit = std::max(limit, Nanos());
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
-  if (wake_token_.begin_wait() && can_sleep_) {
+  if (wake_token_.begin_wait() && queue_->can_sleep() && !queue_->has_left_over()) {
     ::ppoll(files_.data(), files_.size(), &time, nullptr);
   }
   wake_token_.end_wait();

@@ -2,7 +2,8 @@
 //
 // QueueSleep: how the owner of a datagram queue sleeps until its queue has datagrams or wake() is
 // called. Waking is that of datapath/wake_token.h, with an eventfd that wait() reads. The owner
-// calls wait(), any thread wake().
+// calls wait() and holds the queue's poll lock meanwhile: a thread that polls for it may leave
+// datagrams over, which end no sleep. Any thread calls wake().
 #pragma once
 
 #include <vector>
@@ -21,15 +22,16 @@ class DatapathQueue;
 class QueueSleep {
  public:
   // Fails with one line where the system has no eventfd.
-  Status start(const WireQueue& queue);
+  Status start(WireQueue& queue);
 
+  // Pushes, and sleeps if the queue can and has nothing left over.
   void wait(Nanos limit);
   void wake();
 
  private:
   Fd event_;
   std::vector<pollfd> files_;  // the eventfd is the first
-  bool can_sleep_ = false;
+  WireQueue* queue_ = nullptr;
   WakeToken<DatapathQueue> wake_token_;
 };
 

@@ -16,6 +16,17 @@ namespace {
 
 constexpr int kSocketBufferBytes = 4 << 20;
 
+bool is_wildcard(const SocketAddress& address) {
+  if (address.storage.ss_family == AF_INET6) {
+    sockaddr_in6 in{};
+    std::memcpy(&in, &address.storage, sizeof in);
+    return IN6_IS_ADDR_UNSPECIFIED(&in.sin6_addr) != 0;
+  }
+  sockaddr_in in{};
+  std::memcpy(&in, &address.storage, sizeof in);
+  return in.sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 Result<Fd> bind_datagrams(const SocketAddress& address, bool shared) {
   const auto problem = [&] {
     return Error{"cannot listen on " + to_text(address) + " (UDP): " + std::strerror(errno)};
@@ -28,6 +39,12 @@ Result<Fd> bind_datagrams(const SocketAddress& address, bool shared) {
   ::setsockopt(fd.get(), SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
   if (address.storage.ss_family == AF_INET6) {
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  }
+  // Replies leave from the address that was asked.
+  if (is_wildcard(address)) {
+    const bool ipv6 = address.storage.ss_family == AF_INET6;
+    ::setsockopt(fd.get(), ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_RECVPKTINFO : IP_PKTINFO,
+                 &on, sizeof on);
   }
   // The system may allow less.
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kSocketBufferBytes, sizeof kSocketBufferBytes);

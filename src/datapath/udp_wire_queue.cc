@@ -53,23 +53,71 @@ socklen_t address_of(const DatagramPeer& peer, sockaddr_storage& to) {
   return sizeof in;
 }
 
-// The size of the datagrams that GRO has put together; 0 = it is one.
-size_t segment_of(msghdr& message) {
+template <class T>
+bool find(msghdr& message, int level, int type, T& value) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != IPPROTO_UDP || part->cmsg_type != UDP_GRO) continue;
-    int size = 0;
-    std::memcpy(&size, CMSG_DATA(part), sizeof size);
-    return size > 0 ? static_cast<size_t>(size) : 0;
+    if (part->cmsg_level != level || part->cmsg_type != type) continue;
+    std::memcpy(&value, CMSG_DATA(part), sizeof value);
+    return true;
   }
-  return 0;
+  return false;
+}
+
+// Appends it to the message, whose ancillary data has room.
+template <class T>
+void append(msghdr& message, char* ancillary, int level, int type, const T& value) {
+  cmsghdr part{};
+  part.cmsg_level = level;
+  part.cmsg_type = type;
+  part.cmsg_len = CMSG_LEN(sizeof value);
+  char* const at = ancillary + message.msg_controllen;
+  std::memset(at, 0, CMSG_SPACE(sizeof value));
+  std::memcpy(at, &part, sizeof part);
+  std::memcpy(at + CMSG_LEN(0), &value, sizeof value);
+  message.msg_control = ancillary;
+  message.msg_controllen += CMSG_SPACE(sizeof value);
+}
+
+// The size of the datagrams that GRO has put together; 0 = it is one.
+size_t segment_of(msghdr& message) {
+  int size = 0;
+  return find(message, IPPROTO_UDP, UDP_GRO, size) && size > 0 ? static_cast<size_t>(size) : 0;
+}
+
+// The address that it was sent to, where the socket has several.
+void note_local(msghdr& message, DatagramPeer& peer) {
+  if (peer.ipv6) {
+    in6_pktinfo info{};
+    if (!find(message, IPPROTO_IPV6, IPV6_PKTINFO, info)) return;
+    std::memcpy(peer.local.data(), &info.ipi6_addr, sizeof info.ipi6_addr);
+  } else {
+    in_pktinfo info{};
+    if (!find(message, IPPROTO_IP, IP_PKTINFO, info)) return;
+    std::memcpy(peer.local.data(), &info.ipi_spec_dst, sizeof info.ipi_spec_dst);
+  }
+}
+
+void send_from_local(msghdr& message, char* ancillary, const DatagramPeer& peer) {
+  if (peer.local == decltype(peer.local){}) return;
+  if (peer.ipv6) {
+    in6_pktinfo info{};
+    std::memcpy(&info.ipi6_addr, peer.local.data(), sizeof info.ipi6_addr);
+    info.ipi6_ifindex = peer.scope;
+    append(message, ancillary, IPPROTO_IPV6, IPV6_PKTINFO, info);
+  } else {
+    in_pktinfo info{};
+    std::memcpy(&info.ipi_spec_dst, peer.local.data(), sizeof info.ipi_spec_dst);
+    append(message, ancillary, IPPROTO_IP, IP_PKTINFO, info);
+  }
 }
 
 }  // namespace
 
 struct UdpWireQueue::Inbox {
   struct alignas(cmsghdr) Ancillary {
-    char bytes[CMSG_SPACE(sizeof(timespec)) + CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(timespec)) + CMSG_SPACE(sizeof(int)) +
+               CMSG_SPACE(sizeof(in6_pktinfo))];
   };
 
   Inbox(uint32_t batch, size_t slot_bytes)
@@ -104,6 +152,11 @@ struct UdpWireQueue::Inbox {
     offset = 0;
     ran_dry = count < most;
   }
+  // The rest of the next message.
+  void skip() {
+    offset = 0;
+    ++next;
+  }
 };
 
 // One slot per reply, with the frame that holds it or a copy.
@@ -117,7 +170,7 @@ struct UdpWireQueue::Outbox {
     char* bytes() { return frame != nullptr ? frame->room.data() : copy.data(); }
   };
   struct alignas(cmsghdr) Ancillary {
-    char bytes[CMSG_SPACE(sizeof(uint16_t))];
+    char bytes[CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(in6_pktinfo))];
   };
 
   std::array<Slot, UdpWireOptions::kMostBatch> slots;
@@ -133,9 +186,7 @@ UdpWireQueue::UdpWireQueue(Fd socket, const UdpWireOptions& options)
   const int no_size = 0;
   const bool offload = options.offload && batch_ > 1;
   gro_ = offload && ::setsockopt(file_, IPPROTO_UDP, UDP_GRO, &on, sizeof on) == 0;
-  gso_.store(offload && ::setsockopt(file_, IPPROTO_UDP, UDP_SEGMENT, &no_size,
-                                     sizeof no_size) == 0,
-             std::memory_order_relaxed);
+  gso_ = offload && ::setsockopt(file_, IPPROTO_UDP, UDP_SEGMENT, &no_size, sizeof no_size) == 0;
   // One byte more shows that a datagram was cut off.
   inbox_ = std::make_unique<Inbox>(batch_, gro_ ? kTrainBytes : kFrameHalfBytes + 1);
   outbox_ = std::make_unique<Outbox>();
@@ -170,13 +221,15 @@ uint32_t UdpWireQueue::receive(std::span<Datagram> out, Instant now, bool late) 
   while (taken < out.size()) {
     if (inbox_->next == inbox_->count) {
       if (asked_last || !refill(out.size() - taken)) break;
-      asked_last = inbox_->ran_dry || batch_ == 1;
+      asked_last = inbox_->ran_dry;
+    }
+    if (peer_of(inbox_->from[inbox_->next]).port == 0) {  // nobody to answer
+      inbox_->skip();
+      malformed_.fetch_add(1, std::memory_order_relaxed);
+      continue;
     }
     Frame* const frame = take_frame();
-    if (frame == nullptr) {
-      no_frame_.fetch_add(1, std::memory_order_relaxed);
-      break;
-    }
+    if (frame == nullptr) break;
     take_next(out[taken], *frame, now, late);
     ++taken;
   }
@@ -202,16 +255,16 @@ void UdpWireQueue::take_next(Datagram& to, Frame& frame, Instant now, bool late)
   to.cut_off = size > kept;
   to.arrived = late ? received_at(message, now) : now;
   to.peer = peer_of(inbox.from[at]);
+  note_local(message, to.peer);
   to.room = frame.room;
   to.frame = &frame;
   inbox.offset += size;
   if (inbox.offset < length) return;
-  inbox.offset = 0;
-  ++inbox.next;
+  inbox.skip();
 }
 
 bool UdpWireQueue::pending() const {
-  if (left_over_.load(std::memory_order_relaxed)) return true;
+  if (has_left_over()) return true;
   pollfd p{file_, POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
 }
@@ -286,15 +339,10 @@ uint32_t UdpWireQueue::pack() {
     message.msg_namelen = address_of(out.slots[first].to, out.to[count]);
     message.msg_iov = &out.parts[first];
     message.msg_iovlen = end - first;
+    char* const ancillary = out.ancillary[count].bytes;
+    send_from_local(message, ancillary, out.slots[first].to);
     if (end - first > 1) {
-      message.msg_control = out.ancillary[count].bytes;
-      message.msg_controllen = sizeof out.ancillary[count].bytes;
-      cmsghdr* const segment = CMSG_FIRSTHDR(&message);
-      segment->cmsg_level = IPPROTO_UDP;
-      segment->cmsg_type = UDP_SEGMENT;
-      segment->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-      const auto bytes = static_cast<uint16_t>(size);
-      std::memcpy(CMSG_DATA(segment), &bytes, sizeof bytes);
+      append(message, ancillary, IPPROTO_UDP, UDP_SEGMENT, static_cast<uint16_t>(size));
     }
     ++count;
     first = end;
@@ -303,7 +351,7 @@ uint32_t UdpWireQueue::pack() {
 }
 
 // A message that the kernel does not take is lost, and counted, but for a train: its datagrams are
-// tried one by one, and there are no more trains if that is why.
+// tried one by one. Why may be the peer's: its route may take no trains of this size.
 void UdpWireQueue::send_messages(uint32_t count) {
   for (uint32_t next = 0; next < count;) {
     const int n = ::sendmmsg(file_, &outbox_->messages[next], count - next,
@@ -315,9 +363,6 @@ void UdpWireQueue::send_messages(uint32_t count) {
     if (n < 0 && errno == EINTR) continue;
     const msghdr& refused = outbox_->messages[next].msg_hdr;
     if (refused.msg_iovlen > 1) {
-      if (errno == EIO || errno == EINVAL || errno == EOPNOTSUPP) {
-        gso_.store(false, std::memory_order_relaxed);
-      }
       send_singly(next, static_cast<uint32_t>(refused.msg_iovlen));
     } else {
       lost_.fetch_add(1, std::memory_order_relaxed);
@@ -332,6 +377,8 @@ void UdpWireQueue::send_singly(uint32_t message, uint32_t count) {
     msghdr one{};
     one.msg_name = train.msg_name;
     one.msg_namelen = train.msg_namelen;
+    one.msg_control = train.msg_control;  // without the size of segments, which is the last
+    one.msg_controllen = train.msg_controllen - CMSG_SPACE(sizeof(uint16_t));
     one.msg_iov = train.msg_iov + i;
     one.msg_iovlen = 1;
     if (::sendmsg(file_, &one, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
@@ -341,7 +388,7 @@ void UdpWireQueue::send_singly(uint32_t message, uint32_t count) {
 }
 
 void UdpWireQueue::add_to(DatagramDrops& drops) const {
-  drops.no_frame += no_frame_.load(std::memory_order_relaxed);
+  drops.malformed += malformed_.load(std::memory_order_relaxed);
   drops.unsent += lost_.load(std::memory_order_relaxed);
   std::array<uint32_t, SK_MEMINFO_VARS> memory{};
   socklen_t length = sizeof memory;

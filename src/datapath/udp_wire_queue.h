@@ -31,6 +31,7 @@ class UdpWireQueue final : public WireQueue {
 
   uint32_t receive(std::span<Datagram> out, Instant now, bool late) override;
   bool pending() const override;
+  bool has_left_over() const override { return left_over_.load(std::memory_order_relaxed); }
   void release(const Datagram& datagram) override;
   void reply(const Datagram& datagram, size_t size) override;
   void send(const DatagramPeer& to, std::string_view bytes) override;
@@ -39,7 +40,7 @@ class UdpWireQueue final : public WireQueue {
   std::span<const int> files() const override { return {&file_, 1}; }
 
   bool receives_trains() const { return gro_; }
-  bool sends_trains() const { return gso_.load(std::memory_order_relaxed); }
+  bool sends_trains() const { return gso_; }
   void add_to(DatagramDrops& drops) const;
 
  private:
@@ -67,12 +68,12 @@ class UdpWireQueue final : public WireQueue {
   const int file_;
   const uint32_t batch_;
   bool gro_ = false;
-  std::atomic<bool> gso_{false};
+  bool gso_ = false;
   std::unique_ptr<Inbox> inbox_;
   std::vector<std::unique_ptr<Frame[]>> chunks_;
   Frame* free_ = nullptr;  // the poller's
   std::atomic<bool> left_over_{false};  // the inbox has datagrams that receive() has not passed on
-  std::atomic<uint64_t> no_frame_{0};
+  std::atomic<uint64_t> malformed_{0};  // from port 0
   PushList<Frame> returned_;
 
   alignas(limits::kCacheLineBytes) SpinLock lock_;

@@ -198,6 +198,12 @@ void UdpQueue::reap() {
 
 bool UdpQueue::pending() const { return owner_queue_.may_have_yielded() || wire_queue_.pending(); }
 
+// The request runs on, perhaps for long.
+void UdpQueue::flush(Request& request) {
+  StreamFlow::of(request).flush();
+  shared_.wire->here().push();
+}
+
 void UdpQueue::wait(Nanos limit) {
   const OwnerQueue::PollLock lock(owner_queue_);
   if (!lock.held() || owner_queue_.has_yielded()) return;

@@ -74,7 +74,7 @@ class UdpQueue final : public DatapathQueue {
   uint32_t poll(std::span<Request*> out) override;
   bool pending() const override;
   Request* finish(Request& request) override { return StreamFlow::of(request).finished(request); }
-  void flush(Request& request) override { StreamFlow::of(request).flush(); }
+  void flush(Request& request) override;
   void push() override { wire_queue_.push(); }
   void wait(Nanos limit) override;
   void wake() override { sleep_.wake(); }

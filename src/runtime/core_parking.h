@@ -60,7 +60,6 @@ class CoreParking {
       found = last_look();
       if (found != nullptr || !shared.shutdown.running()) break;
       if (!delegated && context_.datapath.pending()) break;
-      context_.datapath.push();
       context_.note_sleep();
       delegated ? cores.sleep(id) : context_.datapath.wait(kLongestSleep);
       context_.note_awake();

@@ -108,7 +108,6 @@ class IdleLoop {
 
   [[gnu::noinline]] void sleep() {
     RUBATO_DCHECK(delegated_.empty() && watched_.empty());
-    context_.datapath.push();
     poll_parked();
     const bool calls = !delegated_.empty();
     const Nanos limit = watch_stuck();

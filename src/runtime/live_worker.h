@@ -123,7 +123,7 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
     RUBATO_DCHECK(current_ != nullptr);
     Request& request = *current_;
     const bool over = preempter_.slice().over(context_.step());
-    if (over) slice_over(off_checkpoint);
+    over ? slice_over(off_checkpoint) : context_.datapath.push();
     LiveWorker& worker = here();
     const bool ends = worker.is_to_end(request, off_checkpoint);
     back_to_application(worker, !over);
@@ -248,11 +248,11 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
         if (request == nullptr) continue;
       }
       worker.idle_.found_work();
-      // The replies of those before it do not wait for a request that takes long.
-      if (request->job_class == JobClass::kLong) context.datapath.push();
       if (request->fiber != nullptr) {
+        context.datapath.push();
         worker.resume(*request);
       } else if (worker.core_.start(*request)) {
+        if (worker.may_run_long(*request)) context.datapath.push();
         back_to_application(worker);
         return request;
       }
@@ -260,6 +260,12 @@ class LiveWorker final : public CurrentWorker, private InterruptTarget {
   }
 
   // ---- Slices ---------------------------------------------------------------------------------
+
+  // A request has got its slice. Replies of those before it do not wait for it if it is long, or if
+  // no end of a slice sends them.
+  bool may_run_long(const Request& request) {
+    return request.job_class == JobClass::kLong || !preempter_.ends_slice();
+  }
 
   // The slice of the current request has ended. May switch.
   [[gnu::noinline]] void slice_over(bool off_checkpoint = false) {

@@ -48,6 +48,11 @@ class Preempter {
   // True if requests may be interrupted at any instruction.
   bool asynchronous() const { return asynchronous_; }
   SliceClock& slice() { return slice_; }
+  // False: the running request has no end of a slice, or interrupts that a timer core sends only
+  // while another request waits.
+  bool ends_slice() const {
+    return slice_.end() != Instant::never() && (!asynchronous_ || timer_ != nullptr);
+  }
 
   // Any thread, after the slice was seen armed.
   void interrupt() {

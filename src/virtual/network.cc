@@ -366,7 +366,9 @@ int Network::name(int fd, bool of_peer, sockaddr* address, socklen_t* length) {
 int Network::set_option(int fd, int level, int option, const void* value, socklen_t length) {
   if (find<Socket>(fd) == nullptr) return refuse(EBADF);
   // Each datagram is a message of its own, and no program chooses its socket.
-  if (level == IPPROTO_UDP || option == SO_ATTACH_REUSEPORT_EBPF) return refuse(ENOPROTOOPT);
+  if (level == IPPROTO_UDP || (level == SOL_SOCKET && option == SO_ATTACH_REUSEPORT_EBPF)) {
+    return refuse(ENOPROTOOPT);
+  }
   const auto stream = find<Stream>(fd);
   if (level == SOL_SOCKET && option == SO_LINGER && stream != nullptr && length >= sizeof(linger)) {
     linger given{};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The XDP program of an AF_XDP wire: whole UDP datagrams to the server's port and address go to the
- * socket of the worker that the table names for their group, everything else goes to the kernel:
+ * The XDP program of an AF_XDP wire: whole UDP datagrams to the interface's Ethernet address
+ * and to the server's address and port, from an address of another host, go to the socket of the
+ * worker that the table names for their group, everything else goes to the kernel:
  * ARP, ICMP, TCP, fragments, IP options, other ports. Its rules are set before it is loaded. A
  * group is the low seven bits of the sender's port, as in datapath/datagram.h. Without a socket at
  * that place, the datagram goes to the kernel too.
@@ -41,12 +42,28 @@ struct {
 static __always_inline int is_ours6(const struct ipv6hdr *ip) {
   const __u32 *to = ip->daddr.in6_u.u6_addr32;
   __u32 differs = 0;
-  __u32 any = 0;
-  for (int i = 0; i < 4; ++i) {
-    differs |= to[i] ^ rules.address6[i];
-    any |= rules.address6[i];
-  }
-  return any == 0 || differs == 0;
+  for (int i = 0; i < 4; ++i) differs |= to[i] ^ rules.address6[i];
+  return differs == 0;
+}
+
+/* Only one host may have sent it, and that is not this one: a reply goes there. */
+static __always_inline int is_host4(__u32 from) {
+  const __u32 first = bpf_ntohl(from) >> 24;
+  return first != 0 && first != 127 && first < 224 && from != rules.address4;
+}
+
+static __always_inline int is_host6(const struct ipv6hdr *ip) {
+  const __u32 *from = ip->saddr.in6_u.u6_addr32;
+  __u32 differs = 0;
+  for (int i = 0; i < 4; ++i) differs |= from[i] ^ rules.address6[i];
+  if ((bpf_ntohl(from[0]) >> 24) == 0xff || differs == 0) return 0;
+  return (from[0] | from[1] | from[2]) != 0 || bpf_ntohl(from[3]) > 1; /* not :: nor ::1 */
+}
+
+static __always_inline int is_to_us(const struct ethhdr *ethernet) {
+  int differs = 0;
+  for (int i = 0; i < 6; ++i) differs |= ethernet->h_dest[i] ^ rules.mac[i];
+  return differs == 0;
 }
 
 SEC("xdp")
@@ -55,7 +72,7 @@ int filter(struct xdp_md *context) {
   void *end = (void *)(long)context->data_end;
   struct ethhdr *ethernet = at;
   at += sizeof *ethernet;
-  if (at > end) return XDP_PASS;
+  if (at > end || !is_to_us(ethernet)) return XDP_PASS;
   __u16 type = ethernet->h_proto;
   if (type == bpf_htons(ETH_P_8021Q)) {
     __u16 *tag = at;
@@ -69,12 +86,12 @@ int filter(struct xdp_md *context) {
     if (at > end || !rules.takes_ipv4) return XDP_PASS;
     if (ip->ihl != 5 || ip->protocol != IPPROTO_UDP) return XDP_PASS;
     if ((ip->frag_off & bpf_htons(RUBATO_FRAGMENT)) != 0) return XDP_PASS;
-    if (rules.address4 != 0 && ip->daddr != rules.address4) return XDP_PASS;
+    if (ip->daddr != rules.address4 || !is_host4(ip->saddr)) return XDP_PASS;
   } else if (type == bpf_htons(ETH_P_IPV6)) {
     struct ipv6hdr *ip = at;
     at += sizeof *ip;
     if (at > end || !rules.takes_ipv6) return XDP_PASS;
-    if (ip->nexthdr != IPPROTO_UDP || !is_ours6(ip)) return XDP_PASS;
+    if (ip->nexthdr != IPPROTO_UDP || !is_ours6(ip) || !is_host6(ip)) return XDP_PASS;
   } else {
     return XDP_PASS;
   }

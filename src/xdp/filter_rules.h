@@ -7,10 +7,11 @@
 #include <linux/types.h>
 
 struct rubato_xdp_rules {
-  __u32 address4;    /* in network order; 0 = any */
-  __u32 address6[4]; /* the same; all 0 = any */
+  __u32 address4;    /* in network order */
+  __u32 address6[4]; /* the same */
   __u32 workers;
   __u16 port; /* in network order */
   __u8 takes_ipv4;
   __u8 takes_ipv6;
+  __u8 mac[6]; /* of the interface */
 };

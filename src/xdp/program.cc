@@ -65,6 +65,7 @@ Status FilterProgram::load(const FilterOptions& options) {
 Status FilterProgram::set_rules() {
   rubato_xdp_rules rules{};
   rules.workers = options_.workers;
+  std::memcpy(rules.mac, options_.mac.data(), sizeof rules.mac);
   const sockaddr_storage& address = options_.address.storage;
   rules.port = htons(options_.address.port());
   rules.takes_ipv6 = address.ss_family == AF_INET6;
@@ -72,8 +73,6 @@ Status FilterProgram::set_rules() {
     sockaddr_in6 in{};
     std::memcpy(&in, &address, sizeof in);
     std::memcpy(rules.address6, &in.sin6_addr, sizeof rules.address6);
-    // A socket on the wildcard address takes both.
-    rules.takes_ipv4 = std::memcmp(&in.sin6_addr, &in6addr_any, sizeof in6addr_any) == 0;
   } else {
     sockaddr_in in{};
     std::memcpy(&in, &address, sizeof in);

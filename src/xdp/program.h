@@ -5,6 +5,7 @@
 // owner; move() and worker_of() on any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -17,7 +18,8 @@ namespace rubato::xdp {
 
 struct FilterOptions {
   uint32_t interface = 0;  // its index
-  SocketAddress address;   // of the server, with its port; a wildcard address takes all
+  SocketAddress address;   // of the server, with its port; no wildcard
+  std::array<uint8_t, 6> mac{};  // of the interface
   uint32_t workers = 1;
   uint32_t hardware_queues = 1;
 };

@@ -74,7 +74,11 @@ uint32_t XdpQueue::receive_from(uint32_t hardware_queue, std::span<Datagram> out
   xsk_ring_cons& ring = rings_[hardware_queue]->received;
   uint32_t at = 0;
   const uint32_t n = xsk_ring_cons__peek(&ring, static_cast<uint32_t>(out.size()), &at);
-  if (n == 0) return 0;
+  if (n == 0) {
+    HardwareQueue& shared = *parts_.hardware[hardware_queue];
+    if (shared.filled() == 0) shared.refill(files_[hardware_queue], false);
+    return 0;
+  }
   uint32_t taken = 0;
   for (uint32_t i = 0; i < n; ++i) {
     const xdp_desc& descriptor = *xsk_ring_cons__rx_desc(&ring, at + i);
@@ -190,10 +194,20 @@ void XdpQueue::add_to(DatagramDrops& drops) const {
     xdp_statistics counts{};
     socklen_t length = sizeof counts;
     if (::getsockopt(file, SOL_XDP, XDP_STATISTICS, &counts, &length) != 0) continue;
-    drops.no_frame += counts.rx_fill_ring_empty_descs;
     drops.ring_full += counts.rx_ring_full + counts.rx_dropped;
     drops.unsent += counts.tx_invalid_descs;
   }
+}
+
+uint64_t XdpQueue::empty_fills() const {
+  uint64_t sum = 0;
+  for (const int file : files_) {
+    xdp_statistics counts{};
+    socklen_t length = sizeof counts;
+    if (::getsockopt(file, SOL_XDP, XDP_STATISTICS, &counts, &length) != 0) continue;
+    sum += counts.rx_fill_ring_empty_descs;
+  }
+  return sum;
 }
 
 }  // namespace rubato::xdp

@@ -54,6 +54,8 @@ class XdpQueue final : public WireQueue {
   std::span<const int> files() const override { return files_; }
 
   void add_to(DatagramDrops& drops) const;
+  // Arrivals that found a fill ring empty. The rings are shared: any queue tells of all.
+  uint64_t empty_fills() const;
 
  private:
   static constexpr uint32_t kRingFrames = 1024;

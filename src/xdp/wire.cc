@@ -54,15 +54,17 @@ uint32_t receive_queues_of(const Fd& socket, const std::string& interface) {
   return std::clamp(channels.combined_count + channels.rx_count, 1u, kMostHardwareQueues);
 }
 
-bool is_loopback(const SocketAddress& address) {
+// The address of one host, and not of every one.
+bool is_of_host(const SocketAddress& address) {
   if (address.storage.ss_family == AF_INET6) {
     sockaddr_in6 in{};
     std::memcpy(&in, &address.storage, sizeof in);
-    return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) != 0;
+    return !IN6_IS_ADDR_LOOPBACK(&in.sin6_addr) && !IN6_IS_ADDR_UNSPECIFIED(&in.sin6_addr);
   }
   sockaddr_in in{};
   std::memcpy(&in, &address.storage, sizeof in);
-  return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+  const uint32_t first = ntohl(in.sin_addr.s_addr) >> 24;
+  return first != 0 && first != 127;
 }
 
 // Nobody else gets the port. The kernel's datagrams for it stay here, as few as it allows.
@@ -105,6 +107,7 @@ class XdpWire final : public DatagramWire {
   FilterProgram program_;
   std::vector<std::unique_ptr<XdpQueue>> queues_;
   uint32_t hardware_queues_ = 1;
+  std::array<uint8_t, 6> mac_{};
   mutable std::mutex mutex_;  // guards the count of what the kernel got
   mutable uint64_t passed_ = 0;
 };
@@ -117,9 +120,9 @@ Status XdpWire::start(const XdpWireOptions& options) {
   if (index == 0) return Error{"af_xdp: there is no interface '" + options.interface + "'"};
   Result<SocketAddress> address = resolve(options.bind, options.port);
   if (!address.ok()) return Error{address.error()};
-  if (is_loopback(*address)) {
-    return Error{"af_xdp: takes --bind with an address of " + options.interface +
-                 ", or * for all; not " + options.bind};
+  if (!is_of_host(*address)) {
+    return Error{"af_xdp: takes --bind with an address of " + options.interface + ", not " +
+                 options.bind};
   }
   Result<Fd> reserved = reserve(*address);
   if (!reserved.ok()) return Error{reserved.error()};
@@ -135,6 +138,9 @@ Status XdpWire::look_at_interface() {
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request = request_for(parts_.interface);
   if (::ioctl(socket.get(), SIOCGIFMTU, &request) != 0) return failed_to("the interface's MTU");
+  ifreq hardware = request_for(parts_.interface);
+  if (::ioctl(socket.get(), SIOCGIFHWADDR, &hardware) != 0) return failed_to("its address");
+  std::memcpy(mac_.data(), hardware.ifr_hwaddr.sa_data, mac_.size());
   const auto packet = static_cast<size_t>(std::max(request.ifr_mtu, 576));
   parts_.most_ipv4 = std::min(kMaxDatagramPayload, packet - kIpv4HeaderBytes);
   parts_.most_ipv6 = std::min(kMaxDatagramPayload, packet - kIpv6HeaderBytes);
@@ -159,7 +165,7 @@ Status XdpWire::make_memory() {
 }
 
 Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint32_t index) {
-  const Status loaded = program_.load({index, address, workers, hardware_queues_});
+  const Status loaded = program_.load({index, address, mac_, workers, hardware_queues_});
   if (!loaded.ok()) return loaded;
   for (uint32_t worker = 0; worker < workers; ++worker) {
     queues_.push_back(std::make_unique<XdpQueue>(parts_, worker));
@@ -179,6 +185,7 @@ Status XdpWire::open_queues(uint32_t workers, const SocketAddress& address, uint
 DatagramDrops XdpWire::drops() const {
   DatagramDrops drops;
   for (const auto& queue : queues_) queue->add_to(drops);
+  drops.no_frame = queues_[0]->empty_fills();
   const std::lock_guard guard(mutex_);
   std::array<char, 1> byte;
   while (::recv(reserved_.get(), byte.data(), byte.size(), MSG_DONTWAIT) >= 0) ++passed_;

@@ -21,7 +21,7 @@ namespace rubato {
 
 struct XdpWireOptions {
   std::string interface;
-  std::string bind;    // an address of the interface, or "*"
+  std::string bind;    // an address of the interface
   uint16_t port = 0;   // 0 = any free one
   uint32_t queues = 1;  // workers
 };

@@ -4,13 +4,19 @@
 // namespaces or programs are not permitted.
 #include "xdp/wire.h"
 
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "datapath/testing/datagram_contract.h"
 #include "datapath/tcp_socket.h"
+#include "xdp/frame_headers.h"
 #include "xdp/testing/namespaces.h"
 
 namespace rubato::testing {
@@ -124,6 +130,55 @@ TEST_F(XdpWireTest, fragments_go_to_the_kernel_and_are_counted) {
   EXPECT_FALSE(wire_->queue(WorkerId{0}).pending());
 }
 
+// Frames that a switch floods, or that somebody forges, are not answered.
+TEST_F(XdpWireTest, only_frames_between_this_host_and_another_are_taken) {
+  if (!open()) GTEST_SKIP() << reason_;
+  WireQueue& queue = wire_->queue(WorkerId{0});
+  const auto next = [&] {
+    std::array<Datagram, 8> out;
+    uint32_t n = 0;
+    const Instant deadline = datapath_now() + Nanos::seconds(10);
+    while (n == 0 && datapath_now() < deadline) n = queue.receive(out, datapath_now(), false);
+    EXPECT_EQ(n, 1u);
+    queue.release(out[0]);
+    return std::pair(std::string(out[0].bytes), out[0].peer);
+  };
+  bed_.connect()->send("first");
+  const DatagramPeer client = next().second;
+  namespaces().enter_client();
+  const Fd raw(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+  sockaddr_ll by{};
+  by.sll_family = AF_PACKET;
+  by.sll_ifindex = static_cast<int>(::if_nametoindex("vc"));
+  namespaces().leave();
+  const auto send = [&](std::array<uint8_t, 6> mac, std::array<uint8_t, 4> from, const char* text) {
+    DatagramPeer server = client;
+    std::swap(server.address, server.local);
+    std::copy(from.begin(), from.end(), server.local.begin());
+    server.mac = mac;
+    server.local_mac = client.mac;
+    server.port = 7777;
+    std::array<char, 256> bytes;
+    char* const payload = bytes.data() + xdp::kMostHeaderBytes;
+    std::strcpy(payload, text);
+    const char* const frame = xdp::write_headers(payload, std::strlen(text), server, 5000);
+    const auto size = static_cast<size_t>(payload + std::strlen(text) - frame);
+    EXPECT_EQ(::sendto(raw.get(), frame, size, 0, reinterpret_cast<const sockaddr*>(&by),
+                       sizeof by),
+              static_cast<ssize_t>(size));
+  };
+  const std::array<uint8_t, 6> mine = client.local_mac;
+  send({2, 1, 1, 1, 1, 1}, {10, 77, 0, 2}, "another host's");
+  send({255, 255, 255, 255, 255, 255}, {10, 77, 0, 2}, "to all");
+  for (const std::array<uint8_t, 4>& from : {std::array<uint8_t, 4>{0, 0, 0, 0},
+                                             {127, 0, 0, 1}, {224, 0, 0, 1}, {255, 255, 255, 255},
+                                             {10, 77, 0, 1}}) {
+    send(mine, from, "from nobody");
+  }
+  send(mine, {10, 77, 0, 2}, "last");
+  EXPECT_EQ(next().first, "last");
+}
+
 TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {
   if (!open()) GTEST_SKIP() << reason_;
   namespaces().enter_server();
@@ -134,7 +189,9 @@ TEST_F(XdpWireTest, a_second_server_is_told_why_it_cannot_be_there) {
   EXPECT_EQ(open_xdp_wire({"nowhere", "10.77.0.1", 1, 1}).error(),
             "af_xdp: there is no interface 'nowhere'");
   EXPECT_EQ(open_xdp_wire({"vs", "127.0.0.1", 1, 1}).error(),
-            "af_xdp: takes --bind with an address of vs, or * for all; not 127.0.0.1");
+            "af_xdp: takes --bind with an address of vs, not 127.0.0.1");
+  EXPECT_EQ(open_xdp_wire({"vs", "*", 1, 1}).error(),
+            "af_xdp: takes --bind with an address of vs, not *");
   namespaces().leave();
 }
 

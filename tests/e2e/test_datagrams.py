@@ -146,6 +146,13 @@ class Plain(unittest.TestCase):
             self.assertEqual(client.recv(2048), b"longlongOK")
         self.assertEqual(server.wait(), 0)
 
+    def test_a_reply_is_no_request(self):
+        server = self.serve()
+        connection = connected("127.0.0.1", server.port)
+        for text in (b"OK", b"ERR", b"BUSY"):
+            connection.send(ID + text)
+        self.assertEqual(server.ask(connection, b"0", b"a request"[:8]), b"a requesOK")
+
     def test_groups_are_moved_while_they_are_served(self):
         server = self.serve("--policy", "sbb", "--workers", "2")
         report = run_load(f"spin+udp://127.0.0.1:{server.port}", "--workload",
