@@ -18,6 +18,10 @@
 #include "mechanism/cpu/this_worker.h"
 
 namespace rubato::testing {
+
+// Here only its beds are used.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DatagramContract);
+
 namespace {
 
 constexpr uint32_t kWorkers = 3;
