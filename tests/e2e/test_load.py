@@ -313,7 +313,8 @@ class Parts(unittest.TestCase):
 
 
 class WebHandler(http.server.BaseHTTPRequestHandler):
-    """/chunks answers in chunks, /bad with 404, /busy with 503; others tell lengths."""
+    """/chunks answers in chunks, /bad with 404, /busy with 503, /last once per connection, /end
+    until its end; others tell lengths."""
 
     protocol_version = "HTTP/1.1"
 
@@ -327,10 +328,13 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.wfile.write(b"5\r\nhello\r\n0\r\n\r\n")
-        else:
+            return
+        if self.path in ("/last", "/end"):
+            self.send_header("Connection", "close")  # makes the handler close it, too
+        if self.path != "/end":
             self.send_header("Content-Length", "5")
-            self.end_headers()
-            self.wfile.write(b"hello")
+        self.end_headers()
+        self.wfile.write(b"hello")
 
     do_POST = do_GET
 
@@ -383,6 +387,13 @@ class HttpTarget(unittest.TestCase):
         self.assertGreater(kinds["get/bad"]["errors"], 0)
         self.assertGreater(kinds["get/busy"]["refused"], 0)
         self.assertEqual(kinds["get/"]["errors"] + kinds["get/"]["refused"], 0)
+
+    def test_connections_that_the_server_closes_lose_nothing(self):
+        with web_server() as server:
+            status, said, report = self.load(server, "get/last:1,get/end:1,get/:1")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(report["errors"] + report["refused"] + report["lost"], 0)
+        self.assertTrue(all(kind["count"] for kind in report["types"]), report["types"])
 
     def test_what_is_no_http_is_one_line(self):
         with Server() as server:
