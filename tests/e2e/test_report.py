@@ -27,7 +27,9 @@ class Page(unittest.TestCase):
                            "--duration", "0.5", "--nap", "--timeline", "--note", "x=it's",
                            "--json", "live.json")
         self.run_there("sim", "--policy", "ps", "--requests", "2000", "--json", "sim.json")
-        done = self.run_there("report", "live.json", "sim.json", "--output", "a.html")
+        with open(os.path.join(self.folder.name, "json.py"), "w", encoding="utf-8") as other:
+            other.write("raise SystemExit('the current directory is no place of modules')\n")
+        done = self.run_there("report", "--output", "a.html", "live.json", "sim.json")
         self.assertEqual((done.returncode, done.stdout), (0, "a.html\n"), done.stderr)
         with open(os.path.join(self.folder.name, "a.html"), encoding="utf-8") as text:
             page = text.read()
