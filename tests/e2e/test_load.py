@@ -287,6 +287,10 @@ class Parts(unittest.TestCase):
         for asked, what in ((b"GET / HTTP/1.1\n", "another language"),
                             (b'{"token": "no"}\n', "token is another"),
                             (json.dumps({"token": self.TOKEN, "version": "0"}), "is rubato"),
+                            (json.dumps({"token": self.TOKEN, "version": 7}), "is rubato"),
+                            (json.dumps({"token": self.TOKEN, "version": version, "args": 7}),
+                             "a list of texts"),
+                            (b"x" * (2 << 20), "at most 1048576 bytes"),
                             (json.dumps({"token": self.TOKEN, "version": version,
                                          "args": ["--json=/tmp/x"]}), "takes no --json")):
             with socket.create_connection((host, int(port)), PATIENCE_S) as link:
@@ -297,6 +301,7 @@ class Parts(unittest.TestCase):
     def test_what_does_not_go_with_parts_is_refused(self):
         for args, what in ((["--processes", "2", "--timeline"], "--processes.*--timeline"),
                            (["--processes", "2", "--flows", "1"], "--flows.*one a part"),
+                           (["--processes", "3", "--rate", "0.2"], "--processes.*less than 0.1"),
                            (["--agents", "127.0.0.1:1"], "--agents.*--token-file"),
                            (["--agents", "nowhere"], "--agents.*HOST:PORT"),
                            (["--bind", "::1"], "--bind.*--agent"),
