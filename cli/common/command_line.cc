@@ -126,7 +126,7 @@ CLI::App& group_of(CLI::App& root, std::string_view name,
   return *app;
 }
 
-// The arguments, with the usual command of a group where a word follows that is no command of it.
+// The arguments, with the usual command of a group where no command of it follows.
 std::vector<std::string> with_usual(int argc, char** argv, const CLI::App& root,
                                     const std::vector<CommandGroup>& groups) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -134,7 +134,8 @@ std::vector<std::string> with_usual(int argc, char** argv, const CLI::App& root,
     if (words.size() < 2 || words[0] != group.name || *group.usual == '\0') continue;
     const std::vector<std::string> names = command_names(*root.get_subcommand(words[0]));
     const bool named = std::find(names.begin(), names.end(), words[1]) != names.end();
-    if (!named && !words[1].starts_with('-')) words.insert(words.begin() + 1, group.usual);
+    if (named || words[1] == "--help" || words[1] == "-h") continue;
+    words.insert(words.begin() + 1, group.usual);
   }
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   return words;

@@ -54,20 +54,29 @@ bool send_line(const Fd& to, const Json& json) {
   return true;
 }
 
-// The line that asks, without its end; nothing if none comes in time.
-std::optional<std::string> line_of(const Fd& from) {
+// The line that asks, without its end; empty if who asks is gone. Fails with the reason why not.
+Result<std::string> line_of(const Fd& from) {
   std::string line;
   std::array<char, 4096> piece;
   const Instant limit = now() + kAskingLimit;
   while (line.size() < kMostRequest && limit > now() &&
          load::wait_readable(from.get(), limit - now())) {
     const ssize_t got = receive_bytes(from.get(), piece.data(), piece.size());
-    if (got == 0 || (got < 0 && errno != EAGAIN)) return std::nullopt;
+    if (got == 0 || (got < 0 && errno != EAGAIN)) return std::string();
     if (got < 0) continue;
     line.append(piece.data(), static_cast<size_t>(got));
     if (line.back() == '\n') return line.substr(0, line.size() - 1);
   }
-  return std::nullopt;
+  if (line.size() < kMostRequest) {
+    return Error{fmt::format("no request within {:g} s", kAskingLimit.seconds())};
+  }
+  return Error{fmt::format("a request takes at most {} bytes", kMostRequest)};
+}
+
+// The text of that name, or nothing.
+std::string text_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 // The arguments of a run that may be. Fails with the reason why it may not.
@@ -77,11 +86,13 @@ Result<std::vector<std::string>> allowed(const std::string& line, const std::str
     return Error{"this is an agent of rubato load, asked in another language"};
   }
   if (!equal(asked["token"].get<std::string>(), token)) return Error{"the token is another one"};
-  if (const std::string theirs = asked.value("version", ""); theirs != version()) {
+  if (const std::string theirs = text_in(asked, "version"); theirs != version()) {
     return Error{fmt::format("the agent is rubato {}, who asks is {}", version(), theirs)};
   }
   std::vector<std::string> args;
-  for (const Json& word : asked.value("args", Json::array())) {
+  const auto given = asked.find("args");
+  if (given == asked.end() || !given->is_array()) return Error{"args are a list of texts"};
+  for (const Json& word : *given) {
     if (!word.is_string()) return Error{"arguments are texts"};
     args.push_back(word.get<std::string>());
     const std::string name = args.back().substr(0, args.back().find('='));
@@ -114,9 +125,13 @@ class Agent {
   void take_one() {
     const Fd client = accepted();
     if (!client.valid()) return;
-    const std::optional<std::string> line = line_of(client);
-    if (!line) return;
-    const Result<std::vector<std::string>> args = allowed(*line, token_);
+    const Result<std::string> line = line_of(client);
+    if (!line) {
+      send_line(client, {{"refused", line.error()}});
+      return;
+    }
+    if (line.value().empty()) return;
+    const Result<std::vector<std::string>> args = allowed(line.value(), token_);
     if (!args) {
       send_line(client, {{"refused", args.error()}});
       return;

@@ -40,7 +40,6 @@ std::string last_line(std::string text) {
 // In the child: it becomes the program, or ends with the status of a shell that finds none.
 [[noreturn]] void become(const std::vector<char*>& argv, int out, int err) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::signal(SIGINT, SIG_IGN);  // of a terminal: who started it decides
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);

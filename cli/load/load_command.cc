@@ -34,6 +34,8 @@ using namespace rubato::load;
 constexpr uint64_t kMostKeys = 1'000'000'000;
 constexpr uint32_t kLargestValue = 16u << 20;
 constexpr uint32_t kMostScanned = 100'000'000;
+constexpr double kLeastRate = 0.1;
+constexpr uint16_t kHttpsPort = 443;
 constexpr const char* kDefaultMix = "get:1";
 constexpr const char* kDefaultHttpMix = "get/:1";
 constexpr const char* kDefaultWorkload = "fixed-1";
@@ -118,7 +120,7 @@ void add_target_options(CommandLine& command, Settings& s) {
         return Done{};
       },
       "Server: resp://HOST:PORT, memcached://HOST[:PORT] (its text protocol; 11211 by default), "
-       "http://HOST[:PORT] (HTTP/1.1; 80 by default; --tls for HTTPS), "
+       "http://HOST[:PORT] (HTTP/1.1; 80 by default; --tls for HTTPS, then 443), "
        "spin:// (the synthetic one), spin+udp:// (the same over datagrams), rpc:// or rpc+udp:// "
        "(the same over Rubato RPC), rpc+kv:// (serve kv over Rubato RPC)");
   command.add_text("--password", s.options.password, "AUTH password").placeholder("TEXT");
@@ -139,7 +141,7 @@ void add_target_options(CommandLine& command, Settings& s) {
 }
 
 void add_schedule_options(CommandLine& command, Settings& s) {
-  add_number(command, "--rate", s.options.rate, 0.1, kMaxRate, "requests per second",
+  add_number(command, "--rate", s.options.rate, kLeastRate, kMaxRate, "requests per second",
              "Requests per second")
       .marks(s.rate_given);
   add_seconds(command, "--duration", s.options.duration, Nanos::millis(1),
@@ -327,6 +329,8 @@ void open_tls(Settings& s) {
   if (s.tls.wanted && over_udp(s)) {
     bad_value("--tls", "is for TCP, not for UDP");
   }
+  load::Target& target = s.options.target;
+  if (s.tls.wanted && is_http(s) && !target.port_given) target.port = kHttpsPort;
   s.tls_connector = open_tls_client(s.tls, s.options.target.host);
   s.options.tls = s.tls_connector.get();
 }
@@ -374,6 +378,9 @@ void check_parts(const Settings& s) {
   if (s.options.timeline || s.pinned || s.options.watched_server != 0 || s.difference) {
     bad_value(name, "goes without --timeline, --watch, --cpu and --difference");
   }
+  if ((!closed || s.rate_given) && s.options.rate / static_cast<double>(parts) < kLeastRate) {
+    bad_value(name, fmt::format("leaves a part less than {} requests per second", kLeastRate));
+  }
   if (s.arrivals.shape == ArrivalShape::kTrace) bad_value("--arrivals", "trace is of one process");
   if (!s.replay_file.empty()) bad_value("--replay", "is of one process");
   if ((closed ? s.options.closed_clients : s.options.flows) < parts) {
@@ -382,10 +389,10 @@ void check_parts(const Settings& s) {
 }
 
 // As the header Host has it.
-std::string authority_of(const load::Target& target) {
+std::string authority_of(const load::Target& target, bool tls) {
   const bool v6 = target.host.find(':') != std::string::npos;
   const std::string host = v6 ? "[" + target.host + "]" : target.host;
-  if (target.port == default_port(target.protocol)) return host;
+  if (target.port == (tls ? kHttpsPort : default_port(target.protocol))) return host;
   return fmt::format("{}:{}", host, target.port);
 }
 
@@ -422,8 +429,9 @@ std::unique_ptr<load::RequestSource> make_mixed_source(const Settings& s) {
     return resp ? make_spin_source(std::move(*mix)) : make_rpc_spin_source(std::move(*mix));
   }
   const load::Target& target = s.options.target;
+  const bool tls = s.tls.wanted;
   Result<std::unique_ptr<load::RequestSource>> source =
-      is_http(s) ? make_http_source(s.mix, s.shape, s.service_us, authority_of(target))
+      is_http(s) ? make_http_source(s.mix, s.shape, s.service_us, authority_of(target, tls))
                  : make_kv_source(s.mix, s.shape, s.service_us, target.protocol);
   if (!source) {
     bad_value(source.error().starts_with("service-us") ? "--service-us" : "--mix", source.error());

@@ -69,10 +69,14 @@ class AgentRunning final : public Running {
   Result<bool> read(RunEnd& end) const {
     const Json reply = Json::parse(line_, nullptr, false);
     if (!reply.is_object()) return Error{"is no agent of rubato load"};
-    if (reply.contains("refused")) return Error{"refused: " + reply.value("refused", "")};
-    end.status = reply.value("status", kFailedStatus);
-    end.said = reply.value("said", "");
-    end.report = reply.value("report", "");
+    try {
+      if (reply.contains("refused")) return Error{"refused: " + reply.value("refused", "")};
+      end.status = reply.value("status", kFailedStatus);
+      end.said = reply.value("said", "");
+      end.report = reply.value("report", "");
+    } catch (const Json::exception& problem) {
+      return Error{std::string("answers with a field of another type: ") + problem.what()};
+    }
     return true;
   }
 

@@ -23,6 +23,7 @@ constexpr const char* kPython = "python3";
 // The import is apart, so that a lab that is not there is one line.
 constexpr const char* kCall =
     "import sys\n"
+    "if sys.path[0] == '': del sys.path[0]\n"  // nothing in the current directory is a module
     "try:\n"
     "    from rubato_lab.report.main import main\n"
     "except ImportError as error:\n"
@@ -50,7 +51,7 @@ void find_lab() {
   const fs::path lab = fs::weakly_canonical(bin / "../../../lab", problem);
   if (!fs::is_regular_file(lab / "rubato_lab/report/main.py", problem)) return;
   const char* const before = std::getenv("PYTHONPATH");
-  const std::string rest = before == nullptr ? "" : ":" + std::string(before);
+  const std::string rest = before == nullptr || *before == '\0' ? "" : ":" + std::string(before);
   ::setenv("PYTHONPATH", (lab.string() + rest).c_str(), 1);
 }
 

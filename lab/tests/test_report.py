@@ -42,6 +42,27 @@ class Charts(unittest.TestCase):
         self.assertEqual(drawn["rows"][0], [0.5, [p99 - 2.5, p99, p99 + 2.5]] + [
             [p99 - 2.5, p99, p99 + 2.5]])
 
+    def test_runs_of_other_workloads_or_settings_are_other_lines(self):
+        found = compared()[:2]
+        others = [run | {"workload": "other"} for run in found]
+        costly = [run | {"cost_model": "costly"} for run in found]
+        drawn = runs.against_load(found + others + costly)
+        self.assertEqual([len(line.points) for line in drawn.lines], [2, 2, 2])
+        self.assertEqual(len({line.name for line in drawn.lines}), 3)
+
+    def test_live_runs_stay_beside_simulated_ones_of_several_loads(self):
+        found = [*compared(), run_object(live=True)]
+        drawn = runs.distribution(found, runs.names(found))
+        self.assertEqual([line.name for line in drawn.lines],
+                         [runs.names(found)[i] for i in (1, 3, 4)])
+        self.assertIn("0.7", drawn.note)
+
+    def test_a_type_named_all_is_not_all_types(self):
+        run = run_object()
+        run["types"][0]["name"] = "all"
+        drawn = runs.distribution([run], ["x"])
+        self.assertEqual([line.name for line in drawn.lines], ["all", "range", "all types"])
+
     def test_one_load_makes_no_figure_by_load(self):
         self.assertTrue(runs.against_load([run_object(load=0.5)]).is_empty)
 
@@ -65,6 +86,11 @@ class Pages(unittest.TestCase):
         body = runs.page([bad]).body()
         self.assertIn("INVALID: fell &lt;behind&gt;", body)
         self.assertLess(body.index("INVALID"), body.index("<figure"))
+
+    def test_live_and_simulated_runs_together_are_told(self):
+        made = runs.page([run_object(live=True), *compared()[:2]])
+        self.assertIn("requests, live and simulated.", made.body())
+        self.assertNotIn("at several loads", made.title)
 
     def test_it_has_noise_settings_and_a_command(self):
         body = unescape(runs.page([run_object(live=True)]).body())
@@ -125,7 +151,11 @@ class Command(unittest.TestCase):
             file = Path(folder, "a.json")
             for text, what in (("{", "no JSON"), ("[]", "rubato.run/1"),
                                ('{"schema": "rubato.sweep/1", "runs": []}', "rubato.run/1"),
-                               ('{"schema": "rubato.run/1"}', "lacks 'kind'")):
+                               ('{"schema": "rubato.run/1"}', "a.json: a run lacks 'kind'"),
+                               (json.dumps(run_object() | {"types": 7}), "a.json: a field"),
+                               (json.dumps(run_object() | {"load": "x"}), "a.json: a field"),
+                               (json.dumps(run_object() | {"latency_us": []}), "a.json: a field"),
+                               (json.dumps(run_object() | {"confidence": 3}), "a.json: a field")):
                 file.write_text(text, encoding="utf-8")
                 status, said, _ = self.call(str(file))
                 self.assertEqual(status, 2, said)

@@ -142,15 +142,7 @@ void FlowSet::close_flow(uint32_t index) {
   if (!flow.channel.failure().empty()) {
     last_notice_ = "TLS: " + std::string(flow.channel.failure());
   }
-  flow.channel.close();
-  flow.state = State::kDown;
-  flow.parser = ReplyReader(protocol_);
-  flow.unsent.clear();
-  while (!flow.waiting.empty()) {
-    const Outstanding request = flow.waiting.pop();
-    --outstanding_;
-    if (!request.setup) events_.on_lost(request);
-  }
+  drop(flow);
   if (++flow.reconnects > kMaxReconnects) {
     ++gone_;
     flow.retry_at = Instant::never();
@@ -160,14 +152,37 @@ void FlowSet::close_flow(uint32_t index) {
   flow.retry_at = now_ + kReconnectPause;
 }
 
+void FlowSet::drop(Flow& flow) {
+  flow.channel.close();
+  flow.state = State::kDown;
+  flow.parser = ReplyReader(protocol_);
+  flow.unsent.clear();
+  while (!flow.waiting.empty()) {
+    const Outstanding request = flow.waiting.pop();
+    --outstanding_;
+    if (!request.setup) events_.on_lost(request);
+  }
+}
+
+void FlowSet::renew(uint32_t index) {
+  unset_idle(index);
+  drop(flows_[index]);
+  reconnect(index);
+}
+
+void FlowSet::reconnect(uint32_t index) {
+  Flow& flow = flows_[index];
+  flow.channel = Channel(begin_connect(endpoint_), tls_);
+  flow.state = State::kConnecting;
+  if (!flow.channel.open() || !watch(index, true)) close_flow(index);
+}
+
 void FlowSet::reconnect_due(Instant now) {
   for (uint32_t i = 0; i < flows_.size(); ++i) {
     Flow& flow = flows_[i];
     if (flow.state != State::kDown || flow.retry_at > now) continue;
     --down_;
-    flow.channel = Channel(begin_connect(endpoint_), tls_);
-    flow.state = State::kConnecting;
-    if (!flow.channel.open() || !watch(i, true)) close_flow(i);
+    reconnect(i);
   }
 }
 
@@ -207,7 +222,10 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
                ": is this the right port?";
       return;
     }
-    if (status == ReplyReader::Status::kReply) take_reply(flow, at);
+    if (status == ReplyReader::Status::kReply) {
+      take_reply(flow, at);
+      if (flow.parser.closes()) return renew(index);
+    }
     data += used;
     size -= used;
   }
@@ -219,6 +237,10 @@ void FlowSet::consume(uint32_t index, const char* data, size_t size, Instant at)
 void FlowSet::receive(uint32_t index) {
   Channel& channel = flows_[index].channel;
   const ssize_t got = channel.receive(buffer_.get(), kReceiveBytes);
+  if (got == 0 && flows_[index].parser.end_of_stream()) {
+    take_reply(flows_[index], rubato::now());
+    return renew(index);
+  }
   if (got == 0 || (got < 0 && !would_block())) return close_flow(index);
   if (channel.holds_more()) unread_.push_back(index);
   if (got > 0) consume(index, buffer_.get(), static_cast<size_t>(got), rubato::now());

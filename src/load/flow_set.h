@@ -3,7 +3,8 @@
 // FlowSet: the connections of one run with RESP, memcached's text protocol or HTTP. It opens them,
 // sends requests, cuts the received bytes into replies, and reopens connections that the server
 // closes (a bounded number of times). One owner at a time; the set owns its sockets and the
-// requests outstanding on them.
+// requests outstanding on them. A connection that the server closes by agreement (HTTP's
+// Connection: close) is no failure and counts against no bound.
 #pragma once
 
 #include <array>
@@ -72,6 +73,11 @@ class FlowSet final : public Flows {
   void ready(uint32_t index);
   void flush(uint32_t index);
   void close_flow(uint32_t index);
+  // Closes its connection; all that is outstanding on it is lost.
+  void drop(Flow& flow);
+  // Gives up the connection as agreed with the server, and connects anew at once.
+  void renew(uint32_t index);
+  void reconnect(uint32_t index);
   void reconnect_due(Instant now);
   void connected(uint32_t index);
   void receive(uint32_t index);

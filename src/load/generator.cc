@@ -30,6 +30,10 @@ std::unique_ptr<Flows> make_flows(const Endpoint& endpoint, const LoadOptions& o
 
 }  // namespace
 
+Nanos next_paced(Nanos due, Nanos gap, Nanos now) {
+  return now - due < gap ? due + gap : now + gap;
+}
+
 Generator::Generator(const LoadOptions& options, RequestSource& source, Arrivals arrivals)
     : options_(options),
       source_(source),
@@ -89,8 +93,7 @@ void Generator::send_closed(Nanos now) {
     const uint32_t flow = flows_->pick_idle(flow_prng_);
     if (flow == kNoFlow) return;
     send_one(flow, now, Nanos(0));
-    // What could not be sent in time is left out, and the schedule moves: coordinated omission.
-    next_due_ = std::max(next_due_ + options_.closed_gap, now);
+    next_due_ = next_paced(next_due_, options_.closed_gap, now);
     now = elapsed();
   }
 }
@@ -139,6 +142,8 @@ void Generator::look_for_stalls(Nanos now) {
 }
 
 // Sleeps until a request is due or a reply comes; only --watch has another reason to wake up.
+// Requires that all replies were taken before the last sending: a request that is due then waits
+// for a reply, so that no free connection sleeps beside it.
 void Generator::nap(Nanos now) {
   constexpr Nanos kLongest = Nanos::millis(20);
   Nanos until = now + kLongest;
@@ -172,18 +177,19 @@ Result<RunReport> Generator::run(const volatile std::sig_atomic_t* stop) {
     recorder_.turn(now - last);
     last = now;
     if (*stop != 0 || now >= deadline) break;
-    closed_loop() ? send_closed(now) : send_due(now);
-    if (now >= next_look_) look_for_stalls(now);
     const Status polled = flows_->poll(start_ + now);
     if (!polled) {
       broke = polled.error();
       break;
     }
+    const Nanos sending = elapsed();
+    closed_loop() ? send_closed(sending) : send_due(sending);
+    if (now >= next_look_) look_for_stalls(now);
     const bool all_sent = closed_loop() || schedule_done();
     if (now >= options_.duration && all_sent && flows_->outstanding() == 0) break;
     if (options_.progress) show_progress(now);
     if (options_.nap) {
-      nap(now);
+      nap(sending);
       last = elapsed();
     }
   }

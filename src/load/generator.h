@@ -24,6 +24,11 @@
 
 namespace rubato::load {
 
+// When the next request of a paced closed loop is due, after the one that was due at `due` and was
+// sent at `now` >= due. One that came a gap late or later moves the schedule, so that what could
+// not be sent is left out: coordinated omission.
+Nanos next_paced(Nanos due, Nanos gap, Nanos now);
+
 class Generator final : private FlowEvents {
  public:
   // `arrivals` is not used in a closed loop. All references outlive the generator.

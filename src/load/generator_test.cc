@@ -113,6 +113,38 @@ TEST(Generator, a_closed_loop_hides_the_stall) {
   EXPECT_LT(longer_than(outcomes.latency, Nanos::millis(50)), 10u);
 }
 
+// A nap ends with a reply or a due request, not with its limit of 20 ms: then 50 requests at most.
+TEST(Generator, a_closed_loop_that_naps_sends_when_its_reply_has_come) {
+  FakeServer server;
+  LoadOptions options = short_run(server, 1000, Nanos::seconds(1));
+  options.closed_clients = 1;
+  options.nap = true;
+  const Outcomes outcomes = run(options);
+  ASSERT_TRUE(outcomes.report.ok()) << outcomes.report.error();
+  EXPECT_GE(outcomes.report.value().requests, 100u);
+}
+
+TEST(Generator, an_open_loop_that_naps_sends_what_waited_when_a_connection_is_free) {
+  FakeScript script;
+  script.stall_at = 10;
+  script.stall = Nanos::millis(50);
+  FakeServer server(script);
+  LoadOptions options = short_run(server, 1000, Nanos::millis(500));
+  options.flows = 1;
+  options.nap = true;
+  const Outcomes outcomes = run(options);
+  ASSERT_TRUE(outcomes.report.ok()) << outcomes.report.error();
+  EXPECT_EQ(outcomes.report.value().send_lag->unsent, 0u);
+}
+
+TEST(Generator, a_paced_closed_loop_keeps_its_rate_and_sends_no_pair_after_a_stall) {
+  const Nanos gap = Nanos::millis(2);
+  EXPECT_EQ(next_paced(Nanos::millis(4), gap, Nanos::micros(4100)), Nanos::millis(6));
+  EXPECT_EQ(next_paced(Nanos::millis(4), gap, Nanos::millis(6)), Nanos::millis(8));
+  EXPECT_EQ(next_paced(Nanos::millis(4), gap, Nanos::millis(104)), Nanos::millis(106));
+  EXPECT_EQ(next_paced(Nanos::millis(4), Nanos(0), Nanos::millis(5)), Nanos::millis(5));
+}
+
 TEST(Generator, refusals_and_errors_are_counted_beside_the_latencies) {
   FakeScript script;
   script.reply = [](uint64_t i) {

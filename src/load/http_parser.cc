@@ -10,7 +10,7 @@ namespace rubato::load {
 namespace {
 
 constexpr std::string_view kVersion = "HTTP/1.";
-constexpr size_t kCodeAt = 9;  // "HTTP/1.1 200 OK"
+constexpr size_t kMinorAt = 7, kCodeAt = 9;  // "HTTP/1.1 200 OK"
 constexpr uint16_t kNoContent = 204, kNotModified = 304, kSwitching = 101;
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -24,6 +24,17 @@ std::string_view without_blanks(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
+}
+
+// Calls `with` for each word of a list with commas (RFC 9110, section 5.6.1).
+template <class Function>
+void for_each_word(std::string_view list, Function with) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    const std::string_view word = without_blanks(list.substr(0, comma));
+    if (!word.empty()) with(word);
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
 }
 
 // The whole text as a number.
@@ -48,9 +59,18 @@ HttpParser::State HttpParser::begin_status(std::string_view line) {
   code_ = static_cast<uint16_t>(*code);
   status_size_ = std::min(line.size(), sizeof status_);
   std::memcpy(status_, line.data(), status_size_);
-  chunked_ = has_length_ = false;
+  coded_ = chunked_ = has_length_ = false;
+  must_close_ = false;
+  closes_ = line[kMinorAt] == '0';  // unless it says keep-alive
   left_ = 0;
   return State::kHeader;
+}
+
+void HttpParser::take_connection(std::string_view options) {
+  for_each_word(options, [this](std::string_view option) {
+    if (same_word(option, "close")) closes_ = must_close_ = true;
+    if (same_word(option, "keep-alive")) closes_ = must_close_;
+  });
 }
 
 HttpParser::State HttpParser::after_head() {
@@ -59,7 +79,10 @@ HttpParser::State HttpParser::after_head() {
   if (code_ < 200) return State::kStatus;
   if (code_ == kNoContent || code_ == kNotModified) return State::kDone;
   if (chunked_) return State::kChunkSize;
-  if (!has_length_) return State::kBroken;
+  if (coded_ || !has_length_) {
+    closes_ = true;
+    return State::kUntilEnd;
+  }
   return left_ > 0 ? State::kBody : State::kDone;
 }
 
@@ -75,8 +98,12 @@ HttpParser::State HttpParser::take_header(std::string_view line) {
     left_ = *length;
     has_length_ = true;
   } else if (same_word(name, "Transfer-Encoding")) {
-    if (!same_word(value, "chunked")) return State::kBroken;
-    chunked_ = true;
+    coded_ = true;
+    for_each_word(value, [this](std::string_view coding) {
+      chunked_ = same_word(coding, "chunked");  // the last one counts
+    });
+  } else if (same_word(name, "Connection")) {
+    take_connection(value);
   }
   return State::kHeader;
 }
@@ -98,6 +125,7 @@ HttpParser::State HttpParser::end_line(std::string_view line) {
     case State::kTrailer: return line.empty() ? State::kDone : State::kTrailer;
     case State::kBody:
     case State::kChunk:
+    case State::kUntilEnd:
     case State::kDone:
     case State::kBroken: break;
   }
@@ -129,6 +157,7 @@ size_t HttpParser::take_line(std::string_view bytes) {
 }
 
 size_t HttpParser::take_body(std::string_view bytes) {
+  if (state_ == State::kUntilEnd) return bytes.size();
   const uint64_t skipped = std::min<uint64_t>(left_, bytes.size());
   left_ -= skipped;
   if (left_ == 0) {
@@ -146,11 +175,18 @@ HttpParser::Status HttpParser::feed(const char* data, size_t size, size_t& used)
   used = 0;
   while (state_ != State::kBroken && state_ != State::kDone && used < size) {
     const std::string_view rest(data + used, size - used);
-    const bool body = state_ == State::kBody || state_ == State::kChunk;
+    const bool body =
+        state_ == State::kBody || state_ == State::kChunk || state_ == State::kUntilEnd;
     used += body ? take_body(rest) : take_line(rest);
   }
   if (state_ == State::kBroken) return Status::kBroken;
   return state_ == State::kDone ? Status::kReply : Status::kMore;
+}
+
+bool HttpParser::end_of_stream() {
+  if (state_ != State::kUntilEnd) return false;
+  state_ = State::kDone;
+  return true;
 }
 
 Outcome classify_http_error(std::string_view status_line) {

@@ -3,9 +3,9 @@
 // HttpParser: finds the ends of HTTP/1.1 responses (RFC 9112) in a byte stream. Of each response it
 // keeps only the status line.
 //
-// Incremental: bytes come in pieces of any size. Bodies are skipped by Content-Length or by chunks;
-// a response whose body ends with its connection is refused, as its end is no reply here. Interim
-// responses (1xx) are skipped. Requests are no HEAD and no CONNECT. Pure; one owner at a time.
+// Incremental: bytes come in pieces of any size. Bodies end by Content-Length, by chunks, or with
+// their connection (section 6.3). Interim responses (1xx) are skipped. Requests are no HEAD and no
+// CONNECT. Pure; one owner at a time.
 // (Debian's library for this, http-parser, ended in 2022; a generator needs the ends alone.)
 #pragma once
 
@@ -30,7 +30,14 @@ class HttpParser {
   // that the bytes are not of this protocol, the parser stays broken.
   Status feed(const char* data, size_t size, size_t& used);
 
-  // After kReply, until the next feed: a status of 400 or more, and the status line.
+  // The connection has ended: true if that is the end of a response.
+  bool end_of_stream();
+
+  // After a response, until the next feed: the server takes no further request on the connection
+  // (section 9.3).
+  bool closes() const { return closes_; }
+
+  // After a response, until the next feed: a status of 400 or more, and the status line.
   bool is_error() const { return code_ >= 400; }
   std::string_view error_text() const {
     return is_error() ? std::string_view(status_, status_size_) : std::string_view();
@@ -45,6 +52,7 @@ class HttpParser {
     kChunk,
     kChunkEnd,
     kTrailer,
+    kUntilEnd,
     kDone,
     kBroken
   };
@@ -54,11 +62,13 @@ class HttpParser {
   State end_line(std::string_view line);
   State begin_status(std::string_view line);
   State take_header(std::string_view line);
+  void take_connection(std::string_view options);
   State after_head();
   State begin_chunk(std::string_view line);
 
   State state_ = State::kStatus;
-  bool chunked_ = false, has_length_ = false, cut_ = false;
+  bool coded_ = false, chunked_ = false, has_length_ = false, cut_ = false;
+  bool closes_ = false, must_close_ = false;
   uint16_t code_ = 0;
   uint64_t left_ = 0;  // of the body or chunk
   size_t head_bytes_ = 0;

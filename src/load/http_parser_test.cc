@@ -28,6 +28,7 @@ const std::vector<std::string> kReplies = {
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n"
     "A;name=\"x\"\r\n0123456789\r\n"
     "0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nTrailer: x\r\n\r\n",
     "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 500 Oh\r\nContent-Length: 3\r\n\r\nbad"};
@@ -44,19 +45,53 @@ TEST(HttpParser, finds_the_end_of_every_kind_of_response_however_it_is_cut) {
   }
 }
 
-TEST(HttpParser, refuses_what_is_not_http_or_has_no_end_of_its_own) {
+TEST(HttpParser, refuses_what_is_not_http) {
   for (const char* bad :
        {"+OK\r\n", "HTTP/2 200\r\n", "HTTP/1.1 20\r\n", "HTTP/1.1 2000 OK\r\n",
-        "HTTP/1.1 200 OK\r\n\r\n",  // until the connection closes
         "HTTP/1.1 200 OK\r\nContent-Length: x\r\n", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n", "HTTP/1.1 200 OK\r\nnonsense\r\n",
+        "HTTP/1.1 200 OK\r\nnonsense\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         "HTTP/1.1 101 Switching Protocols\r\n\r\n"}) {
     EXPECT_EQ(count_replies(bad, 1000), -1) << bad;
     EXPECT_EQ(count_replies(bad, 1), -1) << bad;
   }
+}
+
+// Whether the connection stays after the one response that `bytes` are.
+bool closes(const std::string& bytes) {
+  HttpParser parser;
+  size_t used = 0;
+  const bool whole = parser.feed(bytes.data(), bytes.size(), used) == Status::kReply;
+  EXPECT_TRUE(whole || parser.end_of_stream()) << bytes;
+  return parser.closes();
+}
+
+TEST(HttpParser, tells_whether_the_connection_takes_another_request) {
+  const std::string length = "Content-Length: 1\r\n", end = "\r\nx";
+  EXPECT_FALSE(closes("HTTP/1.1 200 OK\r\n" + length + end));
+  EXPECT_FALSE(closes("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n" + length + end));
+  EXPECT_TRUE(closes("HTTP/1.0 200 OK\r\n" + length + end));
+  for (const char* line : {"connection: Close", "Connection: x, close", "Connection: close,y",
+                           "Connection: close, keep-alive"}) {
+    EXPECT_TRUE(closes("HTTP/1.1 200 OK\r\n" + length + line + "\r\n" + end)) << line;
+  }
+}
+
+TEST(HttpParser, a_response_without_a_length_ends_with_its_connection) {
+  for (const char* head : {"HTTP/1.1 200 OK\r\n\r\n",
+                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n"}) {
+    EXPECT_EQ(count_replies(head + std::string("any\r\nbytes"), 3), 0) << head;
+    EXPECT_TRUE(closes(head + std::string("any\r\nbytes"))) << head;
+  }
+  HttpParser parser;
+  EXPECT_FALSE(parser.end_of_stream());
+  size_t used = 0;
+  const std::string cut = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
+  ASSERT_EQ(parser.feed(cut.data(), cut.size(), used), Status::kMore);
+  EXPECT_FALSE(parser.end_of_stream());
 }
 
 TEST(HttpParser, a_head_without_an_end_is_refused_and_a_long_header_skipped) {

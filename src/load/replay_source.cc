@@ -19,12 +19,30 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](char x, char y) { return lower(x) == lower(y); });
 }
 
-std::optional<uint32_t> find_type(const std::vector<SourceType>& types, std::string_view name) {
-  for (uint32_t i = 0; i < types.size(); ++i) {
-    const std::string_view known = types[i].name;
-    if (same_name(known, name) || same_name(known.substr(0, known.find('/')), name)) return i;
+// The type of that name; else the one whose name differs in case; else the one whose verb it is.
+// Nothing if there is none. Fails if several are as near.
+Result<std::optional<uint32_t>> find_type(const std::vector<SourceType>& types,
+                                          std::string_view name) {
+  using Fits = bool (*)(std::string_view known, std::string_view name);
+  constexpr Fits kNearest[] = {
+      [](std::string_view known, std::string_view wanted) { return known == wanted; },
+      same_name,
+      [](std::string_view known, std::string_view wanted) {
+        return same_name(known.substr(0, known.find('/')), wanted);
+      }};
+  for (const Fits fits : kNearest) {
+    std::optional<uint32_t> found;
+    for (uint32_t i = 0; i < types.size(); ++i) {
+      if (!fits(types[i].name, name)) continue;
+      if (found) {
+        return Error{fmt::format("type '{}' of the trace is '{}' or '{}' of the mix: leave one",
+                                 name, types[*found].name, types[i].name)};
+      }
+      found = i;
+    }
+    if (found) return found;
   }
-  return std::nullopt;
+  return std::optional<uint32_t>();
 }
 
 class ReplaySource final : public RequestSource {
@@ -74,9 +92,11 @@ Result<std::unique_ptr<RequestSource>> make_replay_source(
     std::shared_ptr<const RequestTrace> trace, std::unique_ptr<RequestSource> source) {
   std::vector<uint32_t> type_of;
   for (const RequestTrace::Type& recorded : trace->types()) {
-    std::optional<uint32_t> type = find_type(source->types(), recorded.name);
-    if (!type) type = find_type(source->types(), kOtherTypes);
     const bool used = recorded.served + recorded.refused > 0;
+    Result<std::optional<uint32_t>> found = find_type(source->types(), recorded.name);
+    if (found.ok() && !*found) found = find_type(source->types(), kOtherTypes);
+    if (!found && used) return Error{found.error()};
+    const std::optional<uint32_t> type = found.ok() ? *found : std::nullopt;
     if (!type && used) {
       return Error{fmt::format(
           "the trace has requests of type '{}', for which nothing is in the mix", recorded.name)};

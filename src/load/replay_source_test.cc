@@ -50,6 +50,21 @@ TEST(ReplaySource, types_of_a_store_are_what_the_mix_has_for_them) {
   EXPECT_EQ(source->types()[2].share, 0);
 }
 
+TEST(ReplaySource, the_nearest_name_is_taken_and_two_as_near_are_refused) {
+  uint32_t type = 0;
+  auto exact = make_kv_source("range/7:1,get:1,GET/k:1,range:1", KvShape{}, "");
+  auto source = make_replay_source(recording(), std::move(*exact)).value();
+  next(*source, type);
+  EXPECT_EQ(source->types()[type].name, "get");
+  next(*source, type);
+  EXPECT_EQ(source->types()[type].name, "range");
+  auto mix = make_kv_source("range/7:1,range/8:1,get:1", KvShape{}, "");
+  const auto refused = make_replay_source(recording(), std::move(*mix));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error(),
+            "type 'range' of the trace is 'range/7' or 'range/8' of the mix: leave one");
+}
+
 TEST(ReplaySource, a_type_that_the_mix_lacks_is_named) {
   auto mix = make_kv_source("get:1", KvShape{}, "");
   const auto source = make_replay_source(recording(), std::move(*mix));

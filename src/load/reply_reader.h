@@ -36,6 +36,17 @@ class ReplyReader {
     return std::visit([](const auto& parser) { return parser.error_text(); }, parser_);
   }
 
+  // The connection has ended: true if that is the end of a reply. After that, or after kReply:
+  // closes() says that the server takes no further request on the connection. HTTP alone has this.
+  bool end_of_stream() {
+    HttpParser* const http = std::get_if<HttpParser>(&parser_);
+    return http != nullptr && http->end_of_stream();
+  }
+  bool closes() const {
+    const HttpParser* const http = std::get_if<HttpParser>(&parser_);
+    return http != nullptr && http->closes();
+  }
+
   // The outcome of a request whose reply is the error.
   Outcome outcome() const {
     if (is<MemcachedParser>()) return classify_memcached_error(error_text());
@@ -44,7 +55,7 @@ class ReplyReader {
   // For messages.
   std::string_view protocol() const {
     if (is<MemcachedParser>()) return "memcached's text protocol";
-    return is<HttpParser>() ? "HTTP/1.1 with lengths or chunks" : "RESP";
+    return is<HttpParser>() ? "HTTP/1.1" : "RESP";
   }
 
  private:

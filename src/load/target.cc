@@ -49,6 +49,7 @@ Result<Target> parse_target(std::string_view text) {
   target.host = std::string(host);
   if (whole) {
     target.port = default_port(target.protocol);
+    target.port_given = false;
     return target;
   }
   const std::string_view port = rest.substr(colon + 1);

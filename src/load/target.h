@@ -26,6 +26,7 @@ struct Target {
   Protocol protocol = Protocol::kResp;
   std::string host;
   uint16_t port = 0;
+  bool port_given = true;  // false: port is the default of the protocol
 };
 
 inline bool speaks_rpc(const Target& target) {

@@ -287,6 +287,10 @@ class Parts(unittest.TestCase):
         for asked, what in ((b"GET / HTTP/1.1\n", "another language"),
                             (b'{"token": "no"}\n', "token is another"),
                             (json.dumps({"token": self.TOKEN, "version": "0"}), "is rubato"),
+                            (json.dumps({"token": self.TOKEN, "version": 7}), "is rubato"),
+                            (json.dumps({"token": self.TOKEN, "version": version, "args": 7}),
+                             "a list of texts"),
+                            (b"x" * (2 << 20), "at most 1048576 bytes"),
                             (json.dumps({"token": self.TOKEN, "version": version,
                                          "args": ["--json=/tmp/x"]}), "takes no --json")):
             with socket.create_connection((host, int(port)), PATIENCE_S) as link:
@@ -297,6 +301,7 @@ class Parts(unittest.TestCase):
     def test_what_does_not_go_with_parts_is_refused(self):
         for args, what in ((["--processes", "2", "--timeline"], "--processes.*--timeline"),
                            (["--processes", "2", "--flows", "1"], "--flows.*one a part"),
+                           (["--processes", "3", "--rate", "0.2"], "--processes.*less than 0.1"),
                            (["--agents", "127.0.0.1:1"], "--agents.*--token-file"),
                            (["--agents", "nowhere"], "--agents.*HOST:PORT"),
                            (["--bind", "::1"], "--bind.*--agent"),
@@ -313,7 +318,8 @@ class Parts(unittest.TestCase):
 
 
 class WebHandler(http.server.BaseHTTPRequestHandler):
-    """/chunks answers in chunks, /bad with 404, /busy with 503; others tell lengths."""
+    """/chunks answers in chunks, /bad with 404, /busy with 503, /last once per connection, /end
+    until its end; others tell lengths."""
 
     protocol_version = "HTTP/1.1"
 
@@ -327,10 +333,13 @@ class WebHandler(http.server.BaseHTTPRequestHandler):
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.wfile.write(b"5\r\nhello\r\n0\r\n\r\n")
-        else:
+            return
+        if self.path in ("/last", "/end"):
+            self.send_header("Connection", "close")  # makes the handler close it, too
+        if self.path != "/end":
             self.send_header("Content-Length", "5")
-            self.end_headers()
-            self.wfile.write(b"hello")
+        self.end_headers()
+        self.wfile.write(b"hello")
 
     do_POST = do_GET
 
@@ -383,6 +392,13 @@ class HttpTarget(unittest.TestCase):
         self.assertGreater(kinds["get/bad"]["errors"], 0)
         self.assertGreater(kinds["get/busy"]["refused"], 0)
         self.assertEqual(kinds["get/"]["errors"] + kinds["get/"]["refused"], 0)
+
+    def test_connections_that_the_server_closes_lose_nothing(self):
+        with web_server() as server:
+            status, said, report = self.load(server, "get/last:1,get/end:1,get/:1")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(report["errors"] + report["refused"] + report["lost"], 0)
+        self.assertTrue(all(kind["count"] for kind in report["types"]), report["types"])
 
     def test_what_is_no_http_is_one_line(self):
         with Server() as server:

@@ -27,7 +27,9 @@ class Page(unittest.TestCase):
                            "--duration", "0.5", "--nap", "--timeline", "--note", "x=it's",
                            "--json", "live.json")
         self.run_there("sim", "--policy", "ps", "--requests", "2000", "--json", "sim.json")
-        done = self.run_there("report", "live.json", "sim.json", "--output", "a.html")
+        with open(os.path.join(self.folder.name, "json.py"), "w", encoding="utf-8") as other:
+            other.write("raise SystemExit('the current directory is no place of modules')\n")
+        done = self.run_there("report", "--output", "a.html", "live.json", "sim.json")
         self.assertEqual((done.returncode, done.stdout), (0, "a.html\n"), done.stderr)
         with open(os.path.join(self.folder.name, "a.html"), encoding="utf-8") as text:
             page = text.read()
@@ -44,11 +46,16 @@ class Page(unittest.TestCase):
         self.assertRegex(done.stderr, "^rubato: a page takes Python: cannot start python3: .*\n$")
         elsewhere = os.path.join(self.folder.name, "rubato")
         shutil.copy2(BINARY, elsewhere)
+        # A machine may have the lab installed: this one comes first.
+        os.mkdir(os.path.join(self.folder.name, "none"))
+        with open(os.path.join(self.folder.name, "none", "rubato_lab.py"), "w",
+                  encoding="utf-8") as lab:
+            lab.write("raise ImportError('none here')\n")
         done = subprocess.run([elsewhere, "report", "sim.json"], cwd=self.folder.name, text=True,
                               capture_output=True, check=False,
-                              env={**os.environ, "PYTHONPATH": "", "PYTHONNOUSERSITE": "1"})
-        if done.returncode != 0:  # a machine may have the lab installed
-            self.assertRegex(done.stderr, "^rubato: a page takes Python 3.11 with the lab, .*\n$")
+                              env={**os.environ, "PYTHONPATH": f"{self.folder.name}/none"})
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^rubato: a page takes Python 3.11 with the lab, .*\n$")
 
     def test_what_is_no_report_is_refused(self):
         done = self.run_there("report", "none.json")

@@ -33,9 +33,6 @@ def main(arguments=None):
     try:
         found = [run for path in options.files for run in runs.read(path)]
         write(runs.page(found).html(), options.output)
-    except (KeyError, TypeError) as error:
-        print(f"rubato: a report lacks {error}", file=sys.stderr)
-        return 2
     except RubatoError as error:
         print(f"rubato: {error}", file=sys.stderr)
         return error.status or 1

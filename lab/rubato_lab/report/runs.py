@@ -19,7 +19,7 @@ KEY = "latency_histogram_ns"
 
 
 def read(path):
-    """The runs of a file. Raises RubatoError."""
+    """The runs of a file, each of which makes a page of its own. Raises RubatoError."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -31,7 +31,25 @@ def read(path):
         isinstance(run, dict) and run.get("schema") == RUN for run in runs)
     if not good:
         raise RubatoError(f"{path} is no {RUN}, {' or '.join(SEVERAL)}", 2)
+    for run in runs:
+        try:
+            page([run]).body()
+        except KeyError as error:
+            raise RubatoError(f"{path}: a run lacks {error}", 2) from error
+        except (AttributeError, IndexError, TypeError, ValueError) as error:
+            raise RubatoError(f"{path}: a field has no value of its type: {error}", 2) from error
     return runs
+
+
+# What differs between the points of a line by load.
+WITH_LOAD = ("load", "rate", "seed")
+
+
+def _line(run):
+    """Equal for runs that differ in their load alone."""
+    head = _head(run)
+    return (*(head[key] for key in head if key not in WITH_LOAD), run.get("cost_model"),
+            json.dumps(run.get("settings") or {}, sort_keys=True))
 
 
 def _head(run):
@@ -45,9 +63,10 @@ def _head(run):
             "rate": f"{units.count(run['offered_rps'])}/s", "seed": f"seed {run['seed']}"}
 
 
-def names(runs):
-    """A name for each run: the parts in which they differ. The same name twice gets a number."""
-    heads = [_head(run) for run in runs]
+def names(runs, but=()):
+    """A name for each run: the parts in which they differ, without those of `but`. The same name
+    twice gets a number."""
+    heads = [{key: text for key, text in _head(run).items() if key not in but} for run in runs]
     differing = [key for key in heads[0] if len({head[key] for head in heads}) > 1]
     if "load" in differing or "loop" in differing:
         differing = [key for key in differing if key != "rate"]
@@ -64,6 +83,14 @@ def _counts(run, type_name=None):
     return histogram.merged(one[KEY] for one in types)
 
 
+def _all(run):
+    """The name of all types of a run together: one that none of them has."""
+    name = "all"
+    while any(one["name"] == name for one in run["types"]):
+        name += " types"
+    return name
+
+
 def _curve(counts):
     return tuple(stats.thinned(histogram.ccdf(counts))) if counts else ()
 
@@ -76,14 +103,14 @@ def distribution(runs, titles):
     note = ""
     if len(loads) > 1:  # a curve for each would be a thicket
         highest = max(loads)
-        kept = [i for i, run in enumerate(runs) if run["load"] == highest]
+        kept = [i for i, run in enumerate(runs) if run["load"] in (highest, None)]
         runs, titles = [runs[i] for i in kept], [titles[i] for i in kept]
-        note = f"Of the runs at load {highest:.3g}."
+        note = f"Of the runs with a load, those at {highest:.3g}."
     if len(runs) == 1:
         lines = [chart.Line(one["name"], _curve(_counts(runs[0], one["name"])))
                  for one in runs[0]["types"]]
         if len(lines) > 1:
-            lines.append(chart.Line("all", _curve(_counts(runs[0]))))
+            lines.append(chart.Line(_all(runs[0]), _curve(_counts(runs[0]))))
     else:
         lines = [chart.Line(name, _curve(_counts(run))) for name, run in zip(titles, runs)]
     return chart.Chart("How many requests take longer", x, y, tuple(lines), note, steps=True)
@@ -99,20 +126,23 @@ def _point(run, x, key):
 
 
 def against_load(runs, key="p99"):
-    """A line per policy and number of workers; empty without several loads."""
+    """A line for runs that differ in nothing but their load, or where no load came twice, their
+    seed; empty without several loads."""
+    runs = [run for run in runs if run["load"] is not None]
+    points = [(_line(run), run["load"]) for run in runs]
+    by_seed = len(set(points)) < len(points)
     lines = {}
     for run in runs:
-        if run["load"] is not None:
-            name = f"{run['policy']}, {run['workers']} workers"
-            lines.setdefault(name, []).append(_point(run, run["load"], key))
-    if len({name.split(", ")[1] for name in lines}) == 1:
-        lines = {name.split(", ")[0]: points for name, points in lines.items()}
-    lines = {name: sorted(points) for name, points in lines.items()
-             if len({point[0] for point in points}) > 1}
+        lines.setdefault((_line(run), run["seed"] if by_seed else None), []).append(run)
+    lines = {kind: found for kind, found in lines.items()
+             if len({run["load"] for run in found}) > 1}
+    titles = names([found[0] for found in lines.values()],
+                   but=WITH_LOAD[:-1] if by_seed else WITH_LOAD) if lines else []
     return chart.Chart(
         f"{TITLES[key]} of all requests by load", chart.Axis("load", chart.RATIO),
         chart.Axis(f"{TITLES[key]} latency", chart.LATENCY, chart.LOGARITHMIC),
-        tuple(chart.Line(name, tuple(points)) for name, points in lines.items()),
+        tuple(chart.Line(name, tuple(sorted(_point(run, run["load"], key) for run in found)))
+              for name, found in zip(titles, lines.values())),
         "Bands are 95 % intervals." if any(_width(run, key) is not None for run in runs) else "")
 
 
@@ -153,7 +183,7 @@ def table_rows(runs, titles):
             title = one["name"] if len(runs) == 1 else f"{name}: {one['name']}"
             rows.append(_row(title, one, one["count"], width.get("latency_us")))
         if len(run["types"]) > 1:
-            title = "all" if len(runs) == 1 else f"{name}: all"
+            title = _all(run) if len(runs) == 1 else f"{name}: {_all(run)}"
             rows.append(_row(title, run, sum(one["count"] for one in run["types"]),
                              confidence.get("latency_us")))
     return rows
@@ -213,7 +243,9 @@ def title_of(runs, titles):
         run = runs[0]
         what = run["target"] if run.get("target") else f"{run['policy']}, {run['workload']}"
         return f"{what}: p99 {units.latency(run['latency_us']['p99'])}"
-    if len({run["load"] for run in runs}) > 1:
+    workloads = {run["workload"] for run in runs}
+    if len(workloads) == 1 and all(run["kind"] != "live" for run in runs) \
+            and len({run["load"] for run in runs}) > 1:
         policies = list(dict.fromkeys(run["policy"] for run in runs))
         return f"{', '.join(policies)} on {runs[0]['workload']} at several loads"
     best = min(zip(runs, titles), key=lambda pair: (not pair[0]["valid"],
@@ -226,8 +258,8 @@ def page(runs):
     """A Page of at least one run."""
     titles = names(runs)
     total = sum(run["requests"] for run in runs)
-    made = Page(title_of(runs, titles), f"{units.count(total)} requests, "
-                f"{'live' if runs[0]['kind'] == 'live' else 'simulated'}.")
+    kinds = dict.fromkeys("live" if run["kind"] == "live" else "simulated" for run in runs)
+    made = Page(title_of(runs, titles), f"{units.count(total)} requests, {' and '.join(kinds)}.")
     for name, run in zip(titles, runs):
         if not run["valid"]:
             made.words(f"{name}: {verdict(run)}", "missed")
