@@ -14,14 +14,19 @@
 enum { CHECKPOINT_STRIDE = 8 };
 // Maintenance that was left for so long has its turn.
 enum { MAINTENANCE_PATIENCE_US = 100000 };
+// A script may run for so long while it is waited for: in haste; if busy-reply-threshold is 0.
+enum { HASTY_SCRIPT_US = 100000, ENDLESS_SCRIPT_US = 5000000 };
 
 SchedulerSettings scheduler_options = {.enabled = 1, .threshold = 1000, .quantum_us = 50};
 SchedulerCommand* scheduler_running = NULL;
 SchedulerCommand* scheduler_commands = NULL;
+SchedulerCommand* scheduler_script = NULL;
 unsigned scheduler_underway = 0;
 SchedulerCounts scheduler_totals;
 
-extern int ProcessingEventsWhileBlocked;  // of networking.c; no header of Valkey declares it
+// Of networking.c and server.c; no header of Valkey declares them.
+extern int ProcessingEventsWhileBlocked;
+void rejectCommand(client* c, robj* reply);
 
 static rubato_executor* executor = NULL;
 static SchedulerCommand* ended_first = NULL;
@@ -30,6 +35,7 @@ static unsigned waiting = 0;         // clients postponed since they were last l
 static monotime maintenance_since = 0;  // maintenance was first left for later; 0 = it was not
 static int maintenance_due = 0;
 static int draining = 0;
+static long long drained_script_us = 0;  // a script that has run for longer is killed by the drain
 static int countdown = CHECKPOINT_STRIDE;
 static uint64_t switches = 0;        // to a command, or back to the event loop
 
@@ -166,7 +172,7 @@ int scheduler_policy_is_valid(char* policy, const char** error) {
 
 int scheduler_settings_changed(const char** error) {
   UNUSED(error);
-  scheduler_drain();
+  scheduler_drain(SCHEDULER_PATIENT);
   rubato_executor_destroy(executor);
   executor = NULL;  // the next command underway makes another one
   return 1;
@@ -179,6 +185,7 @@ static void list_command(SchedulerCommand* command) {
   command->previous = NULL;
   if (scheduler_commands != NULL) scheduler_commands->previous = command;
   scheduler_commands = command;
+  if (command->is_script) scheduler_script = command;
   ++scheduler_underway;
   if (scheduler_underway > scheduler_totals.most_underway) {
     scheduler_totals.most_underway = scheduler_underway;
@@ -192,6 +199,7 @@ static void unlist_command(SchedulerCommand* command) {
     scheduler_commands = command->next;
   }
   if (command->next != NULL) command->next->previous = command->previous;
+  if (scheduler_script == command) scheduler_script = NULL;
   --scheduler_underway;
 }
 
@@ -225,6 +233,7 @@ static int submit(client* c, int flags, const SchedulerHold* hold, int is_script
   command->c = c;
   command->flags = flags;
   command->is_script = is_script;
+  command->began = getMonotonicUs();
   command->hold = *hold;
   rubato_task_attributes attributes;
   rubato_task_attributes_init(&attributes, sizeof(attributes));
@@ -296,10 +305,48 @@ static void finish_ended(void) {
   let_go();
 }
 
+static long long busy_after_us(void) { return server.busy_reply_threshold * 1000; }  // 0 = never
+
+static long long ran_us(const SchedulerCommand* command) {
+  return (long long)(getMonotonicUs() - command->began);
+}
+
+static int is_eval(const client* c) {
+  serverCommandProc* const proc = c->cmd->proc;
+  return proc == evalCommand || proc == evalShaCommand || proc == evalRoCommand ||
+         proc == evalShaRoCommand;
+}
+
+// A script has run for so long that what would wait for it is refused, as in Valkey.
+static int is_busy(void) {
+  return scheduler_script != NULL && busy_after_us() > 0 &&
+         ran_us(scheduler_script) > busy_after_us();
+}
+
+// 1 = the client has its answer instead of waiting.
+static int refuse(client* c) {
+  if (!is_busy() || (c->cmd->flags & CMD_ALLOW_BUSY) != 0 || mustObeyClient(c)) return 0;
+  rejectCommand(c, is_eval(scheduler_script->c) ? shared.slowevalerr : shared.slowscripterr);
+  return 1;
+}
+
+// Those that wait for a script that is busy now are tried again, to be refused.
+static void tell_busy(void) {
+  if (!is_busy() || scheduler_script->is_busy) return;
+  scheduler_script->is_busy = 1;
+  serverLog(LL_WARNING,
+            "Slow script detected: still in execution after %lld milliseconds. You can try killing "
+            "the script using the %s command.",
+            ran_us(scheduler_script) / 1000,
+            is_eval(scheduler_script->c) ? "SCRIPT KILL" : "FUNCTION KILL");
+  let_go();
+}
+
 int scheduler_turn(void) {
   if (scheduler_underway == 0 && ended_first == NULL) return 0;
   ++switches;
   rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
+  tell_busy();
   if (ended_first != NULL) {
     finish_ended();
     processUnblockedClients();  // before commands that come now
@@ -307,10 +354,12 @@ int scheduler_turn(void) {
   return scheduler_underway != 0 || listLength(server.clients_pending_write) != 0;
 }
 
-void scheduler_drain(void) {
+void scheduler_drain(int haste) {
   if (scheduler_underway == 0) return;
   serverAssert(scheduler_running == NULL);
   ++scheduler_totals.drains;
+  const long long patience = busy_after_us() > 0 ? busy_after_us() : ENDLESS_SCRIPT_US;
+  drained_script_us = haste ? HASTY_SCRIPT_US : patience;
   draining = 1;
   while (scheduler_underway != 0) {
     ++switches;
@@ -321,7 +370,7 @@ void scheduler_drain(void) {
 }
 
 void scheduler_before_write_slow(serverDb* db, const char* key) {
-  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain();
+  if (scheduler_running == NULL && scheduler_is_held(db, key)) scheduler_drain(SCHEDULER_PATIENT);
 }
 
 int scheduler_keeps_expired(serverDb* db, const char* key) {
@@ -385,17 +434,16 @@ void scheduler_script_checkpoint(void) {
 }
 
 int scheduler_script_is_killed(void) {
-  return scheduler_running->killed || scheduler_running->c->flag.close_asap;
+  SchedulerCommand* const command = scheduler_running;
+  if (draining && ran_us(command) > drained_script_us) command->killed = 1;
+  return command->killed || command->c->flag.close_asap;
 }
 
 int scheduler_kill_script(client* c) {
-  for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (!other->is_script) continue;
-    other->killed = 1;
-    addReply(c, shared.ok);
-    return 1;
-  }
-  return 0;
+  if (scheduler_script == NULL) return 0;
+  scheduler_script->killed = 1;
+  addReply(c, shared.ok);
+  return 1;
 }
 
 int scheduler_script_stride(void) { return scheduler_options.stress != 0 ? 10 : 1000; }
@@ -452,7 +500,7 @@ int scheduler_call(client* c, int* flags) {
   if (c->scheduler.waits_since != 0) end_wait(c, flags);
   if (ProcessingEventsWhileBlocked || moduleCount() != 0) return 0;
   if (scheduler_underway != 0 && (scheduler_conflicts(c, class) || wants_memory(c))) {
-    postpone(c, *flags);
+    if (!refuse(c)) postpone(c, *flags);
     return 1;
   }
   if (!may_be_suspended(c, class)) return 0;
@@ -461,7 +509,7 @@ int scheduler_call(client* c, int* flags) {
   if (!scheduler_measure(c, &hold)) return 0;
   // Those that wait have their turn before others hold what they wait for.
   if (maintenance_due || waiting != 0 || scheduler_underway >= SCHEDULER_MOST_UNDERWAY) {
-    postpone(c, *flags);
+    if (!refuse(c)) postpone(c, *flags);
     return 1;
   }
   return submit(c, *flags, &hold, class == SCHEDULER_SCRIPT);

@@ -214,13 +214,6 @@ int scheduler_is_held(const serverDb* db, const char* key) {
   return 0;
 }
 
-int scheduler_has_script(void) {
-  for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
-    if (other->is_script) return 1;
-  }
-  return 0;
-}
-
 static int has_whole_hold(const serverDb* db) {
   for (SchedulerCommand* other = scheduler_commands; other != NULL; other = other->next) {
     if (holds_all_of(&other->hold, db)) return 1;
@@ -265,7 +258,7 @@ int scheduler_conflicts(client* c, int class) {
     case SCHEDULER_EXEC: return transaction_conflicts(c);
     // What cannot write uses the interpreter all the same.
     case SCHEDULER_SCRIPT:
-      return scheduler_has_script() || (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
+      return scheduler_script != NULL || (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
     default: return 1;
   }
 }

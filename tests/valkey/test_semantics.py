@@ -181,6 +181,53 @@ class Semantics(unittest.TestCase):
         with self.assertRaisesRegex(ReplyError, "NOTBUSY"):
             self.admin.call("SCRIPT", "KILL")
 
+    def test_an_endless_script_does_not_keep_the_server_from_stopping(self):
+        reader = self.suspended("EVAL_RO", "while true do pcall(redis.call, 'get', 'x') end", 0)
+        stopper = self.client()
+        stopper.send("SHUTDOWN", "NOSAVE")
+        eventually(lambda: self.server.process.poll() is not None, "the server stops")
+        self.assertEqual(self.server.process.returncode, 0)
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.server.stop()
+        self.server = Server(*self.options)  # for tearDown
+
+    def test_a_drain_ends_an_endless_script(self):
+        self.admin.call("CONFIG", "SET", "busy-reply-threshold", 200)
+        self.suspended("EVAL_RO", "while true do end", 0)
+        primary = Server()
+        try:
+            # It becomes a replica when the script is gone, and loads, which drains.
+            self.admin.send("REPLICAOF", "127.0.0.1", primary.port)
+            with self.assertRaisesRegex(ReplyError, "BUSY"):
+                self.admin.receive()
+            self.admin.call("SCRIPT", "KILL")
+            eventually(lambda: self.underway() == 0, "the script ends")
+            self.assertEqual(self.admin.call("REPLICAOF", "127.0.0.1", primary.port), b"OK")
+            self.suspended("EVAL_RO", "while true do end", 0)
+            eventually(lambda: self.admin.info("replication")["master_link_status"] == "up",
+                       "in sync")
+            self.assertEqual(self.underway(), 0)
+        finally:
+            self.assertEqual(primary.stop(), "")
+
+    def test_what_waits_for_a_busy_script_is_refused(self):
+        self.admin.call("CONFIG", "SET", "busy-reply-threshold", 300)
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        early, late = self.client(), self.client()
+        early.send("SET", "x", 1)
+        with self.assertRaisesRegex(ReplyError, "BUSY"):
+            early.receive()
+        for words in (("SET", "x", 1), ("EVAL_RO", "return 1", 0), ("FLUSHALL",)):
+            with self.assertRaisesRegex(ReplyError, "BUSY"):
+                late.call(*words)
+        self.assertEqual(late.call("HGET", "hash", 1), b"1")
+        self.assertEqual(self.waiting(), 0)
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.assertEqual(early.call("SET", "x", 1), b"OK")
+
     def test_a_message_does_not_come_in_the_middle_of_a_reply(self):
         reader = self.client()
         reader.call("HELLO", 3)
