@@ -12,8 +12,6 @@
 
 // Elements between two looks at the slice: a look exchanges the state of the server.
 enum { CHECKPOINT_STRIDE = 8 };
-// Maintenance that was left for so long has its turn.
-enum { MAINTENANCE_PATIENCE_US = 100000 };
 // A script may run for so long while it is waited for: in haste; if busy-reply-threshold is 0.
 enum { HASTY_SCRIPT_US = 100000, ENDLESS_SCRIPT_US = 5000000 };
 
@@ -27,41 +25,21 @@ SchedulerCounts scheduler_totals;
 // Of networking.c and server.c; no header of Valkey declares them.
 extern int ProcessingEventsWhileBlocked;
 void rejectCommand(client* c, robj* reply);
+void databasesCron(void);
 
 static rubato_executor* executor = NULL;
 static SchedulerCommand* ended_first = NULL;
 static SchedulerCommand* ended_last = NULL;
-static unsigned waiting = 0;         // clients postponed since they were last let go
+static unsigned waiting = 0;         // clients postponed, but for those let go
+static unsigned let_go_count = 0;    // clients let go and not tried yet
+static int waiters_change = 0;       // some that wait may go
 static monotime maintenance_since = 0;  // maintenance was first left for later; 0 = it was not
 static int maintenance_due = 0;
+static int maintenance_begun = 0;    // it has its turn, which is one of the event loop
 static int draining = 0;
 static long long drained_script_us = 0;  // a script that has run for longer is killed by the drain
 static int countdown = CHECKPOINT_STRIDE;
 static uint64_t switches = 0;        // to a command, or back to the event loop
-
-// ---- What is known about scripts
-
-enum { SCRIPTS = 1024, SHORT_SCRIPT_US = 100 };
-// 1 + the time that the last script of that hash took; 0 = none was run.
-static uint32_t script_us[SCRIPTS];
-
-static uint32_t* known_time(client* c) {
-  return &script_us[dictGenHashFunction(c->argv[1]->ptr, (int)sdslen(c->argv[1]->ptr)) % SCRIPTS];
-}
-
-static void know_time(uint32_t* known, long long took) {
-  *known = took < 1000000000 ? (uint32_t)took + 1 : 1000000000;
-}
-
-// A script that was short the last time runs whole: a task costs more than it.
-static int run_short_script(client* c, int flags) {
-  uint32_t* const known = known_time(c);
-  if (*known == 0 || *known > SHORT_SCRIPT_US || scheduler_options.stress != 0) return 0;
-  const monotime begin = getMonotonicUs();
-  call(c, flags);
-  know_time(known, (long long)(getMonotonicUs() - begin));
-  return 1;
-}
 
 // ---- The state of the server that is a command's
 
@@ -206,14 +184,9 @@ static void unlist_command(SchedulerCommand* command) {
 // The task.
 static int run_command(void* closure) {
   SchedulerCommand* const command = closure;
-  uint32_t* const known = command->is_script ? known_time(command->c) : NULL;
-  const monotime begin = getMonotonicUs();
   enter(command);
   call(command->c, command->flags);
   leave(command);
-  if (known != NULL) {
-    know_time(known, (long long)(getMonotonicUs() - begin) - command->suspended_us);
-  }
   scheduler_hold_end(&command->hold);
   unlist_command(command);
   command->next = NULL;
@@ -279,19 +252,6 @@ static void finish(SchedulerCommand* command) {
   zfree(command);
 }
 
-// Those that wait are tried again, first come, first served.
-static void let_go(void) {
-  if (waiting == 0) return;
-  waiting = 0;
-  listNode* node;
-  listIter iterator;
-  listRewind(server.postponed_clients, &iterator);
-  while ((node = listNext(&iterator)) != NULL) {
-    client* const c = listNodeValue(node);
-    if (c->scheduler.waits_since != 0) unblockClient(c, 1);
-  }
-}
-
 static void finish_ended(void) {
   if (ended_first == NULL) return;
   client* const current = server.current_client;
@@ -302,7 +262,7 @@ static void finish_ended(void) {
     finish(command);
   }
   server.current_client = current;
-  let_go();
+  waiters_change = 1;
 }
 
 static long long busy_after_us(void) { return server.busy_reply_threshold * 1000; }  // 0 = never
@@ -330,30 +290,6 @@ static int refuse(client* c) {
   return 1;
 }
 
-// Those that wait for a script that is busy now are tried again, to be refused.
-static void tell_busy(void) {
-  if (!is_busy() || scheduler_script->is_busy) return;
-  scheduler_script->is_busy = 1;
-  serverLog(LL_WARNING,
-            "Slow script detected: still in execution after %lld milliseconds. You can try killing "
-            "the script using the %s command.",
-            ran_us(scheduler_script) / 1000,
-            is_eval(scheduler_script->c) ? "SCRIPT KILL" : "FUNCTION KILL");
-  let_go();
-}
-
-int scheduler_turn(void) {
-  if (scheduler_underway == 0 && ended_first == NULL) return 0;
-  ++switches;
-  rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
-  tell_busy();
-  if (ended_first != NULL) {
-    finish_ended();
-    processUnblockedClients();  // before commands that come now
-  }
-  return scheduler_underway != 0 || listLength(server.clients_pending_write) != 0;
-}
-
 void scheduler_drain(int haste) {
   if (scheduler_underway == 0) return;
   serverAssert(scheduler_running == NULL);
@@ -379,17 +315,30 @@ int scheduler_keeps_expired(serverDb* db, const char* key) {
 }
 
 int scheduler_holds_off(void) {
-  if (scheduler_underway == 0) {
-    if (maintenance_since == 0) return 0;
-    maintenance_since = 0;
-    maintenance_due = 0;
-    let_go();
-    return 0;
-  }
+  if (scheduler_underway == 0) return 0;
   const monotime now = getMonotonicUs();
   if (maintenance_since == 0) maintenance_since = now;
-  if (now - maintenance_since > MAINTENANCE_PATIENCE_US) maintenance_due = 1;
+  if (now - maintenance_since > 1000000u / (unsigned)server.hz) maintenance_due = 1;
   return 1;
+}
+
+int scheduler_holds_off_cron(void) {
+  if (scheduler_holds_off()) return 1;
+  maintenance_since = 0;
+  return 0;
+}
+
+// Nothing is underway: maintenance that is due is done. Nothing begins until the event loop has
+// come by its timers and by the commands of others, for defragmentation and eviction.
+static void maintain(void) {
+  if (!maintenance_begun) {
+    maintenance_begun = 1;
+    databasesCron();
+    return;
+  }
+  maintenance_begun = 0;
+  maintenance_due = 0;
+  waiters_change = 1;
 }
 
 // ---- Checkpoints
@@ -450,22 +399,6 @@ int scheduler_script_stride(void) { return scheduler_options.stress != 0 ? 10 : 
 
 // ---- Whether a command runs, waits or is suspended
 
-static void postpone(client* c, int flags) {
-  c->scheduler.waits_since = (long long)getMonotonicUs();
-  c->scheduler.first_try = (flags & CMD_CALL_REPROCESSING) == 0;
-  ++waiting;
-  ++scheduler_totals.waits;
-  blockPostponeClient(c);
-}
-
-static void end_wait(client* c, int* flags) {
-  const long long waited = (long long)getMonotonicUs() - c->scheduler.waits_since;
-  scheduler_totals.waited_us += waited;
-  if (waited > scheduler_totals.longest_wait_us) scheduler_totals.longest_wait_us = waited;
-  if (c->scheduler.first_try) *flags &= ~CMD_CALL_REPROCESSING;
-  c->scheduler.waits_since = 0;
-}
-
 static int is_reading_script(client* c) {
   serverCommandProc* const proc = c->cmd->proc;
   if (proc != evalCommand && proc != evalShaCommand && proc != fcallCommand &&
@@ -492,27 +425,130 @@ static int wants_memory(client* c) {
          zmalloc_used_memory() > server.maxmemory;
 }
 
+static void end_let_go(SchedulerClient* mine) {
+  if (!mine->is_let_go) return;
+  mine->is_let_go = 0;
+  if (--let_go_count == 0) waiters_change = 1;  // who came meanwhile was behind those
+}
+
+static void postpone(client* c, int flags, int is_reader) {
+  SchedulerClient* const mine = &c->scheduler;
+  if (mine->waits_since == 0) {
+    mine->waits_since = (long long)getMonotonicUs();
+    mine->first_try = (flags & CMD_CALL_REPROCESSING) == 0;
+    ++scheduler_totals.waits;
+  }
+  end_let_go(mine);
+  mine->is_reader = is_reader != 0;
+  ++waiting;
+  blockPostponeClient(c);
+}
+
+void scheduler_forget(client* c) {
+  SchedulerClient* const mine = &c->scheduler;
+  const long long waited = (long long)getMonotonicUs() - mine->waits_since;
+  scheduler_totals.waited_us += waited;
+  if (waited > scheduler_totals.longest_wait_us) scheduler_totals.longest_wait_us = waited;
+  if (!mine->is_let_go) --waiting;
+  end_let_go(mine);
+  mine->waits_since = 0;
+}
+
+void scheduler_abandon(client* c) {
+  scheduler_forget(c);
+  c->flag.pending_command = 0;
+  if (c->flag.blocked) unblockClient(c, 0);
+}
+
+// 1 = the command has to wait, for what is underway.
+static int must_wait(client* c, int class) {
+  return scheduler_underway != 0 && (scheduler_conflicts(c, class) || wants_memory(c));
+}
+
+// 1 = a long read has to wait for its turn, after those that came before it.
+static int is_full(void) {
+  return maintenance_due || scheduler_underway >= SCHEDULER_MOST_UNDERWAY;
+}
+
 int scheduler_call(client* c, int* flags) {
-  if (!scheduler_options.enabled && scheduler_underway == 0 && c->scheduler.waits_since == 0) {
-    return 0;
-  }
+  SchedulerClient* const mine = &c->scheduler;
+  if (!scheduler_options.enabled && scheduler_underway == 0 && mine->waits_since == 0) return 0;
   const int class = scheduler_class_of(c);
-  if (c->scheduler.waits_since != 0) end_wait(c, flags);
-  if (ProcessingEventsWhileBlocked || moduleCount() != 0) return 0;
-  if (scheduler_underway != 0 && (scheduler_conflicts(c, class) || wants_memory(c))) {
-    if (!refuse(c)) postpone(c, *flags);
-    return 1;
-  }
-  if (!may_be_suspended(c, class)) return 0;
-  if (class == SCHEDULER_SCRIPT && run_short_script(c, *flags)) return 1;
+  const int is_new = mine->waits_since == 0;
+  const int apart = ProcessingEventsWhileBlocked || moduleCount() != 0;
   SchedulerHold hold;
-  if (!scheduler_measure(c, &hold)) return 0;
-  // Those that wait have their turn before others hold what they wait for.
-  if (maintenance_due || waiting != 0 || scheduler_underway >= SCHEDULER_MOST_UNDERWAY) {
-    if (!refuse(c)) postpone(c, *flags);
+  const int waits = !apart && must_wait(c, class);
+  const int is_reader =
+      !apart && !waits && may_be_suspended(c, class) && scheduler_measure(c, &hold);
+  if (!is_new && mine->first_try) *flags &= ~CMD_CALL_REPROCESSING;
+  if (waits || (is_reader && (is_full() || (is_new && waiting + let_go_count != 0)))) {
+    if (!refuse(c)) postpone(c, *flags, is_reader);
     return 1;
   }
-  return submit(c, *flags, &hold, class == SCHEDULER_SCRIPT);
+  if (!is_new) scheduler_forget(c);
+  return is_reader ? submit(c, *flags, &hold, class == SCHEDULER_SCRIPT) : 0;
+}
+
+// Lets those go that need not wait any longer, first come, first served: a reader after all that
+// came before it. What comes after a reader is looked at again when that is underway.
+static void let_go(void) {
+  int is_first = 1;
+  int has_reader = 0;
+  int has_script = 0;
+  listNode* node;
+  listIter iterator;
+  listRewind(server.postponed_clients, &iterator);
+  while (waiting != 0 && (node = listNext(&iterator)) != NULL) {
+    client* const c = listNodeValue(node);
+    SchedulerClient* const mine = &c->scheduler;
+    if (mine->waits_since == 0 || mine->is_let_go) continue;  // another reason to be postponed
+    const int refused = is_busy() && !mustObeyClient(c);
+    if (!refused && has_reader && !mine->is_reader) return;
+    const int class = scheduler_class_of(c);
+    const int is_script = class == SCHEDULER_SCRIPT && is_reading_script(c);
+    if (!refused && (must_wait(c, class) || (is_script && has_script) ||
+                     (mine->is_reader && (!is_first || is_full())))) {
+      is_first = 0;
+      continue;
+    }
+    has_reader |= mine->is_reader;
+    has_script |= is_script;
+    mine->is_let_go = 1;
+    --waiting;
+    ++let_go_count;
+    unblockClient(c, 1);
+  }
+}
+
+// ---- The turn of the event loop
+
+// Those that wait for a script that is busy now are tried again, to be refused.
+static void tell_busy(void) {
+  if (!is_busy() || scheduler_script->is_busy) return;
+  scheduler_script->is_busy = 1;
+  serverLog(LL_WARNING,
+            "Slow script detected: still in execution after %lld milliseconds. You can try killing "
+            "the script using the %s command.",
+            ran_us(scheduler_script) / 1000,
+            is_eval(scheduler_script->c) ? "SCRIPT KILL" : "FUNCTION KILL");
+  waiters_change = 1;
+}
+
+int scheduler_turn(void) {
+  if (scheduler_underway != 0) {
+    ++switches;
+    rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
+  }
+  finish_ended();
+  tell_busy();
+  if (scheduler_underway == 0 && maintenance_due) maintain();
+  // Those let go are tried by the next blockedBeforeSleep, before what they write is synced.
+  if (let_go_count == 0 && waiting != 0 && (waiters_change || scheduler_underway == 0)) {
+    waiters_change = 0;
+    let_go();
+  }
+  return scheduler_underway != 0 || maintenance_due || let_go_count != 0 ||
+         listLength(server.unblocked_clients) != 0 || listLength(server.clients_pending_write) != 0;
 }
 
 // ---- What clients see

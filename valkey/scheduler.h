@@ -25,8 +25,10 @@ typedef struct SchedulerCommand SchedulerCommand;
 // A part of each client.
 typedef struct SchedulerClient {
   SchedulerCommand* command;  // underway, or ended and not finished yet; else null
-  long long waits_since;       // 0 = its command does not wait for others
-  int first_try;               // the command that waits had not been tried before
+  long long waits_since;       // 0 = its command does not wait for others, nor is tried again
+  unsigned char first_try;     // the command that waits had not been tried before
+  unsigned char is_let_go;     // to be tried again in the next turn of the event loop
+  unsigned char is_reader;     // waits although it conflicts with none: others came before it
 } SchedulerClient;
 
 // What may happen to a command while others are underway; commands.txt gives each its class.
@@ -71,6 +73,12 @@ int scheduler_keeps_expired(struct serverDb* db, const char* key);
 // 1 = maintenance of the keys (expiry, eviction, defragmentation, rehashing) is to be left for
 // later. When it was for too long, no command becomes underway before it had its turn.
 int scheduler_holds_off(void);
+// databasesCron: the same; if not, it has its turn now.
+int scheduler_holds_off_cron(void);
+// The client's command has waited and does no longer.
+void scheduler_forget(struct client* c);
+// freeClient: nor is it tried again.
+void scheduler_abandon(struct client* c);
 
 void scheduler_checkpoint_slow(void);
 // In a loop of a command that may be suspended there.

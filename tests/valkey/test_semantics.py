@@ -5,6 +5,7 @@ replicates, evicts; its client pipelines, is subscribed, tracked, or gone.
 A command is long here because its first checkpoint is far from its last one, in stress mode, where
 it is suspended at most of them; that one is underway is asked of INFO, not guessed from time."""
 
+import threading
 import time
 import unittest
 
@@ -21,7 +22,9 @@ def eventually(condition, what, limit_s=60):
         time.sleep(0.002)
 
 
-class Semantics(unittest.TestCase):
+class Fixture(unittest.TestCase):
+    """A server with a hash of COUNT fields."""
+
     options = ("--rubato-stress", "5")
 
     def setUp(self):
@@ -54,6 +57,8 @@ class Semantics(unittest.TestCase):
         eventually(lambda: self.underway() > before, "a command underway")
         return reader
 
+
+class Semantics(Fixture):
     def test_readers_overtake_and_writers_of_other_keys_do_not_wait(self):
         reader = self.suspended()
         other = self.client()
@@ -264,6 +269,36 @@ class Semantics(unittest.TestCase):
         self.assertEqual(len(reader.receive()), 2 * COUNT)
         self.assertEqual(self.admin.call("HLEN", "hash"), COUNT)
 
+    def test_those_that_wait_go_in_order_and_are_counted_once(self):
+        reader = self.suspended()
+        first, gone, second = self.client(), self.client(), self.client()
+        before = int(self.admin.info()["rubato_waits"])
+        for at, (client, words) in enumerate(((first, ("HSET", "hash", "n", "a")),
+                                              (gone, ("DEL", "hash")),
+                                              (second, ("HGETALL", "hash")))):
+            client.send(*words)
+            eventually(lambda want=at + 1: self.waiting() == want, "it waits")
+        gone.close()
+        eventually(lambda: self.waiting() == 2, "one is gone")
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(first.receive(), 1)
+        self.assertEqual(len(second.receive()), 2 * COUNT + 2)
+        eventually(lambda: self.waiting() == 0, "none waits")
+        self.assertEqual(int(self.admin.info()["rubato_waits"]), before + 3)
+
+    def test_one_that_waited_is_refused_and_does_not_count(self):
+        reader = self.suspended()
+        writer = self.client()
+        writer.send("HSET", "hash", "n", "a")
+        eventually(lambda: self.waiting() == 1, "it waits")
+        self.admin.call("CONFIG", "SET", "min-replicas-to-write", 1)  # waits, too
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        writer.receive()
+        with self.assertRaisesRegex(ReplyError, "NOREPLICAS"):
+            writer.call("HSET", "hash", "n", "b")
+        self.assertEqual(self.waiting(), 0)
+        self.assertNotIn("rubato=waits", self.admin.call("CLIENT", "LIST").decode())
+
     def test_a_stop_answers_what_is_underway(self):
         self.admin.call("EVAL", "for i = 1, ARGV[1] do redis.call('sadd', 'set', 'e' .. i) end", 0,
                         COUNT)
@@ -314,6 +349,51 @@ class Semantics(unittest.TestCase):
             eventually(lambda: watcher.call("HGET", "hash", "new") == b"x", "applied")
         finally:
             self.assertEqual(replica.stop(), "")
+
+
+class AsConfigured(Fixture):
+    """Without stress, so what depends on time is as users have it."""
+
+    options = ()
+
+    def test_a_script_that_was_short_is_suspended_when_it_is_long(self):
+        script = "for i = 1, tonumber(ARGV[1]) do end return 7"
+        for _ in range(3):
+            self.assertEqual(self.admin.call("EVAL_RO", script, 0, 1), 7)
+        reader = self.suspended("EVAL_RO", script, 0, 10**15)
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        self.assertRaises(ReplyError, reader.receive)
+
+    def test_scripts_are_suspended_without_a_busy_threshold(self):
+        self.admin.call("CONFIG", "SET", "busy-reply-threshold", 0)
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        self.assertEqual(self.admin.call("PING"), b"PONG")
+        self.assertEqual(self.admin.call("SCRIPT", "KILL"), b"OK")
+        self.assertRaises(ReplyError, reader.receive)
+        self.assertEqual(self.admin.call("EVAL", "for i = 1, 1000000 do end return 7", 0), 7)
+
+    def test_keys_expire_under_reads_without_end(self):
+        self.admin.call("DEBUG", "POPULATE", 50000)
+        stop = threading.Event()
+
+        def reads():
+            client = self.server.client()
+            while not stop.is_set():
+                client.call("KEYS", "no-such*")
+            client.close()
+
+        readers = [threading.Thread(target=reads) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        try:
+            self.admin.call("EVAL", "for i = 1, 2000 do redis.call('set', 'e' .. i, 1, 'px', 1) end",
+                            0)
+            eventually(lambda: int(self.admin.info("stats")["expired_keys"]) >= 1900, "keys expire")
+        finally:
+            stop.set()
+            for reader in readers:
+                reader.join()
+        eventually(lambda: self.underway() == 0 and self.waiting() == 0, "nothing is left")
 
 
 if __name__ == "__main__":
