@@ -21,11 +21,13 @@ SchedulerCommand* scheduler_commands = NULL;
 SchedulerCommand* scheduler_script = NULL;
 unsigned scheduler_underway = 0;
 SchedulerCounts scheduler_totals;
+long long* scheduler_previous_errors = NULL;
 
 // Of networking.c and server.c; no header of Valkey declares them.
 extern int ProcessingEventsWhileBlocked;
 void rejectCommand(client* c, robj* reply);
 void databasesCron(void);
+int checkClientOutputBufferLimits(client* c);
 
 static rubato_executor* executor = NULL;
 static SchedulerCommand* ended_first = NULL;
@@ -50,6 +52,13 @@ static uint64_t switches = 0;        // to a command, or back to the event loop
     state->field = mine;                               \
   }
 
+static void exchange_statics(SchedulerState* state) {
+  const long long mine = *scheduler_previous_errors;
+  *scheduler_previous_errors = state->previous_errors;
+  state->previous_errors = mine;
+  state->script = scheduler_swap_script(state->script);
+}
+
 // The command goes on: from here to leave() the server's state is its.
 static void enter(SchedulerCommand* command) {
   SchedulerState* const state = &command->state;
@@ -57,7 +66,7 @@ static void enter(SchedulerCommand* command) {
   RUBATO_COUNTERS(RUBATO_EXCHANGE)
 #define RUBATO_REMEMBER(field) command->at_entry.field = server.field;
   RUBATO_COUNTERS(RUBATO_REMEMBER)
-  state->script = scheduler_swap_script(state->script);
+  exchange_statics(state);
   command->c->flag.blocked = 0;
   scheduler_running = command;
   ++switches;
@@ -74,7 +83,7 @@ static void leave(SchedulerCommand* command) {
     state->field = own;                                             \
   }
   RUBATO_COUNTERS(RUBATO_TAKE_PART)
-  state->script = scheduler_swap_script(state->script);
+  exchange_statics(state);
   command->c->flag.blocked = 1;
   scheduler_running = NULL;
 }
@@ -85,6 +94,7 @@ static void begin_state(SchedulerState* state, client* c) {
   RUBATO_COUNTERS(RUBATO_COPY)
   state->current_client = c;
   state->script = NULL;
+  state->previous_errors = *scheduler_previous_errors;
   memset(&state->also_propagate, 0, sizeof(state->also_propagate));
   state->tracking_pending_keys = listCreate();
   state->pending_push_messages = listCreate();
@@ -388,10 +398,24 @@ int scheduler_script_is_killed(void) {
   return command->killed || command->c->flag.close_asap;
 }
 
-int scheduler_kill_script(client* c) {
+int scheduler_kill_script(client* c, int of_eval) {
   if (scheduler_script == NULL) return 0;
+  if (is_eval(scheduler_script->c) != of_eval) {
+    addReplyErrorObject(c, of_eval ? shared.slowscripterr : shared.slowevalerr);
+    return 1;
+  }
   scheduler_script->killed = 1;
   addReply(c, shared.ok);
+  return 1;
+}
+
+// FUNCTION STATS tells of the function underway.
+static int tell_of_function(client* c, int flags) {
+  if (scheduler_script == NULL || c->cmd->proc != functionStatsCommand) return 0;
+  if (is_eval(scheduler_script->c)) return 0;
+  void* const mine = scheduler_swap_script(scheduler_script->state.script);
+  call(c, flags);
+  scheduler_swap_script(mine);
   return 1;
 }
 
@@ -418,11 +442,13 @@ static int may_be_suspended(client* c, int class) {
   return class == SCHEDULER_SUSPENDS || is_reading_script(c);
 }
 
-// Memory is short, and keys cannot be evicted while some are held.
+// Memory is short, and keys that could be evicted are not while some are held.
 static int wants_memory(client* c) {
+  if (server.maxmemory_policy == MAXMEMORY_NO_EVICTION) return 0;
+  if (server.primary_host && server.repl_replica_ignore_maxmemory) return 0;
   const uint64_t flags = c->cmd->flags | (c->mstate != NULL ? (uint64_t)c->mstate->cmd_flags : 0);
   return server.maxmemory != 0 && (flags & (CMD_DENYOOM | CMD_MAY_REPLICATE)) != 0 &&
-         zmalloc_used_memory() > server.maxmemory;
+         getMaxmemoryState(NULL, NULL, NULL, NULL) == C_ERR;
 }
 
 static void end_let_go(SchedulerClient* mine) {
@@ -486,7 +512,8 @@ int scheduler_call(client* c, int* flags) {
     return 1;
   }
   if (!is_new) scheduler_forget(c);
-  return is_reader ? submit(c, *flags, &hold, class == SCHEDULER_SCRIPT) : 0;
+  if (is_reader) return submit(c, *flags, &hold, class == SCHEDULER_SCRIPT);
+  return tell_of_function(c, *flags);
 }
 
 // Lets those go that need not wait any longer, first come, first served: a reader after all that
@@ -556,10 +583,22 @@ int scheduler_turn(void) {
 int scheduler_keeps_push(client* c, const char* bytes, size_t size) {
   SchedulerCommand* const command = c->scheduler.command;
   if (command == NULL || command == scheduler_running) return 0;
+  if (c->flag.close_asap) return 1;
   if (command->pushes == NULL) command->pushes = sdsempty();
   command->pushes = sdscatlen(command->pushes, bytes, size);
   ++scheduler_totals.pushes;
+  if (checkClientOutputBufferLimits(c)) {
+    serverLog(LL_WARNING, "Client id=%llu is closed: its messages exceed its output buffer limit.",
+              (unsigned long long)c->id);
+    ++server.stat_client_outbuf_limit_disconnections;
+    freeClientAsync(c);
+  }
   return 1;
+}
+
+size_t scheduler_kept_bytes(client* c) {
+  const SchedulerCommand* const command = c->scheduler.command;
+  return command != NULL && command->pushes != NULL ? sdsAllocSize(command->pushes) : 0;
 }
 
 long long scheduler_suspended_us(client* c) {

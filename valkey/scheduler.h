@@ -88,13 +88,16 @@ static inline void scheduler_checkpoint(void) {
 // The same in the hook of a script, whose commands have checkpoints that do nothing.
 void scheduler_script_checkpoint(void);
 int scheduler_script_is_killed(void);
-// SCRIPT KILL. 1 = a script is underway, and was told; the client has its answer.
-int scheduler_kill_script(struct client* c);
+// SCRIPT KILL, with is_eval, and FUNCTION KILL. 1 = a script is underway, and was told if it is of
+// that kind; the client has its answer.
+int scheduler_kill_script(struct client* c, int is_eval);
 // Instructions of a script between two of its hooks.
 int scheduler_script_stride(void);
 
 // 1 = the message, which is no part of the reply, was kept until the client's command has ended.
 int scheduler_keeps_push(struct client* c, const char* bytes, size_t size);
+// Memory of such messages.
+size_t scheduler_kept_bytes(struct client* c);
 // The time that the client's command has spent suspended, to be left out of its duration.
 long long scheduler_suspended_us(struct client* c);
 
@@ -105,6 +108,9 @@ char* scheduler_info(char* to);
 // config.c: 1 = the library has a policy of that name; else *error says so. 1 = done.
 int scheduler_policy_is_valid(char* policy, const char** error);
 int scheduler_settings_changed(const char** error);
+
+// server.c: the errors that had been replied when the command which runs began.
+extern long long* scheduler_previous_errors;
 
 // script.c: exchanges the script that runs.
 void* scheduler_swap_script(void* other);

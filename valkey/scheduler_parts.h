@@ -29,6 +29,7 @@
 typedef struct SchedulerState {
   RUBATO_FIELDS(RUBATO_DECLARE)
   RUBATO_COUNTERS(RUBATO_DECLARE)
+  long long previous_errors;
   void* script;
 } SchedulerState;
 

@@ -299,6 +299,68 @@ class Semantics(Fixture):
         self.assertEqual(self.waiting(), 0)
         self.assertNotIn("rubato=waits", self.admin.call("CLIENT", "LIST").decode())
 
+    def test_messages_that_are_kept_are_limited(self):
+        self.admin.call("CONFIG", "SET", "client-output-buffer-limit", "pubsub 4000000 0 0")
+        reader = self.client()
+        reader.call("HELLO", 3)
+        reader.call("SUBSCRIBE", "news")
+        reader.send("HGETALL", "hash")
+        eventually(lambda: self.underway() == 1, "a command underway")
+        for _ in range(8):
+            self.admin.call("PUBLISH", "news", "x" * 1000000)
+        closed = self.admin.info("stats")["client_output_buffer_limit_disconnections"]
+        self.assertEqual((self.underway(), closed), (1, "1"))
+        with self.assertRaises((ConnectionError, OSError, ValueError)):
+            while True:
+                reader.receive()
+        eventually(lambda: self.underway() == 0, "the command ends")
+
+    def test_a_function_is_told_of_and_killed_as_one(self):
+        self.admin.call("FUNCTION", "LOAD", "#!lua name=lib\nserver.register_function{function_name="
+                        "'f', callback=function() while true do end end, flags={'no-writes'}}")
+        reader = self.suspended("FCALL_RO", "f", 0)
+        eventually(lambda: self.admin.call("FUNCTION", "STATS")[1] is not None, "it has begun")
+        self.assertEqual(self.admin.call("FUNCTION", "STATS")[1][1], b"f")
+        with self.assertRaisesRegex(ReplyError, "BUSY"):
+            self.admin.call("SCRIPT", "KILL")
+        self.assertEqual(self.admin.call("FUNCTION", "KILL"), b"OK")
+        with self.assertRaisesRegex(ReplyError, "killed"):
+            reader.receive()
+        self.assertIsNone(self.admin.call("FUNCTION", "STATS")[1])
+
+    def test_a_failure_counts_beside_those_of_others(self):
+        reader = self.suspended("EVAL_RO", "while true do end", 0)
+        for _ in range(3):
+            with self.assertRaises(ReplyError):
+                self.admin.call("GET", "hash")
+        self.admin.call("SCRIPT", "KILL")
+        self.assertRaises(ReplyError, reader.receive)
+        stats = self.admin.info("commandstats")
+        self.assertIn("failed_calls=1", stats["cmdstat_eval_ro"])
+        self.assertIn("failed_calls=3", stats["cmdstat_get"])
+
+    def test_a_copy_into_a_held_database_waits(self):
+        self.admin.call("DEBUG", "POPULATE", 20000)
+        elsewhere = self.client()
+        elsewhere.call("SELECT", 3)
+        elsewhere.call("SET", "x", 1)
+        elsewhere.call("SET", "y", 1)
+        reader = self.suspended("KEYS", "*")
+        for words in (("COPY", "x", "z", "DB", 0), ("MOVE", "y", 0)):
+            elsewhere.send(*words)
+        eventually(lambda: self.waiting() == 1, "it waits")
+        self.assertEqual(len(reader.receive()), 20001)
+        self.assertEqual((elsewhere.receive(), elsewhere.receive()), (1, 1))
+        self.assertEqual(int(self.admin.info()["rubato_drains"]), 0)
+
+    def test_without_eviction_memory_is_refused_at_once(self):
+        self.admin.call("CONFIG", "SET", "maxmemory", 1000000)
+        reader = self.suspended()
+        with self.assertRaisesRegex(ReplyError, "OOM"):
+            self.admin.call("SET", "x", 1)
+        self.assertEqual(self.underway(), 1)
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+
     def test_a_stop_answers_what_is_underway(self):
         self.admin.call("EVAL", "for i = 1, ARGV[1] do redis.call('sadd', 'set', 'e' .. i) end", 0,
                         COUNT)
@@ -347,6 +409,30 @@ class Semantics(Fixture):
             self.assertEqual(self.admin.call("WAIT", 1, 60000), 1)
             self.assertEqual(len(reader.receive()), 2 * COUNT)
             eventually(lambda: watcher.call("HGET", "hash", "new") == b"x", "applied")
+        finally:
+            self.assertEqual(replica.stop(), "")
+
+    def test_a_replica_whose_primary_waits_goes_on_where_it_was(self):
+        replica = Server(*self.options, "--replicaof", f"127.0.0.1 {self.server.port}")
+        try:
+            reader, watcher = replica.client(), replica.client()
+            self.clients += [reader, watcher]
+
+            def is_up():
+                return watcher.info("replication")["master_link_status"] == "up"
+            eventually(lambda: watcher.call("HLEN", "hash") == COUNT and is_up(), "in sync")
+            reader.send("EVAL_RO", "while true do end", 0)
+            eventually(lambda: watcher.info()["rubato_underway"] == "1", "underway there")
+            self.admin.call("SET", "x", "y")
+            eventually(lambda: watcher.info()["rubato_waiting"] == "1", "the primary waits")
+            self.admin.call("CLIENT", "KILL", "TYPE", "replica")
+            eventually(lambda: int(self.admin.info("stats")["sync_partial_ok"]) == 1
+                       and is_up(), "it comes again")
+            self.assertEqual(self.admin.info("stats")["sync_full"], "1")
+            watcher.call("SCRIPT", "KILL")
+            eventually(lambda: watcher.call("GET", "x") == b"y", "applied")
+            self.admin.call("INCR", "n")
+            eventually(lambda: watcher.call("GET", "n") == b"1", "applied")
         finally:
             self.assertEqual(replica.stop(), "")
 
