@@ -496,6 +496,13 @@ static int is_full(void) {
   return maintenance_due || scheduler_underway >= SCHEDULER_MOST_UNDERWAY;
 }
 
+static void run_slice(void) {
+  ++switches;
+  rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
+}
+
+// A script that is alone gets its first slice at once: most are over then, and leave the interpreter
+// to that of the next client.
 int scheduler_call(client* c, int* flags) {
   SchedulerClient* const mine = &c->scheduler;
   if (!scheduler_options.enabled && scheduler_underway == 0 && mine->waits_since == 0) return 0;
@@ -512,8 +519,11 @@ int scheduler_call(client* c, int* flags) {
     return 1;
   }
   if (!is_new) scheduler_forget(c);
-  if (is_reader) return submit(c, *flags, &hold, class == SCHEDULER_SCRIPT);
-  return tell_of_function(c, *flags);
+  if (!is_reader) return tell_of_function(c, *flags);
+  const int is_script = class == SCHEDULER_SCRIPT;
+  if (!submit(c, *flags, &hold, is_script)) return 0;
+  if (is_script && scheduler_underway == 1) run_slice();
+  return 1;
 }
 
 // Lets those go that need not wait any longer, first come, first served: a reader after all that
@@ -562,10 +572,7 @@ static void tell_busy(void) {
 }
 
 int scheduler_turn(void) {
-  if (scheduler_underway != 0) {
-    ++switches;
-    rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
-  }
+  if (scheduler_underway != 0) run_slice();
   finish_ended();
   tell_busy();
   if (scheduler_underway == 0 && maintenance_due) maintain();
