@@ -23,11 +23,7 @@ unsigned scheduler_underway = 0;
 SchedulerCounts scheduler_totals;
 long long* scheduler_previous_errors = NULL;
 
-// Of networking.c and server.c; no header of Valkey declares them.
-extern int ProcessingEventsWhileBlocked;
-void rejectCommand(client* c, robj* reply);
-void databasesCron(void);
-int checkClientOutputBufferLimits(client* c);
+extern int ProcessingEventsWhileBlocked;  // of networking.c; no header of Valkey declares it
 
 static rubato_executor* executor = NULL;
 static SchedulerCommand* ended_first = NULL;
@@ -463,6 +459,8 @@ static void postpone(client* c, int flags, int is_reader) {
     mine->waits_since = (long long)getMonotonicUs();
     mine->first_try = (flags & CMD_CALL_REPROCESSING) == 0;
     ++scheduler_totals.waits;
+  } else if (!mine->is_let_go) {
+    --waiting;  // the end of a pause lets all go that are postponed
   }
   end_let_go(mine);
   mine->is_reader = is_reader != 0;
@@ -501,8 +499,8 @@ static void run_slice(void) {
   rubato_executor_run(executor, (int64_t)scheduler_options.quantum_us * 1000);
 }
 
-// A script that is alone gets its first slice at once: most are over then, and leave the interpreter
-// to that of the next client.
+// A script that is alone gets its first slice at once: most are over then, and leave the
+// interpreter to that of the next client.
 int scheduler_call(client* c, int* flags) {
   SchedulerClient* const mine = &c->scheduler;
   if (!scheduler_options.enabled && scheduler_underway == 0 && mine->waits_since == 0) return 0;

@@ -58,8 +58,8 @@ extern unsigned scheduler_underway;           // commands that have begun to hol
 int scheduler_call(struct client* c, int* flags);
 // beforeSleep: one slice of the commands underway. Nonzero = more is to do, do not sleep.
 int scheduler_turn(void);
-// Runs what is underway to its end, now. Nothing is underway afterwards: a script, which may have no
-// end, is killed when it has run for busy-reply-threshold, or, with haste, for 100 ms.
+// Runs what is underway to its end, now. Nothing is underway afterwards: a script, which may have
+// no end, is killed when it has run for busy-reply-threshold, or, with haste, for 100 ms.
 enum { SCHEDULER_PATIENT = 0, SCHEDULER_HASTY = 1 };
 void scheduler_drain(int haste);
 

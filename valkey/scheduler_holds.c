@@ -272,7 +272,8 @@ int scheduler_conflicts(client* c, int class) {
     case SCHEDULER_EXEC: return transaction_conflicts(c);
     // What cannot write uses the interpreter all the same.
     case SCHEDULER_SCRIPT:
-      return scheduler_script != NULL || (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
+      if (scheduler_script != NULL) return 1;
+      return (getCommandFlags(c) & (CMD_WRITE | CMD_MAY_REPLICATE)) != 0;
     default: return 1;
   }
 }

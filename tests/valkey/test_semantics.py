@@ -286,6 +286,20 @@ class Semantics(Fixture):
         eventually(lambda: self.waiting() == 0, "none waits")
         self.assertEqual(int(self.admin.info()["rubato_waits"]), before + 3)
 
+    def test_the_end_of_a_pause_loses_no_count_of_those_that_wait(self):
+        reader = self.suspended()
+        writer = self.client()
+        writer.send("HSET", "hash", "n", "a")
+        eventually(lambda: self.waiting() == 1, "it waits")
+        for _ in range(3):
+            self.admin.call("CLIENT", "PAUSE", 10000, "WRITE")
+            self.admin.call("CLIENT", "UNPAUSE")
+            self.admin.call("PING")
+            self.assertEqual((self.waiting(), self.underway()), (1, 1))
+        self.assertEqual(len(reader.receive()), 2 * COUNT)
+        self.assertEqual(writer.receive(), 1)
+        self.assertEqual(self.waiting(), 0)
+
     def test_one_that_waited_is_refused_and_does_not_count(self):
         reader = self.suspended()
         writer = self.client()
@@ -316,8 +330,9 @@ class Semantics(Fixture):
         eventually(lambda: self.underway() == 0, "the command ends")
 
     def test_a_function_is_told_of_and_killed_as_one(self):
-        self.admin.call("FUNCTION", "LOAD", "#!lua name=lib\nserver.register_function{function_name="
-                        "'f', callback=function() while true do end end, flags={'no-writes'}}")
+        self.admin.call("FUNCTION", "LOAD", "#!lua name=lib\nserver.register_function{"
+                        "function_name='f', flags={'no-writes'}, "
+                        "callback=function() while true do end end}")
         reader = self.suspended("FCALL_RO", "f", 0)
         eventually(lambda: self.admin.call("FUNCTION", "STATS")[1] is not None, "it has begun")
         self.assertEqual(self.admin.call("FUNCTION", "STATS")[1][1], b"f")
@@ -472,8 +487,8 @@ class AsConfigured(Fixture):
         for reader in readers:
             reader.start()
         try:
-            self.admin.call("EVAL", "for i = 1, 2000 do redis.call('set', 'e' .. i, 1, 'px', 1) end",
-                            0)
+            self.admin.call("EVAL", "for i = 1, 2000 do redis.call('set', 'e' .. i, 1, 'px', 1) "
+                            "end", 0)
             eventually(lambda: int(self.admin.info("stats")["expired_keys"]) >= 1900, "keys expire")
         finally:
             stop.set()
