@@ -339,7 +339,7 @@ int scheduler_holds_off_cron(void) {
 static void maintain(void) {
   if (!maintenance_begun) {
     maintenance_begun = 1;
-    databasesCron();
+    if (!server.pause_cron) databasesCron();
     return;
   }
   maintenance_begun = 0;
